@@ -1,0 +1,269 @@
+// Writes a small GGUF model of the "llama" architecture with seeded random weights,
+// so that a real llama.cpp graph can be run without downloading a model.
+
+#include "options.h"
+#include "splitmix.h"
+
+#include "ggml.h"
+#include "gguf.h"
+
+#include <math.h>
+
+#define PROGRAM "write_gguf"
+
+struct model_shape {
+    long long layers;
+    long long width;
+    long long heads;
+    long long kv_heads;
+    long long ffn;
+    long long vocab;
+    long long context;
+    long long seed;
+};
+
+static const char usage[] =
+    "usage: write_gguf OUT.gguf [options]\n"
+    "Writes a llama model with seeded random weights (F16 matrices, F32 norms, no tokenizer).\n"
+    "  --layers N     transformer layers            (default 8)\n"
+    "  --width N      embedding length              (default 1024)\n"
+    "  --heads N      attention heads               (default 16)\n"
+    "  --kv-heads N   key/value heads               (default 4)\n"
+    "  --ffn N        feed-forward length           (default 4096)\n"
+    "  --vocab N      vocabulary size               (default 32000)\n"
+    "  --context N    training context length       (default 2048)\n"
+    "  --seed N       seed of the weights           (default 1)\n"
+    "  --help         this text\n";
+
+static bool shape_is_valid(const struct model_shape * shape) {
+    if (shape->width % shape->heads != 0) {
+        fprintf(stderr, PROGRAM ": --width must be a multiple of --heads\n");
+        return false;
+    }
+    if (shape->heads % shape->kv_heads != 0) {
+        fprintf(stderr, PROGRAM ": --heads must be a multiple of --kv-heads\n");
+        return false;
+    }
+    if (shape->width / shape->heads % 2 != 0) {
+        fprintf(stderr, PROGRAM ": --width / --heads must be even (rotary embedding turns pairs)\n");
+        return false;
+    }
+    return true;
+}
+
+static void set_metadata(struct gguf_context * gguf, const struct model_shape * shape) {
+    gguf_set_val_str(gguf, "general.architecture", "llama");
+    gguf_set_val_str(gguf, "general.name", "random llama");
+    gguf_set_val_u32(gguf, "llama.block_count", (uint32_t) shape->layers);
+    gguf_set_val_u32(gguf, "llama.context_length", (uint32_t) shape->context);
+    gguf_set_val_u32(gguf, "llama.embedding_length", (uint32_t) shape->width);
+    gguf_set_val_u32(gguf, "llama.feed_forward_length", (uint32_t) shape->ffn);
+    gguf_set_val_u32(gguf, "llama.attention.head_count", (uint32_t) shape->heads);
+    gguf_set_val_u32(gguf, "llama.attention.head_count_kv", (uint32_t) shape->kv_heads);
+    gguf_set_val_f32(gguf, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
+    gguf_set_val_u32(gguf, "llama.rope.dimension_count", (uint32_t) (shape->width / shape->heads));
+    gguf_set_val_f32(gguf, "llama.rope.freq_base", 10000.0f);
+    // Without a tokenizer, llama.cpp takes the number of tokens from this key.
+    gguf_set_val_u32(gguf, "llama.vocab_size", (uint32_t) shape->vocab);
+    gguf_set_val_str(gguf, "tokenizer.ggml.model", "no_vocab");
+}
+
+static void add_tensor(struct gguf_context * gguf, struct ggml_tensor * tensor, const char * name) {
+    ggml_set_name(tensor, name);
+    gguf_add_tensor(gguf, tensor);
+}
+
+static void add_matrix(struct gguf_context * gguf, struct ggml_context * ctx, const char * name,
+                       int64_t inputs, int64_t outputs) {
+    add_tensor(gguf, ggml_new_tensor_2d(ctx, GGML_TYPE_F16, inputs, outputs), name);
+}
+
+static void add_norm(struct gguf_context * gguf, struct ggml_context * ctx, const char * name, int64_t width) {
+    add_tensor(gguf, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, width), name);
+}
+
+static void add_layer(struct gguf_context * gguf, struct ggml_context * ctx,
+                      const struct model_shape * shape, int layer) {
+    const int64_t kv_width = shape->width / shape->heads * shape->kv_heads;
+    const struct {
+        const char * part;
+        int64_t inputs;
+        int64_t outputs;
+    } matrices[] = {
+        { "attn_q",      shape->width, shape->width },
+        { "attn_k",      shape->width, kv_width     },
+        { "attn_v",      shape->width, kv_width     },
+        { "attn_output", shape->width, shape->width },
+        { "ffn_gate",    shape->width, shape->ffn   },
+        { "ffn_up",      shape->width, shape->ffn   },
+        { "ffn_down",    shape->ffn,   shape->width },
+    };
+    const char * norms[] = { "attn_norm", "ffn_norm" };
+    char name[GGML_MAX_NAME];
+
+    for (size_t i = 0; i < sizeof(norms) / sizeof(norms[0]); i++) {
+        snprintf(name, sizeof(name), "blk.%d.%s.weight", layer, norms[i]);
+        add_norm(gguf, ctx, name, shape->width);
+    }
+    for (size_t i = 0; i < sizeof(matrices) / sizeof(matrices[0]); i++) {
+        snprintf(name, sizeof(name), "blk.%d.%s.weight", layer, matrices[i].part);
+        add_matrix(gguf, ctx, name, matrices[i].inputs, matrices[i].outputs);
+    }
+}
+
+static bool add_tensors(struct gguf_context * gguf, const struct model_shape * shape) {
+    const size_t tensors_per_layer = 9;
+    const size_t model_tensors     = 3;
+    const size_t tensors           = (size_t) shape->layers * tensors_per_layer + model_tensors;
+    const struct ggml_init_params params = {
+        .mem_size   = tensors * ggml_tensor_overhead(),
+        .mem_buffer = NULL,
+        .no_alloc   = true,  // only the descriptions; the weights are streamed to the file
+    };
+    struct ggml_context * ctx = ggml_init(params);
+    if (ctx == NULL) {
+        fprintf(stderr, PROGRAM ": out of memory\n");
+        return false;
+    }
+    add_matrix(gguf, ctx, "token_embd.weight", shape->width, shape->vocab);
+    add_norm(gguf, ctx, "output_norm.weight", shape->width);
+    add_matrix(gguf, ctx, "output.weight", shape->width, shape->vocab);
+    for (int layer = 0; layer < shape->layers; layer++) {
+        add_layer(gguf, ctx, shape, layer);
+    }
+    ggml_free(ctx);  // gguf keeps its own copy of each description
+    return true;
+}
+
+// Uniform in [-1, 1).
+static float random_weight(uint64_t * state) {
+    return (float) (splitmix64(state) >> 40) * 0x1p-23f - 1.0f;
+}
+
+static bool write_f16_weights(FILE * file, int64_t count, float amplitude, uint64_t state) {
+    enum { CHUNK = 1 << 14 };
+    static float       weights[CHUNK];
+    static ggml_fp16_t halves[CHUNK];
+
+    while (count > 0) {
+        const int64_t n = count < CHUNK ? count : CHUNK;
+        for (int64_t i = 0; i < n; i++) {
+            weights[i] = amplitude * random_weight(&state);
+        }
+        ggml_fp32_to_fp16_row(weights, halves, n);
+        if (fwrite(halves, sizeof(halves[0]), (size_t) n, file) != (size_t) n) {
+            return false;
+        }
+        count -= n;
+    }
+    return true;
+}
+
+static bool write_norm_weights(FILE * file, int64_t count, uint64_t state) {
+    for (int64_t i = 0; i < count; i++) {
+        const float weight = 1.0f + 0.1f * random_weight(&state);
+        if (fwrite(&weight, sizeof(weight), 1, file) != 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool write_padding(FILE * file, size_t size, size_t alignment) {
+    for (size_t i = size; i % alignment != 0; i++) {
+        if (fputc(0, file) == EOF) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool write_weights(FILE * file, const struct gguf_context * gguf, uint64_t seed) {
+    const size_t alignment = gguf_get_alignment(gguf);
+
+    for (int64_t id = 0; id < gguf_get_n_tensors(gguf); id++) {
+        const int64_t * ne = gguf_get_tensor_ne(gguf, id);
+        // One generator per tensor, seeded through a hash so that the streams do not overlap.
+        uint64_t stream = seed + (uint64_t) id * UINT64_C(0xd1342543de82ef95);
+        const uint64_t state = splitmix64(&stream);
+        // Variance 1/inputs keeps the activations near unit size from layer to layer.
+        const float amplitude = sqrtf(3.0f / (float) ne[0]);
+
+        const bool written = gguf_get_tensor_type(gguf, id) == GGML_TYPE_F16
+            ? write_f16_weights(file, ne[0] * ne[1], amplitude, state)
+            : write_norm_weights(file, ne[0], state);
+        if (!written || !write_padding(file, gguf_get_tensor_size(gguf, id), alignment)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool write_model_to(const char * path, const struct gguf_context * gguf, uint64_t seed) {
+    FILE * file = fopen(path, "wb");
+    if (file == NULL) {
+        fprintf(stderr, PROGRAM ": cannot create %s: %s\n", path, strerror(errno));
+        return false;
+    }
+    errno = 0;
+    bool written = gguf_write_to_file_ptr(gguf, file, /*only_meta =*/ true) && write_weights(file, gguf, seed);
+    written = fclose(file) == 0 && written;
+    if (!written) {
+        fprintf(stderr, PROGRAM ": cannot write %s: %s\n", path, strerror(errno));
+        remove(path);
+    }
+    return written;
+}
+
+// The model appears under its own name only when it is complete.
+static bool write_model(const char * path, const struct gguf_context * gguf, uint64_t seed) {
+    const size_t size = strlen(path) + sizeof(".tmp");
+    char * partial = malloc(size);
+    if (partial == NULL) {
+        fprintf(stderr, PROGRAM ": out of memory\n");
+        return false;
+    }
+    snprintf(partial, size, "%s.tmp", path);
+
+    bool written = write_model_to(partial, gguf, seed);
+    if (written && rename(partial, path) != 0) {
+        fprintf(stderr, PROGRAM ": cannot rename %s to %s: %s\n", partial, path, strerror(errno));
+        remove(partial);
+        written = false;
+    }
+    free(partial);
+    return written;
+}
+
+int main(int argc, char ** argv) {
+    struct model_shape shape = {
+        .layers = 8, .width = 1024, .heads = 16, .kv_heads = 4,
+        .ffn = 4096, .vocab = 32000, .context = 2048, .seed = 1,
+    };
+    const struct option_spec options[] = {
+        { "--layers",   &shape.layers,   1, 256,       NULL },
+        { "--width",    &shape.width,    2, 65536,     NULL },
+        { "--heads",    &shape.heads,    1, 1024,      NULL },
+        { "--kv-heads", &shape.kv_heads, 1, 1024,      NULL },
+        { "--ffn",      &shape.ffn,      1, 1 << 20,   NULL },
+        { "--vocab",    &shape.vocab,    2, 1 << 20,   NULL },
+        { "--context",  &shape.context,  1, 1 << 20,   NULL },
+        { "--seed",     &shape.seed,     0, INT64_MAX, NULL },
+    };
+    const char * path = NULL;
+
+    switch (parse_options(argc, argv, PROGRAM, options, sizeof(options) / sizeof(options[0]), &path)) {
+        case PARSE_HELP:  fputs(usage, stdout); return EXIT_SUCCESS;
+        case PARSE_ERROR: fputs(usage, stderr); return EXIT_USAGE;
+        case PARSE_OK:    break;
+    }
+    if (!shape_is_valid(&shape)) {
+        return EXIT_USAGE;
+    }
+
+    struct gguf_context * gguf = gguf_init_empty();
+    set_metadata(gguf, &shape);
+    const bool written = add_tensors(gguf, &shape) && write_model(path, gguf, (uint64_t) shape.seed);
+    gguf_free(gguf);
+    return written ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,299 @@
+// What ends a program: mistakes that no answer could tell about. ggml's own way out is ggml_abort(), and
+// its message must say which argument was wrong.
+//
+//   aborts <case> [lastuse|upstream]
+//
+// prints the message and exits 43 when the program was ended with a message that names the argument;
+// 44 when the message does not name it, 1 when nothing ended the program. Upstream checks only what the
+// first table lists.
+
+#include "check.h"
+#include "dummy_buffer.h"
+#include "ggml-alloc.h"
+#include "ggml-backend.h"
+#include "ggml-cpu.h"
+#include "ggml.h"
+#include "lastuse.h"
+#include "upstream.h"
+
+struct abort_case {
+    const char * name;
+    const char * word; // that the message must contain
+    void (*run)(const struct allocator_api * api);
+};
+
+static const struct abort_case * running;
+
+static void print_and_exit(const char * message) {
+    bool names_it = strstr(message, running->word) != NULL;
+    printf("%s\n", message);
+    if (!names_it) {
+        printf("the message does not contain \"%s\"\n", running->word);
+    }
+    fflush(stdout);
+    exit(names_it ? 43 : 44);
+}
+
+// What the calls are made with, where it is not what is wrong with them
+
+static struct dummy_buft * a_dummy(void) {
+    static struct dummy_buft dummy;
+    dummy_buft_init(&dummy, "dummy", 64, 0);
+    return &dummy;
+}
+
+static ggml_gallocr_t an_allocator(const struct allocator_api * api) {
+    return api->new(dummy_buft_type(a_dummy()));
+}
+
+static struct ggml_context * a_context(bool no_alloc) {
+    struct ggml_init_params params  = { .mem_size = 1024 * 1024, .mem_buffer = NULL, .no_alloc = no_alloc };
+    struct ggml_context *   context = ggml_init(params);
+    ggml_new_tensor_1d(context, GGML_TYPE_F32, 1000);
+    return context;
+}
+
+// One leaf and two nodes.
+static struct ggml_cgraph * a_graph(void) {
+    struct ggml_context * context = a_context(true);
+    struct ggml_cgraph *  graph   = ggml_new_graph(context);
+    ggml_build_forward_expand(graph, ggml_sqr(context, ggml_sqr(context, ggml_get_first_tensor(context))));
+    return graph;
+}
+
+static void reserve_with_ids(const struct allocator_api * api, int node_id, int leaf_id) {
+    int node_ids[2] = { 0, node_id };
+    int leaf_ids[1] = { leaf_id };
+    api->reserve_n(an_allocator(api), a_graph(), node_ids, leaf_ids);
+}
+
+// Both
+
+static void negative_node_id(const struct allocator_api * api) {
+    struct ggml_context * context = a_context(true);
+    struct ggml_cgraph *  graph   = ggml_new_graph(context);
+    struct ggml_tensor *  source  = ggml_get_first_tensor(context);
+    ggml_build_forward_expand(graph, ggml_concat(context, source, source, 0)); // not in place of anything
+    int node_ids[1] = { -1 };
+    int leaf_ids[1] = { 0 };
+    api->reserve_n(an_allocator(api), graph, node_ids, leaf_ids);
+}
+
+static void negative_leaf_id(const struct allocator_api * api) {
+    reserve_with_ids(api, 0, -1);
+}
+
+static void size_of_negative_id(const struct allocator_api * api) {
+    api->get_buffer_size(an_allocator(api), -1);
+}
+
+static void size_of_too_large_id(const struct allocator_api * api) {
+    api->get_buffer_size(an_allocator(api), 1);
+}
+
+static void tallocr_overflow(const struct allocator_api * api) {
+    ggml_backend_buffer_t buffer  = ggml_backend_buft_alloc_buffer(dummy_buft_type(a_dummy()), 1024);
+    struct ggml_tensor *  tensor  = ggml_get_first_tensor(a_context(true));
+    bool                  ours    = api == &lastuse_api;
+    struct ggml_tallocr   tallocr = ours ? ggml_tallocr_new(buffer) : upstream_ggml_tallocr_new(buffer);
+    if (ours) {
+        ggml_tallocr_alloc(&tallocr, tensor);
+    } else {
+        upstream_ggml_tallocr_alloc(&tallocr, tensor);
+    }
+}
+
+static void context_with_memory(const struct allocator_api * api) {
+    struct ggml_context *      context = a_context(false);
+    ggml_backend_buffer_type_t type    = dummy_buft_type(a_dummy());
+    if (api == &lastuse_api) {
+        ggml_backend_alloc_ctx_tensors_from_buft(context, type);
+    } else {
+        upstream_ggml_backend_alloc_ctx_tensors_from_buft(context, type);
+    }
+}
+
+static void context_with_memory_measured(const struct allocator_api * api) {
+    struct ggml_context *      context = a_context(false);
+    ggml_backend_buffer_type_t type    = dummy_buft_type(a_dummy());
+    if (api == &lastuse_api) {
+        ggml_backend_alloc_ctx_tensors_from_buft_size(context, type);
+    } else {
+        upstream_ggml_backend_alloc_ctx_tensors_from_buft_size(context, type);
+    }
+}
+
+static void context_with_memory_on_backend(const struct allocator_api * api) {
+    struct ggml_context * context = a_context(false);
+    ggml_backend_t        backend = ggml_backend_cpu_init();
+    if (api == &lastuse_api) {
+        ggml_backend_alloc_ctx_tensors(context, backend);
+    } else {
+        upstream_ggml_backend_alloc_ctx_tensors(context, backend);
+    }
+}
+
+static const struct abort_case both_cases[] = {
+    { "negative_node_id", "buffer_id", negative_node_id },
+    { "negative_leaf_id", "buffer_id", negative_leaf_id },
+    { "size_of_negative_id", "buffer_id", size_of_negative_id },
+    { "size_of_too_large_id", "buffer_id", size_of_too_large_id },
+    { "tallocr_overflow", "not enough space in the buffer", tallocr_overflow },
+    { "context_with_memory", "no_alloc", context_with_memory },
+    { "context_with_memory_measured", "no_alloc", context_with_memory_measured },
+    { "context_with_memory_on_backend", "no_alloc", context_with_memory_on_backend },
+};
+
+// lastuse only
+
+static void too_large_node_id(const struct allocator_api * api) {
+    reserve_with_ids(api, 1, 0);
+}
+
+static void too_large_leaf_id(const struct allocator_api * api) {
+    reserve_with_ids(api, 0, 1);
+}
+
+static void null_galloc_reserve(const struct allocator_api * api) {
+    api->reserve(NULL, a_graph());
+}
+
+static void null_galloc_reserve_n(const struct allocator_api * api) {
+    api->reserve_n(NULL, a_graph(), NULL, NULL);
+}
+
+static void null_galloc_measure(const struct allocator_api * api) {
+    size_t size = 0;
+    api->reserve_n_size(NULL, a_graph(), NULL, NULL, &size);
+}
+
+static void null_galloc_alloc(const struct allocator_api * api) {
+    api->alloc_graph(NULL, a_graph());
+}
+
+static void null_galloc_size(const struct allocator_api * api) {
+    api->get_buffer_size(NULL, 0);
+}
+
+static void null_galloc_lower_bound(const struct allocator_api * api) {
+    (void) api;
+    lastuse_gallocr_lower_bound(NULL, 0);
+}
+
+static void null_galloc_wanted_size(const struct allocator_api * api) {
+    (void) api;
+    lastuse_gallocr_wanted_size(NULL, 0);
+}
+
+static void lower_bound_of_too_large_id(const struct allocator_api * api) {
+    lastuse_gallocr_lower_bound(an_allocator(api), 1);
+}
+
+static void wanted_size_of_negative_id(const struct allocator_api * api) {
+    lastuse_gallocr_wanted_size(an_allocator(api), -1);
+}
+
+static void null_graph_reserve(const struct allocator_api * api) {
+    api->reserve(an_allocator(api), NULL);
+}
+
+static void null_graph_reserve_n(const struct allocator_api * api) {
+    api->reserve_n(an_allocator(api), NULL, NULL, NULL);
+}
+
+static void null_graph_measure(const struct allocator_api * api) {
+    size_t size = 0;
+    api->reserve_n_size(an_allocator(api), NULL, NULL, NULL, &size);
+}
+
+static void null_graph_alloc(const struct allocator_api * api) {
+    api->alloc_graph(an_allocator(api), NULL);
+}
+
+static void null_sizes(const struct allocator_api * api) {
+    api->reserve_n_size(an_allocator(api), a_graph(), NULL, NULL, NULL);
+}
+
+static void null_type(const struct allocator_api * api) {
+    api->new(NULL);
+}
+
+static void null_types(const struct allocator_api * api) {
+    api->new_n(NULL, 2);
+}
+
+static void null_among_types(const struct allocator_api * api) {
+    ggml_backend_buffer_type_t types[2] = { dummy_buft_type(a_dummy()), NULL };
+    api->new_n(types, 2);
+}
+
+static void no_types(const struct allocator_api * api) {
+    ggml_backend_buffer_type_t types[1] = { dummy_buft_type(a_dummy()) };
+    api->new_n(types, 0);
+}
+
+static void negative_number_of_types(const struct allocator_api * api) {
+    ggml_backend_buffer_type_t types[1] = { dummy_buft_type(a_dummy()) };
+    api->new_n(types, -1);
+}
+
+// The words are the parameters' names in ggml-alloc.h and lastuse.h.
+static const struct abort_case lastuse_cases[] = {
+    { "too_large_node_id", "buffer_id", too_large_node_id },
+    { "too_large_leaf_id", "buffer_id", too_large_leaf_id },
+    { "null_galloc_reserve", "galloc", null_galloc_reserve },
+    { "null_galloc_reserve_n", "galloc", null_galloc_reserve_n },
+    { "null_galloc_measure", "galloc", null_galloc_measure },
+    { "null_galloc_alloc", "galloc", null_galloc_alloc },
+    { "null_galloc_size", "galloc", null_galloc_size },
+    { "null_galloc_lower_bound", "galloc", null_galloc_lower_bound },
+    { "null_galloc_wanted_size", "galloc", null_galloc_wanted_size },
+    { "lower_bound_of_too_large_id", "buffer_id", lower_bound_of_too_large_id },
+    { "wanted_size_of_negative_id", "buffer_id", wanted_size_of_negative_id },
+    { "null_graph_reserve", "graph", null_graph_reserve },
+    { "null_graph_reserve_n", "graph", null_graph_reserve_n },
+    { "null_graph_measure", "graph", null_graph_measure },
+    { "null_graph_alloc", "graph", null_graph_alloc },
+    { "null_sizes", "sizes", null_sizes },
+    { "null_type", "buft", null_type },
+    { "null_types", "bufts", null_types },
+    { "null_among_types", "bufts", null_among_types },
+    { "no_types", "n_bufs", no_types },
+    { "negative_number_of_types", "n_bufs", negative_number_of_types },
+};
+
+#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
+
+static const struct abort_case * find(const struct abort_case * cases, size_t count, const char * name) {
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(cases[i].name, name) == 0) {
+            return &cases[i];
+        }
+    }
+    return NULL;
+}
+
+static void list(const struct abort_case * cases, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        printf("%s\n", cases[i].name);
+    }
+}
+
+// Without arguments: lists all cases. With the argument "upstream": lists those that upstream has.
+int main(int argc, char ** argv) {
+    bool upstream = argc > 1 && strcmp(argv[argc - 1], "upstream") == 0;
+    if (argc == 1 || (argc == 2 && upstream)) {
+        list(both_cases, COUNT(both_cases));
+        list(lastuse_cases, upstream ? 0 : COUNT(lastuse_cases));
+        return 2;
+    }
+    running = find(both_cases, COUNT(both_cases), argv[1]);
+    if (running == NULL && !upstream) {
+        running = find(lastuse_cases, COUNT(lastuse_cases), argv[1]);
+    }
+    CHECK(running != NULL, "there is no case %s", argv[1]);
+    ggml_set_abort_callback(print_and_exit);
+    running->run(upstream ? &upstream_api : &lastuse_api);
+    printf("%s did not end the program\n", running->name);
+    return 1;
+}

@@ -1,0 +1,555 @@
+// Random graphs planned by lastuse and by upstream in one process: the same answers, no buffer larger
+// than upstream's, and plans that a judge of its own finds right.
+//
+//   differential <case> [first seed] [number of seeds]
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "dummy_buffer.h"
+#include "plan_check.h"
+#include "random_graph.h"
+#include "upstream.h"
+
+// The fields of a graph; the functions there are not needed here.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"
+#include "ggml-impl.h"
+#pragma GCC diagnostic pop
+
+#define MAX_BUFFERS 4
+#define N_TYPES     3
+#define MAX_CHUNKS  16
+
+// ---------------------------------------------------------------------------------------------------
+// One allocator at work
+// ---------------------------------------------------------------------------------------------------
+
+struct bench {
+    const struct allocator_api * api;
+    struct dummy_buft            types[N_TYPES];
+    ggml_backend_buffer_type_t   bufts[MAX_BUFFERS]; // the last shares its type with the second
+    int                          n_buffers;
+    ggml_gallocr_t               galloc;
+    struct log_capture           log;
+};
+
+struct outcome {
+    bool   reserved;
+    bool   allocated;
+    size_t wanted[MAX_BUFFERS]; // by reserve_n_size
+    size_t held[MAX_BUFFERS];   // by get_buffer_size
+};
+
+// As backends do that pad quantized matrices. Not for in-place operations: there ggml forbids it.
+static size_t extra_bytes(const struct ggml_tensor * tensor) {
+    bool pads = tensor->op == GGML_OP_MUL_MAT || tensor->op == GGML_OP_NONE;
+    return pads && tensor->ne[0] % 4 != 0 ? 96 : 0;
+}
+
+// `max_size` 0: buffers of any size.
+static void bench_init(struct bench * bench, const struct allocator_api * api, int n_buffers, size_t max_size) {
+    static const size_t alignments[N_TYPES] = { 32, 128, 64 };
+    static const char * names[N_TYPES]      = { "first", "second", "third" };
+
+    bench->api       = api;
+    bench->n_buffers = n_buffers;
+    for (int i = 0; i < N_TYPES; i++) {
+        dummy_buft_init(&bench->types[i], names[i], alignments[i], max_size);
+        bench->types[i].imaginary = true;
+    }
+    bench->types[1].extra_bytes = extra_bytes;
+    for (int i = 0; i < n_buffers; i++) {
+        bench->bufts[i] = dummy_buft_type(&bench->types[i < N_TYPES ? i : 1]);
+    }
+    bench->galloc = n_buffers == 1 ? api->new(bench->bufts[0]) : api->new_n(bench->bufts, n_buffers);
+    CHECK(bench->galloc != NULL, "%s: no allocator", api->name);
+}
+
+static void bench_free(struct bench * bench) {
+    bench->api->free(bench->galloc);
+    for (int i = 0; i < N_TYPES; i++) {
+        CHECK(bench->types[i].live_buffers == 0, "%s leaks %zu buffers", bench->api->name,
+              bench->types[i].live_buffers);
+    }
+}
+
+static void both_init(struct bench * ours, struct bench * theirs, int n_buffers, size_t max_size) {
+    bench_init(ours, &lastuse_api, n_buffers, max_size);
+    bench_init(theirs, &upstream_api, n_buffers, max_size);
+}
+
+static void both_free(struct bench * ours, struct bench * theirs) {
+    bench_free(ours);
+    bench_free(theirs);
+}
+
+// Sizes for a graph by an allocator of their own: upstream has no plan left after reserve_n_size, and
+// crashes when it is asked to allocate.
+static void want_sizes(struct bench * bench, struct random_graph * g, size_t * sizes) {
+    ggml_gallocr_t galloc = bench->api->new_n(bench->bufts, bench->n_buffers);
+    bench->api->reserve_n_size(galloc, g->graph, g->node_buffer_ids, g->leaf_buffer_ids, sizes);
+    bench->api->free(galloc);
+}
+
+// Reserves, and holds the allocator to its word that this does not modify the graph.
+static bool reserve(struct bench * bench, struct random_graph * g) {
+    size_t size   = ggml_used_mem(g->ctx);
+    void * before = malloc(size);
+    CHECK(before != NULL, "out of memory");
+    memcpy(before, ggml_get_mem_buffer(g->ctx), size);
+    bool reserved = g->node_buffer_ids == NULL
+                        ? bench->api->reserve(bench->galloc, g->graph)
+                        : bench->api->reserve_n(bench->galloc, g->graph, g->node_buffer_ids, g->leaf_buffer_ids);
+    CHECK(memcmp(before, ggml_get_mem_buffer(g->ctx), size) == 0, "seed %llu: %s: reserve modified the graph",
+          (unsigned long long) g->seed, bench->api->name);
+    free(before);
+    return reserved;
+}
+
+static struct outcome plan(struct bench * bench, struct random_graph * g) {
+    struct outcome outcome = { 0 };
+    log_capture_start(&bench->log);
+    want_sizes(bench, g, outcome.wanted);
+    outcome.reserved  = reserve(bench, g);
+    outcome.allocated = bench->api->alloc_graph(bench->galloc, g->graph);
+    log_capture_stop();
+    for (int i = 0; i < bench->n_buffers; i++) {
+        outcome.held[i] = bench->api->get_buffer_size(bench->galloc, i);
+    }
+    return outcome;
+}
+
+static void check_plan(struct bench * bench, struct random_graph * g) {
+    const char * reason = plan_check(g->graph);
+    CHECK(reason == NULL, "seed %llu: %s: %s", (unsigned long long) g->seed, bench->api->name, reason);
+    reason = plan_check_buffer_types(g->graph, bench->bufts, g->node_buffer_ids, g->leaf_buffer_ids);
+    CHECK(reason == NULL, "seed %llu: %s: %s", (unsigned long long) g->seed, bench->api->name, reason);
+}
+
+// ---------------------------------------------------------------------------------------------------
+// Both allocators
+// ---------------------------------------------------------------------------------------------------
+
+static void check_answers(uint64_t seed, const struct bench * ours, const struct outcome * a,
+                          const struct bench * theirs, const struct outcome * b) {
+    unsigned long long number = seed;
+    CHECK(a->reserved == b->reserved, "seed %llu: reserve gives %d, not %d", number, a->reserved, b->reserved);
+    CHECK(a->allocated == b->allocated, "seed %llu: alloc gives %d, not %d", number, a->allocated, b->allocated);
+    CHECK(log_capture_same(&ours->log, &theirs->log), "seed %llu: %d and %d log lines: %s", number, ours->log.count,
+          theirs->log.count, ours->log.count > 0 ? ours->log.lines[0] : "");
+    for (int i = 0; i < ours->n_buffers; i++) {
+        CHECK(a->wanted[i] <= b->wanted[i], "seed %llu: buffer %d: wants %zu, upstream %zu", number, i, a->wanted[i],
+              b->wanted[i]);
+        CHECK(a->held[i] <= b->held[i], "seed %llu: buffer %d: holds %zu, upstream %zu", number, i, a->held[i],
+              b->held[i]);
+    }
+}
+
+// Plans one graph with both, and gives back what lastuse said.
+static struct outcome compare(struct bench * ours, struct bench * theirs, uint64_t seed,
+                              struct random_graph_options options) {
+    struct random_graph g = random_graph_new(seed, options);
+    struct random_graph h = random_graph_new(seed, options);
+    struct outcome      a = plan(ours, &g);
+    struct outcome      b = plan(theirs, &h);
+    check_answers(seed, ours, &a, theirs, &b);
+    CHECK(a.reserved && a.allocated, "seed %llu was not allocated", (unsigned long long) seed);
+    check_plan(theirs, &h);
+    check_plan(ours, &g);
+    random_graph_free(&g);
+    random_graph_free(&h);
+    return a;
+}
+
+// New allocators for each graph, so that nothing of one graph can help or harm the next.
+static void compare_many(struct case_args args, struct random_graph_options options) {
+    uint64_t first = (uint64_t) case_number(args, 0, 1);
+    uint64_t count = (uint64_t) case_number(args, 1, 1000);
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        struct bench   ours;
+        struct bench   theirs;
+        both_init(&ours, &theirs, options.n_buffers > 1 ? options.n_buffers : 1, 0);
+        struct outcome a = compare(&ours, &theirs, seed, options);
+        for (int i = 0; i < N_TYPES; i++) {
+            // the last id repeats a type: the size is told for the first
+            CHECK(a.held[i] == ours.types[i].live_bytes, "seed %llu: buffer %d", (unsigned long long) seed, i);
+        }
+        both_free(&ours, &theirs);
+    }
+}
+
+static void single_buffer(struct case_args args) {
+    compare_many(args, (struct random_graph_options){ .max_elements = 1 << 14 });
+}
+
+static void several_buffer_types(struct case_args args) {
+    compare_many(args, (struct random_graph_options){ .n_buffers = MAX_BUFFERS });
+}
+
+static void markers(struct case_args args) {
+    struct random_graph_options options = { .markers = true };
+    compare_many(args, options);
+    options.split_copies = true;
+    options.n_buffers    = MAX_BUFFERS;
+    compare_many(args, options);
+}
+
+// Markers in front of what they name, as well as behind it: upstream can hand out memory twice then,
+// so only lastuse is asked.
+static void early_markers(struct case_args args) {
+    struct random_graph_options options = { .early_markers = true, .markers = true };
+    uint64_t                    first   = (uint64_t) case_number(args, 0, 1);
+    uint64_t                    count   = (uint64_t) case_number(args, 1, 1000);
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        struct bench        ours;
+        struct random_graph g = random_graph_new(seed, options);
+        bench_init(&ours, &lastuse_api, 1, 0);
+        struct outcome a = plan(&ours, &g);
+        CHECK(a.reserved && a.allocated, "seed %llu was not allocated", (unsigned long long) seed);
+        check_plan(&ours, &g);
+        bench_free(&ours);
+        random_graph_free(&g);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------
+// Chunks
+// ---------------------------------------------------------------------------------------------------
+
+// The largest tensor in a buffer, with its padding.
+static size_t largest_in(const struct random_graph * g, ggml_backend_buffer_t buffer) {
+    size_t alignment = ggml_backend_buffer_get_alignment(buffer);
+    size_t largest   = 0;
+    for (int i = 0; i < g->graph->n_nodes + g->graph->n_leafs; i++) {
+        const struct ggml_tensor * t =
+            i < g->graph->n_nodes ? g->graph->nodes[i] : g->graph->leafs[i - g->graph->n_nodes];
+        if (t->buffer == buffer && t->view_src == NULL) {
+            size_t size = GGML_PAD(ggml_backend_buffer_get_alloc_size(buffer, t), alignment);
+            largest     = size > largest ? size : largest;
+        }
+    }
+    return largest;
+}
+
+// Only a tensor that is itself too large, and the last chunk that there can be, may be above the limit.
+static void check_chunks(const struct bench * bench, const struct random_graph * g) {
+    const struct dummy_buft * type = &bench->types[0];
+    CHECK(type->live_buffers <= MAX_CHUNKS, "seed %llu: %s: %zu chunks", (unsigned long long) g->seed,
+          bench->api->name, type->live_buffers);
+    for (size_t i = 0; i < type->live_buffers && i < MAX_CHUNKS - 1; i++) {
+        ggml_backend_buffer_t buffer = dummy_buft_live(type, i);
+        size_t                size   = ggml_backend_buffer_get_size(buffer);
+        CHECK(size <= type->max_size || size <= largest_in(g, buffer), "seed %llu: %s: chunk %zu has %zu bytes",
+              (unsigned long long) g->seed, bench->api->name, i, size);
+    }
+}
+
+static void chunk_limits(struct case_args args) {
+    static const size_t limits[] = { 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 17 };
+
+    uint64_t first  = (uint64_t) case_number(args, 0, 1);
+    uint64_t count  = (uint64_t) case_number(args, 1, 1000);
+    size_t   chunks = 0;
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        struct random_graph_options options = { .n_steps = 40 };
+        struct random_graph         g       = random_graph_new(seed, options);
+        struct random_graph         h       = random_graph_new(seed, options);
+        struct bench                ours;
+        struct bench                theirs;
+        both_init(&ours, &theirs, 1, limits[seed % (sizeof(limits) / sizeof(limits[0]))]);
+        struct outcome a = plan(&ours, &g);
+        struct outcome b = plan(&theirs, &h);
+        check_answers(seed, &ours, &a, &theirs, &b);
+        check_plan(&theirs, &h);
+        check_chunks(&theirs, &h);
+        check_plan(&ours, &g);
+        check_chunks(&ours, &g);
+        chunks += theirs.types[0].live_buffers;
+        both_free(&ours, &theirs);
+        random_graph_free(&g);
+        random_graph_free(&h);
+    }
+    CHECK(chunks > count * 2 || count < 10, "the limits are too large: %zu chunks", chunks);
+}
+
+// ---------------------------------------------------------------------------------------------------
+// Use over time
+// ---------------------------------------------------------------------------------------------------
+
+// The same allocators for many graphs. Buffers only grow, so a smaller graph must not change them, and
+// the largest plan so far decides; this holds for buffers without limit, which are one chunk each.
+static void grow_and_shrink(struct case_args args, int n_buffers) {
+    static const int steps[] = { 5, 20, 60, 40, 10, 3, 80, 15 };
+
+    uint64_t     first = (uint64_t) case_number(args, 0, 1);
+    uint64_t     count = (uint64_t) case_number(args, 1, 300);
+    struct bench ours;
+    struct bench theirs;
+    both_init(&ours, &theirs, n_buffers, 0);
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        struct random_graph_options options = { .n_steps   = steps[seed % (sizeof(steps) / sizeof(steps[0]))],
+                                                .n_buffers = n_buffers };
+        struct outcome              a       = compare(&ours, &theirs, seed, options);
+        for (int i = 0; i < N_TYPES && n_buffers == 1; i++) {
+            CHECK(a.held[i] >= a.wanted[i], "seed %llu: holds %zu of %zu", (unsigned long long) seed, a.held[i],
+                  a.wanted[i]);
+        }
+        if (n_buffers == 1) {
+            // a graph that nothing was reserved for
+            struct random_graph g = random_graph_new(seed + count, options);
+            CHECK(ours.api->alloc_graph(ours.galloc, g.graph), "seed %llu", (unsigned long long) (seed + count));
+            check_plan(&ours, &g);
+            random_graph_free(&g);
+            // so that both have seen the same
+            struct random_graph h = random_graph_new(seed + count, options);
+            CHECK(theirs.api->reserve(theirs.galloc, h.graph), "seed %llu", (unsigned long long) (seed + count));
+            random_graph_free(&h);
+        }
+    }
+    both_free(&ours, &theirs);
+}
+
+static void growing_and_shrinking(struct case_args args) {
+    grow_and_shrink(args, 1);
+    grow_and_shrink(args, MAX_BUFFERS);
+}
+
+// ---------------------------------------------------------------------------------------------------
+// The judge itself
+// ---------------------------------------------------------------------------------------------------
+
+#define SLOT 256 // bytes: one tensor of 64 values
+
+// A graph in which every tensor has a slot of its own, so that a test can spoil one thing at a time.
+struct handmade {
+    struct dummy_buft     type;
+    ggml_backend_buffer_t buffer;
+    ggml_backend_buffer_t weights;
+    struct ggml_context * ctx;
+    struct ggml_cgraph *  graph;
+
+    struct ggml_tensor *a, *b, *idle, *unused; // idle: an input that nothing reads
+    struct ggml_tensor *w, *short_w;           // weights
+    struct ggml_tensor *early, *normed, *sum, *product, *part, *copy, *square, *twice, *scaled, *whole, *negated;
+    struct ggml_tensor *rms, *fused, *kept, *last;
+};
+
+static void set_view_addresses(struct handmade * h) {
+    for (struct ggml_tensor * t = ggml_get_first_tensor(h->ctx); t != NULL; t = ggml_get_next_tensor(h->ctx, t)) {
+        if (t->view_src != NULL) {
+            t->data   = (char *) t->view_src->data + t->view_offs;
+            t->buffer = t->view_src->buffer;
+        }
+    }
+}
+
+static void place(struct handmade * h, struct ggml_tensor * t, size_t offset) {
+    t->buffer = h->buffer;
+    t->data   = (char *) ggml_backend_buffer_get_base(h->buffer) + offset;
+    set_view_addresses(h);
+}
+
+static void place_at(struct handmade * h, struct ggml_tensor * t, const struct ggml_tensor * other, size_t behind) {
+    place(h, t, (size_t) ((char *) other->data - (char *) ggml_backend_buffer_get_base(h->buffer)) + behind);
+}
+
+static void build_handmade(struct handmade * h) {
+    struct ggml_context * ctx = h->ctx;
+
+    h->a       = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+    h->b       = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+    h->idle    = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+    h->unused  = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+    h->w       = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+    h->short_w = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 32);
+    h->early   = ggml_scale(ctx, h->a, 2.0f); // nothing reads this
+    h->normed  = ggml_norm(ctx, h->a, 1e-5f);
+    h->sum     = ggml_add(ctx, h->normed, h->b);
+    h->product = ggml_mul(ctx, h->sum, h->w);
+    h->part    = ggml_view_1d(ctx, h->sum, 32, SLOT / 2);
+    h->copy    = ggml_cont(ctx, h->part);
+    h->square  = ggml_sqr(ctx, h->copy);
+    h->twice   = ggml_add(ctx, h->square, h->square);
+    h->scaled  = ggml_scale_inplace(ctx, h->twice, 0.5f);
+    h->whole   = ggml_view_1d(ctx, h->scaled, 32, 0);
+    h->negated = ggml_neg(ctx, h->whole);
+    h->rms     = ggml_rms_norm(ctx, h->negated, 1e-5f);
+    h->fused   = ggml_mul(ctx, h->rms, h->short_w);
+    h->kept    = ggml_view_tensor(ctx, h->negated);
+    h->last    = ggml_sum_rows(ctx, h->fused);
+
+    h->kept->src[0] = h->negated;
+    ggml_set_input(h->a);
+    ggml_set_input(h->b);
+    ggml_set_input(h->idle);
+    ggml_set_output(h->product);
+}
+
+static void expand_handmade(struct handmade * h) {
+    struct ggml_tensor * all[] = { h->idle,   h->unused, h->early,  h->normed, h->sum,     h->product, h->part,  h->copy,
+                                   h->square, h->twice,  h->scaled, h->whole,  h->negated, h->rms,     h->fused };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        ggml_build_forward_expand(h->graph, all[i]);
+    }
+    ggml_graph_add_node(h->graph, h->kept);
+    ggml_build_forward_expand(h->graph, h->last);
+}
+
+static void name_handmade(struct handmade * h) {
+    for (struct ggml_tensor * t = ggml_get_first_tensor(h->ctx); t != NULL; t = ggml_get_next_tensor(h->ctx, t)) {
+        ggml_set_name(t, "");
+    }
+    ggml_set_name(h->a, "a");
+    ggml_set_name(h->b, "b");
+    ggml_set_name(h->unused, "unused");
+    ggml_set_name(h->early, "early");
+    ggml_set_name(h->normed, "normed");
+    ggml_set_name(h->sum, "sum");
+    ggml_set_name(h->product, "product");
+    ggml_set_name(h->part, "part");
+    ggml_set_name(h->copy, "copy");
+    ggml_set_name(h->square, "square");
+    ggml_set_name(h->twice, "twice");
+    ggml_set_name(h->scaled, "scaled");
+    ggml_set_name(h->negated, "negated");
+    ggml_set_name(h->fused, "fused");
+    ggml_set_name(h->kept, "kept");
+    ggml_set_name(h->last, "last");
+}
+
+static void handmade_init(struct handmade * h) {
+    struct ggml_init_params params = { .mem_size = 1 << 20, .mem_buffer = NULL, .no_alloc = true };
+
+    h->ctx   = ggml_init(params);
+    h->graph = ggml_new_graph_custom(h->ctx, 64, false);
+    dummy_buft_init(&h->type, "handmade", 32, 0);
+    h->type.imaginary = true;
+    h->buffer         = ggml_backend_buft_alloc_buffer(dummy_buft_type(&h->type), 32 * SLOT);
+    h->weights        = ggml_backend_buft_alloc_buffer(dummy_buft_type(&h->type), 2 * SLOT);
+    ggml_backend_buffer_set_usage(h->buffer, GGML_BACKEND_BUFFER_USAGE_COMPUTE);
+    build_handmade(h);
+    expand_handmade(h);
+    name_handmade(h);
+    size_t offset = 0;
+    for (struct ggml_tensor * t = ggml_get_first_tensor(h->ctx); t != NULL; t = ggml_get_next_tensor(h->ctx, t)) {
+        if (t->view_src == NULL) {
+            place(h, t, offset);
+            offset += SLOT;
+        }
+    }
+    h->w->buffer       = h->weights;
+    h->w->data         = ggml_backend_buffer_get_base(h->weights);
+    h->short_w->buffer = h->weights;
+    h->short_w->data   = (char *) h->w->data + SLOT;
+}
+
+static void handmade_free(struct handmade * h) {
+    ggml_backend_buffer_free(h->buffer);
+    ggml_backend_buffer_free(h->weights);
+    ggml_free(h->ctx);
+}
+
+// What is right.
+static void nothing(struct handmade * h) { (void) h; }
+static void in_place(struct handmade * h) { place_at(h, h->sum, h->normed, 0); }
+static void in_place_through_view(struct handmade * h) { place_at(h, h->negated, h->twice, 0); }
+static void over_idle_input(struct handmade * h) { place_at(h, h->normed, h->idle, 0); }
+static void over_dead(struct handmade * h) { place_at(h, h->last, h->normed, 0); }
+
+// What is wrong with a tensor by itself.
+static void without_memory(struct handmade * h) { h->copy->data = NULL; }
+static void outside(struct handmade * h) { place(h, h->copy, 32 * SLOT - 64); }
+static void unaligned(struct handmade * h) { place_at(h, h->copy, h->copy, 16); }
+static void view_elsewhere(struct handmade * h) { h->part->data = h->sum->data; }
+static void view_in_other_buffer(struct handmade * h) { h->part->buffer = h->weights; }
+
+// What is wrong between tensors.
+static void inputs_overlap(struct handmade * h) { place_at(h, h->b, h->a, SLOT / 2); }
+static void leaf_over_input(struct handmade * h) { place_at(h, h->unused, h->b, 0); }
+static void over_read_later(struct handmade * h) { place_at(h, h->product, h->sum, 0); }
+static void over_input_read_later(struct handmade * h) { place_at(h, h->early, h->b, 0); }
+static void not_an_in_place_op(struct handmade * h) { place_at(h, h->normed, h->a, 0); }
+static void shifted_in_place(struct handmade * h) { place_at(h, h->sum, h->normed, 32); }
+static void other_layout_in_place(struct handmade * h) {
+    h->square->nb[3] += 4;
+    place_at(h, h->square, h->copy, 0);
+}
+static void source_read_twice(struct handmade * h) { place_at(h, h->twice, h->square, 0); }
+static void over_output(struct handmade * h) { place_at(h, h->copy, h->product, 32); }
+static void over_unread(struct handmade * h) { place_at(h, h->last, h->early, 0); }
+static void over_unused_leaf(struct handmade * h) { place_at(h, h->copy, h->unused, 0); }
+static void over_what_is_written_later(struct handmade * h) {
+    // the in-place node writes to memory that the normalization has taken
+    struct ggml_tensor ** nodes = ggml_graph_nodes(h->graph);
+    for (int i = 0; i + 1 < ggml_graph_n_nodes(h->graph); i++) {
+        if (nodes[i] == h->twice) {
+            nodes[i + 1] = h->copy;
+            nodes[i + 2] = h->scaled;
+        }
+    }
+    place_at(h, h->copy, h->twice, 0);
+    h->scaled->src[0] = NULL;
+}
+static void over_kept(struct handmade * h) { place_at(h, h->fused, h->negated, 0); }
+static void over_source_of_norm(struct handmade * h) { place_at(h, h->fused, h->negated, 32); }
+
+struct expectation {
+    void (*spoil)(struct handmade * h);
+    const char * reason; // a part of it; NULL: the plan is right
+};
+
+static const struct expectation EXPECTATIONS[] = {
+    { nothing, NULL },
+    { in_place, NULL },
+    { in_place_through_view, NULL },
+    { over_idle_input, NULL },
+    { over_dead, NULL },
+    { without_memory, "copy has no memory" },
+    { outside, "copy is not inside its buffer" },
+    { unaligned, "copy is not aligned" },
+    { view_elsewhere, "view part is not at its offset in sum" },
+    { view_in_other_buffer, "view part is not in the buffer of sum" },
+    { inputs_overlap, "overlap at the start" },
+    { leaf_over_input, "overlap at the start" },
+    { over_read_later, "its source part was overwritten by product" },
+    { over_input_read_later, "its source b was overwritten by early" },
+    { not_an_in_place_op, "NORM cannot run in place of a" },
+    { shifted_in_place, "writes over parts of its source normed" },
+    { other_layout_in_place, "writes over parts of its source copy" },
+    { source_read_twice, "writes over its source square, which it reads twice" },
+    { over_output, "the output product was overwritten by copy" },
+    { over_unread, "must be kept: early was overwritten by last" },
+    { over_unused_leaf, "must be kept: unused was overwritten by copy" },
+    { over_what_is_written_later, "scaled: writes to twice, which was overwritten by copy" },
+    { over_kept, "kept: its source negated was overwritten by fused" },
+    { over_source_of_norm, "fused: writes over negated, which the normalization before it reads" },
+};
+
+static void checker_finds_faults(struct case_args args) {
+    (void) args;
+    for (size_t i = 0; i < sizeof(EXPECTATIONS) / sizeof(EXPECTATIONS[0]); i++) {
+        struct handmade h;
+        handmade_init(&h);
+        EXPECTATIONS[i].spoil(&h);
+        const char * reason = plan_check(h.graph);
+        const char * wanted = EXPECTATIONS[i].reason;
+        CHECK((reason == NULL) == (wanted == NULL), "fault %zu: wanted %s, got %s", i, wanted != NULL ? wanted : "none",
+              reason != NULL ? reason : "none");
+        CHECK(reason == NULL || strstr(reason, wanted) != NULL, "fault %zu: wanted %s, got %s", i, wanted, reason);
+        handmade_free(&h);
+    }
+}
+
+static const struct test_case CASES[] = {
+    { "checker_finds_faults", checker_finds_faults },
+    { "single_buffer", single_buffer },
+    { "several_buffer_types", several_buffer_types },
+    { "chunk_limits", chunk_limits },
+    { "markers", markers },
+    { "early_markers", early_markers },
+    { "growing_and_shrinking", growing_and_shrinking },
+};
+
+TEST_MAIN(CASES)

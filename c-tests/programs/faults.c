@@ -1,0 +1,470 @@
+// What ggml's own allocator gets wrong, one case each: every case must pass on lastuse, and must show
+// the fault on upstream, so that no case here tests something that was right anyway.
+//
+//   faults <case> lastuse|upstream
+//
+// exits 0 when all was right, and prints "fault shown: ..." and exits 42 when it was not. On upstream
+// some cases end by a signal instead.
+//
+// Where data can tell, it does: the graph is built twice, once for the allocator and once with memory of
+// its own for every tensor, and both must compute the same bytes.
+
+#include "check.h"
+#include "dummy_buffer.h"
+#include "ggml-alloc.h"
+#include "ggml-backend.h"
+#include "ggml-cpu.h"
+#include "ggml.h"
+#include "lastuse.h"
+#include "upstream.h"
+
+#include <stdarg.h>
+
+#define WIDTH      64                      // floats in a row
+#define ROW_BYTES  (WIDTH * sizeof(float)) // a multiple of every alignment used here
+#define GRAPH_SIZE 4096                    // nodes at most
+
+static void show_fault(const char * format, ...) {
+    va_list args;
+    va_start(args, format);
+    printf("fault shown: ");
+    vprintf(format, args);
+    printf("\n");
+    va_end(args);
+    fflush(stdout);
+    exit(42);
+}
+
+static void show_abort(const char * message) {
+    show_fault("aborted: %s", message);
+}
+
+// The allocator that the command line names. From here on an abort is a fault, too.
+static const struct allocator_api * api_of(struct case_args args) {
+    CHECK(args.count == 1, "usage: faults <case> lastuse|upstream");
+    bool upstream = strcmp(args.texts[0], "upstream") == 0;
+    CHECK(upstream || strcmp(args.texts[0], "lastuse") == 0, "no allocator is called %s", args.texts[0]);
+    ggml_set_abort_callback(show_abort);
+    return upstream ? &upstream_api : &lastuse_api;
+}
+
+// Graphs
+
+struct built {
+    struct ggml_context * ctx;
+    struct ggml_cgraph *  graph;
+};
+
+// Builds a case's graph. `second` asks for the graph that comes after the one that was planned for.
+typedef void (*build_fn)(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second);
+
+static struct built build(build_fn fn, bool second, bool own_memory) {
+    struct ggml_init_params params = {
+        .mem_size   = 4 * 1024 * 1024,
+        .mem_buffer = NULL,
+        .no_alloc   = !own_memory,
+    };
+    struct built built;
+    built.ctx   = ggml_init(params);
+    built.graph = ggml_new_graph_custom(built.ctx, GRAPH_SIZE, false);
+    fn(built.ctx, built.graph, second);
+    return built;
+}
+
+static struct ggml_tensor * new_input(struct ggml_context * ctx, int64_t width, int64_t rows) {
+    struct ggml_tensor * input = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, width, rows);
+    ggml_set_input(input);
+    return input;
+}
+
+// A tensor whose memory is not the allocator's business.
+static struct ggml_tensor * new_external(struct ggml_context * ctx) {
+    static float         values[WIDTH * WIDTH];
+    struct ggml_tensor * tensor = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, WIDTH, WIDTH);
+    for (int i = 0; i < WIDTH * WIDTH; i++) {
+        values[i] = (float) (i * 37 % 101 - 50) / 200.0f;
+    }
+    tensor->data = values;
+    return tensor;
+}
+
+// A step that never runs in place, and whose result differs from `x` everywhere.
+static struct ggml_tensor * mix(struct ggml_context * ctx, struct ggml_tensor * x) {
+    return ggml_mul_mat(ctx, new_external(ctx), x);
+}
+
+// Running them
+
+// Every input gets values that depend on its place in the context alone.
+static void fill_inputs(struct built built) {
+    uint32_t state = 1;
+    for (struct ggml_tensor * t = ggml_get_first_tensor(built.ctx); t != NULL; t = ggml_get_next_tensor(built.ctx, t)) {
+        if (!(t->flags & GGML_TENSOR_FLAG_INPUT)) {
+            continue;
+        }
+        for (int64_t i = 0; i < ggml_nelements(t); i++) {
+            state                  = state * 1664525u + 1013904223u;
+            ((float *) t->data)[i] = (float) (state >> 8) / (1 << 23) - 1.0f;
+        }
+    }
+}
+
+// Outputs hold `poison` before, so that an output that no node wrote is seen.
+static void compute(struct built built, int poison) {
+    for (struct ggml_tensor * t = ggml_get_first_tensor(built.ctx); t != NULL; t = ggml_get_next_tensor(built.ctx, t)) {
+        if (t->flags & GGML_TENSOR_FLAG_OUTPUT) {
+            memset(t->data, poison, ggml_nbytes(t));
+        }
+    }
+    fill_inputs(built);
+    ggml_backend_t backend = ggml_backend_cpu_init();
+    ggml_backend_cpu_set_n_threads(backend, 1);
+    CHECK(ggml_backend_graph_compute(backend, built.graph) == GGML_STATUS_SUCCESS, "the graph was not computed");
+    ggml_backend_free(backend);
+}
+
+// Computes an allocated graph and shows a fault when an output differs from what it is when every
+// tensor has memory of its own.
+static void expect_right_outputs(struct built planned, build_fn fn, bool second) {
+    struct built reference = build(fn, second, true);
+    compute(planned, 0x55);
+    compute(reference, 0xaa);
+    struct ggml_tensor * ours   = ggml_get_first_tensor(planned.ctx);
+    struct ggml_tensor * theirs = ggml_get_first_tensor(reference.ctx);
+    int                  place  = 0;
+    while (theirs != NULL) {
+        bool output = theirs->flags & GGML_TENSOR_FLAG_OUTPUT;
+        if (output && memcmp(ours->data, theirs->data, ggml_nbytes(theirs)) != 0) {
+            show_fault("output %s, tensor %d of the graph, has wrong data", theirs->name, place);
+        }
+        ours   = ggml_get_next_tensor(planned.ctx, ours);
+        theirs = ggml_get_next_tensor(reference.ctx, theirs);
+        place++;
+    }
+    ggml_free(reference.ctx);
+}
+
+// Plans for the first graph, allocates the second: an allocator may answer false when it needs to be
+// asked for a new plan, but it must not answer true and give tensors the wrong memory.
+static void run_with_stale_plan(const struct allocator_api * api, build_fn fn) {
+    struct built   first  = build(fn, false, false);
+    struct built   second = build(fn, true, false);
+    ggml_gallocr_t galloc = api->new(ggml_backend_cpu_buffer_type());
+    CHECK(api->reserve(galloc, first.graph), "the first graph was not planned");
+    CHECK(api->alloc_graph(galloc, second.graph), "one buffer type: a new plan is made when one is needed");
+    expect_right_outputs(second, fn, true);
+    api->free(galloc);
+    ggml_free(second.ctx);
+    ggml_free(first.ctx);
+}
+
+static void run_with_fresh_plan(const struct allocator_api * api, build_fn fn) {
+    struct built   built  = build(fn, false, false);
+    ggml_gallocr_t galloc = api->new(ggml_backend_cpu_buffer_type());
+    CHECK(api->alloc_graph(galloc, built.graph), "the graph was not allocated");
+    expect_right_outputs(built, fn, false);
+    api->free(galloc);
+    ggml_free(built.ctx);
+}
+
+// A plan made for one graph, given to another with the same numbers of nodes and leafs
+
+// ggml-org/llama.cpp#28448: only a source changes. x was free when z was placed; now it is still needed.
+static void build_wiring(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
+    struct ggml_tensor * x = mix(ctx, new_input(ctx, WIDTH, 1));
+    struct ggml_tensor * y = mix(ctx, x);
+    struct ggml_tensor * z = mix(ctx, y);
+    struct ggml_tensor * out = ggml_concat(ctx, second ? x : y, z, 0);
+    ggml_set_output(out);
+    ggml_build_forward_expand(graph, z);
+    ggml_build_forward_expand(graph, out);
+}
+
+static void stale_plan_wiring(struct case_args args) {
+    run_with_stale_plan(api_of(args), build_wiring);
+}
+
+// Only a flag changes: the first result must now outlast its last reader.
+static void build_output_flag(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
+    struct ggml_tensor * x = mix(ctx, new_input(ctx, WIDTH, 1));
+    struct ggml_tensor * out = mix(ctx, mix(ctx, x));
+    if (second) {
+        ggml_set_output(x);
+    }
+    ggml_set_output(out);
+    ggml_build_forward_expand(graph, out);
+}
+
+static void stale_plan_flags(struct case_args args) {
+    run_with_stale_plan(api_of(args), build_output_flag);
+}
+
+// Only the tensor behind a view changes.
+static void build_view_root(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
+    struct ggml_tensor * in = new_input(ctx, WIDTH, 1);
+    struct ggml_tensor * x = mix(ctx, in);
+    struct ggml_tensor * y = mix(ctx, x);
+    struct ggml_tensor * view = ggml_view_1d(ctx, second ? x : y, WIDTH, 0);
+    struct ggml_tensor * z = mix(ctx, y);
+    struct ggml_tensor * out = ggml_concat(ctx, view, z, 0);
+    ggml_set_output(out);
+    ggml_build_forward_expand(graph, y);
+    ggml_build_forward_expand(graph, view);
+    ggml_build_forward_expand(graph, z);
+    ggml_build_forward_expand(graph, out);
+}
+
+static void stale_plan_view_root(struct case_args args) {
+    run_with_stale_plan(api_of(args), build_view_root);
+}
+
+// Only an op changes: the first may write over its source, the second reads it until the end.
+static void build_op(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
+    struct ggml_tensor * x = mix(ctx, new_input(ctx, WIDTH, 1));
+    struct ggml_tensor * out = second ? ggml_argsort(ctx, x, GGML_SORT_ORDER_ASC) : ggml_sqr(ctx, x);
+    ggml_set_output(out);
+    ggml_build_forward_expand(graph, out);
+}
+
+static void stale_plan_op(struct case_args args) {
+    run_with_stale_plan(api_of(args), build_op);
+}
+
+// Only a size changes, and becomes smaller: the sum was planned in place over `rows`, which is now a
+// single row that every row of the sum needs.
+static void build_broadcast(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
+    struct ggml_tensor * a = new_input(ctx, WIDTH, 4);
+    struct ggml_tensor * rows = mix(ctx, new_input(ctx, WIDTH, second ? 1 : 4));
+    struct ggml_tensor * sum = ggml_add(ctx, a, rows);
+    struct ggml_tensor * out = ggml_mul(ctx, sum, a); // a has a reader behind the sum
+    ggml_set_output(out);
+    ggml_build_forward_expand(graph, out);
+}
+
+static void stale_plan_in_place_broadcast(struct case_args args) {
+    run_with_stale_plan(api_of(args), build_broadcast);
+}
+
+// Only a leaf that no node reads changes: it becomes larger.
+static void build_larger_leaf(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
+    struct ggml_tensor * in = new_input(ctx, WIDTH, 4);
+    struct ggml_tensor * unread = new_input(ctx, WIDTH, second ? 3 : 1);
+    struct ggml_tensor * out = mix(ctx, in);
+    ggml_set_output(out);
+    ggml_build_forward_expand(graph, unread);
+    ggml_build_forward_expand(graph, out);
+}
+
+static void stale_plan_unread_leaf_grew(struct case_args args) {
+    run_with_stale_plan(api_of(args), build_larger_leaf);
+}
+
+// Only the owner of a leaf's memory changes: it had some, now it needs some.
+static void build_external_leaf(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
+    struct ggml_tensor * out = mix(ctx, new_input(ctx, WIDTH, 1));
+    struct ggml_tensor * unread = second ? ggml_new_tensor_2d(ctx, GGML_TYPE_F32, WIDTH, WIDTH) : new_external(ctx);
+    ggml_set_output(out);
+    ggml_build_forward_expand(graph, unread);
+    ggml_build_forward_expand(graph, out);
+}
+
+static void stale_plan_external_leaf(struct case_args args) {
+    run_with_stale_plan(api_of(args), build_external_leaf);
+}
+
+// A plan without buffers
+
+static void build_chain(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
+    (void) second;
+    struct ggml_tensor * out = mix(ctx, mix(ctx, mix(ctx, new_input(ctx, WIDTH, 4))));
+    ggml_set_output(out);
+    ggml_build_forward_expand(graph, out);
+}
+
+static void size_then_alloc(struct case_args args) {
+    const struct allocator_api * api    = api_of(args);
+    struct built                 built  = build(build_chain, false, false);
+    ggml_gallocr_t               galloc = api->new(ggml_backend_cpu_buffer_type());
+    size_t                       size   = 0;
+    api->reserve_n_size(galloc, built.graph, NULL, NULL, &size);
+    CHECK(size >= 8 * ROW_BYTES, "a source and its result need more than %zu bytes", size);
+    CHECK(api->alloc_graph(galloc, built.graph), "the graph was not allocated");
+    expect_right_outputs(built, build_chain, false);
+    api->free(galloc);
+    ggml_free(built.ctx);
+}
+
+static void failed_reserve_then_alloc(struct case_args args) {
+    const struct allocator_api * api   = api_of(args);
+    struct built                 built = build(build_chain, false, false);
+    struct dummy_buft            dummy;
+    dummy_buft_init(&dummy, "dummy", 64, 0);
+    ggml_gallocr_t galloc = api->new(dummy_buft_type(&dummy));
+
+    dummy.allocs_left = 0;
+    CHECK(!api->reserve(galloc, built.graph), "there was no memory to reserve");
+    CHECK(!api->alloc_graph(galloc, built.graph), "there is still no memory");
+    dummy.allocs_left = DUMMY_UNLIMITED;
+    CHECK(api->alloc_graph(galloc, built.graph), "there is memory now");
+    expect_right_outputs(built, build_chain, false);
+
+    api->free(galloc);
+    CHECK(dummy.live_buffers == 0, "%zu buffers leaked", dummy.live_buffers);
+    ggml_free(built.ctx);
+}
+
+// ggml-alloc: nobody learns how much was wanted
+static void wanted_size_after_failure(struct case_args args) {
+    const struct allocator_api * api   = api_of(args);
+    struct built                 built = build(build_chain, false, false);
+    struct dummy_buft            dummy;
+    dummy_buft_init(&dummy, "dummy", 64, 0);
+    ggml_gallocr_t galloc = api->new(dummy_buft_type(&dummy));
+
+    dummy.allocs_left = 0;
+    CHECK(!api->reserve(galloc, built.graph), "there was no memory to reserve");
+    size_t told = api == &upstream_api ? api->get_buffer_size(galloc, 0) : lastuse_gallocr_wanted_size(galloc, 0);
+    if (told != dummy.last_requested) {
+        show_fault("%zu bytes were wanted, %zu are reported", dummy.last_requested, told);
+    }
+    api->free(galloc);
+    ggml_free(built.ctx);
+}
+
+// Limits
+
+// Upstream's list of free blocks ends at 256 a chunk. Here 300 results become free with a live one
+// between each two.
+static void build_many_holes(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
+    (void) second;
+    enum { COUNT = 600 };
+    struct ggml_tensor * in = new_input(ctx, WIDTH, 1);
+    struct ggml_tensor * results[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        results[i] = ggml_scale(ctx, in, 1.0f / (float) (i + 1));
+        ggml_build_forward_expand(graph, results[i]);
+    }
+    struct ggml_tensor * sum = ggml_sqr(ctx, in);
+    for (int parity = 0; parity < 2; parity++) {
+        for (int i = parity; i < COUNT; i += 2) {
+            sum = ggml_add(ctx, sum, results[i]);
+        }
+    }
+    ggml_set_output(sum);
+    ggml_build_forward_expand(graph, sum);
+}
+
+static void out_of_free_blocks(struct case_args args) {
+    run_with_fresh_plan(api_of(args), build_many_holes);
+}
+
+// The table of tensors is sized by the graph's lists. A part of a larger graph refers to more than it
+// lists.
+static void build_unlisted_sources(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
+    (void) second;
+    struct ggml_tensor * out = ggml_add(ctx, new_external(ctx), new_external(ctx));
+    ggml_set_output(out);
+    ggml_build_forward_expand(ggml_new_graph(ctx), out); // the larger graph
+    ggml_graph_add_node(graph, out);
+}
+
+static void hash_set_full(struct case_args args) {
+    run_with_fresh_plan(api_of(args), build_unlisted_sources);
+}
+
+// Upstream takes the address NULL for "not placed yet", and a buffer without bytes starts there.
+static void build_zero_sizes(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
+    (void) second;
+    struct ggml_tensor * out = ggml_sqr(ctx, new_input(ctx, WIDTH, 0));
+    ggml_set_output(out);
+    ggml_build_forward_expand(graph, out);
+}
+
+static void only_zero_sizes(struct case_args args) {
+    run_with_fresh_plan(api_of(args), build_zero_sizes);
+}
+
+// Views and markers
+
+// A view at offset 0 with the layout of its root, whose only reader could write over it.
+static void build_reshaped(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
+    (void) second;
+    struct ggml_tensor * x = mix(ctx, new_external(ctx));
+    struct ggml_tensor * out = ggml_sqr(ctx, ggml_reshape_1d(ctx, x, WIDTH * WIDTH));
+    ggml_set_output(out);
+    ggml_build_forward_expand(graph, out);
+}
+
+static void in_place_through_view(struct case_args args) {
+    const struct allocator_api * api    = api_of(args);
+    struct built                 built  = build(build_reshaped, false, false);
+    ggml_gallocr_t               galloc = api->new(ggml_backend_cpu_buffer_type());
+    CHECK(api->alloc_graph(galloc, built.graph), "the graph was not allocated");
+    expect_right_outputs(built, build_reshaped, false);
+    size_t size   = api->get_buffer_size(galloc, 0);
+    size_t needed = WIDTH * ROW_BYTES;
+    if (size > needed) {
+        show_fault("%zu bytes are used where %zu are enough", size, needed);
+    }
+    api->free(galloc);
+    ggml_free(built.ctx);
+}
+
+// The output is a view; the tensor whose memory it is has no flag.
+static void build_output_view(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
+    (void) second;
+    struct ggml_tensor * x = mix(ctx, new_input(ctx, WIDTH, 1));
+    struct ggml_tensor * view = ggml_view_1d(ctx, x, WIDTH, 0);
+    struct ggml_tensor * out = mix(ctx, mix(ctx, view));
+    view->flags |= GGML_TENSOR_FLAG_OUTPUT; // newer versions of ggml_set_output() flag the root, too
+    ggml_set_output(out);
+    ggml_build_forward_expand(graph, out);
+}
+
+static void output_view(struct case_args args) {
+    run_with_fresh_plan(api_of(args), build_output_view);
+}
+
+// ggml-org/llama.cpp#27301: a marker that keeps `late` alive stands before the node that makes `late`.
+// Upstream gives `late` the memory of `early` there, and then `early`, which already holds its result,
+// another place.
+static void build_marker(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
+    (void) second;
+    struct ggml_tensor * early = mix(ctx, new_input(ctx, WIDTH, 1));
+    struct ggml_tensor * rest = mix(ctx, mix(ctx, new_input(ctx, WIDTH, 1)));
+    struct ggml_tensor * late = ggml_sqr(ctx, early);
+    struct ggml_tensor * marker = ggml_view_tensor(ctx, late);
+    marker->src[0] = late;
+    struct ggml_tensor * out = ggml_concat(ctx, late, rest, 0);
+    ggml_set_output(out);
+
+    ggml_build_forward_expand(graph, early);
+    ggml_graph_add_node(graph, marker);
+    ggml_build_forward_expand(graph, rest);
+    ggml_build_forward_expand(graph, out);
+}
+
+static void marker_before_producer(struct case_args args) {
+    run_with_fresh_plan(api_of(args), build_marker);
+}
+
+static const struct test_case cases[] = {
+    { "stale_plan_wiring", stale_plan_wiring },
+    { "stale_plan_flags", stale_plan_flags },
+    { "stale_plan_view_root", stale_plan_view_root },
+    { "stale_plan_op", stale_plan_op },
+    { "stale_plan_in_place_broadcast", stale_plan_in_place_broadcast },
+    { "stale_plan_unread_leaf_grew", stale_plan_unread_leaf_grew },
+    { "stale_plan_external_leaf", stale_plan_external_leaf },
+    { "size_then_alloc", size_then_alloc },
+    { "failed_reserve_then_alloc", failed_reserve_then_alloc },
+    { "wanted_size_after_failure", wanted_size_after_failure },
+    { "out_of_free_blocks", out_of_free_blocks },
+    { "hash_set_full", hash_set_full },
+    { "only_zero_sizes", only_zero_sizes },
+    { "in_place_through_view", in_place_through_view },
+    { "output_view", output_view },
+    { "marker_before_producer", marker_before_producer },
+};
+
+TEST_MAIN(cases)

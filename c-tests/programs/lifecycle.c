@@ -1,0 +1,571 @@
+// One allocator and many graphs: what programs do with it from the first reserve to the last free.
+// Most cases run the same body on lastuse and on upstream. Plans are judged by plan_check().
+//
+//   lifecycle <case>
+
+#include "check.h"
+#include "dummy_buffer.h"
+#include "ggml-alloc.h"
+#include "ggml-backend.h"
+#include "ggml.h"
+#include "plan_check.h"
+#include "upstream.h"
+
+#include <pthread.h>
+
+#define ALIGNMENT 64
+
+typedef void (*body_fn)(const struct allocator_api * api);
+
+static void on_both(body_fn body) {
+    body(&lastuse_api);
+    body(&upstream_api);
+}
+
+// Graphs
+
+#define WIDTH   32 // of an embedding
+#define HEADS   4
+#define HEAD    (WIDTH / HEADS)
+#define HIDDEN  64  // width of the feed-forward part
+#define CONTEXT 128 // positions in a cache
+
+// A graph of a small transformer. Two graphs with the same number of layers, both with one token or both
+// with several, have the same topology.
+struct shape {
+    int layers;
+    int tokens;
+    int past; // positions in the caches before these tokens
+};
+
+struct built {
+    struct ggml_context * ctx;     // what the allocator places
+    struct ggml_context * weights; // what has memory of its own
+    struct ggml_cgraph *  graph;
+};
+
+static struct built built_new(size_t nodes, size_t weight_bytes) {
+    struct ggml_init_params params = {
+        .mem_size   = 2 * nodes * ggml_tensor_overhead() + ggml_graph_overhead_custom(nodes, false),
+        .mem_buffer = NULL,
+        .no_alloc   = true,
+    };
+    struct ggml_init_params weight_params = { .mem_size = weight_bytes + 1024, .mem_buffer = NULL, .no_alloc = false };
+    struct built            built         = { .ctx = ggml_init(params), .weights = ggml_init(weight_params) };
+    built.graph                           = ggml_new_graph_custom(built.ctx, nodes, false);
+    return built;
+}
+
+static void built_free(struct built built) {
+    ggml_free(built.ctx);
+    ggml_free(built.weights);
+}
+
+static struct ggml_tensor * new_input(struct ggml_context * ctx, int64_t width, int64_t rows) {
+    struct ggml_tensor * input = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, width, rows);
+    ggml_set_input(input);
+    return input;
+}
+
+// Multiplies by a weight matrix: `rows` is the width of the result.
+static struct ggml_tensor * project(struct built b, struct ggml_tensor * x, int64_t rows) {
+    struct ggml_tensor * matrix = ggml_new_tensor_2d(b.weights, GGML_TYPE_F32, x->ne[0], rows);
+    return ggml_mul_mat(b.ctx, matrix, x);
+}
+
+static struct ggml_tensor * normalize(struct built b, struct ggml_tensor * x) {
+    struct ggml_tensor * scale = ggml_new_tensor_1d(b.weights, GGML_TYPE_F32, x->ne[0]);
+    return ggml_mul(b.ctx, ggml_rms_norm(b.ctx, x, 1e-5f), scale);
+}
+
+// Writes the tokens' rows behind the past ones of a new cache, and gives all rows so far, split by head:
+// [HEAD, past + tokens, HEADS].
+static struct ggml_tensor * through_cache(struct built b, struct ggml_tensor * rows, struct shape shape) {
+    struct ggml_tensor * cache = ggml_new_tensor_2d(b.ctx, GGML_TYPE_F32, WIDTH, CONTEXT);
+    ggml_set_input(cache);
+    ggml_set_output(cache);
+    size_t               row  = cache->nb[1];
+    struct ggml_tensor * slot = ggml_view_2d(b.ctx, cache, WIDTH, shape.tokens, row, (size_t) shape.past * row);
+    ggml_build_forward_expand(b.graph, ggml_cpy(b.ctx, rows, slot));
+    return ggml_view_3d(b.ctx, cache, HEAD, shape.past + shape.tokens, HEADS, row, HEAD * sizeof(float), 0);
+}
+
+static struct ggml_tensor * attend(struct built b, struct ggml_tensor * x, struct ggml_tensor * mask, struct shape shape) {
+    struct ggml_context * ctx = b.ctx;
+    struct ggml_tensor *  q   = ggml_reshape_3d(ctx, project(b, x, WIDTH), HEAD, HEADS, shape.tokens);
+    struct ggml_tensor *  k   = through_cache(b, project(b, x, WIDTH), shape);
+    struct ggml_tensor *  v   = through_cache(b, project(b, x, WIDTH), shape);
+    struct ggml_tensor *  kq  = ggml_mul_mat(ctx, k, ggml_permute(ctx, q, 0, 2, 1, 3));
+    kq                        = ggml_soft_max_ext(ctx, kq, mask, 0.25f, 0.0f);
+    struct ggml_tensor * kqv  = ggml_mul_mat(ctx, ggml_cont(ctx, ggml_transpose(ctx, v)), kq);
+    kqv                       = ggml_cont_2d(ctx, ggml_permute(ctx, kqv, 0, 2, 1, 3), WIDTH, shape.tokens);
+    return project(b, kqv, WIDTH);
+}
+
+static struct ggml_tensor * feed_forward(struct built b, struct ggml_tensor * x) {
+    struct ggml_tensor * gate = ggml_silu(b.ctx, project(b, x, HIDDEN));
+    return project(b, ggml_mul(b.ctx, gate, project(b, x, HIDDEN)), WIDTH);
+}
+
+// A single token attends to everything, so a decode graph has no mask.
+static struct built transformer_new(struct shape shape) {
+    struct built         b    = built_new((size_t) shape.layers * 40 + 20, (size_t) shape.layers * 65536 + 65536);
+    struct ggml_tensor * x    = new_input(b.ctx, WIDTH, shape.tokens);
+    struct ggml_tensor * mask = shape.tokens > 1 ? new_input(b.ctx, shape.past + shape.tokens, shape.tokens) : NULL;
+    for (int layer = 0; layer < shape.layers; layer++) {
+        x = ggml_add(b.ctx, x, attend(b, normalize(b, x), mask, shape));
+        x = ggml_add(b.ctx, x, feed_forward(b, normalize(b, x)));
+    }
+    struct ggml_tensor * out = project(b, normalize(b, x), HIDDEN);
+    ggml_set_output(out);
+    ggml_build_forward_expand(b.graph, out);
+    return b;
+}
+
+static void check_plan(const struct allocator_api * api, struct built built) {
+    const char * wrong = plan_check(built.graph);
+    CHECK(wrong == NULL, "%s: %s", api->name, wrong);
+}
+
+static void alloc_and_check(const struct allocator_api * api, ggml_gallocr_t galloc, struct built built) {
+    CHECK(api->alloc_graph(galloc, built.graph), "%s did not allocate the graph", api->name);
+    check_plan(api, built);
+}
+
+// For cases that need one graph on one allocator.
+static void check_one(const struct allocator_api * api, struct built built) {
+    struct dummy_buft dummy;
+    dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
+    ggml_gallocr_t galloc = api->new(dummy_buft_type(&dummy));
+    alloc_and_check(api, galloc, built);
+    api->free(galloc);
+    CHECK(dummy.live_buffers == 0, "%zu buffers leaked", dummy.live_buffers);
+}
+
+static bool has_memory(struct built built) {
+    for (struct ggml_tensor * t = ggml_get_first_tensor(built.ctx); t != NULL; t = ggml_get_next_tensor(built.ctx, t)) {
+        if (t->data != NULL || t->buffer != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// One graph after another
+
+static void grow_and_shrink(const struct allocator_api * api) {
+    static const int  tokens[] = { 4, 16, 2, 32, 8, 1, 64, 3 };
+    struct dummy_buft dummy;
+    dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
+    ggml_gallocr_t galloc = api->new(dummy_buft_type(&dummy));
+    size_t         size   = 0;
+    for (size_t i = 0; i < sizeof(tokens) / sizeof(tokens[0]); i++) {
+        struct built built = transformer_new((struct shape){ .layers = 2, .tokens = tokens[i], .past = 5 });
+        CHECK(api->reserve(galloc, built.graph), "nothing fails here");
+        CHECK(!has_memory(built), "reserve changed the graph");
+        alloc_and_check(api, galloc, built);
+        size_t new_size = api->get_buffer_size(galloc, 0);
+        CHECK(new_size >= size, "the buffer shrank from %zu to %zu bytes", size, new_size);
+        CHECK(dummy.live_buffers == 1, "%zu buffers at once", dummy.live_buffers);
+        size = new_size;
+        built_free(built);
+    }
+    api->free(galloc);
+    CHECK(dummy.live_buffers == 0, "%zu buffers leaked", dummy.live_buffers);
+}
+
+static void growing_and_shrinking_graphs(struct case_args args) {
+    (void) args;
+    on_both(grow_and_shrink);
+}
+
+// The first prompt is the largest graph, so nothing that follows needs another buffer.
+static void alternate(const struct allocator_api * api) {
+    struct dummy_buft dummy;
+    dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
+    ggml_gallocr_t galloc = api->new(dummy_buft_type(&dummy));
+    for (int round = 0; round < 6; round++) {
+        int          past   = 10 - round;
+        struct built prompt = transformer_new((struct shape){ .layers = 2, .tokens = 32 - round, .past = past });
+        struct built decode = transformer_new((struct shape){ .layers = 2, .tokens = 1, .past = past + 1 });
+        alloc_and_check(api, galloc, prompt);
+        alloc_and_check(api, galloc, decode);
+        built_free(prompt);
+        built_free(decode);
+    }
+    CHECK(dummy.counts.alloc_buffer == 1, "%zu buffers were allocated", dummy.counts.alloc_buffer);
+    api->free(galloc);
+}
+
+static void prompt_and_decode_alternate(struct case_args args) {
+    (void) args;
+    on_both(alternate);
+}
+
+// What servers rely on: one reserve for the worst case, and no allocation afterwards.
+static void serve_smaller(const struct allocator_api * api) {
+    struct dummy_buft dummy;
+    dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
+    ggml_gallocr_t galloc  = api->new(dummy_buft_type(&dummy));
+    struct built   largest = transformer_new((struct shape){ .layers = 3, .tokens = 32, .past = 96 });
+    CHECK(api->reserve(galloc, largest.graph), "nothing fails here");
+    size_t size = api->get_buffer_size(galloc, 0);
+    for (int tokens = 32; tokens > 1; tokens -= 3) {
+        struct built smaller = transformer_new((struct shape){ .layers = 3, .tokens = tokens, .past = 2 * tokens });
+        alloc_and_check(api, galloc, smaller);
+        built_free(smaller);
+    }
+    CHECK(dummy.counts.alloc_buffer == 1, "%zu buffers were allocated", dummy.counts.alloc_buffer);
+    CHECK(api->get_buffer_size(galloc, 0) == size, "the buffer has another size");
+    api->free(galloc);
+    built_free(largest);
+}
+
+static void largest_plan_serves_smaller_graphs(struct case_args args) {
+    (void) args;
+    on_both(serve_smaller);
+}
+
+static void alloc_twice(const struct allocator_api * api) {
+    struct dummy_buft dummy;
+    dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
+    ggml_gallocr_t galloc = api->new(dummy_buft_type(&dummy));
+    struct built   built  = transformer_new((struct shape){ .layers = 1, .tokens = 8, .past = 0 });
+    alloc_and_check(api, galloc, built);
+    int     n_nodes = ggml_graph_n_nodes(built.graph);
+    void ** before  = calloc((size_t) n_nodes, sizeof(void *));
+    CHECK(before != NULL, "out of memory");
+    for (int i = 0; i < n_nodes; i++) {
+        before[i] = ggml_graph_node(built.graph, i)->data;
+    }
+    CHECK(api->alloc_graph(galloc, built.graph), "a graph with memory is no failure");
+    for (int i = 0; i < n_nodes; i++) {
+        CHECK(ggml_graph_node(built.graph, i)->data == before[i], "node %d moved", i);
+    }
+    check_plan(api, built);
+    CHECK(dummy.counts.alloc_buffer == 1, "%zu buffers were allocated", dummy.counts.alloc_buffer);
+
+    struct built next = transformer_new((struct shape){ .layers = 1, .tokens = 8, .past = 0 });
+    alloc_and_check(api, galloc, next);
+    CHECK(dummy.counts.alloc_buffer == 1, "%zu buffers were allocated", dummy.counts.alloc_buffer);
+    api->free(galloc);
+    free(before);
+    built_free(next);
+    built_free(built);
+}
+
+static void allocated_graph_is_left_alone(struct case_args args) {
+    (void) args;
+    on_both(alloc_twice);
+}
+
+// The last step reads `rows` rows behind the first `skip` ones.
+static struct built built_with_offset(int skip) {
+    struct built         b    = built_new(16, 16384);
+    struct ggml_tensor * x    = project(b, new_input(b.ctx, WIDTH, 8), WIDTH);
+    struct ggml_tensor * view = ggml_view_2d(b.ctx, x, WIDTH, 4, x->nb[1], (size_t) skip * x->nb[1]);
+    struct ggml_tensor * out  = ggml_sqr(b.ctx, view);
+    ggml_set_output(out);
+    ggml_build_forward_expand(b.graph, out);
+    return b;
+}
+
+// A plan may put the result over the viewed rows, but then only over the rows of this offset.
+static void move_a_view(const struct allocator_api * api) {
+    struct built first  = built_with_offset(0);
+    struct built second = built_with_offset(2);
+    struct dummy_buft dummy;
+    dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
+    ggml_gallocr_t galloc = api->new(dummy_buft_type(&dummy));
+    CHECK(api->reserve(galloc, first.graph), "nothing fails here");
+    alloc_and_check(api, galloc, second);
+    api->free(galloc);
+    built_free(first);
+    built_free(second);
+}
+
+static void plan_does_not_outlive_a_views_offset(struct case_args args) {
+    (void) args;
+    on_both(move_a_view);
+}
+
+// Several buffer types
+
+struct two_types {
+    struct dummy_buft          dummies[2];
+    ggml_backend_buffer_type_t types[2];
+};
+
+static void two_types_init(struct two_types * two) {
+    for (int i = 0; i < 2; i++) {
+        dummy_buft_init(&two->dummies[i], i == 0 ? "first" : "second", ALIGNMENT, 0);
+        two->types[i] = dummy_buft_type(&two->dummies[i]);
+    }
+}
+
+// Layers are often split between two devices. Here every third node is on the second one.
+static int * split_ids(struct built built) {
+    int   n_nodes = ggml_graph_n_nodes(built.graph);
+    int * ids     = calloc((size_t) n_nodes, sizeof(int));
+    CHECK(ids != NULL, "out of memory");
+    for (int i = 0; i < n_nodes; i++) {
+        ids[i] = i % 3 == 2;
+    }
+    return ids;
+}
+
+// Without a plan, and with a plan for another topology, only the program knows where nodes belong.
+static void need_reserve(const struct allocator_api * api) {
+    struct two_types two;
+    two_types_init(&two);
+    struct built   prompt = transformer_new((struct shape){ .layers = 2, .tokens = 16, .past = 4 });
+    struct built   decode = transformer_new((struct shape){ .layers = 2, .tokens = 1, .past = 20 });
+    int *          ids    = split_ids(prompt);
+    ggml_gallocr_t galloc = api->new_n(two.types, 2);
+
+    CHECK(!api->alloc_graph(galloc, prompt.graph), "there is no plan yet");
+    CHECK(!has_memory(prompt), "a refused graph was changed");
+    CHECK(api->reserve_n(galloc, prompt.graph, ids, NULL), "nothing fails here");
+    CHECK(!api->alloc_graph(galloc, decode.graph), "the plan is for another graph");
+    CHECK(!has_memory(decode), "a refused graph was changed");
+    alloc_and_check(api, galloc, prompt);
+    const char * wrong = plan_check_buffer_types(prompt.graph, two.types, ids, NULL);
+    CHECK(wrong == NULL, "%s: %s", api->name, wrong);
+
+    api->free(galloc);
+    free(ids);
+    built_free(prompt);
+    built_free(decode);
+    CHECK(two.dummies[0].live_buffers + two.dummies[1].live_buffers == 0, "a buffer leaked");
+}
+
+static void several_types_need_a_reserve(struct case_args args) {
+    (void) args;
+    on_both(need_reserve);
+}
+
+// Three products; the last one reads the first or the second.
+static struct built built_with_wiring(bool reads_first) {
+    struct built         b   = built_new(16, 32768);
+    struct ggml_tensor * x   = project(b, new_input(b.ctx, WIDTH, 8), WIDTH);
+    struct ggml_tensor * y   = project(b, x, WIDTH);
+    struct ggml_tensor * z   = project(b, y, WIDTH);
+    struct ggml_tensor * out = ggml_concat(b.ctx, reads_first ? x : y, z, 0);
+    ggml_set_output(out);
+    ggml_build_forward_expand(b.graph, z);
+    ggml_build_forward_expand(b.graph, out);
+    return b;
+}
+
+// A plan for another wiring is refused, unless it happens to be right for this one, too. (Upstream
+// answers true in any case.)
+static void several_types_refuse_a_stale_plan(struct case_args args) {
+    (void) args;
+    struct two_types two;
+    two_types_init(&two);
+    struct built   first  = built_with_wiring(false);
+    struct built   second = built_with_wiring(true);
+    int            ids[4] = { 0, 0, 0, 1 };
+    ggml_gallocr_t galloc = ggml_gallocr_new_n(two.types, 2);
+    CHECK(ggml_gallocr_reserve_n(galloc, first.graph, ids, NULL), "nothing fails here");
+    if (ggml_gallocr_alloc_graph(galloc, second.graph)) {
+        check_plan(&lastuse_api, second);
+    } else {
+        CHECK(!has_memory(second), "a refused graph was changed");
+        CHECK(ggml_gallocr_reserve_n(galloc, second.graph, ids, NULL), "nothing fails here");
+        alloc_and_check(&lastuse_api, galloc, second);
+    }
+    ggml_gallocr_free(galloc);
+    built_free(first);
+    built_free(second);
+}
+
+// A measured plan has no buffers yet. (Upstream crashes.)
+static void measured_then_allocated(struct case_args args) {
+    (void) args;
+    struct two_types two;
+    two_types_init(&two);
+    struct built   built    = transformer_new((struct shape){ .layers = 2, .tokens = 16, .past = 4 });
+    int *          ids      = split_ids(built);
+    size_t         sizes[2] = { 0, 0 };
+    ggml_gallocr_t galloc   = ggml_gallocr_new_n(two.types, 2);
+    ggml_gallocr_reserve_n_size(galloc, built.graph, ids, NULL, sizes);
+    CHECK(sizes[0] > 0 && sizes[1] > 0, "both types have tensors");
+    CHECK(two.dummies[0].counts.alloc_buffer == 0, "measuring allocates nothing");
+    CHECK(!has_memory(built), "measuring changed the graph");
+    if (ggml_gallocr_alloc_graph(galloc, built.graph)) {
+        check_plan(&lastuse_api, built);
+    } else {
+        CHECK(!has_memory(built), "a refused graph was changed");
+        CHECK(ggml_gallocr_reserve_n(galloc, built.graph, ids, NULL), "nothing fails here");
+        alloc_and_check(&lastuse_api, galloc, built);
+    }
+    for (int i = 0; i < 2; i++) {
+        size_t size = ggml_gallocr_get_buffer_size(galloc, i);
+        CHECK(size == sizes[i], "measured %zu bytes, allocated %zu", sizes[i], size);
+    }
+    ggml_gallocr_free(galloc);
+    free(ids);
+    built_free(built);
+}
+
+// Unusual graphs
+
+static void free_null(const struct allocator_api * api) {
+    api->free(NULL);
+}
+
+static void freeing_null(struct case_args args) {
+    (void) args;
+    on_both(free_null);
+}
+
+static void place_nothing(const struct allocator_api * api) {
+    struct dummy_buft dummy;
+    dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
+    struct built   empty  = built_new(16, 0);
+    ggml_gallocr_t galloc = api->new(dummy_buft_type(&dummy));
+    CHECK(api->get_buffer_size(galloc, 0) == 0, "nothing was reserved yet");
+    CHECK(api->reserve(galloc, empty.graph), "an empty graph is no failure");
+    CHECK(api->alloc_graph(galloc, empty.graph), "an empty graph is no failure");
+    CHECK(api->get_buffer_size(galloc, 0) == 0, "an empty graph needs no memory");
+    CHECK(dummy.counts.alloc_buffer == 0, "an empty graph needs no buffer");
+    api->free(galloc);
+    built_free(empty);
+}
+
+static void empty_graph(struct case_args args) {
+    (void) args;
+    on_both(place_nothing);
+}
+
+// Programs put leafs into a graph to have memory for them, whether or not a node reads them.
+static void place_leafs(const struct allocator_api * api) {
+    struct built built = built_new(16, 0);
+    for (int i = 1; i <= 10; i++) {
+        ggml_build_forward_expand(built.graph, ggml_new_tensor_1d(built.ctx, GGML_TYPE_F32, i * 7));
+    }
+    check_one(api, built);
+    built_free(built);
+}
+
+static void only_leafs(struct case_args args) {
+    (void) args;
+    on_both(place_leafs);
+}
+
+// A part of a graph may name sources that it does not list.
+static void place_unlisted(const struct allocator_api * api) {
+    struct built         built  = built_new(16, 0);
+    struct ggml_tensor * source = ggml_new_tensor_1d(built.ctx, GGML_TYPE_F32, 100);
+    struct ggml_tensor * last   = source;
+    for (int i = 0; i < 8; i++) {
+        last = ggml_add(built.ctx, ggml_sqr(built.ctx, last), source);
+        ggml_graph_add_node(built.graph, last->src[0]);
+        ggml_graph_add_node(built.graph, last);
+    }
+    check_one(api, built);
+    CHECK(source->data != NULL, "a source in no list got no memory");
+    built_free(built);
+}
+
+static void source_in_no_list(struct case_args args) {
+    (void) args;
+    on_both(place_unlisted);
+}
+
+// Tensors without elements, as left over when a batch is empty.
+static void place_zero_sizes(const struct allocator_api * api) {
+    struct built         built = built_new(32, 0);
+    struct ggml_tensor * some  = new_input(built.ctx, WIDTH, 4);
+    struct ggml_tensor * none  = new_input(built.ctx, WIDTH, 0);
+    struct ggml_tensor * both  = ggml_concat(built.ctx, ggml_sqr(built.ctx, none), ggml_sqr(built.ctx, some), 1);
+    struct ggml_tensor * view  = ggml_view_2d(built.ctx, both, WIDTH, 0, both->nb[1], 0);
+    ggml_build_forward_expand(built.graph, ggml_sqr(built.ctx, view));
+    ggml_build_forward_expand(built.graph, ggml_sqr(built.ctx, both));
+    check_one(api, built);
+    CHECK(none->buffer != NULL, "ggml asserts that tensors of a graph have a buffer");
+    built_free(built);
+}
+
+static void zero_size_tensors(struct case_args args) {
+    (void) args;
+    on_both(place_zero_sizes);
+}
+
+static void place_large(const struct allocator_api * api) {
+    static const int layers[] = { 11, 170 };
+    static const int least[]  = { 300, 5000 };
+    for (int i = 0; i < 2; i++) {
+        struct built built = transformer_new((struct shape){ .layers = layers[i], .tokens = 4, .past = 4 });
+        int          nodes = ggml_graph_n_nodes(built.graph);
+        CHECK(nodes > least[i], "the graph has only %d nodes", nodes);
+        check_one(api, built);
+        built_free(built);
+    }
+}
+
+static void large_graphs(struct case_args args) {
+    (void) args;
+    on_both(place_large);
+}
+
+// Threads
+
+#define N_THREADS    8
+#define N_ITERATIONS 200
+
+static pthread_mutex_t plan_check_lock = PTHREAD_MUTEX_INITIALIZER; // plan_check() returns static text
+
+// Allocators share nothing, so each thread may use its own.
+static void * work(void * argument) {
+    int               number = *(const int *) argument;
+    struct dummy_buft dummy;
+    dummy_buft_init(&dummy, "dummy", ALIGNMENT, (size_t) number * 4096); // several chunks in most threads
+    ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
+    for (int i = 0; i < N_ITERATIONS; i++) {
+        struct built built =
+            transformer_new((struct shape){ .layers = 1, .tokens = 1 + (i * 7 + number) % 16, .past = i % 50 });
+        CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "nothing fails here");
+        pthread_mutex_lock(&plan_check_lock);
+        check_plan(&lastuse_api, built);
+        pthread_mutex_unlock(&plan_check_lock);
+        built_free(built);
+    }
+    ggml_gallocr_free(galloc);
+    CHECK(dummy.live_buffers == 0, "%zu buffers leaked", dummy.live_buffers);
+    return NULL;
+}
+
+static void allocators_in_threads(struct case_args args) {
+    (void) args;
+    pthread_t threads[N_THREADS];
+    int       numbers[N_THREADS];
+    for (int i = 0; i < N_THREADS; i++) {
+        numbers[i] = i;
+        CHECK(pthread_create(&threads[i], NULL, work, &numbers[i]) == 0, "no thread");
+    }
+    for (int i = 0; i < N_THREADS; i++) {
+        CHECK(pthread_join(threads[i], NULL) == 0, "no end of thread %d", i);
+    }
+}
+
+static const struct test_case cases[] = {
+    { "growing_and_shrinking_graphs", growing_and_shrinking_graphs },
+    { "prompt_and_decode_alternate", prompt_and_decode_alternate },
+    { "largest_plan_serves_smaller_graphs", largest_plan_serves_smaller_graphs },
+    { "allocated_graph_is_left_alone", allocated_graph_is_left_alone },
+    { "plan_does_not_outlive_a_views_offset", plan_does_not_outlive_a_views_offset },
+    { "several_types_need_a_reserve", several_types_need_a_reserve },
+    { "several_types_refuse_a_stale_plan", several_types_refuse_a_stale_plan },
+    { "measured_then_allocated", measured_then_allocated },
+    { "freeing_null", freeing_null },
+    { "empty_graph", empty_graph },
+    { "only_leafs", only_leafs },
+    { "source_in_no_list", source_in_no_list },
+    { "zero_size_tensors", zero_size_tensors },
+    { "large_graphs", large_graphs },
+    { "allocators_in_threads", allocators_in_threads },
+};
+
+TEST_MAIN(cases)

@@ -1,0 +1,207 @@
+// Random graphs computed on the CPU, once in memory that lastuse planned and once with every tensor in
+// memory of its own. What the graph gives must be the same to the last bit.
+//
+//   truth <case> [first seed] [number of seeds] [n: only every n-th]
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "ggml-cpu.h"
+#include "plan_check.h"
+#include "random_graph.h"
+#include "upstream.h"
+
+struct seeds {
+    long long first;
+    long long count;
+};
+
+static struct seeds seeds_from(struct case_args args, long long count) {
+    return (struct seeds){ .first = case_number(args, 0, 1), .count = case_number(args, 1, count) };
+}
+
+static ggml_backend_t new_cpu(int n_threads) {
+    ggml_backend_t cpu = ggml_backend_cpu_init();
+    CHECK(cpu != NULL, "no CPU backend");
+    ggml_backend_cpu_set_n_threads(cpu, n_threads);
+    return cpu;
+}
+
+static void compute(ggml_backend_t cpu, const struct random_graph * g) {
+    random_graph_set_data(g);
+    enum ggml_status status = ggml_backend_graph_compute(cpu, g->graph);
+    CHECK(status == GGML_STATUS_SUCCESS, "seed %llu: status %d", (unsigned long long) g->seed, (int) status);
+}
+
+// A fault would show as a difference only by luck if both sides had it, so nothing of lastuse is used
+// for the truth.
+static void compute_truth(ggml_backend_t cpu, const struct random_graph * g, ggml_backend_buffer_t * buffer) {
+    *buffer = upstream_ggml_backend_alloc_ctx_tensors(g->ctx, cpu);
+    compute(cpu, g);
+}
+
+static void check_finite(const struct ggml_tensor * t, const void * data) {
+    if (t->type != GGML_TYPE_F32 || !ggml_is_contiguous(t)) {
+        return;
+    }
+    for (int64_t i = 0; i < ggml_nelements(t); i++) {
+        float value = ((const float *) data)[i];
+        CHECK(value - value == 0.0f, "%s[%lld] is %f: the random graph is no good", t->name, (long long) i,
+              (double) value);
+    }
+}
+
+static void check_same_bytes(const struct random_graph * g, const struct ggml_tensor * t,
+                             const struct ggml_tensor * truth) {
+    size_t size = ggml_nbytes(t);
+    char * got  = malloc(size + 1);
+    char * want = malloc(size + 1);
+    CHECK(got != NULL && want != NULL, "out of memory");
+    if (size > 0) {
+        ggml_backend_tensor_get(t, got, 0, size);
+        ggml_backend_tensor_get(truth, want, 0, size);
+    }
+    check_finite(truth, want);
+    CHECK(memcmp(got, want, size) == 0, "seed %llu: %s is not what it should be", (unsigned long long) g->seed,
+          t->name);
+    free(got);
+    free(want);
+}
+
+static void check_same_outputs(const struct random_graph * g, const struct random_graph * truth) {
+    CHECK(g->outputs.count == truth->outputs.count, "%d and %d outputs", g->outputs.count, truth->outputs.count);
+    for (int i = 0; i < g->outputs.count; i++) {
+        check_same_bytes(g, g->outputs.items[i], truth->outputs.items[i]);
+    }
+}
+
+// Both graphs are made from the same seed and options; the allocator has already placed the first.
+static void check_truth(ggml_backend_t cpu, struct random_graph * g, struct random_graph * truth) {
+    const char * reason = plan_check(g->graph);
+    CHECK(reason == NULL, "seed %llu: %s", (unsigned long long) g->seed, reason);
+    ggml_backend_buffer_t buffer = NULL;
+    compute(cpu, g);
+    compute_truth(cpu, truth, &buffer);
+    check_same_outputs(g, truth);
+    ggml_backend_buffer_free(buffer);
+    random_graph_free(g);
+    random_graph_free(truth);
+}
+
+static ggml_gallocr_t new_allocator(void) {
+    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(galloc != NULL, "no allocator");
+    return galloc;
+}
+
+// One allocator for each graph.
+static void run_fresh(struct seeds seeds, int n_threads, struct random_graph_options options) {
+    ggml_backend_t cpu = new_cpu(n_threads);
+    for (long long seed = seeds.first; seed < seeds.first + seeds.count; seed++) {
+        struct random_graph g      = random_graph_new((uint64_t) seed, options);
+        struct random_graph truth  = random_graph_new((uint64_t) seed, options);
+        ggml_gallocr_t      galloc = new_allocator();
+        CHECK(ggml_gallocr_alloc_graph(galloc, g.graph), "seed %lld was not allocated", seed);
+        check_truth(cpu, &g, &truth);
+        ggml_gallocr_free(galloc);
+    }
+    ggml_backend_free(cpu);
+}
+
+static void one_thread(struct case_args args) {
+    run_fresh(seeds_from(args, 200), 1, (struct random_graph_options){ 0 });
+}
+
+static void two_threads(struct case_args args) {
+    run_fresh(seeds_from(args, 200), 2, (struct random_graph_options){ 0 });
+}
+
+// As the scheduler gives graphs to the allocator.
+static void markers(struct case_args args) {
+    run_fresh(seeds_from(args, 100), 2, (struct random_graph_options){ .markers = true });
+}
+
+// Upstream fails here: it can free the memory under an output that is a view.
+static void output_views(struct case_args args) {
+    run_fresh(seeds_from(args, 100), 2, (struct random_graph_options){ .output_views = true });
+}
+
+// One allocator for all graphs: most need a new plan, some a larger buffer. Every graph is allocated
+// and computed twice.
+static void one_allocator(struct case_args args) {
+    struct seeds                seeds   = seeds_from(args, 100);
+    struct random_graph_options options = { 0 };
+    ggml_backend_t              cpu     = new_cpu(2);
+    ggml_gallocr_t              galloc  = new_allocator();
+    for (long long i = 0; i < seeds.count * 2; i++) {
+        uint64_t            seed  = (uint64_t) (seeds.first + i / 2);
+        struct random_graph g     = random_graph_new(seed, options);
+        struct random_graph truth = random_graph_new(seed, options);
+        CHECK(ggml_gallocr_alloc_graph(galloc, g.graph), "seed %llu was not allocated", (unsigned long long) seed);
+        check_truth(cpu, &g, &truth);
+    }
+    ggml_gallocr_free(galloc);
+    ggml_backend_free(cpu);
+}
+
+static bool reserve_for(ggml_gallocr_t galloc, uint64_t seed, struct random_graph_options options) {
+    struct random_graph g  = random_graph_new(seed, options);
+    bool                ok = ggml_gallocr_reserve(galloc, g.graph);
+    random_graph_free(&g);
+    return ok;
+}
+
+// Space is reserved for another graph, mostly a larger one, before each graph.
+static void reserve_for_another(struct case_args args) {
+    struct seeds                seeds  = seeds_from(args, 100);
+    struct random_graph_options small  = { .n_steps = 20 };
+    struct random_graph_options large  = { .n_steps = 60 };
+    ggml_backend_t              cpu    = new_cpu(2);
+    ggml_gallocr_t              galloc = new_allocator();
+    for (long long i = 0; i < seeds.count; i++) {
+        uint64_t            seed  = (uint64_t) (seeds.first + i);
+        struct random_graph g     = random_graph_new(seed, small);
+        struct random_graph truth = random_graph_new(seed, small);
+        CHECK(reserve_for(galloc, seed + 1, large), "nothing reserved");
+        CHECK(ggml_gallocr_alloc_graph(galloc, g.graph), "seed %llu was not allocated", (unsigned long long) seed);
+        check_truth(cpu, &g, &truth);
+    }
+    ggml_gallocr_free(galloc);
+    ggml_backend_free(cpu);
+}
+
+// Space is reserved for a graph, and then allocated for one that has the same nodes, the same sizes and
+// other sources (llama.cpp issue 28448). Upstream fails here: it takes the plan for a fitting one.
+static void stale_plan(struct case_args args) {
+    struct seeds                seeds   = seeds_from(args, 100);
+    struct random_graph_options options = { 0 };
+    ggml_backend_t              cpu     = new_cpu(2);
+    int                         rewired = 0;
+    for (long long i = 0; i < seeds.count; i++) {
+        uint64_t            seed   = (uint64_t) (seeds.first + i);
+        struct random_graph g      = random_graph_new(seed, options);
+        struct random_graph truth  = random_graph_new(seed, options);
+        ggml_gallocr_t      galloc = new_allocator();
+        CHECK(reserve_for(galloc, seed, options), "nothing reserved");
+        rewired += random_graph_rewire(&g);
+        random_graph_rewire(&truth);
+        CHECK(ggml_gallocr_alloc_graph(galloc, g.graph), "seed %llu was not allocated", (unsigned long long) seed);
+        check_truth(cpu, &g, &truth);
+        ggml_gallocr_free(galloc);
+    }
+    CHECK(rewired > 0 || seeds.count < 20, "no graph could be changed");
+    ggml_backend_free(cpu);
+}
+
+static const struct test_case CASES[] = {
+    { "one_thread", one_thread },
+    { "two_threads", two_threads },
+    { "markers", markers },
+    { "output_views", output_views },
+    { "one_allocator", one_allocator },
+    { "reserve_for_another", reserve_for_another },
+    { "stale_plan", stale_plan },
+};
+
+TEST_MAIN(CASES)

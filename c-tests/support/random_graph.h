@@ -1,0 +1,64 @@
+// Random graphs of real ggml operations. The same seed and options always give the same graph, so one
+// graph can be had as often as a test needs it: once for each allocator, once for the truth.
+//
+// Graphs are valid under node order: a tensor that an explicit in-place node or a copy overwrites is
+// overwritten at the same place in every order of evaluation that ggml allows for, and no node reads
+// what it writes, unless ggml documents that it may. All values stay finite.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ggml-backend.h"
+#include "ggml.h"
+
+struct random_graph_options {
+    int     n_steps;      // how many constructions; 0: drawn from the seed, 3 to 60
+    int64_t max_elements; // of tensors that are not computed from others; 0: 4096
+    int     n_buffers;    // more than 1: node_buffer_ids and leaf_buffer_ids are filled
+
+    // Upstream can free the memory under such a view, so graphs for both allocators go without.
+    bool output_views; // views may be flagged as outputs
+
+    // What the backend scheduler adds to its copy of a graph:
+    bool markers;       // nodes without operation that keep their sources alive
+    bool early_markers; // such nodes also before the tensors that they name (upstream: undefined)
+    bool split_copies;  // tensors without operation in the node list, read by later nodes. They get no
+                        // values, so a graph with them can be planned and not computed
+};
+
+struct tensor_list {
+    struct ggml_tensor ** items;
+    int                   count;
+    int                   capacity;
+};
+
+struct random_graph {
+    uint64_t              seed;
+    struct ggml_context * ctx;
+    struct ggml_cgraph *  graph;
+
+    // Tensors without operation that the allocator places, some flagged as inputs, some unread.
+    struct tensor_list inputs;
+    // Tensors in memory of their own. Graphs also write to them, as programs do to a cache.
+    struct tensor_list weights;
+    // What must have its bytes after the graph was computed: tensors flagged as outputs and tensors
+    // that nothing reads. In the order of the node list, then the leafs.
+    struct tensor_list outputs;
+
+    int * node_buffer_ids; // one for each node, or NULL
+    int * leaf_buffer_ids; // one for each leaf, or NULL
+
+    struct random_graph_detail * detail;
+};
+
+struct random_graph random_graph_new(uint64_t seed, struct random_graph_options options);
+void                random_graph_free(struct random_graph * graph);
+
+// Writes the same values for the same seed to all inputs and weights that have memory.
+void random_graph_set_data(const struct random_graph * graph);
+
+// Gives some nodes another source of equal layout. Counts and sizes of the graph stay as they are, what
+// is alive when does not. To be called before the graph is planned; returns the number of changes.
+int random_graph_rewire(struct random_graph * graph);

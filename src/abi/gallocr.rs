@@ -1,0 +1,280 @@
+//! `ggml_gallocr_*`: the graph allocator, and `ggml_op_can_inplace`.
+
+use std::ffi::c_int;
+use std::ptr::NonNull;
+
+use crate::ggml::{Allocator, BufferType, GraphRef, Refusal, Runtime, Server, abort, runtime};
+use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_gallocr};
+
+use super::{guard, required};
+
+/// An allocator for one buffer type; the caller frees it with [`ggml_gallocr_free`].
+///
+/// # Safety
+/// `buft` outlives the allocator.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_gallocr_new(buft: *mut ggml_backend_buffer_type) -> *mut ggml_gallocr {
+    guard(|| match runtime() {
+        // SAFETY: the caller's arguments, handed on.
+        Server::Original(original) => unsafe { (original.gallocr_new)(buft) },
+        // SAFETY: the caller's promise.
+        Server::Lastuse(runtime) => unsafe { new_allocator(runtime, "ggml_gallocr_new", &[buft]) },
+    })
+}
+
+/// An allocator for several buffer types: graphs name them by their index.
+///
+/// # Safety
+/// `bufts` holds `n_bufs` buffer types, which outlive the allocator.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_gallocr_new_n(
+    bufts: *mut *mut ggml_backend_buffer_type,
+    n_bufs: c_int,
+) -> *mut ggml_gallocr {
+    const NAME: &str = "ggml_gallocr_new_n";
+    guard(|| match runtime() {
+        // SAFETY: the caller's arguments, handed on.
+        Server::Original(original) => unsafe { (original.gallocr_new_n)(bufts, n_bufs) },
+        Server::Lastuse(runtime) => {
+            let bufts = required(bufts, NAME, "bufts");
+            let count = usize::try_from(n_bufs).unwrap_or(0);
+            if count == 0 {
+                abort(file!(), line!(), &format!("{NAME}: n_bufs is {n_bufs}, and at least 1 is needed"));
+            }
+            // SAFETY: that many pointers.
+            let bufts = unsafe { std::slice::from_raw_parts(bufts.as_ptr(), count) };
+            // SAFETY: the caller's promise.
+            unsafe { new_allocator(runtime, NAME, bufts) }
+        }
+    })
+}
+
+/// Frees an allocator and its buffers; NULL is fine.
+///
+/// # Safety
+/// `galloc` comes from [`ggml_gallocr_new`] or [`ggml_gallocr_new_n`] and is not used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_gallocr_free(galloc: *mut ggml_gallocr) {
+    guard(|| match (runtime(), NonNull::new(galloc.cast::<Allocator>())) {
+        // SAFETY: the caller's arguments, handed on.
+        (Server::Original(original), _) => unsafe { (original.gallocr_free)(galloc) },
+        // SAFETY: made by `new_allocator`, and given back once.
+        (Server::Lastuse(_), Some(allocator)) => drop(unsafe { Box::from_raw(allocator.as_ptr()) }),
+        (Server::Lastuse(_), None) => {}
+    });
+}
+
+/// Plans `graph` and gets a buffer for it. False when there is not enough memory.
+///
+/// # Safety
+/// `galloc` is alive, and so are `graph` and its tensors.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_gallocr_reserve(galloc: *mut ggml_gallocr, graph: *mut ggml_cgraph) -> bool {
+    guard(|| match runtime() {
+        // SAFETY: the caller's arguments, handed on.
+        Server::Original(original) => unsafe { (original.gallocr_reserve)(galloc, graph) },
+        Server::Lastuse(_) => {
+            // SAFETY: the caller's promise.
+            let (allocator, graph) = unsafe { arguments("ggml_gallocr_reserve", galloc, graph) };
+            let done = allocator.reserve(graph, None, None);
+            answer(allocator, "ggml_gallocr_reserve_n_impl", done)
+        }
+    })
+}
+
+/// The same with a buffer type for each node and leaf; NULL means the first for all.
+///
+/// # Safety
+/// As [`ggml_gallocr_reserve`]; the ids are as many as the graph has nodes and leafs.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_gallocr_reserve_n(
+    galloc: *mut ggml_gallocr,
+    graph: *mut ggml_cgraph,
+    node_buffer_ids: *const c_int,
+    leaf_buffer_ids: *const c_int,
+) -> bool {
+    const NAME: &str = "ggml_gallocr_reserve_n";
+    guard(|| match runtime() {
+        // SAFETY: the caller's arguments, handed on.
+        Server::Original(it) => unsafe { (it.gallocr_reserve_n)(galloc, graph, node_buffer_ids, leaf_buffer_ids) },
+        Server::Lastuse(_) => {
+            // SAFETY: the caller's promise.
+            let (allocator, graph) = unsafe { arguments(NAME, galloc, graph) };
+            // SAFETY: as many ids as nodes.
+            let nodes = unsafe { ids(NAME, "node_buffer_ids", node_buffer_ids, graph.nodes.len(), allocator) };
+            // SAFETY: as many ids as leafs.
+            let leafs = unsafe { ids(NAME, "leaf_buffer_ids", leaf_buffer_ids, graph.leafs.len(), allocator) };
+            let done = allocator.reserve(graph, nodes.as_deref(), leafs.as_deref());
+            answer(allocator, "ggml_gallocr_reserve_n_impl", done)
+        }
+    })
+}
+
+/// Writes the bytes that [`ggml_gallocr_reserve_n`] would take, by buffer id; allocates nothing, and leaves the
+/// allocator as it is.
+///
+/// # Safety
+/// As [`ggml_gallocr_reserve_n`]; `sizes` has room for as many numbers as the allocator has buffer types.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_gallocr_reserve_n_size(
+    galloc: *mut ggml_gallocr,
+    graph: *mut ggml_cgraph,
+    node_buffer_ids: *const c_int,
+    leaf_buffer_ids: *const c_int,
+    sizes: *mut usize,
+) {
+    const NAME: &str = "ggml_gallocr_reserve_n_size";
+    guard(|| match runtime() {
+        Server::Original(original) => match original.gallocr_reserve_n_size {
+            // SAFETY: the caller's arguments, handed on.
+            Some(function) => unsafe { function(galloc, graph, node_buffer_ids, leaf_buffer_ids, sizes) },
+            None => abort(file!(), line!(), &format!("{NAME}: this ggml has no such function")),
+        },
+        Server::Lastuse(_) => {
+            // SAFETY: the caller's promise.
+            let (allocator, graph) = unsafe { arguments(NAME, galloc, graph) };
+            let sizes = required(sizes, NAME, "sizes");
+            // SAFETY: as many ids as nodes.
+            let nodes = unsafe { ids(NAME, "node_buffer_ids", node_buffer_ids, graph.nodes.len(), allocator) };
+            // SAFETY: as many ids as leafs.
+            let leafs = unsafe { ids(NAME, "leaf_buffer_ids", leaf_buffer_ids, graph.leafs.len(), allocator) };
+            match allocator.measure(graph, nodes.as_deref(), leafs.as_deref()) {
+                Ok(measured) => {
+                    for (id, size) in measured.into_iter().enumerate() {
+                        let size = usize::try_from(size).unwrap_or(usize::MAX);
+                        // SAFETY: room for one number an id.
+                        unsafe { sizes.as_ptr().wrapping_add(id).write(size) };
+                    }
+                }
+                Err(refusal) => abort(file!(), line!(), &format!("{NAME}: {refusal}")),
+            }
+        }
+    });
+}
+
+/// Gives every tensor of `graph` its memory. A graph that differs from the reserved one is planned anew when there is
+/// one buffer type; with several the answer is false, and so it is when there is not enough memory.
+///
+/// # Safety
+/// As [`ggml_gallocr_reserve`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_gallocr_alloc_graph(galloc: *mut ggml_gallocr, graph: *mut ggml_cgraph) -> bool {
+    guard(|| match runtime() {
+        // SAFETY: the caller's arguments, handed on.
+        Server::Original(original) => unsafe { (original.gallocr_alloc_graph)(galloc, graph) },
+        Server::Lastuse(_) => {
+            // SAFETY: the caller's promise.
+            let (allocator, graph) = unsafe { arguments("ggml_gallocr_alloc_graph", galloc, graph) };
+            let done = allocator.allocate(graph);
+            answer(allocator, "ggml_gallocr_reserve_n_impl", done)
+        }
+    })
+}
+
+/// Bytes of the buffer with this id; 0 for an id that repeats the buffer type of an earlier one.
+///
+/// # Safety
+/// `galloc` is alive.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_gallocr_get_buffer_size(galloc: *mut ggml_gallocr, buffer_id: c_int) -> usize {
+    guard(|| match runtime() {
+        // SAFETY: the caller's arguments, handed on.
+        Server::Original(original) => unsafe { (original.gallocr_get_buffer_size)(galloc, buffer_id) },
+        Server::Lastuse(_) => {
+            // SAFETY: the caller's promise.
+            let (allocator, id) = unsafe { buffer("ggml_gallocr_get_buffer_size", galloc, buffer_id) };
+            usize::try_from(allocator.buffer_size(id)).unwrap_or(usize::MAX)
+        }
+    })
+}
+
+/// May the operation write over a source of the same layout?
+#[unsafe(no_mangle)]
+pub extern "C" fn ggml_op_can_inplace(op: u32) -> bool {
+    guard(|| match runtime() {
+        // SAFETY: takes any number.
+        Server::Original(original) => original.op_can_inplace.is_some_and(|function| unsafe { function(op) }),
+        Server::Lastuse(runtime) => runtime.operations.can_run_in_place(op),
+    })
+}
+
+/// # Safety
+/// The buffer types outlive the allocator.
+unsafe fn new_allocator(
+    runtime: &'static Runtime,
+    function: &str,
+    bufts: &[*mut ggml_backend_buffer_type],
+) -> *mut ggml_gallocr {
+    let types: Vec<BufferType> = (bufts.iter().enumerate())
+        .map(|(index, &buft)| {
+            let buft = required(buft, function, &format!("buffer type {index}"));
+            // SAFETY: the caller's promise.
+            unsafe { BufferType::new(runtime, buft) }
+        })
+        .collect();
+    Box::into_raw(Box::new(Allocator::new(runtime, &types))).cast()
+}
+
+/// # Safety
+/// Both are alive for `'g`, and no other thread uses the allocator.
+unsafe fn arguments<'g>(
+    function: &str,
+    galloc: *mut ggml_gallocr,
+    graph: *mut ggml_cgraph,
+) -> (&'g mut Allocator, GraphRef<'g>) {
+    let galloc = required(galloc, function, "galloc").cast::<Allocator>();
+    let graph = required(graph, function, "graph");
+    // SAFETY: made by `new_allocator`, alive, and used by this thread only.
+    let allocator = unsafe { &mut *galloc.as_ptr() };
+    // SAFETY: a live graph.
+    (allocator, unsafe { GraphRef::new(graph) })
+}
+
+/// The allocator and a buffer id that it has.
+///
+/// # Safety
+/// The allocator is alive for `'g`, and no other thread changes it.
+pub unsafe fn buffer<'g>(function: &str, galloc: *mut ggml_gallocr, id: c_int) -> (&'g Allocator, usize) {
+    let galloc = required(galloc, function, "galloc").cast::<Allocator>();
+    // SAFETY: made by `new_allocator`, and alive.
+    let allocator = unsafe { &*galloc.as_ptr() };
+    (allocator, checked_id(function, "buffer_id", id, allocator))
+}
+
+/// The buffer ids of a list; `None` for NULL.
+///
+/// # Safety
+/// `list` is NULL or holds `count` ids.
+unsafe fn ids(
+    function: &str,
+    argument: &str,
+    list: *const c_int,
+    count: usize,
+    allocator: &Allocator,
+) -> Option<Vec<usize>> {
+    let list = NonNull::new(list.cast_mut())?;
+    // SAFETY: the caller's promise.
+    let list = unsafe { std::slice::from_raw_parts(list.as_ptr(), count) };
+    let checked = list.iter().enumerate();
+    Some(checked.map(|(i, &id)| checked_id(function, &format!("{argument}[{i}]"), id, allocator)).collect())
+}
+
+fn checked_id(function: &str, argument: &str, id: c_int, allocator: &Allocator) -> usize {
+    let count = allocator.buffer_count();
+    usize::try_from(id).ok().filter(|&id| id < count).unwrap_or_else(|| {
+        abort(file!(), line!(), &format!("{function}: {argument} is {id}, and the allocator has {count} buffers"))
+    })
+}
+
+/// True, or false and a line in ggml's log, in ggml's words where it has words for it.
+fn answer(allocator: &Allocator, function: &str, done: Result<(), Refusal>) -> bool {
+    match done {
+        Ok(()) => true,
+        // ggml logs nothing here: the scheduler relies on the answer and reserves.
+        Err(Refusal::NeedsReserve) => false,
+        Err(refusal) => {
+            allocator.runtime().log_error(&format!("{function}: {refusal}\n"));
+            false
+        }
+    }
+}

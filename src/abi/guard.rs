@@ -1,0 +1,26 @@
+//! The border between C and Rust: no panic crosses it, and no null gets past it.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+
+use crate::ggml::abort;
+
+/// Runs `call`. A panic inside is a defect of lastuse: it ends in `ggml_abort` with its message, since a plan that is
+/// half done must not be used, and unwinding into C is undefined.
+pub fn guard<T>(call: impl FnOnce() -> T) -> T {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(value) => value,
+        Err(payload) => abort(file!(), line!(), &format!("lastuse: internal error: {}", message(&*payload))),
+    }
+}
+
+fn message(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}
+
+/// The pointer, which must not be null; aborts with the name of the argument otherwise.
+pub fn required<T>(pointer: *mut T, function: &str, argument: &str) -> NonNull<T> {
+    NonNull::new(pointer).unwrap_or_else(|| abort(file!(), line!(), &format!("{function}: {argument} is NULL")))
+}

@@ -1,0 +1,12 @@
+//! What C calls: the functions of `ggml-alloc.h`, and lastuse's own.
+//!
+//! Uses [`crate::ggml`]. Each function checks its pointers, makes safe values of them, makes one call and answers as C
+//! expects. What ggml aborts on is aborted on here, through `ggml_abort`.
+
+mod context_tensors;
+mod gallocr;
+mod guard;
+mod lastuse;
+mod tallocr;
+
+use guard::{guard, required};

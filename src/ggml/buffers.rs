@@ -1,0 +1,186 @@
+//! Buffer types and the buffers they give out, through ggml's public accessors: its interface structs change often.
+
+use std::ffi::{CStr, c_void};
+use std::ptr::NonNull;
+
+use crate::graph::Pool;
+use crate::placement::Bytes;
+
+use super::bindings::{ggml_backend_buffer, ggml_backend_buffer_type, ggml_tallocr};
+use super::runtime::Runtime;
+use super::tensor::TensorRef;
+use super::{Functions, STATUS_SUCCESS};
+
+const USAGE_COMPUTE: u32 = 2;
+
+/// Where buffers come from.
+#[derive(Clone, Copy, Debug)]
+pub struct BufferType {
+    runtime: &'static Runtime,
+    buffer_type: NonNull<ggml_backend_buffer_type>,
+}
+
+impl PartialEq for BufferType {
+    fn eq(&self, other: &Self) -> bool {
+        self.buffer_type == other.buffer_type
+    }
+}
+
+impl BufferType {
+    /// # Safety
+    /// `buffer_type` is a buffer type of this ggml and outlives the value.
+    pub unsafe fn new(runtime: &'static Runtime, buffer_type: NonNull<ggml_backend_buffer_type>) -> Self {
+        Self { runtime, buffer_type }
+    }
+
+    fn functions(&self) -> &'static Functions {
+        &self.runtime.functions
+    }
+
+    /// The buffer type as C sees it.
+    pub fn as_ptr(self) -> *mut ggml_backend_buffer_type {
+        self.buffer_type.as_ptr()
+    }
+
+    /// The ggml that the buffer type belongs to.
+    pub fn runtime(self) -> &'static Runtime {
+        self.runtime
+    }
+
+    /// The name that ggml's messages call it by.
+    pub fn name(self) -> String {
+        // SAFETY: a live buffer type.
+        let name = unsafe { (self.functions().ggml_backend_buft_name)(self.as_ptr()) };
+        // SAFETY: names end in NUL.
+        unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+    }
+
+    /// What the planner has to know of it.
+    pub fn pool(self) -> Pool {
+        // SAFETY: a live buffer type.
+        let alignment = unsafe { (self.functions().ggml_backend_buft_get_alignment)(self.as_ptr()) };
+        // SAFETY: a live buffer type.
+        let max_size = unsafe { (self.functions().ggml_backend_buft_get_max_size)(self.as_ptr()) };
+        Pool { alignment: alignment as Bytes, max_chunk: (max_size != usize::MAX).then_some(max_size as Bytes) }
+    }
+
+    /// Bytes that it wants for a tensor.
+    pub fn alloc_size(self, tensor: TensorRef<'_>) -> Bytes {
+        // SAFETY: a live buffer type and a live tensor.
+        unsafe { (self.functions().ggml_backend_buft_get_alloc_size)(self.as_ptr(), tensor.as_ptr()) as Bytes }
+    }
+
+    /// A new buffer, or `None` when there is not enough memory.
+    pub fn allocate(self, size: Bytes) -> Option<Buffer> {
+        let size = usize::try_from(size).ok()?;
+        // SAFETY: a live buffer type.
+        let buffer = unsafe { (self.functions().ggml_backend_buft_alloc_buffer)(self.as_ptr(), size) };
+        NonNull::new(buffer).map(|buffer| Buffer { runtime: self.runtime, buffer })
+    }
+}
+
+/// A buffer of ours, freed when dropped.
+#[derive(Debug)]
+pub struct Buffer {
+    runtime: &'static Runtime,
+    buffer: NonNull<ggml_backend_buffer>,
+}
+
+impl Buffer {
+    /// The buffer as C sees it.
+    pub fn as_ptr(&self) -> *mut ggml_backend_buffer {
+        self.buffer.as_ptr()
+    }
+
+    /// Hands the buffer over to the caller, who frees it.
+    pub fn into_raw(self) -> *mut ggml_backend_buffer {
+        std::mem::ManuallyDrop::new(self).as_ptr()
+    }
+
+    /// Marks it as holding intermediate results.
+    pub fn use_for_compute(&self) {
+        // SAFETY: a live buffer.
+        unsafe { (self.runtime.functions.ggml_backend_buffer_set_usage)(self.as_ptr(), USAGE_COMPUTE) };
+    }
+
+    /// Bytes that it holds, which can be more than were asked for.
+    pub fn size(&self) -> Bytes {
+        // SAFETY: a live buffer.
+        unsafe { (self.runtime.functions.ggml_backend_buffer_get_size)(self.as_ptr()) as Bytes }
+    }
+
+    /// Its first address.
+    pub fn base(&self) -> *mut c_void {
+        // SAFETY: a live buffer.
+        unsafe { (self.runtime.functions.ggml_backend_buffer_get_base)(self.as_ptr()) }
+    }
+
+    /// Tells the backend that the tensors in it are gone.
+    pub fn reset(&self) {
+        // SAFETY: a live buffer.
+        unsafe { (self.runtime.functions.ggml_backend_buffer_reset)(self.as_ptr()) };
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: the buffer is ours and nobody frees it but we.
+        unsafe { (self.runtime.functions.ggml_backend_buffer_free)(self.as_ptr()) };
+    }
+}
+
+/// The backend could not initialize a tensor.
+#[derive(Clone, Copy, Debug)]
+pub struct InitFailed;
+
+impl Runtime {
+    /// Gives `tensor` the memory at `address` in `buffer`.
+    ///
+    /// # Errors
+    /// [`InitFailed`] when the backend says so.
+    pub fn place(
+        &self,
+        tensor: TensorRef<'_>,
+        buffer: *mut ggml_backend_buffer,
+        address: *mut c_void,
+    ) -> Result<(), InitFailed> {
+        // SAFETY: a live tensor without memory, and an address inside a live buffer: ggml checks both again.
+        let status = unsafe { (self.functions.ggml_backend_tensor_alloc)(buffer, tensor.as_ptr(), address) };
+        self.check(status)
+    }
+
+    /// Gives a view the memory of its source.
+    ///
+    /// # Errors
+    /// [`InitFailed`] when the backend says so.
+    pub fn place_view(&self, view: TensorRef<'_>) -> Result<(), InitFailed> {
+        // SAFETY: a live view without a buffer, whose source has one.
+        let status = unsafe { (self.functions.ggml_backend_view_init)(view.as_ptr()) };
+        self.check(status)
+    }
+
+    /// Gives `tensor` the next address of `talloc`. Answers ggml's status.
+    ///
+    /// # Errors
+    /// A message when the buffer is full.
+    pub fn place_next(&self, talloc: &mut ggml_tallocr, tensor: TensorRef<'_>) -> Result<i32, String> {
+        // SAFETY: a live buffer and a live tensor.
+        let size = unsafe { (self.functions.ggml_backend_buffer_get_alloc_size)(talloc.buffer, tensor.as_ptr()) };
+        // SAFETY: a live buffer.
+        let capacity = unsafe { (self.functions.ggml_backend_buffer_get_size)(talloc.buffer) };
+        let available = capacity.saturating_sub(talloc.offset);
+        let size = size.checked_next_multiple_of(talloc.alignment).filter(|&size| size <= available).ok_or_else(|| {
+            let name = tensor.name();
+            format!("not enough space in the buffer to allocate {name} (needed {size}, available {available})")
+        })?;
+        let address = talloc.base.cast::<u8>().wrapping_add(talloc.offset).cast();
+        talloc.offset += size;
+        // SAFETY: a live tensor without memory, and an address inside a live buffer.
+        let status = unsafe { (self.functions.ggml_backend_tensor_alloc)(talloc.buffer, tensor.as_ptr(), address) };
+        Ok(if self.returns_status { status } else { STATUS_SUCCESS })
+    }
+
+    fn check(&self, status: i32) -> Result<(), InitFailed> {
+        if status == STATUS_SUCCESS || !self.returns_status { Ok(()) } else { Err(InitFailed) }
+    }
+}

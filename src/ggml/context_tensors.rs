@@ -1,0 +1,161 @@
+//! Memory for all tensors of a context, for ggmls whose `ggml_backend_buft_alloc_buffer_n` does not do it.
+
+use std::ffi::c_int;
+use std::ptr::NonNull;
+
+use crate::placement::Bytes;
+
+use super::bindings::{ggml_backend_buffer, ggml_context};
+use super::buffers::{Buffer, BufferType};
+use super::tensor::TensorRef;
+
+/// The function that ggml's messages name.
+const NAME: &str = "alloc_tensor_range";
+
+/// Gives memory to all tensors of `context` that have none: in their order, in several buffers when one would exceed
+/// the largest that the type allows. Null on failure, and when no tensor needs memory.
+///
+/// # Safety
+/// `context` is a live context of this ggml.
+pub unsafe fn allocate_context(context: NonNull<ggml_context>, buffer_type: BufferType) -> *mut ggml_backend_buffer {
+    // SAFETY: the caller's promise.
+    let tensors = unsafe { tensors(context, buffer_type) };
+    let functions = &buffer_type.runtime().functions;
+    if let (Some(allocate), Ok(count)) = (functions.ggml_backend_buft_alloc_buffer_n, c_int::try_from(tensors.len())) {
+        let mut pointers: Vec<_> = tensors.iter().map(|tensor| tensor.as_ptr()).collect();
+        // SAFETY: that many live tensors; ggml keeps no reference to the list.
+        return if count == 0 { std::ptr::null_mut() } else { unsafe { allocate(buffer_type.as_ptr(), pointers.as_mut_ptr(), count) } };
+    }
+    if let (Some(is_meta), Some(allocate)) =
+        (functions.ggml_backend_buft_is_meta, functions.ggml_backend_meta_alloc_ctx_tensors_from_buft)
+        // SAFETY: a live buffer type.
+        && unsafe { is_meta(buffer_type.as_ptr()) }
+    {
+        // SAFETY: a live context and a buffer type made of several.
+        return unsafe { allocate(context.as_ptr(), buffer_type.as_ptr()) };
+    }
+    let buffers: Option<Vec<Buffer>> =
+        ranges(&tensors, buffer_type).iter().map(|range| range.allocate(&tensors, buffer_type)).collect();
+    join(buffers.unwrap_or_default(), buffer_type)
+}
+
+/// The bytes that [`allocate_context`] would allocate.
+///
+/// # Safety
+/// `context` is a live context of this ggml.
+pub unsafe fn context_size(context: NonNull<ggml_context>, buffer_type: BufferType) -> Bytes {
+    // SAFETY: the caller's promise.
+    let tensors = unsafe { tensors(context, buffer_type) };
+    let functions = &buffer_type.runtime().functions;
+    if let (Some(size), Ok(count)) = (functions.ggml_backend_buft_get_alloc_size_n, c_int::try_from(tensors.len())) {
+        let mut pointers: Vec<_> = tensors.iter().map(|tensor| tensor.as_ptr()).collect();
+        // SAFETY: that many live tensors; ggml keeps no reference to the list.
+        return if count == 0 { 0 } else { unsafe { size(buffer_type.as_ptr(), pointers.as_mut_ptr(), count) as Bytes } };
+    }
+    ranges(&tensors, buffer_type).iter().map(|range| range.size).sum()
+}
+
+/// The tensors of a context, in their order.
+///
+/// # Safety
+/// `context` is a live context of this ggml.
+unsafe fn tensors<'c>(context: NonNull<ggml_context>, buffer_type: BufferType) -> Vec<TensorRef<'c>> {
+    let functions = &buffer_type.runtime().functions;
+    // SAFETY: a live context.
+    let first = unsafe { (functions.ggml_get_first_tensor)(context.as_ptr()) };
+    // SAFETY: a tensor of the context, or null.
+    let first = unsafe { TensorRef::new(first) };
+    std::iter::successors(first, |tensor| {
+        // SAFETY: a tensor of the context.
+        let next = unsafe { (functions.ggml_get_next_tensor)(context.as_ptr(), tensor.as_ptr()) };
+        // SAFETY: the next tensor of the context, or null.
+        unsafe { TensorRef::new(next) }
+    })
+    .collect()
+}
+
+/// Tensors that go into one buffer.
+struct Range {
+    first: usize,
+    end: usize,
+    size: Bytes,
+}
+
+/// Splits where the next tensor would exceed the largest buffer. Ranges without bytes are left out.
+fn ranges(tensors: &[TensorRef<'_>], buffer_type: BufferType) -> Vec<Range> {
+    let pool = buffer_type.pool();
+    let mut ranges = Vec::new();
+    let mut range = Range { first: 0, end: 0, size: 0 };
+    for (index, &tensor) in tensors.iter().enumerate() {
+        let needed = if needs_memory(tensor) { padded(buffer_type.alloc_size(tensor), pool.alignment) } else { 0 };
+        let sum = range.size.saturating_add(needed);
+        if range.size > 0 && pool.max_chunk.is_some_and(|max| sum > max) {
+            ranges.push(Range { end: index, ..range });
+            range = Range { first: index, end: index, size: needed };
+        } else {
+            range.size = sum;
+        }
+    }
+    if range.size > 0 {
+        ranges.push(Range { end: tensors.len(), ..range });
+    }
+    ranges
+}
+
+fn needs_memory(tensor: TensorRef<'_>) -> bool {
+    tensor.data().is_null() && tensor.view_source().is_none()
+}
+
+fn padded(size: Bytes, alignment: Bytes) -> Bytes {
+    size.checked_next_multiple_of(alignment).unwrap_or(Bytes::MAX)
+}
+
+impl Range {
+    fn allocate(&self, tensors: &[TensorRef<'_>], buffer_type: BufferType) -> Option<Buffer> {
+        let runtime = buffer_type.runtime();
+        let Some(buffer) = buffer_type.allocate(self.size) else {
+            let name = buffer_type.name();
+            runtime.log_error(&format!("{NAME}: failed to allocate {name} buffer of size {}\n", self.size));
+            return None;
+        };
+        match self.fill(tensors, buffer_type, &buffer) {
+            Ok(()) => Some(buffer),
+            Err(tensor) => {
+                runtime.log_error(&format!("{NAME}: failed to initialize tensor {}\n", tensor.name()));
+                None
+            }
+        }
+    }
+
+    /// The tensor that the backend could not initialize, if there is one.
+    fn fill<'c>(&self, tensors: &[TensorRef<'c>], buffer_type: BufferType, buffer: &Buffer) -> Result<(), TensorRef<'c>> {
+        let runtime = buffer_type.runtime();
+        let alignment = buffer_type.pool().alignment;
+        let base = buffer.base().cast::<u8>();
+        let mut offset = padded(base as Bytes, alignment) - base as Bytes;
+        for &tensor in &tensors[self.first..self.end] {
+            if needs_memory(tensor) {
+                let address = base.wrapping_add(usize::try_from(offset).unwrap_or(usize::MAX));
+                runtime.place(tensor, buffer.as_ptr(), address.cast()).map_err(|_| tensor)?;
+                offset += padded(buffer_type.alloc_size(tensor), alignment);
+            } else if tensor.view_source().is_some() && tensor.buffer().is_null() {
+                runtime.place_view(tensor).map_err(|_| tensor)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One buffer for all.
+fn join(buffers: Vec<Buffer>, buffer_type: BufferType) -> *mut ggml_backend_buffer {
+    let mut pointers: Vec<_> = buffers.into_iter().map(Buffer::into_raw).collect();
+    match pointers.as_mut_slice() {
+        [] => std::ptr::null_mut(),
+        [buffer] => *buffer,
+        many => {
+            let join = buffer_type.runtime().functions.ggml_backend_multi_buffer_alloc_buffer;
+            // SAFETY: that many live buffers, which the multi buffer takes over; the list is copied.
+            unsafe { join(many.as_mut_ptr(), many.len()) }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! ggml's types and functions: the only place that names them.
+//!
+//! Uses [`crate::graph`] and [`crate::placement`]. The way of a graph through here: [`Runtime`] (which ggml is this?)
+//! -> [`GraphRef`] (a live `ggml_cgraph`) -> `read` (plain data) -> [`Allocator`] (plan, buffers, addresses).
+
+mod allocator;
+#[rustfmt::skip]
+mod bindings;
+mod buffers;
+mod context_tensors;
+mod fit;
+mod functions;
+mod loaded;
+mod operations;
+mod original;
+mod probe;
+mod read;
+mod runtime;
+mod tensor;
+
+pub use allocator::{Allocator, Refusal};
+pub use bindings::{ggml_backend, ggml_backend_buffer, ggml_backend_buffer_type, ggml_cgraph, ggml_context, ggml_tallocr, ggml_tensor};
+pub use buffers::BufferType;
+pub use context_tensors::{allocate_context, context_size};
+pub use functions::Functions;
+pub use original::{Original, ggml_gallocr};
+pub use runtime::{Runtime, Server, abort, runtime};
+pub use tensor::{GraphRef, TensorRef};
+
+/// ggml's status for success.
+pub const STATUS_SUCCESS: i32 = 0;

@@ -1,0 +1,104 @@
+//! What lastuse must know of an operation. Numbers move between versions of ggml, so operations are known by name.
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use super::functions::Functions;
+
+/// The operations that may write over a source of the same layout, for a ggml whose own list cannot be asked because
+/// lastuse stands in its place. Source: `ggml_op_can_inplace` of ggml 0.9.5 and 0.26.
+const IN_PLACE: &[&CStr] = &[
+    c"SCALE",
+    c"DIAG_MASK_ZERO",
+    c"DIAG_MASK_INF",
+    c"ADD",
+    c"ADD1",
+    c"SUB",
+    c"MUL",
+    c"DIV",
+    c"SQR",
+    c"SQRT",
+    c"LOG",
+    c"UNARY",
+    c"ROPE",
+    c"ROPE_BACK",
+    c"SILU_BACK",
+    c"RMS_NORM",
+    c"RMS_NORM_BACK",
+    c"SOFT_MAX",
+    c"SOFT_MAX_BACK",
+];
+
+/// Operations that entered that list later, with the version of ggml from which on they are known to be in it.
+const IN_PLACE_SINCE: &[(&CStr, [u32; 3])] = &[(c"ADD_ID", [0, 9, 5]), (c"FILL", [0, 9, 5]), (c"CLAMP", [0, 26, 0])];
+
+const UNKNOWN: u8 = 0;
+const OTHER: u8 = 1;
+const NONE: u8 = 2;
+const RUNS_IN_PLACE: u8 = 3;
+
+/// The kinds of operations of one ggml, each looked up when first met.
+#[derive(Debug)]
+pub struct Operations {
+    functions: Functions,
+    original_list: Option<unsafe extern "C" fn(u32) -> bool>,
+    version: Option<[u32; 3]>,
+    kinds: [AtomicU8; 256],
+}
+
+impl Operations {
+    /// `original_list` is the `ggml_op_can_inplace` that lastuse stands before, where there is one.
+    pub fn new(
+        functions: Functions,
+        original_list: Option<unsafe extern "C" fn(u32) -> bool>,
+        version: Option<[u32; 3]>,
+    ) -> Self {
+        Self { functions, original_list, version, kinds: [const { AtomicU8::new(UNKNOWN) }; 256] }
+    }
+
+    /// May the operation write over a source of the same layout?
+    pub fn can_run_in_place(&self, op: u32) -> bool {
+        self.kind(op) == RUNS_IN_PLACE
+    }
+
+    /// Is it NONE, which computes nothing?
+    pub fn is_none(&self, op: u32) -> bool {
+        self.kind(op) == NONE
+    }
+
+    fn kind(&self, op: u32) -> u8 {
+        let Some(slot) = self.kinds.get(op as usize) else { return OTHER };
+        match slot.load(Ordering::Relaxed) {
+            UNKNOWN => {
+                let kind = self.look_up(op);
+                slot.store(kind, Ordering::Relaxed);
+                kind
+            }
+            kind => kind,
+        }
+    }
+
+    fn look_up(&self, op: u32) -> u8 {
+        // SAFETY: the number comes from a tensor, so ggml has a name for it.
+        let name = unsafe { (self.functions.ggml_op_name)(op) };
+        // SAFETY: ggml's table of names holds strings that end in NUL.
+        let name = unsafe { CStr::from_ptr(name) };
+        let listed = match self.original_list {
+            // SAFETY: takes any number.
+            Some(list) => unsafe { list(op) },
+            None => IN_PLACE.contains(&name) || self.listed_since(name),
+        };
+        if name == c"NONE" {
+            NONE
+        } else if listed {
+            RUNS_IN_PLACE
+        } else {
+            OTHER
+        }
+    }
+
+    fn listed_since(&self, name: &CStr) -> bool {
+        let since = IN_PLACE_SINCE.iter().find(|(listed, _)| *listed == name).map(|(_, since)| *since);
+        matches!((since, self.version), (Some(since), Some(version)) if version >= since)
+    }
+}

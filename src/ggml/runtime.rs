@@ -1,0 +1,168 @@
+//! Which ggml is this, and who serves its programs: lastuse, or ggml's own allocator? Decided once.
+
+use std::ffi::{CStr, CString, c_int};
+use std::sync::OnceLock;
+
+use super::functions::Functions;
+use super::loaded;
+use super::operations::Operations;
+use super::original::Original;
+use super::probe::{UnknownLayout, probe};
+
+/// The version of lastuse.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Set to `off` to hand every call to ggml's own allocator, where lastuse stands before it.
+const SWITCH: &CStr = c"LASTUSE";
+
+const LOG_WARN: u32 = 3;
+const LOG_ERROR: u32 = 4;
+
+/// A ggml whose structs lastuse knows.
+#[derive(Debug)]
+pub struct Runtime {
+    /// Its functions.
+    pub functions: Functions,
+    /// Its operations.
+    pub operations: Operations,
+    /// Do `ggml_backend_tensor_alloc` and `ggml_backend_view_init` return a status? In old versions they return
+    /// nothing; that they do is known only for those that can tell their version.
+    pub returns_status: bool,
+}
+
+/// Who answers the calls of `ggml-alloc.h`.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one for the whole process")]
+pub enum Server {
+    /// lastuse.
+    Lastuse(Runtime),
+    /// ggml's own allocator, which lastuse stands before.
+    Original(Original),
+}
+
+static SERVER: OnceLock<Server> = OnceLock::new();
+
+/// Who answers the calls of this process. Aborts when neither lastuse nor ggml can.
+pub fn runtime() -> &'static Server {
+    SERVER.get_or_init(decide)
+}
+
+impl Runtime {
+    /// Sends an error to ggml's logger.
+    pub fn log_error(&self, message: &str) {
+        log(&self.functions, LOG_ERROR, message);
+    }
+}
+
+/// Ends the process through `ggml_abort`, so that the abort callback of the program hears the message.
+pub fn abort(file: &str, line: u32, message: &str) -> ! {
+    let functions = match SERVER.get() {
+        Some(Server::Lastuse(runtime)) => Ok(runtime.functions),
+        _ => Functions::linked().or_else(|_| only_loaded_ggml().map(|(functions, _)| functions)),
+    };
+    if let Ok(functions) = functions {
+        let (file, message) = (c_string(file), c_string(message));
+        let line = c_int::try_from(line).unwrap_or(0);
+        // SAFETY: three strings that end in NUL, one of them for the one conversion in the format.
+        unsafe { (functions.ggml_abort)(file.as_ptr(), line, c"%s".as_ptr(), message.as_ptr()) };
+    }
+    eprintln!("{file}:{line}: {message}");
+    std::process::abort();
+}
+
+fn decide() -> Server {
+    let linked = Functions::linked().map(|functions| (functions, Original::find(loaded::next_symbol)));
+    let (functions, original) = match linked.or_else(|missing| only_loaded_ggml().map_err(|why| (missing, why))) {
+        Ok(found) => found,
+        Err((missing, why)) => refuse(&format!("{} is missing: {why}", missing.to_string_lossy())),
+    };
+    let version = version(&functions);
+    match (probe(&functions), original) {
+        (_, Some(original)) if switched_off() => Server::Original(original),
+        (Ok(()), original) => {
+            if switched_off() {
+                let message = "there is no other allocator to hand over to: LASTUSE=off has no effect\n";
+                log(&functions, LOG_WARN, &format!("lastuse {VERSION}: {message}"));
+            }
+            let operations = Operations::new(functions, original.and_then(|it| it.op_can_inplace), number(&version));
+            Server::Lastuse(Runtime { functions, operations, returns_status: functions.ggml_version.is_some() })
+        }
+        (Err(UnknownLayout(field)), Some(original)) => {
+            let reason = format!("ggml {version} has {field} at an unknown place; ggml's own allocator does the work");
+            log(&functions, LOG_WARN, &format!("lastuse {VERSION}: {reason}\n"));
+            Server::Original(original)
+        }
+        (Err(UnknownLayout(field)), None) => {
+            refuse(&format!("it cannot work with ggml {version}, which has {field} at an unknown place"))
+        }
+    }
+}
+
+fn refuse(reason: &str) -> ! {
+    abort(file!(), line!(), &format!("lastuse {VERSION}: {reason}"))
+}
+
+/// The ggml of a library that was loaded after the start of the program.
+fn only_loaded_ggml() -> Result<(Functions, Option<Original>), String> {
+    let mut found = loaded::libraries_with(c"ggml_gallocr_new_n");
+    let names: Vec<_> = found.iter().map(|(_, path)| path.to_string_lossy().into_owned()).collect();
+    match (found.pop(), names.len()) {
+        (Some((library, path)), 1) => {
+            let functions = Functions::loaded(&library).map_err(|name| {
+                format!("{} is missing in {}", name.to_string_lossy(), path.to_string_lossy())
+            })?;
+            Ok((functions, Original::find(|name| library.symbol(name))))
+        }
+        (None, _) => Err("no ggml is loaded in this process".to_owned()),
+        _ => Err(format!("more than one ggml is loaded, and lastuse can serve one only: {}", names.join(", "))),
+    }
+}
+
+fn switched_off() -> bool {
+    // SAFETY: the name ends in NUL.
+    let value = unsafe { libc::getenv(SWITCH.as_ptr()) };
+    // SAFETY: not null, and the environment holds strings that end in NUL.
+    !value.is_null() && [c"off", c"0"].contains(&unsafe { CStr::from_ptr(value) })
+}
+
+fn version(functions: &Functions) -> String {
+    match functions.ggml_version {
+        // SAFETY: takes nothing.
+        Some(version) => text(unsafe { version() }),
+        None => "of an unknown version (before July 2025)".to_owned(),
+    }
+}
+
+/// `major.minor.patch`, whatever follows.
+fn number(version: &str) -> Option<[u32; 3]> {
+    let mut parts = version.split(['.', '-']).map(|part| part.parse().ok());
+    Some([parts.next()??, parts.next()??, parts.next()??])
+}
+
+/// A string of ggml.
+fn text(string: *const std::ffi::c_char) -> String {
+    if string.is_null() {
+        return String::new();
+    }
+    // SAFETY: ggml's names are strings that end in NUL.
+    unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned()
+}
+
+fn log(functions: &Functions, level: u32, message: &str) {
+    let message = c_string(message);
+    // SAFETY: two strings that end in NUL, one of them for the one conversion in the format.
+    unsafe { (functions.ggml_log_internal)(level, c"%s".as_ptr(), message.as_ptr()) };
+}
+
+fn c_string(text: &str) -> CString {
+    CString::new(text.replace('\0', " ")).unwrap_or_default()
+}
+
+
+impl Runtime {
+    /// Bytes from the first to the last element.
+    pub fn nbytes(&self, tensor: super::TensorRef<'_>) -> u64 {
+        // SAFETY: a live tensor.
+        unsafe { (self.functions.ggml_nbytes)(tensor.as_ptr()) as u64 }
+    }
+}

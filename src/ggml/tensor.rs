@@ -1,0 +1,160 @@
+//! Live tensors and graphs, read through the layout that the probe has confirmed.
+
+use std::ffi::{CStr, c_void};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use super::bindings::{ggml_backend_buffer, ggml_cgraph, ggml_tensor};
+
+/// Bytes of a tensor from `ne` up to and with `flags`: everything that the size of its memory can depend on.
+pub const DESCRIPTION_SIZE: usize = DESCRIPTION_END - DESCRIPTION_START;
+const DESCRIPTION_START: usize = std::mem::offset_of!(ggml_tensor, ne);
+const DESCRIPTION_END: usize = std::mem::offset_of!(ggml_tensor, flags) + size_of::<i32>();
+
+/// Where in a [`Description`] the number of the operation is.
+pub const DESCRIBED_OP: usize = std::mem::offset_of!(ggml_tensor, op) - DESCRIPTION_START;
+/// Where in a [`Description`] the flags are.
+pub const DESCRIBED_FLAGS: usize = std::mem::offset_of!(ggml_tensor, flags) - DESCRIPTION_START;
+
+/// Extents, strides, operation, parameters and flags, byte by byte.
+pub type Description = [u8; DESCRIPTION_SIZE];
+
+/// A tensor that lives at least for `'g`. Equal references are the same tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TensorRef<'g> {
+    tensor: NonNull<ggml_tensor>,
+    lives: PhantomData<&'g ggml_tensor>,
+}
+
+/// Reads one field of the tensor behind a [`TensorRef`].
+macro_rules! field {
+    ($this:expr, $field:ident) => {{
+        let tensor = $this.tensor.as_ptr();
+        // SAFETY: the tensor is alive (see `TensorRef::new`), and the field is where the probe has found it.
+        unsafe { (&raw const (*tensor).$field).read() }
+    }};
+}
+
+impl<'g> TensorRef<'g> {
+    /// # Safety
+    /// `tensor` is null, or points to a tensor that lives for `'g` and that no other thread changes meanwhile, and so
+    /// do the tensors that it refers to.
+    pub unsafe fn new(tensor: *mut ggml_tensor) -> Option<Self> {
+        NonNull::new(tensor).map(|tensor| Self { tensor, lives: PhantomData })
+    }
+
+    /// The tensor as C sees it.
+    pub fn as_ptr(self) -> *mut ggml_tensor {
+        self.tensor.as_ptr()
+    }
+
+    /// The number of the element type.
+    pub fn element(self) -> u32 {
+        field!(self, type_)
+    }
+
+    /// Extents in elements.
+    pub fn ne(self) -> [i64; 4] {
+        field!(self, ne)
+    }
+
+    /// Strides in bytes.
+    pub fn nb(self) -> [usize; 4] {
+        field!(self, nb)
+    }
+
+    /// The number of the operation.
+    pub fn op(self) -> u32 {
+        field!(self, op)
+    }
+
+    /// ggml's flags.
+    pub fn flags(self) -> u32 {
+        field!(self, flags).cast_unsigned()
+    }
+
+    /// The buffer that holds it, or null.
+    pub fn buffer(self) -> *mut ggml_backend_buffer {
+        field!(self, buffer)
+    }
+
+    /// Its memory, or null.
+    pub fn data(self) -> *mut c_void {
+        field!(self, data)
+    }
+
+    /// Bytes from the start of the tensor that it is a view of.
+    pub fn view_offset(self) -> usize {
+        field!(self, view_offs)
+    }
+
+    /// The owner of the memory of a view.
+    pub fn view_source(self) -> Option<Self> {
+        let source = field!(self, view_src);
+        // SAFETY: a tensor refers to tensors that live as long as itself.
+        unsafe { Self::new(source) }
+    }
+
+    /// The slots of the sources; empty slots are gaps, not the end.
+    pub fn sources(self) -> impl Iterator<Item = Option<Self>> {
+        // SAFETY: a tensor refers to tensors that live as long as itself.
+        field!(self, src).into_iter().map(|source| unsafe { Self::new(source) })
+    }
+
+    /// Has it memory, or a buffer that will give it some?
+    pub fn has_memory(self) -> bool {
+        !self.data().is_null() || !self.buffer().is_null()
+    }
+
+    /// Everything that the size of its memory can depend on.
+    pub fn description(&self) -> &'g Description {
+        let start = self.tensor.as_ptr().cast::<u8>().wrapping_add(DESCRIPTION_START);
+        // SAFETY: these bytes lie inside the tensor, which lives for `'g`; lastuse never writes them.
+        unsafe { &*start.cast::<Description>() }
+    }
+
+    /// Its name, for messages.
+    pub fn name(self) -> String {
+        let name = self.tensor.as_ptr().cast::<u8>().wrapping_add(std::mem::offset_of!(ggml_tensor, name));
+        // SAFETY: `name` follows the last field whose place was probed, in every ggml, and ends in NUL.
+        unsafe { CStr::from_ptr(name.cast()) }.to_string_lossy().into_owned()
+    }
+}
+
+/// A graph that lives at least for `'g`: its leafs and its nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct GraphRef<'g> {
+    /// Constants and inputs.
+    pub leafs: &'g [TensorRef<'g>],
+    /// In the order of execution.
+    pub nodes: &'g [TensorRef<'g>],
+}
+
+impl<'g> GraphRef<'g> {
+    /// Only the two lists are looked at: the scheduler's copy of a graph fills nothing else in.
+    ///
+    /// # Safety
+    /// `graph` points to a graph that lives for `'g`, as do its tensors (see [`TensorRef::new`]).
+    pub unsafe fn new(graph: NonNull<ggml_cgraph>) -> Self {
+        let graph = graph.as_ptr();
+        // SAFETY: the graph is alive, and the fields are where the probe has found them.
+        let (leafs, n_leafs) = unsafe { ((*graph).leafs, (*graph).n_leafs) };
+        // SAFETY: as above.
+        let (nodes, n_nodes) = unsafe { ((*graph).nodes, (*graph).n_nodes) };
+        // SAFETY: the lists hold that many pointers to live tensors.
+        let leafs = unsafe { list(leafs, n_leafs) };
+        // SAFETY: as above.
+        let nodes = unsafe { list(nodes, n_nodes) };
+        Self { leafs, nodes }
+    }
+}
+
+/// # Safety
+/// `tensors` holds `count` pointers to tensors that live for `'g`.
+unsafe fn list<'g>(tensors: *mut *mut ggml_tensor, count: std::ffi::c_int) -> &'g [TensorRef<'g>] {
+    match usize::try_from(count) {
+        // SAFETY: a `TensorRef` is a pointer that is not null, as are those in the list.
+        Ok(count) if count > 0 => unsafe { std::slice::from_raw_parts(tensors.cast(), count) },
+        _ => &[],
+    }
+}

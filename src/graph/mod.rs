@@ -1,0 +1,18 @@
+//! A computation graph as plain data, and everything about memory that can be told from it.
+//!
+//! Uses [`crate::placement`] only; knows nothing of pointers or of ggml's C types. The way of a graph:
+//! [`Graph`] -> [`lifetimes`] -> one [`crate::placement::Problem`] per pool -> [`plan`] -> [`GraphPlan`].
+
+mod in_place;
+mod lifetimes;
+mod plan;
+mod simulate;
+#[cfg(feature = "cli")]
+pub mod snapshot;
+mod tensor;
+
+pub use in_place::Rules;
+pub use lifetimes::{Home, Lifetimes, Sizes, lifetimes};
+pub use plan::{Address, GraphPlan, PlanError, Pool, PoolPlan, plan};
+pub use simulate::{Corruption, simulate};
+pub use tensor::{Flags, Graph, Layout, PoolId, Requests, Tensor, TensorId, View};

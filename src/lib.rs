@@ -1,0 +1,14 @@
+//! **lastuse**: a drop-in replacement for ggml's graph memory allocator.
+//!
+//! Layers, each using only those above it: [`placement`] (bytes and time), [`graph`] (a computation graph as plain
+//! data), [`ggml`] (ggml's types and functions), [`abi`] (what C calls), [`report`] (plain data out).
+
+pub mod abi;
+pub mod ggml;
+#[deny(unsafe_code)]
+pub mod graph;
+#[deny(unsafe_code)]
+pub mod placement;
+#[cfg(feature = "cli")]
+#[deny(unsafe_code)]
+pub mod report;

@@ -1,0 +1,164 @@
+//! ggml-alloc's own strategy: online best fit, replayed exactly, so that lastuse is never larger.
+
+use super::{Block, Bytes, ChunkId, MAX_CHUNKS, Offset, Placement, Problem, Spot, Step, Strategy};
+
+/// Walks through time; each block takes the smallest free range that it fits into, as ggml's allocator does.
+///
+/// The offsets equal those of ggml 0.26 for the same lifetimes. Source: the behaviour of `ggml-alloc.c`,
+/// checked against it by the differential tests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BestFit;
+
+impl Strategy for BestFit {
+    fn name(&self) -> &'static str {
+        "best fit"
+    }
+
+    fn place(&self, problem: &Problem) -> Placement {
+        let mut releases = releases(problem).into_iter().peekable();
+        let mut heap = Heap::new(problem.max_chunk());
+        let mut spots: Vec<Spot> = Vec::with_capacity(problem.blocks().len());
+        for block in problem.blocks() {
+            while let Some(release) = releases.next_if(|release| release.step <= block.birth) {
+                let spot = spots[release.block];
+                heap.release(Spot { offset: spot.offset + release.from, ..spot }, release.size);
+            }
+            spots.push(heap.take(block.size));
+        }
+        Placement { spots, chunks: heap.chunks.iter().map(|chunk| chunk.peak).collect() }
+    }
+}
+
+/// Bytes of a block that become free at the start of a step.
+struct Release {
+    step: Step,
+    block: usize,
+    from: Offset,
+    size: Bytes,
+}
+
+/// Everything that becomes free, in the order of time.
+fn releases(problem: &Problem) -> Vec<Release> {
+    let mut held: Vec<Bytes> = problem.blocks().iter().map(|block| block.size).collect();
+    let mut releases = Vec::with_capacity(held.len() + problem.shrinks().len());
+    for shrink in problem.shrinks() {
+        let block = shrink.block as usize;
+        let size = held[block] - shrink.size;
+        releases.push(Release { step: shrink.step, block, from: shrink.size, size });
+        held[block] = shrink.size;
+    }
+    for (block, (&Block { death, .. }, size)) in problem.blocks().iter().zip(held).enumerate() {
+        releases.push(Release { step: death, block, from: 0, size });
+    }
+    releases.sort_by_key(|release| release.step);
+    releases
+}
+
+struct Free {
+    offset: Offset,
+    size: Bytes,
+}
+
+impl Free {
+    fn end(&self) -> Offset {
+        self.offset + self.size
+    }
+}
+
+struct Chunk {
+    /// Sorted by offset, never touching each other. The last one is the rest of the chunk beyond all blocks.
+    free: Vec<Free>,
+    /// Highest byte ever used.
+    peak: Bytes,
+}
+
+struct Heap {
+    chunks: Vec<Chunk>,
+    max_chunk: Bytes,
+}
+
+impl Heap {
+    fn new(max_chunk: Option<Bytes>) -> Self {
+        let unlimited = Bytes::MAX / 2;
+        Self { chunks: Vec::new(), max_chunk: max_chunk.map_or(unlimited, |max| max.min(unlimited)) }
+    }
+
+    fn take(&mut self, size: Bytes) -> Spot {
+        let (chunk, index) = self.find_gap(size).or_else(|| self.find_rest(size)).unwrap_or_else(|| self.grow(size));
+        let place = &mut self.chunks[chunk];
+        let free = &mut place.free[index];
+        let offset = free.offset;
+        free.offset += size;
+        free.size -= size;
+        if free.size == 0 {
+            place.free.remove(index);
+        }
+        place.peak = place.peak.max(offset + size);
+        Spot { chunk: ChunkId::try_from(chunk).expect("at most 16 chunks"), offset }
+    }
+
+    /// The smallest gap between blocks that is large enough. A gap in a later chunk wins whatever its size, and of
+    /// two equal gaps the later one: ggml-alloc starts its comparison anew in every chunk.
+    fn find_gap(&self, size: Bytes) -> Option<(usize, usize)> {
+        let mut best = None;
+        for (c, chunk) in self.chunks.iter().enumerate() {
+            let mut best_size = Bytes::MAX;
+            let gaps = chunk.free.len().saturating_sub(1);
+            for (i, free) in chunk.free[..gaps].iter().enumerate() {
+                if free.size >= size && free.size <= best_size {
+                    best_size = free.size;
+                    best = Some((c, i));
+                }
+            }
+        }
+        best
+    }
+
+    /// The rest of a chunk: where the block fits into what the chunk already takes the tightest fit, else the chunk
+    /// that has to grow least.
+    fn find_rest(&self, size: Bytes) -> Option<(usize, usize)> {
+        let mut best: Option<(i128, (usize, usize))> = None;
+        for (c, chunk) in self.chunks.iter().enumerate() {
+            let Some(rest) = chunk.free.last().filter(|rest| rest.size >= size) else { continue };
+            let spare = i128::from(chunk.peak) - i128::from(rest.offset) - i128::from(size);
+            let better = match best {
+                None => true,
+                Some((reuse, _)) => (reuse < 0 && spare > reuse) || (spare >= 0 && spare < reuse),
+            };
+            if better {
+                best = Some((spare, (c, chunk.free.len() - 1)));
+            }
+        }
+        best.map(|(_, place)| place)
+    }
+
+    /// A new chunk. A block beyond the limit gets one of its own size; the last chunk takes whatever comes.
+    fn grow(&mut self, size: Bytes) -> (usize, usize) {
+        let last = self.chunks.len() == MAX_CHUNKS - 1;
+        let size = if last { Bytes::MAX / 2 } else { self.max_chunk.max(size) };
+        self.chunks.push(Chunk { free: vec![Free { offset: 0, size }], peak: 0 });
+        (self.chunks.len() - 1, 0)
+    }
+
+    fn release(&mut self, spot: Spot, size: Bytes) {
+        if size == 0 {
+            return;
+        }
+        let free = &mut self.chunks[spot.chunk as usize].free;
+        let at = free.partition_point(|range| range.offset < spot.offset);
+        let joins_previous = at > 0 && free[at - 1].end() == spot.offset;
+        let joins_next = free.get(at).is_some_and(|next| spot.offset + size == next.offset);
+        match (joins_previous, joins_next) {
+            (true, true) => {
+                free[at - 1].size += size + free[at].size;
+                free.remove(at);
+            }
+            (true, false) => free[at - 1].size += size,
+            (false, true) => {
+                free[at].offset = spot.offset;
+                free[at].size += size;
+            }
+            (false, false) => free.insert(at, Free { offset: spot.offset, size }),
+        }
+    }
+}

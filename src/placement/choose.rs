@@ -1,0 +1,68 @@
+//! Several strategies, the smallest placement wins.
+
+use super::{BestFit, Bytes, LargestFirst, Placement, Problem, Strategy, ValleySweep, lower_bound};
+
+/// A placement and how good it is.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The smallest placement found.
+    pub placement: Placement,
+    /// The strategy that found it.
+    pub strategy: &'static str,
+    /// No placement of these lifetimes is smaller.
+    pub lower_bound: Bytes,
+}
+
+impl Choice {
+    /// Is it as small as is possible at all?
+    pub fn is_optimal(&self) -> bool {
+        self.placement.size() == self.lower_bound
+    }
+}
+
+/// Tries one strategy after the other until one meets the lower bound.
+///
+/// The answer is never larger than that of [`BestFit`], and never has more chunks.
+pub fn choose(problem: &Problem) -> Choice {
+    let lower_bound = lower_bound(problem);
+    let limited = problem.max_chunk().is_some_and(|max| lower_bound > max);
+    if limited { choose_limited(problem, lower_bound) } else { choose_unlimited(problem, lower_bound) }
+}
+
+/// One chunk may suffice: stop at the first placement that meets the bound.
+fn choose_unlimited(problem: &Problem, lower_bound: Bytes) -> Choice {
+    let mut best: Option<Choice> = None;
+    for strategy in portfolio() {
+        let placement = strategy.place(problem);
+        let allowed = problem.max_chunk().is_none_or(|max| placement.size() <= max);
+        if allowed && best.as_ref().is_none_or(|best| placement.size() < best.placement.size()) {
+            best = Some(Choice { placement, strategy: strategy.name(), lower_bound });
+        }
+        if let Some(best) = best.as_ref().filter(|best| best.is_optimal()) {
+            return best.clone();
+        }
+    }
+    best.unwrap_or_else(|| choose_limited(problem, lower_bound))
+}
+
+/// Several chunks are needed: another strategy must beat ggml's own in bytes without taking more chunks.
+fn choose_limited(problem: &Problem, lower_bound: Bytes) -> Choice {
+    let placement = BestFit.place(problem);
+    let chunks = placement.chunks.len();
+    let mut best = Choice { placement, strategy: BestFit.name(), lower_bound };
+    for strategy in [LargestFirst::Size, LargestFirst::Area, LargestFirst::Length] {
+        let placement = strategy.place(problem);
+        if placement.chunks.len() <= chunks && placement.size() < best.placement.size() {
+            best = Choice { placement, strategy: strategy.name(), lower_bound };
+        }
+    }
+    best
+}
+
+/// The strategies, the one that is best most often first.
+fn portfolio() -> impl Iterator<Item = &'static dyn Strategy> {
+    const LARGEST: [LargestFirst; 3] = [LargestFirst::Size, LargestFirst::Area, LargestFirst::Length];
+    let largest = LARGEST.iter().map(|strategy| strategy as &dyn Strategy);
+    let valleys = ValleySweep::ALL.iter().map(|strategy| strategy as &dyn Strategy);
+    largest.chain(valleys).chain(std::iter::once(&BestFit as &dyn Strategy))
+}

@@ -1,0 +1,130 @@
+//! The offline strategy of most compilers: one block after the other, the weightiest first, each into the gap that
+//! fits best among the blocks placed before it.
+
+use super::conflicts::Conflicts;
+use super::{Block, BlockId, Bytes, ChunkId, MAX_CHUNKS, Offset, Placement, Problem, Spot, Strategy};
+
+/// Places blocks in the order of their weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LargestFirst {
+    /// The weight is the size.
+    Size,
+    /// The weight is the size times the length of the lifetime.
+    Area,
+    /// The weight is the length of the lifetime.
+    Length,
+}
+
+impl Strategy for LargestFirst {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Size => "largest first",
+            Self::Area => "largest area first",
+            Self::Length => "longest first",
+        }
+    }
+
+    fn place(&self, problem: &Problem) -> Placement {
+        let conflicts = Conflicts::of(problem);
+        let mut board = Board::new(problem);
+        for id in self.order(problem.blocks()) {
+            board.put(id, conflicts.neighbours(id));
+        }
+        board.finish()
+    }
+}
+
+impl LargestFirst {
+    fn order(self, blocks: &[Block]) -> Vec<BlockId> {
+        let mut order: Vec<BlockId> = (0..).take(blocks.len()).collect();
+        order.sort_by_cached_key(|&id| {
+            let block = blocks[id as usize];
+            let length = block.death - block.birth;
+            let area = u128::from(block.size) * u128::from(length);
+            let weight = match self {
+                Self::Size => (u128::from(block.size), u128::from(length)),
+                Self::Area => (area, u128::from(block.size)),
+                Self::Length => (u128::from(length), u128::from(block.size)),
+            };
+            (std::cmp::Reverse(weight), id)
+        });
+        order
+    }
+}
+
+/// The blocks that have a spot so far.
+struct Board<'p> {
+    problem: &'p Problem,
+    spots: Vec<Option<Spot>>,
+    capacities: Vec<Bytes>,
+    peaks: Vec<Bytes>,
+    /// The ranges that neighbours take in one chunk; kept for its memory.
+    taken: Vec<(Offset, Offset)>,
+}
+
+impl<'p> Board<'p> {
+    fn new(problem: &'p Problem) -> Self {
+        let spots = vec![None; problem.blocks().len()];
+        Self { problem, spots, capacities: Vec::new(), peaks: Vec::new(), taken: Vec::new() }
+    }
+
+    fn put(&mut self, id: BlockId, neighbours: &[BlockId]) {
+        let size = self.problem.blocks()[id as usize].size;
+        let spot = self.find(size, neighbours).unwrap_or_else(|| self.grow(size));
+        let peak = &mut self.peaks[spot.chunk as usize];
+        *peak = (*peak).max(spot.offset + size);
+        self.spots[id as usize] = Some(spot);
+    }
+
+    /// The tightest gap in the first chunk with a gap, else the first chunk whose rest is large enough.
+    fn find(&mut self, size: Bytes, neighbours: &[BlockId]) -> Option<Spot> {
+        let mut rest = None;
+        for chunk in (0..).take(self.capacities.len()) {
+            self.collect_taken(chunk, neighbours);
+            let (gap, top) = tightest_gap(&self.taken, size);
+            if let Some(offset) = gap {
+                return Some(Spot { chunk, offset });
+            }
+            if rest.is_none() && top + size <= self.capacities[chunk as usize] {
+                rest = Some(Spot { chunk, offset: top });
+            }
+        }
+        rest
+    }
+
+    fn collect_taken(&mut self, chunk: ChunkId, neighbours: &[BlockId]) {
+        self.taken.clear();
+        for &id in neighbours {
+            if let Some(spot) = self.spots[id as usize].filter(|spot| spot.chunk == chunk) {
+                self.taken.push((spot.offset, spot.offset + self.problem.blocks()[id as usize].size));
+            }
+        }
+        self.taken.sort_unstable();
+    }
+
+    fn grow(&mut self, size: Bytes) -> Spot {
+        let unlimited = Bytes::MAX / 2;
+        let last = self.capacities.len() == MAX_CHUNKS - 1;
+        let limit = self.problem.max_chunk().filter(|_| !last).unwrap_or(unlimited);
+        self.capacities.push(limit.max(size));
+        self.peaks.push(0);
+        Spot { chunk: ChunkId::try_from(self.capacities.len() - 1).expect("at most 16 chunks"), offset: 0 }
+    }
+
+    fn finish(self) -> Placement {
+        Placement { spots: self.spots.into_iter().map(Option::unwrap_or_default).collect(), chunks: self.peaks }
+    }
+}
+
+/// The tightest gap of at least `size` bytes below a taken range, and the end of the last taken range.
+fn tightest_gap(taken: &[(Offset, Offset)], size: Bytes) -> (Option<Offset>, Offset) {
+    let (mut gap, mut gap_size, mut top) = (None, Bytes::MAX, 0);
+    for &(start, end) in taken {
+        if start > top && start - top >= size && start - top < gap_size {
+            gap = Some(top);
+            gap_size = start - top;
+        }
+        top = top.max(end);
+    }
+    (gap, top)
+}

