@@ -237,7 +237,7 @@ static void negative_number_of_types(const struct allocator_api * api) {
     api->new_n(types, -1);
 }
 
-// The words are the parameters' names in ggml-alloc.h and lastuse.h.
+// The words are the parameters' names in ggml-alloc.h and lastuse.h, or say which element it was.
 static const struct abort_case lastuse_cases[] = {
     { "too_large_node_id", "buffer_id", too_large_node_id },
     { "too_large_leaf_id", "buffer_id", too_large_leaf_id },
@@ -255,9 +255,9 @@ static const struct abort_case lastuse_cases[] = {
     { "null_graph_measure", "graph", null_graph_measure },
     { "null_graph_alloc", "graph", null_graph_alloc },
     { "null_sizes", "sizes", null_sizes },
-    { "null_type", "buft", null_type },
+    { "null_type", "buffer type", null_type },
     { "null_types", "bufts", null_types },
-    { "null_among_types", "bufts", null_among_types },
+    { "null_among_types", "buffer type 1", null_among_types },
     { "no_types", "n_bufs", no_types },
     { "negative_number_of_types", "n_bufs", negative_number_of_types },
 };

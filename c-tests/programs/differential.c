@@ -196,6 +196,13 @@ static void markers(struct case_args args) {
     compare_many(args, options);
 }
 
+static void unlisted_leafs(struct case_args args) {
+    struct random_graph_options options = { .unlisted_leafs = true };
+    compare_many(args, options);
+    options.n_buffers = MAX_BUFFERS;
+    compare_many(args, options);
+}
+
 // Markers in front of what they name, as well as behind it: upstream can hand out memory twice then,
 // so only lastuse is asked.
 static void early_markers(struct case_args args) {
@@ -278,8 +285,47 @@ static void chunk_limits(struct case_args args) {
 // Use over time
 // ---------------------------------------------------------------------------------------------------
 
-// The same allocators for many graphs. Buffers only grow, so a smaller graph must not change them, and
-// the largest plan so far decides; this holds for buffers without limit, which are one chunk each.
+// How many buffers an allocator has asked for, and how large those are that it has.
+struct held {
+    size_t requests[N_TYPES];
+    size_t bytes[N_TYPES];
+};
+
+static struct held held_by(const struct bench * bench) {
+    struct held held;
+    for (int i = 0; i < N_TYPES; i++) {
+        held.requests[i] = bench->types[i].counts.alloc_buffer;
+        held.bytes[i]    = bench->types[i].live_bytes;
+    }
+    return held;
+}
+
+// A buffer that is large enough stays; one that is not gives way to one that is.
+static void check_kept(uint64_t seed, const struct bench * bench, const struct held * before,
+                       const struct outcome * outcome) {
+    for (int i = 0; i < N_TYPES && i < bench->n_buffers; i++) {
+        bool   fits     = outcome->wanted[i] <= before->bytes[i];
+        size_t requests = bench->types[i].counts.alloc_buffer - before->requests[i];
+        CHECK(requests == (fits ? 0 : 1), "seed %llu: buffer %d: wants %zu, held %zu, and %zu requests",
+              (unsigned long long) seed, i, outcome->wanted[i], before->bytes[i], requests);
+        CHECK(bench->types[i].live_bytes >= outcome->wanted[i], "seed %llu: buffer %d: holds %zu of %zu",
+              (unsigned long long) seed, i, bench->types[i].live_bytes, outcome->wanted[i]);
+    }
+}
+
+// Asks lastuse for a graph that nothing was reserved for, and upstream to reserve for the same, so that
+// both have seen the same graphs.
+static void plan_unreserved(struct bench * ours, struct bench * theirs, uint64_t seed,
+                            struct random_graph_options options) {
+    struct random_graph g = random_graph_new(seed, options);
+    CHECK(theirs->api->reserve(theirs->galloc, g.graph), "seed %llu", (unsigned long long) seed);
+    CHECK(ours->api->alloc_graph(ours->galloc, g.graph), "seed %llu", (unsigned long long) seed);
+    check_plan(ours, &g);
+    random_graph_free(&g);
+}
+
+// The same allocators for many graphs. Buffers only grow, so the largest plan so far decides; this
+// holds for buffers without limit, which are one chunk each.
 static void grow_and_shrink(struct case_args args, int n_buffers) {
     static const int steps[] = { 5, 20, 60, 40, 10, 3, 80, 15 };
 
@@ -291,21 +337,11 @@ static void grow_and_shrink(struct case_args args, int n_buffers) {
     for (uint64_t seed = first; seed < first + count; seed++) {
         struct random_graph_options options = { .n_steps   = steps[seed % (sizeof(steps) / sizeof(steps[0]))],
                                                 .n_buffers = n_buffers };
-        struct outcome              a       = compare(&ours, &theirs, seed, options);
-        for (int i = 0; i < N_TYPES && n_buffers == 1; i++) {
-            CHECK(a.held[i] >= a.wanted[i], "seed %llu: holds %zu of %zu", (unsigned long long) seed, a.held[i],
-                  a.wanted[i]);
-        }
+        struct held                 before  = held_by(&ours);
+        struct outcome              outcome = compare(&ours, &theirs, seed, options);
+        check_kept(seed, &ours, &before, &outcome);
         if (n_buffers == 1) {
-            // a graph that nothing was reserved for
-            struct random_graph g = random_graph_new(seed + count, options);
-            CHECK(ours.api->alloc_graph(ours.galloc, g.graph), "seed %llu", (unsigned long long) (seed + count));
-            check_plan(&ours, &g);
-            random_graph_free(&g);
-            // so that both have seen the same
-            struct random_graph h = random_graph_new(seed + count, options);
-            CHECK(theirs.api->reserve(theirs.galloc, h.graph), "seed %llu", (unsigned long long) (seed + count));
-            random_graph_free(&h);
+            plan_unreserved(&ours, &theirs, seed + count, options);
         }
     }
     both_free(&ours, &theirs);
@@ -542,13 +578,37 @@ static void checker_finds_faults(struct case_args args) {
     }
 }
 
+// Both ids of a several-buffer plan have to be kept, unless a node took over its source's memory.
+static void checker_finds_wrong_buffer_types(struct case_args args) {
+    (void) args;
+    struct handmade   h;
+    struct dummy_buft other;
+    int               ids[32] = { 0 };
+    handmade_init(&h);
+    dummy_buft_init(&other, "other", 32, 0);
+    ggml_backend_buffer_type_t bufts[] = { dummy_buft_type(&h.type), dummy_buft_type(&other) };
+    CHECK(plan_check_buffer_types(h.graph, bufts, ids, ids) == NULL, "all are of the first type");
+    for (int i = 0; i < ggml_graph_n_nodes(h.graph); i++) {
+        ids[i] = ggml_graph_node(h.graph, i) == h.sum;
+    }
+    const char * reason = plan_check_buffer_types(h.graph, bufts, ids, NULL);
+    CHECK(reason != NULL && strstr(reason, "sum should be in a buffer of type other") != NULL, "got %s",
+          reason != NULL ? reason : "none");
+    in_place(&h);
+    reason = plan_check_buffer_types(h.graph, bufts, ids, NULL);
+    CHECK(reason == NULL, "got %s", reason);
+    handmade_free(&h);
+}
+
 static const struct test_case CASES[] = {
     { "checker_finds_faults", checker_finds_faults },
+    { "checker_finds_wrong_buffer_types", checker_finds_wrong_buffer_types },
     { "single_buffer", single_buffer },
     { "several_buffer_types", several_buffer_types },
     { "chunk_limits", chunk_limits },
     { "markers", markers },
     { "early_markers", early_markers },
+    { "unlisted_leafs", unlisted_leafs },
     { "growing_and_shrinking", growing_and_shrinking },
 };
 

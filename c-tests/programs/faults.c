@@ -95,6 +95,11 @@ static struct ggml_tensor * mix(struct ggml_context * ctx, struct ggml_tensor * 
 
 // Running them
 
+// Whether the graph is computed for this tensor. memset() and memcmp() want an address even for 0 bytes.
+static bool is_output(const struct ggml_tensor * tensor) {
+    return (tensor->flags & GGML_TENSOR_FLAG_OUTPUT) != 0 && ggml_nbytes(tensor) > 0;
+}
+
 // Every input gets values that depend on its place in the context alone.
 static void fill_inputs(struct built built) {
     uint32_t state = 1;
@@ -112,7 +117,7 @@ static void fill_inputs(struct built built) {
 // Outputs hold `poison` before, so that an output that no node wrote is seen.
 static void compute(struct built built, int poison) {
     for (struct ggml_tensor * t = ggml_get_first_tensor(built.ctx); t != NULL; t = ggml_get_next_tensor(built.ctx, t)) {
-        if (t->flags & GGML_TENSOR_FLAG_OUTPUT) {
+        if (is_output(t)) {
             memset(t->data, poison, ggml_nbytes(t));
         }
     }
@@ -133,8 +138,7 @@ static void expect_right_outputs(struct built planned, build_fn fn, bool second)
     struct ggml_tensor * theirs = ggml_get_first_tensor(reference.ctx);
     int                  place  = 0;
     while (theirs != NULL) {
-        bool output = theirs->flags & GGML_TENSOR_FLAG_OUTPUT;
-        if (output && memcmp(ours->data, theirs->data, ggml_nbytes(theirs)) != 0) {
+        if (is_output(theirs) && memcmp(ours->data, theirs->data, ggml_nbytes(theirs)) != 0) {
             show_fault("output %s, tensor %d of the graph, has wrong data", theirs->name, place);
         }
         ours   = ggml_get_next_tensor(planned.ctx, ours);

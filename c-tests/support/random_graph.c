@@ -951,6 +951,18 @@ static int redirect(struct ggml_cgraph * graph, int start, struct ggml_tensor * 
     return count;
 }
 
+// With several copies of each input, for pipelines, the scheduler flags them and lists them as leafs too.
+static void flag_copy(struct builder * b, struct ggml_tensor * copy) {
+    struct ggml_cgraph * graph = b->g->graph;
+    if (random_chance(&b->random, 30)) {
+        ggml_set_input(copy);
+    }
+    if (random_chance(&b->random, 20)) {
+        ggml_set_output(copy);
+        graph->leafs[graph->n_leafs++] = copy;
+    }
+}
+
 // Where a part of the graph for another backend starts, the scheduler inserts a marker for each tensor
 // that the part reads from outside, and the copy of that tensor which the part reads in its place.
 static void insert_split_copies(struct builder * b) {
@@ -967,9 +979,27 @@ static void insert_split_copies(struct builder * b) {
             continue;
         }
         ggml_format_name(copy, "%s copy", original->name);
+        flag_copy(b, copy);
         insert_node(graph, start, copy);
         insert_node(graph, start, new_marker(b, &original, 1));
     }
+}
+
+// No more than a fifth of all tensors: upstream's hash table has no place for many that are not listed.
+static void unlist_leafs(struct builder * b) {
+    struct ggml_cgraph * graph     = b->g->graph;
+    int                  n_tensors = graph->n_nodes + graph->n_leafs;
+    int                  n_listed  = 0;
+    int                  n_left    = n_tensors / 5;
+    for (int i = 0; i < graph->n_leafs; i++) {
+        bool is_read = count_readers(graph, graph->leafs[i]) > 0;
+        if (is_read && n_left > 0 && random_chance(&b->random, 50)) {
+            n_left--;
+        } else {
+            graph->leafs[n_listed++] = graph->leafs[i];
+        }
+    }
+    graph->n_leafs = n_listed;
 }
 
 static void collect_outputs(struct random_graph * g) {
@@ -1020,6 +1050,9 @@ static void complete(struct builder * b) {
     }
     if (b->options.markers) {
         insert_markers(b);
+    }
+    if (b->options.unlisted_leafs) {
+        unlist_leafs(b);
     }
     collect_outputs(g);
     if (b->options.n_buffers > 1) {

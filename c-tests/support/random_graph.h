@@ -24,8 +24,12 @@ struct random_graph_options {
     // What the backend scheduler adds to its copy of a graph:
     bool markers;       // nodes without operation that keep their sources alive
     bool early_markers; // such nodes also before the tensors that they name (upstream: undefined)
-    bool split_copies;  // tensors without operation in the node list, read by later nodes. They get no
-                        // values, so a graph with them can be planned and not computed
+    bool split_copies;  // tensors without operation in the node list, read by later nodes
+
+    // Some sources without operation are in no list of the graph.
+    bool unlisted_leafs;
+    // A graph with split copies or unlisted leafs can be planned, not computed: nothing fills the former,
+    // and the latter need no memory before their first reader.
 };
 
 struct tensor_list {

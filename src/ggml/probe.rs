@@ -59,9 +59,10 @@ fn look(
     // SAFETY: marks a live tensor.
     unsafe { (functions.ggml_set_input)(tensor) };
     // SAFETY: marks a live tensor.
-    unsafe { (functions.ggml_set_output)(view) };
+    unsafe { (functions.ggml_set_output)(node) };
     let look = Look { functions, region };
     look.at_tensors(tensor, view)?;
+    look.expect_flag(node, Flags::OUTPUT)?;
     look.at_graph(graph, tensor, node)
 }
 
@@ -80,7 +81,6 @@ impl Look<'_> {
         self.expect("ggml_tensor.type", tensor, offset_of!(ggml_tensor, type_), F32)?;
         self.expect("ggml_tensor.buffer", tensor, offset_of!(ggml_tensor, buffer), 0usize)?;
         self.expect_flag(tensor, Flags::INPUT)?;
-        self.expect_flag(view, Flags::OUTPUT)?;
         self.expect("ggml_tensor.src", view, offset_of!(ggml_tensor, src), [tensor as usize, 0, 0])?;
         self.expect("ggml_tensor.view_src", view, offset_of!(ggml_tensor, view_src), tensor as usize)?;
         self.expect("ggml_tensor.view_offs", view, offset_of!(ggml_tensor, view_offs), VIEW_OFFSET)?;

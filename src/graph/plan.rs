@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::placement::{Bytes, Choice, ChunkId, Offset, choose};
+use crate::placement::{Bytes, Choice, ChunkId, Offset, Problem, choose};
 
 use super::{Graph, Home, Lifetimes, PoolId, Requests, Rules, Sizes, lifetimes};
 
@@ -32,7 +32,9 @@ pub type PoolPlan = Choice;
 /// Where every tensor of a graph lies.
 #[derive(Debug)]
 pub struct GraphPlan {
-    /// By pool.
+    /// By pool: the blocks.
+    pub problems: Vec<Problem>,
+    /// By pool: where they lie.
     pub pools: Vec<PoolPlan>,
     /// By tensor; `None` for views, external tensors and those that nobody needs.
     pub homes: Vec<Option<Home>>,
@@ -88,7 +90,8 @@ fn place(lifetimes: Lifetimes) -> Result<GraphPlan, PlanError> {
     for (pool, problem) in (0..).zip(&lifetimes.problems) {
         problem.check_total().map_err(|_| PlanError::TooLarge(pool))?;
     }
-    Ok(GraphPlan { pools: lifetimes.problems.iter().map(choose).collect(), homes: lifetimes.homes })
+    let pools = lifetimes.problems.iter().map(choose).collect();
+    Ok(GraphPlan { problems: lifetimes.problems, pools, homes: lifetimes.homes })
 }
 
 /// Is one pool of `plan` smaller than, or in fewer chunks than, in `other`?

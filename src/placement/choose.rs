@@ -38,8 +38,8 @@ fn choose_unlimited(problem: &Problem, lower_bound: Bytes) -> Choice {
         if allowed && best.as_ref().is_none_or(|best| placement.size() < best.placement.size()) {
             best = Some(Choice { placement, strategy: strategy.name(), lower_bound });
         }
-        if let Some(best) = best.as_ref().filter(|best| best.is_optimal()) {
-            return best.clone();
+        if best.as_ref().is_some_and(Choice::is_optimal) {
+            break;
         }
     }
     best.unwrap_or_else(|| choose_limited(problem, lower_bound))

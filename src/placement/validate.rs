@@ -60,10 +60,11 @@ pub fn validate(problem: &Problem, placement: &Placement) -> Result<(), Defect> 
     if placement.chunks.len() > MAX_CHUNKS {
         return Err(Defect::TooManyChunks(placement.chunks.len()));
     }
+    let pieces: Vec<Vec<Piece>> = (0..blocks.len()).map(|id| pieces(problem, id)).collect();
     for id in 0..blocks.len() {
         check_spot(problem, placement, id)?;
         for other in 0..id {
-            check_pair(problem, placement, other, id)?;
+            check_pair(placement, &pieces, other, id)?;
         }
     }
     (0..placement.chunks.len()).try_for_each(|chunk| check_chunk(problem, placement, chunk))
@@ -93,12 +94,12 @@ fn check_chunk(problem: &Problem, placement: &Placement, chunk: usize) -> Result
     if placement.chunks[chunk] > allowed && !unbounded { Err(Defect::ChunkTooLarge(chunk)) } else { Ok(()) }
 }
 
-fn check_pair(problem: &Problem, placement: &Placement, a: usize, b: usize) -> Result<(), Defect> {
+fn check_pair(placement: &Placement, pieces: &[Vec<Piece>], a: usize, b: usize) -> Result<(), Defect> {
     if placement.spots[a].chunk != placement.spots[b].chunk {
         return Ok(());
     }
-    for (from_a, until_a, size_a) in pieces(problem, a) {
-        for (from_b, until_b, size_b) in pieces(problem, b) {
+    for &(from_a, until_a, size_a) in &pieces[a] {
+        for &(from_b, until_b, size_b) in &pieces[b] {
             let together = from_a.max(from_b)..until_a.min(until_b);
             let (at_a, at_b) = (placement.spots[a].offset, placement.spots[b].offset);
             let bytes = at_a.max(at_b)..(at_a + size_a).min(at_b + size_b);
@@ -110,8 +111,11 @@ fn check_pair(problem: &Problem, placement: &Placement, a: usize, b: usize) -> R
     Ok(())
 }
 
-/// A block as rectangles: from which step until before which step it holds how many bytes.
-fn pieces(problem: &Problem, id: usize) -> Vec<(Step, Step, Bytes)> {
+/// From which step until before which step a block holds how many bytes.
+type Piece = (Step, Step, Bytes);
+
+/// A block as rectangles.
+fn pieces(problem: &Problem, id: usize) -> Vec<Piece> {
     let Block { size, birth, death } = problem.blocks()[id];
     let mut pieces = vec![(birth, death, size)];
     for shrink in problem.shrinks().iter().filter(|shrink| shrink.block as usize == id) {

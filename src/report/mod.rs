@@ -1,1 +1,9 @@
-//! x
+//! Plain data out: tables for people, JSON for programs.
+//!
+//! Uses [`crate::graph`] and [`crate::placement`].
+
+mod plan_json;
+mod plan_table;
+
+pub use plan_json::plan_json;
+pub use plan_table::{PlanRow, plan_table};

@@ -1,0 +1,7 @@
+// lastuse.h needs no other header before it.
+
+#include "lastuse.h"
+
+int main(void) {
+    return lastuse_version()[0] != '\0' && lastuse_enabled() && lastuse_plan_count() == 0 ? 0 : 1;
+}

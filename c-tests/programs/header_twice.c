@@ -1,0 +1,12 @@
+// lastuse.h may be included again, and before or after ggml's own headers.
+
+#include "lastuse.h"
+#include "ggml-alloc.h"
+#include "lastuse.h"
+
+int main(void) {
+    // Both headers mean the same allocator.
+    size_t (*wanted_size)(ggml_gallocr_t, int) = lastuse_gallocr_wanted_size;
+    size_t (*lower_bound)(struct ggml_gallocr *, int) = lastuse_gallocr_lower_bound;
+    return wanted_size != lower_bound && lastuse_enabled() ? 0 : 1;
+}

@@ -1,0 +1,334 @@
+//! Graphs in files: the format "lastuse-graph", version 1.
+//!
+//! One JSON object a line: a header, then one line a tensor. Unknown keys are ignored; whatever is wrong is reported
+//! with its line.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io::BufRead;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::placement::Bytes;
+
+use super::{Flags, Graph, Layout, Pool, PoolId, Requests, Tensor, TensorId, View};
+
+/// The name of the format, and the only version of it so far.
+const FORMAT: (&str, u64) = ("lastuse-graph", 1);
+
+/// A graph from a file.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Free text.
+    pub label: String,
+    /// The buffer types.
+    pub buffers: Vec<BufferInfo>,
+    /// The graph; tensors have the ids of their lines, counted from 0.
+    pub graph: Graph,
+    /// By tensor: its id in the file, its name and its sizes.
+    pub tensors: Vec<TensorInfo>,
+}
+
+/// A buffer type in a file.
+#[derive(Clone, Debug, Deserialize)]
+pub struct BufferInfo {
+    /// ggml's name for it.
+    pub name: String,
+    /// Offsets and sizes are multiples of this power of two.
+    pub alignment: Bytes,
+    /// The largest buffer; no limit when absent.
+    pub max_size: Option<Bytes>,
+    /// What ggml's own allocator needed for the graph.
+    pub ggml_alloc_size: Option<Bytes>,
+}
+
+/// What the planner does not need of a tensor, but people and sizes do.
+#[derive(Clone, Debug)]
+pub struct TensorInfo {
+    /// Its id in the file.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+    /// Bytes from its first to its last element.
+    pub nbytes: Bytes,
+    /// Bytes that its buffer type wants, before padding.
+    pub size: Bytes,
+    /// Its buffer.
+    pub pool: PoolId,
+}
+
+/// What is wrong with a file, and on which line; the first line is 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// The line.
+    pub line: usize,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.reason)
+    }
+}
+
+#[derive(Deserialize)]
+struct Format {
+    format: String,
+    version: u64,
+}
+
+#[derive(Deserialize)]
+struct Header {
+    #[serde(default)]
+    label: String,
+    n_leafs: usize,
+    n_nodes: usize,
+    buffers: Vec<BufferInfo>,
+}
+
+#[derive(Clone, Copy, Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Leaf,
+    Node,
+    Extra,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    id: u64,
+    kind: Kind,
+    op: String,
+    #[serde(default)]
+    name: String,
+    r#type: String,
+    ne: [i64; 4],
+    nb: [u64; 4],
+    nbytes: Bytes,
+    size: Bytes,
+    buffer: PoolId,
+    flags: u32,
+    inplace: bool,
+    external: bool,
+    view_of: Option<u64>,
+    #[serde(default)]
+    view_offset: Bytes,
+    src: Vec<u64>,
+}
+
+impl Snapshot {
+    /// Reads a graph.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its line.
+    pub fn read(input: impl BufRead) -> Result<Self, Malformed> {
+        let mut lines = numbered_lines(input);
+        let (number, text) = lines.next().transpose()?.ok_or_else(|| malformed(1, "the file is empty"))?;
+        let header = parse_header(number, &text)?;
+        let mut parsed: Vec<(usize, Line)> = Vec::new();
+        for line in lines {
+            let (number, text) = line?;
+            parsed.push((number, parse(number, &text)?));
+        }
+        Builder::new(header, &parsed)?.build()
+    }
+
+    /// The pools to plan for.
+    pub fn pools(&self) -> Vec<Pool> {
+        let pool = |buffer: &BufferInfo| Pool { alignment: buffer.alignment, max_chunk: buffer.max_size };
+        self.buffers.iter().map(pool).collect()
+    }
+
+    /// The pool of each leaf and of each node.
+    pub fn requested_pools(&self) -> (Vec<PoolId>, Vec<PoolId>) {
+        let pools = |ids: &[TensorId]| ids.iter().map(|&id| self.tensors[id as usize].pool).collect();
+        (pools(self.graph.leafs()), pools(self.graph.nodes()))
+    }
+
+    /// Plans the graph.
+    ///
+    /// # Errors
+    /// See [`super::plan`].
+    pub fn plan(&self, rules: super::Rules) -> Result<super::GraphPlan, super::PlanError> {
+        let (leafs, nodes) = self.requested_pools();
+        let requests = Requests { leafs: &leafs, nodes: &nodes };
+        let mut sizes = |id: TensorId, _: PoolId| self.tensors[id as usize].size;
+        super::plan(&self.graph, &self.pools(), requests, rules, &mut sizes)
+    }
+}
+
+fn malformed(line: usize, reason: impl Into<String>) -> Malformed {
+    Malformed { line, reason: reason.into() }
+}
+
+/// The lines that are not blank, with their numbers.
+fn numbered_lines(input: impl BufRead) -> impl Iterator<Item = Result<(usize, String), Malformed>> {
+    let numbered = (1..).zip(input.lines()).map(|(number, line)| match line {
+        Ok(text) => Ok((number, text)),
+        Err(error) => Err(malformed(number, format!("cannot be read: {error}"))),
+    });
+    numbered.filter(|line| !matches!(line, Ok((_, text)) if text.trim().is_empty()))
+}
+
+fn parse<T: DeserializeOwned>(number: usize, text: &str) -> Result<T, Malformed> {
+    serde_json::from_str(text).map_err(|error| {
+        let message = error.to_string();
+        // The place inside the line is all that serde_json can know: it saw one line only.
+        let reason = message.split(" at line ").next().unwrap_or_default();
+        malformed(number, format!("{reason} (column {})", error.column()))
+    })
+}
+
+fn parse_header(number: usize, text: &str) -> Result<Header, Malformed> {
+    let (name, version) = FORMAT;
+    let format: Format = parse(number, text)?;
+    if format.format != name {
+        return Err(malformed(number, format!("the format is {:?}, and {name:?} is expected", format.format)));
+    }
+    if format.version != version {
+        return Err(malformed(number, format!("version {} is unknown; known is {version}", format.version)));
+    }
+    let header: Header = parse(number, text)?;
+    let unusable = header.buffers.iter().find(|buffer| !buffer.alignment.is_power_of_two());
+    match unusable {
+        Some(buffer) => {
+            let BufferInfo { name, alignment, .. } = buffer;
+            Err(malformed(number, format!("buffer {name:?}: the alignment {alignment} is no power of two")))
+        }
+        None if header.buffers.is_empty() => Err(malformed(number, "there is no buffer")),
+        None => Ok(header),
+    }
+}
+
+struct Builder<'l> {
+    header: Header,
+    lines: &'l [(usize, Line)],
+    ids: HashMap<u64, TensorId>,
+    elements: HashMap<&'l str, u32>,
+}
+
+impl<'l> Builder<'l> {
+    fn new(header: Header, lines: &'l [(usize, Line)]) -> Result<Self, Malformed> {
+        let mut ids = HashMap::with_capacity(lines.len());
+        for (id, (number, line)) in (0..).zip(lines) {
+            if ids.insert(line.id, id).is_some() {
+                return Err(malformed(*number, format!("id {} is there twice", line.id)));
+            }
+        }
+        Ok(Self { header, lines, ids, elements: HashMap::new() })
+    }
+
+    fn build(mut self) -> Result<Snapshot, Malformed> {
+        let mut graph = Graph::with_capacity(self.lines.len());
+        for (number, line) in self.lines {
+            let id = graph.add(self.tensor(*number, line)?);
+            match line.kind {
+                Kind::Leaf => graph.push_leaf(id),
+                Kind::Node => graph.push_node(id),
+                Kind::Extra => {}
+            }
+        }
+        for (id, (number, line)) in (0..).zip(self.lines) {
+            self.connect(&mut graph, id, *number, line)?;
+        }
+        self.check_counts(&graph)?;
+        self.check_order(&graph)?;
+        let tensors = self.lines.iter().map(|(_, line)| line.info()).collect();
+        Ok(Snapshot { label: self.header.label, buffers: self.header.buffers, graph, tensors })
+    }
+
+    fn tensor(&mut self, number: usize, line: &'l Line) -> Result<Tensor, Malformed> {
+        if line.buffer as usize >= self.header.buffers.len() {
+            let count = self.header.buffers.len();
+            return Err(malformed(number, format!("buffer {} does not exist: there are {count}", line.buffer)));
+        }
+        let alignment = self.header.buffers[line.buffer as usize].alignment;
+        if line.size.checked_next_multiple_of(alignment).is_none_or(|size| size > Bytes::MAX / 2) {
+            return Err(malformed(number, format!("the size {} overflows when padded to {alignment}", line.size)));
+        }
+        let next = u32::try_from(self.elements.len()).expect("fewer than 2^32 types");
+        let element = *self.elements.entry(&line.r#type).or_insert(next);
+        let mut tensor = Tensor::new(Layout { element, ne: line.ne, nb: line.nb });
+        tensor.flags = Flags(line.flags);
+        tensor.can_run_in_place = line.inplace;
+        tensor.is_none = line.op == "NONE";
+        tensor.external = line.external && line.view_of.is_none();
+        Ok(tensor)
+    }
+
+    fn connect(&self, graph: &mut Graph, id: TensorId, number: usize, line: &Line) -> Result<(), Malformed> {
+        let find = |key: &str, wanted: u64| {
+            let missing = || malformed(number, format!("{key} refers to id {wanted}, which is in no line"));
+            self.ids.get(&wanted).copied().ok_or_else(missing)
+        };
+        let sources: Result<Vec<TensorId>, _> = line.src.iter().map(|&source| find("src", source)).collect();
+        graph.set_sources(id, sources?);
+        if let Some(root) = line.view_of {
+            let root = find("view_of", root)?;
+            if self.lines[root as usize].1.view_of.is_some() {
+                return Err(malformed(number, "view_of refers to a view; it must name the owner of the memory"));
+            }
+            graph.set_view(id, View { root, offset: line.view_offset });
+        }
+        Ok(())
+    }
+
+    fn check_counts(&self, graph: &Graph) -> Result<(), Malformed> {
+        let (leafs, nodes) = (self.header.n_leafs, self.header.n_nodes);
+        if (graph.leafs().len(), graph.nodes().len()) == (leafs, nodes) {
+            return Ok(());
+        }
+        let (have_leafs, have_nodes) = (graph.leafs().len(), graph.nodes().len());
+        let reason = format!(
+            "the header promises {leafs} leafs and {nodes} nodes, but there are {have_leafs} and {have_nodes}: is the file whole?"
+        );
+        Err(malformed(self.lines.last().map_or(1, |(number, _)| *number), reason))
+    }
+
+    /// Nodes must come after the nodes that they read. Markers need not: they compute nothing.
+    fn check_order(&self, graph: &Graph) -> Result<(), Malformed> {
+        let mut position = vec![None; graph.tensors().len()];
+        for (step, &node) in graph.nodes().iter().enumerate() {
+            position[node as usize] = Some(step);
+        }
+        for (step, &node) in graph.nodes().iter().enumerate() {
+            let later = |source: &&TensorId| position[**source as usize].is_some_and(|at| at > step);
+            let Some(&source) = graph.sources(node).iter().find(later).filter(|_| !graph.tensor(node).is_none) else {
+                continue;
+            };
+            let (number, line) = &self.lines[node as usize];
+            let (reader, read) = (line.id, self.lines[source as usize].1.id);
+            let reason = if reaches(graph, source, node) {
+                format!("there is a cycle: tensor {reader} reads {read}, which depends on {reader}")
+            } else {
+                format!("tensor {reader} reads {read}, which is computed later")
+            };
+            return Err(malformed(*number, reason));
+        }
+        Ok(())
+    }
+}
+
+/// Does `from` depend on `to`?
+fn reaches(graph: &Graph, from: TensorId, to: TensorId) -> bool {
+    let mut seen = vec![false; graph.tensors().len()];
+    let mut open = vec![from];
+    while let Some(id) = open.pop() {
+        if id == to {
+            return true;
+        }
+        if !std::mem::replace(&mut seen[id as usize], true) {
+            open.extend(graph.sources(id));
+        }
+    }
+    false
+}
+
+impl Line {
+    fn info(&self) -> TensorInfo {
+        let Self { id, ref name, nbytes, size, buffer, .. } = *self;
+        TensorInfo { id, name: name.clone(), nbytes, size, pool: buffer }
+    }
+}

@@ -1,0 +1,74 @@
+//! Plans of many graphs, a line each.
+
+use std::fmt::Write;
+
+use crate::placement::Bytes;
+
+/// One graph; the bytes of all its buffers together.
+#[derive(Clone, Debug)]
+pub struct PlanRow {
+    /// Where the graph comes from.
+    pub file: String,
+    /// Nodes of the graph.
+    pub nodes: usize,
+    /// Blocks that the plan places.
+    pub blocks: usize,
+    /// What ggml's own allocator needed, where that is known.
+    pub ggml_alloc: Option<Bytes>,
+    /// What the plan needs.
+    pub bytes: Bytes,
+    /// No plan with the same lifetimes is smaller.
+    pub lower_bound: Bytes,
+    /// Time to plan, in microseconds.
+    pub microseconds: f64,
+}
+
+impl PlanRow {
+    fn ratio(&self) -> Option<f64> {
+        self.ggml_alloc.filter(|&bytes| bytes > 0).map(|bytes| as_float(self.bytes) / as_float(bytes))
+    }
+}
+
+/// The rows as an aligned table, with a summary below when there are several.
+pub fn plan_table(rows: &[PlanRow]) -> String {
+    let width = rows.iter().map(|row| row.file.chars().count()).max().unwrap_or(0).max(4);
+    let mut table = format!(
+        "{:width$}  {:>6}  {:>6}  {:>14}  {:>14}  {:>14}  {:>6}  {:>9}\n",
+        "file", "nodes", "blocks", "ggml-alloc", "lastuse", "lower bound", "ratio", "us"
+    );
+    for row in rows {
+        let known = row.ggml_alloc.map_or("unknown".to_owned(), |bytes| bytes.to_string());
+        let ratio = row.ratio().map_or(String::new(), |ratio| format!("{ratio:.3}"));
+        let PlanRow { file, nodes, blocks, bytes, lower_bound, microseconds, .. } = row;
+        let _ = writeln!(
+            table,
+            "{file:width$}  {nodes:>6}  {blocks:>6}  {known:>14}  {bytes:>14}  {lower_bound:>14}  {ratio:>6}  {microseconds:>9.1}"
+        );
+    }
+    if rows.len() > 1 {
+        table.push_str(&summary(rows));
+    }
+    table
+}
+
+fn summary(rows: &[PlanRow]) -> String {
+    let at_bound = rows.iter().filter(|row| row.bytes == row.lower_bound).count();
+    let mut text = format!("{} graphs, {at_bound} at the lower bound", rows.len());
+    let ratios: Vec<f64> = rows.iter().filter_map(PlanRow::ratio).collect();
+    if !ratios.is_empty() {
+        let _ = write!(text, "; lastuse / ggml-alloc: geometric mean {:.4}", geometric_mean(&ratios));
+        let worst = ratios.iter().copied().fold(f64::MIN, f64::max);
+        let _ = write!(text, ", largest {worst:.4}");
+    }
+    text + "\n"
+}
+
+#[allow(clippy::cast_precision_loss, reason = "ratios of byte counts need no more digits")]
+fn geometric_mean(ratios: &[f64]) -> f64 {
+    (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp()
+}
+
+#[allow(clippy::cast_precision_loss, reason = "ratios of byte counts need no more digits")]
+fn as_float(bytes: Bytes) -> f64 {
+    bytes as f64
+}
