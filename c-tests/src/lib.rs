@@ -1,1 +1,15 @@
-//! x
+//! Builds C and C++ programs on real ggml and on lastuse, and runs them.
+
+mod library;
+mod program;
+
+pub use library::{Build, Lastuse, lastuse};
+pub use program::{Linked, Outcome, Program};
+
+/// What went wrong, for people.
+pub type Result<T> = std::result::Result<T, String>;
+
+/// The folder of the C programs.
+pub fn folder() -> &'static std::path::Path {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+}

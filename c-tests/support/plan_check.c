@@ -321,6 +321,15 @@ static bool begins_as_source(const struct ggml_cgraph * graph, const struct ggml
     return true;
 }
 
+static void begin_sources(struct judge * j, int step) {
+    for (int s = 0; s < GGML_MAX_SRC; s++) {
+        const struct ggml_tensor * source = j->graph->nodes[step]->src[s];
+        if (source != NULL && begins_as_source(j->graph, root_of(source), step)) {
+            take(j, memory_of(root_of(source)), root_of(source));
+        }
+    }
+}
+
 static bool judge_reads(struct judge * j, int step) {
     const struct ggml_tensor * node = j->graph->nodes[step];
     for (int s = 0; s < GGML_MAX_SRC; s++) {
@@ -331,9 +340,6 @@ static bool judge_reads(struct judge * j, int step) {
         const struct ggml_tensor * root = root_of(source);
         if (is_marker(node) && is_node_within(j->graph, root, step, j->graph->n_nodes)) {
             continue; // markers may stand before what they name
-        }
-        if (begins_as_source(j->graph, root, step)) {
-            take(j, memory_of(root), root);
         }
         if (!owns(j, root, bytes_of(source))) {
             return judge_fails(j, "step %d, %s: its source %s was overwritten by %s", step, node->name, source->name,
@@ -424,6 +430,7 @@ static bool judge_steps(struct judge * j) {
         const struct ggml_tensor * node   = j->graph->nodes[step];
         bool                       reads  = !touches_no_bytes(node) || is_marker(node);
         bool                       writes = !touches_no_bytes(node) && !is_external(node);
+        begin_sources(j, step);
         if (ggml_nbytes(node) == 0) {
             continue;
         }

@@ -262,16 +262,21 @@ fn slots(graph: &Graph, reading: &Reading<'_>, node: TensorId) -> [Option<NonZer
     slots
 }
 
+/// Roots come before their views, also where a marker names a view before its root is computed.
 fn order(graph: &Graph) -> Vec<TensorId> {
     let mut seen = vec![false; graph.tensors().len()];
-    for &id in graph.leafs().iter().chain(graph.nodes()) {
-        seen[id as usize] = true;
-    }
-    let mut order = graph.leafs().to_vec();
+    let mut order = Vec::with_capacity(graph.tensors().len());
+    let mut visit = |id: TensorId| {
+        for id in [graph.root(id), id] {
+            if !std::mem::replace(&mut seen[id as usize], true) {
+                order.push(id);
+            }
+        }
+    };
+    graph.leafs().iter().for_each(|&leaf| visit(leaf));
     for &node in graph.nodes() {
-        let extras = graph.sources(node).iter().filter(|&&source| !std::mem::replace(&mut seen[source as usize], true));
-        order.extend(extras);
-        order.push(node);
+        graph.sources(node).iter().for_each(|&source| visit(source));
+        visit(node);
     }
     order
 }

@@ -184,50 +184,50 @@ impl<'a> Walk<'a> {
         size.checked_next_multiple_of(self.pools[pool as usize].alignment).unwrap_or(Bytes::MAX)
     }
 
-    /// Takes over the memory of the first source that allows it.
+    /// Takes over the memory of the first source that allows it. Views come last: a node then moves to another pool
+    /// exactly when ggml would move it, so that no pool grows beyond what ggml needs.
     fn compute_in_place(&mut self, node: TensorId, pool: PoolId, step: Step) -> bool {
         let graph = self.graph;
-        let tensor = graph.tensor(node);
-        if !tensor.can_run_in_place {
-            return false;
-        }
-        for &source in graph.sources(node) {
-            if graph.tensor(source).layout == tensor.layout
-                && let Some(donor) = self.donor(source, pool, step)
-                && self.take_over(node, source, donor, step)
-            {
-                return true;
-            }
-        }
-        false
+        graph.tensor(node).can_run_in_place
+            && (graph.sources(node).iter().any(|&source| self.reuse_source(node, source, step))
+                || graph.sources(node).iter().any(|&source| self.reuse_root(node, source, pool, step)))
     }
 
-    /// The tensor whose memory `source` would hand on, when nobody needs it after this one read.
-    fn donor(&self, source: TensorId, pool: PoolId, step: Step) -> Option<TensorId> {
+    /// Takes over the memory of a source that is no view and that nobody reads after this node.
+    fn reuse_source(&mut self, node: TensorId, source: TensorId, step: Step) -> bool {
+        self.is_last_reader(node, source, step)
+            && self.graph.tensor(source).view.is_none()
+            && self.take_over(node, source, source, step)
+    }
+
+    /// Takes over the memory of the root that a source is a view of, when nobody reads either after this node.
+    fn reuse_root(&mut self, node: TensorId, source: TensorId, pool: PoolId, step: Step) -> bool {
+        let Some(view) = self.graph.tensor(source).view else { return false };
+        let root = &self.states[view.root as usize];
+        self.rules.in_place_through_views
+            && view.offset == 0
+            && root.reads == 0
+            && root.views == 1
+            && self.states[source as usize].counted
+            && self.homes[view.root as usize].is_some_and(|home| home.pool == pool)
+            && self.is_last_reader(node, source, step)
+            && self.take_over(node, source, view.root, step)
+    }
+
+    /// Does `node` look like `source`, and will nobody read that afterwards?
+    fn is_last_reader(&self, node: TensorId, source: TensorId, step: Step) -> bool {
         let state = &self.states[source as usize];
-        if state.reads != 1 || state.views != 0 {
-            return None;
-        }
-        let donor = match self.graph.tensor(source).view {
-            None => source,
-            Some(view) => {
-                let root = &self.states[view.root as usize];
-                let alone = root.reads == 0 && root.views == 1 && state.counted;
-                let same_pool = self.homes[view.root as usize].is_some_and(|home| home.pool == pool);
-                if !(self.rules.in_place_through_views && view.offset == 0 && alone && same_pool) {
-                    return None;
-                }
-                view.root
-            }
-        };
-        let root = &self.states[donor as usize];
-        let ready = root.computed <= step && state.computed <= step;
-        (root.owner && !root.kept && ready).then_some(donor)
+        let same_layout = self.graph.tensor(source).layout == self.graph.tensor(node).layout;
+        same_layout && state.reads == 1 && state.views == 0 && state.computed <= step
     }
 
     /// Moves `node` into the memory of `donor`, and frees what it does not fill; refuses when it is too small.
     fn take_over(&mut self, node: TensorId, source: TensorId, donor: TensorId, step: Step) -> bool {
+        let state = &self.states[donor as usize];
         let Some(home) = self.homes[donor as usize] else { return false };
+        if !state.owner || state.kept || state.computed > step {
+            return false;
+        }
         let alloc_size = self.sizes.alloc_size(node, home.pool);
         let size = self.padded(alloc_size, home.pool);
         let held = &mut self.held[home.pool as usize][home.block as usize];

@@ -1,0 +1,177 @@
+//! One C or C++ program: compiled with warnings as errors, linked in one of several ways, run.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lastuse_vendor::{Ggml, Language, compiler, target_folder};
+
+use crate::{Lastuse, Result, folder};
+
+/// Which allocator a program gets, and how.
+#[derive(Clone, Copy, Debug)]
+pub enum Linked<'a> {
+    /// Static ggml and nothing else.
+    Ggml,
+    /// `liblastuse.a` before the static ggml.
+    LastuseArchive(&'a Lastuse),
+    /// The same, and upstream's allocator beside it under other names.
+    Both(&'a Lastuse),
+    /// Shared ggml and nothing else.
+    SharedGgml,
+    /// `liblastuse.so` before the shared ggml.
+    LastuseShared(&'a Lastuse),
+}
+
+/// A compiled program.
+#[derive(Clone, Debug)]
+pub struct Program {
+    path: PathBuf,
+}
+
+/// How a program ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Its exit status; `None` after a signal.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// What it printed.
+    pub stdout: String,
+    /// What it printed for errors.
+    pub stderr: String,
+}
+
+impl Outcome {
+    /// Everything, for a message.
+    pub fn describe(&self) -> String {
+        let Self { code, signal, stdout, stderr } = self;
+        format!("exit code {code:?}, signal {signal:?}\n{stdout}{stderr}")
+    }
+
+    /// The value after `key=` in the output.
+    pub fn value(&self, key: &str) -> Option<&str> {
+        self.stdout.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
+    }
+}
+
+impl Program {
+    /// Compiles `sources`, which are relative to the folder of the C programs. `flags` come with every file.
+    ///
+    /// # Errors
+    /// What the compiler said.
+    pub fn build(name: &str, sources: &[&str], ggml: &Ggml, linked: Linked<'_>, flags: &[&str]) -> Result<Self> {
+        let out = target_folder().join("c-tests");
+        fs::create_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
+        let path = out.join(name);
+        let mut objects = Vec::new();
+        for (number, source) in sources.iter().enumerate() {
+            let object = out.join(format!("{name}-{number}.o"));
+            compile(&folder().join(source), &object, ggml, flags)?;
+            objects.push(object);
+        }
+        if let Linked::Both(_) = linked {
+            let object = out.join(format!("{name}-upstream.o"));
+            compile_upstream(&object, ggml, flags)?;
+            objects.push(object);
+        }
+        let mut command = compiler(Language::Cpp)?;
+        command.args(&objects).args(flags).arg("-o").arg(&path);
+        link_arguments(&mut command, ggml, linked);
+        run_compiler(&mut command)?;
+        Ok(Self { path })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn run(&self, arguments: &[&str]) -> Result<Outcome> {
+        self.run_with(arguments, &[] as &[(&str, &OsStr)])
+    }
+
+    /// The same with additional environment variables.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn run_with(&self, arguments: &[&str], variables: &[(&str, &OsStr)]) -> Result<Outcome> {
+        let mut command = Command::new(&self.path);
+        // Cargo points LD_LIBRARY_PATH at folders with other builds of lastuse.
+        for variable in ["LASTUSE", "LD_PRELOAD", "LD_LIBRARY_PATH"] {
+            command.env_remove(variable);
+        }
+        command.args(arguments).envs(variables.iter().copied());
+        // A program that ends in ggml_abort would have a debugger print its stack.
+        command.env("GGML_NO_BACKTRACE", "1");
+        let output = command.output().map_err(|error| format!("cannot run {}: {error}", self.path.display()))?;
+        Ok(Outcome {
+            code: output.status.code(),
+            signal: output.status.signal(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
+    }
+}
+
+/// Our own programs: warnings are errors.
+fn compile(source: &Path, object: &Path, ggml: &Ggml, flags: &[&str]) -> Result<()> {
+    let is_c = source.extension().is_some_and(|extension| extension == "c");
+    let mut command = compiler(if is_c { Language::C } else { Language::Cpp })?;
+    command.args(["-O1", "-g", "-fPIC", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-pthread"]);
+    // ggml's headers are not ours to warn about.
+    for flag in ggml.include_flags() {
+        command.arg(flag.replacen("-I", "-isystem", 1));
+    }
+    command.arg(format!("-I{}", folder().join("support").display()));
+    command.arg(format!("-I{}", folder().with_file_name("include").display()));
+    command.args(flags).arg("-c").arg(source).arg("-o").arg(object);
+    run_compiler(&mut command)
+}
+
+/// ggml's own allocator under other names, so that both can be in one program.
+fn compile_upstream(object: &Path, ggml: &Ggml, flags: &[&str]) -> Result<()> {
+    let mut command = compiler(Language::C)?;
+    command.arg("-include").arg(folder().join("support/upstream_names.h"));
+    command.args(ggml.flags("-O3")).args(flags).arg("-c").arg(ggml.allocator_source()).arg("-o").arg(object);
+    run_compiler(&mut command)
+}
+
+fn link_arguments(command: &mut Command, ggml: &Ggml, linked: Linked<'_>) {
+    let libraries = ggml.libraries.display();
+    match linked {
+        Linked::LastuseArchive(lastuse) | Linked::Both(lastuse) => {
+            command.arg("-Wl,-u,ggml_gallocr_new_n").arg(&lastuse.archive);
+        }
+        Linked::LastuseShared(lastuse) => {
+            command.arg(&lastuse.shared);
+            let folder = lastuse.shared.parent().unwrap_or(Path::new("."));
+            command.arg(format!("-Wl,-rpath,{}", folder.display()));
+        }
+        Linked::Ggml | Linked::SharedGgml => {}
+    }
+    match linked {
+        Linked::Ggml | Linked::LastuseArchive(_) | Linked::Both(_) => {
+            command.arg(format!("{libraries}/libggml-cpu.a")).arg(format!("{libraries}/libggml-base.a"));
+        }
+        Linked::SharedGgml | Linked::LastuseShared(_) => {
+            command.arg(format!("-L{libraries}")).args(["-lggml-cpu", "-lggml-base"]);
+            command.arg(format!("-Wl,-rpath,{libraries}"));
+        }
+    }
+    command.args(["-lm", "-lpthread", "-ldl"]);
+}
+
+fn run_compiler(command: &mut Command) -> Result<()> {
+    let output = command.output().map_err(|error| format!("cannot run {command:?}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{command:?} failed:\n{}", String::from_utf8_lossy(&output.stderr)))
+}

@@ -1,0 +1,59 @@
+//! The test programs in `programs/`, one named test a case: each has lastuse and upstream's allocator in it.
+
+mod support;
+
+/// A module a program; in it one test a case, which passes when the program does.
+macro_rules! program {
+    ($name:ident, with [$($support:literal),*]: $($case:ident $(($($argument:literal),*))?),* $(,)?) => {
+        mod $name {
+            use std::sync::OnceLock;
+
+            use lastuse_c_tests::Program;
+
+            use super::support;
+
+            pub fn program() -> &'static Program {
+                static PROGRAM: OnceLock<Program> = OnceLock::new();
+                PROGRAM.get_or_init(|| support::program_with_both(stringify!($name), &[$($support),*], &[]))
+            }
+
+            $(
+                #[test]
+                fn $case() {
+                    support::passes(program(), &[stringify!($case) $($(, $argument)*)?]);
+                }
+            )*
+        }
+    };
+}
+
+program!(differential, with ["random_graph", "plan_check", "dummy_buffer"]:
+    checker_finds_faults, checker_finds_wrong_buffer_types, single_buffer, several_buffer_types, chunk_limits, markers,
+    early_markers, unlisted_leafs, growing_and_shrinking,
+);
+
+program!(truth, with ["random_graph", "plan_check"]:
+    one_thread, two_threads, markers, output_views, one_allocator, reserve_for_another, stale_plan,
+);
+
+program!(failures, with ["dummy_buffer"]:
+    every_failure_in_one_chunk, every_failure_in_several_chunks, every_failure_in_two_types,
+    failure_is_logged_like_upstream, failed_growth_leaves_a_usable_allocator, wanted_size_per_type,
+    failed_init_tensor_is_not_success, old_buffer_is_freed_first, chunks_are_prepared_and_reset,
+    unused_type_is_not_called, repeated_type_is_counted_once, oversized_tensor_gets_its_own_chunk,
+    sixteen_chunks_at_most, sizes_are_asked_once, extra_bytes_are_kept_free, every_alignment_is_kept,
+);
+
+program!(lifecycle, with ["dummy_buffer", "plan_check"]:
+    growing_and_shrinking_graphs, prompt_and_decode_alternate, largest_plan_serves_smaller_graphs,
+    allocated_graph_is_left_alone, plan_does_not_outlive_a_views_offset, several_types_need_a_reserve,
+    several_types_refuse_a_stale_plan, measured_then_allocated, freeing_null, empty_graph, only_leafs,
+    source_in_no_list, zero_size_tensors, large_graphs, allocators_in_threads,
+);
+
+program!(ctx_tensors, with ["dummy_buffer"]:
+    context_order_and_padding, split_at_the_maximum, extra_bytes_are_counted, nothing_to_place_gives_null,
+    views_get_the_memory_of_their_roots, failure_frees_everything, random_contexts, backend_means_its_default_type,
+    type_may_place_by_itself, tallocr_pads_its_start_and_its_tensors, tallocr_uses_the_last_byte,
+    tallocr_passes_failures_on,
+);
