@@ -3,5 +3,5 @@
 #include "lastuse.h"
 
 int main(void) {
-    return lastuse_version()[0] != '\0' && lastuse_enabled() && lastuse_plan_count() == 0 ? 0 : 1;
+    return lastuse_version()[0] != '\0' && lastuse_plan_count() == 0 ? 0 : 1;
 }

@@ -63,24 +63,35 @@ impl Program {
     /// # Errors
     /// What the compiler said.
     pub fn build(name: &str, sources: &[&str], ggml: &Ggml, linked: Linked<'_>, flags: &[&str]) -> Result<Self> {
-        let out = target_folder().join("c-tests");
-        fs::create_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
-        let path = out.join(name);
-        let mut objects = Vec::new();
-        for (number, source) in sources.iter().enumerate() {
-            let object = out.join(format!("{name}-{number}.o"));
-            compile(&folder().join(source), &object, ggml, flags)?;
-            objects.push(object);
-        }
+        let (path, mut objects) = compile_all(name, sources, ggml, flags)?;
         if let Linked::Both(_) = linked {
-            let object = out.join(format!("{name}-upstream.o"));
+            let object = path.with_extension("upstream.o");
             compile_upstream(&object, ggml, flags)?;
             objects.push(object);
         }
         let mut command = compiler(Language::Cpp)?;
         command.args(&objects).args(flags).arg("-o").arg(&path);
         link_arguments(&mut command, ggml, linked);
-        run_compiler(&mut command)?;
+        lastuse_vendor::run(&mut command)?;
+        Ok(Self { path })
+    }
+
+    /// The same on the shared base library of ggml alone, which some builds of ggml consist of; with lastuse linked
+    /// statically where it is given.
+    ///
+    /// # Errors
+    /// What the compiler said.
+    pub fn build_on_base(name: &str, sources: &[&str], ggml: &Ggml, lastuse: Option<&Lastuse>) -> Result<Self> {
+        let (path, objects) = compile_all(name, sources, ggml, &[])?;
+        let mut command = compiler(Language::Cpp)?;
+        command.args(&objects).arg("-o").arg(&path);
+        if let Some(lastuse) = lastuse {
+            command.arg("-Wl,-u,ggml_gallocr_new_n").arg(&lastuse.archive);
+        }
+        let base = if lastuse.is_some() { "libggml-base.a" } else { "libggml-base.so" };
+        command.arg(ggml.libraries.join(base)).arg(format!("-Wl,-rpath,{}", ggml.libraries.display()));
+        command.args(["-lm", "-lpthread", "-ldl"]);
+        lastuse_vendor::run(&mut command)?;
         Ok(Self { path })
     }
 
@@ -120,6 +131,19 @@ impl Program {
     }
 }
 
+/// Where a program goes, and its objects.
+fn compile_all(name: &str, sources: &[&str], ggml: &Ggml, flags: &[&str]) -> Result<(PathBuf, Vec<PathBuf>)> {
+    let out = target_folder().join("c-tests");
+    fs::create_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
+    let mut objects = Vec::new();
+    for (number, source) in sources.iter().enumerate() {
+        let object = out.join(format!("{name}.{number}.o"));
+        compile(&folder().join(source), &object, ggml, flags)?;
+        objects.push(object);
+    }
+    Ok((out.join(name), objects))
+}
+
 /// Our own programs: warnings are errors.
 fn compile(source: &Path, object: &Path, ggml: &Ggml, flags: &[&str]) -> Result<()> {
     let is_c = source.extension().is_some_and(|extension| extension == "c");
@@ -132,7 +156,7 @@ fn compile(source: &Path, object: &Path, ggml: &Ggml, flags: &[&str]) -> Result<
     command.arg(format!("-I{}", folder().join("support").display()));
     command.arg(format!("-I{}", folder().with_file_name("include").display()));
     command.args(flags).arg("-c").arg(source).arg("-o").arg(object);
-    run_compiler(&mut command)
+    lastuse_vendor::run(&mut command)
 }
 
 /// ggml's own allocator under other names, so that both can be in one program.
@@ -140,7 +164,7 @@ fn compile_upstream(object: &Path, ggml: &Ggml, flags: &[&str]) -> Result<()> {
     let mut command = compiler(Language::C)?;
     command.arg("-include").arg(folder().join("support/upstream_names.h"));
     command.args(ggml.flags("-O3")).args(flags).arg("-c").arg(ggml.allocator_source()).arg("-o").arg(object);
-    run_compiler(&mut command)
+    lastuse_vendor::run(&mut command)
 }
 
 fn link_arguments(command: &mut Command, ggml: &Ggml, linked: Linked<'_>) {
@@ -166,12 +190,4 @@ fn link_arguments(command: &mut Command, ggml: &Ggml, linked: Linked<'_>) {
         }
     }
     command.args(["-lm", "-lpthread", "-ldl"]);
-}
-
-fn run_compiler(command: &mut Command) -> Result<()> {
-    let output = command.output().map_err(|error| format!("cannot run {command:?}: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(format!("{command:?} failed:\n{}", String::from_utf8_lossy(&output.stderr)))
 }

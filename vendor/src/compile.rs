@@ -128,12 +128,18 @@ pub fn link_static(library: &Path, objects: &[PathBuf]) -> Result<()> {
     std::fs::rename(&partial, library).map_err(|error| format!("{}: {error}", library.display()))
 }
 
-fn run(command: &mut Command) -> Result<()> {
-    let output = command.output().map_err(|error| format!("cannot run {command:?}: {error}"))?;
+/// Runs a compiler, a linker or the like.
+///
+/// # Errors
+/// The command line and what the program said.
+pub fn run(command: &mut Command) -> Result<()> {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let line = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    let output = command.output().map_err(|error| format!("cannot run {line}: {error}"))?;
     if output.status.success() {
         return Ok(());
     }
-    Err(format!("{command:?} failed:\n{}", String::from_utf8_lossy(&output.stderr)))
+    Err(format!("{line} failed:\n{}", String::from_utf8_lossy(&output.stderr)))
 }
 
 fn short_name(path: &Path) -> String {

@@ -73,7 +73,7 @@ pub fn ggml_with_another_layout(package: Package) -> Result<Ggml> {
     let libraries = copy.with_file_name("libraries");
     fs::create_dir_all(&libraries).map_err(|error| format!("{}: {error}", libraries.display()))?;
     let _lock = lock(&libraries)?;
-    for folder in ["include", "src"] {
+    for folder in ["include", "src", "src/ggml-cpu"] {
         copy_files(&original.join(folder), &copy.join(folder))?;
     }
     let _ = fs::copy(original.join("CMakeLists.txt"), copy.join("CMakeLists.txt"));

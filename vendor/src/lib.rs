@@ -8,7 +8,7 @@ mod ggml;
 mod llama;
 mod packages;
 
-pub use compile::{Language, Objects, compiler, link_shared};
+pub use compile::{Language, Objects, compiler, link_shared, run};
 pub use ggml::{Ggml, ggml, ggml_with_another_layout};
 pub use llama::{Llama, llama};
 pub use packages::{Package, target_folder};

@@ -1,0 +1,80 @@
+//! What leaves the libraries: the committed list, and nothing else.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use lastuse_c_tests::{Linked, Program};
+use lastuse_vendor::Package;
+
+fn committed() -> BTreeSet<String> {
+    include_str!("../exports.txt").lines().map(str::to_owned).collect()
+}
+
+fn nm(arguments: &[&str], file: &Path) -> String {
+    let output = Command::new("nm").args(arguments).arg(file).output().unwrap_or_else(|error| panic!("nm: {error}"));
+    assert!(output.status.success(), "nm {}: {}", file.display(), String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn last_words(text: &str) -> BTreeSet<String> {
+    text.lines().filter_map(|line| line.split_whitespace().next_back()).map(str::to_owned).collect()
+}
+
+#[test]
+fn shared_library_exports_the_list() {
+    let exported = last_words(&nm(&["-D", "--defined-only"], &support::release().shared));
+    assert_eq!(exported, committed());
+}
+
+/// The archive also holds Rust's standard library, whose symbols are all of its own kind.
+#[test]
+fn static_library_defines_the_list() {
+    let text = nm(&["-g", "--defined-only"], &support::release().archive);
+    let ours = |name: &String| name.starts_with("ggml_") || name.starts_with("lastuse_") || name.starts_with("gguf_");
+    let mut defined: BTreeSet<String> = last_words(&text).into_iter().filter(ours).collect();
+    // Hidden, as the next test shows.
+    defined.remove("lastuse_ggml_functions");
+    assert_eq!(defined, committed());
+}
+
+/// The table of ggml's functions is seen inside the library only.
+#[test]
+fn table_of_functions_is_hidden() {
+    let output = Command::new("readelf").args(["-sW"]).arg(support::release().archive).output();
+    let text = String::from_utf8_lossy(&output.unwrap_or_else(|error| panic!("readelf: {error}")).stdout).into_owned();
+    let defined = |line: &&str| line.ends_with(" lastuse_ggml_functions") && !line.contains("UND");
+    let lines: Vec<&str> = text.lines().filter(defined).collect();
+    assert!(!lines.is_empty(), "the table is there");
+    assert!(lines.iter().all(|line| line.contains("HIDDEN")), "{lines:?}");
+}
+
+#[test]
+fn soname_is_set() {
+    let output = Command::new("readelf").arg("-d").arg(support::release().shared).output();
+    let text = String::from_utf8_lossy(&output.unwrap_or_else(|error| panic!("readelf: {error}")).stdout).into_owned();
+    assert!(text.lines().any(|line| line.contains("SONAME") && line.contains("[liblastuse.so]")), "{text}");
+}
+
+/// Two static libraries made by Rust bring two copies of its standard library.
+#[test]
+fn links_beside_another_rust_static_library() {
+    let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::release());
+    let folder = lastuse_vendor::target_folder().join("c-tests");
+    std::fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{error}"));
+    let source = folder.join("another.rs");
+    let code = "#[unsafe(no_mangle)] pub extern \"C\" fn another(n: u32) -> usize { vec![1u8; n as usize].len() }\n";
+    std::fs::write(&source, code).unwrap_or_else(|error| panic!("{error}"));
+    let archive = folder.join("libanother.a");
+    let status = Command::new("rustc")
+        .args(["--edition=2024", "--crate-type=staticlib", "-O", "-o"])
+        .args([&archive, &source])
+        .status();
+    assert!(status.unwrap_or_else(|error| panic!("rustc: {error}")).success());
+    let sources = ["programs/two_rust_libraries.c"];
+    let flags = [archive.to_str().unwrap_or_default()];
+    let program = Program::build("two-rust-libraries", &sources, &ggml, Linked::LastuseArchive(&lastuse), &flags);
+    support::passes(&support::expect(program), &[]);
+}
