@@ -95,6 +95,16 @@ impl Program {
         Ok(Self { path })
     }
 
+    /// One file as a shared library, to be preloaded. Answers where it is.
+    ///
+    /// # Errors
+    /// What the compiler said.
+    pub fn build_shared(name: &str, source: &str, ggml: &Ggml) -> Result<PathBuf> {
+        let (path, objects) = compile_all(name, &[source], ggml, &[])?;
+        lastuse_vendor::link_shared(&path, &objects, &["-ldl".to_owned(), "-lpthread".to_owned()])?;
+        Ok(path)
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path

@@ -1,0 +1,47 @@
+//! `cargo demo`: a real ggml program on ggml's own allocator and on lastuse, side by side.
+
+mod llama_cpp;
+mod llama_style;
+mod table;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Runs a real ggml program twice, on ggml's own graph allocator and on lastuse, and compares.
+
+Usage: cargo demo [llama]
+
+  (nothing)   a llama-style C program, linked once without lastuse and once with it
+  llama       llama.cpp itself, unmodified, once as it is and once with lastuse preloaded
+
+ggml and llama.cpp come from a pinned registry package and are compiled the first time, which takes a minute or
+two. Exit codes: 0 same results, 1 different results or something failed, 2 wrong usage.";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match arguments.as_slice() {
+        [] => llama_style::run(),
+        ["llama"] => llama_cpp::run(),
+        ["--help" | "-h" | "help"] => {
+            println!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        other => {
+            eprintln!("demo: {:?} is not known\n\n{HELP}", other.join(" "));
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("demo: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Threads for the programs: the same for both runs, since some kernels sum in another order with more threads.
+fn threads() -> String {
+    std::thread::available_parallelism().map_or(1, usize::from).to_string()
+}
