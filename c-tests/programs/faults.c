@@ -224,10 +224,10 @@ static void stale_plan_view_root(struct case_args args) {
     run_with_stale_plan(api_of(args), build_view_root);
 }
 
-// Only an op changes: the first may write over its source, the second reads it until the end.
+// Only an op changes: the first may write over its source, the second moves elements to other places.
 static void build_op(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
     struct ggml_tensor * x = mix(ctx, new_external(ctx));
-    struct ggml_tensor * out = second ? ggml_argsort(ctx, x, GGML_SORT_ORDER_ASC) : ggml_sqr(ctx, x);
+    struct ggml_tensor * out = second ? ggml_roll(ctx, x, 1, 1, 0, 0) : ggml_sqr(ctx, x);
     ggml_set_output(out);
     ggml_build_forward_expand(graph, out);
 }

@@ -9,8 +9,25 @@ use lastuse_vendor::Package;
 
 /// A small model: these tests are about who does the work, not about size.
 const SMALL: &[&str] = &[
-    "--layers", "3", "--width", "256", "--heads", "8", "--kv-heads", "2", "--ffn", "1024", "--vocab", "1000",
-    "--prompt", "64", "--decode", "4", "--threads", "1", "--machine",
+    "--layers",
+    "3",
+    "--width",
+    "256",
+    "--heads",
+    "8",
+    "--kv-heads",
+    "2",
+    "--ffn",
+    "1024",
+    "--vocab",
+    "1000",
+    "--prompt",
+    "64",
+    "--decode",
+    "4",
+    "--threads",
+    "1",
+    "--machine",
 ];
 
 fn llama_style(name: &str, linked: Linked<'_>) -> Program {
@@ -87,5 +104,8 @@ fn preloaded_into_a_program_without_ggml_changes_nothing() {
     let lastuse = support::release();
     let output = std::process::Command::new("sh").args(["-c", "echo fine"]).env("LD_PRELOAD", &lastuse.shared).output();
     let output = output.unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!((output.status.code(), output.stdout.as_slice(), output.stderr.as_slice()), (Some(0), &b"fine\n"[..], &b""[..]));
+    assert_eq!(
+        (output.status.code(), output.stdout.as_slice(), output.stderr.as_slice()),
+        (Some(0), &b"fine\n"[..], &b""[..])
+    );
 }

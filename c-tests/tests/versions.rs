@@ -8,8 +8,25 @@ use lastuse_c_tests::{Linked, Outcome, Program};
 use lastuse_vendor::{Ggml, Package};
 
 const SMALL: &[&str] = &[
-    "--layers", "2", "--width", "128", "--heads", "4", "--kv-heads", "2", "--ffn", "512", "--vocab", "500",
-    "--prompt", "48", "--decode", "3", "--threads", "1", "--machine",
+    "--layers",
+    "2",
+    "--width",
+    "128",
+    "--heads",
+    "4",
+    "--kv-heads",
+    "2",
+    "--ffn",
+    "512",
+    "--vocab",
+    "500",
+    "--prompt",
+    "48",
+    "--decode",
+    "3",
+    "--threads",
+    "1",
+    "--machine",
 ];
 
 fn run(program: &Program, variables: &[(&str, &OsStr)]) -> Outcome {

@@ -117,9 +117,7 @@ impl Allocator {
 
     /// Bytes of the buffer behind an id; 0 for an id that repeats the buffer type of an earlier one.
     pub fn buffer_size(&self, id: usize) -> Bytes {
-        self.first_use(id).map_or(0, |pool| {
-            self.buffers[pool].iter().flatten().map(Buffer::size).sum()
-        })
+        self.first_use(id).map_or(0, |pool| self.buffers[pool].iter().flatten().map(Buffer::size).sum())
     }
 
     /// Bytes that the latest plan wants for an id, whether or not it got them.
@@ -209,10 +207,10 @@ impl Allocator {
         let nodes = self.requested(node_ids, reading.graph.nodes().len());
         let leafs = self.requested(leaf_ids, reading.graph.leafs().len());
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let mut sizes = |tensor: u32, pool: PoolId| self.types[pool as usize].alloc_size(reading.tensors[tensor as usize]);
-        let plan = plan(&reading.graph, &self.pools, requests, Rules::default(), &mut sizes).map_err(
-            |PlanError::TooLarge(pool)| Refusal::TooLarge { buffer: self.types[pool as usize].name() },
-        )?;
+        let mut sizes =
+            |tensor: u32, pool: PoolId| self.types[pool as usize].alloc_size(reading.tensors[tensor as usize]);
+        let plan = plan(&reading.graph, &self.pools, requests, Rules::default(), &mut sizes)
+            .map_err(|PlanError::TooLarge(pool)| Refusal::TooLarge { buffer: self.types[pool as usize].name() })?;
         #[cfg(debug_assertions)]
         self.check(reading, &plan);
         for (wanted, pool) in self.wanted.iter_mut().zip(&plan.pools) {
@@ -263,12 +261,7 @@ impl Allocator {
         self.buffers.iter().flatten().flatten().for_each(Buffer::reset);
         for assignment in planned.assignments(fitting) {
             let (tensor, done) = match assignment {
-                Assignment::Place(tensor, address) => {
-                    let (buffer, start) = self.chunk(address);
-                    let offset = usize::try_from(address.offset).expect("an offset inside a buffer");
-                    let address = start.cast::<u8>().wrapping_add(offset).cast();
-                    (tensor, self.runtime.place(tensor, buffer.as_ptr(), address))
-                }
+                Assignment::Place(tensor, address) => (tensor, self.chunk(address).place(tensor, address.offset)),
                 Assignment::PlaceView(tensor) => (tensor, self.runtime.place_view(tensor)),
             };
             done.map_err(|_| Refusal::InitFailed { tensor: tensor.name() })?;
@@ -276,9 +269,8 @@ impl Allocator {
         Ok(())
     }
 
-    fn chunk(&self, address: Address) -> (&Buffer, *mut std::ffi::c_void) {
-        let buffers = self.buffers[address.pool as usize].as_ref().expect("a plan has its buffers");
-        let buffer = &buffers[address.chunk as usize];
-        (buffer, buffer.base())
+    fn chunk(&self, address: Address) -> &Buffer {
+        let chunks = self.buffers[address.pool as usize].as_ref().expect("a plan has its buffers");
+        &chunks[address.chunk as usize]
     }
 }

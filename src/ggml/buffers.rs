@@ -1,6 +1,6 @@
 //! Buffer types and the buffers they give out, through ggml's public accessors: its interface structs change often.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::CStr;
 use std::ptr::NonNull;
 
 use crate::graph::Pool;
@@ -75,7 +75,10 @@ impl BufferType {
         let size = usize::try_from(size).ok()?;
         // SAFETY: a live buffer type.
         let buffer = unsafe { (self.functions().ggml_backend_buft_alloc_buffer)(self.as_ptr(), size) };
-        NonNull::new(buffer).map(|buffer| Buffer { runtime: self.runtime, buffer })
+        let buffer = NonNull::new(buffer)?;
+        // SAFETY: a live buffer.
+        let base = unsafe { (self.functions().ggml_backend_buffer_get_base)(buffer.as_ptr()) };
+        Some(Buffer { runtime: self.runtime, buffer, base: base.cast() })
     }
 }
 
@@ -84,6 +87,7 @@ impl BufferType {
 pub struct Buffer {
     runtime: &'static Runtime,
     buffer: NonNull<ggml_backend_buffer>,
+    base: *mut u8,
 }
 
 impl Buffer {
@@ -110,9 +114,21 @@ impl Buffer {
     }
 
     /// Its first address.
-    pub fn base(&self) -> *mut c_void {
-        // SAFETY: a live buffer.
-        unsafe { (self.runtime.functions.ggml_backend_buffer_get_base)(self.as_ptr()) }
+    pub fn base(&self) -> *mut u8 {
+        self.base
+    }
+
+    /// Gives `tensor` the memory that starts `offset` bytes after the first address. ggml aborts when `tensor` has
+    /// memory already, or would reach beyond the end.
+    ///
+    /// # Errors
+    /// [`InitFailed`] when the backend says so.
+    pub fn place(&self, tensor: TensorRef<'_>, offset: Bytes) -> Result<(), InitFailed> {
+        let address = self.base.wrapping_add(usize::try_from(offset).map_err(|_| InitFailed)?).cast();
+        let place = self.runtime.functions.ggml_backend_tensor_alloc;
+        // SAFETY: a live buffer and a live tensor; ggml checks the address.
+        let status = unsafe { place(self.as_ptr(), tensor.as_ptr(), address) };
+        self.runtime.check(status)
     }
 
     /// Tells the backend that the tensors in it are gone.
@@ -134,21 +150,6 @@ impl Drop for Buffer {
 pub struct InitFailed;
 
 impl Runtime {
-    /// Gives `tensor` the memory at `address` in `buffer`.
-    ///
-    /// # Errors
-    /// [`InitFailed`] when the backend says so.
-    pub fn place(
-        &self,
-        tensor: TensorRef<'_>,
-        buffer: *mut ggml_backend_buffer,
-        address: *mut c_void,
-    ) -> Result<(), InitFailed> {
-        // SAFETY: a live tensor without memory, and an address inside a live buffer: ggml checks both again.
-        let status = unsafe { (self.functions.ggml_backend_tensor_alloc)(buffer, tensor.as_ptr(), address) };
-        self.check(status)
-    }
-
     /// Gives a view the memory of its source.
     ///
     /// # Errors
@@ -169,10 +170,11 @@ impl Runtime {
         // SAFETY: a live buffer.
         let capacity = unsafe { (self.functions.ggml_backend_buffer_get_size)(talloc.buffer) };
         let available = capacity.saturating_sub(talloc.offset);
-        let size = size.checked_next_multiple_of(talloc.alignment).filter(|&size| size <= available).ok_or_else(|| {
-            let name = tensor.name();
-            format!("not enough space in the buffer to allocate {name} (needed {size}, available {available})")
-        })?;
+        let size =
+            size.checked_next_multiple_of(talloc.alignment).filter(|&size| size <= available).ok_or_else(|| {
+                let name = tensor.name();
+                format!("not enough space in the buffer to allocate {name} (needed {size}, available {available})")
+            })?;
         let address = talloc.base.cast::<u8>().wrapping_add(talloc.offset).cast();
         talloc.offset += size;
         // SAFETY: a live tensor without memory, and an address inside a live buffer.

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use crate::placement::Bytes;
 
-use super::bindings::{ggml_backend_buffer, ggml_context};
+use super::bindings::{ggml_backend_buffer, ggml_context, ggml_tensor};
 use super::buffers::{Buffer, BufferType};
 use super::tensor::TensorRef;
 
@@ -21,10 +21,12 @@ pub unsafe fn allocate_context(context: NonNull<ggml_context>, buffer_type: Buff
     // SAFETY: the caller's promise.
     let tensors = unsafe { tensors(context, buffer_type) };
     let functions = &buffer_type.runtime().functions;
-    if let (Some(allocate), Ok(count)) = (functions.ggml_backend_buft_alloc_buffer_n, c_int::try_from(tensors.len())) {
-        let mut pointers: Vec<_> = tensors.iter().map(|tensor| tensor.as_ptr()).collect();
+    let (mut pointers, count) = pointers(&tensors);
+    if let Some(allocate) = functions.ggml_backend_buft_alloc_buffer_n
+        && count > 0
+    {
         // SAFETY: that many live tensors; ggml keeps no reference to the list.
-        return if count == 0 { std::ptr::null_mut() } else { unsafe { allocate(buffer_type.as_ptr(), pointers.as_mut_ptr(), count) } };
+        return unsafe { allocate(buffer_type.as_ptr(), pointers.as_mut_ptr(), count) };
     }
     if let (Some(is_meta), Some(allocate)) =
         (functions.ggml_backend_buft_is_meta, functions.ggml_backend_meta_alloc_ctx_tensors_from_buft)
@@ -47,12 +49,20 @@ pub unsafe fn context_size(context: NonNull<ggml_context>, buffer_type: BufferTy
     // SAFETY: the caller's promise.
     let tensors = unsafe { tensors(context, buffer_type) };
     let functions = &buffer_type.runtime().functions;
-    if let (Some(size), Ok(count)) = (functions.ggml_backend_buft_get_alloc_size_n, c_int::try_from(tensors.len())) {
-        let mut pointers: Vec<_> = tensors.iter().map(|tensor| tensor.as_ptr()).collect();
+    let (mut pointers, count) = pointers(&tensors);
+    if let Some(size) = functions.ggml_backend_buft_get_alloc_size_n
+        && count > 0
+    {
         // SAFETY: that many live tensors; ggml keeps no reference to the list.
-        return if count == 0 { 0 } else { unsafe { size(buffer_type.as_ptr(), pointers.as_mut_ptr(), count) as Bytes } };
+        return unsafe { size(buffer_type.as_ptr(), pointers.as_mut_ptr(), count) as Bytes };
     }
     ranges(&tensors, buffer_type).iter().map(|range| range.size).sum()
+}
+
+/// The list that C takes.
+fn pointers(tensors: &[TensorRef<'_>]) -> (Vec<*mut ggml_tensor>, c_int) {
+    let count = c_int::try_from(tensors.len()).expect("fewer than 2^31 tensors");
+    (tensors.iter().map(|tensor| tensor.as_ptr()).collect(), count)
 }
 
 /// The tensors of a context, in their order.
@@ -128,15 +138,19 @@ impl Range {
     }
 
     /// The tensor that the backend could not initialize, if there is one.
-    fn fill<'c>(&self, tensors: &[TensorRef<'c>], buffer_type: BufferType, buffer: &Buffer) -> Result<(), TensorRef<'c>> {
+    fn fill<'c>(
+        &self,
+        tensors: &[TensorRef<'c>],
+        buffer_type: BufferType,
+        buffer: &Buffer,
+    ) -> Result<(), TensorRef<'c>> {
         let runtime = buffer_type.runtime();
         let alignment = buffer_type.pool().alignment;
-        let base = buffer.base().cast::<u8>();
-        let mut offset = padded(base as Bytes, alignment) - base as Bytes;
+        let base = buffer.base() as Bytes;
+        let mut offset = padded(base, alignment) - base;
         for &tensor in &tensors[self.first..self.end] {
             if needs_memory(tensor) {
-                let address = base.wrapping_add(usize::try_from(offset).unwrap_or(usize::MAX));
-                runtime.place(tensor, buffer.as_ptr(), address.cast()).map_err(|_| tensor)?;
+                buffer.place(tensor, offset).map_err(|_| tensor)?;
                 offset += padded(buffer_type.alloc_size(tensor), alignment);
             } else if tensor.view_source().is_some() && tensor.buffer().is_null() {
                 runtime.place_view(tensor).map_err(|_| tensor)?;

@@ -19,7 +19,9 @@ mod runtime;
 mod tensor;
 
 pub use allocator::{Allocator, Refusal};
-pub use bindings::{ggml_backend, ggml_backend_buffer, ggml_backend_buffer_type, ggml_cgraph, ggml_context, ggml_tallocr, ggml_tensor};
+pub use bindings::{
+    ggml_backend, ggml_backend_buffer, ggml_backend_buffer_type, ggml_cgraph, ggml_context, ggml_tallocr, ggml_tensor,
+};
 pub use buffers::BufferType;
 pub use context_tensors::{allocate_context, context_size};
 pub use functions::Functions;

@@ -27,8 +27,7 @@ const BUFFER_SIZE: usize = 1 << 20;
 pub fn probe(functions: &Functions) -> Result<(), UnknownLayout> {
     // The memory of the context is ours and zeroed, so that looking at any place in it is sound.
     let mut memory = vec![0u64; BUFFER_SIZE / size_of::<u64>()];
-    let params =
-        ggml_init_params { mem_size: BUFFER_SIZE, mem_buffer: memory.as_mut_ptr().cast(), no_alloc: false };
+    let params = ggml_init_params { mem_size: BUFFER_SIZE, mem_buffer: memory.as_mut_ptr().cast(), no_alloc: false };
     // SAFETY: the memory outlives the context, which is freed below.
     let context = unsafe { (functions.ggml_init)(params) };
     if context.is_null() {
@@ -76,7 +75,7 @@ impl Look<'_> {
     fn at_tensors(&self, tensor: *mut ggml_tensor, view: *mut ggml_tensor) -> Result<(), UnknownLayout> {
         let [ne, nb] = [offset_of!(ggml_tensor, ne), offset_of!(ggml_tensor, nb)];
         self.expect("ggml_tensor.ne", tensor, ne, [EXTENT, 1, 1, 1])?;
-        let row = 4 * EXTENT as usize;
+        let row = 4 * usize::try_from(EXTENT).expect("a small number");
         self.expect("ggml_tensor.nb", tensor, nb, [4, row, row, row])?;
         self.expect("ggml_tensor.type", tensor, offset_of!(ggml_tensor, type_), F32)?;
         self.expect("ggml_tensor.buffer", tensor, offset_of!(ggml_tensor, buffer), 0usize)?;
@@ -139,12 +138,7 @@ impl Look<'_> {
         if self.read::<T>(field, object, offset)? == value { Ok(()) } else { Err(UnknownLayout(field)) }
     }
 
-    fn read<T: Copy>(
-        &self,
-        field: &'static str,
-        object: *mut impl Sized,
-        offset: usize,
-    ) -> Result<T, UnknownLayout> {
+    fn read<T: Copy>(&self, field: &'static str, object: *mut impl Sized, offset: usize) -> Result<T, UnknownLayout> {
         let start = object.cast::<u8>().cast_const().wrapping_add(offset);
         if start < self.region.start || start.wrapping_add(size_of::<T>()) > self.region.end {
             return Err(UnknownLayout(field));

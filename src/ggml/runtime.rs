@@ -108,9 +108,8 @@ fn only_loaded_ggml() -> Result<(Functions, Option<Original>), String> {
     let names: Vec<_> = found.iter().map(|(_, path)| path.to_string_lossy().into_owned()).collect();
     match (found.pop(), names.len()) {
         (Some((library, path)), 1) => {
-            let functions = Functions::loaded(&library).map_err(|name| {
-                format!("{} is missing in {}", name.to_string_lossy(), path.to_string_lossy())
-            })?;
+            let functions = Functions::loaded(&library)
+                .map_err(|name| format!("{} is missing in {}", name.to_string_lossy(), path.to_string_lossy()))?;
             Ok((functions, Original::find(|name| library.symbol(name))))
         }
         (None, _) => Err("no ggml is loaded in this process".to_owned()),
@@ -157,7 +156,6 @@ fn log(functions: &Functions, level: u32, message: &str) {
 fn c_string(text: &str) -> CString {
     CString::new(text.replace('\0', " ")).unwrap_or_default()
 }
-
 
 impl Runtime {
     /// Bytes from the first to the last element.

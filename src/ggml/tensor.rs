@@ -26,12 +26,12 @@ pub struct TensorRef<'g> {
     lives: PhantomData<&'g ggml_tensor>,
 }
 
-/// Reads one field of the tensor behind a [`TensorRef`].
+/// Reads one field of a tensor or a graph.
 macro_rules! field {
-    ($this:expr, $field:ident) => {{
-        let tensor = $this.tensor.as_ptr();
-        // SAFETY: the tensor is alive (see `TensorRef::new`), and the field is where the probe has found it.
-        unsafe { (&raw const (*tensor).$field).read() }
+    ($pointer:expr, $field:ident) => {{
+        let object = $pointer.as_ptr();
+        // SAFETY: alive (see `TensorRef::new` and `GraphRef::new`), and the field is where the probe has found it.
+        unsafe { (&raw const (*object).$field).read() }
     }};
 }
 
@@ -50,47 +50,47 @@ impl<'g> TensorRef<'g> {
 
     /// The number of the element type.
     pub fn element(self) -> u32 {
-        field!(self, type_)
+        field!(self.tensor, type_)
     }
 
     /// Extents in elements.
     pub fn ne(self) -> [i64; 4] {
-        field!(self, ne)
+        field!(self.tensor, ne)
     }
 
     /// Strides in bytes.
     pub fn nb(self) -> [usize; 4] {
-        field!(self, nb)
+        field!(self.tensor, nb)
     }
 
     /// The number of the operation.
     pub fn op(self) -> u32 {
-        field!(self, op)
+        field!(self.tensor, op)
     }
 
     /// ggml's flags.
     pub fn flags(self) -> u32 {
-        field!(self, flags).cast_unsigned()
+        field!(self.tensor, flags).cast_unsigned()
     }
 
     /// The buffer that holds it, or null.
     pub fn buffer(self) -> *mut ggml_backend_buffer {
-        field!(self, buffer)
+        field!(self.tensor, buffer)
     }
 
     /// Its memory, or null.
     pub fn data(self) -> *mut c_void {
-        field!(self, data)
+        field!(self.tensor, data)
     }
 
     /// Bytes from the start of the tensor that it is a view of.
     pub fn view_offset(self) -> usize {
-        field!(self, view_offs)
+        field!(self.tensor, view_offs)
     }
 
     /// The owner of the memory of a view.
     pub fn view_source(self) -> Option<Self> {
-        let source = field!(self, view_src);
+        let source = field!(self.tensor, view_src);
         // SAFETY: a tensor refers to tensors that live as long as itself.
         unsafe { Self::new(source) }
     }
@@ -98,7 +98,7 @@ impl<'g> TensorRef<'g> {
     /// The slots of the sources; empty slots are gaps, not the end.
     pub fn sources(self) -> impl Iterator<Item = Option<Self>> {
         // SAFETY: a tensor refers to tensors that live as long as itself.
-        field!(self, src).into_iter().map(|source| unsafe { Self::new(source) })
+        field!(self.tensor, src).into_iter().map(|source| unsafe { Self::new(source) })
     }
 
     /// Has it memory, or a buffer that will give it some?
@@ -136,12 +136,9 @@ impl<'g> GraphRef<'g> {
     /// # Safety
     /// `graph` points to a graph that lives for `'g`, as do its tensors (see [`TensorRef::new`]).
     pub unsafe fn new(graph: NonNull<ggml_cgraph>) -> Self {
-        let graph = graph.as_ptr();
-        // SAFETY: the graph is alive, and the fields are where the probe has found them.
-        let (leafs, n_leafs) = unsafe { ((*graph).leafs, (*graph).n_leafs) };
-        // SAFETY: as above.
-        let (nodes, n_nodes) = unsafe { ((*graph).nodes, (*graph).n_nodes) };
-        // SAFETY: the lists hold that many pointers to live tensors.
+        let (leafs, n_leafs) = (field!(graph, leafs), field!(graph, n_leafs));
+        let (nodes, n_nodes) = (field!(graph, nodes), field!(graph, n_nodes));
+        // SAFETY: the list holds that many pointers to live tensors.
         let leafs = unsafe { list(leafs, n_leafs) };
         // SAFETY: as above.
         let nodes = unsafe { list(nodes, n_nodes) };

@@ -58,7 +58,9 @@ pub enum PlanError {
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooLarge(pool) => write!(f, "the tensors of buffer {pool} add up to more bytes than can be addressed"),
+            Self::TooLarge(pool) => {
+                write!(f, "the tensors of buffer {pool} add up to more bytes than can be addressed")
+            }
         }
     }
 }
@@ -97,7 +99,6 @@ fn place(lifetimes: Lifetimes) -> Result<GraphPlan, PlanError> {
 /// Is one pool of `plan` smaller than, or in fewer chunks than, in `other`?
 fn is_smaller(plan: &GraphPlan, other: &GraphPlan) -> bool {
     plan.pools.iter().zip(&other.pools).any(|(pool, other)| {
-        pool.placement.size() < other.placement.size()
-            || pool.placement.chunks.len() < other.placement.chunks.len()
+        pool.placement.size() < other.placement.size() || pool.placement.chunks.len() < other.placement.chunks.len()
     })
 }

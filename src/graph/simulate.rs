@@ -240,7 +240,13 @@ impl Region {
 
 /// Whose value the bytes of each chunk hold: by start, the end and the owner; what is in no range holds nothing.
 #[derive(Default)]
-struct Memory(BTreeMap<((u32, u32), Offset), (Offset, TensorId)>);
+struct Memory(BTreeMap<Start, End>);
+
+/// The pool, the chunk and the first byte of a range.
+type Start = ((u32, u32), Offset);
+
+/// Where a range ends, and whose value it holds.
+type End = (Offset, TensorId);
 
 impl Memory {
     fn write(&mut self, region: Region, owner: TensorId) {
@@ -277,7 +283,7 @@ impl Memory {
         (at < region.end).then_some(None)
     }
 
-    fn overlapping(&self, region: Region) -> Vec<(((u32, u32), Offset), (Offset, TensorId))> {
+    fn overlapping(&self, region: Region) -> Vec<(Start, End)> {
         let first = self.0.range(..=(region.chunk, region.start)).next_back().map(|(key, _)| *key);
         let from = first.unwrap_or((region.chunk, region.start));
         let all = self.0.range(from..(region.chunk, region.end));

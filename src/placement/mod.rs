@@ -24,7 +24,9 @@ pub use best_fit::BestFit;
 pub use bound::lower_bound;
 pub use choose::{Choice, choose};
 pub use largest_first::LargestFirst;
-pub use problem::{Block, BlockId, Bytes, ChunkId, MAX_CHUNKS, Offset, Placement, Problem, Shrink, Spot, Step, TooLarge};
+pub use problem::{
+    Block, BlockId, Bytes, ChunkId, MAX_CHUNKS, Offset, Placement, Problem, Shrink, Spot, Step, TooLarge,
+};
 pub use validate::{Defect, validate};
 pub use valley_sweep::ValleySweep;
 

@@ -79,7 +79,10 @@ pub fn ggml_with_another_layout(package: Package) -> Result<Ggml> {
     let _ = fs::copy(original.join("CMakeLists.txt"), copy.join("CMakeLists.txt"));
     let header = copy.join("include/ggml.h");
     let text = fs::read_to_string(&header).map_err(|error| format!("{}: {error}", header.display()))?;
-    let changed: String = text.lines().map(|line| if is_max_sources(line) { "#define GGML_MAX_SRC 12\n".to_owned() } else { format!("{line}\n") }).collect();
+    let changed: String = text
+        .lines()
+        .map(|line| if is_max_sources(line) { "#define GGML_MAX_SRC 12\n".to_owned() } else { format!("{line}\n") })
+        .collect();
     if changed != text {
         fs::write(&header, changed).map_err(|error| format!("{}: {error}", header.display()))?;
     }

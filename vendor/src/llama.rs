@@ -30,10 +30,14 @@ pub fn llama() -> Result<Llama> {
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let library = ggml.libraries.join("libllama.so");
     if !library.exists() {
-        write_if_changed(&folder.join("llama-version.h"), "#pragma once\n#define LLAMA_VERSION \"0.6.0\"\n#define LLAMA_COMMIT \"unknown\"\n")?;
+        write_if_changed(
+            &folder.join("llama-version.h"),
+            "#pragma once\n#define LLAMA_VERSION \"0.6.0\"\n#define LLAMA_COMMIT \"unknown\"\n",
+        )?;
         let mut sources = files(&root.join("src"), |file| file.extension().is_some_and(|it| it == "cpp"))?;
         sources.extend(model_groups(&root, &folder)?);
-        let objects = Objects { label: "llama.cpp", folder: &folder, flags: &flags(&root, &folder) }.compile(&sources)?;
+        let objects =
+            Objects { label: "llama.cpp", folder: &folder, flags: &flags(&root, &folder) }.compile(&sources)?;
         let search = format!("-L{}", ggml.libraries.display());
         let needs = ["-Wl,--no-undefined", &search, "-lggml", "-lggml-cpu", "-lggml-base"];
         link_shared(&library, &objects, &needs.map(str::to_owned))?;
@@ -43,10 +47,8 @@ pub fn llama() -> Result<Llama> {
 }
 
 fn flags(root: &Path, generated: &Path) -> Vec<String> {
-    let mut flags: Vec<String> = ["src", "include", "ggml/include"]
-        .iter()
-        .map(|part| format!("-I{}", root.join(part).display()))
-        .collect();
+    let mut flags: Vec<String> =
+        ["src", "include", "ggml/include"].iter().map(|part| format!("-I{}", root.join(part).display())).collect();
     flags.push(format!("-I{}", generated.display()));
     let fixed = ["-O1", "-fPIC", "-w", "-DNDEBUG", "-D_GNU_SOURCE", "-DLLAMA_BUILD", "-DLLAMA_SHARED"];
     flags.extend(fixed.map(str::to_owned));

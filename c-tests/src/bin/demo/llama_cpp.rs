@@ -83,8 +83,7 @@ impl Demo {
             preload.push(&lastuse.shared);
         }
         let (model, logits) = (text(&self.model()), text(&self.logits(name)));
-        let arguments =
-            [&*model, "--prompt", PROMPT, "--tokens", TOKENS, "--threads", &threads(), "--logits", &logits];
+        let arguments = [&*model, "--prompt", PROMPT, "--tokens", TOKENS, "--threads", &threads(), "--logits", &logits];
         let variables = [
             ("LD_PRELOAD", preload.as_os_str()),
             ("ALLOCATOR_CLOCK_REPORT", report.as_os_str()),
