@@ -124,7 +124,8 @@ static struct places run_on(const struct placing_api * api, fill_fn fill) {
         size_t size     = ggml_backend_buffer_get_size(buffer);
         places.is_multi = ggml_backend_buffer_is_multi_buffer(buffer);
         CHECK(size == measured, "%s measured %zu bytes and took %zu", api->name, measured, size);
-        CHECK(dummy.live_bytes - before == size, "%s: the answer has %zu bytes of %zu", api->name, size, dummy.live_bytes);
+        CHECK(dummy.live_bytes - before == size, "%s: the answer has %zu bytes of %zu", api->name, size,
+              dummy.live_bytes);
         CHECK(dummy_buft_all_have_usage(&dummy, GGML_BACKEND_BUFFER_USAGE_ANY), "%s set a usage", api->name);
         ggml_backend_buffer_free(buffer);
     }
@@ -359,8 +360,9 @@ static void backend_means_its_default_type(struct case_args args) {
 
 #if GGML_BACKEND_API_VERSION >= 3
 // A buffer type may place lists of tensors by itself. This one does it from the last to the first.
-static ggml_backend_buffer_t place_backwards(ggml_backend_buffer_type_t type, struct ggml_tensor ** tensors, int n_tensors) {
-    ggml_backend_buffer_t buffer = ggml_backend_buft_alloc_buffer(type, 8192);
+static ggml_backend_buffer_t place_backwards(ggml_backend_buffer_type_t type, struct ggml_tensor ** tensors,
+                                             int n_tensors) {
+    ggml_backend_buffer_t buffer  = ggml_backend_buft_alloc_buffer(type, 8192);
     struct ggml_tallocr   tallocr = ggml_tallocr_new(buffer);
     for (int i = n_tensors - 1; i >= 0; i--) {
         ggml_tallocr_alloc(&tallocr, tensors[i]);

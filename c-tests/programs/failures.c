@@ -444,7 +444,8 @@ static void check_apart(struct dummy_buft * dummy, struct ggml_context * ctx) {
     }
 }
 
-static void place_tensors(const struct allocator_api * api, size_t alignment, size_t (*extra)(const struct ggml_tensor *)) {
+static void place_tensors(const struct allocator_api * api, size_t alignment,
+                          size_t (*extra)(const struct ggml_tensor *)) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", alignment, 5 * BYTES);
     dummy.extra_bytes      = extra;

@@ -240,7 +240,9 @@ static void stale_plan_op(struct case_args args) {
 // single row that every row of the sum needs.
 static void build_broadcast(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
     struct ggml_tensor * a = new_input(ctx, WIDTH, 4);
-    struct ggml_tensor * rows = mix(ctx, new_input(ctx, WIDTH, second ? 1 : 4));
+    struct ggml_tensor * external = new_external(ctx);
+    struct ggml_tensor * first_rows = ggml_view_2d(ctx, external, WIDTH, second ? 1 : 4, external->nb[1], 0);
+    struct ggml_tensor * rows = mix(ctx, first_rows);
     struct ggml_tensor * sum = ggml_add(ctx, a, rows);
     struct ggml_tensor * out = ggml_mul(ctx, sum, a); // a has a reader behind the sum
     ggml_set_output(out);

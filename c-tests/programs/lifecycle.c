@@ -90,7 +90,8 @@ static struct ggml_tensor * through_cache(struct built b, struct ggml_tensor * r
     return ggml_view_3d(b.ctx, cache, HEAD, shape.past + shape.tokens, HEADS, row, HEAD * sizeof(float), 0);
 }
 
-static struct ggml_tensor * attend(struct built b, struct ggml_tensor * x, struct ggml_tensor * mask, struct shape shape) {
+static struct ggml_tensor * attend(struct built b, struct ggml_tensor * x, struct ggml_tensor * mask,
+                                   struct shape shape) {
     struct ggml_context * ctx = b.ctx;
     struct ggml_tensor *  q   = ggml_reshape_3d(ctx, project(b, x, WIDTH), HEAD, HEADS, shape.tokens);
     struct ggml_tensor *  k   = through_cache(b, project(b, x, WIDTH), shape);
@@ -259,7 +260,7 @@ static void allocated_graph_is_left_alone(struct case_args args) {
     on_both(alloc_twice);
 }
 
-// The last step reads `rows` rows behind the first `skip` ones.
+// The last step reads four of eight rows, those behind the first `skip` ones.
 static struct built built_with_offset(int skip) {
     struct built         b    = built_new(16, 16384);
     struct ggml_tensor * x    = project(b, new_input(b.ctx, WIDTH, 8), WIDTH);
@@ -272,8 +273,8 @@ static struct built built_with_offset(int skip) {
 
 // A plan may put the result over the viewed rows, but then only over the rows of this offset.
 static void move_a_view(const struct allocator_api * api) {
-    struct built first  = built_with_offset(0);
-    struct built second = built_with_offset(2);
+    struct built      first  = built_with_offset(0);
+    struct built      second = built_with_offset(2);
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     ggml_gallocr_t galloc = api->new(dummy_buft_type(&dummy));

@@ -1,9 +1,11 @@
 //! Builds C and C++ programs on real ggml and on lastuse, and runs them.
 
 mod library;
+mod live_graph;
 mod program;
 
 pub use library::{Build, Lastuse, lastuse};
+pub use live_graph::{Allocators, Gallocr, LiveGraph};
 pub use program::{Linked, Outcome, Program};
 
 /// What went wrong, for people.

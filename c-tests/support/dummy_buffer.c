@@ -86,20 +86,20 @@ static enum ggml_status buffer_init_tensor(ggml_backend_buffer_t buffer, struct 
     return take_one(&owner->inits_left) ? GGML_STATUS_SUCCESS : GGML_STATUS_ALLOC_FAILED;
 }
 
-static void buffer_memset_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor, uint8_t value, size_t offset,
-                                 size_t size) {
+static void buffer_memset_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor, uint8_t value,
+                                 size_t offset, size_t size) {
     (void) buffer;
     memset((char *) tensor->data + offset, value, size);
 }
 
-static void buffer_set_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor, const void * data, size_t offset,
-                              size_t size) {
+static void buffer_set_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor, const void * data,
+                              size_t offset, size_t size) {
     (void) buffer;
     memcpy((char *) tensor->data + offset, data, size);
 }
 
-static void buffer_get_tensor(ggml_backend_buffer_t buffer, const struct ggml_tensor * tensor, void * data, size_t offset,
-                              size_t size) {
+static void buffer_get_tensor(ggml_backend_buffer_t buffer, const struct ggml_tensor * tensor, void * data,
+                              size_t offset, size_t size) {
     (void) buffer;
     memcpy(data, (const char *) tensor->data + offset, size);
 }

@@ -26,7 +26,7 @@ pub struct Snapshot {
     pub buffers: Vec<BufferInfo>,
     /// The graph; tensors have the ids of their lines, counted from 0.
     pub graph: Graph,
-    /// By tensor: its id in the file, its name and its sizes.
+    /// By tensor: its id in the file, its names and its sizes.
     pub tensors: Vec<TensorInfo>,
 }
 
@@ -50,6 +50,10 @@ pub struct TensorInfo {
     pub id: u64,
     /// Its name.
     pub name: String,
+    /// ggml's name of its operation.
+    pub op: String,
+    /// ggml's name of its element type.
+    pub element: String,
     /// Bytes from its first to its last element.
     pub nbytes: Bytes,
     /// Bytes that its buffer type wants, before padding.
@@ -328,7 +332,8 @@ fn reaches(graph: &Graph, from: TensorId, to: TensorId) -> bool {
 
 impl Line {
     fn info(&self) -> TensorInfo {
-        let Self { id, ref name, nbytes, size, buffer, .. } = *self;
-        TensorInfo { id, name: name.clone(), nbytes, size, pool: buffer }
+        let Self { id, ref name, ref op, ref r#type, nbytes, size, buffer, .. } = *self;
+        let (name, op, element) = (name.clone(), op.clone(), r#type.clone());
+        TensorInfo { id, name, op, element, nbytes, size, pool: buffer }
     }
 }

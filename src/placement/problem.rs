@@ -25,7 +25,7 @@ pub struct Block {
     pub size: Bytes,
     /// First step at which the block is alive.
     pub birth: Step,
-    /// First step at which the block is dead: the lifetime is half-open, `birth..death`.
+    /// First step at which the block is dead, after `birth`: the lifetime is half-open, `birth..death`.
     pub death: Step,
 }
 
@@ -59,8 +59,9 @@ impl Problem {
         Self { blocks: Vec::new(), shrinks: Vec::new(), alignment, max_chunk }
     }
 
-    /// Adds a block; blocks come in the order of their births.
+    /// Adds a block that lives for a step at least; blocks come in the order of their births.
     pub fn add(&mut self, block: Block) -> BlockId {
+        debug_assert!(block.birth < block.death);
         debug_assert!(self.blocks.last().is_none_or(|last| last.birth <= block.birth));
         let id = BlockId::try_from(self.blocks.len()).expect("fewer than 2^32 blocks");
         self.blocks.push(block);

@@ -49,7 +49,7 @@ impl ValleySweep {
             Self::Length => length,
             // Squares in place of roots keep the weights whole numbers.
             Self::LengthThenSize => length * length * size,
-            Self::SizeThenLength => (size >> 5) * (size >> 5) * length,
+            Self::SizeThenLength => ((size >> 5) * (size >> 5)).saturating_mul(length),
         }
     }
 }

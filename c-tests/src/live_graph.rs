@@ -1,0 +1,301 @@
+//! A graph from a file as a live `ggml_cgraph`, for both allocators to plan in one process.
+
+mod enums;
+mod loaded;
+
+use std::ffi::c_void;
+
+use lastuse::ggml::{ggml_backend_buffer, ggml_cgraph, ggml_context, ggml_gallocr, ggml_tensor};
+use lastuse::graph::TensorId;
+use lastuse::graph::snapshot::Snapshot;
+use lastuse::placement::{Bytes, Offset};
+
+use crate::Result;
+use loaded::{Api, Ggml, InitParams};
+
+pub use loaded::Allocators;
+
+/// A live graph in a context of its own. Nothing in it is ever computed.
+#[derive(Debug)]
+pub struct LiveGraph {
+    context: Context,
+    graph: *mut ggml_cgraph,
+    /// By id in the snapshot.
+    tensors: Vec<*mut ggml_tensor>,
+    /// By id, the memory that a tensor has before it is allocated.
+    outside: Vec<Memory>,
+    /// Has no tensor been allocated since the last [`LiveGraph::reset`]?
+    fresh: bool,
+}
+
+/// Where a tensor lies, as ggml says it.
+#[derive(Clone, Copy, Debug)]
+struct Memory {
+    data: *mut c_void,
+    buffer: *mut ggml_backend_buffer,
+}
+
+impl Memory {
+    const NONE: Self = Self { data: std::ptr::null_mut(), buffer: std::ptr::null_mut() };
+}
+
+impl LiveGraph {
+    /// Builds the graph of `snapshot`. What it calls external gets a buffer of its own, as weights have one.
+    ///
+    /// # Errors
+    /// When this ggml does not know an operation or a type, or sees a tensor otherwise than the file does.
+    pub fn build(allocators: &'static Allocators, snapshot: &Snapshot) -> Result<Self> {
+        let ggml = &allocators.ggml;
+        let graph = &snapshot.graph;
+        let size = graph.leafs().len().max(graph.nodes().len()).max(1);
+        let context = Context::new(ggml, snapshot.tensors.len(), size)?;
+        let ids: Vec<TensorId> = (0..).take(snapshot.tensors.len()).collect();
+        let tensors: Result<Vec<*mut ggml_tensor>> = ids.iter().map(|&id| new_tensor(&context, snapshot, id)).collect();
+        let tensors = tensors?;
+        let outside = ids.iter().map(|&id| context.memory_before(snapshot, id)).collect();
+        // SAFETY: the context has room for a graph of this size.
+        let cgraph = unsafe { (ggml.functions.new_graph_custom)(context.raw, size, false) };
+        let mut live = Self { context, graph: cgraph, tensors, outside, fresh: false };
+        ids.iter().for_each(|&id| live.connect(snapshot, id));
+        live.list(graph.leafs(), graph.nodes());
+        live.reset();
+        Ok(live)
+    }
+
+    /// Takes back all memory that an allocator has given, so that the graph can be allocated again.
+    pub fn reset(&mut self) {
+        for (&tensor, &memory) in self.tensors.iter().zip(&self.outside) {
+            // SAFETY: a tensor of our context, whose fields nobody else looks at meanwhile.
+            unsafe { (*tensor).data = memory.data };
+            // SAFETY: as above.
+            unsafe { (*tensor).buffer = memory.buffer };
+        }
+        self.fresh = true;
+    }
+
+    /// Moves the last source of every tensor to the last slot, which leaves gaps before it.
+    pub fn leave_gaps(&mut self) {
+        for &tensor in &self.tensors {
+            // SAFETY: a tensor of our context.
+            let sources = unsafe { &mut (*tensor).src };
+            let count = sources.iter().take_while(|source| !source.is_null()).count();
+            let last = sources.len() - 1;
+            if count > 0 {
+                sources.swap(count - 1, last);
+            }
+        }
+    }
+
+    /// Tells a tensor whom it reads and whose memory it lies in.
+    fn connect(&mut self, snapshot: &Snapshot, id: TensorId) {
+        let tensor = self.tensors[id as usize];
+        // SAFETY: a tensor of our context.
+        let sources = unsafe { &mut (*tensor).src };
+        for (slot, &source) in sources.iter_mut().zip(snapshot.graph.sources(id)) {
+            *slot = self.tensors[source as usize];
+        }
+        if let Some(view) = snapshot.graph.tensor(id).view {
+            // SAFETY: as above.
+            unsafe { (*tensor).view_src = self.tensors[view.root as usize] };
+            let offset = usize::try_from(view.offset).unwrap_or(usize::MAX);
+            // SAFETY: as above.
+            unsafe { (*tensor).view_offs = offset };
+        }
+    }
+
+    /// Fills the lists of the graph.
+    fn list(&mut self, leafs: &[TensorId], nodes: &[TensorId]) {
+        // SAFETY: the graph is ours, and nobody else uses it.
+        let graph = unsafe { &mut *self.graph };
+        for (list, count, ids) in [(graph.leafs, &mut graph.n_leafs, leafs), (graph.nodes, &mut graph.n_nodes, nodes)] {
+            // SAFETY: the list has room for as many tensors as the longer of both.
+            let list = unsafe { std::slice::from_raw_parts_mut(list, ids.len()) };
+            for (entry, &id) in list.iter_mut().zip(ids) {
+                *entry = self.tensors[id as usize];
+            }
+            *count = i32::try_from(ids.len()).expect("fewer than 2^31 tensors");
+        }
+    }
+
+    /// By id, the bytes between the start of its buffer and a tensor that an allocator has given memory to.
+    ///
+    /// # Safety
+    /// The buffers that the tensors lie in are alive.
+    unsafe fn offsets(&self) -> Vec<Option<Offset>> {
+        let offset = |(&tensor, outside): (&*mut ggml_tensor, &Memory)| {
+            // SAFETY: a tensor of our context.
+            let &ggml_tensor { data, buffer, .. } = unsafe { &*tensor };
+            if data.is_null() || buffer.is_null() || !outside.data.is_null() {
+                return None;
+            }
+            // SAFETY: the caller's promise.
+            let base = unsafe { (self.context.ggml.functions.buffer_base)(buffer) };
+            Some((data.addr() - base.addr()) as Offset)
+        };
+        self.tensors.iter().zip(&self.outside).map(offset).collect()
+    }
+}
+
+/// The tensor with this id, without sources and memory.
+fn new_tensor(context: &Context, snapshot: &Snapshot, id: TensorId) -> Result<*mut ggml_tensor> {
+    let Context { raw, ggml, .. } = *context;
+    let (plain, info) = (snapshot.graph.tensor(id), &snapshot.tensors[id as usize]);
+    let number = |numbers: &std::collections::HashMap<String, u32>, name: &str| {
+        numbers.get(name).copied().ok_or_else(|| format!("tensor {}: this ggml does not know {name}", info.id))
+    };
+    let (element, op) = (number(&ggml.types, &info.element)?, number(&ggml.ops, &info.op)?);
+    // SAFETY: the context has room for all tensors, and four extents are given.
+    let tensor = unsafe { (ggml.functions.new_tensor)(raw, element, 4, plain.layout.ne.as_ptr()) };
+    // SAFETY: a tensor of our context, which nobody else uses.
+    let fields = unsafe { &mut *tensor };
+    fields.nb = plain.layout.nb.map(|stride| usize::try_from(stride).unwrap_or(usize::MAX));
+    fields.op = op;
+    fields.flags = plain.flags.0.cast_signed();
+    let room = fields.name.len() - 1;
+    for (to, byte) in fields.name[..room].iter_mut().zip(info.name.bytes()) {
+        *to = byte.cast_signed();
+    }
+    // SAFETY: takes any number.
+    if unsafe { (ggml.functions.op_can_inplace)(op) } != plain.can_run_in_place {
+        return Err(format!(
+            "tensor {}: in this ggml {} may be computed in place, or not, unlike in the file",
+            info.id, info.op
+        ));
+    }
+    let size = context.alloc_size(tensor);
+    if size != info.size {
+        return Err(format!("tensor {}: ggml wants {size} bytes for it, and the file says {}", info.id, info.size));
+    }
+    Ok(tensor)
+}
+
+/// A `ggml_context`, and a buffer for what has memory before it is allocated.
+#[derive(Debug)]
+struct Context {
+    ggml: &'static Ggml,
+    raw: *mut ggml_context,
+    outside: Memory,
+}
+
+impl Context {
+    /// Room for `tensors` tensors and one graph of `size` nodes and leafs.
+    fn new(ggml: &'static Ggml, tensors: usize, size: usize) -> Result<Self> {
+        let functions = &ggml.functions;
+        // SAFETY: takes nothing.
+        let tensor_size = unsafe { (functions.tensor_overhead)() };
+        // SAFETY: takes any size.
+        let graph_size = unsafe { (functions.graph_overhead_custom)(size, false) };
+        let mem_size = tensors * tensor_size + graph_size;
+        // SAFETY: ggml allocates the memory by itself.
+        let raw =
+            unsafe { (functions.init)(InitParams { mem_size, mem_buffer: std::ptr::null_mut(), no_alloc: true }) };
+        // SAFETY: takes nothing.
+        let buffer_type = unsafe { (functions.cpu_buffer_type)() };
+        // SAFETY: a live buffer type. Nothing is ever read from or written to this buffer.
+        let buffer = unsafe { (functions.alloc_buffer)(buffer_type, tensor_size) };
+        if raw.is_null() || buffer.is_null() {
+            return Err(format!("not enough memory for a graph of {tensors} tensors"));
+        }
+        // SAFETY: a live buffer.
+        let data = unsafe { (functions.buffer_base)(buffer) };
+        Ok(Self { ggml, raw, outside: Memory { data, buffer } })
+    }
+
+    /// The memory that a tensor has from the start. A view of what has memory knows its own address before it gets a
+    /// buffer, as ggml's views do.
+    fn memory_before(&self, snapshot: &Snapshot, id: TensorId) -> Memory {
+        let tensor = snapshot.graph.tensor(id);
+        let root = snapshot.graph.tensor(snapshot.graph.root(id));
+        match tensor.view {
+            None if tensor.external => self.outside,
+            Some(view) if root.external => {
+                let offset = usize::try_from(view.offset).unwrap_or(usize::MAX);
+                Memory { data: self.outside.data.cast::<u8>().wrapping_add(offset).cast(), ..Memory::NONE }
+            }
+            _ => Memory::NONE,
+        }
+    }
+
+    /// Bytes that the CPU's buffer type wants for a tensor.
+    fn alloc_size(&self, tensor: *const ggml_tensor) -> Bytes {
+        // SAFETY: takes nothing.
+        let buffer_type = unsafe { (self.ggml.functions.cpu_buffer_type)() };
+        // SAFETY: a live buffer type and a live tensor.
+        unsafe { (self.ggml.functions.alloc_size)(buffer_type, tensor) as Bytes }
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: the buffer is ours, and nobody looks at the tensors in it any more.
+        unsafe { (self.ggml.functions.buffer_free)(self.outside.buffer) };
+        // SAFETY: the context is ours, and so is everything in it.
+        unsafe { (self.ggml.functions.free)(self.raw) };
+    }
+}
+
+/// A graph allocator over the CPU's buffer type: ggml's own, or lastuse.
+#[derive(Debug)]
+pub struct Gallocr {
+    api: Api,
+    raw: *mut ggml_gallocr,
+}
+
+impl Allocators {
+    /// A new allocator of ggml's own kind, without memory.
+    pub fn upstream(&self) -> Gallocr {
+        Gallocr::new(&self.ggml, self.upstream)
+    }
+
+    /// A new allocator of lastuse, without memory.
+    pub fn lastuse(&self) -> Gallocr {
+        Gallocr::new(&self.ggml, self.lastuse)
+    }
+}
+
+impl Gallocr {
+    fn new(ggml: &Ggml, api: Api) -> Self {
+        // SAFETY: takes nothing.
+        let buffer_type = unsafe { (ggml.functions.cpu_buffer_type)() };
+        // SAFETY: a live buffer type.
+        let raw = unsafe { (api.gallocr_new)(buffer_type) };
+        Self { api, raw }
+    }
+
+    /// `ggml_gallocr_reserve`. The graph must be [reset](LiveGraph::reset).
+    pub fn reserve(&mut self, graph: &LiveGraph) -> bool {
+        assert!(graph.fresh, "the graph must be reset before it is planned");
+        // SAFETY: both are alive, and nobody else uses them.
+        unsafe { (self.api.reserve)(self.raw, graph.graph) }
+    }
+
+    /// `ggml_gallocr_alloc_graph`. The graph must be [reset](LiveGraph::reset).
+    pub fn allocate(&mut self, graph: &mut LiveGraph) -> bool {
+        // What is left of an earlier allocation may point into buffers that are gone.
+        assert!(std::mem::replace(&mut graph.fresh, false), "the graph must be reset before it is allocated again");
+        // SAFETY: both are alive, and nobody else uses them.
+        unsafe { (self.api.alloc_graph)(self.raw, graph.graph) }
+    }
+
+    /// Allocates, and answers by id where in the buffer each tensor lies that did not come with memory; `None` when
+    /// the allocator refuses.
+    pub fn place(&mut self, graph: &mut LiveGraph) -> Option<Vec<Option<Offset>>> {
+        graph.reset();
+        let done = self.allocate(graph);
+        // SAFETY: the graph was reset before, so all memory of its tensors is this allocator's, which is alive.
+        done.then(|| unsafe { graph.offsets() })
+    }
+
+    /// `ggml_gallocr_get_buffer_size`.
+    pub fn buffer_size(&self) -> Bytes {
+        // SAFETY: the allocator is alive, and has one buffer.
+        unsafe { (self.api.get_buffer_size)(self.raw, 0) as Bytes }
+    }
+}
+
+impl Drop for Gallocr {
+    fn drop(&mut self) {
+        // SAFETY: the allocator is ours.
+        unsafe { (self.api.gallocr_free)(self.raw) };
+    }
+}

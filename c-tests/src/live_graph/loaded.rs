@@ -1,0 +1,176 @@
+//! ggml and lastuse in this process, side by side: two libraries that define the same names.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use lastuse::ggml::{
+    ggml_backend_buffer, ggml_backend_buffer_type, ggml_cgraph, ggml_context, ggml_gallocr, ggml_tensor,
+};
+use lastuse_vendor::Package;
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
+
+use super::enums::enumerators;
+use crate::{Build, Result, lastuse};
+
+/// `struct ggml_init_params`.
+#[repr(C)]
+pub struct InitParams {
+    pub mem_size: usize,
+    pub mem_buffer: *mut c_void,
+    pub no_alloc: bool,
+}
+
+/// Declares a table of functions, and how to find them in a library.
+macro_rules! functions {
+    (
+        $(#[$attribute:meta])*
+        pub struct $table:ident {
+            $(fn $field:ident = $symbol:literal ($($argument:ty),*) $(-> $result:ty)?;)*
+        }
+    ) => {
+        $(#[$attribute])*
+        pub struct $table {
+            $(pub(super) $field: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+        }
+
+        impl $table {
+            fn find(library: &'static Library) -> Result<Self> {
+                Ok(Self {
+                    $($field: {
+                        // SAFETY: the library is never closed, and its function of this name has this type.
+                        let symbol = unsafe { library.get($symbol) };
+                        *symbol.map_err(|error| format!("{}: {error}", $symbol))?
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    /// What a graph allocator can do; the C functions of `ggml-alloc.h`.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Api {
+        fn gallocr_new = "ggml_gallocr_new" (*mut ggml_backend_buffer_type) -> *mut ggml_gallocr;
+        fn gallocr_free = "ggml_gallocr_free" (*mut ggml_gallocr);
+        fn reserve = "ggml_gallocr_reserve" (*mut ggml_gallocr, *mut ggml_cgraph) -> bool;
+        fn alloc_graph = "ggml_gallocr_alloc_graph" (*mut ggml_gallocr, *mut ggml_cgraph) -> bool;
+        fn get_buffer_size = "ggml_gallocr_get_buffer_size" (*mut ggml_gallocr, c_int) -> usize;
+    }
+}
+
+functions! {
+    /// What it takes to build a graph and to look at it.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Functions {
+        fn init = "ggml_init" (InitParams) -> *mut ggml_context;
+        fn free = "ggml_free" (*mut ggml_context);
+        fn tensor_overhead = "ggml_tensor_overhead" () -> usize;
+        fn graph_overhead_custom = "ggml_graph_overhead_custom" (usize, bool) -> usize;
+        fn new_tensor = "ggml_new_tensor" (*mut ggml_context, u32, c_int, *const i64) -> *mut ggml_tensor;
+        fn new_graph_custom = "ggml_new_graph_custom" (*mut ggml_context, usize, bool) -> *mut ggml_cgraph;
+        fn op_name = "ggml_op_name" (u32) -> *const c_char;
+        fn op_can_inplace = "ggml_op_can_inplace" (u32) -> bool;
+        fn type_name = "ggml_type_name" (u32) -> *const c_char;
+        fn cpu_buffer_type = "ggml_backend_cpu_buffer_type" () -> *mut ggml_backend_buffer_type;
+        fn alloc_size = "ggml_backend_buft_get_alloc_size" (*mut ggml_backend_buffer_type, *const ggml_tensor) -> usize;
+        fn alloc_buffer = "ggml_backend_buft_alloc_buffer" (*mut ggml_backend_buffer_type, usize) -> *mut ggml_backend_buffer;
+        fn buffer_free = "ggml_backend_buffer_free" (*mut ggml_backend_buffer);
+        fn buffer_base = "ggml_backend_buffer_get_base" (*mut ggml_backend_buffer) -> *mut c_void;
+    }
+}
+
+functions! {
+    /// lastuse's own entry points.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Own {
+        fn enabled = "lastuse_enabled" () -> bool;
+    }
+}
+
+/// The loaded ggml.
+#[derive(Debug)]
+pub struct Ggml {
+    pub(super) functions: Functions,
+    /// The numbers of the operations, by name.
+    pub(super) ops: HashMap<String, u32>,
+    /// The numbers of the element types, by name.
+    pub(super) types: HashMap<String, u32>,
+}
+
+/// ggml's own allocator and lastuse, working for the same ggml in this process.
+#[derive(Debug)]
+pub struct Allocators {
+    /// From `libggml-base.so`.
+    pub(super) upstream: Api,
+    /// From `liblastuse.so`.
+    pub(super) lastuse: Api,
+    pub(super) ggml: Ggml,
+}
+
+impl Allocators {
+    /// Builds and loads both, once in a process. They are never unloaded.
+    ///
+    /// # Errors
+    /// When something does not build or load, or when lastuse hands its calls over to ggml.
+    pub fn open() -> Result<&'static Self> {
+        static OPEN: OnceLock<Result<Allocators>> = OnceLock::new();
+        OPEN.get_or_init(Self::load).as_ref().map_err(Clone::clone)
+    }
+
+    fn load() -> Result<Self> {
+        let vendored = lastuse_vendor::ggml(Package::LlamaCpp)?;
+        // Visible to all: lastuse refers to ggml's functions without naming their library.
+        let base = open(&vendored.libraries.join("libggml-base.so"), RTLD_GLOBAL)?;
+        let ggml = Ggml::new(Functions::find(base)?, &vendored.sources.join("include/ggml.h"))?;
+        let shared = open(&lastuse(Build::Release)?.shared, RTLD_LOCAL)?;
+        // SAFETY: takes nothing.
+        if !unsafe { (Own::find(shared)?.enabled)() } {
+            return Err("lastuse is switched off: is the variable LASTUSE set?".to_owned());
+        }
+        Ok(Self { upstream: Api::find(base)?, lastuse: Api::find(shared)?, ggml })
+    }
+}
+
+fn open(path: &Path, visibility: c_int) -> Result<&'static Library> {
+    // SAFETY: what these libraries do when they are loaded needs nothing from us.
+    let library = unsafe { Library::open(Some(path), RTLD_NOW | visibility) };
+    let library = library.map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(Box::leak(Box::new(library)))
+}
+
+impl Ggml {
+    /// ggml names its operations and types by number without looking at how many there are: the header says that.
+    fn new(functions: Functions, header: &Path) -> Result<Self> {
+        let text = fs::read_to_string(header).map_err(|error| format!("{}: {error}", header.display()))?;
+        let numbers = |prefix: &str| {
+            let count = format!("{prefix}_COUNT");
+            let all = enumerators(&text, &prefix.to_lowercase()).into_iter();
+            let known: Vec<u32> = all.filter(|(name, _)| *name != count).map(|(_, number)| number).collect();
+            if known.is_empty() {
+                Err(format!("{} lacks the numbers of {prefix}", header.display()))
+            } else {
+                Ok(known)
+            }
+        };
+        let ops = numbers("GGML_OP")?.into_iter().map(|op| {
+            // SAFETY: the number of an operation.
+            (text_of(unsafe { (functions.op_name)(op) }), op)
+        });
+        let types = numbers("GGML_TYPE")?.into_iter().map(|kind| {
+            // SAFETY: the number of an element type.
+            (text_of(unsafe { (functions.type_name)(kind) }), kind)
+        });
+        Ok(Self { functions, ops: ops.collect(), types: types.collect() })
+    }
+}
+
+/// One of ggml's names.
+fn text_of(name: *const c_char) -> String {
+    assert!(!name.is_null(), "ggml has a name for each of its numbers");
+    // SAFETY: ggml's names end in NUL and are never freed.
+    unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+}

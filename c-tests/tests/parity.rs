@@ -1,0 +1,168 @@
+//! The same graph planned by ggml's own allocator and by lastuse in one process: with ggml's rules and ggml's strategy
+//! every offset is the same, and what the library gives to tensors is what its planner says.
+
+#[path = "parity/random_graph.rs"]
+mod random_graph;
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use lastuse::graph::snapshot::Snapshot;
+use lastuse::graph::{Home, Rules, TensorId, lifetimes};
+use lastuse::graph::{PoolId, Requests};
+use lastuse::placement::{BestFit, Bytes, Offset, Placement, Strategy};
+use lastuse_c_tests::{Allocators, Linked, LiveGraph, Program};
+use lastuse_vendor::{Package, files, target_folder};
+use support::expect;
+
+const RANDOM_GRAPHS: u64 = 500;
+
+/// The options of `llama_style` for each graph in `graphs/`.
+const CAPTURES: &[(&str, &[&str])] = &[
+    ("llama-8-flash", &["--attention", "flash"]),
+    ("llama-8-softmax", &["--attention", "softmax"]),
+    ("llama-48-flash", &["--layers", "48", "--width", "4096", "--heads", "32", "--kv-heads", "8", "--ffn", "11008"]),
+];
+
+fn allocators() -> &'static Allocators {
+    expect(Allocators::open())
+}
+
+fn random(seed: u64) -> Snapshot {
+    let text = random_graph::text(seed);
+    Snapshot::read(text.as_bytes()).unwrap_or_else(|error| panic!("seed {seed}: {error}\n{text}"))
+}
+
+fn from_file(path: &Path) -> Snapshot {
+    let file = std::fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    Snapshot::read(std::io::BufReader::new(file)).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn graphs_in(folder: &Path) -> Vec<PathBuf> {
+    expect(files(folder, |file| file.extension().is_some_and(|extension| extension == "jsonl")))
+}
+
+/// Where each tensor lies, and the size of the buffer.
+type Plan = (Vec<Option<Offset>>, Bytes);
+
+/// By tensor, views too, where it lies when the blocks of its pool lie as `placement` says.
+fn offsets(snapshot: &Snapshot, homes: &[Option<Home>], placement: &Placement) -> Vec<Option<Offset>> {
+    let graph = &snapshot.graph;
+    let offset = |id: TensorId| {
+        let home = homes[graph.root(id) as usize]?;
+        let view = graph.tensor(id).view.map_or(0, |view| view.offset);
+        Some(placement.spots[home.block as usize].offset + view)
+    };
+    (0..).take(graph.tensors().len()).map(offset).collect()
+}
+
+/// ggml's rules and ggml's strategy, by lastuse.
+fn replayed(snapshot: &Snapshot) -> Plan {
+    let (leafs, nodes) = snapshot.requested_pools();
+    let requests = Requests { leafs: &leafs, nodes: &nodes };
+    let mut sizes = |id: TensorId, _: PoolId| snapshot.tensors[id as usize].size;
+    let found = lifetimes(&snapshot.graph, &snapshot.pools(), requests, Rules::GGML, &mut sizes);
+    let placement = BestFit.place(&found.problems[0]);
+    (offsets(snapshot, &found.homes, &placement), placement.size())
+}
+
+/// lastuse's own plan.
+fn planned(snapshot: &Snapshot) -> Plan {
+    let plan = snapshot.plan(Rules::default()).unwrap_or_else(|error| panic!("{error}"));
+    let placement = &plan.pools[0].placement;
+    (offsets(snapshot, &plan.homes, placement), placement.size())
+}
+
+/// A tensor without bytes may lie anywhere.
+fn assert_equal_plans(label: &str, snapshot: &Snapshot, found: &Plan, expected: &Plan) {
+    assert_eq!(found.1, expected.1, "{label}: the size of the buffer");
+    for (id, info) in snapshot.tensors.iter().enumerate().filter(|(_, info)| info.size > 0) {
+        assert_eq!(found.0[id], expected.0[id], "{label}: the offset of tensor {} ({})", info.id, info.name);
+    }
+}
+
+/// Compares all plans of one graph. Answers the sizes of ggml's buffer and of lastuse's.
+fn compare(label: &str, snapshot: &Snapshot, live: &mut LiveGraph) -> (Bytes, Bytes) {
+    let (mut upstream, mut lastuse) = (allocators().upstream(), allocators().lastuse());
+    let places = upstream.place(live).unwrap_or_else(|| panic!("{label}: ggml refuses the graph"));
+    assert_equal_plans(label, snapshot, &(places, upstream.buffer_size()), &replayed(snapshot));
+    let places = lastuse.place(live).unwrap_or_else(|| panic!("{label}: lastuse refuses the graph"));
+    assert_equal_plans(label, snapshot, &(places, lastuse.buffer_size()), &planned(snapshot));
+    (upstream.buffer_size(), lastuse.buffer_size())
+}
+
+fn live(label: &str, snapshot: &Snapshot) -> LiveGraph {
+    LiveGraph::build(allocators(), snapshot).unwrap_or_else(|error| panic!("{label}: {error}"))
+}
+
+#[test]
+fn random_graphs_lie_where_ggml_puts_them() {
+    let mut smaller = 0;
+    for seed in 0..RANDOM_GRAPHS {
+        let (label, snapshot) = (format!("seed {seed}"), random(seed));
+        let (ggml, lastuse) = compare(&label, &snapshot, &mut live(&label, &snapshot));
+        assert!(lastuse <= ggml, "{label}: {lastuse} bytes, and ggml takes {ggml}");
+        smaller += u64::from(lastuse < ggml);
+    }
+    // Two names for the same allocator would be equal everywhere.
+    assert!(smaller > RANDOM_GRAPHS / 10, "lastuse is smaller on {smaller} graphs only");
+}
+
+#[test]
+fn gaps_between_sources_change_nothing() {
+    for seed in 0..RANDOM_GRAPHS / 5 {
+        let (label, snapshot) = (format!("seed {seed}"), random(seed));
+        let mut live = live(&label, &snapshot);
+        live.leave_gaps();
+        compare(&label, &snapshot, &mut live);
+    }
+}
+
+fn compare_file(path: &Path) {
+    let (label, snapshot) = (path.display().to_string(), from_file(path));
+    let (ggml, _) = compare(&label, &snapshot, &mut live(&label, &snapshot));
+    assert_eq!(snapshot.buffers[0].ggml_alloc_size, Some(ggml), "{label}: the size that ggml took at the capture");
+}
+
+#[test]
+fn captured_graphs_lie_where_ggml_puts_them() {
+    for (name, _) in CAPTURES {
+        compare_file(&capture_path(name));
+    }
+}
+
+/// The same for all files of a folder that the variable names.
+#[test]
+fn graphs_of_a_folder_lie_where_ggml_puts_them() {
+    let Some(folder) = std::env::var_os("LASTUSE_GRAPHS") else {
+        println!("skipped: LASTUSE_GRAPHS names no folder");
+        return;
+    };
+    let graphs = graphs_in(Path::new(&folder));
+    assert!(!graphs.is_empty(), "{} has no *.jsonl", folder.display());
+    graphs.iter().for_each(|path| compare_file(path));
+    println!("{} graphs compared", graphs.len());
+}
+
+fn capture_path(name: &str) -> PathBuf {
+    lastuse_c_tests::folder().join("graphs").join(name).with_extension("jsonl")
+}
+
+/// `LASTUSE_UPDATE=1 cargo test -p lastuse-c-tests --test parity` writes them anew.
+#[test]
+fn captures_are_up_to_date() {
+    let ggml = support::ggml(Package::LlamaCpp);
+    let program = expect(Program::build("llama-style-capture", &["llama_style.c"], &ggml, Linked::Ggml, &[]));
+    for (name, options) in CAPTURES {
+        let fresh = target_folder().join("c-tests").join(format!("{name}.jsonl"));
+        let mut arguments = vec!["--capture", fresh.to_str().expect("a path in UTF-8")];
+        arguments.extend(*options);
+        support::passes(&program, &arguments);
+        let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+        let (text, committed) = (read(&fresh), capture_path(name));
+        if std::env::var_os("LASTUSE_UPDATE").is_some() {
+            std::fs::write(&committed, &text).unwrap_or_else(|error| panic!("{}: {error}", committed.display()));
+        }
+        assert!(text == read(&committed), "{} differs from {}", committed.display(), fresh.display());
+    }
+}

@@ -1,0 +1,435 @@
+//! Placements by every strategy, on random problems and on hand-made ones.
+
+mod support;
+
+use std::ops::Range;
+
+use lastuse::placement::{
+    BestFit, Block, Bytes, Defect, LargestFirst, MAX_CHUNKS, Placement, Problem, Shrink, Spot, Step, Strategy,
+    TooLarge, ValleySweep, choose, lower_bound, validate,
+};
+use support::Random;
+
+const ALIGNMENT: Bytes = 16;
+
+/// What a random problem is drawn from.
+struct Shape {
+    blocks: Range<u32>,
+    steps: u32,
+    units: u32,
+    /// In percent of the blocks.
+    shrinking: u32,
+}
+
+const MEDIUM: Shape = Shape { blocks: 1..80, steps: 40, units: 50, shrinking: 15 };
+const TINY: Shape = Shape { blocks: 1..7, steps: 6, units: 5, shrinking: 20 };
+
+fn random_problem(random: &mut Random, shape: &Shape) -> Problem {
+    let mut problem = Problem::new(ALIGNMENT, None);
+    let mut births: Vec<Step> = (0..random_in(random, &shape.blocks)).map(|_| random.below(shape.steps)).collect();
+    births.sort_unstable();
+    let mut shrinks = Vec::new();
+    for birth in births {
+        let longest = if random.chance(80) { shape.steps.min(6) } else { shape.steps };
+        let death = birth + 1 + random.below(longest);
+        let block = Block { size: random_size(random, shape.units), birth, death };
+        let id = problem.add(block);
+        if random.chance(shape.shrinking) {
+            shrinks.extend(random_shrinks(random, id, block));
+        }
+    }
+    shrinks.sort_by_key(|shrink: &Shrink| shrink.step);
+    shrinks.into_iter().for_each(|Shrink { block, step, size }| problem.shrink(block, step, size));
+    problem
+}
+
+fn random_in(random: &mut Random, range: &Range<u32>) -> u32 {
+    range.start + random.below(range.end - range.start)
+}
+
+/// Mostly small, sometimes large, sometimes nothing.
+fn random_size(random: &mut Random, units: u32) -> Bytes {
+    match random.below(20) {
+        0 => 0,
+        1 => ALIGNMENT * u64::from(units) * u64::from(1 + random.below(4)),
+        _ => ALIGNMENT * u64::from(1 + random.below(units)),
+    }
+}
+
+/// One tail given back, or two.
+fn random_shrinks(random: &mut Random, id: u32, block: Block) -> Vec<Shrink> {
+    let mut shrinks = Vec::new();
+    let (mut step, mut units) = (block.birth, u32::try_from(block.size / ALIGNMENT).expect("sizes are small"));
+    for _ in 0..2 {
+        if step + 1 < block.death && units > 0 {
+            step += 1 + random.below(block.death - step - 1);
+            units = random.below(units);
+            shrinks.push(Shrink { block: id, step, size: ALIGNMENT * u64::from(units) });
+        }
+    }
+    shrinks
+}
+
+/// The same blocks with another limit on chunks.
+fn limited(problem: &Problem, max_chunk: Bytes) -> Problem {
+    let mut copy = Problem::new(problem.alignment(), Some(max_chunk));
+    problem.blocks().iter().for_each(|&block| {
+        copy.add(block);
+    });
+    problem.shrinks().iter().for_each(|shrink| copy.shrink(shrink.block, shrink.step, shrink.size));
+    copy
+}
+
+/// A problem of (size, birth, death).
+fn problem(blocks: &[(Bytes, Step, Step)]) -> Problem {
+    let mut problem = Problem::new(ALIGNMENT, None);
+    for &(size, birth, death) in blocks {
+        problem.add(Block { size, birth, death });
+    }
+    problem
+}
+
+/// A placement in one chunk.
+fn placement(offsets: &[Bytes], chunk: Bytes) -> Placement {
+    Placement { spots: offsets.iter().map(|&offset| Spot { chunk: 0, offset }).collect(), chunks: vec![chunk] }
+}
+
+/// Those that keep to a limit on chunks.
+fn limit_keepers() -> Vec<&'static dyn Strategy> {
+    vec![&BestFit, &LargestFirst::Size, &LargestFirst::Area, &LargestFirst::Length]
+}
+
+fn strategies() -> Vec<&'static dyn Strategy> {
+    let mut all = limit_keepers();
+    all.extend(ValleySweep::ALL.iter().map(|strategy| strategy as &dyn Strategy));
+    all
+}
+
+fn assert_valid(problem: &Problem, placement: &Placement, strategy: &str) {
+    assert_eq!(validate(problem, placement), Ok(()), "{strategy}: {problem:?} {placement:?}");
+    assert!(placement.size() >= lower_bound(problem), "{strategy} is below the bound: {problem:?}");
+}
+
+/// Valid, and no worse than ggml's own strategy in bytes or in chunks.
+fn assert_chosen_well(problem: &Problem) {
+    let (choice, best_fit) = (choose(problem), BestFit.place(problem));
+    assert_valid(problem, &choice.placement, choice.strategy);
+    assert!(choice.placement.size() <= best_fit.size(), "{problem:?}");
+    assert!(choice.placement.chunks.len() <= best_fit.chunks.len(), "{problem:?}");
+    assert_eq!(choice.lower_bound, lower_bound(problem));
+}
+
+/// Limits that split a placement in 2, 4 and 8, the last of them often below the largest block.
+fn limits(problem: &Problem) -> impl Iterator<Item = Bytes> {
+    let size = BestFit.place(problem).size();
+    [2, 4, 8].into_iter().map(move |parts| (size / parts).next_multiple_of(ALIGNMENT))
+}
+
+#[test]
+fn every_strategy_is_right_on_random_problems() {
+    let mut random = Random::new(1);
+    for _ in 0..300 {
+        let problem = random_problem(&mut random, &MEDIUM);
+        for strategy in strategies() {
+            assert_valid(&problem, &strategy.place(&problem), strategy.name());
+        }
+    }
+}
+
+#[test]
+fn every_strategy_that_keeps_to_a_limit_is_right_with_one() {
+    let mut random = Random::new(2);
+    for _ in 0..200 {
+        let problem = random_problem(&mut random, &MEDIUM);
+        for limited in limits(&problem).map(|limit| limited(&problem, limit)) {
+            for strategy in limit_keepers() {
+                assert_valid(&limited, &strategy.place(&limited), strategy.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn choice_is_never_worse_than_best_fit() {
+    let mut random = Random::new(3);
+    for _ in 0..300 {
+        let problem = random_problem(&mut random, &MEDIUM);
+        assert_chosen_well(&problem);
+        limits(&problem).for_each(|limit| assert_chosen_well(&limited(&problem, limit)));
+    }
+}
+
+#[test]
+fn same_problem_gives_same_placement() {
+    let mut random = Random::new(4);
+    for _ in 0..50 {
+        let problem = random_problem(&mut random, &MEDIUM);
+        for strategy in strategies() {
+            assert_eq!(strategy.place(&problem), strategy.place(&problem.clone()), "{}", strategy.name());
+        }
+        let (first, second) = (choose(&problem), choose(&problem.clone()));
+        assert_eq!((first.placement, first.strategy), (second.placement, second.strategy));
+    }
+}
+
+#[test]
+fn strategies_have_names_of_their_own() {
+    let mut names: Vec<&str> = strategies().iter().map(|strategy| strategy.name()).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), strategies().len());
+}
+
+#[test]
+fn lower_bound_is_the_largest_sum_of_a_step() {
+    let mut random = Random::new(5);
+    for _ in 0..300 {
+        let problem = random_problem(&mut random, &MEDIUM);
+        let steps = 0..2 * MEDIUM.steps;
+        let largest = steps.map(|step| (0..problem.blocks().len()).map(|id| held(&problem, id, step)).sum()).max();
+        assert_eq!(Some(lower_bound(&problem)), largest, "{problem:?}");
+    }
+}
+
+/// Bytes that a block holds at a step.
+fn held(problem: &Problem, id: usize, step: Step) -> Bytes {
+    let block = problem.blocks()[id];
+    if !(block.birth..block.death).contains(&step) {
+        return 0;
+    }
+    let shrinks = problem.shrinks().iter().filter(|shrink| shrink.block as usize == id && shrink.step <= step);
+    shrinks.last().map_or(block.size, |shrink| shrink.size)
+}
+
+#[test]
+fn choice_is_between_the_optimum_and_best_fit_on_tiny_problems() {
+    let mut random = Random::new(6);
+    let (mut problems, mut optimal) = (0, 0);
+    for _ in 0..100 {
+        let problem = random_problem(&mut random, &TINY);
+        let optimum = optimum(&problem);
+        let choice = choose(&problem);
+        assert_valid(&problem, &optimum, "exhaustive search");
+        assert!(choice.placement.size() >= optimum.size(), "{problem:?}");
+        assert!(!choice.is_optimal() || choice.placement.size() == optimum.size(), "{problem:?}");
+        problems += 1;
+        optimal += u32::from(choice.placement.size() == optimum.size());
+    }
+    println!("{optimal} of {problems} choices are optimal");
+    assert!(optimal * 10 >= problems * 9, "only {optimal} of {problems} choices are optimal");
+}
+
+/// The smallest placement there is. Let the blocks of any placement fall in the order of their offsets: each lands at
+/// the lowest offset that the ones before it leave. So one of the orders gives the optimum.
+fn optimum(problem: &Problem) -> Placement {
+    let mut best: Option<Placement> = None;
+    let mut order: Vec<usize> = (0..problem.blocks().len()).collect();
+    for_each_order(&mut order, 0, &mut |order| {
+        let candidate = fall(problem, order);
+        if best.as_ref().is_none_or(|best| candidate.size() < best.size()) {
+            best = Some(candidate);
+        }
+    });
+    best.unwrap_or_default()
+}
+
+fn for_each_order(order: &mut [usize], fixed: usize, visit: &mut dyn FnMut(&[usize])) {
+    if fixed == order.len() {
+        return visit(order);
+    }
+    for next in fixed..order.len() {
+        order.swap(fixed, next);
+        for_each_order(order, fixed + 1, visit);
+        order.swap(fixed, next);
+    }
+}
+
+/// Each block in turn at the lowest offset where it meets none of those before it.
+fn fall(problem: &Problem, order: &[usize]) -> Placement {
+    let mut offsets = vec![0; order.len()];
+    for (place, &id) in order.iter().enumerate() {
+        let meets =
+            |offset: Bytes| order[..place].iter().any(|&other| meet(problem, (id, offset), (other, offsets[other])));
+        let lowest = (0..).map(|unit| unit * ALIGNMENT).find(|&offset| !meets(offset));
+        offsets[id] = lowest.expect("above all others there is room");
+    }
+    let peak = problem.blocks().iter().zip(&offsets).map(|(block, offset)| offset + block.size).max();
+    placement(&offsets, peak.unwrap_or(0))
+}
+
+/// Do two blocks at these offsets share a byte at some step?
+fn meet(problem: &Problem, (a, at_a): (usize, Bytes), (b, at_b): (usize, Bytes)) -> bool {
+    (0..2 * TINY.steps).any(|step| {
+        let (size_a, size_b) = (held(problem, a, step), held(problem, b, step));
+        at_a.max(at_b) < (at_a + size_a).min(at_b + size_b)
+    })
+}
+
+#[test]
+fn no_blocks_need_no_bytes() {
+    let problem = problem(&[]);
+    for strategy in strategies() {
+        assert_valid(&problem, &strategy.place(&problem), strategy.name());
+        assert_eq!(strategy.place(&problem).size(), 0, "{}", strategy.name());
+    }
+    let choice = choose(&problem);
+    assert!(choice.is_optimal() && choice.lower_bound == 0 && choice.placement.spots.is_empty());
+}
+
+#[test]
+fn blocks_without_bytes_fit_anywhere() {
+    let problem = problem(&[(0, 0, 3), (32, 0, 2), (0, 1, 2), (32, 2, 3), (0, 2, 3)]);
+    for strategy in strategies() {
+        assert_valid(&problem, &strategy.place(&problem), strategy.name());
+        assert_eq!(strategy.place(&problem).size(), 32, "{}", strategy.name());
+    }
+    for limit in [0, 16, 32] {
+        assert_chosen_well(&limited(&problem, limit));
+    }
+}
+
+#[test]
+fn chunk_after_the_fifteenth_takes_whatever_comes() {
+    let problem = limited(&problem(&[(64, 0, 1); 40]), 64);
+    for strategy in limit_keepers() {
+        let placement = strategy.place(&problem);
+        assert_valid(&problem, &placement, strategy.name());
+        assert_eq!(placement.chunks.len(), MAX_CHUNKS, "{}", strategy.name());
+        assert_eq!(placement.chunks[MAX_CHUNKS - 1], 25 * 64, "{}", strategy.name());
+    }
+    assert_chosen_well(&problem);
+}
+
+#[test]
+fn block_beyond_the_limit_gets_a_chunk_of_its_own_size() {
+    let problem = limited(&problem(&[(64, 0, 2), (256, 0, 2), (64, 0, 2)]), 128);
+    for strategy in limit_keepers() {
+        let placement = strategy.place(&problem);
+        assert_valid(&problem, &placement, strategy.name());
+        let mut chunks = placement.chunks.clone();
+        chunks.sort_unstable();
+        assert_eq!(chunks, [128, 256], "{}", strategy.name());
+    }
+    assert_chosen_well(&problem);
+}
+
+#[test]
+fn largest_sizes_and_longest_lifetimes_do_not_overflow() {
+    let largest = u64::MAX / 2 / ALIGNMENT * ALIGNMENT;
+    let problem = problem(&[(largest - 32, 0, 1 << 20), (32, 5, 1 << 20)]);
+    assert_eq!(problem.check_total(), Ok(()));
+    for strategy in strategies() {
+        assert_valid(&problem, &strategy.place(&problem), strategy.name());
+        assert_eq!(strategy.place(&problem).size(), largest, "{}", strategy.name());
+    }
+    assert_chosen_well(&problem);
+    assert_chosen_well(&limited(&problem, u64::MAX));
+}
+
+#[test]
+fn total_beyond_half_the_address_space_is_refused() {
+    let half = u64::MAX / 2;
+    assert_eq!(problem(&[(half, 0, 1)]).check_total(), Ok(()));
+    assert_eq!(problem(&[(half - 1, 0, 1), (1, 1, 2)]).check_total(), Ok(()));
+    assert_eq!(problem(&[(half, 0, 1), (1, 1, 2)]).check_total(), Err(TooLarge));
+    assert_eq!(problem(&[(u64::MAX, 0, 1), (2, 1, 2)]).check_total(), Err(TooLarge), "a sum that wraps is no sum");
+    assert_eq!(problem(&[]).check_total(), Ok(()));
+}
+
+/// The first block keeps 32 of its 96 bytes from step 2 on.
+fn shrinking(birth_of_second: Step) -> Problem {
+    let mut problem = problem(&[(96, 0, 4), (64, birth_of_second, 4)]);
+    problem.shrink(0, 2, 32);
+    problem
+}
+
+#[test]
+fn best_fit_uses_a_tail_that_is_given_back() {
+    let problem = shrinking(2);
+    assert_eq!(BestFit.place(&problem), placement(&[0, 32], 96));
+    assert_eq!(lower_bound(&problem), 96);
+    let choice = choose(&problem);
+    assert_eq!((choice.placement.size(), choice.is_optimal()), (96, true));
+}
+
+#[test]
+fn tail_is_free_from_its_step_on_and_not_before() {
+    let in_tail = placement(&[0, 32], 96);
+    assert_eq!(validate(&shrinking(2), &in_tail), Ok(()));
+    assert_eq!(validate(&shrinking(1), &in_tail), Err(Defect::Overlap { first: 0, second: 1, step: 1 }));
+    let in_head = placement(&[0, 16], 96);
+    assert_eq!(validate(&shrinking(2), &in_head), Err(Defect::Overlap { first: 0, second: 1, step: 2 }));
+}
+
+#[test]
+fn block_may_shrink_twice() {
+    let mut problem = problem(&[(96, 0, 4), (32, 1, 4), (32, 2, 4)]);
+    problem.shrink(0, 1, 64);
+    problem.shrink(0, 2, 32);
+    assert_eq!(BestFit.place(&problem), placement(&[0, 64, 32], 96));
+    assert_eq!(validate(&problem, &placement(&[0, 64, 32], 96)), Ok(()));
+    let too_early = Defect::Overlap { first: 0, second: 1, step: 1 };
+    assert_eq!(validate(&problem, &placement(&[0, 32, 64], 96)), Err(too_early));
+    assert_eq!(lower_bound(&problem), 96);
+}
+
+#[test]
+fn validator_counts_spots_and_chunks() {
+    let problem = problem(&[(16, 0, 1)]);
+    let no_spot = placement(&[], 16);
+    assert_eq!(validate(&problem, &no_spot), Err(Defect::WrongCount { blocks: 1, spots: 0 }));
+    let too_many = Placement { spots: vec![Spot::default()], chunks: vec![16; MAX_CHUNKS + 1] };
+    assert_eq!(validate(&problem, &too_many), Err(Defect::TooManyChunks(MAX_CHUNKS + 1)));
+}
+
+#[test]
+fn validator_finds_blocks_outside_their_chunks() {
+    let problem = problem(&[(16, 0, 1), (32, 1, 2)]);
+    assert_eq!(validate(&problem, &placement(&[0, 0], 32)), Ok(()));
+    assert_eq!(validate(&problem, &placement(&[0, 16], 32)), Err(Defect::OutOfChunk(1)));
+    assert_eq!(validate(&problem, &placement(&[0, u64::MAX - 15], 32)), Err(Defect::OutOfChunk(1)), "the end wraps");
+    let no_chunk = Placement { spots: vec![Spot { chunk: 1, offset: 0 }; 2], chunks: vec![32] };
+    assert_eq!(validate(&problem, &no_chunk), Err(Defect::OutOfChunk(0)));
+}
+
+#[test]
+fn validator_finds_offsets_that_are_not_aligned() {
+    let problem = problem(&[(16, 0, 1), (16, 1, 2)]);
+    assert_eq!(validate(&problem, &placement(&[0, 8], 32)), Err(Defect::Misaligned(1)));
+}
+
+#[test]
+fn validator_finds_overlaps_in_the_same_chunk_only() {
+    let problem = problem(&[(32, 0, 3), (32, 2, 4)]);
+    let overlap = Err(Defect::Overlap { first: 0, second: 1, step: 2 });
+    assert_eq!(validate(&problem, &placement(&[0, 16], 48)), overlap);
+    assert_eq!(validate(&problem, &placement(&[16, 0], 48)), overlap);
+    assert_eq!(validate(&problem, &placement(&[0, 0], 32)), overlap);
+    let spots = vec![Spot { chunk: 0, offset: 0 }, Spot { chunk: 1, offset: 0 }];
+    assert_eq!(validate(&problem, &Placement { spots, chunks: vec![32, 32] }), Ok(()));
+}
+
+#[test]
+fn validator_finds_chunks_beyond_the_limit() {
+    let problem = limited(&problem(&[(32, 0, 1), (32, 0, 1)]), 48);
+    assert_eq!(validate(&problem, &placement(&[0, 32], 64)), Err(Defect::ChunkTooLarge(0)));
+    let mut last = Placement { spots: vec![], chunks: vec![0; MAX_CHUNKS - 1] };
+    last.chunks.push(64);
+    last.spots = [0, 32].map(|offset| Spot { chunk: 15, offset }).to_vec();
+    assert_eq!(validate(&problem, &last), Ok(()), "the last chunk has no limit");
+}
+
+#[test]
+fn defects_name_the_blocks() {
+    let defects = [
+        (Defect::WrongCount { blocks: 3, spots: 2 }, "3 blocks but 2 spots"),
+        (Defect::TooManyChunks(17), "17 chunks, and 16 is the most"),
+        (Defect::OutOfChunk(7), "block 7 lies outside its chunk"),
+        (Defect::Misaligned(7), "block 7 is not aligned"),
+        (Defect::ChunkTooLarge(2), "chunk 2 is larger than the buffer type allows"),
+        (Defect::Overlap { first: 1, second: 2, step: 5 }, "blocks 1 and 2 share bytes at step 5"),
+    ];
+    for (defect, text) in defects {
+        assert_eq!(defect.to_string(), text);
+    }
+}
