@@ -168,7 +168,7 @@ impl Allocator {
     /// # Errors
     /// [`Refusal`] says why not.
     pub fn allocate(&mut self, graph: GraphRef<'_>) -> Result<(), Refusal> {
-        let fitting = self.planned.as_ref().and_then(|planned| planned.fit(self.runtime, &self.types, graph));
+        let fitting = self.planned.as_mut().and_then(|planned| planned.fit(self.runtime, &self.types, graph));
         let fitting = match fitting {
             Some(fitting) => fitting,
             None if self.pool_of.len() == 1 => {

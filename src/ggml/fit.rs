@@ -7,12 +7,11 @@
 
 use std::num::NonZero;
 
-use rustc_hash::FxHashSet;
-
 use crate::graph::{Address, Flags, Graph, GraphPlan, TensorId};
 use crate::placement::Bytes;
 
 use super::buffers::BufferType;
+use super::ids::Ids;
 use super::read::{Reading, layout};
 use super::runtime::Runtime;
 use super::tensor::{DESCRIBED_FLAGS, DESCRIBED_OP, Description, GraphRef, TensorRef};
@@ -25,22 +24,23 @@ pub const MAX_SOURCES: usize = 10;
 pub struct Planned {
     leafs: usize,
     /// Ids of the leafs, then of the nodes: the same as their positions, unless a tensor is listed twice.
-    listed: Vec<TensorId>,
-    /// The first id of those tensors that are only referred to.
-    extras: usize,
-    entries: Vec<Entry>,
+    positions: Vec<TensorId>,
+    /// Where each tensor gets its memory from, by id.
+    memory: Vec<Memory>,
+    /// The source that a tensor is computed in place of, by id.
+    in_place_of: Vec<Option<TensorId>>,
+    /// Whom the listed tensors read, by id: ids plus one, by slot.
+    sources: Vec<[Option<NonZero<u32>>; MAX_SOURCES]>,
+    /// How the tensors looked in the latest graph that had this plan, by id.
+    looks: Vec<Look>,
     /// The order in which ggml gives tensors their memory: leafs, then for each node its sources and itself.
     order: Vec<TensorId>,
 }
 
-/// One tensor of the planned graph.
-#[derive(Debug)]
-struct Entry {
+/// Whatever the size of a tensor's memory can depend on, itself and its sources aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Look {
     element: u32,
-    memory: Memory,
-    in_place_of: Option<TensorId>,
-    /// Ids plus one, by slot; nothing is compared for tensors that are not nodes.
-    sources: Option<[Option<NonZero<u32>>; MAX_SOURCES]>,
     description: Description,
 }
 
@@ -75,50 +75,57 @@ pub enum Assignment<'g> {
 impl Planned {
     /// Remembers the graph of `reading`, planned as `plan`.
     pub fn new(reading: &Reading<'_>, plan: &GraphPlan) -> Self {
-        let graph = &reading.graph;
-        let mut entries: Vec<Entry> = (0..)
-            .zip(&reading.tensors)
-            .map(|(id, tensor)| Entry {
-                element: tensor.element(),
-                memory: memory(graph, plan, id),
-                in_place_of: plan.homes[id as usize].and_then(|home| home.in_place_of),
-                sources: None,
-                description: *tensor.description(),
-            })
-            .collect();
-        for &node in graph.nodes() {
-            entries[node as usize].sources = Some(slots(graph, reading, node));
-            if let Some(source) = entries[node as usize].in_place_of
-                && let Memory::View { at_start, .. } = &mut entries[source as usize].memory
-            {
+        let (graph, tensors) = (&reading.graph, &reading.tensors);
+        let mut memory: Vec<Memory> = (0..).take(tensors.len()).map(|id| memory(graph, plan, id)).collect();
+        let in_place_of: Vec<_> = plan.homes.iter().map(|home| home.and_then(|home| home.in_place_of)).collect();
+        for &source in in_place_of.iter().flatten() {
+            if let Memory::View { at_start, .. } = &mut memory[source as usize] {
                 *at_start = true;
             }
         }
-        let listed: Vec<TensorId> = graph.leafs().iter().chain(graph.nodes()).copied().collect();
-        let extras = listed.iter().max().map_or(0, |&id| id as usize + 1);
-        Self { leafs: graph.leafs().len(), listed, extras, entries, order: order(graph) }
+        Self {
+            leafs: graph.leafs().len(),
+            positions: graph.leafs().iter().chain(graph.nodes()).copied().collect(),
+            memory,
+            in_place_of,
+            sources: (0..).zip(&tensors[..reading.listed]).map(|(id, &tensor)| slots(graph, id, tensor)).collect(),
+            looks: tensors.iter().map(|&tensor| Look::of(tensor)).collect(),
+            order: order(graph),
+        }
     }
 
     /// The tensors of `graph` by planned id, when the plan is right for it.
-    pub fn fit<'g>(&self, runtime: &Runtime, pools: &[BufferType], graph: GraphRef<'g>) -> Option<Fitting<'g>> {
-        if self.leafs != graph.leafs.len() || self.listed.len() != graph.leafs.len() + graph.nodes.len() {
+    pub fn fit<'g>(&mut self, runtime: &Runtime, pools: &[BufferType], graph: GraphRef<'g>) -> Option<Fitting<'g>> {
+        if self.leafs != graph.leafs.len() || self.positions.len() != graph.leafs.len() + graph.nodes.len() {
             return None;
         }
-        let mut fitting = Fitting { tensors: vec![None; self.entries.len()] };
-        for (&id, &tensor) in self.listed.iter().zip(graph.leafs.iter().chain(graph.nodes)) {
+        let mut fitting = Fitting { tensors: vec![None; self.memory.len()] };
+        for (&id, &tensor) in self.positions.iter().zip(graph.leafs.iter().chain(graph.nodes)) {
             fitting.is(id, tensor).then_some(())?;
         }
         let changed = self.compare(runtime, &mut fitting)?;
         let fits = self.extras_are_unlisted(graph, &fitting)
             && (changed.is_empty() || self.still_right(pools, &fitting, &changed));
-        fits.then_some(fitting)
+        fits.then_some(())?;
+        self.remember_looks(&fitting, &changed);
+        Some(fitting)
+    }
+
+    /// The next graph will look like this one rather than like the planned one: a prompt is planned, then tokens come.
+    fn remember_looks(&mut self, fitting: &Fitting<'_>, changed: &[bool]) {
+        let changes = self.looks.iter_mut().zip(&fitting.tensors).zip(changed).filter(|(_, changed)| **changed);
+        for ((look, tensor), _) in changes {
+            if let Some(tensor) = *tensor {
+                *look = Look::of(tensor);
+            }
+        }
     }
 
     /// What the tensors of a fitting graph still need, in ggml's order.
     pub fn assignments<'g>(&self, fitting: &Fitting<'g>) -> impl Iterator<Item = Assignment<'g>> {
         self.order.iter().filter_map(|&id| {
             let tensor = fitting.tensors[id as usize]?;
-            match self.entries[id as usize].memory {
+            match self.memory[id as usize] {
                 Memory::Planned { address, .. } if !tensor.has_memory() => Some(Assignment::Place(tensor, address)),
                 Memory::View { .. } if tensor.buffer().is_null() => {
                     tensor.view_source().filter(|root| !root.buffer().is_null()).map(|_| Assignment::PlaceView(tensor))
@@ -131,57 +138,67 @@ impl Planned {
     /// Compares everything that must be equal. Answers which tensors look different, by id; nothing when none does.
     fn compare(&self, runtime: &Runtime, fitting: &mut Fitting<'_>) -> Option<Vec<bool>> {
         let mut changed = Vec::new();
-        for (id, entry) in (0..).zip(&self.entries) {
-            let Some(tensor) = fitting.tensors[id as usize] else { continue };
-            self.compare_memory(entry, tensor, fitting)?;
-            if let Some(slots) = &entry.sources {
+        for (id, memory) in self.memory.iter().enumerate() {
+            let Some(tensor) = fitting.tensors[id] else { continue };
+            memory.is_still_had_by(tensor, fitting).then_some(())?;
+            if let Some(slots) = self.sources.get(id) {
                 compare_sources(slots, tensor, fitting)?;
             }
-            if entry.description != *tensor.description() || entry.element != tensor.element() {
-                entry.allows_change(runtime, tensor).then_some(())?;
-                changed.resize(self.entries.len(), false);
-                changed[id as usize] = true;
+            if !self.looks[id].is_of(tensor) {
+                let in_place = self.in_place_of[id].is_some();
+                self.looks[id].may_become(runtime, tensor, in_place).then_some(())?;
+                changed.resize(self.memory.len(), false);
+                changed[id] = true;
             }
         }
         Some(changed)
     }
 
-    fn compare_memory<'g>(&self, entry: &Entry, tensor: TensorRef<'g>, fitting: &mut Fitting<'g>) -> Option<()> {
-        let same = match (entry.memory, tensor.view_source()) {
-            (Memory::View { root, at_start }, Some(now)) => {
-                fitting.is(root, now) && (!at_start || tensor.view_offset() == 0)
-            }
-            (Memory::View { .. }, None) | (_, Some(_)) => false,
-            (Memory::External, None) => tensor.has_memory(),
-            // What was planned may have memory by now: it then does not need the plan's.
-            (Memory::Planned { .. } | Memory::Nothing, None) => true,
-        };
-        same.then_some(())
-    }
-
     /// Tensors that were in no list must be in none now: their memory would be planned twice.
     fn extras_are_unlisted(&self, graph: GraphRef<'_>, fitting: &Fitting<'_>) -> bool {
-        let extras: FxHashSet<_> = fitting.tensors[self.extras..].iter().flatten().collect();
-        let expected = fitting.tensors[self.extras..].iter().flatten().count();
+        let extras: Vec<_> = fitting.tensors[self.sources.len()..].iter().flatten().copied().collect();
+        let mut ids = Ids::with_capacity(extras.len());
+        for &extra in &extras {
+            ids.id(extra);
+        }
+        let distinct = ids.len() == extras.len();
         let mut listed = graph.leafs.iter().chain(graph.nodes);
-        extras.is_empty() || (extras.len() == expected && !listed.any(|tensor| extras.contains(tensor)))
+        extras.is_empty() || (distinct && !listed.any(|&tensor| ids.contains(tensor)))
     }
 
     /// Tensors that look different must still fit into their memory, and be computed in place only where allowed.
     fn still_right(&self, pools: &[BufferType], fitting: &Fitting<'_>, changed: &[bool]) -> bool {
-        (0..).zip(&self.entries).all(|(id, entry)| {
-            let Some(tensor) = fitting.tensors[id as usize] else { return true };
-            let sources = entry.sources.iter().flatten().flatten().map(|slot| slot.get() as usize - 1);
-            if !changed[id as usize] && !{ sources }.any(|source| changed[source]) {
-                return true;
-            }
-            self.has_room(pools, entry, tensor) && in_place_is_right(entry, tensor, fitting)
+        fitting.tensors.iter().enumerate().all(|(id, tensor)| {
+            let Some(tensor) = *tensor else { return true };
+            let mut sources = self.sources.get(id).into_iter().flatten().flatten();
+            let touched = changed[id] || sources.any(|slot| changed[slot.get() as usize - 1]);
+            !touched || (self.memory[id].has_room_for(pools, tensor) && self.in_place_is_right(id, tensor, fitting))
         })
     }
 
-    fn has_room(&self, pools: &[BufferType], entry: &Entry, tensor: TensorRef<'_>) -> bool {
-        match entry.memory {
-            Memory::Planned { address, alloc_size } if !tensor.has_memory() => {
+    fn in_place_is_right(&self, id: usize, tensor: TensorRef<'_>, fitting: &Fitting<'_>) -> bool {
+        let source = self.in_place_of[id].and_then(|source| fitting.tensors[source as usize]);
+        source.is_none_or(|source| layout(source) == layout(tensor))
+    }
+}
+
+impl Memory {
+    /// Does `tensor` get its memory from where the planned one did?
+    fn is_still_had_by<'g>(self, tensor: TensorRef<'g>, fitting: &mut Fitting<'g>) -> bool {
+        match (self, tensor.view_source()) {
+            (Self::View { root, at_start }, Some(now)) => {
+                fitting.is(root, now) && (!at_start || tensor.view_offset() == 0)
+            }
+            (Self::View { .. }, None) | (_, Some(_)) => false,
+            (Self::External, None) => tensor.has_memory(),
+            // What was planned may have memory by now: it then does not need the plan's.
+            (Self::Planned { .. } | Self::Nothing, None) => true,
+        }
+    }
+
+    fn has_room_for(self, pools: &[BufferType], tensor: TensorRef<'_>) -> bool {
+        match self {
+            Self::Planned { address, alloc_size } if !tensor.has_memory() => {
                 pools[address.pool as usize].alloc_size(tensor) <= alloc_size
             }
             _ => true,
@@ -189,24 +206,29 @@ impl Planned {
     }
 }
 
-impl Entry {
-    /// May the tensor look like this now? Flags and what reuse depends on must be as they were.
-    fn allows_change(&self, runtime: &Runtime, tensor: TensorRef<'_>) -> bool {
-        const WATCHED: u32 = Flags::INPUT.0 | Flags::OUTPUT.0;
-        let (op, flags) = self.described_op_and_flags();
-        (flags ^ tensor.flags()) & WATCHED == 0
-            && runtime.operations.is_none(op) == runtime.operations.is_none(tensor.op())
-            && (self.in_place_of.is_none() || runtime.operations.can_run_in_place(tensor.op()))
+impl Look {
+    fn of(tensor: TensorRef<'_>) -> Self {
+        Self { element: tensor.element(), description: *tensor.description() }
     }
 
-    /// The operation and the flags inside the description.
-    fn described_op_and_flags(&self) -> (u32, u32) {
-        let number = |at: usize| {
-            let mut bytes = [0; 4];
-            bytes.copy_from_slice(&self.description[at..at + 4]);
-            u32::from_ne_bytes(bytes)
-        };
-        (number(DESCRIBED_OP), number(DESCRIBED_FLAGS))
+    fn is_of(&self, tensor: TensorRef<'_>) -> bool {
+        self.description == *tensor.description() && self.element == tensor.element()
+    }
+
+    /// May the tensor look like this now? Flags and what reuse depends on must be as they were.
+    fn may_become(&self, runtime: &Runtime, tensor: TensorRef<'_>, in_place: bool) -> bool {
+        const WATCHED: u32 = Flags::INPUT.0 | Flags::OUTPUT.0;
+        let (op, flags) = (self.number(DESCRIBED_OP), self.number(DESCRIBED_FLAGS));
+        (flags ^ tensor.flags()) & WATCHED == 0
+            && runtime.operations.is_none(op) == runtime.operations.is_none(tensor.op())
+            && (!in_place || runtime.operations.can_run_in_place(tensor.op()))
+    }
+
+    /// The number at a place in the description.
+    fn number(&self, at: usize) -> u32 {
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(&self.description[at..at + 4]);
+        u32::from_ne_bytes(bytes)
     }
 }
 
@@ -238,11 +260,6 @@ fn compare_sources<'g>(
     Some(())
 }
 
-fn in_place_is_right(entry: &Entry, tensor: TensorRef<'_>, fitting: &Fitting<'_>) -> bool {
-    let source = entry.in_place_of.and_then(|source| fitting.tensors[source as usize]);
-    source.is_none_or(|source| layout(source) == layout(tensor))
-}
-
 fn memory(graph: &Graph, plan: &GraphPlan, id: TensorId) -> Memory {
     let tensor = graph.tensor(id);
     match (tensor.view, plan.homes[id as usize]) {
@@ -253,10 +270,10 @@ fn memory(graph: &Graph, plan: &GraphPlan, id: TensorId) -> Memory {
     }
 }
 
-fn slots(graph: &Graph, reading: &Reading<'_>, node: TensorId) -> [Option<NonZero<u32>>; MAX_SOURCES] {
-    let mut ids = graph.sources(node).iter();
+fn slots(graph: &Graph, id: TensorId, tensor: TensorRef<'_>) -> [Option<NonZero<u32>>; MAX_SOURCES] {
+    let mut ids = graph.sources(id).iter();
     let mut slots = [None; MAX_SOURCES];
-    for (slot, source) in slots.iter_mut().zip(reading.tensors[node as usize].sources()) {
+    for (slot, source) in slots.iter_mut().zip(tensor.sources()) {
         *slot = source.and_then(|_| ids.next()).and_then(|&id| NonZero::new(id + 1));
     }
     slots

@@ -10,6 +10,7 @@ mod buffers;
 mod context_tensors;
 mod fit;
 mod functions;
+mod ids;
 mod loaded;
 mod operations;
 mod original;

@@ -153,25 +153,27 @@ impl Run<'_> {
 
     fn may_overwrite(&self, node: TensorId, source: TensorId, region: Region) -> bool {
         let (tensor, read) = (self.graph.tensor(node), self.graph.tensor(source));
-        let mentions = self.graph.sources(node).iter().filter(|&&other| other == source).count();
+        let reads = |&&other: &&TensorId| other != node && self.overlaps(other, region);
         tensor.can_run_in_place
             && tensor.layout == read.layout
-            && mentions == 1
+            && self.graph.sources(node).iter().filter(reads).count() == 1
             && self.span(source).is_some_and(|span| span.start == region.start)
     }
 
-    /// What must last: outputs, and whatever nobody reads in the graph.
+    /// What must last: outputs, and whatever is in the graph and is read by no node, not even through a view.
     fn check_results(&mut self) -> Result<(), Corruption> {
         let graph = self.graph;
-        let mut read = vec![false; graph.tensors().len()];
-        for &node in graph.nodes() {
-            for &source in graph.sources(node) {
-                read[source as usize] = true;
-            }
+        let mut result = vec![false; graph.tensors().len()];
+        let values = graph.leafs().iter().filter(|&&leaf| graph.tensor(leaf).view.is_none());
+        for &id in values.chain(graph.nodes().iter().filter(|&&node| !graph.tensor(node).is_none)) {
+            result[id as usize] = true;
+        }
+        for &source in graph.nodes().iter().flat_map(|&node| graph.sources(node)) {
+            result[source as usize] = false;
+            result[graph.root(source) as usize] = false;
         }
         for (id, tensor) in (0..).zip(graph.tensors()) {
-            let result = tensor.flags.has(Flags::OUTPUT) || (!read[id as usize] && !tensor.is_none);
-            if result
+            if (result[id as usize] || tensor.flags.has(Flags::OUTPUT))
                 && self.written[graph.root(id) as usize]
                 && let Some(found) = self.value(id)?
             {
@@ -220,7 +222,8 @@ impl Run<'_> {
     fn span(&self, id: TensorId) -> Option<Region> {
         let tensor = self.graph.tensor(id);
         let region = self.region(self.graph.root(id))?;
-        let start = region.start.saturating_add(tensor.view.map_or(0, |view| view.offset));
+        let offset = tensor.view.map_or(0, |view| view.offset);
+        let start = region.start.saturating_add(offset).min(region.end);
         Some(Region { start, end: start.saturating_add(self.nbytes[id as usize]).min(region.end), ..region })
     }
 }

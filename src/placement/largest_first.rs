@@ -35,21 +35,28 @@ impl Strategy for LargestFirst {
 }
 
 impl LargestFirst {
+    /// Weightiest first; of equal ones the earlier first.
     fn order(self, blocks: &[Block]) -> Vec<BlockId> {
-        let mut order: Vec<BlockId> = (0..).take(blocks.len()).collect();
-        order.sort_by_cached_key(|&id| {
-            let block = blocks[id as usize];
-            let length = block.death - block.birth;
-            let area = u128::from(block.size) * u128::from(length);
-            let weight = match self {
-                Self::Size => (u128::from(block.size), u128::from(length)),
-                Self::Area => (area, u128::from(block.size)),
-                Self::Length => (u128::from(length), u128::from(block.size)),
-            };
-            (std::cmp::Reverse(weight), id)
-        });
-        order
+        let keys = (0 as BlockId..).zip(blocks).map(|(id, block)| self.weight(block) << 32 | u128::from(!id));
+        let mut keys: Vec<u128> = keys.collect();
+        keys.sort_unstable_by(|a, b| b.cmp(a));
+        keys.into_iter().map(|key| !low_half(key)).collect()
     }
+
+    /// At most 96 bits, since sizes are below 2^63: the weight, and below it what decides between equal weights.
+    fn weight(self, block: &Block) -> u128 {
+        let (size, length) = (u128::from(block.size), u128::from(block.death - block.birth));
+        match self {
+            Self::Size => size << 32 | length,
+            Self::Area => size * length,
+            Self::Length => length << 64 | size,
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
+fn low_half(key: u128) -> BlockId {
+    key as BlockId
 }
 
 /// The blocks that have a spot so far.
