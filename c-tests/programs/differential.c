@@ -93,17 +93,38 @@ static void want_sizes(struct bench * bench, struct random_graph * g, size_t * s
     bench->api->free(galloc);
 }
 
+static bool is_same_tensor(const struct ggml_tensor * a, const struct ggml_tensor * b) {
+    return a->buffer == b->buffer && a->data == b->data && a->view_src == b->view_src &&
+           a->view_offs == b->view_offs && a->flags == b->flags && a->op == b->op && a->extra == b->extra &&
+           memcmp(a->src, b->src, sizeof(a->src)) == 0 && ggml_are_same_layout(a, b);
+}
+
+// All nodes, then all leafs, as they are now.
+static struct ggml_tensor * copy_tensors(const struct ggml_cgraph * graph) {
+    struct ggml_tensor * copies = malloc((size_t) (graph->n_nodes + graph->n_leafs + 1) * sizeof(*copies));
+    CHECK(copies != NULL, "out of memory");
+    for (int i = 0; i < graph->n_nodes; i++) {
+        copies[i] = *graph->nodes[i];
+    }
+    for (int i = 0; i < graph->n_leafs; i++) {
+        copies[graph->n_nodes + i] = *graph->leafs[i];
+    }
+    return copies;
+}
+
 // Reserves, and holds the allocator to its word that this does not modify the graph.
 static bool reserve(struct bench * bench, struct random_graph * g) {
-    size_t size   = ggml_used_mem(g->ctx);
-    void * before = malloc(size);
-    CHECK(before != NULL, "out of memory");
-    memcpy(before, ggml_get_mem_buffer(g->ctx), size);
+    const struct ggml_cgraph * graph  = g->graph;
+    struct ggml_tensor *       before = copy_tensors(graph);
+
     bool reserved = g->node_buffer_ids == NULL
                         ? bench->api->reserve(bench->galloc, g->graph)
                         : bench->api->reserve_n(bench->galloc, g->graph, g->node_buffer_ids, g->leaf_buffer_ids);
-    CHECK(memcmp(before, ggml_get_mem_buffer(g->ctx), size) == 0, "seed %llu: %s: reserve modified the graph",
-          (unsigned long long) g->seed, bench->api->name);
+    for (int i = 0; i < graph->n_nodes + graph->n_leafs; i++) {
+        const struct ggml_tensor * t = i < graph->n_nodes ? graph->nodes[i] : graph->leafs[i - graph->n_nodes];
+        CHECK(is_same_tensor(t, &before[i]), "seed %llu: %s: reserve modified %s", (unsigned long long) g->seed,
+              bench->api->name, t->name);
+    }
     free(before);
     return reserved;
 }
@@ -517,16 +538,16 @@ static void over_output(struct handmade * h) { place_at(h, h->copy, h->product, 
 static void over_unread(struct handmade * h) { place_at(h, h->last, h->early, 0); }
 static void over_unused_leaf(struct handmade * h) { place_at(h, h->copy, h->unused, 0); }
 static void over_what_is_written_later(struct handmade * h) {
-    // the in-place node writes to memory that the normalization has taken
+    // the copy runs once more before the in-place node, in the memory which that one writes to
     struct ggml_tensor ** nodes = ggml_graph_nodes(h->graph);
-    for (int i = 0; i + 1 < ggml_graph_n_nodes(h->graph); i++) {
+    for (int i = 0; i + 2 < ggml_graph_n_nodes(h->graph); i++) {
         if (nodes[i] == h->twice) {
             nodes[i + 1] = h->copy;
             nodes[i + 2] = h->scaled;
         }
     }
     place_at(h, h->copy, h->twice, 0);
-    h->scaled->src[0] = NULL;
+    h->scaled->src[0] = NULL; // else that the source is gone would be found first
 }
 static void over_kept(struct handmade * h) { place_at(h, h->fused, h->negated, 0); }
 static void over_source_of_norm(struct handmade * h) { place_at(h, h->fused, h->negated, 32); }

@@ -77,7 +77,7 @@ pub unsafe extern "C" fn ggml_gallocr_reserve(galloc: *mut ggml_gallocr, graph: 
             // SAFETY: the caller's promise.
             let (allocator, graph) = unsafe { arguments("ggml_gallocr_reserve", galloc, graph) };
             let done = allocator.reserve(graph, None, None);
-            answer(allocator, "ggml_gallocr_reserve_n_impl", done)
+            answer(allocator, done)
         }
     })
 }
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n(
             // SAFETY: as many ids as leafs.
             let leafs = unsafe { ids(NAME, "leaf_buffer_ids", leaf_buffer_ids, graph.leafs.len(), allocator) };
             let done = allocator.reserve(graph, nodes.as_deref(), leafs.as_deref());
-            answer(allocator, "ggml_gallocr_reserve_n_impl", done)
+            answer(allocator, done)
         }
     })
 }
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn ggml_gallocr_alloc_graph(galloc: *mut ggml_gallocr, gra
             // SAFETY: the caller's promise.
             let (allocator, graph) = unsafe { arguments("ggml_gallocr_alloc_graph", galloc, graph) };
             let done = allocator.allocate(graph);
-            answer(allocator, "ggml_gallocr_reserve_n_impl", done)
+            answer(allocator, done)
         }
     })
 }
@@ -267,14 +267,16 @@ fn checked_id(function: &str, argument: &str, id: c_int, allocator: &Allocator) 
 }
 
 /// True, or false and a line in ggml's log, in ggml's words where it has words for it.
-fn answer(allocator: &Allocator, function: &str, done: Result<(), Refusal>) -> bool {
-    match done {
-        Ok(()) => true,
+fn answer(allocator: &Allocator, done: Result<(), Refusal>) -> bool {
+    let function = match &done {
+        Ok(()) => return true,
         // ggml logs nothing here: the scheduler relies on the answer and reserves.
-        Err(Refusal::NeedsReserve) => false,
-        Err(refusal) => {
-            allocator.runtime().log_error(&format!("{function}: {refusal}\n"));
-            false
-        }
+        Err(Refusal::NeedsReserve) => return false,
+        Err(Refusal::NoMemory { .. } | Refusal::TooLarge { .. }) => "ggml_gallocr_reserve_n_impl",
+        Err(Refusal::InitFailed { .. }) => "ggml_gallocr_alloc_graph",
+    };
+    if let Err(refusal) = done {
+        allocator.runtime().log_error(&format!("{function}: {refusal}\n"));
     }
+    false
 }

@@ -252,6 +252,9 @@ impl<'l> Builder<'l> {
         if line.size.checked_next_multiple_of(alignment).is_none_or(|size| size > Bytes::MAX / 2) {
             return Err(malformed(number, format!("the size {} overflows when padded to {alignment}", line.size)));
         }
+        if line.ne.iter().any(|&extent| extent < 0) {
+            return Err(malformed(number, "ne has an extent below 0"));
+        }
         let next = u32::try_from(self.elements.len()).expect("fewer than 2^32 types");
         let element = *self.elements.entry(&line.r#type).or_insert(next);
         let mut tensor = Tensor::new(Layout { element, ne: line.ne, nb: line.nb });
@@ -291,17 +294,15 @@ impl<'l> Builder<'l> {
         Err(malformed(self.lines.last().map_or(1, |(number, _)| *number), reason))
     }
 
-    /// Nodes must come after the nodes that they read. Markers need not: they compute nothing.
+    /// Nodes must come after the nodes that they read or are views of. Markers need not: they compute nothing.
     fn check_order(&self, graph: &Graph) -> Result<(), Malformed> {
         let mut position = vec![None; graph.tensors().len()];
         for (step, &node) in graph.nodes().iter().enumerate() {
             position[node as usize] = Some(step);
         }
-        for (step, &node) in graph.nodes().iter().enumerate() {
-            let later = |source: &&TensorId| position[**source as usize].is_some_and(|at| at > step);
-            let Some(&source) = graph.sources(node).iter().find(later).filter(|_| !graph.tensor(node).is_none) else {
-                continue;
-            };
+        for &node in graph.nodes() {
+            let later = read_too_early(graph, &position, node).filter(|_| !graph.tensor(node).is_none);
+            let Some(source) = later else { continue };
             let (number, line) = &self.lines[node as usize];
             let (reader, read) = (line.id, self.lines[source as usize].1.id);
             let reason = if reaches(graph, source, node) {
@@ -313,6 +314,15 @@ impl<'l> Builder<'l> {
         }
         Ok(())
     }
+}
+
+/// What `node` reads or is a view of, though it is computed afterwards. A node may name itself, but read no view of itself.
+fn read_too_early(graph: &Graph, position: &[Option<usize>], node: TensorId) -> Option<TensorId> {
+    let (at, step) = (|id: TensorId| position[id as usize], position[node as usize]);
+    graph.sources(node).iter().chain([&node]).find_map(|&id| {
+        let root = graph.root(id);
+        if at(id) > step { Some(id) } else { Some(root).filter(|_| root != id && at(root) >= step) }
+    })
 }
 
 /// Does `from` depend on `to`?
