@@ -6,6 +6,8 @@
 // allocators that are both right give the same hash for the same options and the same build of ggml. The thread count
 // is one of those options: it decides how ggml splits its sums.
 //
+// With --capture it runs nothing, and writes the prompt graph to a file for lastuse's own tools.
+//
 // Failures end the process with exit(1) at once, without freeing: the system takes the memory back.
 
 #define _DEFAULT_SOURCE // clock_gettime and sysconf under -std=c11
@@ -14,6 +16,7 @@
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
 #include "ggml-cpu.h"
+#include "graph_file.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -114,6 +117,7 @@ struct options {
     int attention, kv_type, allocator; // values of the enums above
     int threads, seed;
     bool machine;
+    const char * capture; // a file for the prompt graph, or NULL
 };
 
 // A number in [min, max], or, where choices are given, the index of one of them.
@@ -187,6 +191,7 @@ static void print_help(void) {
         }
     }
     printf("  %-11s %-14s print key=value lines only (default off)\n", "--machine", "");
+    printf("  %-11s %-14s write the prompt graph to a file and run nothing\n", "--capture", "FILE");
     printf("  %-11s %-14s print this help\n", "--help", "");
 }
 
@@ -244,6 +249,14 @@ static void check_consistency(const struct options * opt) {
     }
 }
 
+// The word after option i.
+static const char * option_text(int argc, char ** argv, int * i) {
+    if (*i + 1 == argc) {
+        die_usage("%s needs a value", argv[*i]);
+    }
+    return argv[++*i];
+}
+
 static struct options parse_options(int argc, char ** argv) {
     struct options opt = default_options();
     for (int i = 1; i < argc; i++) {
@@ -255,11 +268,12 @@ static struct options parse_options(int argc, char ** argv) {
             opt.machine = true;
             continue;
         }
-        const struct option_spec * spec = find_option(argv[i]);
-        if (i + 1 == argc) {
-            die_usage("%s needs a value", spec->name);
+        if (strcmp(argv[i], "--capture") == 0) {
+            opt.capture = option_text(argc, argv, &i);
+            continue;
         }
-        const char * text = argv[++i];
+        const struct option_spec * spec = find_option(argv[i]);
+        const char * text = option_text(argc, argv, &i);
         *option_value(&opt, spec) = spec->choices[0] != NULL ? parse_choice(spec, text) : parse_number(spec, text);
     }
     check_consistency(&opt);
@@ -409,7 +423,7 @@ static void fill_weights(struct model * model) {
     }
 }
 
-static struct model model_new(const struct options * opt, ggml_backend_t backend) {
+static struct model model_without_memory(const struct options * opt) {
     struct model model = {
         .opt         = *opt,
         .head_width  = opt->width / opt->heads,
@@ -421,7 +435,11 @@ static struct model model_new(const struct options * opt, ggml_backend_t backend
     };
     create_weights(&model);
     create_cache(&model);
+    return model;
+}
 
+static struct model model_new(const struct options * opt, ggml_backend_t backend) {
+    struct model model = model_without_memory(opt);
     model.weights_buffer = allocate_tensors(model.weights_ctx, backend, "weights");
     model.cache_buffer   = allocate_tensors(model.cache_ctx, backend, "KV cache");
     ggml_backend_buffer_set_usage(model.weights_buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
@@ -917,6 +935,50 @@ static struct results run_session(struct session * session) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Capture: the prompt graph in a file, of a model that may be larger than memory
+
+// Tensors that the graph allocator sees as allocated; nobody reads or writes them.
+static void pretend_memory(struct ggml_context * ctx) {
+    static char memory[1];
+    struct ggml_tensor * tensor = ggml_get_first_tensor(ctx);
+    for (; tensor != NULL; tensor = ggml_get_next_tensor(ctx, tensor)) {
+        tensor->data = memory;
+    }
+}
+
+// What ggml's own allocator takes; 0, for unknown, where lastuse stands in its place.
+static size_t ggml_alloc_size(ggml_backend_t backend, struct graph * graph) {
+    if (lastuse_is_allocating()) {
+        return 0;
+    }
+    struct graph_memory memory = graph_memory_new(ALLOCATOR_GALLOCR, backend, 0);
+    graph_memory_reserve(&memory, graph);
+    const size_t size = graph_memory_size(&memory);
+    graph_memory_free(&memory);
+    return size;
+}
+
+static void capture(const struct options * opt, ggml_backend_t backend) {
+    struct model model = model_without_memory(opt);
+    pretend_memory(model.weights_ctx);
+    pretend_memory(model.cache_ctx);
+    struct arena arena = arena_new(opt->layers);
+    const struct batch batch = { .n_tokens = opt->prompt, .n_kv = pad_kv_length(opt->prompt) };
+    struct graph graph = graph_new(&model, &arena, &batch);
+
+    char label[256];
+    snprintf(label, sizeof(label), "llama style: %d layers, width %d, %s attention, %d tokens", opt->layers, opt->width,
+            opt->attention == ATTENTION_FLASH ? "flash" : "softmax", opt->prompt);
+    const size_t size = ggml_alloc_size(backend, &graph);
+    if (!write_graph_file(opt->capture, graph.cgraph, label, ggml_backend_get_default_buffer_type(backend), size)) {
+        die("cannot write %s", opt->capture);
+    }
+    graph_free(&graph);
+    free(arena.memory);
+    model_free(&model);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Report
 
 static void allocator_name(char * name, size_t size) {
@@ -990,6 +1052,11 @@ int main(int argc, char ** argv) {
         die("ggml_backend_cpu_init failed");
     }
     ggml_backend_cpu_set_n_threads(backend, opt.threads);
+    if (opt.capture != NULL) {
+        capture(&opt, backend);
+        ggml_backend_free(backend);
+        return 0;
+    }
 
     struct model   model   = model_new(&opt, backend);
     struct session session = session_new(&model, backend);

@@ -445,8 +445,8 @@ static void build_handmade(struct handmade * h) {
 }
 
 static void expand_handmade(struct handmade * h) {
-    struct ggml_tensor * all[] = { h->idle,   h->unused, h->early,  h->normed, h->sum,     h->product, h->part,  h->copy,
-                                   h->square, h->twice,  h->scaled, h->whole,  h->negated, h->rms,     h->fused };
+    struct ggml_tensor * all[] = { h->idle, h->unused, h->early, h->normed, h->sum,     h->product, h->part, h->copy,
+                                   h->square, h->twice, h->scaled, h->whole, h->negated, h->rms, h->fused };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         ggml_build_forward_expand(h->graph, all[i]);
     }

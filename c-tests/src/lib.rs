@@ -3,10 +3,12 @@
 mod library;
 mod live_graph;
 mod program;
+mod tool;
 
 pub use library::{Build, Lastuse, lastuse};
 pub use live_graph::{Allocators, Gallocr, LiveGraph};
 pub use program::{Linked, Outcome, Program};
+pub use tool::tool;
 
 /// What went wrong, for people.
 pub type Result<T> = std::result::Result<T, String>;

@@ -248,14 +248,16 @@ static struct ggml_tensor * new_input(struct builder * b, enum ggml_type type, c
 }
 
 // An integer tensor with values in [0, limit).
-static struct ggml_tensor * new_indices(struct builder * b, enum ggml_type type, int64_t n, int64_t limit, bool unique) {
+static struct ggml_tensor * new_indices(struct builder * b, enum ggml_type type, int64_t n, int64_t limit,
+                                        bool unique) {
     struct ggml_tensor * tensor = new_input(b, type, (int64_t[4]){ n, 1, 1, 1 });
     add_leaf(b, tensor, limit, unique);
     return tensor;
 }
 
 // A tensor of reals in [-1, 1].
-static struct ggml_tensor * new_reals(struct builder * b, enum ggml_type type, const int64_t * ne, int weight_percent) {
+static struct ggml_tensor * new_reals(struct builder * b, enum ggml_type type, const int64_t * ne,
+                                      int weight_percent) {
     bool                 weight = random_chance(&b->random, weight_percent);
     struct ggml_tensor * tensor = weight ? new_weight(b, type, ne) : new_input(b, type, ne);
     add_leaf(b, tensor, 0, false);
@@ -536,10 +538,10 @@ static struct ggml_tensor * make_permutation(struct builder * b) {
     }
     int axes[4] = { 0, 1, 2, 3 };
     for (int i = 3; i > 0; i--) {
-        int j     = (int) random_below(&b->random, i + 1);
-        int axis  = axes[i];
-        axes[i]   = axes[j];
-        axes[j]   = axis;
+        int j    = (int) random_below(&b->random, i + 1);
+        int axis = axes[i];
+        axes[i]  = axes[j];
+        axes[j]  = axis;
     }
     return add_value(b, ggml_permute(b->ctx, x, axes[0], axes[1], axes[2], axes[3]), *bound_of(b, x));
 }
@@ -707,7 +709,8 @@ static struct ggml_tensor * make_feed_forward(struct builder * b) {
     }
     int64_t              wide  = random_between(&b->random, 1, 3) * x->ne[0];
     struct ggml_tensor * in    = add_value(b, ggml_rms_norm(b->ctx, x, 1e-5f), 17.0f);
-    in                         = add_value(b, ggml_mul(b->ctx, in, new_reals(b, GGML_TYPE_F32, (int64_t[4]){ x->ne[0], 1, 1, 1 }, 90)), 17.0f);
+    struct ggml_tensor * by    = new_reals(b, GGML_TYPE_F32, (int64_t[4]){ x->ne[0], 1, 1, 1 }, 90);
+    in                         = add_value(b, ggml_mul(b->ctx, in, by), 17.0f);
     struct ggml_tensor * gate  = multiply(b, new_matrix(b, x->ne[0], wide), in);
     struct ggml_tensor * up    = multiply(b, new_matrix(b, x->ne[0], wide), in);
     float                bound = *bound_of(b, gate) * *bound_of(b, up);

@@ -12,7 +12,7 @@ use lastuse::graph::{Home, Rules, TensorId, lifetimes};
 use lastuse::graph::{PoolId, Requests};
 use lastuse::placement::{BestFit, Bytes, Offset, Placement, Strategy};
 use lastuse_c_tests::{Allocators, Linked, LiveGraph, Program};
-use lastuse_vendor::{Package, files, target_folder};
+use lastuse_vendor::{Package, target_folder};
 use support::expect;
 
 const RANDOM_GRAPHS: u64 = 500;
@@ -39,7 +39,11 @@ fn from_file(path: &Path) -> Snapshot {
 }
 
 fn graphs_in(folder: &Path) -> Vec<PathBuf> {
-    expect(files(folder, |file| file.extension().is_some_and(|extension| extension == "jsonl")))
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut graphs: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|it| it == "jsonl")).collect();
+    graphs.sort();
+    graphs
 }
 
 /// Where each tensor lies, and the size of the buffer.

@@ -59,10 +59,19 @@ fn choose_limited(problem: &Problem, lower_bound: Bytes) -> Choice {
     best
 }
 
-/// The strategies, the one that is best most often first.
+/// The strategies: first those that most often are the first to meet the bound on real graphs, ggml's own last.
 fn portfolio() -> impl Iterator<Item = &'static dyn Strategy> {
-    const LARGEST: [LargestFirst; 3] = [LargestFirst::Size, LargestFirst::Area, LargestFirst::Length];
-    let largest = LARGEST.iter().map(|strategy| strategy as &dyn Strategy);
-    let valleys = ValleySweep::ALL.iter().map(|strategy| strategy as &dyn Strategy);
-    largest.chain(valleys).chain(std::iter::once(&BestFit as &dyn Strategy))
+    const STRATEGIES: [&dyn Strategy; 10] = [
+        &LargestFirst::Size,
+        &ValleySweep::Start,
+        &ValleySweep::Area,
+        &ValleySweep::Length,
+        &LargestFirst::Area,
+        &LargestFirst::Length,
+        &ValleySweep::Size,
+        &ValleySweep::LengthThenSize,
+        &ValleySweep::SizeThenLength,
+        &BestFit,
+    ];
+    STRATEGIES.into_iter()
 }

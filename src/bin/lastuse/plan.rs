@@ -9,7 +9,7 @@ use std::time::Instant;
 use clap::ValueEnum;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{GraphPlan, Rules, simulate};
-use lastuse::placement::validate;
+use lastuse::placement::{Bytes, validate};
 use lastuse::report::{PlanRow, plan_json, plan_table};
 
 /// Plan graphs from files in the format "lastuse-graph" (one JSON object a line).
@@ -71,7 +71,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
             Ok(Shown::Row(row)) => rows.push(row),
             Ok(Shown::Json(json)) => print(&format!("{json}\n"))?,
             Err(message) => {
-                eprintln!("lastuse: {}: {message}", file.display());
+                // Not eprintln: it panics when nobody reads the messages any more.
+                let _ = writeln!(io::stderr(), "lastuse: {}: {message}", file.display());
                 code = ExitCode::FAILURE;
             }
         }
@@ -102,9 +103,9 @@ fn plan_file(file: &Path, arguments: &Arguments) -> Result<Shown, String> {
         file: file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned(),
         nodes: snapshot.graph.nodes().len(),
         blocks: plan.problems.iter().map(|problem| problem.blocks().len()).sum(),
-        ggml_alloc: snapshot.buffers.iter().map(|buffer| buffer.ggml_alloc_size).sum(),
-        bytes: plan.pools.iter().map(|pool| pool.placement.size()).sum(),
-        lower_bound: plan.pools.iter().map(|pool| pool.lower_bound).sum(),
+        ggml_alloc: snapshot.buffers.iter().try_fold(0, |sum: Bytes, buffer| sum.checked_add(buffer.ggml_alloc_size?)),
+        bytes: plan.pools.iter().map(|pool| pool.placement.size()).fold(0, Bytes::saturating_add),
+        lower_bound: plan.pools.iter().map(|pool| pool.lower_bound).fold(0, Bytes::saturating_add),
         microseconds,
     }))
 }

@@ -1,0 +1,295 @@
+//! `lastuse plan` as people and scripts meet it: tables, JSON, messages, exit codes.
+
+mod support;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use lastuse_vendor::target_folder;
+use serde_json::{Value, json};
+
+/// `lastuse plan` with arguments, built once.
+fn plan(arguments: &[&str]) -> Command {
+    static TOOL: OnceLock<PathBuf> = OnceLock::new();
+    let mut command = Command::new(TOOL.get_or_init(|| support::expect(lastuse_c_tests::tool())));
+    command.arg("plan").args(arguments);
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    plan(arguments).output().expect("the tool starts")
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).expect("the tool prints UTF-8")
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).expect("the tool prints UTF-8")
+}
+
+/// Exit code 0, no messages, and what was printed.
+fn planned(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{arguments:?}");
+    stdout(&output).to_owned()
+}
+
+/// Expects exit code 1, and the message.
+fn assert_fails(output: &Output, message: &str) {
+    assert_eq!((output.status.code(), stderr(output)), (Some(1), format!("lastuse: {message}\n").as_str()));
+}
+
+/// A folder of its own for each test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let path = target_folder().join("c-tests/plan-tool").join(test);
+        fs::create_dir_all(&path).expect("the target folder can be written to");
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("the target folder has a name in UTF-8").to_owned()
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        fs::write(self.0.join(name), text).expect("the target folder can be written to");
+        self.path(name)
+    }
+}
+
+fn header(buffers: &Value, nodes: usize) -> Value {
+    json!({"format": "lastuse-graph", "version": 1, "label": "a chain", "n_leafs": 1, "n_nodes": nodes,
+        "buffers": buffers})
+}
+
+fn tensor(id: usize, size: u64, src: &[usize]) -> Value {
+    let (kind, op) = if src.is_empty() { ("leaf", "NONE") } else { ("node", "SQR") };
+    json!({"id": id, "kind": kind, "op": op, "type": "f32", "ne": [size, 1, 1, 1], "nb": [1, size, size, size],
+        "nbytes": size, "size": size, "buffer": 0, "flags": 0, "inplace": false, "external": false, "src": src})
+}
+
+fn text(lines: &[Value]) -> String {
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// A leaf and three nodes in a row; two of the four tensors of 100 bytes, padded to 128, are alive at once.
+fn chain() -> Vec<Value> {
+    let buffers = json!([{"name": "CPU", "alignment": 32, "max_size": null, "ggml_alloc_size": 512}]);
+    let tensors = (0..4).map(|id| tensor(id, 100, if id == 0 { &[][..] } else { std::slice::from_ref(&ID[id - 1]) }));
+    std::iter::once(header(&buffers, 3)).chain(tensors).collect()
+}
+
+const ID: [usize; 4] = [0, 1, 2, 3];
+
+/// The same where the second node may be computed in place, but only through a view of all of the first.
+fn chain_through_a_view() -> String {
+    let mut lines = chain();
+    lines[3]["view_of"] = json!(1);
+    lines[4]["inplace"] = json!(true);
+    text(&lines)
+}
+
+/// The words of a line of the table without the time, which is the last.
+fn words(table: &str, line: usize) -> Vec<&str> {
+    let mut words: Vec<&str> = table.lines().nth(line).expect("the table has the line").split_whitespace().collect();
+    let time = words.pop().and_then(|word| word.parse::<f64>().ok());
+    assert!(line == 0 || time.is_some_and(|time| time >= 0.0), "{table}");
+    words
+}
+
+#[test]
+fn help_has_examples_and_exit_codes() {
+    let help = planned(&["--help"]);
+    for part in ["Examples:\n  lastuse plan llama.jsonl", "Exit codes: 0 all planned, 1 ", "--json", "--lifetimes"] {
+        assert!(help.contains(part), "{part} is not in\n{help}");
+    }
+}
+
+#[test]
+fn table_has_the_numbers_of_the_graph() {
+    let file = Folder::new("table").write("chain.jsonl", &text(&chain()));
+    let table = planned(&[&file]);
+    assert_eq!(words(&table, 0), ["file", "nodes", "blocks", "ggml-alloc", "lastuse", "lower", "bound", "ratio"]);
+    assert_eq!(words(&table, 1), ["chain.jsonl", "3", "4", "512", "256", "256", "0.500"]);
+    assert_eq!(table.lines().count(), 2);
+}
+
+#[test]
+fn table_of_several_graphs_has_a_summary() {
+    let folder = Folder::new("summary");
+    let first = folder.write("first.jsonl", &text(&chain()));
+    let second = folder.write("second.jsonl", &text(&chain()).replace(":512", ":1024"));
+    let table = planned(&[&first, &second]);
+    assert_eq!(words(&table, 2)[..2], ["second.jsonl", "3"]);
+    let summary = "2 graphs, 2 at the lower bound; lastuse / ggml-alloc: geometric mean 0.3536, largest 0.5000";
+    assert_eq!(table.lines().last(), Some(summary));
+}
+
+#[test]
+fn what_ggml_needed_may_be_unknown() {
+    let file = Folder::new("unknown").write("chain.jsonl", &text(&chain()).replace("\"ggml_alloc_size\":512,", ""));
+    assert_eq!(words(&planned(&[&file]), 1), ["chain.jsonl", "3", "4", "unknown", "256", "256"]);
+}
+
+#[test]
+fn sums_beyond_any_memory_do_not_wrap() {
+    let buffer = json!({"name": "huge", "alignment": 32, "ggml_alloc_size": 1u64 << 63});
+    let mut lines = vec![header(&json!([buffer, buffer, buffer]), 2)];
+    lines.extend([tensor(0, (1 << 63) - 32, &[]), tensor(1, (1 << 63) - 32, &[0]), tensor(2, (1 << 63) - 32, &[1])]);
+    for buffer in 1..3 {
+        lines[buffer + 1]["buffer"] = json!(buffer);
+    }
+    let file = Folder::new("sums").write("huge.jsonl", &text(&lines));
+    let most = u64::MAX.to_string();
+    assert_eq!(words(&planned(&[&file]), 1), ["huge.jsonl", "2", "3", "unknown", &most, &most]);
+}
+
+#[test]
+fn lifetimes_of_ggml_need_more_where_ggml_does_not_reuse() {
+    let file = Folder::new("lifetimes").write("view.jsonl", &chain_through_a_view());
+    let bytes = |lifetimes: &[&str]| words(&planned(&[&[file.as_str()], lifetimes].concat()), 1)[2].to_owned();
+    assert_eq!(bytes(&[]), bytes(&["--lifetimes", "lastuse"]));
+    assert_eq!((bytes(&[]), bytes(&["--lifetimes", "ggml"])), ("2".to_owned(), "3".to_owned()));
+}
+
+#[test]
+fn json_says_where_every_tensor_goes() {
+    let file = Folder::new("json").write("chain.jsonl", &text(&chain()));
+    let printed = planned(&["--json", &file, &file]);
+    let plans: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(plans.len(), 2);
+    assert_eq!(plans[0], plans[1], "the same graph gives the same plan");
+    let Value::Object(plan) = &plans[0] else { panic!("{printed}") };
+    assert_eq!((&plan["format"], &plan["version"]), (&json!("lastuse-plan"), &json!(1)));
+    let buffer = &plan["buffers"][0];
+    assert_eq!([&buffer["name"], &buffer["size"], &buffer["lower_bound"]], [&json!("CPU"), &json!(256), &json!(256)]);
+    assert_eq!((&buffer["chunks"], &buffer["optimal"]), (&json!([256]), &json!(true)));
+    let tensors = plan["tensors"].as_array().expect("a list");
+    for (id, tensor) in tensors.iter().enumerate() {
+        assert_eq!((&tensor["id"], &tensor["buffer"], &tensor["chunk"]), (&json!(id), &json!(0), &json!(0)));
+        assert_eq!((&tensor["size"], &tensor["offset"]), (&json!(128), &tensors[id % 2]["offset"]));
+    }
+    assert_eq!(tensors.len(), 4);
+}
+
+#[test]
+fn malformed_file_is_named_with_its_line() {
+    let folder = Folder::new("malformed");
+    let mut lines = chain();
+    lines[3]["src"] = json!([7]);
+    let file = folder.write("broken.jsonl", &text(&lines));
+    for arguments in [&["--json", file.as_str()][..], &[&file]] {
+        let output = run(arguments);
+        assert_fails(&output, &format!("{file}: line 4: src refers to id 7, which is in no line"));
+        assert_eq!(stdout(&output), "");
+    }
+    let file = folder.write("empty.jsonl", "");
+    assert_fails(&run(&[&file]), &format!("{file}: line 1: the file is empty"));
+}
+
+#[test]
+fn graph_that_is_too_large_is_named() {
+    let mut lines = chain();
+    for line in &mut lines[1..] {
+        line["size"] = json!(1u64 << 62);
+    }
+    let file = Folder::new("too-large").write("large.jsonl", &text(&lines));
+    let message = format!("{file}: the tensors of buffer 0 add up to more bytes than can be addressed");
+    assert_fails(&run(&[&file]), &message);
+}
+
+#[test]
+fn missing_file_is_named() {
+    let file = Folder::new("missing").path("nowhere.jsonl");
+    assert_fails(&run(&[&file]), &format!("{file}: No such file or directory (os error 2)"));
+}
+
+#[test]
+fn folder_is_no_graph() {
+    let folder = Folder::new("folder").path("");
+    assert_fails(&run(&[&folder]), &format!("{folder}: line 1: cannot be read: Is a directory (os error 21)"));
+}
+
+#[test]
+fn wrong_file_does_not_keep_the_others_from_being_planned() {
+    let folder = Folder::new("among");
+    let good = folder.write("good.jsonl", &text(&chain()));
+    let cut = folder.write("cut.jsonl", &text(&chain()[..3]));
+    let missing = folder.path("nowhere.jsonl");
+    let output = run(&[&good, &cut, &missing, &good]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!([1, 2].map(|line| words(stdout(&output), line)[4].to_owned()), ["256", "256"]);
+    let messages: Vec<&str> = stderr(&output).lines().collect();
+    let [first, second] = messages[..] else { panic!("{messages:?}") };
+    assert!(first.starts_with(&format!("lastuse: {cut}: line 3: the header promises")), "{first}");
+    assert!(second.starts_with(&format!("lastuse: {missing}: ")), "{second}");
+    let json = run(&["--json", &cut, &good]);
+    assert_eq!((json.status.code(), stdout(&json).lines().count()), (Some(1), 1));
+}
+
+/// The tool waiting for a graph on its standard input.
+fn waiting(arguments: &[&str]) -> Child {
+    let mut command = plan(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the tool starts")
+}
+
+/// Gives it the graph, and waits for its end.
+fn finish(mut child: Child, text: &str) -> Output {
+    let mut stdin = child.stdin.take().expect("the standard input is a pipe");
+    stdin.write_all(text.as_bytes()).expect("the tool reads everything");
+    drop(stdin);
+    child.wait_with_output().expect("the tool ends")
+}
+
+#[test]
+fn minus_is_the_standard_input() {
+    let output = finish(waiting(&["-"]), &text(&chain()));
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
+    assert_eq!(words(stdout(&output), 1)[..5], ["-", "3", "4", "512", "256"]);
+    assert_fails(&finish(waiting(&["-"]), "\nnonsense"), "-: line 2: expected ident (column 2)");
+}
+
+#[test]
+fn wrong_usage_is_told_apart() {
+    for arguments in [&[][..], &["--json"], &["--chart", "file"], &["--lifetimes", "mine", "file"]] {
+        let output = run(arguments);
+        assert_eq!((output.status.code(), stdout(&output)), (Some(2), ""), "{arguments:?}");
+        assert!(stderr(&output).contains("Usage: lastuse plan") || stderr(&output).contains("--help"), "{arguments:?}");
+    }
+}
+
+#[test]
+fn reader_that_has_seen_enough_is_no_failure() {
+    for arguments in [&["-"][..], &["--json", "-"]] {
+        let mut child = waiting(arguments);
+        drop(child.stdout.take());
+        let output = finish(child, &text(&chain()));
+        assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{arguments:?}");
+    }
+}
+
+#[test]
+fn messages_that_nobody_reads_are_no_panic() {
+    let mut child = waiting(&["-"]);
+    drop(child.stderr.take());
+    assert_eq!(finish(child, "nonsense").status.code(), Some(1));
+}
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    let full = Path::new("/dev/full");
+    if !full.exists() {
+        return;
+    }
+    let file = Folder::new("full").write("chain.jsonl", &text(&chain()));
+    let device = fs::OpenOptions::new().write(true).open(full).expect("the device can be opened");
+    let output = plan(&[&file]).stdout(device).output().expect("the tool starts");
+    assert_fails(&output, "cannot print: No space left on device (os error 28)");
+}

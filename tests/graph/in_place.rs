@@ -1,0 +1,236 @@
+//! Who may be computed in whose memory.
+
+use lastuse::graph::{Flags, Rules, TensorId, View};
+
+use crate::sketch::{POOL, Sketch, home, life};
+
+const NEVER: Rules = Rules { in_place: false, in_place_through_views: false };
+
+/// Whose memory a node takes over.
+fn donor(sketch: &Sketch, node: TensorId, rules: Rules) -> Option<TensorId> {
+    let found = sketch.lifetimes(rules);
+    let home = home(&found, node);
+    if let Some(source) = home.in_place_of {
+        let root = sketch.graph().root(source);
+        assert_eq!(found.homes[root as usize].map(|home| home.block), Some(home.block));
+    }
+    sketch.plan(rules);
+    home.in_place_of
+}
+
+#[test]
+fn node_takes_over_the_memory_of_its_last_read_source() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let a = sketch.node(64, &[x]);
+    let b = sketch.in_place(64, &[a]);
+    sketch.node(64, &[b]);
+    for rules in [Rules::GGML, Rules::ALL] {
+        assert_eq!(donor(&sketch, b, rules), Some(a));
+        assert_eq!(life(&sketch.lifetimes(rules), a), 0..3, "the block goes on as the node's");
+    }
+    assert_eq!(donor(&sketch, b, NEVER), None);
+}
+
+#[test]
+fn first_source_that_allows_it_is_taken() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(32);
+    let [small, read_later, first, second] = [32, 64, 64, 64].map(|size| sketch.node(size, &[x]));
+    let b = sketch.in_place(64, &[small, read_later, first, second]);
+    sketch.node(64, &[b, read_later]);
+    assert_eq!(donor(&sketch, b, Rules::ALL), Some(first));
+}
+
+#[test]
+fn operation_that_cannot_run_in_place_does_not() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let a = sketch.node(64, &[x]);
+    let b = sketch.node(64, &[a]);
+    assert_eq!(donor(&sketch, b, Rules::ALL), None);
+}
+
+#[test]
+fn source_named_twice_is_not_taken() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let sum = sketch.in_place(64, &[x, x]);
+    sketch.node(64, &[sum]);
+    assert_eq!(donor(&sketch, sum, Rules::ALL), None);
+    assert_eq!(life(&sketch.lifetimes(Rules::ALL), x), 0..1);
+}
+
+#[test]
+fn source_with_a_later_reader_is_taken_by_that_reader() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let first = sketch.in_place(64, &[x]);
+    let second = sketch.in_place(64, &[x]);
+    sketch.node(64, &[first, second]);
+    assert_eq!(donor(&sketch, first, Rules::ALL), None);
+    assert_eq!(donor(&sketch, second, Rules::ALL), Some(x));
+}
+
+#[test]
+fn output_is_never_taken() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let a = sketch.node(64, &[x]);
+    let b = sketch.in_place(64, &[a]);
+    sketch.node(64, &[b]);
+    sketch.flag(a, Flags::OUTPUT);
+    assert_eq!(donor(&sketch, b, Rules::ALL), None);
+}
+
+#[test]
+fn output_may_be_computed_in_place_and_stays() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let a = sketch.in_place(64, &[x]);
+    let b = sketch.in_place(64, &[a]);
+    sketch.node(64, &[b]);
+    sketch.flag(a, Flags::OUTPUT);
+    assert_eq!(donor(&sketch, a, Rules::ALL), Some(x));
+    assert_eq!(life(&sketch.lifetimes(Rules::ALL), a), 0..3);
+}
+
+#[test]
+fn source_of_another_layout_is_not_taken() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let a = sketch.node(64, &[x]);
+    let b = sketch.in_place(64, &[a]);
+    let layout = sketch.draft(b).tensor.layout;
+    let mut others = [layout; 3];
+    others[0].element = 1;
+    others[1].ne[1] = 2;
+    others[2].nb[1] = 128;
+    for other in others {
+        sketch.draft(b).tensor.layout = other;
+        assert_eq!(donor(&sketch, b, Rules::ALL), None, "{other:?}");
+    }
+}
+
+#[test]
+fn source_that_is_too_small_is_not_taken() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let a = sketch.node(64, &[x]);
+    let b = sketch.in_place(64, &[a]);
+    sketch.draft(b).size = 65;
+    assert_eq!(donor(&sketch, b, Rules::ALL), None);
+    sketch.draft(a).size = 65;
+    assert_eq!(donor(&sketch, b, Rules::ALL), Some(a));
+}
+
+#[test]
+fn source_with_a_view_is_not_taken() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let a = sketch.node(64, &[x]);
+    let view = sketch.view(a, 0, 64);
+    let b = sketch.in_place(64, &[a]);
+    sketch.node(64, &[b, view]);
+    assert_eq!(donor(&sketch, b, Rules::ALL), None);
+}
+
+#[test]
+fn root_and_its_view_as_two_sources_are_not_taken() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let a = sketch.node(64, &[x]);
+    let view = sketch.view(a, 0, 64);
+    for sources in [[a, view], [view, a]] {
+        let b = sketch.in_place(64, &sources);
+        assert_eq!(donor(&sketch, b, Rules::ALL), None);
+        sketch.drafts.pop();
+    }
+}
+
+#[test]
+fn node_in_place_stays_in_the_pool_of_its_source() {
+    let mut sketch = Sketch::with_pools(&[POOL, POOL]);
+    let x = sketch.leaf(64);
+    let a = sketch.node(64, &[x]);
+    let b = sketch.in_place(64, &[a]);
+    sketch.draft(b).pool = 1;
+    assert_eq!(donor(&sketch, b, Rules::ALL), Some(a));
+    assert_eq!(home(&sketch.lifetimes(Rules::ALL), b).pool, 0);
+}
+
+/// A root, a view of all of it, and a node that reads the view last.
+fn through_view() -> (Sketch, TensorId, TensorId, TensorId) {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let root = sketch.node(64, &[x]);
+    let view = sketch.view(root, 0, 64);
+    let b = sketch.in_place(64, &[view]);
+    sketch.node(64, &[b]);
+    (sketch, root, view, b)
+}
+
+#[test]
+fn root_is_taken_through_a_view_unless_the_rules_are_those_of_ggml() {
+    let (sketch, _, view, b) = through_view();
+    assert_eq!(donor(&sketch, b, Rules::ALL), Some(view));
+    assert_eq!(donor(&sketch, b, Rules::GGML), None);
+    assert!(sketch.lifetimes(Rules::ALL).reused_through_view);
+    assert!(!sketch.lifetimes(Rules::GGML).reused_through_view);
+}
+
+#[test]
+fn larger_root_gives_its_tail_back() {
+    let (mut sketch, root, view, b) = through_view();
+    sketch.draft(root).size = 128;
+    assert_eq!(donor(&sketch, b, Rules::ALL), Some(view));
+    assert_eq!(sketch.lifetimes(Rules::ALL).problems[0].shrinks().len(), 1);
+}
+
+#[test]
+fn root_is_not_taken_through_a_view_beyond_its_start() {
+    let (mut sketch, root, view, b) = through_view();
+    sketch.draft(root).size = 128;
+    sketch.draft(view).tensor.view = Some(View { root, offset: 16 });
+    assert_eq!(donor(&sketch, b, Rules::ALL), None);
+}
+
+#[test]
+fn root_with_another_reader_is_not_taken() {
+    let (mut sketch, root, _, b) = through_view();
+    sketch.node(64, &[root]);
+    assert_eq!(donor(&sketch, b, Rules::ALL), None);
+}
+
+#[test]
+fn root_with_another_view_is_not_taken() {
+    let (mut sketch, root, _, b) = through_view();
+    let other = sketch.unlisted_view(root, 0, 16);
+    sketch.node(16, &[other]);
+    assert_eq!(donor(&sketch, b, Rules::ALL), None);
+}
+
+#[test]
+fn view_with_another_reader_is_not_taken() {
+    let (mut sketch, _, view, b) = through_view();
+    sketch.node(64, &[view]);
+    assert_eq!(donor(&sketch, b, Rules::ALL), None);
+}
+
+#[test]
+fn root_that_is_an_output_is_not_taken() {
+    let (mut sketch, root, view, b) = through_view();
+    sketch.flag(root, Flags::OUTPUT);
+    assert_eq!(donor(&sketch, b, Rules::ALL), None);
+    let (mut sketch, ..) = through_view();
+    sketch.flag(view, Flags::OUTPUT);
+    assert_eq!(donor(&sketch, b, Rules::ALL), None);
+}
+
+#[test]
+fn root_in_another_pool_is_not_taken() {
+    let (mut sketch, _, _, b) = through_view();
+    sketch.pools.push(POOL);
+    sketch.draft(b).pool = 1;
+    assert_eq!(donor(&sketch, b, Rules::ALL), None);
+}

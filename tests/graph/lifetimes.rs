@@ -1,0 +1,232 @@
+//! Who has memory from when to when.
+
+use lastuse::graph::{Flags, Rules};
+use lastuse::placement::Shrink;
+
+use crate::sketch::{List, POOL, Sketch, home, life};
+
+#[test]
+fn value_lives_from_its_step_through_its_last_reader() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let a = sketch.node(64, &[x]);
+    let b = sketch.node(64, &[a]);
+    let c = sketch.node(64, &[b, a]);
+    let d = sketch.node(64, &[c]);
+    let found = sketch.lifetimes(Rules::ALL);
+    let lives = [x, a, b, c, d].map(|id| life(&found, id));
+    assert_eq!(lives, [0..1, 0..3, 1..3, 2..4, 3..4]);
+}
+
+#[test]
+fn sizes_are_padded_to_the_alignment() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(1);
+    let found = sketch.lifetimes(Rules::ALL);
+    assert_eq!(home(&found, x).alloc_size, 1);
+    assert_eq!(found.problems[0].blocks()[0].size, 16);
+}
+
+#[test]
+fn output_is_never_freed() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let a = sketch.node(64, &[x]);
+    let b = sketch.node(64, &[a]);
+    sketch.node(64, &[b]);
+    sketch.flag(a, Flags::OUTPUT);
+    let found = sketch.lifetimes(Rules::ALL);
+    assert_eq!((life(&found, a), life(&found, b)), (0..3, 1..3));
+}
+
+#[test]
+fn output_view_keeps_its_root() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let root = sketch.node(64, &[x]);
+    let view = sketch.view(root, 16, 32);
+    let b = sketch.node(64, &[view]);
+    sketch.node(64, &[b]);
+    sketch.flag(view, Flags::OUTPUT);
+    let found = sketch.lifetimes(Rules::ALL);
+    assert_eq!(life(&found, root), 0..4);
+    assert_eq!(found.homes[view as usize], None);
+}
+
+#[test]
+fn inputs_have_memory_from_the_start_to_their_last_reader() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let unlisted = sketch.add(List::None, 64, &[]);
+    let a = sketch.node(64, &[x]);
+    let node = sketch.node(64, &[a]);
+    let b = sketch.node(64, &[node, unlisted]);
+    sketch.node(64, &[b]);
+    for input in [unlisted, node] {
+        sketch.flag(input, Flags::INPUT);
+    }
+    let found = sketch.lifetimes(Rules::ALL);
+    assert_eq!((life(&found, unlisted), life(&found, node)), (0..3, 0..3));
+}
+
+#[test]
+fn leaf_without_readers_stays() {
+    let mut sketch = Sketch::new();
+    let unread = sketch.leaf(64);
+    let x = sketch.leaf(64);
+    let a = sketch.node(64, &[x]);
+    sketch.node(64, &[a]);
+    let found = sketch.lifetimes(Rules::ALL);
+    assert_eq!(life(&found, unread), 0..2);
+}
+
+#[test]
+fn node_without_readers_stays() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let unread = sketch.node(64, &[x]);
+    let a = sketch.node(64, &[x]);
+    let last = sketch.node(64, &[a]);
+    let found = sketch.lifetimes(Rules::ALL);
+    assert_eq!((life(&found, unread), life(&found, last)), (0..3, 2..3));
+}
+
+#[test]
+fn view_keeps_its_root_until_the_last_reader_of_the_view() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let root = sketch.node(64, &[x]);
+    let view = sketch.view(root, 0, 32);
+    let a = sketch.node(64, &[root]);
+    let b = sketch.node(32, &[view]);
+    sketch.node(64, &[a, b]);
+    let found = sketch.lifetimes(Rules::ALL);
+    assert_eq!(life(&found, root), 0..4);
+}
+
+#[test]
+fn view_without_readers_keeps_its_root_to_the_end() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let root = sketch.node(64, &[x]);
+    sketch.view(root, 0, 32);
+    let a = sketch.node(64, &[root]);
+    sketch.node(64, &[a]);
+    let found = sketch.lifetimes(Rules::ALL);
+    assert_eq!(life(&found, root), 0..4);
+}
+
+#[test]
+fn view_that_is_in_no_list_keeps_its_root_too() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let root = sketch.node(64, &[x]);
+    let view = sketch.unlisted_view(root, 0, 32);
+    let a = sketch.node(64, &[root]);
+    let b = sketch.node(32, &[view]);
+    let c = sketch.node(64, &[a, b]);
+    sketch.node(64, &[c]);
+    let found = sketch.lifetimes(Rules::ALL);
+    assert_eq!(life(&found, root), 0..3);
+    sketch.plan(Rules::ALL);
+}
+
+#[test]
+fn marker_before_the_producer_gives_memory_early_and_frees_nothing() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let marker = sketch.marker(&[]);
+    let a = sketch.node(64, &[x]);
+    let late = sketch.node(64, &[a]);
+    let unread = sketch.node(64, &[late]);
+    let last = sketch.node(64, &[late]);
+    sketch.draft(marker).sources = vec![late, unread];
+    let found = sketch.lifetimes(Rules::ALL);
+    assert_eq!(life(&found, late), 0..5);
+    assert_eq!(life(&found, unread), 0..5, "read by the marker alone, so nobody says when it is done with");
+    assert_eq!(life(&found, last), 4..5);
+    sketch.plan(Rules::ALL);
+}
+
+#[test]
+fn marker_after_the_producer_keeps_it_alive() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let a = sketch.node(64, &[x]);
+    let b = sketch.node(64, &[a]);
+    sketch.marker(&[a]);
+    sketch.node(64, &[b]);
+    let found = sketch.lifetimes(Rules::ALL);
+    assert_eq!((life(&found, a), life(&found, b)), (0..3, 1..4));
+}
+
+#[test]
+fn node_that_names_itself_as_a_source_is_a_reader_of_itself() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let cast = sketch.in_place(64, &[x]);
+    sketch.draft(cast).sources.push(cast);
+    let a = sketch.node(64, &[cast]);
+    sketch.node(64, &[a]);
+    let found = sketch.lifetimes(Rules::ALL);
+    assert_eq!((life(&found, x), life(&found, cast)), (0..1, 0..2));
+    assert_eq!(home(&found, cast).in_place_of, None);
+    sketch.plan(Rules::ALL);
+}
+
+#[test]
+fn external_tensors_and_their_views_get_no_memory() {
+    let mut sketch = Sketch::new();
+    let weights = sketch.leaf(64);
+    let view = sketch.view(weights, 0, 32);
+    let x = sketch.leaf(64);
+    let a = sketch.in_place(64, &[weights, x]);
+    let cache = sketch.node(64, &[a, view]);
+    for id in [weights, cache] {
+        sketch.draft(id).tensor.external = true;
+    }
+    let found = sketch.lifetimes(Rules::ALL);
+    let homes = [weights, view, cache].map(|id| found.homes[id as usize]);
+    assert_eq!(homes, [None; 3]);
+    assert_eq!(home(&found, a).in_place_of, Some(x), "what is external is not overwritten");
+    sketch.plan(Rules::ALL);
+}
+
+#[test]
+fn unlisted_source_gets_the_pool_of_its_first_reader() {
+    let mut sketch = Sketch::with_pools(&[POOL, POOL]);
+    let x = sketch.leaf(64);
+    let [early, late] = [(); 2].map(|()| sketch.add(List::None, 64, &[]));
+    sketch.flag(late, Flags::INPUT);
+    let a = sketch.node(64, &[x, early]);
+    let b = sketch.node(64, &[a, early, late]);
+    sketch.draft(b).pool = 1;
+    let found = sketch.lifetimes(Rules::ALL);
+    assert_eq!([x, early, late, a, b].map(|id| home(&found, id).pool), [0, 0, 1, 0, 1]);
+    assert_eq!((life(&found, early), life(&found, late)), (0..2, 0..2));
+}
+
+#[test]
+fn graph_without_nodes_lives_for_one_step() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let found = sketch.lifetimes(Rules::ALL);
+    assert_eq!(life(&found, x), 0..1);
+    assert_eq!(Sketch::new().lifetimes(Rules::ALL).problems[0].blocks(), []);
+}
+
+#[test]
+fn larger_donor_gives_its_tail_back() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let donor = sketch.node(64, &[x]);
+    let smaller = sketch.in_place(64, &[donor]);
+    let other = sketch.node(64, &[smaller]);
+    sketch.node(64, &[smaller, other]);
+    sketch.draft(donor).size = 120;
+    let found = sketch.lifetimes(Rules::GGML);
+    assert_eq!(home(&found, smaller).block, home(&found, donor).block);
+    let block = home(&found, donor).block;
+    assert_eq!(found.problems[0].shrinks(), [Shrink { block, step: 2, size: 64 }]);
+    assert_eq!(found.problems[0].blocks()[block as usize].size, 128);
+}

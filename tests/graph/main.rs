@@ -1,0 +1,10 @@
+//! Lifetimes, plans and the simulator, on hand-made graphs and on random ones.
+
+mod in_place;
+mod lifetimes;
+mod plans;
+mod random;
+mod simulator;
+mod sketch;
+#[path = "../support/mod.rs"]
+mod support;

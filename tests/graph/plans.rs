@@ -1,0 +1,131 @@
+//! Where tensors lie.
+
+use lastuse::graph::{Address, Flags, GraphPlan, PlanError, Pool, Rules, TensorId};
+
+use crate::sketch::{POOL, Sketch};
+
+fn address(plan: &GraphPlan, id: TensorId) -> Address {
+    plan.address(plan.homes[id as usize].expect("the tensor has memory"))
+}
+
+fn offset(plan: &GraphPlan, id: TensorId) -> u64 {
+    address(plan, id).offset
+}
+
+#[test]
+fn chain_reuses_the_memory_of_its_grandparents() {
+    let mut sketch = Sketch::new();
+    let mut chain = vec![sketch.leaf(64)];
+    for _ in 0..6 {
+        chain.push(sketch.node(64, &[chain[chain.len() - 1]]));
+    }
+    let plan = sketch.plan(Rules::ALL);
+    assert_eq!((plan.pools[0].placement.size(), plan.pools[0].lower_bound), (128, 128));
+    for pair in chain.windows(3) {
+        assert_eq!(offset(&plan, pair[0]), offset(&plan, pair[2]));
+        assert_ne!(offset(&plan, pair[0]), offset(&plan, pair[1]));
+    }
+}
+
+#[test]
+fn chain_in_place_needs_one_block() {
+    let mut sketch = Sketch::new();
+    let mut last = sketch.leaf(64);
+    for _ in 0..6 {
+        last = sketch.in_place(64, &[last]);
+    }
+    let plan = sketch.plan(Rules::GGML);
+    assert_eq!((plan.problems[0].blocks().len(), plan.pools[0].placement.size()), (1, 64));
+}
+
+#[test]
+fn reuse_through_a_view_saves_a_block() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(16);
+    let root = sketch.node(64, &[x]);
+    let view = sketch.view(root, 0, 64);
+    let b = sketch.in_place(64, &[view]);
+    sketch.node(16, &[b]);
+    let sizes = [Rules::GGML, Rules::ALL].map(|rules| sketch.plan(rules).pools[0].placement.size());
+    assert_eq!(sizes, [128, 80]);
+}
+
+#[test]
+fn tail_of_a_larger_donor_is_used_by_the_next_node() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(16);
+    let donor = sketch.node(64, &[x]);
+    let smaller = sketch.in_place(64, &[donor]);
+    let next = sketch.node(64, &[smaller]);
+    sketch.node(16, &[next, smaller]);
+    sketch.draft(donor).size = 128;
+    let plan = sketch.plan(Rules::GGML);
+    assert_eq!(offset(&plan, smaller), offset(&plan, donor));
+    assert_eq!(offset(&plan, next), offset(&plan, donor) + 64);
+    assert_eq!(plan.pools[0].placement.size(), 144);
+}
+
+#[test]
+fn inputs_never_share_bytes() {
+    let mut sketch = Sketch::new();
+    let first = sketch.leaf(64);
+    let second = sketch.leaf(64);
+    let a = sketch.node(16, &[first]);
+    let b = sketch.node(16, &[a]);
+    sketch.node(16, &[b, second]);
+    for input in [first, second] {
+        sketch.flag(input, Flags::INPUT);
+    }
+    let plan = sketch.plan(Rules::ALL);
+    assert!(offset(&plan, first).abs_diff(offset(&plan, second)) >= 64);
+}
+
+#[test]
+fn each_pool_is_planned_apart() {
+    let coarse = Pool { alignment: 256, max_chunk: Some(256) };
+    let mut sketch = Sketch::with_pools(&[POOL, coarse]);
+    let x = sketch.leaf(64);
+    let [a, b] = [64, 65].map(|size| sketch.node(size, &[x]));
+    let c = sketch.node(64, &[a, b]);
+    for id in [a, b] {
+        sketch.draft(id).pool = 1;
+    }
+    let plan = sketch.plan(Rules::ALL);
+    let sizes: Vec<_> = plan.pools.iter().map(|pool| pool.placement.chunks.clone()).collect();
+    assert_eq!(sizes, [vec![64], vec![256, 256]]);
+    assert_eq!([x, a, b, c].map(|id| address(&plan, id).pool), [0, 1, 1, 0]);
+    assert_ne!(address(&plan, a).chunk, address(&plan, b).chunk);
+}
+
+#[test]
+fn graph_without_nodes_gets_its_leafs_planned() {
+    let mut sketch = Sketch::new();
+    for size in [64, 16] {
+        sketch.leaf(size);
+    }
+    assert_eq!(sketch.plan(Rules::ALL).pools[0].placement.size(), 80);
+}
+
+#[test]
+fn empty_graph_needs_nothing() {
+    let plan = Sketch::with_pools(&[POOL, POOL]).plan(Rules::ALL);
+    assert_eq!(plan.pools.len(), 2);
+    assert!(plan.pools.iter().all(|pool| pool.placement.size() == 0 && pool.is_optimal()));
+    assert_eq!(plan.homes, []);
+}
+
+#[test]
+fn sizes_that_add_up_to_too_much_are_refused() {
+    let mut sketch = Sketch::with_pools(&[POOL, POOL]);
+    let x = sketch.leaf(64);
+    let a = sketch.node(64, &[x]);
+    sketch.draft(a).pool = 1;
+    for size in [u64::MAX, u64::MAX - 15, 1 << 63] {
+        sketch.draft(a).size = size;
+        assert_eq!(sketch.try_plan(Rules::ALL).map(|_| ()), Err(PlanError::TooLarge(1)), "{size}");
+    }
+    let message = PlanError::TooLarge(1).to_string();
+    assert_eq!(message, "the tensors of buffer 1 add up to more bytes than can be addressed");
+    sketch.draft(a).size = (1 << 63) - 16;
+    assert!(sketch.try_plan(Rules::ALL).is_ok());
+}

@@ -1,0 +1,184 @@
+//! Random graphs with everything that graphs may have in them.
+
+use lastuse::graph::{Flags, GraphPlan, Pool, Rules, TensorId, View};
+use lastuse::placement::{BestFit, Bytes, Strategy};
+
+use crate::sketch::{List, POOL, Sketch};
+use crate::support::Random;
+
+fn random_sketch(random: &mut Random) -> Sketch {
+    let mut sketch = Sketch::with_pools(&random_pools(random));
+    for _ in 0..1 + random.below(3) {
+        add_leaf(random, &mut sketch);
+    }
+    for _ in 0..random.below(60) {
+        match random.below(20) {
+            0..2 => add_leaf(random, &mut sketch),
+            2..6 => add_view(random, &mut sketch),
+            6 => add_marker(random, &mut sketch),
+            7 => add_unlisted(random, &mut sketch),
+            _ => add_node(random, &mut sketch),
+        }
+    }
+    sketch
+}
+
+fn random_pools(random: &mut Random) -> Vec<Pool> {
+    let limited = Pool { alignment: 32, max_chunk: Some(256) };
+    if random.chance(70) { vec![POOL] } else { vec![POOL, limited] }
+}
+
+/// Few sizes, so that many tensors have the same layout.
+fn random_size(random: &mut Random) -> Bytes {
+    [16, 64, 64, 64, 200][random.below(5) as usize]
+}
+
+/// A tensor added before, mostly a recent one.
+fn earlier(random: &mut Random, sketch: &Sketch) -> TensorId {
+    let count = TensorId::try_from(sketch.drafts.len()).expect("few tensors");
+    let window = if random.chance(80) { count.min(6) } else { count };
+    count - 1 - random.below(window)
+}
+
+fn add_leaf(random: &mut Random, sketch: &mut Sketch) {
+    let size = random_size(random);
+    let id = sketch.leaf(size);
+    if random.chance(50) {
+        sketch.flag(id, Flags::INPUT);
+    }
+    sketch.draft(id).tensor.external = random.chance(25);
+    finish(random, sketch, id);
+}
+
+fn add_node(random: &mut Random, sketch: &mut Sketch) {
+    let sources: Vec<TensorId> = (0..random.below(4)).map(|_| earlier(random, sketch)).collect();
+    let size = random_size(random);
+    let id = sketch.node(size, &sources);
+    sketch.draft(id).tensor.can_run_in_place = random.chance(60);
+    sketch.draft(id).tensor.external = random.chance(3);
+    if random.chance(5) {
+        sketch.draft(id).sources.push(id);
+    }
+    if random.chance(3) {
+        sketch.flag(id, Flags::INPUT);
+    }
+    finish(random, sketch, id);
+}
+
+/// A view of something listed, in a list or not, that may read more than its root.
+fn add_view(random: &mut Random, sketch: &mut Sketch) {
+    let viewed = earlier(random, sketch);
+    let root = sketch.graph().root(viewed);
+    if sketch.draft(root).list == List::None {
+        return;
+    }
+    let size = if random.chance(60) { sketch.draft(root).nbytes } else { random_size(random) };
+    let offset = if random.chance(70) { 0 } else { 16 * u64::from(random.below(4)) };
+    let mut sources = vec![viewed];
+    if random.chance(20) {
+        sources.insert(0, earlier(random, sketch));
+    }
+    let id = sketch.node(size, &sources);
+    sketch.draft(id).tensor.view = Some(View { root, offset });
+    if random.chance(30) {
+        sketch.draft(id).list = List::None;
+    }
+    finish(random, sketch, id);
+}
+
+/// Names something earlier, or what is added next.
+fn add_marker(random: &mut Random, sketch: &mut Sketch) {
+    let named = earlier(random, sketch);
+    let marker = sketch.marker(&[named]);
+    if random.chance(50) {
+        add_node(random, sketch);
+        sketch.draft(marker).sources.push(marker + 1);
+    }
+}
+
+fn add_unlisted(random: &mut Random, sketch: &mut Sketch) {
+    let size = random_size(random);
+    let id = sketch.add(List::None, size, &[]);
+    finish(random, sketch, id);
+}
+
+/// What any tensor may have.
+fn finish(random: &mut Random, sketch: &mut Sketch, id: TensorId) {
+    let pools = u32::try_from(sketch.pools.len()).expect("few pools");
+    sketch.draft(id).pool = random.below(pools);
+    if random.chance(7) {
+        sketch.flag(id, Flags::OUTPUT);
+    }
+    if random.chance(10) {
+        sketch.draft(id).size += u64::from(random.below(100));
+    }
+}
+
+/// Bytes and chunks, by pool.
+fn measures(plan: &GraphPlan) -> impl Iterator<Item = (Bytes, usize)> {
+    plan.pools.iter().map(|pool| (pool.placement.size(), pool.placement.chunks.len()))
+}
+
+#[test]
+fn plans_are_right_and_more_reuse_never_costs_memory() {
+    let mut random = Random::new(7);
+    let (mut in_place, mut through_views) = (0, 0);
+    for _ in 0..1500 {
+        let sketch = random_sketch(&mut random);
+        let (ggml, all) = (sketch.plan(Rules::GGML), sketch.plan(Rules::ALL));
+        for (with_all, with_ggml) in measures(&all).zip(measures(&ggml)) {
+            assert!(with_all.0 <= with_ggml.0 && with_all.1 <= with_ggml.1, "{with_all:?} {with_ggml:?}");
+        }
+        let reused = all.homes.iter().flatten().filter_map(|home| home.in_place_of);
+        for source in reused {
+            in_place += 1;
+            through_views += u32::from(sketch.drafts[source as usize].tensor.view.is_some());
+        }
+    }
+    assert!(in_place > 1000 && through_views > 100, "poor graphs: {in_place} in place, {through_views} through views");
+}
+
+#[test]
+fn plans_are_never_larger_than_what_best_fit_makes_of_ggml_lifetimes() {
+    let mut random = Random::new(8);
+    for _ in 0..500 {
+        let sketch = random_sketch(&mut random);
+        let best_fit = sketch.lifetimes(Rules::GGML).problems;
+        for (measure, problem) in measures(&sketch.plan(Rules::ALL)).zip(&best_fit) {
+            let placement = BestFit.place(problem);
+            assert!(measure.0 <= placement.size() && measure.1 <= placement.chunks.len());
+        }
+    }
+}
+
+#[test]
+fn same_graph_gives_same_plan() {
+    let mut random = Random::new(9);
+    for _ in 0..100 {
+        let sketch = random_sketch(&mut random);
+        let (first, second) = (sketch.plan(Rules::ALL), sketch.plan(Rules::ALL));
+        assert_eq!(first.homes, second.homes);
+        for (first, second) in first.pools.iter().zip(&second.pools) {
+            assert_eq!(first.placement, second.placement);
+        }
+    }
+}
+
+/// Not every spoilt plan is a wrong one: a block that moves onto one of another time does no harm.
+#[test]
+fn spoilt_plans_are_mostly_found() {
+    let mut random = Random::new(10);
+    let (mut spoilt, mut found) = (0, 0);
+    for _ in 0..300 {
+        let sketch = random_sketch(&mut random);
+        let mut plan = sketch.plan(Rules::ALL);
+        let spots = &mut plan.pools[0].placement.spots;
+        if let Ok(count @ 2..) = u32::try_from(spots.len()) {
+            let (from, to) = (random.below(count) as usize, random.below(count) as usize);
+            spoilt += u32::from(spots[from] != spots[to]);
+            spots[from] = spots[to];
+            found += u32::from(sketch.simulate(&plan).is_err());
+        }
+    }
+    assert!(found * 2 > spoilt && spoilt > 100, "only {found} of {spoilt} are found");
+}

@@ -1,0 +1,254 @@
+//! The simulator finds what is wrong with a plan, and names it.
+
+use lastuse::graph::{Corruption, Flags, GraphPlan, Rules, TensorId, View};
+
+use crate::sketch::{List, Sketch, home, spot};
+
+/// Two leafs, and three nodes that all live in memory of their own; the first is read by the second and the third.
+fn sample() -> (Sketch, [TensorId; 5]) {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let y = sketch.leaf(64);
+    let a = sketch.node(64, &[x]);
+    let b = sketch.node(64, &[a, y]);
+    let c = sketch.node(64, &[b, a]);
+    (sketch, [x, y, a, b, c])
+}
+
+/// A right plan with the block of one tensor at the place of another's.
+fn moved(sketch: &Sketch, tensor: TensorId, onto: TensorId) -> GraphPlan {
+    let mut plan = sketch.plan(Rules::GGML);
+    *spot(&mut plan, tensor) = *spot(&mut plan, onto);
+    plan
+}
+
+#[test]
+fn tensor_beyond_its_chunk() {
+    let (sketch, [x, ..]) = sample();
+    let mut plan = sketch.plan(Rules::ALL);
+    spot(&mut plan, x).offset = plan.pools[0].placement.size() - 63;
+    assert_eq!(sketch.simulate(&plan), Err(Corruption::OutOfChunk(x)));
+    spot(&mut plan, x).offset = u64::MAX - 1;
+    assert_eq!(sketch.simulate(&plan), Err(Corruption::OutOfChunk(x)), "the end wraps");
+}
+
+#[test]
+fn tensor_in_a_chunk_that_there_is_not() {
+    let (sketch, [_, _, _, _, c]) = sample();
+    let mut plan = sketch.plan(Rules::ALL);
+    spot(&mut plan, c).chunk = 7;
+    assert_eq!(sketch.simulate(&plan), Err(Corruption::OutOfChunk(c)));
+}
+
+#[test]
+fn tensor_without_memory() {
+    let (sketch, [x, y, a, b, c]) = sample();
+    for id in [x, y, a, b, c] {
+        let mut plan = sketch.plan(Rules::ALL);
+        plan.homes[id as usize] = None;
+        assert_eq!(sketch.simulate(&plan), Err(Corruption::NoMemory(id)));
+    }
+}
+
+#[test]
+fn inputs_that_share_bytes() {
+    let (mut sketch, [x, y, ..]) = sample();
+    let shared = Err(Corruption::SharedStart { first: x, second: y });
+    assert_eq!(sketch.simulate(&moved(&sketch, y, x)), shared);
+    sketch.flag(y, Flags::INPUT);
+    sketch.draft(y).list = List::None;
+    assert_eq!(sketch.simulate(&moved(&sketch, y, x)), shared);
+}
+
+#[test]
+fn value_overwritten_before_its_last_reader() {
+    let (sketch, [_, y, a, b, c]) = sample();
+    let step_of_b = Corruption::Overwritten { step: 1, wanted: y, found: Some(a) };
+    assert_eq!(sketch.simulate(&moved(&sketch, a, y)), Err(step_of_b));
+    let mut longer = sketch;
+    let other = longer.node(64, &[c]);
+    longer.node(64, &[a, other]);
+    let last_step = Corruption::Overwritten { step: 4, wanted: a, found: Some(other) };
+    assert_eq!(longer.simulate(&moved(&longer, other, a)), Err(last_step));
+    assert_eq!(home(&longer.lifetimes(Rules::GGML), b).in_place_of, None);
+}
+
+#[test]
+fn value_overwritten_in_part() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let a = sketch.node(64, &[]);
+    sketch.node(64, &[x, a]);
+    for (at_x, at_a) in [(0, 48), (48, 0), (0, 0)] {
+        let mut plan = sketch.plan(Rules::ALL);
+        spot(&mut plan, x).offset = at_x;
+        spot(&mut plan, a).offset = at_a;
+        let overwritten = Corruption::Overwritten { step: 1, wanted: x, found: Some(a) };
+        assert_eq!(sketch.simulate(&plan), Err(overwritten));
+    }
+}
+
+#[test]
+fn view_of_an_overwritten_root() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let root = sketch.node(64, &[x]);
+    let view = sketch.view(root, 32, 32);
+    let a = sketch.node(16, &[x]);
+    sketch.node(64, &[view, a]);
+    let mut plan = sketch.plan(Rules::ALL);
+    spot(&mut plan, a).offset = spot(&mut plan, root).offset + 32;
+    let overwritten = Corruption::Overwritten { step: 3, wanted: root, found: Some(a) };
+    assert_eq!(sketch.simulate(&plan), Err(overwritten));
+    spot(&mut plan, a).offset -= 16;
+    assert_eq!(sketch.simulate(&plan), Ok(()), "bytes before the view are read by nobody");
+}
+
+#[test]
+fn node_over_a_source_that_it_still_reads() {
+    let (mut sketch, [x, _, a, b, c]) = sample();
+    let over_x = Err(Corruption::OverwritesSource { step: 0, source: x });
+    let mut plan = moved(&sketch, a, x);
+    assert_eq!(sketch.simulate(&plan), over_x);
+    sketch.draft(a).tensor.can_run_in_place = true;
+    let end = plan.pools[0].placement.size();
+    plan.pools[0].placement.chunks[0] += 80;
+    spot(&mut plan, x).offset = end;
+    spot(&mut plan, a).offset = end + 16;
+    assert_eq!(sketch.simulate(&plan), over_x, "in place means at the same byte");
+    sketch.draft(c).sources = vec![b, b];
+    let plan = moved(&sketch, c, b);
+    sketch.draft(c).tensor.can_run_in_place = true;
+    let over_b = Err(Corruption::OverwritesSource { step: 2, source: b });
+    assert_eq!(sketch.simulate(&plan), over_b, "a source that is named twice");
+}
+
+#[test]
+fn node_over_a_root_that_it_also_reads_through_a_view() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let view = sketch.view(x, 0, 64);
+    let sum = sketch.in_place(64, &[x, view]);
+    let found = sketch.simulate(&moved(&sketch, sum, x));
+    assert_eq!(found, Err(Corruption::OverwritesSource { step: 1, source: x }));
+}
+
+#[test]
+fn node_over_a_source_of_another_layout() {
+    let (mut sketch, [x, _, a, ..]) = sample();
+    sketch.draft(a).tensor.can_run_in_place = true;
+    sketch.draft(a).tensor.layout.nb[1] = 128;
+    let found = sketch.simulate(&moved(&sketch, a, x));
+    assert_eq!(found, Err(Corruption::OverwritesSource { step: 0, source: x }));
+}
+
+#[test]
+fn result_that_is_gone_at_the_end() {
+    let (mut sketch, [x, _, a, b, c]) = sample();
+    sketch.flag(x, Flags::OUTPUT);
+    let lost = |wanted, found| Err(Corruption::LostResult { wanted, found: Some(found) });
+    assert_eq!(sketch.simulate(&moved(&sketch, b, x)), lost(x, b));
+    let unread = sketch.node(64, &[x]);
+    let last = sketch.node(64, &[a]);
+    assert_eq!(sketch.simulate(&moved(&sketch, last, unread)), lost(unread, last));
+    assert_eq!(sketch.simulate(&moved(&sketch, last, c)), lost(c, last));
+}
+
+#[test]
+fn leaf_without_readers_that_is_gone_at_the_end() {
+    let mut sketch = Sketch::new();
+    let unread = sketch.leaf(64);
+    let x = sketch.leaf(64);
+    let a = sketch.node(64, &[x]);
+    let found = sketch.simulate(&moved(&sketch, a, unread));
+    assert_eq!(found, Err(Corruption::LostResult { wanted: unread, found: Some(a) }));
+}
+
+#[test]
+fn root_of_an_output_view_that_is_gone_at_the_end() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let root = sketch.node(64, &[x]);
+    let view = sketch.view(root, 0, 16);
+    let a = sketch.node(64, &[view, root]);
+    let last = sketch.node(64, &[a]);
+    sketch.flag(view, Flags::OUTPUT);
+    let found = sketch.simulate(&moved(&sketch, last, root));
+    assert_eq!(found, Err(Corruption::LostResult { wanted: root, found: Some(last) }));
+}
+
+#[test]
+fn root_that_is_read_through_views_alone_is_not_a_result() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let root = sketch.node(64, &[x]);
+    let view = sketch.unlisted_view(root, 0, 64);
+    let a = sketch.node(64, &[view]);
+    let b = sketch.node(64, &[a]);
+    sketch.node(64, &[b]);
+    let plan = sketch.plan(Rules::GGML);
+    assert_eq!(plan.pools[0].placement.size(), 128);
+}
+
+#[test]
+fn unlisted_tensor_that_only_unlisted_tensors_read_is_not_a_result() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let root = sketch.node(64, &[x]);
+    let inner = sketch.unlisted_view(root, 0, 64);
+    let outer = sketch.unlisted_view(root, 0, 64);
+    sketch.draft(outer).sources = vec![inner];
+    let a = sketch.node(64, &[outer]);
+    let b = sketch.node(64, &[a]);
+    sketch.node(64, &[b]);
+    sketch.plan(Rules::GGML);
+}
+
+#[test]
+fn view_beyond_the_end_of_its_root_reads_nothing() {
+    for offset in [64, 65, 1000, u64::MAX] {
+        let mut sketch = Sketch::new();
+        let leafs = [(); 4].map(|()| sketch.leaf(64));
+        let views = leafs.map(|leaf| sketch.view(leaf, offset, 16));
+        sketch.node(64, &views);
+        sketch.node(64, &leafs);
+        sketch.plan(Rules::ALL);
+    }
+}
+
+#[test]
+fn bytes_beyond_the_size_of_a_tensor_are_nobodys() {
+    let (mut sketch, ids) = sample();
+    for id in ids {
+        sketch.draft(id).nbytes = u64::MAX;
+        sketch.draft(id).tensor.layout.nb = [u64::MAX; 4];
+        sketch.draft(id).tensor.layout.ne = [i64::MAX, i64::MIN, -1, 0];
+    }
+    sketch.plan(Rules::ALL);
+}
+
+#[test]
+fn views_may_overflow_the_address_space() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let view = sketch.view(x, 0, 16);
+    sketch.draft(view).tensor.view = Some(View { root: x, offset: u64::MAX - 8 });
+    sketch.draft(view).nbytes = u64::MAX;
+    sketch.node(64, &[view]);
+    sketch.plan(Rules::ALL);
+}
+
+#[test]
+fn corruptions_name_tensors_and_steps() {
+    let corruptions = [
+        (Corruption::OutOfChunk(3), "tensor 3 reaches beyond its chunk"),
+        (Corruption::NoMemory(3), "tensor 3 is needed and has no memory"),
+        (Corruption::SharedStart { first: 1, second: 2 }, "tensors 1 and 2 share bytes before the first step"),
+        (Corruption::Overwritten { step: 4, wanted: 1, found: Some(2) }, "step 4 reads tensor 1, but there is Some(2)"),
+        (Corruption::OverwritesSource { step: 4, source: 1 }, "step 4 overwrites its source 1"),
+        (Corruption::LostResult { wanted: 1, found: None }, "at the end 1 is wanted, but there is None"),
+    ];
+    for (corruption, text) in corruptions {
+        assert_eq!(corruption.to_string(), text);
+    }
+}

@@ -1,0 +1,167 @@
+//! Graphs for tests, a call per tensor.
+
+use std::ops::Range;
+
+use lastuse::graph::{
+    Corruption, Flags, Graph, GraphPlan, Home, Layout, Lifetimes, PlanError, Pool, PoolId, Requests, Rules, Tensor,
+    TensorId, View, simulate,
+};
+use lastuse::placement::{Bytes, Spot, Step, validate};
+
+/// One buffer type without a limit; sizes in these tests are mostly multiples of its alignment.
+pub const POOL: Pool = Pool { alignment: 16, max_chunk: None };
+
+/// Which list of the graph a tensor is in.
+#[derive(Clone, Copy, PartialEq)]
+pub enum List {
+    Leafs,
+    Nodes,
+    /// Only referred to.
+    None,
+}
+
+/// A tensor that can still be changed.
+pub struct Draft {
+    pub tensor: Tensor,
+    pub list: List,
+    pub sources: Vec<TensorId>,
+    /// What the buffer type wants, before padding.
+    pub size: Bytes,
+    pub nbytes: Bytes,
+    pub pool: PoolId,
+}
+
+/// A graph in the making. Tensors are listed, and nodes executed, in the order in which they are added.
+pub struct Sketch {
+    pub pools: Vec<Pool>,
+    pub drafts: Vec<Draft>,
+}
+
+impl Sketch {
+    pub fn new() -> Self {
+        Self::with_pools(&[POOL])
+    }
+
+    pub fn with_pools(pools: &[Pool]) -> Self {
+        Self { pools: pools.to_vec(), drafts: Vec::new() }
+    }
+
+    pub fn add(&mut self, list: List, size: Bytes, sources: &[TensorId]) -> TensorId {
+        let ne = [i64::try_from(size).expect("sizes are small"), 1, 1, 1];
+        let mut tensor = Tensor::new(Layout { element: 0, ne, nb: [1, size, size, size] });
+        tensor.is_none = list != List::Nodes;
+        let sources = sources.to_vec();
+        self.drafts.push(Draft { tensor, list, sources, size, nbytes: size, pool: 0 });
+        TensorId::try_from(self.drafts.len() - 1).expect("few tensors")
+    }
+
+    pub fn leaf(&mut self, size: Bytes) -> TensorId {
+        self.add(List::Leafs, size, &[])
+    }
+
+    pub fn node(&mut self, size: Bytes, sources: &[TensorId]) -> TensorId {
+        self.add(List::Nodes, size, sources)
+    }
+
+    /// A node that may write over a source of the same size.
+    pub fn in_place(&mut self, size: Bytes, sources: &[TensorId]) -> TensorId {
+        let id = self.node(size, sources);
+        self.draft(id).tensor.can_run_in_place = true;
+        id
+    }
+
+    /// A node that is a view of its source.
+    pub fn view(&mut self, root: TensorId, offset: Bytes, size: Bytes) -> TensorId {
+        let id = self.node(size, &[root]);
+        self.draft(id).tensor.view = Some(View { root, offset });
+        id
+    }
+
+    /// A view that is in no list.
+    pub fn unlisted_view(&mut self, root: TensorId, offset: Bytes, size: Bytes) -> TensorId {
+        let id = self.view(root, offset, size);
+        self.draft(id).list = List::None;
+        id
+    }
+
+    /// A node that computes nothing and only names others.
+    pub fn marker(&mut self, sources: &[TensorId]) -> TensorId {
+        let id = self.node(0, sources);
+        self.draft(id).tensor.is_none = true;
+        id
+    }
+
+    pub fn draft(&mut self, id: TensorId) -> &mut Draft {
+        &mut self.drafts[id as usize]
+    }
+
+    pub fn flag(&mut self, id: TensorId, flag: Flags) {
+        self.draft(id).tensor.flags.0 |= flag.0;
+    }
+
+    pub fn graph(&self) -> Graph {
+        let mut graph = Graph::with_capacity(self.drafts.len());
+        for draft in &self.drafts {
+            let id = graph.add(draft.tensor.clone());
+            graph.set_sources(id, draft.sources.iter().copied());
+            match draft.list {
+                List::Leafs => graph.push_leaf(id),
+                List::Nodes => graph.push_node(id),
+                List::None => {}
+            }
+        }
+        graph
+    }
+
+    /// The pools wanted for the tensors of a list.
+    fn requests(&self, list: List) -> Vec<PoolId> {
+        self.drafts.iter().filter(|draft| draft.list == list).map(|draft| draft.pool).collect()
+    }
+
+    pub fn lifetimes(&self, rules: Rules) -> Lifetimes {
+        let (leafs, nodes) = (self.requests(List::Leafs), self.requests(List::Nodes));
+        let requests = Requests { leafs: &leafs, nodes: &nodes };
+        let mut sizes = |id: TensorId, _: PoolId| self.drafts[id as usize].size;
+        lastuse::graph::lifetimes(&self.graph(), &self.pools, requests, rules, &mut sizes)
+    }
+
+    pub fn try_plan(&self, rules: Rules) -> Result<GraphPlan, PlanError> {
+        let (leafs, nodes) = (self.requests(List::Leafs), self.requests(List::Nodes));
+        let requests = Requests { leafs: &leafs, nodes: &nodes };
+        let mut sizes = |id: TensorId, _: PoolId| self.drafts[id as usize].size;
+        lastuse::graph::plan(&self.graph(), &self.pools, requests, rules, &mut sizes)
+    }
+
+    /// A plan that both validators accept.
+    pub fn plan(&self, rules: Rules) -> GraphPlan {
+        let plan = self.try_plan(rules).expect("sizes are small");
+        for (problem, pool) in plan.problems.iter().zip(&plan.pools) {
+            assert_eq!(validate(problem, &pool.placement), Ok(()));
+        }
+        assert_eq!(self.simulate(&plan), Ok(()));
+        plan
+    }
+
+    pub fn simulate(&self, plan: &GraphPlan) -> Result<(), Corruption> {
+        let nbytes: Vec<Bytes> = self.drafts.iter().map(|draft| draft.nbytes).collect();
+        simulate(&self.graph(), plan, &nbytes)
+    }
+}
+
+/// Where a tensor lives.
+pub fn home(found: &Lifetimes, id: TensorId) -> Home {
+    found.homes[id as usize].expect("the tensor has memory")
+}
+
+/// When the block of a tensor is alive.
+pub fn life(found: &Lifetimes, id: TensorId) -> Range<Step> {
+    let home = home(found, id);
+    let block = found.problems[home.pool as usize].blocks()[home.block as usize];
+    block.birth..block.death
+}
+
+/// The spot of a tensor, to be read or spoilt.
+pub fn spot(plan: &mut GraphPlan, id: TensorId) -> &mut Spot {
+    let home = plan.homes[id as usize].expect("the tensor has memory");
+    &mut plan.pools[home.pool as usize].placement.spots[home.block as usize]
+}
