@@ -4,6 +4,7 @@
 //! memory stays linear in the number of blocks.
 
 use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use super::{Block, Bytes, Placement, Problem, Spot, Step, Strategy};
 
@@ -74,14 +75,15 @@ impl Strategy for ValleySweep {
         let mut skyline = Skyline::new(blocks.iter().map(|block| block.death).max().unwrap_or(0));
         let mut peak = 0;
         while let Some(valley) = skyline.lowest() {
-            match waiting.take_best(valley.start, valley.end) {
+            let Segment { start, end, height } = skyline.list[valley].segment;
+            match waiting.take_best(start, end) {
                 Some(id) => {
-                    spots[id] = Spot { chunk: 0, offset: valley.height };
-                    peak = peak.max(valley.height + blocks[id].size);
-                    skyline.put(&valley, &blocks[id]);
+                    spots[id] = Spot { chunk: 0, offset: height };
+                    peak = peak.max(height + blocks[id].size);
+                    skyline.put(valley, &blocks[id]);
                 }
                 None if waiting.is_empty() => break,
-                None => skyline.raise(&valley),
+                None => skyline.raise(valley),
             }
         }
         let chunks = if blocks.is_empty() { vec![] } else { vec![peak] };
@@ -97,72 +99,95 @@ struct Segment {
     height: Bytes,
 }
 
+/// A segment in the list, and its neighbours in time. Segments never change: they are replaced, and then stay unlinked.
+struct Linked {
+    segment: Segment,
+    before: Option<usize>,
+    after: Option<usize>,
+    linked: bool,
+}
+
 /// The tops of what has been placed, as segments in the order of time. Neighbours have different heights.
 struct Skyline {
-    /// By start; `None` inside a segment.
-    segments: std::collections::BTreeMap<Step, (Step, Bytes)>,
-    /// Segments by height; entries that no longer are in `segments` are skipped.
-    heap: std::collections::BinaryHeap<Reverse<(Bytes, Step, Step)>>,
+    list: Vec<Linked>,
+    /// Height, start and index; entries whose segment is no longer linked are skipped.
+    heap: BinaryHeap<Reverse<(Bytes, Step, usize)>>,
 }
 
 impl Skyline {
     fn new(end: Step) -> Self {
-        let mut skyline = Self { segments: Default::default(), heap: Default::default() };
+        let mut skyline = Self { list: Vec::new(), heap: BinaryHeap::new() };
         if end > 0 {
-            skyline.insert(Segment { start: 0, end, height: 0 });
+            skyline.link(Segment { start: 0, end, height: 0 }, None, None);
         }
         skyline
     }
 
-    /// The lowest segment, so one that is lower than both neighbours.
-    fn lowest(&mut self) -> Option<Segment> {
-        while let Some(&Reverse((height, start, end))) = self.heap.peek() {
-            if self.segments.get(&start) == Some(&(end, height)) {
-                return Some(Segment { start, end, height });
+    /// The index of the lowest segment, so of one that is lower than both neighbours.
+    fn lowest(&mut self) -> Option<usize> {
+        while let Some(&Reverse((_, _, index))) = self.heap.peek() {
+            if self.list[index].linked {
+                return Some(index);
             }
             self.heap.pop();
         }
         None
     }
 
-    /// Adds a segment, joined with neighbours of the same height.
-    fn insert(&mut self, mut segment: Segment) {
-        if segment.start == segment.end {
-            return;
-        }
-        let before = self.segments.range(..segment.start).next_back().map(|(&start, &rest)| (start, rest));
-        if let Some((start, (end, height))) = before
-            && end == segment.start
-            && height == segment.height
-        {
-            self.segments.remove(&start);
-            segment.start = start;
-        }
-        if let Some(&(end, height)) = self.segments.get(&segment.end)
-            && height == segment.height
-        {
-            self.segments.remove(&segment.end);
-            segment.end = end;
-        }
-        self.segments.insert(segment.start, (segment.end, segment.height));
-        self.heap.push(Reverse((segment.height, segment.start, segment.end)));
+    fn put(&mut self, valley: usize, block: &Block) {
+        let floor = self.list[valley].segment;
+        let top = Segment { start: block.birth, end: block.death, height: floor.height + block.size };
+        self.replace(valley, [Segment { end: block.birth, ..floor }, top, Segment { start: block.death, ..floor }]);
     }
 
-    fn put(&mut self, valley: &Segment, block: &Block) {
-        self.segments.remove(&valley.start);
-        self.insert(Segment { end: block.birth, ..*valley });
-        self.insert(Segment { start: block.death, ..*valley });
-        self.insert(Segment { start: block.birth, end: block.death, height: valley.height + block.size });
+    /// Raises a segment to the lower of its walls; drops it when it has none.
+    fn raise(&mut self, valley: usize) {
+        let Linked { segment, before, after, .. } = self.list[valley];
+        let walls = before.into_iter().chain(after).map(|wall| self.list[wall].segment.height);
+        match walls.min() {
+            Some(height) => self.replace(valley, [Segment { height, ..segment }]),
+            None => self.list[valley].linked = false,
+        }
     }
 
-    fn raise(&mut self, valley: &Segment) {
-        let left = self.segments.range(..valley.start).next_back().map(|(_, &(_, height))| height);
-        let right = self.segments.get(&valley.end).map(|&(_, height)| height);
-        let wall = left.into_iter().chain(right).min();
-        self.segments.remove(&valley.start);
-        if let Some(height) = wall {
-            self.insert(Segment { height, ..*valley });
+    /// Puts `pieces`, which cover the same time, in the place of a segment; joins neighbours of the same height.
+    fn replace<const N: usize>(&mut self, old: usize, pieces: [Segment; N]) {
+        let Linked { segment, mut before, mut after, .. } = self.list[old];
+        self.list[old].linked = false;
+        for mut piece in pieces.into_iter().filter(|piece| piece.start < piece.end) {
+            if let Some(joined) = self.unlink_equal(before, piece.height) {
+                piece.start = joined.segment.start;
+                before = joined.before;
+            }
+            let is_last = piece.end == segment.end;
+            if let Some(joined) = self.unlink_equal(after.filter(|_| is_last), piece.height) {
+                piece.end = joined.segment.end;
+                after = joined.after;
+            }
+            before = Some(self.link(piece, before, after));
         }
+    }
+
+    /// Takes a neighbour out of the list when it has this height.
+    fn unlink_equal(&mut self, index: Option<usize>, height: Bytes) -> Option<Linked> {
+        let neighbour = &mut self.list[index?];
+        (neighbour.segment.height == height).then(|| {
+            neighbour.linked = false;
+            Linked { linked: false, ..*neighbour }
+        })
+    }
+
+    fn link(&mut self, segment: Segment, before: Option<usize>, after: Option<usize>) -> usize {
+        let index = self.list.len();
+        self.list.push(Linked { segment, before, after, linked: true });
+        if let Some(before) = before {
+            self.list[before].after = Some(index);
+        }
+        if let Some(after) = after {
+            self.list[after].before = Some(index);
+        }
+        self.heap.push(Reverse((segment.height, segment.start, index)));
+        index
     }
 }
 
