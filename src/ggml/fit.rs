@@ -14,7 +14,7 @@ use super::buffers::BufferType;
 use super::ids::Ids;
 use super::read::{Reading, layout};
 use super::runtime::Runtime;
-use super::tensor::{DESCRIBED_FLAGS, DESCRIBED_OP, Description, GraphRef, TensorRef};
+use super::tensor::{Description, GraphRef, TensorRef};
 
 /// `GGML_MAX_SRC`.
 pub const MAX_SOURCES: usize = 10;
@@ -218,17 +218,10 @@ impl Look {
     /// May the tensor look like this now? Flags and what reuse depends on must be as they were.
     fn may_become(&self, runtime: &Runtime, tensor: TensorRef<'_>, in_place: bool) -> bool {
         const WATCHED: u32 = Flags::INPUT.0 | Flags::OUTPUT.0;
-        let (op, flags) = (self.number(DESCRIBED_OP), self.number(DESCRIBED_FLAGS));
+        let (op, flags) = (self.description.op(), self.description.flags());
         (flags ^ tensor.flags()) & WATCHED == 0
             && runtime.operations.is_none(op) == runtime.operations.is_none(tensor.op())
             && (!in_place || runtime.operations.can_run_in_place(tensor.op()))
-    }
-
-    /// The number at a place in the description.
-    fn number(&self, at: usize) -> u32 {
-        let mut bytes = [0; 4];
-        bytes.copy_from_slice(&self.description[at..at + 4]);
-        u32::from_ne_bytes(bytes)
     }
 }
 

@@ -6,18 +6,43 @@ use std::ptr::NonNull;
 
 use super::bindings::{ggml_backend_buffer, ggml_cgraph, ggml_tensor};
 
-/// Bytes of a tensor from `ne` up to and with `flags`: everything that the size of its memory can depend on.
-pub const DESCRIPTION_SIZE: usize = DESCRIPTION_END - DESCRIPTION_START;
+/// Extents, strides, operation, parameters and flags of a tensor, as they lie in it one after the other: everything
+/// that the size of its memory can depend on, but for its element type and its sources.
+#[derive(Clone, Copy, Debug, Eq)]
+pub struct Description([u64; DESCRIPTION_WORDS]);
+
 const DESCRIPTION_START: usize = std::mem::offset_of!(ggml_tensor, ne);
 const DESCRIPTION_END: usize = std::mem::offset_of!(ggml_tensor, flags) + size_of::<i32>();
+const DESCRIPTION_WORDS: usize = (DESCRIPTION_END - DESCRIPTION_START) / size_of::<u64>();
+const _: () = assert!(DESCRIPTION_START + DESCRIPTION_WORDS * size_of::<u64>() == DESCRIPTION_END);
 
-/// Where in a [`Description`] the number of the operation is.
-pub const DESCRIBED_OP: usize = std::mem::offset_of!(ggml_tensor, op) - DESCRIPTION_START;
-/// Where in a [`Description`] the flags are.
-pub const DESCRIBED_FLAGS: usize = std::mem::offset_of!(ggml_tensor, flags) - DESCRIPTION_START;
+impl PartialEq for Description {
+    /// Without a branch a word: nearly always they are equal.
+    fn eq(&self, other: &Self) -> bool {
+        self.0.iter().zip(&other.0).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
+    }
+}
 
-/// Extents, strides, operation, parameters and flags, byte by byte.
-pub type Description = [u8; DESCRIPTION_SIZE];
+impl Description {
+    /// The number of the operation.
+    pub fn op(&self) -> u32 {
+        self.number(std::mem::offset_of!(ggml_tensor, op))
+    }
+
+    /// ggml's flags.
+    pub fn flags(&self) -> u32 {
+        self.number(std::mem::offset_of!(ggml_tensor, flags))
+    }
+
+    /// The four bytes at an offset in the tensor.
+    fn number(&self, offset: usize) -> u32 {
+        let at = offset - DESCRIPTION_START;
+        let word = self.0[at / size_of::<u64>()].to_ne_bytes();
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(&word[at % size_of::<u64>()..][..4]);
+        u32::from_ne_bytes(bytes)
+    }
+}
 
 /// A tensor that lives at least for `'g`. Equal references are the same tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,10 +131,11 @@ impl<'g> TensorRef<'g> {
         !self.data().is_null() || !self.buffer().is_null()
     }
 
-    /// Everything that the size of its memory can depend on.
+    /// What the size of its memory can depend on.
     pub fn description(&self) -> &'g Description {
         let start = self.tensor.as_ptr().cast::<u8>().wrapping_add(DESCRIPTION_START);
-        // SAFETY: these bytes lie inside the tensor, which lives for `'g`; lastuse never writes them.
+        // SAFETY: these bytes lie inside the tensor, aligned as the tensor is, and are any numbers; the tensor lives for
+        // `'g`, and nobody writes them meanwhile.
         unsafe { &*start.cast::<Description>() }
     }
 
