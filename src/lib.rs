@@ -4,6 +4,8 @@
 //! data), [`ggml`] (ggml's types and functions), [`abi`] (what C calls), [`report`] (plain data out).
 
 pub mod abi;
+#[cfg(all(test, any(feature = "header", feature = "bindings")))]
+mod drift;
 pub mod ggml;
 #[deny(unsafe_code)]
 pub mod graph;
@@ -12,3 +14,5 @@ pub mod placement;
 #[cfg(feature = "cli")]
 #[deny(unsafe_code)]
 pub mod report;
+#[cfg(test)]
+mod testing;

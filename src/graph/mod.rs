@@ -10,6 +10,8 @@ mod simulate;
 #[cfg(feature = "cli")]
 pub mod snapshot;
 mod tensor;
+#[cfg(test)]
+mod tests;
 
 pub use in_place::Rules;
 pub use lifetimes::{Home, Lifetimes, Sizes, lifetimes};

@@ -79,13 +79,15 @@ pub fn plan(
     let found = lifetimes(graph, pools, requests, rules, sizes);
     let may_be_worse = found.reused_through_view;
     let plan = place(found)?;
-    if !may_be_worse || plan.pools.iter().all(Choice::is_optimal) {
+    if !may_be_worse || plan.pools.iter().all(|pool| pool.is_optimal() && pool.placement.chunks.len() <= 1) {
         return Ok(plan);
     }
     // Sharing lowers the bound, yet a strategy can be unlucky with the merged blocks.
     let plain_rules = Rules { in_place_through_views: false, ..rules };
-    let plain = place(lifetimes(graph, pools, requests, plain_rules, sizes))?;
-    Ok(if is_smaller(&plain, &plan) { plain } else { plan })
+    match place(lifetimes(graph, pools, requests, plain_rules, sizes)) {
+        Ok(plain) if is_smaller(&plain, &plan) => Ok(plain),
+        _ => Ok(plan),
+    }
 }
 
 fn place(lifetimes: Lifetimes) -> Result<GraphPlan, PlanError> {

@@ -17,6 +17,8 @@ mod choose;
 mod conflicts;
 mod largest_first;
 mod problem;
+#[cfg(test)]
+mod tests;
 mod validate;
 mod valley_sweep;
 

@@ -4,6 +4,8 @@
 
 mod plan_json;
 mod plan_table;
+#[cfg(test)]
+mod tests;
 
 pub use plan_json::plan_json;
 pub use plan_table::{PlanRow, plan_table};

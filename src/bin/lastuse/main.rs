@@ -2,6 +2,7 @@
 
 mod plan;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -26,7 +27,8 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(message) => {
-            eprintln!("lastuse: {message}");
+            // There is nobody left to tell when standard error is closed.
+            let _ = writeln!(std::io::stderr(), "lastuse: {message}");
             ExitCode::FAILURE
         }
     }

@@ -6,5 +6,3 @@ mod plans;
 mod random;
 mod simulator;
 mod sketch;
-#[path = "../support/mod.rs"]
-mod support;

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use lastuse::graph::{
+use crate::graph::{
     Corruption, Flags, Graph, GraphPlan, Home, Layout, Lifetimes, PlanError, Pool, PoolId, Requests, Rules, Tensor,
     TensorId, View, simulate,
 };
-use lastuse::placement::{Bytes, Spot, Step, validate};
+use crate::placement::{Bytes, Spot, Step, validate};
 
 /// One buffer type without a limit; sizes in these tests are mostly multiples of its alignment.
 pub const POOL: Pool = Pool { alignment: 16, max_chunk: None };
@@ -122,14 +122,14 @@ impl Sketch {
         let (leafs, nodes) = (self.requests(List::Leafs), self.requests(List::Nodes));
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let mut sizes = |id: TensorId, _: PoolId| self.drafts[id as usize].size;
-        lastuse::graph::lifetimes(&self.graph(), &self.pools, requests, rules, &mut sizes)
+        crate::graph::lifetimes(&self.graph(), &self.pools, requests, rules, &mut sizes)
     }
 
     pub fn try_plan(&self, rules: Rules) -> Result<GraphPlan, PlanError> {
         let (leafs, nodes) = (self.requests(List::Leafs), self.requests(List::Nodes));
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let mut sizes = |id: TensorId, _: PoolId| self.drafts[id as usize].size;
-        lastuse::graph::plan(&self.graph(), &self.pools, requests, rules, &mut sizes)
+        crate::graph::plan(&self.graph(), &self.pools, requests, rules, &mut sizes)
     }
 
     /// A plan that both validators accept.

@@ -1,10 +1,10 @@
 //! Random graphs with everything that graphs may have in them.
 
-use lastuse::graph::{Flags, GraphPlan, Pool, Rules, TensorId, View};
-use lastuse::placement::{BestFit, Bytes, Strategy};
+use crate::graph::{Flags, GraphPlan, Pool, Rules, TensorId, View};
+use crate::placement::{BestFit, Bytes, Strategy};
 
-use crate::sketch::{List, POOL, Sketch};
-use crate::support::Random;
+use super::sketch::{List, POOL, Sketch};
+use crate::testing::Random;
 
 fn random_sketch(random: &mut Random) -> Sketch {
     let mut sketch = Sketch::with_pools(&random_pools(random));

@@ -1,14 +1,12 @@
 //! Placements by every strategy, on random problems and on hand-made ones.
 
-mod support;
-
 use std::ops::Range;
 
-use lastuse::placement::{
+use crate::placement::{
     BestFit, Block, Bytes, Defect, LargestFirst, MAX_CHUNKS, Placement, Problem, Shrink, Spot, Step, Strategy,
     TooLarge, ValleySweep, choose, lower_bound, validate,
 };
-use support::Random;
+use crate::testing::Random;
 
 const ALIGNMENT: Bytes = 16;
 

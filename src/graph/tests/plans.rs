@@ -1,8 +1,8 @@
 //! Where tensors lie.
 
-use lastuse::graph::{Address, Flags, GraphPlan, PlanError, Pool, Rules, TensorId};
+use crate::graph::{Address, Flags, GraphPlan, PlanError, Pool, Rules, TensorId};
 
-use crate::sketch::{POOL, Sketch};
+use super::sketch::{POOL, Sketch};
 
 fn address(plan: &GraphPlan, id: TensorId) -> Address {
     plan.address(plan.homes[id as usize].expect("the tensor has memory"))

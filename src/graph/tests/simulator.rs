@@ -1,8 +1,8 @@
 //! The simulator finds what is wrong with a plan, and names it.
 
-use lastuse::graph::{Corruption, Flags, GraphPlan, Rules, TensorId, View};
+use crate::graph::{Corruption, Flags, GraphPlan, Rules, TensorId, View};
 
-use crate::sketch::{List, Sketch, home, spot};
+use super::sketch::{List, Sketch, home, spot};
 
 /// Two leafs, and three nodes that all live in memory of their own; the first is read by the second and the third.
 fn sample() -> (Sketch, [TensorId; 5]) {

@@ -1,9 +1,9 @@
 //! Who has memory from when to when.
 
-use lastuse::graph::{Flags, Rules};
-use lastuse::placement::Shrink;
+use crate::graph::{Flags, Rules};
+use crate::placement::Shrink;
 
-use crate::sketch::{List, POOL, Sketch, home, life};
+use super::sketch::{List, POOL, Sketch, home, life};
 
 #[test]
 fn value_lives_from_its_step_through_its_last_reader() {

@@ -1,14 +1,11 @@
 //! Graphs from files, and plans to files.
-#![cfg(feature = "cli")]
 
-mod support;
-
-use lastuse::graph::snapshot::{Malformed, Snapshot};
-use lastuse::graph::{Corruption, Flags, GraphPlan, PlanError, Rules, TensorId, View, simulate};
-use lastuse::placement::{Bytes, validate};
-use lastuse::report::plan_json;
+use crate::graph::snapshot::{Malformed, Snapshot};
+use crate::graph::{Corruption, Flags, GraphPlan, PlanError, Rules, TensorId, View, simulate};
+use crate::placement::{Bytes, validate};
+use crate::report::plan_json;
+use crate::testing::Random;
 use serde_json::{Value, json};
-use support::Random;
 
 /// A header for two leafs, four nodes and two buffers.
 fn header() -> Value {
@@ -102,7 +99,7 @@ fn file_is_read_as_it_is_written() {
     assert_eq!(snapshot.requested_pools(), (vec![0, 0], vec![0, 0, 0, 1]));
     assert_eq!(snapshot.graph.sources(5), [4, 6, 4]);
     assert_eq!(snapshot.graph.tensor(4).view, Some(View { root: 3, offset: 40 }));
-    let is = |property: fn(&lastuse::graph::Tensor) -> bool| -> Vec<TensorId> {
+    let is = |property: fn(&crate::graph::Tensor) -> bool| -> Vec<TensorId> {
         (0..).zip(snapshot.graph.tensors()).filter(|(_, tensor)| property(tensor)).map(|(id, _)| id).collect()
     };
     assert_eq!(is(|tensor| tensor.flags.has(Flags::INPUT)), [0]);

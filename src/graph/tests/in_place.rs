@@ -1,8 +1,8 @@
 //! Who may be computed in whose memory.
 
-use lastuse::graph::{Flags, Rules, TensorId, View};
+use crate::graph::{Flags, Rules, TensorId, View};
 
-use crate::sketch::{POOL, Sketch, home, life};
+use super::sketch::{POOL, Sketch, home, life};
 
 const NEVER: Rules = Rules { in_place: false, in_place_through_views: false };
 
