@@ -70,7 +70,8 @@ impl fmt::Display for Corruption {
 /// # Errors
 /// The first [`Corruption`] met.
 pub fn simulate(graph: &Graph, plan: &GraphPlan, nbytes: &[Bytes]) -> Result<(), Corruption> {
-    let mut run = Run { graph, plan, nbytes, memory: Memory::default(), written: vec![false; graph.tensors().len()] };
+    let written = vec![false; graph.tensors().len()];
+    let mut run = Run { graph, plan, nbytes, memory: Memory::default(), written, known: known_tensors(graph) };
     let computed = computing_steps(graph);
     run.write_starting_values()?;
     for (step, &node) in (0..).zip(graph.nodes()) {
@@ -96,6 +97,16 @@ fn computing_steps(graph: &Graph) -> Vec<Option<Step>> {
     steps
 }
 
+/// By tensor: is it in a list of the graph, or read by a node? To others nobody gives memory, here as in ggml.
+fn known_tensors(graph: &Graph) -> Vec<bool> {
+    let mut known = vec![false; graph.tensors().len()];
+    let sources = graph.nodes().iter().flat_map(|&node| graph.sources(node));
+    for &id in graph.leafs().iter().chain(graph.nodes()).chain(sources) {
+        known[id as usize] = true;
+    }
+    known
+}
+
 struct Run<'a> {
     graph: &'a Graph,
     plan: &'a GraphPlan,
@@ -103,6 +114,7 @@ struct Run<'a> {
     memory: Memory,
     /// By root: does it have a value?
     written: Vec<bool>,
+    known: Vec<bool>,
 }
 
 impl Run<'_> {
@@ -186,7 +198,8 @@ impl Run<'_> {
     /// `None` when all bytes of `id` are as its root left them, else whose value was found.
     fn value(&mut self, id: TensorId) -> Result<Option<Option<TensorId>>, Corruption> {
         let root = self.graph.root(id);
-        if !self.graph.tensor(root).is_owned() {
+        let unknown = !self.known[root as usize] && self.plan.homes[root as usize].is_none();
+        if unknown || !self.graph.tensor(root).is_owned() {
             return Ok(None);
         }
         if !self.written[root as usize] {
