@@ -69,14 +69,14 @@ impl Objects<'_> {
         let mut missing: Vec<usize> = (0..sources.len()).filter(|&i| !objects[i].exists()).collect();
         let bytes = |i: &usize| std::fs::metadata(&sources[*i]).map_or(0, |file| file.len());
         missing.sort_by_key(|i| std::cmp::Reverse(bytes(i)));
-        let (next, failure) = (AtomicUsize::new(0), Mutex::new(None));
+        let (next, done, failure) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(None));
         let work = || {
             while let Some(&i) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
                 if let Err(error) = self.compile_one(&sources[i], &objects[i]) {
                     next.store(missing.len(), Ordering::Relaxed);
                     failure.lock().expect("no thread panics with the lock").get_or_insert(error);
                 }
-                let done = missing.len().min(next.load(Ordering::Relaxed));
+                let done = done.fetch_add(1, Ordering::Relaxed) + 1;
                 eprintln!("[{}] {done}/{} {}", self.label, missing.len(), short_name(&sources[i]));
             }
         };
