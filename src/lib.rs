@@ -7,12 +7,12 @@ pub mod abi;
 #[cfg(all(test, any(feature = "header", feature = "bindings")))]
 mod drift;
 pub mod ggml;
-#[deny(unsafe_code)]
+#[forbid(unsafe_code)]
 pub mod graph;
-#[deny(unsafe_code)]
+#[forbid(unsafe_code)]
 pub mod placement;
 #[cfg(feature = "cli")]
-#[deny(unsafe_code)]
+#[forbid(unsafe_code)]
 pub mod report;
 #[cfg(test)]
 mod testing;

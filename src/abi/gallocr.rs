@@ -189,8 +189,11 @@ pub unsafe extern "C" fn ggml_gallocr_get_buffer_size(galloc: *mut ggml_gallocr,
 }
 
 /// May the operation write over a source of the same layout?
+///
+/// # Safety
+/// `op` is an operation of this ggml.
 #[unsafe(no_mangle)]
-pub extern "C" fn ggml_op_can_inplace(op: u32) -> bool {
+pub unsafe extern "C" fn ggml_op_can_inplace(op: u32) -> bool {
     guard(|| match runtime() {
         // SAFETY: takes any number.
         Server::Original(original) => original.op_can_inplace.is_some_and(|function| unsafe { function(op) }),
@@ -272,8 +275,8 @@ fn answer(allocator: &Allocator, done: Result<(), Refusal>) -> bool {
         Ok(()) => return true,
         // ggml logs nothing here: the scheduler relies on the answer and reserves.
         Err(Refusal::NeedsReserve) => return false,
-        Err(Refusal::NoMemory { .. } | Refusal::TooLarge { .. }) => "ggml_gallocr_reserve_n_impl",
-        Err(Refusal::InitFailed { .. }) => "ggml_gallocr_alloc_graph",
+        Err(Refusal::NoMemory { .. }) => "ggml_gallocr_reserve_n_impl",
+        Err(Refusal::InitFailed { .. } | Refusal::ListedTwice) => "ggml_gallocr_alloc_graph",
     };
     if let Err(refusal) = done {
         allocator.runtime().log_error(&format!("{function}: {refusal}\n"));

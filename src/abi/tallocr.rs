@@ -42,10 +42,10 @@ pub unsafe extern "C" fn ggml_tallocr_alloc(talloc: *mut ggml_tallocr, tensor: *
             // SAFETY: alive, and used by this thread only.
             let talloc = unsafe { &mut *talloc.as_ptr() };
             // SAFETY: a live tensor.
-            let Some(tensor) = (unsafe { TensorRef::new(tensor.as_ptr()) }) else { return -1 };
+            let tensor = unsafe { TensorRef::from_non_null(tensor) };
             runtime.place_next(talloc, tensor).unwrap_or_else(|message| {
                 runtime.log_error(&format!("ggml_tallocr_alloc: {message}\n"));
-                abort(file!(), line!(), &message)
+                abort(file!(), line!(), "not enough space in the buffer")
             })
         }
     })

@@ -27,11 +27,8 @@ pub enum Refusal {
         /// Bytes that the plan needs in it.
         size: Bytes,
     },
-    /// Sizes overflow.
-    TooLarge {
-        /// The name of the buffer type.
-        buffer: String,
-    },
+    /// The graph lists a tensor twice where the planned one has two tensors.
+    ListedTwice,
     /// The backend could not initialize this tensor.
     InitFailed {
         /// The name of the tensor.
@@ -44,9 +41,7 @@ impl fmt::Display for Refusal {
         match self {
             Self::NeedsReserve => write!(f, "the graph differs from the reserved one: reserve it first"),
             Self::NoMemory { buffer, size } => write!(f, "failed to allocate {buffer} buffer of size {size}"),
-            Self::TooLarge { buffer } => {
-                write!(f, "failed to plan {buffer} buffer: its tensors add up to more than can be addressed")
-            }
+            Self::ListedTwice => write!(f, "the graph lists a tensor twice, and the reserved graph did not"),
             Self::InitFailed { tensor } => write!(f, "failed to initialize tensor {tensor}"),
         }
     }
@@ -139,7 +134,7 @@ impl Allocator {
     /// Plans `graph` and gets the buffers for it; the graph itself is not touched. `None` for the ids means 0.
     ///
     /// # Errors
-    /// [`Refusal::NoMemory`] or [`Refusal::TooLarge`]; the allocator then holds no plan and can be used again.
+    /// [`Refusal::NoMemory`]; the allocator then holds no plan and can be used again.
     pub fn reserve(
         &mut self,
         graph: GraphRef<'_>,
@@ -152,7 +147,7 @@ impl Allocator {
     /// Plans `graph` and tells the bytes by id; neither the graph nor the buffers nor the plan in use are touched.
     ///
     /// # Errors
-    /// [`Refusal::TooLarge`].
+    /// [`Refusal::NoMemory`] when sizes overflow.
     pub fn measure(
         &mut self,
         graph: GraphRef<'_>,
@@ -174,9 +169,10 @@ impl Allocator {
             None if self.pool_of.len() == 1 => {
                 let reading = read(self.runtime, graph);
                 self.reserve_reading(&reading, None, None)?;
-                Fitting::itself(&reading)
+                let Some(planned) = &self.planned else { return Err(Refusal::NeedsReserve) };
+                Fitting::itself(&reading, planned)
             }
-            None if graph.leafs.is_empty() && graph.nodes.is_empty() => return Ok(()),
+            None if self.planned.is_none() && graph.leafs.is_empty() && graph.nodes.is_empty() => return Ok(()),
             None => return Err(Refusal::NeedsReserve),
         };
         self.assign(&fitting)
@@ -209,8 +205,11 @@ impl Allocator {
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let mut sizes =
             |tensor: u32, pool: PoolId| self.types[pool as usize].alloc_size(reading.tensors[tensor as usize]);
-        let plan = plan(&reading.graph, &self.pools, requests, Rules::default(), &mut sizes)
-            .map_err(|PlanError::TooLarge(pool)| Refusal::TooLarge { buffer: self.types[pool as usize].name() })?;
+        let planned = plan(&reading.graph, &self.pools, requests, Rules::default(), &mut sizes);
+        let plan = planned.map_err(|PlanError::TooLarge { pool, bytes }| {
+            self.wanted[pool as usize] = Wanted { size: bytes, lower_bound: bytes };
+            Refusal::NoMemory { buffer: self.types[pool as usize].name(), size: bytes }
+        })?;
         #[cfg(debug_assertions)]
         self.check(reading, &plan);
         for (wanted, pool) in self.wanted.iter_mut().zip(&plan.pools) {
@@ -247,11 +246,11 @@ impl Allocator {
         }
         self.buffers[pool] = None;
         let buffer_type = self.types[pool];
-        let buffers: Option<Vec<Buffer>> = chunks.iter().map(|&size| buffer_type.allocate(size)).collect();
+        let allocate = |&size: &Bytes| buffer_type.allocate(size).inspect(Buffer::use_for_compute);
+        let buffers: Option<Vec<Buffer>> = chunks.iter().map(allocate).collect();
         let Some(buffers) = buffers else {
             return Err(Refusal::NoMemory { buffer: buffer_type.name(), size: chunks.iter().sum() });
         };
-        buffers.iter().for_each(Buffer::use_for_compute);
         self.buffers[pool] = Some(buffers);
         Ok(())
     }
@@ -259,14 +258,19 @@ impl Allocator {
     fn assign(&self, fitting: &Fitting<'_>) -> Result<(), Refusal> {
         let Some(planned) = &self.planned else { return Err(Refusal::NeedsReserve) };
         self.buffers.iter().flatten().flatten().for_each(Buffer::reset);
+        let mut waiting = fitting.waiting;
         for assignment in planned.assignments(fitting) {
             let (tensor, done) = match assignment {
-                Assignment::Place(tensor, address) => (tensor, self.chunk(address).place(tensor, address.offset)),
+                Assignment::Place(tensor, address) => {
+                    waiting -= 1;
+                    (tensor, self.chunk(address).place(tensor, address.offset))
+                }
                 Assignment::PlaceView(tensor) => (tensor, self.runtime.place_view(tensor)),
             };
             done.map_err(|_| Refusal::InitFailed { tensor: tensor.name() })?;
         }
-        Ok(())
+        // One tensor got two places: the planned graph had two tensors there.
+        if waiting == 0 { Ok(()) } else { Err(Refusal::ListedTwice) }
     }
 
     fn chunk(&self, address: Address) -> &Buffer {

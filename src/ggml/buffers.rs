@@ -170,11 +170,12 @@ impl Runtime {
         // SAFETY: a live buffer.
         let capacity = unsafe { (self.functions.ggml_backend_buffer_get_size)(talloc.buffer) };
         let available = capacity.saturating_sub(talloc.offset);
-        let size =
-            size.checked_next_multiple_of(talloc.alignment).filter(|&size| size <= available).ok_or_else(|| {
-                let name = tensor.name();
-                format!("not enough space in the buffer to allocate {name} (needed {size}, available {available})")
-            })?;
+        let size = size.checked_next_multiple_of(talloc.alignment).unwrap_or(usize::MAX);
+        if size > available {
+            let name = tensor.name();
+            let reason = format!("not enough space in the buffer to allocate {name}");
+            return Err(format!("{reason} (needed {size}, available {available})"));
+        }
         let address = talloc.base.cast::<u8>().wrapping_add(talloc.offset).cast();
         talloc.offset += size;
         // SAFETY: a live tensor without memory, and an address inside a live buffer.

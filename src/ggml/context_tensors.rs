@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::ptr::NonNull;
 
-use crate::placement::Bytes;
+use crate::placement::{Bytes, padded};
 
 use super::bindings::{ggml_backend_buffer, ggml_context, ggml_tensor};
 use super::buffers::{Buffer, BufferType};
@@ -114,10 +114,6 @@ fn ranges(tensors: &[TensorRef<'_>], buffer_type: BufferType) -> Vec<Range> {
 
 fn needs_memory(tensor: TensorRef<'_>) -> bool {
     tensor.data().is_null() && tensor.view_source().is_none()
-}
-
-fn padded(size: Bytes, alignment: Bytes) -> Bytes {
-    size.checked_next_multiple_of(alignment).unwrap_or(Bytes::MAX)
 }
 
 impl Range {

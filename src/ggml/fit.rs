@@ -27,6 +27,8 @@ pub struct Planned {
     positions: Vec<TensorId>,
     /// Where each tensor gets its memory from, by id.
     memory: Vec<Memory>,
+    /// How many tensors the plan gives memory to.
+    placed: usize,
     /// The source that a tensor is computed in place of, by id.
     in_place_of: Vec<Option<TensorId>>,
     /// Whom the listed tensors read, by id: ids plus one, by slot.
@@ -61,6 +63,8 @@ enum Memory {
 #[derive(Debug)]
 pub struct Fitting<'g> {
     tensors: Vec<Option<TensorRef<'g>>>,
+    /// How many of them wait for memory of the plan.
+    pub waiting: usize,
 }
 
 /// What giving a tensor its memory takes.
@@ -86,6 +90,7 @@ impl Planned {
         Self {
             leafs: graph.leafs().len(),
             positions: graph.leafs().iter().chain(graph.nodes()).copied().collect(),
+            placed: memory.iter().filter(|memory| matches!(memory, Memory::Planned { .. })).count(),
             memory,
             in_place_of,
             sources: (0..).zip(&tensors[..reading.listed]).map(|(id, &tensor)| slots(graph, id, tensor)).collect(),
@@ -99,7 +104,7 @@ impl Planned {
         if self.leafs != graph.leafs.len() || self.positions.len() != graph.leafs.len() + graph.nodes.len() {
             return None;
         }
-        let mut fitting = Fitting { tensors: vec![None; self.memory.len()] };
+        let mut fitting = Fitting { tensors: vec![None; self.memory.len()], waiting: 0 };
         for (&id, &tensor) in self.positions.iter().zip(graph.leafs.iter().chain(graph.nodes)) {
             fitting.is(id, tensor).then_some(())?;
         }
@@ -107,7 +112,10 @@ impl Planned {
         let fits = self.extras_are_unlisted(graph, &fitting)
             && (changed.is_empty() || self.still_right(pools, &fitting, &changed));
         fits.then_some(())?;
-        self.remember_looks(&fitting, &changed);
+        // Sizes of tensors that came with memory were not looked at: the next graph must be compared with an older one.
+        if fitting.waiting == self.placed {
+            self.remember_looks(&fitting, &changed);
+        }
         Some(fitting)
     }
 
@@ -141,6 +149,7 @@ impl Planned {
         for (id, memory) in self.memory.iter().enumerate() {
             let Some(tensor) = fitting.tensors[id] else { continue };
             memory.is_still_had_by(tensor, fitting).then_some(())?;
+            fitting.waiting += usize::from(memory.is_waited_for_by(tensor));
             if let Some(slots) = self.sources.get(id) {
                 compare_sources(slots, tensor, fitting)?;
             }
@@ -196,6 +205,10 @@ impl Memory {
         }
     }
 
+    fn is_waited_for_by(self, tensor: TensorRef<'_>) -> bool {
+        matches!(self, Self::Planned { .. }) && !tensor.has_memory()
+    }
+
     fn has_room_for(self, pools: &[BufferType], tensor: TensorRef<'_>) -> bool {
         match self {
             Self::Planned { address, alloc_size } if !tensor.has_memory() => {
@@ -232,8 +245,12 @@ impl<'g> Fitting<'g> {
     }
 
     /// The graph that was just planned fits itself.
-    pub fn itself(reading: &Reading<'g>) -> Self {
-        Self { tensors: reading.tensors.iter().copied().map(Some).collect() }
+    pub fn itself(reading: &Reading<'g>, planned: &Planned) -> Self {
+        let waits = |(memory, tensor): &(&Memory, &TensorRef<'_>)| memory.is_waited_for_by(**tensor);
+        Self {
+            waiting: planned.memory.iter().zip(&reading.tensors).filter(waits).count(),
+            tensors: reading.tensors.iter().copied().map(Some).collect(),
+        }
     }
 }
 

@@ -95,6 +95,9 @@ impl std::fmt::Debug for Functions {
 
 impl Functions {
     /// The functions that the linker found: of the ggml that the program was linked with.
+    ///
+    /// # Errors
+    /// The name of the first function that is missing.
     pub fn linked() -> Result<Self, &'static CStr> {
         unsafe extern "C" {
             #[link_name = "lastuse_ggml_functions"]
@@ -105,6 +108,9 @@ impl Functions {
     }
 
     /// The functions of a library that was loaded later.
+    ///
+    /// # Errors
+    /// The name of the first function that is missing.
     pub fn loaded(library: &Library) -> Result<Self, &'static CStr> {
         let mut addresses = [std::ptr::null(); NAMES.len()];
         for (address, name) in addresses.iter_mut().zip(NAMES) {

@@ -3,13 +3,25 @@
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr;
 
-/// A shared library that the process has loaded.
+/// A shared library that the process has loaded, and keeps loaded as long as this value is there.
 #[derive(Debug)]
 pub struct Library {
     handle: *mut c_void,
 }
 
+impl Drop for Library {
+    fn drop(&mut self) {
+        // SAFETY: the handle is open, and nobody uses it afterwards.
+        unsafe { libc::dlclose(self.handle) };
+    }
+}
+
 impl Library {
+    /// Keeps it loaded to the end of the process.
+    pub fn keep(self) {
+        let _ = std::mem::ManuallyDrop::new(self);
+    }
+
     /// The address of a symbol that the library, or one that it needs, defines; null when there is none.
     pub fn symbol(&self, name: &CStr) -> *const c_void {
         // SAFETY: the handle is open, and the name ends in NUL.

@@ -21,16 +21,20 @@ const IN_PLACE: &[&CStr] = &[
     c"LOG",
     c"UNARY",
     c"ROPE",
-    c"ROPE_BACK",
-    c"SILU_BACK",
     c"RMS_NORM",
-    c"RMS_NORM_BACK",
     c"SOFT_MAX",
-    c"SOFT_MAX_BACK",
 ];
 
 /// Operations that entered that list later, with the version of ggml from which on they are known to be in it.
-const IN_PLACE_SINCE: &[(&CStr, [u32; 3])] = &[(c"ADD_ID", [0, 9, 5]), (c"FILL", [0, 9, 5]), (c"CLAMP", [0, 26, 0])];
+const IN_PLACE_SINCE: &[(&CStr, [u32; 3])] = &[
+    (c"ADD_ID", [0, 9, 5]),
+    (c"FILL", [0, 9, 5]),
+    (c"ROPE_BACK", [0, 9, 5]),
+    (c"SILU_BACK", [0, 9, 5]),
+    (c"RMS_NORM_BACK", [0, 9, 5]),
+    (c"SOFT_MAX_BACK", [0, 9, 5]),
+    (c"CLAMP", [0, 26, 0]),
+];
 
 const UNKNOWN: u8 = 0;
 const OTHER: u8 = 1;
@@ -56,7 +60,7 @@ impl Operations {
         Self { functions, original_list, version, kinds: [const { AtomicU8::new(UNKNOWN) }; 256] }
     }
 
-    /// May the operation write over a source of the same layout?
+    /// May the operation write over a source of the same layout? `op` is an operation of this ggml, as in its tensors.
     pub fn can_run_in_place(&self, op: u32) -> bool {
         self.kind(op) == RUNS_IN_PLACE
     }
@@ -79,7 +83,7 @@ impl Operations {
     }
 
     fn look_up(&self, op: u32) -> u8 {
-        // SAFETY: the number comes from a tensor, so ggml has a name for it.
+        // SAFETY: an operation of this ggml, as the callers promise, so there is a name for it.
         let name = unsafe { (self.functions.ggml_op_name)(op) };
         // SAFETY: ggml's table of names holds strings that end in NUL.
         let name = unsafe { CStr::from_ptr(name) };

@@ -26,7 +26,8 @@ const BUFFER_SIZE: usize = 1 << 20;
 /// The first field that is not at its place.
 pub fn probe(functions: &Functions) -> Result<(), UnknownLayout> {
     // The memory of the context is ours and zeroed, so that looking at any place in it is sound.
-    let mut memory = vec![0u64; BUFFER_SIZE / size_of::<u64>()];
+    // ggml wants it aligned to 16 bytes.
+    let mut memory = vec![0u128; BUFFER_SIZE / size_of::<u128>()];
     let params = ggml_init_params { mem_size: BUFFER_SIZE, mem_buffer: memory.as_mut_ptr().cast(), no_alloc: false };
     // SAFETY: the memory outlives the context, which is freed below.
     let context = unsafe { (functions.ggml_init)(params) };

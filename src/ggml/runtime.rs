@@ -15,6 +15,9 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Set to `off` to hand every call to ggml's own allocator, where lastuse stands before it.
 const SWITCH: &CStr = c"LASTUSE";
 
+/// A function that every ggml defines, and that lastuse stands in for.
+const ALLOCATOR: &CStr = c"ggml_gallocr_new_n";
+
 const LOG_WARN: u32 = 3;
 const LOG_ERROR: u32 = 4;
 
@@ -76,6 +79,9 @@ fn decide() -> Server {
         Ok(found) => found,
         Err((missing, why)) => refuse(&format!("{} is missing: {why}", missing.to_string_lossy())),
     };
+    if original.is_some() && loaded::libraries_with(ALLOCATOR).len() > 1 {
+        refuse("more than one ggml is loaded, and lastuse can serve one only");
+    }
     let version = version(&functions);
     match (probe(&functions), original) {
         (_, Some(original)) if switched_off() => Server::Original(original),
@@ -104,13 +110,15 @@ fn refuse(reason: &str) -> ! {
 
 /// The ggml of a library that was loaded after the start of the program.
 fn only_loaded_ggml() -> Result<(Functions, Option<Original>), String> {
-    let mut found = loaded::libraries_with(c"ggml_gallocr_new_n");
+    let mut found = loaded::libraries_with(ALLOCATOR);
     let names: Vec<_> = found.iter().map(|(_, path)| path.to_string_lossy().into_owned()).collect();
     match (found.pop(), names.len()) {
         (Some((library, path)), 1) => {
             let functions = Functions::loaded(&library)
                 .map_err(|name| format!("{} is missing in {}", name.to_string_lossy(), path.to_string_lossy()))?;
-            Ok((functions, Original::find(|name| library.symbol(name))))
+            let original = Original::find(|name| library.symbol(name));
+            library.keep();
+            Ok((functions, original))
         }
         (None, _) => Err("no ggml is loaded in this process".to_owned()),
         _ => Err(format!("more than one ggml is loaded, and lastuse can serve one only: {}", names.join(", "))),

@@ -44,7 +44,8 @@ impl Description {
     }
 }
 
-/// A tensor that lives at least for `'g`. Equal references are the same tensor.
+/// A tensor that lives at least for `'g`. Equal references are the same tensor. In memory it is C's pointer.
+#[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TensorRef<'g> {
     tensor: NonNull<ggml_tensor>,
@@ -65,7 +66,14 @@ impl<'g> TensorRef<'g> {
     /// `tensor` is null, or points to a tensor that lives for `'g` and that no other thread changes meanwhile, and so
     /// do the tensors that it refers to.
     pub unsafe fn new(tensor: *mut ggml_tensor) -> Option<Self> {
-        NonNull::new(tensor).map(|tensor| Self { tensor, lives: PhantomData })
+        // SAFETY: the caller's promise.
+        NonNull::new(tensor).map(|tensor| unsafe { Self::from_non_null(tensor) })
+    }
+
+    /// # Safety
+    /// As [`TensorRef::new`].
+    pub unsafe fn from_non_null(tensor: NonNull<ggml_tensor>) -> Self {
+        Self { tensor, lives: PhantomData }
     }
 
     /// The tensor as C sees it.

@@ -4,7 +4,7 @@
 //! differs where ggml's own walk is wrong: views that are in no list of the graph count as readers of their root, a
 //! root with an OUTPUT view is kept, and a tensor that is named before it is computed is kept until it is.
 
-use crate::placement::{Block, BlockId, Bytes, Problem, Step};
+use crate::placement::{Block, BlockId, Bytes, Problem, Step, padded};
 
 use super::plan::Pool;
 use super::{Flags, Graph, PoolId, Requests, Rules, TensorId};
@@ -157,7 +157,7 @@ impl<'a> Walk<'a> {
     fn give_memory(&mut self, id: TensorId, pool: PoolId, step: Step) {
         if self.needs_memory(id) {
             let alloc_size = self.sizes.alloc_size(id, pool);
-            let size = self.padded(alloc_size, pool);
+            let size = padded(alloc_size, self.pools[pool as usize].alignment);
             let death = self.graph.steps();
             let block = self.problems[pool as usize].add(Block { size, birth: step, death });
             self.held[pool as usize].push(size);
@@ -178,10 +178,6 @@ impl<'a> Walk<'a> {
     fn settle(&mut self, id: TensorId, home: Home) {
         self.homes[id as usize] = Some(home);
         self.states[id as usize].owner = true;
-    }
-
-    fn padded(&self, size: Bytes, pool: PoolId) -> Bytes {
-        size.checked_next_multiple_of(self.pools[pool as usize].alignment).unwrap_or(Bytes::MAX)
     }
 
     /// Takes over the memory of the first source that allows it. Views come last: a node then moves to another pool
@@ -229,7 +225,7 @@ impl<'a> Walk<'a> {
             return false;
         }
         let alloc_size = self.sizes.alloc_size(node, home.pool);
-        let size = self.padded(alloc_size, home.pool);
+        let size = padded(alloc_size, self.pools[home.pool as usize].alignment);
         let held = &mut self.held[home.pool as usize][home.block as usize];
         if size > *held {
             return false;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::placement::{Bytes, Choice, ChunkId, Offset, Problem, choose};
+use crate::placement::{Bytes, Choice, ChunkId, Offset, Problem, TooLarge, choose};
 
 use super::{Graph, Home, Lifetimes, PoolId, Requests, Rules, Sizes, lifetimes};
 
@@ -51,15 +51,20 @@ impl GraphPlan {
 /// Why there is no plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanError {
-    /// The tensors of this pool add up to more than can be addressed.
-    TooLarge(PoolId),
+    /// The tensors of a pool add up to more than can be addressed.
+    TooLarge {
+        /// The pool.
+        pool: PoolId,
+        /// The sum, or the largest number there is.
+        bytes: Bytes,
+    },
 }
 
 impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooLarge(pool) => {
-                write!(f, "the tensors of buffer {pool} add up to more bytes than can be addressed")
+            Self::TooLarge { pool, bytes } => {
+                write!(f, "the tensors of buffer {pool} add up to {bytes} bytes, more than can be addressed")
             }
         }
     }
@@ -92,7 +97,7 @@ pub fn plan(
 
 fn place(lifetimes: Lifetimes) -> Result<GraphPlan, PlanError> {
     for (pool, problem) in (0..).zip(&lifetimes.problems) {
-        problem.check_total().map_err(|_| PlanError::TooLarge(pool))?;
+        problem.check_total().map_err(|TooLarge { bytes }| PlanError::TooLarge { pool, bytes })?;
     }
     let pools = lifetimes.problems.iter().map(choose).collect();
     Ok(GraphPlan { problems: lifetimes.problems, pools, homes: lifetimes.homes })

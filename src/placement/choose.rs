@@ -32,7 +32,7 @@ pub fn choose(problem: &Problem) -> Choice {
 /// One chunk may suffice: stop at the first placement that meets the bound.
 fn choose_unlimited(problem: &Problem, lower_bound: Bytes) -> Choice {
     let mut best: Option<Choice> = None;
-    for strategy in portfolio() {
+    for strategy in portfolio().filter(|strategy| strategy.suits(problem)) {
         let placement = strategy.place(problem);
         let allowed = problem.max_chunk().is_none_or(|max| placement.size() <= max);
         if allowed && best.as_ref().is_none_or(|best| placement.size() < best.placement.size()) {
@@ -50,7 +50,8 @@ fn choose_limited(problem: &Problem, lower_bound: Bytes) -> Choice {
     let placement = BestFit.place(problem);
     let chunks = placement.chunks.len();
     let mut best = Choice { placement, strategy: BestFit.name(), lower_bound };
-    for strategy in [LargestFirst::Size, LargestFirst::Area, LargestFirst::Length] {
+    let others = [LargestFirst::Size, LargestFirst::Area, LargestFirst::Length];
+    for strategy in others.into_iter().filter(|strategy| strategy.suits(problem)) {
         let placement = strategy.place(problem);
         if placement.chunks.len() <= chunks && placement.size() < best.placement.size() {
             best = Choice { placement, strategy: strategy.name(), lower_bound };

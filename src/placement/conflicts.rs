@@ -1,6 +1,6 @@
 //! Which blocks are alive together.
 
-use super::{BlockId, Problem};
+use super::{BlockId, Problem, Step};
 
 /// By block, the others whose lifetimes meet its own, in compressed rows.
 #[derive(Debug)]
@@ -37,6 +37,19 @@ impl Conflicts {
         let block = block as usize;
         &self.neighbours[self.starts[block]..self.starts[block + 1]]
     }
+}
+
+/// How many pairs of blocks are alive together, without listing them.
+pub fn count_conflicts(problem: &Problem) -> u64 {
+    let blocks = problem.blocks();
+    let mut deaths: Vec<Step> = blocks.iter().map(|block| block.death).collect();
+    deaths.sort_unstable();
+    let mut dead = 0;
+    let alive_before = blocks.iter().enumerate().map(|(born, block)| {
+        dead += deaths[dead..].iter().take_while(|&&death| death <= block.birth).count();
+        (born - dead) as u64
+    });
+    alive_before.sum()
 }
 
 fn pairs(problem: &Problem) -> Vec<(BlockId, BlockId)> {

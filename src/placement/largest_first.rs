@@ -1,8 +1,11 @@
 //! The offline strategy of most compilers: one block after the other, the weightiest first, each into the gap that
 //! fits best among the blocks placed before it.
 
-use super::conflicts::Conflicts;
+use super::conflicts::{Conflicts, count_conflicts};
 use super::{Block, BlockId, Bytes, ChunkId, MAX_CHUNKS, Offset, Placement, Problem, Spot, Strategy};
+
+/// Beyond this many pairs of blocks that are alive together, which are listed, other strategies take over: 64 MiB.
+const MOST_CONFLICTS: u64 = 1 << 22;
 
 /// Places blocks in the order of their weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +25,10 @@ impl Strategy for LargestFirst {
             Self::Area => "largest area first",
             Self::Length => "longest first",
         }
+    }
+
+    fn suits(&self, problem: &Problem) -> bool {
+        count_conflicts(problem) <= MOST_CONFLICTS
     }
 
     fn place(&self, problem: &Problem) -> Placement {

@@ -27,7 +27,7 @@ pub use bound::lower_bound;
 pub use choose::{Choice, choose};
 pub use largest_first::LargestFirst;
 pub use problem::{
-    Block, BlockId, Bytes, ChunkId, MAX_CHUNKS, Offset, Placement, Problem, Shrink, Spot, Step, TooLarge,
+    Block, BlockId, Bytes, ChunkId, MAX_CHUNKS, Offset, Placement, Problem, Shrink, Spot, Step, TooLarge, padded,
 };
 pub use validate::{Defect, validate};
 pub use valley_sweep::ValleySweep;
@@ -39,6 +39,12 @@ pub use valley_sweep::ValleySweep;
 pub trait Strategy {
     /// A short name for reports.
     fn name(&self) -> &'static str;
+
+    /// Is `problem` small enough for the memory and time that the strategy takes?
+    fn suits(&self, problem: &Problem) -> bool {
+        let _ = problem;
+        true
+    }
 
     /// Gives every block of `problem` a spot.
     fn place(&self, problem: &Problem) -> Placement;

@@ -18,6 +18,11 @@ pub type ChunkId = u32;
 /// How many chunks a plan may have, as in ggml-alloc. The last one has no size limit.
 pub const MAX_CHUNKS: usize = 16;
 
+/// The next multiple of a power of two; the largest number there is when it overflows, which no plan accepts.
+pub fn padded(size: Bytes, alignment: Bytes) -> Bytes {
+    size.checked_next_multiple_of(alignment).unwrap_or(Bytes::MAX)
+}
+
 /// Memory that is needed from one step to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
@@ -42,7 +47,10 @@ pub struct Shrink {
 
 /// The sum of the sizes of a problem's blocks is beyond what can be addressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLarge;
+pub struct TooLarge {
+    /// The sum, or the largest number there is.
+    pub bytes: Bytes,
+}
 
 /// Blocks to be given offsets in one buffer.
 #[derive(Clone, Debug)]
@@ -103,8 +111,8 @@ impl Problem {
     /// # Errors
     /// [`TooLarge`] when the sizes add up to more than half of the address space.
     pub fn check_total(&self) -> Result<(), TooLarge> {
-        let total = self.blocks.iter().try_fold(0u64, |sum, block| sum.checked_add(block.size));
-        total.filter(|&sum| sum <= u64::MAX / 2).map(|_| ()).ok_or(TooLarge)
+        let bytes = self.blocks.iter().fold(0, |sum: Bytes, block| sum.saturating_add(block.size));
+        if bytes <= Bytes::MAX / 2 { Ok(()) } else { Err(TooLarge { bytes }) }
     }
 }
 

@@ -329,8 +329,12 @@ fn total_beyond_half_the_address_space_is_refused() {
     let half = u64::MAX / 2;
     assert_eq!(problem(&[(half, 0, 1)]).check_total(), Ok(()));
     assert_eq!(problem(&[(half - 1, 0, 1), (1, 1, 2)]).check_total(), Ok(()));
-    assert_eq!(problem(&[(half, 0, 1), (1, 1, 2)]).check_total(), Err(TooLarge));
-    assert_eq!(problem(&[(u64::MAX, 0, 1), (2, 1, 2)]).check_total(), Err(TooLarge), "a sum that wraps is no sum");
+    assert_eq!(problem(&[(half, 0, 1), (1, 1, 2)]).check_total(), Err(TooLarge { bytes: half + 1 }));
+    assert_eq!(
+        problem(&[(u64::MAX, 0, 1), (2, 1, 2)]).check_total(),
+        Err(TooLarge { bytes: u64::MAX }),
+        "a sum that wraps is no sum"
+    );
     assert_eq!(problem(&[]).check_total(), Ok(()));
 }
 
