@@ -93,6 +93,12 @@ static struct ggml_tensor * mix(struct ggml_context * ctx, struct ggml_tensor * 
     return ggml_mul_mat(ctx, new_external(ctx), x);
 }
 
+// The last node of a graph, and an output.
+static void end_with(struct ggml_cgraph * graph, struct ggml_tensor * out) {
+    ggml_set_output(out);
+    ggml_build_forward_expand(graph, out);
+}
+
 // Running them
 
 // Whether the graph is computed for this tensor. memset() and memcmp() want an address even for 0 bytes.
@@ -197,8 +203,7 @@ static void build_output_flag(struct ggml_context * ctx, struct ggml_cgraph * gr
     if (second) {
         ggml_set_output(x);
     }
-    ggml_set_output(out);
-    ggml_build_forward_expand(graph, out);
+    end_with(graph, out);
 }
 
 static void stale_plan_flags(struct case_args args) {
@@ -228,8 +233,7 @@ static void stale_plan_view_root(struct case_args args) {
 static void build_op(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
     struct ggml_tensor * x = mix(ctx, new_external(ctx));
     struct ggml_tensor * out = second ? ggml_roll(ctx, x, 1, 1, 0, 0) : ggml_sqr(ctx, x);
-    ggml_set_output(out);
-    ggml_build_forward_expand(graph, out);
+    end_with(graph, out);
 }
 
 static void stale_plan_op(struct case_args args) {
@@ -245,8 +249,7 @@ static void build_broadcast(struct ggml_context * ctx, struct ggml_cgraph * grap
     struct ggml_tensor * rows = mix(ctx, first_rows);
     struct ggml_tensor * sum = ggml_add(ctx, a, rows);
     struct ggml_tensor * out = ggml_mul(ctx, sum, a); // a has a reader behind the sum
-    ggml_set_output(out);
-    ggml_build_forward_expand(graph, out);
+    end_with(graph, out);
 }
 
 static void stale_plan_in_place_broadcast(struct case_args args) {
@@ -287,8 +290,7 @@ static void stale_plan_external_leaf(struct case_args args) {
 static void build_chain(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
     (void) second;
     struct ggml_tensor * out = mix(ctx, mix(ctx, mix(ctx, new_input(ctx, WIDTH, 4))));
-    ggml_set_output(out);
-    ggml_build_forward_expand(graph, out);
+    end_with(graph, out);
 }
 
 static void size_then_alloc(struct case_args args) {
@@ -360,8 +362,7 @@ static void build_many_holes(struct ggml_context * ctx, struct ggml_cgraph * gra
             sum = ggml_add(ctx, sum, results[i]);
         }
     }
-    ggml_set_output(sum);
-    ggml_build_forward_expand(graph, sum);
+    end_with(graph, sum);
 }
 
 static void out_of_free_blocks(struct case_args args) {
@@ -386,8 +387,7 @@ static void hash_set_full(struct case_args args) {
 static void build_zero_sizes(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
     (void) second;
     struct ggml_tensor * out = ggml_sqr(ctx, new_input(ctx, WIDTH, 0));
-    ggml_set_output(out);
-    ggml_build_forward_expand(graph, out);
+    end_with(graph, out);
 }
 
 static void only_zero_sizes(struct case_args args) {
@@ -401,8 +401,7 @@ static void build_reshaped(struct ggml_context * ctx, struct ggml_cgraph * graph
     (void) second;
     struct ggml_tensor * x = mix(ctx, new_external(ctx));
     struct ggml_tensor * out = ggml_sqr(ctx, ggml_reshape_1d(ctx, x, WIDTH * WIDTH));
-    ggml_set_output(out);
-    ggml_build_forward_expand(graph, out);
+    end_with(graph, out);
 }
 
 static void in_place_through_view(struct case_args args) {
@@ -427,8 +426,7 @@ static void build_output_view(struct ggml_context * ctx, struct ggml_cgraph * gr
     struct ggml_tensor * view = ggml_view_1d(ctx, x, WIDTH, 0);
     struct ggml_tensor * out = mix(ctx, mix(ctx, view));
     view->flags |= GGML_TENSOR_FLAG_OUTPUT; // newer versions of ggml_set_output() flag the root, too
-    ggml_set_output(out);
-    ggml_build_forward_expand(graph, out);
+    end_with(graph, out);
 }
 
 static void output_view(struct case_args args) {

@@ -11,9 +11,7 @@ const SANITIZE: &[&str] = &["-fsanitize=address", "-fno-omit-frame-pointer"];
 /// Runs all cases of a program, with both allocators in it.
 fn is_clean(name: &str, supports: &[&str]) {
     let sanitized = format!("{name}-sanitized");
-    let sources = std::iter::once(format!("programs/{name}.c"))
-        .chain(supports.iter().map(|support| format!("support/{support}.c")))
-        .collect::<Vec<_>>();
+    let sources = support::sources(name, supports);
     let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
     let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::checked());
     let program = support::expect(Program::build(&sanitized, &sources, &ggml, Linked::Both(&lastuse), SANITIZE));
@@ -43,7 +41,7 @@ fn failures_leak_nothing() {
 
 #[test]
 fn lifecycle_leaks_nothing() {
-    is_clean("lifecycle", &["dummy_buffer", "plan_check"]);
+    is_clean("lifecycle", &["dummy_buffer", "plan_check", "transformer"]);
 }
 
 #[test]

@@ -28,8 +28,11 @@ macro_rules! program {
 }
 
 program!(differential, with ["random_graph", "plan_check", "dummy_buffer"]:
-    checker_finds_faults, checker_finds_wrong_buffer_types, single_buffer, several_buffer_types, chunk_limits, markers,
-    early_markers, unlisted_leafs, growing_and_shrinking,
+    single_buffer, several_buffer_types, chunk_limits, markers, early_markers, unlisted_leafs, growing_and_shrinking,
+);
+
+program!(plan_check_faults, with ["plan_check", "dummy_buffer"]:
+    checker_finds_faults, checker_finds_wrong_buffer_types,
 );
 
 program!(truth, with ["random_graph", "plan_check"]:
@@ -44,7 +47,7 @@ program!(failures, with ["dummy_buffer"]:
     sixteen_chunks_at_most, sizes_are_asked_once, extra_bytes_are_kept_free, every_alignment_is_kept,
 );
 
-program!(lifecycle, with ["dummy_buffer", "plan_check"]:
+program!(lifecycle, with ["dummy_buffer", "plan_check", "transformer"]:
     growing_and_shrinking_graphs, prompt_and_decode_alternate, largest_plan_serves_smaller_graphs,
     allocated_graph_is_left_alone, plan_does_not_outlive_a_views_offset, several_types_need_a_reserve,
     several_types_refuse_a_stale_plan, measured_then_allocated, freeing_null, empty_graph, only_leafs,
@@ -56,4 +59,8 @@ program!(ctx_tensors, with ["dummy_buffer"]:
     views_get_the_memory_of_their_roots, failure_frees_everything, random_contexts, backend_means_its_default_type,
     type_may_place_by_itself, tallocr_pads_its_start_and_its_tensors, tallocr_uses_the_last_byte,
     tallocr_passes_failures_on,
+);
+
+program!(unusual_graphs, with []:
+    tensor_that_had_memory_is_measured, tensor_listed_twice_is_refused, very_many_live_tensors,
 );

@@ -154,7 +154,7 @@ impl Runtime {
     ///
     /// # Errors
     /// [`InitFailed`] when the backend says so.
-    pub fn place_view(&self, view: TensorRef<'_>) -> Result<(), InitFailed> {
+    pub(super) fn place_view(&self, view: TensorRef<'_>) -> Result<(), InitFailed> {
         // SAFETY: a live view without a buffer, whose source has one.
         let status = unsafe { (self.functions.ggml_backend_view_init)(view.as_ptr()) };
         self.check(status)

@@ -35,10 +35,24 @@ pub fn library(build: Build) -> Lastuse {
     expect(lastuse(build))
 }
 
+/// The files of a program from `programs/`: a support is a file in `support/`, with all of the folder of its name where
+/// there is one.
+pub fn sources(name: &str, supports: &[&str]) -> Vec<String> {
+    let mut sources = vec![format!("programs/{name}.c")];
+    for support in supports {
+        sources.push(format!("support/{support}.c"));
+        let entries = std::fs::read_dir(lastuse_c_tests::folder().join("support").join(support));
+        let names = entries.into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let mut parts: Vec<String> = names.filter(|name| name.ends_with(".c")).collect();
+        parts.sort();
+        sources.extend(parts.iter().map(|part| format!("support/{support}/{part}")));
+    }
+    sources
+}
+
 /// A test program from `programs/`, with upstream's allocator beside lastuse's.
 pub fn program_with_both(name: &str, supports: &[&str], flags: &[&str]) -> Program {
-    let mut sources = vec![format!("programs/{name}.c")];
-    sources.extend(supports.iter().map(|support| format!("support/{support}.c")));
+    let sources = sources(name, supports);
     let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
     let (ggml, lastuse) = (ggml(Package::LlamaCpp), checked());
     expect(Program::build(name, &sources, &ggml, Linked::Both(&lastuse), flags))

@@ -1,0 +1,113 @@
+// Graphs that no builder of ggml makes by itself: with memory that comes and goes, with tensors that are listed
+// twice, with very many tensors alive at once.
+
+#include "check.h"
+#include "ggml-alloc.h"
+#include "ggml-backend.h"
+#include "ggml-impl.h"
+#include "ggml.h"
+
+#include <sys/resource.h>
+
+static struct ggml_context * new_context(size_t n_tensors) {
+    size_t size = n_tensors * ggml_tensor_overhead() + ggml_graph_overhead_custom(n_tensors, false) + 1024 * 1024;
+    return ggml_init((struct ggml_init_params){ .mem_size = size, .mem_buffer = NULL, .no_alloc = true });
+}
+
+// add(y, get_rows(x, i)): the nodes look the same whatever the number of rows of x. x is in memory of its own when
+// `data` is not NULL.
+static struct ggml_cgraph * graph_on_rows(struct ggml_context * ctx, int64_t rows, void * data) {
+    struct ggml_tensor * x = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, rows);
+    struct ggml_tensor * i = ggml_new_tensor_1d(ctx, GGML_TYPE_I32, 2);
+    struct ggml_tensor * y = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, 2);
+    x->data                = data;
+    struct ggml_cgraph * graph = ggml_new_graph(ctx);
+    ggml_build_forward_expand(graph, ggml_add(ctx, y, ggml_get_rows(ctx, x, i)));
+    return graph;
+}
+
+static void check_disjoint_leafs(struct ggml_cgraph * graph) {
+    for (int a = 0; a < graph->n_leafs; a++) {
+        for (int b = 0; b < a; b++) {
+            const char * start_a = graph->leafs[a]->data;
+            const char * start_b = graph->leafs[b]->data;
+            bool apart = start_a + ggml_nbytes(graph->leafs[a]) <= start_b ||
+                         start_b + ggml_nbytes(graph->leafs[b]) <= start_a;
+            CHECK(apart, "leafs %d and %d share bytes", a, b);
+        }
+    }
+}
+
+// The size of a tensor that came with memory was not compared; once it needs memory it must be.
+static void tensor_that_had_memory_is_measured(struct case_args args) {
+    (void) args;
+    static float          own[64 * 6];
+    struct ggml_context * ctx    = new_context(64);
+    ggml_gallocr_t        galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(ggml_gallocr_reserve(galloc, graph_on_rows(ctx, 4, NULL)), "not reserved");
+    CHECK(ggml_gallocr_alloc_graph(galloc, graph_on_rows(ctx, 6, own)), "not allocated with own memory");
+    struct ggml_cgraph * larger = graph_on_rows(ctx, 6, NULL);
+    CHECK(ggml_gallocr_alloc_graph(galloc, larger), "not allocated");
+    check_disjoint_leafs(larger);
+    ggml_gallocr_free(galloc);
+    ggml_free(ctx);
+}
+
+// mul(neg(x), y) with the leafs x and y, or with x in both places.
+static struct ggml_cgraph * graph_with_leafs(struct ggml_context * ctx, bool twice) {
+    struct ggml_tensor * x     = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+    struct ggml_tensor * y     = twice ? x : ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+    struct ggml_tensor * first = ggml_neg(ctx, x);
+    struct ggml_cgraph * graph = ggml_new_graph(ctx);
+    graph->leafs[0]            = x;
+    graph->leafs[1]            = y;
+    graph->nodes[0]            = first;
+    graph->nodes[1]            = ggml_mul(ctx, first, y);
+    graph->n_leafs             = 2;
+    graph->n_nodes             = 2;
+    return graph;
+}
+
+// The plan for two tensors is not the plan for one that stands in both places: x and neg(x) would share memory.
+static void tensor_listed_twice_is_refused(struct case_args args) {
+    (void) args;
+    struct ggml_context * ctx    = new_context(64);
+    ggml_gallocr_t        galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(ggml_gallocr_reserve(galloc, graph_with_leafs(ctx, false)), "not reserved");
+    CHECK(!ggml_gallocr_alloc_graph(galloc, graph_with_leafs(ctx, true)), "the stale plan was accepted");
+    struct ggml_cgraph * twice = graph_with_leafs(ctx, true);
+    CHECK(ggml_gallocr_reserve(galloc, twice), "not reserved with a tensor listed twice");
+    CHECK(ggml_gallocr_alloc_graph(galloc, twice), "not allocated with a tensor listed twice");
+    CHECK(twice->leafs[0]->data != twice->nodes[0]->data, "x and neg(x) share memory");
+    ggml_gallocr_free(galloc);
+    ggml_free(ctx);
+}
+
+// Everything is alive at the end, as in training: planning must not take memory or time for every pair.
+static void very_many_live_tensors(struct case_args args) {
+    (void) args;
+    enum { COUNT = 40000 };
+    struct ggml_context * ctx   = new_context(COUNT + 1);
+    struct ggml_cgraph *  graph = ggml_new_graph_custom(ctx, COUNT, false);
+    struct ggml_tensor *  x     = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+    for (int i = 0; i < COUNT - 1; i++) {
+        struct ggml_tensor * sum = ggml_sum(ctx, x);
+        ggml_set_output(sum);
+        ggml_build_forward_expand(graph, sum);
+    }
+    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(ggml_gallocr_reserve(galloc, graph), "not reserved");
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    CHECK(usage.ru_maxrss < 400 * 1024, "planning %d tensors took %ld KiB", (int) COUNT, usage.ru_maxrss);
+    ggml_gallocr_free(galloc);
+    ggml_free(ctx);
+}
+
+static const struct test_case cases[] = {
+    { "tensor_that_had_memory_is_measured", tensor_that_had_memory_is_measured },
+    { "tensor_listed_twice_is_refused", tensor_listed_twice_is_refused },
+    { "very_many_live_tensors", very_many_live_tensors },
+};
+
+TEST_MAIN(cases)

@@ -1,0 +1,158 @@
+// Time: the nodes in their order.
+
+#include "judge.h"
+#include "upstream.h"
+
+// Whether the tensor is the node of a step in [start, end).
+static bool is_node_within(const struct ggml_cgraph * graph, const struct ggml_tensor * t, int start, int end) {
+    for (int i = start; i < end; i++) {
+        if (graph->nodes[i] == t) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Whether the tensor comes into being with this reader: it is in no list, and no earlier node reads it.
+static bool begins_as_source(const struct ggml_cgraph * graph, const struct ggml_tensor * root, int step) {
+    if (is_node_within(graph, root, 0, graph->n_nodes) || is_external(root) ||
+        (root->flags & GGML_TENSOR_FLAG_INPUT) != 0) {
+        return false;
+    }
+    for (int i = 0; i < graph->n_leafs; i++) {
+        if (graph->leafs[i] == root) {
+            return false;
+        }
+    }
+    for (int i = 0; i < step; i++) {
+        for (int s = 0; s < GGML_MAX_SRC; s++) {
+            if (graph->nodes[i]->src[s] != NULL && root_of(graph->nodes[i]->src[s]) == root) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void begin_sources(struct judge * j, int step) {
+    for (int s = 0; s < GGML_MAX_SRC; s++) {
+        const struct ggml_tensor * source = j->graph->nodes[step]->src[s];
+        if (source != NULL && begins_as_source(j->graph, root_of(source), step)) {
+            take(j, memory_of(root_of(source)), root_of(source));
+        }
+    }
+}
+
+static bool judge_reads(struct judge * j, int step) {
+    const struct ggml_tensor * node = j->graph->nodes[step];
+    for (int s = 0; s < GGML_MAX_SRC; s++) {
+        const struct ggml_tensor * source = node->src[s];
+        if (source == NULL || source == node) {
+            continue;
+        }
+        const struct ggml_tensor * root = root_of(source);
+        if (is_marker(node) && is_node_within(j->graph, root, step, j->graph->n_nodes)) {
+            continue; // markers may stand before what they name
+        }
+        if (!owns(j, root, bytes_of(source))) {
+            return judge_fails(j, "step %d, %s: its source %s was overwritten by %s", step, node->name, source->name,
+                               other_owner(j, root, bytes_of(source)));
+        }
+    }
+    return true;
+}
+
+static int count_sources_of_root(const struct ggml_tensor * node, const struct ggml_tensor * root) {
+    int count = 0;
+    for (int s = 0; s < GGML_MAX_SRC; s++) {
+        count += node->src[s] != NULL && root_of(node->src[s]) == root;
+    }
+    return count;
+}
+
+// Whether a node that does not write through a view may write while it reads its sources.
+static bool judge_in_place(struct judge * j, int step) {
+    const struct ggml_tensor * node = j->graph->nodes[step];
+    for (int s = 0; s < GGML_MAX_SRC; s++) {
+        const struct ggml_tensor * source = node->src[s];
+        if (source == NULL || source == node || !overlaps(bytes_of(source), bytes_of(node))) {
+            continue;
+        }
+        if (!upstream_ggml_op_can_inplace(node->op)) {
+            return judge_fails(j, "step %d, %s: %s cannot run in place of %s", step, node->name,
+                               ggml_op_name(node->op), source->name);
+        }
+        if (source->data != node->data || !has_same_layout(source, node)) {
+            return judge_fails(j, "step %d, %s: writes over parts of its source %s", step, node->name, source->name);
+        }
+        if (count_sources_of_root(node, root_of(source)) > 1) {
+            return judge_fails(j, "step %d, %s: writes over its source %s, which it reads twice", step, node->name,
+                               source->name);
+        }
+    }
+    return true;
+}
+
+// A normalization and the product behind it, which backends compute in one go.
+static bool is_fused_pair(const struct ggml_cgraph * graph, int step) {
+    const struct ggml_tensor * norm    = graph->nodes[step];
+    const struct ggml_tensor * product = step + 1 < graph->n_nodes ? graph->nodes[step + 1] : NULL;
+    if (norm->op != GGML_OP_RMS_NORM || product == NULL || product->op != GGML_OP_MUL) {
+        return false;
+    }
+    bool is_result = is_view(norm) || (norm->flags & GGML_TENSOR_FLAG_OUTPUT) != 0;
+    bool once      = (product->src[0] == norm) != (product->src[1] == norm);
+    return once && !is_result && count_readers(graph, norm) == 1;
+}
+
+// The CPU backend fuses without a look at the addresses. So the product must leave the normalization's
+// source alone, or be at its place exactly.
+static bool judge_fused(struct judge * j, int step) {
+    if (!is_fused_pair(j->graph, step)) {
+        return true;
+    }
+    const struct ggml_tensor * source  = j->graph->nodes[step]->src[0];
+    const struct ggml_tensor * product = j->graph->nodes[step + 1];
+
+    bool exact = source->data == product->data && has_same_layout(source, product);
+    if (!exact && overlaps(bytes_of(source), bytes_of(product))) {
+        return judge_fails(j, "step %d, %s: writes over %s, which the normalization before it reads", step + 1,
+                           product->name, source->name);
+    }
+    return true;
+}
+
+static bool judge_write(struct judge * j, int step) {
+    const struct ggml_tensor * node = j->graph->nodes[step];
+    if (is_view(node)) {
+        if (!owns(j, node->view_src, bytes_of(node))) {
+            return judge_fails(j, "step %d, %s: writes to %s, which was overwritten by %s", step, node->name,
+                               node->view_src->name, other_owner(j, node->view_src, bytes_of(node)));
+        }
+        return true;
+    }
+    if (!judge_in_place(j, step)) {
+        return false;
+    }
+    take(j, memory_of(node), node);
+    return true;
+}
+
+bool judge_steps(struct judge * j) {
+    for (int step = 0; step < j->graph->n_nodes; step++) {
+        const struct ggml_tensor * node   = j->graph->nodes[step];
+        bool                       reads  = !touches_no_bytes(node) || is_marker(node);
+        bool                       writes = !touches_no_bytes(node) && !is_external(node);
+        begin_sources(j, step);
+        if (ggml_nbytes(node) == 0) {
+            continue;
+        }
+        if (reads && !judge_reads(j, step)) {
+            return false;
+        }
+        if (writes && !(judge_fused(j, step) && judge_write(j, step))) {
+            return false;
+        }
+    }
+    return true;
+}
