@@ -15,8 +15,8 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Set to `off` to hand every call to ggml's own allocator, where lastuse stands before it.
 const SWITCH: &CStr = c"LASTUSE";
 
-/// A function that every ggml defines, and that lastuse stands in for.
-const ALLOCATOR: &CStr = c"ggml_gallocr_new_n";
+/// A function that every ggml defines, and nobody who stands between a program and ggml's allocator does.
+const ONLY_IN_GGML: &CStr = c"ggml_nbytes";
 
 const LOG_WARN: u32 = 3;
 const LOG_ERROR: u32 = 4;
@@ -79,7 +79,7 @@ fn decide() -> Server {
         Ok(found) => found,
         Err((missing, why)) => refuse(&format!("{} is missing: {why}", missing.to_string_lossy())),
     };
-    if original.is_some() && loaded::libraries_with(ALLOCATOR).len() > 1 {
+    if original.is_some() && loaded::libraries_with(ONLY_IN_GGML).len() > 1 {
         refuse("more than one ggml is loaded, and lastuse can serve one only");
     }
     let version = version(&functions);
@@ -110,7 +110,7 @@ fn refuse(reason: &str) -> ! {
 
 /// The ggml of a library that was loaded after the start of the program.
 fn only_loaded_ggml() -> Result<(Functions, Option<Original>), String> {
-    let mut found = loaded::libraries_with(ALLOCATOR);
+    let mut found = loaded::libraries_with(ONLY_IN_GGML);
     let names: Vec<_> = found.iter().map(|(_, path)| path.to_string_lossy().into_owned()).collect();
     match (found.pop(), names.len()) {
         (Some((library, path)), 1) => {
