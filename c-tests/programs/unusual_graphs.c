@@ -104,7 +104,22 @@ static void very_many_live_tensors(struct case_args args) {
     ggml_free(ctx);
 }
 
+// Its buffer has no bytes, so it has no address; ggml aborts on a view of what has none.
+static void view_of_an_empty_tensor_is_left_alone(struct case_args args) {
+    (void) args;
+    struct ggml_context * ctx   = new_context(16);
+    struct ggml_tensor *  empty = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 0);
+    struct ggml_cgraph *  graph = ggml_new_graph_custom(ctx, 16, false);
+    ggml_build_forward_expand(graph, ggml_sqr(ctx, ggml_view_1d(ctx, empty, 0, 0)));
+    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(ggml_gallocr_alloc_graph(galloc, graph), "not allocated");
+    CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == 0, "nothing needs memory");
+    ggml_gallocr_free(galloc);
+    ggml_free(ctx);
+}
+
 static const struct test_case cases[] = {
+    { "view_of_an_empty_tensor_is_left_alone", view_of_an_empty_tensor_is_left_alone },
     { "tensor_that_had_memory_is_measured", tensor_that_had_memory_is_measured },
     { "tensor_listed_twice_is_refused", tensor_listed_twice_is_refused },
     { "very_many_live_tensors", very_many_live_tensors },

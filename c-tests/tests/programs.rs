@@ -63,4 +63,5 @@ program!(ctx_tensors, with ["dummy_buffer"]:
 
 program!(unusual_graphs, with []:
     tensor_that_had_memory_is_measured, tensor_listed_twice_is_refused, very_many_live_tensors,
+    view_of_an_empty_tensor_is_left_alone,
 );

@@ -33,10 +33,21 @@ pub struct Planned {
     in_place_of: Vec<Option<TensorId>>,
     /// Whom the listed tensors read, by id: ids plus one, by slot.
     sources: Vec<[Option<NonZero<u32>>; MAX_SOURCES]>,
-    /// How the tensors looked in the latest graph that had this plan, by id.
+    /// What a tensor must stay, by id.
+    roles: Vec<Role>,
+    /// How the tensors looked in the latest graph that was measured and fitted, by id; empty before the first.
     looks: Vec<Look>,
     /// The order in which ggml gives tensors their memory: leafs, then for each node its sources and itself.
     order: Vec<TensorId>,
+}
+
+/// What the lifetimes of the plan depend on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Role {
+    /// The flags that are heeded.
+    flags: u32,
+    /// A marker computes nothing.
+    is_none: bool,
 }
 
 /// Whatever the size of a tensor's memory can depend on, itself and its sources aside.
@@ -94,7 +105,8 @@ impl Planned {
             memory,
             in_place_of,
             sources: (0..).zip(&tensors[..reading.listed]).map(|(id, &tensor)| slots(graph, id, tensor)).collect(),
-            looks: tensors.iter().map(|&tensor| Look::of(tensor)).collect(),
+            roles: graph.tensors().iter().map(|tensor| Role::new(tensor.flags.0, tensor.is_none)).collect(),
+            looks: Vec::new(),
             order: order(graph),
         }
     }
@@ -113,7 +125,7 @@ impl Planned {
             && (changed.is_empty() || self.still_right(pools, &fitting, &changed));
         fits.then_some(())?;
         // Sizes of tensors that came with memory were not looked at: the next graph must be compared with an older one.
-        if fitting.waiting == self.placed {
+        if fitting.waiting == self.placed && !changed.is_empty() {
             self.remember_looks(&fitting, &changed);
         }
         Some(fitting)
@@ -121,6 +133,12 @@ impl Planned {
 
     /// The next graph will look like this one rather than like the planned one: a prompt is planned, then tokens come.
     fn remember_looks(&mut self, fitting: &Fitting<'_>, changed: &[bool]) {
+        if self.looks.is_empty() {
+            // Nothing is remembered of a graph in which a tensor is missing.
+            let looks: Option<_> = fitting.tensors.iter().map(|tensor| tensor.map(Look::of)).collect();
+            self.looks = looks.unwrap_or_default();
+            return;
+        }
         let changes = self.looks.iter_mut().zip(&fitting.tensors).zip(changed).filter(|(_, changed)| **changed);
         for ((look, tensor), _) in changes {
             if let Some(tensor) = *tensor {
@@ -135,15 +153,18 @@ impl Planned {
             let tensor = fitting.tensors[id as usize]?;
             match self.memory[id as usize] {
                 Memory::Planned { address, .. } if !tensor.has_memory() => Some(Assignment::Place(tensor, address)),
-                Memory::View { .. } if tensor.buffer().is_null() => {
-                    tensor.view_source().filter(|root| !root.buffer().is_null()).map(|_| Assignment::PlaceView(tensor))
-                }
+                // An empty root in an empty buffer has no address, and ggml aborts on views of it; they need none either.
+                Memory::View { .. } if tensor.buffer().is_null() => tensor
+                    .view_source()
+                    .filter(|root| !root.buffer().is_null() && !root.data().is_null())
+                    .map(|_| Assignment::PlaceView(tensor)),
                 _ => None,
             }
         })
     }
 
-    /// Compares everything that must be equal. Answers which tensors look different, by id; nothing when none does.
+    /// Compares everything that must be equal. Answers which tensors do not look as remembered, by id; nothing when all
+    /// do.
     fn compare(&self, runtime: &Runtime, fitting: &mut Fitting<'_>) -> Option<Vec<bool>> {
         let mut changed = Vec::new();
         for (id, memory) in self.memory.iter().enumerate() {
@@ -153,14 +174,20 @@ impl Planned {
             if let Some(slots) = self.sources.get(id) {
                 compare_sources(slots, tensor, fitting)?;
             }
-            if !self.looks[id].is_of(tensor) {
-                let in_place = self.in_place_of[id].is_some();
-                self.looks[id].may_become(runtime, tensor, in_place).then_some(())?;
+            if !self.looks.get(id).is_some_and(|look| look.is_of(tensor)) {
+                self.may_look_so(id, runtime, tensor).then_some(())?;
                 changed.resize(self.memory.len(), false);
                 changed[id] = true;
             }
         }
         Some(changed)
+    }
+
+    /// Has the tensor the role of the planned one, and can it be computed in place where that one was?
+    fn may_look_so(&self, id: usize, runtime: &Runtime, tensor: TensorRef<'_>) -> bool {
+        let op = tensor.op();
+        self.roles[id] == Role::new(tensor.flags(), runtime.operations.is_none(op))
+            && (self.in_place_of[id].is_none() || runtime.operations.can_run_in_place(op))
     }
 
     /// Tensors that were in no list must be in none now: their memory would be planned twice.
@@ -219,6 +246,12 @@ impl Memory {
     }
 }
 
+impl Role {
+    fn new(flags: u32, is_none: bool) -> Self {
+        Self { flags: flags & (Flags::INPUT.0 | Flags::OUTPUT.0), is_none }
+    }
+}
+
 impl Look {
     fn of(tensor: TensorRef<'_>) -> Self {
         Self { element: tensor.element(), description: *tensor.description() }
@@ -226,15 +259,6 @@ impl Look {
 
     fn is_of(&self, tensor: TensorRef<'_>) -> bool {
         self.description == *tensor.description() && self.element == tensor.element()
-    }
-
-    /// May the tensor look like this now? Flags and what reuse depends on must be as they were.
-    fn may_become(&self, runtime: &Runtime, tensor: TensorRef<'_>, in_place: bool) -> bool {
-        const WATCHED: u32 = Flags::INPUT.0 | Flags::OUTPUT.0;
-        let (op, flags) = (self.description.op(), self.description.flags());
-        (flags ^ tensor.flags()) & WATCHED == 0
-            && runtime.operations.is_none(op) == runtime.operations.is_none(tensor.op())
-            && (!in_place || runtime.operations.can_run_in_place(tensor.op()))
     }
 }
 

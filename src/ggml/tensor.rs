@@ -23,27 +23,6 @@ impl PartialEq for Description {
     }
 }
 
-impl Description {
-    /// The number of the operation.
-    pub fn op(&self) -> u32 {
-        self.number(std::mem::offset_of!(ggml_tensor, op))
-    }
-
-    /// ggml's flags.
-    pub fn flags(&self) -> u32 {
-        self.number(std::mem::offset_of!(ggml_tensor, flags))
-    }
-
-    /// The four bytes at an offset in the tensor.
-    fn number(&self, offset: usize) -> u32 {
-        let at = offset - DESCRIPTION_START;
-        let word = self.0[at / size_of::<u64>()].to_ne_bytes();
-        let mut bytes = [0; 4];
-        bytes.copy_from_slice(&word[at % size_of::<u64>()..][..4]);
-        u32::from_ne_bytes(bytes)
-    }
-}
-
 /// A tensor that lives at least for `'g`. Equal references are the same tensor. In memory it is C's pointer.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
