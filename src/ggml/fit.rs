@@ -37,6 +37,8 @@ pub struct Planned {
     roles: Vec<Role>,
     /// How the tensors looked in the latest graph that was measured and fitted, by id; empty before the first.
     looks: Vec<Look>,
+    /// Has a graph fitted this plan?
+    has_served: bool,
     /// The order in which ggml gives tensors their memory: leafs, then for each node its sources and itself.
     order: Vec<TensorId>,
 }
@@ -107,6 +109,7 @@ impl Planned {
             sources: (0..).zip(&tensors[..reading.listed]).map(|(id, &tensor)| slots(graph, id, tensor)).collect(),
             roles: graph.tensors().iter().map(|tensor| Role::new(tensor.flags.0, tensor.is_none)).collect(),
             looks: Vec::new(),
+            has_served: false,
             order: order(graph),
         }
     }
@@ -124,8 +127,10 @@ impl Planned {
         let fits = self.extras_are_unlisted(graph, &fitting)
             && (changed.is_empty() || self.still_right(pools, &fitting, &changed));
         fits.then_some(())?;
-        // Sizes of tensors that came with memory were not looked at: the next graph must be compared with an older one.
-        if fitting.waiting == self.placed && !changed.is_empty() {
+        // Many plans serve one graph only, as where prompts and tokens alternate: looks are worth remembering from the
+        // second on. Sizes of tensors that came with memory were not looked at, so such a graph is not remembered.
+        let again = std::mem::replace(&mut self.has_served, true);
+        if again && fitting.waiting == self.placed && !changed.is_empty() {
             self.remember_looks(&fitting, &changed);
         }
         Some(fitting)
