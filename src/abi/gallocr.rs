@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 
 use crate::ggml::{Allocator, BufferType, GraphRef, Refusal, Runtime, Server, abort, runtime};
 use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_gallocr};
+use crate::placement::Bytes;
 
 use super::{guard, required};
 
@@ -93,25 +94,23 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n(
     node_buffer_ids: *const c_int,
     leaf_buffer_ids: *const c_int,
 ) -> bool {
-    const NAME: &str = "ggml_gallocr_reserve_n";
     guard(|| match runtime() {
         // SAFETY: the caller's arguments, handed on.
         Server::Original(it) => unsafe { (it.gallocr_reserve_n)(galloc, graph, node_buffer_ids, leaf_buffer_ids) },
         Server::Lastuse(_) => {
             // SAFETY: the caller's promise.
-            let (allocator, graph) = unsafe { arguments(NAME, galloc, graph) };
-            // SAFETY: as many ids as nodes.
-            let nodes = unsafe { ids(NAME, "node_buffer_ids", node_buffer_ids, graph.nodes.len(), allocator) };
-            // SAFETY: as many ids as leafs.
-            let leafs = unsafe { ids(NAME, "leaf_buffer_ids", leaf_buffer_ids, graph.leafs.len(), allocator) };
-            let done = allocator.reserve(graph, nodes.as_deref(), leafs.as_deref());
+            let (allocator, graph) = unsafe { arguments("ggml_gallocr_reserve_n", galloc, graph) };
+            // SAFETY: as many ids as nodes and leafs.
+            let ids =
+                unsafe { Ids::read("ggml_gallocr_reserve_n", allocator, graph, node_buffer_ids, leaf_buffer_ids) };
+            let done = allocator.reserve(graph, ids.nodes.as_deref(), ids.leafs.as_deref());
             answer(allocator, done)
         }
     })
 }
 
-/// Writes the bytes that [`ggml_gallocr_reserve_n`] would take, by buffer id; allocates nothing, and leaves the
-/// allocator as it is.
+/// Writes the bytes that [`ggml_gallocr_reserve_n`] would take, by buffer id; allocates nothing, and leaves the buffers
+/// and the plan in use as they are.
 ///
 /// # Safety
 /// As [`ggml_gallocr_reserve_n`]; `sizes` has room for as many numbers as the allocator has buffer types.
@@ -131,23 +130,14 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n_size(
             None => abort(file!(), line!(), &format!("{NAME}: this ggml has no such function")),
         },
         Server::Lastuse(_) => {
+            let sizes = required(sizes, NAME, "sizes");
             // SAFETY: the caller's promise.
             let (allocator, graph) = unsafe { arguments(NAME, galloc, graph) };
-            let sizes = required(sizes, NAME, "sizes");
-            // SAFETY: as many ids as nodes.
-            let nodes = unsafe { ids(NAME, "node_buffer_ids", node_buffer_ids, graph.nodes.len(), allocator) };
-            // SAFETY: as many ids as leafs.
-            let leafs = unsafe { ids(NAME, "leaf_buffer_ids", leaf_buffer_ids, graph.leafs.len(), allocator) };
-            match allocator.measure(graph, nodes.as_deref(), leafs.as_deref()) {
-                Ok(measured) => {
-                    for (id, size) in measured.into_iter().enumerate() {
-                        let size = usize::try_from(size).unwrap_or(usize::MAX);
-                        // SAFETY: room for one number an id.
-                        unsafe { sizes.as_ptr().wrapping_add(id).write(size) };
-                    }
-                }
-                Err(refusal) => abort(file!(), line!(), &format!("{NAME}: {refusal}")),
-            }
+            // SAFETY: as many ids as nodes and leafs.
+            let ids = unsafe { Ids::read(NAME, allocator, graph, node_buffer_ids, leaf_buffer_ids) };
+            let measured = allocator.measure(graph, ids.nodes.as_deref(), ids.leafs.as_deref());
+            // SAFETY: room for one number an id.
+            unsafe { write_sizes(NAME, sizes, measured) };
         }
     });
 }
@@ -241,30 +231,55 @@ pub unsafe fn buffer<'g>(function: &str, galloc: *mut ggml_gallocr, id: c_int) -
     let galloc = required(galloc, function, "galloc").cast::<Allocator>();
     // SAFETY: made by `new_allocator`, and alive.
     let allocator = unsafe { &*galloc.as_ptr() };
-    (allocator, checked_id(function, "buffer_id", id, allocator))
+    (allocator, checked_id(function, || "buffer_id".to_owned(), id, allocator))
 }
 
-/// The buffer ids of a list; `None` for NULL.
-///
 /// # Safety
-/// `list` is NULL or holds `count` ids.
-unsafe fn ids(
-    function: &str,
-    argument: &str,
-    list: *const c_int,
-    count: usize,
-    allocator: &Allocator,
-) -> Option<Vec<usize>> {
-    let list = NonNull::new(list.cast_mut())?;
-    // SAFETY: the caller's promise.
-    let list = unsafe { std::slice::from_raw_parts(list.as_ptr(), count) };
-    let checked = list.iter().enumerate();
-    Some(checked.map(|(i, &id)| checked_id(function, &format!("{argument}[{i}]"), id, allocator)).collect())
+/// `sizes` has room for all that was measured.
+unsafe fn write_sizes(function: &str, sizes: NonNull<usize>, measured: Result<Vec<Bytes>, Refusal>) {
+    let measured = measured.unwrap_or_else(|refusal| abort(file!(), line!(), &format!("{function}: {refusal}")));
+    for (id, size) in measured.into_iter().enumerate() {
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        // SAFETY: the caller's promise.
+        unsafe { sizes.as_ptr().wrapping_add(id).write(size) };
+    }
 }
 
-fn checked_id(function: &str, argument: &str, id: c_int, allocator: &Allocator) -> usize {
+/// Buffer ids by node and by leaf; `None` where the caller passed NULL.
+struct Ids {
+    nodes: Option<Vec<usize>>,
+    leafs: Option<Vec<usize>>,
+}
+
+impl Ids {
+    /// # Safety
+    /// Each list is NULL, or holds as many ids as `graph` has nodes or leafs.
+    unsafe fn read(
+        function: &str,
+        allocator: &Allocator,
+        graph: GraphRef<'_>,
+        nodes: *const c_int,
+        leafs: *const c_int,
+    ) -> Self {
+        let list = |argument: &str, list: *const c_int, count: usize| {
+            let list = NonNull::new(list.cast_mut())?;
+            // SAFETY: the caller's promise.
+            let list = unsafe { std::slice::from_raw_parts(list.as_ptr(), count) };
+            let check = |(i, &id): (usize, &c_int)| checked_id(function, || format!("{argument}[{i}]"), id, allocator);
+            Some(list.iter().enumerate().map(check).collect())
+        };
+        Self {
+            nodes: list("node_buffer_ids", nodes, graph.nodes.len()),
+            leafs: list("leaf_buffer_ids", leafs, graph.leafs.len()),
+        }
+    }
+}
+
+/// The id, which the allocator must have; aborts with the name of the argument otherwise.
+fn checked_id(function: &str, argument: impl FnOnce() -> String, id: c_int, allocator: &Allocator) -> usize {
     let count = allocator.buffer_count();
     usize::try_from(id).ok().filter(|&id| id < count).unwrap_or_else(|| {
+        let argument = argument();
         abort(file!(), line!(), &format!("{function}: {argument} is {id}, and the allocator has {count} buffers"))
     })
 }
