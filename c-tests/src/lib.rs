@@ -2,6 +2,7 @@
 
 mod library;
 mod live_graph;
+mod making;
 mod program;
 mod tool;
 

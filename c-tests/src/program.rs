@@ -1,13 +1,13 @@
 //! One C or C++ program: compiled with warnings as errors, linked in one of several ways, run.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lastuse_vendor::{Ggml, Language, compiler, target_folder};
+use lastuse_vendor::{Ggml, Language, compiler};
 
+use crate::making::Making;
 use crate::{Lastuse, Result, folder};
 
 /// Which allocator a program gets, and how.
@@ -63,17 +63,18 @@ impl Program {
     /// # Errors
     /// What the compiler said.
     pub fn build(name: &str, sources: &[&str], ggml: &Ggml, linked: Linked<'_>, flags: &[&str]) -> Result<Self> {
-        let (path, mut objects) = compile_all(name, sources, ggml, flags)?;
+        let making = Making::new(name)?;
+        let mut objects = compile_all(&making, sources, ggml, flags)?;
         if let Linked::Both(_) = linked {
-            let object = path.with_extension("upstream.o");
+            let object = making.object("upstream");
             compile_upstream(&object, ggml, flags)?;
             objects.push(object);
         }
         let mut command = compiler(Language::Cpp)?;
-        command.args(&objects).args(flags).arg("-o").arg(&path);
+        command.args(&objects).args(flags).arg("-o").arg(making.program());
         link_arguments(&mut command, ggml, linked);
         lastuse_vendor::run(&mut command)?;
-        Ok(Self { path })
+        Ok(Self { path: making.finish()? })
     }
 
     /// The same on the shared base library of ggml alone, which some builds of ggml consist of; with lastuse linked
@@ -82,9 +83,10 @@ impl Program {
     /// # Errors
     /// What the compiler said.
     pub fn build_on_base(name: &str, sources: &[&str], ggml: &Ggml, lastuse: Option<&Lastuse>) -> Result<Self> {
-        let (path, objects) = compile_all(name, sources, ggml, &[])?;
+        let making = Making::new(name)?;
+        let objects = compile_all(&making, sources, ggml, &[])?;
         let mut command = compiler(Language::Cpp)?;
-        command.args(&objects).arg("-o").arg(&path);
+        command.args(&objects).arg("-o").arg(making.program());
         if let Some(lastuse) = lastuse {
             command.arg("-Wl,-u,ggml_gallocr_new_n").arg(&lastuse.archive);
         }
@@ -92,7 +94,7 @@ impl Program {
         command.arg(ggml.libraries.join(base)).arg(format!("-Wl,-rpath,{}", ggml.libraries.display()));
         command.args(["-lm", "-lpthread", "-ldl"]);
         lastuse_vendor::run(&mut command)?;
-        Ok(Self { path })
+        Ok(Self { path: making.finish()? })
     }
 
     /// One file as a shared library, to be preloaded. Answers where it is.
@@ -100,9 +102,11 @@ impl Program {
     /// # Errors
     /// What the compiler said.
     pub fn build_shared(name: &str, source: &str, ggml: &Ggml) -> Result<PathBuf> {
-        let (path, objects) = compile_all(name, &[source], ggml, &[])?;
-        lastuse_vendor::link_shared(&path, &objects, &["-ldl".to_owned(), "-lpthread".to_owned()])?;
-        Ok(path)
+        let making = Making::new(name)?;
+        let objects = compile_all(&making, &[source], ggml, &[])?;
+        let needs = ["-ldl".to_owned(), "-lpthread".to_owned()];
+        lastuse_vendor::link_shared(&making.program(), &objects, &needs)?;
+        making.finish()
     }
 
     /// Where it is.
@@ -141,17 +145,14 @@ impl Program {
     }
 }
 
-/// Where a program goes, and its objects.
-fn compile_all(name: &str, sources: &[&str], ggml: &Ggml, flags: &[&str]) -> Result<(PathBuf, Vec<PathBuf>)> {
-    let out = target_folder().join("c-tests");
-    fs::create_dir_all(&out).map_err(|error| format!("{}: {error}", out.display()))?;
-    let mut objects = Vec::new();
-    for (number, source) in sources.iter().enumerate() {
-        let object = out.join(format!("{name}.{number}.o"));
+/// The objects of a program.
+fn compile_all(making: &Making, sources: &[&str], ggml: &Ggml, flags: &[&str]) -> Result<Vec<PathBuf>> {
+    let compile_one = |(number, source): (usize, &&str)| {
+        let object = making.object(&number.to_string());
         compile(&folder().join(source), &object, ggml, flags)?;
-        objects.push(object);
-    }
-    Ok((out.join(name), objects))
+        Ok(object)
+    };
+    sources.iter().enumerate().map(compile_one).collect()
 }
 
 /// Our own programs: warnings are errors.
