@@ -97,14 +97,14 @@ impl Program {
         Ok(Self { path: making.finish()? })
     }
 
-    /// One file as a shared library, to be preloaded. Answers where it is.
+    /// One file as a shared library, to be preloaded or loaded. Answers where it is.
     ///
     /// # Errors
     /// What the compiler said.
-    pub fn build_shared(name: &str, source: &str, ggml: &Ggml) -> Result<PathBuf> {
+    pub fn build_shared(name: &str, source: &str, ggml: &Ggml, flags: &[&str]) -> Result<PathBuf> {
         let making = Making::new(name)?;
-        let objects = compile_all(&making, &[source], ggml, &[])?;
-        let needs = ["-ldl".to_owned(), "-lpthread".to_owned()];
+        let objects = compile_all(&making, &[source], ggml, flags)?;
+        let needs: Vec<String> = flags.iter().chain(&["-ldl", "-lpthread"]).map(|&flag| flag.to_owned()).collect();
         lastuse_vendor::link_shared(&making.program(), &objects, &needs)?;
         making.finish()
     }

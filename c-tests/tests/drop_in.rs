@@ -109,3 +109,21 @@ fn preloaded_into_a_program_without_ggml_changes_nothing() {
         (Some(0), &b"fine\n"[..], &b""[..])
     );
 }
+
+/// A plugin brings ggml with it, and nobody but the plugin can see that ggml.
+#[test]
+fn preloaded_under_a_ggml_that_is_loaded_later() {
+    let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::release());
+    let libraries = ggml.libraries.display();
+    let flags = [format!("-L{libraries}"), format!("-Wl,-rpath,{libraries}")];
+    let flags = ["-Dmain=plan_graphs", &flags[0], &flags[1], "-lggml-base"];
+    let plugin = Program::build_shared("libplan_graphs.so", "programs/plan_two_graphs.c", &ggml, &flags);
+    let plugin = support::expect(plugin).to_string_lossy().into_owned();
+    let program = support::expect(Program::build("load-plugin", &["programs/load_plugin.c"], &ggml, Linked::Ggml, &[]));
+    let preload = ("LD_PRELOAD", lastuse.shared.as_os_str());
+    for (variables, plans) in [(vec![preload], "1"), (vec![preload, ("LASTUSE", OsStr::new("off"))], "0")] {
+        let outcome = support::expect(program.run_with(&[&plugin], &variables));
+        assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
+        assert_eq!(outcome.value("plans"), Some(plans), "{}", outcome.describe());
+    }
+}
