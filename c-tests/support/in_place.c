@@ -1,0 +1,211 @@
+#include "in_place.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "ggml-cpu.h"
+
+#define GAP           64 // bytes between tensors that nothing may write
+#define CONTEXT_BYTES (64 * 1024)
+
+static struct ggml_tensor * root_of(struct ggml_tensor * tensor) {
+    return tensor->view_src != NULL ? tensor->view_src : tensor;
+}
+
+static struct ggml_tensor * overwritten(const struct trial * trial, int source) {
+    const struct rule * rule = trial->rule;
+    return rule->overwritten != NULL ? rule->overwritten(trial->node, source) : trial->node->src[source];
+}
+
+static ptrdiff_t offset_of(const struct trial * trial, int source) {
+    return trial->rule->offset != NULL ? trial->rule->offset(trial->node, source) : 0;
+}
+
+static char * arena_base(const struct trial * trial) {
+    return ggml_backend_buffer_get_base(trial->arena);
+}
+
+// ---------------------------------------------------------------------------------------------------
+// Places
+// ---------------------------------------------------------------------------------------------------
+
+static void forget_places(struct ggml_context * ctx) {
+    for (struct ggml_tensor * t = ggml_get_first_tensor(ctx); t != NULL; t = ggml_get_next_tensor(ctx, t)) {
+        t->buffer = NULL;
+        t->data   = NULL;
+    }
+}
+
+static void put(const struct trial * trial, struct ggml_tensor * root, size_t offset) {
+    CHECK(offset + ggml_nbytes(root) <= ggml_backend_buffer_get_size(trial->arena), "%s: the arena is too small",
+          trial->rule->name);
+    ggml_backend_tensor_alloc(trial->arena, root, arena_base(trial) + offset);
+}
+
+// The result with what lies in it, at the start of the arena. Answers where they end.
+static size_t put_result(const struct trial * trial, unsigned sources) {
+    struct ggml_tensor * home  = root_of(trial->node);
+    ptrdiff_t            first = 0;
+    ptrdiff_t            end   = (ptrdiff_t) ggml_nbytes(home);
+    for (int i = 0; i < GGML_MAX_SRC; i++) {
+        if (sources & SOURCE(i)) {
+            ptrdiff_t offset = offset_of(trial, i);
+            ptrdiff_t bytes  = (ptrdiff_t) ggml_nbytes(root_of(overwritten(trial, i)));
+            first            = offset < first ? offset : first;
+            end              = offset + bytes > end ? offset + bytes : end;
+        }
+    }
+    put(trial, home, (size_t) -first);
+    for (int i = 0; i < GGML_MAX_SRC; i++) {
+        if (sources & SOURCE(i)) {
+            struct ggml_tensor * root = root_of(overwritten(trial, i));
+            CHECK(root != home && root->buffer == NULL, "%s: source %d is elsewhere", trial->rule->name, i);
+            put(trial, root, (size_t) (offset_of(trial, i) - first));
+        }
+    }
+    return (size_t) (end - first);
+}
+
+// Places everything. Answers how many bytes of the arena are in use.
+static size_t place(const struct trial * trial, unsigned sources) {
+    struct ggml_context * ctx = trial->form.ctx;
+    forget_places(ctx);
+    size_t used = GGML_PAD(put_result(trial, sources) + GAP, GAP);
+    for (struct ggml_tensor * t = ggml_get_first_tensor(ctx); t != NULL; t = ggml_get_next_tensor(ctx, t)) {
+        if (t->view_src == NULL && t->buffer == NULL) {
+            put(trial, t, used);
+            used = GGML_PAD(used + ggml_nbytes(t) + GAP, GAP);
+        }
+    }
+    for (struct ggml_tensor * t = ggml_get_first_tensor(ctx); t != NULL; t = ggml_get_next_tensor(ctx, t)) {
+        if (t->view_src != NULL) {
+            ggml_backend_view_init(t);
+        }
+    }
+    return used;
+}
+
+// What lies in the result is filled last: a copy's destination has values of its own.
+static void fill(const struct trial * trial, size_t used) {
+    struct ggml_context * ctx  = trial->form.ctx;
+    struct ggml_tensor *  home = root_of(trial->node);
+    memset(arena_base(trial), 0xa5, used);
+    if (home->op == GGML_OP_NONE) {
+        fill_values(home, 0, trial->rule);
+    }
+    uint64_t seed = 1;
+    for (struct ggml_tensor * t = ggml_get_first_tensor(ctx); t != NULL; t = ggml_get_next_tensor(ctx, t), seed++) {
+        if (t->view_src == NULL && t != home && t->op == GGML_OP_NONE) {
+            fill_values(t, seed, trial->rule);
+        }
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------
+// Elements
+// ---------------------------------------------------------------------------------------------------
+
+static size_t packed_bytes(const struct ggml_tensor * tensor) {
+    return ggml_row_size(tensor->type, tensor->ne[0]) * (size_t) ggml_nrows(tensor);
+}
+
+enum direction { OUT_OF_TENSOR, INTO_TENSOR };
+
+// One row between a tensor and packed bytes.
+static void move_row(const struct ggml_tensor * tensor, char * row, char * packed, enum direction direction) {
+    size_t  size  = ggml_type_size(tensor->type);
+    int64_t count = tensor->ne[0] / ggml_blck_size(tensor->type);
+    for (int64_t i = 0; i < count; i++) {
+        char * element = row + (size_t) i * tensor->nb[0];
+        char * other   = packed + (size_t) i * size;
+        memcpy(direction == INTO_TENSOR ? element : other, direction == INTO_TENSOR ? other : element, size);
+    }
+}
+
+// All elements of a tensor, as if it were at `data`.
+static void move_elements(const struct ggml_tensor * tensor, char * data, char * packed, enum direction direction) {
+    size_t row_bytes = ggml_row_size(tensor->type, tensor->ne[0]);
+    for (int64_t i = 0; i < ggml_nrows(tensor); i++) {
+        int64_t i1  = i % tensor->ne[1];
+        int64_t i2  = i / tensor->ne[1] % tensor->ne[2];
+        int64_t i3  = i / tensor->ne[1] / tensor->ne[2];
+        char *  row = data + (size_t) i1 * tensor->nb[1] + (size_t) i2 * tensor->nb[2] + (size_t) i3 * tensor->nb[3];
+        move_row(tensor, row, packed + (size_t) i * row_bytes, direction);
+    }
+}
+
+static char * new_bytes(size_t size) {
+    char * bytes = calloc(1, size + 1);
+    CHECK(bytes != NULL, "out of memory");
+    return bytes;
+}
+
+// In a copy of the arena: nothing where the results of operations are.
+static void blank_results(const struct trial * trial, char * arena) {
+    for (int i = 0; i < ggml_graph_n_nodes(trial->graph); i++) {
+        struct ggml_tensor * node = ggml_graph_node(trial->graph, i);
+        if (node->view_src == NULL || node == trial->node) {
+            char * zeros = new_bytes(packed_bytes(node));
+            move_elements(node, arena + ((char *) node->data - arena_base(trial)), zeros, INTO_TENSOR);
+            free(zeros);
+        }
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------
+// Runs
+// ---------------------------------------------------------------------------------------------------
+
+static void compute_together(const struct trial * trial, int n_threads) {
+    ggml_backend_cpu_set_n_threads(trial->cpu, n_threads);
+    enum ggml_status status = ggml_backend_graph_compute(trial->cpu, trial->graph);
+    CHECK(status == GGML_STATUS_SUCCESS, "%s: status %d", trial->rule->name, (int) status);
+}
+
+// Computes over `sources`. Answers the packed elements of the result; *clean says that nothing else was written.
+static char * compute(const struct trial * trial, unsigned sources, int n_threads, enum turns turns, bool * clean) {
+    size_t used = place(trial, sources);
+    fill(trial, used);
+    char * before = new_bytes(used);
+    memcpy(before, arena_base(trial), used);
+    if (turns == TOGETHER) {
+        compute_together(trial, n_threads);
+    } else {
+        compute_in_turns(trial, n_threads, turns);
+    }
+    char * result = new_bytes(packed_bytes(trial->node));
+    move_elements(trial->node, trial->node->data, result, OUT_OF_TENSOR);
+    blank_results(trial, before);
+    blank_results(trial, arena_base(trial));
+    *clean = memcmp(before, arena_base(trial), used) == 0;
+    free(before);
+    return result;
+}
+
+struct trial trial_new(const struct rule * rule, struct form form, ggml_backend_t cpu, ggml_backend_buffer_t arena) {
+    struct ggml_init_params params = { .mem_size = CONTEXT_BYTES, .no_alloc = true };
+    struct trial            trial  = { .rule = rule, .form = form, .cpu = cpu, .arena = arena };
+    trial.form.ctx                 = ggml_init(params);
+    CHECK(trial.form.ctx != NULL, "out of memory");
+    trial.node  = rule->build(trial.form);
+    trial.graph = ggml_new_graph_custom(trial.form.ctx, 16, false);
+    ggml_build_forward_expand(trial.graph, trial.node);
+    bool clean  = false;
+    trial.truth = compute(&trial, 0, 1, TOGETHER, &clean);
+    CHECK(clean, "%s writes more than its result", rule->name);
+    return trial;
+}
+
+const char * trial_run(struct trial * trial, unsigned sources, int n_threads, enum turns turns) {
+    bool   clean  = false;
+    char * result = compute(trial, sources, n_threads, turns, &clean);
+    bool   same   = memcmp(result, trial->truth, packed_bytes(trial->node)) == 0;
+    free(result);
+    return !same ? "other bits" : !clean ? "more than the result is written" : NULL;
+}
+
+void trial_free(struct trial * trial) {
+    ggml_free(trial->form.ctx);
+    free(trial->truth);
+}
