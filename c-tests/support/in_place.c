@@ -197,12 +197,12 @@ struct trial trial_new(const struct rule * rule, struct form form, ggml_backend_
     return trial;
 }
 
-const char * trial_run(struct trial * trial, unsigned sources, int n_threads, enum turns turns) {
+enum outcome trial_run(struct trial * trial, unsigned sources, int n_threads, enum turns turns) {
     bool   clean  = false;
     char * result = compute(trial, sources, n_threads, turns, &clean);
     bool   same   = memcmp(result, trial->truth, packed_bytes(trial->node)) == 0;
     free(result);
-    return !same ? "other bits" : !clean ? "more than the result is written" : NULL;
+    return !same ? OTHER_BITS : !clean ? OTHER_WRITES : SAME_BITS;
 }
 
 void trial_free(struct trial * trial) {

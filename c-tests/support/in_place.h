@@ -46,12 +46,12 @@ struct rule {
     unsigned sources;  // each of them may be overwritten, one at a time
     bool     together; // also all at once: each lies in a part of the result of its own
     uint64_t types;
-    unsigned layouts; // 0: only contiguous
-    int      since;   // the first version that has these kernels; 0: all
-    int      before;  // the first version for which it no longer holds; 0: none
+    unsigned layouts;  // 0: only contiguous
+    int      since;    // the first version that has these kernels; 0: all
+    int      before;   // the first version for which it no longer holds; 0: none
     bool     only_several_threads; // in BREAKING_RULES: holds with one
-    bool     positive; // no negative values, of which the operation would make NaNs
-    bool     any_bytes; // the values are only copied
+    bool     positive;             // no negative values, of which the operation would make NaNs
+    bool     any_bytes;            // the values are only copied
     // What lies where source `i` would, when it is not source `i`; NULL: source `i`.
     struct ggml_tensor * (*overwritten)(struct ggml_tensor * node, int i);
     // How many bytes behind the start of the result it lies, before it when negative; NULL: 0.
@@ -109,11 +109,17 @@ enum turns {
     BACKWARD, // the other way round
 };
 
+// What came of it.
+enum outcome {
+    SAME_BITS,
+    OTHER_BITS,
+    OTHER_WRITES, // the same bits, and something beside the result was written
+};
+
 // Makes the operation and computes it with one thread in memory of its own.
 struct trial trial_new(const struct rule * rule, struct form form, ggml_backend_t cpu, ggml_backend_buffer_t arena);
-// Computes the result over `sources`. NULL when it is the same to the last bit and nothing else was written, or what is
-// wrong.
-const char * trial_run(struct trial * trial, unsigned sources, int n_threads, enum turns turns);
+// Computes the result over `sources`.
+enum outcome trial_run(struct trial * trial, unsigned sources, int n_threads, enum turns turns);
 void trial_free(struct trial * trial);
 
 // Whether the parts of the threads may be computed one after the other.

@@ -46,6 +46,12 @@ static struct ggml_tensor * build_add_one_row(struct form form) {
     return ggml_add(form.ctx, a, form_operand_of(form, form.ne[0], 1, 1, 1));
 }
 
+static struct ggml_tensor * build_add_transposed_self(struct form form) {
+    int64_t              n = square_side(form);
+    struct ggml_tensor * a = form_operand_of(form, n, n, 1, 1);
+    return ggml_add(form.ctx, a, ggml_transpose(form.ctx, a));
+}
+
 static struct ggml_tensor * build_soft_max_one_mask(struct form form) {
     struct ggml_tensor * a = form_operand(form);
     return ggml_soft_max_ext(form.ctx, a, form_operand_of(form, form.ne[0], form.ne[1], 1, 1), 0.5f, 0.0f);
@@ -164,6 +170,12 @@ static const struct rule RULES_THAT_BREAK[] = {
         .name = "ADD over a source with one row",
         .build = build_add_one_row,
         .sources = SOURCE(1),
+        .types = FLOAT_TYPES,
+    },
+    {
+        .name = "ADD of a square and a view of it",
+        .build = build_add_transposed_self,
+        .sources = SOURCE(0),
         .types = FLOAT_TYPES,
     },
     {

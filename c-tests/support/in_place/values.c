@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../random_graph/random.h"
 #include "check.h"
 #include "in_place.h"
+#include "random_graph/random.h"
 
 // In [-3, 3), or (0, 3].
 static float draw_real(uint64_t * random, const struct rule * rule) {
