@@ -28,6 +28,11 @@ static struct ggml_tensor * build_reshaping_cont(struct form form) {
     return ggml_cont_2d(form.ctx, form_operand(form), form.ne[0] * form.ne[1], form.ne[2] * form.ne[3]);
 }
 
+// Contiguous, though the strides of its dimensions with one element are not those of the result.
+static struct ggml_tensor * build_cont_of_column(struct form form) {
+    return ggml_cont(form.ctx, ggml_transpose(form.ctx, form_operand_of(form, 1, form.ne[0], 1, form.ne[3])));
+}
+
 static struct ggml_tensor * build_copy(struct form form) {
     form                   = in_blocks(form);
     struct ggml_tensor * a = form_operand(form);
@@ -106,6 +111,13 @@ static const struct rule RULES_OF_COPIES[] = {
         .build = build_reshaping_cont,
         .sources = SOURCE(0),
         .types = PLAIN_TYPES | QUANTIZED_TYPES,
+        .any_bytes = true,
+    },
+    {
+        .name = "CONT of a transposed column",
+        .build = build_cont_of_column,
+        .sources = SOURCE(0),
+        .types = PLAIN_TYPES,
         .any_bytes = true,
     },
     {

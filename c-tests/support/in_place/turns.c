@@ -62,11 +62,14 @@ static kernel kernel_of(enum ggml_op op) {
     return kernels[op];
 }
 
+static bool computes(enum ggml_op op) {
+    return op != GGML_OP_VIEW && op != GGML_OP_RESHAPE && op != GGML_OP_PERMUTE && op != GGML_OP_TRANSPOSE;
+}
+
 bool can_take_turns(const struct trial * trial) {
     int n_computing = 0;
     for (int i = 0; i < ggml_graph_n_nodes(trial->graph); i++) {
-        enum ggml_op op = ggml_graph_node(trial->graph, i)->op;
-        n_computing += op != GGML_OP_VIEW && op != GGML_OP_PERMUTE && op != GGML_OP_RESHAPE;
+        n_computing += computes(ggml_graph_node(trial->graph, i)->op);
     }
     return n_computing == 1 && kernel_of(trial->node->op) != NULL;
 }
