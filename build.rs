@@ -58,16 +58,19 @@ mod bindings {
         "ggml_(init|free|new_tensor_1d|view_1d|neg|set_input|set_output|tensor_overhead|nbytes)",
         "ggml_(new_graph_custom|graph_overhead_custom|build_forward_expand)",
         "ggml_backend_buft_(name|alloc_buffer|get_alignment|get_max_size|get_alloc_size)",
-        "ggml_backend_buft_(alloc_buffer_n|get_alloc_size_n|is_meta)",
+        "ggml_backend_buft_(alloc_buffer_n|get_alloc_size_n|is_meta|is_host|get_device)",
+        "ggml_backend_dev_type",
         "ggml_backend_buffer_(free|get_base|get_size|get_alignment|get_alloc_size|reset|set_usage)",
         "ggml_backend_(tensor_alloc|view_init|get_default_buffer_type|multi_buffer_alloc_buffer)",
     ];
 
     /// Types that lastuse never looks into.
-    const OPAQUE: [&str; 3] = ["ggml_backend", "ggml_backend_buffer", "ggml_backend_buffer_type"];
+    const OPAQUE: [&str; 4] =
+        ["ggml_backend", "ggml_backend_buffer", "ggml_backend_buffer_type", "ggml_backend_device"];
 
     fn opaque(name: &str) -> String {
-        format!("#[repr(C)]\npub struct {name}([u8; 0]);\npub type {name}_t = *mut {name};\n")
+        let pointer = name.replace("device", "dev");
+        format!("#[repr(C)]\npub struct {name}([u8; 0]);\npub type {pointer}_t = *mut {name};\n")
     }
 
     /// src/ggml/bindings.rs from ggml's headers: those in the folder `GGML_DIR`, else the vendored ones.
@@ -113,7 +116,11 @@ mod bindings {
         let types = block.lines().map(|line| {
             let line = line.strip_prefix("    ").unwrap_or(line);
             match line.strip_prefix("pub fn ").and_then(|rest| rest.split_once('(')) {
-                Some((name, rest)) => format!("pub type {name} = unsafe extern \"C\" fn({rest}\n"),
+                // A function that is called like the enum it returns.
+                Some((name, rest)) => {
+                    let rest = rest.replace(&format!("-> {name};"), "-> u32;");
+                    format!("pub type {name} = unsafe extern \"C\" fn({rest}\n")
+                }
                 None => format!("{line}\n"),
             }
         });

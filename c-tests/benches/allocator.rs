@@ -34,14 +34,38 @@ fn main() {
         let mut graph = build(allocators, &path);
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         plan(&mut criterion, allocators, &name, &mut graph);
+        replan(&mut criterion, allocators, &name, &mut graph);
         alloc_graph(&mut criterion, allocators, &name, &mut graph);
     }
     criterion.final_summary();
 }
 
-/// Planning a graph that was planned before, so that the buffer is there.
+/// Planning a graph that no plan is remembered for, when the buffer is there.
 fn plan(criterion: &mut Criterion, allocators: &Allocators, name: &str, graph: &mut LiveGraph) {
     let mut group = criterion.benchmark_group(format!("plan/{name}"));
+    for (kind, new) in KINDS {
+        let mut allocator = new(allocators);
+        graph.reset();
+        assert!(allocator.reserve(graph), "{name}: {kind} refuses the graph");
+        group.bench_function(kind, |bencher| {
+            bencher.iter_custom(|count| (0..count).map(|_| time_of_plan(&mut allocator, graph)).sum());
+        });
+    }
+    group.finish();
+}
+
+fn time_of_plan(allocator: &mut Gallocr, graph: &mut LiveGraph) -> Duration {
+    graph.make_new();
+    let start = Instant::now();
+    let done = black_box(allocator.reserve(graph));
+    let time = start.elapsed();
+    assert!(done, "the graph is refused");
+    time
+}
+
+/// Planning a graph again that was planned before, as where prompts and tokens alternate.
+fn replan(criterion: &mut Criterion, allocators: &Allocators, name: &str, graph: &mut LiveGraph) {
+    let mut group = criterion.benchmark_group(format!("replan/{name}"));
     for (kind, new) in KINDS {
         let mut allocator = new(allocators);
         graph.reset();

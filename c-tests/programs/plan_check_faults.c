@@ -156,7 +156,7 @@ static void inputs_overlap(struct handmade * h) { place_at(h, h->b, h->a, SLOT /
 static void leaf_over_input(struct handmade * h) { place_at(h, h->unused, h->b, 0); }
 static void over_read_later(struct handmade * h) { place_at(h, h->product, h->sum, 0); }
 static void over_input_read_later(struct handmade * h) { place_at(h, h->early, h->b, 0); }
-static void not_an_in_place_op(struct handmade * h) { place_at(h, h->normed, h->a, 0); }
+static void not_an_in_place_op(struct handmade * h) { place_at(h, h->last, h->fused, 0); }
 static void shifted_in_place(struct handmade * h) { place_at(h, h->sum, h->normed, 32); }
 static void other_layout_in_place(struct handmade * h) {
     h->square->nb[3] += 4;
@@ -201,7 +201,7 @@ static const struct expectation EXPECTATIONS[] = {
     { leaf_over_input, "overlap at the start" },
     { over_read_later, "its source part was overwritten by product" },
     { over_input_read_later, "its source b was overwritten by early" },
-    { not_an_in_place_op, "NORM cannot run in place of a" },
+    { not_an_in_place_op, "SUM_ROWS cannot run in place of fused" },
     { shifted_in_place, "writes over parts of its source normed" },
     { other_layout_in_place, "writes over parts of its source copy" },
     { source_read_twice, "writes over its source square, which it reads twice" },

@@ -73,6 +73,18 @@ impl LiveGraph {
         self.fresh = true;
     }
 
+    /// Makes it another graph, as far as an allocator can see: the last parameter of the first node, which no operation
+    /// reads, becomes one that it never was.
+    pub fn make_new(&mut self) {
+        // SAFETY: the graph is ours, and nobody else uses it.
+        let nodes = unsafe { (*self.graph).nodes };
+        // SAFETY: every graph of these tests has a node.
+        let first = unsafe { *nodes };
+        // SAFETY: a tensor of our context.
+        let parameters = unsafe { &mut (*first).op_params };
+        parameters[15] = parameters[15].wrapping_add(1);
+    }
+
     /// Moves the last source of every tensor to the last slot, which leaves gaps before it.
     pub fn leave_gaps(&mut self) {
         for &tensor in &self.tensors {
@@ -139,16 +151,17 @@ impl LiveGraph {
 /// The tensor with this id, without sources and memory.
 fn new_tensor(context: &Context, snapshot: &Snapshot, id: TensorId) -> Result<*mut ggml_tensor> {
     let Context { raw, ggml, .. } = *context;
-    let (plain, info) = (snapshot.graph.tensor(id), &snapshot.tensors[id as usize]);
+    let (plain, layout) = (snapshot.graph.tensor(id), snapshot.graph.layout(id));
+    let info = &snapshot.tensors[id as usize];
     let number = |numbers: &std::collections::HashMap<String, u32>, name: &str| {
         numbers.get(name).copied().ok_or_else(|| format!("tensor {}: this ggml does not know {name}", info.id))
     };
     let (element, op) = (number(&ggml.types, &info.element)?, number(&ggml.ops, &info.op)?);
     // SAFETY: the context has room for all tensors, and four extents are given.
-    let tensor = unsafe { (ggml.functions.new_tensor)(raw, element, 4, plain.layout.ne.as_ptr()) };
+    let tensor = unsafe { (ggml.functions.new_tensor)(raw, element, 4, layout.ne.as_ptr()) };
     // SAFETY: a tensor of our context, which nobody else uses.
     let fields = unsafe { &mut *tensor };
-    fields.nb = plain.layout.nb.map(|stride| usize::try_from(stride).unwrap_or(usize::MAX));
+    fields.nb = layout.nb.map(|stride| usize::try_from(stride).unwrap_or(usize::MAX));
     fields.op = op;
     fields.flags = plain.flags.0.cast_signed();
     let room = fields.name.len() - 1;
@@ -156,7 +169,8 @@ fn new_tensor(context: &Context, snapshot: &Snapshot, id: TensorId) -> Result<*m
         *to = byte.cast_signed();
     }
     // SAFETY: takes any number.
-    if unsafe { (ggml.functions.op_can_inplace)(op) } != plain.can_run_in_place {
+    let listed = unsafe { (ggml.functions.op_can_inplace)(op) };
+    if listed != plain.operation.is_listed() {
         return Err(format!(
             "tensor {}: in this ggml {} may be computed in place, or not, unlike in the file",
             info.id, info.op

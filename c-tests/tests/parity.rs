@@ -65,14 +65,14 @@ fn replayed(snapshot: &Snapshot) -> Plan {
     let (leafs, nodes) = snapshot.requested_pools();
     let requests = Requests { leafs: &leafs, nodes: &nodes };
     let mut sizes = |id: TensorId, _: PoolId| snapshot.tensors[id as usize].size;
-    let found = lifetimes(&snapshot.graph, &snapshot.pools(), requests, Rules::GGML, &mut sizes);
+    let found = lifetimes(&snapshot.graph, &snapshot.pools(Rules::GGML), requests, &mut sizes);
     let placement = BestFit.place(&found.problems[0]);
     (offsets(snapshot, &found.homes, &placement), placement.size())
 }
 
 /// lastuse's own plan.
 fn planned(snapshot: &Snapshot) -> Plan {
-    let plan = snapshot.plan(Rules::default()).unwrap_or_else(|error| panic!("{error}"));
+    let plan = snapshot.plan(Rules::ALL).unwrap_or_else(|error| panic!("{error}"));
     let placement = &plan.pools[0].placement;
     (offsets(snapshot, &plan.homes, placement), placement.size())
 }

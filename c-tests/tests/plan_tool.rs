@@ -104,7 +104,7 @@ fn words(table: &str, line: usize) -> Vec<&str> {
 #[test]
 fn help_has_examples_and_exit_codes() {
     let help = planned(&["--help"]);
-    for part in ["Examples:\n  lastuse plan llama.jsonl", "Exit codes: 0 all planned, 1 ", "--json", "--lifetimes"] {
+    for part in ["Examples:\n  lastuse plan llama.jsonl", "Exit codes: 0 all planned, 1 ", "--json", "--rules"] {
         assert!(help.contains(part), "{part} is not in\n{help}");
     }
 }
@@ -149,11 +149,11 @@ fn sums_beyond_any_memory_do_not_wrap() {
 }
 
 #[test]
-fn lifetimes_of_ggml_take_more_blocks_where_ggml_does_not_reuse() {
+fn rules_of_ggml_take_more_blocks_where_ggml_does_not_reuse() {
     let file = Folder::new("lifetimes").write("view.jsonl", &chain_through_a_view());
     let blocks = |lifetimes: &[&str]| words(&planned(&[&[file.as_str()], lifetimes].concat()), 1)[2].to_owned();
-    assert_eq!(blocks(&[]), blocks(&["--lifetimes", "lastuse"]));
-    assert_eq!((blocks(&[]), blocks(&["--lifetimes", "ggml"])), ("2".to_owned(), "3".to_owned()));
+    assert_eq!(blocks(&[]), blocks(&["--rules", "all"]));
+    assert_eq!((blocks(&[]), blocks(&["--rules", "ggml"])), ("2".to_owned(), "3".to_owned()));
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn minus_is_the_standard_input() {
 
 #[test]
 fn wrong_usage_is_told_apart() {
-    for arguments in [&[][..], &["--json"], &["--chart", "file"], &["--lifetimes", "mine", "file"]] {
+    for arguments in [&[][..], &["--json"], &["--chart", "file"], &["--rules", "mine", "file"]] {
         let output = run(arguments);
         assert_eq!((output.status.code(), stdout(&output)), (Some(2), ""), "{arguments:?}");
         assert!(stderr(&output).contains("Usage: lastuse plan") || stderr(&output).contains("--help"), "{arguments:?}");

@@ -187,7 +187,7 @@ pub unsafe extern "C" fn ggml_op_can_inplace(op: u32) -> bool {
     guard(|| match runtime() {
         // SAFETY: takes any number.
         Server::Original(original) => original.op_can_inplace.is_some_and(|function| unsafe { function(op) }),
-        Server::Lastuse(runtime) => runtime.operations.can_run_in_place(op),
+        Server::Lastuse(runtime) => runtime.operations.operation(op).is_listed(),
     })
 }
 

@@ -3,14 +3,16 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::graph::{Address, GraphPlan, PlanError, Pool, PoolId, Requests, Rules, plan};
+use crate::graph::{Address, GraphPlan, PlanError, Pool, PoolId, Requests, TensorId, plan};
 use crate::placement::Bytes;
 
 use super::buffers::{Buffer, BufferType};
-use super::fit::{Assignment, Fitting, Planned};
-use super::read::{Reading, read};
+use super::fingerprint::Fingerprint;
+use super::fit::{Fitting, fit};
+use super::planned::{Assignment, Planned};
+use super::read::{Reading, Requested, read};
 use super::runtime::Runtime;
-use super::tensor::GraphRef;
+use super::tensor::{GraphRef, TensorRef};
 
 /// How many plans this process has made.
 static PLANS: AtomicU64 = AtomicU64::new(0);
@@ -68,8 +70,12 @@ pub struct Allocator {
     buffers: Vec<Option<Vec<Buffer>>>,
     /// By pool.
     wanted: Vec<Wanted>,
-    planned: Option<Planned>,
+    /// The latest plan first; empty when the latest could not be had.
+    plans: Vec<Planned>,
 }
+
+/// How many plans an allocator remembers: programs alternate between prompt and token, or token and embedding.
+const REMEMBERED: usize = 4;
 
 impl Allocator {
     /// An allocator without memory; buffer id `i` stands for `types[i]`.
@@ -84,14 +90,15 @@ impl Allocator {
             });
             pool_of.push(PoolId::try_from(pool).expect("fewer than 2^32 buffers"));
         }
+        let setting = runtime.rules();
         Self {
             runtime,
-            pools: distinct.iter().map(|buffer_type| buffer_type.pool()).collect(),
+            pools: distinct.iter().map(|buffer_type| buffer_type.pool(&setting)).collect(),
             buffers: distinct.iter().map(|_| None).collect(),
             wanted: vec![Wanted::default(); distinct.len()],
             types: distinct,
             pool_of,
-            planned: None,
+            plans: Vec::new(),
         }
     }
 
@@ -131,7 +138,8 @@ impl Allocator {
         (!self.pool_of[..id].contains(&pool)).then_some(pool as usize)
     }
 
-    /// Plans `graph` and gets the buffers for it; the graph itself is not touched. `None` for the ids means 0.
+    /// Plans `graph`, unless a remembered plan was made for the same, and gets the buffers for it; the graph itself is not
+    /// touched. `None` for the ids means 0.
     ///
     /// # Errors
     /// [`Refusal::NoMemory`]; the allocator then holds no plan and can be used again.
@@ -141,7 +149,18 @@ impl Allocator {
         node_ids: Option<&[usize]>,
         leaf_ids: Option<&[usize]>,
     ) -> Result<(), Refusal> {
-        self.reserve_reading(&read(self.runtime, graph), node_ids, leaf_ids)
+        let requested = self.requested(graph, node_ids, leaf_ids);
+        let start = Fingerprint::of_start(graph);
+        let starts_so = self.plans.iter().any(|planned| planned.start == start);
+        let fingerprint = starts_so.then(|| Fingerprint::of(graph));
+        let same = |planned: &Planned| {
+            fingerprint.is_some() && planned.fingerprint == fingerprint && planned.requested == requested
+        };
+        match self.plans.iter().position(same) {
+            Some(known) => self.plans[..=known].rotate_right(1),
+            None => self.add_plan(graph, requested)?,
+        }
+        self.get_buffers()
     }
 
     /// Plans `graph` and tells the bytes by id; neither the graph nor the buffers nor the plan in use are touched.
@@ -154,7 +173,8 @@ impl Allocator {
         node_ids: Option<&[usize]>,
         leaf_ids: Option<&[usize]>,
     ) -> Result<Vec<Bytes>, Refusal> {
-        self.plan(&read(self.runtime, graph), node_ids, leaf_ids)?;
+        let requested = self.requested(graph, node_ids, leaf_ids);
+        self.plan(&read(self.runtime, &self.types, graph, &requested), &requested)?;
         Ok(self.pool_of.iter().map(|&pool| self.wanted[pool as usize].size).collect())
     }
 
@@ -163,49 +183,74 @@ impl Allocator {
     /// # Errors
     /// [`Refusal`] says why not.
     pub fn allocate(&mut self, graph: GraphRef<'_>) -> Result<(), Refusal> {
-        let fitting = self.planned.as_mut().and_then(|planned| planned.fit(self.runtime, &self.types, graph));
-        let fitting = match fitting {
-            Some(fitting) => fitting,
-            None if self.pool_of.len() == 1 => {
-                let reading = read(self.runtime, graph);
-                self.reserve_reading(&reading, None, None)?;
-                let Some(planned) = &self.planned else { return Err(Refusal::NeedsReserve) };
-                Fitting::itself(&reading, planned)
+        if !self.plans.is_empty() {
+            let fingerprint = Fingerprint::of(graph);
+            if self.take_up(|planned| planned.serves(fingerprint).then_some(())).is_some() {
+                self.make_usable()?;
+                if let Some(done) = self.assign_by_position(graph) {
+                    return done;
+                }
             }
-            None if self.planned.is_none() && graph.leafs.is_empty() && graph.nodes.is_empty() => return Ok(()),
-            None => return Err(Refusal::NeedsReserve),
-        };
-        self.assign(&fitting)
+            let (runtime, types) = (self.runtime, self.types.clone());
+            if let Some(fitting) = self.take_up(|planned| fit(planned, runtime, &types, graph)) {
+                self.make_usable()?;
+                self.remember(&fitting, fingerprint);
+                return self.assign_fitting(&fitting);
+            }
+        }
+        if self.pool_of.len() == 1 {
+            self.add_plan(graph, Requested::default())?;
+            self.get_buffers()?;
+            return match self.assign_by_position(graph) {
+                Some(done) => done,
+                None => self.assign_if_fitting(graph),
+            };
+        }
+        let is_nothing = self.plans.is_empty() && graph.leafs.is_empty() && graph.nodes.is_empty();
+        if is_nothing { Ok(()) } else { Err(Refusal::NeedsReserve) }
     }
 
-    fn reserve_reading(
-        &mut self,
-        reading: &Reading<'_>,
-        node_ids: Option<&[usize]>,
-        leaf_ids: Option<&[usize]>,
-    ) -> Result<(), Refusal> {
-        self.planned = None;
-        let plan = self.plan(reading, node_ids, leaf_ids)?;
-        for (pool, pool_plan) in plan.pools.iter().enumerate() {
-            self.ensure_buffer(pool, &pool_plan.placement.chunks)?;
+    /// Moves the first plan that `accept` accepts to the front. With several buffers only plans for the same buffer ids
+    /// as the latest are asked: nobody says for which ids a graph is allocated.
+    fn take_up<T>(&mut self, mut accept: impl FnMut(&Planned) -> Option<T>) -> Option<T> {
+        let latest = self.plans.first()?;
+        let mut candidates = self.plans.iter().enumerate().filter(|(_, plan)| plan.requested == latest.requested);
+        let (index, accepted) = candidates.find_map(|(index, planned)| Some((index, accept(planned)?)))?;
+        self.plans[..=index].rotate_right(1);
+        Some(accepted)
+    }
+
+    /// A plan taken up again may need buffers of its own. With several of them the program has to ask for them.
+    fn make_usable(&mut self) -> Result<(), Refusal> {
+        match self.plans.first() {
+            Some(planned) if self.has_buffers(planned) => Ok(()),
+            Some(_) if self.pool_of.len() == 1 => self.get_buffers(),
+            _ => Err(Refusal::NeedsReserve),
         }
-        self.planned = Some(Planned::new(reading, &plan));
+    }
+
+    /// Plans `graph` and puts the plan before those that are remembered.
+    fn add_plan(&mut self, graph: GraphRef<'_>, requested: Requested) -> Result<(), Refusal> {
+        let reading = read(self.runtime, &self.types, graph, &requested);
+        let plan = self.plan(&reading, &requested).inspect_err(|_| self.plans.clear())?;
+        self.plans.truncate(REMEMBERED - 1);
+        self.plans.insert(0, Planned::new(reading, &plan, requested, Fingerprint::of_start(graph)));
         Ok(())
     }
 
-    fn plan(
-        &mut self,
-        reading: &Reading<'_>,
-        node_ids: Option<&[usize]>,
-        leaf_ids: Option<&[usize]>,
-    ) -> Result<GraphPlan, Refusal> {
+    fn plan(&mut self, reading: &Reading<'_>, requested: &Requested) -> Result<GraphPlan, Refusal> {
         PLANS.fetch_add(1, Ordering::Relaxed);
-        let nodes = self.requested(node_ids, reading.graph.nodes().len());
-        let leafs = self.requested(leaf_ids, reading.graph.leafs().len());
-        let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let mut sizes =
-            |tensor: u32, pool: PoolId| self.types[pool as usize].alloc_size(reading.tensors[tensor as usize]);
-        let planned = plan(&reading.graph, &self.pools, requests, Rules::default(), &mut sizes);
+        let everywhere = |list: &[TensorId]| vec![0; if requested.nodes.is_empty() { list.len() } else { 0 }];
+        let (leafs, nodes) = (everywhere(reading.graph.leafs()), everywhere(reading.graph.nodes()));
+        let requests = match requested.nodes.is_empty() && requested.leafs.is_empty() {
+            true => Requests { leafs: &leafs, nodes: &nodes },
+            false => Requests { leafs: &requested.leafs, nodes: &requested.nodes },
+        };
+        let mut sizes = |tensor: TensorId, pool: PoolId| match reading.sizes[tensor as usize] {
+            Some(size) if requested.pool(tensor as usize) == pool => size,
+            _ => self.types[pool as usize].alloc_size(reading.tensors[tensor as usize]),
+        };
+        let planned = plan(&reading.graph, &self.pools, requests, &mut sizes);
         let plan = planned.map_err(|PlanError::TooLarge { pool, bytes }| {
             self.wanted[pool as usize] = Wanted { size: bytes, lower_bound: bytes };
             Refusal::NoMemory { buffer: self.types[pool as usize].name(), size: bytes }
@@ -218,11 +263,16 @@ impl Allocator {
         Ok(plan)
     }
 
-    fn requested(&self, ids: Option<&[usize]>, count: usize) -> Vec<PoolId> {
-        match ids {
+    /// The pools that were asked for; nothing where there is one only.
+    fn requested(&self, graph: GraphRef<'_>, node_ids: Option<&[usize]>, leaf_ids: Option<&[usize]>) -> Requested {
+        if self.pools.len() == 1 {
+            return Requested::default();
+        }
+        let pools = |ids: Option<&[usize]>, count: usize| match ids {
             Some(ids) => ids.iter().map(|&id| self.pool_of[id]).collect(),
             None => vec![self.pool_of[0]; count],
-        }
+        };
+        Requested { leafs: pools(leaf_ids, graph.leafs.len()), nodes: pools(node_ids, graph.nodes.len()) }
     }
 
     /// Debug builds trust no plan.
@@ -234,14 +284,32 @@ impl Allocator {
         }
     }
 
+    /// Gets the buffers of the latest plan. Without them there is no plan.
+    fn get_buffers(&mut self) -> Result<(), Refusal> {
+        let Some(planned) = self.plans.first() else { return Ok(()) };
+        let wanted: Vec<_> = planned.chunks.iter().cloned().zip(planned.lower_bounds.iter().copied()).collect();
+        for (pool, (chunks, lower_bound)) in wanted.into_iter().enumerate() {
+            self.wanted[pool] = Wanted { size: chunks.iter().sum(), lower_bound };
+            self.ensure_buffer(pool, &chunks).inspect_err(|_| self.plans.clear())?;
+        }
+        Ok(())
+    }
+
+    fn has_buffers(&self, planned: &Planned) -> bool {
+        planned.chunks.iter().enumerate().all(|(pool, chunks)| self.is_large_enough(pool, chunks))
+    }
+
+    fn is_large_enough(&self, pool: usize, chunks: &[Bytes]) -> bool {
+        self.buffers[pool].as_ref().is_some_and(|buffers| {
+            let sizes = buffers.iter().map(Buffer::size).chain(std::iter::repeat(0));
+            chunks.iter().zip(sizes).all(|(&wanted, size)| wanted <= size)
+        })
+    }
+
     /// Replaces the chunks of a pool when there are none yet or one is too small. The old ones are freed first, so
     /// that both never take memory at once.
     fn ensure_buffer(&mut self, pool: usize, chunks: &[Bytes]) -> Result<(), Refusal> {
-        let large_enough = self.buffers[pool].as_ref().is_some_and(|buffers| {
-            let sizes = buffers.iter().map(Buffer::size).chain(std::iter::repeat(0));
-            chunks.iter().zip(sizes).all(|(&wanted, size)| wanted <= size)
-        });
-        if large_enough {
+        if self.is_large_enough(pool, chunks) {
             return Ok(());
         }
         self.buffers[pool] = None;
@@ -255,11 +323,40 @@ impl Allocator {
         Ok(())
     }
 
-    fn assign(&self, fitting: &Fitting<'_>) -> Result<(), Refusal> {
-        let Some(planned) = &self.planned else { return Err(Refusal::NeedsReserve) };
+    /// Gives memory to a graph that the latest plan serves, tensor by tensor as they are listed. `None` when some are in
+    /// no list.
+    fn assign_by_position(&self, graph: GraphRef<'_>) -> Option<Result<(), Refusal>> {
+        let planned = self.plans.first()?;
+        Some(self.assign(planned, planned.placed, planned.tensors_of(graph)?))
+    }
+
+    fn assign_if_fitting(&self, graph: GraphRef<'_>) -> Result<(), Refusal> {
+        let fitting = self.plans.first().and_then(|planned| fit(planned, self.runtime, &self.types, graph));
+        fitting.map_or(Err(Refusal::NeedsReserve), |fitting| self.assign_fitting(&fitting))
+    }
+
+    fn assign_fitting(&self, fitting: &Fitting<'_>) -> Result<(), Refusal> {
+        let Some(planned) = self.plans.first() else { return Err(Refusal::NeedsReserve) };
+        self.assign(planned, fitting.waiting, |id| fitting.tensors[id as usize])
+    }
+
+    /// The next graph will be like this one rather than like the planned one: a prompt is planned, then tokens come. Sizes
+    /// were not looked at of tensors that came with memory, so a graph with such is looked at each time.
+    fn remember(&mut self, fitting: &Fitting<'_>, fingerprint: Fingerprint) {
+        if let Some(planned) = self.plans.first_mut().filter(|planned| planned.placed == fitting.waiting) {
+            planned.served = Some(fingerprint);
+        }
+    }
+
+    /// Gives memory to tensors, which are told by id; `waiting` of them wait for memory of the plan.
+    fn assign<'g>(
+        &self,
+        planned: &Planned,
+        mut waiting: usize,
+        tensor: impl Fn(TensorId) -> Option<TensorRef<'g>>,
+    ) -> Result<(), Refusal> {
         self.buffers.iter().flatten().flatten().for_each(Buffer::reset);
-        let mut waiting = fitting.waiting;
-        for assignment in planned.assignments(fitting) {
+        for assignment in planned.assignments(&tensor) {
             let (tensor, done) = match assignment {
                 Assignment::Place(tensor, address) => {
                     waiting -= 1;

@@ -17,6 +17,9 @@ pub type ggml_backend_buffer_t = *mut ggml_backend_buffer;
 #[repr(C)]
 pub struct ggml_backend_buffer_type([u8; 0]);
 pub type ggml_backend_buffer_type_t = *mut ggml_backend_buffer_type;
+#[repr(C)]
+pub struct ggml_backend_device([u8; 0]);
+pub type ggml_backend_dev_t = *mut ggml_backend_device;
 
 // Between 2026-04 and the first ggml with `ggml_backend_buft_alloc_buffer_n`.
 pub type ggml_backend_meta_alloc_ctx_tensors_from_buft =
@@ -181,6 +184,8 @@ pub type ggml_backend_buft_get_alloc_size_n = unsafe extern "C" fn(
     tensors: *mut *mut ggml_tensor,
     n_tensors: ::core::ffi::c_int,
 ) -> usize;
+pub type ggml_backend_buft_is_host = unsafe extern "C" fn(buft: ggml_backend_buffer_type_t) -> bool;
+pub type ggml_backend_buft_get_device = unsafe extern "C" fn(buft: ggml_backend_buffer_type_t) -> ggml_backend_dev_t;
 pub type ggml_backend_buffer_free = unsafe extern "C" fn(buffer: ggml_backend_buffer_t);
 pub type ggml_backend_buffer_get_base = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> *mut ::core::ffi::c_void;
 pub type ggml_backend_buffer_get_size = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> usize;
@@ -189,6 +194,7 @@ pub type ggml_backend_buffer_get_alloc_size = unsafe extern "C" fn(buffer: ggml_
 pub type ggml_backend_buffer_set_usage = unsafe extern "C" fn(buffer: ggml_backend_buffer_t, usage: ggml_backend_buffer_usage);
 pub type ggml_backend_buffer_reset = unsafe extern "C" fn(buffer: ggml_backend_buffer_t);
 pub type ggml_backend_get_default_buffer_type = unsafe extern "C" fn(backend: ggml_backend_t) -> ggml_backend_buffer_type_t;
+pub type ggml_backend_dev_type = unsafe extern "C" fn(device: ggml_backend_dev_t) -> u32;
 pub type ggml_backend_tensor_alloc = unsafe extern "C" fn(
     buffer: ggml_backend_buffer_t,
     tensor: *mut ggml_tensor,

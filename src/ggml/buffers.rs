@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
-use crate::graph::Pool;
+use crate::graph::{Pool, RuleSetting, Rules};
 use crate::placement::Bytes;
 
 use super::bindings::{ggml_backend_buffer, ggml_backend_buffer_type, ggml_tallocr};
@@ -12,6 +12,7 @@ use super::tensor::TensorRef;
 use super::{Functions, STATUS_SUCCESS};
 
 const USAGE_COMPUTE: u32 = 2;
+const DEVICE_CPU: u32 = 0;
 
 /// Where buffers come from.
 #[derive(Clone, Copy, Debug)]
@@ -55,13 +56,46 @@ impl BufferType {
         unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
     }
 
-    /// What the planner has to know of it.
-    pub fn pool(self) -> Pool {
+    /// What the planner has to know of it. `setting` says which memory may be shared; by default everything that is right
+    /// where the CPU computes, and elsewhere what ggml's own allocator shares.
+    pub fn pool(self, setting: &RuleSetting) -> Pool {
+        Pool { alignment: self.alignment(), max_chunk: self.max_size(), rules: setting.rules(self.default_rules()) }
+    }
+
+    /// Addresses and sizes are multiples of this power of two.
+    pub fn alignment(self) -> Bytes {
         // SAFETY: a live buffer type.
-        let alignment = unsafe { (self.functions().ggml_backend_buft_get_alignment)(self.as_ptr()) };
+        unsafe { (self.functions().ggml_backend_buft_get_alignment)(self.as_ptr()) as Bytes }
+    }
+
+    /// Bytes of the largest buffer, where there is a limit.
+    pub fn max_size(self) -> Option<Bytes> {
         // SAFETY: a live buffer type.
         let max_size = unsafe { (self.functions().ggml_backend_buft_get_max_size)(self.as_ptr()) };
-        Pool { alignment: alignment as Bytes, max_chunk: (max_size != usize::MAX).then_some(max_size as Bytes) }
+        (max_size != usize::MAX).then_some(max_size as Bytes)
+    }
+
+    /// Other backends than the CPU's fuse and overlap operations in ways of their own.
+    fn default_rules(self) -> Rules {
+        if self.belongs_to_cpu() { Rules::ALL } else { Rules::GGML }
+    }
+
+    /// Does it belong to a CPU device? Some buffer types of GPUs are host memory too, so the device is asked; ggml's own
+    /// host memory, though, has no device.
+    fn belongs_to_cpu(self) -> bool {
+        let Functions { ggml_backend_buft_get_device, ggml_backend_dev_type, .. } = self.functions();
+        let (Some(get_device), Some(dev_type)) = (ggml_backend_buft_get_device, ggml_backend_dev_type) else {
+            return self.is_host();
+        };
+        // SAFETY: a live buffer type.
+        let device = unsafe { get_device(self.as_ptr()) };
+        // SAFETY: a device of this ggml.
+        if device.is_null() { self.is_host() } else { unsafe { dev_type(device) == DEVICE_CPU } }
+    }
+
+    fn is_host(self) -> bool {
+        // SAFETY: a live buffer type.
+        self.functions().ggml_backend_buft_is_host.is_some_and(|is_host| unsafe { is_host(self.as_ptr()) })
     }
 
     /// Bytes that it wants for a tensor.

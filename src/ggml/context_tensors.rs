@@ -93,13 +93,13 @@ struct Range {
 
 /// Splits where the next tensor would exceed the largest buffer. Ranges without bytes are left out.
 fn ranges(tensors: &[TensorRef<'_>], buffer_type: BufferType) -> Vec<Range> {
-    let pool = buffer_type.pool();
+    let (alignment, max_size) = (buffer_type.alignment(), buffer_type.max_size());
     let mut ranges = Vec::new();
     let mut range = Range { first: 0, end: 0, size: 0 };
     for (index, &tensor) in tensors.iter().enumerate() {
-        let needed = if needs_memory(tensor) { padded(buffer_type.alloc_size(tensor), pool.alignment) } else { 0 };
+        let needed = if needs_memory(tensor) { padded(buffer_type.alloc_size(tensor), alignment) } else { 0 };
         let sum = range.size.saturating_add(needed);
-        if range.size > 0 && pool.max_chunk.is_some_and(|max| sum > max) {
+        if range.size > 0 && max_size.is_some_and(|max| sum > max) {
             ranges.push(Range { end: index, ..range });
             range = Range { first: index, end: index, size: needed };
         } else {
@@ -141,7 +141,7 @@ impl Range {
         buffer: &Buffer,
     ) -> Result<(), TensorRef<'c>> {
         let runtime = buffer_type.runtime();
-        let alignment = buffer_type.pool().alignment;
+        let alignment = buffer_type.alignment();
         let base = buffer.base() as Bytes;
         let mut offset = padded(base, alignment) - base;
         for &tensor in &tensors[self.first..self.end] {

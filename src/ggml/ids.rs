@@ -8,7 +8,7 @@ use super::tensor::TensorRef;
 #[derive(Debug)]
 pub struct Ids<'g> {
     tensors: Vec<TensorRef<'g>>,
-    /// Open addressing with linear probing: an id plus one, or 0. At most half of the slots are taken.
+    /// Open addressing: an id plus one, or 0. At most half of the slots are taken.
     slots: Vec<u32>,
 }
 
@@ -20,24 +20,26 @@ impl<'g> Ids<'g> {
 
     /// The id of `tensor`; a new one when it was not met before.
     pub fn id(&mut self, tensor: TensorRef<'g>) -> TensorId {
-        let mut slot = first_slot(tensor, self.slots.len());
-        loop {
-            match self.slots[slot] {
-                0 => break self.add(tensor, slot),
-                taken if self.tensors[taken as usize - 1] == tensor => break taken - 1,
-                _ => slot = (slot + 1) & (self.slots.len() - 1),
-            }
+        match self.find(tensor) {
+            Ok(id) => id,
+            Err(slot) => self.add(tensor, slot),
         }
     }
 
     /// Was `tensor` met before?
     pub fn contains(&self, tensor: TensorRef<'g>) -> bool {
-        let mut slot = first_slot(tensor, self.slots.len());
+        self.find(tensor).is_ok()
+    }
+
+    /// The id of `tensor`, or the slot that is free for it.
+    fn find(&self, tensor: TensorRef<'g>) -> Result<TensorId, usize> {
+        let mut slot = near_slot(tensor, self.slots.len());
+        let mut next = far_slot(tensor, self.slots.len());
         loop {
             match self.slots[slot] {
-                0 => return false,
-                taken if self.tensors[taken as usize - 1] == tensor => return true,
-                _ => slot = (slot + 1) & (self.slots.len() - 1),
+                0 => return Err(slot),
+                taken if self.tensors[taken as usize - 1] == tensor => return Ok(taken - 1),
+                _ => (slot, next) = (next, (next + 1) & (self.slots.len() - 1)),
             }
         }
     }
@@ -80,8 +82,15 @@ fn slots_for(tensors: usize) -> usize {
     (2 * tensors + 2).next_power_of_two()
 }
 
-/// Multiplies by the golden ratio and takes the high bits: the low bits of pointers are all alike.
-fn first_slot(tensor: TensorRef<'_>, slots: usize) -> usize {
+/// Where a tensor is looked for first. Tensors of one context lie one after the other, further apart than this divides
+/// by: they get slots of their own, and those of neighbours are neighbours.
+fn near_slot(tensor: TensorRef<'_>, slots: usize) -> usize {
+    (tensor.as_ptr() as usize >> 8) & (slots - 1)
+}
+
+/// Where the search goes on when contexts get in each other's way. Multiplies by the golden ratio and takes the high
+/// bits: the low bits of pointers are all alike.
+fn far_slot(tensor: TensorRef<'_>, slots: usize) -> usize {
     let hash = (tensor.as_ptr() as usize).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     hash >> (usize::BITS - slots.trailing_zeros())
 }

@@ -1,7 +1,9 @@
 //! What lastuse must know of an operation. Numbers move between versions of ggml, so operations are known by name.
 
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::OnceLock;
+
+use crate::graph::Operation;
 
 use super::functions::Functions;
 
@@ -36,18 +38,13 @@ const IN_PLACE_SINCE: &[(&CStr, [u32; 3])] = &[
     (c"CLAMP", [0, 26, 0]),
 ];
 
-const UNKNOWN: u8 = 0;
-const OTHER: u8 = 1;
-const NONE: u8 = 2;
-const RUNS_IN_PLACE: u8 = 3;
-
-/// The kinds of operations of one ggml, each looked up when first met.
+/// The operations of one ggml, each looked up when first met.
 #[derive(Debug)]
 pub struct Operations {
     functions: Functions,
     original_list: Option<unsafe extern "C" fn(u32) -> bool>,
     version: Option<[u32; 3]>,
-    kinds: [AtomicU8; 256],
+    known: [OnceLock<Operation>; 256],
 }
 
 impl Operations {
@@ -57,32 +54,18 @@ impl Operations {
         original_list: Option<unsafe extern "C" fn(u32) -> bool>,
         version: Option<[u32; 3]>,
     ) -> Self {
-        Self { functions, original_list, version, kinds: [const { AtomicU8::new(UNKNOWN) }; 256] }
+        Self { functions, original_list, version, known: [const { OnceLock::new() }; 256] }
     }
 
-    /// May the operation write over a source of the same layout? `op` is an operation of this ggml, as in its tensors.
-    pub fn can_run_in_place(&self, op: u32) -> bool {
-        self.kind(op) == RUNS_IN_PLACE
-    }
-
-    /// Is it NONE, which computes nothing?
-    pub fn is_none(&self, op: u32) -> bool {
-        self.kind(op) == NONE
-    }
-
-    fn kind(&self, op: u32) -> u8 {
-        let Some(slot) = self.kinds.get(op as usize) else { return OTHER };
-        match slot.load(Ordering::Relaxed) {
-            UNKNOWN => {
-                let kind = self.look_up(op);
-                slot.store(kind, Ordering::Relaxed);
-                kind
-            }
-            kind => kind,
+    /// What the planner has to know of `op`, an operation of this ggml, as in its tensors.
+    pub fn operation(&self, op: u32) -> Operation {
+        match self.known.get(op as usize) {
+            Some(known) => *known.get_or_init(|| self.look_up(op)),
+            None => Operation::Other,
         }
     }
 
-    fn look_up(&self, op: u32) -> u8 {
+    fn look_up(&self, op: u32) -> Operation {
         // SAFETY: an operation of this ggml, as the callers promise, so there is a name for it.
         let name = unsafe { (self.functions.ggml_op_name)(op) };
         // SAFETY: ggml's table of names holds strings that end in NUL.
@@ -92,13 +75,7 @@ impl Operations {
             Some(list) => unsafe { list(op) },
             None => IN_PLACE.contains(&name) || self.listed_since(name),
         };
-        if name == c"NONE" {
-            NONE
-        } else if listed {
-            RUNS_IN_PLACE
-        } else {
-            OTHER
-        }
+        Operation::named(&name.to_string_lossy(), listed)
     }
 
     fn listed_since(&self, name: &CStr) -> bool {

@@ -1,7 +1,9 @@
 //! Which ggml is this, and who serves its programs: lastuse, or ggml's own allocator? Decided once.
 
 use std::ffi::{CStr, CString, c_int};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::graph::{RuleSetting, UnknownRule};
 
 use super::functions::Functions;
 use super::loaded;
@@ -14,6 +16,9 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Set to `off` to hand every call to ggml's own allocator, where lastuse stands before it.
 const SWITCH: &CStr = c"LASTUSE";
+
+/// Says which memory may be shared: a [`RuleSetting`].
+const RULES: &CStr = c"LASTUSE_RULES";
 
 /// A function that every ggml defines, and nobody who stands between a program and ggml's allocator does.
 const ONLY_IN_GGML: &CStr = c"ggml_nbytes";
@@ -28,6 +33,8 @@ pub struct Runtime {
     pub functions: Functions,
     /// Its operations.
     pub operations: Operations,
+    /// Which memory the allocators made from now on may share.
+    rules: Mutex<RuleSetting>,
     /// Do `ggml_backend_tensor_alloc` and `ggml_backend_view_init` return a status? In old versions they return
     /// nothing; that they do is known only for those that can tell their version.
     pub returns_status: bool,
@@ -51,6 +58,16 @@ pub fn runtime() -> &'static Server {
 }
 
 impl Runtime {
+    /// Which memory the allocators made from now on may share.
+    pub fn rules(&self) -> RuleSetting {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Says which memory the allocators made from now on may share.
+    pub fn set_rules(&self, rules: RuleSetting) {
+        *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = rules;
+    }
+
     /// Sends an error to ggml's logger.
     pub fn log_error(&self, message: &str) {
         log(&self.functions, LOG_ERROR, message);
@@ -91,7 +108,8 @@ fn decide() -> Server {
                 log(&functions, LOG_WARN, &format!("lastuse {VERSION}: {message}"));
             }
             let operations = Operations::new(functions, original.and_then(|it| it.op_can_inplace), number(&version));
-            Server::Lastuse(Runtime { functions, operations, returns_status: functions.ggml_version.is_some() })
+            let rules = Mutex::new(rules_of_environment(&functions));
+            Server::Lastuse(Runtime { functions, operations, rules, returns_status: functions.ggml_version.is_some() })
         }
         (Err(UnknownLayout(field)), Some(original)) => {
             let reason = format!("ggml {version} has {field} at an unknown place; ggml's own allocator does the work");
@@ -126,10 +144,22 @@ fn only_loaded_ggml() -> Result<(Functions, Option<Original>), String> {
 }
 
 fn switched_off() -> bool {
+    environment(SWITCH).is_some_and(|value| ["off", "0"].contains(&value.as_str()))
+}
+
+/// What the environment says about rules; what it says wrongly is reported and has no effect.
+fn rules_of_environment(functions: &Functions) -> RuleSetting {
+    let setting = environment(RULES).map(|value| value.parse());
+    setting.unwrap_or_else(|| Ok(RuleSetting::default())).unwrap_or_else(|unknown: UnknownRule| {
+        log(functions, LOG_ERROR, &format!("lastuse {VERSION}: LASTUSE_RULES has no effect: {unknown}\n"));
+        RuleSetting::default()
+    })
+}
+
+fn environment(name: &CStr) -> Option<String> {
     // SAFETY: the name ends in NUL.
-    let value = unsafe { libc::getenv(SWITCH.as_ptr()) };
-    // SAFETY: not null, and the environment holds strings that end in NUL.
-    !value.is_null() && [c"off", c"0"].contains(&unsafe { CStr::from_ptr(value) })
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    (!value.is_null()).then(|| text(value))
 }
 
 fn version(functions: &Functions) -> String {

@@ -6,20 +6,20 @@ use std::ptr::NonNull;
 
 use super::bindings::{ggml_backend_buffer, ggml_cgraph, ggml_tensor};
 
-/// Extents, strides, operation, parameters and flags of a tensor, as they lie in it one after the other: everything
-/// that the size of its memory can depend on, but for its element type and its sources.
-#[derive(Clone, Copy, Debug, Eq)]
-pub struct Description([u64; DESCRIPTION_WORDS]);
+/// What a tensor says of itself, as it lies there one after the other: extents, strides, operation, parameters, flags,
+/// sources, and what it is a view of. Only its element type, its memory and its name are not in it.
+#[derive(Debug)]
+pub struct Image([u64; IMAGE_WORDS]);
 
-const DESCRIPTION_START: usize = std::mem::offset_of!(ggml_tensor, ne);
-const DESCRIPTION_END: usize = std::mem::offset_of!(ggml_tensor, flags) + size_of::<i32>();
-const DESCRIPTION_WORDS: usize = (DESCRIPTION_END - DESCRIPTION_START) / size_of::<u64>();
-const _: () = assert!(DESCRIPTION_START + DESCRIPTION_WORDS * size_of::<u64>() == DESCRIPTION_END);
+const IMAGE_START: usize = std::mem::offset_of!(ggml_tensor, ne);
+const IMAGE_END: usize = std::mem::offset_of!(ggml_tensor, view_offs) + size_of::<usize>();
+const IMAGE_WORDS: usize = (IMAGE_END - IMAGE_START) / size_of::<u64>();
+const _: () = assert!(IMAGE_START + IMAGE_WORDS * size_of::<u64>() == IMAGE_END);
 
-impl PartialEq for Description {
-    /// Without a branch a word: nearly always they are equal.
-    fn eq(&self, other: &Self) -> bool {
-        self.0.iter().zip(&other.0).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
+impl Image {
+    /// The same as numbers.
+    pub fn words(&self) -> &[u64] {
+        &self.0
     }
 }
 
@@ -118,12 +118,12 @@ impl<'g> TensorRef<'g> {
         !self.data().is_null() || !self.buffer().is_null()
     }
 
-    /// What the size of its memory can depend on.
-    pub fn description(&self) -> &'g Description {
-        let start = self.tensor.as_ptr().cast::<u8>().wrapping_add(DESCRIPTION_START);
+    /// What it says of itself.
+    pub fn image(&self) -> &'g Image {
+        let start = self.tensor.as_ptr().cast::<u8>().wrapping_add(IMAGE_START);
         // SAFETY: these bytes lie inside the tensor, aligned as the tensor is, and are any numbers; the tensor lives for
         // `'g`, and nobody writes them meanwhile.
-        unsafe { &*start.cast::<Description>() }
+        unsafe { &*start.cast::<Image>() }
     }
 
     /// Its name, for messages.

@@ -3,9 +3,11 @@
 //! Uses [`crate::placement`] only; knows nothing of pointers or of ggml's C types. The way of a graph:
 //! [`Graph`] -> [`lifetimes`] -> one [`crate::placement::Problem`] per pool -> [`plan`] -> [`GraphPlan`].
 
-mod in_place;
+mod concat;
 mod lifetimes;
+mod operation;
 mod plan;
+mod rules;
 mod simulate;
 #[cfg(feature = "cli")]
 pub mod snapshot;
@@ -13,8 +15,9 @@ mod tensor;
 #[cfg(test)]
 mod tests;
 
-pub use in_place::Rules;
 pub use lifetimes::{Home, Lifetimes, Sizes, lifetimes};
+pub use operation::{Operation, Slots};
 pub use plan::{Address, GraphPlan, PlanError, Pool, PoolPlan, plan};
+pub use rules::{RuleSetting, Rules, UnknownRule};
 pub use simulate::{Corruption, simulate};
 pub use tensor::{Flags, Graph, Layout, PoolId, Requests, Tensor, TensorId, View};

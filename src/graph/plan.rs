@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::placement::{Bytes, Choice, ChunkId, Offset, Problem, TooLarge, choose};
 
-use super::{Graph, Home, Lifetimes, PoolId, Requests, Rules, Sizes, lifetimes};
+use super::concat::compute_inside_concats;
+use super::{Graph, Home, Lifetimes, PoolId, Requests, Rules, Sizes, TensorId, lifetimes};
 
 /// A source of memory: one buffer type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub struct Pool {
     pub alignment: Bytes,
     /// The largest buffer, where there is a limit.
     pub max_chunk: Option<Bytes>,
+    /// Which memory may be shared in it.
+    pub rules: Rules,
 }
 
 /// Where a tensor lies.
@@ -44,7 +47,12 @@ impl GraphPlan {
     /// Where a tensor with this home lies.
     pub fn address(&self, home: Home) -> Address {
         let spot = self.pools[home.pool as usize].placement.spots[home.block as usize];
-        Address { pool: home.pool, chunk: spot.chunk, offset: spot.offset }
+        Address { pool: home.pool, chunk: spot.chunk, offset: spot.offset + home.within }
+    }
+
+    /// Is every pool as small as its lifetimes allow, in one chunk?
+    fn is_optimal(&self) -> bool {
+        self.pools.iter().all(|pool| pool.is_optimal() && pool.placement.chunks.len() <= 1)
     }
 }
 
@@ -70,7 +78,8 @@ impl fmt::Display for PlanError {
     }
 }
 
-/// Plans the memory of `graph`: by pool never more than ggml's own allocator takes, as far as that one is right.
+/// Plans the memory of `graph`: by pool never more than ggml's own allocator takes, as far as that one is right. Asks
+/// for the size of each tensor once a pool.
 ///
 /// # Errors
 /// [`PlanError::TooLarge`] when sizes overflow.
@@ -78,29 +87,61 @@ pub fn plan(
     graph: &Graph,
     pools: &[Pool],
     requests: Requests<'_>,
-    rules: Rules,
     sizes: &mut dyn Sizes,
 ) -> Result<GraphPlan, PlanError> {
-    let found = lifetimes(graph, pools, requests, rules, sizes);
-    let may_be_worse = found.reused_through_view;
-    let plan = place(found)?;
-    if !may_be_worse || plan.pools.iter().all(|pool| pool.is_optimal() && pool.placement.chunks.len() <= 1) {
+    let mut found = lifetimes(graph, pools, requests, sizes);
+    check_totals(&found)?;
+    compute_inside_concats(graph, pools, &mut found);
+    let beyond_ggml = found.beyond_ggml;
+    let mut plan = place(found);
+    if !beyond_ggml || plan.is_optimal() {
         return Ok(plan);
     }
-    // Sharing lowers the bound, yet a strategy can be unlucky with the merged blocks.
-    let plain_rules = Rules { in_place_through_views: false, ..rules };
-    match place(lifetimes(graph, pools, requests, plain_rules, sizes)) {
-        Ok(plain) if is_smaller(&plain, &plan) => Ok(plain),
-        _ => Ok(plan),
+    // Sharing lowers the bound, yet a strategy can be unlucky with blocks that were merged.
+    let mut known = KnownSizes { homes: plan.homes.clone(), others: sizes };
+    let without = |change: fn(&mut Rules)| -> Vec<Pool> {
+        let mut pools = pools.to_vec();
+        pools.iter_mut().for_each(|pool| change(&mut pool.rules));
+        pools
+    };
+    for pools in [without(|rules| rules.oldest_source = false), without(|rules| *rules = rules.as_ggml())] {
+        let other = lifetimes(graph, &pools, requests, &mut known);
+        if check_totals(&other).is_ok() {
+            let other = place(other);
+            plan = if is_smaller(&other, &plan) { other } else { plan };
+        }
+        if plan.is_optimal() {
+            break;
+        }
+    }
+    Ok(plan)
+}
+
+/// Sizes that an earlier walk over the same graph has asked for.
+struct KnownSizes<'a> {
+    homes: Vec<Option<Home>>,
+    others: &'a mut dyn Sizes,
+}
+
+impl Sizes for KnownSizes<'_> {
+    fn alloc_size(&mut self, tensor: TensorId, pool: PoolId) -> Bytes {
+        match self.homes[tensor as usize] {
+            Some(home) if home.pool == pool => home.alloc_size,
+            _ => self.others.alloc_size(tensor, pool),
+        }
     }
 }
 
-fn place(lifetimes: Lifetimes) -> Result<GraphPlan, PlanError> {
+fn check_totals(lifetimes: &Lifetimes) -> Result<(), PlanError> {
     for (pool, problem) in (0..).zip(&lifetimes.problems) {
         problem.check_total().map_err(|TooLarge { bytes }| PlanError::TooLarge { pool, bytes })?;
     }
+    Ok(())
+}
+
+fn place(lifetimes: Lifetimes) -> GraphPlan {
     let pools = lifetimes.problems.iter().map(choose).collect();
-    Ok(GraphPlan { problems: lifetimes.problems, pools, homes: lifetimes.homes })
+    GraphPlan { problems: lifetimes.problems, pools, homes: lifetimes.homes }
 }
 
 /// Is one pool of `plan` smaller than, or in fewer chunks than, in `other`?

@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::placement::{Bytes, Offset, Step};
 
-use super::{Flags, Graph, GraphPlan, TensorId};
+use super::{Flags, Graph, GraphPlan, Operation, TensorId};
 
 /// What goes wrong when a graph runs on a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,11 +77,11 @@ pub fn simulate(graph: &Graph, plan: &GraphPlan, nbytes: &[Bytes]) -> Result<(),
     for (step, &node) in (0..).zip(graph.nodes()) {
         for &source in graph.sources(node) {
             let later = computed[graph.root(source) as usize].is_some_and(|at| at > step);
-            if !(graph.tensor(node).is_none && later) && source != node {
+            if !(graph.tensor(node).is_marker() && later) && source != node {
                 run.read(source, step)?;
             }
         }
-        if !graph.tensor(node).is_none {
+        if !graph.tensor(node).is_marker() {
             run.compute(node, step)?;
         }
     }
@@ -149,9 +149,9 @@ impl Run<'_> {
             return Ok(());
         }
         let region = self.checked_region(node)?;
-        for &source in self.graph.sources(node) {
+        for (slot, &source) in self.graph.sources(node).iter().enumerate() {
             let is_self = source == node || !self.overlaps(source, region);
-            if !is_self && !self.may_overwrite(node, source, region) {
+            if !is_self && !self.may_overwrite(node, slot, region) {
                 return Err(Corruption::OverwritesSource { step, source });
             }
         }
@@ -163,21 +163,45 @@ impl Run<'_> {
         self.span(source).is_some_and(|span| span.meets(region))
     }
 
-    fn may_overwrite(&self, node: TensorId, source: TensorId, region: Region) -> bool {
-        let (tensor, read) = (self.graph.tensor(node), self.graph.tensor(source));
-        let reads = |&&other: &&TensorId| other != node && self.overlaps(other, region);
-        tensor.can_run_in_place
-            && tensor.layout == read.layout
-            && self.graph.sources(node).iter().filter(reads).count() == 1
-            && self.span(source).is_some_and(|span| span.start == region.start)
+    /// May the result lie where `source` is? Only when no other source lies there.
+    fn may_overwrite(&self, node: TensorId, slot: usize, region: Region) -> bool {
+        let (graph, sources) = (self.graph, self.graph.sources(node));
+        let tensor = graph.tensor(node);
+        let Some(span) = self.span(sources[slot]) else { return true };
+        let is_alone = (0..sources.len())
+            .filter(|&other| other != slot && sources[other] != node)
+            .all(|other| !self.span(sources[other]).is_some_and(|it| it.meets(span)));
+        let is_in_place = tensor.operation.may_write_over(slot)
+            && graph.layout(node) == graph.layout(sources[slot])
+            && span.start == region.start
+            && sources.iter().filter(|&&other| other != node && self.overlaps(other, region)).count() == 1;
+        let is_inside = tensor.operation == Operation::Concat
+            && self.place_in_concat(node, slot).is_some_and(|within| span.start == region.start + within);
+        is_alone && (is_in_place || is_inside)
     }
 
-    /// What must last: outputs, and whatever is in the graph and is read by no node, not even through a view.
+    /// How far from the start of the result of a CONCAT a source is written, when its bytes stay together.
+    fn place_in_concat(&self, node: TensorId, slot: usize) -> Option<Bytes> {
+        let result = self.graph.layout(node);
+        let part = self.graph.layout(*self.graph.sources(node).get(slot)?);
+        let joined = (0..4).rev().find(|&dimension| result.ne[dimension] != 1)?;
+        let same = |dimension: usize| dimension == joined || part.ne[dimension] == result.ne[dimension];
+        let before: i64 = self.graph.sources(node)[..slot].iter().map(|&id| self.graph.layout(id).ne[joined]).sum();
+        let is_dense = part.element == result.element && part.nb[..=joined] == result.nb[..=joined];
+        (is_dense && (0..4).all(same)).then(|| result.nb[joined] * Bytes::try_from(before).unwrap_or(0))
+    }
+
+    /// What must last: outputs, and whatever is in the graph, is no input, and is read by no node, not even through a
+    /// view.
     fn check_results(&mut self) -> Result<(), Corruption> {
         let graph = self.graph;
         let mut result = vec![false; graph.tensors().len()];
-        let values = graph.leafs().iter().filter(|&&leaf| graph.tensor(leaf).view.is_none());
-        for &id in values.chain(graph.nodes().iter().filter(|&&node| !graph.tensor(node).is_none)) {
+        let is_result = |&&leaf: &&TensorId| {
+            let tensor = graph.tensor(leaf);
+            tensor.view.is_none() && !tensor.flags.has(Flags::INPUT)
+        };
+        let values = graph.leafs().iter().filter(is_result);
+        for &id in values.chain(graph.nodes().iter().filter(|&&node| !graph.tensor(node).is_marker())) {
             result[id as usize] = true;
         }
         for &source in graph.nodes().iter().flat_map(|&node| graph.sources(node)) {

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 use crate::placement::Bytes;
 
-use super::{Flags, Graph, Layout, Pool, PoolId, Requests, Tensor, TensorId, View};
+use super::{Flags, Graph, Layout, Operation, Pool, PoolId, Requests, Rules, Tensor, TensorId, View};
 
 /// The name of the format, and the only version of it so far.
 const FORMAT: (&str, u64) = ("lastuse-graph", 1);
@@ -139,9 +139,9 @@ impl Snapshot {
         Builder::new(header, &parsed)?.build()
     }
 
-    /// The pools to plan for.
-    pub fn pools(&self) -> Vec<Pool> {
-        let pool = |buffer: &BufferInfo| Pool { alignment: buffer.alignment, max_chunk: buffer.max_size };
+    /// The pools to plan for, all with these rules: a file does not say whose device its buffers belong to.
+    pub fn pools(&self, rules: Rules) -> Vec<Pool> {
+        let pool = |buffer: &BufferInfo| Pool { alignment: buffer.alignment, max_chunk: buffer.max_size, rules };
         self.buffers.iter().map(pool).collect()
     }
 
@@ -155,11 +155,11 @@ impl Snapshot {
     ///
     /// # Errors
     /// See [`super::plan`].
-    pub fn plan(&self, rules: super::Rules) -> Result<super::GraphPlan, super::PlanError> {
+    pub fn plan(&self, rules: Rules) -> Result<super::GraphPlan, super::PlanError> {
         let (leafs, nodes) = self.requested_pools();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let mut sizes = |id: TensorId, _: PoolId| self.tensors[id as usize].size;
-        super::plan(&self.graph, &self.pools(), requests, rules, &mut sizes)
+        super::plan(&self.graph, &self.pools(rules), requests, &mut sizes)
     }
 }
 
@@ -227,7 +227,8 @@ impl<'l> Builder<'l> {
     fn build(mut self) -> Result<Snapshot, Malformed> {
         let mut graph = Graph::with_capacity(self.lines.len());
         for (number, line) in self.lines {
-            let id = graph.add(self.tensor(*number, line)?);
+            let (tensor, layout) = self.tensor(*number, line)?;
+            let id = graph.add(tensor, layout);
             match line.kind {
                 Kind::Leaf => graph.push_leaf(id),
                 Kind::Node => graph.push_node(id),
@@ -243,7 +244,7 @@ impl<'l> Builder<'l> {
         Ok(Snapshot { label: self.header.label, buffers: self.header.buffers, graph, tensors })
     }
 
-    fn tensor(&mut self, number: usize, line: &'l Line) -> Result<Tensor, Malformed> {
+    fn tensor(&mut self, number: usize, line: &'l Line) -> Result<(Tensor, Layout), Malformed> {
         if line.buffer as usize >= self.header.buffers.len() {
             let count = self.header.buffers.len();
             return Err(malformed(number, format!("buffer {} does not exist: there are {count}", line.buffer)));
@@ -257,12 +258,12 @@ impl<'l> Builder<'l> {
         }
         let next = u32::try_from(self.elements.len()).expect("fewer than 2^32 types");
         let element = *self.elements.entry(&line.r#type).or_insert(next);
-        let mut tensor = Tensor::new(Layout { element, ne: line.ne, nb: line.nb });
+        let layout = Layout { element, ne: line.ne, nb: line.nb };
+        let mut tensor = Tensor::new();
         tensor.flags = Flags(line.flags);
-        tensor.can_run_in_place = line.inplace;
-        tensor.is_none = line.op == "NONE";
+        tensor.operation = Operation::named(&line.op, line.inplace);
         tensor.external = line.external && line.view_of.is_none();
-        Ok(tensor)
+        Ok((tensor, layout))
     }
 
     fn connect(&self, graph: &mut Graph, id: TensorId, number: usize, line: &Line) -> Result<(), Malformed> {
@@ -301,7 +302,7 @@ impl<'l> Builder<'l> {
             position[node as usize] = Some(step);
         }
         for &node in graph.nodes() {
-            let later = read_too_early(graph, &position, node).filter(|_| !graph.tensor(node).is_none);
+            let later = read_too_early(graph, &position, node).filter(|_| !graph.tensor(node).is_marker());
             let Some(source) = later else { continue };
             let (number, line) = &self.lines[node as usize];
             let (reader, read) = (line.id, self.lines[source as usize].1.id);

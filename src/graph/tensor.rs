@@ -2,6 +2,8 @@
 
 use crate::placement::Bytes;
 
+use super::Operation;
+
 /// Dense index of a tensor in its [`Graph`].
 pub type TensorId = u32;
 
@@ -47,16 +49,12 @@ pub struct View {
 /// What the planner has to know of one tensor.
 #[derive(Clone, Debug)]
 pub struct Tensor {
-    /// Type, extents and strides.
-    pub layout: Layout,
     /// Input, output and so on.
     pub flags: Flags,
     /// Set for a view.
     pub view: Option<View>,
-    /// May the operation write over a source of the same layout?
-    pub can_run_in_place: bool,
-    /// The operation is NONE: in the list of nodes such a tensor computes nothing, and only marks dependencies.
-    pub is_none: bool,
+    /// How it is computed.
+    pub operation: Operation,
     /// Has memory already: never planned.
     pub external: bool,
     sources: (u32, u32),
@@ -66,6 +64,8 @@ pub struct Tensor {
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     tensors: Vec<Tensor>,
+    /// By tensor, apart from the rest, since few are ever compared.
+    layouts: Vec<Layout>,
     sources: Vec<TensorId>,
     leafs: Vec<TensorId>,
     nodes: Vec<TensorId>,
@@ -86,6 +86,7 @@ impl Graph {
     pub fn with_capacity(tensors: usize) -> Self {
         Self {
             tensors: Vec::with_capacity(tensors),
+            layouts: Vec::with_capacity(tensors),
             sources: Vec::with_capacity(2 * tensors),
             leafs: Vec::new(),
             nodes: Vec::with_capacity(tensors),
@@ -93,9 +94,10 @@ impl Graph {
     }
 
     /// Adds a tensor without sources.
-    pub fn add(&mut self, tensor: Tensor) -> TensorId {
+    pub fn add(&mut self, tensor: Tensor, layout: Layout) -> TensorId {
         let id = TensorId::try_from(self.tensors.len()).expect("fewer than 2^32 tensors");
         self.tensors.push(tensor);
+        self.layouts.push(layout);
         id
     }
 
@@ -132,6 +134,11 @@ impl Graph {
         &self.tensors[id as usize]
     }
 
+    /// Type, extents and strides of a tensor.
+    pub fn layout(&self, id: TensorId) -> &Layout {
+        &self.layouts[id as usize]
+    }
+
     /// The leafs in the order of the graph.
     pub fn leafs(&self) -> &[TensorId] {
         &self.leafs
@@ -159,18 +166,21 @@ impl Graph {
     }
 }
 
+impl Default for Tensor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Tensor {
-    /// A tensor without sources, views or flags.
-    pub fn new(layout: Layout) -> Self {
-        Self {
-            layout,
-            flags: Flags::default(),
-            view: None,
-            can_run_in_place: false,
-            is_none: true,
-            external: false,
-            sources: (0, 0),
-        }
+    /// A tensor without sources, views or flags, which computes nothing.
+    pub fn new() -> Self {
+        Self { flags: Flags::default(), view: None, operation: Operation::Marker, external: false, sources: (0, 0) }
+    }
+
+    /// Does it compute nothing?
+    pub fn is_marker(&self) -> bool {
+        self.operation == Operation::Marker
     }
 
     /// Is memory to be planned for it?

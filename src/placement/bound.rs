@@ -4,30 +4,39 @@ use super::{Bytes, Problem};
 
 /// The largest number of bytes alive at one step. No placement of these lifetimes is smaller.
 pub fn lower_bound(problem: &Problem) -> Bytes {
-    let mut peak = 0;
-    let mut live = 0i128;
-    for delta in live_deltas(problem) {
-        live += delta;
-        peak = peak.max(live);
-    }
-    Bytes::try_from(peak).unwrap_or(Bytes::MAX)
+    loads(problem).into_iter().max().unwrap_or(0)
 }
 
-/// By step, how the number of live bytes changes at its start.
-fn live_deltas(problem: &Problem) -> Vec<i128> {
+/// By step, the bytes alive. Right for problems that [`Problem::check_total`] accepts.
+pub fn loads(problem: &Problem) -> Vec<Bytes> {
     let steps = problem.blocks().iter().map(|block| block.death as usize).max().unwrap_or(0);
-    let mut deltas = vec![0i128; steps + 1];
-    let mut held: Vec<Bytes> = problem.blocks().iter().map(|block| block.size).collect();
+    // First how the number of live bytes changes at the start of each step. Falls wrap around, and back when summed up.
+    let mut loads: Vec<Bytes> = vec![0; steps + 1];
+    let mut change = |step: u32, born: Bytes, freed: Bytes| {
+        let load = &mut loads[step as usize];
+        *load = load.wrapping_add(born).wrapping_sub(freed);
+    };
     for block in problem.blocks() {
-        deltas[block.birth as usize] += i128::from(block.size);
+        change(block.birth, block.size, 0);
+        change(block.death, 0, block.size);
     }
+    let mut held: Vec<(u32, Bytes)> = Vec::new();
     for shrink in problem.shrinks() {
-        let held = &mut held[shrink.block as usize];
-        deltas[shrink.step as usize] -= i128::from(*held) - i128::from(shrink.size);
-        *held = shrink.size;
+        let block = problem.blocks()[shrink.block as usize];
+        let known = held.iter_mut().find(|(id, _)| *id == shrink.block);
+        let before = known.as_ref().map_or(block.size, |(_, size)| *size);
+        match known {
+            Some((_, size)) => *size = shrink.size,
+            None => held.push((shrink.block, shrink.size)),
+        }
+        change(shrink.step, 0, before - shrink.size);
+        change(block.death, before - shrink.size, 0);
     }
-    for (block, held) in problem.blocks().iter().zip(held) {
-        deltas[block.death as usize] -= i128::from(held);
+    let mut load: Bytes = 0;
+    for step in &mut loads {
+        load = load.wrapping_add(*step);
+        *step = load;
     }
-    deltas
+    loads.pop();
+    loads
 }

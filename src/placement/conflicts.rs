@@ -1,65 +1,70 @@
 //! Which blocks are alive together.
 
-use super::{BlockId, Problem, Step};
+use std::ops::Range;
 
-/// By block, the others whose lifetimes meet its own, in compressed rows.
+use super::{BlockId, Problem};
+
+/// By block, the others whose lifetimes meet its own. Blocks are numbered in the order of their births, so those born
+/// while a block is alive follow it; only those that are alive when it is born are listed.
 #[derive(Debug)]
 pub struct Conflicts {
+    /// By block, where its list starts; the end of the last one at the end.
     starts: Vec<usize>,
-    neighbours: Vec<BlockId>,
+    alive_at_birth: Vec<BlockId>,
+    /// By block, the first that is born when it is dead.
+    next: Vec<BlockId>,
 }
 
 impl Conflicts {
     /// Sweeps over the births with a list of the blocks alive.
     pub fn of(problem: &Problem) -> Self {
-        let pairs = pairs(problem);
-        let mut starts = vec![0usize; problem.blocks().len() + 1];
-        for &(a, b) in &pairs {
-            starts[a as usize + 1] += 1;
-            starts[b as usize + 1] += 1;
+        let blocks = problem.blocks();
+        let count = BlockId::try_from(blocks.len()).expect("fewer than 2^32 blocks");
+        let mut starts = Vec::with_capacity(blocks.len() + 1);
+        let mut alive_at_birth = Vec::with_capacity(blocks.len() * 8);
+        let mut next = vec![count; blocks.len()];
+        let mut alive: Vec<BlockId> = Vec::new();
+        for (id, block) in (0..).zip(blocks) {
+            alive.retain(|&other| {
+                let is_alive = blocks[other as usize].death > block.birth;
+                if !is_alive {
+                    next[other as usize] = id;
+                }
+                is_alive
+            });
+            starts.push(alive_at_birth.len());
+            alive_at_birth.extend_from_slice(&alive);
+            alive.push(id);
         }
-        for i in 1..starts.len() {
-            starts[i] += starts[i - 1];
-        }
-        let mut next = starts.clone();
-        let mut neighbours = vec![0; pairs.len() * 2];
-        for (a, b) in pairs {
-            for (from, to) in [(a, b), (b, a)] {
-                neighbours[next[from as usize]] = to;
-                next[from as usize] += 1;
-            }
-        }
-        Self { starts, neighbours }
+        starts.push(alive_at_birth.len());
+        Self { starts, alive_at_birth, next }
     }
 
-    /// The blocks that are alive at some step together with `block`.
-    pub fn neighbours(&self, block: BlockId) -> &[BlockId] {
+    /// The blocks that are alive when `block` is born, and were born before it.
+    pub fn before(&self, block: BlockId) -> &[BlockId] {
         let block = block as usize;
-        &self.neighbours[self.starts[block]..self.starts[block + 1]]
+        &self.alive_at_birth[self.starts[block]..self.starts[block + 1]]
+    }
+
+    /// The blocks that are born after `block` while it is alive.
+    pub fn after(&self, block: BlockId) -> Range<BlockId> {
+        block + 1..self.next[block as usize]
     }
 }
 
-/// How many pairs of blocks are alive together, without listing them.
-pub fn count_conflicts(problem: &Problem) -> u64 {
+/// Are there at most so many pairs of blocks that are alive together? Without listing them.
+pub fn has_few_conflicts(problem: &Problem, most: u64) -> bool {
     let blocks = problem.blocks();
-    let mut deaths: Vec<Step> = blocks.iter().map(|block| block.death).collect();
+    let count = blocks.len() as u64;
+    if count * count.saturating_sub(1) / 2 <= most {
+        return true;
+    }
+    let mut deaths: Vec<_> = blocks.iter().map(|block| block.death).collect();
     deaths.sort_unstable();
     let mut dead = 0;
-    let alive_before = blocks.iter().enumerate().map(|(born, block)| {
+    let alive_before = (0..).zip(blocks).map(|(born, block)| {
         dead += deaths[dead..].iter().take_while(|&&death| death <= block.birth).count();
-        (born - dead) as u64
+        born - dead as u64
     });
-    alive_before.sum()
-}
-
-fn pairs(problem: &Problem) -> Vec<(BlockId, BlockId)> {
-    let blocks = problem.blocks();
-    let mut pairs = Vec::with_capacity(blocks.len() * 4);
-    let mut alive: Vec<BlockId> = Vec::new();
-    for (id, block) in (0..).zip(blocks) {
-        alive.retain(|&other| blocks[other as usize].death > block.birth);
-        pairs.extend(alive.iter().map(|&other| (other, id)));
-        alive.push(id);
-    }
-    pairs
+    alive_before.sum::<u64>() <= most
 }

@@ -23,7 +23,7 @@ mod validate;
 mod valley_sweep;
 
 pub use best_fit::BestFit;
-pub use bound::lower_bound;
+pub use bound::{loads, lower_bound};
 pub use choose::{Choice, choose};
 pub use largest_first::LargestFirst;
 pub use problem::{

@@ -316,7 +316,7 @@ fn largest_sizes_and_longest_lifetimes_do_not_overflow() {
     let largest = u64::MAX / 2 / ALIGNMENT * ALIGNMENT;
     let problem = problem(&[(largest - 32, 0, 1 << 20), (32, 5, 1 << 20)]);
     assert_eq!(problem.check_total(), Ok(()));
-    for strategy in strategies() {
+    for strategy in strategies().into_iter().filter(|strategy| strategy.suits(&problem)) {
         assert_valid(&problem, &strategy.place(&problem), strategy.name());
         assert_eq!(strategy.place(&problem).size(), largest, "{}", strategy.name());
     }

@@ -105,8 +105,8 @@ fn file_is_read_as_it_is_written() {
     assert_eq!(is(|tensor| tensor.flags.has(Flags::INPUT)), [0]);
     assert_eq!(is(|tensor| tensor.flags.has(Flags::OUTPUT)), [5]);
     assert_eq!(is(|tensor| tensor.external), [1]);
-    assert_eq!(is(|tensor| tensor.can_run_in_place), [3]);
-    assert_eq!(is(|tensor| tensor.is_none), [0, 1, 6]);
+    assert_eq!(is(|tensor| tensor.operation.is_listed()), [3]);
+    assert_eq!(is(crate::graph::Tensor::is_marker), [0, 1, 6]);
     let info = &snapshot.tensors[6];
     assert_eq!((info.id, info.name.as_str(), info.nbytes, info.size, info.pool), (99, "NONE 99", 8, 8, 0));
 }
@@ -117,7 +117,7 @@ fn buffers_are_read_with_their_limits() {
     let [cpu, gpu] = &snapshot.buffers[..] else { panic!("there are two buffers") };
     assert_eq!((cpu.name.as_str(), cpu.alignment, cpu.max_size, cpu.ggml_alloc_size), ("CPU", 32, None, Some(4096)));
     assert_eq!((gpu.name.as_str(), gpu.alignment, gpu.max_size, gpu.ggml_alloc_size), ("GPU", 256, Some(1024), None));
-    let pools: Vec<_> = snapshot.pools().iter().map(|pool| (pool.alignment, pool.max_chunk)).collect();
+    let pools: Vec<_> = snapshot.pools(Rules::GGML).iter().map(|pool| (pool.alignment, pool.max_chunk)).collect();
     assert_eq!(pools, [(32, None), (256, Some(1024))]);
 }
 
@@ -126,7 +126,7 @@ fn equal_types_are_equal_and_others_are_not() {
     let mut lines = sample();
     lines[4]["type"] = json!("f16");
     let snapshot = good(&lines);
-    let element = |id| snapshot.graph.tensor(id).layout.element;
+    let element = |id| snapshot.graph.layout(id).element;
     assert!(element(0) == element(2) && element(2) != element(3));
 }
 

@@ -1,7 +1,7 @@
 // Time: the nodes in their order.
 
 #include "judge.h"
-#include "upstream.h"
+#include "overwriting.h"
 
 // Whether the tensor is the node of a step in [start, end).
 static bool is_node_within(const struct ggml_cgraph * graph, const struct ggml_tensor * t, int start, int end) {
@@ -78,7 +78,10 @@ static bool judge_in_place(struct judge * j, int step) {
         if (source == NULL || source == node || !overlaps(bytes_of(source), bytes_of(node))) {
             continue;
         }
-        if (!upstream_ggml_op_can_inplace(node->op)) {
+        if (is_in_its_place(node, s) && root_of(node->src[0]) != root_of(node->src[1])) {
+            continue;
+        }
+        if (!may_overwrite(node, s)) {
             return judge_fails(j, "step %d, %s: %s cannot run in place of %s", step, node->name,
                                ggml_op_name(node->op), source->name);
         }

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::ValueEnum;
 use lastuse::graph::snapshot::Snapshot;
-use lastuse::graph::{GraphPlan, Rules, simulate};
+use lastuse::graph::{GraphPlan, RuleSetting, Rules, simulate};
 use lastuse::placement::{Bytes, validate};
 use lastuse::report::{PlanRow, plan_json, plan_table};
 
@@ -21,7 +20,7 @@ use lastuse::report::{PlanRow, plan_json, plan_table};
   lastuse plan llama.jsonl               one graph
   lastuse plan graphs/*.jsonl            many, with a summary
   lastuse plan --json llama.jsonl        where every tensor goes
-  lastuse plan --lifetimes ggml *.jsonl  without the reuse that ggml does not do
+  lastuse plan --rules ggml *.jsonl      without the reuse that ggml does not do
 
 Exit codes: 0 all planned, 1 a file is malformed or cannot be read, 2 wrong usage.")]
 pub struct Arguments {
@@ -33,26 +32,11 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 
-    /// Whose rules say when memory may be shared.
-    #[arg(long, value_enum, default_value = "lastuse")]
-    lifetimes: Lifetimes,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Lifetimes {
-    /// All that is right.
-    Lastuse,
-    /// What ggml's own allocator does.
-    Ggml,
-}
-
-impl Lifetimes {
-    fn rules(self) -> Rules {
-        match self {
-            Self::Lastuse => Rules::ALL,
-            Self::Ggml => Rules::GGML,
-        }
-    }
+    /// Which memory may be shared: all, ggml (as ggml's own allocator does), none, or the names of rules, with no- before
+    /// those to leave out; for example "no-unread-inputs" or "ggml,views". Rules: in-place, views, rows, copies, concat,
+    /// oldest-source, unread-inputs.
+    #[arg(long, default_value = "all")]
+    rules: RuleSetting,
 }
 
 /// How often a graph is planned for the time in the table, which is the median.
@@ -93,7 +77,7 @@ enum Shown {
 
 fn plan_file(file: &Path, arguments: &Arguments) -> Result<Shown, String> {
     let snapshot = read(file)?;
-    let rules = arguments.lifetimes.rules();
+    let rules = arguments.rules.rules(Rules::ALL);
     let (plan, microseconds) = timed_plan(&snapshot, rules, if arguments.json { 1 } else { RUNS })?;
     check(&snapshot, &plan)?;
     if arguments.json {

@@ -4,8 +4,6 @@ use crate::graph::{Flags, Rules, TensorId, View};
 
 use super::sketch::{POOL, Sketch, home, life};
 
-const NEVER: Rules = Rules { in_place: false, in_place_through_views: false };
-
 /// Whose memory a node takes over.
 fn donor(sketch: &Sketch, node: TensorId, rules: Rules) -> Option<TensorId> {
     let found = sketch.lifetimes(rules);
@@ -29,7 +27,7 @@ fn node_takes_over_the_memory_of_its_last_read_source() {
         assert_eq!(donor(&sketch, b, rules), Some(a));
         assert_eq!(life(&sketch.lifetimes(rules), a), 0..3, "the block goes on as the node's");
     }
-    assert_eq!(donor(&sketch, b, NEVER), None);
+    assert_eq!(donor(&sketch, b, Rules::NONE), None);
 }
 
 #[test]
@@ -101,13 +99,13 @@ fn source_of_another_layout_is_not_taken() {
     let x = sketch.leaf(64);
     let a = sketch.node(64, &[x]);
     let b = sketch.in_place(64, &[a]);
-    let layout = sketch.draft(b).tensor.layout;
+    let layout = sketch.draft(b).layout;
     let mut others = [layout; 3];
     others[0].element = 1;
     others[1].ne[1] = 2;
     others[2].nb[1] = 128;
     for other in others {
-        sketch.draft(b).tensor.layout = other;
+        sketch.draft(b).layout = other;
         assert_eq!(donor(&sketch, b, Rules::ALL), None, "{other:?}");
     }
 }
@@ -175,8 +173,8 @@ fn root_is_taken_through_a_view_unless_the_rules_are_those_of_ggml() {
     let (sketch, _, view, b) = through_view();
     assert_eq!(donor(&sketch, b, Rules::ALL), Some(view));
     assert_eq!(donor(&sketch, b, Rules::GGML), None);
-    assert!(sketch.lifetimes(Rules::ALL).reused_through_view);
-    assert!(!sketch.lifetimes(Rules::GGML).reused_through_view);
+    assert!(sketch.lifetimes(Rules::ALL).beyond_ggml);
+    assert!(!sketch.lifetimes(Rules::GGML).beyond_ggml);
 }
 
 #[test]

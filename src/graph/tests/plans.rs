@@ -82,7 +82,7 @@ fn inputs_never_share_bytes() {
 
 #[test]
 fn each_pool_is_planned_apart() {
-    let coarse = Pool { alignment: 256, max_chunk: Some(256) };
+    let coarse = Pool { alignment: 256, max_chunk: Some(256), ..POOL };
     let mut sketch = Sketch::with_pools(&[POOL, coarse]);
     let x = sketch.leaf(64);
     let [a, b] = [64, 65].map(|size| sketch.node(size, &[x]));

@@ -1,6 +1,6 @@
 //! Random graphs with everything that graphs may have in them.
 
-use crate::graph::{Flags, GraphPlan, Pool, Rules, TensorId, View};
+use crate::graph::{Flags, GraphPlan, Operation, Pool, Rules, Slots, TensorId, View};
 use crate::placement::{BestFit, Bytes, Strategy};
 
 use super::sketch::{List, POOL, Sketch};
@@ -17,6 +17,7 @@ fn random_sketch(random: &mut Random) -> Sketch {
             2..6 => add_view(random, &mut sketch),
             6 => add_marker(random, &mut sketch),
             7 => add_unlisted(random, &mut sketch),
+            8 | 9 => add_concat(random, &mut sketch),
             _ => add_node(random, &mut sketch),
         }
     }
@@ -24,13 +25,23 @@ fn random_sketch(random: &mut Random) -> Sketch {
 }
 
 fn random_pools(random: &mut Random) -> Vec<Pool> {
-    let limited = Pool { alignment: 32, max_chunk: Some(256) };
+    let limited = Pool { alignment: 32, max_chunk: Some(256), ..POOL };
     if random.chance(70) { vec![POOL] } else { vec![POOL, limited] }
 }
 
 /// Few sizes, so that many tensors have the same layout.
 fn random_size(random: &mut Random) -> Bytes {
     [16, 64, 64, 64, 200][random.below(5) as usize]
+}
+
+fn random_operation(random: &mut Random) -> Operation {
+    let slots = [Slots::ALL, Slots::ALL, Slots::FIRST, Slots::SECOND][random.below(4) as usize];
+    match random.below(10) {
+        0..4 => Operation::Listed(slots),
+        4..6 => Operation::RowByRow(slots),
+        6 => Operation::Copy,
+        _ => Operation::Other,
+    }
 }
 
 /// A tensor added before, mostly a recent one.
@@ -54,7 +65,7 @@ fn add_node(random: &mut Random, sketch: &mut Sketch) {
     let sources: Vec<TensorId> = (0..random.below(4)).map(|_| earlier(random, sketch)).collect();
     let size = random_size(random);
     let id = sketch.node(size, &sources);
-    sketch.draft(id).tensor.can_run_in_place = random.chance(60);
+    sketch.draft(id).tensor.operation = random_operation(random);
     sketch.draft(id).tensor.external = random.chance(3);
     if random.chance(5) {
         sketch.draft(id).sources.push(id);
@@ -102,6 +113,14 @@ fn add_unlisted(random: &mut Random, sketch: &mut Sketch) {
     finish(random, sketch, id);
 }
 
+/// Joins two tensors that were added before, after each other.
+fn add_concat(random: &mut Random, sketch: &mut Sketch) {
+    let operands = [earlier(random, sketch), earlier(random, sketch)];
+    let sizes = operands.map(|id| sketch.draft(id).nbytes);
+    let id = sketch.concat(operands, sizes.iter().sum());
+    finish(random, sketch, id);
+}
+
 /// What any tensor may have.
 fn finish(random: &mut Random, sketch: &mut Sketch, id: TensorId) {
     let pools = u32::try_from(sketch.pools.len()).expect("few pools");
@@ -122,7 +141,7 @@ fn measures(plan: &GraphPlan) -> impl Iterator<Item = (Bytes, usize)> {
 #[test]
 fn plans_are_right_and_more_reuse_never_costs_memory() {
     let mut random = Random::new(7);
-    let (mut in_place, mut through_views) = (0, 0);
+    let (mut in_place, mut through_views, mut inside) = (0, 0, 0);
     for _ in 0..1500 {
         let sketch = random_sketch(&mut random);
         let (ggml, all) = (sketch.plan(Rules::GGML), sketch.plan(Rules::ALL));
@@ -130,12 +149,14 @@ fn plans_are_right_and_more_reuse_never_costs_memory() {
             assert!(with_all.0 <= with_ggml.0 && with_all.1 <= with_ggml.1, "{with_all:?} {with_ggml:?}");
         }
         let reused = all.homes.iter().flatten().filter_map(|home| home.in_place_of);
+        inside += all.homes.iter().flatten().filter(|home| home.within > 0).count();
         for source in reused {
             in_place += 1;
             through_views += u32::from(sketch.drafts[source as usize].tensor.view.is_some());
         }
     }
     assert!(in_place > 1000 && through_views > 100, "poor graphs: {in_place} in place, {through_views} through views");
+    assert!(inside > 20, "poor graphs: {inside} computed inside a result");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The simulator finds what is wrong with a plan, and names it.
 
-use crate::graph::{Corruption, Flags, GraphPlan, Rules, TensorId, View};
+use crate::graph::{Corruption, Flags, GraphPlan, Operation, Rules, Slots, TensorId, View};
 
 use super::sketch::{List, Sketch, home, spot};
 
@@ -110,7 +110,7 @@ fn node_over_a_source_that_it_still_reads() {
     let over_x = Err(Corruption::OverwritesSource { step: 0, source: x });
     let mut plan = moved(&sketch, a, x);
     assert_eq!(sketch.simulate(&plan), over_x);
-    sketch.draft(a).tensor.can_run_in_place = true;
+    sketch.draft(a).tensor.operation = Operation::Listed(Slots::ALL);
     let end = plan.pools[0].placement.size();
     plan.pools[0].placement.chunks[0] += 80;
     spot(&mut plan, x).offset = end;
@@ -118,7 +118,7 @@ fn node_over_a_source_that_it_still_reads() {
     assert_eq!(sketch.simulate(&plan), over_x, "in place means at the same byte");
     sketch.draft(c).sources = vec![b, b];
     let plan = moved(&sketch, c, b);
-    sketch.draft(c).tensor.can_run_in_place = true;
+    sketch.draft(c).tensor.operation = Operation::Listed(Slots::ALL);
     let over_b = Err(Corruption::OverwritesSource { step: 2, source: b });
     assert_eq!(sketch.simulate(&plan), over_b, "a source that is named twice");
 }
@@ -136,8 +136,8 @@ fn node_over_a_root_that_it_also_reads_through_a_view() {
 #[test]
 fn node_over_a_source_of_another_layout() {
     let (mut sketch, [x, _, a, ..]) = sample();
-    sketch.draft(a).tensor.can_run_in_place = true;
-    sketch.draft(a).tensor.layout.nb[1] = 128;
+    sketch.draft(a).tensor.operation = Operation::Listed(Slots::ALL);
+    sketch.draft(a).layout.nb[1] = 128;
     let found = sketch.simulate(&moved(&sketch, a, x));
     assert_eq!(found, Err(Corruption::OverwritesSource { step: 0, source: x }));
 }
@@ -221,8 +221,8 @@ fn bytes_beyond_the_size_of_a_tensor_are_nobodys() {
     let (mut sketch, ids) = sample();
     for id in ids {
         sketch.draft(id).nbytes = u64::MAX;
-        sketch.draft(id).tensor.layout.nb = [u64::MAX; 4];
-        sketch.draft(id).tensor.layout.ne = [i64::MAX, i64::MIN, -1, 0];
+        sketch.draft(id).layout.nb = [u64::MAX; 4];
+        sketch.draft(id).layout.ne = [i64::MAX, i64::MIN, -1, 0];
     }
     sketch.plan(Rules::ALL);
 }

@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use crate::graph::{
-    Corruption, Flags, Graph, GraphPlan, Home, Layout, Lifetimes, PlanError, Pool, PoolId, Requests, Rules, Tensor,
-    TensorId, View, simulate,
+    Corruption, Flags, Graph, GraphPlan, Home, Layout, Lifetimes, Operation, PlanError, Pool, PoolId, Requests, Rules,
+    Slots, Tensor, TensorId, View, simulate,
 };
 use crate::placement::{Bytes, Spot, Step, validate};
 
 /// One buffer type without a limit; sizes in these tests are mostly multiples of its alignment.
-pub const POOL: Pool = Pool { alignment: 16, max_chunk: None };
+pub const POOL: Pool = Pool { alignment: 16, max_chunk: None, rules: Rules::NONE };
 
 /// Which list of the graph a tensor is in.
 #[derive(Clone, Copy, PartialEq)]
@@ -23,6 +23,7 @@ pub enum List {
 /// A tensor that can still be changed.
 pub struct Draft {
     pub tensor: Tensor,
+    pub layout: Layout,
     pub list: List,
     pub sources: Vec<TensorId>,
     /// What the buffer type wants, before padding.
@@ -31,7 +32,7 @@ pub struct Draft {
     pub pool: PoolId,
 }
 
-/// A graph in the making. Tensors are listed, and nodes executed, in the order in which they are added.
+/// A graph in the making. Rules are said when it is planned. Tensors are listed, and nodes executed, in the order in which they are added.
 pub struct Sketch {
     pub pools: Vec<Pool>,
     pub drafts: Vec<Draft>,
@@ -48,10 +49,11 @@ impl Sketch {
 
     pub fn add(&mut self, list: List, size: Bytes, sources: &[TensorId]) -> TensorId {
         let ne = [i64::try_from(size).expect("sizes are small"), 1, 1, 1];
-        let mut tensor = Tensor::new(Layout { element: 0, ne, nb: [1, size, size, size] });
-        tensor.is_none = list != List::Nodes;
+        let layout = Layout { element: 0, ne, nb: [1, size, size, size] };
+        let mut tensor = Tensor::new();
+        tensor.operation = if list == List::Nodes { Operation::Other } else { Operation::Marker };
         let sources = sources.to_vec();
-        self.drafts.push(Draft { tensor, list, sources, size, nbytes: size, pool: 0 });
+        self.drafts.push(Draft { tensor, layout, list, sources, size, nbytes: size, pool: 0 });
         TensorId::try_from(self.drafts.len() - 1).expect("few tensors")
     }
 
@@ -66,7 +68,14 @@ impl Sketch {
     /// A node that may write over a source of the same size.
     pub fn in_place(&mut self, size: Bytes, sources: &[TensorId]) -> TensorId {
         let id = self.node(size, sources);
-        self.draft(id).tensor.can_run_in_place = true;
+        self.draft(id).tensor.operation = Operation::Listed(Slots::ALL);
+        id
+    }
+
+    /// A node that puts one source behind the other.
+    pub fn concat(&mut self, sources: [TensorId; 2], size: Bytes) -> TensorId {
+        let id = self.node(size, &sources);
+        self.draft(id).tensor.operation = Operation::Concat;
         id
     }
 
@@ -87,7 +96,7 @@ impl Sketch {
     /// A node that computes nothing and only names others.
     pub fn marker(&mut self, sources: &[TensorId]) -> TensorId {
         let id = self.node(0, sources);
-        self.draft(id).tensor.is_none = true;
+        self.draft(id).tensor.operation = Operation::Marker;
         id
     }
 
@@ -102,7 +111,7 @@ impl Sketch {
     pub fn graph(&self) -> Graph {
         let mut graph = Graph::with_capacity(self.drafts.len());
         for draft in &self.drafts {
-            let id = graph.add(draft.tensor.clone());
+            let id = graph.add(draft.tensor.clone(), draft.layout);
             graph.set_sources(id, draft.sources.iter().copied());
             match draft.list {
                 List::Leafs => graph.push_leaf(id),
@@ -118,18 +127,22 @@ impl Sketch {
         self.drafts.iter().filter(|draft| draft.list == list).map(|draft| draft.pool).collect()
     }
 
+    fn pools_with(&self, rules: Rules) -> Vec<Pool> {
+        self.pools.iter().map(|&pool| Pool { rules, ..pool }).collect()
+    }
+
     pub fn lifetimes(&self, rules: Rules) -> Lifetimes {
         let (leafs, nodes) = (self.requests(List::Leafs), self.requests(List::Nodes));
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let mut sizes = |id: TensorId, _: PoolId| self.drafts[id as usize].size;
-        crate::graph::lifetimes(&self.graph(), &self.pools, requests, rules, &mut sizes)
+        crate::graph::lifetimes(&self.graph(), &self.pools_with(rules), requests, &mut sizes)
     }
 
     pub fn try_plan(&self, rules: Rules) -> Result<GraphPlan, PlanError> {
         let (leafs, nodes) = (self.requests(List::Leafs), self.requests(List::Nodes));
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let mut sizes = |id: TensorId, _: PoolId| self.drafts[id as usize].size;
-        crate::graph::plan(&self.graph(), &self.pools, requests, rules, &mut sizes)
+        crate::graph::plan(&self.graph(), &self.pools_with(rules), requests, &mut sizes)
     }
 
     /// A plan that both validators accept.

@@ -1,0 +1,94 @@
+//! A graph in 128 bits: one that lies at the same addresses and looks the same has the same fingerprint.
+//!
+//! Programs build their graph anew for every token, mostly in the same memory. The fingerprint tells that nothing has
+//! changed without finding out once more who is who, and costs one look at each tensor however many plans are
+//! remembered. That two graphs differ and have the same one happens, by chance, once in 2^64.
+
+use super::tensor::{GraphRef, TensorRef};
+
+/// The fingerprint of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint([u64; 2]);
+
+/// How many nodes the start of a graph has.
+const START: usize = 8;
+
+/// Arbitrary numbers, one for each word that is taken of a tensor.
+const KEYS: [u64; 32] = keys();
+
+impl Fingerprint {
+    /// Of `graph`; tensors that are in no list are told by their addresses.
+    pub fn of(graph: GraphRef<'_>) -> Self {
+        let mut print = Self::new(graph);
+        graph.leafs.iter().for_each(|&leaf| print.add_leaf(leaf));
+        graph.nodes.iter().for_each(|&node| print.add(node));
+        print
+    }
+
+    /// Of its first nodes, which tells most graphs apart at once.
+    pub fn of_start(graph: GraphRef<'_>) -> Self {
+        let mut print = Self::new(graph);
+        graph.nodes.iter().take(START).for_each(|&node| print.add(node));
+        print
+    }
+
+    /// Of a graph of this size, before any tensor of it was looked at.
+    pub fn new(graph: GraphRef<'_>) -> Self {
+        Self([graph.leafs.len() as u64, graph.nodes.len() as u64])
+    }
+
+    /// Adds a leaf. Of one that came with memory and refers to nobody nothing else matters.
+    pub fn add_leaf(&mut self, leaf: TensorRef<'_>) {
+        if leaf.has_memory() && leaf.view_source().is_none() && leaf.sources().flatten().next().is_none() {
+            self.mix(leaf.as_ptr() as u64, KEYS[0]);
+        } else {
+            self.add(leaf);
+        }
+    }
+
+    /// Adds a tensor: what it says of itself, where it is, and whether it has memory.
+    pub fn add(&mut self, tensor: TensorRef<'_>) {
+        let (pairs, rest) = tensor.image().words().as_chunks::<2>();
+        let (keys, last_keys) = KEYS.as_chunks::<2>().0.split_at(pairs.len());
+        let state = u64::from(tensor.element()) << 1 | u64::from(tensor.has_memory());
+        let last = rest.iter().fold(state.rotate_right(8), |sum, word| sum ^ word);
+        // The products do not wait for each other, so a processor makes them side by side.
+        let products = pairs.iter().zip(keys).map(|(words, keys)| product(*words, *keys));
+        let sum = products.fold(product([last, tensor.as_ptr() as u64], last_keys[0]), u128::wrapping_add);
+        self.mix(low(sum), low(sum >> 64));
+    }
+
+    fn mix(&mut self, a: u64, b: u64) {
+        let [one, two] = self.0;
+        self.0 = [fold(one ^ a, KEYS[1] ^ b), fold(two ^ b, KEYS[2] ^ a)];
+    }
+}
+
+/// Depends on both words, whatever the other is.
+fn product(words: [u64; 2], keys: [u64; 2]) -> u128 {
+    u128::from(words[0].wrapping_add(keys[0])) * u128::from(words[1].wrapping_add(keys[1]))
+}
+
+/// Both halves of the product in one number.
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    low(product) ^ low(product >> 64)
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
+fn low(wide: u128) -> u64 {
+    wide as u64
+}
+
+/// A generator of its own would be the same every time as well.
+const fn keys() -> [u64; 32] {
+    let mut keys = [0; 32];
+    let mut state: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mut i = 0;
+    while i < keys.len() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        keys[i] = (state ^ state >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9) ^ state >> 32;
+        i += 1;
+    }
+    keys
+}

@@ -1,0 +1,191 @@
+//! A graph that was planned, and where its tensors go.
+
+use crate::graph::{Address, Graph, GraphPlan, Home, Operation, Tensor, TensorId};
+use crate::placement::Bytes;
+
+use super::fingerprint::Fingerprint;
+use super::read::{Reading, Requested};
+use super::tensor::{GraphRef, TensorRef};
+
+/// A plan, and all that must be known to see whether it is right for another graph.
+#[derive(Debug)]
+pub struct Planned {
+    /// The graph as it was when it was planned.
+    pub graph: Graph,
+    /// How many tensors are leafs or nodes: the others, with larger ids, are only referred to.
+    pub listed: usize,
+    /// Where each tensor gets its memory from, by id.
+    pub memory: Vec<Memory>,
+    /// How many tensors the plan gives memory to.
+    pub placed: usize,
+    /// By id: must it look as it was planned, since its bytes are where another operation expects them?
+    pub is_fixed: Vec<bool>,
+    /// The planned graph, when all its tensors are in its lists, each once: fingerprints tell nothing of others.
+    pub fingerprint: Option<Fingerprint>,
+    /// The start of the planned graph.
+    pub start: Fingerprint,
+    /// Another such graph that the plan served last.
+    pub served: Option<Fingerprint>,
+    /// The pools that were wanted.
+    pub requested: Requested,
+    /// Bytes of each chunk, by pool.
+    pub chunks: Vec<Vec<Bytes>>,
+    /// By pool; no plan with the same lifetimes is smaller.
+    pub lower_bounds: Vec<Bytes>,
+    /// The order in which ggml gives tensors their memory, unless it is that of the ids.
+    order: Option<Vec<TensorId>>,
+}
+
+/// Where a tensor's memory comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// The plan gives it some.
+    Planned {
+        /// Where.
+        address: Address,
+        /// Bytes that the buffer type wanted.
+        alloc_size: Bytes,
+        /// The source that it is computed in place of.
+        in_place_of: Option<TensorId>,
+    },
+    /// It is a view. A node computed in place through it needs it to stay at the start of its root.
+    View {
+        /// The owner of the memory.
+        root: TensorId,
+        /// Is a node computed in place through it?
+        at_start: bool,
+    },
+    /// It came with memory.
+    External,
+    /// Nobody needs it.
+    Nothing,
+}
+
+/// What giving a tensor its memory takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Assignment<'g> {
+    /// It gets memory of the plan.
+    Place(TensorRef<'g>, Address),
+    /// It gets the memory of its root.
+    PlaceView(TensorRef<'g>),
+}
+
+impl Planned {
+    /// Remembers the graph of `reading`, planned as `plan`, and its tensors.
+    pub fn new(reading: Reading<'_>, plan: &GraphPlan, requested: Requested, start: Fingerprint) -> Self {
+        let Reading { graph, listed, is_in_order, fingerprint, .. } = reading;
+        let (memory, is_fixed) = (memory(&graph, plan), fixed(&graph, plan));
+        Self {
+            fingerprint: (memory.len() == graph.leafs().len() + graph.nodes().len()).then_some(fingerprint),
+            start,
+            served: None,
+            listed,
+            placed: memory.iter().filter(|memory| matches!(memory, Memory::Planned { .. })).count(),
+            is_fixed,
+            requested,
+            chunks: plan.pools.iter().map(|pool| pool.placement.chunks.clone()).collect(),
+            lower_bounds: plan.pools.iter().map(|pool| pool.lower_bound).collect(),
+            order: (!is_in_order).then(|| order(&graph)),
+            memory,
+            graph,
+        }
+    }
+
+    /// Is it made for the graph with this fingerprint, or did it serve that last?
+    pub fn serves(&self, fingerprint: Fingerprint) -> bool {
+        self.fingerprint.is_some() && [self.fingerprint, self.served].contains(&Some(fingerprint))
+    }
+
+    /// The tensors of a graph that it serves, by id. `None` when not all of them are in its lists.
+    pub fn tensors_of<'g>(&self, graph: GraphRef<'g>) -> Option<impl Fn(TensorId) -> Option<TensorRef<'g>>> {
+        let leafs = graph.leafs.len();
+        self.fingerprint.map(|_| {
+            move |id: TensorId| {
+                let id = id as usize;
+                if id < leafs { graph.leafs.get(id).copied() } else { graph.nodes.get(id - leafs).copied() }
+            }
+        })
+    }
+
+    /// What tensors, given by id, still need, in ggml's order.
+    pub fn assignments<'a, 'g: 'a>(
+        &'a self,
+        tensor: impl Fn(TensorId) -> Option<TensorRef<'g>> + 'a,
+    ) -> impl Iterator<Item = Assignment<'g>> + 'a {
+        let count = TensorId::try_from(self.memory.len()).expect("fewer than 2^32 tensors");
+        let by_id = (0..if self.order.is_none() { count } else { 0 }).chain(self.order.iter().flatten().copied());
+        by_id.filter_map(move |id| {
+            let memory = self.memory[id as usize];
+            match memory {
+                Memory::Planned { address, .. } => {
+                    let tensor = tensor(id).filter(|tensor| !tensor.has_memory())?;
+                    Some(Assignment::Place(tensor, address))
+                }
+                // An empty root in an empty buffer has no address, and ggml aborts on views of it; they need none either.
+                Memory::View { .. } => {
+                    let tensor = tensor(id).filter(|tensor| tensor.buffer().is_null())?;
+                    let root = tensor.view_source()?;
+                    let is_placed = !root.buffer().is_null() && !root.data().is_null();
+                    is_placed.then_some(Assignment::PlaceView(tensor))
+                }
+                Memory::External | Memory::Nothing => None,
+            }
+        })
+    }
+}
+
+fn memory(graph: &Graph, plan: &GraphPlan) -> Vec<Memory> {
+    let of_tensor = |(tensor, home): (&Tensor, &Option<Home>)| match (tensor.view, *home) {
+        (Some(view), _) => Memory::View { root: view.root, at_start: false },
+        (None, _) if tensor.external => Memory::External,
+        (None, Some(home)) => {
+            Memory::Planned { address: plan.address(home), alloc_size: home.alloc_size, in_place_of: home.in_place_of }
+        }
+        (None, None) => Memory::Nothing,
+    };
+    let mut memory: Vec<Memory> = graph.tensors().iter().zip(&plan.homes).map(of_tensor).collect();
+    for source in plan.homes.iter().filter_map(|home| (*home)?.in_place_of) {
+        if let Memory::View { at_start, .. } = &mut memory[source as usize] {
+            *at_start = true;
+        }
+    }
+    memory
+}
+
+/// A CONCAT with an operand inside its result finds it there only while both are as long as planned.
+fn fixed(graph: &Graph, plan: &GraphPlan) -> Vec<bool> {
+    let mut fixed = Vec::new();
+    for &node in graph.nodes() {
+        if graph.tensor(node).operation != Operation::Concat {
+            continue;
+        }
+        let block = |id: TensorId| plan.homes[id as usize].map(|home| (home.pool, home.block));
+        let inside = |&&source: &&TensorId| block(source).is_some() && block(source) == block(node);
+        if graph.sources(node).iter().any(|source| inside(&source)) {
+            fixed.resize(graph.tensors().len(), false);
+            for &id in graph.sources(node).iter().chain([&node]) {
+                fixed[id as usize] = true;
+            }
+        }
+    }
+    fixed
+}
+
+/// Roots come before their views, also where a marker names a view before its root is computed.
+fn order(graph: &Graph) -> Vec<TensorId> {
+    let mut seen = vec![false; graph.tensors().len()];
+    let mut order = Vec::with_capacity(graph.tensors().len());
+    let mut visit = |id: TensorId| {
+        for id in [graph.root(id), id] {
+            if !std::mem::replace(&mut seen[id as usize], true) {
+                order.push(id);
+            }
+        }
+    };
+    graph.leafs().iter().for_each(|&leaf| visit(leaf));
+    for &node in graph.nodes() {
+        graph.sources(node).iter().for_each(|&source| visit(source));
+        visit(node);
+    }
+    order
+}

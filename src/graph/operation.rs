@@ -1,0 +1,76 @@
+//! What an operation may do to the memory of its sources.
+
+/// Slots of sources, as a set of bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slots(u8);
+
+impl Slots {
+    /// The first source.
+    pub const FIRST: Self = Self(1);
+    /// The second source.
+    pub const SECOND: Self = Self(2);
+    /// The first two sources.
+    pub const BOTH: Self = Self(3);
+    /// Every source.
+    pub const ALL: Self = Self(u8::MAX);
+
+    fn has(self, slot: usize) -> bool {
+        self == Self::ALL || u8::try_from(slot).is_ok_and(|slot| slot < 8 && self.0 & 1 << slot != 0)
+    }
+}
+
+/// What the planner has to know of an operation. Where a result may lie in the memory of a source, that source must
+/// have its layout, and no other source may lie there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// NONE: computes nothing. In the list of nodes such a tensor only marks dependencies.
+    Marker,
+    /// May read any byte of a source after it has written any byte of its result.
+    Other,
+    /// In ggml's own list of operations that may write over a source.
+    Listed(Slots),
+    /// Not in that list, yet reads an element, or a whole row, before it writes there.
+    RowByRow(Slots),
+    /// Not in that list, yet begins by moving the bytes of its first source to where they may already be.
+    Copy,
+    /// Puts the bytes of two sources into one result.
+    Concat,
+}
+
+impl Operation {
+    /// The operation with ggml's name `name`; `listed` is what `ggml_op_can_inplace` says of it. The slots are those
+    /// for which the kernels of ggml's CPU backend give the same bits in place, in every version that lastuse knows:
+    /// `c-tests/programs/in_place_kernels.c` runs them.
+    pub fn named(name: &str, listed: bool) -> Self {
+        match name {
+            "NONE" => Self::Marker,
+            // Rows of the second source are picked by numbers, so it is read again after it was written.
+            "ADD_ID" if listed => Self::Listed(Slots::FIRST),
+            // ggml 0.9.5 first copies one source onto the result, and then reads the other.
+            "SOFT_MAX_BACK" if listed => Self::Listed(Slots::FIRST),
+            "RMS_NORM_BACK" if listed => Self::Listed(Slots::SECOND),
+            _ if listed => Self::Listed(Slots::ALL),
+            "GLU" => Self::RowByRow(Slots::BOTH),
+            "NORM" | "GROUP_NORM" | "L2_NORM" => Self::RowByRow(Slots::FIRST),
+            "SIN" | "COS" | "LEAKY_RELU" | "TRI" | "CUMSUM" => Self::RowByRow(Slots::FIRST),
+            "SOLVE_TRI" | "CROSS_ENTROPY_LOSS_BACK" => Self::RowByRow(Slots::SECOND),
+            "CONT" | "CPY" | "DUP" | "ACC" | "SET" => Self::Copy,
+            "CONCAT" => Self::Concat,
+            _ => Self::Other,
+        }
+    }
+
+    /// May the operation write over a source in this slot, whatever the rules in force?
+    pub fn may_write_over(self, slot: usize) -> bool {
+        match self {
+            Self::Listed(slots) | Self::RowByRow(slots) => slots.has(slot),
+            Self::Copy => slot == 0,
+            Self::Marker | Self::Other | Self::Concat => false,
+        }
+    }
+
+    /// Is it in ggml's own list?
+    pub fn is_listed(self) -> bool {
+        matches!(self, Self::Listed(_))
+    }
+}
