@@ -1,0 +1,215 @@
+//! The graphs that are committed, and the programs that write them.
+//!
+//! Names begin with the family; `cargo capture` writes the files anew.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use lastuse_vendor::{Llama, Package, target_folder};
+
+use crate::graph_files::{captured_graphs, read_compressed, write_compressed};
+use crate::{Linked, Program, Result, folder};
+
+/// The models of `captures/llama_cpp/models`, captured with 8 layers.
+const MODELS: [&str; 21] = [
+    "bloom",
+    "command-r",
+    "deepseek2",
+    "falcon-h1",
+    "gemma3",
+    "gemma3n",
+    "glm4moe",
+    "gpt-oss",
+    "gpt2",
+    "granitehybrid",
+    "jamba",
+    "lfm2",
+    "llama",
+    "llama-moe",
+    "llama4",
+    "mamba2",
+    "qwen2",
+    "qwen3",
+    "qwen3moe",
+    "qwen3next",
+    "starcoder2",
+];
+
+/// The one whose graph is the same with either attention: it has none.
+const WITHOUT_ATTENTION: &str = "mamba2";
+
+/// The models that are captured with 48 layers too.
+const DEEP_MODELS: [&str; 5] = ["falcon-h1", "gemma3", "llama", "qwen3moe", "qwen3next"];
+
+/// Settings of llama.cpp: the family, the vocabulary, and whether attention is flash attention.
+const SETTINGS: [(&str, &str, &str); 3] =
+    [("flash-v32k", "32000", "on"), ("flash-v128k", "128256", "on"), ("noflash-v128k", "128256", "off")];
+
+/// What the other programs are asked for, by the name of the graph.
+const OTHERS: [(&str, Generator, &[&str]); 15] = [
+    ("branches-googlenet", Generator::Branches, &["--network", "googlenet"]),
+    ("branches-mixture", Generator::Branches, &["--network", "mixture"]),
+    ("branches-mixture-wide", Generator::Branches, &["--network", "mixture-wide"]),
+    ("branches-random-wiring", Generator::Branches, &["--network", "random-wiring"]),
+    ("llama-8-flash", Generator::LlamaStyle, &["--attention", "flash"]),
+    ("llama-8-softmax", Generator::LlamaStyle, &["--attention", "softmax"]),
+    ("llama-48-flash", Generator::LlamaStyle, LLAMA_48),
+    ("sd-sd1-unet-512", Generator::Diffusion, &["--network", "sd1-unet"]),
+    ("sd-sd1-unet-512-flash", Generator::Diffusion, &["--network", "sd1-unet", "--flash", "on"]),
+    ("sd-sdxl-unet-1024", Generator::Diffusion, &["--network", "sdxl-unet", "--image", "1024"]),
+    ("sd-sdxl-unet-1024-flash", Generator::Diffusion, &["--network", "sdxl-unet", "--image", "1024", "--flash", "on"]),
+    ("sd-vae-decoder-512", Generator::Diffusion, &["--network", "vae-decoder"]),
+    ("sd-vae-decoder-512-flash", Generator::Diffusion, &["--network", "vae-decoder", "--flash", "on"]),
+    ("train-4-256", Generator::Training, &[]),
+    ("train-8-512", Generator::Training, TRAIN_8),
+];
+
+const LLAMA_48: &[&str] = &["--layers", "48", "--width", "4096", "--heads", "32", "--kv-heads", "8", "--ffn", "11008"];
+const TRAIN_8: &[&str] = &["--layers", "8", "--width", "512", "--heads", "8", "--tokens", "512", "--vocab", "8192"];
+
+/// A program that writes a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Generator {
+    /// `captures/branches.c`
+    Branches,
+    /// `captures/diffusion.c`
+    Diffusion,
+    /// `captures/llama_cpp.c`, on all of llama.cpp.
+    LlamaCpp,
+    /// `llama_style.c`
+    LlamaStyle,
+    /// `captures/training.c`
+    Training,
+}
+
+/// One committed graph.
+#[derive(Clone, Debug)]
+pub struct Capture {
+    /// Its name.
+    pub name: String,
+    /// The program that writes it.
+    pub generator: Generator,
+    arguments: Vec<String>,
+}
+
+impl Capture {
+    /// Every graph that is committed.
+    pub fn all() -> Vec<Self> {
+        let others = OTHERS.iter().map(|&(name, generator, options)| Self {
+            name: name.to_owned(),
+            generator,
+            arguments: options.iter().map(|&option| option.to_owned()).collect(),
+        });
+        let shallow = SETTINGS.iter().flat_map(|&(family, vocabulary, flash)| {
+            let models = MODELS.iter().filter(move |&&model| flash == "on" || model != WITHOUT_ATTENTION);
+            models.map(move |model| Self::of_llama_cpp(family, model, "8", vocabulary, flash))
+        });
+        let deep = DEEP_MODELS.iter().map(|model| Self::of_llama_cpp("deep48", model, "48", "32000", "on"));
+        let mut all: Vec<Self> = others.chain(shallow).chain(deep).collect();
+        all.sort_by(|left, right| left.name.cmp(&right.name));
+        all
+    }
+
+    fn of_llama_cpp(family: &str, model: &str, layers: &str, vocabulary: &str, flash: &str) -> Self {
+        let description = folder().join("captures/llama_cpp/models").join(format!("{model}.txt"));
+        let description = description.to_string_lossy();
+        let options = ["--model", &description, "--layers", layers, "--vocab", vocabulary, "--flash", flash];
+        let arguments = options.map(str::to_owned).into();
+        Self { name: format!("{family}-{model}"), generator: Generator::LlamaCpp, arguments }
+    }
+
+    /// The committed file.
+    pub fn path(&self) -> PathBuf {
+        captured_graphs().join(&self.name).with_extension("jsonl.gz")
+    }
+
+    /// The text of the graph, captured anew.
+    ///
+    /// # Errors
+    /// When the program cannot be built, or fails.
+    pub fn text(&self) -> Result<String> {
+        let out = target_folder().join("c-tests").join(format!("{}.{}.jsonl", self.name, std::process::id()));
+        let (program, libraries) = self.generator.program()?;
+        let out_text = out.to_string_lossy();
+        let mut arguments: Vec<&str> = match self.generator {
+            Generator::LlamaStyle => vec!["--capture", &out_text],
+            _ => vec![&out_text],
+        };
+        arguments.extend(self.arguments.iter().map(String::as_str));
+        let outcome = program.run_with(&arguments, &[("LD_LIBRARY_PATH", libraries.as_os_str())])?;
+        let text = fs::read_to_string(&out);
+        let _ = fs::remove_file(&out);
+        match text {
+            Ok(text) if outcome.code == Some(0) => Ok(text),
+            _ => Err(format!("{}: {}", self.name, outcome.describe())),
+        }
+    }
+
+    /// Captures the graph anew and commits it to its file. Answers whether that has changed.
+    ///
+    /// # Errors
+    /// When the program cannot be built, fails, or the file cannot be written.
+    pub fn update(&self) -> Result<bool> {
+        let (text, path) = (self.text()?, self.path());
+        let changed = read_compressed(&path).ok().is_none_or(|old| old != text);
+        if changed {
+            write_compressed(&path, &text)?;
+        }
+        Ok(changed)
+    }
+
+    /// Is the committed file what the program writes today?
+    ///
+    /// # Errors
+    /// When the program cannot be built, fails, or the file cannot be read.
+    pub fn is_up_to_date(&self) -> Result<bool> {
+        Ok(read_compressed(&self.path())? == self.text()?)
+    }
+}
+
+impl Generator {
+    /// Takes seconds to build, once ggml is there.
+    pub fn is_cheap(self) -> bool {
+        self != Self::LlamaCpp
+    }
+
+    /// The program, built once in a process, and the folder of the shared libraries that it needs.
+    fn program(self) -> Result<(Program, PathBuf)> {
+        static PROGRAMS: [OnceLock<Result<(Program, PathBuf)>>; 5] = [const { OnceLock::new() }; 5];
+        PROGRAMS[self as usize].get_or_init(|| self.build()).clone()
+    }
+
+    fn build(self) -> Result<(Program, PathBuf)> {
+        if self == Self::LlamaCpp {
+            return self.build_on_llama(&lastuse_vendor::llama()?);
+        }
+        let ggml = lastuse_vendor::ggml(Package::LlamaCpp)?;
+        let program = Program::build(&self.program_name(), &[self.source()], &ggml, Linked::Ggml, &[])?;
+        Ok((program, ggml.libraries))
+    }
+
+    fn build_on_llama(self, llama: &Llama) -> Result<(Program, PathBuf)> {
+        let libraries = &llama.ggml.libraries;
+        let search = format!("-L{}", libraries.display());
+        let mut flags: Vec<&str> = llama.include_flags.iter().map(String::as_str).collect();
+        flags.extend(["-Wl,--no-as-needed", &search, "-lllama", "-lggml"]);
+        let sources = [self.source()];
+        let program = Program::build(&self.program_name(), &sources, &llama.ggml, Linked::SharedGgml, &flags)?;
+        Ok((program, libraries.clone()))
+    }
+
+    fn source(self) -> &'static str {
+        match self {
+            Self::Branches => "captures/branches.c",
+            Self::Diffusion => "captures/diffusion.c",
+            Self::LlamaCpp => "captures/llama_cpp.c",
+            Self::LlamaStyle => "llama_style.c",
+            Self::Training => "captures/training.c",
+        }
+    }
+
+    fn program_name(self) -> String {
+        format!("capture-{}", Path::new(self.source()).file_stem().unwrap_or_default().to_string_lossy())
+    }
+}
