@@ -9,7 +9,7 @@ mod program;
 mod tool;
 
 pub use captures::{Capture, Generator};
-pub use graph_files::{captured_graphs, graph_name, graphs_in, read_graph};
+pub use graph_files::{captured_graphs, graph_name, graphs_in, read_graph, write_compressed};
 pub use library::{Build, Lastuse, lastuse};
 pub use live_graph::{Allocators, Gallocr, LiveGraph};
 pub use program::{Linked, Outcome, Program};
