@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use lastuse_vendor::{Llama, Package, target_folder};
+use lastuse_vendor::{Ggml, Package, ggml, llama, target_folder, whisper};
 
 use crate::graph_files::{captured_graphs, read_compressed, write_compressed};
 use crate::{Linked, Program, Result, folder};
@@ -46,6 +46,19 @@ const DEEP_MODELS: [&str; 5] = ["falcon-h1", "gemma3", "llama", "qwen3moe", "qwe
 const SETTINGS: [(&str, &str, &str); 3] =
     [("flash-v32k", "32000", "on"), ("flash-v128k", "128256", "on"), ("noflash-v128k", "128256", "off")];
 
+/// The graphs of whisper.cpp.
+const WHISPER_GRAPHS: [&str; 4] = ["conv", "encode", "cross", "decode"];
+
+/// The one that is the same with either attention: it has none.
+const WHISPER_WITHOUT_ATTENTION: &str = "conv";
+
+/// The models of whisper.cpp, with layers, width, heads, mel bands, vocabulary, and whether attention is flash attention.
+const WHISPER_MODELS: [(&str, [&str; 6]); 3] = [
+    ("base", ["6", "512", "8", "80", "51865", "on"]),
+    ("large-v3", ["32", "1280", "20", "128", "51866", "on"]),
+    ("large-v3-softmax", ["32", "1280", "20", "128", "51866", "off"]),
+];
+
 /// What the other programs are asked for, by the name of the graph.
 const OTHERS: [(&str, Generator, &[&str]); 15] = [
     ("branches-googlenet", Generator::Branches, &["--network", "googlenet"]),
@@ -81,6 +94,8 @@ pub enum Generator {
     LlamaStyle,
     /// `captures/training.c`
     Training,
+    /// `captures/whisper_cpp.c`, on all of whisper.cpp.
+    WhisperCpp,
 }
 
 /// One committed graph.
@@ -106,7 +121,12 @@ impl Capture {
             models.map(move |model| Self::of_llama_cpp(family, model, "8", vocabulary, flash))
         });
         let deep = DEEP_MODELS.iter().map(|model| Self::of_llama_cpp("deep48", model, "48", "32000", "on"));
-        let mut all: Vec<Self> = others.chain(shallow).chain(deep).collect();
+        let whisper = WHISPER_MODELS.iter().flat_map(|(model, sizes)| {
+            let graphs =
+                WHISPER_GRAPHS.iter().filter(move |&&graph| sizes[5] == "on" || graph != WHISPER_WITHOUT_ATTENTION);
+            graphs.map(move |graph| Self::of_whisper_cpp(model, *sizes, graph))
+        });
+        let mut all: Vec<Self> = others.chain(shallow).chain(deep).chain(whisper).collect();
         all.sort_by(|left, right| left.name.cmp(&right.name));
         all
     }
@@ -117,6 +137,13 @@ impl Capture {
         let options = ["--model", &description, "--layers", layers, "--vocab", vocabulary, "--flash", flash];
         let arguments = options.map(str::to_owned).into();
         Self { name: format!("{family}-{model}"), generator: Generator::LlamaCpp, arguments }
+    }
+
+    fn of_whisper_cpp(model: &str, sizes: [&str; 6], graph: &str) -> Self {
+        let names = ["--layers", "--width", "--heads", "--mels", "--vocab", "--flash"];
+        let options = names.into_iter().zip(sizes).flat_map(|(name, value)| [name, value]);
+        let arguments = options.chain(["--graph", graph]).map(str::to_owned).collect();
+        Self { name: format!("whisper-{model}-{graph}"), generator: Generator::WhisperCpp, arguments }
     }
 
     /// The committed file.
@@ -171,32 +198,40 @@ impl Capture {
 impl Generator {
     /// Takes seconds to build, once ggml is there.
     pub fn is_cheap(self) -> bool {
-        self != Self::LlamaCpp
+        !matches!(self, Self::LlamaCpp | Self::WhisperCpp)
     }
 
     /// The program, built once in a process, and the folder of the shared libraries that it needs.
     fn program(self) -> Result<(Program, PathBuf)> {
-        static PROGRAMS: [OnceLock<Result<(Program, PathBuf)>>; 5] = [const { OnceLock::new() }; 5];
+        static PROGRAMS: [OnceLock<Result<(Program, PathBuf)>>; 6] = [const { OnceLock::new() }; 6];
         PROGRAMS[self as usize].get_or_init(|| self.build()).clone()
     }
 
     fn build(self) -> Result<(Program, PathBuf)> {
-        if self == Self::LlamaCpp {
-            return self.build_on_llama(&lastuse_vendor::llama()?);
+        match self {
+            Self::LlamaCpp => {
+                let llama = llama()?;
+                self.build_on("-lllama", &llama.ggml, &llama.include_flags)
+            }
+            Self::WhisperCpp => {
+                let whisper = whisper()?;
+                self.build_on("-lwhisper", &whisper.ggml, &whisper.include_flags)
+            }
+            _ => {
+                let ggml = ggml(Package::LlamaCpp)?;
+                let program = Program::build(&self.program_name(), &[self.source()], &ggml, Linked::Ggml, &[])?;
+                Ok((program, ggml.libraries))
+            }
         }
-        let ggml = lastuse_vendor::ggml(Package::LlamaCpp)?;
-        let program = Program::build(&self.program_name(), &[self.source()], &ggml, Linked::Ggml, &[])?;
-        Ok((program, ggml.libraries))
     }
 
-    fn build_on_llama(self, llama: &Llama) -> Result<(Program, PathBuf)> {
-        let libraries = &llama.ggml.libraries;
-        let search = format!("-L{}", libraries.display());
-        let mut flags: Vec<&str> = llama.include_flags.iter().map(String::as_str).collect();
-        flags.extend(["-Wl,--no-as-needed", &search, "-lllama", "-lggml"]);
-        let sources = [self.source()];
-        let program = Program::build(&self.program_name(), &sources, &llama.ggml, Linked::SharedGgml, &flags)?;
-        Ok((program, libraries.clone()))
+    /// The program on a shared library that lies beside those of its ggml.
+    fn build_on(self, library: &str, ggml: &Ggml, include_flags: &[String]) -> Result<(Program, PathBuf)> {
+        let search = format!("-L{}", ggml.libraries.display());
+        let mut flags: Vec<&str> = include_flags.iter().map(String::as_str).collect();
+        flags.extend(["-Wl,--no-as-needed", &search, library, "-lggml"]);
+        let program = Program::build(&self.program_name(), &[self.source()], ggml, Linked::SharedGgml, &flags)?;
+        Ok((program, ggml.libraries.clone()))
     }
 
     fn source(self) -> &'static str {
@@ -206,6 +241,7 @@ impl Generator {
             Self::LlamaCpp => "captures/llama_cpp.c",
             Self::LlamaStyle => "llama_style.c",
             Self::Training => "captures/training.c",
+            Self::WhisperCpp => "captures/whisper_cpp.c",
         }
     }
 

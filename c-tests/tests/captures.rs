@@ -21,8 +21,8 @@ fn graphs_of_our_own_programs_are_up_to_date() {
 }
 
 #[test]
-#[ignore = "compiles llama.cpp, which takes minutes; `cargo capture --check` does the same"]
-fn graphs_of_llama_cpp_are_up_to_date() {
+#[ignore = "compiles llama.cpp and whisper.cpp, which takes minutes; `cargo capture --check` does the same"]
+fn graphs_of_other_programs_are_up_to_date() {
     assert_up_to_date(|capture| !capture.generator.is_cheap());
 }
 

@@ -13,7 +13,7 @@ Usage: cargo capture [--check] [NAME]...
   NAME      only graphs whose names begin so, such as \"sd-\" or \"deep48-llama\"
   --check   write nothing, and say which graphs differ from what is committed
 
-llama.cpp comes from a pinned registry package and is compiled the first time, which takes some minutes.
+llama.cpp and whisper.cpp come from pinned registry packages and are compiled the first time, which takes minutes.
 Exit codes: 0 done, 1 something failed or, with --check, a graph differs, 2 wrong usage.";
 
 fn main() -> ExitCode {
