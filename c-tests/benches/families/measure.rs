@@ -32,7 +32,7 @@ pub struct Measured {
     pub plan: Both<Duration>,
     /// `reserve` of the graph that was planned last.
     pub plan_again: Both<Duration>,
-    /// `alloc_graph` of the graph that was planned last.
+    /// `alloc_graph` of the graph that was planned last and had memory before.
     pub alloc_graph: Both<Duration>,
 }
 
@@ -47,19 +47,23 @@ const NEW: Both<New> = Both { upstream: Allocators::upstream, lastuse: Allocator
 /// When this ggml cannot build the graph, or an allocator refuses it.
 pub fn measure(allocators: &'static Allocators, snapshot: &Snapshot) -> Result<Measured> {
     let mut graph = LiveGraph::build(allocators, snapshot)?;
-    let sized = |new: New| reserved(new(allocators), &graph);
-    let planned = Both { upstream: sized(NEW.upstream)?, lastuse: sized(NEW.lastuse)? };
-    let bytes = planned.as_ref().map(Gallocr::buffer_size);
-    let lower_bound = planned.lastuse.lower_bound().ok_or("lastuse tells no lower bound")?;
+    let both = planned(allocators, &graph)?;
+    let bytes = both.as_ref().map(Gallocr::buffer_size);
+    let lower_bound = both.lastuse.lower_bound().ok_or("lastuse tells no lower bound")?;
     let other = another_graph(allocators, snapshot, bytes)?;
     Ok(Measured {
         nodes: snapshot.graph.nodes().len(),
         bytes,
         lower_bound,
         plan: time_of_plan(allocators, &graph, &other)?,
-        plan_again: time_of_plan_again(allocators, &graph)?,
-        alloc_graph: time_of_alloc_graph(allocators, &mut graph)?,
+        plan_again: time_of_plan_again(both, &graph)?,
+        alloc_graph: time_of_alloc_graph(planned(allocators, &graph)?, &mut graph)?,
     })
+}
+
+/// Both allocators with a plan for the graph.
+fn planned(allocators: &Allocators, graph: &LiveGraph) -> Result<Both<Gallocr>> {
+    Ok(Both { upstream: reserved(allocators.upstream(), graph)?, lastuse: reserved(allocators.lastuse(), graph)? })
 }
 
 fn reserved(mut allocator: Gallocr, graph: &LiveGraph) -> Result<Gallocr> {
@@ -92,39 +96,30 @@ fn unfamiliar(allocators: &Allocators, new: New, other: &LiveGraph) -> Result<Ga
 }
 
 fn time_of_plan(allocators: &Allocators, graph: &LiveGraph, other: &LiveGraph) -> Result<Both<Duration>> {
-    medians(|new| {
-        let mut allocator = unfamiliar(allocators, new, other)?;
+    medians(NEW, |new| {
+        let mut allocator = unfamiliar(allocators, *new, other)?;
         let start = Instant::now();
         let done = black_box(allocator.reserve(graph));
         timed(start, done)
     })
 }
 
-fn time_of_plan_again(allocators: &Allocators, graph: &LiveGraph) -> Result<Both<Duration>> {
-    medians(|new| {
-        let mut allocator = reserved(new(allocators), graph)?;
+fn time_of_plan_again(planned: Both<Gallocr>, graph: &LiveGraph) -> Result<Both<Duration>> {
+    medians(planned, |allocator| {
         let start = Instant::now();
         let done = black_box(allocator.reserve(graph));
         timed(start, done)
     })
 }
 
-fn time_of_alloc_graph(allocators: &Allocators, graph: &mut LiveGraph) -> Result<Both<Duration>> {
-    let times = medians(|new| {
-        let mut allocator = reserved(new(allocators), graph)?;
-        // The first call of a new allocator may find out things that all later ones know.
-        if !allocator.allocate(graph) {
-            return Err("an allocator refuses the graph that it reserved".to_owned());
-        }
+/// As a program calls it for every token: with a graph that has no memory yet, again and again.
+fn time_of_alloc_graph(planned: Both<Gallocr>, graph: &mut LiveGraph) -> Result<Both<Duration>> {
+    medians(planned, |allocator| {
         graph.reset();
         let start = Instant::now();
         let done = black_box(allocator.allocate(graph));
-        let time = timed(start, done);
-        graph.reset();
-        time
-    });
-    graph.reset();
-    times
+        timed(start, done)
+    })
 }
 
 fn timed(start: Instant, done: bool) -> Result<Duration> {
@@ -132,13 +127,13 @@ fn timed(start: Instant, done: bool) -> Result<Duration> {
     if done { Ok(time) } else { Err("an allocator refuses the graph".to_owned()) }
 }
 
-/// The medians of samples that are taken of both allocators in turn, so that what slows the machine slows both.
-fn medians(mut sample: impl FnMut(New) -> Result<Duration>) -> Result<Both<Duration>> {
+/// The medians of samples that are taken of both in turn, so that what slows the machine slows both.
+fn medians<T>(mut of: Both<T>, mut sample: impl FnMut(&mut T) -> Result<Duration>) -> Result<Both<Duration>> {
     let (mut upstream, mut lastuse) = (Vec::new(), Vec::new());
     let mut spent = Duration::ZERO;
     while upstream.len() < SAMPLES.start || (spent < TIME && upstream.len() + 1 < SAMPLES.end) {
-        upstream.push(sample(NEW.upstream)?);
-        lastuse.push(sample(NEW.lastuse)?);
+        upstream.push(sample(&mut of.upstream)?);
+        lastuse.push(sample(&mut of.lastuse)?);
         spent += upstream[upstream.len() - 1] + lastuse[lastuse.len() - 1];
     }
     Ok(Both { upstream: median(upstream), lastuse: median(lastuse) })

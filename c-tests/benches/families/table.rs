@@ -26,7 +26,7 @@ const LEGEND: &str = "\
 ggml-alloc, MiB: what ggml's own allocator needs for all of them. Right of it, all but counts are lastuse's divided by those
 of ggml's own allocator, geometric means over the graphs (\"worst\": the largest). bytes: the compute buffer. lower bound: the
 bytes alive at the worst step. plan: time of reserve for a graph that the allocator has never seen; plan again: for the one
-that it planned last; alloc_graph: time of that call.";
+that it planned last; alloc_graph: time of that call for a graph that it has served before.";
 
 /// What a line of the table stands for.
 #[derive(Clone, Copy, Debug)]
