@@ -12,9 +12,11 @@ use crate::graph_files::{captured_graphs, read_compressed, write_compressed};
 use crate::{Linked, Program, Result, folder};
 
 /// The models of `captures/llama_cpp/models`, captured with 8 layers.
-const MODELS: [&str; 21] = [
+const MODELS: [&str; 27] = [
+    "bamba",
     "bloom",
     "command-r",
+    "dbrx",
     "deepseek2",
     "falcon-h1",
     "gemma3",
@@ -29,6 +31,10 @@ const MODELS: [&str; 21] = [
     "llama-moe",
     "llama4",
     "mamba2",
+    "nemotron_h",
+    "olmoe",
+    "phi2",
+    "plamo2",
     "qwen2",
     "qwen3",
     "qwen3moe",
@@ -40,7 +46,7 @@ const MODELS: [&str; 21] = [
 const WITHOUT_ATTENTION: &str = "mamba2";
 
 /// The models that are captured with 48 layers too.
-const DEEP_MODELS: [&str; 5] = ["falcon-h1", "gemma3", "llama", "qwen3moe", "qwen3next"];
+const DEEP_MODELS: [&str; 7] = ["deepseek2", "falcon-h1", "gemma3", "llama", "plamo2", "qwen3moe", "qwen3next"];
 
 /// Settings of llama.cpp: the family, the vocabulary, and whether attention is flash attention.
 const SETTINGS: [(&str, &str, &str); 3] =
