@@ -3,18 +3,15 @@
 //!
 //! `cargo bench -p lastuse-c-tests --bench allocator`; graphs of a folder named by `LASTUSE_GRAPHS` come in addition.
 
-use std::fs::File;
 use std::hint::black_box;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use criterion::Criterion;
-use lastuse::graph::snapshot::Snapshot;
-use lastuse_c_tests::{Allocators, Gallocr, LiveGraph, folder};
+use lastuse_c_tests::{Allocators, Gallocr, LiveGraph, captured_graphs, graph_name, graphs_in, read_graph};
 
-/// What the names of the larger graphs in `LASTUSE_GRAPHS` start with.
-const LARGE: &[&str] = &["deep48", "sd-"];
+/// What the names of the graphs that are measured start with: small ones of one program, and those of 500 to 6,000 nodes.
+const MEASURED: &[&str] = &["llama-", "deep48", "sd-"];
 
 /// Makes an allocator.
 type New = fn(&Allocators) -> Gallocr;
@@ -31,8 +28,7 @@ fn main() {
         .measurement_time(Duration::from_secs(1))
         .configure_from_args();
     for path in graphs() {
-        let mut graph = build(allocators, &path);
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let (name, mut graph) = (graph_name(&path), build(allocators, &path));
         plan(&mut criterion, allocators, &name, &mut graph);
         replan(&mut criterion, allocators, &name, &mut graph);
         alloc_graph(&mut criterion, allocators, &name, &mut graph);
@@ -99,29 +95,15 @@ fn time_of_alloc_graph(allocator: &mut Gallocr, graph: &mut LiveGraph) -> Durati
     time
 }
 
-/// Our own captures, and the large ones of the folder that the variable names.
+/// Those of our own captures and of the folder that the variable names.
 fn graphs() -> Vec<PathBuf> {
-    let mut graphs = files(&folder().join("graphs"));
-    if let Some(folder) = std::env::var_os("LASTUSE_GRAPHS") {
-        let is_large = |path: &PathBuf| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            LARGE.iter().any(|start| name.starts_with(start))
-        };
-        graphs.extend(files(Path::new(&folder)).into_iter().filter(is_large));
-    }
-    graphs
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let paths = entries.flatten().map(|entry| entry.path());
-    let mut graphs: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|it| it == "jsonl")).collect();
-    graphs.sort();
-    graphs
+    let extra = std::env::var_os("LASTUSE_GRAPHS").map(PathBuf::from);
+    let folders = [captured_graphs()].into_iter().chain(extra);
+    let graphs = folders.flat_map(|folder| graphs_in(&folder).unwrap_or_else(|error| panic!("{error}")));
+    graphs.filter(|path| MEASURED.iter().any(|start| graph_name(path).starts_with(start))).collect()
 }
 
 fn build(allocators: &'static Allocators, path: &Path) -> LiveGraph {
-    let file = File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let snapshot = Snapshot::read(BufReader::new(file)).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let snapshot = read_graph(path).unwrap_or_else(|error| panic!("{error}"));
     LiveGraph::build(allocators, &snapshot).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

@@ -1,11 +1,15 @@
 //! Builds C and C++ programs on real ggml and on lastuse, and runs them.
 
+mod captures;
+mod graph_files;
 mod library;
 mod live_graph;
 mod making;
 mod program;
 mod tool;
 
+pub use captures::{Capture, Generator};
+pub use graph_files::{captured_graphs, graph_name, graphs_in, read_graph, write_compressed};
 pub use library::{Build, Lastuse, lastuse};
 pub use live_graph::{Allocators, Gallocr, LiveGraph};
 pub use program::{Linked, Outcome, Program};

@@ -1,18 +1,20 @@
 //! A graph from a file as a live `ggml_cgraph`, for both allocators to plan in one process.
 
 mod enums;
+mod gallocr;
 mod loaded;
 
 use std::ffi::c_void;
 
-use lastuse::ggml::{ggml_backend_buffer, ggml_cgraph, ggml_context, ggml_gallocr, ggml_tensor};
-use lastuse::graph::TensorId;
+use lastuse::ggml::{ggml_backend_buffer, ggml_cgraph, ggml_context, ggml_tensor};
 use lastuse::graph::snapshot::Snapshot;
+use lastuse::graph::{Flags, TensorId};
 use lastuse::placement::{Bytes, Offset};
 
 use crate::Result;
-use loaded::{Api, Ggml, InitParams};
+use loaded::{Ggml, InitParams};
 
+pub use gallocr::Gallocr;
 pub use loaded::Allocators;
 
 /// A live graph in a context of its own. Nothing in it is ever computed.
@@ -96,6 +98,13 @@ impl LiveGraph {
                 sources.swap(count - 1, last);
             }
         }
+    }
+
+    /// Flags a tensor as an output, which keeps its memory to the end: that makes another graph of this one.
+    pub fn keep(&mut self, id: TensorId) {
+        let tensor = self.tensors[id as usize];
+        // SAFETY: a tensor of our context.
+        unsafe { (*tensor).flags |= Flags::OUTPUT.0.cast_signed() };
     }
 
     /// Tells a tensor whom it reads and whose memory it lies in.
@@ -245,71 +254,5 @@ impl Drop for Context {
         unsafe { (self.ggml.functions.buffer_free)(self.outside.buffer) };
         // SAFETY: the context is ours, and so is everything in it.
         unsafe { (self.ggml.functions.free)(self.raw) };
-    }
-}
-
-/// A graph allocator over the CPU's buffer type: ggml's own, or lastuse.
-#[derive(Debug)]
-pub struct Gallocr {
-    api: Api,
-    raw: *mut ggml_gallocr,
-}
-
-impl Allocators {
-    /// A new allocator of ggml's own kind, without memory.
-    pub fn upstream(&self) -> Gallocr {
-        Gallocr::new(&self.ggml, self.upstream)
-    }
-
-    /// A new allocator of lastuse, without memory.
-    pub fn lastuse(&self) -> Gallocr {
-        Gallocr::new(&self.ggml, self.lastuse)
-    }
-}
-
-impl Gallocr {
-    fn new(ggml: &Ggml, api: Api) -> Self {
-        // SAFETY: takes nothing.
-        let buffer_type = unsafe { (ggml.functions.cpu_buffer_type)() };
-        // SAFETY: a live buffer type.
-        let raw = unsafe { (api.gallocr_new)(buffer_type) };
-        Self { api, raw }
-    }
-
-    /// `ggml_gallocr_reserve`. The graph must be [reset](LiveGraph::reset).
-    pub fn reserve(&mut self, graph: &LiveGraph) -> bool {
-        assert!(graph.fresh, "the graph must be reset before it is planned");
-        // SAFETY: both are alive, and nobody else uses them.
-        unsafe { (self.api.reserve)(self.raw, graph.graph) }
-    }
-
-    /// `ggml_gallocr_alloc_graph`. The graph must be [reset](LiveGraph::reset).
-    pub fn allocate(&mut self, graph: &mut LiveGraph) -> bool {
-        // What is left of an earlier allocation may point into buffers that are gone.
-        assert!(std::mem::replace(&mut graph.fresh, false), "the graph must be reset before it is allocated again");
-        // SAFETY: both are alive, and nobody else uses them.
-        unsafe { (self.api.alloc_graph)(self.raw, graph.graph) }
-    }
-
-    /// Allocates, and answers by id where in the buffer each tensor lies that did not come with memory; `None` when
-    /// the allocator refuses.
-    pub fn place(&mut self, graph: &mut LiveGraph) -> Option<Vec<Option<Offset>>> {
-        graph.reset();
-        let done = self.allocate(graph);
-        // SAFETY: the graph was reset before, so all memory of its tensors is this allocator's, which is alive.
-        done.then(|| unsafe { graph.offsets() })
-    }
-
-    /// `ggml_gallocr_get_buffer_size`.
-    pub fn buffer_size(&self) -> Bytes {
-        // SAFETY: the allocator is alive, and has one buffer.
-        unsafe { (self.api.get_buffer_size)(self.raw, 0) as Bytes }
-    }
-}
-
-impl Drop for Gallocr {
-    fn drop(&mut self) {
-        // SAFETY: the allocator is ours.
-        unsafe { (self.api.gallocr_free)(self.raw) };
     }
 }

@@ -41,6 +41,7 @@ static inline void graph_file_add(struct graph_file_ids * ids, const struct ggml
     }
 }
 
+// -1 for a tensor that is not written.
 static inline int graph_file_id(const struct graph_file_ids * ids, const struct ggml_tensor * tensor) {
     return ids->table[graph_file_slot(ids, tensor)] - 1;
 }
@@ -153,7 +154,8 @@ static inline void graph_file_tensor(FILE * file, const struct graph_file_ids * 
     fprintf(file, ",\"src\":[");
     const char * separator = "";
     for (int i = 0; i < GGML_MAX_SRC; i++) {
-        if (tensor->src[i] != NULL) {
+        // What is only referred to may be the result of another graph, whose sources are not written.
+        if (tensor->src[i] != NULL && graph_file_id(ids, tensor->src[i]) >= 0) {
             fprintf(file, "%s%d", separator, graph_file_id(ids, tensor->src[i]));
             separator = ",";
         }

@@ -5,24 +5,16 @@
 mod random_graph;
 mod support;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{Home, Rules, TensorId, lifetimes};
 use lastuse::graph::{PoolId, Requests};
 use lastuse::placement::{BestFit, Bytes, Offset, Placement, Strategy};
-use lastuse_c_tests::{Allocators, Linked, LiveGraph, Program};
-use lastuse_vendor::{Package, target_folder};
+use lastuse_c_tests::{Allocators, LiveGraph, captured_graphs, graphs_in, read_graph};
 use support::expect;
 
 const RANDOM_GRAPHS: u64 = 500;
-
-/// The options of `llama_style` for each graph in `graphs/`.
-const CAPTURES: &[(&str, &[&str])] = &[
-    ("llama-8-flash", &["--attention", "flash"]),
-    ("llama-8-softmax", &["--attention", "softmax"]),
-    ("llama-48-flash", &["--layers", "48", "--width", "4096", "--heads", "32", "--kv-heads", "8", "--ffn", "11008"]),
-];
 
 fn allocators() -> &'static Allocators {
     expect(Allocators::open())
@@ -31,19 +23,6 @@ fn allocators() -> &'static Allocators {
 fn random(seed: u64) -> Snapshot {
     let text = random_graph::text(seed);
     Snapshot::read(text.as_bytes()).unwrap_or_else(|error| panic!("seed {seed}: {error}\n{text}"))
-}
-
-fn from_file(path: &Path) -> Snapshot {
-    let file = std::fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    Snapshot::read(std::io::BufReader::new(file)).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-fn graphs_in(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let paths = entries.flatten().map(|entry| entry.path());
-    let mut graphs: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|it| it == "jsonl")).collect();
-    graphs.sort();
-    graphs
 }
 
 /// Where each tensor lies, and the size of the buffer.
@@ -123,16 +102,14 @@ fn gaps_between_sources_change_nothing() {
 }
 
 fn compare_file(path: &Path) {
-    let (label, snapshot) = (path.display().to_string(), from_file(path));
+    let (label, snapshot) = (path.display().to_string(), expect(read_graph(path)));
     let (ggml, _) = compare(&label, &snapshot, &mut live(&label, &snapshot));
     assert_eq!(snapshot.buffers[0].ggml_alloc_size, Some(ggml), "{label}: the size that ggml took at the capture");
 }
 
 #[test]
 fn captured_graphs_lie_where_ggml_puts_them() {
-    for (name, _) in CAPTURES {
-        compare_file(&capture_path(name));
-    }
+    expect(graphs_in(&captured_graphs())).iter().for_each(|path| compare_file(path));
 }
 
 /// The same for all files of a folder that the variable names.
@@ -142,31 +119,7 @@ fn graphs_of_a_folder_lie_where_ggml_puts_them() {
         println!("skipped: LASTUSE_GRAPHS names no folder");
         return;
     };
-    let graphs = graphs_in(Path::new(&folder));
-    assert!(!graphs.is_empty(), "{} has no *.jsonl", folder.display());
+    let graphs = expect(graphs_in(Path::new(&folder)));
     graphs.iter().for_each(|path| compare_file(path));
     println!("{} graphs compared", graphs.len());
-}
-
-fn capture_path(name: &str) -> PathBuf {
-    lastuse_c_tests::folder().join("graphs").join(name).with_extension("jsonl")
-}
-
-/// `LASTUSE_UPDATE=1 cargo test -p lastuse-c-tests --test parity` writes them anew.
-#[test]
-fn captures_are_up_to_date() {
-    let ggml = support::ggml(Package::LlamaCpp);
-    let program = expect(Program::build("llama-style-capture", &["llama_style.c"], &ggml, Linked::Ggml, &[]));
-    for (name, options) in CAPTURES {
-        let fresh = target_folder().join("c-tests").join(format!("{name}.jsonl"));
-        let mut arguments = vec!["--capture", fresh.to_str().expect("a path in UTF-8")];
-        arguments.extend(*options);
-        support::passes(&program, &arguments);
-        let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
-        let (text, committed) = (read(&fresh), capture_path(name));
-        if std::env::var_os("LASTUSE_UPDATE").is_some() {
-            std::fs::write(&committed, &text).unwrap_or_else(|error| panic!("{}: {error}", committed.display()));
-        }
-        assert!(text == read(&committed), "{} differs from {}", committed.display(), fresh.display());
-    }
 }

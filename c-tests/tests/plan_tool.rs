@@ -61,6 +61,11 @@ impl Folder {
         fs::write(self.0.join(name), text).expect("the target folder can be written to");
         self.path(name)
     }
+
+    fn write_compressed(&self, name: &str, text: &str) -> String {
+        support::expect(lastuse_c_tests::write_compressed(&self.0.join(name), text));
+        self.path(name)
+    }
 }
 
 fn header(buffers: &Value, nodes: usize) -> Value {
@@ -116,6 +121,34 @@ fn table_has_the_numbers_of_the_graph() {
     assert_eq!(words(&table, 0), ["file", "nodes", "blocks", "ggml-alloc", "lastuse", "lower", "bound", "ratio"]);
     assert_eq!(words(&table, 1), ["chain.jsonl", "3", "4", "512", "256", "256", "0.500"]);
     assert_eq!(table.lines().count(), 2);
+}
+
+#[test]
+fn compressed_file_is_planned_like_its_text() {
+    let folder = Folder::new("compressed");
+    let table = planned(&[&folder.write_compressed("chain.jsonl.gz", &text(&chain()))]);
+    assert_eq!(words(&table, 1), ["chain.jsonl.gz", "3", "4", "512", "256", "256", "0.500"]);
+}
+
+#[test]
+fn file_that_only_seems_to_be_compressed_is_refused() {
+    let file = Folder::new("seems-compressed").write("chain.jsonl.gz", &text(&chain()));
+    let message = format!("{file}: the name ends in .gz, but the file is not compressed by gzip");
+    assert_fails(&run(&[&file]), &message);
+}
+
+#[test]
+fn compressed_file_that_was_cut_off_is_refused() {
+    let file = Folder::new("compressed-cut").write_compressed("chain.jsonl.gz", &text(&chain()));
+    let whole = fs::read(&file).expect("it was written");
+    fs::write(&file, &whole[..whole.len() / 2]).expect("the target folder can be written to");
+    let output = run(&[&file]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).ends_with("the compressed data ends too early: is the file whole?\n"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]

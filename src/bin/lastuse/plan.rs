@@ -1,7 +1,6 @@
 //! `lastuse plan`: plans captured graphs and compares the plans with what ggml's own allocator needed.
 
-use std::fs::File;
-use std::io::{self, BufReader, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -11,7 +10,7 @@ use lastuse::graph::{GraphPlan, RuleSetting, Rules, simulate};
 use lastuse::placement::{Bytes, validate};
 use lastuse::report::{PlanRow, plan_json, plan_table};
 
-/// Plan graphs from files in the format "lastuse-graph" (one JSON object a line).
+/// Plan graphs from files in the format "lastuse-graph" (one JSON object a line), compressed by gzip or not.
 ///
 /// Prints a table: file, nodes, blocks, the bytes that ggml's own allocator needed (where the file says so), the bytes
 /// of the plan, the lower bound, and the time to plan. Every plan is checked by two validators before it is shown.
@@ -95,12 +94,11 @@ fn plan_file(file: &Path, arguments: &Arguments) -> Result<Shown, String> {
 }
 
 fn read(file: &Path) -> Result<Snapshot, String> {
-    let snapshot = if file == Path::new("-") {
-        Snapshot::read(io::stdin().lock())
+    if file == Path::new("-") {
+        Snapshot::read(io::stdin().lock()).map_err(|malformed| malformed.to_string())
     } else {
-        Snapshot::read(BufReader::new(File::open(file).map_err(|error| error.to_string())?))
-    };
-    snapshot.map_err(|malformed| malformed.to_string())
+        Snapshot::open(file).map_err(|unreadable| unreadable.to_string())
+    }
 }
 
 fn timed_plan(snapshot: &Snapshot, rules: Rules, runs: usize) -> Result<(GraphPlan, f64), String> {

@@ -1,4 +1,4 @@
-// Command line parsing shared by the programs in this folder: one file name plus
+// Command line parsing of the programs that make models and graphs: one file name plus
 // "--name value" options, all described by a table.
 
 #pragma once

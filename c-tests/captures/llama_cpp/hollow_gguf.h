@@ -1,0 +1,84 @@
+// A GGUF file with the names and shapes of weights, and a hole where their data would be: as large as a real model, and
+// almost nothing on disk.
+
+#pragma once
+
+#include "ggml-backend.h"
+#include "ggml.h"
+#include "gguf.h"
+
+#include "graph_fields.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct hollow_gguf {
+    struct gguf_context * gguf;
+    const char *          without; // parts of the names of weights to leave out, with spaces between
+};
+
+static struct hollow_gguf hollow_gguf_new(const struct gguf_context * metadata, const char * without) {
+    struct hollow_gguf hollow = { .gguf = gguf_init_empty(), .without = without };
+    gguf_set_kv(hollow.gguf, metadata);
+    return hollow;
+}
+
+static void hollow_gguf_free(struct hollow_gguf * hollow) {
+    gguf_free(hollow->gguf);
+}
+
+static bool hollow_gguf_lacks(const struct hollow_gguf * hollow, const char * name) {
+    char parts[256];
+    snprintf(parts, sizeof(parts), "%s", hollow->without);
+    for (char * part = strtok(parts, " "); part != NULL; part = strtok(NULL, " ")) {
+        if (strstr(name, part) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_weight(const struct ggml_tensor * tensor) {
+    return tensor->buffer != NULL && ggml_backend_buffer_get_usage(tensor->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
+}
+
+static void hollow_gguf_add(struct hollow_gguf * hollow, const struct ggml_tensor * tensor) {
+    if (is_weight(tensor) && !hollow_gguf_lacks(hollow, tensor->name) && gguf_find_tensor(hollow->gguf, tensor->name) < 0) {
+        gguf_add_tensor(hollow->gguf, tensor);
+    }
+}
+
+// Adds all weights that a graph of llama.cpp reads, with the metadata that is there already.
+static void hollow_gguf_add_weights(struct hollow_gguf * hollow, const struct ggml_cgraph * graph) {
+    for (int i = 0; i < graph->n_leafs; i++) {
+        hollow_gguf_add(hollow, graph->leafs[i]);
+    }
+    for (int i = 0; i < graph->n_nodes; i++) {
+        // A weight of which only views are read is no leaf.
+        if (graph->nodes[i]->view_src != NULL) {
+            hollow_gguf_add(hollow, graph->nodes[i]->view_src);
+        }
+    }
+}
+
+// A file without a name, at its start; NULL when it cannot be written.
+static FILE * hollow_gguf_write(const struct hollow_gguf * hollow) {
+    FILE * file = tmpfile();
+    if (file == NULL) {
+        return NULL;
+    }
+    const int64_t last = gguf_get_n_tensors(hollow->gguf) - 1;
+    if (gguf_write_to_file_ptr(hollow->gguf, file, /*only_meta =*/ true) && fflush(file) == 0) {
+        const size_t data = last < 0 ? 0
+            : gguf_get_tensor_offset(hollow->gguf, last) + gguf_get_tensor_size(hollow->gguf, last);
+        const long start = ftell(file);
+        if (start >= 0 && ftruncate(fileno(file), start + (off_t) data) == 0) {
+            rewind(file);
+            return file;
+        }
+    }
+    fclose(file);
+    return NULL;
+}

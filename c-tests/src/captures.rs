@@ -1,0 +1,86 @@
+//! The graphs that are committed, and the programs that write them.
+//!
+//! Names begin with the family; `cargo capture` writes the files anew.
+
+mod generator;
+mod list;
+
+use std::fs;
+use std::path::PathBuf;
+
+use lastuse_vendor::target_folder;
+
+use crate::Result;
+use crate::graph_files::{captured_graphs, read_compressed, write_compressed};
+
+pub use generator::Generator;
+
+/// One committed graph.
+#[derive(Clone, Debug)]
+pub struct Capture {
+    /// Its name.
+    pub name: String,
+    /// The program that writes it.
+    pub generator: Generator,
+    arguments: Vec<String>,
+}
+
+impl Capture {
+    /// Every graph that is committed, by name.
+    pub fn all() -> Vec<Self> {
+        list::all()
+    }
+
+    /// `options` stand with spaces between.
+    fn new(name: String, generator: Generator, options: &str) -> Self {
+        Self { name, generator, arguments: options.split_whitespace().map(str::to_owned).collect() }
+    }
+
+    /// The committed file.
+    pub fn path(&self) -> PathBuf {
+        captured_graphs().join(&self.name).with_extension("jsonl.gz")
+    }
+
+    /// The text of the graph, captured anew.
+    ///
+    /// # Errors
+    /// When the program cannot be built, or fails.
+    pub fn text(&self) -> Result<String> {
+        let out = target_folder().join("c-tests").join(format!("{}.{}.jsonl", self.name, std::process::id()));
+        let (program, libraries) = self.generator.program()?;
+        let out_text = out.to_string_lossy();
+        let mut arguments: Vec<&str> = match self.generator {
+            Generator::LlamaStyle => vec!["--capture", &out_text],
+            _ => vec![&out_text],
+        };
+        arguments.extend(self.arguments.iter().map(String::as_str));
+        let outcome = program.run_with(&arguments, &[("LD_LIBRARY_PATH", libraries.as_os_str())])?;
+        let text = fs::read_to_string(&out);
+        let _ = fs::remove_file(&out);
+        match text {
+            Ok(text) if outcome.code == Some(0) => Ok(text),
+            _ => Err(format!("{}: {}", self.name, outcome.describe())),
+        }
+    }
+
+    /// Captures the graph anew and commits it to its file. Answers whether that has changed.
+    ///
+    /// # Errors
+    /// When the program cannot be built, fails, or the file cannot be written.
+    pub fn update(&self) -> Result<bool> {
+        let (text, path) = (self.text()?, self.path());
+        let changed = read_compressed(&path).ok().is_none_or(|old| old != text);
+        if changed {
+            write_compressed(&path, &text)?;
+        }
+        Ok(changed)
+    }
+
+    /// Is the committed file what the program writes today?
+    ///
+    /// # Errors
+    /// When the program cannot be built, fails, or the file cannot be read.
+    pub fn is_up_to_date(&self) -> Result<bool> {
+        Ok(read_compressed(&self.path())? == self.text()?)
+    }
+}

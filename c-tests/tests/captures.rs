@@ -1,0 +1,36 @@
+//! The committed graphs are what the programs in `captures/` write today.
+
+mod support;
+
+use std::path::PathBuf;
+
+use lastuse_c_tests::{Capture, captured_graphs, graphs_in};
+use support::expect;
+
+fn assert_up_to_date(wanted: impl Fn(&Capture) -> bool) {
+    let captures: Vec<Capture> = Capture::all().into_iter().filter(wanted).collect();
+    assert!(!captures.is_empty(), "there is nothing to compare");
+    let differing: Vec<&str> =
+        captures.iter().filter(|capture| !expect(capture.is_up_to_date())).map(|capture| &*capture.name).collect();
+    assert!(differing.is_empty(), "not what is committed, see `cargo capture --help`: {}", differing.join(", "));
+}
+
+#[test]
+fn graphs_of_our_own_programs_are_up_to_date() {
+    assert_up_to_date(|capture| capture.generator.is_cheap());
+}
+
+#[test]
+#[ignore = "compiles llama.cpp and whisper.cpp, which takes minutes; `cargo capture --check` does the same"]
+fn graphs_of_other_programs_are_up_to_date() {
+    assert_up_to_date(|capture| !capture.generator.is_cheap());
+}
+
+#[test]
+fn folder_of_graphs_holds_the_captures_and_nothing_else() {
+    let captures: Vec<PathBuf> = Capture::all().iter().map(Capture::path).collect();
+    let files = expect(graphs_in(&captured_graphs()));
+    let missing: Vec<&PathBuf> = captures.iter().filter(|capture| !files.contains(capture)).collect();
+    let unknown: Vec<&PathBuf> = files.iter().filter(|file| !captures.contains(file)).collect();
+    assert!(missing.is_empty() && unknown.is_empty(), "missing: {missing:?}, unknown: {unknown:?}");
+}
