@@ -62,7 +62,7 @@ impl Comparison<'_> {
     }
 
     fn compare_sources<'g>(&self, id: usize, tensor: TensorRef<'g>, fitting: &mut Fitting<'g>) -> Option<()> {
-        let mut sources = tensor.sources().flatten();
+        let mut sources = tensor.sources();
         for &source in self.planned.graph.sources(id_of(id)) {
             fitting.is(source, sources.next()?).then_some(())?;
         }

@@ -19,6 +19,7 @@ impl<'g> Ids<'g> {
     }
 
     /// The id of `tensor`; a new one when it was not met before.
+    #[inline]
     pub fn id(&mut self, tensor: TensorRef<'g>) -> TensorId {
         match self.find(tensor) {
             Ok(id) => id,
@@ -32,14 +33,23 @@ impl<'g> Ids<'g> {
     }
 
     /// The id of `tensor`, or the slot that is free for it.
+    #[inline]
     fn find(&self, tensor: TensorRef<'g>) -> Result<TensorId, usize> {
-        let mut slot = near_slot(tensor, self.slots.len());
-        let mut next = far_slot(tensor, self.slots.len());
+        let slot = near_slot(tensor, self.slots.len());
+        match self.slots[slot] {
+            0 => Err(slot),
+            taken if self.tensors[taken as usize - 1] == tensor => Ok(taken - 1),
+            _ => self.find_far(tensor),
+        }
+    }
+
+    fn find_far(&self, tensor: TensorRef<'g>) -> Result<TensorId, usize> {
+        let mut slot = far_slot(tensor, self.slots.len());
         loop {
             match self.slots[slot] {
                 0 => return Err(slot),
                 taken if self.tensors[taken as usize - 1] == tensor => return Ok(taken - 1),
-                _ => (slot, next) = (next, (next + 1) & (self.slots.len() - 1)),
+                _ => slot = (slot + 1) & (self.slots.len() - 1),
             }
         }
     }

@@ -62,7 +62,7 @@ pub fn read<'g>(runtime: &Runtime, types: &[BufferType], graph: GraphRef<'g>, re
         let is_owned = described.is_owned();
         let id = plain.add(described, layout(tensor));
         if next < listed {
-            plain.set_sources(id, tensor.sources().flatten().map(|source| ids.id(source)));
+            plain.set_sources(id, tensor.sources().map(|source| ids.id(source)));
             let add = if next < graph.leafs.len() { Fingerprint::add_leaf } else { Fingerprint::add };
             add(&mut fingerprint, tensor);
         }

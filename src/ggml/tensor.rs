@@ -11,6 +11,10 @@ use super::bindings::{ggml_backend_buffer, ggml_cgraph, ggml_tensor};
 #[derive(Debug)]
 pub struct Image([u64; IMAGE_WORDS]);
 
+/// `GGML_MAX_SRC`.
+const MAX_SOURCES: usize = 10;
+const _: () = assert!(size_of::<Option<TensorRef<'_>>>() == size_of::<*mut ggml_tensor>());
+
 const IMAGE_START: usize = std::mem::offset_of!(ggml_tensor, ne);
 const IMAGE_END: usize = std::mem::offset_of!(ggml_tensor, view_offs) + size_of::<usize>();
 const IMAGE_WORDS: usize = (IMAGE_END - IMAGE_START) / size_of::<u64>();
@@ -107,10 +111,16 @@ impl<'g> TensorRef<'g> {
         unsafe { Self::new(source) }
     }
 
-    /// The slots of the sources; empty slots are gaps, not the end.
-    pub fn sources(self) -> impl Iterator<Item = Option<Self>> {
-        // SAFETY: a tensor refers to tensors that live as long as itself.
-        field!(self.tensor, src).into_iter().map(|source| unsafe { Self::new(source) })
+    /// The sources in the order of their slots; empty slots are gaps, not the end.
+    pub fn sources(self) -> impl Iterator<Item = Self> {
+        self.source_slots().iter().copied().flatten()
+    }
+
+    fn source_slots(self) -> &'g [Option<Self>; MAX_SOURCES] {
+        let slots = self.tensor.as_ptr().cast::<u8>().wrapping_add(std::mem::offset_of!(ggml_tensor, src));
+        // SAFETY: a pointer, null or not, is what an `Option<TensorRef>` is in memory, and a tensor refers to tensors that
+        // live as long as itself; nobody writes the slots meanwhile.
+        unsafe { &*slots.cast::<[Option<Self>; MAX_SOURCES]>() }
     }
 
     /// Has it memory, or a buffer that will give it some?

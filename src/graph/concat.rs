@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use crate::placement::{Block, BlockId, Bytes, Problem, Step, padded};
+use crate::placement::{Block, BlockId, Bytes, Problem, Step, loads, padded};
 
 use super::plan::Pool;
 use super::{Graph, Home, Layout, Lifetimes, Operation, TensorId};
@@ -18,7 +18,7 @@ pub fn compute_inside_concats(graph: &Graph, pools: &[Pool], found: &mut Lifetim
     if !pools.iter().any(|pool| pool.rules.concat) {
         return;
     }
-    let mut loads: Vec<Option<Vec<Bytes>>> = vec![None; pools.len()];
+    let mut known: Vec<Option<Loads>> = pools.iter().map(|_| None).collect();
     for (step, &node) in (0..).zip(graph.nodes()) {
         if graph.tensor(node).operation != Operation::Concat {
             continue;
@@ -28,10 +28,11 @@ pub fn compute_inside_concats(graph: &Graph, pools: &[Pool], found: &mut Lifetim
                 continue;
             };
             let pool = candidate.result.pool as usize;
-            let load = loads[pool].get_or_insert_with(|| crate::placement::loads(&found.problems[pool]));
-            if candidate.lowers_the_peak(&found.problems[pool], load) {
+            let problem = &found.problems[pool];
+            let load = known[pool].get_or_insert_with(|| Loads::of(problem));
+            if candidate.lowers_the_peak(problem, load) {
                 candidate.accept(found);
-                loads[pool] = None;
+                known[pool] = None;
             }
         }
     }
@@ -54,6 +55,23 @@ fn operands_in_one_piece(graph: &Graph, node: TensorId) -> [Option<(TensorId, Ra
             [Some((first, 0..middle)), Some((second, middle..end))]
         }
         _ => [None, None],
+    }
+}
+
+/// The bytes alive in a pool.
+struct Loads {
+    by_step: Vec<Bytes>,
+    peak: Bytes,
+    /// The steps with the most.
+    peaks: Vec<Step>,
+}
+
+impl Loads {
+    fn of(problem: &Problem) -> Self {
+        let by_step = loads(problem);
+        let peak = by_step.iter().copied().max().unwrap_or(0);
+        let peaks = (0..).zip(&by_step).filter(|(_, load)| **load == peak).map(|(step, _)| step).collect();
+        Self { by_step, peak, peaks }
     }
 }
 
@@ -103,17 +121,17 @@ impl Candidate {
         [self.operand, self.result].map(|home| problem.blocks()[home.block as usize])
     }
 
-    /// Is the most that is alive at once lower at the peak with the operand inside? `load` has the bytes alive by step.
-    fn lowers_the_peak(&self, problem: &Problem, load: &[Bytes]) -> bool {
+    /// Are the peaks from the birth of the operand to this step lower with it inside?
+    fn lowers_the_peak(&self, problem: &Problem, loads: &Loads) -> bool {
         let [old, new] = self.blocks(problem);
-        let window = (old.birth..=self.step).map(|step| (step, load[step as usize]));
-        let before = window.clone().map(|(_, load)| load).max();
-        let after = window.map(|(step, load)| {
-            let grown = if step < new.birth { new.size - old.size } else { 0 };
-            let shared = if step < new.birth { 0 } else { old.size };
-            load + grown - shared
-        });
-        before == load.iter().copied().max() && after.max() < before
+        let window = old.birth..=self.step;
+        let first = loads.peaks.partition_point(|peak| peak < window.start());
+        let is_at_peak = loads.peaks.get(first).is_some_and(|peak| window.contains(peak));
+        is_at_peak
+            && window.into_iter().all(|step| {
+                let (grown, shared) = if step < new.birth { (new.size - old.size, 0) } else { (0, old.size) };
+                loads.by_step[step as usize] + grown - shared < loads.peak
+            })
     }
 
     /// Joins the two blocks.

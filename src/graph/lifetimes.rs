@@ -81,6 +81,8 @@ struct State {
     waits: bool,
     /// It lies in the memory of another.
     is_view: bool,
+    /// It has memory from the start.
+    is_input: bool,
     /// Is this view among `views` of its root?
     counted: bool,
     /// Does its memory belong to it, not to a node computed in its place?
@@ -120,6 +122,7 @@ impl<'a> Walk<'a> {
         let state = |tensor: &Tensor| State {
             waits: tensor.is_owned(),
             is_view: tensor.view.is_some(),
+            is_input: tensor.flags.has(Flags::INPUT),
             kept: tensor.flags.has(Flags::OUTPUT),
             ..State::default()
         };
@@ -150,17 +153,20 @@ impl<'a> Walk<'a> {
     fn count_readers(&mut self, pools: &[PoolId]) {
         let graph = self.graph;
         for (&node, &pool) in graph.nodes().iter().zip(pools) {
-            let tensor = graph.tensor(node);
-            if !tensor.is_marker() {
+            if self.states[node as usize].is_view && !graph.tensor(node).is_marker() {
                 self.count_view(node);
             }
-            if tensor.flags.has(Flags::INPUT) {
+            if self.states[node as usize].is_input {
                 self.give_memory(node, pool, 0);
             }
             for &source in graph.sources(node) {
-                self.states[source as usize].reads += 1;
-                self.count_view(source);
-                if self.states[source as usize].waits && graph.tensor(source).flags.has(Flags::INPUT) {
+                let state = &mut self.states[source as usize];
+                state.reads += 1;
+                let State { is_view, is_input, .. } = *state;
+                if is_view {
+                    self.count_view(source);
+                }
+                if is_input {
                     self.give_memory(source, pool, 0);
                 }
             }
@@ -300,14 +306,16 @@ impl<'a> Walk<'a> {
 
     /// A source that is no view and that nobody reads after this node.
     fn direct_donor(&self, node: TensorId, slot: usize, source: TensorId, pool: PoolId, step: Step) -> Option<Donor> {
+        if !self.is_last_reader(source, step) || !self.may_be_taken(source, step) {
+            return None;
+        }
         let home = self.homes[source as usize]?;
         let operation = self.graph.tensor(node).operation;
         let listed = operation.is_listed();
         let right = self.rules(home.pool).allow(operation, slot)
             // What ggml would not do must not move a node to another pool.
             && (listed || home.pool == pool)
-            && self.is_last_reader(node, source, step)
-            && self.may_be_taken(source, step);
+            && self.graph.layout(source) == self.graph.layout(node);
         right.then_some(Donor { source, root: source, home, beyond_ggml: !listed })
     }
 
@@ -320,6 +328,9 @@ impl<'a> Walk<'a> {
         pool: PoolId,
         step: Step,
     ) -> Option<Donor> {
+        if !self.states[source as usize].is_view {
+            return None;
+        }
         let view = self.graph.tensor(source).view?;
         let home = self.homes[view.root as usize]?;
         let rules = self.rules(home.pool);
@@ -331,18 +342,16 @@ impl<'a> Walk<'a> {
             && home.pool == pool
             && rules.views
             && rules.allow(self.graph.tensor(node).operation, slot)
-            && self.is_last_reader(node, source, step)
-            && self.may_be_taken(view.root, step);
+            && self.is_last_reader(source, step)
+            && self.may_be_taken(view.root, step)
+            && self.graph.layout(source) == self.graph.layout(node);
         right.then_some(Donor { source, root: view.root, home, beyond_ggml: true })
     }
 
-    /// Does `node` look like `source`, and will nobody read that afterwards?
-    fn is_last_reader(&self, node: TensorId, source: TensorId, step: Step) -> bool {
+    /// Will nobody read `source` after this step, at which a node reads it?
+    fn is_last_reader(&self, source: TensorId, step: Step) -> bool {
         let state = &self.states[source as usize];
-        state.reads == 1
-            && state.views == 0
-            && state.computed <= step
-            && self.graph.layout(source) == self.graph.layout(node)
+        state.reads == 1 && state.views == 0 && state.computed <= step
     }
 
     fn may_be_taken(&self, donor: TensorId, step: Step) -> bool {

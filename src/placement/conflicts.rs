@@ -40,6 +40,11 @@ impl Conflicts {
         Self { starts, alive_at_birth, next }
     }
 
+    /// How many blocks are alive at some step together with `block`.
+    pub fn count(&self, block: BlockId) -> usize {
+        self.before(block).len() + self.after(block).len()
+    }
+
     /// The blocks that are alive when `block` is born, and were born before it.
     pub fn before(&self, block: BlockId) -> &[BlockId] {
         let block = block as usize;

@@ -34,7 +34,7 @@ impl Strategy for LargestFirst {
     fn place(&self, problem: &Problem) -> Placement {
         let conflicts = Conflicts::of(problem);
         let mut board = Board::new(problem);
-        for id in self.order(problem.blocks(), board.unit) {
+        for id in self.order(problem.blocks(), &conflicts, board.unit) {
             board.put(id, &conflicts);
         }
         board.finish()
@@ -42,12 +42,16 @@ impl Strategy for LargestFirst {
 }
 
 impl LargestFirst {
-    /// Weightiest first; of equal ones the earlier first.
-    fn order(self, blocks: &[Block], unit: Unit) -> Vec<BlockId> {
-        let keys = (0 as BlockId..).zip(blocks).map(|(id, block)| (!self.weight(block, unit), id));
-        let mut keys: Vec<(u64, BlockId)> = keys.collect();
+    /// Weightiest first; of equal ones the earlier first. What lives beside nearly all others goes before them, below
+    /// everything: there it is in nobody's way, and later its place among so many would be long to find.
+    fn order(self, blocks: &[Block], conflicts: &Conflicts, unit: Unit) -> Vec<BlockId> {
+        let key = |(id, block)| {
+            let is_everywhere = 10 * conflicts.count(id) > 9 * blocks.len();
+            (!is_everywhere, !self.weight(block, unit), id)
+        };
+        let mut keys: Vec<(bool, u64, BlockId)> = (0 as BlockId..).zip(blocks).map(key).collect();
         keys.sort_unstable();
-        keys.into_iter().map(|(_, id)| id).collect()
+        keys.into_iter().map(|(_, _, id)| id).collect()
     }
 
     /// What decides, and below it what decides between equal ones.
