@@ -45,6 +45,25 @@ size_t lastuse_gallocr_lower_bound(struct ggml_gallocr *galloc,
 size_t lastuse_gallocr_wanted_size(struct ggml_gallocr *galloc,
                                    int buffer_id);
 
+// Says which memory may be shared by the allocators made from now on, those of schedulers included. Words separated by
+// commas, the later ones over the earlier ones: "default" (everything that is right for buffers of a CPU device, for
+// others what ggml's own allocator shares), "ggml", "all", "none", and the names of rules, with "no-" before those to
+// switch off: in-place, views, rows, copies, concat, oldest-source, unread-inputs. The environment variable
+// LASTUSE_RULES says the same from the start. False, and a line in ggml's log, when a word is unknown: nothing is changed
+// then. Without effect when lastuse is not enabled. Aborts when rules is NULL.
+//
+// # Safety
+// `rules` is a string.
+bool lastuse_set_rules(const char *rules);
+
+// As lastuse_set_rules for one allocator, which then forgets its plans: the next graph is planned anew, and with several
+// buffers has to be reserved. Its buffers stay. Aborts when galloc or rules is NULL.
+//
+// # Safety
+// `galloc` is alive, and `rules` is a string.
+bool lastuse_gallocr_set_rules(struct ggml_gallocr *galloc,
+                               const char *rules);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus

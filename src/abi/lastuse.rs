@@ -1,11 +1,12 @@
 //! lastuse's own entry points: the source of `include/lastuse.h`.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 
-use crate::ggml::{Allocator, Server, ggml_gallocr, runtime};
+use crate::ggml::{Allocator, Runtime, Server, ggml_gallocr, runtime};
+use crate::graph::{RuleSetting, UnknownRule};
 
 use super::gallocr::buffer;
-use super::guard;
+use super::{guard, required};
 
 /// The version of lastuse, "major.minor.patch". The string is never freed.
 #[unsafe(no_mangle)]
@@ -60,6 +61,61 @@ pub unsafe extern "C" fn lastuse_gallocr_wanted_size(galloc: *mut ggml_gallocr, 
             usize::try_from(allocator.wanted_size(id)).unwrap_or(usize::MAX)
         }
     })
+}
+
+/// Says which memory may be shared by the allocators made from now on, those of schedulers included. Words separated by
+/// commas, the later ones over the earlier ones: "default" (everything that is right for buffers of a CPU device, for
+/// others what ggml's own allocator shares), "ggml", "all", "none", and the names of rules, with "no-" before those to
+/// switch off: in-place, views, rows, copies, concat, oldest-source, unread-inputs. The environment variable
+/// LASTUSE_RULES says the same from the start. False, and a line in ggml's log, when a word is unknown: nothing is changed
+/// then. Without effect when lastuse is not enabled. Aborts when rules is NULL.
+///
+/// # Safety
+/// `rules` is a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_set_rules(rules: *const c_char) -> bool {
+    const NAME: &str = "lastuse_set_rules";
+    guard(|| match runtime() {
+        Server::Original(_) => true,
+        Server::Lastuse(runtime) => {
+            // SAFETY: the caller's promise.
+            let setting = unsafe { setting(NAME, runtime, rules) };
+            setting.map(|setting| runtime.set_rules(setting)).is_some()
+        }
+    })
+}
+
+/// As lastuse_set_rules for one allocator, which then forgets its plans: the next graph is planned anew, and with several
+/// buffers has to be reserved. Its buffers stay. Aborts when galloc or rules is NULL.
+///
+/// # Safety
+/// `galloc` is alive, and `rules` is a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_gallocr_set_rules(galloc: *mut ggml_gallocr, rules: *const c_char) -> bool {
+    const NAME: &str = "lastuse_gallocr_set_rules";
+    guard(|| match runtime() {
+        Server::Original(_) => true,
+        Server::Lastuse(runtime) => {
+            let galloc = required(galloc, NAME, "galloc").cast::<Allocator>();
+            // SAFETY: made by lastuse, alive, and used by this thread only.
+            let allocator = unsafe { &mut *galloc.as_ptr() };
+            // SAFETY: the caller's promise.
+            let setting = unsafe { setting(NAME, runtime, rules) };
+            setting.map(|setting| allocator.set_rules(&setting)).is_some()
+        }
+    })
+}
+
+/// What a string says of rules; nothing, and a line in ggml's log, when it is wrong.
+///
+/// # Safety
+/// `rules` is a string.
+unsafe fn setting(function: &str, runtime: &Runtime, rules: *const c_char) -> Option<RuleSetting> {
+    let rules = required(rules.cast_mut(), function, "rules");
+    // SAFETY: the caller's promise.
+    let text = unsafe { CStr::from_ptr(rules.as_ptr()) };
+    let setting = text.to_string_lossy().parse();
+    setting.map_err(|unknown: UnknownRule| runtime.log_error(&format!("{function}: {unknown}\n"))).ok()
 }
 
 /// Panics inside: for the test of what a panic does. Only in builds with the feature "panic-probe".

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::graph::{Address, GraphPlan, PlanError, Pool, PoolId, Requests, TensorId, plan};
+use crate::graph::{Address, GraphPlan, PlanError, Pool, PoolId, Requests, RuleSetting, TensorId, plan};
 use crate::placement::Bytes;
 
 use super::buffers::{Buffer, BufferType};
@@ -100,6 +100,12 @@ impl Allocator {
             pool_of,
             plans: Vec::new(),
         }
+    }
+
+    /// Says which memory may be shared from the next plan on, and forgets the plans made so far.
+    pub fn set_rules(&mut self, setting: &RuleSetting) {
+        self.pools = self.types.iter().map(|buffer_type| buffer_type.pool(setting)).collect();
+        self.plans.clear();
     }
 
     /// How many plans this process has made.

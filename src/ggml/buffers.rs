@@ -80,8 +80,9 @@ impl BufferType {
         if self.belongs_to_cpu() { Rules::ALL } else { Rules::GGML }
     }
 
-    /// Does it belong to a CPU device? Some buffer types of GPUs are host memory too, so the device is asked; ggml's own
-    /// host memory, though, has no device.
+    /// Is it the memory of a CPU device that ggml's ordinary kernels compute in? Some buffer types of GPUs are host memory
+    /// too, so the device is asked; ggml's own host memory, though, has none. Buffer types of a CPU device that are not
+    /// host memory have kernels of their own.
     fn belongs_to_cpu(self) -> bool {
         let Functions { ggml_backend_buft_get_device, ggml_backend_dev_type, .. } = self.functions();
         let (Some(get_device), Some(dev_type)) = (ggml_backend_buft_get_device, ggml_backend_dev_type) else {
@@ -90,7 +91,7 @@ impl BufferType {
         // SAFETY: a live buffer type.
         let device = unsafe { get_device(self.as_ptr()) };
         // SAFETY: a device of this ggml.
-        if device.is_null() { self.is_host() } else { unsafe { dev_type(device) == DEVICE_CPU } }
+        self.is_host() && (device.is_null() || unsafe { dev_type(device) == DEVICE_CPU })
     }
 
     fn is_host(self) -> bool {
