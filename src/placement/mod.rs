@@ -15,6 +15,8 @@ mod best_fit;
 mod bound;
 mod choose;
 mod conflicts;
+#[cfg(feature = "cli")]
+pub mod csv;
 mod largest_first;
 mod problem;
 #[cfg(test)]
