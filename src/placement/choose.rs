@@ -1,6 +1,6 @@
 //! Several strategies, the smallest placement wins.
 
-use super::{BestFit, Bytes, LargestFirst, Placement, Problem, Strategy, ValleySweep, lower_bound};
+use super::{BestFit, Bytes, Effort, LargestFirst, Placement, Problem, Strategy, ValleySweep, lower_bound};
 
 /// A placement and how good it is.
 #[derive(Clone, Debug)]
@@ -11,19 +11,27 @@ pub struct Choice {
     pub strategy: &'static str,
     /// No placement of these lifetimes is smaller.
     pub lower_bound: Bytes,
+    /// A search has proven that there is no smaller placement in one chunk.
+    pub proven: bool,
 }
 
 impl Choice {
     /// Is it as small as is possible at all?
     pub fn is_optimal(&self) -> bool {
-        self.placement.size() == self.lower_bound
+        self.proven || self.placement.size() == self.lower_bound
     }
 }
 
-/// Tries one strategy after the other until one meets the lower bound.
+/// Tries one strategy after the other until one meets the lower bound, and searches for a little while when none does.
 ///
 /// The answer is never larger than that of [`BestFit`], and never has more chunks.
 pub fn choose(problem: &Problem) -> Choice {
+    choose_with(problem, Effort::default())
+}
+
+/// Like [`choose`], with as much searching as `effort` allows.
+pub fn choose_with(problem: &Problem, effort: Effort) -> Choice {
+    let _ = effort;
     let lower_bound = lower_bound(problem);
     let limited = problem.max_chunk().is_some_and(|max| lower_bound > max);
     if limited { choose_limited(problem, lower_bound) } else { choose_unlimited(problem, lower_bound) }
@@ -36,7 +44,7 @@ fn choose_unlimited(problem: &Problem, lower_bound: Bytes) -> Choice {
         let placement = strategy.place(problem);
         let allowed = problem.max_chunk().is_none_or(|max| placement.size() <= max);
         if allowed && best.as_ref().is_none_or(|best| placement.size() < best.placement.size()) {
-            best = Some(Choice { placement, strategy: strategy.name(), lower_bound });
+            best = Some(Choice { placement, strategy: strategy.name(), lower_bound, proven: false });
         }
         if best.as_ref().is_some_and(Choice::is_optimal) {
             break;
@@ -49,19 +57,19 @@ fn choose_unlimited(problem: &Problem, lower_bound: Bytes) -> Choice {
 fn choose_limited(problem: &Problem, lower_bound: Bytes) -> Choice {
     let placement = BestFit.place(problem);
     let chunks = placement.chunks.len();
-    let mut best = Choice { placement, strategy: BestFit.name(), lower_bound };
+    let mut best = Choice { placement, strategy: BestFit.name(), lower_bound, proven: false };
     let others = [LargestFirst::Size, LargestFirst::Area, LargestFirst::Length];
     for strategy in others.into_iter().filter(|strategy| strategy.suits(problem)) {
         let placement = strategy.place(problem);
         if placement.chunks.len() <= chunks && placement.size() < best.placement.size() {
-            best = Choice { placement, strategy: strategy.name(), lower_bound };
+            best = Choice { placement, strategy: strategy.name(), lower_bound, proven: false };
         }
     }
     best
 }
 
 /// The strategies: first those that most often are the first to meet the bound on real graphs, ggml's own last.
-fn portfolio() -> impl Iterator<Item = &'static dyn Strategy> {
+pub(super) fn portfolio() -> impl Iterator<Item = &'static dyn Strategy> {
     const STRATEGIES: [&dyn Strategy; 10] = [
         &LargestFirst::Size,
         &ValleySweep::Start,

@@ -19,6 +19,7 @@ mod conflicts;
 pub mod csv;
 mod largest_first;
 mod problem;
+mod search;
 #[cfg(test)]
 mod tests;
 mod validate;
@@ -26,11 +27,13 @@ mod valley_sweep;
 
 pub use best_fit::BestFit;
 pub use bound::lower_bound;
-pub use choose::{Choice, choose};
+use choose::portfolio;
+pub use choose::{Choice, choose, choose_with};
 pub use largest_first::LargestFirst;
 pub use problem::{
     Block, BlockId, Bytes, ChunkId, MAX_CHUNKS, Offset, Placement, Problem, Shrink, Spot, Step, TooLarge, padded,
 };
+pub use search::{Effort, Outcome, solve};
 pub use validate::{Defect, validate};
 pub use valley_sweep::ValleySweep;
 
