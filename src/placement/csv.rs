@@ -49,7 +49,8 @@ pub struct Sheet {
 impl Sheet {
     /// Reads a problem.
     ///
-    /// Steps are renumbered without gaps, since only their order matters. Sizes are padded to the alignment.
+    /// Steps that do not fit into 32 bits are renumbered without gaps: only their order says who meets whom. Sizes are
+    /// padded to the alignment.
     ///
     /// # Errors
     /// The first thing that is wrong, with its line.
@@ -183,19 +184,37 @@ fn alignment(text: &Text, rows: &[StringRecord], parsed: &[Row]) -> Result<Bytes
 
 /// The blocks in the order of their births, and by row the block that it became.
 fn problem(rows: &[Row], alignment: Bytes) -> (Problem, Vec<BlockId>) {
-    let mut times: Vec<u64> = rows.iter().flat_map(|row| [row.lower, row.upper]).collect();
-    times.sort_unstable();
-    times.dedup();
-    let step = |time: u64| Step::try_from(times.partition_point(|&other| other < time)).unwrap_or(Step::MAX);
+    let steps = Steps::of(rows);
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by_key(|&row| rows[row].lower);
     let mut problem = Problem::new(alignment, None);
     let mut blocks = vec![0; rows.len()];
     for row in order {
         let Row { size, lower, upper, .. } = rows[row];
-        blocks[row] = problem.add(Block { size: padded(size, alignment), birth: step(lower), death: step(upper) });
+        let (birth, death) = (steps.number(lower), steps.number(upper));
+        blocks[row] = problem.add(Block { size: padded(size, alignment), birth, death });
     }
     (problem, blocks)
+}
+
+/// The steps of a file that do not fit as they are, in order; empty when all fit.
+struct Steps(Vec<u64>);
+
+impl Steps {
+    fn of(rows: &[Row]) -> Self {
+        if rows.iter().all(|row| row.upper <= u64::from(Step::MAX)) {
+            return Self(Vec::new());
+        }
+        let mut all: Vec<u64> = rows.iter().flat_map(|row| [row.lower, row.upper]).collect();
+        all.sort_unstable();
+        all.dedup();
+        Self(all)
+    }
+
+    fn number(&self, step: u64) -> Step {
+        let number = if self.0.is_empty() { step } else { self.0.partition_point(|&other| other < step) as u64 };
+        Step::try_from(number).unwrap_or(Step::MAX)
+    }
 }
 
 /// Refuses sizes that add up to more than can be addressed, with the line where they do.

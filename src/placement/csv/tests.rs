@@ -29,7 +29,7 @@ fn assert_malformed(text: &str, line: usize, reason: &str) {
 #[test]
 fn rows_become_blocks_in_the_order_of_their_births() {
     let sheet = read("id,lower,upper,size\nb2,3,9,20\nb1,0,3,10\nb3,0,21,30\n");
-    assert_eq!(blocks(sheet.problem()), [(10, 0, 1), (30, 0, 3), (20, 1, 2)]);
+    assert_eq!(blocks(sheet.problem()), [(10, 0, 3), (30, 0, 21), (20, 3, 9)]);
     assert_eq!(sheet.blocks, [2, 0, 1] as [BlockId; 3]);
     assert_eq!((sheet.problem().alignment(), sheet.problem().max_chunk()), (1, None));
 }
@@ -55,7 +55,7 @@ fn every_name_of_a_column_is_known() {
             for (upper, death) in [("upper", 5), ("end", 4)] {
                 let sheet = read(&format!("size,{upper},{id},{lower}\n7,{death},a,2\n8,4,b,3\n"));
                 let births: Vec<_> = sheet.problem().blocks().iter().map(|block| (block.size, block.birth)).collect();
-                assert_eq!(births, [(7, 0), (8, 1)]);
+                assert_eq!(births, [(7, 2), (8, 3)]);
                 assert_eq!(written(&sheet).lines().next(), Some(&*format!("size,{upper},{id},{lower},offset")));
             }
         }
@@ -66,12 +66,15 @@ fn every_name_of_a_column_is_known() {
 fn end_is_the_last_step_of_a_lifetime() {
     let until = blocks(read("id,lower,upper,size\na,0,5,1\nb,4,6,1\nc,5,7,1\n").problem());
     assert_eq!(blocks(read("id,lower,end,size\na,0,4,1\nb,4,5,1\nc,5,6,1\n").problem()), until);
-    assert_eq!(until, [(1, 0, 2), (1, 1, 3), (1, 2, 4)]);
-    assert_eq!(blocks(read("id,lower,end,size\na,4,4,1\n").problem()), [(1, 0, 1)]);
+    assert_eq!(until, [(1, 0, 5), (1, 4, 6), (1, 5, 7)]);
+    assert_eq!(blocks(read("id,lower,end,size\na,4,4,1\n").problem()), [(1, 4, 5)]);
 }
 
 #[test]
 fn steps_may_be_any_numbers() {
+    let most = u32::MAX;
+    let sheet = read(&format!("id,lower,upper,size\na,0,{most},1\nb,{},{most},2\n", most - 1));
+    assert_eq!(blocks(sheet.problem()), [(1, 0, most), (2, most - 1, most)]);
     let largest = u64::MAX;
     let sheet = read(&format!("id,lower,upper,size\na,0,{largest},1\nb,{},{largest},2\n", largest - 1));
     assert_eq!(blocks(sheet.problem()), [(1, 0, 2), (2, 1, 2)]);
