@@ -18,6 +18,7 @@ mod conflicts;
 #[cfg(feature = "cli")]
 pub mod csv;
 mod largest_first;
+mod moments;
 mod problem;
 mod search;
 #[cfg(test)]
@@ -35,7 +36,7 @@ pub use problem::{
 };
 pub use search::{Effort, Outcome, solve};
 pub use validate::{Defect, validate};
-pub use valley_sweep::ValleySweep;
+pub use valley_sweep::{Rank, ValleySweep};
 
 /// One way of choosing offsets.
 ///
