@@ -48,8 +48,8 @@ pub fn choose_with(problem: &Problem, effort: Effort) -> Choice {
 const MOST_BLOCKS: usize = 4096;
 
 /// How many blocks the sweeps over a large problem may look at in all, and how many sweeps there are at least and at most.
-const SWEPT_BLOCKS: usize = 6_000_000;
-const SWEEPS: RangeInclusive<usize> = 6..=30;
+const SWEPT_BLOCKS: usize = 4_000_000;
+const SWEEPS: RangeInclusive<usize> = 4..=20;
 
 /// Sweeps only, whose time grows in proportion to the number of blocks.
 fn choose_large(problem: &Problem, lower_bound: Bytes) -> Choice {
