@@ -1,6 +1,18 @@
 //! Exact search: is there a placement within a given capacity?
 
-use super::{Bytes, Placement, Problem, lower_bound, portfolio};
+mod board;
+mod columns;
+mod corners;
+mod failures;
+mod state;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use columns::Columns;
+use tree::{End, Tree};
+
+use super::{Bytes, Placement, Problem, lower_bound};
 
 /// How much work a search may do: the blocks and steps it looks at, never time, so that the same problem always gives
 /// the same answer.
@@ -40,13 +52,22 @@ pub enum Outcome {
 
 /// Looks for a placement in one chunk of at most `capacity` bytes. A limit on chunks is not looked at.
 pub fn solve(problem: &Problem, capacity: Bytes, effort: Effort) -> Outcome {
-    let _ = effort;
     if lower_bound(problem) > capacity {
         return Outcome::Infeasible;
     }
-    let placements = portfolio().filter(|strategy| strategy.suits(problem)).map(|strategy| strategy.place(problem));
-    placements
-        .filter(|placement| placement.chunks.len() <= 1)
-        .find(|placement| placement.size() <= capacity)
-        .map_or(Outcome::OutOfEffort, Outcome::Found)
+    let columns = Columns::of(problem);
+    let mut tree = Tree::new(&columns, columns.units(capacity));
+    let mut run = 20_000;
+    loop {
+        let rest = effort.0.saturating_sub(tree.board.work);
+        match tree.run(run.min(rest)) {
+            End::Found => {
+                if std::env::var("STAT").is_ok() { eprintln!("nodes {} work {}", tree.nodes, tree.board.work); }
+                return Outcome::Found(columns.placement(problem, &tree.board.offsets));
+            }
+            End::Infeasible => return Outcome::Infeasible,
+            End::OutOfEffort if tree.board.work >= effort.0 => return Outcome::OutOfEffort,
+            End::OutOfEffort => run = run * 3 / 2,
+        }
+    }
 }
