@@ -35,7 +35,7 @@ pub use problem::{
     Block, BlockId, Bytes, ChunkId, MAX_CHUNKS, Offset, Placement, Problem, Shrink, Spot, Step, TooLarge, padded,
 };
 pub use search::{Effort, Outcome, solve};
-pub use validate::{Defect, validate};
+pub use validate::{Defect, validate, validate_large};
 pub use valley_sweep::{Rank, ValleySweep};
 
 /// One way of choosing offsets.

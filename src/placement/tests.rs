@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::placement::{
     BestFit, Block, Bytes, Defect, LargestFirst, MAX_CHUNKS, Placement, Problem, Shrink, Spot, Step, Strategy,
-    TooLarge, ValleySweep, choose, lower_bound, validate,
+    TooLarge, ValleySweep, choose, lower_bound, validate, validate_large,
 };
 use crate::testing::Random;
 
@@ -434,4 +434,28 @@ fn defects_name_the_blocks() {
     for (defect, text) in defects {
         assert_eq!(defect.to_string(), text);
     }
+}
+
+/// Placements that are right, and some of them with one block moved.
+#[test]
+fn large_problems_are_validated_like_small_ones() {
+    let mut random = Random::new(8);
+    let (mut right, mut wrong) = (0, 0);
+    for _ in 0..400 {
+        let problem = random_problem(&mut random, &MEDIUM);
+        let problem = limited(&problem, BestFit.place(&problem).size() / 2 + ALIGNMENT);
+        let mut placement = BestFit.place(&problem);
+        let moved = random.below(u32::try_from(placement.spots.len()).expect("small")) as usize;
+        let spot = &mut placement.spots[moved];
+        match random.below(4) {
+            0 => spot.offset = spot.offset.saturating_sub(ALIGNMENT),
+            1 => spot.offset += ALIGNMENT,
+            2 => spot.chunk ^= 1,
+            _ => {}
+        }
+        let (all_pairs, sweep) = (validate(&problem, &placement), validate_large(&problem, &placement));
+        assert_eq!(all_pairs.is_ok(), sweep.is_ok(), "{all_pairs:?} {sweep:?} {problem:?} {placement:?}");
+        *(if sweep.is_ok() { &mut right } else { &mut wrong }) += 1;
+    }
+    assert!(right > 100 && wrong > 100, "{right} right, {wrong} wrong");
 }
