@@ -189,6 +189,25 @@ fn lower_bound_is_the_largest_sum_of_a_step() {
     }
 }
 
+#[test]
+fn lower_bound_does_not_depend_on_how_far_apart_steps_are() {
+    let mut random = Random::new(9);
+    for _ in 0..300 {
+        let problem = random_problem(&mut random, &MEDIUM);
+        assert_eq!(lower_bound(&stretched(&problem, 1000)), lower_bound(&problem), "{problem:?}");
+    }
+}
+
+/// The same blocks, each step as long as `factor` steps.
+fn stretched(problem: &Problem, factor: Step) -> Problem {
+    let mut stretched = Problem::new(problem.alignment(), None);
+    for block in problem.blocks() {
+        stretched.add(Block { birth: block.birth * factor, death: block.death * factor, ..*block });
+    }
+    problem.shrinks().iter().for_each(|shrink| stretched.shrink(shrink.block, shrink.step * factor, shrink.size));
+    stretched
+}
+
 /// Bytes that a block holds at a step.
 fn held(problem: &Problem, id: usize, step: Step) -> Bytes {
     let block = problem.blocks()[id];
