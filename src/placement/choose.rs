@@ -1,8 +1,6 @@
 //! Several strategies, the smallest placement wins.
 
-use std::ops::RangeInclusive;
-
-use super::valley_sweep::best_sweep;
+use super::large::{choose_large, is_large};
 use super::{BestFit, Bytes, Effort, LargestFirst, Placement, Problem, Rank, Strategy, ValleySweep, lower_bound};
 
 /// A placement and how good it is.
@@ -37,29 +35,13 @@ pub fn choose_with(problem: &Problem, effort: Effort) -> Choice {
     let _ = effort;
     let lower_bound = lower_bound(problem);
     let limited = problem.max_chunk().is_some_and(|max| lower_bound > max);
-    match problem.blocks().len() {
-        _ if limited => choose_limited(problem, lower_bound),
-        0..=MOST_BLOCKS => choose_unlimited(problem, lower_bound),
-        _ => choose_large(problem, lower_bound),
+    if limited {
+        choose_limited(problem, lower_bound)
+    } else if is_large(problem) {
+        choose_large(problem, lower_bound)
+    } else {
+        choose_unlimited(problem, lower_bound)
     }
-}
-
-/// Up to so many blocks the whole portfolio is tried; more than any graph of a language model has.
-const MOST_BLOCKS: usize = 4096;
-
-/// How many blocks the sweeps over a large problem may look at in all, and how many sweeps there are at least and at most.
-const SWEPT_BLOCKS: usize = 4_000_000;
-const SWEEPS: RangeInclusive<usize> = 4..=20;
-
-/// Sweeps only, whose time grows in proportion to the number of blocks.
-fn choose_large(problem: &Problem, lower_bound: Bytes) -> Choice {
-    let most_sweeps = (SWEPT_BLOCKS / problem.blocks().len()).clamp(*SWEEPS.start(), *SWEEPS.end());
-    let placement = BestFit.place(problem);
-    let limit = placement.size();
-    let allowed = |placement: &Placement| problem.max_chunk().is_none_or(|max| placement.size() <= max);
-    let sweep = best_sweep(problem, lower_bound, limit, most_sweeps).filter(|(placement, _)| allowed(placement));
-    let (placement, strategy) = sweep.unwrap_or((placement, BestFit.name()));
-    Choice { placement, strategy, lower_bound, proven: false }
 }
 
 /// One chunk may suffice: stop at the first placement that meets the bound.

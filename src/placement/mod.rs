@@ -17,6 +17,7 @@ mod choose;
 mod conflicts;
 #[cfg(feature = "cli")]
 pub mod csv;
+mod large;
 mod largest_first;
 mod moments;
 mod problem;

@@ -157,6 +157,19 @@ fn choice_is_never_worse_than_best_fit() {
     }
 }
 
+/// So many blocks that only sweeps are tried.
+#[test]
+fn choice_for_many_blocks_is_never_worse_than_best_fit() {
+    let mut random = Random::new(10);
+    for steps in [500, 5000] {
+        let problem = random_problem(&mut random, &Shape { blocks: 4100..4200, steps, ..MEDIUM });
+        assert_chosen_well(&problem);
+        limits(&problem).for_each(|limit| assert_chosen_well(&limited(&problem, limit)));
+        // One chunk suffices for the bound, and maybe for nothing that is found.
+        assert_chosen_well(&limited(&problem, lower_bound(&problem)));
+    }
+}
+
 #[test]
 fn same_problem_gives_same_placement() {
     let mut random = Random::new(4);
