@@ -219,11 +219,10 @@ fn what_cannot_be_wanted_together_is_wrong_usage() {
         assert_eq!((output.status.code(), stdout(&output)), (Some(2), ""), "{arguments:?}");
         assert!(stderr(&output).contains("--help"), "{arguments:?}: {}", stderr(&output));
     }
-    assert_fails(
-        &run(&["--capacity", "12", &graph]),
-        &format!("{graph}: --capacity is for CSV files, and this is a graph"),
-    );
-    assert_fails(&run(&["-o", "-", &graph]), &format!("{graph}: --output is for CSV files, and this is a graph"));
+    for (option, value) in [("--capacity", "12"), ("--effort", "12"), ("--output", "-")] {
+        let message = format!("{graph}: {option} is for CSV files, and this is a graph");
+        assert_fails(&run(&[option, value, &graph]), &message);
+    }
     let message = "--json is for graphs; --output writes the rows of a CSV file with their offsets";
     assert_fails(&run(&["--json", &problem]), &format!("{problem}: {message}"));
 }

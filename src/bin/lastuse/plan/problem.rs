@@ -16,6 +16,9 @@ use super::progress::Progress;
 /// Up to so many blocks every pair is looked at to check a plan, which takes a second.
 const MOST_PAIRED: usize = 20_000;
 
+/// Some seconds.
+const DEFAULT_EFFORT: Effort = Effort::units(1_000_000_000);
+
 /// What is wanted of a problem.
 #[derive(clap::Args)]
 pub struct Options {
@@ -23,10 +26,10 @@ pub struct Options {
     #[arg(long, value_name = "BYTES", conflicts_with = "json")]
     capacity: Option<Bytes>,
 
-    /// CSV: how much work the search may do. A core does some hundreds of millions of units a second; the same effort
+    /// CSV: how much work the search may do, in place of 1000000000 units, which a core does in seconds. The same effort
     /// always gives the same answer.
-    #[arg(long, value_name = "UNITS", default_value = "1000000000")]
-    effort: u64,
+    #[arg(long, value_name = "UNITS", conflicts_with = "json")]
+    effort: Option<u64>,
 
     /// CSV: write all rows in their order, with a column "offset", to this file; "-" is the standard output, which then
     /// gets no table.
@@ -49,6 +52,7 @@ impl Options {
     pub fn refuse_graph(&self) -> Result<(), String> {
         match self {
             Self { capacity: Some(_), .. } => Err("--capacity is for CSV files, and this is a graph".to_owned()),
+            Self { effort: Some(_), .. } => Err("--effort is for CSV files, and this is a graph".to_owned()),
             Self { output: Some(_), .. } => Err("--output is for CSV files, and this is a graph".to_owned()),
             _ => Ok(()),
         }
@@ -79,7 +83,7 @@ pub fn plan(file: String, sheet: &Sheet, options: &Options) -> Result<ProblemRow
 }
 
 fn place(problem: &Problem, options: &Options) -> (Option<Placement>, Verdict) {
-    let effort = Effort::units(options.effort);
+    let effort = options.effort.map_or(DEFAULT_EFFORT, Effort::units);
     let Some(capacity) = options.capacity else {
         let choice = choose_with(problem, effort);
         let verdict = if choice.is_optimal() { Verdict::Optimal } else { Verdict::NotProven };
