@@ -1,8 +1,10 @@
 //! Placement problems in files: the CSV of MiniMalloc, a header and then one line a block.
 //!
-//! Columns may come in any order; [`Column`] says what each one means. What cannot be planned as it is meant is an
-//! error and never left out silently. Two columns say nothing about which placements are right, and are not used:
-//! `hint` guides a search of another kind, and `offset` is the answer of an earlier plan, which the new one replaces.
+//! Columns, in any order: `id` (or `buffer`, `buffer_id`), any text, a different one in each row; `lower` (or `begin`,
+//! `start`), the first step of the lifetime; `upper`, the first step after it, or `end`, its last step; `size`, in bytes;
+//! and, where wanted, `alignment`, a power of two. What cannot be planned as it is meant is an error and never left out
+//! silently: a column `gaps` must be empty. Two columns are not used: `hint`, which says nothing about which placements
+//! are right, and `offset`, the answer of an earlier plan, which the new one replaces.
 
 mod columns;
 #[cfg(test)]
