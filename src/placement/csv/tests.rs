@@ -2,6 +2,7 @@
 
 use super::Sheet;
 use crate::placement::{Block, BlockId, Bytes, Placement, Problem, Spot, Step};
+use crate::testing::Random;
 
 fn read(text: &str) -> Sheet {
     Sheet::read(text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"))
@@ -241,4 +242,38 @@ fn sizes_that_add_up_to_too_much_are_named() {
 fn what_is_no_text_is_refused() {
     let error = Sheet::read(&b"id,lower,upper,size\na,0,1,2\n\xff,0,1,2\n"[..]).expect_err("no UTF-8");
     assert_eq!(error.to_string(), "line 3: this is no text in UTF-8");
+}
+
+#[test]
+fn mutilated_files_are_read_or_refused() {
+    const BYTES: &[u8] = b",\"\n\r-0195 aid\xff\xc3";
+    let text =
+        b"id,lower,upper,size,alignment,gaps,hint,offset\n\"a\",0,3,16,16,,,\nb,1,2,32,16,,5,7\r\nc,2,9,64,16,,,\n";
+    let mut random = Random::new(1);
+    let (mut read, mut refused) = (0, 0);
+    for _ in 0..5000 {
+        let mut bytes = text.to_vec();
+        for _ in 0..=random.below(3) {
+            let at = random.below(u32::try_from(bytes.len()).expect("small")) as usize;
+            let byte = BYTES[random.below(u32::try_from(BYTES.len()).expect("small")) as usize];
+            match random.below(3) {
+                0 => bytes[at] = byte,
+                1 => bytes.insert(at, byte),
+                _ => drop(bytes.remove(at)),
+            }
+        }
+        match Sheet::read(&bytes[..]) {
+            Ok(sheet) => {
+                let again = self::read(&written(&sheet));
+                assert_eq!(blocks(again.problem()), blocks(sheet.problem()));
+                read += 1;
+            }
+            Err(error) => {
+                let lines = 1 + bytes.iter().filter(|&&byte| byte == b'\n').count();
+                assert!((1..=lines).contains(&error.line), "{error:?} {:?}", String::from_utf8_lossy(&bytes));
+                refused += 1;
+            }
+        }
+    }
+    assert!(read > 200 && refused > 500, "{read} read, {refused} refused");
 }
