@@ -1,0 +1,39 @@
+//! Runs of the search: each one longer than the one before, and with what that one has learnt.
+
+use super::columns::Columns;
+use super::tree::{End, Preference, Tree};
+
+/// What is known about a capacity.
+pub enum Answer {
+    /// By bar, where it lies, in units.
+    Found(Vec<u64>),
+    Infeasible,
+    OutOfEffort,
+}
+
+/// Which bars are tried first, by run in turn: where one order is unlucky the other seldom is.
+const PREFERENCES: [Preference; 2] = [Preference::Height, Preference::Area];
+
+/// The work of the first run.
+const FIRST_RUN: u64 = 20_000;
+
+/// Looks for a placement of at most `capacity` units. Also says how much work that took.
+pub fn search(columns: &Columns, capacity: u64, effort: u64) -> (Answer, u64) {
+    if columns.load() > capacity {
+        return (Answer::Infeasible, 0);
+    }
+    let mut tree = Tree::new(columns, capacity);
+    let mut work = FIRST_RUN;
+    loop {
+        for preference in PREFERENCES {
+            let left = effort.saturating_sub(tree.work());
+            match tree.run(preference, work.min(left)) {
+                End::Found => return (Answer::Found(tree.offsets().to_vec()), tree.work()),
+                End::Infeasible => return (Answer::Infeasible, tree.work()),
+                End::OutOfEffort if tree.work() >= effort => return (Answer::OutOfEffort, tree.work()),
+                End::OutOfEffort => {}
+            }
+        }
+        work += work / 2;
+    }
+}
