@@ -62,13 +62,12 @@ fn improved(problem: &Problem, mut best: Choice, effort: Effort) -> Choice {
         return best;
     }
     let Least { placement, proven } = minimize(problem, best.placement.size(), effort);
-    if let Some(placement) = placement.filter(|placement| problem.max_chunk().is_none_or(|max| placement.size() <= max))
-    {
-        best.placement = placement;
-        best.strategy = "corner search";
-        best.proven = proven;
-    } else if best.placement.chunks.len() <= 1 {
-        best.proven = proven;
+    match placement {
+        Some(placement) if problem.max_chunk().is_none_or(|max| placement.size() <= max) => {
+            best = Choice { placement, strategy: "corner search", proven, ..best };
+        }
+        None if best.placement.chunks.len() <= 1 => best.proven = proven,
+        _ => {}
     }
     best
 }

@@ -23,9 +23,20 @@ pub fn search(columns: &Columns, capacity: u64, effort: u64) -> (Answer, u64) {
         return (Answer::Infeasible, 0);
     }
     let mut tree = Tree::new(columns, capacity);
-    let mut work = FIRST_RUN;
+    let mut work = tune(2);
+    let mut prefs = Vec::new();
+    let mut t = tune(0);
+    while t > 0 {
+        prefs.push(match t % 10 {
+            3 => Preference::Height,
+            7 => Preference::Width,
+            4 => Preference::AreaWidth,
+            _ => Preference::Area,
+        });
+        t /= 10;
+    }
     loop {
-        for preference in PREFERENCES {
+        for &preference in &prefs {
             let left = effort.saturating_sub(tree.work());
             match tree.run(preference, work.min(left)) {
                 End::Found => return (Answer::Found(tree.offsets().to_vec()), tree.work()),
@@ -34,6 +45,13 @@ pub fn search(columns: &Columns, capacity: u64, effort: u64) -> (Answer, u64) {
                 End::OutOfEffort => {}
             }
         }
-        work += work / 2;
+        work += work * tune(3) / 100;
     }
+}
+
+pub fn tune(i: usize) -> u64 {
+    static T: std::sync::OnceLock<Vec<u64>> = std::sync::OnceLock::new();
+    let t =
+        T.get_or_init(|| std::env::var("TUNE").unwrap_or_default().split(',').filter_map(|x| x.parse().ok()).collect());
+    t.get(i).copied().unwrap_or(0)
 }

@@ -36,6 +36,8 @@ pub enum Preference {
     Height,
     /// The largest.
     Area,
+    Width,
+    AreaWidth,
 }
 
 /// How a run of the search ended.
@@ -151,14 +153,23 @@ impl<'c> Tree<'c> {
         for_each_corner(board, part, |corner| {
             let bars = corner.bars(board).count() as u64;
             let leave = corner.may_be_left(board, &mut work);
-            let moves = bars + u64::from(leave);
+            let moves = 4 * bars + (4 + super::run::tune(4)) * u64::from(leave);
             work += 4 + bars;
             let slack = board.state.slack(corner.edge());
-            let score = Score { moves, weight: weights.of(corner.edge()), slack };
+            let score = Score {
+                moves,
+                weight: weights.of(corner.edge()),
+                slack: match super::run::tune(6) {
+                    0 => slack,
+                    1 => u64::MAX - u64::from(corner.valley.end - corner.valley.start),
+                    2 => u64::from(corner.valley.end - corner.valley.start),
+                    _ => 0,
+                },
+            };
             if best.is_none_or(|(best, _)| score.is_better(best)) {
                 best = Some((score, corner));
             }
-            moves <= 1
+            bars + u64::from(leave) <= 1
         });
         self.board.work += work;
         best.filter(|(score, _)| score.moves > 0).map(|(_, corner)| corner)
@@ -179,6 +190,8 @@ impl<'c> Tree<'c> {
                 match preference {
                     Preference::Height => height << 32 | width,
                     Preference::Area => height * width,
+                    Preference::Width => width << 64 | height,
+                    Preference::AreaWidth => height * width * width,
                 }
             }
             Move::Leave(_) => 0,
