@@ -65,11 +65,7 @@ pub fn solve(problem: &Problem, capacity: Bytes, effort: Effort) -> Outcome {
         return Outcome::Infeasible;
     }
     let Some(columns) = Columns::of(problem, effort) else { return Outcome::OutOfEffort };
-    let (answer, work) = search(&columns, columns.units(capacity), effort.0);
-    if std::env::var("STAT").is_ok() {
-        print!("W {} 0 ", work / 10000);
-    }
-    match answer {
+    match search(&columns, columns.units(capacity), effort.0).0 {
         Answer::Found(offsets) => Outcome::Found(columns.placement(problem, &offsets)),
         Answer::Infeasible if problem.shrinks().is_empty() => Outcome::Infeasible,
         Answer::Infeasible | Answer::OutOfEffort => Outcome::OutOfEffort,

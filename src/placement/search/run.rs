@@ -11,11 +11,26 @@ pub enum Answer {
     OutOfEffort,
 }
 
-/// Which bars are tried first, by run in turn: where one order is unlucky the other seldom is.
-const PREFERENCES: [Preference; 2] = [Preference::Height, Preference::Area];
+/// How a run goes about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Which bars are tried first.
+    pub preference: Preference,
+    /// Whether to stay near the last conflict.
+    pub stays: bool,
+}
 
-/// The work of the first run.
-const FIRST_RUN: u64 = 20_000;
+/// The styles of the runs, in turn: where one is unlucky another seldom is.
+const STYLES: [Style; 5] = [
+    Style { preference: Preference::Height, stays: true },
+    Style { preference: Preference::Width, stays: true },
+    Style { preference: Preference::Area, stays: true },
+    Style { preference: Preference::Height, stays: false },
+    Style { preference: Preference::Area, stays: false },
+];
+
+/// The work of the first run; after each turn of the styles runs become longer by half.
+const FIRST_RUN: u64 = 50_000;
 
 /// Looks for a placement of at most `capacity` units. Also says how much work that took.
 pub fn search(columns: &Columns, capacity: u64, effort: u64) -> (Answer, u64) {
@@ -23,35 +38,17 @@ pub fn search(columns: &Columns, capacity: u64, effort: u64) -> (Answer, u64) {
         return (Answer::Infeasible, 0);
     }
     let mut tree = Tree::new(columns, capacity);
-    let mut work = tune(2);
-    let mut prefs = Vec::new();
-    let mut t = tune(0);
-    while t > 0 {
-        prefs.push(match t % 10 {
-            3 => Preference::Height,
-            7 => Preference::Width,
-            4 => Preference::AreaWidth,
-            _ => Preference::Area,
-        });
-        t /= 10;
-    }
+    let mut work = FIRST_RUN;
     loop {
-        for &preference in &prefs {
+        for style in STYLES {
             let left = effort.saturating_sub(tree.work());
-            match tree.run(preference, work.min(left)) {
+            match tree.run(style, work.min(left)) {
                 End::Found => return (Answer::Found(tree.offsets().to_vec()), tree.work()),
                 End::Infeasible => return (Answer::Infeasible, tree.work()),
                 End::OutOfEffort if tree.work() >= effort => return (Answer::OutOfEffort, tree.work()),
                 End::OutOfEffort => {}
             }
         }
-        work += work * tune(3) / 100;
+        work += work / 2;
     }
-}
-
-pub fn tune(i: usize) -> u64 {
-    static T: std::sync::OnceLock<Vec<u64>> = std::sync::OnceLock::new();
-    let t =
-        T.get_or_init(|| std::env::var("TUNE").unwrap_or_default().split(',').filter_map(|x| x.parse().ok()).collect());
-    t.get(i).copied().unwrap_or(0)
 }

@@ -4,6 +4,7 @@ use super::board::{Board, Conflict};
 use super::columns::Columns;
 use super::corners::{Corner, Move, Range, for_each_corner};
 use super::failures::{Failures, Fingerprint, fingerprint};
+use super::run::Style;
 use super::state::DONE;
 use super::weights::Weights;
 
@@ -34,10 +35,10 @@ struct Decision {
 pub enum Preference {
     /// The highest, of equal ones the widest.
     Height,
+    /// The widest, of equal ones the highest.
+    Width,
     /// The largest.
     Area,
-    Width,
-    AreaWidth,
 }
 
 /// How a run of the search ended.
@@ -52,8 +53,9 @@ pub enum End {
 pub struct Tree<'c> {
     board: Board<'c>,
     failures: Failures,
-    weights: Weights,
-    preference: Preference,
+    /// For the runs that stay near the last conflict, and for the others.
+    weights: [Weights; 2],
+    style: Style,
     decisions: Vec<Decision>,
     moves: Vec<Move>,
     tasks: Vec<Task>,
@@ -70,8 +72,8 @@ impl<'c> Tree<'c> {
         Self {
             board: Board::new(columns, capacity),
             failures: Failures::default(),
-            weights: Weights::new(columns),
-            preference: Preference::Height,
+            weights: [Weights::new(columns), Weights::new(columns)],
+            style: Style { preference: Preference::Height, stays: false },
             decisions: Vec::new(),
             moves: Vec::new(),
             tasks: Vec::new(),
@@ -90,8 +92,8 @@ impl<'c> Tree<'c> {
     }
 
     /// Searches from the start until so much work is done.
-    pub fn run(&mut self, preference: Preference, work: u64) -> End {
-        self.preference = preference;
+    pub fn run(&mut self, style: Style, work: u64) -> End {
+        self.style = style;
         self.start_over();
         let limit = self.board.work + work;
         let all = Range { start: 0, end: self.board.columns.count() };
@@ -129,7 +131,7 @@ impl<'c> Tree<'c> {
             return match self.make(only, task.part, task.parent) {
                 Ok(()) => Ok(()),
                 Err(conflict) => {
-                    self.weights.blame(conflict.column);
+                    self.blame(conflict);
                     self.fail(task.parent)
                 }
             };
@@ -147,32 +149,24 @@ impl<'c> Tree<'c> {
 
     /// The corner with the fewest moves for its weight; `None` when there is one without any.
     fn best_corner(&mut self, part: Range) -> Option<Corner> {
-        let (board, weights) = (&self.board, &self.weights);
+        let (board, weights) = (&self.board, &self.weights[usize::from(self.style.stays)]);
+        let weight = |column| if self.style.stays { weights.near_last(column) } else { weights.of(column) };
         let mut best: Option<(Score, Corner)> = None;
         let mut work = 0;
         for_each_corner(board, part, |corner| {
             let bars = corner.bars(board).count() as u64;
             let leave = corner.may_be_left(board, &mut work);
-            let moves = 4 * bars + (4 + super::run::tune(4)) * u64::from(leave);
+            let moves = bars + u64::from(leave);
             work += 4 + bars;
-            let slack = board.state.slack(corner.edge());
-            let score = Score {
-                moves,
-                weight: weights.of(corner.edge()),
-                slack: match super::run::tune(6) {
-                    0 => slack,
-                    1 => u64::MAX - u64::from(corner.valley.end - corner.valley.start),
-                    2 => u64::from(corner.valley.end - corner.valley.start),
-                    _ => 0,
-                },
-            };
+            let edge = corner.edge();
+            let score = Score::of(bars, leave, weight(edge), board.state.slack(edge));
             if best.is_none_or(|(best, _)| score.is_better(best)) {
                 best = Some((score, corner));
             }
-            bars + u64::from(leave) <= 1
+            moves <= 1
         });
         self.board.work += work;
-        best.filter(|(score, _)| score.moves > 0).map(|(_, corner)| corner)
+        best.filter(|(score, _)| score.cost > 0).map(|(_, corner)| corner)
     }
 
     /// The best move comes last.
@@ -182,16 +176,15 @@ impl<'c> Tree<'c> {
         }
         let from = self.moves.len();
         self.moves.extend(corner.bars(&self.board).map(Move::Put));
-        let (bars, preference) = (&self.board.columns.bars, self.preference);
+        let (bars, preference) = (&self.board.columns.bars, self.style.preference);
         self.moves[from..].sort_by_key(|&candidate| match candidate {
             Move::Put(id) => {
                 let bar = bars[id as usize];
                 let (height, width) = (u128::from(bar.height), u128::from(bar.right - bar.left));
                 match preference {
                     Preference::Height => height << 32 | width,
-                    Preference::Area => height * width,
                     Preference::Width => width << 64 | height,
-                    Preference::AreaWidth => height * width * width,
+                    Preference::Area => height * width,
                 }
             }
             Move::Leave(_) => 0,
@@ -212,7 +205,7 @@ impl<'c> Tree<'c> {
             let next = self.moves.pop().expect("there are moves");
             match self.make(next, task.part, Some(index)) {
                 Ok(()) => return Ok(()),
-                Err(conflict) => self.weights.blame(conflict.column),
+                Err(conflict) => self.blame(conflict),
             }
         }
     }
@@ -232,6 +225,10 @@ impl<'c> Tree<'c> {
     /// A part with this parent leads nowhere.
     fn fail(&mut self, parent: Option<usize>) -> Result<(), Exhausted> {
         self.advance(parent.ok_or(Exhausted)?)
+    }
+
+    fn blame(&mut self, conflict: Conflict) {
+        self.weights[usize::from(self.style.stays)].blame(conflict.column);
     }
 
     fn make(&mut self, next: Move, part: Range, parent: Option<usize>) -> Result<(), Conflict> {
@@ -296,14 +293,19 @@ impl<'c> Tree<'c> {
 /// How good it is to go on at a corner.
 #[derive(Clone, Copy)]
 struct Score {
-    moves: u64,
+    /// The number of moves, doubled; leaving the strip empty counts for one and a half, since less follows from it.
+    cost: u64,
     weight: u64,
     slack: u64,
 }
 
 impl Score {
+    fn of(bars: u64, leave: bool, weight: u64, slack: u64) -> Self {
+        Self { cost: 2 * bars + 3 * u64::from(leave), weight, slack }
+    }
+
     fn is_better(self, other: Self) -> bool {
-        let (mine, others) = (self.moves * other.weight, other.moves * self.weight);
+        let (mine, others) = (self.cost * other.weight, other.cost * self.weight);
         mine < others || mine == others && self.slack < other.slack
     }
 }

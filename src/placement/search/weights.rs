@@ -12,23 +12,24 @@ const PERIOD: u32 = 100;
 #[derive(Debug)]
 pub struct Weights {
     weights: Vec<u64>,
+    /// Where the last conflict was.
+    last: u32,
     /// Conflicts since the weights were lowered.
     conflicts: u32,
-    last: u32,
 }
 
 impl Weights {
     pub fn new(columns: &Columns) -> Self {
-        Self { weights: vec![UNIT; columns.count() as usize], conflicts: 0, last: 0 }
+        Self { weights: vec![UNIT; columns.count() as usize], last: 0, conflicts: 0 }
     }
 
     pub fn of(&self, column: u32) -> u64 {
-        match super::run::tune(1) {
-            0 => self.weights[column as usize],
-            11 => self.weights[column as usize] * (4 + 40 / (1 + u64::from(column.abs_diff(self.last)))),
-            12 => self.weights[column as usize] * (2 + 40 / (4 + u64::from(column.abs_diff(self.last)))),
-            _ => self.weights[column as usize] * (2 + 40 / (8 + u64::from(column.abs_diff(self.last)))),
-        }
+        self.weights[column as usize]
+    }
+
+    /// The weight of a column, more when it is near the last conflict: eleven times as much at most.
+    pub fn near_last(&self, column: u32) -> u64 {
+        self.of(column) * (4 + 40 / (1 + u64::from(column.abs_diff(self.last))))
     }
 
     /// There was a conflict in this column.
@@ -36,7 +37,7 @@ impl Weights {
         self.weights[column as usize] += UNIT;
         self.last = column;
         self.conflicts += 1;
-        if u64::from(self.conflicts) == super::run::tune(5) {
+        if self.conflicts == PERIOD {
             self.conflicts = 0;
             self.weights.iter_mut().for_each(|weight| *weight = *weight / 8 * 7 + UNIT);
         }
