@@ -1,7 +1,10 @@
 //! Several strategies, the smallest placement wins.
 
 use super::large::{choose_large, is_large};
-use super::{BestFit, Bytes, Effort, LargestFirst, Placement, Problem, Rank, Strategy, ValleySweep, lower_bound};
+use super::{
+    BestFit, Bytes, Effort, LargestFirst, Placement, Problem, Rank, Strategy, ValleySweep, lower_bound,
+    search::{Least, minimize},
+};
 
 /// A placement and how good it is.
 #[derive(Clone, Debug)]
@@ -32,20 +35,19 @@ pub fn choose(problem: &Problem) -> Choice {
 
 /// Like [`choose`], with as much searching as `effort` allows.
 pub fn choose_with(problem: &Problem, effort: Effort) -> Choice {
-    let _ = effort;
     let lower_bound = lower_bound(problem);
     let limited = problem.max_chunk().is_some_and(|max| lower_bound > max);
     if limited {
         choose_limited(problem, lower_bound)
     } else if is_large(problem) {
-        choose_large(problem, lower_bound)
+        improved(problem, choose_large(problem, lower_bound), effort)
     } else {
-        choose_unlimited(problem, lower_bound)
+        choose_unlimited(problem, lower_bound, effort)
     }
 }
 
 /// One chunk may suffice: stop at the first placement that meets the bound.
-fn choose_unlimited(problem: &Problem, lower_bound: Bytes) -> Choice {
+fn choose_unlimited(problem: &Problem, lower_bound: Bytes, effort: Effort) -> Choice {
     let mut best: Option<Choice> = None;
     for strategy in portfolio().filter(|strategy| strategy.suits(problem)) {
         let placement = strategy.place(problem);
@@ -57,7 +59,24 @@ fn choose_unlimited(problem: &Problem, lower_bound: Bytes) -> Choice {
             break;
         }
     }
-    best.unwrap_or_else(|| choose_limited(problem, lower_bound))
+    let best = best.unwrap_or_else(|| choose_limited(problem, lower_bound));
+    improved(problem, best, effort)
+}
+
+/// Searches for a smaller placement in one chunk.
+fn improved(problem: &Problem, mut best: Choice, effort: Effort) -> Choice {
+    if best.is_optimal() {
+        return best;
+    }
+    let Least { placement, proven } = minimize(problem, best.placement.size(), effort);
+    match placement {
+        Some(placement) if problem.max_chunk().is_none_or(|max| placement.size() <= max) => {
+            best = Choice { placement, strategy: "corner search", proven, ..best };
+        }
+        None if best.placement.chunks.len() <= 1 => best.proven = proven,
+        _ => {}
+    }
+    best
 }
 
 /// Several chunks are needed: another strategy must beat ggml's own in bytes without taking more chunks.
@@ -76,7 +95,7 @@ fn choose_limited(problem: &Problem, lower_bound: Bytes) -> Choice {
 }
 
 /// The strategies: first those that most often are the first to meet the bound on real graphs, ggml's own last.
-pub(super) fn portfolio() -> impl Iterator<Item = &'static dyn Strategy> {
+fn portfolio() -> impl Iterator<Item = &'static dyn Strategy> {
     const STRATEGIES: [&dyn Strategy; 18] = [
         &LargestFirst::Size,
         &ValleySweep::by(Rank::Start),

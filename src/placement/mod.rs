@@ -29,7 +29,6 @@ mod valley_sweep;
 
 pub use best_fit::BestFit;
 pub use bound::lower_bound;
-use choose::portfolio;
 pub use choose::{Choice, choose, choose_with};
 pub use largest_first::LargestFirst;
 pub use problem::{

@@ -18,9 +18,9 @@ pub struct Board<'c> {
     pub offsets: Vec<u64>,
     /// How much has been looked at.
     pub work: u64,
-    /// Columns whose skyline rose, and whose bars have not been told.
-    risen: Vec<u32>,
-    /// Columns in which the lowest bar may have risen.
+    /// Columns whose skyline rose to a height, and whose bars have not been told: start, end and height.
+    risen: Vec<(u32, u32, u64)>,
+    /// Columns in which the lowest bar was placed or has risen.
     unsettled: Vec<u32>,
     is_unsettled: Vec<bool>,
 }
@@ -47,9 +47,9 @@ impl<'c> Board<'c> {
         for column in bar.left..bar.right {
             debug_assert_eq!(self.state.sky(column), floor);
             self.state.set_sky(column, floor + bar.height);
-            self.risen.push(column);
             self.unsettle(column);
         }
+        self.risen.push((bar.left, bar.right, floor + bar.height));
         self.settle()
     }
 
@@ -61,7 +61,9 @@ impl<'c> Board<'c> {
         self.state.take(self.columns, id);
         for column in bar.left..bar.right {
             self.state.set_ceiling(column, ceiling);
-            self.unsettle(column);
+            if self.state.watch(column) == u64::from(id) {
+                self.unsettle(column);
+            }
         }
         self.settle()
     }
@@ -70,6 +72,7 @@ impl<'c> Board<'c> {
     pub fn raise_all(&mut self, start: u32, heights: &[u64]) -> Result<(), Conflict> {
         for (column, &height) in (start..).zip(heights) {
             self.raise(column, height)?;
+            self.unsettle(column);
         }
         self.settle()
     }
@@ -92,7 +95,7 @@ impl<'c> Board<'c> {
             }
             self.state.set_slack(column, slack - (height - sky));
             self.state.set_sky(column, height);
-            self.risen.push(column);
+            self.risen.push((column, column + 1, height));
         }
         Ok(())
     }
@@ -100,8 +103,8 @@ impl<'c> Board<'c> {
     /// Draws every conclusion.
     fn settle(&mut self) -> Result<(), Conflict> {
         loop {
-            if let Some(column) = self.risen.pop() {
-                self.lift_bars(column);
+            if let Some((start, end, sky)) = self.risen.pop() {
+                self.lift_bars(start, end, sky);
             } else if let Some(column) = self.unsettled.pop() {
                 self.is_unsettled[column as usize] = false;
                 let lowest = self.lowest_reach(column);
@@ -113,16 +116,21 @@ impl<'c> Board<'c> {
     }
 
     /// No bar lies below the skyline of a column that it covers.
-    fn lift_bars(&mut self, column: u32) {
-        let sky = self.state.sky(column);
-        let alive = self.columns.alive(column);
-        self.work += alive.len() as u64;
-        for &id in alive {
+    fn lift_bars(&mut self, start: u32, end: u32, sky: u64) {
+        let columns = self.columns;
+        let later = columns.starting_within(start + 1, end);
+        let alive = columns.alive(start);
+        self.work += alive.len() as u64 + u64::from(later.end - later.start);
+        for id in alive.iter().copied().chain(later) {
             if self.state.reach(id) < sky {
                 self.state.set_reach(id, sky);
-                let bar = self.columns.bars[id as usize];
+                let bar = columns.bars[id as usize];
                 self.work += u64::from(bar.right - bar.left);
-                (bar.left..bar.right).for_each(|column| self.unsettle(column));
+                for column in bar.left..bar.right {
+                    if self.state.watch(column) == u64::from(id) {
+                        self.unsettle(column);
+                    }
+                }
             }
         }
     }
@@ -131,13 +139,19 @@ impl<'c> Board<'c> {
     fn lowest_reach(&mut self, column: u32) -> u64 {
         let sky = self.state.sky(column);
         let mut lowest = DONE;
+        let mut watch = 0;
         for &id in self.columns.alive(column) {
             self.work += 1;
-            lowest = lowest.min(self.state.reach(id));
-            if lowest <= sky {
-                break;
+            let reach = self.state.reach(id);
+            if reach < lowest {
+                lowest = reach;
+                watch = id;
+                if lowest <= sky {
+                    break;
+                }
             }
         }
+        self.state.set_watch(column, u64::from(watch));
         lowest
     }
 

@@ -1,5 +1,6 @@
 //! A problem as the search sees it: columns instead of steps, units instead of bytes, blocks without size left out.
 
+use super::Effort;
 use crate::placement::{Block, BlockId, Bytes, Offset, Placement, Problem, Spot};
 
 /// A block over columns.
@@ -12,6 +13,9 @@ pub struct Bar {
     /// In units.
     pub height: u64,
 }
+
+/// Pairs of bar and column that are listed at most: 64 MiB.
+const LARGEST: u64 = 1 << 24;
 
 /// Bars over columns.
 ///
@@ -37,11 +41,16 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Blocks that shrink are taken as if they did not.
-    pub fn of(problem: &Problem) -> Self {
+    /// Blocks that shrink are taken as if they did not. `None` when there is so much of it that looking at it once is
+    /// more than the effort.
+    pub fn of(problem: &Problem, effort: Effort) -> Option<Self> {
         let blocks = problem.blocks();
         let unit = blocks.iter().fold(0, |unit, block| greatest_common_divisor(unit, block.size)).max(1);
         let (mut bars, count) = bars(blocks, unit);
+        let area = bars.iter().fold(0, |area, (bar, _)| area + u64::from(bar.right - bar.left));
+        if area > effort.0.min(LARGEST) {
+            return None;
+        }
         bars.sort_unstable();
         let (bars, ids): (Vec<Bar>, Vec<BlockId>) = bars.into_iter().unzip();
         let mut by_right: Vec<u32> = (0..).take(bars.len()).collect();
@@ -50,7 +59,7 @@ impl Columns {
         let first_by_right =
             (0..=count + 1).map(|column| position(&by_right, |&bar| bars[bar as usize].right < column)).collect();
         let (first_alive, alive) = alive(&bars, count);
-        Self { bars, ids, first, by_right, first_by_right, first_alive, alive, unit }
+        Some(Self { bars, ids, first, by_right, first_by_right, first_alive, alive, unit })
     }
 
     /// How many columns there are.
@@ -60,7 +69,12 @@ impl Columns {
 
     /// The bars that start at `column`.
     pub fn starting(&self, column: u32) -> std::ops::Range<u32> {
-        self.first[column as usize]..self.first[column as usize + 1]
+        self.starting_within(column, column + 1)
+    }
+
+    /// The bars that start in `from..until`.
+    pub fn starting_within(&self, from: u32, until: u32) -> std::ops::Range<u32> {
+        self.first[from as usize]..self.first[until as usize]
     }
 
     /// The bars whose last column is the one before `column`.
@@ -78,6 +92,22 @@ impl Columns {
     /// A capacity in units, rounded down: every offset of a placement without needless gaps is a sum of heights.
     pub fn units(&self, capacity: Bytes) -> u64 {
         capacity / self.unit
+    }
+
+    /// How many units these bytes take, rounded up.
+    pub fn units_up(&self, bytes: Bytes) -> u64 {
+        bytes.div_ceil(self.unit)
+    }
+
+    /// The largest sum of heights in a column: no placement has fewer units.
+    pub fn load(&self) -> u64 {
+        let height = |&bar: &u32| self.bars[bar as usize].height;
+        (0..self.count()).map(|column| self.alive(column).iter().map(height).sum()).max().unwrap_or(0)
+    }
+
+    /// How many units a placement takes.
+    pub fn peak(&self, offsets: &[u64]) -> u64 {
+        self.bars.iter().zip(offsets).map(|(bar, offset)| offset + bar.height).max().unwrap_or(0)
     }
 
     /// The placement in which each bar lies at its offset, in units.

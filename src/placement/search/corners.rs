@@ -63,11 +63,22 @@ impl Corner {
             Side::Right => (0..0, columns.ending(self.valley.end)),
         };
         let is_first = move |id: u32| {
-            id == 0
-                || columns.bars[id as usize - 1] != columns.bars[id as usize]
-                || board.state.reach(id - 1) == DONE
+            id == 0 || columns.bars[id as usize - 1] != columns.bars[id as usize] || board.state.reach(id - 1) == DONE
         };
         left.chain(right.iter().copied()).filter(move |&id| board.state.reach(id) == floor && is_first(id))
+    }
+
+    /// Is there room for leaving the strip at the edge empty? Adds to `work`.
+    pub fn may_be_left(self, board: &Board<'_>, work: &mut u64) -> bool {
+        if board.state.slack(self.edge()) == 0 {
+            return false;
+        }
+        let (start, heights) = self.strip(board);
+        *work += u64::from(self.valley.end - self.valley.start);
+        (start..).zip(heights).all(|(column, height)| {
+            *work += board.columns.alive(column).len() as u64;
+            height == DONE || height - board.state.sky(column) <= board.state.slack(column)
+        })
     }
 
     /// How high each column of the strip at the edge stays empty when nothing rests on the floor there: the first
@@ -75,7 +86,8 @@ impl Corner {
     pub fn strip(self, board: &Board<'_>) -> (u32, Vec<u64>) {
         let floor = board.state.sky(self.edge());
         let support = self.supports(board, floor);
-        let length = support.iter().take_while(|&&height| height == NOWHERE).count().max(1) as u32;
+        let length = (0..).zip(&support).find(|&(_, &height)| height < NOWHERE).map(|(distance, _)| distance);
+        let length = length.unwrap_or(self.valley.end - self.valley.start);
         let strip = match self.side {
             Side::Left => self.valley.start..self.valley.start + length,
             Side::Right => self.valley.end - length..self.valley.end,

@@ -41,7 +41,7 @@ impl Failures {
     }
 
     fn bucket(&self, state: Fingerprint) -> std::ops::Range<usize> {
-        let start = (state as usize & (self.slots.len() - 1)) / BUCKET * BUCKET;
+        let start = ((state >> 20) as usize & (self.slots.len() - 1)) / BUCKET * BUCKET;
         start..start + BUCKET
     }
 
@@ -55,18 +55,23 @@ impl Failures {
 
 /// Room is measured from the ceiling: states that differ by what lies below or above are the same.
 pub fn fingerprint(board: &Board<'_>, part: Range) -> Fingerprint {
-    let (mut one, mut two) = (u64::from(part.start) | 1, u64::from(part.end) << 1 | 1);
+    let (mut one, mut two) = (0u128, 0u128);
+    let mut key = u64::from(part.start).wrapping_mul(KEY);
     for column in part.start..part.end {
         let sky = board.state.sky(column);
         let room = if sky == DONE { DONE } else { board.state.ceiling(column) - sky };
         let waiting = board.state.waiting(column);
-        one = mixed(one ^ room, 0x9E37_79B9_7F4A_7C15 ^ waiting);
-        two = mixed(two ^ waiting, 0xD1B5_4A32_D192_ED03 ^ room.rotate_left(32)).wrapping_add(u64::from(column));
+        key = key.wrapping_add(KEY);
+        let (a, b) = (room ^ key, waiting ^ key.rotate_left(32));
+        one = one.wrapping_add(u128::from(a) * u128::from(b));
+        two = two.wrapping_add(u128::from(a ^ key.rotate_left(13)) * u128::from(b ^ key.rotate_left(47)));
     }
-    u128::from(one) << 64 | u128::from(two) | 1
+    let (one, two) = (folded(one) ^ u64::from(part.start), folded(two) ^ u64::from(part.end));
+    u128::from(one) << 64 | u128::from(two.wrapping_mul(KEY)) | 1
 }
 
-fn mixed(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
+const KEY: u64 = 0x9E37_79B9_7F4A_7C15;
+
+fn folded(product: u128) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }

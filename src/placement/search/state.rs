@@ -11,6 +11,7 @@ struct Rows {
     slack: usize,
     waiting: usize,
     crossing: usize,
+    watch: usize,
     reach: usize,
 }
 
@@ -19,15 +20,22 @@ pub struct State {
     rows: Rows,
     cells: Vec<u64>,
     /// Cells and what they held before, in the order of the changes.
-    trail: Vec<(u32, u64)>,
+    trail: Vec<(usize, u64)>,
 }
 
 impl State {
     /// Nothing is placed.
     pub fn new(columns: &Columns, capacity: u64) -> Self {
         let count = columns.count() as usize;
-        let rows = Rows { ceiling: count, slack: 2 * count, waiting: 3 * count, crossing: 4 * count, reach: 5 * count };
-        let mut cells = vec![0; 5 * count + columns.bars.len()];
+        let rows = Rows {
+            ceiling: count,
+            slack: 2 * count,
+            waiting: 3 * count,
+            crossing: 4 * count,
+            watch: 5 * count,
+            reach: 6 * count,
+        };
+        let mut cells = vec![0; 6 * count + columns.bars.len()];
         cells[rows.ceiling..rows.waiting].fill(capacity);
         for (id, bar) in columns.bars.iter().enumerate() {
             let span = bar.left as usize..bar.right as usize;
@@ -39,12 +47,15 @@ impl State {
             }
             cells[rows.waiting + bar.left as usize] ^= name(id);
         }
+        for column in 0..columns.count() {
+            cells[rows.watch + column as usize] = columns.alive(column)[0].into();
+        }
         Self { rows, cells, trail: Vec::new() }
     }
 
     fn set(&mut self, cell: usize, value: u64) {
         let old = std::mem::replace(&mut self.cells[cell], value);
-        self.trail.push((cell as u32, old));
+        self.trail.push((cell, old));
     }
 
     /// What [`State::undo`] takes to come back to here.
@@ -56,7 +67,7 @@ impl State {
     pub fn undo(&mut self, mark: usize) {
         while self.trail.len() > mark {
             if let Some((cell, old)) = self.trail.pop() {
-                self.cells[cell as usize] = old;
+                self.cells[cell] = old;
             }
         }
     }
@@ -89,6 +100,15 @@ impl State {
     /// The lowest offset at which a bar may lie, or [`DONE`].
     pub fn reach(&self, bar: u32) -> u64 {
         self.cells[self.rows.reach + bar as usize]
+    }
+
+    /// A waiting bar of the column that can lie on the skyline, as long as nothing is left to conclude.
+    pub fn watch(&self, column: u32) -> u64 {
+        self.cells[self.rows.watch + column as usize]
+    }
+
+    pub fn set_watch(&mut self, column: u32, bar: u64) {
+        self.set(self.rows.watch + column as usize, bar);
     }
 
     pub fn set_sky(&mut self, column: u32, sky: u64) {
