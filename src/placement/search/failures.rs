@@ -1,8 +1,9 @@
 //! Which states are known to lead nowhere.
 
 use super::board::Board;
+use super::columns::Columns;
 use super::corners::Range;
-use super::state::DONE;
+use super::state::{DONE, next_random};
 
 /// The name of a state of a part: what waits in it and how much room each column has.
 pub type Fingerprint = u128;
@@ -11,16 +12,41 @@ pub type Fingerprint = u128;
 const MOST: usize = 1 << 22;
 
 /// A set of fingerprints. When it is full, new ones take the places of old ones.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Failures {
     slots: Vec<Fingerprint>,
     used: usize,
+    /// By column: what makes fingerprints of different states differ, but for one pair of states in 2^128.
+    keys: Vec<[u64; 4]>,
 }
 
 /// States with fingerprints that begin alike stand beside each other.
 const BUCKET: usize = 4;
 
 impl Failures {
+    pub fn new(columns: &Columns) -> Self {
+        let mut seed = 0;
+        let keys = (0..=columns.count()).map(|_| [(); 4].map(|()| next_random(&mut seed))).collect();
+        Self { slots: Vec::new(), used: 0, keys }
+    }
+
+    /// Room is measured from the ceiling: states that differ by what lies below or above are the same.
+    pub fn fingerprint(&self, board: &Board<'_>, part: Range) -> Fingerprint {
+        let (start, end) = (&self.keys[part.start as usize], &self.keys[part.end as usize]);
+        let mut sums = [start[0] ^ end[1], start[2] ^ end[3]].map(u128::from);
+        for column in part.start..part.end {
+            let sky = board.state.sky(column);
+            let room = if sky == DONE { DONE } else { board.state.ceiling(column) - sky };
+            let waiting = board.state.waiting(column);
+            let [a, b, c, d] = self.keys[column as usize];
+            sums[0] = sums[0].wrapping_add(product(room.wrapping_add(a), waiting.wrapping_add(b)));
+            sums[1] = sums[1].wrapping_add(product(room.wrapping_add(c), waiting.wrapping_add(d)));
+        }
+        let [one, two] = sums;
+        // 0 marks a free slot.
+        (one ^ two.rotate_left(64)).max(1)
+    }
+
     pub fn contains(&self, state: Fingerprint) -> bool {
         !self.slots.is_empty() && self.slots[self.bucket(state)].contains(&state)
     }
@@ -41,7 +67,7 @@ impl Failures {
     }
 
     fn bucket(&self, state: Fingerprint) -> std::ops::Range<usize> {
-        let start = ((state >> 20) as usize & (self.slots.len() - 1)) / BUCKET * BUCKET;
+        let start = folded(state) & (self.slots.len() - BUCKET);
         start..start + BUCKET
     }
 
@@ -53,25 +79,11 @@ impl Failures {
     }
 }
 
-/// Room is measured from the ceiling: states that differ by what lies below or above are the same.
-pub fn fingerprint(board: &Board<'_>, part: Range) -> Fingerprint {
-    let (mut one, mut two) = (0u128, 0u128);
-    let mut key = u64::from(part.start).wrapping_mul(KEY);
-    for column in part.start..part.end {
-        let sky = board.state.sky(column);
-        let room = if sky == DONE { DONE } else { board.state.ceiling(column) - sky };
-        let waiting = board.state.waiting(column);
-        key = key.wrapping_add(KEY);
-        let (a, b) = (room ^ key, waiting ^ key.rotate_left(32));
-        one = one.wrapping_add(u128::from(a) * u128::from(b));
-        two = two.wrapping_add(u128::from(a ^ key.rotate_left(13)) * u128::from(b ^ key.rotate_left(47)));
-    }
-    let (one, two) = (folded(one) ^ u64::from(part.start), folded(two) ^ u64::from(part.end));
-    u128::from(one) << 64 | u128::from(two.wrapping_mul(KEY)) | 1
+fn product(a: u64, b: u64) -> u128 {
+    u128::from(a) * u128::from(b)
 }
 
-const KEY: u64 = 0x9E37_79B9_7F4A_7C15;
-
-fn folded(product: u128) -> u64 {
-    (product >> 64) as u64 ^ product as u64
+#[allow(clippy::cast_possible_truncation, reason = "any bits do")]
+fn folded(state: Fingerprint) -> usize {
+    (state ^ state >> 64) as usize
 }

@@ -37,7 +37,7 @@ impl State {
         };
         let mut cells = vec![0; 6 * count + columns.bars.len()];
         cells[rows.ceiling..rows.waiting].fill(capacity);
-        for (id, bar) in columns.bars.iter().enumerate() {
+        for (id, bar) in (0..).zip(&columns.bars) {
             let span = bar.left as usize..bar.right as usize;
             for column in span.clone() {
                 cells[rows.slack + column] = cells[rows.slack + column].wrapping_sub(bar.height);
@@ -45,7 +45,7 @@ impl State {
             for column in span.skip(1) {
                 cells[rows.crossing + column] += 1;
             }
-            cells[rows.waiting + bar.left as usize] ^= name(id);
+            cells[rows.waiting + bar.left as usize] ^= name(columns, id);
         }
         for column in 0..columns.count() {
             cells[rows.watch + column as usize] = columns.alive(column)[0].into();
@@ -132,7 +132,7 @@ impl State {
         let bar = columns.bars[id as usize];
         self.set_reach(id, DONE);
         let waiting = self.rows.waiting + bar.left as usize;
-        self.set(waiting, self.cells[waiting] ^ name(id as usize));
+        self.set(waiting, self.cells[waiting] ^ name(columns, id));
         for column in bar.left + 1..bar.right {
             let crossing = self.rows.crossing + column as usize;
             self.set(crossing, self.cells[crossing] - 1);
@@ -140,9 +140,16 @@ impl State {
     }
 }
 
-/// A number for a bar that looks random: SplitMix64.
-fn name(id: usize) -> u64 {
-    let mut bits = (id as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+/// A number of its own for each bar that starts in the same column: a bit, and only beyond 64 bars a random number.
+fn name(columns: &Columns, id: u32) -> u64 {
+    let place = id - columns.starting(columns.bars[id as usize].left).start;
+    if place < u64::BITS { 1 << place } else { next_random(&mut u64::from(place)) }
+}
+
+/// SplitMix64.
+pub fn next_random(seed: &mut u64) -> u64 {
+    *seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut bits = *seed;
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     bits ^ (bits >> 31)

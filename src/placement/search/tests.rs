@@ -235,18 +235,32 @@ fn one_block_fits_into_its_size_and_no_less() {
 }
 
 #[test]
-fn many_twins_are_refused_at_once() {
-    // Three lie beside each other in 100 units, and never a fourth: with every order of twins tried it would take years.
-    let mut blocks = vec![(33 * UNIT, 0, 2); 3];
-    blocks.extend([(UNIT, 0, 1), (UNIT, 1, 2)]);
-    blocks.extend([(33 * UNIT, 2, 4); 3]);
-    blocks.extend([(2 * UNIT, 1, 3), (33 * UNIT, 4, 6)]);
-    let twins = problem(&blocks);
-    let capacity = lower_bound(&twins);
-    assert!(!matches!(solve(&twins, capacity, Effort::units(100_000)), Outcome::OutOfEffort));
+fn twins_are_tried_once() {
+    // 500! orders lead to the same placement, and none to a smaller one.
     let same = problem(&[(32, 0, 3); 500]);
     assert!(matches!(solve(&same, 500 * 32, Effort::units(100_000)), Outcome::Found(_)));
     assert_eq!(solve(&same, 500 * 32 - 1, Effort::units(100_000)), Outcome::Infeasible);
+}
+
+/// Problems of MiniMalloc, which are hard: see the file beside them.
+#[test]
+fn hard_problems_are_solved_at_their_bound() {
+    const FILES: [&str; 3] = [
+        include_str!("minimalloc/B.1048576.csv"),
+        include_str!("minimalloc/F.1048576.csv"),
+        include_str!("minimalloc/H.1048576.csv"),
+    ];
+    for file in FILES {
+        let numbers = |line: &str| line.split(',').map(|number| number.parse().expect("a number")).collect();
+        let rows: Vec<Vec<Step>> = file.lines().skip(1).map(numbers).collect();
+        let blocks: Vec<_> = rows.iter().map(|row| (Bytes::from(row[3]), row[1], row[2])).collect();
+        let problem = problem(&blocks);
+        assert_eq!(lower_bound(&problem), 1 << 20);
+        match solve(&problem, 1 << 20, Effort::units(20_000_000)) {
+            Outcome::Found(placement) => assert_fits(&problem, 1 << 20, &placement),
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[test]

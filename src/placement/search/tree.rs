@@ -3,7 +3,7 @@
 use super::board::{Board, Conflict};
 use super::columns::Columns;
 use super::corners::{Corner, Move, Range, for_each_corner};
-use super::failures::{Failures, Fingerprint, fingerprint};
+use super::failures::{Failures, Fingerprint};
 use super::run::Style;
 use super::state::DONE;
 use super::weights::Weights;
@@ -71,7 +71,7 @@ impl<'c> Tree<'c> {
     pub fn new(columns: &'c Columns, capacity: u64) -> Self {
         Self {
             board: Board::new(columns, capacity),
-            failures: Failures::default(),
+            failures: Failures::new(columns),
             weights: [Weights::new(columns), Weights::new(columns)],
             style: Style { preference: Preference::Height, stays: false },
             decisions: Vec::new(),
@@ -136,7 +136,7 @@ impl<'c> Tree<'c> {
                 }
             };
         }
-        let fingerprint = fingerprint(&self.board, task.part);
+        let fingerprint = self.failures.fingerprint(&self.board, task.part);
         self.board.work += u64::from(task.part.end - task.part.start);
         if self.failures.contains(fingerprint) {
             self.moves.truncate(moves);
