@@ -2,6 +2,7 @@
 
 mod enums;
 mod gallocr;
+mod limited;
 mod loaded;
 
 use std::ffi::c_void;

@@ -50,9 +50,11 @@ impl GraphPlan {
         Address { pool: home.pool, chunk: spot.chunk, offset: spot.offset + home.within }
     }
 
-    /// Is every pool as small as its lifetimes allow, in one chunk?
-    fn is_optimal(&self) -> bool {
-        self.pools.iter().all(|pool| pool.is_optimal() && pool.placement.chunks.len() <= 1)
+    /// Has every pool the bytes of the step that has the most, in one chunk? Then other ways to share memory that take
+    /// no more at each step make none smaller.
+    fn is_at_bound(&self) -> bool {
+        let is_at_bound = |pool: &PoolPlan| pool.placement.size() == pool.lower_bound;
+        self.pools.iter().all(|pool| is_at_bound(pool) && pool.placement.chunks.len() <= 1)
     }
 }
 
@@ -94,7 +96,7 @@ pub fn plan(
     compute_inside_concats(graph, pools, &mut found);
     let beyond_ggml = found.beyond_ggml;
     let mut plan = place(found);
-    if !beyond_ggml || plan.is_optimal() {
+    if !beyond_ggml || plan.is_at_bound() {
         return Ok(plan);
     }
     // Sharing lowers the bound, yet a strategy can be unlucky with blocks that were merged.
@@ -110,7 +112,7 @@ pub fn plan(
             let other = place(other);
             plan = if is_smaller(&other, &plan) { other } else { plan };
         }
-        if plan.is_optimal() {
+        if plan.is_at_bound() {
             break;
         }
     }

@@ -1,6 +1,10 @@
 //! Several strategies, the smallest placement wins.
 
-use super::{BestFit, Bytes, LargestFirst, Placement, Problem, Strategy, ValleySweep, lower_bound};
+use super::large::{choose_large, is_large};
+use super::{
+    BestFit, Bytes, Effort, LargestFirst, Placement, Problem, Rank, Strategy, ValleySweep, lower_bound,
+    search::{Least, minimize},
+};
 
 /// A placement and how good it is.
 #[derive(Clone, Debug)]
@@ -11,50 +15,80 @@ pub struct Choice {
     pub strategy: &'static str,
     /// No placement of these lifetimes is smaller.
     pub lower_bound: Bytes,
+    /// A search has proven that there is no smaller placement in one chunk.
+    pub proven: bool,
 }
 
 impl Choice {
     /// Is it as small as is possible at all?
     pub fn is_optimal(&self) -> bool {
-        self.placement.size() == self.lower_bound
+        self.proven || self.placement.size() == self.lower_bound
     }
 }
 
-/// Tries one strategy after the other until one meets the lower bound.
+/// Tries one strategy after the other until one meets the lower bound, and searches for a little while when none does.
 ///
 /// The answer is never larger than that of [`BestFit`], and never has more chunks.
 pub fn choose(problem: &Problem) -> Choice {
+    choose_with(problem, Effort::default())
+}
+
+/// Like [`choose`], with as much searching as `effort` allows.
+pub fn choose_with(problem: &Problem, effort: Effort) -> Choice {
     let lower_bound = lower_bound(problem);
     let limited = problem.max_chunk().is_some_and(|max| lower_bound > max);
-    if limited { choose_limited(problem, lower_bound) } else { choose_unlimited(problem, lower_bound) }
+    if limited {
+        choose_limited(problem, lower_bound)
+    } else if is_large(problem) {
+        improved(problem, choose_large(problem, lower_bound), effort)
+    } else {
+        choose_unlimited(problem, lower_bound, effort)
+    }
 }
 
 /// One chunk may suffice: stop at the first placement that meets the bound.
-fn choose_unlimited(problem: &Problem, lower_bound: Bytes) -> Choice {
+fn choose_unlimited(problem: &Problem, lower_bound: Bytes, effort: Effort) -> Choice {
     let mut best: Option<Choice> = None;
     for strategy in portfolio().filter(|strategy| strategy.suits(problem)) {
         let placement = strategy.place(problem);
         let allowed = problem.max_chunk().is_none_or(|max| placement.size() <= max);
         if allowed && best.as_ref().is_none_or(|best| placement.size() < best.placement.size()) {
-            best = Some(Choice { placement, strategy: strategy.name(), lower_bound });
+            best = Some(Choice { placement, strategy: strategy.name(), lower_bound, proven: false });
         }
         if best.as_ref().is_some_and(Choice::is_optimal) {
             break;
         }
     }
-    best.unwrap_or_else(|| choose_limited(problem, lower_bound))
+    let best = best.unwrap_or_else(|| choose_limited(problem, lower_bound));
+    improved(problem, best, effort)
+}
+
+/// Searches for a smaller placement in one chunk.
+fn improved(problem: &Problem, mut best: Choice, effort: Effort) -> Choice {
+    if best.is_optimal() {
+        return best;
+    }
+    let Least { placement, proven } = minimize(problem, best.placement.size(), effort);
+    match placement {
+        Some(placement) if problem.max_chunk().is_none_or(|max| placement.size() <= max) => {
+            best = Choice { placement, strategy: "corner search", proven, ..best };
+        }
+        None if best.placement.chunks.len() <= 1 => best.proven = proven,
+        _ => {}
+    }
+    best
 }
 
 /// Several chunks are needed: another strategy must beat ggml's own in bytes without taking more chunks.
 fn choose_limited(problem: &Problem, lower_bound: Bytes) -> Choice {
     let placement = BestFit.place(problem);
     let chunks = placement.chunks.len();
-    let mut best = Choice { placement, strategy: BestFit.name(), lower_bound };
+    let mut best = Choice { placement, strategy: BestFit.name(), lower_bound, proven: false };
     let others = [LargestFirst::Size, LargestFirst::Area, LargestFirst::Length];
     for strategy in others.into_iter().filter(|strategy| strategy.suits(problem)) {
         let placement = strategy.place(problem);
         if placement.chunks.len() <= chunks && placement.size() < best.placement.size() {
-            best = Choice { placement, strategy: strategy.name(), lower_bound };
+            best = Choice { placement, strategy: strategy.name(), lower_bound, proven: false };
         }
     }
     best
@@ -62,16 +96,24 @@ fn choose_limited(problem: &Problem, lower_bound: Bytes) -> Choice {
 
 /// The strategies: first those that most often are the first to meet the bound on real graphs, ggml's own last.
 fn portfolio() -> impl Iterator<Item = &'static dyn Strategy> {
-    const STRATEGIES: [&dyn Strategy; 10] = [
+    const STRATEGIES: [&dyn Strategy; 18] = [
         &LargestFirst::Size,
-        &ValleySweep::Start,
-        &ValleySweep::Area,
-        &ValleySweep::Length,
+        &ValleySweep::by(Rank::Start),
+        &ValleySweep::by(Rank::Area),
+        &ValleySweep::by(Rank::Length),
         &LargestFirst::Area,
         &LargestFirst::Length,
-        &ValleySweep::Size,
-        &ValleySweep::LengthThenSize,
-        &ValleySweep::SizeThenLength,
+        &ValleySweep::by(Rank::Size),
+        &ValleySweep::by(Rank::LengthThenSize),
+        &ValleySweep::by(Rank::SizeThenLength),
+        &ValleySweep::peaks_first_by(Rank::Length),
+        &ValleySweep::peaks_first_by(Rank::End),
+        &ValleySweep::peaks_first_by(Rank::LengthThenSize),
+        &ValleySweep::peaks_first_by(Rank::Start),
+        &ValleySweep::peaks_first_by(Rank::Area),
+        &ValleySweep::peaks_first_by(Rank::SizeThenLength),
+        &ValleySweep::peaks_first_by(Rank::Size),
+        &ValleySweep::by(Rank::End),
         &BestFit,
     ];
     STRATEGIES.into_iter()

@@ -15,8 +15,13 @@ mod best_fit;
 mod bound;
 mod choose;
 mod conflicts;
+#[cfg(feature = "cli")]
+pub mod csv;
+mod large;
 mod largest_first;
+mod moments;
 mod problem;
+mod search;
 #[cfg(test)]
 mod tests;
 mod validate;
@@ -24,13 +29,14 @@ mod valley_sweep;
 
 pub use best_fit::BestFit;
 pub use bound::{loads, lower_bound};
-pub use choose::{Choice, choose};
+pub use choose::{Choice, choose, choose_with};
 pub use largest_first::LargestFirst;
 pub use problem::{
     Block, BlockId, Bytes, ChunkId, MAX_CHUNKS, Offset, Placement, Problem, Shrink, Spot, Step, TooLarge, padded,
 };
-pub use validate::{Defect, validate};
-pub use valley_sweep::ValleySweep;
+pub use search::{Effort, Outcome, solve};
+pub use validate::{Defect, validate, validate_large};
+pub use valley_sweep::{Rank, ValleySweep};
 
 /// One way of choosing offsets.
 ///

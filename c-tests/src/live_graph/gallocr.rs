@@ -1,17 +1,21 @@
 //! Graph allocators of both kinds.
 
+use std::ffi::CStr;
+
 use lastuse::ggml::ggml_gallocr;
 use lastuse::placement::{Bytes, Offset};
 
+use super::limited::LimitedType;
 use super::loaded::{Api, Ggml, Own};
 use super::{Allocators, LiveGraph};
 
-/// A graph allocator over the CPU's buffer type: ggml's own, or lastuse.
+/// A graph allocator: ggml's own, or lastuse. Over the CPU's buffer type, or one with a limit.
 #[derive(Debug)]
 pub struct Gallocr {
     api: Api,
     own: Option<Own>,
     raw: *mut ggml_gallocr,
+    limited: Option<LimitedType>,
 }
 
 impl Allocators {
@@ -24,6 +28,21 @@ impl Allocators {
     pub fn lastuse(&self) -> Gallocr {
         Gallocr::new(&self.ggml, self.lastuse, Some(self.own))
     }
+
+    /// The same over buffers of at most `max_size` bytes, which have no real memory.
+    pub fn upstream_limited(&self, alignment: Bytes, max_size: Bytes) -> Gallocr {
+        Gallocr::limited(self.upstream, None, LimitedType::new(self.limited_types, alignment, max_size))
+    }
+
+    /// The same over buffers of at most `max_size` bytes, which have no real memory, with these rules.
+    pub fn lastuse_limited(&self, alignment: Bytes, max_size: Bytes, rules: &CStr) -> Gallocr {
+        let limited = LimitedType::new(self.limited_types, alignment, max_size);
+        let allocator = Gallocr::limited(self.lastuse, Some(self.own), limited);
+        // SAFETY: an allocator of lastuse, and a string.
+        let known = unsafe { (self.own.set_rules)(allocator.raw, rules.as_ptr()) };
+        assert!(known, "{rules:?} are no rules");
+        allocator
+    }
 }
 
 impl Gallocr {
@@ -32,7 +51,18 @@ impl Gallocr {
         let buffer_type = unsafe { (ggml.functions.cpu_buffer_type)() };
         // SAFETY: a live buffer type.
         let raw = unsafe { (api.gallocr_new)(buffer_type) };
-        Self { api, own, raw }
+        Self { api, own, raw, limited: None }
+    }
+
+    fn limited(api: Api, own: Option<Own>, limited: LimitedType) -> Self {
+        // SAFETY: a live buffer type, which is dropped after the allocator.
+        let raw = unsafe { (api.gallocr_new)(limited.as_ggml()) };
+        Self { api, own, raw, limited: Some(limited) }
+    }
+
+    /// How many buffers with a limit it holds, and their bytes together.
+    pub fn chunks(&self) -> (usize, Bytes) {
+        self.limited.as_ref().map_or((0, 0), LimitedType::held)
     }
 
     /// `ggml_gallocr_reserve`. The graph must be [reset](LiveGraph::reset).

@@ -1,0 +1,73 @@
+//! Exact search: is there a placement within a given capacity, and what is the least capacity?
+//!
+//! [`columns`] is a problem as the search sees it; [`state`] is where the search stands, with a way back; [`board`]
+//! draws the conclusions of a step; [`corners`] says what may be done next; [`failures`] remembers what leads nowhere;
+//! [`tree`] goes depth first; [`run`] starts it over and over; [`minimize`](mod@minimize) looks for the least capacity.
+
+mod board;
+mod columns;
+mod corners;
+mod failures;
+mod minimize;
+mod run;
+mod state;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod weights;
+
+use super::{Bytes, Placement, Problem, lower_bound};
+use columns::Columns;
+pub use minimize::{Least, minimize};
+use run::{Answer, search};
+
+/// How much work a search may do: the blocks and steps that it looks at, never time, so that the same problem always
+/// gives the same answer. A core does some hundreds of millions a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Effort(u64);
+
+impl Effort {
+    /// No search at all.
+    pub const NONE: Self = Self(0);
+    /// What planning a graph may take: a fraction of a millisecond.
+    pub const QUICK: Self = Self(100_000);
+    /// Minutes at most.
+    pub const THOROUGH: Self = Self(20_000_000_000);
+
+    /// This many units of work.
+    pub const fn units(units: u64) -> Self {
+        Self(units)
+    }
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self::QUICK
+    }
+}
+
+/// What a search found out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A placement in one chunk, within the capacity.
+    Found(Placement),
+    /// There is none, and that is proven.
+    Infeasible,
+    /// The effort was not enough to find out.
+    OutOfEffort,
+}
+
+/// Looks for a placement in one chunk of at most `capacity` bytes. A limit on chunks is not looked at.
+///
+/// Blocks that shrink are placed as if they did not; then only the lower bound proves that there is no placement.
+pub fn solve(problem: &Problem, capacity: Bytes, effort: Effort) -> Outcome {
+    if lower_bound(problem) > capacity {
+        return Outcome::Infeasible;
+    }
+    let Some(columns) = Columns::of(problem, effort) else { return Outcome::OutOfEffort };
+    match search(&columns, columns.units(capacity), effort.0).0 {
+        Answer::Found(offsets) => Outcome::Found(columns.placement(problem, &offsets)),
+        Answer::Infeasible if problem.shrinks().is_empty() => Outcome::Infeasible,
+        Answer::Infeasible | Answer::OutOfEffort => Outcome::OutOfEffort,
+    }
+}

@@ -1,0 +1,54 @@
+//! Runs of the search: each one longer than the one before, and with what that one has learnt.
+
+use super::columns::Columns;
+use super::tree::{End, Preference, Tree};
+
+/// What is known about a capacity.
+pub enum Answer {
+    /// By bar, where it lies, in units.
+    Found(Vec<u64>),
+    Infeasible,
+    OutOfEffort,
+}
+
+/// How a run goes about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Which bars are tried first.
+    pub preference: Preference,
+    /// Whether to stay near the last conflict.
+    pub stays: bool,
+}
+
+/// The styles of the runs, in turn: where one is unlucky another seldom is.
+const STYLES: [Style; 5] = [
+    Style { preference: Preference::Height, stays: true },
+    Style { preference: Preference::Width, stays: true },
+    Style { preference: Preference::Area, stays: true },
+    Style { preference: Preference::Height, stays: false },
+    Style { preference: Preference::Area, stays: false },
+];
+
+/// The work of the first run; after each turn of the styles runs become longer by half.
+const FIRST_RUN: u64 = 50_000;
+
+/// Looks for a placement of at most `capacity` units. Also says how much work that took.
+pub fn search(columns: &Columns, capacity: u64, effort: u64) -> (Answer, u64) {
+    if columns.load() > capacity {
+        return (Answer::Infeasible, 0);
+    }
+    let mut tree = Tree::new(columns, capacity);
+    let mut work = FIRST_RUN;
+    loop {
+        for style in STYLES {
+            let left = effort.saturating_sub(tree.work());
+            match tree.run(style, work.min(left)) {
+                End::Found => return (Answer::Found(tree.offsets().to_vec()), tree.work()),
+                End::Infeasible => return (Answer::Infeasible, tree.work()),
+                End::OutOfEffort if tree.work() >= effort => return (Answer::OutOfEffort, tree.work()),
+                End::OutOfEffort => {}
+            }
+        }
+        work += work / 2;
+    }
+}
