@@ -16,6 +16,7 @@ mod operations;
 mod original;
 mod probe;
 mod read;
+mod reorder;
 mod runtime;
 mod tensor;
 
@@ -27,6 +28,7 @@ pub use buffers::BufferType;
 pub use context_tensors::{allocate_context, context_size};
 pub use functions::Functions;
 pub use original::{Original, ggml_gallocr};
+pub use reorder::{Reordered, reorder_nodes};
 pub use runtime::{Runtime, Server, abort, runtime};
 pub use tensor::{GraphRef, TensorRef};
 

@@ -3,6 +3,8 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use crate::graph::order::Effect;
+
 use super::functions::Functions;
 
 /// The operations that may write over a source of the same layout, for a ggml whose own list cannot be asked because
@@ -70,6 +72,11 @@ impl Operations {
         self.kind(op) == NONE
     }
 
+    /// What running a node of this operation can change.
+    pub fn effect(&self, op: u32) -> Effect {
+        self.name(op).to_str().map_or(Effect::Anything, Effect::of)
+    }
+
     fn kind(&self, op: u32) -> u8 {
         let Some(slot) = self.kinds.get(op as usize) else { return OTHER };
         match slot.load(Ordering::Relaxed) {
@@ -82,11 +89,15 @@ impl Operations {
         }
     }
 
-    fn look_up(&self, op: u32) -> u8 {
+    fn name(&self, op: u32) -> &'static CStr {
         // SAFETY: an operation of this ggml, as the callers promise, so there is a name for it.
         let name = unsafe { (self.functions.ggml_op_name)(op) };
-        // SAFETY: ggml's table of names holds strings that end in NUL.
-        let name = unsafe { CStr::from_ptr(name) };
+        // SAFETY: ggml's table of names is never freed, and holds strings that end in NUL.
+        unsafe { CStr::from_ptr(name) }
+    }
+
+    fn look_up(&self, op: u32) -> u8 {
+        let name = self.name(op);
         let listed = match self.original_list {
             // SAFETY: takes any number.
             Some(list) => unsafe { list(op) },

@@ -5,6 +5,7 @@
 
 mod in_place;
 mod lifetimes;
+pub mod order;
 mod plan;
 mod simulate;
 #[cfg(feature = "cli")]

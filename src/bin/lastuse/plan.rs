@@ -12,6 +12,8 @@ use lastuse::graph::{GraphPlan, Rules, simulate};
 use lastuse::placement::{Bytes, validate};
 use lastuse::report::{PlanRow, plan_json, plan_table};
 
+use super::reorder;
+
 /// Plan graphs from files in the format "lastuse-graph" (one JSON object a line).
 ///
 /// Prints a table: file, nodes, blocks, the bytes that ggml's own allocator needed (where the file says so), the bytes
@@ -22,6 +24,7 @@ use lastuse::report::{PlanRow, plan_json, plan_table};
   lastuse plan graphs/*.jsonl            many, with a summary
   lastuse plan --json llama.jsonl        where every tensor goes
   lastuse plan --lifetimes ggml *.jsonl  without the reuse that ggml does not do
+  lastuse plan --reorder graphs/*.jsonl  in a better order of the nodes, where there is one
 
 Exit codes: 0 all planned, 1 a file is malformed or cannot be read, 2 wrong usage.")]
 pub struct Arguments {
@@ -36,6 +39,9 @@ pub struct Arguments {
     /// Whose rules say when memory may be shared.
     #[arg(long, value_enum, default_value = "lastuse")]
     lifetimes: Lifetimes,
+
+    #[command(flatten)]
+    reorder: reorder::Arguments,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -92,12 +98,13 @@ enum Shown {
 }
 
 fn plan_file(file: &Path, arguments: &Arguments) -> Result<Shown, String> {
-    let snapshot = read(file)?;
+    let mut snapshot = read(file)?;
     let rules = arguments.lifetimes.rules();
+    let reordering = arguments.reorder.apply(&mut snapshot, rules)?;
     let (plan, microseconds) = timed_plan(&snapshot, rules, if arguments.json { 1 } else { RUNS })?;
     check(&snapshot, &plan)?;
     if arguments.json {
-        return plan_json(&snapshot, &plan).map(Shown::Json).map_err(|error| error.to_string());
+        return plan_json(&snapshot, &plan, reordering.as_ref()).map(Shown::Json).map_err(|error| error.to_string());
     }
     Ok(Shown::Row(PlanRow {
         file: file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned(),
@@ -105,6 +112,7 @@ fn plan_file(file: &Path, arguments: &Arguments) -> Result<Shown, String> {
         blocks: plan.problems.iter().map(|problem| problem.blocks().len()).sum(),
         ggml_alloc: snapshot.buffers.iter().try_fold(0, |sum: Bytes, buffer| sum.checked_add(buffer.ggml_alloc_size?)),
         bytes: plan.pools.iter().map(|pool| pool.placement.size()).fold(0, Bytes::saturating_add),
+        given_bound: reordering.map(|found| found.given_bound()),
         lower_bound: plan.pools.iter().map(|pool| pool.lower_bound).fold(0, Bytes::saturating_add),
         microseconds,
     }))

@@ -1,0 +1,222 @@
+//! Searches for an order of a window of steps under which no more than given bytes are alive.
+//!
+//! Breadth first by the number of nodes that have run. Of the states with the same number only the few with the fewest
+//! live bytes are kept. Whatever can run without adding to the live bytes runs at once: that never spoils anything,
+//! since it can only free more the later it runs, and leaves more room to all others the earlier.
+
+use crate::placement::{Bytes, Step};
+
+use super::Hazards;
+use super::run::Run;
+
+/// What is searched: an order whose steps in `window` may be swapped among themselves.
+#[derive(Clone, Copy, Debug)]
+pub struct Search<'a> {
+    pub hazards: &'a Hazards,
+    pub order: &'a [Step],
+    /// First and last step of the window, the last not included.
+    pub window: (usize, usize),
+    /// Most bytes that may be alive, by pool.
+    pub caps: &'a [Bytes],
+    /// How many states are kept of those with the same number of nodes run.
+    pub width: usize,
+}
+
+/// A set of nodes of the window that have run.
+#[derive(Debug)]
+struct State {
+    /// One bit a node of the window.
+    done: Vec<u64>,
+    /// Bytes alive, in all pools.
+    live: Bytes,
+    /// The state before, and the nodes that ran since.
+    parent: usize,
+    moves: Vec<u32>,
+}
+
+/// Runs the search. `run` must be before the first step of the window, and is there again afterwards. Takes from `work`
+/// one unit for each node that is looked at in a state; answers `None` when there is no order or no work left.
+pub fn search(run: &mut Run<'_>, search: Search<'_>, work: &mut u64) -> Option<Vec<Step>> {
+    let mut beam = Beam::new(run, search);
+    let found = beam.descend(work);
+    beam.go_to(&vec![0; beam.done.len()]);
+    found
+}
+
+struct Beam<'r, 'm, 'a> {
+    run: &'r mut Run<'m>,
+    search: Search<'a>,
+    /// By node of the window: those in the window that wait for it.
+    after: Vec<Vec<u32>>,
+    /// By node of the window: how many of the window it waits for.
+    waits_for: Vec<u32>,
+    /// One bit a node of the window.
+    done: Vec<u64>,
+    ready: Vec<u64>,
+    states: Vec<State>,
+    /// By number of nodes that have run: states, fewest live bytes first.
+    levels: Vec<Vec<usize>>,
+}
+
+impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
+    fn new(run: &'r mut Run<'m>, search: Search<'a>) -> Self {
+        let steps = &search.order[search.window.0..search.window.1];
+        let mut place = vec![None; search.order.len()];
+        for (node, &step) in (0u32..).zip(steps) {
+            place[step as usize] = Some(node);
+        }
+        let words = steps.len().div_ceil(64);
+        let inside = |steps: &[Step]| steps.iter().filter_map(|&step| place[step as usize]).collect::<Vec<u32>>();
+        let waits_for: Vec<usize> = steps.iter().map(|&step| inside(search.hazards.before(step)).len()).collect();
+        let mut beam = Self {
+            run,
+            search,
+            after: steps.iter().map(|&step| inside(search.hazards.after(step))).collect(),
+            waits_for: waits_for.iter().map(|&count| u32::try_from(count).unwrap_or(u32::MAX)).collect(),
+            done: vec![0; words],
+            ready: vec![0; words],
+            states: Vec::new(),
+            levels: vec![Vec::new(); steps.len() + 1],
+        };
+        for node in (0..).zip(&waits_for).filter(|(_, count)| **count == 0).map(|(node, _)| node) {
+            flip(&mut beam.ready, node);
+        }
+        beam
+    }
+
+    fn descend(&mut self, work: &mut u64) -> Option<Vec<Step>> {
+        let moves = self.run_what_is_free(work);
+        self.keep_state(0, moves);
+        for level in 0..self.levels.len() {
+            for state in std::mem::take(&mut self.levels[level]) {
+                if level + 1 == self.levels.len() {
+                    return Some(self.path(state));
+                }
+                self.expand(state, work)?;
+            }
+        }
+        None
+    }
+
+    /// Runs each node that fits next, and keeps what comes of it.
+    fn expand(&mut self, state: usize, work: &mut u64) -> Option<()> {
+        let done = std::mem::take(&mut self.states[state].done);
+        self.go_to(&done);
+        for node in ones(&self.ready.clone()) {
+            *work = work.checked_sub(1)?;
+            if self.run.fits(self.step(node), self.search.caps) {
+                self.forward(node);
+                let mut moves = vec![node];
+                moves.extend(self.run_what_is_free(work));
+                self.keep_state(state, moves.clone());
+                moves.iter().rev().for_each(|&node| self.backward(node));
+            }
+        }
+        Some(())
+    }
+
+    /// Runs nodes that fit and do not add to the live bytes, as long as there are any.
+    fn run_what_is_free(&mut self, work: &mut u64) -> Vec<u32> {
+        let mut moves = Vec::new();
+        loop {
+            let before = moves.len();
+            for node in ones(&self.ready.clone()) {
+                *work = work.saturating_sub(1);
+                let step = self.step(node);
+                if self.run.growth(step) <= 0 && self.run.fits(step, self.search.caps) {
+                    self.forward(node);
+                    moves.push(node);
+                }
+            }
+            if moves.len() == before {
+                return moves;
+            }
+        }
+    }
+
+    /// Keeps the state that was reached, if it is among the best with as many nodes run, and not known yet.
+    fn keep_state(&mut self, parent: usize, moves: Vec<u32>) {
+        let count: u32 = self.done.iter().map(|word| word.count_ones()).sum();
+        let live = self.run.total();
+        let level = &mut self.levels[count as usize];
+        let at = level.partition_point(|&other| self.states[other].live <= live);
+        let known = level[..at].iter().rev().take_while(|&&other| self.states[other].live == live);
+        if at >= self.search.width || known.into_iter().any(|&other| self.states[other].done == self.done) {
+            return;
+        }
+        level.insert(at, self.states.len());
+        for dropped in level.drain(self.search.width.min(level.len())..) {
+            self.states[dropped].done = Vec::new();
+        }
+        self.states.push(State { done: self.done.clone(), live, parent, moves });
+    }
+
+    /// The steps of the window in the order that led to a state.
+    fn path(&self, mut state: usize) -> Vec<Step> {
+        let mut nodes = Vec::with_capacity(self.after.len());
+        loop {
+            nodes.extend(self.states[state].moves.iter().rev());
+            if state == 0 {
+                break;
+            }
+            state = self.states[state].parent;
+        }
+        nodes.iter().rev().map(|&node| self.step(node)).collect()
+    }
+
+    fn go_to(&mut self, done: &[u64]) {
+        let extra: Vec<u64> = self.done.iter().zip(done).map(|(now, then)| now & !then).collect();
+        let missing: Vec<u64> = self.done.iter().zip(done).map(|(now, then)| then & !now).collect();
+        let mut extra: Vec<u32> = ones(&extra).collect();
+        extra.reverse();
+        // The window's own order is one that hazards allow, so it serves for any set that can have run.
+        extra.iter().for_each(|&node| self.backward(node));
+        ones(&missing).for_each(|node| self.forward(node));
+    }
+
+    fn step(&self, node: u32) -> Step {
+        self.search.order[self.search.window.0 + node as usize]
+    }
+
+    fn forward(&mut self, node: u32) {
+        self.run.forward(self.step(node));
+        flip(&mut self.done, node);
+        flip(&mut self.ready, node);
+        for &later in &self.after[node as usize] {
+            self.waits_for[later as usize] -= 1;
+            if self.waits_for[later as usize] == 0 {
+                flip(&mut self.ready, later);
+            }
+        }
+    }
+
+    fn backward(&mut self, node: u32) {
+        self.run.backward(self.step(node));
+        flip(&mut self.done, node);
+        flip(&mut self.ready, node);
+        for &later in &self.after[node as usize] {
+            if self.waits_for[later as usize] == 0 {
+                flip(&mut self.ready, later);
+            }
+            self.waits_for[later as usize] += 1;
+        }
+    }
+}
+
+fn flip(bits: &mut [u64], at: u32) {
+    bits[at as usize / 64] ^= 1 << (at % 64);
+}
+
+/// The places of the bits that are set, in order.
+fn ones(bits: &[u64]) -> impl Iterator<Item = u32> {
+    (0..).zip(bits).flat_map(|(index, &word)| {
+        let mut rest: u64 = word;
+        std::iter::from_fn(move || {
+            let bit = rest.trailing_zeros();
+            (rest != 0).then(|| {
+                rest &= rest - 1;
+                index * 64 + bit
+            })
+        })
+    })
+}

@@ -1,0 +1,174 @@
+//! How many bytes are alive once a set of nodes has run.
+//!
+//! That depends on the set alone, not on the order in which its nodes ran. So nodes can be swapped between two steps
+//! without any other step noticing, and a set that was reached in two ways need be looked at once.
+
+use crate::graph::{Flags, Graph, Home, Layout, Pool, PoolId, Rules, TensorId};
+use crate::placement::{Bytes, Step, padded};
+
+/// Dense index of a [`Value`].
+pub type ValueId = u32;
+
+/// A tensor that the plan gives memory to. It lives until the last mention of it or of one of its views.
+#[derive(Clone, Copy, Debug)]
+pub struct Value {
+    /// Padded bytes.
+    pub size: Bytes,
+    /// Whose memory it takes.
+    pub pool: PoolId,
+    /// Mentions as a source, those of its views included; a node may mention it several times.
+    pub mentions: u32,
+    /// Is its memory free after the last mention?
+    pub ends: bool,
+    /// Does it have memory before the first step?
+    pub from_start: bool,
+}
+
+/// What a node does to values.
+#[derive(Clone, Debug, Default)]
+pub struct NodeUse {
+    /// What it computes.
+    pub computes: Option<ValueId>,
+    /// What gets its memory here, unless an earlier node has already made it get some: tensors that no node computes, or
+    /// a later one does.
+    pub touches: Vec<ValueId>,
+    /// What it reads, and how often it names it.
+    pub reads: Vec<(ValueId, u32)>,
+    /// Whose memory it may take over, when nobody else still mentions it.
+    pub donors: Vec<ValueId>,
+}
+
+/// A graph as bytes that come and go.
+#[derive(Debug)]
+pub struct Model {
+    /// By value.
+    pub values: Vec<Value>,
+    /// By step in the given order.
+    pub nodes: Vec<NodeUse>,
+    /// How many pools there are.
+    pub pools: usize,
+}
+
+impl Model {
+    /// `homes` are those of the given order: they tell the pool and the size of each tensor.
+    pub fn new(graph: &Graph, pools: &[Pool], rules: Rules, homes: &[Option<Home>]) -> Self {
+        let mut builder = Builder::new(graph, homes);
+        let mut values = builder.values(pools);
+        builder.count_mentions(&mut values);
+        let nodes = (0..).zip(graph.nodes()).map(|(step, &node)| builder.node_use(&values, rules, node, step));
+        let nodes = nodes.collect();
+        Self { values, nodes, pools: pools.len() }
+    }
+
+    /// Bytes that are alive before the first step, by pool.
+    pub fn start(&self) -> Vec<Bytes> {
+        let mut live = vec![0; self.pools];
+        for value in self.values.iter().filter(|value| value.from_start) {
+            live[value.pool as usize] += value.size;
+        }
+        live
+    }
+}
+
+struct Builder<'a> {
+    graph: &'a Graph,
+    homes: &'a [Option<Home>],
+    /// By tensor: the step that computes it, and the last that mentions it.
+    computed: Vec<Option<Step>>,
+    last_mention: Vec<Option<Step>>,
+    /// By tensor: its value.
+    value_of: Vec<Option<ValueId>>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(graph: &'a Graph, homes: &'a [Option<Home>]) -> Self {
+        let count = graph.tensors().len();
+        let (mut computed, mut last_mention) = (vec![None; count], vec![None; count]);
+        for (step, &node) in (0..).zip(graph.nodes()) {
+            computed[node as usize] = Some(step);
+            graph.sources(node).iter().for_each(|&source| last_mention[source as usize] = Some(step));
+        }
+        Self { graph, homes, computed, last_mention, value_of: vec![None; count] }
+    }
+
+    fn values(&mut self, pools: &[Pool]) -> Vec<Value> {
+        let mut values = Vec::new();
+        let mut is_leaf = vec![false; self.graph.tensors().len()];
+        self.graph.leafs().iter().for_each(|&leaf| is_leaf[leaf as usize] = true);
+        for (id, (home, tensor)) in (0..).zip(self.homes.iter().zip(self.graph.tensors())) {
+            let Some(home) = home else { continue };
+            self.value_of[id as usize] = ValueId::try_from(values.len()).ok();
+            values.push(Value {
+                size: padded(home.alloc_size, pools[home.pool as usize].alignment),
+                pool: home.pool,
+                mentions: 0,
+                ends: !tensor.flags.has(Flags::OUTPUT),
+                from_start: is_leaf[id as usize] || tensor.flags.has(Flags::INPUT),
+            });
+        }
+        values
+    }
+
+    /// Counts mentions, and finds out what lasts to the end: what nobody mentions any more once it is computed, what has
+    /// such a view, and what has a view that is an output.
+    fn count_mentions(&self, values: &mut [Value]) {
+        let mut read_later = vec![false; values.len()];
+        for (step, &node) in (0..).zip(self.graph.nodes()) {
+            for &source in self.graph.sources(node) {
+                let Some(value) = self.value(source) else { continue };
+                values[value as usize].mentions += 1;
+                let computed = self.computed[self.graph.root(source) as usize];
+                read_later[value as usize] |= computed.is_none_or(|computed| computed <= step);
+            }
+        }
+        for (id, tensor) in (0..).zip(self.graph.tensors()).filter(|(_, tensor)| tensor.view.is_some()) {
+            let Some(value) = self.value(id) else { continue };
+            let (computed, mentioned) = (self.computed[id as usize], self.last_mention[id as usize]);
+            let counts = mentioned.is_some() || (computed.is_some() && !tensor.is_none);
+            let unread = counts && mentioned < computed.or(Some(0));
+            values[value as usize].ends &= !unread && !tensor.flags.has(Flags::OUTPUT);
+        }
+        for (value, read_later) in values.iter_mut().zip(read_later) {
+            value.ends &= read_later;
+        }
+    }
+
+    fn value(&self, id: TensorId) -> Option<ValueId> {
+        self.value_of[self.graph.root(id) as usize]
+    }
+
+    fn node_use(&self, values: &[Value], rules: Rules, node: TensorId, step: Step) -> NodeUse {
+        let mut found = NodeUse { computes: self.value_of[node as usize], ..NodeUse::default() };
+        for &source in self.graph.sources(node) {
+            let Some(value) = self.value(source) else { continue };
+            match found.reads.iter_mut().find(|(read, _)| *read == value) {
+                Some((_, times)) => *times += 1,
+                None => found.reads.push((value, 1)),
+            }
+            let is_there = self.computed[source as usize].is_some_and(|computed| computed <= step);
+            if !is_there && self.value_of[source as usize].is_some() && !values[value as usize].from_start {
+                found.touches.push(value);
+            }
+        }
+        if rules.in_place && self.graph.tensor(node).can_run_in_place {
+            found.donors = self.donors(values, rules, node, &found);
+        }
+        found
+    }
+
+    /// Whoever is named once, looks like the node and is large enough.
+    fn donors(&self, values: &[Value], rules: Rules, node: TensorId, found: &NodeUse) -> Vec<ValueId> {
+        let Some(own) = found.computes.map(|own| values[own as usize]) else { return Vec::new() };
+        let layout: &Layout = &self.graph.tensor(node).layout;
+        let allows = |source: TensorId| {
+            let tensor = self.graph.tensor(source);
+            let value = self.value(source)?;
+            let donor = values[value as usize];
+            let through_view = tensor.view.is_none_or(|view| rules.in_place_through_views && view.offset == 0);
+            let named_once = found.reads.contains(&(value, 1));
+            let suits = through_view && named_once && donor.ends && donor.pool == own.pool && donor.size >= own.size;
+            (tensor.layout == *layout && suits).then_some(value)
+        };
+        self.graph.sources(node).iter().filter_map(|&source| allows(source)).collect()
+    }
+}
