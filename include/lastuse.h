@@ -66,14 +66,14 @@ size_t lastuse_gallocr_wanted_size(struct ggml_gallocr *galloc,
 // Puts the nodes of a graph into an order in which fewer bytes are alive at the worst step, so that the graph needs a
 // smaller compute buffer. True when the order was changed; false when no better one was found, when sizes overflow, and
 // when lastuse is not enabled. The graph computes the same to the last bit on backends that run node by node: whatever
-// reads or writes the same memory keeps its order, through views and where tensors that have memory overlap, and nothing
-// passes a node that runs a function of the program. No plan gets larger.
+// reads or writes the same memory keeps its order, through views and where tensors that have memory overlap, nothing passes
+// a node that runs a function of the program, and the last node stays the last. No plan gets larger.
 //
 // When: after the graph is complete, its backward pass included, and after the tensors that do not belong into the
 // compute buffer (weights, caches, gradients that are to stay) have their memory; before ggml_gallocr_reserve,
 // ggml_gallocr_alloc_graph, ggml_backend_sched_reserve, ggml_backend_sched_alloc_graph or the first run. Not afterwards:
-// backends may remember a graph that they have seen by an identifier that does not change with the order. A program that
-// reserves for one graph and runs another of the same shape reorders both: equal graphs get equal orders.
+// backends may remember a graph that they have seen by an identifier that does not change with the order. Equal graphs get
+// equal orders; one with other sizes may get another order, and is then planned anew.
 //
 // buft is the buffer type that the compute buffer will be of; NULL takes sizes as ggml_nbytes tells them, in multiples of
 // 32. On several backends the order is chosen as if all nodes were in one buffer, and neighbours that a scheduler would

@@ -21,7 +21,8 @@ impl Hazards {
     ///   tensors with the same number in `same_memory` touch the same;
     /// - anything and a node that may do anything, or that computes nothing: the latter mark where in the order
     ///   something must have memory, or must still have it, or is filled from outside. Tensors that have their memory
-    ///   already and stand in the list without an operation, as parameters do, mark nothing.
+    ///   already and stand in the list without an operation, as parameters do, mark nothing;
+    /// - the last node and any other: programs find a graph's result at its end.
     ///
     /// `effects` and `same_memory` are by tensor; a root that shares its memory with no other has its own id there.
     pub fn new(graph: &Graph, effects: &[Effect], same_memory: &[TensorId]) -> Self {
@@ -136,12 +137,26 @@ impl Finder {
     }
 
     fn finish(mut self) -> Hazards {
-        let mut after = vec![Vec::new(); self.before.len()];
-        for (step, before) in (0..).zip(&mut self.before) {
+        self.before.iter_mut().for_each(|before| {
             before.sort_unstable();
             before.dedup();
+        });
+        self.keep_the_last();
+        let mut after = vec![Vec::new(); self.before.len()];
+        for (step, before) in (0..).zip(&self.before) {
             before.iter().for_each(|&earlier| after[earlier as usize].push(step));
         }
         Hazards { before: self.before, after }
+    }
+
+    /// Whoever has nobody else behind it must stay before the last.
+    fn keep_the_last(&mut self) {
+        let mut is_awaited = vec![false; self.before.len()];
+        self.before.iter().flatten().for_each(|&earlier| is_awaited[earlier as usize] = true);
+        if let Some(last) = self.before.last_mut() {
+            is_awaited.pop();
+            last.extend((0..).zip(is_awaited).filter(|(_, is_awaited)| !is_awaited).map(|(step, _)| step));
+            last.sort_unstable();
+        }
     }
 }

@@ -22,6 +22,8 @@ mod moved;
 mod reorder;
 mod restore;
 mod run;
+#[cfg(test)]
+mod tests;
 
 pub use effect::Effect;
 pub use hazards::Hazards;

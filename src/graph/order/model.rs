@@ -146,11 +146,15 @@ impl<'a> Builder<'a> {
                 None => found.reads.push((value, 1)),
             }
             let is_there = self.computed[source as usize].is_some_and(|computed| computed <= step);
-            if !is_there && self.value_of[source as usize].is_some() && !values[value as usize].from_start {
+            let is_named_itself = self.value_of[source as usize].is_some();
+            let is_new = !is_there && is_named_itself && !values[value as usize].from_start;
+            if is_new && !found.touches.contains(&value) {
                 found.touches.push(value);
             }
         }
-        if rules.in_place && self.graph.tensor(node).can_run_in_place {
+        // A node that names itself gets its memory as a source does.
+        let names_itself = self.graph.sources(node).contains(&node);
+        if rules.in_place && self.graph.tensor(node).can_run_in_place && !names_itself {
             found.donors = self.donors(values, rules, node, &found);
         }
         found

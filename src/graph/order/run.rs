@@ -128,8 +128,8 @@ impl<'m> Run<'m> {
     }
 
     fn is_in_place(&self, node: &NodeUse) -> bool {
-        let can_give = |&value: &ValueId| self.remaining[value as usize] == 1 && self.given[value as usize] > 0;
-        node.donors.iter().any(can_give)
+        let has_memory = |value: ValueId| self.given[value as usize] > 0 || node.touches.contains(&value);
+        node.donors.iter().any(|&value| self.remaining[value as usize] == 1 && has_memory(value))
     }
 
     fn grow(&mut self, value: ValueId) {

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::graph::order::Effect;
 use crate::graph::{
     Corruption, Flags, Graph, GraphPlan, Home, Layout, Lifetimes, PlanError, Pool, PoolId, Requests, Rules, Tensor,
     TensorId, View, simulate,
@@ -29,6 +30,8 @@ pub struct Draft {
     pub size: Bytes,
     pub nbytes: Bytes,
     pub pool: PoolId,
+    /// What running it can change.
+    pub effect: Effect,
 }
 
 /// A graph in the making. Tensors are listed, and nodes executed, in the order in which they are added.
@@ -51,7 +54,8 @@ impl Sketch {
         let mut tensor = Tensor::new(Layout { element: 0, ne, nb: [1, size, size, size] });
         tensor.is_none = list != List::Nodes;
         let sources = sources.to_vec();
-        self.drafts.push(Draft { tensor, list, sources, size, nbytes: size, pool: 0 });
+        let effect = if list == List::Nodes { Effect::Result } else { Effect::Nothing };
+        self.drafts.push(Draft { tensor, list, sources, size, nbytes: size, pool: 0, effect });
         TensorId::try_from(self.drafts.len() - 1).expect("few tensors")
     }
 
@@ -74,6 +78,15 @@ impl Sketch {
     pub fn view(&mut self, root: TensorId, offset: Bytes, size: Bytes) -> TensorId {
         let id = self.node(size, &[root]);
         self.draft(id).tensor.view = Some(View { root, offset });
+        self.draft(id).effect = Effect::View;
+        id
+    }
+
+    /// A node that writes `source` into the memory of a root.
+    pub fn copy(&mut self, source: TensorId, root: TensorId, size: Bytes) -> TensorId {
+        let id = self.view(root, 0, size);
+        self.draft(id).sources = vec![source, root];
+        self.draft(id).effect = Effect::Result;
         id
     }
 
@@ -88,6 +101,7 @@ impl Sketch {
     pub fn marker(&mut self, sources: &[TensorId]) -> TensorId {
         let id = self.node(0, sources);
         self.draft(id).tensor.is_none = true;
+        self.draft(id).effect = Effect::Nothing;
         id
     }
 
@@ -114,7 +128,7 @@ impl Sketch {
     }
 
     /// The pools wanted for the tensors of a list.
-    fn requests(&self, list: List) -> Vec<PoolId> {
+    pub fn requests(&self, list: List) -> Vec<PoolId> {
         self.drafts.iter().filter(|draft| draft.list == list).map(|draft| draft.pool).collect()
     }
 
