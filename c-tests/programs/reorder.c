@@ -114,7 +114,7 @@ static void random_graphs(struct case_args args) {
 
 // Fewer graphs: on a busy machine the threads spend their time waiting for one another.
 static void random_graphs_in_threads(struct case_args args) {
-    run_random_graphs(args, 100, 2, (struct random_graph_options){ 0 });
+    run_random_graphs(args, 30, 2, (struct random_graph_options){ 0 });
 }
 
 static void large_random_graphs(struct case_args args) {
