@@ -76,9 +76,9 @@ pub unsafe extern "C" fn lastuse_graph_reorder(
             }
         };
         let filled = filled.unwrap_or_default();
-        if let Some(report) = report {
+        if let Some((report, struct_size)) = report {
             // SAFETY: the caller's promise; there is room for all fields, as was checked.
-            unsafe { report.write(lastuse_reorder_report { struct_size: (*report.as_ptr()).struct_size, ..filled }) };
+            unsafe { report.write(lastuse_reorder_report { struct_size, ..filled }) };
         }
         filled.nodes_moved > 0
     })
@@ -116,18 +116,20 @@ unsafe fn reorder(
     })
 }
 
+/// The report and its size, which must be enough.
+///
 /// # Safety
 /// `report` is NULL or has as many bytes as its first field says.
 unsafe fn checked_report(
     function: &str,
     report: *mut lastuse_reorder_report,
-) -> Option<NonNull<lastuse_reorder_report>> {
+) -> Option<(NonNull<lastuse_reorder_report>, usize)> {
     let report = NonNull::new(report)?;
-    // SAFETY: the first field is there in every version.
-    let size = unsafe { (&raw const (*report.as_ptr()).struct_size).read() };
+    // SAFETY: the first field, which tells the size, is there in every version.
+    let size = unsafe { report.cast::<usize>().read() };
     let least = size_of::<lastuse_reorder_report>();
     if size < least {
         abort(file!(), line!(), &format!("{function}: report->struct_size is {size}, and at least {least} is needed"));
     }
-    Some(report)
+    Some((report, size))
 }

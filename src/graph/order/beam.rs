@@ -4,6 +4,8 @@
 //! live bytes are kept. Whatever can run without adding to the live bytes runs at once: that never spoils anything,
 //! since it can only free more the later it runs, and leaves more room to all others the earlier.
 
+use std::collections::VecDeque;
+
 use crate::placement::{Bytes, Step};
 
 use super::Hazards;
@@ -50,9 +52,16 @@ struct Beam<'r, 'm, 'a> {
     after: Vec<Vec<u32>>,
     /// By node of the window: how many of the window it waits for.
     waits_for: Vec<u32>,
+    /// By value: the nodes of the window that read it.
+    readers: Vec<Vec<u32>>,
     /// One bit a node of the window.
     done: Vec<u64>,
     ready: Vec<u64>,
+    /// How many bits of `done` are set.
+    count: usize,
+    /// Room for the nodes that have run since a state, and for those that may run without adding to the live bytes.
+    moves: Vec<u32>,
+    open: VecDeque<u32>,
     states: Vec<State>,
     /// By number of nodes that have run: states, fewest live bytes first.
     levels: Vec<Vec<usize>>,
@@ -68,13 +77,21 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
         let words = steps.len().div_ceil(64);
         let inside = |steps: &[Step]| steps.iter().filter_map(|&step| place[step as usize]).collect::<Vec<u32>>();
         let waits_for: Vec<usize> = steps.iter().map(|&step| inside(search.hazards.before(step)).len()).collect();
+        let mut readers = vec![Vec::new(); run.values()];
+        for (node, &step) in (0..).zip(steps) {
+            run.reads(step).iter().for_each(|&(value, _)| readers[value as usize].push(node));
+        }
         let mut beam = Self {
             run,
+            readers,
             search,
             after: steps.iter().map(|&step| inside(search.hazards.after(step))).collect(),
             waits_for: waits_for.iter().map(|&count| u32::try_from(count).unwrap_or(u32::MAX)).collect(),
             done: vec![0; words],
             ready: vec![0; words],
+            count: 0,
+            moves: Vec::new(),
+            open: VecDeque::new(),
             states: Vec::new(),
             levels: vec![Vec::new(); steps.len() + 1],
         };
@@ -85,8 +102,9 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
     }
 
     fn descend(&mut self, work: &mut u64) -> Option<Vec<Step>> {
-        let moves = self.run_what_is_free(work);
-        self.keep_state(0, moves);
+        self.open.extend(ones(&self.ready));
+        self.run_what_is_free(Bytes::MAX, work);
+        self.keep_state(0);
         for level in 0..self.levels.len() {
             for state in std::mem::take(&mut self.levels[level]) {
                 if level + 1 == self.levels.len() {
@@ -101,54 +119,66 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
     /// Runs each node that fits next, and keeps what comes of it.
     fn expand(&mut self, state: usize, work: &mut u64) -> Option<()> {
         let done = std::mem::take(&mut self.states[state].done);
-        self.go_to(&done);
+        *work = work.checked_sub(self.go_to(&done))?;
+        let live = self.run.total();
         for node in ones(&self.ready.clone()) {
             *work = work.checked_sub(1)?;
             if self.run.fits(self.step(node), self.search.caps) {
-                self.forward(node);
-                let mut moves = vec![node];
-                moves.extend(self.run_what_is_free(work));
-                self.keep_state(state, moves.clone());
-                moves.iter().rev().for_each(|&node| self.backward(node));
+                self.moves.clear();
+                self.advance(node);
+                self.run_what_is_free(live, work);
+                self.keep_state(state);
+                for at in (0..self.moves.len()).rev() {
+                    self.backward(self.moves[at]);
+                }
             }
         }
         Some(())
     }
 
-    /// Runs nodes that fit and do not add to the live bytes, as long as there are any.
-    fn run_what_is_free(&mut self, work: &mut u64) -> Vec<u32> {
-        let mut moves = Vec::new();
+    /// Runs nodes that fit and do not add to the live bytes, as long as there are any. `open` are those that may be such
+    /// nodes now, when there were none as long as `live` bytes were alive.
+    fn run_what_is_free(&mut self, mut live: Bytes, work: &mut u64) {
         loop {
-            let before = moves.len();
-            for node in ones(&self.ready.clone()) {
+            while let Some(node) = self.open.pop_front() {
                 *work = work.saturating_sub(1);
                 let step = self.step(node);
-                if self.run.growth(step) <= 0 && self.run.fits(step, self.search.caps) {
-                    self.forward(node);
-                    moves.push(node);
+                if is_set(&self.ready, node) && self.run.growth(step) <= 0 && self.run.fits(step, self.search.caps) {
+                    self.advance(node);
                 }
             }
-            if moves.len() == before {
-                return moves;
+            // With fewer bytes alive than ever some may fit that did not.
+            if self.run.total() >= live {
+                return;
             }
+            live = self.run.total();
+            self.open.extend(ones(&self.ready));
         }
     }
 
+    /// Runs `node`, and opens those that may have become ready by that, or may now free more than before.
+    fn advance(&mut self, node: u32) {
+        self.forward(node);
+        self.moves.push(node);
+        let read = self.run.reads(self.step(node)).iter().flat_map(|&(value, _)| &self.readers[value as usize]);
+        let affected = self.after[node as usize].iter().chain(read).copied();
+        self.open.extend(affected.filter(|&other| is_set(&self.ready, other)));
+    }
+
     /// Keeps the state that was reached, if it is among the best with as many nodes run, and not known yet.
-    fn keep_state(&mut self, parent: usize, moves: Vec<u32>) {
-        let count: u32 = self.done.iter().map(|word| word.count_ones()).sum();
+    fn keep_state(&mut self, parent: usize) {
         let live = self.run.total();
-        let level = &mut self.levels[count as usize];
+        let level = &mut self.levels[self.count];
         let at = level.partition_point(|&other| self.states[other].live <= live);
-        let known = level[..at].iter().rev().take_while(|&&other| self.states[other].live == live);
-        if at >= self.search.width || known.into_iter().any(|&other| self.states[other].done == self.done) {
+        let mut known = level[..at].iter().rev().take_while(|&&other| self.states[other].live == live);
+        if at >= self.search.width || known.any(|&other| self.states[other].done == self.done) {
             return;
         }
         level.insert(at, self.states.len());
         for dropped in level.drain(self.search.width.min(level.len())..) {
             self.states[dropped].done = Vec::new();
         }
-        self.states.push(State { done: self.done.clone(), live, parent, moves });
+        self.states.push(State { done: self.done.clone(), live, parent, moves: self.moves.clone() });
     }
 
     /// The steps of the window in the order that led to a state.
@@ -164,14 +194,29 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
         nodes.iter().rev().map(|&node| self.step(node)).collect()
     }
 
-    fn go_to(&mut self, done: &[u64]) {
-        let extra: Vec<u64> = self.done.iter().zip(done).map(|(now, then)| now & !then).collect();
-        let missing: Vec<u64> = self.done.iter().zip(done).map(|(now, then)| then & !now).collect();
-        let mut extra: Vec<u32> = ones(&extra).collect();
-        extra.reverse();
+    /// Makes `done` the set of nodes that have run. Answers how many were run or undone for that.
+    fn go_to(&mut self, done: &[u64]) -> u64 {
         // The window's own order is one that hazards allow, so it serves for any set that can have run.
-        extra.iter().for_each(|&node| self.backward(node));
-        ones(&missing).for_each(|node| self.forward(node));
+        let mut moves = 0;
+        for (word, &then) in done.iter().enumerate().rev() {
+            let mut extra = self.done[word] & !then;
+            while extra != 0 {
+                let bit = extra.ilog2();
+                extra ^= 1 << bit;
+                self.backward(node_at(word, bit));
+                moves += 1;
+            }
+        }
+        for (word, &then) in done.iter().enumerate() {
+            let mut missing = then & !self.done[word];
+            while missing != 0 {
+                let bit = missing.trailing_zeros();
+                missing &= missing - 1;
+                self.forward(node_at(word, bit));
+                moves += 1;
+            }
+        }
+        moves
     }
 
     fn step(&self, node: u32) -> Step {
@@ -180,6 +225,7 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
 
     fn forward(&mut self, node: u32) {
         self.run.forward(self.step(node));
+        self.count += 1;
         flip(&mut self.done, node);
         flip(&mut self.ready, node);
         for &later in &self.after[node as usize] {
@@ -192,6 +238,7 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
 
     fn backward(&mut self, node: u32) {
         self.run.backward(self.step(node));
+        self.count -= 1;
         flip(&mut self.done, node);
         flip(&mut self.ready, node);
         for &later in &self.after[node as usize] {
@@ -207,15 +254,23 @@ fn flip(bits: &mut [u64], at: u32) {
     bits[at as usize / 64] ^= 1 << (at % 64);
 }
 
+fn is_set(bits: &[u64], at: u32) -> bool {
+    bits[at as usize / 64] & (1 << (at % 64)) != 0
+}
+
+fn node_at(word: usize, bit: u32) -> u32 {
+    u32::try_from(word).expect("fewer than 2^32 nodes") * 64 + bit
+}
+
 /// The places of the bits that are set, in order.
 fn ones(bits: &[u64]) -> impl Iterator<Item = u32> {
-    (0..).zip(bits).flat_map(|(index, &word)| {
-        let mut rest: u64 = word;
+    bits.iter().enumerate().flat_map(|(index, &word)| {
+        let mut rest = word;
         std::iter::from_fn(move || {
             let bit = rest.trailing_zeros();
             (rest != 0).then(|| {
                 rest &= rest - 1;
-                index * 64 + bit
+                node_at(index, bit)
             })
         })
     })

@@ -74,20 +74,20 @@ pub fn reorder(
     let before = measure(&plan(graph, pools, requests, rules, &mut sizes)?);
     let homes = lifetimes(graph, pools, requests, rules, &mut sizes).homes;
     let model = Model::new(graph, pools, rules, &homes);
-    for order in candidates(&model, hazards, given.clone(), effort) {
+    let mut best = Reordering { order: given.clone(), moved: 0, after: before.clone(), before };
+    for order in candidates(&model, hazards, given, effort) {
         debug_assert!(hazards.allow(&order), "a node has overtaken another that it must not");
         let nodes: Vec<PoolId> = order.iter().map(|&step| requests.nodes[step as usize]).collect();
-        let ordered = graph.in_order(&order);
-        let after = plan(&ordered, pools, Requests { nodes: &nodes, ..requests }, rules, &mut sizes)?;
-        let after = measure(&after);
-        if is_better(&after, &before) {
-            return Ok(Reordering { moved: moved(&order), order, before, after });
+        let requests = Requests { nodes: &nodes, ..requests };
+        let after = measure(&plan(&graph.in_order(&order), pools, requests, rules, &mut sizes)?);
+        if is_better(&after, &best.before) && (best.moved == 0 || total(&after) < total(&best.after)) {
+            best = Reordering { moved: moved(&order), order, after, ..best };
         }
     }
-    Ok(Reordering { order: given, moved: 0, after: before.clone(), before })
+    Ok(best)
 }
 
-/// Orders that may be better than the given one, the best first.
+/// Orders that may be better than the given one; the one with the fewest moves first.
 fn candidates(model: &Model, hazards: &Hazards, given: Vec<Step>, effort: Effort) -> Vec<Vec<Step>> {
     let mut improver = Improver { model, hazards, order: given.clone(), work: effort.0 };
     improver.improve();
@@ -108,6 +108,11 @@ fn measure(plan: &GraphPlan) -> Vec<Measure> {
         chunks: pool.placement.chunks.len(),
     };
     plan.pools.iter().map(measure).collect()
+}
+
+/// Bytes of the plan, in all pools.
+fn total(measures: &[Measure]) -> Bytes {
+    measures.iter().map(|measure| measure.size).fold(0, Bytes::saturating_add)
 }
 
 fn is_better(after: &[Measure], before: &[Measure]) -> bool {

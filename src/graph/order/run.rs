@@ -37,6 +37,16 @@ impl<'m> Run<'m> {
         self.live.iter().sum()
     }
 
+    /// How many values there are.
+    pub fn values(&self) -> usize {
+        self.model.values.len()
+    }
+
+    /// What `step` reads, and how often it names it.
+    pub fn reads(&self, step: Step) -> &'m [(ValueId, u32)] {
+        &self.node(step).reads
+    }
+
     /// Writes into `peaks` how many bytes are alive while `step` runs, by pool, where that is more than is there.
     pub fn raise_peaks(&self, step: Step, peaks: &mut [Bytes]) {
         for (peak, &live) in peaks.iter_mut().zip(&self.live) {

@@ -92,8 +92,7 @@ fn pairs(sketch: &Sketch) -> Vec<Vec<Step>> {
     let nodes = graph.nodes();
     let ordered = |earlier: usize, later: usize| {
         let (a, b) = (nodes[earlier], nodes[later]);
-        let named =
-            |x: TensorId, y: TensorId| graph.sources(x).contains(&y) || (graph.root(x) == y && x != y) || x == y;
+        let named = |x: TensorId, y: TensorId| graph.sources(x).contains(&y) || graph.root(x) == y || x == y;
         named(a, b)
             || named(b, a)
             || later + 1 == nodes.len()
