@@ -75,12 +75,15 @@ size_t lastuse_gallocr_wanted_size(struct ggml_gallocr *galloc,
 // backends may remember a graph that they have seen by an identifier that does not change with the order. Equal graphs get
 // equal orders; one with other sizes may get another order, and is then planned anew.
 //
+// A program that looks nodes up by their places in the graph (ggml_graph_node) finds others there, except for the last.
+// Backends that run neighbours as one may find fewer of them, so only what must move is moved.
+//
 // buft is the buffer type that the compute buffer will be of; NULL takes sizes as ggml_nbytes tells them, in multiples of
 // 32. On several backends the order is chosen as if all nodes were in one buffer, and neighbours that a scheduler would
 // run on one backend may be parted: measure there.
 //
-// effort is how long to search, counted in nodes looked at; 0 means 3000000, which takes about a tenth of a second at
-// most. The same graph and effort give the same order. report may be NULL; otherwise it is filled, with zeros where
+// effort is how long to search, counted in nodes looked at; 0 means 3000000, which takes about two tenths of a second on a
+// graph of some thousand nodes, and much less where little can be done. The same graph and effort give the same order. report may be NULL; otherwise it is filled, with zeros where
 // nothing is known. Aborts when graph is NULL, or report has a struct_size that is too small.
 //
 // # Safety

@@ -135,6 +135,15 @@ static void markers(struct case_args args) {
     ggml_backend_free(cpu);
 }
 
+static void check_same_training(const struct training * a, const struct training * b) {
+    check_same_bytes(a->loss, b->loss, 0);
+    for (int i = 0; i < TRAINING_WEIGHTS; i++) {
+        check_same_bytes(a->weights[i], b->weights[i], i);
+        check_same_bytes(a->moments[0][i], b->moments[0][i], i);
+        check_same_bytes(a->moments[1][i], b->moments[1][i], i);
+    }
+}
+
 static void compare_training(int n_threads) {
     ggml_backend_t                cpu   = new_cpu(n_threads);
     struct training               given = training_new();
@@ -150,12 +159,7 @@ static void compare_training(int n_threads) {
     training_set_data(&moved);
     training_run(&given, cpu, 3);
     training_run(&moved, cpu, 3);
-    check_same_bytes(moved.loss, given.loss, 0);
-    for (int i = 0; i < TRAINING_WEIGHTS; i++) {
-        check_same_bytes(moved.weights[i], given.weights[i], i);
-        check_same_bytes(moved.moments[0][i], given.moments[0][i], i);
-        check_same_bytes(moved.moments[1][i], given.moments[1][i], i);
-    }
+    check_same_training(&moved, &given);
     printf("training graph of %d nodes: lower bound %zu, then %zu; %d nodes moved\n", given.graph->n_nodes,
            report.lower_bound_before, report.lower_bound_after, report.nodes_moved);
     ggml_gallocr_free(first);
@@ -173,6 +177,34 @@ static void training_graph(struct case_args args) {
 static void training_graph_in_threads(struct case_args args) {
     (void) args;
     compare_training(2);
+}
+
+static void run_by_scheduler(ggml_backend_sched_t sched, struct training * t) {
+    ggml_backend_sched_reset(sched);
+    CHECK(ggml_backend_sched_alloc_graph(sched, t->graph), "not allocated");
+    training_set_data(t);
+    training_set_inputs(t);
+    CHECK(ggml_backend_sched_graph_compute(sched, t->graph) == GGML_STATUS_SUCCESS, "not computed");
+}
+
+static void scheduler_runs_the_new_order(struct case_args args) {
+    (void) args;
+    ggml_backend_t                cpu    = new_cpu(1);
+    ggml_backend_sched_t          first  = ggml_backend_sched_new(&cpu, NULL, 1, 2048, false, false);
+    ggml_backend_sched_t          second = ggml_backend_sched_new(&cpu, NULL, 1, 2048, false, false);
+    struct training               given  = training_new();
+    struct training               moved  = training_new();
+    struct lastuse_reorder_report report;
+    CHECK(reorder(moved.graph, &report), "the order stays");
+    run_by_scheduler(first, &given);
+    run_by_scheduler(second, &moved);
+    check_same_training(&moved, &given);
+    CHECK(ggml_backend_sched_get_buffer_size(second, cpu) == report.size_after, "another size than was reported");
+    ggml_backend_sched_free(first);
+    ggml_backend_sched_free(second);
+    training_free(&given);
+    training_free(&moved);
+    ggml_backend_free(cpu);
 }
 
 // Made by hand: what would be better in another order, if it were not for the hazard
@@ -373,6 +405,7 @@ static const struct test_case CASES[] = {
     { "markers", markers },
     { "training_graph", training_graph },
     { "training_graph_in_threads", training_graph_in_threads },
+    { "scheduler_runs_the_new_order", scheduler_runs_the_new_order },
     { "two_branches_run_one_after_the_other", two_branches_run_one_after_the_other },
     { "nothing_passes_a_function_of_the_program", nothing_passes_a_function_of_the_program },
     { "writes_stay_before_reads", writes_stay_before_reads },

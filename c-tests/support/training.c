@@ -100,8 +100,7 @@ void training_set_data(const struct training * t) {
     }
 }
 
-// Inputs and the gradient of the loss share memory with what is computed later, so they are set each time.
-static void set_inputs(const struct training * t) {
+void training_set_inputs(const struct training * t) {
     float labels[CLASSES * EXAMPLES] = { 0 };
     float one                        = 1.0f;
     for (int i = 0; i < EXAMPLES; i++) {
@@ -114,7 +113,7 @@ static void set_inputs(const struct training * t) {
 
 void training_run(const struct training * t, ggml_backend_t backend, int steps) {
     for (int i = 0; i < steps; i++) {
-        set_inputs(t);
+        training_set_inputs(t);
         CHECK(ggml_backend_graph_compute(backend, t->graph) == GGML_STATUS_SUCCESS, "step %d", i);
     }
 }

@@ -24,8 +24,11 @@ struct training {
 struct training training_new(void);
 void            training_free(struct training * t);
 
-// Weights, moments and inputs as at the start. Inputs must have memory.
+// Weights and moments as at the start.
 void training_set_data(const struct training * t);
+
+// Inputs and the gradient of the loss, which share memory with what is computed later: before each step.
+void training_set_inputs(const struct training * t);
 
 // Computes the graph `steps` times.
 void training_run(const struct training * t, ggml_backend_t backend, int steps);

@@ -14,7 +14,7 @@ pub struct Arguments {
     #[arg(long)]
     reorder: bool,
 
-    /// How long --reorder searches, counted in nodes looked at: a million takes about a tenth of a second.
+    /// How long --reorder searches, counted in nodes looked at: a million takes some hundredths of a second.
     #[arg(long, value_name = "NODES", requires = "reorder", default_value_t = Effort::default().0)]
     effort: u64,
 }

@@ -12,7 +12,8 @@ use super::moved::moved;
 use super::restore::restore;
 use super::run::{Run, peaks_of};
 
-/// How much work the search may take: how many times a node is looked at. A million takes about a tenth of a second.
+/// How much work the search may take: how many times a node is looked at. A million takes some hundredths of a second, on
+/// graphs of more than ten thousand nodes up to two tenths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort(pub u64);
 
