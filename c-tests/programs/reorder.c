@@ -135,6 +135,26 @@ static void markers(struct case_args args) {
     ggml_backend_free(cpu);
 }
 
+// As the scheduler gives graphs to the allocator. They can be planned, not computed.
+static void plan_random_graphs(long long count, struct random_graph_options options) {
+    for (long long seed = 1; seed <= count; seed++) {
+        struct random_graph           g = random_graph_new((uint64_t) seed, options);
+        struct lastuse_reorder_report report;
+        reorder(g.graph, &report);
+        ggml_gallocr_t galloc = allocate(g.graph);
+        check_report(galloc, report);
+        ggml_gallocr_free(galloc);
+        random_graph_free(&g);
+    }
+}
+
+static void what_the_scheduler_adds(struct case_args args) {
+    long long count = case_number(args, 0, 150);
+    plan_random_graphs(count, (struct random_graph_options){ .unlisted_leafs = true });
+    plan_random_graphs(count, (struct random_graph_options){ .markers = true, .early_markers = true });
+    plan_random_graphs(count, (struct random_graph_options){ .markers = true, .split_copies = true });
+}
+
 static void check_same_training(const struct training * a, const struct training * b) {
     check_same_bytes(a->loss, b->loss, 0);
     for (int i = 0; i < TRAINING_WEIGHTS; i++) {
@@ -403,6 +423,7 @@ static const struct test_case CASES[] = {
     { "large_random_graphs", large_random_graphs },
     { "random_graphs_with_output_views", random_graphs_with_output_views },
     { "markers", markers },
+    { "what_the_scheduler_adds", what_the_scheduler_adds },
     { "training_graph", training_graph },
     { "training_graph_in_threads", training_graph_in_threads },
     { "scheduler_runs_the_new_order", scheduler_runs_the_new_order },

@@ -41,7 +41,8 @@ pub struct lastuse_reorder_report {
 /// backends may remember a graph that they have seen by an identifier that does not change with the order. Equal graphs get
 /// equal orders; one with other sizes may get another order, and is then planned anew.
 ///
-/// A program that looks nodes up by their places in the graph (ggml_graph_node) finds others there, except for the last.
+/// A program that looks nodes up by their places in the graph (ggml_graph_node) finds others there, except for the last;
+/// the node_buffer_ids of ggml_gallocr_reserve_n are by place too.
 /// Backends that run neighbours as one may find fewer of them, so only what must move is moved.
 ///
 /// buft is the buffer type that the compute buffer will be of; NULL takes sizes as ggml_nbytes tells them, in multiples of

@@ -156,11 +156,12 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
         }
     }
 
-    /// Runs `node`, and opens those that may have become ready by that, or may now free more than before.
+    /// Runs `node`, and opens those that may have become ready by that, or may now free what it has read.
     fn advance(&mut self, node: u32) {
         self.forward(node);
         self.moves.push(node);
-        let read = self.run.reads(self.step(node)).iter().flat_map(|&(value, _)| &self.readers[value as usize]);
+        let read = self.run.reads(self.step(node)).iter().filter(|(value, _)| self.run.has_one_reader(*value));
+        let read = read.flat_map(|&(value, _)| &self.readers[value as usize]);
         let affected = self.after[node as usize].iter().chain(read).copied();
         self.open.extend(affected.filter(|&other| is_set(&self.ready, other)));
     }

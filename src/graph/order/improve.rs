@@ -8,8 +8,11 @@ use super::model::Model;
 use super::run::{Run, peaks_of};
 
 /// Steps on each side of the peak, and how many states are kept: what is tried one after the other until one lowers the
-/// peak. The last windows are the whole graph.
-const LADDER: [(usize, usize); 10] = [
+/// peak. Windows that reach as far as can be are the whole graph.
+pub type Ladder = &'static [(usize, usize)];
+
+/// Small windows first: most of the graph stays as it is.
+pub const LOCAL: Ladder = &[
     (8, 16),
     (32, 16),
     (128, 8),
@@ -22,6 +25,9 @@ const LADDER: [(usize, usize); 10] = [
     (usize::MAX, 64),
 ];
 
+/// The whole graph first: for graphs that are in a bad order everywhere.
+pub const GLOBAL: Ladder = &[(usize::MAX, 1), (usize::MAX, 4), (32, 16), (128, 16), (usize::MAX, 16)];
+
 /// How often a window is searched for a still lower peak.
 const DEEPER: usize = 5;
 
@@ -30,6 +36,8 @@ const DEEPER: usize = 5;
 pub struct Improver<'a> {
     pub model: &'a Model,
     pub hazards: &'a Hazards,
+    /// What is tried.
+    pub ladder: Ladder,
     /// The order so far.
     pub order: Vec<Step>,
     /// Nodes that may still be looked at.
@@ -53,7 +61,7 @@ impl Improver<'_> {
         let loads = self.loads(pool);
         let Some(at) = loads.iter().position(|&load| load == peaks[pool]) else { return false };
         let mut tried = Vec::new();
-        for (side, width) in LADDER {
+        for (side, width) in self.ladder.iter().copied() {
             let window = (at.saturating_sub(side), at.saturating_add(side).saturating_add(1).min(loads.len()));
             if tried.contains(&(window, width)) {
                 continue;

@@ -18,6 +18,8 @@ pub struct Value {
     pub pool: PoolId,
     /// Mentions as a source, those of its views included; a node may mention it several times.
     pub mentions: u32,
+    /// The most mentions by one node.
+    pub most_by_one: u32,
     /// Is its memory free after the last mention?
     pub ends: bool,
     /// Does it have memory before the first step?
@@ -56,7 +58,11 @@ impl Model {
         let mut values = builder.values(pools);
         builder.count_mentions(&mut values);
         let nodes = (0..).zip(graph.nodes()).map(|(step, &node)| builder.node_use(&values, rules, node, step));
-        let nodes = nodes.collect();
+        let nodes: Vec<NodeUse> = nodes.collect();
+        for &(value, times) in nodes.iter().flat_map(|node| &node.reads) {
+            let most = &mut values[value as usize].most_by_one;
+            *most = times.max(*most);
+        }
         Self { values, nodes, pools: pools.len() }
     }
 
@@ -102,6 +108,7 @@ impl<'a> Builder<'a> {
                 size: padded(home.alloc_size, pools[home.pool as usize].alignment),
                 pool: home.pool,
                 mentions: 0,
+                most_by_one: 0,
                 ends: !tensor.flags.has(Flags::OUTPUT),
                 from_start: is_leaf[id as usize] || tensor.flags.has(Flags::INPUT),
             });

@@ -6,7 +6,7 @@ use crate::graph::{Graph, GraphPlan, PlanError, Pool, PoolId, Requests, Rules, S
 use crate::placement::{Bytes, Step};
 
 use super::Hazards;
-use super::improve::Improver;
+use super::improve::{GLOBAL, Improver, LOCAL};
 use super::model::Model;
 use super::moved::moved;
 use super::restore::restore;
@@ -76,7 +76,10 @@ pub fn reorder(
     let homes = lifetimes(graph, pools, requests, rules, &mut sizes).homes;
     let model = Model::new(graph, pools, rules, &homes);
     let mut best = Reordering { order: given.clone(), moved: 0, after: before.clone(), before };
-    for order in candidates(&model, hazards, given, effort) {
+    for Candidate { order, bound } in candidates(&model, hazards, &given, effort) {
+        if best.moved > 0 && total(&best.after) <= bound {
+            break;
+        }
         debug_assert!(hazards.allow(&order), "a node has overtaken another that it must not");
         let nodes: Vec<PoolId> = order.iter().map(|&step| requests.nodes[step as usize]).collect();
         let requests = Requests { nodes: &nodes, ..requests };
@@ -88,18 +91,36 @@ pub fn reorder(
     Ok(best)
 }
 
-/// Orders that may be better than the given one; the one with the fewest moves first.
-fn candidates(model: &Model, hazards: &Hazards, given: Vec<Step>, effort: Effort) -> Vec<Vec<Step>> {
-    let mut improver = Improver { model, hazards, order: given.clone(), work: effort.0 };
-    improver.improve();
-    let found = improver.order;
-    if found == given {
-        return Vec::new();
+/// An order that may be better than the given one.
+struct Candidate {
+    order: Vec<Step>,
+    /// The sum of its peaks: no plan for it is smaller.
+    bound: Bytes,
+}
+
+/// Searches in two ways. Orders with the lowest peaks come first, and of two that are alike the one that is closer to the
+/// given order.
+fn candidates(model: &Model, hazards: &Hazards, given: &[Step], effort: Effort) -> Vec<Candidate> {
+    let improver = |ladder, work| Improver { model, hazards, ladder, order: given.to_vec(), work };
+    // What the one way leaves of its half is the other's.
+    let mut local = improver(LOCAL, effort.0 / 2);
+    local.improve();
+    let mut global = improver(GLOBAL, effort.0 - effort.0 / 2 + local.work);
+    global.improve();
+    if local.work == 0 {
+        local.work = global.work;
+        local.improve();
     }
-    let caps = peaks_of(&mut Run::new(model), &found);
-    let mut restored = found.clone();
-    restore(model, hazards, &mut restored, &caps, &mut effort.0.clone());
-    vec![restored, found]
+    let mut found = Vec::new();
+    for order in [local.order, global.order].into_iter().filter(|order| order != given) {
+        let caps = peaks_of(&mut Run::new(model), &order);
+        let mut restored = order.clone();
+        restore(model, hazards, &mut restored, &caps, &mut effort.0.clone());
+        let bound = caps.iter().sum();
+        found.extend([restored, order].map(|order| Candidate { order, bound }));
+    }
+    found.sort_by_key(|candidate| candidate.bound);
+    found
 }
 
 fn measure(plan: &GraphPlan) -> Vec<Measure> {

@@ -47,6 +47,11 @@ impl<'m> Run<'m> {
         &self.node(step).reads
     }
 
+    /// May one node be the only one that still mentions `value`?
+    pub fn has_one_reader(&self, value: ValueId) -> bool {
+        (1..=self.model.values[value as usize].most_by_one).contains(&self.remaining[value as usize])
+    }
+
     /// Writes into `peaks` how many bytes are alive while `step` runs, by pool, where that is more than is there.
     pub fn raise_peaks(&self, step: Step, peaks: &mut [Bytes]) {
         for (peak, &live) in peaks.iter_mut().zip(&self.live) {

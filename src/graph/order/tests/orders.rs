@@ -88,6 +88,19 @@ fn gradients_are_used_when_they_are_there() {
     assert!(found.after[0].lower_bound <= 2 * 1024 + 2 * 64, "{:?}", found.after);
 }
 
+/// Level by level all leaves of the tree live at once; branch by branch one tensor a level.
+#[test]
+fn trees_are_run_branch_by_branch() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(16);
+    let mut level: Vec<TensorId> = (0..256).map(|_| sketch.node(1024, &[x])).collect();
+    while level.len() > 1 {
+        level = level.chunks(2).map(|pair| sketch.in_place(1024, pair)).collect();
+    }
+    let found = reordered(&sketch, Effort::default());
+    assert_eq!((found.before[0].lower_bound, found.after[0].lower_bound), (16 + 256 * 1024, 16 + 9 * 1024));
+}
+
 #[test]
 fn effort_is_a_limit() {
     let mut sketch = Sketch::new();
