@@ -10,7 +10,8 @@ pub struct Arguments {
     /// Plan the nodes in another order, in which fewer bytes are alive at the worst step, where one is found.
     ///
     /// Whatever reads or writes the same memory keeps its order, so the graph computes the same. The order stays as it is
-    /// when no better one is found.
+    /// when no better one is found. The table then has the lower bound of the given order too, and the JSON the ids of the
+    /// nodes in the order to run them in.
     #[arg(long)]
     reorder: bool,
 

@@ -11,6 +11,9 @@ use crate::placement::{Bytes, Step};
 use super::Hazards;
 use super::run::Run;
 
+/// How many nodes are tried next in a state, by the width of the search: graphs may have thousands that are ready at once.
+const BRANCHES: usize = 8;
+
 /// What is searched: an order whose steps in `window` may be swapped among themselves.
 #[derive(Clone, Copy, Debug)]
 pub struct Search<'a> {
@@ -116,12 +119,12 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
         None
     }
 
-    /// Runs each node that fits next, and keeps what comes of it.
+    /// Runs each of some nodes that fit next, and keeps what comes of it.
     fn expand(&mut self, state: usize, work: &mut u64) -> Option<()> {
         let done = std::mem::take(&mut self.states[state].done);
         *work = work.checked_sub(self.go_to(&done))?;
         let live = self.run.total();
-        for node in ones(&self.ready.clone()) {
+        for node in self.next_nodes(state) {
             *work = work.checked_sub(1)?;
             if self.run.fits(self.step(node), self.search.caps) {
                 self.moves.clear();
@@ -134,6 +137,16 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
             }
         }
         Some(())
+    }
+
+    /// What can run next: the first of the window that are ready, and those that waited for the latest move.
+    fn next_nodes(&self, state: usize) -> Vec<u32> {
+        let mut nodes: Vec<u32> = ones(&self.ready).take(BRANCHES * self.search.width).collect();
+        let last = nodes.last().copied();
+        let moved = self.states[state].moves.iter();
+        let late = moved.flat_map(|&node| &self.after[node as usize]).copied();
+        nodes.extend(late.filter(|&node| Some(node) > last && is_set(&self.ready, node)));
+        nodes
     }
 
     /// Runs nodes that fit and do not add to the live bytes, as long as there are any. `open` are those that may be such

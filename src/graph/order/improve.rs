@@ -48,6 +48,7 @@ impl Improver<'_> {
     /// Improves the order until nothing that is tried helps, or the work is done. No pool's peak ever rises.
     pub fn improve(&mut self) {
         while self.work > 0 {
+            self.look_at_all();
             let peaks = peaks_of(&mut Run::new(self.model), &self.order);
             let mut pools: Vec<usize> = (0..peaks.len()).filter(|&pool| peaks[pool] > 0).collect();
             pools.sort_by_key(|&pool| std::cmp::Reverse(peaks[pool]));
@@ -55,6 +56,11 @@ impl Improver<'_> {
                 return;
             }
         }
+    }
+
+    /// Running the whole graph in thought is work too.
+    fn look_at_all(&mut self) {
+        self.work = self.work.saturating_sub(self.order.len() as u64);
     }
 
     fn lower_pool(&mut self, pool: usize, peaks: &[Bytes]) -> bool {
@@ -92,6 +98,7 @@ impl Improver<'_> {
         peaks: &[Bytes],
         outside: Bytes,
     ) -> bool {
+        self.look_at_all();
         let mut run = Run::new(self.model);
         self.order[..window.0].iter().for_each(|&step| run.forward(step));
         let mut caps = peaks.to_vec();
