@@ -165,7 +165,7 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
                 return;
             }
             live = self.run.total();
-            self.open.extend(ones(&self.ready));
+            self.open.extend(ones(&self.ready).take(BRANCHES * self.search.width));
         }
     }
 

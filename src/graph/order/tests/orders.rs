@@ -88,6 +88,19 @@ fn gradients_are_used_when_they_are_there() {
     assert!(found.after[0].lower_bound <= 2 * 1024 + 2 * 64, "{:?}", found.after);
 }
 
+#[test]
+fn thousands_of_branches_are_no_trouble() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(16);
+    let large: Vec<TensorId> = (0..2000).map(|_| sketch.node(1024, &[x])).collect();
+    let mut level: Vec<TensorId> = large.iter().map(|&large| sketch.node(16, &[large])).collect();
+    while level.len() > 1 {
+        level = level.chunks(8).map(|part| sketch.node(16, part)).collect();
+    }
+    let found = reordered(&sketch, Effort::default());
+    assert!(found.before[0].lower_bound > 2000 * 1024 && found.after[0].lower_bound < 2 * 1024, "{:?}", found.after);
+}
+
 /// Level by level all leaves of the tree live at once; branch by branch one tensor a level.
 #[test]
 fn trees_are_run_branch_by_branch() {
