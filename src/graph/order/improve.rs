@@ -88,8 +88,8 @@ impl Improver<'_> {
         self.order.iter().map(load).collect()
     }
 
-    /// Looks for an order of the window with a lower peak, then for lower ones still; there is no use in going below what
-    /// is alive `outside`.
+    /// Looks for an order of the window with a lower peak, then for lower ones still, as long as it is above what is alive
+    /// `outside`.
     fn lower_window(
         &mut self,
         window: (usize, usize),
@@ -102,13 +102,14 @@ impl Improver<'_> {
         let mut run = Run::new(self.model);
         self.order[..window.0].iter().for_each(|&step| run.forward(step));
         let mut caps = peaks.to_vec();
-        let (mut least, mut most) = (outside.max(run.live()[pool]), peaks[pool]);
+        let mut most = peaks[pool];
+        if run.live()[pool] >= most {
+            return false;
+        }
+        let mut least = outside.max(run.live()[pool]).min(most - 1);
         let mut lowered = false;
         caps[pool] = most - 1;
         for _ in 0..DEEPER {
-            if least >= most {
-                break;
-            }
             let wanted = Search { hazards: self.hazards, order: &self.order, window, caps: &caps, width };
             match search(&mut run, wanted, &mut self.work) {
                 Some(steps) => {
@@ -119,7 +120,10 @@ impl Improver<'_> {
                 None if !lowered => return false,
                 None => least = caps[pool] + 1,
             }
-            caps[pool] = least + most.saturating_sub(least) / 2;
+            if least >= most {
+                break;
+            }
+            caps[pool] = least + (most - least) / 2;
         }
         lowered
     }
