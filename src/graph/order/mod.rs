@@ -6,7 +6,7 @@
 //! ```text
 //!  graph -> Hazards (who must stay before whom)
 //!        -> Model   (how many bytes are alive once some nodes have run; the order in which they ran is no matter)
-//!        -> improve (windows around the peak are searched, in the small and then in the large, until one is lower)
+//!        -> improve (windows around the peak are searched: once small ones first, once the whole graph first)
 //!        -> restore (what did not have to move goes back)
 //!        -> lifetimes and plans of both orders decide
 //! ```

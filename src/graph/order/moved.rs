@@ -18,13 +18,11 @@ pub fn moved(order: &[Step]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::moved;
+    use super::{Step, moved};
 
     #[test]
     fn nodes_that_keep_their_order_have_not_moved() {
         let orders: [&[Step]; 5] = [&[], &[0, 1, 2], &[3, 0, 1, 2], &[1, 2, 3, 0], &[2, 1, 0]];
         assert_eq!(orders.map(moved), [0, 0, 1, 1, 2]);
     }
-
-    use crate::placement::Step;
 }
