@@ -34,14 +34,21 @@ mod committed {
 
 #[cfg(feature = "header")]
 mod header {
-    /// include/lastuse.h from the one file that defines our own entry points.
+    /// The files that define our own entry points.
+    const SOURCES: [&str; 2] = ["src/abi/lastuse.rs", "src/abi/reorder.rs"];
+
+    /// include/lastuse.h from the files that define our own entry points.
     pub fn generate() {
-        println!("cargo:rerun-if-changed=src/abi/lastuse.rs");
         println!("cargo:rerun-if-changed=cbindgen.toml");
         let config = cbindgen::Config::from_file("cbindgen.toml").expect("cbindgen.toml is valid");
-        let bindings = cbindgen::Builder::new().with_config(config).with_src("src/abi/lastuse.rs").generate();
+        let mut builder = cbindgen::Builder::new().with_config(config);
+        for source in SOURCES {
+            println!("cargo:rerun-if-changed={source}");
+            builder = builder.with_src(source);
+        }
+        let bindings = builder.generate();
         let mut text = Vec::new();
-        bindings.expect("src/abi/lastuse.rs parses").write(&mut text);
+        bindings.expect("the sources parse").write(&mut text);
         let text = String::from_utf8(text).expect("the header is UTF-8");
         super::committed::write("lastuse.h", "include/lastuse.h", &text);
     }

@@ -12,7 +12,25 @@
 #include <stdint.h>
 
 struct ggml_gallocr; // ggml-alloc.h
+struct ggml_cgraph; // ggml.h
+struct ggml_backend_buffer_type; // ggml-backend.h
 
+
+// What lastuse_graph_reorder found. The caller sets struct_size and zeroes the rest.
+struct lastuse_reorder_report {
+  // sizeof(struct lastuse_reorder_report): which fields there are. Later versions may add some at the end.
+  size_t struct_size;
+  // Bytes alive at the worst step in the given order: no plan for it is smaller.
+  size_t lower_bound_before;
+  // The same in the new order.
+  size_t lower_bound_after;
+  // Bytes of the plan for the given order, as ggml_gallocr_reserve would make it.
+  size_t size_before;
+  // The same for the new order.
+  size_t size_after;
+  // How many nodes had to be moved; 0 when the order stays as it was.
+  int nodes_moved;
+};
 
 #ifdef __cplusplus
 extern "C" {
@@ -63,6 +81,38 @@ bool lastuse_set_rules(const char *rules);
 // `galloc` is alive, and `rules` is a string.
 bool lastuse_gallocr_set_rules(struct ggml_gallocr *galloc,
                                const char *rules);
+
+// Puts the nodes of a graph into an order in which fewer bytes are alive at the worst step, so that the graph needs a
+// smaller compute buffer. True when the order was changed; false when no better one was found, when sizes overflow, and
+// when lastuse is not enabled. The graph computes the same to the last bit on backends that run node by node: whatever
+// reads or writes the same memory keeps its order, through views and where tensors that have memory overlap, nothing passes
+// a node that runs a function of the program, and the last node stays the last. No plan gets larger.
+//
+// When: after the graph is complete, its backward pass included, and after the tensors that do not belong into the
+// compute buffer (weights, caches, gradients that are to stay) have their memory; before ggml_gallocr_reserve,
+// ggml_gallocr_alloc_graph, ggml_backend_sched_reserve, ggml_backend_sched_alloc_graph or the first run. Not afterwards:
+// backends may remember a graph that they have seen by an identifier that does not change with the order. Equal graphs get
+// equal orders; one with other sizes may get another order, and is then planned anew.
+//
+// A program that looks nodes up by their places in the graph (ggml_graph_node) finds others there, except for the last;
+// the node_buffer_ids of ggml_gallocr_reserve_n are by place too.
+// Backends that run neighbours as one may find fewer of them, so only what must move is moved.
+//
+// buft is the buffer type that the compute buffer will be of; NULL takes sizes as ggml_nbytes tells them, in multiples of
+// 32. On several backends the order is chosen as if all nodes were in one buffer, and neighbours that a scheduler would
+// run on one backend may be parted: measure there.
+//
+// effort is how long to search, counted in nodes looked at; 0 means 3000000, which takes about two tenths of a second on a
+// graph of some thousand nodes, and much less where little can be done. The same graph and effort give the same order. report may be NULL; otherwise it is filled, with zeros where
+// nothing is known. Aborts when graph is NULL, or report has a struct_size that is too small.
+//
+// # Safety
+// `graph` and its tensors are alive, and no other thread uses them; `buft` is NULL or alive; `report` is NULL or has
+// struct_size bytes.
+bool lastuse_graph_reorder(struct ggml_cgraph *graph,
+                           struct ggml_backend_buffer_type *buft,
+                           uint64_t effort,
+                           struct lastuse_reorder_report *report);
 
 #ifdef __cplusplus
 }  // extern "C"

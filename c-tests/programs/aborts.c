@@ -237,6 +237,17 @@ static void negative_number_of_types(const struct allocator_api * api) {
     api->new_n(types, -1);
 }
 
+static void null_graph_reorder(const struct allocator_api * api) {
+    (void) api;
+    lastuse_graph_reorder(NULL, dummy_buft_type(a_dummy()), 0, NULL);
+}
+
+static void reorder_report_without_size(const struct allocator_api * api) {
+    (void) api;
+    struct lastuse_reorder_report report = { 0 };
+    lastuse_graph_reorder(a_graph(), NULL, 0, &report);
+}
+
 // The words are the parameters' names in ggml-alloc.h and lastuse.h, or say which element it was.
 static const struct abort_case lastuse_cases[] = {
     { "too_large_node_id", "buffer_id", too_large_node_id },
@@ -254,6 +265,8 @@ static const struct abort_case lastuse_cases[] = {
     { "null_graph_reserve_n", "graph", null_graph_reserve_n },
     { "null_graph_measure", "graph", null_graph_measure },
     { "null_graph_alloc", "graph", null_graph_alloc },
+    { "null_graph_reorder", "graph", null_graph_reorder },
+    { "reorder_report_without_size", "struct_size", reorder_report_without_size },
     { "null_sizes", "sizes", null_sizes },
     { "null_type", "buffer type", null_type },
     { "null_types", "bufts", null_types },

@@ -111,7 +111,9 @@ fn words(table: &str, line: usize) -> Vec<&str> {
 #[test]
 fn help_has_examples_and_exit_codes() {
     let help = planned(&["--help"]);
-    for part in ["Examples:\n  lastuse plan llama.jsonl", "Exit codes: 0 all planned, 1 ", "--json", "--rules"] {
+    for part in
+        ["Examples:\n  lastuse plan llama.jsonl", "Exit codes: 0 all planned, 1 ", "--json", "--rules", "--reorder"]
+    {
         assert!(help.contains(part), "{part} is not in\n{help}");
     }
 }
@@ -209,6 +211,51 @@ fn json_says_where_every_tensor_goes() {
         assert_eq!((&tensor["size"], &tensor["offset"]), (&json!(128), &tensors[id % 2]["offset"]));
     }
     assert_eq!(tensors.len(), 4);
+}
+
+/// A leaf, two nodes that make much of it, one for each that makes little of that, and a last one of both.
+fn branches() -> Vec<Value> {
+    let buffers = json!([{"name": "CPU", "alignment": 32, "max_size": null, "ggml_alloc_size": 4096}]);
+    let sizes_and_sources =
+        [(32, vec![]), (1024, vec![0]), (1024, vec![0]), (32, vec![1]), (32, vec![2]), (32, vec![3, 4])];
+    let tensors = (0..).zip(sizes_and_sources).map(|(id, (size, sources))| tensor(id, size, &sources));
+    std::iter::once(header(&buffers, 5)).chain(tensors).collect()
+}
+
+#[test]
+fn reordered_graph_is_shown_with_both_bounds() {
+    let folder = Folder::new("reorder");
+    let branches = folder.write("branches.jsonl", &text(&branches()));
+    let chain = folder.write("chain.jsonl", &text(&chain()));
+    let given = words(&planned(&[&branches]), 1).join(" ");
+    assert_eq!(given, "branches.jsonl 5 6 4096 2080 2080 0.508");
+    let table = planned(&["--reorder", &branches, &chain]);
+    assert_eq!(words(&table, 0)[4..], ["lastuse", "given", "bound", "lower", "bound", "ratio"]);
+    assert_eq!(words(&table, 1), ["branches.jsonl", "5", "6", "4096", "1088", "2080", "1088", "0.266"]);
+    assert_eq!(words(&table, 2), ["chain.jsonl", "3", "4", "512", "256", "256", "256", "0.500"]);
+    let summary = table.lines().last().unwrap_or_default();
+    assert!(summary.starts_with("2 graphs, 2 at the lower bound; 1 in a better order; "), "{summary}");
+}
+
+#[test]
+fn json_of_a_reordered_graph_has_the_order() {
+    let file = Folder::new("reorder-json").write("branches.jsonl", &text(&branches()));
+    let plan = |arguments: &[&str]| -> Value { serde_json::from_str(&planned(arguments)).expect("JSON") };
+    let given = plan(&["--json", &file]);
+    assert_eq!((given.get("order"), given["buffers"][0].get("given_order_lower_bound")), (None, None));
+    let reordered = plan(&["--json", "--reorder", &file]);
+    assert_eq!(reordered["order"], json!([1, 3, 2, 4, 5]));
+    let buffer = &reordered["buffers"][0];
+    assert_eq!([&buffer["given_order_lower_bound"], &buffer["lower_bound"]], [&json!(2080), &json!(1088)]);
+    assert_eq!(reordered["tensors"].as_array().map(Vec::len), Some(6));
+}
+
+#[test]
+fn effort_limits_the_search_for_an_order() {
+    let file = Folder::new("effort").write("branches.jsonl", &text(&branches()));
+    let bound = |effort: &str| words(&planned(&["--reorder", "--reorder-effort", effort, &file]), 1)[6].to_owned();
+    assert_eq!((bound("0"), bound("1000")), ("2080".to_owned(), "1088".to_owned()));
+    assert_eq!(run(&["--reorder-effort", "1000", &file]).status.code(), Some(2));
 }
 
 #[test]

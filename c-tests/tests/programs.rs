@@ -61,6 +61,14 @@ program!(ctx_tensors, with ["dummy_buffer"]:
     tallocr_passes_failures_on,
 );
 
+program!(reorder, with ["random_graph", "plan_check", "training", "transformer"]:
+    random_graphs, random_graphs_in_threads, large_random_graphs, random_graphs_with_output_views, markers,
+    what_the_scheduler_adds,
+    training_graph, training_graph_in_threads, scheduler_runs_the_new_order, two_branches_run_one_after_the_other,
+    nothing_passes_a_function_of_the_program, writes_stay_before_reads, overlapping_tensors_are_one, little_to_reorder,
+    report_and_type_may_be_missing, effort_is_a_limit, graphs_built_alike_get_the_same_order,
+);
+
 program!(unusual_graphs, with []:
     tensor_that_had_memory_is_measured, tensor_listed_twice_is_refused, very_many_live_tensors,
     view_of_an_empty_tensor_is_left_alone,

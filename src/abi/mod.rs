@@ -7,6 +7,7 @@ mod context_tensors;
 mod gallocr;
 mod guard;
 mod lastuse;
+mod reorder;
 mod tallocr;
 
 use guard::{guard, required};

@@ -18,6 +18,7 @@ mod original;
 mod planned;
 mod probe;
 mod read;
+mod reorder;
 mod runtime;
 mod tensor;
 
@@ -29,6 +30,7 @@ pub use buffers::BufferType;
 pub use context_tensors::{allocate_context, context_size};
 pub use functions::Functions;
 pub use original::{Original, ggml_gallocr};
+pub use reorder::{Reordered, reorder_nodes};
 pub use runtime::{Runtime, Server, abort, runtime};
 pub use tensor::{GraphRef, TensorRef};
 

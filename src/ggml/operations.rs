@@ -4,6 +4,7 @@ use std::ffi::CStr;
 use std::sync::OnceLock;
 
 use crate::graph::Operation;
+use crate::graph::order::Effect;
 
 use super::functions::Functions;
 
@@ -65,11 +66,20 @@ impl Operations {
         }
     }
 
-    fn look_up(&self, op: u32) -> Operation {
+    /// What running a node of this operation can change.
+    pub fn effect(&self, op: u32) -> Effect {
+        self.name(op).to_str().map_or(Effect::Anything, Effect::of)
+    }
+
+    fn name(&self, op: u32) -> &'static CStr {
         // SAFETY: an operation of this ggml, as the callers promise, so there is a name for it.
         let name = unsafe { (self.functions.ggml_op_name)(op) };
-        // SAFETY: ggml's table of names holds strings that end in NUL.
-        let name = unsafe { CStr::from_ptr(name) };
+        // SAFETY: ggml's table of names is never freed, and holds strings that end in NUL.
+        unsafe { CStr::from_ptr(name) }
+    }
+
+    fn look_up(&self, op: u32) -> Operation {
+        let name = self.name(op);
         let listed = match self.original_list {
             // SAFETY: takes any number.
             Some(list) => unsafe { list(op) },

@@ -68,7 +68,7 @@ pub fn read<'g>(runtime: &Runtime, types: &[BufferType], graph: GraphRef<'g>, re
         }
         // Positions are ids unless a tensor is listed twice.
         let pool = (is_owned && next < listed && listed == count).then(|| requested.pool(next));
-        sizes.push(pool.map(|pool| types[pool as usize].alloc_size(tensor)));
+        sizes.push(pool.and_then(|pool| Some(types.get(pool as usize)?.alloc_size(tensor))));
         is_in_order &= plain.sources(id).iter().all(|&source| source <= id) && plain.root(id) <= id;
         next += 1;
     }

@@ -167,6 +167,19 @@ impl<'g> GraphRef<'g> {
         let nodes = unsafe { list(nodes, n_nodes) };
         Self { leafs, nodes }
     }
+
+    /// Puts the nodes of `graph` into another order: `nodes` are those that it has.
+    ///
+    /// # Safety
+    /// As [`GraphRef::new`]; nobody looks at the list meanwhile, and nobody keeps a [`GraphRef`] of this graph.
+    pub unsafe fn set_nodes(graph: NonNull<ggml_cgraph>, nodes: &[TensorRef<'_>]) {
+        let (list, count) = (field!(graph, nodes), field!(graph, n_nodes));
+        assert!(usize::try_from(count).unwrap_or(0) == nodes.len(), "the graph keeps all of its nodes");
+        for (at, node) in nodes.iter().enumerate() {
+            // SAFETY: the list holds that many pointers, and nobody else looks at them.
+            unsafe { list.wrapping_add(at).write(node.as_ptr()) };
+        }
+    }
 }
 
 /// # Safety

@@ -6,6 +6,7 @@
 mod concat;
 mod lifetimes;
 mod operation;
+pub mod order;
 mod plan;
 mod rules;
 mod simulate;

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::placement::Bytes;
 
+use super::order::{Effect, Effort, Hazards, Reordering, reorder};
 use super::{Flags, Graph, Layout, Operation, Pool, PoolId, Requests, Rules, Tensor, TensorId, View};
 
 pub use file::Unreadable;
@@ -165,6 +166,23 @@ impl Snapshot {
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let mut sizes = |id: TensorId, _: PoolId| self.tensors[id as usize].size;
         super::plan(&self.graph, &self.pools(rules), requests, &mut sizes)
+    }
+
+    /// Puts the nodes into an order in which fewer bytes are alive at the worst step, where one is found. Tensors that
+    /// have their memory already are taken to share none: the file does not say.
+    ///
+    /// # Errors
+    /// See [`super::plan`].
+    pub fn reorder(&mut self, rules: Rules, effort: Effort) -> Result<Reordering, super::PlanError> {
+        let effects: Vec<Effect> = self.tensors.iter().map(|tensor| Effect::of(&tensor.op)).collect();
+        let roots: Vec<TensorId> = (0..).take(self.tensors.len()).collect();
+        let hazards = Hazards::new(&self.graph, &effects, &roots);
+        let (leafs, nodes) = self.requested_pools();
+        let requests = Requests { leafs: &leafs, nodes: &nodes };
+        let mut sizes = |id: TensorId, _: PoolId| self.tensors[id as usize].size;
+        let found = reorder(&self.graph, &self.pools(rules), requests, &mut sizes, &hazards, effort)?;
+        self.graph = self.graph.in_order(&found.order);
+        Ok(found)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tensors and graphs.
 
-use crate::placement::Bytes;
+use crate::placement::{Bytes, Step};
 
 use super::Operation;
 
@@ -122,6 +122,13 @@ impl Graph {
     /// Appends to the nodes, which are executed in this order.
     pub fn push_node(&mut self, tensor: TensorId) {
         self.nodes.push(tensor);
+    }
+
+    /// The same graph with its nodes in another order, given as positions in this one.
+    #[must_use]
+    pub fn in_order(&self, order: &[Step]) -> Self {
+        let nodes = order.iter().map(|&step| self.nodes[step as usize]).collect();
+        Self { nodes, ..self.clone() }
     }
 
     /// All tensors: leafs, nodes, and those that are only referred to.

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::graph::GraphPlan;
+use crate::graph::order::Reordering;
 use crate::graph::snapshot::Snapshot;
 use crate::placement::Bytes;
 
@@ -12,6 +13,8 @@ struct Document<'a> {
     version: u64,
     label: &'a str,
     buffers: Vec<Buffer<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<Vec<u64>>,
     tensors: Vec<Tensor>,
 }
 
@@ -21,6 +24,8 @@ struct Buffer<'a> {
     size: Bytes,
     chunks: &'a [Bytes],
     lower_bound: Bytes,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    given_order_lower_bound: Option<Bytes>,
     optimal: bool,
     strategy: &'static str,
 }
@@ -34,16 +39,18 @@ struct Tensor {
     size: Bytes,
 }
 
-/// One line of JSON: where every tensor that the plan gives memory to lies. Sizes are padded.
+/// One line of JSON: where every tensor that the plan gives memory to lies. Sizes are padded. Of a graph that was
+/// reordered also the nodes in the order to run them in, by id, and for each buffer the lower bound of the given order.
 ///
 /// # Errors
 /// None that is known: the data is plain.
-pub fn plan_json(snapshot: &Snapshot, plan: &GraphPlan) -> serde_json::Result<String> {
-    let buffers = snapshot.buffers.iter().zip(&plan.pools).map(|(buffer, pool)| Buffer {
+pub fn plan_json(snapshot: &Snapshot, plan: &GraphPlan, reordering: Option<&Reordering>) -> serde_json::Result<String> {
+    let buffers = snapshot.buffers.iter().zip(&plan.pools).enumerate().map(|(index, (buffer, pool))| Buffer {
         name: &buffer.name,
         size: pool.placement.size(),
         chunks: &pool.placement.chunks,
         lower_bound: pool.lower_bound,
+        given_order_lower_bound: reordering.map(|found| found.before[index].lower_bound),
         optimal: pool.is_optimal(),
         strategy: pool.strategy,
     });
@@ -59,6 +66,7 @@ pub fn plan_json(snapshot: &Snapshot, plan: &GraphPlan) -> serde_json::Result<St
         version: 1,
         label: &snapshot.label,
         buffers: buffers.collect(),
+        order: reordering.map(|_| snapshot.graph.nodes().iter().map(|&id| snapshot.tensors[id as usize].id).collect()),
         tensors: tensors.collect(),
     })
 }

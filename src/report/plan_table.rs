@@ -17,6 +17,8 @@ pub struct PlanRow {
     pub ggml_alloc: Option<Bytes>,
     /// What the plan needs.
     pub bytes: Bytes,
+    /// The lower bound of the order that the nodes came in, when they were put into another.
+    pub given_bound: Option<Bytes>,
     /// No plan with the same lifetimes is smaller.
     pub lower_bound: Bytes,
     /// Time to plan, in microseconds.
@@ -29,20 +31,24 @@ impl PlanRow {
     }
 }
 
-/// The rows as an aligned table, with a summary below when there are several.
+/// The rows as an aligned table, with a summary below when there are several. The bound of the given order has a column
+/// when one of them tells it.
 pub fn plan_table(rows: &[PlanRow]) -> String {
     let width = rows.iter().map(|row| row.file.chars().count()).max().unwrap_or(0).max(4);
+    let reordered = rows.iter().any(|row| row.given_bound.is_some());
+    let given_title = if reordered { format!("  {:>14}", "given bound") } else { String::new() };
     let mut table = format!(
-        "{:width$}  {:>6}  {:>6}  {:>14}  {:>14}  {:>14}  {:>6}  {:>9}\n",
+        "{:width$}  {:>6}  {:>6}  {:>14}  {:>14}{given_title}  {:>14}  {:>6}  {:>9}\n",
         "file", "nodes", "blocks", "ggml-alloc", "lastuse", "lower bound", "ratio", "us"
     );
     for row in rows {
         let known = row.ggml_alloc.map_or("unknown".to_owned(), |bytes| bytes.to_string());
         let ratio = row.ratio().map_or(String::new(), |ratio| format!("{ratio:.3}"));
+        let given = row.given_bound.map_or(String::new(), |bytes| format!("  {bytes:>14}"));
         let PlanRow { file, nodes, blocks, bytes, lower_bound, microseconds, .. } = row;
         let _ = writeln!(
             table,
-            "{file:width$}  {nodes:>6}  {blocks:>6}  {known:>14}  {bytes:>14}  {lower_bound:>14}  {ratio:>6}  {microseconds:>9.1}"
+            "{file:width$}  {nodes:>6}  {blocks:>6}  {known:>14}  {bytes:>14}{given}  {lower_bound:>14}  {ratio:>6}  {microseconds:>9.1}"
         );
     }
     if rows.len() > 1 {
@@ -54,6 +60,10 @@ pub fn plan_table(rows: &[PlanRow]) -> String {
 fn summary(rows: &[PlanRow]) -> String {
     let at_bound = rows.iter().filter(|row| row.bytes == row.lower_bound).count();
     let mut text = format!("{} graphs, {at_bound} at the lower bound", rows.len());
+    let lowered = rows.iter().filter(|row| row.given_bound.is_some_and(|bound| row.lower_bound < bound)).count();
+    if rows.iter().any(|row| row.given_bound.is_some()) {
+        let _ = write!(text, "; {lowered} in a better order");
+    }
     let ratios: Vec<f64> = rows.iter().filter_map(PlanRow::ratio).collect();
     if !ratios.is_empty() {
         let _ = write!(text, "; lastuse / ggml-alloc: geometric mean {:.4}", geometric_mean(&ratios));

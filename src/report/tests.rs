@@ -154,7 +154,7 @@ fn plan_in_json_is_the_plan() {
 }
 
 fn document(snapshot: &Snapshot, plan: &GraphPlan) -> Value {
-    let text = plan_json(snapshot, plan).expect("the data is plain");
+    let text = plan_json(snapshot, plan, None).expect("the data is plain");
     assert!(!text.contains('\n'), "a plan is one line");
     serde_json::from_str(&text).expect("the plan is JSON")
 }

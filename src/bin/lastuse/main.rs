@@ -1,6 +1,7 @@
 //! The command-line tool.
 
 mod plan;
+mod reorder;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -15,6 +15,7 @@ use lastuse::graph::{GraphPlan, RuleSetting, Rules, simulate};
 use lastuse::placement::{Bytes, validate};
 use lastuse::report::{PlanRow, ProblemRow, Verdict, plan_json, plan_table, problem_table};
 
+use super::reorder;
 use input::Input;
 
 /// Plan graphs from files in the format "lastuse-graph" (one JSON object a line), compressed by gzip or not, or problems
@@ -37,6 +38,7 @@ use input::Input;
   lastuse plan --rules ggml *.jsonl      without the reuse that ggml does not do
   lastuse plan -o offsets.csv blocks.csv            the smallest placement of a problem
   lastuse plan --capacity 1048576 -o - blocks.csv   any placement within 1 MiB
+  lastuse plan --reorder graphs/*.jsonl  in a better order of the nodes, where there is one
 
 Exit codes: 0 all planned, 1 a file is malformed or cannot be read, 2 wrong usage, 3 there is no placement within the
 capacity, which is proven, 4 none was found within the effort, and none is proven not to be there. Of several files 1
@@ -55,6 +57,9 @@ pub struct Arguments {
     /// oldest-source, unread-inputs.
     #[arg(long, default_value = "all")]
     rules: RuleSetting,
+
+    #[command(flatten)]
+    reorder: reorder::Arguments,
 
     #[command(flatten)]
     problem: problem::Options,
@@ -154,9 +159,7 @@ impl Tables {
 fn plan_file(file: &Path, arguments: &Arguments) -> Result<Shown, String> {
     let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
     match Input::read(file)? {
-        Input::Graph(snapshot) => {
-            arguments.problem.refuse_graph().and_then(|()| plan_graph(name, &snapshot, arguments))
-        }
+        Input::Graph(snapshot) => arguments.problem.refuse_graph().and_then(|()| plan_graph(name, snapshot, arguments)),
         Input::Problem(_) if arguments.json => {
             Err("--json is for graphs; --output writes the rows of a CSV file with their offsets".to_owned())
         }
@@ -164,12 +167,13 @@ fn plan_file(file: &Path, arguments: &Arguments) -> Result<Shown, String> {
     }
 }
 
-fn plan_graph(file: String, snapshot: &Snapshot, arguments: &Arguments) -> Result<Shown, String> {
+fn plan_graph(file: String, mut snapshot: Snapshot, arguments: &Arguments) -> Result<Shown, String> {
     let rules = arguments.rules.rules(Rules::ALL);
-    let (plan, microseconds) = timed_plan(snapshot, rules, if arguments.json { 1 } else { RUNS })?;
-    check(snapshot, &plan)?;
+    let reordering = arguments.reorder.apply(&mut snapshot, rules)?;
+    let (plan, microseconds) = timed_plan(&snapshot, rules, if arguments.json { 1 } else { RUNS })?;
+    check(&snapshot, &plan)?;
     if arguments.json {
-        return plan_json(snapshot, &plan).map(Shown::Json).map_err(|error| error.to_string());
+        return plan_json(&snapshot, &plan, reordering.as_ref()).map(Shown::Json).map_err(|error| error.to_string());
     }
     Ok(Shown::Graph(PlanRow {
         file,
@@ -177,6 +181,7 @@ fn plan_graph(file: String, snapshot: &Snapshot, arguments: &Arguments) -> Resul
         blocks: plan.problems.iter().map(|problem| problem.blocks().len()).sum(),
         ggml_alloc: snapshot.buffers.iter().try_fold(0, |sum: Bytes, buffer| sum.checked_add(buffer.ggml_alloc_size?)),
         bytes: plan.pools.iter().map(|pool| pool.placement.size()).fold(0, Bytes::saturating_add),
+        given_bound: reordering.map(|found| found.given_bound()),
         lower_bound: plan.pools.iter().map(|pool| pool.lower_bound).fold(0, Bytes::saturating_add),
         microseconds,
     }))

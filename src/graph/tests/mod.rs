@@ -3,6 +3,6 @@
 mod in_place;
 mod lifetimes;
 mod plans;
-mod random;
+pub mod random;
 mod simulator;
-mod sketch;
+pub mod sketch;

@@ -6,12 +6,18 @@ use crate::placement::{BestFit, Bytes, Strategy};
 use super::sketch::{List, POOL, Sketch};
 use crate::testing::Random;
 
-fn random_sketch(random: &mut Random) -> Sketch {
+/// A graph of up to 60 tensors and a few leafs.
+pub fn random_sketch(random: &mut Random) -> Sketch {
+    random_sketch_of(random, 60)
+}
+
+/// A graph of fewer than `most` tensors and a few leafs.
+pub fn random_sketch_of(random: &mut Random, most: u32) -> Sketch {
     let mut sketch = Sketch::with_pools(&random_pools(random));
     for _ in 0..1 + random.below(3) {
         add_leaf(random, &mut sketch);
     }
-    for _ in 0..random.below(60) {
+    for _ in 0..random.below(most) {
         match random.below(20) {
             0..2 => add_leaf(random, &mut sketch),
             2..6 => add_view(random, &mut sketch),

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::graph::order::Effect;
 use crate::graph::{
     Corruption, Flags, Graph, GraphPlan, Home, Layout, Lifetimes, Operation, PlanError, Pool, PoolId, Requests, Rules,
     Slots, Tensor, TensorId, View, simulate,
@@ -30,6 +31,8 @@ pub struct Draft {
     pub size: Bytes,
     pub nbytes: Bytes,
     pub pool: PoolId,
+    /// What running it can change.
+    pub effect: Effect,
 }
 
 /// A graph in the making. Rules are said when it is planned. Tensors are listed, and nodes executed, in the order in which they are added.
@@ -53,7 +56,8 @@ impl Sketch {
         let mut tensor = Tensor::new();
         tensor.operation = if list == List::Nodes { Operation::Other } else { Operation::Marker };
         let sources = sources.to_vec();
-        self.drafts.push(Draft { tensor, layout, list, sources, size, nbytes: size, pool: 0 });
+        let effect = if list == List::Nodes { Effect::Result } else { Effect::Nothing };
+        self.drafts.push(Draft { tensor, layout, list, sources, size, nbytes: size, pool: 0, effect });
         TensorId::try_from(self.drafts.len() - 1).expect("few tensors")
     }
 
@@ -83,6 +87,15 @@ impl Sketch {
     pub fn view(&mut self, root: TensorId, offset: Bytes, size: Bytes) -> TensorId {
         let id = self.node(size, &[root]);
         self.draft(id).tensor.view = Some(View { root, offset });
+        self.draft(id).effect = Effect::View;
+        id
+    }
+
+    /// A node that writes `source` into the memory of a root.
+    pub fn copy(&mut self, source: TensorId, root: TensorId, size: Bytes) -> TensorId {
+        let id = self.view(root, 0, size);
+        self.draft(id).sources = vec![source, root];
+        self.draft(id).effect = Effect::Result;
         id
     }
 
@@ -97,6 +110,7 @@ impl Sketch {
     pub fn marker(&mut self, sources: &[TensorId]) -> TensorId {
         let id = self.node(0, sources);
         self.draft(id).tensor.operation = Operation::Marker;
+        self.draft(id).effect = Effect::Nothing;
         id
     }
 
@@ -123,11 +137,11 @@ impl Sketch {
     }
 
     /// The pools wanted for the tensors of a list.
-    fn requests(&self, list: List) -> Vec<PoolId> {
+    pub fn requests(&self, list: List) -> Vec<PoolId> {
         self.drafts.iter().filter(|draft| draft.list == list).map(|draft| draft.pool).collect()
     }
 
-    fn pools_with(&self, rules: Rules) -> Vec<Pool> {
+    pub fn pools_with(&self, rules: Rules) -> Vec<Pool> {
         self.pools.iter().map(|&pool| Pool { rules, ..pool }).collect()
     }
 

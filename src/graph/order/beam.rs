@@ -1,0 +1,291 @@
+//! Searches for an order of a window of steps under which no more than given bytes are alive.
+//!
+//! Breadth first by the number of nodes that have run. Of the states with the same number only the few with the fewest
+//! live bytes are kept. Whatever can run without adding to the live bytes runs at once: that never spoils anything,
+//! since it can only free more the later it runs, and leaves more room to all others the earlier.
+
+use std::collections::VecDeque;
+
+use crate::placement::{Bytes, Step};
+
+use super::Hazards;
+use super::run::Run;
+
+/// How many nodes are tried next in a state, by the width of the search: graphs may have thousands that are ready at once.
+const BRANCHES: usize = 8;
+
+/// What is searched: an order whose steps in `window` may be swapped among themselves.
+#[derive(Clone, Copy, Debug)]
+pub struct Search<'a> {
+    pub hazards: &'a Hazards,
+    pub order: &'a [Step],
+    /// First and last step of the window, the last not included.
+    pub window: (usize, usize),
+    /// Most bytes that may be alive, by pool.
+    pub caps: &'a [Bytes],
+    /// How many states are kept of those with the same number of nodes run.
+    pub width: usize,
+}
+
+/// A set of nodes of the window that have run.
+#[derive(Debug)]
+struct State {
+    /// One bit a node of the window.
+    done: Vec<u64>,
+    /// Bytes alive, in all pools.
+    live: Bytes,
+    /// The state before, and the nodes that ran since.
+    parent: usize,
+    moves: Vec<u32>,
+}
+
+/// Runs the search. `run` must be before the first step of the window, and is there again afterwards. Takes from `work`
+/// one unit for each node that is looked at in a state; answers `None` when there is no order or no work left.
+pub fn search(run: &mut Run<'_>, search: Search<'_>, work: &mut u64) -> Option<Vec<Step>> {
+    let mut beam = Beam::new(run, search);
+    let found = beam.descend(work);
+    beam.go_to(&vec![0; beam.done.len()]);
+    found
+}
+
+struct Beam<'r, 'm, 'a> {
+    run: &'r mut Run<'m>,
+    search: Search<'a>,
+    /// By node of the window: those in the window that wait for it.
+    after: Vec<Vec<u32>>,
+    /// By node of the window: how many of the window it waits for.
+    waits_for: Vec<u32>,
+    /// By value: the nodes of the window that read it.
+    readers: Vec<Vec<u32>>,
+    /// One bit a node of the window.
+    done: Vec<u64>,
+    ready: Vec<u64>,
+    /// How many bits of `done` are set.
+    count: usize,
+    /// Room for the nodes that have run since a state, and for those that may run without adding to the live bytes.
+    moves: Vec<u32>,
+    open: VecDeque<u32>,
+    states: Vec<State>,
+    /// By number of nodes that have run: states, fewest live bytes first.
+    levels: Vec<Vec<usize>>,
+}
+
+impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
+    fn new(run: &'r mut Run<'m>, search: Search<'a>) -> Self {
+        let steps = &search.order[search.window.0..search.window.1];
+        let mut place = vec![None; search.order.len()];
+        for (node, &step) in (0u32..).zip(steps) {
+            place[step as usize] = Some(node);
+        }
+        let words = steps.len().div_ceil(64);
+        let inside = |steps: &[Step]| steps.iter().filter_map(|&step| place[step as usize]).collect::<Vec<u32>>();
+        let waits_for: Vec<usize> = steps.iter().map(|&step| inside(search.hazards.before(step)).len()).collect();
+        let mut readers = vec![Vec::new(); run.values()];
+        for (node, &step) in (0..).zip(steps) {
+            run.reads(step).iter().for_each(|&(value, _)| readers[value as usize].push(node));
+        }
+        let mut beam = Self {
+            run,
+            readers,
+            search,
+            after: steps.iter().map(|&step| inside(search.hazards.after(step))).collect(),
+            waits_for: waits_for.iter().map(|&count| u32::try_from(count).unwrap_or(u32::MAX)).collect(),
+            done: vec![0; words],
+            ready: vec![0; words],
+            count: 0,
+            moves: Vec::new(),
+            open: VecDeque::new(),
+            states: Vec::new(),
+            levels: vec![Vec::new(); steps.len() + 1],
+        };
+        for node in (0..).zip(&waits_for).filter(|(_, count)| **count == 0).map(|(node, _)| node) {
+            flip(&mut beam.ready, node);
+        }
+        beam
+    }
+
+    fn descend(&mut self, work: &mut u64) -> Option<Vec<Step>> {
+        self.open.extend(ones(&self.ready));
+        self.run_what_is_free(Bytes::MAX, work);
+        self.keep_state(0);
+        for level in 0..self.levels.len() {
+            for state in std::mem::take(&mut self.levels[level]) {
+                if level + 1 == self.levels.len() {
+                    return Some(self.path(state));
+                }
+                self.expand(state, work)?;
+            }
+        }
+        None
+    }
+
+    /// Runs each of some nodes that fit next, and keeps what comes of it.
+    fn expand(&mut self, state: usize, work: &mut u64) -> Option<()> {
+        let done = std::mem::take(&mut self.states[state].done);
+        *work = work.checked_sub(self.go_to(&done))?;
+        let live = self.run.total();
+        for node in self.next_nodes(state) {
+            *work = work.checked_sub(1)?;
+            if self.run.fits(self.step(node), self.search.caps) {
+                self.moves.clear();
+                self.advance(node);
+                self.run_what_is_free(live, work);
+                self.keep_state(state);
+                for at in (0..self.moves.len()).rev() {
+                    self.backward(self.moves[at]);
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// What can run next: the first of the window that are ready, and those that waited for the latest move.
+    fn next_nodes(&self, state: usize) -> Vec<u32> {
+        let mut nodes: Vec<u32> = ones(&self.ready).take(BRANCHES * self.search.width).collect();
+        let last = nodes.last().copied();
+        let moved = self.states[state].moves.iter();
+        let late = moved.flat_map(|&node| &self.after[node as usize]).copied();
+        nodes.extend(late.filter(|&node| Some(node) > last && is_set(&self.ready, node)));
+        nodes
+    }
+
+    /// Runs nodes that fit and do not add to the live bytes, as long as there are any. `open` are those that may be such
+    /// nodes now, when there were none as long as `live` bytes were alive.
+    fn run_what_is_free(&mut self, mut live: Bytes, work: &mut u64) {
+        loop {
+            while let Some(node) = self.open.pop_front() {
+                *work = work.saturating_sub(1);
+                let step = self.step(node);
+                if is_set(&self.ready, node) && self.run.growth(step) <= 0 && self.run.fits(step, self.search.caps) {
+                    self.advance(node);
+                }
+            }
+            // With fewer bytes alive than ever some may fit that did not.
+            if self.run.total() >= live {
+                return;
+            }
+            live = self.run.total();
+            self.open.extend(ones(&self.ready).take(BRANCHES * self.search.width));
+        }
+    }
+
+    /// Runs `node`, and opens those that may have become ready by that, or may now free what it has read.
+    fn advance(&mut self, node: u32) {
+        self.forward(node);
+        self.moves.push(node);
+        let read = self.run.reads(self.step(node)).iter().filter(|(value, _)| self.run.has_one_reader(*value));
+        let read = read.flat_map(|&(value, _)| &self.readers[value as usize]);
+        let affected = self.after[node as usize].iter().chain(read).copied();
+        self.open.extend(affected.filter(|&other| is_set(&self.ready, other)));
+    }
+
+    /// Keeps the state that was reached, if it is among the best with as many nodes run, and not known yet.
+    fn keep_state(&mut self, parent: usize) {
+        let live = self.run.total();
+        let level = &mut self.levels[self.count];
+        let at = level.partition_point(|&other| self.states[other].live <= live);
+        let mut known = level[..at].iter().rev().take_while(|&&other| self.states[other].live == live);
+        if at >= self.search.width || known.any(|&other| self.states[other].done == self.done) {
+            return;
+        }
+        level.insert(at, self.states.len());
+        for dropped in level.drain(self.search.width.min(level.len())..) {
+            self.states[dropped].done = Vec::new();
+        }
+        self.states.push(State { done: self.done.clone(), live, parent, moves: self.moves.clone() });
+    }
+
+    /// The steps of the window in the order that led to a state.
+    fn path(&self, mut state: usize) -> Vec<Step> {
+        let mut nodes = Vec::with_capacity(self.after.len());
+        loop {
+            nodes.extend(self.states[state].moves.iter().rev());
+            if state == 0 {
+                break;
+            }
+            state = self.states[state].parent;
+        }
+        nodes.iter().rev().map(|&node| self.step(node)).collect()
+    }
+
+    /// Makes `done` the set of nodes that have run. Answers how many were run or undone for that.
+    fn go_to(&mut self, done: &[u64]) -> u64 {
+        // The window's own order is one that hazards allow, so it serves for any set that can have run.
+        let mut moves = 0;
+        for (word, &then) in done.iter().enumerate().rev() {
+            let mut extra = self.done[word] & !then;
+            while extra != 0 {
+                let bit = extra.ilog2();
+                extra ^= 1 << bit;
+                self.backward(node_at(word, bit));
+                moves += 1;
+            }
+        }
+        for (word, &then) in done.iter().enumerate() {
+            let mut missing = then & !self.done[word];
+            while missing != 0 {
+                let bit = missing.trailing_zeros();
+                missing &= missing - 1;
+                self.forward(node_at(word, bit));
+                moves += 1;
+            }
+        }
+        moves
+    }
+
+    fn step(&self, node: u32) -> Step {
+        self.search.order[self.search.window.0 + node as usize]
+    }
+
+    fn forward(&mut self, node: u32) {
+        self.run.forward(self.step(node));
+        self.count += 1;
+        flip(&mut self.done, node);
+        flip(&mut self.ready, node);
+        for &later in &self.after[node as usize] {
+            self.waits_for[later as usize] -= 1;
+            if self.waits_for[later as usize] == 0 {
+                flip(&mut self.ready, later);
+            }
+        }
+    }
+
+    fn backward(&mut self, node: u32) {
+        self.run.backward(self.step(node));
+        self.count -= 1;
+        flip(&mut self.done, node);
+        flip(&mut self.ready, node);
+        for &later in &self.after[node as usize] {
+            if self.waits_for[later as usize] == 0 {
+                flip(&mut self.ready, later);
+            }
+            self.waits_for[later as usize] += 1;
+        }
+    }
+}
+
+fn flip(bits: &mut [u64], at: u32) {
+    bits[at as usize / 64] ^= 1 << (at % 64);
+}
+
+fn is_set(bits: &[u64], at: u32) -> bool {
+    bits[at as usize / 64] & (1 << (at % 64)) != 0
+}
+
+fn node_at(word: usize, bit: u32) -> u32 {
+    u32::try_from(word).expect("fewer than 2^32 nodes") * 64 + bit
+}
+
+/// The places of the bits that are set, in order.
+fn ones(bits: &[u64]) -> impl Iterator<Item = u32> {
+    bits.iter().enumerate().flat_map(|(index, &word)| {
+        let mut rest = word;
+        std::iter::from_fn(move || {
+            let bit = rest.trailing_zeros();
+            (rest != 0).then(|| {
+                rest &= rest - 1;
+                node_at(index, bit)
+            })
+        })
+    })
+}

@@ -1,0 +1,130 @@
+//! Lowers the peak: searches windows around the step with the most live bytes, small ones first.
+
+use crate::placement::{Bytes, Step};
+
+use super::Hazards;
+use super::beam::{Search, search};
+use super::model::Model;
+use super::run::{Run, peaks_of};
+
+/// Steps on each side of the peak, and how many states are kept: what is tried one after the other until one lowers the
+/// peak. Windows that reach as far as can be are the whole graph.
+pub type Ladder = &'static [(usize, usize)];
+
+/// Small windows first: most of the graph stays as it is.
+pub const LOCAL: Ladder = &[
+    (8, 16),
+    (32, 16),
+    (128, 8),
+    (512, 4),
+    (usize::MAX, 1),
+    (128, 64),
+    (usize::MAX, 4),
+    (512, 32),
+    (usize::MAX, 16),
+    (usize::MAX, 64),
+];
+
+/// The whole graph first: for graphs that are in a bad order everywhere.
+pub const GLOBAL: Ladder = &[(usize::MAX, 1), (usize::MAX, 4), (32, 16), (128, 16), (usize::MAX, 16)];
+
+/// How often a window is searched for a still lower peak.
+const DEEPER: usize = 5;
+
+/// An order being improved.
+#[derive(Debug)]
+pub struct Improver<'a> {
+    pub model: &'a Model,
+    pub hazards: &'a Hazards,
+    /// What is tried.
+    pub ladder: Ladder,
+    /// The order so far.
+    pub order: Vec<Step>,
+    /// Nodes that may still be looked at.
+    pub work: u64,
+}
+
+impl Improver<'_> {
+    /// Improves the order until nothing that is tried helps, or the work is done. No pool's peak ever rises.
+    pub fn improve(&mut self) {
+        while self.work > 0 {
+            self.look_at_all();
+            let peaks = peaks_of(&mut Run::new(self.model), &self.order);
+            let mut pools: Vec<usize> = (0..peaks.len()).filter(|&pool| peaks[pool] > 0).collect();
+            pools.sort_by_key(|&pool| std::cmp::Reverse(peaks[pool]));
+            if !pools.into_iter().any(|pool| self.lower_pool(pool, &peaks)) {
+                return;
+            }
+        }
+    }
+
+    /// Running the whole graph in thought is work too.
+    fn look_at_all(&mut self) {
+        self.work = self.work.saturating_sub(self.order.len() as u64);
+    }
+
+    fn lower_pool(&mut self, pool: usize, peaks: &[Bytes]) -> bool {
+        let loads = self.loads(pool);
+        let Some(at) = loads.iter().position(|&load| load == peaks[pool]) else { return false };
+        let mut tried = Vec::new();
+        for (side, width) in self.ladder.iter().copied() {
+            let window = (at.saturating_sub(side), at.saturating_add(side).saturating_add(1).min(loads.len()));
+            if tried.contains(&(window, width)) {
+                continue;
+            }
+            tried.push((window, width));
+            let outside = loads[..window.0].iter().chain(&loads[window.1..]).copied().max().unwrap_or(0);
+            if self.lower_window(window, width, pool, peaks, outside) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Bytes alive in a pool at each step.
+    fn loads(&self, pool: usize) -> Vec<Bytes> {
+        let mut run = Run::new(self.model);
+        let load = |&step: &Step| peaks_of(&mut run, &[step])[pool];
+        self.order.iter().map(load).collect()
+    }
+
+    /// Looks for an order of the window with a lower peak, then for lower ones still, as long as it is above what is alive
+    /// `outside`.
+    fn lower_window(
+        &mut self,
+        window: (usize, usize),
+        width: usize,
+        pool: usize,
+        peaks: &[Bytes],
+        outside: Bytes,
+    ) -> bool {
+        self.look_at_all();
+        let mut run = Run::new(self.model);
+        self.order[..window.0].iter().for_each(|&step| run.forward(step));
+        let mut caps = peaks.to_vec();
+        let mut most = peaks[pool];
+        if run.live()[pool] >= most {
+            return false;
+        }
+        let mut least = outside.max(run.live()[pool]).min(most - 1);
+        let mut lowered = false;
+        caps[pool] = most - 1;
+        for _ in 0..DEEPER {
+            let wanted = Search { hazards: self.hazards, order: &self.order, window, caps: &caps, width };
+            match search(&mut run, wanted, &mut self.work) {
+                Some(steps) => {
+                    most = peaks_of(&mut run.clone(), &steps)[pool];
+                    self.order[window.0..window.1].copy_from_slice(&steps);
+                    lowered = true;
+                }
+                None if !lowered => return false,
+                None => least = caps[pool] + 1,
+            }
+            if least >= most {
+                break;
+            }
+            caps[pool] = least + (most - least) / 2;
+        }
+        lowered
+    }
+}

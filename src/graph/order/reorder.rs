@@ -1,0 +1,145 @@
+//! The new order of a graph, and the proof that it is no worse.
+
+use std::collections::HashMap;
+
+use crate::graph::{Graph, GraphPlan, PlanError, Pool, PoolId, Requests, Sizes, TensorId, lifetimes, plan};
+use crate::placement::{Bytes, Step};
+
+use super::Hazards;
+use super::improve::{GLOBAL, Improver, LOCAL};
+use super::model::Model;
+use super::moved::moved;
+use super::restore::restore;
+use super::run::{Run, peaks_of};
+
+/// How much work the search may take: how many times a node is looked at. A million takes some hundredths of a second, on
+/// graphs of more than ten thousand nodes up to two tenths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort(pub u64);
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self(3_000_000)
+    }
+}
+
+/// What an order needs of one pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Measure {
+    /// The most bytes that are alive at a step.
+    pub lower_bound: Bytes,
+    /// Bytes of the plan.
+    pub size: Bytes,
+    /// Chunks of the plan.
+    pub chunks: usize,
+}
+
+/// An order of a graph's nodes, and what it brings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reordering {
+    /// The steps of the given order, in the new one.
+    pub order: Vec<Step>,
+    /// How many nodes had to be moved; 0 when the order stays as it was given.
+    pub moved: usize,
+    /// What the given order needs, by pool.
+    pub before: Vec<Measure>,
+    /// What the new one needs, by pool: nowhere more, and somewhere a lower bound that is lower, unless nothing has moved.
+    pub after: Vec<Measure>,
+}
+
+impl Reordering {
+    /// The lower bound of the given order, of all pools together.
+    pub fn given_bound(&self) -> Bytes {
+        self.before.iter().map(|measure| measure.lower_bound).fold(0, Bytes::saturating_add)
+    }
+}
+
+/// Looks for an order of the nodes of `graph` with fewer live bytes at the worst step. `requests` are for the given
+/// order. The order stays as it is when no better one is found: one whose lower bound is lower in some pool, and in no
+/// pool higher, and whose plan is in no pool larger or in more chunks.
+///
+/// # Errors
+/// [`PlanError`] when sizes overflow.
+pub fn reorder(
+    graph: &Graph,
+    pools: &[Pool],
+    requests: Requests<'_>,
+    sizes: &mut dyn Sizes,
+    hazards: &Hazards,
+    effort: Effort,
+) -> Result<Reordering, PlanError> {
+    let mut known = HashMap::new();
+    let mut sizes = |id: TensorId, pool: PoolId| *known.entry((id, pool)).or_insert_with(|| sizes.alloc_size(id, pool));
+    let given: Vec<Step> = (0..).take(graph.nodes().len()).collect();
+    let before = measure(&plan(graph, pools, requests, &mut sizes)?);
+    let homes = lifetimes(graph, pools, requests, &mut sizes).homes;
+    let model = Model::new(graph, pools, &homes);
+    let mut best = Reordering { order: given.clone(), moved: 0, after: before.clone(), before };
+    for Candidate { order, bound } in candidates(&model, hazards, &given, effort) {
+        if best.moved > 0 && total(&best.after) <= bound {
+            break;
+        }
+        debug_assert!(hazards.allow(&order), "a node has overtaken another that it must not");
+        let nodes: Vec<PoolId> = order.iter().map(|&step| requests.nodes[step as usize]).collect();
+        let requests = Requests { nodes: &nodes, ..requests };
+        let after = measure(&plan(&graph.in_order(&order), pools, requests, &mut sizes)?);
+        if is_better(&after, &best.before) && (best.moved == 0 || total(&after) < total(&best.after)) {
+            best = Reordering { moved: moved(&order), order, after, ..best };
+        }
+    }
+    Ok(best)
+}
+
+/// An order that may be better than the given one.
+struct Candidate {
+    order: Vec<Step>,
+    /// The sum of its peaks: no plan for it is smaller.
+    bound: Bytes,
+}
+
+/// Searches in two ways. Orders with the lowest peaks come first, and of two that are alike the one that is closer to the
+/// given order.
+fn candidates(model: &Model, hazards: &Hazards, given: &[Step], effort: Effort) -> Vec<Candidate> {
+    let improver = |ladder, work| Improver { model, hazards, ladder, order: given.to_vec(), work };
+    // What the one way leaves of its half is the other's.
+    let mut local = improver(LOCAL, effort.0 / 2);
+    local.improve();
+    let mut global = improver(GLOBAL, effort.0 - effort.0 / 2 + local.work);
+    global.improve();
+    if local.work == 0 {
+        local.work = global.work;
+        local.improve();
+    }
+    let mut found = Vec::new();
+    for order in [local.order, global.order].into_iter().filter(|order| order != given) {
+        let caps = peaks_of(&mut Run::new(model), &order);
+        let mut restored = order.clone();
+        restore(model, hazards, &mut restored, &caps, &mut effort.0.clone());
+        let bound = caps.iter().sum();
+        found.extend([restored, order].map(|order| Candidate { order, bound }));
+    }
+    found.sort_by_key(|candidate| candidate.bound);
+    found
+}
+
+fn measure(plan: &GraphPlan) -> Vec<Measure> {
+    let measure = |pool: &crate::graph::PoolPlan| Measure {
+        lower_bound: pool.lower_bound,
+        size: pool.placement.size(),
+        chunks: pool.placement.chunks.len(),
+    };
+    plan.pools.iter().map(measure).collect()
+}
+
+/// Bytes of the plan, in all pools.
+fn total(measures: &[Measure]) -> Bytes {
+    measures.iter().map(|measure| measure.size).fold(0, Bytes::saturating_add)
+}
+
+fn is_better(after: &[Measure], before: &[Measure]) -> bool {
+    let nowhere_worse = |(after, before): (&Measure, &Measure)| {
+        after.lower_bound <= before.lower_bound && after.size <= before.size && after.chunks <= before.chunks
+    };
+    let pairs = || after.iter().zip(before);
+    pairs().all(nowhere_worse) && pairs().any(|(after, before)| after.lower_bound < before.lower_bound)
+}

@@ -1,0 +1,141 @@
+//! Orders of sketched graphs.
+
+mod hazards;
+mod model;
+mod orders;
+mod smallest;
+
+use crate::graph::order::{Effect, Effort, Hazards, Reordering, reorder};
+use crate::graph::tests::random::random_sketch_of;
+use crate::graph::tests::sketch::{List, Sketch};
+use crate::graph::{Graph, GraphPlan, Operation, PoolId, Requests, Rules, TensorId, plan, simulate};
+use crate::placement::{Bytes, Step, lower_bound, validate};
+use crate::testing::Random;
+
+/// What the model knows to the byte.
+const RULES: Rules = Rules { concat: false, unread_inputs: false, ..Rules::ALL };
+
+fn effects(sketch: &Sketch) -> Vec<Effect> {
+    sketch.drafts.iter().map(|draft| draft.effect).collect()
+}
+
+fn own_memory(sketch: &Sketch) -> Vec<TensorId> {
+    (0..).take(sketch.drafts.len()).collect()
+}
+
+fn hazards(sketch: &Sketch) -> Hazards {
+    Hazards::new(&sketch.graph(), &effects(sketch), &own_memory(sketch))
+}
+
+fn reordered(sketch: &Sketch, effort: Effort) -> Reordering {
+    let (leafs, nodes) = (sketch.requests(List::Leafs), sketch.requests(List::Nodes));
+    let requests = Requests { leafs: &leafs, nodes: &nodes };
+    let mut sizes = |id: TensorId, _: PoolId| sketch.drafts[id as usize].size;
+    let hazards = hazards(sketch);
+    let found = reorder(&sketch.graph(), &sketch.pools_with(RULES), requests, &mut sizes, &hazards, effort);
+    found.expect("sizes are small")
+}
+
+/// The graph in another order, and the pools of its nodes.
+fn in_order(sketch: &Sketch, order: &[Step]) -> (Graph, Vec<PoolId>) {
+    let nodes = sketch.requests(List::Nodes);
+    (sketch.graph().in_order(order), order.iter().map(|&step| nodes[step as usize]).collect())
+}
+
+/// A plan for another order that both validators accept.
+fn plan_in_order(sketch: &Sketch, order: &[Step]) -> GraphPlan {
+    let (graph, nodes) = in_order(sketch, order);
+    let requests = Requests { leafs: &sketch.requests(List::Leafs), nodes: &nodes };
+    let mut sizes = |id: TensorId, _: PoolId| sketch.drafts[id as usize].size;
+    let plan = plan(&graph, &sketch.pools_with(RULES), requests, &mut sizes).expect("sizes are small");
+    for (problem, pool) in plan.problems.iter().zip(&plan.pools) {
+        assert_eq!(validate(problem, &pool.placement), Ok(()));
+    }
+    let nbytes: Vec<Bytes> = sketch.drafts.iter().map(|draft| draft.nbytes).collect();
+    assert_eq!(simulate(&graph, &plan, &nbytes), Ok(()));
+    plan
+}
+
+/// The most bytes alive at a step, by pool.
+fn bounds(sketch: &Sketch, order: &[Step], rules: Rules) -> Vec<Bytes> {
+    let (graph, nodes) = in_order(sketch, order);
+    let requests = Requests { leafs: &sketch.requests(List::Leafs), nodes: &nodes };
+    let mut sizes = |id: TensorId, _: PoolId| sketch.drafts[id as usize].size;
+    let found = crate::graph::lifetimes(&graph, &sketch.pools_with(rules), requests, &mut sizes);
+    found.problems.iter().map(lower_bound).collect()
+}
+
+/// A graph with some nodes that write into others, and now and then one that may do anything.
+fn random_graph(random: &mut Random, most: u32) -> Sketch {
+    let mut sketch = random_sketch_of(random, most);
+    let markers = random.chance(30);
+    for draft in &mut sketch.drafts {
+        let is_node = draft.list == List::Nodes;
+        if is_node && !markers && draft.tensor.is_marker() {
+            draft.tensor.operation = Operation::Other;
+            draft.effect = Effect::Result;
+        }
+        if is_node && draft.effect == Effect::View && random.chance(40) {
+            draft.effect = Effect::Result;
+        }
+        if is_node && draft.effect == Effect::Result {
+            draft.effect = match random.below(100) {
+                0 => Effect::Anything,
+                1..6 => Effect::Sources,
+                _ => Effect::Result,
+            };
+        }
+    }
+    sketch
+}
+
+/// By step, the steps that must run before it: every pair of nodes is looked at, and nothing of [`Hazards`] is used.
+fn pairs(sketch: &Sketch) -> Vec<Vec<Step>> {
+    let graph = sketch.graph();
+    let nodes = graph.nodes();
+    let ordered = |earlier: usize, later: usize| {
+        let (a, b) = (nodes[earlier], nodes[later]);
+        let named = |x: TensorId, y: TensorId| graph.sources(x).contains(&y) || graph.root(x) == y || x == y;
+        named(a, b)
+            || named(b, a)
+            || later + 1 == nodes.len()
+            || [a, b].into_iter().any(|id| stops_everything(sketch, &graph, id))
+            || share_memory(sketch, &graph, a, b)
+    };
+    (0..nodes.len())
+        .map(|later| {
+            (0u32..).zip(0..later).filter(|&(_, earlier)| ordered(earlier, later)).map(|(step, _)| step).collect()
+        })
+        .collect()
+}
+
+fn stops_everything(sketch: &Sketch, graph: &Graph, node: TensorId) -> bool {
+    let tensor = graph.tensor(node);
+    let is_parameter = tensor.external && graph.sources(node).is_empty();
+    sketch.drafts[node as usize].effect == Effect::Anything || (tensor.is_marker() && !is_parameter)
+}
+
+fn share_memory(sketch: &Sketch, graph: &Graph, a: TensorId, b: TensorId) -> bool {
+    let touches = |node: TensorId| -> Vec<(TensorId, bool)> {
+        let effect = sketch.drafts[node as usize].effect;
+        let looks = effect == Effect::Nothing || (effect == Effect::View && graph.tensor(node).view.is_some());
+        let sources = graph.sources(node).iter();
+        sources.map(|&id| (graph.root(id), effect == Effect::Sources)).chain([(graph.root(node), !looks)]).collect()
+    };
+    let (a, b) = (touches(a), touches(b));
+    a.iter().any(|(root, writes)| b.iter().any(|(other, also)| root == other && (*writes || *also)))
+}
+
+/// A random order in which everybody comes after those that must run before.
+fn random_order(random: &mut Random, before: &[Vec<Step>]) -> Vec<Step> {
+    let mut order: Vec<Step> = Vec::new();
+    let mut left: Vec<Step> = (0..).take(before.len()).collect();
+    while !left.is_empty() {
+        let free = |&&step: &&Step| before[step as usize].iter().all(|earlier| order.contains(earlier));
+        let ready: Vec<Step> = left.iter().filter(free).copied().collect();
+        let next = ready[random.below(u32::try_from(ready.len()).expect("few nodes")) as usize];
+        order.push(next);
+        left.retain(|&step| step != next);
+    }
+    order
+}

@@ -1,0 +1,79 @@
+//! Live bytes as the search counts them.
+
+use crate::graph::Rules;
+use crate::graph::order::model::Model;
+use crate::graph::order::run::{Run, peaks_of};
+use crate::graph::tests::sketch::{POOL, Sketch};
+use crate::placement::Step;
+use crate::testing::Random;
+
+use super::{RULES, bounds, pairs, random_graph, random_order};
+
+fn model(sketch: &Sketch, rules: Rules) -> Model {
+    Model::new(&sketch.graph(), &sketch.pools_with(rules), &sketch.lifetimes(rules).homes)
+}
+
+#[test]
+fn peaks_are_those_of_the_lifetimes_in_every_order() {
+    let mut random = Random::new(21);
+    let mut orders = 0;
+    for _ in 0..1500 {
+        let mut sketch = random_graph(&mut random, 40);
+        sketch.pools = vec![POOL];
+        sketch.drafts.iter_mut().for_each(|draft| draft.pool = 0);
+        let pairs = pairs(&sketch);
+        for rules in [RULES, Rules::GGML] {
+            let model = model(&sketch, rules);
+            for _ in 0..4 {
+                let order = random_order(&mut random, &pairs);
+                let peaks = peaks_of(&mut Run::new(&model), &order);
+                assert_eq!(peaks, bounds(&sketch, &order, rules), "{order:?}");
+                orders += u32::from(!order.is_sorted());
+            }
+        }
+    }
+    assert!(orders > 2000, "poor graphs: {orders} orders");
+}
+
+#[test]
+fn what_ran_can_be_undone() {
+    let mut random = Random::new(22);
+    for _ in 0..300 {
+        let sketch = random_graph(&mut random, 40);
+        let model = model(&sketch, RULES);
+        let order = random_order(&mut random, &pairs(&sketch));
+        let mut run = Run::new(&model);
+        let mut live = Vec::new();
+        for &step in &order {
+            live.push(run.live().to_vec());
+            let (before, growth) = (i64::try_from(run.total()), run.growth(step));
+            run.forward(step);
+            assert_eq!(i64::try_from(run.total()).ok(), before.ok().map(|before| before + growth));
+        }
+        for &step in order.iter().rev() {
+            run.backward(step);
+            assert_eq!(Some(run.live()), live.pop().as_deref());
+        }
+    }
+}
+
+#[test]
+fn fits_when_no_cap_is_passed() {
+    let mut random = Random::new(23);
+    for _ in 0..300 {
+        let sketch = random_graph(&mut random, 30);
+        let model = model(&sketch, RULES);
+        let order: Vec<Step> = random_order(&mut random, &pairs(&sketch));
+        let mut run = Run::new(&model);
+        for &step in &order {
+            let peaks = peaks_of(&mut run.clone(), &[step]);
+            assert!(run.fits(step, &peaks));
+            for pool in 0..peaks.len() {
+                let mut less = peaks.clone();
+                less[pool] = less[pool].saturating_sub(1);
+                assert!(peaks[pool] == run.live()[pool] || !run.fits(step, &less));
+            }
+            run.forward(step);
+        }
+    }
+}
