@@ -36,7 +36,7 @@ fn offsets(snapshot: &Snapshot, homes: &[Option<Home>], placement: &Placement) -
     let offset = |id: TensorId| {
         let home = homes[graph.root(id) as usize]?;
         let view = graph.tensor(id).view.map_or(0, |view| view.offset);
-        Some(placement.spots[home.block as usize].offset + view)
+        Some(placement.spots[home.block as usize].offset + home.within + view)
     };
     (0..).take(graph.tensors().len()).map(offset).collect()
 }
