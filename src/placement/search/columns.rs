@@ -99,10 +99,14 @@ impl Columns {
         bytes.div_ceil(self.unit)
     }
 
+    /// The sum of the heights in a column.
+    pub fn load_of(&self, column: u32) -> u64 {
+        self.alive(column).iter().map(|&bar| self.bars[bar as usize].height).sum()
+    }
+
     /// The largest sum of heights in a column: no placement has fewer units.
     pub fn load(&self) -> u64 {
-        let height = |&bar: &u32| self.bars[bar as usize].height;
-        (0..self.count()).map(|column| self.alive(column).iter().map(height).sum()).max().unwrap_or(0)
+        (0..self.count()).map(|column| self.load_of(column)).max().unwrap_or(0)
     }
 
     /// How many units a placement takes.
