@@ -42,8 +42,9 @@ pub struct Columns {
 
 impl Columns {
     /// Blocks that shrink are taken as if they did not. `None` when there is so much of it that looking at it once is
-    /// more than the effort.
+    /// more than the effort, or when the sizes add up to more than can be addressed.
     pub fn of(problem: &Problem, effort: Effort) -> Option<Self> {
+        problem.check_total().ok()?;
         let blocks = problem.blocks();
         let unit = blocks.iter().fold(0, |unit, block| greatest_common_divisor(unit, block.size)).max(1);
         let (mut bars, count) = bars(blocks, unit);
@@ -97,6 +98,11 @@ impl Columns {
     /// How many units these bytes take, rounded up.
     pub fn units_up(&self, bytes: Bytes) -> u64 {
         bytes.div_ceil(self.unit)
+    }
+
+    /// The sum of all heights: no placement needs more units.
+    pub fn total(&self) -> u64 {
+        self.bars.iter().map(|bar| bar.height).sum()
     }
 
     /// The sum of the heights in a column.

@@ -39,7 +39,7 @@ pub fn search(columns: &Columns, capacity: u64, effort: u64) -> (Answer, u64) {
     if columns.load() > capacity {
         return (Answer::Infeasible, 0);
     }
-    let mut tree = Tree::new(columns, capacity);
+    let mut tree = Tree::new(columns, capacity.min(columns.total()));
     let mut work = FIRST_RUN;
     loop {
         for style in STYLES {
