@@ -1,6 +1,7 @@
 //! A graph from a file as a live `ggml_cgraph`, for both allocators to plan in one process.
 
 mod enums;
+mod limited;
 mod loaded;
 
 use std::ffi::c_void;
@@ -11,6 +12,7 @@ use lastuse::graph::snapshot::Snapshot;
 use lastuse::placement::{Bytes, Offset};
 
 use crate::Result;
+use limited::LimitedType;
 use loaded::{Api, Ggml, InitParams};
 
 pub use loaded::Allocators;
@@ -234,11 +236,12 @@ impl Drop for Context {
     }
 }
 
-/// A graph allocator over the CPU's buffer type: ggml's own, or lastuse.
+/// A graph allocator: ggml's own, or lastuse. Over the CPU's buffer type, or one with a limit.
 #[derive(Debug)]
 pub struct Gallocr {
     api: Api,
     raw: *mut ggml_gallocr,
+    limited: Option<LimitedType>,
 }
 
 impl Allocators {
@@ -251,6 +254,16 @@ impl Allocators {
     pub fn lastuse(&self) -> Gallocr {
         Gallocr::new(&self.ggml, self.lastuse)
     }
+
+    /// The same over buffers of at most `max_size` bytes, which have no real memory.
+    pub fn upstream_limited(&self, alignment: Bytes, max_size: Bytes) -> Gallocr {
+        Gallocr::limited(self.upstream, LimitedType::new(self.limited_types, alignment, max_size))
+    }
+
+    /// The same over buffers of at most `max_size` bytes, which have no real memory.
+    pub fn lastuse_limited(&self, alignment: Bytes, max_size: Bytes) -> Gallocr {
+        Gallocr::limited(self.lastuse, LimitedType::new(self.limited_types, alignment, max_size))
+    }
 }
 
 impl Gallocr {
@@ -259,7 +272,18 @@ impl Gallocr {
         let buffer_type = unsafe { (ggml.functions.cpu_buffer_type)() };
         // SAFETY: a live buffer type.
         let raw = unsafe { (api.gallocr_new)(buffer_type) };
-        Self { api, raw }
+        Self { api, raw, limited: None }
+    }
+
+    fn limited(api: Api, limited: LimitedType) -> Self {
+        // SAFETY: a live buffer type, which is dropped after the allocator.
+        let raw = unsafe { (api.gallocr_new)(limited.as_ggml()) };
+        Self { api, raw, limited: Some(limited) }
+    }
+
+    /// How many buffers with a limit it holds, and their bytes together.
+    pub fn chunks(&self) -> (usize, Bytes) {
+        self.limited.as_ref().map_or((0, 0), LimitedType::held)
     }
 
     /// `ggml_gallocr_reserve`. The graph must be [reset](LiveGraph::reset).

@@ -97,13 +97,13 @@ impl Program {
         Ok(Self { path: making.finish()? })
     }
 
-    /// One file as a shared library, to be preloaded or loaded. Answers where it is.
+    /// A shared library, to be preloaded or loaded. Answers where it is.
     ///
     /// # Errors
     /// What the compiler said.
-    pub fn build_shared(name: &str, source: &str, ggml: &Ggml, flags: &[&str]) -> Result<PathBuf> {
+    pub fn build_shared(name: &str, sources: &[&str], ggml: &Ggml, flags: &[&str]) -> Result<PathBuf> {
         let making = Making::new(name)?;
-        let objects = compile_all(&making, &[source], ggml, flags)?;
+        let objects = compile_all(&making, sources, ggml, flags)?;
         let needs: Vec<String> = flags.iter().chain(&["-ldl", "-lpthread"]).map(|&flag| flag.to_owned()).collect();
         lastuse_vendor::link_shared(&making.program(), &objects, &needs)?;
         making.finish()

@@ -117,7 +117,7 @@ fn preloaded_under_a_ggml_that_is_loaded_later() {
     let libraries = ggml.libraries.display();
     let flags = [format!("-L{libraries}"), format!("-Wl,-rpath,{libraries}")];
     let flags = ["-Dmain=plan_graphs", &flags[0], &flags[1], "-lggml-base"];
-    let plugin = Program::build_shared("libplan_graphs.so", "programs/plan_two_graphs.c", &ggml, &flags);
+    let plugin = Program::build_shared("libplan_graphs.so", &["programs/plan_two_graphs.c"], &ggml, &flags);
     let plugin = support::expect(plugin).to_string_lossy().into_owned();
     let program = support::expect(Program::build("load-plugin", &["programs/load_plugin.c"], &ggml, Linked::Ggml, &[]));
     let preload = ("LD_PRELOAD", lastuse.shared.as_os_str());

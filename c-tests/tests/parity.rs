@@ -1,6 +1,8 @@
 //! The same graph planned by ggml's own allocator and by lastuse in one process: with ggml's rules and ggml's strategy
 //! every offset is the same, and what the library gives to tensors is what its planner says.
 
+#[path = "parity/limits.rs"]
+mod limits;
 #[path = "parity/random_graph.rs"]
 mod random_graph;
 mod support;

@@ -1,5 +1,7 @@
 //! `lastuse plan` as people and scripts meet it: tables, JSON, messages, exit codes.
 
+#[path = "plan_tool/csv.rs"]
+mod csv;
 mod support;
 
 use std::fs;

@@ -1,21 +1,33 @@
 //! The lower bound: the bytes alive at the step that has the most.
 
+use super::moments::Moments;
 use super::{Bytes, Problem};
+
+/// Up to so many steps a block, a number for each step is the quickest.
+const MOST_STEPS_A_BLOCK: usize = 8;
 
 /// The largest number of bytes alive at one step. No placement of these lifetimes is smaller.
 pub fn lower_bound(problem: &Problem) -> Bytes {
-    let mut peak = 0;
-    let mut live = 0i128;
-    for delta in live_deltas(problem) {
-        live += delta;
-        peak = peak.max(live);
-    }
-    Bytes::try_from(peak).unwrap_or(Bytes::MAX)
+    let steps = problem.blocks().iter().map(|block| block.death as usize).max().unwrap_or(0);
+    let largest = if steps <= MOST_STEPS_A_BLOCK * problem.blocks().len() {
+        largest_sum(live_deltas(problem, steps))
+    } else {
+        Moments::of(problem).loads(problem).into_iter().max().unwrap_or(0)
+    };
+    Bytes::try_from(largest).unwrap_or(Bytes::MAX)
+}
+
+/// The largest sum of the first few numbers.
+fn largest_sum(deltas: Vec<i128>) -> i128 {
+    let sums = deltas.into_iter().scan(0, |sum, delta| {
+        *sum += delta;
+        Some(*sum)
+    });
+    sums.max().unwrap_or(0)
 }
 
 /// By step, how the number of live bytes changes at its start.
-fn live_deltas(problem: &Problem) -> Vec<i128> {
-    let steps = problem.blocks().iter().map(|block| block.death as usize).max().unwrap_or(0);
+fn live_deltas(problem: &Problem, steps: usize) -> Vec<i128> {
     let mut deltas = vec![0i128; steps + 1];
     let mut held: Vec<Bytes> = problem.blocks().iter().map(|block| block.size).collect();
     for block in problem.blocks() {

@@ -1,7 +1,8 @@
 //! Several strategies, the smallest placement wins.
 
+use super::large::{choose_large, is_large};
 use super::{
-    BestFit, Bytes, Effort, LargestFirst, Placement, Problem, Strategy, ValleySweep, lower_bound,
+    BestFit, Bytes, Effort, LargestFirst, Placement, Problem, Rank, Strategy, ValleySweep, lower_bound,
     search::{Least, minimize},
 };
 
@@ -36,7 +37,13 @@ pub fn choose(problem: &Problem) -> Choice {
 pub fn choose_with(problem: &Problem, effort: Effort) -> Choice {
     let lower_bound = lower_bound(problem);
     let limited = problem.max_chunk().is_some_and(|max| lower_bound > max);
-    if limited { choose_limited(problem, lower_bound) } else { choose_unlimited(problem, lower_bound, effort) }
+    if limited {
+        choose_limited(problem, lower_bound)
+    } else if is_large(problem) {
+        improved(problem, choose_large(problem, lower_bound), effort)
+    } else {
+        choose_unlimited(problem, lower_bound, effort)
+    }
 }
 
 /// One chunk may suffice: stop at the first placement that meets the bound.
@@ -89,16 +96,24 @@ fn choose_limited(problem: &Problem, lower_bound: Bytes) -> Choice {
 
 /// The strategies: first those that most often are the first to meet the bound on real graphs, ggml's own last.
 fn portfolio() -> impl Iterator<Item = &'static dyn Strategy> {
-    const STRATEGIES: [&dyn Strategy; 10] = [
+    const STRATEGIES: [&dyn Strategy; 18] = [
         &LargestFirst::Size,
-        &ValleySweep::Start,
-        &ValleySweep::Area,
-        &ValleySweep::Length,
+        &ValleySweep::by(Rank::Start),
+        &ValleySweep::by(Rank::Area),
+        &ValleySweep::by(Rank::Length),
         &LargestFirst::Area,
         &LargestFirst::Length,
-        &ValleySweep::Size,
-        &ValleySweep::LengthThenSize,
-        &ValleySweep::SizeThenLength,
+        &ValleySweep::by(Rank::Size),
+        &ValleySweep::by(Rank::LengthThenSize),
+        &ValleySweep::by(Rank::SizeThenLength),
+        &ValleySweep::peaks_first_by(Rank::Length),
+        &ValleySweep::peaks_first_by(Rank::End),
+        &ValleySweep::peaks_first_by(Rank::LengthThenSize),
+        &ValleySweep::peaks_first_by(Rank::Start),
+        &ValleySweep::peaks_first_by(Rank::Area),
+        &ValleySweep::peaks_first_by(Rank::SizeThenLength),
+        &ValleySweep::peaks_first_by(Rank::Size),
+        &ValleySweep::by(Rank::End),
         &BestFit,
     ];
     STRATEGIES.into_iter()

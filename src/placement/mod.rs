@@ -15,7 +15,11 @@ mod best_fit;
 mod bound;
 mod choose;
 mod conflicts;
+#[cfg(feature = "cli")]
+pub mod csv;
+mod large;
 mod largest_first;
+mod moments;
 mod problem;
 mod search;
 #[cfg(test)]
@@ -31,8 +35,8 @@ pub use problem::{
     Block, BlockId, Bytes, ChunkId, MAX_CHUNKS, Offset, Placement, Problem, Shrink, Spot, Step, TooLarge, padded,
 };
 pub use search::{Effort, Outcome, solve};
-pub use validate::{Defect, validate};
-pub use valley_sweep::ValleySweep;
+pub use validate::{Defect, validate, validate_large};
+pub use valley_sweep::{Rank, ValleySweep};
 
 /// One way of choosing offsets.
 ///

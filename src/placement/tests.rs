@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::placement::{
     BestFit, Block, Bytes, Defect, LargestFirst, MAX_CHUNKS, Placement, Problem, Shrink, Spot, Step, Strategy,
-    TooLarge, ValleySweep, choose, lower_bound, validate,
+    TooLarge, ValleySweep, choose, lower_bound, validate, validate_large,
 };
 use crate::testing::Random;
 
@@ -157,6 +157,19 @@ fn choice_is_never_worse_than_best_fit() {
     }
 }
 
+/// So many blocks that only sweeps are tried.
+#[test]
+fn choice_for_many_blocks_is_never_worse_than_best_fit() {
+    let mut random = Random::new(10);
+    for steps in [500, 5000] {
+        let problem = random_problem(&mut random, &Shape { blocks: 4100..4200, steps, ..MEDIUM });
+        assert_chosen_well(&problem);
+        limits(&problem).for_each(|limit| assert_chosen_well(&limited(&problem, limit)));
+        // One chunk suffices for the bound, and maybe for nothing that is found.
+        assert_chosen_well(&limited(&problem, lower_bound(&problem)));
+    }
+}
+
 #[test]
 fn same_problem_gives_same_placement() {
     let mut random = Random::new(4);
@@ -187,6 +200,25 @@ fn lower_bound_is_the_largest_sum_of_a_step() {
         let largest = steps.map(|step| (0..problem.blocks().len()).map(|id| held(&problem, id, step)).sum()).max();
         assert_eq!(Some(lower_bound(&problem)), largest, "{problem:?}");
     }
+}
+
+#[test]
+fn lower_bound_does_not_depend_on_how_far_apart_steps_are() {
+    let mut random = Random::new(9);
+    for _ in 0..300 {
+        let problem = random_problem(&mut random, &MEDIUM);
+        assert_eq!(lower_bound(&stretched(&problem, 1000)), lower_bound(&problem), "{problem:?}");
+    }
+}
+
+/// The same blocks, each step as long as `factor` steps.
+fn stretched(problem: &Problem, factor: Step) -> Problem {
+    let mut stretched = Problem::new(problem.alignment(), None);
+    for block in problem.blocks() {
+        stretched.add(Block { birth: block.birth * factor, death: block.death * factor, ..*block });
+    }
+    problem.shrinks().iter().for_each(|shrink| stretched.shrink(shrink.block, shrink.step * factor, shrink.size));
+    stretched
 }
 
 /// Bytes that a block holds at a step.
@@ -434,4 +466,28 @@ fn defects_name_the_blocks() {
     for (defect, text) in defects {
         assert_eq!(defect.to_string(), text);
     }
+}
+
+/// Placements that are right, and some of them with one block moved.
+#[test]
+fn large_problems_are_validated_like_small_ones() {
+    let mut random = Random::new(8);
+    let (mut right, mut wrong) = (0, 0);
+    for _ in 0..400 {
+        let problem = random_problem(&mut random, &MEDIUM);
+        let problem = limited(&problem, BestFit.place(&problem).size() / 2 + ALIGNMENT);
+        let mut placement = BestFit.place(&problem);
+        let moved = random.below(u32::try_from(placement.spots.len()).expect("small")) as usize;
+        let spot = &mut placement.spots[moved];
+        match random.below(4) {
+            0 => spot.offset = spot.offset.saturating_sub(ALIGNMENT),
+            1 => spot.offset += ALIGNMENT,
+            2 => spot.chunk ^= 1,
+            _ => {}
+        }
+        let (all_pairs, sweep) = (validate(&problem, &placement), validate_large(&problem, &placement));
+        assert_eq!(all_pairs.is_ok(), sweep.is_ok(), "{all_pairs:?} {sweep:?} {problem:?} {placement:?}");
+        *(if sweep.is_ok() { &mut right } else { &mut wrong }) += 1;
+    }
+    assert!(right > 100 && wrong > 100, "{right} right, {wrong} wrong");
 }

@@ -1,8 +1,9 @@
 //! Is a placement right? Brute force over all pairs of blocks, on purpose: it shares no idea with any strategy.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Block, BlockId, Bytes, MAX_CHUNKS, Placement, Problem, Step};
+use super::{Block, BlockId, Bytes, ChunkId, MAX_CHUNKS, Offset, Placement, Problem, Spot, Step};
 
 /// What is wrong with a placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,21 +54,38 @@ impl fmt::Display for Defect {
 /// # Errors
 /// The first [`Defect`] found.
 pub fn validate(problem: &Problem, placement: &Placement) -> Result<(), Defect> {
-    let (blocks, spots) = (problem.blocks(), &placement.spots);
-    if blocks.len() != spots.len() {
-        return Err(Defect::WrongCount { blocks: blocks.len(), spots: spots.len() });
-    }
-    if placement.chunks.len() > MAX_CHUNKS {
-        return Err(Defect::TooManyChunks(placement.chunks.len()));
-    }
-    let pieces: Vec<Vec<Piece>> = (0..blocks.len()).map(|id| pieces(problem, id)).collect();
-    for id in 0..blocks.len() {
+    check_counts(problem, placement)?;
+    let pieces = pieces(problem);
+    for id in 0..pieces.len() {
         check_spot(problem, placement, id)?;
         for other in 0..id {
             check_pair(placement, &pieces, other, id)?;
         }
     }
     (0..placement.chunks.len()).try_for_each(|chunk| check_chunk(problem, placement, chunk))
+}
+
+/// The same for problems that are too large for all pairs: goes through time, and compares each block with those right
+/// below and above it.
+///
+/// # Errors
+/// One of the [`Defect`]s, not always the same one that [`validate`] finds first.
+pub fn validate_large(problem: &Problem, placement: &Placement) -> Result<(), Defect> {
+    check_counts(problem, placement)?;
+    (0..problem.blocks().len()).try_for_each(|id| check_spot(problem, placement, id))?;
+    check_stacks(placement, &pieces(problem))?;
+    (0..placement.chunks.len()).try_for_each(|chunk| check_chunk(problem, placement, chunk))
+}
+
+fn check_counts(problem: &Problem, placement: &Placement) -> Result<(), Defect> {
+    let (blocks, spots) = (problem.blocks().len(), placement.spots.len());
+    if blocks != spots {
+        return Err(Defect::WrongCount { blocks, spots });
+    }
+    if placement.chunks.len() > MAX_CHUNKS {
+        return Err(Defect::TooManyChunks(placement.chunks.len()));
+    }
+    Ok(())
 }
 
 fn check_spot(problem: &Problem, placement: &Placement, id: usize) -> Result<(), Defect> {
@@ -114,17 +132,53 @@ fn check_pair(placement: &Placement, pieces: &[Vec<Piece>], a: usize, b: usize) 
 /// From which step until before which step a block holds how many bytes.
 type Piece = (Step, Step, Bytes);
 
-/// A block as rectangles.
-fn pieces(problem: &Problem, id: usize) -> Vec<Piece> {
-    let Block { size, birth, death } = problem.blocks()[id];
-    let mut pieces = vec![(birth, death, size)];
-    for shrink in problem.shrinks().iter().filter(|shrink| shrink.block as usize == id) {
+/// By block its rectangles.
+fn pieces(problem: &Problem) -> Vec<Vec<Piece>> {
+    let blocks = problem.blocks().iter();
+    let mut pieces: Vec<_> = blocks.map(|&Block { size, birth, death }| vec![(birth, death, size)]).collect();
+    for shrink in problem.shrinks() {
+        let pieces = &mut pieces[shrink.block as usize];
         if let Some(last) = pieces.last_mut() {
-            last.1 = shrink.step;
+            let death = std::mem::replace(&mut last.1, shrink.step);
+            pieces.push((shrink.step, death, shrink.size));
         }
-        pieces.push((shrink.step, death, shrink.size));
     }
     pieces
+}
+
+/// What happens to a piece: ends come before starts at the same step.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    End,
+    Start,
+}
+
+/// Keeps the pieces alive in the order of their offsets: each is in nobody's way exactly when it is in the way of neither
+/// neighbour.
+fn check_stacks(placement: &Placement, pieces: &[Vec<Piece>]) -> Result<(), Defect> {
+    let mut events = Vec::with_capacity(2 * pieces.len());
+    for (id, pieces) in pieces.iter().enumerate() {
+        for &(from, until, size) in pieces.iter().filter(|&&(from, until, size)| from < until && size > 0) {
+            events.push((from, Event::Start, id, size));
+            events.push((until, Event::End, id, size));
+        }
+    }
+    events.sort_unstable();
+    let mut alive: BTreeMap<(ChunkId, Offset), (Offset, usize)> = BTreeMap::new();
+    for (step, event, id, size) in events {
+        let Spot { chunk, offset } = placement.spots[id];
+        if event == Event::End {
+            alive.remove(&(chunk, offset));
+            continue;
+        }
+        let end = offset + size;
+        let below = alive.range(..(chunk, end)).next_back().filter(|&(&at, &(top, _))| at.0 == chunk && top > offset);
+        if let Some((_, &(_, other))) = below {
+            return Err(Defect::Overlap { first: name(other.min(id)), second: name(other.max(id)), step });
+        }
+        alive.insert((chunk, offset), (end, id));
+    }
+    Ok(())
 }
 
 fn name(id: usize) -> BlockId {

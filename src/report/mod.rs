@@ -4,8 +4,10 @@
 
 mod plan_json;
 mod plan_table;
+mod problem_table;
 #[cfg(test)]
 mod tests;
 
 pub use plan_json::plan_json;
 pub use plan_table::{PlanRow, plan_table};
+pub use problem_table::{ProblemRow, Verdict, problem_table};

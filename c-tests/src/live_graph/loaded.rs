@@ -13,7 +13,7 @@ use lastuse_vendor::Package;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 
 use super::enums::enumerators;
-use crate::{Build, Result, lastuse};
+use crate::{Build, Program, Result, lastuse};
 
 /// `struct ggml_init_params`.
 #[repr(C)]
@@ -91,6 +91,23 @@ functions! {
     }
 }
 
+/// A `struct dummy_buft`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct DummyBuft([u8; 0]);
+
+functions! {
+    /// The functions of `limited_type.h`.
+    #[derive(Clone, Copy, Debug)]
+    pub struct LimitedTypes {
+        fn new = "limited_type_new" (usize, usize) -> *mut DummyBuft;
+        fn free = "limited_type_free" (*mut DummyBuft);
+        fn get = "limited_type_get" (*mut DummyBuft) -> *mut ggml_backend_buffer_type;
+        fn buffers = "limited_type_buffers" (*const DummyBuft) -> usize;
+        fn bytes = "limited_type_bytes" (*const DummyBuft) -> usize;
+    }
+}
+
 /// The loaded ggml.
 #[derive(Debug)]
 pub struct Ggml {
@@ -109,6 +126,7 @@ pub struct Allocators {
     /// From `liblastuse.so`.
     pub(super) lastuse: Api,
     pub(super) ggml: Ggml,
+    pub(super) limited_types: LimitedTypes,
 }
 
 impl Allocators {
@@ -126,12 +144,15 @@ impl Allocators {
         // Visible to all: lastuse refers to ggml's functions without naming their library.
         let base = open(&vendored.libraries.join("libggml-base.so"), RTLD_GLOBAL)?;
         let ggml = Ggml::new(Functions::find(base)?, &vendored.sources.join("include/ggml.h"))?;
+        let sources = ["support/limited_type.c", "support/dummy_buffer.c"];
+        let limited = open(&Program::build_shared("limited-type.so", &sources, &vendored, &[])?, RTLD_LOCAL)?;
         let shared = open(&lastuse(Build::Release)?.shared, RTLD_LOCAL)?;
         // SAFETY: takes nothing.
         if !unsafe { (Own::find(shared)?.enabled)() } {
             return Err("lastuse is switched off: is the variable LASTUSE set?".to_owned());
         }
-        Ok(Self { upstream: Api::find(base)?, lastuse: Api::find(shared)?, ggml })
+        let limited_types = LimitedTypes::find(limited)?;
+        Ok(Self { upstream: Api::find(base)?, lastuse: Api::find(shared)?, ggml, limited_types })
     }
 }
 

@@ -1,7 +1,11 @@
-//! `lastuse plan`: plans captured graphs and compares the plans with what ggml's own allocator needed.
+//! `lastuse plan`: plans captured graphs and compares the plans with what ggml's own allocator needed; places the
+//! blocks of CSV files.
 
-use std::fs::File;
-use std::io::{self, BufReader, IsTerminal, Write};
+mod input;
+mod problem;
+mod progress;
+
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -10,22 +14,35 @@ use clap::ValueEnum;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{GraphPlan, Rules, simulate};
 use lastuse::placement::{Bytes, validate};
-use lastuse::report::{PlanRow, plan_json, plan_table};
+use lastuse::report::{PlanRow, ProblemRow, Verdict, plan_json, plan_table, problem_table};
 
-/// Plan graphs from files in the format "lastuse-graph" (one JSON object a line).
+use input::Input;
+
+/// Plan graphs from files in the format "lastuse-graph" (one JSON object a line), or problems from CSV files.
 ///
 /// Prints a table: file, nodes, blocks, the bytes that ggml's own allocator needed (where the file says so), the bytes
 /// of the plan, the lower bound, and the time to plan. Every plan is checked by two validators before it is shown.
+///
+/// CSV files are those of MiniMalloc: a header, then a block in each row. Columns, in any order: id (or buffer,
+/// buffer_id), any text; lower (or begin, start), the first step of the lifetime; upper, the first step after it, or
+/// end, its last step; size, in bytes; and, where wanted, alignment, a power of two. A column hint is not used, since
+/// it says nothing about which offsets are right; a column gaps must be empty; a column offset is replaced: the offsets
+/// of an earlier plan bind nothing. The table has the file, blocks, capacity, the bytes of the placement (sizes are
+/// padded to the alignment), the lower bound, the time, and the outcome.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   lastuse plan llama.jsonl               one graph
   lastuse plan graphs/*.jsonl            many, with a summary
   lastuse plan --json llama.jsonl        where every tensor goes
   lastuse plan --lifetimes ggml *.jsonl  without the reuse that ggml does not do
+  lastuse plan -o offsets.csv blocks.csv            the smallest placement of a problem
+  lastuse plan --capacity 1048576 -o - blocks.csv   any placement within 1 MiB
 
-Exit codes: 0 all planned, 1 a file is malformed or cannot be read, 2 wrong usage.")]
+Exit codes: 0 all planned, 1 a file is malformed or cannot be read, 2 wrong usage, 3 there is no placement within the
+capacity, which is proven, 4 none was found within the effort, and none is proven not to be there. Of several files 1
+comes before 4, and 4 before 3.")]
 pub struct Arguments {
-    /// The graphs; "-" is the standard input.
+    /// The graphs and problems; "-" is the standard input. What is named *.csv or starts with a header is CSV.
     #[arg(required = true)]
     files: Vec<PathBuf>,
 
@@ -36,6 +53,9 @@ pub struct Arguments {
     /// Whose rules say when memory may be shared.
     #[arg(long, value_enum, default_value = "lastuse")]
     lifetimes: Lifetimes,
+
+    #[command(flatten)]
+    problem: problem::Options,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -58,49 +78,116 @@ impl Lifetimes {
 /// How often a graph is planned for the time in the table, which is the median.
 const RUNS: usize = 5;
 
+/// There is no placement within the capacity.
+const INFEASIBLE: u8 = 3;
+/// None was found within the effort.
+const NOT_FOUND: u8 = 4;
+
 /// Plans every file; one that is wrong does not keep the others from being planned.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    let mut rows = Vec::new();
-    let mut code = ExitCode::SUCCESS;
+    if arguments.problem.wants_one_file() && arguments.files.len() > 1 {
+        let _ = writeln!(io::stderr(), "lastuse: --output takes the rows of one file; see --help");
+        return Ok(ExitCode::from(2));
+    }
+    let mut shown = Vec::new();
+    let mut is_wrong = false;
     let progress = io::stderr().is_terminal() && arguments.files.len() > 1;
     for (number, file) in arguments.files.iter().enumerate() {
         if progress {
             eprint!("\r{}/{}", number + 1, arguments.files.len());
         }
         match plan_file(file, arguments) {
-            Ok(Shown::Row(row)) => rows.push(row),
-            Ok(Shown::Json(json)) => print(&format!("{json}\n"))?,
+            Ok(Shown::Json(json)) => print(format!("{json}\n").as_bytes())?,
+            Ok(row) => shown.push(row),
             Err(message) => {
                 // Not eprintln: it panics when nobody reads the messages any more.
                 let _ = writeln!(io::stderr(), "lastuse: {}: {message}", file.display());
-                code = ExitCode::FAILURE;
+                is_wrong = true;
             }
         }
     }
     if progress {
         eprint!("\r");
     }
-    if !rows.is_empty() {
-        print(&plan_table(&rows))?;
+    let tables = Tables::of(shown);
+    if !arguments.problem.prints_rows() {
+        tables.print()?;
     }
-    Ok(code)
+    Ok(if is_wrong { ExitCode::FAILURE } else { tables.code() })
 }
 
 enum Shown {
-    Row(PlanRow),
+    Graph(PlanRow),
+    Problem(ProblemRow),
     Json(String),
 }
 
-fn plan_file(file: &Path, arguments: &Arguments) -> Result<Shown, String> {
-    let snapshot = read(file)?;
-    let rules = arguments.lifetimes.rules();
-    let (plan, microseconds) = timed_plan(&snapshot, rules, if arguments.json { 1 } else { RUNS })?;
-    check(&snapshot, &plan)?;
-    if arguments.json {
-        return plan_json(&snapshot, &plan).map(Shown::Json).map_err(|error| error.to_string());
+/// What is printed when all files are planned.
+#[derive(Default)]
+struct Tables {
+    graphs: Vec<PlanRow>,
+    problems: Vec<ProblemRow>,
+}
+
+impl Tables {
+    fn of(shown: Vec<Shown>) -> Self {
+        let mut tables = Self::default();
+        for shown in shown {
+            match shown {
+                Shown::Graph(row) => tables.graphs.push(row),
+                Shown::Problem(row) => tables.problems.push(row),
+                Shown::Json(_) => {}
+            }
+        }
+        tables
     }
-    Ok(Shown::Row(PlanRow {
-        file: file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned(),
+
+    fn print(&self) -> Result<(), String> {
+        let mut text = String::new();
+        if !self.graphs.is_empty() {
+            text.push_str(&plan_table(&self.graphs));
+        }
+        if !self.graphs.is_empty() && !self.problems.is_empty() {
+            text.push('\n');
+        }
+        if !self.problems.is_empty() {
+            text.push_str(&problem_table(&self.problems));
+        }
+        print(text.as_bytes())
+    }
+
+    fn code(&self) -> ExitCode {
+        let has = |verdict| self.problems.iter().any(|row| row.verdict == verdict);
+        match () {
+            () if has(Verdict::NotFound) => ExitCode::from(NOT_FOUND),
+            () if has(Verdict::Infeasible) => ExitCode::from(INFEASIBLE),
+            () => ExitCode::SUCCESS,
+        }
+    }
+}
+
+fn plan_file(file: &Path, arguments: &Arguments) -> Result<Shown, String> {
+    let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
+    match Input::read(file)? {
+        Input::Graph(snapshot) => {
+            arguments.problem.refuse_graph().and_then(|()| plan_graph(name, &snapshot, arguments))
+        }
+        Input::Problem(_) if arguments.json => {
+            Err("--json is for graphs; --output writes the rows of a CSV file with their offsets".to_owned())
+        }
+        Input::Problem(sheet) => problem::plan(name, &sheet, &arguments.problem).map(Shown::Problem),
+    }
+}
+
+fn plan_graph(file: String, snapshot: &Snapshot, arguments: &Arguments) -> Result<Shown, String> {
+    let rules = arguments.lifetimes.rules();
+    let (plan, microseconds) = timed_plan(snapshot, rules, if arguments.json { 1 } else { RUNS })?;
+    check(snapshot, &plan)?;
+    if arguments.json {
+        return plan_json(snapshot, &plan).map(Shown::Json).map_err(|error| error.to_string());
+    }
+    Ok(Shown::Graph(PlanRow {
+        file,
         nodes: snapshot.graph.nodes().len(),
         blocks: plan.problems.iter().map(|problem| problem.blocks().len()).sum(),
         ggml_alloc: snapshot.buffers.iter().try_fold(0, |sum: Bytes, buffer| sum.checked_add(buffer.ggml_alloc_size?)),
@@ -108,15 +195,6 @@ fn plan_file(file: &Path, arguments: &Arguments) -> Result<Shown, String> {
         lower_bound: plan.pools.iter().map(|pool| pool.lower_bound).fold(0, Bytes::saturating_add),
         microseconds,
     }))
-}
-
-fn read(file: &Path) -> Result<Snapshot, String> {
-    let snapshot = if file == Path::new("-") {
-        Snapshot::read(io::stdin().lock())
-    } else {
-        Snapshot::read(BufReader::new(File::open(file).map_err(|error| error.to_string())?))
-    };
-    snapshot.map_err(|malformed| malformed.to_string())
 }
 
 fn timed_plan(snapshot: &Snapshot, rules: Rules, runs: usize) -> Result<(GraphPlan, f64), String> {
@@ -142,8 +220,8 @@ fn check(snapshot: &Snapshot, plan: &GraphPlan) -> Result<(), String> {
 }
 
 /// Prints to the standard output. That its reader has seen enough (a pipe to `head`) is no failure.
-fn print(text: &str) -> Result<(), String> {
-    match io::stdout().write_all(text.as_bytes()) {
+fn print(text: &[u8]) -> Result<(), String> {
+    match io::stdout().write_all(text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("cannot print: {error}")),
         _ => Ok(()),
     }

@@ -58,7 +58,7 @@ impl Demo {
         let link = ["-Wl,--no-as-needed", &search, "-lllama", "-lggml"];
         let flags: Vec<&str> = includes.iter().copied().chain(link).collect();
         let generate = Program::build("generate", &["llama_cpp/generate.c"], ggml, Linked::SharedGgml, &flags)?;
-        let clock = Program::build_shared("liballocator_clock.so", "llama_cpp/allocator_clock.c", ggml, &[])?;
+        let clock = Program::build_shared("liballocator_clock.so", &["llama_cpp/allocator_clock.c"], ggml, &[])?;
         let demo = Self { folder, generate, clock, libraries };
         let model = demo.model();
         let written = writer.run(&[&text(&model), "--layers", "4"])?;

@@ -1,0 +1,129 @@
+//! Made problems of any size. The same size gives the same problem, always.
+
+use lastuse::placement::{Block, Bytes, Problem, Step};
+
+const ALIGNMENT: Bytes = 64;
+
+/// A kind of problem.
+pub struct Family {
+    pub name: &'static str,
+    /// Makes a problem of about this many blocks.
+    pub make: fn(u32) -> Problem,
+}
+
+pub const FAMILIES: [Family; 4] = [
+    Family { name: "layers", make: layers },
+    Family { name: "training", make: training },
+    Family { name: "log-uniform", make: log_uniform },
+    Family { name: "window", make: window },
+];
+
+/// Inference of a deep network: in every layer a residual stream that lives until the layer's end, and what attention
+/// and feed-forward need meanwhile, some of it for a step only. Layers have as many heads and hidden channels as they
+/// like; every eighth layer leaves a tensor that is read sixteen layers later.
+fn layers(blocks: u32) -> Problem {
+    const STEPS: Step = 12;
+    const WIDTH: Bytes = 1 << 17;
+    let mut random = Random(1);
+    let mut all = Vec::new();
+    for layer in 0..blocks / 12 {
+        let heads = 4096 * (8 + random.below(25));
+        let hidden = 4096 * (64 + random.below(65));
+        // Birth and death within the layer, and the size.
+        let tensors = [
+            (0, 2, WIDTH),
+            (1, 5, heads),
+            (2, 6, heads / 4),
+            (3, 7, heads / 4),
+            (4, 6, 3 * heads),
+            (5, 7, 3 * heads),
+            (6, 8, heads),
+            (7, 14, WIDTH),
+            (8, 10, WIDTH),
+            (9, 11, hidden),
+            (9, 11, hidden),
+            (10, 13, hidden),
+        ];
+        let start = layer * STEPS;
+        all.extend(tensors.map(|(birth, death, size)| block(size, start + birth, start + death)));
+        if layer % 8 == 0 {
+            all.push(block(WIDTH, start + 7, start + 16 * STEPS));
+        }
+    }
+    problem(all)
+}
+
+/// Forward and backward: what the forward pass computes lives until the backward pass has come back to it, so lifetimes
+/// are nested; each step of the way needs some memory of its own, and gradients go from one step to the next.
+fn training(blocks: u32) -> Problem {
+    let layers = blocks / 4;
+    let turn = 2 * layers;
+    let mut random = Random(2);
+    let mut all = Vec::new();
+    for layer in 0..layers {
+        let size = 1024 * (1 + random.below(256));
+        let (forward, backward) = (2 * layer, 2 * turn - 2 * layer);
+        all.push(block(size, forward, backward));
+        all.push(block(size * (1 + random.below(4)), forward + 1, forward + 2));
+        all.push(block(size, backward - 1, backward + 2));
+        all.push(block(size * (1 + random.below(4)), backward, backward + 1));
+    }
+    problem(all)
+}
+
+/// No structure at all: births anywhere, lifetimes from 1 to 1,024 steps and sizes from 64 bytes to 64 MiB, each
+/// magnitude as likely as the others.
+fn log_uniform(blocks: u32) -> Problem {
+    let mut random = Random(3);
+    let all = (0..blocks).map(|_| {
+        let birth = u32::try_from(random.below(u64::from(blocks))).expect("below a number of 32 bits");
+        let length = u32::try_from(random.magnitude(10)).expect("at most 1,024");
+        block(ALIGNMENT * random.magnitude(20), birth, birth + length)
+    });
+    problem(all.collect())
+}
+
+/// A stream: each block lives for 16 to 80 steps, so none can hide in the shadow of a long one.
+fn window(blocks: u32) -> Problem {
+    let mut random = Random(4);
+    let all = (0..blocks).map(|birth| {
+        let length = 16 + u32::try_from(random.below(65)).expect("at most 64");
+        block(ALIGNMENT * (1 + random.below(4096)), birth, birth + length)
+    });
+    problem(all.collect())
+}
+
+fn block(size: Bytes, birth: Step, death: Step) -> Block {
+    Block { size: size.next_multiple_of(ALIGNMENT), birth, death }
+}
+
+fn problem(mut blocks: Vec<Block>) -> Problem {
+    blocks.sort_by_key(|block| block.birth);
+    let mut problem = Problem::new(ALIGNMENT, None);
+    for block in blocks {
+        problem.add(block);
+    }
+    problem
+}
+
+/// Splitmix: a counter, well mixed.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    /// From 1 to 2 to the power of `bits`, each power of two as likely as the others.
+    fn magnitude(&mut self, bits: u64) -> u64 {
+        let floor = 1 << self.below(bits);
+        floor + self.below(floor) + 1
+    }
+}

@@ -1,0 +1,94 @@
+//! Buffers that must not be larger than a part of the plan: lastuse takes no more of them than ggml's own allocator,
+//! and no more bytes.
+
+use std::path::Path;
+
+use lastuse::graph::snapshot::Snapshot;
+use lastuse::placement::Bytes;
+use lastuse_c_tests::{Gallocr, LiveGraph};
+
+use super::{CAPTURES, RANDOM_GRAPHS, allocators, capture_path, from_file, graphs_in, live, planned, random};
+
+/// The limit is the plan without a limit, divided by these.
+const PARTS: [Bytes; 3] = [2, 4, 8];
+
+/// How many buffers an allocator takes, and their bytes together.
+type Taken = (usize, Bytes);
+
+fn taken(label: &str, mut allocator: Gallocr, live: &mut LiveGraph) -> Taken {
+    live.reset();
+    assert!(allocator.reserve(live), "{label}: the graph is refused");
+    allocator.chunks()
+}
+
+/// What ggml and lastuse take under a limit.
+fn taken_by_both(label: &str, snapshot: &Snapshot, live: &mut LiveGraph, limit: Bytes) -> (Taken, Taken) {
+    let alignment = snapshot.buffers[0].alignment;
+    let ggml = taken(label, allocators().upstream_limited(alignment, limit), live);
+    (ggml, taken(label, allocators().lastuse_limited(alignment, limit), live))
+}
+
+/// What is worse than in ggml, in words, and in how many cases something is better.
+#[derive(Default)]
+struct Comparison {
+    worse: Vec<String>,
+    better: usize,
+    several_chunks: usize,
+}
+
+impl Comparison {
+    fn add(&mut self, label: &str, snapshot: &Snapshot) {
+        let mut live = live(label, snapshot);
+        let (_, size) = planned(snapshot);
+        for parts in PARTS {
+            let limit = (size / parts).next_multiple_of(snapshot.buffers[0].alignment);
+            if limit == 0 {
+                continue;
+            }
+            let (ggml, lastuse) = taken_by_both(label, snapshot, &mut live, limit);
+            if lastuse.0 > ggml.0 || lastuse.1 > ggml.1 {
+                self.worse.push(format!("{label}, limit {limit}: {lastuse:?} (chunks, bytes), and ggml {ggml:?}"));
+            }
+            self.better += usize::from(lastuse.0 < ggml.0 || lastuse.1 < ggml.1);
+            self.several_chunks += usize::from(ggml.0 > 1);
+        }
+    }
+
+    fn assert_never_worse(&self) {
+        assert!(self.worse.is_empty(), "{} are worse:\n{}", self.worse.len(), self.worse.join("\n"));
+        // Limits that nobody sees would show nothing.
+        assert!(self.several_chunks > 0, "no graph needs several buffers");
+    }
+}
+
+#[test]
+fn random_graphs_take_no_more_buffers_than_in_ggml() {
+    let mut comparison = Comparison::default();
+    (0..RANDOM_GRAPHS / 2).for_each(|seed| comparison.add(&format!("seed {seed}"), &random(seed)));
+    comparison.assert_never_worse();
+    assert!(comparison.better > 0, "lastuse is never better");
+}
+
+#[test]
+fn captured_graphs_take_no_more_buffers_than_in_ggml() {
+    let mut comparison = Comparison::default();
+    for (name, _) in CAPTURES {
+        comparison.add(name, &from_file(&capture_path(name)));
+    }
+    comparison.assert_never_worse();
+}
+
+/// The same for all files of a folder that the variable names.
+#[test]
+fn graphs_of_a_folder_take_no_more_buffers_than_in_ggml() {
+    let Some(folder) = std::env::var_os("LASTUSE_GRAPHS") else {
+        println!("skipped: LASTUSE_GRAPHS names no folder");
+        return;
+    };
+    let mut comparison = Comparison::default();
+    let graphs = graphs_in(Path::new(&folder));
+    assert!(!graphs.is_empty(), "{} has no *.jsonl", folder.display());
+    graphs.iter().for_each(|path| comparison.add(&path.display().to_string(), &from_file(path)));
+    println!("{} graphs, {} limits each: {} better", graphs.len(), PARTS.len(), comparison.better);
+    comparison.assert_never_worse();
+}

@@ -1,0 +1,143 @@
+//! Problems from CSV files: the smallest placement, or one within a capacity.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use lastuse::placement::csv::Sheet;
+use lastuse::placement::{
+    Bytes, Effort, Outcome, Placement, Problem, choose_with, lower_bound, padded, solve, validate, validate_large,
+};
+use lastuse::report::{ProblemRow, Verdict};
+
+use super::progress::Progress;
+
+/// Up to so many blocks every pair is looked at to check a plan, which takes a second.
+const MOST_PAIRED: usize = 20_000;
+
+/// Some seconds.
+const DEFAULT_EFFORT: Effort = Effort::units(1_000_000_000);
+
+/// What is wanted of a problem.
+#[derive(clap::Args)]
+pub struct Options {
+    /// CSV: find any placement within this many bytes, in place of the smallest.
+    #[arg(long, value_name = "BYTES", conflicts_with = "json")]
+    capacity: Option<Bytes>,
+
+    /// CSV: how much work the search may do, in place of 1000000000 units, which a core does in seconds. The same effort
+    /// always gives the same answer.
+    #[arg(long, value_name = "UNITS", conflicts_with = "json")]
+    effort: Option<u64>,
+
+    /// CSV: write all rows in their order, with a column "offset", to this file; "-" is the standard output, which then
+    /// gets no table.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
+    output: Option<PathBuf>,
+}
+
+impl Options {
+    /// Is something wanted that only a single problem can give?
+    pub fn wants_one_file(&self) -> bool {
+        self.output.is_some()
+    }
+
+    /// Is the standard output taken by the rows?
+    pub fn prints_rows(&self) -> bool {
+        self.output.as_deref() == Some(Path::new("-"))
+    }
+
+    /// What is wanted that a graph cannot give.
+    pub fn refuse_graph(&self) -> Result<(), String> {
+        match self {
+            Self { capacity: Some(_), .. } => Err("--capacity is for CSV files, and this is a graph".to_owned()),
+            Self { effort: Some(_), .. } => Err("--effort is for CSV files, and this is a graph".to_owned()),
+            Self { output: Some(_), .. } => Err("--output is for CSV files, and this is a graph".to_owned()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Places the blocks of `sheet`, and writes the rows where that is wanted and there is a placement.
+pub fn plan(file: String, sheet: &Sheet, options: &Options) -> Result<ProblemRow, String> {
+    let problem = sheet.problem();
+    let start = Instant::now();
+    let progress = Progress::start(format!("{file}: searching"));
+    let (placement, verdict) = place(problem, options);
+    drop(progress);
+    let milliseconds = start.elapsed().as_secs_f64() * 1e3;
+    if let Some(placement) = &placement {
+        check(problem, placement, options.capacity)?;
+        write(sheet, placement, options)?;
+    }
+    Ok(ProblemRow {
+        file,
+        blocks: problem.blocks().len(),
+        capacity: options.capacity,
+        bytes: placement.as_ref().map(Placement::size),
+        lower_bound: lower_bound(problem),
+        milliseconds,
+        verdict,
+    })
+}
+
+fn place(problem: &Problem, options: &Options) -> (Option<Placement>, Verdict) {
+    let effort = options.effort.map_or(DEFAULT_EFFORT, Effort::units);
+    let Some(capacity) = options.capacity else {
+        let choice = choose_with(problem, effort);
+        let verdict = if choice.is_optimal() { Verdict::Optimal } else { Verdict::NotProven };
+        return (Some(choice.placement), verdict);
+    };
+    match fit(problem, capacity, effort) {
+        Outcome::Found(placement) => (Some(placement), Verdict::Fits),
+        Outcome::Infeasible => (None, Verdict::Infeasible),
+        Outcome::OutOfEffort => (None, Verdict::NotFound),
+    }
+}
+
+/// Sizes are padded to the alignment. So a capacity that is no multiple of it is rounded down to find a placement, and
+/// up to prove that there is none.
+fn fit(problem: &Problem, capacity: Bytes, effort: Effort) -> Outcome {
+    let (below, above) = (capacity - capacity % problem.alignment(), padded(capacity, problem.alignment()));
+    if lower_bound(problem) > above {
+        return Outcome::Infeasible;
+    }
+    let quick = choose_with(problem, Effort::NONE).placement;
+    if quick.size() <= below {
+        return Outcome::Found(quick);
+    }
+    match solve(problem, below, effort) {
+        Outcome::Infeasible if below < above => match solve(problem, above, effort) {
+            Outcome::Infeasible => Outcome::Infeasible,
+            _ => Outcome::OutOfEffort,
+        },
+        outcome => outcome,
+    }
+}
+
+/// A placement that is wrong is a defect of lastuse, and must never be shown as one that is right.
+fn check(problem: &Problem, placement: &Placement, capacity: Option<Bytes>) -> Result<(), String> {
+    let is_large = problem.blocks().len() > MOST_PAIRED;
+    let checked = if is_large { validate_large(problem, placement) } else { validate(problem, placement) };
+    checked.map_err(|defect| format!("the plan is wrong: {defect}"))?;
+    match capacity {
+        Some(capacity) if placement.size() > capacity => Err("the plan is wrong: it is beyond the capacity".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+fn write(sheet: &Sheet, placement: &Placement, options: &Options) -> Result<(), String> {
+    let Some(file) = &options.output else { return Ok(()) };
+    if options.prints_rows() {
+        let mut rows = Vec::new();
+        let written = sheet.write(placement, &mut rows);
+        return written.map_err(|error| error.to_string()).and_then(|()| super::print(&rows));
+    }
+    let written = File::create(file).and_then(|file| {
+        let mut output = BufWriter::new(file);
+        sheet.write(placement, &mut output)?;
+        output.flush()
+    });
+    written.map_err(|error: io::Error| format!("cannot write {}: {error}", file.display()))
+}
