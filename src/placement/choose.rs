@@ -1,5 +1,6 @@
 //! Several strategies, the smallest placement wins.
 
+use super::conflicts::count_conflicts;
 use super::large::{choose_large, is_large};
 use super::{
     BestFit, Bytes, Effort, LargestFirst, Placement, Problem, Rank, Strategy, ValleySweep, lower_bound,
@@ -49,7 +50,7 @@ pub fn choose_with(problem: &Problem, effort: Effort) -> Choice {
 /// One chunk may suffice: stop at the first placement that meets the bound.
 fn choose_unlimited(problem: &Problem, lower_bound: Bytes, effort: Effort) -> Choice {
     let mut best: Option<Choice> = None;
-    for strategy in portfolio().filter(|strategy| strategy.suits(problem)) {
+    for strategy in portfolio(problem).filter(|strategy| strategy.suits(problem)) {
         let placement = strategy.place(problem);
         let allowed = problem.max_chunk().is_none_or(|max| placement.size() <= max);
         if allowed && best.as_ref().is_none_or(|best| placement.size() < best.placement.size()) {
@@ -94,15 +95,16 @@ fn choose_limited(problem: &Problem, lower_bound: Bytes) -> Choice {
     best
 }
 
+/// Beyond this many pairs of blocks that are alive together the strategies that list them take milliseconds.
+const MANY_CONFLICTS: u64 = 1 << 16;
+
 /// The strategies: first those that most often are the first to meet the bound on real graphs, ggml's own last.
-fn portfolio() -> impl Iterator<Item = &'static dyn Strategy> {
-    const STRATEGIES: [&dyn Strategy; 18] = [
-        &LargestFirst::Size,
+fn portfolio(problem: &Problem) -> impl Iterator<Item = &'static dyn Strategy> {
+    const OF_PAIRS: [&dyn Strategy; 3] = [&LargestFirst::Size, &LargestFirst::Area, &LargestFirst::Length];
+    const SWEEPS: [&dyn Strategy; 14] = [
         &ValleySweep::by(Rank::Start),
         &ValleySweep::by(Rank::Area),
         &ValleySweep::by(Rank::Length),
-        &LargestFirst::Area,
-        &LargestFirst::Length,
         &ValleySweep::by(Rank::Size),
         &ValleySweep::by(Rank::LengthThenSize),
         &ValleySweep::by(Rank::SizeThenLength),
@@ -114,7 +116,11 @@ fn portfolio() -> impl Iterator<Item = &'static dyn Strategy> {
         &ValleySweep::peaks_first_by(Rank::SizeThenLength),
         &ValleySweep::peaks_first_by(Rank::Size),
         &ValleySweep::by(Rank::End),
-        &BestFit,
     ];
-    STRATEGIES.into_iter()
+    let dense = count_conflicts(problem) > MANY_CONFLICTS;
+    let (first, sweeps) = if dense { (0, SWEEPS.len()) } else { (1, 3) };
+    let early = OF_PAIRS[..first].iter().chain(&SWEEPS[..sweeps]);
+    let late = OF_PAIRS[first..].iter().chain(&SWEEPS[sweeps..]);
+    let last: &dyn Strategy = &BestFit;
+    early.chain(late).copied().chain([last])
 }

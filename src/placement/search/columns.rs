@@ -42,8 +42,9 @@ pub struct Columns {
 
 impl Columns {
     /// Blocks that shrink are taken as if they did not. `None` when there is so much of it that looking at it once is
-    /// more than the effort.
+    /// more than the effort, or when the sizes add up to more than can be addressed.
     pub fn of(problem: &Problem, effort: Effort) -> Option<Self> {
+        problem.check_total().ok()?;
         let blocks = problem.blocks();
         let unit = blocks.iter().fold(0, |unit, block| greatest_common_divisor(unit, block.size)).max(1);
         let (mut bars, count) = bars(blocks, unit);
@@ -99,10 +100,19 @@ impl Columns {
         bytes.div_ceil(self.unit)
     }
 
+    /// The sum of all heights: no placement needs more units.
+    pub fn total(&self) -> u64 {
+        self.bars.iter().map(|bar| bar.height).sum()
+    }
+
+    /// The sum of the heights in a column.
+    pub fn load_of(&self, column: u32) -> u64 {
+        self.alive(column).iter().map(|&bar| self.bars[bar as usize].height).sum()
+    }
+
     /// The largest sum of heights in a column: no placement has fewer units.
     pub fn load(&self) -> u64 {
-        let height = |&bar: &u32| self.bars[bar as usize].height;
-        (0..self.count()).map(|column| self.alive(column).iter().map(height).sum()).max().unwrap_or(0)
+        (0..self.count()).map(|column| self.load_of(column)).max().unwrap_or(0)
     }
 
     /// How many units a placement takes.

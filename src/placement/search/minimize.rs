@@ -55,7 +55,7 @@ impl Descent<'_> {
             self.attempt(self.impossible + 1, self.left / 2);
         }
         let mut missed = self.impossible + 1;
-        while missed + 1 < self.best && missed > self.impossible {
+        while missed + 1 < self.best && self.left > 0 {
             let middle = missed.midpoint(self.best);
             if !self.attempt(middle, self.left / 4) {
                 missed = middle;

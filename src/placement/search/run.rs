@@ -2,6 +2,7 @@
 
 use super::columns::Columns;
 use super::tree::{End, Preference, Tree};
+use super::weights::Focus;
 
 /// What is known about a capacity.
 pub enum Answer {
@@ -16,17 +17,18 @@ pub enum Answer {
 pub struct Style {
     /// Which bars are tried first.
     pub preference: Preference,
-    /// Whether to stay near the last conflict.
-    pub stays: bool,
+    /// Which corners are looked at first.
+    pub focus: Focus,
 }
 
 /// The styles of the runs, in turn: where one is unlucky another seldom is.
-const STYLES: [Style; 5] = [
-    Style { preference: Preference::Height, stays: true },
-    Style { preference: Preference::Width, stays: true },
-    Style { preference: Preference::Area, stays: true },
-    Style { preference: Preference::Height, stays: false },
-    Style { preference: Preference::Area, stays: false },
+const STYLES: [Style; 6] = [
+    Style { preference: Preference::Height, focus: Focus::LastConflict },
+    Style { preference: Preference::Width, focus: Focus::LastConflict },
+    Style { preference: Preference::Area, focus: Focus::LastConflict },
+    Style { preference: Preference::Height, focus: Focus::Conflicts },
+    Style { preference: Preference::Area, focus: Focus::Conflicts },
+    Style { preference: Preference::WideArea, focus: Focus::Load },
 ];
 
 /// The work of the first run; after each turn of the styles runs become longer by half.
@@ -37,7 +39,7 @@ pub fn search(columns: &Columns, capacity: u64, effort: u64) -> (Answer, u64) {
     if columns.load() > capacity {
         return (Answer::Infeasible, 0);
     }
-    let mut tree = Tree::new(columns, capacity);
+    let mut tree = Tree::new(columns, capacity.min(columns.total()));
     let mut work = FIRST_RUN;
     loop {
         for style in STYLES {

@@ -302,4 +302,8 @@ fn largest_sizes_do_not_overflow() {
     assert!(matches!(solve(&problem, capacity, AMPLE), Outcome::Found(placement) if placement.size() == capacity));
     assert!(matches!(solve(&problem, Bytes::MAX, AMPLE), Outcome::Found(_)));
     assert_eq!(solve(&problem, capacity - 1, AMPLE), Outcome::Infeasible);
+    let odd = self::problem(&[(Bytes::MAX / 4, 0, 2), (1, 1, 3), (Bytes::MAX / 4, 2, 4)]);
+    assert!(matches!(solve(&odd, Bytes::MAX, AMPLE), Outcome::Found(_)));
+    let too_large = self::problem(&[(Bytes::MAX, 0, 2), (Bytes::MAX, 2, 4)]);
+    assert_eq!(solve(&too_large, Bytes::MAX, AMPLE), Outcome::OutOfEffort);
 }

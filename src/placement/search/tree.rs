@@ -6,7 +6,7 @@ use super::corners::{Corner, Move, Range, for_each_corner};
 use super::failures::{Failures, Fingerprint};
 use super::run::Style;
 use super::state::DONE;
-use super::weights::Weights;
+use super::weights::{Focus, Weights};
 
 /// A part of the columns that waits to be filled.
 #[derive(Clone, Copy)]
@@ -39,6 +39,8 @@ pub enum Preference {
     Width,
     /// The largest.
     Area,
+    /// The largest, where width weighs more than height.
+    WideArea,
 }
 
 /// How a run of the search ended.
@@ -53,8 +55,8 @@ pub enum End {
 pub struct Tree<'c> {
     board: Board<'c>,
     failures: Failures,
-    /// For the runs that stay near the last conflict, and for the others.
-    weights: [Weights; 2],
+    /// By focus.
+    weights: [Weights; 3],
     style: Style,
     decisions: Vec<Decision>,
     moves: Vec<Move>,
@@ -72,8 +74,8 @@ impl<'c> Tree<'c> {
         Self {
             board: Board::new(columns, capacity),
             failures: Failures::new(columns),
-            weights: [Weights::new(columns), Weights::new(columns)],
-            style: Style { preference: Preference::Height, stays: false },
+            weights: Focus::ALL.map(|focus| Weights::new(focus, columns, capacity)),
+            style: Style { preference: Preference::Height, focus: Focus::Conflicts },
             decisions: Vec::new(),
             moves: Vec::new(),
             tasks: Vec::new(),
@@ -149,8 +151,7 @@ impl<'c> Tree<'c> {
 
     /// The corner with the fewest moves for its weight; `None` when there is one without any.
     fn best_corner(&mut self, part: Range) -> Option<Corner> {
-        let (board, weights) = (&self.board, &self.weights[usize::from(self.style.stays)]);
-        let weight = |column| if self.style.stays { weights.near_last(column) } else { weights.of(column) };
+        let (board, weights) = (&self.board, &self.weights[self.style.focus as usize]);
         let mut best: Option<(Score, Corner)> = None;
         let mut work = 0;
         for_each_corner(board, part, |corner| {
@@ -159,7 +160,7 @@ impl<'c> Tree<'c> {
             let moves = bars + u64::from(leave);
             work += 4 + bars;
             let edge = corner.edge();
-            let score = Score::of(bars, leave, weight(edge), board.state.slack(edge));
+            let score = Score::of(bars, leave, weights, board.state.slack(edge), edge);
             if best.is_none_or(|(best, _)| score.is_better(best)) {
                 best = Some((score, corner));
             }
@@ -185,6 +186,7 @@ impl<'c> Tree<'c> {
                     Preference::Height => height << 32 | width,
                     Preference::Width => width << 64 | height,
                     Preference::Area => height * width,
+                    Preference::WideArea => (height * width).saturating_mul(width),
                 }
             }
             Move::Leave(_) => 0,
@@ -228,7 +230,7 @@ impl<'c> Tree<'c> {
     }
 
     fn blame(&mut self, conflict: Conflict) {
-        self.weights[usize::from(self.style.stays)].blame(conflict.column);
+        self.weights[self.style.focus as usize].blame(conflict.column);
     }
 
     fn make(&mut self, next: Move, part: Range, parent: Option<usize>) -> Result<(), Conflict> {
@@ -293,15 +295,15 @@ impl<'c> Tree<'c> {
 /// How good it is to go on at a corner.
 #[derive(Clone, Copy)]
 struct Score {
-    /// The number of moves, doubled; leaving the strip empty counts for one and a half, since less follows from it.
+    /// The number of moves, where leaving the strip empty counts for more, since less follows from it.
     cost: u64,
     weight: u64,
     slack: u64,
 }
 
 impl Score {
-    fn of(bars: u64, leave: bool, weight: u64, slack: u64) -> Self {
-        Self { cost: 2 * bars + 3 * u64::from(leave), weight, slack }
+    fn of(bars: u64, leave: bool, weights: &Weights, slack: u64, edge: u32) -> Self {
+        Self { cost: 2 * bars + weights.cost_of_leaving() * u64::from(leave), weight: weights.of(edge), slack }
     }
 
     fn is_better(self, other: Self) -> bool {

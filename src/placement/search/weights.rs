@@ -1,17 +1,36 @@
-//! Where the conflicts are.
+//! Where the conflicts are, and where to look first for that.
 
 use super::columns::Columns;
 
-/// Before it counts more, each conflict counts this much.
+/// What makes a column heavy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Focus {
+    /// Many conflicts, most of all lately.
+    Conflicts,
+    /// The same, and that it is near the last conflict.
+    LastConflict,
+    /// The same, and that there is little room to spare: for problems that have much of it elsewhere.
+    Load,
+}
+
+impl Focus {
+    /// In the order of their numbers.
+    pub const ALL: [Self; 3] = [Self::Conflicts, Self::LastConflict, Self::Load];
+}
+
+/// Each conflict counts this much.
 const UNIT: u64 = 1000;
 
-/// So many conflicts later, earlier ones count less.
-const PERIOD: u32 = 100;
+/// A column that is full weighs so many times as much as one that is empty, for those who look at that.
+const FULL: u64 = 16;
 
 /// By column, how often and how lately there was a conflict.
 #[derive(Debug)]
 pub struct Weights {
+    focus: Focus,
     weights: Vec<u64>,
+    /// Weights before any conflict.
+    first: Vec<u64>,
     /// Where the last conflict was.
     last: u32,
     /// Conflicts since the weights were lowered.
@@ -19,17 +38,38 @@ pub struct Weights {
 }
 
 impl Weights {
-    pub fn new(columns: &Columns) -> Self {
-        Self { weights: vec![UNIT; columns.count() as usize], last: 0, conflicts: 0 }
+    /// The load of no column is above `capacity`.
+    pub fn new(focus: Focus, columns: &Columns, capacity: u64) -> Self {
+        let first: Vec<u64> = match focus {
+            Focus::Conflicts | Focus::LastConflict => vec![UNIT; columns.count() as usize],
+            Focus::Load => (0..columns.count()).map(|column| by_load(columns.load_of(column), capacity)).collect(),
+        };
+        Self { focus, weights: first.clone(), first, last: 0, conflicts: 0 }
     }
 
+    /// The weight of a column.
     pub fn of(&self, column: u32) -> u64 {
-        self.weights[column as usize]
+        let weight = self.weights[column as usize];
+        match self.focus {
+            Focus::Conflicts => weight,
+            Focus::LastConflict | Focus::Load => weight * (4 + 40 / (1 + u64::from(column.abs_diff(self.last)))),
+        }
     }
 
-    /// The weight of a column, more when it is near the last conflict: eleven times as much at most.
-    pub fn near_last(&self, column: u32) -> u64 {
-        self.of(column) * (4 + 40 / (1 + u64::from(column.abs_diff(self.last))))
+    /// What leaving a strip empty costs, where a bar costs 2.
+    pub fn cost_of_leaving(&self) -> u64 {
+        match self.focus {
+            Focus::Conflicts | Focus::LastConflict => 3,
+            Focus::Load => 16,
+        }
+    }
+
+    /// After so many conflicts all that were before count less.
+    fn period(&self) -> u32 {
+        match self.focus {
+            Focus::Conflicts | Focus::LastConflict => 100,
+            Focus::Load => 1000,
+        }
     }
 
     /// There was a conflict in this column.
@@ -37,9 +77,16 @@ impl Weights {
         self.weights[column as usize] += UNIT;
         self.last = column;
         self.conflicts += 1;
-        if self.conflicts == PERIOD {
+        if self.conflicts == self.period() {
             self.conflicts = 0;
-            self.weights.iter_mut().for_each(|weight| *weight = *weight / 8 * 7 + UNIT);
+            for (weight, first) in self.weights.iter_mut().zip(&self.first) {
+                *weight = *weight / 8 * 7 + first;
+            }
         }
     }
+}
+
+fn by_load(load: u64, capacity: u64) -> u64 {
+    let weight = u128::from(UNIT) * u128::from(capacity) / u128::from(capacity - load + (capacity / FULL).max(1));
+    u64::try_from(weight).unwrap_or(UNIT)
 }
