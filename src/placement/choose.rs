@@ -1,6 +1,5 @@
 //! Several strategies, the smallest placement wins.
 
-use super::conflicts::count_conflicts;
 use super::large::{choose_large, is_large};
 use super::{
     BestFit, Bytes, Effort, LargestFirst, Placement, Problem, Rank, Strategy, ValleySweep, lower_bound,
@@ -95,8 +94,8 @@ fn choose_limited(problem: &Problem, lower_bound: Bytes) -> Choice {
     best
 }
 
-/// Beyond this many pairs of blocks that are alive together the strategies that list them take milliseconds.
-const MANY_CONFLICTS: u64 = 1 << 16;
+/// With more blocks alive at once, on average, sweeps are quicker than the strategies that list who is alive together.
+const MANY_ALIVE: u64 = 40;
 
 /// The strategies: first those that most often are the first to meet the bound on real graphs, ggml's own last.
 fn portfolio(problem: &Problem) -> impl Iterator<Item = &'static dyn Strategy> {
@@ -117,10 +116,18 @@ fn portfolio(problem: &Problem) -> impl Iterator<Item = &'static dyn Strategy> {
         &ValleySweep::peaks_first_by(Rank::Size),
         &ValleySweep::by(Rank::End),
     ];
-    let dense = count_conflicts(problem) > MANY_CONFLICTS;
+    let dense = are_many_alive(problem);
     let (first, sweeps) = if dense { (0, SWEEPS.len()) } else { (1, 3) };
-    let early = OF_PAIRS[..first].iter().chain(&SWEEPS[..sweeps]);
+    // Graphs of training keep most of what they compute, and there ggml's own strategy often does as well as any.
+    let first_of_all: &[&dyn Strategy] = if dense { &[&BestFit] } else { &[] };
+    let last: &[&dyn Strategy] = if dense { &[] } else { &[&BestFit] };
+    let early = first_of_all.iter().chain(&OF_PAIRS[..first]).chain(&SWEEPS[..sweeps]);
     let late = OF_PAIRS[first..].iter().chain(&SWEEPS[sweeps..]);
-    let last: &dyn Strategy = &BestFit;
-    early.chain(late).copied().chain([last])
+    early.chain(late).chain(last).copied()
+}
+
+fn are_many_alive(problem: &Problem) -> bool {
+    let steps = problem.blocks().iter().map(|block| u64::from(block.death)).max().unwrap_or(0);
+    let lengths: u64 = problem.blocks().iter().map(|block| u64::from(block.death - block.birth)).sum();
+    lengths > MANY_ALIVE * steps
 }
