@@ -67,7 +67,7 @@ mod bindings {
         "ggml_backend_buft_(name|alloc_buffer|get_alignment|get_max_size|get_alloc_size)",
         "ggml_backend_buft_(alloc_buffer_n|get_alloc_size_n|is_meta|is_host|get_device)",
         "ggml_backend_dev_type",
-        "ggml_backend_buffer_(free|get_base|get_size|get_alignment|get_alloc_size|reset|set_usage)",
+        "ggml_backend_buffer_(free|get_base|get_size|get_alignment|get_alloc_size|init_tensor|reset|set_usage)",
         "ggml_backend_(tensor_alloc|view_init|get_default_buffer_type|multi_buffer_alloc_buffer)",
     ];
 

@@ -364,9 +364,9 @@ impl Allocator {
         self.buffers.iter().flatten().flatten().for_each(Buffer::reset);
         for assignment in planned.assignments(&tensor) {
             let (tensor, done) = match assignment {
-                Assignment::Place(tensor, address) => {
+                Assignment::Place(tensor, address, alloc_size) => {
                     waiting -= 1;
-                    (tensor, self.chunk(address).place(tensor, address.offset))
+                    (tensor, self.chunk(address).place_known(tensor, address.offset, alloc_size))
                 }
                 Assignment::PlaceView(tensor) => (tensor, self.runtime.place_view(tensor)),
             };

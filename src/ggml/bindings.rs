@@ -189,6 +189,7 @@ pub type ggml_backend_buft_get_device = unsafe extern "C" fn(buft: ggml_backend_
 pub type ggml_backend_buffer_free = unsafe extern "C" fn(buffer: ggml_backend_buffer_t);
 pub type ggml_backend_buffer_get_base = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> *mut ::core::ffi::c_void;
 pub type ggml_backend_buffer_get_size = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> usize;
+pub type ggml_backend_buffer_init_tensor = unsafe extern "C" fn(buffer: ggml_backend_buffer_t, tensor: *mut ggml_tensor) -> ggml_status;
 pub type ggml_backend_buffer_get_alignment = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> usize;
 pub type ggml_backend_buffer_get_alloc_size = unsafe extern "C" fn(buffer: ggml_backend_buffer_t, tensor: *const ggml_tensor) -> usize;
 pub type ggml_backend_buffer_set_usage = unsafe extern "C" fn(buffer: ggml_backend_buffer_t, usage: ggml_backend_buffer_usage);

@@ -113,7 +113,9 @@ impl BufferType {
         let buffer = NonNull::new(buffer)?;
         // SAFETY: a live buffer.
         let base = unsafe { (self.functions().ggml_backend_buffer_get_base)(buffer.as_ptr()) };
-        Some(Buffer { runtime: self.runtime, buffer, base: base.cast() })
+        // SAFETY: a live buffer.
+        let size = unsafe { (self.functions().ggml_backend_buffer_get_size)(buffer.as_ptr()) as Bytes };
+        Some(Buffer { runtime: self.runtime, buffer, base: base.cast(), size })
     }
 }
 
@@ -123,6 +125,7 @@ pub struct Buffer {
     runtime: &'static Runtime,
     buffer: NonNull<ggml_backend_buffer>,
     base: *mut u8,
+    size: Bytes,
 }
 
 impl Buffer {
@@ -144,8 +147,7 @@ impl Buffer {
 
     /// Bytes that it holds, which can be more than were asked for.
     pub fn size(&self) -> Bytes {
-        // SAFETY: a live buffer.
-        unsafe { (self.runtime.functions.ggml_backend_buffer_get_size)(self.as_ptr()) as Bytes }
+        self.size
     }
 
     /// Its first address.
@@ -163,6 +165,21 @@ impl Buffer {
         let place = self.runtime.functions.ggml_backend_tensor_alloc;
         // SAFETY: a live buffer and a live tensor; ggml checks the address.
         let status = unsafe { place(self.as_ptr(), tensor.as_ptr(), address) };
+        self.runtime.check(status)
+    }
+
+    /// The same for a tensor without memory that is known to take no more than `alloc_size` bytes. ggml would ask for
+    /// that number once more, and some backends ask another machine.
+    ///
+    /// # Errors
+    /// [`InitFailed`] when the backend says so, or the bytes do not lie in the buffer.
+    pub fn place_known(&self, tensor: TensorRef<'_>, offset: Bytes, alloc_size: Bytes) -> Result<(), InitFailed> {
+        let lies_in_it = offset.checked_add(alloc_size).is_some_and(|end| end <= self.size);
+        let offset = usize::try_from(offset).ok().filter(|_| lies_in_it).ok_or(InitFailed)?;
+        tensor.set_memory(self.as_ptr(), self.base.wrapping_add(offset).cast());
+        // SAFETY: a live buffer and a live tensor in it.
+        let status =
+            unsafe { (self.runtime.functions.ggml_backend_buffer_init_tensor)(self.as_ptr(), tensor.as_ptr()) };
         self.runtime.check(status)
     }
 

@@ -39,7 +39,7 @@ impl Fingerprint {
 
     /// Adds a leaf. Of one that came with memory and refers to nobody nothing else matters.
     pub fn add_leaf(&mut self, leaf: TensorRef<'_>) {
-        if leaf.has_memory() && leaf.view_source().is_none() && leaf.sources().next().is_none() {
+        if leaf.has_memory() && leaf.refers_to_nobody() {
             self.mix(leaf.as_ptr() as u64, KEYS[0]);
         } else {
             self.add(leaf);

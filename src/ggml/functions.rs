@@ -68,7 +68,7 @@ functions! {
         ggml_backend_buft_get_max_size ggml_backend_buft_get_alloc_size
         ggml_backend_buffer_free ggml_backend_buffer_get_base ggml_backend_buffer_get_size
         ggml_backend_buffer_get_alignment ggml_backend_buffer_get_alloc_size ggml_backend_buffer_reset
-        ggml_backend_buffer_set_usage ggml_backend_tensor_alloc ggml_backend_view_init
+        ggml_backend_buffer_init_tensor ggml_backend_buffer_set_usage ggml_backend_tensor_alloc ggml_backend_view_init
         ggml_backend_get_default_buffer_type ggml_backend_multi_buffer_alloc_buffer
     }
     optional {

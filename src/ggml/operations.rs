@@ -3,8 +3,8 @@
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
-use crate::graph::Operation;
 use crate::graph::order::Effect;
+use crate::graph::{Operation, Slots};
 
 use super::functions::Functions;
 
@@ -38,6 +38,9 @@ const IN_PLACE_SINCE: &[(&CStr, [u32; 3])] = &[
     (c"SOFT_MAX_BACK", [0, 9, 5]),
     (c"CLAMP", [0, 26, 0]),
 ];
+
+/// From this version on the kernels of SOFT_MAX_BACK and RMS_NORM_BACK are known to read both sources before they write.
+const KEEPS_SOURCES: [u32; 3] = [0, 26, 0];
 
 /// The operations of one ggml, each looked up when first met.
 #[derive(Debug)]
@@ -85,7 +88,17 @@ impl Operations {
             Some(list) => unsafe { list(op) },
             None => IN_PLACE.contains(&name) || self.listed_since(name),
         };
-        Operation::named(&name.to_string_lossy(), listed)
+        match name.to_bytes() {
+            // These kernels first copied one source onto the result, and then read the other.
+            b"SOFT_MAX_BACK" if listed && self.is_before(KEEPS_SOURCES) => Operation::Listed(Slots::FIRST),
+            b"RMS_NORM_BACK" if listed && self.is_before(KEEPS_SOURCES) => Operation::Listed(Slots::SECOND),
+            _ => Operation::named(&name.to_string_lossy(), listed),
+        }
+    }
+
+    /// Is this ggml older, or of an unknown version?
+    fn is_before(&self, version: [u32; 3]) -> bool {
+        self.version.is_none_or(|own| own < version)
     }
 
     fn listed_since(&self, name: &CStr) -> bool {

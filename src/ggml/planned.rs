@@ -32,8 +32,17 @@ pub struct Planned {
     pub chunks: Vec<Vec<Bytes>>,
     /// By pool; no plan with the same lifetimes is smaller.
     pub lower_bounds: Vec<Bytes>,
-    /// The order in which ggml gives tensors their memory, unless it is that of the ids.
-    order: Option<Vec<TensorId>>,
+    /// What the plan gives to whom, in ggml's order.
+    gifts: Vec<Gift>,
+}
+
+/// What a tensor gets.
+#[derive(Clone, Copy, Debug)]
+enum Gift {
+    /// Memory of the plan, and the bytes that its buffer type wanted for it.
+    Address(TensorId, Address, Bytes),
+    /// The memory of its root.
+    View(TensorId),
 }
 
 /// Where a tensor's memory comes from.
@@ -64,8 +73,8 @@ pub enum Memory {
 /// What giving a tensor its memory takes.
 #[derive(Clone, Copy, Debug)]
 pub enum Assignment<'g> {
-    /// It gets memory of the plan.
-    Place(TensorRef<'g>, Address),
+    /// It gets memory of the plan, of so many bytes.
+    Place(TensorRef<'g>, Address, Bytes),
     /// It gets the memory of its root.
     PlaceView(TensorRef<'g>),
 }
@@ -85,7 +94,7 @@ impl Planned {
             requested,
             chunks: plan.pools.iter().map(|pool| pool.placement.chunks.clone()).collect(),
             lower_bounds: plan.pools.iter().map(|pool| pool.lower_bound).collect(),
-            order: (!is_in_order).then(|| order(&graph)),
+            gifts: gifts(&graph, &memory, is_in_order),
             memory,
             graph,
         }
@@ -112,25 +121,32 @@ impl Planned {
         &'a self,
         tensor: impl Fn(TensorId) -> Option<TensorRef<'g>> + 'a,
     ) -> impl Iterator<Item = Assignment<'g>> + 'a {
-        let count = TensorId::try_from(self.memory.len()).expect("fewer than 2^32 tensors");
-        let by_id = (0..if self.order.is_none() { count } else { 0 }).chain(self.order.iter().flatten().copied());
-        by_id.filter_map(move |id| {
-            let memory = self.memory[id as usize];
-            match memory {
-                Memory::Planned { address, .. } => {
-                    let tensor = tensor(id).filter(|tensor| !tensor.has_memory())?;
-                    Some(Assignment::Place(tensor, address))
-                }
-                // An empty root in an empty buffer has no address, and ggml aborts on views of it; they need none either.
-                Memory::View { .. } => {
-                    let tensor = tensor(id).filter(|tensor| tensor.buffer().is_null())?;
-                    let root = tensor.view_source()?;
-                    let is_placed = !root.buffer().is_null() && !root.data().is_null();
-                    is_placed.then_some(Assignment::PlaceView(tensor))
-                }
-                Memory::External | Memory::Nothing => None,
+        self.gifts.iter().filter_map(move |gift| match *gift {
+            Gift::Address(id, address, alloc_size) => {
+                let tensor = tensor(id).filter(|tensor| !tensor.has_memory())?;
+                Some(Assignment::Place(tensor, address, alloc_size))
+            }
+            // An empty root in an empty buffer has no address, and ggml aborts on views of it; they need none either.
+            Gift::View(id) => {
+                let tensor = tensor(id).filter(|tensor| tensor.buffer().is_null())?;
+                let root = tensor.view_source()?;
+                let is_placed = !root.buffer().is_null() && !root.data().is_null();
+                is_placed.then_some(Assignment::PlaceView(tensor))
             }
         })
+    }
+}
+
+fn gifts(graph: &Graph, memory: &[Memory], is_in_order: bool) -> Vec<Gift> {
+    let gift = |id: TensorId| match memory[id as usize] {
+        Memory::Planned { address, alloc_size, .. } => Some(Gift::Address(id, address, alloc_size)),
+        Memory::View { .. } => Some(Gift::View(id)),
+        Memory::External | Memory::Nothing => None,
+    };
+    if is_in_order {
+        (0..).take(memory.len()).filter_map(gift).collect()
+    } else {
+        order(graph).into_iter().filter_map(gift).collect()
     }
 }
 

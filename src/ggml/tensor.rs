@@ -123,9 +123,25 @@ impl<'g> TensorRef<'g> {
         unsafe { &*slots.cast::<[Option<Self>; MAX_SOURCES]>() }
     }
 
+    /// Has it neither sources nor a root?
+    pub fn refers_to_nobody(self) -> bool {
+        // Without a branch a slot: they are all empty, or else the first is not.
+        let sources = self.source_slots().iter().fold(0, |sum, slot| sum | slot.map_or(0, |it| it.as_ptr().addr()));
+        sources == 0 && self.view_source().is_none()
+    }
+
     /// Has it memory, or a buffer that will give it some?
     pub fn has_memory(self) -> bool {
         !self.data().is_null() || !self.buffer().is_null()
+    }
+
+    /// Says where its memory is, and in which buffer.
+    pub fn set_memory(self, buffer: *mut ggml_backend_buffer, data: *mut c_void) {
+        let tensor = self.tensor.as_ptr();
+        // SAFETY: alive, changed by no other thread, and the field is where the probe has found it.
+        unsafe { (&raw mut (*tensor).buffer).write(buffer) };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*tensor).data).write(data) };
     }
 
     /// What it says of itself.

@@ -39,16 +39,13 @@ pub enum Operation {
 
 impl Operation {
     /// The operation with ggml's name `name`; `listed` is what `ggml_op_can_inplace` says of it. The slots are those
-    /// for which the kernels of ggml's CPU backend give the same bits in place, in every version that lastuse knows:
-    /// `c-tests/programs/in_place_kernels.c` runs them.
+    /// for which the kernels of ggml's CPU backend give the same bits in place: `c-tests/programs/in_place_kernels.c` runs
+    /// them.
     pub fn named(name: &str, listed: bool) -> Self {
         match name {
             "NONE" => Self::Marker,
             // Rows of the second source are picked by numbers, so it is read again after it was written.
             "ADD_ID" if listed => Self::Listed(Slots::FIRST),
-            // ggml 0.9.5 first copies one source onto the result, and then reads the other.
-            "SOFT_MAX_BACK" if listed => Self::Listed(Slots::FIRST),
-            "RMS_NORM_BACK" if listed => Self::Listed(Slots::SECOND),
             _ if listed => Self::Listed(Slots::ALL),
             "GLU" => Self::RowByRow(Slots::BOTH),
             "NORM" | "GROUP_NORM" | "L2_NORM" => Self::RowByRow(Slots::FIRST),
