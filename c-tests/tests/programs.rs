@@ -67,3 +67,15 @@ program!(unusual_graphs, with []:
     tensor_that_had_memory_is_measured, tensor_listed_twice_is_refused, very_many_live_tensors,
     view_of_an_empty_tensor_is_left_alone,
 );
+
+program!(rules, with ["rule_graphs", "plan_check", "transformer"]:
+    each_rule_lowers_the_size, in_place_is_what_ggml_does, oldest_source_is_taken,
+    source_just_computed_in_place_is_taken, add_id_never_lies_over_the_rows_it_picks,
+    gradients_never_lie_over_what_they_read_last, concat_of_other_lengths_is_planned_anew,
+);
+
+program!(rule_settings, with ["rule_graphs", "dummy_buffer", "plan_check", "transformer"]:
+    rules_by_device, each_type_has_its_own_rules, later_words_count, wrong_words_are_refused,
+    rules_change_from_the_next_plan_on, rules_of_the_process_are_those_of_new_allocators, environment_says_rules,
+    wrong_environment_is_reported,
+);
