@@ -20,6 +20,7 @@ struct built built_new(size_t nodes, size_t weight_bytes) {
 struct built built_again(struct built built) {
     int nodes = ggml_graph_size(built.graph);
     ggml_reset(built.ctx);
+    ggml_reset(built.weights);
     built.graph = ggml_new_graph_custom(built.ctx, (size_t) nodes, false);
     return built;
 }
@@ -76,7 +77,11 @@ static struct ggml_tensor * feed_forward(struct built b, struct ggml_tensor * x)
 }
 
 struct built transformer_new(struct shape shape) {
-    struct built         b    = built_new((size_t) shape.layers * 40 + 20, (size_t) shape.layers * 65536 + 65536);
+    struct built b = built_new((size_t) shape.layers * 40 + 20, (size_t) shape.layers * 65536 + 65536);
+    return transformer_in(b, shape);
+}
+
+struct built transformer_in(struct built b, struct shape shape) {
     struct ggml_tensor * x    = new_input(b.ctx, WIDTH, shape.tokens);
     struct ggml_tensor * mask = shape.tokens > 1 ? new_input(b.ctx, shape.past + shape.tokens, shape.tokens) : NULL;
     for (int layer = 0; layer < shape.layers; layer++) {

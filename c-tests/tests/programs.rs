@@ -79,3 +79,12 @@ program!(rule_settings, with ["rule_graphs", "dummy_buffer", "plan_check", "tran
     rules_change_from_the_next_plan_on, rules_of_the_process_are_those_of_new_allocators, environment_says_rules,
     wrong_environment_is_reported,
 );
+
+program!(unread_inputs, with ["dummy_buffer", "plan_check", "transformer"]:
+    one_type, two_types, scheduler,
+);
+
+program!(remembered, with ["random_graph", "dummy_buffer", "plan_check", "transformer"]:
+    reserved_in_turn, allocated_in_turn, changed_graphs_are_not_mistaken, plans_for_other_buffers_are_not_used,
+    failures_are_survived, failure_with_several_types_forgets_all, sizes_are_asked_at_most_once,
+);
