@@ -201,6 +201,35 @@ static void plans_for_other_buffers_are_not_used(struct case_args args) {
     built_free(room);
 }
 
+// Nobody says for which buffers a graph is allocated: for those that were reserved last.
+static void graph_of_other_buffers_is_refused(struct case_args args) {
+    (void) args;
+    enum { IDS = 256 };
+    struct two_types two;
+    two_types_init(&two);
+    int            ids[2][IDS];
+    struct built   large  = transformer_new(SHAPES[0]);
+    struct built   small  = transformer_new(SHAPES[2]);
+    ggml_gallocr_t galloc = ggml_gallocr_new_n(two.types, 2);
+    set_ids(ids[0], IDS, 0);
+    set_ids(ids[1], IDS, 1);
+    CHECK(large.graph->n_nodes == small.graph->n_nodes, "as many nodes in both");
+    CHECK(ggml_gallocr_reserve_n(galloc, large.graph, ids[0], NULL), "nothing fails here");
+    CHECK(ggml_gallocr_reserve_n(galloc, small.graph, ids[1], NULL), "nothing fails here");
+    CHECK(!ggml_gallocr_alloc_graph(galloc, large.graph), "a plan for other buffers was used");
+    CHECK(large.graph->nodes[0]->data == NULL, "a refused graph was changed");
+    CHECK(ggml_gallocr_reserve_n(galloc, large.graph, ids[1], NULL), "nothing fails here");
+    CHECK(ggml_gallocr_alloc_graph(galloc, large.graph), "it was reserved");
+    CHECK(ggml_gallocr_alloc_graph(galloc, small.graph), "it was reserved for the same buffers");
+    check_plan(large.graph, 0, "reserved last");
+    check_plan(small.graph, 0, "reserved before");
+    const char * wrong = plan_check_buffer_types(small.graph, two.types, ids[1], NULL);
+    CHECK(wrong == NULL, "%s", wrong);
+    ggml_gallocr_free(galloc);
+    built_free(large);
+    built_free(small);
+}
+
 // Failures
 
 // Under a limit: an allocation succeeds exactly when the graph fits, whatever was remembered before.
@@ -268,26 +297,49 @@ static void failure_with_several_types_forgets_all(struct case_args args) {
 
 // Questions about sizes
 
-static size_t count_waiting(const struct ggml_cgraph * graph) {
+static bool is_referred_to(const struct ggml_cgraph * graph, const struct ggml_tensor * t) {
+    for (int i = 0; i < graph->n_leafs; i++) {
+        if (graph->leafs[i] == t) {
+            return true;
+        }
+    }
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const struct ggml_tensor * node  = graph->nodes[i];
+        bool                       is_it = node == t;
+        for (int s = 0; s < GGML_MAX_SRC; s++) {
+            const struct ggml_tensor * source = node->src[s];
+            is_it = is_it || source == t || (source != NULL && source->view_src == t);
+        }
+        if (is_it) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static size_t count_waiting(struct ggml_context * ctx, const struct ggml_cgraph * graph) {
     size_t count = 0;
-    for (int i = 0; i < graph->n_leafs + graph->n_nodes; i++) {
-        const struct ggml_tensor * t = i < graph->n_leafs ? graph->leafs[i] : graph->nodes[i - graph->n_leafs];
-        count += t->view_src == NULL && t->data == NULL;
+    for (struct ggml_tensor * t = ggml_get_first_tensor(ctx); t != NULL; t = ggml_get_next_tensor(ctx, t)) {
+        count += t->view_src == NULL && t->data == NULL && is_referred_to(graph, t);
     }
     return count;
 }
 
-// True when the plan meets its bound. The first plan that is tried may not, and then another one is.
-static bool reserve_and_count(struct ggml_cgraph * graph, long long number) {
+// True when the plan meets its bound. The first plan that is tried may not, and then another one is. Of graphs with
+// tensors in no list no plan is remembered.
+static bool reserve_and_count(struct ggml_context * ctx, struct ggml_cgraph * graph, bool is_listed,
+                              long long number) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
     CHECK(ggml_gallocr_reserve(galloc, graph), "nothing fails here");
     size_t asked   = dummy.counts.get_alloc_size;
-    size_t waiting = count_waiting(graph);
+    size_t waiting = count_waiting(ctx, graph);
     CHECK(asked > 0 && asked <= waiting, "%lld: %zu questions about %zu tensors", number, asked, waiting);
-    CHECK(ggml_gallocr_reserve(galloc, graph), "nothing fails here");
-    CHECK(dummy.counts.get_alloc_size == asked, "%lld: a remembered plan asks again", number);
+    if (is_listed) {
+        CHECK(ggml_gallocr_reserve(galloc, graph), "nothing fails here");
+        CHECK(dummy.counts.get_alloc_size == asked, "%lld: a remembered plan asks again", number);
+    }
     bool is_optimal = lastuse_gallocr_wanted_size(galloc, 0) == lastuse_gallocr_lower_bound(galloc, 0);
     ggml_gallocr_free(galloc);
     return is_optimal;
@@ -297,13 +349,14 @@ static void sizes_are_asked_at_most_once(struct case_args args) {
     int beyond_bound = 0;
     for (int i = 0; i < N_SHAPES; i++) {
         struct built built = transformer_new(SHAPES[i]);
-        reserve_and_count(built.graph, i);
+        reserve_and_count(built.ctx, built.graph, true, i);
         built_free(built);
     }
     long long first = case_number(args, 0, 1);
     for (long long seed = first; seed < first + case_number(args, 1, 300); seed++) {
-        struct random_graph g = random_graph_new((uint64_t) seed, (struct random_graph_options){ 0 });
-        beyond_bound += !reserve_and_count(g.graph, seed);
+        struct random_graph_options options = { .unlisted_leafs = seed % 2 == 0 };
+        struct random_graph         g       = random_graph_new((uint64_t) seed, options);
+        beyond_bound += !reserve_and_count(g.ctx, g.graph, !options.unlisted_leafs, seed);
         random_graph_free(&g);
     }
     CHECK(beyond_bound > 0 || args.count > 0, "each plan meets its bound: none was tried twice");
@@ -314,6 +367,7 @@ static const struct test_case cases[] = {
     { "allocated_in_turn", allocated_in_turn },
     { "changed_graphs_are_not_mistaken", changed_graphs_are_not_mistaken },
     { "plans_for_other_buffers_are_not_used", plans_for_other_buffers_are_not_used },
+    { "graph_of_other_buffers_is_refused", graph_of_other_buffers_is_refused },
     { "failures_are_survived", failures_are_survived },
     { "failure_with_several_types_forgets_all", failure_with_several_types_forgets_all },
     { "sizes_are_asked_at_most_once", sizes_are_asked_at_most_once },
