@@ -46,6 +46,16 @@ struct built graph_with_group_norm(void) {
     return finished(b, ggml_group_norm(b.ctx, wide(b), 1, 1e-5f));
 }
 
+struct built graph_with_sums(void) {
+    struct built b = room();
+    return finished(b, ggml_cumsum(b.ctx, wide(b)));
+}
+
+struct built graph_with_sine(void) {
+    struct built b = room();
+    return finished(b, ggml_sin(b.ctx, wide(b)));
+}
+
 struct built graph_with_gate_in_first(void) {
     struct built         b    = room();
     struct ggml_tensor * gate = wide(b);

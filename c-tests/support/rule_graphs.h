@@ -13,6 +13,8 @@ struct built graph_through_a_view(void);
 struct built graph_with_norm(void);
 struct built graph_with_l2_norm(void);
 struct built graph_with_group_norm(void);
+struct built graph_with_sums(void);
+struct built graph_with_sine(void);
 struct built graph_with_gate_in_first(void);
 struct built graph_with_gate_in_second(void);
 struct built graph_with_copy(void);
