@@ -271,7 +271,7 @@ static void run_rules_on(int n_threads, struct seeds seeds, const char * rules) 
 static void run_with_rules(struct case_args args, const char * rules) {
     struct seeds seeds = seeds_from(args, 100);
     run_rules_on(1, seeds, rules);
-    run_rules_on(2, (struct seeds){ .first = seeds.first, .count = (seeds.count + 24) / 25 }, rules);
+    run_rules_on(2, (struct seeds){ .first = seeds.first, .count = (seeds.count + 49) / 50 }, rules);
 }
 
 // Defines a case that runs with rules.
