@@ -138,6 +138,19 @@ static void place(ggml_gallocr_t galloc, struct random_graph * g, struct two_typ
     }
 }
 
+// Each set of rules comes with some seed.
+static void set_some_rules(ggml_gallocr_t galloc, uint64_t seed) {
+    static const char * const names[] = { "in-place", "views",         "rows",         "copies",
+                                          "concat",   "oldest-source", "unread-inputs" };
+    char text[96] = "none";
+    for (int i = 0; i < 7; i++) {
+        if ((seed >> i) % 2 != 0) {
+            strcat(strcat(text, ","), names[i]);
+        }
+    }
+    CHECK(lastuse_gallocr_set_rules(galloc, text), "%s is known", text);
+}
+
 // One change after the other, each time with all that the allocator remembers.
 static void change_and_place(uint64_t seed, int n_types) {
     struct random_graph_options options = { .n_steps = 25, .max_elements = 512, .n_buffers = n_types,
@@ -147,6 +160,9 @@ static void change_and_place(uint64_t seed, int n_types) {
     struct random_graph g      = random_graph_new(seed, options);
     ggml_gallocr_t      galloc = ggml_gallocr_new_n(two.types, n_types);
     uint64_t            random = seed;
+    if (seed % 3 == 0) {
+        set_some_rules(galloc, seed / 3);
+    }
     place(galloc, &g, &two, false, "nothing");
     for (int i = 0; i < 12; i++) {
         random_graph_forget_memory(&g);
