@@ -185,6 +185,20 @@ static void null_galloc_wanted_size(const struct allocator_api * api) {
     lastuse_gallocr_wanted_size(NULL, 0);
 }
 
+static void null_galloc_rules(const struct allocator_api * api) {
+    (void) api;
+    lastuse_gallocr_set_rules(NULL, "all");
+}
+
+static void null_rules(const struct allocator_api * api) {
+    lastuse_gallocr_set_rules(an_allocator(api), NULL);
+}
+
+static void null_rules_of_process(const struct allocator_api * api) {
+    (void) api;
+    lastuse_set_rules(NULL);
+}
+
 static void lower_bound_of_too_large_id(const struct allocator_api * api) {
     lastuse_gallocr_lower_bound(an_allocator(api), 1);
 }
@@ -259,6 +273,9 @@ static const struct abort_case lastuse_cases[] = {
     { "null_galloc_size", "galloc", null_galloc_size },
     { "null_galloc_lower_bound", "galloc", null_galloc_lower_bound },
     { "null_galloc_wanted_size", "galloc", null_galloc_wanted_size },
+    { "null_galloc_rules", "galloc", null_galloc_rules },
+    { "null_rules", "rules", null_rules },
+    { "null_rules_of_process", "rules", null_rules_of_process },
     { "lower_bound_of_too_large_id", "buffer_id", lower_bound_of_too_large_id },
     { "wanted_size_of_negative_id", "buffer_id", wanted_size_of_negative_id },
     { "null_graph_reserve", "graph", null_graph_reserve },

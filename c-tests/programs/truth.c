@@ -7,9 +7,12 @@
 #include <string.h>
 
 #include "check.h"
+#include "computing.h"
 #include "ggml-cpu.h"
+#include "lastuse.h"
 #include "plan_check.h"
 #include "random_graph.h"
+#include "transformer.h"
 #include "upstream.h"
 
 struct seeds {
@@ -19,13 +22,6 @@ struct seeds {
 
 static struct seeds seeds_from(struct case_args args, long long count) {
     return (struct seeds){ .first = case_number(args, 0, 1), .count = case_number(args, 1, count) };
-}
-
-static ggml_backend_t new_cpu(int n_threads) {
-    ggml_backend_t cpu = ggml_backend_cpu_init();
-    CHECK(cpu != NULL, "no CPU backend");
-    ggml_backend_cpu_set_n_threads(cpu, n_threads);
-    return cpu;
 }
 
 static void compute(ggml_backend_t cpu, const struct random_graph * g) {
@@ -122,7 +118,6 @@ static void one_thread(struct case_args args) {
     run_fresh(seeds_from(args, 500), 1, (struct random_graph_options){ 0 });
 }
 
-// Fewer graphs: ggml's threads wait for each other by spinning, which is slow where cores are shared.
 // Fewer graphs: on a busy machine the threads spend their time waiting for one another.
 static void two_threads(struct case_args args) {
     run_fresh(seeds_from(args, 150), 2, (struct random_graph_options){ 0 });
@@ -205,6 +200,97 @@ static void stale_plan(struct case_args args) {
     ggml_backend_free(cpu);
 }
 
+// Sharing rules
+
+static struct shape random_shape(uint64_t seed) {
+    return (struct shape){
+        .layers = 1 + (int) (splitmix64(&seed) % 3),
+        .tokens = 1 + (int) (splitmix64(&seed) % 12),
+        .past   = (int) (splitmix64(&seed) % 20),
+    };
+}
+
+// Normalizations that are the last reader of their source: what they read must outlive them where the product behind
+// them is computed in one go with them and lies elsewhere.
+static struct built normalized_chain_new(uint64_t seed) {
+    struct built         b = built_new(64, 131072);
+    struct ggml_tensor * x = new_input(b.ctx, WIDTH, 1 + (int64_t) (splitmix64(&seed) % 9));
+    for (int i = 0; i < 6; i++) {
+        x = project(b, x, 8 * (1 + (int64_t) (splitmix64(&seed) % 8)));
+        x = normalize(b, x);
+    }
+    ggml_set_output(x);
+    ggml_build_forward_expand(b.graph, x);
+    return b;
+}
+
+static struct built model_new(uint64_t seed) {
+    return seed % 2 == 0 ? transformer_new(random_shape(seed)) : normalized_chain_new(seed);
+}
+
+// A graph in memory that lastuse planned, and the same in memory that upstream's allocator planned.
+static void check_model(ggml_backend_t cpu, ggml_gallocr_t galloc, uint64_t seed, const char * rules) {
+    struct built   built    = model_new(seed);
+    struct built   truth    = model_new(seed);
+    ggml_gallocr_t upstream = upstream_ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "seed %llu was not allocated", (unsigned long long) seed);
+    CHECK(upstream_ggml_gallocr_alloc_graph(upstream, truth.graph), "upstream allocates it");
+    const char * reason = plan_check(built.graph);
+    CHECK(reason == NULL, "seed %llu, %s: %s", (unsigned long long) seed, rules, reason);
+    compute_with_values(cpu, built.graph, seed);
+    compute_with_values(cpu, truth.graph, seed);
+    check_same_outputs_of(built.graph, truth.graph, seed, rules);
+    upstream_ggml_gallocr_free(upstream);
+    built_free(built);
+    built_free(truth);
+}
+
+static void check_random_graph(ggml_backend_t cpu, ggml_gallocr_t galloc, uint64_t seed) {
+    struct random_graph_options options = { .markers = seed % 3 == 0 };
+    struct random_graph         g       = random_graph_new(seed, options);
+    struct random_graph         truth   = random_graph_new(seed, options);
+    CHECK(ggml_gallocr_alloc_graph(galloc, g.graph), "seed %llu was not allocated", (unsigned long long) seed);
+    check_truth(cpu, &g, &truth);
+}
+
+// ggml computes a normalization and the product behind it in one go, which also has to be right where nothing, or only
+// some of it, is in place.
+static void run_rules_on(int n_threads, struct seeds seeds, const char * rules) {
+    ggml_backend_t cpu = new_cpu(n_threads);
+    for (long long seed = seeds.first; seed < seeds.first + seeds.count; seed++) {
+        ggml_gallocr_t galloc = new_allocator();
+        CHECK(lastuse_gallocr_set_rules(galloc, rules), "%s is known", rules);
+        check_random_graph(cpu, galloc, (uint64_t) seed);
+        check_model(cpu, galloc, (uint64_t) seed, rules);
+        ggml_gallocr_free(galloc);
+    }
+    ggml_backend_free(cpu);
+}
+
+// Few graphs with two threads, as above.
+static void run_with_rules(struct case_args args, const char * rules) {
+    struct seeds seeds = seeds_from(args, 100);
+    run_rules_on(1, seeds, rules);
+    run_rules_on(2, (struct seeds){ .first = seeds.first, .count = (seeds.count + 49) / 50 }, rules);
+}
+
+// Defines a case that runs with rules.
+#define RULES_CASE(name, rules)                  \
+    static void name(struct case_args args) {    \
+        run_with_rules(args, rules);             \
+    }
+
+RULES_CASE(rules_none, "none")
+RULES_CASE(rules_of_ggml, "ggml")
+RULES_CASE(rules_all, "all")
+RULES_CASE(rules_without_in_place, "all,no-in-place")
+RULES_CASE(rules_without_views, "all,no-views")
+RULES_CASE(rules_without_rows, "all,no-rows")
+RULES_CASE(rules_without_copies, "all,no-copies")
+RULES_CASE(rules_without_concat, "all,no-concat")
+RULES_CASE(rules_without_oldest_source, "all,no-oldest-source")
+RULES_CASE(rules_without_unread_inputs, "all,no-unread-inputs")
+
 static const struct test_case CASES[] = {
     { "one_thread", one_thread },
     { "two_threads", two_threads },
@@ -213,6 +299,16 @@ static const struct test_case CASES[] = {
     { "one_allocator", one_allocator },
     { "reserve_for_another", reserve_for_another },
     { "stale_plan", stale_plan },
+    { "rules_none", rules_none },
+    { "rules_of_ggml", rules_of_ggml },
+    { "rules_all", rules_all },
+    { "rules_without_in_place", rules_without_in_place },
+    { "rules_without_views", rules_without_views },
+    { "rules_without_rows", rules_without_rows },
+    { "rules_without_copies", rules_without_copies },
+    { "rules_without_concat", rules_without_concat },
+    { "rules_without_oldest_source", rules_without_oldest_source },
+    { "rules_without_unread_inputs", rules_without_unread_inputs },
 };
 
 TEST_MAIN(CASES)

@@ -66,3 +66,11 @@ void random_graph_set_data(const struct random_graph * graph);
 // Gives some nodes another source of equal layout. Counts and sizes of the graph stay as they are, what
 // is alive when does not. To be called before the graph is planned; returns the number of changes.
 int random_graph_rewire(struct random_graph * graph);
+
+// Changes one thing of one tensor: a parameter, a stride, the element type, the operation, a flag, a source, the offset
+// of a view, or whether it has memory of its own. The graph can be planned then, not computed, and its tensors lie
+// where they lay. Returns what was changed. To be called while the graph has no planned memory.
+const char * random_graph_change(struct random_graph * graph, uint64_t * random);
+
+// Takes back the memory that an allocator has given to the graph.
+void random_graph_forget_memory(struct random_graph * graph);

@@ -17,6 +17,14 @@ struct built built_new(size_t nodes, size_t weight_bytes) {
     return built;
 }
 
+struct built built_again(struct built built) {
+    int nodes = ggml_graph_size(built.graph);
+    ggml_reset(built.ctx);
+    ggml_reset(built.weights);
+    built.graph = ggml_new_graph_custom(built.ctx, (size_t) nodes, false);
+    return built;
+}
+
 void built_free(struct built built) {
     ggml_free(built.ctx);
     ggml_free(built.weights);
@@ -33,7 +41,7 @@ struct ggml_tensor * project(struct built b, struct ggml_tensor * x, int64_t row
     return ggml_mul_mat(b.ctx, matrix, x);
 }
 
-static struct ggml_tensor * normalize(struct built b, struct ggml_tensor * x) {
+struct ggml_tensor * normalize(struct built b, struct ggml_tensor * x) {
     struct ggml_tensor * scale = ggml_new_tensor_1d(b.weights, GGML_TYPE_F32, x->ne[0]);
     return ggml_mul(b.ctx, ggml_rms_norm(b.ctx, x, 1e-5f), scale);
 }
@@ -69,7 +77,11 @@ static struct ggml_tensor * feed_forward(struct built b, struct ggml_tensor * x)
 }
 
 struct built transformer_new(struct shape shape) {
-    struct built         b    = built_new((size_t) shape.layers * 40 + 20, (size_t) shape.layers * 65536 + 65536);
+    struct built b = built_new((size_t) shape.layers * 40 + 20, (size_t) shape.layers * 65536 + 65536);
+    return transformer_in(b, shape);
+}
+
+struct built transformer_in(struct built b, struct shape shape) {
     struct ggml_tensor * x    = new_input(b.ctx, WIDTH, shape.tokens);
     struct ggml_tensor * mask = shape.tokens > 1 ? new_input(b.ctx, shape.past + shape.tokens, shape.tokens) : NULL;
     for (int layer = 0; layer < shape.layers; layer++) {

@@ -22,10 +22,19 @@ struct built {
 struct built built_new(size_t nodes, size_t weight_bytes);
 void         built_free(struct built built);
 
+// Room for another graph in the same memory: its tensors can lie where those of the graph before lay.
+struct built built_again(struct built built);
+
 struct ggml_tensor * new_input(struct ggml_context * ctx, int64_t width, int64_t rows);
 
 // Multiplies by a weight matrix: `rows` is the width of the result.
 struct ggml_tensor * project(struct built b, struct ggml_tensor * x, int64_t rows);
 
+// RMS normalization with a scale.
+struct ggml_tensor * normalize(struct built b, struct ggml_tensor * x);
+
 // A single token attends to everything, so a decode graph has no mask.
 struct built transformer_new(struct shape shape);
+
+// In an empty room, where a graph with as many layers has been.
+struct built transformer_in(struct built room, struct shape shape);

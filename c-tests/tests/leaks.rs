@@ -48,3 +48,8 @@ fn lifecycle_leaks_nothing() {
 fn context_tensors_leak_nothing() {
     is_clean("ctx_tensors", &["dummy_buffer"]);
 }
+
+#[test]
+fn remembered_plans_leak_nothing() {
+    is_clean("remembered", &["random_graph", "dummy_buffer", "plan_check", "transformer"]);
+}

@@ -194,6 +194,33 @@ fn rules_of_ggml_take_more_blocks_where_ggml_does_not_reuse() {
 }
 
 #[test]
+fn each_rule_can_be_switched_by_name() {
+    let file = Folder::new("rules").write("view.jsonl", &chain_through_a_view());
+    let blocks = |rules: &str| words(&planned(&["--rules", rules, &file]), 1)[2].to_owned();
+    for with in ["default", "ggml,views", "none,in-place,views", "all,no-concat,no-rows", "no-views,views", "ggml,all"]
+    {
+        assert_eq!(blocks(with), "2", "{with}");
+    }
+    for without in
+        ["all,no-views", "no-views", "ggml,rows,copies,concat", "views,ggml", "ggml,views,no-views", "none,views"]
+    {
+        assert_eq!(blocks(without), "3", "{without}");
+    }
+}
+
+#[test]
+fn unknown_rule_is_named_beside_those_that_are_known() {
+    let file = Folder::new("unknown-rule").write("chain.jsonl", &text(&chain()));
+    for rules in ["colums", "all,colums", "no-colums"] {
+        let output = run(&["--rules", rules, &file]);
+        assert_eq!((output.status.code(), stdout(&output)), (Some(2), ""), "{rules}");
+        for part in ["colums\"", "default", "none", "in-place", "copies", "oldest-source", "unread-inputs"] {
+            assert!(stderr(&output).contains(part), "{part} is not in\n{}", stderr(&output));
+        }
+    }
+}
+
+#[test]
 fn json_says_where_every_tensor_goes() {
     let file = Folder::new("json").write("chain.jsonl", &text(&chain()));
     let printed = planned(&["--json", &file, &file]);

@@ -35,8 +35,10 @@ program!(plan_check_faults, with ["plan_check", "dummy_buffer"]:
     checker_finds_faults, checker_finds_wrong_buffer_types,
 );
 
-program!(truth, with ["random_graph", "plan_check"]:
+program!(truth, with ["random_graph", "plan_check", "transformer"]:
     one_thread, two_threads, markers, output_views, one_allocator, reserve_for_another, stale_plan,
+    rules_none, rules_of_ggml, rules_all, rules_without_in_place, rules_without_views, rules_without_rows,
+    rules_without_copies, rules_without_concat, rules_without_oldest_source, rules_without_unread_inputs,
 );
 
 program!(failures, with ["dummy_buffer"]:
@@ -72,4 +74,26 @@ program!(reorder, with ["random_graph", "plan_check", "training", "transformer"]
 program!(unusual_graphs, with []:
     tensor_that_had_memory_is_measured, tensor_listed_twice_is_refused, very_many_live_tensors,
     view_of_an_empty_tensor_is_left_alone,
+);
+
+program!(rules, with ["rule_graphs", "plan_check", "transformer"]:
+    each_rule_lowers_the_size, in_place_is_what_ggml_does, oldest_source_is_taken,
+    source_just_computed_in_place_is_taken, add_id_never_lies_over_the_rows_it_picks,
+    gradients_never_lie_over_what_they_read_last, concat_of_other_lengths_is_planned_anew,
+);
+
+program!(rule_settings, with ["rule_graphs", "dummy_buffer", "plan_check", "transformer"]:
+    rules_by_device, each_type_has_its_own_rules, later_words_count, wrong_words_are_refused,
+    rules_change_from_the_next_plan_on, rules_of_the_process_are_those_of_new_allocators, environment_says_rules,
+    wrong_environment_is_reported,
+);
+
+program!(unread_inputs, with ["dummy_buffer", "plan_check", "transformer"]:
+    one_type, two_types, scheduler,
+);
+
+program!(remembered, with ["random_graph", "dummy_buffer", "plan_check", "transformer"]:
+    reserved_in_turn, allocated_in_turn, changed_graphs_are_not_mistaken, plans_for_other_buffers_are_not_used,
+    graph_of_other_buffers_is_refused, failures_are_survived, failure_with_several_types_forgets_all,
+    sizes_are_asked_at_most_once,
 );

@@ -20,7 +20,10 @@ static bool reads_before_writing(enum ggml_op op, int slot) {
         case GGML_OP_SIN:
         case GGML_OP_COS:
         case GGML_OP_LEAKY_RELU:
+        case GGML_OP_TRI:
+        case GGML_OP_CUMSUM:
             return slot == 0;
+        case GGML_OP_SOLVE_TRI:
         case GGML_OP_CROSS_ENTROPY_LOSS_BACK:
             return slot == 1;
         default:

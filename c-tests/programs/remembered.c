@@ -1,0 +1,392 @@
+// Plans that an allocator remembers: a graph that comes again is not planned again, and one that only looks like another
+// is.
+//
+//   remembered <case> [first seed] [number of seeds]
+
+#include "check.h"
+#include "dummy_buffer.h"
+#include "ggml-alloc.h"
+#include "ggml-backend.h"
+#include "graph_fields.h"
+#include "lastuse.h"
+#include "plan_check.h"
+#include "random_graph.h"
+#include "splitmix.h"
+#include "transformer.h"
+
+#define ALIGNMENT  64
+#define REMEMBERED 4 // plans of one allocator
+
+static void check_plan(struct ggml_cgraph * graph, long long number, const char * what) {
+    const char * wrong = plan_check(graph);
+    CHECK(wrong == NULL, "%lld, %s: %s", number, what, wrong);
+}
+
+struct need {
+    size_t size;
+    size_t lower_bound;
+};
+
+// What a graph needs in an allocator of its own.
+static struct need need_of(struct ggml_cgraph * graph) {
+    struct dummy_buft dummy;
+    dummy_buft_init(&dummy, "own", ALIGNMENT, 0);
+    ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
+    CHECK(ggml_gallocr_reserve(galloc, graph), "nothing fails here");
+    struct need need = { lastuse_gallocr_wanted_size(galloc, 0), lastuse_gallocr_lower_bound(galloc, 0) };
+    ggml_gallocr_free(galloc);
+    return need;
+}
+
+// Graphs that come again
+
+static const struct shape SHAPES[] = {
+    { .layers = 2, .tokens = 32, .past = 0 }, { .layers = 2, .tokens = 1, .past = 32 },
+    { .layers = 2, .tokens = 7, .past = 5 },  { .layers = 2, .tokens = 3, .past = 60 },
+    { .layers = 2, .tokens = 20, .past = 9 },
+};
+
+#define N_SHAPES (int) (sizeof(SHAPES) / sizeof(SHAPES[0]))
+
+// Reserves the first `count` graphs in turn.
+static void reserve_in_turn(int count) {
+    struct dummy_buft dummy;
+    dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
+    struct built   built[N_SHAPES];
+    struct need    needs[N_SHAPES];
+    ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
+    size_t         size   = 0;
+    for (int i = 0; i < count; i++) {
+        built[i] = transformer_new(SHAPES[i]);
+        needs[i] = need_of(built[i].graph);
+    }
+    uint64_t plans = lastuse_plan_count();
+    for (int round = 0; round < 4 * count; round++) {
+        int i = round % count;
+        CHECK(ggml_gallocr_reserve(galloc, built[i].graph), "nothing fails here");
+        CHECK(lastuse_gallocr_wanted_size(galloc, 0) == needs[i].size, "the size is that of another graph");
+        CHECK(lastuse_gallocr_lower_bound(galloc, 0) == needs[i].lower_bound, "the bound is that of another graph");
+        CHECK(ggml_gallocr_get_buffer_size(galloc, 0) >= size, "the buffer has shrunk");
+        size = ggml_gallocr_get_buffer_size(galloc, 0);
+    }
+    plans = lastuse_plan_count() - plans;
+    CHECK(count > REMEMBERED || plans == (uint64_t) count, "%llu plans for %d graphs", (unsigned long long) plans,
+          count);
+    ggml_gallocr_free(galloc);
+    for (int i = 0; i < count; i++) {
+        built_free(built[i]);
+    }
+}
+
+static void reserved_in_turn(struct case_args args) {
+    (void) args;
+    for (int count = 1; count <= N_SHAPES; count++) {
+        reserve_in_turn(count);
+    }
+}
+
+// Each is built anew where it was before, and gets its memory; sometimes it is reserved before.
+static void allocated_in_turn(struct case_args args) {
+    (void) args;
+    struct dummy_buft dummy;
+    dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
+    struct built   rooms[N_SHAPES];
+    ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
+    for (int i = 0; i < N_SHAPES; i++) {
+        rooms[i] = transformer_new(SHAPES[i]);
+    }
+    for (int round = 0; round < 6 * N_SHAPES; round++) {
+        int i    = round % N_SHAPES;
+        rooms[i] = transformer_in(built_again(rooms[i]), SHAPES[i]);
+        CHECK(round % 3 == 0 || ggml_gallocr_reserve(galloc, rooms[i].graph), "nothing fails here");
+        CHECK(ggml_gallocr_alloc_graph(galloc, rooms[i].graph), "nothing fails here");
+        check_plan(rooms[i].graph, round, "in turn");
+    }
+    ggml_gallocr_free(galloc);
+    for (int i = 0; i < N_SHAPES; i++) {
+        built_free(rooms[i]);
+    }
+}
+
+// Graphs that look like another
+
+struct two_types {
+    struct dummy_buft          dummies[2];
+    ggml_backend_buffer_type_t types[2];
+};
+
+static void two_types_init(struct two_types * two) {
+    for (int i = 0; i < 2; i++) {
+        dummy_buft_init(&two->dummies[i], i == 0 ? "first" : "second", ALIGNMENT, 0);
+        two->types[i] = dummy_buft_type(&two->dummies[i]);
+    }
+}
+
+// With one type a graph may also be reserved before it is allocated; with two it has to be.
+static void place(ggml_gallocr_t galloc, struct random_graph * g, struct two_types * two, bool reserve,
+                  const char * what) {
+    bool several = g->node_buffer_ids != NULL;
+    if (several || reserve) {
+        CHECK(ggml_gallocr_reserve_n(galloc, g->graph, g->node_buffer_ids, g->leaf_buffer_ids), "nothing fails here");
+    }
+    CHECK(ggml_gallocr_alloc_graph(galloc, g->graph), "seed %lld, %s: not allocated", (long long) g->seed, what);
+    check_plan(g->graph, (long long) g->seed, what);
+    if (several) {
+        const char * wrong =
+            plan_check_buffer_types(g->graph, two->types, g->node_buffer_ids, g->leaf_buffer_ids);
+        CHECK(wrong == NULL, "seed %lld, %s: %s", (long long) g->seed, what, wrong);
+    }
+}
+
+// Each set of rules comes with some seed.
+static void set_some_rules(ggml_gallocr_t galloc, uint64_t seed) {
+    static const char * const names[] = { "in-place", "views",         "rows",         "copies",
+                                          "concat",   "oldest-source", "unread-inputs" };
+    char text[96] = "none";
+    for (int i = 0; i < 7; i++) {
+        if ((seed >> i) % 2 != 0) {
+            strcat(strcat(text, ","), names[i]);
+        }
+    }
+    CHECK(lastuse_gallocr_set_rules(galloc, text), "%s is known", text);
+}
+
+// One change after the other, each time with all that the allocator remembers.
+static void change_and_place(uint64_t seed, int n_types) {
+    struct random_graph_options options = { .n_steps = 25, .max_elements = 512, .n_buffers = n_types,
+                                            .markers = seed % 3 == 0 };
+    struct two_types            two;
+    two_types_init(&two);
+    struct random_graph g      = random_graph_new(seed, options);
+    ggml_gallocr_t      galloc = ggml_gallocr_new_n(two.types, n_types);
+    uint64_t            random = seed;
+    if (seed % 3 == 0) {
+        set_some_rules(galloc, seed / 3);
+    }
+    place(galloc, &g, &two, false, "nothing");
+    for (int i = 0; i < 12; i++) {
+        random_graph_forget_memory(&g);
+        const char * what = random_graph_change(&g, &random);
+        place(galloc, &g, &two, (seed + (uint64_t) i / 2) % 2 == 0, what);
+    }
+    uint64_t plans = lastuse_plan_count();
+    random_graph_forget_memory(&g);
+    place(galloc, &g, &two, false, "nothing");
+    CHECK(lastuse_plan_count() == plans, "seed %llu: planned anew, and nothing has changed", (unsigned long long) seed);
+    ggml_gallocr_free(galloc);
+    random_graph_free(&g);
+}
+
+static void changed_graphs_are_not_mistaken(struct case_args args) {
+    long long first = case_number(args, 0, 1);
+    long long count = case_number(args, 1, 400);
+    for (long long seed = first; seed < first + count; seed++) {
+        change_and_place((uint64_t) seed, 1 + (int) (seed / 2 % 2));
+    }
+}
+
+static void set_ids(int * ids, int count, int kind) {
+    for (int i = 0; i < count; i++) {
+        ids[i] = kind == 0 ? i % 3 == 2 : kind == 1 ? i % 2 : kind == 2;
+    }
+}
+
+// The same graph for other buffers.
+static void plans_for_other_buffers_are_not_used(struct case_args args) {
+    (void) args;
+    enum { KINDS = 4, IDS = 256 };
+    struct two_types two;
+    two_types_init(&two);
+    int            ids[IDS];
+    struct built   room   = transformer_new(SHAPES[0]);
+    ggml_gallocr_t galloc = ggml_gallocr_new_n(two.types, 2);
+    uint64_t       plans  = lastuse_plan_count();
+    for (int round = 0; round < 5 * KINDS; round++) {
+        room = transformer_in(built_again(room), SHAPES[0]);
+        CHECK(room.graph->n_nodes <= IDS, "more nodes than expected");
+        set_ids(ids, IDS, round % KINDS);
+        CHECK(ggml_gallocr_reserve_n(galloc, room.graph, ids, NULL), "nothing fails here");
+        CHECK(ggml_gallocr_alloc_graph(galloc, room.graph), "nothing fails here");
+        check_plan(room.graph, round, "other ids");
+        const char * wrong = plan_check_buffer_types(room.graph, two.types, ids, NULL);
+        CHECK(wrong == NULL, "round %d: %s", round, wrong);
+    }
+    plans = lastuse_plan_count() - plans;
+    CHECK(plans == KINDS, "%llu plans", (unsigned long long) plans);
+    ggml_gallocr_free(galloc);
+    built_free(room);
+}
+
+// Nobody says for which buffers a graph is allocated: for those that were reserved last.
+static void graph_of_other_buffers_is_refused(struct case_args args) {
+    (void) args;
+    enum { IDS = 256 };
+    struct two_types two;
+    two_types_init(&two);
+    int            ids[2][IDS];
+    struct built   large  = transformer_new(SHAPES[0]);
+    struct built   small  = transformer_new(SHAPES[2]);
+    ggml_gallocr_t galloc = ggml_gallocr_new_n(two.types, 2);
+    set_ids(ids[0], IDS, 0);
+    set_ids(ids[1], IDS, 1);
+    CHECK(large.graph->n_nodes == small.graph->n_nodes, "as many nodes in both");
+    CHECK(ggml_gallocr_reserve_n(galloc, large.graph, ids[0], NULL), "nothing fails here");
+    CHECK(ggml_gallocr_reserve_n(galloc, small.graph, ids[1], NULL), "nothing fails here");
+    CHECK(!ggml_gallocr_alloc_graph(galloc, large.graph), "a plan for other buffers was used");
+    CHECK(large.graph->nodes[0]->data == NULL, "a refused graph was changed");
+    CHECK(ggml_gallocr_reserve_n(galloc, large.graph, ids[1], NULL), "nothing fails here");
+    CHECK(ggml_gallocr_alloc_graph(galloc, large.graph), "it was reserved");
+    CHECK(ggml_gallocr_alloc_graph(galloc, small.graph), "it was reserved for the same buffers");
+    check_plan(large.graph, 0, "reserved last");
+    check_plan(small.graph, 0, "reserved before");
+    const char * wrong = plan_check_buffer_types(small.graph, two.types, ids[1], NULL);
+    CHECK(wrong == NULL, "%s", wrong);
+    ggml_gallocr_free(galloc);
+    built_free(large);
+    built_free(small);
+}
+
+// Failures
+
+// Under a limit: an allocation succeeds exactly when the graph fits, whatever was remembered before.
+static void failures_are_survived(struct case_args args) {
+    uint64_t          random = (uint64_t) case_number(args, 0, 1);
+    struct dummy_buft dummy;
+    dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
+    struct built   rooms[N_SHAPES];
+    size_t         sizes[N_SHAPES];
+    ggml_gallocr_t galloc   = ggml_gallocr_new(dummy_buft_type(&dummy));
+    int            failures = 0;
+    for (int i = 0; i < N_SHAPES; i++) {
+        rooms[i] = transformer_new(SHAPES[i]);
+        sizes[i] = need_of(rooms[i].graph).size;
+    }
+    dummy.byte_cap = sizes[2]; // neither the smallest nor the largest
+    for (int round = 0; round < 100; round++) {
+        int  i    = (int) (splitmix64(&random) % N_SHAPES);
+        bool fits = sizes[i] <= dummy.byte_cap;
+        rooms[i]  = transformer_in(built_again(rooms[i]), SHAPES[i]);
+        if (splitmix64(&random) % 2 == 0) {
+            CHECK(ggml_gallocr_reserve(galloc, rooms[i].graph) == fits, "round %d: %zu bytes", round, sizes[i]);
+            CHECK(lastuse_gallocr_wanted_size(galloc, 0) == sizes[i], "round %d: wanted by another graph", round);
+        }
+        if (splitmix64(&random) % 2 == 0) {
+            CHECK(ggml_gallocr_alloc_graph(galloc, rooms[i].graph) == fits, "round %d: %zu bytes", round, sizes[i]);
+            CHECK(fits || rooms[i].graph->nodes[0]->data == NULL, "round %d: a refused graph was changed", round);
+        }
+        if (rooms[i].graph->nodes[0]->data != NULL) {
+            check_plan(rooms[i].graph, round, "under a limit");
+        }
+        failures += !fits;
+    }
+    CHECK(failures > 20 && failures < 80, "%d of 100 failed", failures);
+    ggml_gallocr_free(galloc);
+    CHECK(dummy.live_buffers == 0, "%zu buffers leaked", dummy.live_buffers);
+    for (int i = 0; i < N_SHAPES; i++) {
+        built_free(rooms[i]);
+    }
+}
+
+// With several types nothing is left of a failed one's plans: the program has to reserve again.
+static void failure_with_several_types_forgets_all(struct case_args args) {
+    (void) args;
+    enum { IDS = 256 };
+    struct two_types two;
+    two_types_init(&two);
+    int ids[IDS];
+    set_ids(ids, IDS, 0);
+    struct built   small  = transformer_new(SHAPES[1]);
+    struct built   large  = transformer_new(SHAPES[0]);
+    ggml_gallocr_t galloc = ggml_gallocr_new_n(two.types, 2);
+    CHECK(ggml_gallocr_reserve_n(galloc, small.graph, ids, NULL), "nothing fails yet");
+    two.dummies[1].byte_cap = two.dummies[1].live_bytes;
+    CHECK(!ggml_gallocr_reserve_n(galloc, large.graph, ids, NULL), "the second buffer is too large");
+    CHECK(!ggml_gallocr_alloc_graph(galloc, small.graph), "there is no buffer for it");
+    CHECK(small.graph->nodes[0]->data == NULL, "a refused graph was changed");
+    CHECK(ggml_gallocr_reserve_n(galloc, small.graph, ids, NULL), "it fits");
+    CHECK(ggml_gallocr_alloc_graph(galloc, small.graph), "it was reserved");
+    check_plan(small.graph, 0, "after a failure");
+    ggml_gallocr_free(galloc);
+    built_free(small);
+    built_free(large);
+}
+
+// Questions about sizes
+
+static bool is_referred_to(const struct ggml_cgraph * graph, const struct ggml_tensor * t) {
+    for (int i = 0; i < graph->n_leafs; i++) {
+        if (graph->leafs[i] == t) {
+            return true;
+        }
+    }
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const struct ggml_tensor * node  = graph->nodes[i];
+        bool                       is_it = node == t;
+        for (int s = 0; s < GGML_MAX_SRC; s++) {
+            const struct ggml_tensor * source = node->src[s];
+            is_it = is_it || source == t || (source != NULL && source->view_src == t);
+        }
+        if (is_it) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static size_t count_waiting(struct ggml_context * ctx, const struct ggml_cgraph * graph) {
+    size_t count = 0;
+    for (struct ggml_tensor * t = ggml_get_first_tensor(ctx); t != NULL; t = ggml_get_next_tensor(ctx, t)) {
+        count += t->view_src == NULL && t->data == NULL && is_referred_to(graph, t);
+    }
+    return count;
+}
+
+// True when the plan meets its bound. The first plan that is tried may not, and then another one is. Of graphs with
+// tensors in no list no plan is remembered.
+static bool reserve_and_count(struct ggml_context * ctx, struct ggml_cgraph * graph, bool is_listed,
+                              long long number) {
+    struct dummy_buft dummy;
+    dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
+    ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
+    CHECK(ggml_gallocr_reserve(galloc, graph), "nothing fails here");
+    size_t asked   = dummy.counts.get_alloc_size;
+    size_t waiting = count_waiting(ctx, graph);
+    CHECK(asked > 0 && asked <= waiting, "%lld: %zu questions about %zu tensors", number, asked, waiting);
+    if (is_listed) {
+        CHECK(ggml_gallocr_reserve(galloc, graph), "nothing fails here");
+        CHECK(dummy.counts.get_alloc_size == asked, "%lld: a remembered plan asks again", number);
+    }
+    bool is_optimal = lastuse_gallocr_wanted_size(galloc, 0) == lastuse_gallocr_lower_bound(galloc, 0);
+    ggml_gallocr_free(galloc);
+    return is_optimal;
+}
+
+static void sizes_are_asked_at_most_once(struct case_args args) {
+    int beyond_bound = 0;
+    for (int i = 0; i < N_SHAPES; i++) {
+        struct built built = transformer_new(SHAPES[i]);
+        reserve_and_count(built.ctx, built.graph, true, i);
+        built_free(built);
+    }
+    long long first = case_number(args, 0, 1);
+    for (long long seed = first; seed < first + case_number(args, 1, 300); seed++) {
+        struct random_graph_options options = { .unlisted_leafs = seed % 2 == 0 };
+        struct random_graph         g       = random_graph_new((uint64_t) seed, options);
+        beyond_bound += !reserve_and_count(g.ctx, g.graph, !options.unlisted_leafs, seed);
+        random_graph_free(&g);
+    }
+    CHECK(beyond_bound > 0 || args.count > 0, "each plan meets its bound: none was tried twice");
+}
+
+static const struct test_case cases[] = {
+    { "reserved_in_turn", reserved_in_turn },
+    { "allocated_in_turn", allocated_in_turn },
+    { "changed_graphs_are_not_mistaken", changed_graphs_are_not_mistaken },
+    { "plans_for_other_buffers_are_not_used", plans_for_other_buffers_are_not_used },
+    { "graph_of_other_buffers_is_refused", graph_of_other_buffers_is_refused },
+    { "failures_are_survived", failures_are_survived },
+    { "failure_with_several_types_forgets_all", failure_with_several_types_forgets_all },
+    { "sizes_are_asked_at_most_once", sizes_are_asked_at_most_once },
+};
+
+TEST_MAIN(cases)

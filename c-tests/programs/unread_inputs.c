@@ -1,0 +1,184 @@
+// Programs place an input for tokens and one for embeddings, and read one of them. A graph that reads the other one needs
+// another plan, yet no new plan each time the two alternate, and no new buffer.
+//
+//   unread_inputs <case>
+
+#include "check.h"
+#include "computing.h"
+#include "dummy_buffer.h"
+#include "ggml-alloc.h"
+#include "ggml-backend.h"
+#include "ggml.h"
+#include "lastuse.h"
+#include "plan_check.h"
+#include "transformer.h"
+#include "upstream.h"
+
+#define ALIGNMENT 64
+#define ROUNDS    10
+#define TOKENS    12
+
+static struct built new_room(void) {
+    return built_new(64, 65536);
+}
+
+// Both graphs have the same number of nodes and leafs, of the same sizes.
+static struct built graph_in(struct built b, bool reads_tokens) {
+    struct ggml_tensor * embeddings = new_input(b.ctx, WIDTH, TOKENS);
+    struct ggml_tensor * tokens     = ggml_new_tensor_1d(b.ctx, GGML_TYPE_I32, TOKENS);
+    struct ggml_tensor * table      = ggml_new_tensor_2d(b.weights, GGML_TYPE_F32, WIDTH, INDEX_LIMIT);
+    struct ggml_tensor * scale      = ggml_new_tensor_1d(b.weights, GGML_TYPE_F32, WIDTH);
+    ggml_set_input(tokens);
+    ggml_build_forward_expand(b.graph, tokens);
+    ggml_build_forward_expand(b.graph, embeddings);
+    struct ggml_tensor * x = NULL;
+    if (reads_tokens) {
+        x = ggml_get_rows(b.ctx, table, tokens);
+    } else {
+        x = ggml_mul(b.ctx, embeddings, scale);
+    }
+    for (int layer = 0; layer < 3; layer++) {
+        struct ggml_tensor * wide = ggml_silu(b.ctx, project(b, normalize(b, x), 2 * WIDTH));
+        x                         = ggml_add(b.ctx, project(b, wide, WIDTH), x);
+    }
+    ggml_set_output(x);
+    ggml_build_forward_expand(b.graph, x);
+    return b;
+}
+
+// Something that gives a graph its memory.
+struct placing {
+    bool (*place)(struct placing * placing, struct built built);
+    ggml_gallocr_t             galloc;
+    ggml_backend_sched_t       sched;
+    ggml_backend_t             backends[2];
+    int                        n_types;
+    struct dummy_buft          dummies[2];
+    ggml_backend_buffer_type_t types[2];
+    int                        ids[64]; // of nodes
+};
+
+static void placing_init(struct placing * p, int n_types) {
+    *p = (struct placing){ .n_types = n_types };
+    for (int i = 0; i < n_types; i++) {
+        dummy_buft_init(&p->dummies[i], i == 0 ? "first" : "second", ALIGNMENT, 0);
+        p->types[i] = dummy_buft_type(&p->dummies[i]);
+    }
+    for (int i = 0; i < 64; i++) {
+        p->ids[i] = n_types > 1 && i % 5 > 2;
+    }
+}
+
+static void check_same_as_upstream(ggml_backend_t cpu, struct built built, bool reads_tokens, int round) {
+    struct built   truth    = graph_in(new_room(), reads_tokens);
+    ggml_gallocr_t upstream = upstream_ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(upstream_ggml_gallocr_alloc_graph(upstream, truth.graph), "upstream allocates it");
+    compute_with_values(cpu, built.graph, (uint64_t) round);
+    compute_with_values(cpu, truth.graph, (uint64_t) round);
+    check_same_outputs_of(built.graph, truth.graph, (uint64_t) round, reads_tokens ? "tokens" : "embeddings");
+    upstream_ggml_gallocr_free(upstream);
+    built_free(truth);
+}
+
+// Programs build each graph anew: mostly where the one before was, some elsewhere.
+static void alternate(struct placing * p, bool same_memory) {
+    ggml_backend_t cpu   = new_cpu(1);
+    struct built   room  = new_room();
+    uint64_t       plans = lastuse_plan_count();
+    for (int round = 0; round < ROUNDS; round++) {
+        bool         reads_tokens = round % 2 == 0;
+        struct built built        = graph_in(same_memory ? built_again(room) : new_room(), reads_tokens);
+        CHECK(p->place(p, built), "round %d: not allocated", round);
+        const char * wrong = plan_check(built.graph);
+        CHECK(wrong == NULL, "round %d: %s", round, wrong);
+        check_same_as_upstream(cpu, built, reads_tokens, round);
+        if (same_memory) {
+            room = built;
+        } else {
+            built_free(built);
+        }
+    }
+    plans = lastuse_plan_count() - plans;
+    CHECK(plans == 2, "%llu plans for two graphs", (unsigned long long) plans);
+    for (int i = 0; i < p->n_types; i++) {
+        size_t count = p->dummies[i].counts.alloc_buffer;
+        CHECK(count >= 1 && count <= 2, "buffer %d was allocated %zu times", i, count);
+    }
+    built_free(room);
+    ggml_backend_free(cpu);
+}
+
+static bool place_alone(struct placing * p, struct built built) {
+    return ggml_gallocr_alloc_graph(p->galloc, built.graph);
+}
+
+static bool reserve_and_place(struct placing * p, struct built built) {
+    CHECK(ggml_gallocr_reserve_n(p->galloc, built.graph, p->ids, NULL), "nothing fails here");
+    return ggml_gallocr_alloc_graph(p->galloc, built.graph);
+}
+
+static bool place_or_reserve(struct placing * p, struct built built) {
+    return ggml_gallocr_alloc_graph(p->galloc, built.graph) || reserve_and_place(p, built);
+}
+
+static void alternate_in_allocator(int n_types, bool (*place)(struct placing *, struct built), bool same_memory) {
+    struct placing p;
+    placing_init(&p, n_types);
+    p.place  = place;
+    p.galloc = ggml_gallocr_new_n(p.types, n_types);
+    alternate(&p, same_memory);
+    ggml_gallocr_free(p.galloc);
+}
+
+static void one_type(struct case_args args) {
+    (void) args;
+    alternate_in_allocator(1, place_alone, true);
+    alternate_in_allocator(1, place_alone, false);
+    alternate_in_allocator(1, reserve_and_place, true);
+}
+
+static void two_types(struct case_args args) {
+    (void) args;
+    alternate_in_allocator(2, reserve_and_place, true);
+    alternate_in_allocator(2, place_or_reserve, true);
+    alternate_in_allocator(2, place_or_reserve, false);
+}
+
+static bool place_by_scheduler(struct placing * p, struct built built) {
+    ggml_backend_sched_reset(p->sched);
+    for (int i = 0; i < ggml_graph_n_nodes(built.graph); i++) {
+        ggml_backend_sched_set_tensor_backend(p->sched, ggml_graph_node(built.graph, i), p->backends[p->ids[i]]);
+    }
+    return ggml_backend_sched_alloc_graph(p->sched, built.graph);
+}
+
+static void alternate_in_scheduler(int n_types, bool same_memory) {
+    struct placing p;
+    placing_init(&p, n_types);
+    for (int i = 0; i < n_types; i++) {
+        p.backends[i] = new_cpu(1);
+    }
+    p.place = place_by_scheduler;
+    p.sched = ggml_backend_sched_new(p.backends, p.types, n_types, 64, false, false);
+    alternate(&p, same_memory);
+    ggml_backend_sched_free(p.sched);
+    for (int i = 0; i < n_types; i++) {
+        ggml_backend_free(p.backends[i]);
+    }
+}
+
+static void scheduler(struct case_args args) {
+    (void) args;
+    for (int n_types = 1; n_types <= 2; n_types++) {
+        alternate_in_scheduler(n_types, true);
+        alternate_in_scheduler(n_types, false);
+    }
+}
+
+static const struct test_case cases[] = {
+    { "one_type", one_type },
+    { "two_types", two_types },
+    { "scheduler", scheduler },
+};
+
+TEST_MAIN(cases)
