@@ -139,9 +139,9 @@ impl<'g> TensorRef<'g> {
     pub fn set_memory(self, buffer: *mut ggml_backend_buffer, data: *mut c_void) {
         let tensor = self.tensor.as_ptr();
         // SAFETY: alive, changed by no other thread, and the field is where the probe has found it.
-        unsafe { (&raw mut (*tensor).buffer).write(buffer) };
+        unsafe { (*tensor).buffer = buffer };
         // SAFETY: as above.
-        unsafe { (&raw mut (*tensor).data).write(data) };
+        unsafe { (*tensor).data = data };
     }
 
     /// What it says of itself.
