@@ -246,12 +246,8 @@ impl Allocator {
 
     fn plan(&mut self, reading: &Reading<'_>, requested: &Requested) -> Result<GraphPlan, Refusal> {
         PLANS.fetch_add(1, Ordering::Relaxed);
-        let everywhere = |list: &[TensorId]| vec![0; if requested.nodes.is_empty() { list.len() } else { 0 }];
-        let (leafs, nodes) = (everywhere(reading.graph.leafs()), everywhere(reading.graph.nodes()));
-        let requests = match requested.nodes.is_empty() && requested.leafs.is_empty() {
-            true => Requests { leafs: &leafs, nodes: &nodes },
-            false => Requests { leafs: &requested.leafs, nodes: &requested.nodes },
-        };
+        let pools = requested.of_all(&reading.graph);
+        let requests = Requests { leafs: &pools.leafs, nodes: &pools.nodes };
         let mut sizes = |tensor: TensorId, pool: PoolId| match reading.sizes[tensor as usize] {
             Some(size) if requested.pool(tensor as usize) == pool => size,
             _ => self.types[pool as usize].alloc_size(reading.tensors[tensor as usize]),

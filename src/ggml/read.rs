@@ -1,5 +1,7 @@
 //! From a live graph to plain data: pointers become dense ids, once.
 
+use std::borrow::Cow;
+
 use crate::graph::{Flags, Graph, Layout, PoolId, Tensor, View};
 use crate::placement::Bytes;
 
@@ -36,6 +38,14 @@ pub struct Requested {
 }
 
 impl Requested {
+    /// The same with a pool for every leaf and node of `graph`.
+    pub fn of_all(&self, graph: &Graph) -> Cow<'_, Self> {
+        if !self.leafs.is_empty() || !self.nodes.is_empty() {
+            return Cow::Borrowed(self);
+        }
+        Cow::Owned(Self { leafs: vec![0; graph.leafs().len()], nodes: vec![0; graph.nodes().len()] })
+    }
+
     /// The pool wanted for a tensor, by its position among leafs and nodes.
     pub fn pool(&self, position: usize) -> PoolId {
         let pool = self.leafs.get(position).or_else(|| self.nodes.get(position.checked_sub(self.leafs.len())?));
