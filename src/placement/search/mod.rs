@@ -2,11 +2,13 @@
 //!
 //! [`columns`] is a problem as the search sees it; [`state`] is where the search stands, with a way back; [`board`]
 //! draws the conclusions of a step; [`corners`] says what may be done next; [`failures`] remembers what leads nowhere;
-//! [`tree`] goes depth first; [`run`] starts it over and over; [`minimize`](mod@minimize) looks for the least capacity.
+//! [`tree`] goes depth first; [`run`] starts it over and over, at length in styles of its own choice and briefly in those
+//! that [`draw`] draws; [`minimize`](mod@minimize) looks for the least capacity.
 
 mod board;
 mod columns;
 mod corners;
+mod draw;
 mod failures;
 mod minimize;
 mod run;
@@ -19,7 +21,7 @@ mod weights;
 use super::{Bytes, Placement, Problem, lower_bound};
 use columns::Columns;
 pub use minimize::{Least, minimize};
-use run::{Answer, search};
+use run::{Answer, Draws, search};
 
 /// How much work a search may do: the blocks and steps that it looks at, never time, so that the same problem always
 /// gives the same answer. A core does some hundreds of millions a second.
@@ -32,7 +34,7 @@ impl Effort {
     /// What planning a graph may take: a fraction of a millisecond.
     pub const QUICK: Self = Self(100_000);
     /// Minutes at most.
-    pub const THOROUGH: Self = Self(20_000_000_000);
+    pub const THOROUGH: Self = Self(60_000_000_000);
 
     /// This many units of work.
     pub const fn units(units: u64) -> Self {
@@ -65,7 +67,8 @@ pub fn solve(problem: &Problem, capacity: Bytes, effort: Effort) -> Outcome {
         return Outcome::Infeasible;
     }
     let Some(columns) = Columns::of(problem, effort) else { return Outcome::OutOfEffort };
-    match search(&columns, columns.units(capacity), effort.0).0 {
+    let mut draws = Draws::EQUAL;
+    match search(&columns, columns.units(capacity), effort.0, &mut draws).0 {
         Answer::Found(offsets) => Outcome::Found(columns.placement(problem, &offsets)),
         Answer::Infeasible if problem.shrinks().is_empty() => Outcome::Infeasible,
         Answer::Infeasible | Answer::OutOfEffort => Outcome::OutOfEffort,

@@ -3,6 +3,7 @@
 use super::board::{Board, Conflict};
 use super::columns::Columns;
 use super::corners::{Corner, Move, Range, for_each_corner};
+use super::draw::Draw;
 use super::failures::{Failures, Fingerprint};
 use super::run::Style;
 use super::state::DONE;
@@ -58,6 +59,8 @@ pub struct Tree<'c> {
     /// By focus.
     weights: [Weights; 3],
     style: Style,
+    /// Instead of the style, where there is one.
+    draw: Option<Draw>,
     decisions: Vec<Decision>,
     moves: Vec<Move>,
     tasks: Vec<Task>,
@@ -76,6 +79,7 @@ impl<'c> Tree<'c> {
             failures: Failures::new(columns),
             weights: Focus::ALL.map(|focus| Weights::new(focus, columns, capacity)),
             style: Style { preference: Preference::Height, focus: Focus::Conflicts },
+            draw: None,
             decisions: Vec::new(),
             moves: Vec::new(),
             tasks: Vec::new(),
@@ -96,6 +100,17 @@ impl<'c> Tree<'c> {
     /// Searches from the start until so much work is done.
     pub fn run(&mut self, style: Style, work: u64) -> End {
         self.style = style;
+        self.draw = None;
+        self.go(work)
+    }
+
+    /// The same, in a style drawn by lot.
+    pub fn run_drawn(&mut self, draw: Draw, work: u64) -> End {
+        self.draw = Some(draw);
+        self.go(work)
+    }
+
+    fn go(&mut self, work: u64) -> End {
         self.start_over();
         let limit = self.board.work + work;
         let all = Range { start: 0, end: self.board.columns.count() };
@@ -160,14 +175,19 @@ impl<'c> Tree<'c> {
             let moves = bars + u64::from(leave);
             work += 4 + bars;
             let edge = corner.edge();
-            let score = Score::of(bars, leave, weights, board.state.slack(edge), edge);
+            let slack = board.state.slack(edge);
+            let cost = match &self.draw {
+                Some(draw) => draw.cost(bars, leave, slack, weights.from_last_conflict(edge)),
+                None => weights.cost(bars, leave, edge),
+            };
+            let score = Score { cost, slack };
             if best.is_none_or(|(best, _)| score.is_better(best)) {
                 best = Some((score, corner));
             }
             moves <= 1
         });
         self.board.work += work;
-        best.filter(|(score, _)| score.cost > 0).map(|(_, corner)| corner)
+        best.filter(|(score, _)| score.cost > 0.0).map(|(_, corner)| corner)
     }
 
     /// The best move comes last.
@@ -182,6 +202,9 @@ impl<'c> Tree<'c> {
             Move::Put(id) => {
                 let bar = bars[id as usize];
                 let (height, width) = (u128::from(bar.height), u128::from(bar.right - bar.left));
+                if let Some(draw) = &self.draw {
+                    return width << 64 | u128::from(draw.lot(id));
+                }
                 match preference {
                     Preference::Height => height << 32 | width,
                     Preference::Width => width << 64 | height,
@@ -295,19 +318,13 @@ impl<'c> Tree<'c> {
 /// How good it is to go on at a corner.
 #[derive(Clone, Copy)]
 struct Score {
-    /// The number of moves, where leaving the strip empty counts for more, since less follows from it.
-    cost: u64,
-    weight: u64,
+    /// The number of moves for the weight of the corner; 0 without any.
+    cost: f64,
     slack: u64,
 }
 
 impl Score {
-    fn of(bars: u64, leave: bool, weights: &Weights, slack: u64, edge: u32) -> Self {
-        Self { cost: 2 * bars + weights.cost_of_leaving() * u64::from(leave), weight: weights.of(edge), slack }
-    }
-
     fn is_better(self, other: Self) -> bool {
-        let (mine, others) = (self.cost * other.weight, other.cost * self.weight);
-        mine < others || mine == others && self.slack < other.slack
+        self.cost < other.cost || self.cost <= other.cost && self.slack < other.slack
     }
 }

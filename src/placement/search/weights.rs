@@ -48,16 +48,23 @@ impl Weights {
     }
 
     /// The weight of a column.
-    pub fn of(&self, column: u32) -> u64 {
+    fn of(&self, column: u32) -> u64 {
         let weight = self.weights[column as usize];
         match self.focus {
             Focus::Conflicts => weight,
-            Focus::LastConflict | Focus::Load => weight * (4 + 40 / (1 + u64::from(column.abs_diff(self.last)))),
+            Focus::LastConflict | Focus::Load => weight * (4 + 40 / (1 + u64::from(self.from_last_conflict(column)))),
         }
     }
 
+    /// What going on at an edge costs. Leaving a strip empty counts for more than a bar, since less follows from it.
+    #[allow(clippy::cast_precision_loss, reason = "costs and weights are small numbers")]
+    pub fn cost(&self, bars: u64, leave: bool, edge: u32) -> f64 {
+        let moves = 2 * bars + self.cost_of_leaving() * u64::from(leave);
+        moves as f64 / self.of(edge) as f64
+    }
+
     /// What leaving a strip empty costs, where a bar costs 2.
-    pub fn cost_of_leaving(&self) -> u64 {
+    fn cost_of_leaving(&self) -> u64 {
         match self.focus {
             Focus::Conflicts | Focus::LastConflict => 3,
             Focus::Load => 16,
@@ -70,6 +77,11 @@ impl Weights {
             Focus::Conflicts | Focus::LastConflict => 100,
             Focus::Load => 1000,
         }
+    }
+
+    /// How far a column is from the last conflict.
+    pub fn from_last_conflict(&self, column: u32) -> u32 {
+        column.abs_diff(self.last)
     }
 
     /// There was a conflict in this column.
