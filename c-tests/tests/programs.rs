@@ -79,7 +79,7 @@ program!(unusual_graphs, with []:
 program!(rules, with ["rule_graphs", "plan_check", "transformer"]:
     each_rule_lowers_the_size, in_place_is_what_ggml_does, oldest_source_is_taken,
     source_just_computed_in_place_is_taken, add_id_never_lies_over_the_rows_it_picks,
-    gradients_never_lie_over_what_they_read_last, concat_of_other_lengths_is_planned_anew,
+    gradients_in_place_are_right, concat_of_other_lengths_is_planned_anew,
 );
 
 program!(rule_settings, with ["rule_graphs", "dummy_buffer", "plan_check", "transformer"]:

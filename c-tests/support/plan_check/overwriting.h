@@ -1,6 +1,8 @@
 // Which sources the CPU's kernels may write over while they read them. in_place_kernels.c runs the kernels for each.
 #pragma once
 
+#include <stdio.h>
+
 #include "tensors.h"
 #include "upstream.h"
 
@@ -31,14 +33,21 @@ static bool reads_before_writing(enum ggml_op op, int slot) {
     }
 }
 
+// Whether the kernels of SOFT_MAX_BACK and RMS_NORM_BACK are known to read both sources before they write.
+static inline bool keeps_sources(void) {
+    int major = 0, minor = 0;
+    return sscanf(ggml_version(), "%d.%d", &major, &minor) == 2 && (major > 0 || minor >= 26);
+}
+
 // What ggml's list says, but for the sources that some kernel reads again after it has written them.
 static bool is_listed(enum ggml_op op, int slot) {
     switch (op) {
         case GGML_OP_SOFT_MAX_BACK:
+            return slot == 0 || keeps_sources();
         case GGML_OP_ADD_ID:
             return slot == 0;
         case GGML_OP_RMS_NORM_BACK:
-            return slot == 1;
+            return slot == 1 || keeps_sources();
         default:
             return upstream_ggml_op_can_inplace(op);
     }
