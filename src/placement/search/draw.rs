@@ -5,7 +5,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::columns::Columns;
+use super::columns::{Bar, Columns};
 use super::state::next_random;
 
 /// How a run goes about it: the widest bars first, of equal ones any, and first at the corners with little room.
@@ -26,7 +26,7 @@ const POWERS: RangeInclusive<u64> = 2..=5;
 const SPARES: RangeInclusive<u64> = 14..=100;
 const LEAVING: RangeInclusive<u64> = 6..=40;
 
-/// A corner at the last conflict counts as much as one with this many times the moves elsewhere, and one more.
+/// At the last conflict a corner costs less: as if divided by this and one more, far from it by one.
 const NEAR: f64 = 2.0;
 
 impl Draw {
@@ -42,16 +42,16 @@ impl Draw {
         Self { lots, power, spare: spare.max(1.0), leaving: float(number(LEAVING)) }
     }
 
-    /// The larger the earlier, of bars that are equally wide.
-    pub fn lot(&self, bar: u32) -> u64 {
-        self.lots[bar as usize]
+    /// The larger the earlier.
+    pub fn preference(&self, id: u32, bar: Bar) -> u128 {
+        u128::from(bar.right - bar.left) << 64 | u128::from(self.lots[id as usize])
     }
 
     /// What going on at a corner costs. Sums, products and quotients only, which are the same on all machines.
-    pub fn cost(&self, bars: u64, leave: bool, slack: u64, from_last_conflict: u32) -> f64 {
+    pub fn cost(&self, bars: u64, leave: bool, slack: u64, distance_of_last_conflict: u32) -> f64 {
         let moves = float(bars) + if leave { self.leaving } else { 0.0 };
         let room = (0..self.power).fold(1.0, |room, _| room * (float(slack) / self.spare + 1.0));
-        moves * room / (1.0 + NEAR / (1.0 + f64::from(from_last_conflict)))
+        moves * room / (1.0 + NEAR / (1.0 + f64::from(distance_of_last_conflict)))
     }
 }
 

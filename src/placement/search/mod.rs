@@ -1,9 +1,10 @@
 //! Exact search: is there a placement within a given capacity, and what is the least capacity?
 //!
 //! [`columns`] is a problem as the search sees it; [`state`] is where the search stands, with a way back; [`board`]
-//! draws the conclusions of a step; [`corners`] says what may be done next; [`failures`] remembers what leads nowhere;
-//! [`tree`] goes depth first; [`run`] starts it over and over, at length in styles of its own choice and briefly in those
-//! that [`draw`] draws; [`minimize`](mod@minimize) looks for the least capacity.
+//! draws the conclusions of a step; [`corners`] says what may be done next, and [`preference`] what is tried first;
+//! [`failures`] remembers what leads nowhere; [`tree`] goes depth first; [`run`] starts it over and over, at length in
+//! styles of its own choice and briefly in those that [`draw`] draws; [`minimize`](mod@minimize) looks for the least
+//! capacity.
 
 mod board;
 mod columns;
@@ -11,6 +12,7 @@ mod corners;
 mod draw;
 mod failures;
 mod minimize;
+mod preference;
 mod run;
 mod state;
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use super::columns::Columns;
 use super::draw::Draw;
-use super::tree::{End, Preference, Tree};
+use super::preference::Preference;
+use super::tree::{End, Tree};
 use super::weights::Focus;
 
 /// What is known about a capacity.
@@ -64,7 +65,8 @@ pub fn search(columns: &Columns, capacity: u64, effort: u64, draws: &mut Draws) 
     if columns.load() > capacity {
         return (Answer::Infeasible, 0);
     }
-    let mut runs = Runs { tree: Tree::new(columns, capacity.min(columns.total())), columns, capacity, effort, draws };
+    let capacity = capacity.min(columns.total());
+    let mut runs = Runs { tree: Tree::new(columns, capacity), columns, capacity, effort, draws };
     let end = runs.go();
     let answer = match end {
         End::Found => Answer::Found(runs.tree.offsets().to_vec()),

@@ -1,5 +1,7 @@
 //! The search against brute force, and at its limits.
 
+mod drawn;
+
 use std::collections::BTreeSet;
 
 use super::{Effort, Least, Outcome, minimize, solve};

@@ -5,6 +5,7 @@ use super::columns::Columns;
 use super::corners::{Corner, Move, Range, for_each_corner};
 use super::draw::Draw;
 use super::failures::{Failures, Fingerprint};
+use super::preference::Preference;
 use super::run::Style;
 use super::state::DONE;
 use super::weights::{Focus, Weights};
@@ -29,19 +30,6 @@ struct Decision {
     mark: usize,
     /// How many tasks there were.
     tasks: usize,
-}
-
-/// Which of the bars at a corner is tried first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Preference {
-    /// The highest, of equal ones the widest.
-    Height,
-    /// The widest, of equal ones the highest.
-    Width,
-    /// The largest.
-    Area,
-    /// The largest, where width weighs more than height.
-    WideArea,
 }
 
 /// How a run of the search ended.
@@ -177,7 +165,7 @@ impl<'c> Tree<'c> {
             let edge = corner.edge();
             let slack = board.state.slack(edge);
             let cost = match &self.draw {
-                Some(draw) => draw.cost(bars, leave, slack, weights.from_last_conflict(edge)),
+                Some(draw) => draw.cost(bars, leave, slack, weights.distance_of_last_conflict(edge)),
                 None => weights.cost(bars, leave, edge),
             };
             let score = Score { cost, slack };
@@ -197,22 +185,11 @@ impl<'c> Tree<'c> {
         }
         let from = self.moves.len();
         self.moves.extend(corner.bars(&self.board).map(Move::Put));
-        let (bars, preference) = (&self.board.columns.bars, self.style.preference);
-        self.moves[from..].sort_by_key(|&candidate| match candidate {
-            Move::Put(id) => {
-                let bar = bars[id as usize];
-                let (height, width) = (u128::from(bar.height), u128::from(bar.right - bar.left));
-                if let Some(draw) = &self.draw {
-                    return width << 64 | u128::from(draw.lot(id));
-                }
-                match preference {
-                    Preference::Height => height << 32 | width,
-                    Preference::Width => width << 64 | height,
-                    Preference::Area => height * width,
-                    Preference::WideArea => (height * width).saturating_mul(width),
-                }
-            }
-            Move::Leave(_) => 0,
+        let (bars, style, draw) = (&self.board.columns.bars, self.style, &self.draw);
+        self.moves[from..].sort_by_key(|&candidate| match (candidate, draw) {
+            (Move::Put(id), Some(draw)) => draw.preference(id, bars[id as usize]),
+            (Move::Put(id), None) => style.preference.of(bars[id as usize]),
+            (Move::Leave(_), _) => 0,
         });
     }
 

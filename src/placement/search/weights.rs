@@ -52,7 +52,9 @@ impl Weights {
         let weight = self.weights[column as usize];
         match self.focus {
             Focus::Conflicts => weight,
-            Focus::LastConflict | Focus::Load => weight * (4 + 40 / (1 + u64::from(self.from_last_conflict(column)))),
+            Focus::LastConflict | Focus::Load => {
+                weight * (4 + 40 / (1 + u64::from(self.distance_of_last_conflict(column))))
+            }
         }
     }
 
@@ -80,7 +82,7 @@ impl Weights {
     }
 
     /// How far a column is from the last conflict.
-    pub fn from_last_conflict(&self, column: u32) -> u32 {
+    pub fn distance_of_last_conflict(&self, column: u32) -> u32 {
         column.abs_diff(self.last)
     }
 
