@@ -128,6 +128,23 @@ static void markers(struct case_args args) {
     run_fresh(seeds_from(args, 300), 1, (struct random_graph_options){ .markers = true });
 }
 
+// Everything at once that a scheduler may add, and sources in no list: such graphs can be planned, not computed.
+static void oddities_are_planned(struct case_args args) {
+    struct random_graph_options options = {
+        .markers = true, .early_markers = true, .split_copies = true, .unlisted_leafs = true,
+    };
+    struct seeds seeds = seeds_from(args, 300);
+    for (long long seed = seeds.first; seed < seeds.first + seeds.count; seed++) {
+        struct random_graph g      = random_graph_new((uint64_t) seed, options);
+        ggml_gallocr_t      galloc = new_allocator();
+        CHECK(ggml_gallocr_alloc_graph(galloc, g.graph), "seed %lld was not allocated", seed);
+        const char * reason = plan_check(g.graph);
+        CHECK(reason == NULL, "seed %lld: %s", seed, reason);
+        ggml_gallocr_free(galloc);
+        random_graph_free(&g);
+    }
+}
+
 // Upstream fails here: it can free the memory under an output that is a view.
 static void output_views(struct case_args args) {
     run_fresh(seeds_from(args, 300), 1, (struct random_graph_options){ .output_views = true });
@@ -295,6 +312,7 @@ static const struct test_case CASES[] = {
     { "one_thread", one_thread },
     { "two_threads", two_threads },
     { "markers", markers },
+    { "oddities_are_planned", oddities_are_planned },
     { "output_views", output_views },
     { "one_allocator", one_allocator },
     { "reserve_for_another", reserve_for_another },

@@ -36,7 +36,7 @@ program!(plan_check_faults, with ["plan_check", "dummy_buffer"]:
 );
 
 program!(truth, with ["random_graph", "plan_check", "transformer"]:
-    one_thread, two_threads, markers, output_views, one_allocator, reserve_for_another, stale_plan,
+    one_thread, two_threads, markers, oddities_are_planned, output_views, one_allocator, reserve_for_another, stale_plan,
     rules_none, rules_of_ggml, rules_all, rules_without_in_place, rules_without_views, rules_without_rows,
     rules_without_copies, rules_without_concat, rules_without_oldest_source, rules_without_unread_inputs,
 );

@@ -85,7 +85,8 @@ impl Planned {
         let Reading { graph, listed, is_in_order, fingerprint, .. } = reading;
         let (memory, is_fixed) = (memory(&graph, plan), fixed(&graph, plan));
         Self {
-            fingerprint: (memory.len() == graph.leafs().len() + graph.nodes().len()).then_some(fingerprint),
+            fingerprint: (listed == graph.leafs().len() + graph.nodes().len() && listed == memory.len())
+                .then_some(fingerprint),
             start,
             served: None,
             listed,

@@ -76,8 +76,11 @@ pub fn simulate(graph: &Graph, plan: &GraphPlan, nbytes: &[Bytes]) -> Result<(),
     run.write_starting_values()?;
     for (step, &node) in (0..).zip(graph.nodes()) {
         for &source in graph.sources(node) {
-            let later = computed[graph.root(source) as usize].is_some_and(|at| at > step);
-            if !(graph.tensor(node).is_marker() && later) && source != node {
+            let root = graph.root(source) as usize;
+            // A marker may name what is not there yet, and does not make it be there.
+            let comes_later =
+                computed[root].is_some_and(|at| at > step) || (computed[root].is_none() && !run.written[root]);
+            if !(graph.tensor(node).is_marker() && comes_later) && source != node {
                 run.read(source, step)?;
             }
         }
