@@ -80,7 +80,7 @@ fn low(wide: u128) -> u64 {
     wide as u64
 }
 
-/// A generator of its own would be the same every time as well.
+/// Computed, so that nobody need trust thirty-two numbers from nowhere; always the same, as fingerprints are compared.
 const fn keys() -> [u64; 32] {
     let mut keys = [0; 32];
     let mut state: u64 = 0x9E37_79B9_7F4A_7C15;

@@ -35,7 +35,8 @@ pub struct Draft {
     pub effect: Effect,
 }
 
-/// A graph in the making. Rules are said when it is planned. Tensors are listed, and nodes executed, in the order in which they are added.
+/// A graph in the making. Tensors are listed, and nodes executed, in the order in which they are added. Rules are said
+/// when it is planned.
 pub struct Sketch {
     pub pools: Vec<Pool>,
     pub drafts: Vec<Draft>,
