@@ -6,7 +6,7 @@ use crate::ggml::{Allocator, Runtime, Server, ggml_gallocr, runtime};
 use crate::graph::{RuleSetting, UnknownRule};
 
 use super::gallocr::buffer;
-use super::{guard, required};
+use super::{guard, last_refusal, required};
 
 /// The version of lastuse, "major.minor.patch". The string is never freed.
 #[unsafe(no_mangle)]
@@ -20,6 +20,14 @@ pub extern "C" fn lastuse_version() -> *const c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn lastuse_enabled() -> bool {
     guard(|| matches!(runtime(), Server::Lastuse(_)))
+}
+
+/// Why the latest call of this thread that lastuse refused was refused, with the name of the function first: for those
+/// functions that say so; an empty string before the first. The same goes to ggml's log. The string stays until the next
+/// refusal, and is never freed by the caller.
+#[unsafe(no_mangle)]
+pub extern "C" fn lastuse_last_error() -> *const c_char {
+    last_refusal()
 }
 
 /// How many plans lastuse has made in this process.

@@ -4,10 +4,13 @@
 //! expects. What ggml aborts on is aborted on here, through `ggml_abort`.
 
 mod context_tensors;
+mod dependency;
 mod gallocr;
 mod guard;
 mod lastuse;
+mod refusal;
 mod reorder;
 mod tallocr;
 
 use guard::{guard, required};
+use refusal::last_refusal;

@@ -158,6 +158,7 @@ pub type ggml_init = unsafe extern "C" fn(params: ggml_init_params) -> *mut ggml
 pub type ggml_free = unsafe extern "C" fn(ctx: *mut ggml_context);
 pub type ggml_get_no_alloc = unsafe extern "C" fn(ctx: *mut ggml_context) -> bool;
 pub type ggml_new_tensor_1d = unsafe extern "C" fn(ctx: *mut ggml_context, type_: ggml_type, ne0: i64) -> *mut ggml_tensor;
+pub type ggml_view_tensor = unsafe extern "C" fn(ctx: *mut ggml_context, src: *mut ggml_tensor) -> *mut ggml_tensor;
 pub type ggml_get_first_tensor = unsafe extern "C" fn(ctx: *const ggml_context) -> *mut ggml_tensor;
 pub type ggml_get_next_tensor = unsafe extern "C" fn(ctx: *const ggml_context, tensor: *mut ggml_tensor) -> *mut ggml_tensor;
 pub type ggml_get_data = unsafe extern "C" fn(tensor: *const ggml_tensor) -> *mut ::core::ffi::c_void;

@@ -8,6 +8,7 @@ mod allocator;
 mod bindings;
 mod buffers;
 mod context_tensors;
+mod dependency;
 mod fingerprint;
 mod fit;
 mod functions;
@@ -28,10 +29,11 @@ pub use bindings::{
 };
 pub use buffers::BufferType;
 pub use context_tensors::{allocate_context, context_size};
+pub use dependency::{NoDependency, depend};
 pub use functions::Functions;
 pub use original::{Original, ggml_gallocr};
 pub use reorder::{Reordered, reorder_nodes};
-pub use runtime::{Runtime, Server, abort, runtime};
+pub use runtime::{Runtime, Server, abort, known_ggml, runtime};
 pub use tensor::{GraphRef, TensorRef};
 
 /// ggml's status for success.

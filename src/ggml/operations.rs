@@ -49,6 +49,7 @@ pub struct Operations {
     original_list: Option<unsafe extern "C" fn(u32) -> bool>,
     version: Option<[u32; 3]>,
     known: [OnceLock<Operation>; 256],
+    reshape: OnceLock<u32>,
 }
 
 impl Operations {
@@ -58,7 +59,7 @@ impl Operations {
         original_list: Option<unsafe extern "C" fn(u32) -> bool>,
         version: Option<[u32; 3]>,
     ) -> Self {
-        Self { functions, original_list, version, known: [const { OnceLock::new() }; 256] }
+        Self { functions, original_list, version, known: [const { OnceLock::new() }; 256], reshape: OnceLock::new() }
     }
 
     /// What the planner has to know of `op`, an operation of this ggml, as in its tensors.
@@ -72,6 +73,11 @@ impl Operations {
     /// What running a node of this operation can change.
     pub fn effect(&self, op: u32) -> Effect {
         self.name(op).to_str().map_or(Effect::Anything, Effect::of)
+    }
+
+    /// The number of RESHAPE, which every ggml has.
+    pub fn reshape(&self) -> u32 {
+        *self.reshape.get_or_init(|| (0..).find(|&op| self.name(op) == c"RESHAPE").unwrap_or(0))
     }
 
     fn name(&self, op: u32) -> &'static CStr {

@@ -50,11 +50,29 @@ pub enum Server {
     Original(Original),
 }
 
-static SERVER: OnceLock<Server> = OnceLock::new();
+static PROCESS: OnceLock<Process> = OnceLock::new();
+
+/// What was decided for this process.
+#[derive(Debug)]
+struct Process {
+    server: Server,
+    /// The ggml of the process, where ggml's own allocator serves although lastuse knows this ggml.
+    switched_off: Option<Runtime>,
+}
 
 /// Who answers the calls of this process. Aborts when neither lastuse nor ggml can.
 pub fn runtime() -> &'static Server {
-    SERVER.get_or_init(decide)
+    &PROCESS.get_or_init(decide).server
+}
+
+/// The ggml of this process, also where its own allocator serves: for what only lastuse has. `None` when it has a layout
+/// that lastuse does not know. Aborts as [`runtime`].
+pub fn known_ggml() -> Option<&'static Runtime> {
+    let process = PROCESS.get_or_init(decide);
+    match &process.server {
+        Server::Lastuse(runtime) => Some(runtime),
+        Server::Original(_) => process.switched_off.as_ref(),
+    }
 }
 
 impl Runtime {
@@ -76,8 +94,8 @@ impl Runtime {
 
 /// Ends the process through `ggml_abort`, so that the abort callback of the program hears the message.
 pub fn abort(file: &str, line: u32, message: &str) -> ! {
-    let functions = match SERVER.get() {
-        Some(Server::Lastuse(runtime)) => Ok(runtime.functions),
+    let functions = match PROCESS.get() {
+        Some(Process { server: Server::Lastuse(runtime), .. }) => Ok(runtime.functions),
         _ => Functions::linked().or_else(|_| only_loaded_ggml().map(|(functions, _)| functions)),
     };
     if let Ok(functions) = functions {
@@ -90,7 +108,7 @@ pub fn abort(file: &str, line: u32, message: &str) -> ! {
     std::process::abort();
 }
 
-fn decide() -> Server {
+fn decide() -> Process {
     let linked = Functions::linked().map(|functions| (functions, Original::find(loaded::next_symbol)));
     let (functions, original) = match linked.or_else(|missing| only_loaded_ggml().map_err(|why| (missing, why))) {
         Ok(found) => found,
@@ -100,21 +118,27 @@ fn decide() -> Server {
         refuse("more than one ggml is loaded, and lastuse can serve one only");
     }
     let version = version(&functions);
+    let known = |original: Option<Original>| {
+        let operations = Operations::new(functions, original.and_then(|it| it.op_can_inplace), number(&version));
+        let rules = Mutex::new(rules_of_environment(&functions));
+        Runtime { functions, operations, rules, returns_status: functions.ggml_version.is_some() }
+    };
     match (probe(&functions), original) {
-        (_, Some(original)) if switched_off() => Server::Original(original),
+        (layout, Some(original)) if switched_off() => {
+            let switched_off = layout.is_ok().then(|| known(Some(original)));
+            Process { server: Server::Original(original), switched_off }
+        }
         (Ok(()), original) => {
             if switched_off() {
                 let message = "there is no other allocator to hand over to: LASTUSE=off has no effect\n";
                 log(&functions, LOG_WARN, &format!("lastuse {VERSION}: {message}"));
             }
-            let operations = Operations::new(functions, original.and_then(|it| it.op_can_inplace), number(&version));
-            let rules = Mutex::new(rules_of_environment(&functions));
-            Server::Lastuse(Runtime { functions, operations, rules, returns_status: functions.ggml_version.is_some() })
+            Process { server: Server::Lastuse(known(original)), switched_off: None }
         }
         (Err(UnknownLayout(field)), Some(original)) => {
             let reason = format!("ggml {version} has {field} at an unknown place; ggml's own allocator does the work");
             log(&functions, LOG_WARN, &format!("lastuse {VERSION}: {reason}\n"));
-            Server::Original(original)
+            Process { server: Server::Original(original), switched_off: None }
         }
         (Err(UnknownLayout(field)), None) => {
             refuse(&format!("it cannot work with ggml {version}, which has {field} at an unknown place"))

@@ -144,6 +144,18 @@ impl<'g> TensorRef<'g> {
         unsafe { (*tensor).data = data };
     }
 
+    /// Says what computes it.
+    pub fn set_operation(self, op: u32) {
+        // SAFETY: alive, changed by no other thread, and the field is where the probe has found it.
+        unsafe { (*self.tensor.as_ptr()).op = op };
+    }
+
+    /// Fills one of its slots for sources, of which there are [`MAX_SOURCES`].
+    pub fn set_source(self, slot: usize, source: Self) {
+        // SAFETY: alive, changed by no other thread, and the field is where the probe has found it.
+        unsafe { (*self.tensor.as_ptr()).src[slot] = source.as_ptr() };
+    }
+
     /// What it says of itself.
     pub fn image(&self) -> &'g Image {
         let start = self.tensor.as_ptr().cast::<u8>().wrapping_add(IMAGE_START);

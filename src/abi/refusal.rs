@@ -1,0 +1,34 @@
+//! Why a call of lastuse's own was refused: told by `lastuse_last_error`, and to ggml's logger.
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_char};
+use std::fmt::Display;
+
+use crate::ggml::{Runtime, known_ggml};
+
+thread_local! {
+    static LAST: RefCell<CString> = RefCell::default();
+}
+
+/// Remembers why `function` refuses, and tells ggml's logger.
+pub fn refuse(function: &str, why: &dyn Display) {
+    let message = format!("{function}: {why}");
+    if let Some(runtime) = known_ggml() {
+        runtime.log_error(&format!("{message}\n"));
+    }
+    LAST.set(CString::new(message.replace('\0', " ")).unwrap_or_default());
+}
+
+/// The ggml of this process; `None`, after saying so, when lastuse does not know its layout.
+pub fn ggml_for(function: &str) -> Option<&'static Runtime> {
+    let known = known_ggml();
+    if known.is_none() {
+        refuse(function, &"this ggml has a layout that lastuse does not know");
+    }
+    known
+}
+
+/// Why the latest refused call of this thread was refused; an empty string before the first.
+pub fn last_refusal() -> *const c_char {
+    LAST.with_borrow(|message| message.as_ptr())
+}
