@@ -89,6 +89,87 @@ bool lastuse_set_rules(const char *rules);
 bool lastuse_gallocr_set_rules(struct ggml_gallocr *galloc,
                                const char *rules);
 
+// The bytes that the compute buffers of a graph would take: exactly what ggml_gallocr_reserve or ggml_gallocr_reserve_n would
+// get for it. Allocates no buffers and changes nothing in the graph and its tensors, so a program can ask before
+// it has any memory: for the graph of its largest batch, with weights that are not loaded yet.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true); // these tensors will lie in the compute buffer
+// struct ggml_tensor * input = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 512, 2048);
+// ggml_set_input(input);
+// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, ggml_soft_max(ctx, ggml_mul_mat(ctx, input, input)));
+//
+// struct ggml_backend_buffer_type * type = ggml_backend_get_default_buffer_type(backend);
+// size_t size, lower_bound;
+// if (!lastuse_graph_measure(graph, &type, 1, NULL, NULL, &size, &lower_bound)) {
+//     fprintf(stderr, "%s\n", lastuse_last_error());
+//     abort();
+// }
+// ggml_gallocr_t galloc = ggml_gallocr_new(type);
+// GGML_ASSERT(ggml_gallocr_reserve(galloc, graph));
+// GGML_ASSERT(ggml_gallocr_get_buffer_size(galloc, 0) == size && lower_bound <= size);
+// ggml_gallocr_free(galloc);
+// ```
+//
+// bufts holds n_bufs buffer types, one for each buffer id. node_buffer_ids and leaf_buffer_ids hold a buffer id for each
+// node and each leaf of the graph; NULL means that all are 0. sizes has room for n_bufs numbers, in bytes. So has
+// lower_bounds, which may be NULL: the bytes alive at the worst step, which no plan with these lifetimes goes below. Both
+// are 0 for an id that repeats the buffer type of an earlier one: the sum is what all take together. Tensors that have
+// memory already take none.
+//
+// It costs as much as planning: about 0.3 milliseconds for a graph of 2,000 nodes.
+//
+// False, with the reason in lastuse_last_error and in ggml's log and with nothing written, when an argument is NULL
+// that must not be, when n_bufs is less than 1 or an id is not less than n_bufs, when the tensors add up to more
+// bytes than can be addressed, and when lastuse does not know the layout of this ggml. When lastuse is not enabled, the
+// sizes are those of ggml's own allocator, and lower_bounds are 0; false where that one has no
+// ggml_gallocr_reserve_n_size.
+//
+// # Safety
+// `graph`, its tensors and the buffer types are alive, no other thread uses the graph, and the lists are as long as is
+// said above.
+bool lastuse_graph_measure(struct ggml_cgraph *graph,
+                           struct ggml_backend_buffer_type *const *bufts,
+                           int n_bufs,
+                           const int *node_buffer_ids,
+                           const int *leaf_buffer_ids,
+                           size_t *sizes,
+                           size_t *lower_bounds);
+
+// The same for several graphs that use the same buffers one after the other: the largest of each buffer. A program that
+// runs prompts and single tokens measures both, and reserves for both.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true); // these tensors will lie in the compute buffer
+// struct ggml_cgraph * graphs[2];
+// for (int i = 0; i < 2; i++) {
+//     struct ggml_tensor * input = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, i == 0 ? 512 : 1);
+//     ggml_set_input(input);
+//     graphs[i] = ggml_new_graph(ctx);
+//     ggml_build_forward_expand(graphs[i], ggml_soft_max(ctx, input));
+// }
+// struct ggml_backend_buffer_type * type = ggml_backend_get_default_buffer_type(backend);
+// size_t both, prompt;
+// if (lastuse_graph_measure_many(graphs, 2, &type, 1, NULL, NULL, &both, NULL)) {
+//     GGML_ASSERT(lastuse_graph_measure(graphs[0], &type, 1, NULL, NULL, &prompt, NULL) && both == prompt);
+// }
+// ```
+//
+// graphs holds n_graphs graphs, at least one. node_buffer_ids and leaf_buffer_ids hold a list for each graph; NULL in the
+// place of a list, or of all lists, means that all ids are 0. The rest is as in lastuse_graph_measure.
+//
+// # Safety
+// As lastuse_graph_measure, for each graph.
+bool lastuse_graph_measure_many(struct ggml_cgraph *const *graphs,
+                                int n_graphs,
+                                struct ggml_backend_buffer_type *const *bufts,
+                                int n_bufs,
+                                const int *const *node_buffer_ids,
+                                const int *const *leaf_buffer_ids,
+                                size_t *sizes,
+                                size_t *lower_bounds);
+
 // A tensor that is a (the same type, shape, strides and memory), but only after b has run: whoever reads it reads what b
 // has left in that memory. It makes order a part of the graph, where otherwise only the order of the calls of
 // ggml_build_forward_expand says it: here that the cache is read after the new rows were copied into it.

@@ -1,5 +1,5 @@
 //! The time that `ggml_gallocr_reserve` and `ggml_gallocr_alloc_graph` take on captured graphs, with ggml's own
-//! allocator beside lastuse in the same process.
+//! allocator beside lastuse in the same process, and the time of `lastuse_graph_measure`.
 //!
 //! `cargo bench -p lastuse-c-tests --bench allocator`; graphs of a folder named by `LASTUSE_GRAPHS` come in addition.
 
@@ -32,6 +32,7 @@ fn main() {
         plan(&mut criterion, allocators, &name, &mut graph);
         replan(&mut criterion, allocators, &name, &mut graph);
         alloc_graph(&mut criterion, allocators, &name, &mut graph);
+        measure(&mut criterion, allocators, &name, &mut graph);
     }
     criterion.final_summary();
 }
@@ -93,6 +94,14 @@ fn time_of_alloc_graph(allocator: &mut Gallocr, graph: &mut LiveGraph) -> Durati
     let time = start.elapsed();
     assert!(done, "the reserved graph is refused");
     time
+}
+
+/// Telling what a graph would need, without an allocator.
+fn measure(criterion: &mut Criterion, allocators: &Allocators, name: &str, graph: &mut LiveGraph) {
+    let mut group = criterion.benchmark_group(format!("measure/{name}"));
+    graph.reset();
+    group.bench_function("lastuse", |bencher| bencher.iter(|| black_box(allocators.measure(graph)).expect("measured")));
+    group.finish();
 }
 
 /// Those of our own captures and of the folder that the variable names.

@@ -1,12 +1,14 @@
 //! `ggml_gallocr_*`: the graph allocator, and `ggml_op_can_inplace`.
 
 use std::ffi::c_int;
+use std::fmt::Display;
 use std::ptr::NonNull;
 
 use crate::ggml::{Allocator, BufferType, GraphRef, Refusal, Runtime, Server, abort, runtime};
 use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_gallocr};
 use crate::placement::Bytes;
 
+use super::ids::{Ids, checked_id};
 use super::{guard, required};
 
 /// An allocator for one buffer type; the caller frees it with [`ggml_gallocr_free`].
@@ -101,8 +103,7 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n(
             // SAFETY: the caller's promise.
             let (allocator, graph) = unsafe { arguments("ggml_gallocr_reserve_n", galloc, graph) };
             // SAFETY: as many ids as nodes and leafs.
-            let ids =
-                unsafe { Ids::read("ggml_gallocr_reserve_n", allocator, graph, node_buffer_ids, leaf_buffer_ids) };
+            let ids = unsafe { ids("ggml_gallocr_reserve_n", allocator, graph, node_buffer_ids, leaf_buffer_ids) };
             let done = allocator.reserve(graph, ids.nodes.as_deref(), ids.leafs.as_deref());
             answer(allocator, done)
         }
@@ -134,7 +135,7 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n_size(
             // SAFETY: the caller's promise.
             let (allocator, graph) = unsafe { arguments(NAME, galloc, graph) };
             // SAFETY: as many ids as nodes and leafs.
-            let ids = unsafe { Ids::read(NAME, allocator, graph, node_buffer_ids, leaf_buffer_ids) };
+            let ids = unsafe { ids(NAME, allocator, graph, node_buffer_ids, leaf_buffer_ids) };
             let measured = allocator.measure(graph, ids.nodes.as_deref(), ids.leafs.as_deref());
             // SAFETY: room for one number an id.
             unsafe { write_sizes(NAME, sizes, measured) };
@@ -231,7 +232,9 @@ pub unsafe fn buffer<'g>(function: &str, galloc: *mut ggml_gallocr, id: c_int) -
     let galloc = required(galloc, function, "galloc").cast::<Allocator>();
     // SAFETY: made by `new_allocator`, and alive.
     let allocator = unsafe { &*galloc.as_ptr() };
-    (allocator, checked_id(function, || "buffer_id".to_owned(), id, allocator))
+    let count = allocator.buffer_count();
+    let id = checked_id(id, count).unwrap_or_else(|| abort_on_id(function, &format!("buffer_id is {id}"), count));
+    (allocator, id)
 }
 
 /// # Safety
@@ -245,43 +248,25 @@ unsafe fn write_sizes(function: &str, sizes: NonNull<usize>, measured: Result<Ve
     }
 }
 
-/// Buffer ids by node and by leaf; `None` where the caller passed NULL.
-struct Ids {
-    nodes: Option<Vec<usize>>,
-    leafs: Option<Vec<usize>>,
-}
-
-impl Ids {
-    /// # Safety
-    /// Each list is NULL, or holds as many ids as `graph` has nodes or leafs.
-    unsafe fn read(
-        function: &str,
-        allocator: &Allocator,
-        graph: GraphRef<'_>,
-        nodes: *const c_int,
-        leafs: *const c_int,
-    ) -> Self {
-        let list = |argument: &str, list: *const c_int, count: usize| {
-            let list = NonNull::new(list.cast_mut())?;
-            // SAFETY: the caller's promise.
-            let list = unsafe { std::slice::from_raw_parts(list.as_ptr(), count) };
-            let check = |(i, &id): (usize, &c_int)| checked_id(function, || format!("{argument}[{i}]"), id, allocator);
-            Some(list.iter().enumerate().map(check).collect())
-        };
-        Self {
-            nodes: list("node_buffer_ids", nodes, graph.nodes.len()),
-            leafs: list("leaf_buffer_ids", leafs, graph.leafs.len()),
-        }
-    }
-}
-
-/// The id, which the allocator must have; aborts with the name of the argument otherwise.
-fn checked_id(function: &str, argument: impl FnOnce() -> String, id: c_int, allocator: &Allocator) -> usize {
+/// The ids, each of which the allocator must have; aborts with the name of the argument otherwise.
+///
+/// # Safety
+/// Each list is NULL, or holds as many ids as `graph` has nodes or leafs.
+unsafe fn ids(
+    function: &str,
+    allocator: &Allocator,
+    graph: GraphRef<'_>,
+    nodes: *const c_int,
+    leafs: *const c_int,
+) -> Ids {
     let count = allocator.buffer_count();
-    usize::try_from(id).ok().filter(|&id| id < count).unwrap_or_else(|| {
-        let argument = argument();
-        abort(file!(), line!(), &format!("{function}: {argument} is {id}, and the allocator has {count} buffers"))
-    })
+    // SAFETY: the caller's promise.
+    let ids = unsafe { Ids::read(graph, nodes, leafs, count) };
+    ids.unwrap_or_else(|bad| abort_on_id(function, &bad, count))
+}
+
+fn abort_on_id(function: &str, bad: &dyn Display, count: usize) -> ! {
+    abort(file!(), line!(), &format!("{function}: {bad}, and the allocator has {count} buffers"))
 }
 
 /// True, or false and a line in ggml's log, in ggml's words where it has words for it.

@@ -29,7 +29,20 @@ impl Allocators {
         Gallocr::new(&self.ggml, self.lastuse, Some(self.own))
     }
 
-    /// The same over buffers of at most `max_size` bytes, which have no real memory.
+    /// `lastuse_graph_measure` for the CPU's buffer type, in bytes. The graph must be [reset](LiveGraph::reset).
+    pub fn measure(&self, graph: &LiveGraph) -> Option<Bytes> {
+        assert!(graph.fresh, "the graph must be reset before it is measured");
+        // SAFETY: takes nothing.
+        let buffer_type = unsafe { (self.ggml.functions.cpu_buffer_type)() };
+        let (none, mut size) = (std::ptr::null(), 0);
+        let (own, bounds) = (self.own, std::ptr::null_mut());
+        // SAFETY: a live graph that nobody else uses, one live buffer type, no ids, and room for one size.
+        let done =
+            unsafe { (own.graph_measure)(graph.graph, &raw const buffer_type, 1, none, none, &raw mut size, bounds) };
+        done.then_some(size as Bytes)
+    }
+
+    /// A new allocator of ggml's own kind over buffers of at most `max_size` bytes, which have no real memory.
     pub fn upstream_limited(&self, alignment: Bytes, max_size: Bytes) -> Gallocr {
         Gallocr::limited(self.upstream, None, LimitedType::new(self.limited_types, alignment, max_size))
     }

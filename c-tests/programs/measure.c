@@ -1,0 +1,420 @@
+// What lastuse_graph_measure tells is what ggml_gallocr_reserve_n gets, and asking leaves no trace.
+//
+//   measure <case> [first seed] [number of seeds]
+
+#include "check.h"
+#include "dummy_buffer.h"
+#include "ggml-alloc.h"
+#include "ggml.h"
+#include "graph_fields.h"
+#include "lastuse.h"
+#include "random_graph.h"
+#include "transformer.h"
+#include "upstream.h"
+
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define ALIGNMENT   64
+#define MAX_BUFFERS 4
+#define N_TYPES     3
+#define UNTOUCHED   12345 // what the outputs hold before a call
+
+struct types {
+    struct dummy_buft          dummies[N_TYPES];
+    ggml_backend_buffer_type_t bufts[MAX_BUFFERS]; // the last repeats the second
+};
+
+// `max_size` 0: buffers of any size.
+static void types_init(struct types * types, size_t max_size) {
+    static const size_t alignments[N_TYPES] = { 32, 128, 64 };
+    for (int i = 0; i < N_TYPES; i++) {
+        dummy_buft_init(&types->dummies[i], "dummy", alignments[i], max_size);
+        types->dummies[i].imaginary = true;
+    }
+    for (int i = 0; i < MAX_BUFFERS; i++) {
+        types->bufts[i] = dummy_buft_type(&types->dummies[i < N_TYPES ? i : 1]);
+    }
+}
+
+static size_t buffers_asked_for(const struct types * types) {
+    size_t count = 0;
+    for (int i = 0; i < N_TYPES; i++) {
+        count += types->dummies[i].counts.alloc_buffer;
+    }
+    return count;
+}
+
+struct measured {
+    size_t sizes[MAX_BUFFERS];
+    size_t lower_bounds[MAX_BUFFERS];
+};
+
+static struct measured measure(struct ggml_cgraph * graph, const struct types * types, int n, const int * node_ids,
+                               const int * leaf_ids) {
+    struct measured measured = { { 0 }, { 0 } };
+    CHECK(lastuse_graph_measure(graph, types->bufts, n, node_ids, leaf_ids, measured.sizes, measured.lower_bounds),
+          "%s", lastuse_last_error());
+    CHECK(buffers_asked_for(types) == 0, "measuring allocated %zu buffers", buffers_asked_for(types));
+    return measured;
+}
+
+// Sizes that upstream would take may only be larger; 0 in ours stands for a type that is there already.
+static void check_upstream(struct measured measured, struct ggml_cgraph * graph, struct types * types, int n,
+                           const int * node_ids, const int * leaf_ids) {
+    size_t         sizes[MAX_BUFFERS];
+    ggml_gallocr_t galloc = upstream_ggml_gallocr_new_n(types->bufts, n);
+    upstream_ggml_gallocr_reserve_n_size(galloc, graph, node_ids, leaf_ids, sizes);
+    upstream_ggml_gallocr_free(galloc);
+    for (int i = 0; i < n; i++) {
+        CHECK(measured.sizes[i] <= sizes[i], "buffer %d: %zu bytes, and upstream's %zu", i, measured.sizes[i], sizes[i]);
+    }
+}
+
+static void check_reserved(struct measured measured, struct ggml_cgraph * graph, struct types * types, int n,
+                           const int * node_ids, const int * leaf_ids) {
+    ggml_gallocr_t galloc = ggml_gallocr_new_n(types->bufts, n);
+    CHECK(ggml_gallocr_reserve_n(galloc, graph, node_ids, leaf_ids), "nothing fails here");
+    for (int i = 0; i < n; i++) {
+        size_t size        = ggml_gallocr_get_buffer_size(galloc, i);
+        size_t lower_bound = lastuse_gallocr_lower_bound(galloc, i);
+        CHECK(measured.sizes[i] == size, "buffer %d: measured %zu bytes, reserved %zu", i, measured.sizes[i], size);
+        CHECK(measured.lower_bounds[i] == lower_bound, "buffer %d: measured at least %zu bytes, reserved %zu", i,
+              measured.lower_bounds[i], lower_bound);
+    }
+    ggml_gallocr_free(galloc);
+}
+
+// Measured and reserved
+
+static void random_graphs(struct case_args args, int n, size_t max_size) {
+    uint64_t first = (uint64_t) case_number(args, 0, 1);
+    uint64_t count = (uint64_t) case_number(args, 1, 100);
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        struct random_graph graph = random_graph_new(seed, (struct random_graph_options){ .n_buffers = n });
+        struct types        types;
+        types_init(&types, max_size);
+        const int *     nodes    = graph.node_buffer_ids;
+        const int *     leafs    = graph.leaf_buffer_ids;
+        struct measured measured = measure(graph.graph, &types, n, nodes, leafs);
+        check_upstream(measured, graph.graph, &types, n, nodes, leafs);
+        check_reserved(measured, graph.graph, &types, n, nodes, leafs);
+        random_graph_free(&graph);
+    }
+}
+
+static void one_type(struct case_args args) {
+    random_graphs(args, 1, 0);
+}
+
+static void several_types_of_which_one_repeats(struct case_args args) {
+    random_graphs(args, MAX_BUFFERS, 0);
+}
+
+static void chunks_are_added_up(struct case_args args) {
+    random_graphs(args, 3, 16384);
+}
+
+// What NULL means to ggml_gallocr_reserve_n it means here.
+static void null_ids_mean_the_first_type(struct case_args args) {
+    (void) args;
+    struct built built = transformer_new((struct shape){ .layers = 2, .tokens = 16, .past = 3 });
+    struct types types;
+    types_init(&types, 0);
+    struct measured measured = measure(built.graph, &types, 2, NULL, NULL);
+    CHECK(measured.sizes[0] > 0 && measured.sizes[1] == 0, "%zu and %zu bytes", measured.sizes[0], measured.sizes[1]);
+    check_reserved(measured, built.graph, &types, 2, NULL, NULL);
+    built_free(built);
+}
+
+static void lower_bounds_may_be_missing(struct case_args args) {
+    (void) args;
+    struct built built = transformer_new((struct shape){ .layers = 2, .tokens = 16, .past = 3 });
+    struct types types;
+    types_init(&types, 0);
+    size_t size = 0;
+    CHECK(lastuse_graph_measure(built.graph, types.bufts, 1, NULL, NULL, &size, NULL), "%s", lastuse_last_error());
+    CHECK(size == measure(built.graph, &types, 1, NULL, NULL).sizes[0], "%zu bytes", size);
+    built_free(built);
+}
+
+static void rules_of_the_process_count(struct case_args args) {
+    (void) args;
+    struct built built = transformer_new((struct shape){ .layers = 2, .tokens = 16, .past = 3 });
+    struct types types;
+    types_init(&types, 0);
+    size_t with = measure(built.graph, &types, 1, NULL, NULL).sizes[0];
+    CHECK(lastuse_set_rules("none"), "a known word");
+    struct measured without = measure(built.graph, &types, 1, NULL, NULL);
+    CHECK(without.sizes[0] > with, "%zu bytes with sharing and %zu without", with, without.sizes[0]);
+    check_reserved(without, built.graph, &types, 1, NULL, NULL);
+    built_free(built);
+}
+
+static void empty_graph_needs_nothing(struct case_args args) {
+    (void) args;
+    struct built built = built_new(8, 1024);
+    struct types types;
+    types_init(&types, 0);
+    struct measured measured = measure(built.graph, &types, 1, NULL, NULL);
+    CHECK(measured.sizes[0] == 0 && measured.lower_bounds[0] == 0, "%zu bytes for nothing", measured.sizes[0]);
+    built_free(built);
+}
+
+// Asking leaves no trace
+
+static void * copy_of(struct ggml_context * ctx) {
+    void * copy = malloc(ggml_get_mem_size(ctx));
+    CHECK(copy != NULL, "no memory for a copy");
+    return memcpy(copy, ggml_get_mem_buffer(ctx), ggml_get_mem_size(ctx));
+}
+
+static void check_unchanged(struct ggml_context * ctx, void * copy) {
+    CHECK(memcmp(copy, ggml_get_mem_buffer(ctx), ggml_get_mem_size(ctx)) == 0, "a byte of the context changed");
+    free(copy);
+}
+
+// Tensors, data and the graph itself: all bytes of both contexts.
+static void nothing_changes(struct case_args args) {
+    (void) args;
+    struct built built   = transformer_new((struct shape){ .layers = 3, .tokens = 16, .past = 3 });
+    void *       graph   = copy_of(built.ctx);
+    void *       weights = copy_of(built.weights);
+    struct types types;
+    types_init(&types, 0);
+    measure(built.graph, &types, 1, NULL, NULL);
+    struct ggml_cgraph * twice[2] = { built.graph, built.graph };
+    size_t               size     = 0;
+    CHECK(lastuse_graph_measure_many(twice, 2, types.bufts, 1, NULL, NULL, &size, NULL), "%s",
+          lastuse_last_error());
+    check_unchanged(built.ctx, graph);
+    check_unchanged(built.weights, weights);
+    built_free(built);
+}
+
+// Another allocator, its plan and its buffer are left alone: the graph that it serves is still served.
+static void allocators_are_left_alone(struct case_args args) {
+    (void) args;
+    struct shape shape  = { .layers = 2, .tokens = 16, .past = 3 };
+    struct built built  = transformer_new(shape);
+    struct built larger = transformer_new((struct shape){ .layers = 2, .tokens = 64, .past = 3 });
+    struct types types;
+    types_init(&types, 0);
+    ggml_gallocr_t galloc = ggml_gallocr_new(types.bufts[0]);
+    CHECK(ggml_gallocr_reserve(galloc, built.graph), "nothing fails here");
+    size_t size = ggml_gallocr_get_buffer_size(galloc, 0);
+    size_t more = 0;
+    CHECK(lastuse_graph_measure(larger.graph, types.bufts, 1, NULL, NULL, &more, NULL), "%s", lastuse_last_error());
+    CHECK(more > size, "%zu bytes for the larger graph, and %zu for the other", more, size);
+    CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == size, "the buffer has another size");
+    CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "not allocated");
+    CHECK(types.dummies[0].counts.alloc_buffer == 1, "%zu buffers", types.dummies[0].counts.alloc_buffer);
+    // What has memory takes none.
+    CHECK(lastuse_graph_measure(built.graph, types.bufts, 1, NULL, NULL, &size, NULL) && size == 0, "%zu bytes", size);
+    ggml_gallocr_free(galloc);
+    built_free(larger);
+    built_free(built);
+}
+
+// Several graphs
+
+// Which of two graphs is larger differs from buffer to buffer.
+static void largest_of_each_buffer(struct case_args args) {
+    (void) args;
+    enum { N_GRAPHS = 5, N_BUFFERS = 3 };
+    struct types types;
+    types_init(&types, 0);
+    struct random_graph  randoms[N_GRAPHS];
+    struct ggml_cgraph * graphs[N_GRAPHS];
+    const int *          nodes[N_GRAPHS];
+    const int *          leafs[N_GRAPHS];
+    struct measured      largest = { { 0 }, { 0 } };
+    int                  owners  = 0; // bit i: graph i is the largest of some buffer
+    for (int i = 0; i < N_GRAPHS; i++) {
+        randoms[i] = random_graph_new(700 + (uint64_t) i, (struct random_graph_options){ .n_buffers = N_BUFFERS });
+        graphs[i]  = randoms[i].graph;
+        nodes[i]   = randoms[i].node_buffer_ids;
+        leafs[i]   = randoms[i].leaf_buffer_ids;
+    }
+    for (int buffer = 0; buffer < N_BUFFERS; buffer++) {
+        int owner = 0;
+        for (int i = 0; i < N_GRAPHS; i++) {
+            struct measured one = measure(graphs[i], &types, N_BUFFERS, nodes[i], leafs[i]);
+            if (one.sizes[buffer] > largest.sizes[buffer]) {
+                largest.sizes[buffer] = one.sizes[buffer];
+                owner                 = i;
+            }
+            if (one.lower_bounds[buffer] > largest.lower_bounds[buffer]) {
+                largest.lower_bounds[buffer] = one.lower_bounds[buffer];
+            }
+        }
+        owners |= 1 << owner;
+    }
+    CHECK((owners & (owners - 1)) != 0, "one graph is the largest everywhere: the test is too easy");
+    struct measured many = { { 0 }, { 0 } };
+    CHECK(lastuse_graph_measure_many(graphs, N_GRAPHS, types.bufts, N_BUFFERS, nodes, leafs, many.sizes,
+                                     many.lower_bounds),
+          "%s", lastuse_last_error());
+    for (int buffer = 0; buffer < N_BUFFERS; buffer++) {
+        CHECK(many.sizes[buffer] == largest.sizes[buffer], "buffer %d: %zu bytes, not %zu", buffer,
+              many.sizes[buffer], largest.sizes[buffer]);
+        CHECK(many.lower_bounds[buffer] == largest.lower_bounds[buffer], "buffer %d: at least %zu bytes, not %zu",
+              buffer, many.lower_bounds[buffer], largest.lower_bounds[buffer]);
+    }
+    for (int i = 0; i < N_GRAPHS; i++) {
+        random_graph_free(&randoms[i]);
+    }
+}
+
+// A program that measures its graphs and reserves for them needs no other buffer afterwards.
+static void enough_for_all(struct case_args args) {
+    (void) args;
+    struct built prompt = transformer_new((struct shape){ .layers = 2, .tokens = 32, .past = 0 });
+    struct built decode = transformer_new((struct shape){ .layers = 2, .tokens = 1, .past = 100 });
+    struct types types;
+    types_init(&types, 0);
+    struct ggml_cgraph * graphs[] = { decode.graph, prompt.graph };
+    size_t               size     = 0;
+    CHECK(lastuse_graph_measure_many(graphs, 2, types.bufts, 1, NULL, NULL, &size, NULL), "%s", lastuse_last_error());
+    ggml_gallocr_t galloc = ggml_gallocr_new(types.bufts[0]);
+    CHECK(ggml_gallocr_reserve(galloc, decode.graph) && ggml_gallocr_reserve(galloc, prompt.graph), "nothing fails here");
+    CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == size, "measured %zu bytes, reserved %zu", size,
+          ggml_gallocr_get_buffer_size(galloc, 0));
+    ggml_gallocr_free(galloc);
+    built_free(decode);
+    built_free(prompt);
+}
+
+// Refusals
+
+// After a refusal: it was told why, and nothing was written.
+static void check_refused(bool done, const char * why, const struct measured * outputs) {
+    CHECK(!done, "%s: not refused", why);
+    CHECK(strstr(lastuse_last_error(), why) != NULL, "'%s' does not say '%s'", lastuse_last_error(), why);
+    for (int i = 0; i < MAX_BUFFERS; i++) {
+        CHECK(outputs->sizes[i] == UNTOUCHED && outputs->lower_bounds[i] == UNTOUCHED, "%s: buffer %d was written", why,
+              i);
+    }
+}
+
+static struct measured untouched(void) {
+    struct measured measured;
+    for (int i = 0; i < MAX_BUFFERS; i++) {
+        measured.sizes[i]        = UNTOUCHED;
+        measured.lower_bounds[i] = UNTOUCHED;
+    }
+    return measured;
+}
+
+static void bad_arguments_are_refused(struct case_args args) {
+    (void) args;
+    struct built         built = transformer_new((struct shape){ .layers = 1, .tokens = 4, .past = 1 });
+    struct ggml_cgraph * graph = built.graph;
+    struct types         types;
+    types_init(&types, 0);
+    ggml_backend_buffer_type_t holes[2] = { types.bufts[0], NULL };
+    struct measured            out      = untouched();
+    struct log_capture         log;
+    log_capture_start(&log);
+    check_refused(lastuse_graph_measure(NULL, types.bufts, 1, NULL, NULL, out.sizes, out.lower_bounds),
+                  "lastuse_graph_measure: graph is NULL", &out);
+    check_refused(lastuse_graph_measure(graph, NULL, 1, NULL, NULL, out.sizes, out.lower_bounds), "bufts is NULL", &out);
+    check_refused(lastuse_graph_measure(graph, holes, 2, NULL, NULL, out.sizes, out.lower_bounds), "bufts[1] is NULL",
+                  &out);
+    check_refused(lastuse_graph_measure(graph, types.bufts, 0, NULL, NULL, out.sizes, out.lower_bounds),
+                  "n_bufs is 0, and at least 1 is needed", &out);
+    check_refused(lastuse_graph_measure(graph, types.bufts, INT_MIN, NULL, NULL, out.sizes, out.lower_bounds),
+                  "n_bufs is -2147483648", &out);
+    check_refused(lastuse_graph_measure(graph, types.bufts, 1, NULL, NULL, NULL, out.lower_bounds), "sizes is NULL",
+                  &out);
+    CHECK(log.count == 6 && log_capture_has(&log, "lastuse_graph_measure: sizes is NULL\n"), "%d lines", log.count);
+    log_capture_stop();
+    built_free(built);
+}
+
+static void bad_ids_are_refused(struct case_args args) {
+    (void) args;
+    struct built built = transformer_new((struct shape){ .layers = 1, .tokens = 4, .past = 1 });
+    struct types types;
+    types_init(&types, 0);
+    int *           nodes = calloc((size_t) built.graph->n_nodes, sizeof(int));
+    int *           leafs = calloc((size_t) built.graph->n_leafs, sizeof(int));
+    struct measured out   = untouched();
+    nodes[3]              = 2;
+    check_refused(lastuse_graph_measure(built.graph, types.bufts, 2, nodes, leafs, out.sizes, out.lower_bounds),
+                  "graph: node_buffer_ids[3] is 2, and n_bufs is 2", &out);
+    nodes[3] = 1;
+    leafs[1] = -1;
+    check_refused(lastuse_graph_measure(built.graph, types.bufts, 2, nodes, leafs, out.sizes, out.lower_bounds),
+                  "graph: leaf_buffer_ids[1] is -1, and n_bufs is 2", &out);
+    leafs[1] = 0;
+    CHECK(lastuse_graph_measure(built.graph, types.bufts, 2, nodes, leafs, out.sizes, out.lower_bounds), "all is well");
+    free(leafs);
+    free(nodes);
+    built_free(built);
+}
+
+// One bad graph among good ones: nothing is written.
+static void bad_lists_of_graphs_are_refused(struct case_args args) {
+    (void) args;
+    struct built built = transformer_new((struct shape){ .layers = 1, .tokens = 4, .past = 1 });
+    struct types types;
+    types_init(&types, 0);
+    struct ggml_cgraph * graphs[2] = { built.graph, NULL };
+    int *                ids       = calloc((size_t) built.graph->n_nodes, sizeof(int));
+    const int *          lists[2]  = { NULL, ids };
+    struct measured      out       = untouched();
+    check_refused(lastuse_graph_measure_many(NULL, 1, types.bufts, 1, NULL, NULL, out.sizes, out.lower_bounds),
+                  "lastuse_graph_measure_many: graphs is NULL", &out);
+    check_refused(lastuse_graph_measure_many(graphs, 0, types.bufts, 1, NULL, NULL, out.sizes, out.lower_bounds),
+                  "n_graphs is 0, and at least 1 is needed", &out);
+    check_refused(lastuse_graph_measure_many(graphs, 2, types.bufts, 1, NULL, NULL, out.sizes, out.lower_bounds),
+                  "graphs[1] is NULL", &out);
+    check_refused(lastuse_graph_measure_many(graphs, 1, NULL, 1, NULL, NULL, out.sizes, out.lower_bounds),
+                  "bufts is NULL", &out);
+    graphs[1] = built.graph;
+    ids[0]    = 7;
+    check_refused(lastuse_graph_measure_many(graphs, 2, types.bufts, 1, lists, NULL, out.sizes, out.lower_bounds),
+                  "graphs[1]: node_buffer_ids[0] is 7, and n_bufs is 1", &out);
+    ids[0] = 0;
+    CHECK(lastuse_graph_measure_many(graphs, 2, types.bufts, 1, lists, NULL, out.sizes, out.lower_bounds), "all is well");
+    free(ids);
+    built_free(built);
+}
+
+static size_t half_of_all_bytes(const struct ggml_tensor * tensor) {
+    return tensor->op == GGML_OP_NONE ? SIZE_MAX / 2 - ggml_nbytes(tensor) : 0;
+}
+
+static void sizes_that_overflow_are_refused(struct case_args args) {
+    (void) args;
+    struct built built = transformer_new((struct shape){ .layers = 1, .tokens = 4, .past = 1 });
+    struct types types;
+    types_init(&types, 0);
+    types.dummies[0].extra_bytes = half_of_all_bytes;
+    struct measured out          = untouched();
+    check_refused(lastuse_graph_measure(built.graph, types.bufts, 1, NULL, NULL, out.sizes, out.lower_bounds),
+                  "bytes, more than can be addressed", &out);
+    built_free(built);
+}
+
+static const struct test_case cases[] = {
+    { "one_type", one_type },
+    { "several_types_of_which_one_repeats", several_types_of_which_one_repeats },
+    { "chunks_are_added_up", chunks_are_added_up },
+    { "null_ids_mean_the_first_type", null_ids_mean_the_first_type },
+    { "lower_bounds_may_be_missing", lower_bounds_may_be_missing },
+    { "rules_of_the_process_count", rules_of_the_process_count },
+    { "empty_graph_needs_nothing", empty_graph_needs_nothing },
+    { "nothing_changes", nothing_changes },
+    { "allocators_are_left_alone", allocators_are_left_alone },
+    { "largest_of_each_buffer", largest_of_each_buffer },
+    { "enough_for_all", enough_for_all },
+    { "bad_arguments_are_refused", bad_arguments_are_refused },
+    { "bad_ids_are_refused", bad_ids_are_refused },
+    { "bad_lists_of_graphs_are_refused", bad_lists_of_graphs_are_refused },
+    { "sizes_that_overflow_are_refused", sizes_that_overflow_are_refused },
+};
+
+TEST_MAIN(cases)

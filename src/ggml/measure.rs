@@ -1,0 +1,155 @@
+//! What the compute buffers of a graph would take: planned, and nothing kept.
+
+use std::ffi::c_int;
+use std::fmt;
+use std::ptr::NonNull;
+
+use crate::placement::Bytes;
+
+use super::allocator::{Allocator, Refusal};
+use super::bindings::ggml_cgraph;
+use super::buffers::BufferType;
+use super::original::Original;
+use super::runtime::Server;
+use super::tensor::GraphRef;
+
+/// What a graph needs of one buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Need {
+    /// Bytes that the allocator would take. 0 for a buffer type that repeats an earlier one.
+    pub size: Bytes,
+    /// Bytes alive at the worst step: no plan with these lifetimes is smaller. 0 where nobody knows it.
+    pub lower_bound: Bytes,
+}
+
+impl Need {
+    /// What is enough for both.
+    pub fn max(self, other: Self) -> Self {
+        Self { size: self.size.max(other.size), lower_bound: self.lower_bound.max(other.lower_bound) }
+    }
+}
+
+/// Why nobody can tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotMeasured {
+    /// More bytes than can be addressed.
+    TooLarge {
+        /// The name of the buffer type.
+        buffer: String,
+        /// The sum, or the largest number there is.
+        size: Bytes,
+    },
+    /// ggml's own allocator does the work, and has no function that measures.
+    OriginalCannotTell,
+}
+
+impl fmt::Display for NotMeasured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge { buffer, size } => {
+                write!(f, "the tensors in {buffer} add up to {size} bytes, more than can be addressed")
+            }
+            Self::OriginalCannotTell => write!(
+                f,
+                "ggml's own allocator does the work, and in this version it cannot tell sizes: it has no \
+                 ggml_gallocr_reserve_n_size"
+            ),
+        }
+    }
+}
+
+/// Plans `graph` and tells by buffer id what it needs; buffer id `i` stands for `types[i]`, and `None` for the ids means 0.
+/// Allocates no buffers and changes nothing in the graph. Where ggml's own allocator does the work, it tells what that one
+/// would take.
+///
+/// # Errors
+/// [`NotMeasured`].
+///
+/// # Safety
+/// `graph` and its tensors are alive, and no other thread uses them.
+pub unsafe fn measure(
+    server: &'static Server,
+    types: &[BufferType],
+    graph: NonNull<ggml_cgraph>,
+    node_ids: Option<&[usize]>,
+    leaf_ids: Option<&[usize]>,
+) -> Result<Vec<Need>, NotMeasured> {
+    match server {
+        // SAFETY: the caller's promise.
+        Server::Original(original) => unsafe { measure_original(original, types, graph, node_ids, leaf_ids) },
+        Server::Lastuse(runtime) => {
+            let mut allocator = Allocator::new(runtime, types);
+            // SAFETY: the caller's promise.
+            let measured = allocator.measure(unsafe { GraphRef::new(graph) }, node_ids, leaf_ids);
+            measured.map_err(NotMeasured::from)?;
+            let need = |id| Need { size: allocator.wanted_size(id), lower_bound: allocator.lower_bound(id) };
+            Ok((0..types.len()).map(need).collect())
+        }
+    }
+}
+
+impl From<Refusal> for NotMeasured {
+    /// Planning alone is refused for one reason only.
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::NoMemory { buffer, size } => Self::TooLarge { buffer, size },
+            other => unreachable!("a plan without buffers was refused: {other}"),
+        }
+    }
+}
+
+/// # Safety
+/// `graph` and its tensors are alive, and no other thread uses them.
+unsafe fn measure_original(
+    original: &Original,
+    types: &[BufferType],
+    graph: NonNull<ggml_cgraph>,
+    node_ids: Option<&[usize]>,
+    leaf_ids: Option<&[usize]>,
+) -> Result<Vec<Need>, NotMeasured> {
+    let reserve_n_size = original.gallocr_reserve_n_size.ok_or(NotMeasured::OriginalCannotTell)?;
+    let mut pointers: Vec<_> = types.iter().map(|buffer_type| buffer_type.as_ptr()).collect();
+    let count = c_int::try_from(types.len()).unwrap_or(c_int::MAX);
+    let (node_ids, leaf_ids) = (c_ids(node_ids), c_ids(leaf_ids));
+    let pointer = |ids: &Option<Vec<c_int>>| ids.as_ref().map_or(std::ptr::null(), |ids| ids.as_ptr());
+    let mut sizes = vec![0; types.len()];
+    // SAFETY: that many live buffer types.
+    let galloc = unsafe { (original.gallocr_new_n)(pointers.as_mut_ptr(), count) };
+    // SAFETY: a live allocator, graph and lists of ids, and room for one size a buffer type.
+    unsafe { reserve_n_size(galloc, graph.as_ptr(), pointer(&node_ids), pointer(&leaf_ids), sizes.as_mut_ptr()) };
+    // SAFETY: made above, and not used any more.
+    unsafe { (original.gallocr_free)(galloc) };
+    // That function counts a repeated type each time; its buffer is there once.
+    let is_repeated = |id: usize| types[..id].contains(&types[id]);
+    let size = |id: usize| if is_repeated(id) { 0 } else { sizes[id] as Bytes };
+    Ok((0..types.len()).map(|id| Need { size: size(id), lower_bound: 0 }).collect())
+}
+
+fn c_ids(ids: Option<&[usize]>) -> Option<Vec<c_int>> {
+    let id = |&id: &usize| c_int::try_from(id).unwrap_or(c_int::MAX);
+    ids.map(|ids| ids.iter().map(id).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::c_void;
+
+    use super::*;
+
+    /// A ggml from before `ggml_gallocr_reserve_n_size`. Nothing of it is ever called.
+    fn old_ggml() -> Original {
+        let found = Original::find(|name| {
+            if name == c"ggml_gallocr_reserve_n_size" { std::ptr::null() } else { old_ggml as *const c_void }
+        });
+        found.expect("that function may be missing")
+    }
+
+    #[test]
+    fn a_ggml_that_cannot_tell_is_not_asked() {
+        let server = Box::leak(Box::new(Server::Original(old_ggml())));
+        // SAFETY: nobody looks at the graph.
+        let measured = unsafe { measure(server, &[], NonNull::dangling(), None, None) };
+        assert_eq!(measured, Err(NotMeasured::OriginalCannotTell));
+        assert!(NotMeasured::OriginalCannotTell.to_string().contains("ggml_gallocr_reserve_n_size"));
+    }
+}
