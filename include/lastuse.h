@@ -39,23 +39,69 @@ extern "C" {
 #endif // __cplusplus
 
 // The version of lastuse, "major.minor.patch". The string is never freed.
+//
+// ```c
+// printf("lastuse %s\n", lastuse_version());
+// GGML_ASSERT(strchr(lastuse_version(), '.') != NULL);
+// ```
 const char *lastuse_version(void);
 
 // True when lastuse does the work; false when every call is handed on to ggml's own allocator: because the environment
 // variable LASTUSE is "off", or because this ggml has a layout that lastuse does not know.
+//
+// ```c
+// printf("graphs are planned by %s\n", lastuse_enabled() ? "lastuse" : "ggml's own allocator");
+// ```
 bool lastuse_enabled(void);
 
 // Why the latest call of this thread that lastuse refused was refused, with the name of the function first: for those
 // functions that say so; an empty string before the first. The same goes to ggml's log. The string stays until the next
 // refusal, and is never freed by the caller.
+//
+// ```c
+// struct ggml_tensor * rows = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 8);
+// GGML_ASSERT(ggml_dependency(ctx, rows, rows) == NULL); // nothing comes after itself
+// GGML_ASSERT(strncmp(lastuse_last_error(), "ggml_dependency: ", 17) == 0);
+// ```
 const char *lastuse_last_error(void);
 
 // How many plans lastuse has made in this process.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true); // these tensors will lie in the compute buffer
+// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
+// ggml_set_input(input);
+// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, ggml_sum(ctx, ggml_sqr(ctx, input)));
+//
+// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
+// GGML_ASSERT(ggml_gallocr_reserve(galloc, graph));
+// uint64_t plans = lastuse_plan_count();
+// GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
+// GGML_ASSERT(lastuse_plan_count() == plans); // the graph fits the plan that is there
+// ggml_gallocr_free(galloc);
+// ```
 uint64_t lastuse_plan_count(void);
 
 // The lower bound, in bytes, of the latest plan for a buffer: no plan with its lifetimes is smaller. Compare it with
 // ggml_gallocr_get_buffer_size. 0 for an id that repeats the buffer type of an earlier one, and when lastuse is not
 // enabled. Aborts when galloc is NULL or has no such buffer id.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true); // these tensors will lie in the compute buffer
+// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
+// ggml_set_input(input);
+// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, ggml_sum(ctx, ggml_sqr(ctx, input)));
+//
+// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
+// GGML_ASSERT(ggml_gallocr_reserve(galloc, graph));
+// size_t size = ggml_gallocr_get_buffer_size(galloc, 0);
+// size_t lower_bound = lastuse_gallocr_lower_bound(galloc, 0);
+// GGML_ASSERT(lower_bound <= size);
+// printf("%zu bytes, of which a better plan could save %zu at most\n", size, size - lower_bound);
+// ggml_gallocr_free(galloc);
+// ```
 //
 // # Safety
 // `galloc` is alive.
@@ -64,6 +110,20 @@ size_t lastuse_gallocr_lower_bound(struct ggml_gallocr *galloc,
 
 // The bytes that the latest plan wants for a buffer, also when they could not be had: what to free, or to tell the
 // user, after ggml_gallocr_reserve has returned false. Otherwise as lastuse_gallocr_lower_bound.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true); // these tensors will lie in the compute buffer
+// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, (int64_t) 1 << 50); // far too large
+// ggml_set_input(input);
+// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, ggml_sum(ctx, input));
+//
+// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
+// GGML_ASSERT(!ggml_gallocr_reserve(galloc, graph));
+// fprintf(stderr, "%zu bytes are needed\n", lastuse_gallocr_wanted_size(galloc, 0));
+// GGML_ASSERT(!lastuse_enabled() || lastuse_gallocr_wanted_size(galloc, 0) > ggml_nbytes(input));
+// ggml_gallocr_free(galloc);
+// ```
 //
 // # Safety
 // `galloc` is alive.
@@ -77,12 +137,25 @@ size_t lastuse_gallocr_wanted_size(struct ggml_gallocr *galloc,
 // LASTUSE_RULES says the same from the start. False, and a line in ggml's log, when a word is unknown: nothing is changed
 // then. Without effect when lastuse is not enabled. Aborts when rules is NULL.
 //
+// ```c
+// GGML_ASSERT(lastuse_set_rules("default,no-unread-inputs")); // inputs keep their bytes while graphs run
+// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend)); // with that rule
+// GGML_ASSERT(lastuse_set_rules("default")); // for the allocators after it
+// ggml_gallocr_free(galloc);
+// ```
+//
 // # Safety
 // `rules` is a string.
 bool lastuse_set_rules(const char *rules);
 
 // As lastuse_set_rules for one allocator, which then forgets its plans: the next graph is planned anew, and with several
 // buffers has to be reserved. Its buffers stay. Aborts when galloc or rules is NULL.
+//
+// ```c
+// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
+// GGML_ASSERT(lastuse_gallocr_set_rules(galloc, "ggml")); // shares what ggml's own allocator shares, no more
+// ggml_gallocr_free(galloc);
+// ```
 //
 // # Safety
 // `galloc` is alive, and `rules` is a string.
@@ -205,6 +278,27 @@ struct ggml_tensor *ggml_dependency(struct ggml_context *ctx,
 // reads or writes the same memory keeps its order, through views and where tensors that have memory overlap, nothing passes
 // a node that runs a function of the program, and the last node stays the last. No plan gets larger.
 //
+// ```c
+// ggml_set_no_alloc(ctx, true); // these tensors will lie in the compute buffer
+// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+// ggml_set_input(input);
+// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+// struct ggml_tensor * wide[2];
+// for (int i = 0; i < 2; i++) {
+//     wide[i] = ggml_pad(ctx, ggml_scale(ctx, input, i + 1.0f), 65536, 0, 0, 0);
+//     ggml_build_forward_expand(graph, wide[i]); // in this order both are alive at once
+// }
+// ggml_build_forward_expand(graph, ggml_add(ctx, ggml_sum(ctx, wide[0]), ggml_sum(ctx, wide[1])));
+//
+// struct lastuse_reorder_report report;
+// memset(&report, 0, sizeof(report));
+// report.struct_size = sizeof(report);
+// if (lastuse_graph_reorder(graph, ggml_backend_get_default_buffer_type(backend), 0, &report)) {
+//     GGML_ASSERT(report.size_after < report.size_before * 3 / 4); // one after the other
+// }
+// GGML_ASSERT(report.nodes_moved > 0 || !lastuse_enabled());
+// ```
+//
 // When: after the graph is complete, its backward pass included, and after the tensors that do not belong into the
 // compute buffer (weights, caches, gradients that are to stay) have their memory; before ggml_gallocr_reserve,
 // ggml_gallocr_alloc_graph, ggml_backend_sched_reserve, ggml_backend_sched_alloc_graph or the first run. Not afterwards:
@@ -220,8 +314,8 @@ struct ggml_tensor *ggml_dependency(struct ggml_context *ctx,
 // run on one backend may be parted: measure there.
 //
 // effort is how long to search, counted in nodes looked at; 0 means 3000000, which takes about two tenths of a second on a
-// graph of some thousand nodes, and much less where little can be done. The same graph and effort give the same order. report may be NULL; otherwise it is filled, with zeros where
-// nothing is known. Aborts when graph is NULL, or report has a struct_size that is too small.
+// graph of some thousand nodes, and much less where little can be done. The same graph and effort give the same order.
+// report may be NULL; otherwise it is filled, with zeros where nothing is known. Aborts when graph is NULL, or report has a struct_size that is too small.
 //
 // # Safety
 // `graph` and its tensors are alive, and no other thread uses them; `buft` is NULL or alive; `report` is NULL or has

@@ -9,6 +9,11 @@ use super::gallocr::buffer;
 use super::{guard, last_refusal, required};
 
 /// The version of lastuse, "major.minor.patch". The string is never freed.
+///
+/// ```c
+/// printf("lastuse %s\n", lastuse_version());
+/// GGML_ASSERT(strchr(lastuse_version(), '.') != NULL);
+/// ```
 #[unsafe(no_mangle)]
 pub extern "C" fn lastuse_version() -> *const c_char {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
@@ -17,6 +22,10 @@ pub extern "C" fn lastuse_version() -> *const c_char {
 
 /// True when lastuse does the work; false when every call is handed on to ggml's own allocator: because the environment
 /// variable LASTUSE is "off", or because this ggml has a layout that lastuse does not know.
+///
+/// ```c
+/// printf("graphs are planned by %s\n", lastuse_enabled() ? "lastuse" : "ggml's own allocator");
+/// ```
 #[unsafe(no_mangle)]
 pub extern "C" fn lastuse_enabled() -> bool {
     guard(|| matches!(runtime(), Server::Lastuse(_)))
@@ -25,12 +34,33 @@ pub extern "C" fn lastuse_enabled() -> bool {
 /// Why the latest call of this thread that lastuse refused was refused, with the name of the function first: for those
 /// functions that say so; an empty string before the first. The same goes to ggml's log. The string stays until the next
 /// refusal, and is never freed by the caller.
+///
+/// ```c
+/// struct ggml_tensor * rows = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 8);
+/// GGML_ASSERT(ggml_dependency(ctx, rows, rows) == NULL); // nothing comes after itself
+/// GGML_ASSERT(strncmp(lastuse_last_error(), "ggml_dependency: ", 17) == 0);
+/// ```
 #[unsafe(no_mangle)]
 pub extern "C" fn lastuse_last_error() -> *const c_char {
     last_refusal()
 }
 
 /// How many plans lastuse has made in this process.
+///
+/// ```c
+/// ggml_set_no_alloc(ctx, true); // these tensors will lie in the compute buffer
+/// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
+/// ggml_set_input(input);
+/// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+/// ggml_build_forward_expand(graph, ggml_sum(ctx, ggml_sqr(ctx, input)));
+///
+/// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
+/// GGML_ASSERT(ggml_gallocr_reserve(galloc, graph));
+/// uint64_t plans = lastuse_plan_count();
+/// GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
+/// GGML_ASSERT(lastuse_plan_count() == plans); // the graph fits the plan that is there
+/// ggml_gallocr_free(galloc);
+/// ```
 #[unsafe(no_mangle)]
 pub extern "C" fn lastuse_plan_count() -> u64 {
     guard(Allocator::plan_count)
@@ -39,6 +69,22 @@ pub extern "C" fn lastuse_plan_count() -> u64 {
 /// The lower bound, in bytes, of the latest plan for a buffer: no plan with its lifetimes is smaller. Compare it with
 /// ggml_gallocr_get_buffer_size. 0 for an id that repeats the buffer type of an earlier one, and when lastuse is not
 /// enabled. Aborts when galloc is NULL or has no such buffer id.
+///
+/// ```c
+/// ggml_set_no_alloc(ctx, true); // these tensors will lie in the compute buffer
+/// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
+/// ggml_set_input(input);
+/// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+/// ggml_build_forward_expand(graph, ggml_sum(ctx, ggml_sqr(ctx, input)));
+///
+/// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
+/// GGML_ASSERT(ggml_gallocr_reserve(galloc, graph));
+/// size_t size = ggml_gallocr_get_buffer_size(galloc, 0);
+/// size_t lower_bound = lastuse_gallocr_lower_bound(galloc, 0);
+/// GGML_ASSERT(lower_bound <= size);
+/// printf("%zu bytes, of which a better plan could save %zu at most\n", size, size - lower_bound);
+/// ggml_gallocr_free(galloc);
+/// ```
 ///
 /// # Safety
 /// `galloc` is alive.
@@ -56,6 +102,20 @@ pub unsafe extern "C" fn lastuse_gallocr_lower_bound(galloc: *mut ggml_gallocr, 
 
 /// The bytes that the latest plan wants for a buffer, also when they could not be had: what to free, or to tell the
 /// user, after ggml_gallocr_reserve has returned false. Otherwise as lastuse_gallocr_lower_bound.
+///
+/// ```c
+/// ggml_set_no_alloc(ctx, true); // these tensors will lie in the compute buffer
+/// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, (int64_t) 1 << 50); // far too large
+/// ggml_set_input(input);
+/// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+/// ggml_build_forward_expand(graph, ggml_sum(ctx, input));
+///
+/// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
+/// GGML_ASSERT(!ggml_gallocr_reserve(galloc, graph));
+/// fprintf(stderr, "%zu bytes are needed\n", lastuse_gallocr_wanted_size(galloc, 0));
+/// GGML_ASSERT(!lastuse_enabled() || lastuse_gallocr_wanted_size(galloc, 0) > ggml_nbytes(input));
+/// ggml_gallocr_free(galloc);
+/// ```
 ///
 /// # Safety
 /// `galloc` is alive.
@@ -78,6 +138,13 @@ pub unsafe extern "C" fn lastuse_gallocr_wanted_size(galloc: *mut ggml_gallocr, 
 /// LASTUSE_RULES says the same from the start. False, and a line in ggml's log, when a word is unknown: nothing is changed
 /// then. Without effect when lastuse is not enabled. Aborts when rules is NULL.
 ///
+/// ```c
+/// GGML_ASSERT(lastuse_set_rules("default,no-unread-inputs")); // inputs keep their bytes while graphs run
+/// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend)); // with that rule
+/// GGML_ASSERT(lastuse_set_rules("default")); // for the allocators after it
+/// ggml_gallocr_free(galloc);
+/// ```
+///
 /// # Safety
 /// `rules` is a string.
 #[unsafe(no_mangle)]
@@ -95,6 +162,12 @@ pub unsafe extern "C" fn lastuse_set_rules(rules: *const c_char) -> bool {
 
 /// As lastuse_set_rules for one allocator, which then forgets its plans: the next graph is planned anew, and with several
 /// buffers has to be reserved. Its buffers stay. Aborts when galloc or rules is NULL.
+///
+/// ```c
+/// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
+/// GGML_ASSERT(lastuse_gallocr_set_rules(galloc, "ggml")); // shares what ggml's own allocator shares, no more
+/// ggml_gallocr_free(galloc);
+/// ```
 ///
 /// # Safety
 /// `galloc` is alive, and `rules` is a string.

@@ -35,6 +35,27 @@ pub struct lastuse_reorder_report {
 /// reads or writes the same memory keeps its order, through views and where tensors that have memory overlap, nothing passes
 /// a node that runs a function of the program, and the last node stays the last. No plan gets larger.
 ///
+/// ```c
+/// ggml_set_no_alloc(ctx, true); // these tensors will lie in the compute buffer
+/// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+/// ggml_set_input(input);
+/// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+/// struct ggml_tensor * wide[2];
+/// for (int i = 0; i < 2; i++) {
+///     wide[i] = ggml_pad(ctx, ggml_scale(ctx, input, i + 1.0f), 65536, 0, 0, 0);
+///     ggml_build_forward_expand(graph, wide[i]); // in this order both are alive at once
+/// }
+/// ggml_build_forward_expand(graph, ggml_add(ctx, ggml_sum(ctx, wide[0]), ggml_sum(ctx, wide[1])));
+///
+/// struct lastuse_reorder_report report;
+/// memset(&report, 0, sizeof(report));
+/// report.struct_size = sizeof(report);
+/// if (lastuse_graph_reorder(graph, ggml_backend_get_default_buffer_type(backend), 0, &report)) {
+///     GGML_ASSERT(report.size_after < report.size_before * 3 / 4); // one after the other
+/// }
+/// GGML_ASSERT(report.nodes_moved > 0 || !lastuse_enabled());
+/// ```
+///
 /// When: after the graph is complete, its backward pass included, and after the tensors that do not belong into the
 /// compute buffer (weights, caches, gradients that are to stay) have their memory; before ggml_gallocr_reserve,
 /// ggml_gallocr_alloc_graph, ggml_backend_sched_reserve, ggml_backend_sched_alloc_graph or the first run. Not afterwards:
@@ -50,8 +71,8 @@ pub struct lastuse_reorder_report {
 /// run on one backend may be parted: measure there.
 ///
 /// effort is how long to search, counted in nodes looked at; 0 means 3000000, which takes about two tenths of a second on a
-/// graph of some thousand nodes, and much less where little can be done. The same graph and effort give the same order. report may be NULL; otherwise it is filled, with zeros where
-/// nothing is known. Aborts when graph is NULL, or report has a struct_size that is too small.
+/// graph of some thousand nodes, and much less where little can be done. The same graph and effort give the same order.
+/// report may be NULL; otherwise it is filled, with zeros where nothing is known. Aborts when graph is NULL, or report has a struct_size that is too small.
 ///
 /// # Safety
 /// `graph` and its tensors are alive, and no other thread uses them; `buft` is NULL or alive; `report` is NULL or has

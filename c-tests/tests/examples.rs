@@ -1,0 +1,70 @@
+//! Every function of `include/lastuse.h` comes with an example, and every example does what it says: as C11 and as C++17,
+//! on two versions of ggml.
+
+mod examples {
+    pub mod header;
+    pub mod program;
+}
+mod support;
+
+use std::ffi::OsStr;
+
+use examples::header::{functions, pages};
+use examples::program;
+use lastuse_c_tests::Linked;
+use lastuse_vendor::{Language, Package};
+
+const HEADER: &str = include_str!("../../include/lastuse.h");
+
+/// Compiles all examples and runs them.
+fn examples_work(name: &str, package: Package, language: Language) {
+    let (ggml, lastuse) = (support::ggml(package), support::release());
+    let program = program::build(name, language, &pages(HEADER), &ggml, Linked::LastuseArchive(&lastuse));
+    let outcome = support::passes(&support::expect(program), &[]);
+    let ran = outcome.stdout.lines().filter(|line| line.starts_with("example of ")).count();
+    assert_eq!(ran, pages(HEADER).iter().filter(|page| page.example.is_some()).count(), "{}", outcome.describe());
+}
+
+#[test]
+fn every_function_has_an_example_that_calls_it() {
+    let pages = pages(HEADER);
+    let expected = functions();
+    assert!(expected.len() > 10, "{expected:?}");
+    for function in expected {
+        let page = pages.iter().find(|page| page.function == function);
+        let page = page.unwrap_or_else(|| panic!("{function} is not declared in lastuse.h"));
+        let example = page.example.as_ref().unwrap_or_else(|| panic!("{function} has no example"));
+        assert!(example.calls(&function), "the example of {function} does not call it");
+    }
+}
+
+#[test]
+fn as_c() {
+    examples_work("examples-c", Package::LlamaCpp, Language::C);
+}
+
+#[test]
+fn as_cpp() {
+    examples_work("examples-cpp", Package::LlamaCpp, Language::Cpp);
+}
+
+#[test]
+fn as_c_on_ggml_0_9_5() {
+    examples_work("examples-c-0.9.5", Package::WhisperCpp, Language::C);
+}
+
+#[test]
+fn as_cpp_on_ggml_0_9_5() {
+    examples_work("examples-cpp-0.9.5", Package::WhisperCpp, Language::Cpp);
+}
+
+/// A program written in this API also runs where ggml's own allocator does the work.
+#[test]
+fn switched_off() {
+    let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::release());
+    let linked = Linked::LastuseShared(&lastuse);
+    let program = support::expect(program::build("examples-off", Language::C, &pages(HEADER), &ggml, linked));
+    let outcome = support::expect(program.run_with(&[], &[("LASTUSE", OsStr::new("off"))]));
+    assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
+    assert!(outcome.stdout.contains("graphs are planned by ggml's own allocator"), "{}", outcome.describe());
+}
