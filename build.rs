@@ -35,8 +35,13 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define our own entry points.
-    const SOURCES: [&str; 4] =
-        ["src/abi/lastuse.rs", "src/abi/measure.rs", "src/abi/dependency.rs", "src/abi/reorder.rs"];
+    const SOURCES: [&str; 5] = [
+        "src/abi/lastuse.rs",
+        "src/abi/context.rs",
+        "src/abi/measure.rs",
+        "src/abi/dependency.rs",
+        "src/abi/reorder.rs",
+    ];
 
     /// include/lastuse.h from the files that define our own entry points.
     pub fn generate() {
@@ -62,7 +67,7 @@ mod bindings {
 
     const TYPES: &[&str] = &["ggml_(tensor|cgraph|init_params|tallocr|context|hash_set|bitset_t|cgraph_eval_order)"];
     const FUNCTIONS: &[&str] = &[
-        "ggml_(abort|log_internal|version|op_name|get_data|get_no_alloc|get_(first|next)_tensor)",
+        "ggml_(abort|log_internal|version|op_name|get_data|get_(no_alloc|mem_buffer|mem_size)|get_(first|next)_tensor)",
         "ggml_(init|free|new_tensor_1d|view_(1d|tensor)|neg|set_input|set_output|tensor_overhead|nbytes)",
         "ggml_(new_graph_custom|graph_overhead_custom|build_forward_expand)",
         "ggml_backend_buft_(name|alloc_buffer|get_alignment|get_max_size|get_alloc_size)",

@@ -4,6 +4,7 @@ use std::ptr::NonNull;
 
 use crate::ggml::{TensorRef, depend, ggml_context, ggml_tensor};
 
+use super::context::expect_not_freed;
 use super::refusal::{ggml_for, refuse};
 use super::{guard, required};
 
@@ -28,7 +29,8 @@ use super::{guard, required};
 /// to other contexts.
 ///
 /// NULL, with the reason in lastuse_last_error and in ggml's log, when a and b are the same tensor, when the context is
-/// full, and when lastuse does not know the layout of this ggml. Aborts when an argument is NULL.
+/// full, and when lastuse does not know the layout of this ggml. Aborts when an argument is NULL, and, in debug builds of
+/// lastuse, when it belongs to a context that lastuse_context_free has freed.
 ///
 /// # Safety
 /// All three are alive, and so are a and b for as long as the result is used; no other thread uses ctx.
@@ -40,6 +42,7 @@ pub unsafe extern "C" fn ggml_dependency(
 ) -> *mut ggml_tensor {
     const NAME: &str = "ggml_dependency";
     guard(|| {
+        expect_not_freed(NAME, &[ctx.addr(), a.addr(), b.addr()]);
         let [a, b] = [required(a, NAME, "a"), required(b, NAME, "b")].map(|tensor: NonNull<ggml_tensor>| {
             // SAFETY: the caller's promise.
             unsafe { TensorRef::from_non_null(tensor) }

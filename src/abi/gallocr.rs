@@ -4,11 +4,12 @@ use std::ffi::c_int;
 use std::fmt::Display;
 use std::ptr::NonNull;
 
-use crate::ggml::{Allocator, BufferType, GraphRef, Refusal, Runtime, Server, abort, runtime};
+use crate::ggml::{Allocator, BufferType, GraphRef, Refusal, Runtime, Server, Waiting, abort, runtime};
 use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_gallocr};
 use crate::placement::Bytes;
 
 use super::ids::{Ids, checked_id};
+use super::refusal::refuse;
 use super::{guard, required};
 
 /// An allocator for one buffer type; the caller frees it with [`ggml_gallocr_free`].
@@ -74,6 +75,8 @@ pub unsafe extern "C" fn ggml_gallocr_free(galloc: *mut ggml_gallocr) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_gallocr_reserve(galloc: *mut ggml_gallocr, graph: *mut ggml_cgraph) -> bool {
     guard(|| match runtime() {
+        // SAFETY: the caller's promise.
+        Server::Original(_) if !unsafe { realize("ggml_gallocr_reserve", graph) } => false,
         // SAFETY: the caller's arguments, handed on.
         Server::Original(original) => unsafe { (original.gallocr_reserve)(galloc, graph) },
         Server::Lastuse(_) => {
@@ -97,6 +100,8 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n(
     leaf_buffer_ids: *const c_int,
 ) -> bool {
     guard(|| match runtime() {
+        // SAFETY: the caller's promise.
+        Server::Original(_) if !unsafe { realize("ggml_gallocr_reserve_n", graph) } => false,
         // SAFETY: the caller's arguments, handed on.
         Server::Original(it) => unsafe { (it.gallocr_reserve_n)(galloc, graph, node_buffer_ids, leaf_buffer_ids) },
         Server::Lastuse(_) => {
@@ -151,6 +156,8 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n_size(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_gallocr_alloc_graph(galloc: *mut ggml_gallocr, graph: *mut ggml_cgraph) -> bool {
     guard(|| match runtime() {
+        // SAFETY: the caller's promise.
+        Server::Original(_) if !unsafe { realize("ggml_gallocr_alloc_graph", graph) } => false,
         // SAFETY: the caller's arguments, handed on.
         Server::Original(original) => unsafe { (original.gallocr_alloc_graph)(galloc, graph) },
         Server::Lastuse(_) => {
@@ -224,6 +231,18 @@ unsafe fn arguments<'g>(
     (allocator, unsafe { GraphRef::new(graph) })
 }
 
+/// Gives memory to the tensors that get theirs from their contexts, where ggml's own allocator serves, which knows
+/// nothing of such contexts. False, and a line in ggml's log, when they cannot have it.
+///
+/// # Safety
+/// `graph` is null, or alive with its tensors.
+unsafe fn realize(function: &str, graph: *mut ggml_cgraph) -> bool {
+    let Some(graph) = NonNull::new(graph).filter(|_| Waiting::is_possible()) else { return true };
+    // SAFETY: a live graph; there are such contexts only where the layout is known.
+    let graph = unsafe { GraphRef::new(graph) };
+    Waiting::in_graph(graph).realize().inspect_err(|why| refuse(function, why)).is_ok()
+}
+
 /// The allocator and a buffer id that it has.
 ///
 /// # Safety
@@ -275,7 +294,7 @@ fn answer(allocator: &Allocator, done: Result<(), Refusal>) -> bool {
         Ok(()) => return true,
         // ggml logs nothing here: the scheduler relies on the answer and reserves.
         Err(Refusal::NeedsReserve) => return false,
-        Err(Refusal::NoMemory { .. }) => "ggml_gallocr_reserve_n_impl",
+        Err(Refusal::NoMemory { .. } | Refusal::NotRealized { .. }) => "ggml_gallocr_reserve_n_impl",
         Err(Refusal::InitFailed { .. } | Refusal::ListedTwice) => "ggml_gallocr_alloc_graph",
     };
     if let Err(refusal) = done {

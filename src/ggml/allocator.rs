@@ -7,6 +7,7 @@ use crate::graph::{Address, GraphPlan, PlanError, Pool, PoolId, Requests, RuleSe
 use crate::placement::Bytes;
 
 use super::buffers::{Buffer, BufferType};
+use super::context::Waiting;
 use super::fingerprint::Fingerprint;
 use super::fit::{Fitting, fit};
 use super::planned::{Assignment, Planned};
@@ -29,6 +30,13 @@ pub enum Refusal {
         /// Bytes that the plan needs in it.
         size: Bytes,
     },
+    /// A tensor is to get its memory in the buffer type of its context, and the graph expects it in another.
+    NotRealized {
+        /// The name of the tensor.
+        tensor: String,
+        /// The name of the buffer type of its context.
+        buffer: String,
+    },
     /// The graph lists a tensor twice where the planned one has two tensors.
     ListedTwice,
     /// The backend could not initialize this tensor.
@@ -43,6 +51,11 @@ impl fmt::Display for Refusal {
         match self {
             Self::NeedsReserve => write!(f, "the graph differs from the reserved one: reserve it first"),
             Self::NoMemory { buffer, size } => write!(f, "failed to allocate {buffer} buffer of size {size}"),
+            Self::NotRealized { tensor, buffer } => write!(
+                f,
+                "the context of tensor {tensor} gives it memory in {buffer}, and the graph expects it elsewhere: call \
+                 lastuse_context_realize before the graph goes to a scheduler"
+            ),
             Self::ListedTwice => write!(f, "the graph lists a tensor twice, and the reserved graph did not"),
             Self::InitFailed { tensor } => write!(f, "failed to initialize tensor {tensor}"),
         }
@@ -148,7 +161,8 @@ impl Allocator {
     /// touched. `None` for the ids means 0.
     ///
     /// # Errors
-    /// [`Refusal::NoMemory`]; the allocator then holds no plan and can be used again.
+    /// [`Refusal::NoMemory`]; the allocator then holds no plan and can be used again. [`Refusal::NotRealized`] or
+    /// [`Refusal::InitFailed`] when a context cannot give its tensors their memory.
     pub fn reserve(
         &mut self,
         graph: GraphRef<'_>,
@@ -156,6 +170,7 @@ impl Allocator {
         leaf_ids: Option<&[usize]>,
     ) -> Result<(), Refusal> {
         let requested = self.requested(graph, node_ids, leaf_ids);
+        self.realize_contexts(graph, &requested)?;
         let start = Fingerprint::of_start(graph);
         let starts_so = self.plans.iter().any(|planned| planned.start == start);
         let fingerprint = starts_so.then(|| Fingerprint::of(graph));
@@ -189,6 +204,11 @@ impl Allocator {
     /// # Errors
     /// [`Refusal`] says why not.
     pub fn allocate(&mut self, graph: GraphRef<'_>) -> Result<(), Refusal> {
+        let waiting = Waiting::in_graph(graph);
+        if !waiting.is_empty() && self.types.len() > 1 {
+            return Err(Refusal::NeedsReserve);
+        }
+        waiting.realize()?;
         if !self.plans.is_empty() {
             let fingerprint = Fingerprint::of(graph);
             if self.take_up(|planned| planned.serves(fingerprint).then_some(())).is_some() {
@@ -214,6 +234,15 @@ impl Allocator {
         }
         let is_nothing = self.plans.is_empty() && graph.leafs.is_empty() && graph.nodes.is_empty();
         if is_nothing { Ok(()) } else { Err(Refusal::NeedsReserve) }
+    }
+
+    /// Gives memory to the tensors that get theirs from their contexts, when that is where the graph expects them.
+    fn realize_contexts(&self, graph: GraphRef<'_>, requested: &Requested) -> Result<(), Refusal> {
+        let waiting = Waiting::in_graph(graph);
+        if self.types.len() > 1 {
+            waiting.is_expected(|position| self.types[requested.pool(position) as usize])?;
+        }
+        waiting.realize()
     }
 
     /// Moves the first plan that `accept` accepts to the front. With several buffers only plans for the same buffer ids

@@ -13,6 +13,7 @@ use super::{Functions, STATUS_SUCCESS};
 
 const USAGE_COMPUTE: u32 = 2;
 const DEVICE_CPU: u32 = 0;
+const DEVICE_META: u32 = 4;
 
 /// Where buffers come from.
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +95,24 @@ impl BufferType {
         self.is_host() && (device.is_null() || unsafe { dev_type(device) == DEVICE_CPU })
     }
 
+    /// Is it made of several others? Such a type of an old ggml places all tensors of a context itself.
+    pub fn is_meta(self) -> bool {
+        // SAFETY: a live buffer type.
+        self.functions().ggml_backend_buft_is_meta.is_some_and(|is_meta| unsafe { is_meta(self.as_ptr()) })
+    }
+
+    /// Must the type place tensors itself? Its buffers have no addresses then.
+    pub fn places_by_itself(self) -> bool {
+        let Functions { ggml_backend_buft_get_device, ggml_backend_dev_type, .. } = self.functions();
+        let (Some(get_device), Some(dev_type)) = (ggml_backend_buft_get_device, ggml_backend_dev_type) else {
+            return self.is_meta();
+        };
+        // SAFETY: a live buffer type.
+        let device = unsafe { get_device(self.as_ptr()) };
+        // SAFETY: a device of this ggml.
+        self.is_meta() || (!device.is_null() && unsafe { dev_type(device) == DEVICE_META })
+    }
+
     fn is_host(self) -> bool {
         // SAFETY: a live buffer type.
         self.functions().ggml_backend_buft_is_host.is_some_and(|is_host| unsafe { is_host(self.as_ptr()) })
@@ -139,10 +158,23 @@ impl Buffer {
         std::mem::ManuallyDrop::new(self).as_ptr()
     }
 
+    /// A buffer in which the type has placed all tensors; its addresses are not known. `None` for null.
+    ///
+    /// # Safety
+    /// `buffer` is null, or a buffer of this ggml that nobody else frees.
+    pub unsafe fn filled(runtime: &'static Runtime, buffer: *mut ggml_backend_buffer) -> Option<Self> {
+        NonNull::new(buffer).map(|buffer| Self { runtime, buffer, base: std::ptr::null_mut(), size: 0 })
+    }
+
     /// Marks it as holding intermediate results.
     pub fn use_for_compute(&self) {
+        self.set_usage(USAGE_COMPUTE);
+    }
+
+    /// Marks it with one of ggml's usages.
+    pub fn set_usage(&self, usage: u32) {
         // SAFETY: a live buffer.
-        unsafe { (self.runtime.functions.ggml_backend_buffer_set_usage)(self.as_ptr(), USAGE_COMPUTE) };
+        unsafe { (self.runtime.functions.ggml_backend_buffer_set_usage)(self.as_ptr(), usage) };
     }
 
     /// Bytes that it holds, which can be more than were asked for.

@@ -7,6 +7,7 @@ use crate::placement::{Bytes, padded};
 
 use super::bindings::{ggml_backend_buffer, ggml_context, ggml_tensor};
 use super::buffers::{Buffer, BufferType};
+use super::functions::Functions;
 use super::tensor::TensorRef;
 
 /// The function that ggml's messages name.
@@ -19,26 +20,37 @@ const NAME: &str = "alloc_tensor_range";
 /// `context` is a live context of this ggml.
 pub unsafe fn allocate_context(context: NonNull<ggml_context>, buffer_type: BufferType) -> *mut ggml_backend_buffer {
     // SAFETY: the caller's promise.
-    let tensors = unsafe { tensors(context, buffer_type) };
-    let functions = &buffer_type.runtime().functions;
-    let (mut pointers, count) = pointers(&tensors);
-    if let Some(allocate) = functions.ggml_backend_buft_alloc_buffer_n
-        && count > 0
-    {
-        // SAFETY: that many live tensors; ggml keeps no reference to the list.
-        return unsafe { allocate(buffer_type.as_ptr(), pointers.as_mut_ptr(), count) };
-    }
-    if let (Some(is_meta), Some(allocate)) =
-        (functions.ggml_backend_buft_is_meta, functions.ggml_backend_meta_alloc_ctx_tensors_from_buft)
-        // SAFETY: a live buffer type.
-        && unsafe { is_meta(buffer_type.as_ptr()) }
-    {
-        // SAFETY: a live context and a buffer type made of several.
-        return unsafe { allocate(context.as_ptr(), buffer_type.as_ptr()) };
+    let tensors = unsafe { tensors(context, &buffer_type.runtime().functions) };
+    // SAFETY: a live context and its tensors.
+    if let Some(buffer) = unsafe { allocate_by_type(context, &tensors, buffer_type) } {
+        return buffer;
     }
     let buffers: Option<Vec<Buffer>> =
         ranges(&tensors, buffer_type).iter().map(|range| range.allocate(&tensors, buffer_type)).collect();
     join(buffers.unwrap_or_default(), buffer_type)
+}
+
+/// Leaves it to the buffer type to place `tensors`, which are of `context`, where ggml has a function for that: null when
+/// it fails. `None` where ggml has none.
+///
+/// # Safety
+/// The context and the tensors are alive.
+pub unsafe fn allocate_by_type(
+    context: NonNull<ggml_context>,
+    tensors: &[TensorRef<'_>],
+    buffer_type: BufferType,
+) -> Option<*mut ggml_backend_buffer> {
+    let functions = &buffer_type.runtime().functions;
+    let (mut pointers, count) = pointers(tensors);
+    if let Some(allocate) = functions.ggml_backend_buft_alloc_buffer_n
+        && count > 0
+    {
+        // SAFETY: that many live tensors; ggml keeps no reference to the list.
+        return Some(unsafe { allocate(buffer_type.as_ptr(), pointers.as_mut_ptr(), count) });
+    }
+    let allocate = functions.ggml_backend_meta_alloc_ctx_tensors_from_buft.filter(|_| buffer_type.is_meta())?;
+    // SAFETY: a live context and a buffer type made of several.
+    Some(unsafe { allocate(context.as_ptr(), buffer_type.as_ptr()) })
 }
 
 /// The bytes that [`allocate_context`] would allocate.
@@ -46,9 +58,9 @@ pub unsafe fn allocate_context(context: NonNull<ggml_context>, buffer_type: Buff
 /// # Safety
 /// `context` is a live context of this ggml.
 pub unsafe fn context_size(context: NonNull<ggml_context>, buffer_type: BufferType) -> Bytes {
-    // SAFETY: the caller's promise.
-    let tensors = unsafe { tensors(context, buffer_type) };
     let functions = &buffer_type.runtime().functions;
+    // SAFETY: the caller's promise.
+    let tensors = unsafe { tensors(context, functions) };
     let (mut pointers, count) = pointers(&tensors);
     if let Some(size) = functions.ggml_backend_buft_get_alloc_size_n
         && count > 0
@@ -69,19 +81,30 @@ fn pointers(tensors: &[TensorRef<'_>]) -> (Vec<*mut ggml_tensor>, c_int) {
 ///
 /// # Safety
 /// `context` is a live context of this ggml.
-unsafe fn tensors<'c>(context: NonNull<ggml_context>, buffer_type: BufferType) -> Vec<TensorRef<'c>> {
-    let functions = &buffer_type.runtime().functions;
+pub unsafe fn tensors<'c>(context: NonNull<ggml_context>, functions: &Functions) -> Vec<TensorRef<'c>> {
     // SAFETY: a live context.
     let first = unsafe { (functions.ggml_get_first_tensor)(context.as_ptr()) };
     // SAFETY: a tensor of the context, or null.
     let first = unsafe { TensorRef::new(first) };
-    std::iter::successors(first, |tensor| {
+    // SAFETY: the caller's promise, and a tensor of the context.
+    unsafe { tensors_from(context, functions, first) }.collect()
+}
+
+/// `first` and the tensors of the context that come after it.
+///
+/// # Safety
+/// `context` is a live context of this ggml, and stays as it is meanwhile; `first` is a tensor of it.
+pub unsafe fn tensors_from<'c>(
+    context: NonNull<ggml_context>,
+    functions: &Functions,
+    first: Option<TensorRef<'c>>,
+) -> impl Iterator<Item = TensorRef<'c>> {
+    std::iter::successors(first, move |tensor| {
         // SAFETY: a tensor of the context.
         let next = unsafe { (functions.ggml_get_next_tensor)(context.as_ptr(), tensor.as_ptr()) };
         // SAFETY: the next tensor of the context, or null.
         unsafe { TensorRef::new(next) }
     })
-    .collect()
 }
 
 /// Tensors that go into one buffer.

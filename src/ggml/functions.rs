@@ -61,6 +61,7 @@ macro_rules! functions {
 functions! {
     required {
         ggml_abort ggml_log_internal ggml_nbytes ggml_op_name ggml_get_data ggml_get_no_alloc
+        ggml_get_mem_buffer ggml_get_mem_size
         ggml_get_first_tensor ggml_get_next_tensor ggml_init ggml_free ggml_new_tensor_1d ggml_view_1d ggml_view_tensor ggml_neg
         ggml_set_input ggml_set_output ggml_tensor_overhead ggml_new_graph_custom ggml_graph_overhead_custom
         ggml_build_forward_expand

@@ -7,6 +7,7 @@ mod allocator;
 #[rustfmt::skip]
 mod bindings;
 mod buffers;
+mod context;
 mod context_tensors;
 mod dependency;
 mod fingerprint;
@@ -29,6 +30,7 @@ pub use bindings::{
     ggml_backend, ggml_backend_buffer, ggml_backend_buffer_type, ggml_cgraph, ggml_context, ggml_tallocr, ggml_tensor,
 };
 pub use buffers::BufferType;
+pub use context::{Kind, NotAlive, NotRealized, Waiting, Wanted, free_context, is_freed, new_context, realize_context};
 pub use context_tensors::{allocate_context, context_size};
 pub use dependency::{NoDependency, depend};
 pub use functions::Functions;
@@ -37,6 +39,9 @@ pub use original::{Original, ggml_gallocr};
 pub use reorder::{Reordered, reorder_nodes};
 pub use runtime::{Runtime, Server, abort, known_ggml, runtime};
 pub use tensor::{GraphRef, TensorRef};
+
+/// An `enum lastuse_context_kind` as C passes it: any number.
+pub type ContextKind = u32;
 
 /// ggml's status for success.
 pub const STATUS_SUCCESS: i32 = 0;

@@ -6,6 +6,7 @@ use crate::graph::{Flags, Graph, Layout, PoolId, Tensor, View};
 use crate::placement::Bytes;
 
 use super::buffers::BufferType;
+use super::context::GrowingContexts;
 use super::fingerprint::Fingerprint;
 use super::ids::Ids;
 use super::runtime::Runtime;
@@ -63,12 +64,14 @@ pub fn read<'g>(runtime: &Runtime, types: &[BufferType], graph: GraphRef<'g>, re
     graph.nodes.iter().for_each(|&node| plain.push_node(ids.id(node)));
     let listed = ids.len();
     let mut fingerprint = Fingerprint::new(graph);
+    let contexts = GrowingContexts::now();
     let mut sizes = Vec::with_capacity(count);
     // Reading a tensor can add what it refers to, which is then read in its turn.
     let mut next = 0;
     let mut is_in_order = true;
     while let Some(tensor) = ids.get(next) {
-        let described = describe(runtime, tensor, &mut ids);
+        let mut described = describe(runtime, tensor, &mut ids);
+        described.external |= contexts.will_give(tensor);
         let is_owned = described.is_owned();
         let id = plain.add(described, layout(tensor));
         if next < listed {

@@ -86,6 +86,11 @@ impl Runtime {
         *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = rules;
     }
 
+    /// Sends a warning to ggml's logger.
+    pub fn log_warning(&self, message: &str) {
+        log(&self.functions, LOG_WARN, message);
+    }
+
     /// Sends an error to ggml's logger.
     pub fn log_error(&self, message: &str) {
         log(&self.functions, LOG_ERROR, message);

@@ -1,0 +1,101 @@
+//! Tensors that a graph reads and that are to get their memory from their context, not from the plan.
+
+use std::sync::Arc;
+
+use super::live::LiveContext;
+use super::realize::is_waiting_root;
+use super::registry::{are_some_growing, growing};
+use crate::ggml::Refusal;
+use crate::ggml::buffers::BufferType;
+use crate::ggml::tensor::{GraphRef, TensorRef};
+
+/// The live contexts that give their tensors memory in a buffer type, as they are at one moment.
+#[derive(Debug)]
+pub struct GrowingContexts(Vec<Arc<LiveContext>>);
+
+impl GrowingContexts {
+    /// Those that there are; mostly none, which costs nothing.
+    pub fn now() -> Self {
+        Self(growing())
+    }
+
+    /// Is it a tensor without memory that will get some from its context?
+    pub fn will_give(&self, tensor: TensorRef<'_>) -> bool {
+        !self.0.is_empty() && self.context_of(tensor).is_some() && is_waiting_root(tensor)
+    }
+
+    fn context_of(&self, tensor: TensorRef<'_>) -> Option<&Arc<LiveContext>> {
+        let address = tensor.as_ptr().addr();
+        let next = self.0.partition_point(|context| context.space().addresses().start <= address);
+        let context = self.0.get(next.checked_sub(1)?)?;
+        context.space().addresses().contains(&address).then_some(context)
+    }
+}
+
+/// What a graph reads of such contexts, as far as it waits for memory.
+#[derive(Debug, Default)]
+pub struct Waiting<'g> {
+    /// Each once.
+    contexts: Vec<Arc<LiveContext>>,
+    /// Leafs and nodes: their positions among both.
+    listed: Vec<(usize, TensorRef<'g>, BufferType)>,
+}
+
+impl<'g> Waiting<'g> {
+    /// Can there be any? When not, a graph need not be looked at.
+    pub fn is_possible() -> bool {
+        are_some_growing()
+    }
+
+    /// What `graph` reads: contexts that it does not read are not touched, since another thread may fill them.
+    pub fn in_graph(graph: GraphRef<'g>) -> Self {
+        let mut waiting = Self::default();
+        let growing = GrowingContexts::now();
+        if growing.0.is_empty() {
+            return waiting;
+        }
+        for (position, &tensor) in graph.leafs.iter().chain(graph.nodes).enumerate() {
+            waiting.add(&growing, tensor, Some(position));
+            for read in tensor.sources().chain(tensor.view_source()) {
+                waiting.add(&growing, read, None);
+            }
+        }
+        waiting
+    }
+
+    fn add(&mut self, growing: &GrowingContexts, tensor: TensorRef<'g>, position: Option<usize>) {
+        let Some(context) = growing.context_of(tensor).filter(|_| is_waiting_root(tensor)) else { return };
+        if !self.contexts.iter().any(|known| Arc::ptr_eq(known, context)) {
+            self.contexts.push(Arc::clone(context));
+        }
+        if let (Some(position), Some(buffer_type)) = (position, context.buffer_type()) {
+            self.listed.push((position, tensor, buffer_type));
+        }
+    }
+
+    /// Is there nothing that waits?
+    pub fn is_empty(&self) -> bool {
+        self.contexts.is_empty()
+    }
+
+    /// Is every leaf and node expected, by its position among both, where its context will put it?
+    ///
+    /// # Errors
+    /// [`Refusal::NotRealized`] with the first that is not.
+    pub fn is_expected(&self, expected: impl Fn(usize) -> BufferType) -> Result<(), Refusal> {
+        match self.listed.iter().find(|&&(position, _, buffer_type)| expected(position) != buffer_type) {
+            Some(&(_, tensor, buffer_type)) => {
+                Err(Refusal::NotRealized { tensor: tensor.name(), buffer: buffer_type.name() })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Gives memory to all tensors of these contexts.
+    ///
+    /// # Errors
+    /// [`Refusal::NoMemory`] or [`Refusal::InitFailed`].
+    pub fn realize(&self) -> Result<(), Refusal> {
+        self.contexts.iter().try_for_each(|context| context.realize())
+    }
+}
