@@ -7,6 +7,7 @@ mod concat;
 mod lifetimes;
 mod operation;
 pub mod order;
+mod outputs;
 mod plan;
 mod rules;
 mod simulate;
@@ -19,6 +20,7 @@ mod writes;
 
 pub use lifetimes::{Home, Lifetimes, Sizes, lifetimes};
 pub use operation::{Operation, Slots};
+pub use outputs::{Access, Accesses, Range, Unordered};
 pub use plan::{Address, GraphPlan, PlanError, Pool, PoolPlan, plan};
 pub use rules::{RuleSetting, Rules, UnknownRule};
 pub use simulate::{Corruption, simulate};
