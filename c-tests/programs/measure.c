@@ -193,6 +193,27 @@ static void nothing_changes(struct case_args args) {
     built_free(built);
 }
 
+// Weights that are not loaded yet: measuring does not count them, and does not get memory for them either.
+static void tensors_of_contexts_take_none(struct case_args args) {
+    (void) args;
+    struct types types;
+    types_init(&types, 0);
+    struct lastuse_context_params params = { .struct_size = sizeof(params), .buft = types.bufts[0] };
+    struct ggml_context *         weights = lastuse_context_new(LASTUSE_CONTEXT_IMMEDIATE, &params);
+    struct ggml_context *         ctx     = lastuse_context_new(LASTUSE_CONTEXT_DEFERRED, NULL);
+    struct ggml_tensor *          weight  = ggml_new_tensor_2d(weights, GGML_TYPE_F32, 64, 1024);
+    struct ggml_tensor *          input   = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, 2);
+    ggml_set_input(input);
+    struct ggml_cgraph * graph = ggml_new_graph(ctx);
+    ggml_build_forward_expand(graph, ggml_mul_mat(ctx, weight, input));
+    struct measured measured = measure(graph, &types, 1, NULL, NULL);
+    CHECK(weight->data == NULL && weight->buffer == NULL, "measuring gave memory to a weight");
+    CHECK(measured.sizes[0] < ggml_nbytes(weight), "%zu bytes: the weight was counted", measured.sizes[0]);
+    check_reserved(measured, graph, &types, 1, NULL, NULL);
+    lastuse_context_free(ctx);
+    lastuse_context_free(weights);
+}
+
 // Another allocator, its plan and its buffer are left alone: the graph that it serves is still served.
 static void allocators_are_left_alone(struct case_args args) {
     (void) args;
@@ -383,6 +404,27 @@ static void bad_lists_of_graphs_are_refused(struct case_args args) {
     built_free(built);
 }
 
+// What ggml_gallocr_reserve refuses has no size: here nothing says whether the cache is read before it is written.
+static void graphs_that_cannot_be_reserved_are_refused(struct case_args args) {
+    (void) args;
+    struct types types;
+    types_init(&types, 0);
+    struct built         built = built_new(16, 65536);
+    struct ggml_tensor * cache = ggml_new_tensor_2d(built.weights, GGML_TYPE_F32, WIDTH, 8);
+    struct ggml_tensor * slot  = ggml_view_2d(built.ctx, cache, WIDTH, 2, cache->nb[1], 0);
+    struct ggml_tensor * rows  = project(built, new_input(built.ctx, WIDTH, 2), WIDTH);
+    CHECK(ggml_set_output(rows, slot) != NULL, "%s", lastuse_last_error());
+    ggml_build_forward_expand(built.graph, rows);
+    ggml_build_forward_expand(built.graph, ggml_sum(built.ctx, cache));
+    struct measured out = untouched();
+    check_refused(lastuse_graph_measure(built.graph, types.bufts, 1, NULL, NULL, out.sizes, out.lower_bounds),
+                  "lastuse_graph_measure: graph: ", &out);
+    ggml_gallocr_t galloc = ggml_gallocr_new(types.bufts[0]);
+    CHECK(!ggml_gallocr_reserve(galloc, built.graph), "the same graph is reserved");
+    ggml_gallocr_free(galloc);
+    built_free(built);
+}
+
 static size_t half_of_all_bytes(const struct ggml_tensor * tensor) {
     return tensor->op == GGML_OP_NONE ? SIZE_MAX / 2 - ggml_nbytes(tensor) : 0;
 }
@@ -408,12 +450,14 @@ static const struct test_case cases[] = {
     { "rules_of_the_process_count", rules_of_the_process_count },
     { "empty_graph_needs_nothing", empty_graph_needs_nothing },
     { "nothing_changes", nothing_changes },
+    { "tensors_of_contexts_take_none", tensors_of_contexts_take_none },
     { "allocators_are_left_alone", allocators_are_left_alone },
     { "largest_of_each_buffer", largest_of_each_buffer },
     { "enough_for_all", enough_for_all },
     { "bad_arguments_are_refused", bad_arguments_are_refused },
     { "bad_ids_are_refused", bad_ids_are_refused },
     { "bad_lists_of_graphs_are_refused", bad_lists_of_graphs_are_refused },
+    { "graphs_that_cannot_be_reserved_are_refused", graphs_that_cannot_be_reserved_are_refused },
     { "sizes_that_overflow_are_refused", sizes_that_overflow_are_refused },
 };
 

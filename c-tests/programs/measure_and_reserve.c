@@ -1,5 +1,8 @@
 // Prints what a graph is said to need and what it then takes, with two buffer types of which the second repeats the
 // first. For any version of ggml, and for lastuse at work or switched off.
+//
+//   measure_and_reserve            a graph of inputs
+//   measure_and_reserve weights    the same, which also reads a weight that waits for its memory
 
 #include "ggml-alloc.h"
 #include "ggml-cpu.h"
@@ -7,23 +10,34 @@
 #include "lastuse.h"
 
 #include <stdio.h>
+#include <string.h>
 
-static struct ggml_cgraph * new_graph(struct ggml_context * ctx) {
+// `weight` may be NULL.
+static struct ggml_cgraph * new_graph(struct ggml_context * ctx, struct ggml_tensor * weight) {
     struct ggml_tensor * x = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, 64);
     ggml_set_input(x);
     struct ggml_tensor * y = x;
     for (int i = 0; i < 8; i++) {
         y = ggml_add(ctx, ggml_norm(ctx, y, 1e-5f), x);
     }
+    y = weight != NULL ? ggml_mul(ctx, y, weight) : y;
     struct ggml_cgraph * graph = ggml_new_graph(ctx);
     ggml_build_forward_expand(graph, y);
     return graph;
 }
 
-int main(void) {
-    struct ggml_init_params params = { .mem_size = 1024 * 1024, .mem_buffer = NULL, .no_alloc = true };
-    struct ggml_context *   ctx    = ggml_init(params);
-    struct ggml_cgraph *    graph  = new_graph(ctx);
+static struct ggml_context * new_weights(void) {
+    struct lastuse_context_params params = { .struct_size = sizeof(params), .buft = ggml_backend_cpu_buffer_type() };
+    return lastuse_context_new(LASTUSE_CONTEXT_IMMEDIATE, &params);
+}
+
+int main(int argc, char ** argv) {
+    bool                    has_weight = argc > 1 && strcmp(argv[1], "weights") == 0;
+    struct ggml_context *   weights    = new_weights();
+    struct ggml_tensor *    weight     = has_weight ? ggml_new_tensor_2d(weights, GGML_TYPE_F32, 64, 64) : NULL;
+    struct ggml_init_params params     = { .mem_size = 1024 * 1024, .mem_buffer = NULL, .no_alloc = true };
+    struct ggml_context *   ctx        = ggml_init(params);
+    struct ggml_cgraph *    graph      = new_graph(ctx, weight);
 
     ggml_backend_buffer_type_t bufts[2]        = { ggml_backend_cpu_buffer_type(), ggml_backend_cpu_buffer_type() };
     size_t                     sizes[2]        = { 1, 1 };
@@ -38,5 +52,6 @@ int main(void) {
     printf("reserved_bound=%zu %zu\n", lastuse_gallocr_lower_bound(galloc, 0), lastuse_gallocr_lower_bound(galloc, 1));
     ggml_gallocr_free(galloc);
     ggml_free(ctx);
+    lastuse_context_free(weights);
     return reserved ? 0 : 1;
 }

@@ -101,6 +101,7 @@ program!(remembered, with ["random_graph", "dummy_buffer", "plan_check", "transf
 program!(measure, with ["random_graph", "dummy_buffer", "transformer"]:
     one_type, several_types_of_which_one_repeats, chunks_are_added_up, null_ids_mean_the_first_type,
     lower_bounds_may_be_missing, rules_of_the_process_count, empty_graph_needs_nothing, nothing_changes,
-    allocators_are_left_alone, largest_of_each_buffer, enough_for_all, bad_arguments_are_refused, bad_ids_are_refused,
-    bad_lists_of_graphs_are_refused, sizes_that_overflow_are_refused,
+    tensors_of_contexts_take_none, allocators_are_left_alone, largest_of_each_buffer, enough_for_all,
+    bad_arguments_are_refused, bad_ids_are_refused, bad_lists_of_graphs_are_refused,
+    graphs_that_cannot_be_reserved_are_refused, sizes_that_overflow_are_refused,
 );

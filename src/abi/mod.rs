@@ -11,9 +11,10 @@ mod guard;
 mod ids;
 mod lastuse;
 mod measure;
+mod output;
 mod refusal;
 mod reorder;
 mod tallocr;
 
 use guard::{guard, required};
-use refusal::last_refusal;
+use refusal::{last_refusal, refuse};

@@ -10,6 +10,7 @@ use super::buffers::{Buffer, BufferType};
 use super::context::Waiting;
 use super::fingerprint::Fingerprint;
 use super::fit::{Fitting, fit};
+use super::outputs::{BrokenOutput, check_outputs};
 use super::planned::{Assignment, Planned};
 use super::read::{Reading, Requested, read};
 use super::runtime::Runtime;
@@ -44,6 +45,8 @@ pub enum Refusal {
         /// The name of the tensor.
         tensor: String,
     },
+    /// A result cannot be in the memory that it was redirected to.
+    Output(BrokenOutput),
 }
 
 impl fmt::Display for Refusal {
@@ -57,6 +60,7 @@ impl fmt::Display for Refusal {
                  lastuse_context_realize before the graph goes to a scheduler"
             ),
             Self::ListedTwice => write!(f, "the graph lists a tensor twice, and the reserved graph did not"),
+            Self::Output(broken) => broken.fmt(f),
             Self::InitFailed { tensor } => write!(f, "failed to initialize tensor {tensor}"),
         }
     }
@@ -170,7 +174,7 @@ impl Allocator {
         leaf_ids: Option<&[usize]>,
     ) -> Result<(), Refusal> {
         let requested = self.requested(graph, node_ids, leaf_ids);
-        self.realize_contexts(graph, &requested)?;
+        self.waiting(graph, &requested)?.realize()?;
         let start = Fingerprint::of_start(graph);
         let starts_so = self.plans.iter().any(|planned| planned.start == start);
         let fingerprint = starts_so.then(|| Fingerprint::of(graph));
@@ -179,7 +183,10 @@ impl Allocator {
         };
         match self.plans.iter().position(same) {
             Some(known) => self.plans[..=known].rotate_right(1),
-            None => self.add_plan(graph, requested)?,
+            None => {
+                self.check_outputs(graph, &requested)?;
+                self.add_plan(graph, requested)?;
+            }
         }
         self.get_buffers()
     }
@@ -197,6 +204,21 @@ impl Allocator {
         let requested = self.requested(graph, node_ids, leaf_ids);
         self.plan(&read(self.runtime, &self.types, graph, &requested), &requested)?;
         Ok(self.pool_of.iter().map(|&pool| self.wanted[pool as usize].size).collect())
+    }
+
+    /// Would a reservation of `graph` be refused whatever memory there is?
+    ///
+    /// # Errors
+    /// [`Refusal::NotRealized`] or [`Refusal::Output`], as [`Allocator::reserve`] would say it.
+    pub fn expect_acceptable(
+        &self,
+        graph: GraphRef<'_>,
+        node_ids: Option<&[usize]>,
+        leaf_ids: Option<&[usize]>,
+    ) -> Result<(), Refusal> {
+        let requested = self.requested(graph, node_ids, leaf_ids);
+        self.waiting(graph, &requested)?;
+        self.check_outputs(graph, &requested)
     }
 
     /// Gives every tensor of `graph` its memory. With one buffer a graph that was not reserved is reserved now.
@@ -220,11 +242,13 @@ impl Allocator {
             let (runtime, types) = (self.runtime, self.types.clone());
             if let Some(fitting) = self.take_up(|planned| fit(planned, runtime, &types, graph)) {
                 self.make_usable()?;
+                self.check_outputs(graph, &self.plans[0].requested)?;
                 self.remember(&fitting, fingerprint);
                 return self.assign_fitting(&fitting);
             }
         }
         if self.pool_of.len() == 1 {
+            self.check_outputs(graph, &Requested::default())?;
             self.add_plan(graph, Requested::default())?;
             self.get_buffers()?;
             return match self.assign_by_position(graph) {
@@ -236,13 +260,13 @@ impl Allocator {
         if is_nothing { Ok(()) } else { Err(Refusal::NeedsReserve) }
     }
 
-    /// Gives memory to the tensors that get theirs from their contexts, when that is where the graph expects them.
-    fn realize_contexts(&self, graph: GraphRef<'_>, requested: &Requested) -> Result<(), Refusal> {
+    /// The tensors that are to get their memory from their contexts, when that is where the graph expects them.
+    fn waiting<'g>(&self, graph: GraphRef<'g>, requested: &Requested) -> Result<Waiting<'g>, Refusal> {
         let waiting = Waiting::in_graph(graph);
         if self.types.len() > 1 {
             waiting.is_expected(|position| self.types[requested.pool(position) as usize])?;
         }
-        waiting.realize()
+        Ok(waiting)
     }
 
     /// Moves the first plan that `accept` accepts to the front. With several buffers only plans for the same buffer ids
@@ -262,6 +286,11 @@ impl Allocator {
             Some(_) if self.pool_of.len() == 1 => self.get_buffers(),
             _ => Err(Refusal::NeedsReserve),
         }
+    }
+
+    fn check_outputs(&self, graph: GraphRef<'_>, requested: &Requested) -> Result<(), Refusal> {
+        let pool = |node: usize| self.types.get(requested.pool(requested.leafs.len() + node) as usize).copied();
+        check_outputs(self.runtime, graph, pool).map_err(Refusal::Output)
     }
 
     /// Plans `graph` and puts the plan before those that are remembered.

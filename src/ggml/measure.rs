@@ -9,6 +9,7 @@ use crate::placement::Bytes;
 use super::allocator::{Allocator, Refusal};
 use super::bindings::ggml_cgraph;
 use super::buffers::BufferType;
+use super::context::Waiting;
 use super::original::Original;
 use super::runtime::Server;
 use super::tensor::GraphRef;
@@ -39,8 +40,12 @@ pub enum NotMeasured {
         /// The sum, or the largest number there is.
         size: Bytes,
     },
+    /// No memory would be enough for it.
+    Refused(Refusal),
     /// ggml's own allocator does the work, and has no function that measures.
     OriginalCannotTell,
+    /// ggml's own allocator does the work, and would count tensors that are to get their memory from their contexts.
+    NotRealized,
 }
 
 impl fmt::Display for NotMeasured {
@@ -49,6 +54,12 @@ impl fmt::Display for NotMeasured {
             Self::TooLarge { buffer, size } => {
                 write!(f, "the tensors in {buffer} add up to {size} bytes, more than can be addressed")
             }
+            Self::Refused(refusal) => refusal.fmt(f),
+            Self::NotRealized => write!(
+                f,
+                "ggml's own allocator does the work, and it would count tensors that wait for memory from their contexts: \
+                 call lastuse_context_realize first"
+            ),
             Self::OriginalCannotTell => write!(
                 f,
                 "ggml's own allocator does the work, and in this version it cannot tell sizes: it has no \
@@ -80,8 +91,9 @@ pub unsafe fn measure(
         Server::Lastuse(runtime) => {
             let mut allocator = Allocator::new(runtime, types);
             // SAFETY: the caller's promise.
-            let measured = allocator.measure(unsafe { GraphRef::new(graph) }, node_ids, leaf_ids);
-            measured.map_err(NotMeasured::from)?;
+            let graph = unsafe { GraphRef::new(graph) };
+            allocator.expect_acceptable(graph, node_ids, leaf_ids)?;
+            allocator.measure(graph, node_ids, leaf_ids)?;
             let need = |id| Need { size: allocator.wanted_size(id), lower_bound: allocator.lower_bound(id) };
             Ok((0..types.len()).map(need).collect())
         }
@@ -89,11 +101,10 @@ pub unsafe fn measure(
 }
 
 impl From<Refusal> for NotMeasured {
-    /// Planning alone is refused for one reason only.
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::NoMemory { buffer, size } => Self::TooLarge { buffer, size },
-            other => unreachable!("a plan without buffers was refused: {other}"),
+            other => Self::Refused(other),
         }
     }
 }
@@ -108,6 +119,10 @@ unsafe fn measure_original(
     leaf_ids: Option<&[usize]>,
 ) -> Result<Vec<Need>, NotMeasured> {
     let reserve_n_size = original.gallocr_reserve_n_size.ok_or(NotMeasured::OriginalCannotTell)?;
+    // SAFETY: the caller's promise.
+    if Waiting::is_possible() && !Waiting::in_graph(unsafe { GraphRef::new(graph) }).is_empty() {
+        return Err(NotMeasured::NotRealized);
+    }
     let mut pointers: Vec<_> = types.iter().map(|buffer_type| buffer_type.as_ptr()).collect();
     let count = c_int::try_from(types.len()).unwrap_or(c_int::MAX);
     let (node_ids, leaf_ids) = (c_ids(node_ids), c_ids(leaf_ids));

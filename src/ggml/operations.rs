@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::sync::OnceLock;
 
 use crate::graph::order::Effect;
-use crate::graph::{Operation, Slots};
+use crate::graph::{Operation, Slots, Writes};
 
 use super::functions::Functions;
 
@@ -75,9 +75,19 @@ impl Operations {
         self.name(op).to_str().map_or(Effect::Anything, Effect::of)
     }
 
+    /// What layouts of its result an operation can write, where ggml's CPU backend computes it.
+    pub fn writes(&self, op: u32) -> Writes {
+        self.name(op).to_str().map_or(Writes::OnlyItsOwn, Writes::of)
+    }
+
     /// The number of RESHAPE, which every ggml has.
     pub fn reshape(&self) -> u32 {
         *self.reshape.get_or_init(|| (0..).find(|&op| self.name(op) == c"RESHAPE").unwrap_or(0))
+    }
+
+    /// Is `op` the operation that ggml calls so?
+    pub fn is_named(&self, op: u32, name: &CStr) -> bool {
+        self.name(op) == name
     }
 
     fn name(&self, op: u32) -> &'static CStr {

@@ -7,6 +7,7 @@ mod concat;
 mod lifetimes;
 mod operation;
 pub mod order;
+mod outputs;
 mod plan;
 mod rules;
 mod simulate;
@@ -15,10 +16,13 @@ pub mod snapshot;
 mod tensor;
 #[cfg(test)]
 mod tests;
+mod writes;
 
 pub use lifetimes::{Home, Lifetimes, Sizes, lifetimes};
 pub use operation::{Operation, Slots};
+pub use outputs::{Access, Accesses, Range, Unordered};
 pub use plan::{Address, GraphPlan, PlanError, Pool, PoolPlan, plan};
 pub use rules::{RuleSetting, Rules, UnknownRule};
 pub use simulate::{Corruption, simulate};
 pub use tensor::{Flags, Graph, Layout, PoolId, Requests, Tensor, TensorId, View};
+pub use writes::Writes;

@@ -36,6 +36,13 @@ pub fn functions() -> Vec<String> {
     include_str!("../../exports.txt").lines().filter(own).map(str::to_owned).collect()
 }
 
+/// The names by which a program calls `function`: its own, and those of the macros of the header that name it.
+pub fn names(header: &str, function: &str) -> Vec<String> {
+    let macros = header.lines().filter_map(|line| line.strip_prefix("#define ")?.split_once('('));
+    let naming = macros.filter(|(_, rest)| rest.contains(function)).map(|(name, _)| name);
+    [function].into_iter().chain(naming).map(str::to_owned).collect()
+}
+
 /// The pages of all functions that a header declares.
 pub fn pages(header: &str) -> Vec<Page> {
     let mut pages = Vec::new();
