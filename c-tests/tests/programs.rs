@@ -105,3 +105,15 @@ program!(measure, with ["random_graph", "dummy_buffer", "transformer"]:
     bad_arguments_are_refused, bad_ids_are_refused, bad_lists_of_graphs_are_refused,
     graphs_that_cannot_be_reserved_are_refused, sizes_that_overflow_are_refused,
 );
+
+program!(contexts, with ["dummy_buffer"]:
+    ggml_knows_the_context, graph_is_computed_in_an_immediate_context, deferred_graph_is_allocated_and_computed,
+    graph_of_a_million_nodes, all_tensors_of_a_deferred_context_at_once, address_space_can_be_said,
+    wrong_arguments_are_refused, only_immediate_contexts_are_realized, first_buffer_is_exact, buffers_grow,
+    what_is_free_has_a_limit, limits_of_the_type_are_kept, extra_bytes_of_the_type_are_kept_free,
+    views_and_empty_tensors, memory_of_the_program_is_left_alone, failures_are_survived,
+    without_memory_to_spare_none_is_wanted, emptied_context_uses_its_buffers_again,
+    emptied_context_takes_more_when_it_must, what_lives_is_not_overwritten, graph_that_reads_a_context_realizes_it,
+    measuring_allocates_nothing, graph_must_expect_a_tensor_where_its_context_puts_it,
+    scheduler_computes_with_realized_weights, without_memory_the_graph_is_refused,
+);

@@ -1,0 +1,55 @@
+// Uses a freed context where only a debug build of lastuse can tell: the program must not get to its end.
+//
+//   context_freed <case>
+
+#include "check.h"
+#include "ggml-cpu.h"
+#include "ggml.h"
+#include "lastuse.h"
+
+static void dependency_in_a_freed_context(struct case_args args) {
+    (void) args;
+    struct ggml_context * freed = lastuse_context_new(LASTUSE_CONTEXT_DEFERRED, NULL);
+    struct ggml_context * ctx   = lastuse_context_new(LASTUSE_CONTEXT_DEFERRED, NULL);
+    struct ggml_tensor *  a     = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 10);
+    struct ggml_tensor *  b     = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 10);
+    lastuse_context_free(freed);
+    ggml_dependency(freed, a, b);
+}
+
+static void dependency_on_a_tensor_of_a_freed_context(struct case_args args) {
+    (void) args;
+    struct ggml_context * freed = lastuse_context_new(LASTUSE_CONTEXT_DEFERRED, NULL);
+    struct ggml_context * ctx   = lastuse_context_new(LASTUSE_CONTEXT_DEFERRED, NULL);
+    struct ggml_tensor *  a     = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 10);
+    struct ggml_tensor *  b     = ggml_new_tensor_1d(freed, GGML_TYPE_F32, 10);
+    lastuse_context_free(freed);
+    ggml_dependency(ctx, a, b);
+}
+
+static void tensor_in_a_freed_context(struct case_args args) {
+    (void) args;
+    struct ggml_context * freed = lastuse_context_new(LASTUSE_CONTEXT_DEFERRED, NULL);
+    lastuse_context_free(freed);
+    ggml_new_tensor_1d(freed, GGML_TYPE_F32, 10);
+}
+
+static void data_of_a_freed_context(struct case_args args) {
+    (void) args;
+    struct ggml_context * freed = lastuse_context_new(LASTUSE_CONTEXT_IMMEDIATE, NULL);
+    struct ggml_tensor *  t     = ggml_new_tensor_1d(freed, GGML_TYPE_F32, 10);
+    float *               data  = t->data;
+    lastuse_context_free(freed);
+    // Would be where the freed one was.
+    ggml_set_f32(ggml_new_tensor_1d(lastuse_context_new(LASTUSE_CONTEXT_IMMEDIATE, NULL), GGML_TYPE_F32, 10), 1.0f);
+    CHECK(data[0] != data[0] + 1.0f, "never reached");
+}
+
+static const struct test_case cases[] = {
+    { "dependency_in_a_freed_context",             dependency_in_a_freed_context             },
+    { "dependency_on_a_tensor_of_a_freed_context", dependency_on_a_tensor_of_a_freed_context },
+    { "tensor_in_a_freed_context",                 tensor_in_a_freed_context                 },
+    { "data_of_a_freed_context",                   data_of_a_freed_context                   },
+};
+
+TEST_MAIN(cases)

@@ -1,0 +1,74 @@
+// Contexts that are not alive. Debug builds of lastuse end the program with a message that says what was
+// wrong; release builds do nothing, say it, and go on, as each case here expects.
+//
+//   context_misuse <case>
+
+#include "check.h"
+#include "ggml-backend.h"
+#include "ggml-cpu.h"
+#include "ggml.h"
+#include "lastuse.h"
+
+static void expect_error(const char * function, const char * part) {
+    const char * error = lastuse_last_error();
+    CHECK(strncmp(error, function, strlen(function)) == 0 && strstr(error, part) != NULL, "%s", error);
+}
+
+static struct ggml_context * context_with_tensor(ggml_backend_buffer_type_t type) {
+    struct lastuse_context_params params = { .struct_size = sizeof(params), .buft = type };
+    struct ggml_context *         ctx    = lastuse_context_new(LASTUSE_CONTEXT_IMMEDIATE, &params);
+    ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 10);
+    return ctx;
+}
+
+static void freed_twice(struct case_args args) {
+    (void) args;
+    struct ggml_context * ctx = context_with_tensor(NULL);
+    lastuse_context_free(ctx);
+    lastuse_context_free(ctx);
+    expect_error("lastuse_context_free: ", "freed before");
+}
+
+static void realized_after_free(struct case_args args) {
+    (void) args;
+    struct ggml_context * ctx = context_with_tensor(ggml_backend_cpu_buffer_type());
+    lastuse_context_free(ctx);
+    CHECK(!lastuse_context_realize(ctx), "it is freed");
+    expect_error("lastuse_context_realize: ", "freed before");
+}
+
+static void context_of_ggml(struct case_args args) {
+    (void) args;
+    struct ggml_init_params params = { .mem_size = 10000, .mem_buffer = NULL, .no_alloc = true };
+    struct ggml_context *   ctx    = ggml_init(params);
+    lastuse_context_free(ctx);
+    expect_error("lastuse_context_free: ", "does not come from lastuse_context_new");
+    CHECK(ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 10) != NULL, "the context is still alive");
+    ggml_free(ctx);
+}
+
+static void freed_by_ggml(struct case_args args) {
+    (void) args;
+    struct ggml_context * ctx = context_with_tensor(ggml_backend_cpu_buffer_type());
+    ggml_free(ctx);
+    lastuse_context_free(ctx);
+    expect_error("lastuse_context_free: ", "freed with ggml_free");
+}
+
+static void realized_after_ggml_free(struct case_args args) {
+    (void) args;
+    struct ggml_context * ctx = context_with_tensor(ggml_backend_cpu_buffer_type());
+    ggml_free(ctx);
+    CHECK(!lastuse_context_realize(ctx), "it is freed");
+    expect_error("lastuse_context_realize: ", "freed with ggml_free");
+}
+
+static const struct test_case cases[] = {
+    { "freed_twice",              freed_twice              },
+    { "realized_after_free",      realized_after_free      },
+    { "context_of_ggml",          context_of_ggml          },
+    { "freed_by_ggml",            freed_by_ggml            },
+    { "realized_after_ggml_free", realized_after_ggml_free },
+};
+
+TEST_MAIN(cases)
