@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::sync::OnceLock;
 
 use crate::graph::order::Effect;
-use crate::graph::{Operation, Slots};
+use crate::graph::{Operation, Slots, Writes};
 
 use super::functions::Functions;
 
@@ -73,6 +73,11 @@ impl Operations {
     /// What running a node of this operation can change.
     pub fn effect(&self, op: u32) -> Effect {
         self.name(op).to_str().map_or(Effect::Anything, Effect::of)
+    }
+
+    /// What layouts of its result an operation can write, where ggml's CPU backend computes it.
+    pub fn writes(&self, op: u32) -> Writes {
+        self.name(op).to_str().map_or(Writes::OnlyItsOwn, Writes::of)
     }
 
     /// The number of RESHAPE, which every ggml has.

@@ -12,7 +12,7 @@ use super::bindings::{ggml_backend_buffer, ggml_cgraph, ggml_tensor};
 pub struct Image([u64; IMAGE_WORDS]);
 
 /// `GGML_MAX_SRC`.
-const MAX_SOURCES: usize = 10;
+pub(super) const MAX_SOURCES: usize = 10;
 const _: () = assert!(size_of::<Option<TensorRef<'_>>>() == size_of::<*mut ggml_tensor>());
 
 const IMAGE_START: usize = std::mem::offset_of!(ggml_tensor, ne);
@@ -116,6 +116,11 @@ impl<'g> TensorRef<'g> {
         self.source_slots().iter().copied().flatten()
     }
 
+    /// The source in one of the [`MAX_SOURCES`] slots.
+    pub fn source(self, slot: usize) -> Option<Self> {
+        self.source_slots()[slot]
+    }
+
     fn source_slots(self) -> &'g [Option<Self>; MAX_SOURCES] {
         let slots = self.tensor.as_ptr().cast::<u8>().wrapping_add(std::mem::offset_of!(ggml_tensor, src));
         // SAFETY: a pointer, null or not, is what an `Option<TensorRef>` is in memory, and a tensor refers to tensors that
@@ -154,6 +159,21 @@ impl<'g> TensorRef<'g> {
     pub fn set_source(self, slot: usize, source: Self) {
         // SAFETY: alive, changed by no other thread, and the field is where the probe has found it.
         unsafe { (*self.tensor.as_ptr()).src[slot] = source.as_ptr() };
+    }
+
+    /// Says that its memory is that of `root`, `offset` bytes from its start.
+    pub fn set_view(self, root: Self, offset: usize) {
+        let tensor = self.tensor.as_ptr();
+        // SAFETY: alive, changed by no other thread, and the field is where the probe has found it.
+        unsafe { (*tensor).view_src = root.as_ptr() };
+        // SAFETY: as above.
+        unsafe { (*tensor).view_offs = offset };
+    }
+
+    /// Says how far its elements are apart, in bytes.
+    pub fn set_strides(self, nb: [usize; 4]) {
+        // SAFETY: alive, changed by no other thread, and the field is where the probe has found it.
+        unsafe { (*self.tensor.as_ptr()).nb = nb };
     }
 
     /// What it says of itself.

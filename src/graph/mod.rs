@@ -15,6 +15,7 @@ pub mod snapshot;
 mod tensor;
 #[cfg(test)]
 mod tests;
+mod writes;
 
 pub use lifetimes::{Home, Lifetimes, Sizes, lifetimes};
 pub use operation::{Operation, Slots};
@@ -22,3 +23,4 @@ pub use plan::{Address, GraphPlan, PlanError, Pool, PoolPlan, plan};
 pub use rules::{RuleSetting, Rules, UnknownRule};
 pub use simulate::{Corruption, simulate};
 pub use tensor::{Flags, Graph, Layout, PoolId, Requests, Tensor, TensorId, View};
+pub use writes::Writes;
