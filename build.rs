@@ -35,7 +35,8 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define our own entry points.
-    const SOURCES: [&str; 3] = ["src/abi/lastuse.rs", "src/abi/dependency.rs", "src/abi/reorder.rs"];
+    const SOURCES: [&str; 4] =
+        ["src/abi/lastuse.rs", "src/abi/dependency.rs", "src/abi/output.rs", "src/abi/reorder.rs"];
 
     /// include/lastuse.h from the files that define our own entry points.
     pub fn generate() {
@@ -61,13 +62,13 @@ mod bindings {
 
     const TYPES: &[&str] = &["ggml_(tensor|cgraph|init_params|tallocr|context|hash_set|bitset_t|cgraph_eval_order)"];
     const FUNCTIONS: &[&str] = &[
-        "ggml_(abort|log_internal|version|op_name|get_data|get_no_alloc|get_(first|next)_tensor)",
+        "ggml_(abort|is_contiguous|is_quantized|log_internal|version|op_name|get_data|get_no_alloc|get_(first|next)_tensor)",
         "ggml_(init|free|new_tensor_1d|view_(1d|tensor)|neg|set_input|set_output|tensor_overhead|nbytes)",
         "ggml_(new_graph_custom|graph_overhead_custom|build_forward_expand)",
         "ggml_backend_buft_(name|alloc_buffer|get_alignment|get_max_size|get_alloc_size)",
         "ggml_backend_buft_(alloc_buffer_n|get_alloc_size_n|is_meta|is_host|get_device)",
         "ggml_backend_dev_type",
-        "ggml_backend_buffer_(free|get_base|get_size|get_alignment|get_alloc_size|init_tensor|reset|set_usage)",
+        "ggml_backend_buffer_(free|get_type|get_base|get_size|get_alignment|get_alloc_size|init_tensor|reset|set_usage)",
         "ggml_backend_(tensor_alloc|view_init|get_default_buffer_type|multi_buffer_alloc_buffer)",
     ];
 

@@ -7,7 +7,7 @@ use crate::ggml::{Allocator, BufferType, GraphRef, Refusal, Runtime, Server, abo
 use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_gallocr};
 use crate::placement::Bytes;
 
-use super::{guard, required};
+use super::{guard, refuse, required};
 
 /// An allocator for one buffer type; the caller frees it with [`ggml_gallocr_free`].
 ///
@@ -65,7 +65,8 @@ pub unsafe extern "C" fn ggml_gallocr_free(galloc: *mut ggml_gallocr) {
     });
 }
 
-/// Plans `graph` and gets a buffer for it. False when there is not enough memory.
+/// Plans `graph` and gets a buffer for it. False when there is not enough memory, and when a result cannot be in the memory
+/// that it was redirected to.
 ///
 /// # Safety
 /// `galloc` is alive, and so are `graph` and its tensors.
@@ -143,7 +144,8 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n_size(
 }
 
 /// Gives every tensor of `graph` its memory. A graph that differs from the reserved one is planned anew when there is
-/// one buffer type; with several the answer is false, and so it is when there is not enough memory.
+/// one buffer type; with several the answer is false, and so it is when there is not enough memory, and when a result
+/// cannot be in the memory that it was redirected to.
 ///
 /// # Safety
 /// As [`ggml_gallocr_reserve`].
@@ -290,6 +292,10 @@ fn answer(allocator: &Allocator, done: Result<(), Refusal>) -> bool {
         Ok(()) => return true,
         // ggml logs nothing here: the scheduler relies on the answer and reserves.
         Err(Refusal::NeedsReserve) => return false,
+        Err(Refusal::Output(broken)) => {
+            refuse("ggml_gallocr", broken);
+            return false;
+        }
         Err(Refusal::NoMemory { .. }) => "ggml_gallocr_reserve_n_impl",
         Err(Refusal::InitFailed { .. } | Refusal::ListedTwice) => "ggml_gallocr_alloc_graph",
     };

@@ -8,9 +8,10 @@ mod dependency;
 mod gallocr;
 mod guard;
 mod lastuse;
+mod output;
 mod refusal;
 mod reorder;
 mod tallocr;
 
 use guard::{guard, required};
-use refusal::last_refusal;
+use refusal::{last_refusal, refuse};

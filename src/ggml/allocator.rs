@@ -9,6 +9,7 @@ use crate::placement::Bytes;
 use super::buffers::{Buffer, BufferType};
 use super::fingerprint::Fingerprint;
 use super::fit::{Fitting, fit};
+use super::outputs::{BrokenOutput, check_outputs};
 use super::planned::{Assignment, Planned};
 use super::read::{Reading, Requested, read};
 use super::runtime::Runtime;
@@ -36,6 +37,8 @@ pub enum Refusal {
         /// The name of the tensor.
         tensor: String,
     },
+    /// A result cannot be in the memory that it was redirected to.
+    Output(BrokenOutput),
 }
 
 impl fmt::Display for Refusal {
@@ -44,6 +47,7 @@ impl fmt::Display for Refusal {
             Self::NeedsReserve => write!(f, "the graph differs from the reserved one: reserve it first"),
             Self::NoMemory { buffer, size } => write!(f, "failed to allocate {buffer} buffer of size {size}"),
             Self::ListedTwice => write!(f, "the graph lists a tensor twice, and the reserved graph did not"),
+            Self::Output(broken) => broken.fmt(f),
             Self::InitFailed { tensor } => write!(f, "failed to initialize tensor {tensor}"),
         }
     }
@@ -164,7 +168,10 @@ impl Allocator {
         };
         match self.plans.iter().position(same) {
             Some(known) => self.plans[..=known].rotate_right(1),
-            None => self.add_plan(graph, requested)?,
+            None => {
+                self.check_outputs(graph, &requested)?;
+                self.add_plan(graph, requested)?;
+            }
         }
         self.get_buffers()
     }
@@ -200,11 +207,13 @@ impl Allocator {
             let (runtime, types) = (self.runtime, self.types.clone());
             if let Some(fitting) = self.take_up(|planned| fit(planned, runtime, &types, graph)) {
                 self.make_usable()?;
+                self.check_outputs(graph, &self.plans[0].requested)?;
                 self.remember(&fitting, fingerprint);
                 return self.assign_fitting(&fitting);
             }
         }
         if self.pool_of.len() == 1 {
+            self.check_outputs(graph, &Requested::default())?;
             self.add_plan(graph, Requested::default())?;
             self.get_buffers()?;
             return match self.assign_by_position(graph) {
@@ -233,6 +242,11 @@ impl Allocator {
             Some(_) if self.pool_of.len() == 1 => self.get_buffers(),
             _ => Err(Refusal::NeedsReserve),
         }
+    }
+
+    fn check_outputs(&self, graph: GraphRef<'_>, requested: &Requested) -> Result<(), Refusal> {
+        let pool = |node: usize| self.types.get(requested.pool(requested.leafs.len() + node) as usize).copied();
+        check_outputs(self.runtime, graph, pool).map_err(Refusal::Output)
     }
 
     /// Plans `graph` and puts the plan before those that are remembered.

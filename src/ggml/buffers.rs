@@ -83,7 +83,7 @@ impl BufferType {
     /// Is it the memory of a CPU device that ggml's ordinary kernels compute in? Some buffer types of GPUs are host memory
     /// too, so the device is asked; ggml's own host memory, though, has none. Buffer types of a CPU device that are not
     /// host memory have kernels of their own.
-    fn belongs_to_cpu(self) -> bool {
+    pub fn belongs_to_cpu(self) -> bool {
         let Functions { ggml_backend_buft_get_device, ggml_backend_dev_type, .. } = self.functions();
         let (Some(get_device), Some(dev_type)) = (ggml_backend_buft_get_device, ggml_backend_dev_type) else {
             return self.is_host();
@@ -202,6 +202,14 @@ impl Drop for Buffer {
 pub struct InitFailed;
 
 impl Runtime {
+    /// The type of the buffer that `tensor` lies in, if it lies in one.
+    pub fn buffer_type_of(&'static self, tensor: TensorRef<'_>) -> Option<BufferType> {
+        let buffer = NonNull::new(tensor.buffer())?;
+        // SAFETY: a live buffer.
+        let buffer_type = unsafe { (self.functions.ggml_backend_buffer_get_type)(buffer.as_ptr()) };
+        Some(BufferType { runtime: self, buffer_type: NonNull::new(buffer_type)? })
+    }
+
     /// Gives a view the memory of its source.
     ///
     /// # Errors

@@ -60,14 +60,14 @@ macro_rules! functions {
 
 functions! {
     required {
-        ggml_abort ggml_log_internal ggml_nbytes ggml_op_name ggml_get_data ggml_get_no_alloc
+        ggml_abort ggml_log_internal ggml_is_contiguous ggml_is_quantized ggml_nbytes ggml_op_name ggml_get_data ggml_get_no_alloc
         ggml_get_first_tensor ggml_get_next_tensor ggml_init ggml_free ggml_new_tensor_1d ggml_view_1d ggml_view_tensor ggml_neg
         ggml_set_input ggml_set_output ggml_tensor_overhead ggml_new_graph_custom ggml_graph_overhead_custom
         ggml_build_forward_expand
         ggml_backend_buft_name ggml_backend_buft_alloc_buffer ggml_backend_buft_get_alignment
         ggml_backend_buft_get_max_size ggml_backend_buft_get_alloc_size
         ggml_backend_buffer_free ggml_backend_buffer_get_base ggml_backend_buffer_get_size
-        ggml_backend_buffer_get_alignment ggml_backend_buffer_get_alloc_size ggml_backend_buffer_reset
+        ggml_backend_buffer_get_type ggml_backend_buffer_get_alignment ggml_backend_buffer_get_alloc_size ggml_backend_buffer_reset
         ggml_backend_buffer_init_tensor ggml_backend_buffer_set_usage ggml_backend_tensor_alloc ggml_backend_view_init
         ggml_backend_get_default_buffer_type ggml_backend_multi_buffer_alloc_buffer
     }

@@ -27,6 +27,11 @@ impl<'g> Ids<'g> {
         }
     }
 
+    /// The id of `tensor`, if it was met before.
+    pub fn known(&self, tensor: TensorRef<'g>) -> Option<TensorId> {
+        self.find(tensor).ok()
+    }
+
     /// Was `tensor` met before?
     pub fn contains(&self, tensor: TensorRef<'g>) -> bool {
         self.find(tensor).is_ok()

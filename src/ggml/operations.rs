@@ -85,6 +85,11 @@ impl Operations {
         *self.reshape.get_or_init(|| (0..).find(|&op| self.name(op) == c"RESHAPE").unwrap_or(0))
     }
 
+    /// Is `op` the operation that ggml calls so?
+    pub fn is_named(&self, op: u32, name: &CStr) -> bool {
+        self.name(op) == name
+    }
+
     fn name(&self, op: u32) -> &'static CStr {
         // SAFETY: an operation of this ggml, as the callers promise, so there is a name for it.
         let name = unsafe { (self.functions.ggml_op_name)(op) };

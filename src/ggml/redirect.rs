@@ -22,8 +22,12 @@ impl<'g> Place<'g> {
 }
 
 /// The slot for the tensor that a result is wanted in. Nothing that computes looks there: operations fill their slots
-/// from the first on. Every walker of graphs does.
+/// from the first on. Every walker of graphs does. Whether a graph leaves the result alone is checked when it is planned:
+/// see [`super::check_outputs`].
 pub const WANTED_SLOT: usize = MAX_SOURCES - 1;
+
+/// The slot for the same where whoever redirects the result knows the graph, and that the order of its nodes is right.
+pub const LISTED_SLOT: usize = WANTED_SLOT - 1;
 
 /// Makes `tensor` a view of `place`, which its operation then writes. `wanted` is the tensor that lies there: it becomes
 /// a source, so that whatever makes it comes first, and allocators give it memory first.
@@ -31,9 +35,18 @@ pub const WANTED_SLOT: usize = MAX_SOURCES - 1;
 /// As in a view that ggml makes, there is an address at once where the root has one, and no buffer: allocators and
 /// schedulers see to that.
 pub fn redirect<'g>(tensor: TensorRef<'g>, place: Place<'g>, wanted: TensorRef<'g>) {
+    redirect_through(WANTED_SLOT, tensor, place, wanted);
+}
+
+/// The same in a graph whose nodes are known to be in an order in which nobody touches that memory at a wrong time.
+pub fn redirect_as_listed<'g>(tensor: TensorRef<'g>, place: Place<'g>, wanted: TensorRef<'g>) {
+    redirect_through(LISTED_SLOT, tensor, place, wanted);
+}
+
+fn redirect_through<'g>(slot: usize, tensor: TensorRef<'g>, place: Place<'g>, wanted: TensorRef<'g>) {
     tensor.set_view(place.root, place.offset);
     tensor.set_strides(place.nb);
-    tensor.set_source(WANTED_SLOT, wanted);
+    tensor.set_source(slot, wanted);
     let start = place.root.data();
     if !start.is_null() {
         tensor.set_memory(std::ptr::null_mut(), start.wrapping_byte_add(place.offset));

@@ -225,4 +225,16 @@ impl Runtime {
         // SAFETY: a live tensor.
         unsafe { (self.functions.ggml_nbytes)(tensor.as_ptr()) as u64 }
     }
+
+    /// Does it lie without gaps, in the order of its elements?
+    pub fn is_contiguous(&self, tensor: super::TensorRef<'_>) -> bool {
+        // SAFETY: a live tensor.
+        unsafe { (self.functions.ggml_is_contiguous)(tensor.as_ptr()) }
+    }
+
+    /// Are its elements in blocks?
+    pub fn is_quantized(&self, tensor: super::TensorRef<'_>) -> bool {
+        // SAFETY: takes the number of a type, which a live tensor has.
+        unsafe { (self.functions.ggml_is_quantized)(tensor.element()) }
+    }
 }

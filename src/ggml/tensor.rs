@@ -121,7 +121,8 @@ impl<'g> TensorRef<'g> {
         self.source_slots()[slot]
     }
 
-    fn source_slots(self) -> &'g [Option<Self>; MAX_SOURCES] {
+    /// The sources as they are in their slots.
+    pub fn source_slots(self) -> &'g [Option<Self>; MAX_SOURCES] {
         let slots = self.tensor.as_ptr().cast::<u8>().wrapping_add(std::mem::offset_of!(ggml_tensor, src));
         // SAFETY: a pointer, null or not, is what an `Option<TensorRef>` is in memory, and a tensor refers to tensors that
         // live as long as itself; nobody writes the slots meanwhile.

@@ -8,6 +8,7 @@ pub mod copies;
 mod lifetimes;
 mod operation;
 pub mod order;
+mod outputs;
 mod plan;
 mod rules;
 mod simulate;
@@ -20,6 +21,7 @@ mod writes;
 
 pub use lifetimes::{Home, Lifetimes, Sizes, lifetimes};
 pub use operation::{Operation, Slots};
+pub use outputs::{Access, Accesses, Range, Unordered};
 pub use plan::{Address, GraphPlan, PlanError, Pool, PoolPlan, plan};
 pub use rules::{RuleSetting, Rules, UnknownRule};
 pub use simulate::{Corruption, simulate};

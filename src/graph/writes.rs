@@ -67,6 +67,23 @@ fn needed(own: &Layout, wanted: &Layout) -> Writes {
 }
 
 impl Layout {
+    /// May two of its elements share a byte? `element_size` is in bytes. False is certain.
+    pub fn has_elements_over_one_another(&self, element_size: u64) -> bool {
+        let mut steps: Vec<(u64, u64)> = (self.nb.iter().zip(&self.ne))
+            .filter(|&(_, &extent)| extent > 1)
+            .map(|(&stride, &extent)| (stride, extent.unsigned_abs()))
+            .collect();
+        steps.sort_unstable();
+        let mut taken = element_size;
+        for (stride, extent) in steps {
+            if stride < taken {
+                return true;
+            }
+            taken = stride.saturating_mul(extent - 1).saturating_add(taken);
+        }
+        false
+    }
+
     /// The same places with the strides that ggml would give where there is nothing to step to: in dimensions with one
     /// element. `element_size` is in bytes.
     #[must_use]

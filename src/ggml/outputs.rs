@@ -1,0 +1,176 @@
+//! What can be said of redirected results only when the whole graph is known.
+
+use std::fmt;
+
+use crate::graph::order::Effect;
+use crate::graph::{Access, Accesses, Range, Writes};
+use crate::placement::{Bytes, Step};
+
+use super::buffers::BufferType;
+use super::ids::Ids;
+use super::redirect::{WANTED_SLOT, redirected_to};
+use super::runtime::Runtime;
+use super::tensor::{GraphRef, TensorRef};
+
+/// Which rule a redirected result breaks in a graph, and the names of the tensors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BrokenOutput {
+    /// Two nodes touch the memory that a result was redirected to, and neither depends on the other.
+    Unordered {
+        /// Writes there.
+        writer: String,
+        /// Reads or writes there.
+        other: String,
+    },
+    /// A view was made before the result was redirected: it is a view of memory that the result does not have.
+    OldView {
+        /// The view.
+        view: String,
+        /// The result.
+        output: String,
+    },
+    /// A result with gaps is wanted in memory that is not of ggml's CPU backend.
+    NotOnCpu {
+        /// The result.
+        output: String,
+    },
+}
+
+impl fmt::Display for BrokenOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unordered { writer, other } => write!(
+                f,
+                "of two nodes that touch memory which a result was redirected to, one of them writing, one must depend \
+                 on the other (see ggml_dependency), but neither {other} depends on {writer}, nor {writer} on {other}"
+            ),
+            Self::OldView { view, output } => write!(
+                f,
+                "views of a redirected result must be made after it was redirected, but {view} is an older view of \
+                 {output}"
+            ),
+            Self::NotOnCpu { output } => write!(
+                f,
+                "a result with gaps between its rows can be written in memory of ggml's CPU backend only, but {output} \
+                 lies elsewhere"
+            ),
+        }
+    }
+}
+
+/// Looks for a redirected result that cannot be where it is wanted. `pool` tells the buffer type that is wanted for a
+/// node, by its position. A graph without redirected results costs one look at each node.
+///
+/// # Errors
+/// [`BrokenOutput`].
+pub fn check_outputs(
+    runtime: &'static Runtime,
+    graph: GraphRef<'_>,
+    pool: impl Fn(usize) -> Option<BufferType>,
+) -> Result<(), BrokenOutput> {
+    let mut roots = Ids::with_capacity(0);
+    for (position, &node) in graph.nodes.iter().enumerate() {
+        if let (Some(_), Some(root)) = (redirected_to(node), node.view_source()) {
+            roots.id(root);
+            check_backend(runtime, node, root, pool(position))?;
+        }
+    }
+    if roots.len() == 0 {
+        return Ok(());
+    }
+    graph.nodes.iter().try_for_each(|&node| check_views(node))?;
+    let unordered = Reader { runtime, graph, roots }.accesses().unordered();
+    let name = |step: Step| graph.nodes[step as usize].name();
+    unordered.map_or(Ok(()), |pair| Err(BrokenOutput::Unordered { writer: name(pair.writer), other: name(pair.other) }))
+}
+
+/// Kernels of other backends were not asked whether they write results with gaps.
+fn check_backend(
+    runtime: &'static Runtime,
+    node: TensorRef<'_>,
+    root: TensorRef<'_>,
+    pool: Option<BufferType>,
+) -> Result<(), BrokenOutput> {
+    let buffer_type = runtime.buffer_type_of(root).or(pool.filter(|_| !root.has_memory()));
+    let is_right = runtime.is_contiguous(node) || buffer_type.is_none_or(BufferType::belongs_to_cpu);
+    if is_right { Ok(()) } else { Err(BrokenOutput::NotOnCpu { output: node.name() }) }
+}
+
+fn check_views(node: TensorRef<'_>) -> Result<(), BrokenOutput> {
+    for view in node.sources().chain([node]) {
+        let Some(root) = view.view_source() else { continue };
+        if redirected_to(root).is_some() {
+            return Err(BrokenOutput::OldView { view: view.name(), output: root.name() });
+        }
+    }
+    Ok(())
+}
+
+/// Bytes from the start of its root that `tensor` may touch; `memory` is a number for the root.
+pub fn range(runtime: &'static Runtime, tensor: TensorRef<'_>, memory: u32) -> Range {
+    let start = tensor.view_source().map_or(0, |_| tensor.view_offset() as Bytes);
+    Range { memory, start, end: start.saturating_add(runtime.nbytes(tensor)) }
+}
+
+struct Reader<'g> {
+    runtime: &'static Runtime,
+    graph: GraphRef<'g>,
+    /// The memory that results were redirected to.
+    roots: Ids<'g>,
+}
+
+impl Reader<'_> {
+    fn accesses(&self) -> Accesses {
+        let mut steps = Ids::with_capacity(self.graph.nodes.len());
+        let mut accesses = Accesses::default();
+        let mut before = None;
+        for &node in self.graph.nodes {
+            let effect = self.runtime.operations.effect(node.op());
+            // A scheduler lists a copy of a tensor of another backend behind a view of that tensor.
+            let is_copy = effect == Effect::Nothing && before.is_some_and(|it| self.is_plain_view(it));
+            let copied = before.filter(|_| is_copy);
+            let sources = node.sources().chain(copied).filter_map(|source| steps.known(source));
+            let step = accesses.push_node(sources.collect::<Vec<Step>>());
+            steps.id(node);
+            self.add_touches(&mut accesses, step, node, effect);
+            before = Some(node);
+        }
+        accesses
+    }
+
+    fn is_plain_view(&self, tensor: TensorRef<'_>) -> bool {
+        self.runtime.operations.effect(tensor.op()) == Effect::View
+    }
+
+    fn add_touches(&self, accesses: &mut Accesses, step: Step, node: TensorRef<'_>, effect: Effect) {
+        let by_sources = match effect {
+            Effect::Nothing | Effect::View => return,
+            Effect::Result => Access::Reads,
+            Effect::Sources | Effect::Anything => Access::Writes,
+        };
+        let wanted = redirected_to(node);
+        for (slot, source) in node.source_slots().iter().enumerate() {
+            if let Some(source) = source.filter(|_| wanted.is_none() || slot != WANTED_SLOT) {
+                self.add_touch(accesses, step, source, by_sources);
+            }
+        }
+        let by_result = if wanted.is_some() { Access::Redirected } else { Access::Writes };
+        self.add_touch(accesses, step, node, by_result);
+    }
+
+    fn add_touch(&self, accesses: &mut Accesses, step: Step, tensor: TensorRef<'_>, access: Access) {
+        let root = tensor.view_source().unwrap_or(tensor);
+        if let Some(memory) = self.roots.known(root) {
+            accesses.touch(step, range(self.runtime, tensor, memory), access);
+        }
+    }
+}
+
+/// What `operation` of `tensor` can write where it is wanted to lie. A product of RMS_NORM may be computed together with it,
+/// by a kernel that writes whole rows.
+pub fn writes(runtime: &'static Runtime, tensor: TensorRef<'_>) -> Writes {
+    let writes = runtime.operations.writes(tensor.op());
+    let is_fused = runtime.operations.is_named(tensor.op(), c"MUL")
+        && tensor.sources().any(|source| runtime.operations.is_named(source.op(), c"RMS_NORM"));
+    if is_fused { writes.min(Writes::Rows) } else { writes }
+}
