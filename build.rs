@@ -35,8 +35,8 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define our own entry points.
-    const SOURCES: [&str; 4] =
-        ["src/abi/lastuse.rs", "src/abi/dependency.rs", "src/abi/output.rs", "src/abi/reorder.rs"];
+    const SOURCES: [&str; 5] =
+        ["src/abi/lastuse.rs", "src/abi/dependency.rs", "src/abi/output.rs", "src/abi/copies.rs", "src/abi/reorder.rs"];
 
     /// include/lastuse.h from the files that define our own entry points.
     pub fn generate() {

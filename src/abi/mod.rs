@@ -4,6 +4,7 @@
 //! expects. What ggml aborts on is aborted on here, through `ggml_abort`.
 
 mod context_tensors;
+mod copies;
 mod dependency;
 mod gallocr;
 mod guard;
@@ -11,7 +12,9 @@ mod lastuse;
 mod output;
 mod refusal;
 mod reorder;
+mod sized;
 mod tallocr;
 
 use guard::{guard, required};
 use refusal::{last_refusal, refuse};
+use sized::checked_report;

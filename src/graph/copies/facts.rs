@@ -1,5 +1,7 @@
 //! What must be known of tensors beside the graph.
 
+use std::fmt;
+
 use crate::graph::order::Effect;
 use crate::graph::{TensorId, Writes};
 use crate::placement::Bytes;
@@ -82,4 +84,10 @@ pub struct Facts<'a> {
     pub alignment: Bytes,
     /// Can the first tensor be computed where the second, which has a buffer, is?
     pub runs_at: &'a dyn Fn(TensorId, TensorId) -> bool,
+}
+
+impl fmt::Debug for Facts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Facts").field("target", &self.target).finish_non_exhaustive()
+    }
 }

@@ -8,7 +8,7 @@ use super::facts::{Facts, Kind, Memory, Target};
 use super::found::{Becomes, Found, Reason};
 use super::producer::Producer;
 use super::state::State;
-use super::strides::{Counting, is_apart, is_plain, strides_of_view, wanted_by_address};
+use super::strides::{Counting, is_plain, strides_of_view, wanted_by_address};
 use super::touches::Touches;
 
 /// With how many nodes before it another backend than the CPU's may compute a node as one.
@@ -20,12 +20,22 @@ const EXPECTED: Flags = Flags(1 | 4 | 8);
 /// How far the search for a cycle goes before it expects one.
 const MOST_VISITS: usize = 16;
 
-/// Looks for copies in `graph` that need not be made. `may_join` tells whether the operands of a CONCAT without memory may be
-/// computed inside it: then all of it is alive from the first of them on.
-pub fn find(graph: &Graph, facts: Facts<'_>, may_join: bool) -> Found {
+/// How much of the memory that an allocator gives may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Freedom {
+    /// Nothing: only what has its memory is written to by others.
+    Nothing,
+    /// Who lives in it, as long as nothing has to live longer.
+    Owners,
+    /// Also when it is given: a CONCAT then is alive from the first of its operands on.
+    Births,
+}
+
+/// Looks for copies in `graph` that need not be made.
+pub fn find(graph: &Graph, facts: Facts<'_>, freedom: Freedom) -> Found {
     let Some(state) = State::new(graph, facts) else { return Found::default() };
     let (touches, anything) = (touches(&state), anything(&state));
-    let mut pass = Pass { state, touches, anything, may_join, found: Found::default() };
+    let mut pass = Pass { state, touches, anything, freedom, found: Found::default() };
     for step in (0..graph.steps()).rev().filter(|&step| (step as usize) < graph.nodes().len()) {
         let node = graph.nodes()[step as usize];
         if facts.kinds[node as usize] != Kind::Other && !graph.layout(node).ne.contains(&0) {
@@ -101,7 +111,7 @@ struct Pass<'a> {
     touches: Touches,
     /// By step: the last before it that may do anything.
     anything: Vec<Option<Step>>,
-    may_join: bool,
+    freedom: Freedom,
     found: Found,
 }
 
@@ -178,7 +188,12 @@ impl Pass<'_> {
             (Memory::Planned | Memory::Context { .. }, Memory::Buffer { .. } | Memory::Context { .. }) => {}
             _ => return Err(Reason::Memory),
         }
-        if given == Given::ToCopy && !self.may_join { Err(Reason::Peak) } else { Ok(given) }
+        let wanted = match (given, memory) {
+            (Given::ToCopy, _) => Freedom::Births,
+            (_, Memory::Planned) => Freedom::Owners,
+            _ => Freedom::Nothing,
+        };
+        if wanted > self.freedom { Err(Reason::Peak) } else { Ok(given) }
     }
 
     /// The tensor that lies where a copy writes that is a view itself.
@@ -211,7 +226,7 @@ impl Pass<'_> {
         if count(&read.ne) != count(&own.ne) || count(&read.ne) != count(&wanted.ne) {
             return Err(Reason::Part);
         }
-        if !is_apart(wanted, element_size) {
+        if wanted.has_elements_over_one_another(element_size) {
             return Err(Reason::Layout);
         }
         let strides = Counting::of(wanted).strides(read.ne, element_size).ok_or(Reason::Layout)?;

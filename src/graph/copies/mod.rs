@@ -22,5 +22,5 @@ mod strides;
 mod touches;
 
 pub use facts::{Facts, Kind, Memory, Target};
-pub use find::find;
+pub use find::{Freedom, find};
 pub use found::{Becomes, Change, Found, Reason};

@@ -114,14 +114,3 @@ pub fn reach(layout: &Layout) -> Bytes {
     });
     if layout.ne.contains(&0) { 0 } else { steps.fold(element_size, Bytes::saturating_add) }
 }
-
-/// Does every element have bytes of its own? Broadcasts have not.
-pub fn is_apart(layout: &Layout, element_size: Bytes) -> bool {
-    let mut dimensions: Vec<(u64, u64)> =
-        layout.ne.iter().zip(layout.nb).filter(|(extent, _)| **extent != 1).map(|(&e, nb)| (nb, e.unsigned_abs())).collect();
-    dimensions.sort_unstable();
-    let ends = dimensions.iter().try_fold(element_size, |least, &(stride, extent)| {
-        (stride >= least).then(|| stride.saturating_mul(extent))
-    });
-    ends.is_some()
-}
