@@ -38,6 +38,7 @@ struct results {
     double   prompt_tokens_per_s;
     double   decode_tokens_per_s; // unknown without decode steps
     uint64_t logits_hash;
+    struct copies copies;        // of the worst-case graph
 };
 
 static int32_t * random_prompt(const struct options * opt) {
@@ -94,7 +95,9 @@ static void set_inputs(const struct graph * graph, const struct batch * batch) {
 
     ggml_backend_tensor_set(graph->tokens,    batch->tokens, 0, n * sizeof(*batch->tokens));
     ggml_backend_tensor_set(graph->positions, positions,     0, n * sizeof(*positions));
-    ggml_backend_tensor_set(graph->kv_rows,   kv_rows,       0, n * sizeof(*kv_rows));
+    if (graph->kv_rows != NULL) {
+        ggml_backend_tensor_set(graph->kv_rows, kv_rows, 0, n * sizeof(*kv_rows));
+    }
     ggml_backend_tensor_set(graph->out_rows,  &last_token,   0, sizeof(last_token));
     set_mask(graph->mask, batch);
     free(positions);
@@ -147,6 +150,7 @@ static void reserve_worst_case(struct session * session, struct results * result
             samples[i] = time;
         }
         results->n_nodes = ggml_graph_n_nodes(graph.cgraph);
+        results->copies  = graph.copies;
         graph_free(&graph);
     }
     results->plan_us         = median(samples, PLAN_SAMPLES);
