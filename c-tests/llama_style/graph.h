@@ -50,7 +50,8 @@ struct graph {
 
 static struct arena arena_new(int layers) {
     struct arena arena = { .max_nodes = (size_t) layers * NODES_PER_LAYER + NODES_OUTSIDE };
-    arena.size   = arena.max_nodes * ggml_tensor_overhead() + ggml_graph_overhead_custom(arena.max_nodes, false);
+    // a graph, and one of its copies alone
+    arena.size   = arena.max_nodes * ggml_tensor_overhead() + 2 * ggml_graph_overhead_custom(arena.max_nodes, false);
     arena.memory = checked_calloc(1, arena.size);
     return arena;
 }
