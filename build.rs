@@ -35,12 +35,13 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define our own entry points.
-    const SOURCES: [&str; 6] = [
+    const SOURCES: [&str; 7] = [
         "src/abi/lastuse.rs",
         "src/abi/context.rs",
         "src/abi/measure.rs",
         "src/abi/dependency.rs",
         "src/abi/output.rs",
+        "src/abi/copies.rs",
         "src/abi/reorder.rs",
     ];
 

@@ -47,6 +47,39 @@ struct lastuse_context_params {
   int usage;
 };
 
+// What lastuse_graph_remove_copies found. The caller sets struct_size and zeroes the rest.
+struct lastuse_copies_report {
+  // sizeof(struct lastuse_copies_report): which fields there are. Later versions may add some at the end.
+  size_t struct_size;
+  // Bytes that are not copied any more, each time that the graph runs.
+  size_t bytes_removed;
+  // Copies that were removed.
+  int removed;
+  // Copies that stay: they convert to another type.
+  int left_type;
+  // No node computes what is copied into memory of its own: it is an input, a weight, written in place of something else,
+  // or flagged as input, output, parameter or loss; or the copy is flagged as input, parameter or loss.
+  int left_producer;
+  // Somebody else reads what is copied.
+  int left_readers;
+  // The copy takes a part of what was computed, or repeats some of it.
+  int left_part;
+  // The operation is not known to write the layout that the copy would have given.
+  int left_layout;
+  // Somebody uses the memory between the producer and the copy.
+  int left_order;
+  // What the producer reads lies where it would write.
+  int left_overlap;
+  // Nothing is known of the memory that an allocator will give (buft is NULL), or it has given some already.
+  int left_memory;
+  // The producer would have to run on another device.
+  int left_device;
+  // The producer has no slot left for one more source.
+  int left_slot;
+  // More bytes would be alive at the worst step.
+  int left_peak;
+};
+
 // What lastuse_graph_reorder found. The caller sets struct_size and zeroes the rest.
 struct lastuse_reorder_report {
   // sizeof(struct lastuse_reorder_report): which fields there are. Later versions may add some at the end.
@@ -448,6 +481,57 @@ struct ggml_tensor *ggml_dependency(struct ggml_context *ctx,
 // Both are alive, and so is dst for as long as t is used; no other thread uses them.
 struct ggml_tensor *lastuse_tensor_set_output(struct ggml_tensor *t,
                                               struct ggml_tensor *dst);
+
+// Lets operations write their results where ggml_cpy, ggml_cont, ggml_dup and ggml_concat would only copy them, and answers
+// how many of these copies are not made any more. The graph computes the same to the last bit, and no more bytes are
+// alive at its worst step than before.
+//
+// ```c
+// struct ggml_tensor * weights = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 4, 8);
+// struct ggml_tensor * input   = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 4, 2);
+// struct ggml_tensor * cache   = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 8, 16);
+// for (int i = 0; i < 32; i++) { ((float *) weights->data)[i] = 0.5f; }
+// for (int i = 0; i <  8; i++) { ((float *) input->data)[i]   = 1.0f; }
+// struct ggml_tensor * keys  = ggml_mul_mat(ctx, weights, input);
+// struct ggml_tensor * slots = ggml_view_2d(ctx, cache, 8, 2, cache->nb[1], 4*cache->nb[1]);
+// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, ggml_cpy(ctx, keys, slots));
+// struct lastuse_copies_report report = { sizeof(report) };
+// GGML_ASSERT(lastuse_graph_remove_copies(graph, NULL, &report) == 1);
+// GGML_ASSERT(report.bytes_removed == ggml_nbytes(keys));
+// GGML_ASSERT(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS);
+// GGML_ASSERT(((float *) cache->data)[4*8] == 2.0f && keys->data == slots->data); // the product was written there
+// ```
+//
+// A copy is removed when what it copies is computed for nobody else, all of it, by an operation that is known to write such
+// a layout, and when nobody touches that memory in between, in the order in which the graph lists its nodes. The producer then
+// becomes a view of the memory (or, for ggml_cont and ggml_dup, the copy becomes a view of the producer), the copy a reshape
+// that nothing is computed for; a ggml_concat becomes a tensor without operation, into whose memory others write. All
+// tensors keep their shapes and their values, and nodes their places. The strides and the memory of a producer, and of views
+// between it and the copy, are others; views of those that are in no list of the graph are stale.
+//
+// When: after the graph is complete, its backward pass included, and after the tensors that do not belong into the compute
+// buffer (weights, caches) have their memory; before lastuse_graph_reorder, ggml_gallocr_reserve, ggml_gallocr_alloc_graph,
+// ggml_backend_sched_reserve, ggml_backend_sched_alloc_graph or the first run. What an allocator has given memory is left
+// alone. A second call finds nothing more, and does no harm. Whatever is given the graph afterwards, lastuse, ggml's own
+// allocator, or ggml_backend_sched, needs to know nothing of this.
+//
+// buft is the buffer type that the compute buffer will be of. NULL when there will be several, or none of them is known:
+// then only copies into tensors that have memory are removed, and ggml_cont and ggml_dup that the producer can do without
+// changing its own layout; so it must be NULL for a scheduler with several backends. Layouts with gaps are only written by
+// ggml's CPU backend.
+//
+// report may be NULL; otherwise it is filled: removed and the left_ fields sum up to the copies of the graph that have
+// elements. The graph is left as it is, with an answer of 0, when it lists a tensor twice, and when lastuse does not know the
+// layout of this ggml (lastuse_last_error then says so). Aborts when graph is NULL, or report has a struct_size that is too
+// small.
+//
+// # Safety
+// `graph` and its tensors are alive, and no other thread uses them; `buft` is NULL or alive; `report` is NULL or has
+// struct_size bytes.
+int lastuse_graph_remove_copies(struct ggml_cgraph *graph,
+                                struct ggml_backend_buffer_type *buft,
+                                struct lastuse_copies_report *report);
 
 // Puts the nodes of a graph into an order in which fewer bytes are alive at the worst step, so that the graph needs a
 // smaller compute buffer. True when the order was changed; false when no better one was found, when sizes overflow, and

@@ -1,6 +1,7 @@
 // Graph: one step of the model, from tokens to logits.
 #pragma once
 
+#include "copies.h"
 #include "errors.h"
 #include "ggml.h"
 #include "ggml-cpu.h"
@@ -37,17 +38,20 @@ struct graph {
 
     struct ggml_tensor * tokens;    // I32 [n_tokens]
     struct ggml_tensor * positions; // I32 [n_tokens]
-    struct ggml_tensor * kv_rows;   // I64 [n_tokens]: the cache rows to write
+    struct ggml_tensor * kv_rows;   // I64 [n_tokens]: the cache rows to write; NULL where rows are copied to a view
     struct ggml_tensor * mask;      // F32 [n_kv, n_tokens]: 0 where attention may look, -inf elsewhere
     struct ggml_tensor * out_rows;  // I32 [1]: the token whose logits are wanted
     struct ggml_tensor * attn_mask; // the mask in the type that the attention takes
 
     struct ggml_tensor * logits;    // F32 [vocab]
+
+    struct copies copies;
 };
 
 static struct arena arena_new(int layers) {
     struct arena arena = { .max_nodes = (size_t) layers * NODES_PER_LAYER + NODES_OUTSIDE };
-    arena.size   = arena.max_nodes * ggml_tensor_overhead() + ggml_graph_overhead_custom(arena.max_nodes, false);
+    // a graph, and one of its copies alone
+    arena.size   = arena.max_nodes * ggml_tensor_overhead() + 2 * ggml_graph_overhead_custom(arena.max_nodes, false);
     arena.memory = checked_calloc(1, arena.size);
     return arena;
 }
@@ -62,7 +66,9 @@ static struct ggml_tensor * new_input(struct graph * graph, enum ggml_type type,
 static void create_inputs(struct graph * graph, const struct model * model, const struct batch * batch) {
     graph->tokens    = new_input(graph, GGML_TYPE_I32, batch->n_tokens, 1, "tokens");
     graph->positions = new_input(graph, GGML_TYPE_I32, batch->n_tokens, 1, "positions");
-    graph->kv_rows   = new_input(graph, GGML_TYPE_I64, batch->n_tokens, 1, "kv_rows");
+    graph->kv_rows   = model->opt.kv_write == KV_WRITE_ROWS
+        ? new_input(graph, GGML_TYPE_I64, batch->n_tokens, 1, "kv_rows")
+        : NULL;
     graph->mask      = new_input(graph, GGML_TYPE_F32, batch->n_kv, batch->n_tokens, "mask");
     graph->out_rows  = new_input(graph, GGML_TYPE_I32, 1, 1, "out_rows");
     // flash attention takes an F16 mask only; one cast serves all layers
@@ -86,10 +92,22 @@ static struct ggml_tensor * build_rotated_heads(const struct graph * graph, cons
             ROPE_FREQ_BASE, 1.0f, 0.0f, 1.0f, 32.0f, 1.0f);
 }
 
+// The rows of the tokens into a cache with one row per token. A copy to a view is all that the rows are computed for, and can
+// be done without where they have the type of the cache; rows that go where an input says are always written by themselves.
+static struct ggml_tensor * build_row_write(const struct graph * graph, const struct model * model,
+        const struct batch * batch, struct ggml_tensor * cache, struct ggml_tensor * rows) {
+    struct ggml_context * ctx = graph->ctx;
+    if (model->opt.kv_write == KV_WRITE_ROWS) {
+        return ggml_set_rows(ctx, cache, rows, graph->kv_rows);
+    }
+    const size_t offset = (size_t) batch->first_pos * cache->nb[1];
+    return ggml_cpy(ctx, rows, ggml_view_2d(ctx, cache, model->kv_width, batch->n_tokens, cache->nb[1], offset));
+}
+
 static struct ggml_tensor * build_key_write(const struct graph * graph, const struct model * model,
-        const struct layer * layer, struct ggml_tensor * keys) {
+        const struct layer * layer, const struct batch * batch, struct ggml_tensor * keys) {
     struct ggml_tensor * rows = ggml_reshape_2d(graph->ctx, keys, model->kv_width, keys->ne[2]);
-    return ggml_set_rows(graph->ctx, layer->k_cache, rows, graph->kv_rows);
+    return build_row_write(graph, model, batch, layer->k_cache, rows);
 }
 
 static struct ggml_tensor * build_value_write(const struct graph * graph, const struct model * model,
@@ -97,7 +115,7 @@ static struct ggml_tensor * build_value_write(const struct graph * graph, const 
     struct ggml_context * ctx   = graph->ctx;
     struct ggml_tensor  * cache = layer->v_cache;
     if (model->opt.attention == ATTENTION_FLASH) {
-        return ggml_set_rows(ctx, cache, values, graph->kv_rows);
+        return build_row_write(graph, model, batch, cache, values);
     }
     const size_t offset = (size_t) batch->first_pos * ggml_element_size(cache);
     struct ggml_tensor * columns = ggml_view_2d(ctx, cache, batch->n_tokens, model->kv_width, cache->nb[1], offset);
@@ -152,7 +170,7 @@ static struct ggml_tensor * build_attention_block(const struct graph * graph, co
     // Attention reads the cache through views, which do not depend on the writes: only the order of the nodes puts the
     // writes first. The queries go in before them, so that the three projections of `cur` stand together.
     ggml_build_forward_expand(graph->cgraph, queries);
-    ggml_build_forward_expand(graph->cgraph, build_key_write(graph, model, layer, keys));
+    ggml_build_forward_expand(graph->cgraph, build_key_write(graph, model, layer, batch, keys));
     ggml_build_forward_expand(graph->cgraph, build_value_write(graph, model, layer, batch, values));
 
     return ggml_mul_mat(ctx, layer->wo, build_attention(graph, model, layer, batch, queries));
@@ -206,6 +224,9 @@ static struct graph graph_new(const struct model * model, const struct arena * a
     ggml_set_output(graph.logits);
     ggml_set_name(graph.logits, "logits");
     ggml_build_forward_expand(graph.cgraph, graph.logits);
+    if (model->opt.copies == COPIES_REMOVED) {
+        graph.copies = remove_copies(graph.cgraph);
+    }
     return graph;
 }
 

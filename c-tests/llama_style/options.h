@@ -17,12 +17,14 @@
 
 enum attention      { ATTENTION_SOFTMAX, ATTENTION_FLASH };
 enum kv_type        { KV_TYPE_F16, KV_TYPE_F32 };
+enum kv_write       { KV_WRITE_ROWS, KV_WRITE_COPY };
+enum copies_kind    { COPIES_KEPT, COPIES_REMOVED };
 enum allocator_kind { ALLOCATOR_GALLOCR, ALLOCATOR_SCHED };
 
 struct options {
     int layers, width, heads, kv_heads, ffn, vocab;
     int prompt, decode;
-    int attention, kv_type, allocator; // values of the enums above
+    int attention, kv_type, kv_write, copies, allocator; // values of the enums above
     int threads, seed;
     bool machine;
     const char * capture; // a file for the prompt graph, or NULL
@@ -53,6 +55,8 @@ static const struct option_spec OPTION_SPECS[] = {
     NUMBER("--decode",    decode,    0, 1048576, "tokens decoded one by one after the prompt"),
     CHOICE("--attention", attention, "softmax", "flash",   "how attention is computed"),
     CHOICE("--kv-type",   kv_type,   "f16", "f32",         "type of the KV cache"),
+    CHOICE("--kv-write",  kv_write,  "rows", "copy",       "new rows go into the cache by their numbers, or are copied to a view of it"),
+    CHOICE("--copies",    copies,    "kept", "removed",    "whether lastuse removes the copies that it can"),
     CHOICE("--allocator", allocator, "gallocr", "sched",   "ggml_gallocr alone, or behind ggml_backend_sched"),
     NUMBER("--threads",   threads,   1, GGML_MAX_N_THREADS, "CPU threads"),
     NUMBER("--seed",      seed,      0, INT32_MAX, "seed of the weights and of the prompt"),
@@ -76,7 +80,8 @@ static struct options default_options(void) {
     return (struct options) {
         .layers = 8, .width = 1024, .heads = 16, .kv_heads = 4, .ffn = 4096, .vocab = 32000,
         .prompt = 512, .decode = 64,
-        .attention = ATTENTION_FLASH, .kv_type = KV_TYPE_F16, .allocator = ALLOCATOR_GALLOCR,
+        .attention = ATTENTION_FLASH, .kv_type = KV_TYPE_F16, .kv_write = KV_WRITE_ROWS,
+        .copies = COPIES_KEPT, .allocator = ALLOCATOR_GALLOCR,
         .threads = default_threads(), .seed = 1,
     };
 }

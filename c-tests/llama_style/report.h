@@ -35,6 +35,12 @@ static void print_machine(const struct options * opt, const struct results * res
         printf("decode_tokens_per_s=%.2f\n", results->decode_tokens_per_s);
     }
     printf("logits_hash=%016" PRIx64 "\n", results->logits_hash);
+    printf("cache_copies=%d\ncopied_bytes=%zu\n", results->copy_time.n_copies, results->copy_time.bytes);
+    printf("copy_us=%.2f\n", results->copy_time.us);
+    if (opt->copies == COPIES_REMOVED) {
+        printf("copies_removed=%d\ncopies_left=%d\n", results->copies.removed, results->copies.left);
+        printf("copied_bytes_removed=%zu\n", results->copies.bytes_removed);
+    }
     if (lastuse_plan_count != NULL) {
         printf("plans=%" PRIu64 "\n", lastuse_plan_count());
     }
@@ -67,6 +73,12 @@ static void print_table(const struct options * opt, const struct results * resul
         printf("%-18s %12s\n", "decode", "unknown");
     }
     printf("%-18s %016" PRIx64 "\n", "logits hash", results->logits_hash);
+    printf("%-18s %12.2f us, median of %d: %d copies into the cache, %zu bytes\n", "copies of a prompt",
+           results->copy_time.us, COPY_SAMPLES, results->copy_time.n_copies, results->copy_time.bytes);
+    if (opt->copies == COPIES_REMOVED) {
+        printf("%-18s %12d of %d, %zu bytes in the prompt\n", "copies removed", results->copies.removed,
+               results->copies.removed + results->copies.left, results->copies.bytes_removed);
+    }
     if (lastuse_plan_count != NULL) {
         printf("%-18s %12" PRIu64 "\n", "plans", lastuse_plan_count());
     }

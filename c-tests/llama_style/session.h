@@ -1,6 +1,7 @@
 // Running the model: the reservation, the prompt, the decode steps.
 #pragma once
 
+#include "copy_time.h"
 #include "errors.h"
 #include "ggml.h"
 #include "ggml-backend.h"
@@ -38,6 +39,8 @@ struct results {
     double   prompt_tokens_per_s;
     double   decode_tokens_per_s; // unknown without decode steps
     uint64_t logits_hash;
+    struct copies copies;        // of the worst-case graph
+    struct copy_time copy_time;  // of the prompt
 };
 
 static int32_t * random_prompt(const struct options * opt) {
@@ -94,7 +97,9 @@ static void set_inputs(const struct graph * graph, const struct batch * batch) {
 
     ggml_backend_tensor_set(graph->tokens,    batch->tokens, 0, n * sizeof(*batch->tokens));
     ggml_backend_tensor_set(graph->positions, positions,     0, n * sizeof(*positions));
-    ggml_backend_tensor_set(graph->kv_rows,   kv_rows,       0, n * sizeof(*kv_rows));
+    if (graph->kv_rows != NULL) {
+        ggml_backend_tensor_set(graph->kv_rows, kv_rows, 0, n * sizeof(*kv_rows));
+    }
     ggml_backend_tensor_set(graph->out_rows,  &last_token,   0, sizeof(last_token));
     set_mask(graph->mask, batch);
     free(positions);
@@ -147,6 +152,7 @@ static void reserve_worst_case(struct session * session, struct results * result
             samples[i] = time;
         }
         results->n_nodes = ggml_graph_n_nodes(graph.cgraph);
+        results->copies  = graph.copies;
         graph_free(&graph);
     }
     results->plan_us         = median(samples, PLAN_SAMPLES);
@@ -185,11 +191,23 @@ static void run_decode(struct session * session, struct results * results) {
     free(alloc_us);
 }
 
+// At the end: it leaves anything in the cache.
+static struct copy_time time_copies(struct session * session) {
+    const int n_tokens = session->model->opt.prompt;
+    const struct batch batch = { .tokens = session->prompt, .n_tokens = n_tokens, .n_kv = pad_kv_length(n_tokens) };
+    struct graph graph = graph_new(session->model, &session->arena, &batch);
+    graph_memory_alloc(&session->memory, &graph);
+    const struct copy_time found = measure_copies(session->memory.backend, &graph);
+    graph_free(&graph);
+    return found;
+}
+
 static struct results run_session(struct session * session) {
     struct results results = { .logits_hash = FNV1A_64_START };
     reserve_worst_case(session, &results);
     run_prompt(session, &results);
     run_decode(session, &results);
+    results.copy_time = time_copies(session);
 
     const size_t final_size = graph_memory_size(&session->memory);
     if (final_size != results.buffer_size) {

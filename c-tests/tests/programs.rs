@@ -71,6 +71,12 @@ program!(reorder, with ["random_graph", "plan_check", "training", "transformer"]
     report_and_type_may_be_missing, effort_is_a_limit, graphs_built_alike_get_the_same_order,
 );
 
+program!(remove_copies, with ["random_graph", "plan_check", "transformer"]:
+    random_graphs, random_graphs_on_upstreams_allocator, random_graphs_in_threads, large_random_graphs,
+    random_graphs_in_another_order, random_graphs_by_scheduler, random_graphs_for_unknown_memory,
+    random_graphs_with_output_views, markers,
+);
+
 program!(unusual_graphs, with []:
     tensor_that_had_memory_is_measured, tensor_listed_twice_is_refused, very_many_live_tensors,
     view_of_an_empty_tensor_is_left_alone,

@@ -5,6 +5,7 @@
 
 mod context;
 mod context_tensors;
+mod copies;
 mod dependency;
 mod gallocr;
 mod guard;
@@ -14,7 +15,9 @@ mod measure;
 mod output;
 mod refusal;
 mod reorder;
+mod sized;
 mod tallocr;
 
 use guard::{guard, required};
 use refusal::{last_refusal, refuse};
+use sized::checked_report;

@@ -3,12 +3,12 @@
 use std::ffi::c_int;
 use std::ptr::NonNull;
 
-use crate::ggml::{BufferType, GraphRef, Reordered, Runtime, Server, abort, reorder_nodes, runtime};
+use crate::ggml::{BufferType, GraphRef, Reordered, Runtime, Server, reorder_nodes, runtime};
 use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph};
 use crate::graph::order::{Effort, Measure};
 use crate::placement::Bytes;
 
-use super::{guard, required};
+use super::{checked_report, guard, required};
 
 /// What lastuse_graph_reorder found. The caller sets struct_size and zeroes the rest.
 #[repr(C)]
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn lastuse_graph_reorder(
     const NAME: &str = "lastuse_graph_reorder";
     guard(|| {
         let graph = required(graph, NAME, "graph");
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's promise; the report is a struct of C that begins with its size.
         let report = unsafe { checked_report(NAME, report) };
         let filled = match runtime() {
             Server::Original(_) => None,
@@ -139,22 +139,4 @@ unsafe fn reorder(
         size_after: sum(&found.after, |measure| measure.size),
         nodes_moved: c_int::try_from(found.moved).unwrap_or(c_int::MAX),
     })
-}
-
-/// The report and its size, which must be enough.
-///
-/// # Safety
-/// `report` is NULL or has as many bytes as its first field says.
-unsafe fn checked_report(
-    function: &str,
-    report: *mut lastuse_reorder_report,
-) -> Option<(NonNull<lastuse_reorder_report>, usize)> {
-    let report = NonNull::new(report)?;
-    // SAFETY: the first field, which tells the size, is there in every version.
-    let size = unsafe { report.cast::<usize>().read() };
-    let least = size_of::<lastuse_reorder_report>();
-    if size < least {
-        abort(file!(), line!(), &format!("{function}: report->struct_size is {size}, and at least {least} is needed"));
-    }
-    Some((report, size))
 }

@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
+use crate::graph::copies::Kind;
 use crate::graph::order::Effect;
 use crate::graph::{Operation, Slots, Writes};
 
@@ -80,9 +81,23 @@ impl Operations {
         self.name(op).to_str().map_or(Writes::OnlyItsOwn, Writes::of)
     }
 
+    /// Does an operation copy?
+    pub fn copies(&self, op: u32) -> Kind {
+        self.name(op).to_str().map_or(Kind::Other, Kind::of)
+    }
+
     /// The number of RESHAPE, which every ggml has.
     pub fn reshape(&self) -> u32 {
-        *self.reshape.get_or_init(|| (0..).find(|&op| self.name(op) == c"RESHAPE").unwrap_or(0))
+        *self.reshape.get_or_init(|| self.number(c"RESHAPE"))
+    }
+
+    /// The number of NONE, which every ggml has.
+    pub fn none(&self) -> u32 {
+        self.number(c"NONE")
+    }
+
+    fn number(&self, name: &CStr) -> u32 {
+        (0..).find(|&op| self.name(op) == name).unwrap_or(0)
     }
 
     /// Is `op` the operation that ggml calls so?

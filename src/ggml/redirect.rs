@@ -35,18 +35,21 @@ pub const LISTED_SLOT: usize = WANTED_SLOT - 1;
 /// As in a view that ggml makes, there is an address at once where the root has one, and no buffer: allocators and
 /// schedulers see to that.
 pub fn redirect<'g>(tensor: TensorRef<'g>, place: Place<'g>, wanted: TensorRef<'g>) {
-    redirect_through(WANTED_SLOT, tensor, place, wanted);
+    redirect_through(WANTED_SLOT, tensor, place, Some(wanted));
 }
 
-/// The same in a graph whose nodes are known to be in an order in which nobody touches that memory at a wrong time.
-pub fn redirect_as_listed<'g>(tensor: TensorRef<'g>, place: Place<'g>, wanted: TensorRef<'g>) {
+/// The same in a graph whose nodes are known to be in an order in which nobody touches that memory at a wrong time. Where
+/// the memory is there and nothing has to come first, nothing is wanted.
+pub fn redirect_as_listed<'g>(tensor: TensorRef<'g>, place: Place<'g>, wanted: Option<TensorRef<'g>>) {
     redirect_through(LISTED_SLOT, tensor, place, wanted);
 }
 
-fn redirect_through<'g>(slot: usize, tensor: TensorRef<'g>, place: Place<'g>, wanted: TensorRef<'g>) {
+fn redirect_through<'g>(slot: usize, tensor: TensorRef<'g>, place: Place<'g>, wanted: Option<TensorRef<'g>>) {
     tensor.set_view(place.root, place.offset);
     tensor.set_strides(place.nb);
-    tensor.set_source(slot, wanted);
+    if let Some(wanted) = wanted {
+        tensor.set_source(slot, wanted);
+    }
     let start = place.root.data();
     if !start.is_null() {
         tensor.set_memory(std::ptr::null_mut(), start.wrapping_byte_add(place.offset));

@@ -1,16 +1,16 @@
 //! A better order for the nodes of a live graph.
 
 use crate::graph::order::{Effect, Effort, Hazards, Reordering, reorder};
-use crate::graph::{Graph, PlanError, Pool, PoolId, Requests, Rules, TensorId};
-use crate::placement::Bytes;
+use crate::graph::{PlanError, Pool, PoolId, Requests, Rules, TensorId};
 
 use super::buffers::BufferType;
-use super::read::{Reading, Requested, read};
+use super::memory::same_memory;
+use super::read::{Requested, read};
 use super::runtime::Runtime;
 use super::tensor::{GraphRef, TensorRef};
 
 /// What stands for a buffer type that is not known: ggml's own for the CPU wants no more than this.
-const UNKNOWN_TYPE: Pool = Pool { alignment: 32, max_chunk: None, rules: Rules::ALL };
+pub const UNKNOWN_TYPE: Pool = Pool { alignment: 32, max_chunk: None, rules: Rules::ALL };
 
 /// An order for the nodes of a live graph.
 #[derive(Debug)]
@@ -46,31 +46,4 @@ pub fn reorder_nodes<'g>(
     let found = reorder(&reading.graph, &pools, requests, &mut sizes, &hazards, effort)?;
     let nodes = found.order.iter().map(|&step| graph.nodes[step as usize]).collect();
     Ok(Reordered { nodes, found })
-}
-
-/// By tensor, the first of those that have their memory already and whose memory overlaps with its own, directly or
-/// through others. A program may have made two tensors of the same bytes without making one a view of the other. Addresses
-/// of different buffers are compared too: two buffers may be of the same memory.
-fn same_memory(runtime: &Runtime, reading: &Reading<'_>) -> Vec<TensorId> {
-    let mut same: Vec<TensorId> = (0..).take(reading.tensors.len()).collect();
-    let mut end: Bytes = 0;
-    let mut first = None;
-    for (start, size, id) in known_memory(runtime, &reading.graph, &reading.tensors) {
-        match first {
-            Some(first) if start < end => same[id as usize] = first,
-            _ => first = Some(id),
-        }
-        end = end.max(start.saturating_add(size));
-    }
-    same
-}
-
-/// The first byte and the number of bytes of all that have their memory already, in order of addresses.
-fn known_memory(runtime: &Runtime, graph: &Graph, tensors: &[TensorRef<'_>]) -> Vec<(Bytes, Bytes, TensorId)> {
-    let external = (0..).zip(tensors).filter(|&(id, tensor)| graph.tensor(id).external && !tensor.data().is_null());
-    let mut known: Vec<_> =
-        external.map(|(id, &tensor)| (tensor.data().addr() as Bytes, runtime.nbytes(tensor), id)).collect();
-    known.retain(|&(_, size, _)| size > 0);
-    known.sort_unstable();
-    known
 }

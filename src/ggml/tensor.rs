@@ -162,6 +162,12 @@ impl<'g> TensorRef<'g> {
         unsafe { (*self.tensor.as_ptr()).src[slot] = source.as_ptr() };
     }
 
+    /// Empties one of its slots for sources.
+    pub fn clear_source(self, slot: usize) {
+        // SAFETY: alive, changed by no other thread, and the field is where the probe has found it.
+        unsafe { (*self.tensor.as_ptr()).src[slot] = std::ptr::null_mut() };
+    }
+
     /// Says that its memory is that of `root`, `offset` bytes from its start.
     pub fn set_view(self, root: Self, offset: usize) {
         let tensor = self.tensor.as_ptr();

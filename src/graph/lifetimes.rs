@@ -152,8 +152,10 @@ impl<'a> Walk<'a> {
     /// Counts mentions and views, and gives inputs their memory from the start.
     fn count_readers(&mut self, pools: &[PoolId]) {
         let graph = self.graph;
-        for (&node, &pool) in graph.nodes().iter().zip(pools) {
-            if self.states[node as usize].is_view && !graph.tensor(node).is_marker() {
+        for (step, (&node, &pool)) in (0..).zip(graph.nodes().iter().zip(pools)) {
+            let is_computed = self.states[node as usize].is_view && !graph.tensor(node).is_marker();
+            // What is written into memory before its owner is listed belongs to the making of that one.
+            if is_computed && self.states[graph.root(node) as usize].computed <= step {
                 self.count_view(node);
             }
             if self.states[node as usize].is_input {

@@ -4,6 +4,7 @@
 //! [`Graph`] -> [`lifetimes`] -> one [`crate::placement::Problem`] per pool -> [`plan`] -> [`GraphPlan`].
 
 mod concat;
+pub mod copies;
 mod lifetimes;
 mod operation;
 pub mod order;

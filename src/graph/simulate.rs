@@ -195,7 +195,7 @@ impl Run<'_> {
     }
 
     /// What must last: outputs, and whatever is in the graph, is no input, and is read by no node, not even through a
-    /// view.
+    /// view; of memory that is written before its owner is listed, the owner.
     fn check_results(&mut self) -> Result<(), Corruption> {
         let graph = self.graph;
         let mut result = vec![false; graph.tensors().len()];
@@ -203,8 +203,13 @@ impl Run<'_> {
             let tensor = graph.tensor(leaf);
             tensor.view.is_none() && !tensor.flags.has(Flags::INPUT)
         };
+        let computed = computing_steps(graph);
+        // What is written into memory before its owner is listed belongs to the making of that one.
+        let is_node_a_result = |&&node: &&TensorId| {
+            !graph.tensor(node).is_marker() && computed[graph.root(node) as usize] <= computed[node as usize]
+        };
         let values = graph.leafs().iter().filter(is_result);
-        for &id in values.chain(graph.nodes().iter().filter(|&&node| !graph.tensor(node).is_marker())) {
+        for &id in values.chain(graph.nodes().iter().filter(is_node_a_result)) {
             result[id as usize] = true;
         }
         for &source in graph.nodes().iter().flat_map(|&node| graph.sources(node)) {

@@ -13,10 +13,22 @@ static bool is_node_within(const struct ggml_cgraph * graph, const struct ggml_t
     return false;
 }
 
-// Whether the tensor comes into being with this reader: it is in no list, and no earlier node reads it.
+// Whether the node of a step is memory that nodes before it have written.
+static bool is_complete(const struct ggml_cgraph * graph, int step) {
+    for (int i = 0; i < step; i++) {
+        if (graph->nodes[i]->view_src == graph->nodes[step] && is_part_of_later(graph, i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Whether the tensor comes into being with this reader: it is in no list, or is what this node and others write before it
+// is listed, and no earlier node reads it.
 static bool begins_as_source(const struct ggml_cgraph * graph, const struct ggml_tensor * root, int step) {
-    if (is_node_within(graph, root, 0, graph->n_nodes) || is_external(root) ||
-        (root->flags & GGML_TENSOR_FLAG_INPUT) != 0) {
+    bool is_listed = is_node_within(graph, root, 0, graph->n_nodes);
+    bool is_part   = graph->nodes[step]->view_src == root && is_part_of_later(graph, step);
+    if ((is_listed && !is_part) || is_external(root) || (root->flags & GGML_TENSOR_FLAG_INPUT) != 0) {
         return false;
     }
     for (int i = 0; i < graph->n_leafs; i++) {
@@ -127,6 +139,11 @@ static bool judge_fused(struct judge * j, int step) {
 
 static bool judge_write(struct judge * j, int step) {
     const struct ggml_tensor * node = j->graph->nodes[step];
+    if (is_complete(j->graph, step)) {
+        return owns(j, node, memory_of(node)) ||
+               judge_fails(j, "step %d, %s: was overwritten by %s", step, node->name,
+                           other_owner(j, node, memory_of(node)));
+    }
     if (is_view(node)) {
         if (!owns(j, node->view_src, bytes_of(node))) {
             return judge_fails(j, "step %d, %s: writes to %s, which was overwritten by %s", step, node->name,

@@ -70,6 +70,20 @@ static inline int count_readers(const struct ggml_cgraph * graph, const struct g
     return count;
 }
 
+// Whether the node of a step writes a part of memory that the graph lists later, as a tensor without operation: what others
+// computed is complete there.
+static inline bool is_part_of_later(const struct ggml_cgraph * graph, int step) {
+    const struct ggml_tensor * node = graph->nodes[step];
+    const struct ggml_tensor * root = node->view_src;
+    bool                       part = root != NULL && is_source_of(root, node) && !touches_no_bytes(node);
+    for (int i = step + 1; i < graph->n_nodes && part; i++) {
+        if (graph->nodes[i] == root) {
+            return root->op == GGML_OP_NONE && !is_marker(root);
+        }
+    }
+    return false;
+}
+
 static inline struct range range_of(const struct ggml_tensor * t, size_t size) {
     return (struct range){ .buffer = root_of(t)->buffer,
                            .start  = (uintptr_t) t->data,

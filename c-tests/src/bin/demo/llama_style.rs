@@ -3,7 +3,7 @@
 use lastuse_c_tests::{Build, Linked, Program, Result, lastuse};
 use lastuse_vendor::{Package, ggml};
 
-use crate::table::{self, Measured};
+use crate::table::{self, Measured, Row};
 use crate::threads;
 
 const TO_DO_THE_SAME: &str = "\
@@ -12,7 +12,18 @@ To do the same to your own program:
   static ggml:  cc ... your objects ... -Wl,-u,ggml_gallocr_new_n target/release/liblastuse.a libggml-base.a ...
   shared ggml:  LD_PRELOAD=$PWD/target/release/liblastuse.so ./your-program";
 
-/// Runs the program on both allocators.
+/// Rows of the table that compares a graph with its copies and without.
+const COPY_ROWS: [Row; 7] = [
+    ("copies into the cache", "cache_copies", 0),
+    ("copied a prompt, bytes", "copied_bytes", 0),
+    ("time of these copies, us", "copy_us", 1),
+    ("compute buffer, bytes", "compute_buffer_bytes", 0),
+    ("time of alloc_graph, us", "alloc_graph_us", 1),
+    ("prompt, tokens/s", "prompt_tokens_per_s", 1),
+    ("decode, tokens/s", "decode_tokens_per_s", 1),
+];
+
+/// Runs the program on both allocators, and then with copies into its cache and without.
 ///
 /// # Errors
 /// When something cannot be built, or the results differ.
@@ -20,15 +31,29 @@ pub fn run() -> Result<()> {
     let ggml = ggml(Package::LlamaCpp)?;
     let lastuse = lastuse(Build::Release)?;
     println!("c-tests/llama_style.c on ggml {}: 8 layers, width 1024, prompt 512, 64 decode steps", ggml.version);
-    let measure = |name: &str, linked: Linked<'_>| {
+    let measure = |name: &str, linked: Linked<'_>, more: &[&str]| {
         let program = Program::build(name, &["llama_style.c"], &ggml, linked, &[])?;
-        let outcome = program.run(&["--machine", "--threads", &threads()])?;
+        let outcome = program.run(&[&["--machine", "--threads", &threads()], more].concat())?;
         if outcome.code == Some(0) { Ok(Measured::from_lines(&outcome.stdout)) } else { Err(outcome.describe()) }
     };
-    let on_ggml = measure("demo-ggml", Linked::Ggml)?;
-    let on_lastuse = measure("demo-lastuse", Linked::LastuseArchive(&lastuse))?;
-    table::print(&on_ggml, &on_lastuse)?;
-    table::compare_hashes(&on_ggml, &on_lastuse)?;
-    println!("Same bits in less memory.\n\n{TO_DO_THE_SAME}");
+    let on_lastuse = |more: &[&str]| measure("demo-lastuse", Linked::LastuseArchive(&lastuse), more);
+    let (first, second) = (measure("demo-ggml", Linked::Ggml, &[])?, on_lastuse(&[])?);
+    table::print(&first, &second)?;
+    table::compare_hashes(&first, &second)?;
+    println!("Same bits in less memory.\n");
+    compare_copies(on_lastuse)?;
+    println!("{TO_DO_THE_SAME}");
+    Ok(())
+}
+
+/// The same model with a cache of the type that is computed, which rows are copied into: lastuse_graph_remove_copies lets them
+/// be computed there.
+fn compare_copies(run: impl Fn(&[&str]) -> Result<Measured>) -> Result<()> {
+    println!("The same with an F32 cache that new rows are copied into, and with lastuse_graph_remove_copies");
+    let with = |copies: &str| run(&["--kv-type", "f32", "--kv-write", "copy", "--copies", copies]);
+    let (kept, removed) = (with("kept")?, with("removed")?);
+    table::print_rows(["copies kept", "copies removed"], &COPY_ROWS, &kept, &removed)?;
+    table::compare_hashes(&kept, &removed)?;
+    println!("Same bits with fewer copies.\n");
     Ok(())
 }

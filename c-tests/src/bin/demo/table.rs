@@ -28,8 +28,11 @@ impl Measured {
     }
 }
 
-/// Rows of the table: what people read, the key, and how many decimals.
-const ROWS: [(&str, &str, usize); 6] = [
+/// A row of a table: what people read, the key, and how many decimals.
+pub type Row = (&'static str, &'static str, usize);
+
+/// Rows of the table that compares allocators.
+const ROWS: [Row; 6] = [
     ("compute buffer, bytes", "compute_buffer_bytes", 0),
     ("lower bound, bytes", "lower_bound_bytes", 0),
     ("time to plan, us", "plan_us", 1),
@@ -47,9 +50,17 @@ pub fn print(ggml: &Measured, lastuse: &Measured) -> Result<()> {
     if ggml.get("allocator")? != "ggml" || !name.starts_with("lastuse") {
         return Err(format!("the second run was served by {name}, not by lastuse"));
     }
-    println!("\n{:24}  {:>18}  {name:>18}  {:>7}", "", "ggml-alloc", "ratio");
-    for (label, key, decimals) in ROWS {
-        let [left, right] = [ggml.number(key), lastuse.number(key)];
+    print_rows(["ggml-alloc", name], &ROWS, ggml, lastuse)
+}
+
+/// Prints both runs under these names, with ratios, and the hashes of their results.
+///
+/// # Errors
+/// When a run did not print a hash.
+pub fn print_rows(names: [&str; 2], rows: &[Row], first: &Measured, second: &Measured) -> Result<()> {
+    println!("\n{:24}  {:>18}  {:>18}  {:>7}", "", names[0], names[1], "ratio");
+    for &(label, key, decimals) in rows {
+        let [left, right] = [first.number(key), second.number(key)];
         let show = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"));
         let ratio = match (left, right) {
             (Some(left), Some(right)) if left > 0.0 => format!("{:.3}", right / left),
@@ -57,7 +68,7 @@ pub fn print(ggml: &Measured, lastuse: &Measured) -> Result<()> {
         };
         println!("{label:24}  {:>18}  {:>18}  {ratio:>7}", show(left), show(right));
     }
-    println!("{:24}  {:>18}  {:>18}", "hash of every logit", ggml.get("logits_hash")?, lastuse.get("logits_hash")?);
+    println!("{:24}  {:>18}  {:>18}", "hash of every logit", first.get("logits_hash")?, second.get("logits_hash")?);
     println!();
     Ok(())
 }

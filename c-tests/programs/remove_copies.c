@@ -1,0 +1,244 @@
+// Graphs without the copies that need not be made: they must compute the same to the last bit, on any allocator and with the
+// scheduler, and leave the same in memory of their own.
+//
+//   remove_copies <case> [first seed] [number of seeds]
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "computing.h"
+#include "lastuse.h"
+#include "plan_check.h"
+#include "random_graph.h"
+#include "transformer.h"
+#include "upstream.h"
+
+// What happened to all copies of a case.
+struct totals {
+    struct lastuse_copies_report sum;
+    int                          copies;
+};
+
+static int left_of(const struct lastuse_copies_report * r) {
+    return r->left_type + r->left_producer + r->left_readers + r->left_part + r->left_layout + r->left_order +
+           r->left_overlap + r->left_memory + r->left_device + r->left_slot + r->left_peak;
+}
+
+static bool is_copy(const struct ggml_tensor * t) {
+    return t->op == GGML_OP_CPY || t->op == GGML_OP_CONT || t->op == GGML_OP_DUP || t->op == GGML_OP_CONCAT;
+}
+
+static int count_copies(const struct ggml_cgraph * graph) {
+    int count = 0;
+    for (int i = 0; i < graph->n_nodes; i++) {
+        count += is_copy(graph->nodes[i]) && ggml_nelements(graph->nodes[i]) > 0;
+    }
+    return count;
+}
+
+// Removes copies and checks the report against the graph.
+static struct lastuse_copies_report remove_copies(struct ggml_cgraph * graph, ggml_backend_buffer_type_t buft) {
+    struct lastuse_copies_report report  = { .struct_size = sizeof(report) };
+    int                          before  = count_copies(graph);
+    int                          n_nodes = graph->n_nodes;
+    int                          removed = lastuse_graph_remove_copies(graph, buft, &report);
+    CHECK(removed == report.removed && report.struct_size == sizeof(report), "%d and %d", removed, report.removed);
+    CHECK(removed + left_of(&report) == before, "%d of %d copies are told of", removed + left_of(&report), before);
+    CHECK(count_copies(graph) == before - removed, "%d of %d copies are there", count_copies(graph), before);
+    CHECK((removed > 0) == (report.bytes_removed > 0), "%zu bytes in %d copies", report.bytes_removed, removed);
+    CHECK(graph->n_nodes == n_nodes, "%d nodes", graph->n_nodes);
+    return report;
+}
+
+static void add_report(struct totals * totals, struct lastuse_copies_report r) {
+    struct lastuse_copies_report * sum = &totals->sum;
+    sum->bytes_removed += r.bytes_removed;
+    sum->removed += r.removed;
+    sum->left_type += r.left_type;
+    sum->left_producer += r.left_producer;
+    sum->left_readers += r.left_readers;
+    sum->left_part += r.left_part;
+    sum->left_layout += r.left_layout;
+    sum->left_order += r.left_order;
+    sum->left_overlap += r.left_overlap;
+    sum->left_memory += r.left_memory;
+    sum->left_device += r.left_device;
+    sum->left_slot += r.left_slot;
+    sum->left_peak += r.left_peak;
+    totals->copies += r.removed + left_of(&r);
+}
+
+static void print_totals(const struct totals * totals) {
+    const struct lastuse_copies_report * r = &totals->sum;
+    printf("%d of %d copies removed, %zu bytes; left: type %d, producer %d, readers %d, part %d, layout %d, order %d, "
+           "overlap %d, memory %d, device %d, slot %d, peak %d\n",
+           r->removed, totals->copies, r->bytes_removed, r->left_type, r->left_producer, r->left_readers, r->left_part,
+           r->left_layout, r->left_order, r->left_overlap, r->left_memory, r->left_device, r->left_slot, r->left_peak);
+}
+
+static void check_same_bytes(struct ggml_tensor * a, struct ggml_tensor * b, long long seed) {
+    size_t size   = ggml_nbytes(a);
+    char * ours   = malloc(size + 1);
+    char * theirs = malloc(size + 1);
+    CHECK(ours != NULL && theirs != NULL, "out of memory");
+    CHECK(ggml_nbytes(b) == size, "seed %lld: %s has another size", seed, a->name);
+    if (b->buffer != NULL && size > 0) {
+        ggml_backend_tensor_get(a, ours, 0, size);
+        ggml_backend_tensor_get(b, theirs, 0, size);
+        CHECK(memcmp(ours, theirs, size) == 0, "seed %lld: %s is not what it should be", seed, a->name);
+    }
+    free(ours);
+    free(theirs);
+}
+
+static void check_same_lists(struct tensor_list a, struct tensor_list b, long long seed) {
+    CHECK(a.count == b.count, "seed %lld: %d and %d tensors", seed, a.count, b.count);
+    for (int i = 0; i < a.count; i++) {
+        check_same_bytes(a.items[i], b.items[i], seed);
+    }
+}
+
+// How a graph of a case is made and run.
+struct setting {
+    struct random_graph_options  options;
+    const struct allocator_api * allocator;
+    int                          n_threads;
+    bool                         is_unknown; // the type of the compute buffer is not told
+    bool                         reorders;   // afterwards the order of the nodes is changed
+    bool                         schedules;  // by ggml_backend_sched, with lastuse in it
+};
+
+// Memory of one graph: an allocator, or a scheduler.
+struct memory {
+    const struct allocator_api * allocator;
+    ggml_gallocr_t               galloc;
+    ggml_backend_sched_t         sched;
+};
+
+static struct memory allocate(ggml_backend_t cpu, struct random_graph * g, struct setting setting) {
+    struct memory memory = { .allocator = setting.allocator };
+    if (setting.schedules) {
+        memory.sched = ggml_backend_sched_new(&cpu, NULL, 1, 4096, false, false);
+        for (int i = 0; i < g->graph->n_leafs; i++) {
+            // those that nobody reads would have no backend
+            ggml_backend_sched_set_tensor_backend(memory.sched, g->graph->leafs[i], cpu);
+        }
+        CHECK(ggml_backend_sched_alloc_graph(memory.sched, g->graph), "seed %lld: not allocated", (long long) g->seed);
+        return memory;
+    }
+    memory.galloc = setting.allocator->new(ggml_backend_cpu_buffer_type());
+    CHECK(setting.allocator->alloc_graph(memory.galloc, g->graph), "seed %lld: not allocated", (long long) g->seed);
+    const char * reason = setting.allocator == &lastuse_api ? plan_check(g->graph) : NULL;
+    CHECK(reason == NULL, "seed %lld: %s", (long long) g->seed, reason);
+    return memory;
+}
+
+static void memory_free(struct memory memory) {
+    if (memory.sched != NULL) {
+        ggml_backend_sched_free(memory.sched);
+    } else {
+        memory.allocator->free(memory.galloc);
+    }
+}
+
+// Twice: what the first run leaves must not matter to the second.
+static void compute(ggml_backend_t cpu, const struct memory * memory, struct random_graph * g) {
+    for (int round = 0; round < 2; round++) {
+        random_graph_set_data(g);
+        enum ggml_status status = memory->sched != NULL
+            ? ggml_backend_sched_graph_compute(memory->sched, g->graph)
+            : ggml_backend_graph_compute(cpu, g->graph);
+        CHECK(status == GGML_STATUS_SUCCESS, "seed %lld: status %d", (long long) g->seed, (int) status);
+    }
+}
+
+// The graph as it was built, on lastuse, and without the copies.
+static struct lastuse_copies_report compare(ggml_backend_t cpu, long long seed, struct setting setting) {
+    struct random_graph given   = random_graph_new((uint64_t) seed, setting.options);
+    struct random_graph without = random_graph_new((uint64_t) seed, setting.options);
+
+    ggml_backend_buffer_type_t   buft   = setting.is_unknown ? NULL : ggml_backend_cpu_buffer_type();
+    struct lastuse_copies_report report = remove_copies(without.graph, buft);
+    struct lastuse_copies_report again  = { .struct_size = sizeof(again) };
+    CHECK(lastuse_graph_remove_copies(without.graph, buft, &again) == 0, "seed %lld: some are found later", seed);
+    if (setting.reorders) {
+        lastuse_graph_reorder(without.graph, buft, 100000, NULL);
+    }
+    struct memory first  = allocate(cpu, &given, (struct setting){ .allocator = &lastuse_api });
+    struct memory second = allocate(cpu, &without, setting);
+    compute(cpu, &first, &given);
+    compute(cpu, &second, &without);
+    check_same_lists(without.outputs, given.outputs, seed);
+    check_same_lists(without.weights, given.weights, seed);
+    memory_free(first);
+    memory_free(second);
+    random_graph_free(&given);
+    random_graph_free(&without);
+    return report;
+}
+
+static struct totals run(struct case_args args, long long count, struct setting setting) {
+    ggml_backend_t cpu    = new_cpu(setting.n_threads > 0 ? setting.n_threads : 1);
+    long long      first  = case_number(args, 0, 1);
+    struct totals  totals = { 0 };
+    count                 = case_number(args, 1, count);
+    for (long long seed = first; seed < first + count; seed++) {
+        add_report(&totals, compare(cpu, seed, setting));
+    }
+    print_totals(&totals);
+    CHECK(totals.sum.removed * 20 > totals.copies || count < 20, "only %d of %d copies", totals.sum.removed,
+          totals.copies);
+    ggml_backend_free(cpu);
+    return totals;
+}
+
+static void random_graphs(struct case_args args) {
+    run(args, 500, (struct setting){ .allocator = &lastuse_api });
+}
+
+static void random_graphs_on_upstreams_allocator(struct case_args args) {
+    run(args, 300, (struct setting){ .allocator = &upstream_api });
+}
+
+static void random_graphs_in_threads(struct case_args args) {
+    run(args, 30, (struct setting){ .allocator = &lastuse_api, .n_threads = 2 });
+}
+
+static void large_random_graphs(struct case_args args) {
+    run(args, 60, (struct setting){ .allocator = &lastuse_api, .options = { .n_steps = 200 } });
+}
+
+static void random_graphs_in_another_order(struct case_args args) {
+    run(args, 200, (struct setting){ .allocator = &lastuse_api, .reorders = true });
+}
+
+static void random_graphs_by_scheduler(struct case_args args) {
+    run(args, 200, (struct setting){ .allocator = &lastuse_api, .schedules = true });
+}
+
+static void random_graphs_for_unknown_memory(struct case_args args) {
+    run(args, 200, (struct setting){ .allocator = &lastuse_api, .is_unknown = true });
+}
+
+static void random_graphs_with_output_views(struct case_args args) {
+    run(args, 200, (struct setting){ .allocator = &lastuse_api, .options = { .output_views = true } });
+}
+
+static void markers(struct case_args args) {
+    run(args, 200, (struct setting){ .allocator = &lastuse_api, .options = { .markers = true } });
+}
+
+static const struct test_case CASES[] = {
+    { "random_graphs", random_graphs },
+    { "random_graphs_on_upstreams_allocator", random_graphs_on_upstreams_allocator },
+    { "random_graphs_in_threads", random_graphs_in_threads },
+    { "large_random_graphs", large_random_graphs },
+    { "random_graphs_in_another_order", random_graphs_in_another_order },
+    { "random_graphs_by_scheduler", random_graphs_by_scheduler },
+    { "random_graphs_for_unknown_memory", random_graphs_for_unknown_memory },
+    { "random_graphs_with_output_views", random_graphs_with_output_views },
+    { "markers", markers },
+};
+
+TEST_MAIN(CASES)

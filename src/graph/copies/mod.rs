@@ -1,0 +1,26 @@
+//! Copies that need not be made: who computes what is copied can write where the copy would go.
+//!
+//! ```text
+//!  before   | product |--copy--> | part of a cache |       after   | product, in part of a cache |
+//! ```
+//!
+//! The nodes are looked at from the last to the first. So a result that is copied twice on its way, into a CONCAT and with that
+//! into a cache, goes where the last copy wants it.
+//!
+//! - [`strides`]: what strides the producer needs, so that each element lies where the copy would have put it
+//! - [`touches`]: who uses the memory between the producer and the copy
+//! - [`find`]: which copies can go, and what changes in the graph then
+
+mod facts;
+mod find;
+mod found;
+mod producer;
+mod state;
+mod strides;
+
+//mod tests;
+mod touches;
+
+pub use facts::{Facts, Kind, Memory, Target};
+pub use find::{Freedom, find};
+pub use found::{Becomes, Change, Found, Reason};

@@ -1,0 +1,134 @@
+//! The graph with the changes so far.
+
+use crate::graph::{Graph, Layout, TensorId, View};
+use crate::placement::{Bytes, Step};
+
+use super::facts::{Facts, Memory};
+use super::found::{Becomes, Change};
+use super::strides::reach;
+use super::touches::Region;
+
+/// A graph that is being changed.
+pub struct State<'a> {
+    /// As it was given.
+    pub graph: &'a Graph,
+    /// What is known beside it.
+    pub facts: Facts<'a>,
+    /// By tensor: the step that computes it.
+    pub steps: Vec<Option<Step>>,
+    /// By tensor: how often nodes name it as a source, other than itself.
+    pub readers: Vec<u32>,
+    /// By tensor: how many are views of it.
+    pub views: Vec<u32>,
+    /// By tensor: is it a leaf?
+    pub is_leaf: Vec<bool>,
+    /// By tensor: what stands for its memory.
+    memory: Vec<TensorId>,
+    /// By tensor: one more than the place of its change; 0: none.
+    change_of: Vec<u32>,
+    changes: Vec<Change>,
+}
+
+impl<'a> State<'a> {
+    /// `None` when a tensor is listed twice: such a graph computes it twice.
+    pub fn new(graph: &'a Graph, facts: Facts<'a>) -> Option<Self> {
+        let count = graph.tensors().len();
+        let mut state = Self {
+            graph,
+            facts,
+            steps: vec![None; count],
+            readers: vec![0; count],
+            views: vec![0; count],
+            is_leaf: vec![false; count],
+            memory: facts.same_memory.to_vec(),
+            change_of: vec![0; count],
+            changes: Vec::new(),
+        };
+        for &leaf in graph.leafs() {
+            state.is_leaf[leaf as usize] = true;
+        }
+        for (step, &node) in (0..).zip(graph.nodes()) {
+            if state.steps[node as usize].replace(step).is_some() || state.is_leaf[node as usize] {
+                return None;
+            }
+            for &source in graph.sources(node).iter().filter(|&&source| source != node) {
+                state.readers[source as usize] += 1;
+            }
+        }
+        for view in graph.tensors().iter().filter_map(|tensor| tensor.view) {
+            state.views[view.root as usize] += 1;
+        }
+        Some(state)
+    }
+
+    /// What was changed in a tensor.
+    pub fn change(&self, id: TensorId) -> Option<&Change> {
+        self.changes.get((self.change_of[id as usize] as usize).checked_sub(1)?)
+    }
+
+    /// The change of a tensor, to be filled in; at first it changes nothing.
+    pub fn change_mut(&mut self, id: TensorId) -> &mut Change {
+        if self.change_of[id as usize] == 0 {
+            let (view, nb) = (self.graph.tensor(id).view, self.graph.layout(id).nb);
+            self.changes.push(Change { tensor: id, view, nb, becomes: Becomes::Same, wanted: None, is_output: false });
+            self.change_of[id as usize] = u32::try_from(self.changes.len()).expect("fewer than 2^32 tensors");
+        }
+        &mut self.changes[self.change_of[id as usize] as usize - 1]
+    }
+
+    fn view(&self, id: TensorId) -> Option<View> {
+        self.change(id).map_or(self.graph.tensor(id).view, |change| change.view)
+    }
+
+    /// The owner of the memory of a tensor, and where in it the tensor starts.
+    pub fn place(&self, id: TensorId) -> View {
+        let mut place = View { root: id, offset: 0 };
+        while let Some(view) = self.view(place.root) {
+            place = View { root: view.root, offset: place.offset + view.offset };
+        }
+        place
+    }
+
+    /// The layout of a tensor.
+    pub fn layout(&self, id: TensorId) -> Layout {
+        let layout = *self.graph.layout(id);
+        self.change(id).map_or(layout, |change| Layout { nb: change.nb, ..layout })
+    }
+
+    /// What stands for the memory of a root.
+    pub fn memory(&self, root: TensorId) -> TensorId {
+        self.memory[root as usize]
+    }
+
+    /// The bytes of elements that lie so.
+    pub fn region_at(&self, place: View, layout: &Layout) -> Region {
+        let start = match self.facts.memory[place.root as usize] {
+            Memory::Planned => 0,
+            Memory::Context { start } | Memory::Buffer { start, .. } => start,
+        };
+        let start: Bytes = start.saturating_add(place.offset);
+        Region { memory: self.memory(place.root), bytes: start..start.saturating_add(reach(layout)) }
+    }
+
+    /// The bytes of a tensor.
+    pub fn region(&self, id: TensorId) -> Region {
+        self.region_at(self.place(id), &self.layout(id))
+    }
+
+    /// The memory of `old` is that of `new` from now on, byte for byte.
+    pub fn move_memory(&mut self, old: TensorId, new: TensorId) {
+        self.memory[new as usize] = self.memory[old as usize];
+    }
+
+    /// All changes. Views of what has become a view itself are views of its root.
+    pub fn into_changes(mut self) -> Vec<Change> {
+        for id in (0..).take(self.graph.tensors().len()) {
+            let place = self.place(id);
+            let is_moved = self.view(id).is_some_and(|view| view.root != place.root);
+            if is_moved {
+                self.change_mut(id).view = Some(place);
+            }
+        }
+        self.changes
+    }
+}
