@@ -1,4 +1,5 @@
-//! A program with sizes computed by hand, scratch buffers and copies, and the same without them: `examples/scratch_buffers`.
+//! A program with sizes computed by hand, scratch buffers and copies, and the same without them: `examples/scratch_buffers`,
+//! and what `docs/from-scratch-buffers.md` says of both.
 
 mod support;
 
@@ -6,6 +7,10 @@ use std::ffi::OsStr;
 
 use lastuse_c_tests::{Linked, Outcome, Program};
 use lastuse_vendor::{Ggml, Package};
+
+const PAGE: &str = include_str!("../../docs/from-scratch-buffers.md");
+const BEFORE: &str = include_str!("../examples/scratch_buffers/before.c");
+const AFTER: &str = include_str!("../examples/scratch_buffers/after.c");
 
 fn build(name: &str, source: &str, ggml: &Ggml, linked: Linked<'_>) -> Program {
     let source = format!("examples/scratch_buffers/{source}");
@@ -37,7 +42,7 @@ fn same_bits_in_less_memory() {
         let (ggml, lastuse) = (support::ggml(package), support::release());
         let name = format!("scratch-buffers-after-{}", ggml.version);
         let program = build(&name, "after.c", &ggml, Linked::LastuseArchive(&lastuse));
-        for threads in ["1", "3"] {
+        for threads in ["1", "2"] {
             let (before, after) = (before(package, threads), support::passes(&program, &[threads]));
             assert_same_answer(&before, &after);
             assert!(compute_bytes(&after) < compute_bytes(&before));
@@ -53,4 +58,39 @@ fn same_bits_when_lastuse_is_switched_off() {
     let program = build("scratch-buffers-off", "after.c", &ggml, Linked::LastuseShared(&lastuse));
     let off = support::expect(program.run_with(&["1"], &[("LASTUSE", OsStr::new("off"))]));
     assert_same_answer(&before(Package::LlamaCpp, "1"), &off);
+}
+
+/// The code in the page, each with what stands behind the fence: its language and its file.
+fn quotes() -> Vec<(&'static str, &'static str)> {
+    let mut parts = PAGE.split("```");
+    parts.next();
+    let quotes: Vec<_> = parts.step_by(2).map(|part| part.split_once('\n').expect("a fence ends its line")).collect();
+    assert_eq!(PAGE.matches("```").count(), 2 * quotes.len(), "each fence is closed");
+    quotes
+}
+
+#[test]
+fn page_quotes_the_programs() {
+    let quotes = quotes();
+    for (file, text) in [("c before.c", BEFORE), ("c after.c", AFTER)] {
+        let of_file: Vec<&str> = quotes.iter().filter(|(name, _)| *name == file).map(|&(_, quote)| quote).collect();
+        assert!(of_file.len() >= 5, "{file}: {} quotes", of_file.len());
+        for quote in of_file {
+            assert!(text.contains(&format!("\n{quote}")), "not in {file}:\n{quote}");
+        }
+    }
+    assert!(quotes.iter().all(|(name, _)| ["c before.c", "c after.c"].contains(name)), "every quote names its file");
+}
+
+#[test]
+fn page_tells_the_bytes() {
+    let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::release());
+    let program = build("scratch-buffers-page", "after.c", &ggml, Linked::LastuseArchive(&lastuse));
+    let (before, after) = (before(Package::LlamaCpp, "1"), support::passes(&program, &["1"]));
+    let line = format!(
+        "| bytes for computing a prompt of 96 tokens | {} | {} |",
+        compute_bytes(&before),
+        compute_bytes(&after)
+    );
+    assert!(PAGE.contains(&line), "the page does not say: {line}");
 }

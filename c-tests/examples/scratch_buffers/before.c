@@ -17,11 +17,11 @@ static size_t tensor_size(size_t elements) {
 
 static size_t weights_size(void) {
     size_t size = 0;
-    size += tensor_size(VOCAB * WIDTH);              // embeddings
-    size += tensor_size(CONTEXT * WIDTH);            // positions
-    size += tensor_size(WIDTH);                      // norm
-    size += LAYERS * 2 * tensor_size(WIDTH);         // norm_1, norm_2
-    size += LAYERS * 4 * tensor_size(WIDTH * WIDTH); // wq, wk, wv, wo
+    size += tensor_size(VOCAB * WIDTH);               // embeddings
+    size += tensor_size(CONTEXT * WIDTH);             // positions
+    size += tensor_size(WIDTH);                       // norm
+    size += LAYERS * 2 * tensor_size(WIDTH);          // norm_1, norm_2
+    size += LAYERS * 4 * tensor_size(WIDTH * WIDTH);  // wq, wk, wv, wo
     size += LAYERS * 2 * tensor_size(WIDTH * HIDDEN); // up, down
     return size;
 }

@@ -15,10 +15,10 @@ enum {
     HEADS   = 4,
     HEAD    = WIDTH / HEADS,
     HIDDEN  = 192, // width of the feed-forward part
-    LAYERS  = 4,
+    LAYERS  = 3,
     CONTEXT = 96, // positions in a cache
     PROMPT  = 24,
-    ANSWER  = 16, // tokens that follow the prompt
+    ANSWER  = 6, // tokens that follow the prompt
 };
 
 struct layer {
