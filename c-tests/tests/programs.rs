@@ -77,6 +77,12 @@ program!(remove_copies, with ["random_graph", "plan_check", "transformer"]:
     random_graphs_with_output_views, markers,
 );
 
+program!(removed_copies, with ["dummy_buffer", "plan_check", "transformer"]:
+    copies_are_removed, copies_are_left, memory_that_is_not_known_is_left_alone, allocated_graph_is_left_alone,
+    memory_of_a_context_is_written, producers_stay_on_their_device, odd_graphs_are_left_alone,
+    nothing_need_be_said_to_be_in_place,
+);
+
 program!(unusual_graphs, with []:
     tensor_that_had_memory_is_measured, tensor_listed_twice_is_refused, very_many_live_tensors,
     view_of_an_empty_tensor_is_left_alone,

@@ -18,7 +18,8 @@ mod producer;
 mod state;
 mod strides;
 
-//mod tests;
+#[cfg(test)]
+mod tests;
 mod touches;
 
 pub use facts::{Facts, Kind, Memory, Target};

@@ -1,0 +1,38 @@
+// The call that removes copies, with a look at whether its report tells what has become of the graph.
+#pragma once
+
+#include "check.h"
+#include "ggml-backend.h"
+#include "graph_fields.h"
+#include "lastuse.h"
+
+static inline int left_of(const struct lastuse_copies_report * r) {
+    return r->left_type + r->left_producer + r->left_readers + r->left_part + r->left_layout + r->left_order +
+           r->left_overlap + r->left_memory + r->left_device + r->left_slot + r->left_peak;
+}
+
+static inline bool is_copy(const struct ggml_tensor * t) {
+    return t->op == GGML_OP_CPY || t->op == GGML_OP_CONT || t->op == GGML_OP_DUP || t->op == GGML_OP_CONCAT;
+}
+
+static inline int count_copies(const struct ggml_cgraph * graph) {
+    int count = 0;
+    for (int i = 0; i < graph->n_nodes; i++) {
+        count += is_copy(graph->nodes[i]) && ggml_nelements(graph->nodes[i]) > 0;
+    }
+    return count;
+}
+
+// Removes copies and checks the report against the graph.
+static inline struct lastuse_copies_report remove_copies(struct ggml_cgraph * graph, ggml_backend_buffer_type_t buft) {
+    struct lastuse_copies_report report  = { .struct_size = sizeof(report) };
+    int                          before  = count_copies(graph);
+    int                          n_nodes = graph->n_nodes;
+    int                          removed = lastuse_graph_remove_copies(graph, buft, &report);
+    CHECK(removed == report.removed && report.struct_size == sizeof(report), "%d and %d", removed, report.removed);
+    CHECK(removed + left_of(&report) == before, "%d of %d copies are told of", removed + left_of(&report), before);
+    CHECK(count_copies(graph) == before - removed, "%d of %d copies are there", count_copies(graph), before);
+    CHECK((removed > 0) == (report.bytes_removed > 0), "%zu bytes in %d copies", report.bytes_removed, removed);
+    CHECK(graph->n_nodes == n_nodes, "%d nodes", graph->n_nodes);
+    return report;
+}

@@ -1,0 +1,175 @@
+//! Where producers write when their copies are gone.
+
+use super::*;
+use crate::graph::copies::Becomes;
+
+#[test]
+fn product_is_computed_in_rows_of_a_cache() {
+    let mut scene = Scene::new();
+    let (x, cache) = (scene.input([8, 2, 1, 1]), scene.cache([8, 16, 1, 1]));
+    let product = scene.node([8, 2, 1, 1], &[x]);
+    let slots = scene.view(cache, 4 * 32, plain([8, 2, 1, 1]));
+    let copy = scene.copy(product, slots);
+    let found = scene.assert_removed(&[copy]);
+    assert_eq!(found.bytes, 64);
+    assert_eq!(moved(&found, product), (Some(View { root: cache, offset: 128 }), [4, 32, 64, 64]));
+    let wanted = found.changes.iter().find(|change| change.tensor == product).and_then(|change| change.wanted);
+    assert_eq!(wanted, Some(slots));
+}
+
+#[test]
+fn heads_are_computed_in_a_cache_of_one_dimension() {
+    let mut scene = Scene::new();
+    let (x, cache) = (scene.input([4, 2, 3, 1]), scene.cache([1000, 1, 1, 1]));
+    let heads = scene.node([4, 2, 3, 1], &[x]);
+    let rows = scene.reshape(heads, [8, 3, 1, 1]);
+    let slots = scene.view(cache, 400, plain([24, 1, 1, 1]));
+    let copy = scene.copy(rows, slots);
+    let found = scene.assert_removed(&[copy]);
+    assert_eq!(moved(&found, heads), (Some(View { root: cache, offset: 400 }), [4, 16, 32, 96]));
+    assert_eq!(moved(&found, rows).0, Some(View { root: cache, offset: 400 }));
+}
+
+#[test]
+fn permuted_result_is_written_in_the_order_of_the_copy() {
+    let mut scene = Scene::new();
+    let (x, cache) = (scene.input([4, 2, 3, 1]), scene.cache([4, 3, 2, 1]));
+    let heads = scene.node([4, 2, 3, 1], &[x]);
+    let turned = scene.permute(heads, [0, 2, 1, 3]);
+    let copy = scene.copy(turned, cache);
+    let found = scene.assert_removed(&[copy]);
+    assert_eq!(moved(&found, heads).1, [4, 48, 16, 48]);
+    assert_eq!(moved(&found, turned).1, [4, 16, 48, 96]);
+}
+
+#[test]
+fn rows_with_gaps_are_written_as_such() {
+    let mut scene = Scene::new();
+    let (x, cache) = (scene.input([4, 3, 1, 1]), scene.cache([16, 3, 1, 1]));
+    let rows = scene.node([4, 3, 1, 1], &[x]);
+    let columns = scene.view(cache, 16, Layout { nb: [4, 64, 192, 192], ..plain([4, 3, 1, 1]) });
+    let copy = scene.copy(rows, columns);
+    assert_eq!(moved(&scene.assert_removed(&[copy]), rows).1, [4, 64, 192, 192]);
+}
+
+#[test]
+fn continuous_copy_becomes_a_view_of_its_source() {
+    let mut scene = Scene::new();
+    let x = scene.input([8, 2, 1, 1]);
+    let product = scene.node([8, 2, 1, 1], &[x]);
+    scene.writes[product as usize] = Writes::OnlyItsOwn;
+    scene.target = Target::Unknown;
+    let flat = scene.cont(product, [16, 1, 1, 1]);
+    let part = scene.view(flat, 32, plain([8, 1, 1, 1]));
+    scene.flag(flat, Flags::OUTPUT);
+    let found = scene.assert_removed(&[flat]);
+    assert_eq!(moved(&found, flat).0, Some(View { root: product, offset: 0 }));
+    assert_eq!(moved(&found, part).0, Some(View { root: product, offset: 32 }));
+    assert!(found.changes.iter().any(|change| change.tensor == product && change.is_output && change.view.is_none()));
+}
+
+#[test]
+fn producer_takes_the_layout_of_a_continuous_copy() {
+    let mut scene = Scene::new();
+    let x = scene.input([4, 2, 3, 1]);
+    let heads = scene.node([4, 2, 3, 1], &[x]);
+    let turned = scene.permute(heads, [0, 2, 1, 3]);
+    let flat = scene.cont(turned, [12, 2, 1, 1]);
+    let found = scene.assert_removed(&[flat]);
+    assert_eq!(moved(&found, heads), (None, [4, 48, 16, 48]));
+}
+
+#[test]
+fn operands_are_computed_inside_their_concatenation() {
+    let mut scene = Scene::new();
+    let x = scene.input([8, 2, 1, 1]);
+    let a = scene.node([8, 2, 1, 1], &[x]);
+    let b = scene.node([8, 3, 1, 1], &[x]);
+    let joined = scene.concat([a, b], 1);
+    scene.node([8, 5, 1, 1], &[joined]);
+    let found = scene.assert_removed(&[joined]);
+    assert_eq!(found.bytes, 160);
+    assert_eq!(moved(&found, a).0, Some(View { root: joined, offset: 0 }));
+    assert_eq!(moved(&found, b), (Some(View { root: joined, offset: 64 }), [4, 32, 96, 96]));
+    let becomes = found.changes.iter().find(|change| change.tensor == joined).map(|change| change.becomes);
+    assert_eq!(becomes, Some(Becomes::Place));
+}
+
+#[test]
+fn operands_are_computed_side_by_side_with_gaps() {
+    let mut scene = Scene::new();
+    let x = scene.input([8, 2, 1, 1]);
+    let [a, b] = [3, 5].map(|width| scene.node([width, 2, 1, 1], &[x]));
+    let joined = scene.concat([a, b], 0);
+    let found = scene.assert_removed(&[joined]);
+    assert_eq!(moved(&found, b), (Some(View { root: joined, offset: 12 }), [4, 32, 64, 64]));
+}
+
+#[test]
+fn what_is_copied_twice_goes_where_the_last_copy_wants_it() {
+    let mut scene = Scene::new();
+    let (x, cache) = (scene.input([8, 2, 1, 1]), scene.cache([8, 16, 1, 1]));
+    let [a, b, c] = [1, 2, 3].map(|rows| scene.node([8, rows, 1, 1], &[x]));
+    let two = scene.concat([a, b], 1);
+    let flat = scene.cont(two, [8, 3, 1, 1]);
+    let three = scene.concat([flat, c], 1);
+    let slots = scene.view(cache, 64, plain([8, 6, 1, 1]));
+    let copy = scene.copy(three, slots);
+    let found = scene.assert_removed(&[two, flat, three, copy]);
+    for (id, offset) in [(a, 64), (b, 96), (c, 160), (two, 64), (flat, 64), (three, 64)] {
+        assert_eq!(moved(&found, id).0, Some(View { root: cache, offset }), "tensor {id}");
+    }
+}
+
+#[test]
+fn state_is_updated_in_place() {
+    let mut scene = Scene::new();
+    let (x, state) = (scene.input([8, 2, 1, 1]), scene.cache([8, 2, 1, 1]));
+    let sum = scene.elementwise(&[state, x]);
+    let copy = scene.copy(sum, state);
+    scene.assert_removed(&[copy]);
+}
+
+#[test]
+fn memory_of_a_context_is_written_without_a_name_for_it() {
+    let mut scene = Scene::new();
+    let x = scene.input([8, 2, 1, 1]);
+    let product = scene.node([8, 2, 1, 1], &[x]);
+    let copied = scene.cont(product, [8, 2, 1, 1]);
+    for (id, start) in [(x, 0x100), (product, 0x200), (copied, 0x300)] {
+        scene.memory[id as usize] = Memory::Context { start };
+    }
+    let found = scene.assert_removed(&[copied]);
+    assert_eq!(moved(&found, product).0, Some(View { root: copied, offset: 0 }));
+    assert!(found.changes.iter().all(|change| change.wanted.is_none()));
+}
+
+#[test]
+fn two_copies_into_one_cache_are_both_removed() {
+    let mut scene = Scene::new();
+    let (x, cache) = (scene.input([8, 2, 1, 1]), scene.cache([8, 16, 1, 1]));
+    let [a, b] = [(); 2].map(|()| scene.node([8, 2, 1, 1], &[x]));
+    let slots = [0, 64].map(|offset| scene.view(cache, offset, plain([8, 2, 1, 1])));
+    let copies = [scene.copy(a, slots[0]), scene.copy(b, slots[1])];
+    scene.assert_removed(&copies);
+}
+
+#[test]
+fn nothing_is_found_in_a_graph_without_copies() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.find(), Found::default());
+    let x = scene.input([8, 2, 1, 1]);
+    scene.node([8, 2, 1, 1], &[x]);
+    assert_eq!(scene.find(), Found::default());
+}
+
+#[test]
+fn changed_graph_has_all_changes() {
+    let mut scene = Scene::new();
+    let x = scene.input([8, 2, 1, 1]);
+    let [a, b] = [(); 2].map(|()| scene.node([8, 2, 1, 1], &[x]));
+    let joined = scene.concat([a, b], 1);
+    let graph = scene.find().applied_to(&scene.sketch.graph());
+    assert!(graph.tensor(joined).is_marker() && graph.sources(joined).is_empty());
+    assert_eq!((graph.root(b), graph.sources(b)), (joined, &[x, joined][..]));
+}
