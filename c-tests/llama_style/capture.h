@@ -39,7 +39,7 @@ static void capture(const struct options * opt, ggml_backend_t backend) {
     struct model model = model_without_memory(opt);
     pretend_memory(model.weights_ctx);
     pretend_memory(model.cache_ctx);
-    struct arena arena = arena_new(opt->layers);
+    struct arena arena = arena_new(opt);
     const struct batch batch = { .n_tokens = opt->prompt, .n_kv = pad_kv_length(opt->prompt) };
     struct graph graph = graph_new(&model, &arena, &batch);
 
@@ -50,7 +50,7 @@ static void capture(const struct options * opt, ggml_backend_t backend) {
     if (!write_graph_file(opt->capture, graph.cgraph, label, ggml_backend_get_default_buffer_type(backend), size)) {
         die("cannot write %s", opt->capture);
     }
-    graph_free(&graph);
-    free(arena.memory);
+    graph_free(&arena, &graph);
+    arena_free(&arena);
     model_free(&model);
 }

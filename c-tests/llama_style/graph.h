@@ -1,6 +1,7 @@
 // Graph: one step of the model, from tokens to logits.
 #pragma once
 
+#include "api.h"
 #include "copies.h"
 #include "errors.h"
 #include "ggml.h"
@@ -25,15 +26,16 @@ struct batch {
     int n_kv;
 };
 
-// Memory for the tensors and the graph of one step, used again for every step.
+// Memory for the tensors and the graph of one step, used again for every step: bytes, or a context that needs no size.
 struct arena {
     void * memory;
     size_t size;
+    struct ggml_context * ctx;
     size_t max_nodes;
 };
 
 struct graph {
-    struct ggml_context * ctx;
+    struct ggml_context * ctx; // the arena's where that has one
     struct ggml_cgraph  * cgraph;
 
     struct ggml_tensor * tokens;    // I32 [n_tokens]
@@ -48,12 +50,39 @@ struct graph {
     struct copies copies;
 };
 
-static struct arena arena_new(int layers) {
-    struct arena arena = { .max_nodes = (size_t) layers * NODES_PER_LAYER + NODES_OUTSIDE };
+static struct arena arena_new(const struct options * opt) {
+    struct arena arena = { .max_nodes = (size_t) opt->layers * NODES_PER_LAYER + NODES_OUTSIDE };
+    if (opt->api == API_LASTUSE) {
+        arena.ctx = api_graph_context();
+        return arena;
+    }
     // a graph, and one of its copies alone
     arena.size   = arena.max_nodes * ggml_tensor_overhead() + 2 * ggml_graph_overhead_custom(arena.max_nodes, false);
     arena.memory = checked_calloc(1, arena.size);
     return arena;
+}
+
+static void arena_free(struct arena * arena) {
+    if (arena->ctx != NULL) {
+        lastuse_context_free(arena->ctx);
+    }
+    free(arena->memory);
+}
+
+// An empty context for one graph.
+static struct ggml_context * arena_context(const struct arena * arena) {
+    if (arena->ctx != NULL) {
+        ggml_reset(arena->ctx);
+        return arena->ctx;
+    }
+    const struct ggml_init_params params = {
+        .mem_size = arena->size, .mem_buffer = arena->memory, .no_alloc = true,
+    };
+    struct ggml_context * ctx = ggml_init(params);
+    if (ctx == NULL) {
+        die("ggml_init failed for a graph of %zu nodes", arena->max_nodes);
+    }
+    return ctx;
 }
 
 static struct ggml_tensor * new_input(struct graph * graph, enum ggml_type type, int ne0, int ne1, const char * name) {
@@ -101,11 +130,19 @@ static struct ggml_tensor * build_row_write(const struct graph * graph, const st
         return ggml_set_rows(ctx, cache, rows, graph->kv_rows);
     }
     const size_t offset = (size_t) batch->first_pos * cache->nb[1];
-    return ggml_cpy(ctx, rows, ggml_view_2d(ctx, cache, model->kv_width, batch->n_tokens, cache->nb[1], offset));
+    struct ggml_tensor * slots = ggml_view_2d(ctx, cache, model->kv_width, batch->n_tokens, cache->nb[1], offset);
+    return model->opt.api == API_LASTUSE ? api_write(ctx, rows, slots) : ggml_cpy(ctx, rows, slots);
 }
 
 static struct ggml_tensor * build_key_write(const struct graph * graph, const struct model * model,
         const struct layer * layer, const struct batch * batch, struct ggml_tensor * keys) {
+    if (model->opt.api == API_LASTUSE && model->opt.kv_write == KV_WRITE_COPY) {
+        // a result is computed in its own shape
+        struct ggml_tensor * cache = layer->k_cache;
+        const size_t head_size = (size_t) model->head_width * ggml_element_size(cache);
+        return api_write(graph->ctx, keys, ggml_view_3d(graph->ctx, cache, keys->ne[0], keys->ne[1], keys->ne[2],
+                head_size, cache->nb[1], (size_t) batch->first_pos * cache->nb[1]));
+    }
     struct ggml_tensor * rows = ggml_reshape_2d(graph->ctx, keys, model->kv_width, keys->ne[2]);
     return build_row_write(graph, model, batch, layer->k_cache, rows);
 }
@@ -136,28 +173,52 @@ static struct ggml_tensor * build_cached_columns(struct ggml_context * ctx, cons
     return ggml_view_3d(ctx, cache, n_kv, model->head_width, model->opt.kv_heads, cache->nb[1], head_size, 0);
 }
 
+// What attention reads.
+struct cache {
+    struct ggml_tensor * keys, * values;
+};
+
 // ggml repeats the KV heads over the query heads by itself, in both kinds of attention.
 static struct ggml_tensor * build_attention(const struct graph * graph, const struct model * model,
-        const struct layer * layer, const struct batch * batch, struct ggml_tensor * queries) {
+        struct cache cache, const struct batch * batch, struct ggml_tensor * queries) {
     struct ggml_context * ctx = graph->ctx;
     const float scale = 1.0f / sqrtf((float) model->head_width);
 
     struct ggml_tensor * q = ggml_permute(ctx, queries, 0, 2, 1, 3); // [head_width, n_tokens, heads]
-    struct ggml_tensor * k = build_cached_rows(ctx, model, layer->k_cache, batch->n_kv);
+    struct ggml_tensor * k = build_cached_rows(ctx, model, cache.keys, batch->n_kv);
 
     if (model->opt.attention == ATTENTION_FLASH) {
-        struct ggml_tensor * v = build_cached_rows(ctx, model, layer->v_cache, batch->n_kv);
+        struct ggml_tensor * v = build_cached_rows(ctx, model, cache.values, batch->n_kv);
         struct ggml_tensor * mixed = ggml_flash_attn_ext(ctx, q, k, v, graph->attn_mask, scale, 0.0f, 0.0f);
         return ggml_reshape_2d(ctx, mixed, model->opt.width, batch->n_tokens);
     }
 
     // scores and probs are [n_kv, n_tokens, heads], mixed is [head_width, n_tokens, heads]
-    struct ggml_tensor * v      = build_cached_columns(ctx, model, layer->v_cache, batch->n_kv);
+    struct ggml_tensor * v      = build_cached_columns(ctx, model, cache.values, batch->n_kv);
     struct ggml_tensor * scores = ggml_mul_mat(ctx, k, q);
     struct ggml_tensor * probs  = ggml_soft_max_ext(ctx, scores, graph->attn_mask, scale, 0.0f);
     struct ggml_tensor * mixed  = ggml_mul_mat(ctx, v, probs);
     mixed = ggml_permute(ctx, mixed, 0, 2, 1, 3);
     return ggml_cont_2d(ctx, mixed, model->opt.width, batch->n_tokens);
+}
+
+// The cache of a layer after the keys and values of these tokens were written. The views that attention reads it through do
+// not depend on the writes: only the order of the nodes puts the writes first. The queries go in before them, so that the
+// three projections of one tensor stand together.
+static struct cache build_cache(const struct graph * graph, const struct model * model, const struct layer * layer,
+        const struct batch * batch, struct ggml_tensor * queries, struct ggml_tensor * keys, struct ggml_tensor * values) {
+    struct ggml_tensor * key_write   = build_key_write(graph, model, layer, batch, keys);
+    struct ggml_tensor * value_write = build_value_write(graph, model, layer, batch, values);
+    if (model->opt.api == API_LASTUSE) {
+        return (struct cache) {
+            .keys   = ggml_dependency(graph->ctx, layer->k_cache, key_write),
+            .values = ggml_dependency(graph->ctx, layer->v_cache, value_write),
+        };
+    }
+    ggml_build_forward_expand(graph->cgraph, queries);
+    ggml_build_forward_expand(graph->cgraph, key_write);
+    ggml_build_forward_expand(graph->cgraph, value_write);
+    return (struct cache) { .keys = layer->k_cache, .values = layer->v_cache };
 }
 
 static struct ggml_tensor * build_attention_block(const struct graph * graph, const struct model * model,
@@ -167,13 +228,8 @@ static struct ggml_tensor * build_attention_block(const struct graph * graph, co
     struct ggml_tensor * keys    = build_rotated_heads(graph, model, layer->wk, cur, model->opt.kv_heads);
     struct ggml_tensor * values  = ggml_mul_mat(ctx, layer->wv, cur);
 
-    // Attention reads the cache through views, which do not depend on the writes: only the order of the nodes puts the
-    // writes first. The queries go in before them, so that the three projections of `cur` stand together.
-    ggml_build_forward_expand(graph->cgraph, queries);
-    ggml_build_forward_expand(graph->cgraph, build_key_write(graph, model, layer, batch, keys));
-    ggml_build_forward_expand(graph->cgraph, build_value_write(graph, model, layer, batch, values));
-
-    return ggml_mul_mat(ctx, layer->wo, build_attention(graph, model, layer, batch, queries));
+    const struct cache cache = build_cache(graph, model, layer, batch, queries, keys, values);
+    return ggml_mul_mat(ctx, layer->wo, build_attention(graph, model, cache, batch, queries));
 }
 
 static struct ggml_tensor * build_ffn(struct ggml_context * ctx, const struct layer * layer, struct ggml_tensor * cur) {
@@ -202,13 +258,7 @@ static struct ggml_tensor * build_layer(const struct graph * graph, const struct
 }
 
 static struct graph graph_new(const struct model * model, const struct arena * arena, const struct batch * batch) {
-    const struct ggml_init_params params = {
-        .mem_size = arena->size, .mem_buffer = arena->memory, .no_alloc = true,
-    };
-    struct graph graph = { .ctx = ggml_init(params) };
-    if (graph.ctx == NULL) {
-        die("ggml_init failed for a graph of %zu nodes", arena->max_nodes);
-    }
+    struct graph graph = { .ctx = arena_context(arena) };
     graph.cgraph = ggml_new_graph_custom(graph.ctx, arena->max_nodes, false);
     if (graph.cgraph == NULL) {
         die("ggml_new_graph_custom failed for %zu nodes", arena->max_nodes);
@@ -230,6 +280,8 @@ static struct graph graph_new(const struct model * model, const struct arena * a
     return graph;
 }
 
-static void graph_free(struct graph * graph) {
-    ggml_free(graph->ctx);
+static void graph_free(const struct arena * arena, struct graph * graph) {
+    if (graph->ctx != arena->ctx) {
+        ggml_free(graph->ctx);
+    }
 }

@@ -1,6 +1,7 @@
 // Model: weights and KV cache.
 #pragma once
 
+#include "api.h"
 #include "errors.h"
 #include "ggml.h"
 #include "ggml-alloc.h"
@@ -49,8 +50,11 @@ static int pad_kv_length(int length) {
     return (length + KV_PADDING - 1) / KV_PADDING * KV_PADDING;
 }
 
-// A context for tensors whose data lives in a backend buffer.
-static struct ggml_context * new_tensor_context(size_t n_tensors) {
+// A context for tensors whose data lives in a backend buffer. Usage is an enum ggml_backend_buffer_usage.
+static struct ggml_context * new_tensor_context(const struct options * opt, size_t n_tensors, int usage) {
+    if (opt->api == API_LASTUSE) {
+        return api_data_context(ggml_backend_cpu_buffer_type(), usage);
+    }
     const struct ggml_init_params params = {
         .mem_size = n_tensors * ggml_tensor_overhead(), .mem_buffer = NULL, .no_alloc = true,
     };
@@ -104,7 +108,13 @@ static void create_cache(struct model * model) {
     }
 }
 
-static ggml_backend_buffer_t allocate_tensors(struct ggml_context * ctx, ggml_backend_t backend, const char * what) {
+// NULL where the buffers belong to the context.
+static ggml_backend_buffer_t allocate_tensors(const struct options * opt, struct ggml_context * ctx,
+        ggml_backend_t backend, const char * what) {
+    if (opt->api == API_LASTUSE) {
+        api_realize(ctx);
+        return NULL;
+    }
     ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(ctx, backend);
     if (buffer == NULL) {
         die("ggml_backend_alloc_ctx_tensors failed for the %s", what);
@@ -156,6 +166,14 @@ static void fill_weights(struct model * model) {
     }
 }
 
+// Rows that no token has written yet are masked, but 0 times a stray NaN would still be NaN.
+static void clear_cache(struct model * model) {
+    struct ggml_tensor * tensor = ggml_get_first_tensor(model->cache_ctx);
+    for (; tensor != NULL; tensor = ggml_get_next_tensor(model->cache_ctx, tensor)) {
+        ggml_backend_tensor_memset(tensor, 0, 0, ggml_nbytes(tensor));
+    }
+}
+
 static struct model model_without_memory(const struct options * opt) {
     struct model model = {
         .opt         = *opt,
@@ -163,9 +181,11 @@ static struct model model_without_memory(const struct options * opt) {
         .kv_width    = opt->width / opt->heads * opt->kv_heads,
         .kv_capacity = pad_kv_length(opt->prompt + opt->decode),
         .layers      = checked_calloc((size_t) opt->layers, sizeof(struct layer)),
-        .weights_ctx = new_tensor_context((size_t) opt->layers * WEIGHTS_PER_LAYER + WEIGHTS_OUTSIDE),
-        .cache_ctx   = new_tensor_context((size_t) opt->layers * CACHES_PER_LAYER),
     };
+    const size_t n_layers = (size_t) opt->layers;
+    model.weights_ctx = new_tensor_context(opt, n_layers * WEIGHTS_PER_LAYER + WEIGHTS_OUTSIDE,
+            GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    model.cache_ctx = new_tensor_context(opt, n_layers * CACHES_PER_LAYER, GGML_BACKEND_BUFFER_USAGE_ANY);
     create_weights(&model);
     create_cache(&model);
     return model;
@@ -173,19 +193,21 @@ static struct model model_without_memory(const struct options * opt) {
 
 static struct model model_new(const struct options * opt, ggml_backend_t backend) {
     struct model model = model_without_memory(opt);
-    model.weights_buffer = allocate_tensors(model.weights_ctx, backend, "weights");
-    model.cache_buffer   = allocate_tensors(model.cache_ctx, backend, "KV cache");
-    ggml_backend_buffer_set_usage(model.weights_buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    model.weights_buffer = allocate_tensors(opt, model.weights_ctx, backend, "weights");
+    model.cache_buffer   = allocate_tensors(opt, model.cache_ctx, backend, "KV cache");
+    if (model.weights_buffer != NULL) {
+        ggml_backend_buffer_set_usage(model.weights_buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    }
     fill_weights(&model);
-    // rows that no token has written yet are masked, but 0 times a stray NaN would still be NaN
-    ggml_backend_buffer_clear(model.cache_buffer, 0);
+    clear_cache(&model);
     return model;
 }
 
 static void model_free(struct model * model) {
     ggml_backend_buffer_free(model->cache_buffer);
     ggml_backend_buffer_free(model->weights_buffer);
-    ggml_free(model->cache_ctx);
-    ggml_free(model->weights_ctx);
+    const bool is_api = model->opt.api == API_LASTUSE;
+    (is_api ? lastuse_context_free : ggml_free)(model->cache_ctx);
+    (is_api ? lastuse_context_free : ggml_free)(model->weights_ctx);
     free(model->layers);
 }

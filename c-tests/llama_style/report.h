@@ -22,6 +22,9 @@ static void print_machine(const struct options * opt, const struct results * res
     char name[128];
     allocator_name(name, sizeof(name));
     printf("allocator=%s\n", name);
+    if (results->measured_size > 0) {
+        printf("measured_bytes=%zu\n", results->measured_size);
+    }
     printf("compute_buffer_bytes=%zu\n", results->buffer_size);
     if (results->has_lower_bound) {
         printf("lower_bound_bytes=%zu\n", results->lower_bound);
@@ -54,6 +57,9 @@ static void print_table(const struct options * opt, const struct results * resul
     char name[128];
     allocator_name(name, sizeof(name));
     printf("%-18s %12s\n", "allocator", name);
+    if (results->measured_size > 0) {
+        print_bytes("measured before", results->measured_size);
+    }
     print_bytes("compute buffer", results->buffer_size);
     if (results->has_lower_bound) {
         print_bytes("lower bound", results->lower_bound);

@@ -30,6 +30,7 @@ struct session {
 };
 
 struct results {
+    size_t   measured_size;      // of the worst-case graph; only by lastuse's API, and for an allocator alone
     size_t   buffer_size;
     bool     has_lower_bound;
     size_t   lower_bound;
@@ -56,7 +57,7 @@ static struct session session_new(const struct model * model, ggml_backend_t bac
     const struct options * opt = &model->opt;
     struct session session = {
         .model  = model,
-        .arena  = arena_new(opt->layers),
+        .arena  = arena_new(opt),
         .prompt = random_prompt(opt),
         .logits = checked_calloc((size_t) opt->vocab, sizeof(float)),
     };
@@ -68,7 +69,7 @@ static void session_free(struct session * session) {
     graph_memory_free(&session->memory);
     free(session->logits);
     free(session->prompt);
-    free(session->arena.memory);
+    arena_free(&session->arena);
 }
 
 // Token i sees the cache rows up to its own position; the rest, the padding included, is masked.
@@ -113,7 +114,7 @@ static double run_batch(struct session * session, const struct batch * batch) {
     set_inputs(&graph, batch);
     graph_memory_compute(&session->memory, &graph);
     ggml_backend_tensor_get(graph.logits, session->logits, 0, ggml_nbytes(graph.logits));
-    graph_free(&graph);
+    graph_free(&session->arena, &graph);
     return alloc_us;
 }
 
@@ -147,13 +148,16 @@ static void reserve_worst_case(struct session * session, struct results * result
     double samples[PLAN_SAMPLES];
     for (int i = -1; i < PLAN_SAMPLES; i++) {
         struct graph graph = graph_new(session->model, &session->arena, &worst);
+        if (i < 0 && session->model->opt.api == API_LASTUSE && session->memory.gallocr != NULL) {
+            results->measured_size = api_measure(graph.cgraph, session->memory.backend);
+        }
         const double time = graph_memory_reserve(&session->memory, &graph);
         if (i >= 0) {
             samples[i] = time;
         }
         results->n_nodes = ggml_graph_n_nodes(graph.cgraph);
         results->copies  = graph.copies;
-        graph_free(&graph);
+        graph_free(&session->arena, &graph);
     }
     results->plan_us         = median(samples, PLAN_SAMPLES);
     results->buffer_size     = graph_memory_size(&session->memory);
@@ -198,7 +202,7 @@ static struct copy_time time_copies(struct session * session) {
     struct graph graph = graph_new(session->model, &session->arena, &batch);
     graph_memory_alloc(&session->memory, &graph);
     const struct copy_time found = measure_copies(session->memory.backend, &graph);
-    graph_free(&graph);
+    graph_free(&session->arena, &graph);
     return found;
 }
 
