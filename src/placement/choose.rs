@@ -1,8 +1,9 @@
 //! Several strategies, the smallest placement wins.
 
 use super::large::{choose_large, is_large};
+use super::timeline::Timeline;
 use super::{
-    BestFit, Bytes, Effort, LargestFirst, Placement, Problem, Rank, Strategy, ValleySweep, lower_bound,
+    BestFit, Bytes, Effort, FromPeak, LargestFirst, Placement, Problem, Rank, Strategy, ValleySweep,
     search::{Least, minimize},
 };
 
@@ -35,15 +36,25 @@ pub fn choose(problem: &Problem) -> Choice {
 
 /// Like [`choose`], with as much searching as `effort` allows.
 pub fn choose_with(problem: &Problem, effort: Effort) -> Choice {
-    let lower_bound = lower_bound(problem);
+    let timeline = Timeline::of(problem);
+    let lower_bound = timeline.largest_load;
     let limited = problem.max_chunk().is_some_and(|max| lower_bound > max);
     if limited {
         choose_limited(problem, lower_bound)
     } else if is_large(problem) {
         improved(problem, choose_large(problem, lower_bound), effort)
     } else {
-        choose_unlimited(problem, lower_bound, effort)
+        meet_bound(problem, &timeline).unwrap_or_else(|| choose_unlimited(problem, lower_bound, effort))
     }
+}
+
+/// The quickest way to the lower bound, and there alone.
+fn meet_bound(problem: &Problem, timeline: &Timeline) -> Option<Choice> {
+    let lower_bound = timeline.largest_load;
+    FromPeak::ALL.iter().find_map(|strategy| {
+        let placement = strategy.place_within(problem, timeline, lower_bound)?;
+        Some(Choice { placement, strategy: strategy.name(), lower_bound, proven: false })
+    })
 }
 
 /// One chunk may suffice: stop at the first placement that meets the bound.
