@@ -108,11 +108,8 @@ fn choose_limited(problem: &Problem, lower_bound: Bytes) -> Choice {
 /// With more blocks alive at once, on average, sweeps are quicker than the strategies that list who is alive together.
 const MANY_ALIVE: u64 = 12;
 
-/// With more than that, graphs of training among them, which keep most of what they compute, ggml's own strategy often does
-/// as well as any, and in no time.
-const VERY_MANY_ALIVE: u64 = 40;
-
-/// The strategies: first those that most often are the first to meet the bound on real graphs, ggml's own last.
+/// The strategies where no walk from a peak meets the bound: first those that most often do on real graphs, ggml's own
+/// last.
 fn portfolio(problem: &Problem) -> impl Iterator<Item = &'static dyn Strategy> {
     const OF_PAIRS: [&dyn Strategy; 3] = [&LargestFirst::Size, &LargestFirst::Area, &LargestFirst::Length];
     const SWEEPS: [&dyn Strategy; 14] = [
@@ -131,18 +128,15 @@ fn portfolio(problem: &Problem) -> impl Iterator<Item = &'static dyn Strategy> {
         &ValleySweep::peaks_first_by(Rank::Size),
         &ValleySweep::by(Rank::End),
     ];
-    let dense = has_alive(problem, MANY_ALIVE);
-    let (first, sweeps) = if dense { (0, SWEEPS.len()) } else { (1, 3) };
-    let own: &[&dyn Strategy] = &[&BestFit];
-    let (before, after) = if has_alive(problem, VERY_MANY_ALIVE) { (own, &own[..0]) } else { (&own[..0], own) };
-    let early = before.iter().chain(&OF_PAIRS[..first]).chain(&SWEEPS[..sweeps]);
-    let late = OF_PAIRS[first..].iter().chain(&SWEEPS[sweeps..]).chain(after);
-    early.chain(late).copied()
+    let (first, sweeps) = if is_dense(problem) { (0, SWEEPS.len()) } else { (1, 3) };
+    let early = OF_PAIRS[..first].iter().chain(&SWEEPS[..sweeps]);
+    let late = OF_PAIRS[first..].iter().chain(&SWEEPS[sweeps..]);
+    early.chain(late).copied().chain([&BestFit as &dyn Strategy])
 }
 
-/// Are there more blocks alive at a step, on average?
-fn has_alive(problem: &Problem, count: u64) -> bool {
+/// Are there more than [`MANY_ALIVE`] blocks alive at a step, on average?
+fn is_dense(problem: &Problem) -> bool {
     let steps = problem.blocks().iter().map(|block| u64::from(block.death)).max().unwrap_or(0);
     let lengths: u64 = problem.blocks().iter().map(|block| u64::from(block.death - block.birth)).sum();
-    lengths > count * steps
+    lengths > MANY_ALIVE * steps
 }

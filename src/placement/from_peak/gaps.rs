@@ -93,7 +93,7 @@ impl Gaps {
     /// A gap that is filled to the last byte comes first, then one beside a neighbour that outlives the block by the
     /// least, then one beside a neighbour that dies before it by the least; of equal ones the smallest.
     fn best(&self, size: Bytes, death: Moment) -> Option<(GapIndex, End)> {
-        let mut least = (u64::MAX, Bytes::MAX);
+        let (mut least, mut least_room) = (u64::MAX, Bytes::MAX);
         let mut best = None;
         for (index, gap) in (0..).zip(&self.gaps) {
             let room = gap.end - gap.start;
@@ -102,9 +102,11 @@ impl Gaps {
             }
             let (low, high) = (cost(gap.below_death, death), cost(gap.above_death, death));
             let (cost, end) = if low <= high { (low, End::Low) } else { (high, End::High) };
-            let cost = (cost + if room > size { NOT_FILLED } else { 0 }, room);
-            if cost < least {
-                least = cost;
+            if room == size {
+                return Some((index, end));
+            }
+            if cost < least || cost == least && room < least_room {
+                (least, least_room) = (cost, room);
                 best = Some((index, end));
             }
         }
@@ -199,9 +201,6 @@ impl Gaps {
 
 /// Of a neighbour that dies before the block; beyond all differences between moments.
 const DIES_BEFORE: u64 = 1 << 32;
-
-/// Of a gap that is larger than the block; beyond all other costs.
-const NOT_FILLED: u64 = 1 << 40;
 
 /// Of a spot beside a neighbour.
 fn cost(neighbour_death: Moment, death: Moment) -> u64 {
