@@ -20,6 +20,7 @@ mod probe;
 mod read;
 mod reorder;
 mod runtime;
+mod settings;
 mod tensor;
 
 pub use allocator::{Allocator, Refusal};
@@ -32,6 +33,7 @@ pub use functions::Functions;
 pub use original::{Original, ggml_gallocr};
 pub use reorder::{Reordered, reorder_nodes};
 pub use runtime::{Runtime, Server, abort, runtime};
+pub use settings::{Settings, effort};
 pub use tensor::{GraphRef, TensorRef};
 
 /// ggml's status for success.
