@@ -89,6 +89,22 @@ bool lastuse_set_rules(const char *rules);
 bool lastuse_gallocr_set_rules(struct ggml_gallocr *galloc,
                                const char *rules);
 
+// Says how much the allocators made from now on, those of schedulers included, may search for a smaller plan, in units
+// of work, of which a core does some hundreds of millions a second; 0 means the default, 100000, a fraction of a
+// millisecond. It is spent only where the plan is above its lower bound: each time that a graph is planned, for each
+// buffer, and up to three times, for other rules of sharing. The same graph and effort give the same plan, and an
+// effort above the default never a larger one than the default. The environment variable LASTUSE_EFFORT says the same
+// from the start. Without effect when lastuse is not enabled.
+void lastuse_set_effort(uint64_t units);
+
+// As lastuse_set_effort for one allocator, which then forgets its plans: the next graph is planned anew, and with
+// several buffers has to be reserved. Its buffers stay. Aborts when galloc is NULL.
+//
+// # Safety
+// `galloc` is alive.
+void lastuse_gallocr_set_effort(struct ggml_gallocr *galloc,
+                                uint64_t units);
+
 // A tensor that is a (the same type, shape, strides and memory), but only after b has run: whoever reads it reads what b
 // has left in that memory. It makes order a part of the graph, where otherwise only the order of the calls of
 // ggml_build_forward_expand says it: here that the cache is read after the new rows were copied into it.

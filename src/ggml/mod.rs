@@ -21,6 +21,7 @@ mod probe;
 mod read;
 mod reorder;
 mod runtime;
+mod settings;
 mod tensor;
 
 pub use allocator::{Allocator, Refusal};
@@ -34,6 +35,7 @@ pub use functions::Functions;
 pub use original::{Original, ggml_gallocr};
 pub use reorder::{Reordered, reorder_nodes};
 pub use runtime::{Runtime, Server, abort, known_ggml, runtime};
+pub use settings::{Settings, effort};
 pub use tensor::{GraphRef, TensorRef};
 
 /// ggml's status for success.
