@@ -224,6 +224,35 @@ bool lastuse_set_rules(const char *rules);
 bool lastuse_gallocr_set_rules(struct ggml_gallocr *galloc,
                                const char *rules);
 
+// Says how much the allocators made from now on, those of schedulers included, may search for a smaller plan, in units
+// of work, of which a core does some hundreds of millions a second; 0 means the default, 100000, a fraction of a
+// millisecond. It is spent only where the plan is above its lower bound: each time that a graph is planned, for each
+// buffer, and up to three times, for other rules of sharing. The same graph and effort give the same plan, and an
+// effort above the default never a larger one than the default. The environment variable LASTUSE_EFFORT says the same
+// from the start. Without effect when lastuse is not enabled.
+//
+// ```c
+// lastuse_set_effort(100000000); // about a third of a second where a plan is not at its lower bound
+// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend)); // with that effort
+// lastuse_set_effort(0); // for the allocators after it
+// ggml_gallocr_free(galloc);
+// ```
+void lastuse_set_effort(uint64_t units);
+
+// As lastuse_set_effort for one allocator, which then forgets its plans: the next graph is planned anew, and with
+// several buffers has to be reserved. Its buffers stay. Aborts when galloc is NULL.
+//
+// ```c
+// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
+// lastuse_gallocr_set_effort(galloc, 100000000); // about a third of a second where a plan is not at its lower bound
+// ggml_gallocr_free(galloc);
+// ```
+//
+// # Safety
+// `galloc` is alive.
+void lastuse_gallocr_set_effort(struct ggml_gallocr *galloc,
+                                uint64_t units);
+
 // A genuine ggml context that needs no size: it reserves address space and takes memory only as tensors and graphs are made
 // in it. Everything of ggml works with it, except that lastuse_context_free frees it. To empty it and use it again, as for
 // the next token, call ggml_reset: that costs a few stores, the pages stay, and so do the addresses.

@@ -190,6 +190,11 @@ static void null_galloc_rules(const struct allocator_api * api) {
     lastuse_gallocr_set_rules(NULL, "all");
 }
 
+static void null_galloc_effort(const struct allocator_api * api) {
+    (void) api;
+    lastuse_gallocr_set_effort(NULL, 1);
+}
+
 static void null_rules(const struct allocator_api * api) {
     lastuse_gallocr_set_rules(an_allocator(api), NULL);
 }
@@ -274,6 +279,7 @@ static const struct abort_case lastuse_cases[] = {
     { "null_galloc_lower_bound", "galloc", null_galloc_lower_bound },
     { "null_galloc_wanted_size", "galloc", null_galloc_wanted_size },
     { "null_galloc_rules", "galloc", null_galloc_rules },
+    { "null_galloc_effort", "galloc", null_galloc_effort },
     { "null_rules", "rules", null_rules },
     { "null_rules_of_process", "rules", null_rules_of_process },
     { "lower_bound_of_too_large_id", "buffer_id", lower_bound_of_too_large_id },

@@ -12,7 +12,7 @@ use std::path::Path;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{Home, Rules, TensorId, lifetimes};
 use lastuse::graph::{PoolId, Requests};
-use lastuse::placement::{BestFit, Bytes, Offset, Placement, Strategy};
+use lastuse::placement::{BestFit, Bytes, Effort, Offset, Placement, Strategy};
 use lastuse_c_tests::{Allocators, LiveGraph, captured_graphs, graphs_in, read_graph};
 use support::expect;
 
@@ -46,7 +46,7 @@ fn replayed(snapshot: &Snapshot) -> Plan {
     let (leafs, nodes) = snapshot.requested_pools();
     let requests = Requests { leafs: &leafs, nodes: &nodes };
     let mut sizes = |id: TensorId, _: PoolId| snapshot.tensors[id as usize].size;
-    let found = lifetimes(&snapshot.graph, &snapshot.pools(Rules::GGML), requests, &mut sizes);
+    let found = lifetimes(&snapshot.graph, &snapshot.pools(Rules::GGML, Effort::default()), requests, &mut sizes);
     let placement = BestFit.place(&found.problems[0]);
     (offsets(snapshot, &found.homes, &placement), placement.size())
 }

@@ -2,6 +2,8 @@
 
 #[path = "plan_tool/csv.rs"]
 mod csv;
+#[path = "plan_tool/effort.rs"]
+mod effort;
 mod support;
 
 use std::fs;
@@ -111,9 +113,14 @@ fn words(table: &str, line: usize) -> Vec<&str> {
 #[test]
 fn help_has_examples_and_exit_codes() {
     let help = planned(&["--help"]);
-    for part in
-        ["Examples:\n  lastuse plan llama.jsonl", "Exit codes: 0 all planned, 1 ", "--json", "--rules", "--reorder"]
-    {
+    for part in [
+        "Examples:\n  lastuse plan llama.jsonl",
+        "Exit codes: 0 all planned, 1 ",
+        "--json",
+        "--rules",
+        "--reorder",
+        "--effort",
+    ] {
         assert!(help.contains(part), "{part} is not in\n{help}");
     }
 }

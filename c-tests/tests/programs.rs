@@ -100,6 +100,15 @@ program!(rule_settings, with ["rule_graphs", "dummy_buffer", "plan_check", "tran
     wrong_environment_is_reported,
 );
 
+program!(effort_settings, with ["hard_graph", "rule_graphs", "dummy_buffer", "plan_check", "transformer"]:
+    more_effort_needs_less_memory, same_values_with_every_effort, more_effort_never_needs_more_memory,
+    effort_changes_from_the_next_plan_on, several_types_need_a_reserve, rules_and_effort_do_not_mix,
+    effort_of_the_process_is_that_of_new_allocators, reorder_plans_with_the_effort_of_the_process,
+    environment_says_effort, zero_in_the_environment_is_the_default, empty_environment_says_nothing,
+    word_in_the_environment_is_reported, negative_environment_is_reported, too_large_environment_is_reported,
+    both_variables_are_read,
+);
+
 program!(unread_inputs, with ["dummy_buffer", "plan_check", "transformer"]:
     one_type, two_types, scheduler,
 );

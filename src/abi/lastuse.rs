@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-use crate::ggml::{Allocator, Runtime, Server, ggml_gallocr, runtime};
+use crate::ggml::{Allocator, Runtime, Server, effort, ggml_gallocr, runtime};
 use crate::graph::{RuleSetting, UnknownRule};
 
 use super::gallocr::buffer;
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn lastuse_set_rules(rules: *const c_char) -> bool {
         Server::Lastuse(runtime) => {
             // SAFETY: the caller's promise.
             let setting = unsafe { setting(NAME, runtime, rules) };
-            setting.map(|setting| runtime.set_rules(setting)).is_some()
+            setting.map(|setting| runtime.set(|settings| settings.rules = setting)).is_some()
         }
     })
 }
@@ -185,6 +185,51 @@ pub unsafe extern "C" fn lastuse_gallocr_set_rules(galloc: *mut ggml_gallocr, ru
             setting.map(|setting| allocator.set_rules(&setting)).is_some()
         }
     })
+}
+
+/// Says how much the allocators made from now on, those of schedulers included, may search for a smaller plan, in units
+/// of work, of which a core does some hundreds of millions a second; 0 means the default, 100000, a fraction of a
+/// millisecond. It is spent only where the plan is above its lower bound: each time that a graph is planned, for each
+/// buffer, and up to three times, for other rules of sharing. The same graph and effort give the same plan, and an
+/// effort above the default never a larger one than the default. The environment variable LASTUSE_EFFORT says the same
+/// from the start. Without effect when lastuse is not enabled.
+///
+/// ```c
+/// lastuse_set_effort(100000000); // about a third of a second where a plan is not at its lower bound
+/// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend)); // with that effort
+/// lastuse_set_effort(0); // for the allocators after it
+/// ggml_gallocr_free(galloc);
+/// ```
+#[unsafe(no_mangle)]
+pub extern "C" fn lastuse_set_effort(units: u64) {
+    guard(|| match runtime() {
+        Server::Original(_) => {}
+        Server::Lastuse(runtime) => runtime.set(|settings| settings.effort = effort(units)),
+    });
+}
+
+/// As lastuse_set_effort for one allocator, which then forgets its plans: the next graph is planned anew, and with
+/// several buffers has to be reserved. Its buffers stay. Aborts when galloc is NULL.
+///
+/// ```c
+/// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
+/// lastuse_gallocr_set_effort(galloc, 100000000); // about a third of a second where a plan is not at its lower bound
+/// ggml_gallocr_free(galloc);
+/// ```
+///
+/// # Safety
+/// `galloc` is alive.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_gallocr_set_effort(galloc: *mut ggml_gallocr, units: u64) {
+    guard(|| match runtime() {
+        Server::Original(_) => {}
+        Server::Lastuse(_) => {
+            let galloc = required(galloc, "lastuse_gallocr_set_effort", "galloc").cast::<Allocator>();
+            // SAFETY: made by lastuse, alive, and used by this thread only.
+            let allocator = unsafe { &mut *galloc.as_ptr() };
+            allocator.set_effort(effort(units));
+        }
+    });
 }
 
 /// What a string says of rules; nothing, and a line in ggml's log, when it is wrong.

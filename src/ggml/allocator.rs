@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::graph::{Address, GraphPlan, PlanError, Pool, PoolId, Requests, RuleSetting, TensorId, plan};
-use crate::placement::Bytes;
+use crate::placement::{Bytes, Effort};
 
 use super::buffers::{Buffer, BufferType};
 use super::context::Waiting;
@@ -107,10 +107,10 @@ impl Allocator {
             });
             pool_of.push(PoolId::try_from(pool).expect("fewer than 2^32 buffers"));
         }
-        let setting = runtime.rules();
+        let settings = runtime.settings();
         Self {
             runtime,
-            pools: distinct.iter().map(|buffer_type| buffer_type.pool(&setting)).collect(),
+            pools: distinct.iter().map(|buffer_type| buffer_type.pool(&settings)).collect(),
             buffers: distinct.iter().map(|_| None).collect(),
             wanted: vec![Wanted::default(); distinct.len()],
             types: distinct,
@@ -121,7 +121,15 @@ impl Allocator {
 
     /// Says which memory may be shared from the next plan on, and forgets the plans made so far.
     pub fn set_rules(&mut self, setting: &RuleSetting) {
-        self.pools = self.types.iter().map(|buffer_type| buffer_type.pool(setting)).collect();
+        for (pool, buffer_type) in self.pools.iter_mut().zip(&self.types) {
+            pool.rules = buffer_type.rules(setting);
+        }
+        self.plans.clear();
+    }
+
+    /// Says how much work placing may take from the next plan on, and forgets the plans made so far.
+    pub fn set_effort(&mut self, effort: Effort) {
+        self.pools.iter_mut().for_each(|pool| pool.effort = effort);
         self.plans.clear();
     }
 

@@ -8,6 +8,7 @@ use crate::placement::Bytes;
 
 use super::bindings::{ggml_backend_buffer, ggml_backend_buffer_type, ggml_tallocr};
 use super::runtime::Runtime;
+use super::settings::Settings;
 use super::tensor::TensorRef;
 use super::{Functions, STATUS_SUCCESS};
 
@@ -57,10 +58,20 @@ impl BufferType {
         unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
     }
 
-    /// What the planner has to know of it. `setting` says which memory may be shared; by default everything that is right
-    /// where the CPU computes, and elsewhere what ggml's own allocator shares.
-    pub fn pool(self, setting: &RuleSetting) -> Pool {
-        Pool { alignment: self.alignment(), max_chunk: self.max_size(), rules: setting.rules(self.default_rules()) }
+    /// What the planner has to know of it.
+    pub fn pool(self, settings: &Settings) -> Pool {
+        Pool {
+            alignment: self.alignment(),
+            max_chunk: self.max_size(),
+            rules: self.rules(&settings.rules),
+            effort: settings.effort,
+        }
+    }
+
+    /// Which memory may be shared in it, with `setting`; by default everything that is right where the CPU computes, and
+    /// elsewhere what ggml's own allocator shares.
+    pub fn rules(self, setting: &RuleSetting) -> Rules {
+        setting.rules(self.default_rules())
     }
 
     /// Addresses and sizes are multiples of this power of two.

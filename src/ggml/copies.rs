@@ -10,7 +10,7 @@ use super::memory::same_memory;
 use super::outputs::writes;
 use super::read::{Reading, Requested, read};
 use super::redirect::{LISTED_SLOT, Place, redirect_as_listed};
-use super::reorder::UNKNOWN_TYPE;
+use super::reorder::{UNKNOWN_ALIGNMENT, unknown_type};
 use super::runtime::Runtime;
 use super::tensor::{GraphRef, MAX_SOURCES, TensorRef};
 
@@ -47,7 +47,7 @@ fn find_copies(runtime: &'static Runtime, reading: &Reading<'_>, buffer_type: Op
         has_slot: &known.has_slot,
         fused: &known.fused,
         target: target(buffer_type),
-        alignment: buffer_type.map_or(UNKNOWN_TYPE.alignment, BufferType::alignment),
+        alignment: buffer_type.map_or(UNKNOWN_ALIGNMENT, BufferType::alignment),
         runs_at: &runs_at,
     };
     let bounds = Bounds { runtime, reading, buffer_type };
@@ -141,7 +141,8 @@ impl Bounds<'_> {
     fn of(&self, graph: &Graph) -> Bytes {
         let (leafs, nodes) = (vec![0; graph.leafs().len()], vec![0; graph.nodes().len()]);
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let pool: Pool = self.buffer_type.map_or(UNKNOWN_TYPE, |it| it.pool(&self.runtime.rules()));
+        let settings = self.runtime.settings();
+        let pool: Pool = self.buffer_type.map_or_else(|| unknown_type(&settings), |it| it.pool(&settings));
         let mut sizes = |id: TensorId, _: PoolId| {
             let tensor = self.reading.tensors[id as usize];
             self.buffer_type.map_or_else(|| self.runtime.nbytes(tensor), |buffer_type| buffer_type.alloc_size(tensor))

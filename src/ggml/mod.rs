@@ -28,6 +28,7 @@ mod read;
 mod redirect;
 mod reorder;
 mod runtime;
+mod settings;
 mod tensor;
 
 pub use allocator::{Allocator, Refusal};
@@ -47,6 +48,7 @@ pub use outputs::{BrokenOutput, check_outputs};
 pub use redirect::{LISTED_SLOT, Place, WANTED_SLOT, redirect, redirect_as_listed, redirected_to};
 pub use reorder::{Reordered, reorder_nodes};
 pub use runtime::{Runtime, Server, abort, known_ggml, runtime};
+pub use settings::{Settings, effort};
 pub use tensor::{GraphRef, TensorRef};
 
 /// An `enum lastuse_context_kind` as C passes it: any number.

@@ -2,15 +2,22 @@
 
 use crate::graph::order::{Effect, Effort, Hazards, Reordering, reorder};
 use crate::graph::{PlanError, Pool, PoolId, Requests, Rules, TensorId};
+use crate::placement::Bytes;
 
 use super::buffers::BufferType;
 use super::memory::same_memory;
 use super::read::{Requested, read};
 use super::runtime::Runtime;
+use super::settings::Settings;
 use super::tensor::{GraphRef, TensorRef};
 
+/// The alignment of a buffer type that is not known.
+pub const UNKNOWN_ALIGNMENT: Bytes = 32;
+
 /// What stands for a buffer type that is not known: ggml's own for the CPU wants no more than this.
-pub const UNKNOWN_TYPE: Pool = Pool { alignment: 32, max_chunk: None, rules: Rules::ALL };
+pub fn unknown_type(settings: &Settings) -> Pool {
+    Pool { alignment: UNKNOWN_ALIGNMENT, max_chunk: None, rules: Rules::ALL, effort: settings.effort }
+}
 
 /// An order for the nodes of a live graph.
 #[derive(Debug)]
@@ -38,7 +45,8 @@ pub fn reorder_nodes<'g>(
     let hazards = Hazards::new(&reading.graph, &effects, &same_memory(runtime, &reading));
     let (leafs, nodes) = (vec![0; graph.leafs.len()], vec![0; graph.nodes.len()]);
     let requests = Requests { leafs: &leafs, nodes: &nodes };
-    let pools = [buffer_type.map_or(UNKNOWN_TYPE, |buffer_type| buffer_type.pool(&runtime.rules()))];
+    let settings = runtime.settings();
+    let pools = [buffer_type.map_or_else(|| unknown_type(&settings), |buffer_type| buffer_type.pool(&settings))];
     let mut sizes = |id: TensorId, _: PoolId| {
         let tensor = reading.tensors[id as usize];
         buffer_type.map_or_else(|| runtime.nbytes(tensor), |buffer_type| buffer_type.alloc_size(tensor))

@@ -3,22 +3,18 @@
 use std::ffi::{CStr, CString, c_int};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::graph::{RuleSetting, UnknownRule};
-
 use super::functions::Functions;
 use super::loaded;
 use super::operations::Operations;
 use super::original::Original;
 use super::probe::{UnknownLayout, probe};
+use super::settings::Settings;
 
 /// The version of lastuse.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Set to `off` to hand every call to ggml's own allocator, where lastuse stands before it.
 const SWITCH: &CStr = c"LASTUSE";
-
-/// Says which memory may be shared: a [`RuleSetting`].
-const RULES: &CStr = c"LASTUSE_RULES";
 
 /// A function that every ggml defines, and nobody who stands between a program and ggml's allocator does.
 const ONLY_IN_GGML: &CStr = c"ggml_nbytes";
@@ -33,8 +29,8 @@ pub struct Runtime {
     pub functions: Functions,
     /// Its operations.
     pub operations: Operations,
-    /// Which memory the allocators made from now on may share.
-    rules: Mutex<RuleSetting>,
+    /// What holds for the allocators made from now on.
+    settings: Mutex<Settings>,
     /// Do `ggml_backend_tensor_alloc` and `ggml_backend_view_init` return a status? In old versions they return
     /// nothing; that they do is known only for those that can tell their version.
     pub returns_status: bool,
@@ -76,14 +72,14 @@ pub fn known_ggml() -> Option<&'static Runtime> {
 }
 
 impl Runtime {
-    /// Which memory the allocators made from now on may share.
-    pub fn rules(&self) -> RuleSetting {
-        self.rules.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// What holds for the allocators made from now on.
+    pub fn settings(&self) -> Settings {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Says which memory the allocators made from now on may share.
-    pub fn set_rules(&self, rules: RuleSetting) {
-        *self.rules.lock().unwrap_or_else(PoisonError::into_inner) = rules;
+    /// Changes what holds for the allocators made from now on.
+    pub fn set(&self, change: impl FnOnce(&mut Settings)) {
+        change(&mut self.settings.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Sends a warning to ggml's logger.
@@ -125,8 +121,9 @@ fn decide() -> Process {
     let version = version(&functions);
     let known = |original: Option<Original>| {
         let operations = Operations::new(functions, original.and_then(|it| it.op_can_inplace), number(&version));
-        let rules = Mutex::new(rules_of_environment(&functions));
-        Runtime { functions, operations, rules, returns_status: functions.ggml_version.is_some() }
+        let complain = |what: &str| log(&functions, LOG_ERROR, &format!("lastuse {VERSION}: {what}\n"));
+        let settings = Mutex::new(Settings::of_environment(environment, complain));
+        Runtime { functions, operations, settings, returns_status: functions.ggml_version.is_some() }
     };
     match (probe(&functions), original) {
         (layout, Some(original)) if switched_off() => {
@@ -174,15 +171,6 @@ fn only_loaded_ggml() -> Result<(Functions, Option<Original>), String> {
 
 fn switched_off() -> bool {
     environment(SWITCH).is_some_and(|value| ["off", "0"].contains(&value.as_str()))
-}
-
-/// What the environment says about rules; what it says wrongly is reported and has no effect.
-fn rules_of_environment(functions: &Functions) -> RuleSetting {
-    let setting = environment(RULES).map(|value| value.parse());
-    setting.unwrap_or_else(|| Ok(RuleSetting::default())).unwrap_or_else(|unknown: UnknownRule| {
-        log(functions, LOG_ERROR, &format!("lastuse {VERSION}: LASTUSE_RULES has no effect: {unknown}\n"));
-        RuleSetting::default()
-    })
 }
 
 fn environment(name: &CStr) -> Option<String> {

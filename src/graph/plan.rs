@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::placement::{Bytes, Choice, ChunkId, Offset, Problem, TooLarge, choose};
+use crate::placement::{Bytes, Choice, ChunkId, Effort, Offset, Problem, TooLarge, choose_with, lower_bound};
 
 use super::concat::compute_inside_concats;
 use super::{Graph, Home, Lifetimes, PoolId, Requests, Rules, Sizes, TensorId, lifetimes};
@@ -16,6 +16,8 @@ pub struct Pool {
     pub max_chunk: Option<Bytes>,
     /// Which memory may be shared in it.
     pub rules: Rules,
+    /// How much work the search for smaller offsets in it may do, each time that blocks are placed.
+    pub effort: Effort,
 }
 
 /// Where a tensor lies.
@@ -80,8 +82,8 @@ impl fmt::Display for PlanError {
     }
 }
 
-/// Plans the memory of `graph`: by pool never more than ggml's own allocator takes, as far as that one is right. Asks
-/// for the size of each tensor once a pool.
+/// Plans the memory of `graph`: by pool never more than ggml's own allocator takes, as far as that one is right, and
+/// never more with an effort above the default than with the default. Asks for the size of each tensor once a pool.
 ///
 /// # Errors
 /// [`PlanError::TooLarge`] when sizes overflow.
@@ -91,11 +93,33 @@ pub fn plan(
     requests: Requests<'_>,
     sizes: &mut dyn Sizes,
 ) -> Result<GraphPlan, PlanError> {
+    if pools.iter().all(|pool| pool.effort <= Effort::default()) {
+        return plan_as_said(graph, pools, requests, sizes);
+    }
+    let mut quick = pools.to_vec();
+    quick.iter_mut().for_each(|pool| pool.effort = pool.effort.min(Effort::default()));
+    let plan = plan_as_said(graph, &quick, requests, sizes)?;
+    if plan.is_at_bound() {
+        return Ok(plan);
+    }
+    let mut known = KnownSizes { homes: plan.homes.clone(), others: sizes };
+    let other = plan_as_said(graph, pools, requests, &mut known)?;
+    // A longer search looks for other sizes first, and other rules may win a pool and lose another.
+    Ok(if is_smaller(&plan, &other) { plan } else { other })
+}
+
+/// Plans with just the effort that each pool has.
+fn plan_as_said(
+    graph: &Graph,
+    pools: &[Pool],
+    requests: Requests<'_>,
+    sizes: &mut dyn Sizes,
+) -> Result<GraphPlan, PlanError> {
     let mut found = lifetimes(graph, pools, requests, sizes);
     check_totals(&found)?;
     compute_inside_concats(graph, pools, &mut found);
     let beyond_ggml = found.beyond_ggml;
-    let mut plan = place(found);
+    let mut plan = place(found, pools);
     if !beyond_ggml || plan.is_at_bound() {
         return Ok(plan);
     }
@@ -108,8 +132,8 @@ pub fn plan(
     };
     for pools in [without(|rules| rules.oldest_source = false), without(|rules| *rules = rules.as_ggml())] {
         let other = lifetimes(graph, &pools, requests, &mut known);
-        if check_totals(&other).is_ok() {
-            let other = place(other);
+        if check_totals(&other).is_ok() && may_be_smaller(&other, &plan) {
+            let other = place(other, &pools);
             plan = if is_smaller(&other, &plan) { other } else { plan };
         }
         if plan.is_at_bound() {
@@ -141,9 +165,19 @@ fn check_totals(lifetimes: &Lifetimes) -> Result<(), PlanError> {
     Ok(())
 }
 
-fn place(lifetimes: Lifetimes) -> GraphPlan {
-    let pools = lifetimes.problems.iter().map(choose).collect();
-    GraphPlan { problems: lifetimes.problems, pools, homes: lifetimes.homes }
+fn place(lifetimes: Lifetimes, pools: &[Pool]) -> GraphPlan {
+    let chosen =
+        lifetimes.problems.iter().zip(pools).map(|(problem, pool)| choose_with(problem, pool.effort)).collect();
+    GraphPlan { problems: lifetimes.problems, pools: chosen, homes: lifetimes.homes }
+}
+
+/// Can a plan for these lifetimes be smaller than `plan`, or in fewer chunks, in some pool?
+fn may_be_smaller(lifetimes: &Lifetimes, plan: &GraphPlan) -> bool {
+    lifetimes
+        .problems
+        .iter()
+        .zip(&plan.pools)
+        .any(|(problem, pool)| pool.placement.chunks.len() > 1 || lower_bound(problem) < pool.placement.size())
 }
 
 /// Is one pool of `plan` smaller than, or in fewer chunks than, in `other`?

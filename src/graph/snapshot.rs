@@ -12,9 +12,9 @@ use std::io::BufRead;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::placement::Bytes;
+use crate::placement::{Bytes, Effort};
 
-use super::order::{Effect, Effort, Hazards, Reordering, reorder};
+use super::order::{self, Effect, Hazards, Reordering, reorder};
 use super::{Flags, Graph, Layout, Operation, Pool, PoolId, Requests, Rules, Tensor, TensorId, View};
 
 pub use file::Unreadable;
@@ -145,9 +145,11 @@ impl Snapshot {
         Builder::new(header, &parsed)?.build()
     }
 
-    /// The pools to plan for, all with these rules: a file does not say whose device its buffers belong to.
-    pub fn pools(&self, rules: Rules) -> Vec<Pool> {
-        let pool = |buffer: &BufferInfo| Pool { alignment: buffer.alignment, max_chunk: buffer.max_size, rules };
+    /// The pools to plan for, all with these rules and this effort: a file does not say whose device its buffers
+    /// belong to.
+    pub fn pools(&self, rules: Rules, effort: Effort) -> Vec<Pool> {
+        let pool =
+            |buffer: &BufferInfo| Pool { alignment: buffer.alignment, max_chunk: buffer.max_size, rules, effort };
         self.buffers.iter().map(pool).collect()
     }
 
@@ -157,30 +159,45 @@ impl Snapshot {
         (pools(self.graph.leafs()), pools(self.graph.nodes()))
     }
 
-    /// Plans the graph.
+    /// Plans the graph with the default effort.
     ///
     /// # Errors
     /// See [`super::plan`].
     pub fn plan(&self, rules: Rules) -> Result<super::GraphPlan, super::PlanError> {
-        let (leafs, nodes) = self.requested_pools();
-        let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let mut sizes = |id: TensorId, _: PoolId| self.tensors[id as usize].size;
-        super::plan(&self.graph, &self.pools(rules), requests, &mut sizes)
+        self.plan_with(rules, Effort::default())
     }
 
-    /// Puts the nodes into an order in which fewer bytes are alive at the worst step, where one is found. Tensors that
-    /// have their memory already are taken to share none: the file does not say.
+    /// Like [`Self::plan`], with as much searching for each buffer as `effort` allows.
     ///
     /// # Errors
     /// See [`super::plan`].
-    pub fn reorder(&mut self, rules: Rules, effort: Effort) -> Result<Reordering, super::PlanError> {
+    pub fn plan_with(&self, rules: Rules, effort: Effort) -> Result<super::GraphPlan, super::PlanError> {
+        let (leafs, nodes) = self.requested_pools();
+        let requests = Requests { leafs: &leafs, nodes: &nodes };
+        let mut sizes = |id: TensorId, _: PoolId| self.tensors[id as usize].size;
+        super::plan(&self.graph, &self.pools(rules, effort), requests, &mut sizes)
+    }
+
+    /// Puts the nodes into an order in which fewer bytes are alive at the worst step, where one is found. Tensors that
+    /// have their memory already are taken to share none: the file does not say. `effort` is for each plan that is
+    /// made, as [`Self::plan_with`] takes it, `order_effort` for the search for an order.
+    ///
+    /// # Errors
+    /// See [`super::plan`].
+    pub fn reorder(
+        &mut self,
+        rules: Rules,
+        effort: Effort,
+        order_effort: order::Effort,
+    ) -> Result<Reordering, super::PlanError> {
         let effects: Vec<Effect> = self.tensors.iter().map(|tensor| Effect::of(&tensor.op)).collect();
         let roots: Vec<TensorId> = (0..).take(self.tensors.len()).collect();
         let hazards = Hazards::new(&self.graph, &effects, &roots);
         let (leafs, nodes) = self.requested_pools();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let mut sizes = |id: TensorId, _: PoolId| self.tensors[id as usize].size;
-        let found = reorder(&self.graph, &self.pools(rules), requests, &mut sizes, &hazards, effort)?;
+        let pools = self.pools(rules, effort);
+        let found = reorder(&self.graph, &pools, requests, &mut sizes, &hazards, order_effort)?;
         self.graph = self.graph.in_order(&found.order);
         Ok(found)
     }

@@ -1,20 +1,11 @@
 //! The lower bound: the bytes alive at the step that has the most.
 
-use super::moments::Moments;
+use super::timeline::Timeline;
 use super::{Bytes, Problem};
-
-/// Up to so many steps a block, a number for each step is the quickest.
-const MOST_STEPS_A_BLOCK: usize = 8;
 
 /// The largest number of bytes alive at one step. No placement of these lifetimes is smaller.
 pub fn lower_bound(problem: &Problem) -> Bytes {
-    let blocks = problem.blocks();
-    let steps = blocks.iter().map(|block| block.death as usize).max().unwrap_or(0);
-    if steps <= MOST_STEPS_A_BLOCK * blocks.len() {
-        return loads(problem).into_iter().max().unwrap_or(0);
-    }
-    let largest = Moments::of(problem).loads(problem).into_iter().max().unwrap_or(0);
-    Bytes::try_from(largest).unwrap_or(Bytes::MAX)
+    Timeline::of(problem).largest_load
 }
 
 /// By step, the bytes alive. Right for problems that [`Problem::check_total`] accepts.

@@ -1,8 +1,9 @@
 //! Several strategies, the smallest placement wins.
 
 use super::large::{choose_large, is_large};
+use super::timeline::Timeline;
 use super::{
-    BestFit, Bytes, Effort, LargestFirst, Placement, Problem, Rank, Strategy, ValleySweep, lower_bound,
+    BestFit, Bytes, Effort, FromPeak, LargestFirst, Placement, Problem, Rank, Strategy, ValleySweep,
     search::{Least, minimize},
 };
 
@@ -35,15 +36,25 @@ pub fn choose(problem: &Problem) -> Choice {
 
 /// Like [`choose`], with as much searching as `effort` allows.
 pub fn choose_with(problem: &Problem, effort: Effort) -> Choice {
-    let lower_bound = lower_bound(problem);
+    let timeline = Timeline::of(problem);
+    let lower_bound = timeline.largest_load;
     let limited = problem.max_chunk().is_some_and(|max| lower_bound > max);
     if limited {
         choose_limited(problem, lower_bound)
     } else if is_large(problem) {
         improved(problem, choose_large(problem, lower_bound), effort)
     } else {
-        choose_unlimited(problem, lower_bound, effort)
+        meet_bound(problem, &timeline).unwrap_or_else(|| choose_unlimited(problem, lower_bound, effort))
     }
+}
+
+/// The quickest way to the lower bound, and there alone.
+fn meet_bound(problem: &Problem, timeline: &Timeline) -> Option<Choice> {
+    let lower_bound = timeline.largest_load;
+    FromPeak::ALL.iter().find_map(|strategy| {
+        let placement = strategy.place_within(problem, timeline, lower_bound)?;
+        Some(Choice { placement, strategy: strategy.name(), lower_bound, proven: false })
+    })
 }
 
 /// One chunk may suffice: stop at the first placement that meets the bound.
@@ -97,11 +108,8 @@ fn choose_limited(problem: &Problem, lower_bound: Bytes) -> Choice {
 /// With more blocks alive at once, on average, sweeps are quicker than the strategies that list who is alive together.
 const MANY_ALIVE: u64 = 12;
 
-/// With more than that, graphs of training among them, which keep most of what they compute, ggml's own strategy often does
-/// as well as any, and in no time.
-const VERY_MANY_ALIVE: u64 = 40;
-
-/// The strategies: first those that most often are the first to meet the bound on real graphs, ggml's own last.
+/// The strategies where no walk from a peak meets the bound: first those that most often do on real graphs, ggml's own
+/// last.
 fn portfolio(problem: &Problem) -> impl Iterator<Item = &'static dyn Strategy> {
     const OF_PAIRS: [&dyn Strategy; 3] = [&LargestFirst::Size, &LargestFirst::Area, &LargestFirst::Length];
     const SWEEPS: [&dyn Strategy; 14] = [
@@ -120,18 +128,15 @@ fn portfolio(problem: &Problem) -> impl Iterator<Item = &'static dyn Strategy> {
         &ValleySweep::peaks_first_by(Rank::Size),
         &ValleySweep::by(Rank::End),
     ];
-    let dense = has_alive(problem, MANY_ALIVE);
-    let (first, sweeps) = if dense { (0, SWEEPS.len()) } else { (1, 3) };
-    let own: &[&dyn Strategy] = &[&BestFit];
-    let (before, after) = if has_alive(problem, VERY_MANY_ALIVE) { (own, &own[..0]) } else { (&own[..0], own) };
-    let early = before.iter().chain(&OF_PAIRS[..first]).chain(&SWEEPS[..sweeps]);
-    let late = OF_PAIRS[first..].iter().chain(&SWEEPS[sweeps..]).chain(after);
-    early.chain(late).copied()
+    let (first, sweeps) = if is_dense(problem) { (0, SWEEPS.len()) } else { (1, 3) };
+    let early = OF_PAIRS[..first].iter().chain(&SWEEPS[..sweeps]);
+    let late = OF_PAIRS[first..].iter().chain(&SWEEPS[sweeps..]);
+    early.chain(late).copied().chain([&BestFit as &dyn Strategy])
 }
 
-/// Are there more blocks alive at a step, on average?
-fn has_alive(problem: &Problem, count: u64) -> bool {
+/// Are there more than [`MANY_ALIVE`] blocks alive at a step, on average?
+fn is_dense(problem: &Problem) -> bool {
     let steps = problem.blocks().iter().map(|block| u64::from(block.death)).max().unwrap_or(0);
     let lengths: u64 = problem.blocks().iter().map(|block| u64::from(block.death - block.birth)).sum();
-    lengths > count * steps
+    lengths > MANY_ALIVE * steps
 }

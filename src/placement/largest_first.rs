@@ -79,8 +79,7 @@ impl Unit {
 
     /// Can every offset that a strategy may come to be told by 32 bits?
     fn counts_all(self, problem: &Problem) -> bool {
-        let sum = problem.blocks().iter().fold(0, |sum: Bytes, block| sum.saturating_add(block.size));
-        sum >> self.shift <= Bytes::from(u32::MAX)
+        problem.total() >> self.shift <= Bytes::from(u32::MAX)
     }
 
     fn count(self, bytes: Bytes) -> u32 {

@@ -17,6 +17,7 @@ mod choose;
 mod conflicts;
 #[cfg(feature = "cli")]
 pub mod csv;
+mod from_peak;
 mod large;
 mod largest_first;
 mod moments;
@@ -24,12 +25,14 @@ mod problem;
 mod search;
 #[cfg(test)]
 mod tests;
+mod timeline;
 mod validate;
 mod valley_sweep;
 
 pub use best_fit::BestFit;
 pub use bound::{loads, lower_bound};
 pub use choose::{Choice, choose, choose_with};
+pub use from_peak::FromPeak;
 pub use largest_first::LargestFirst;
 pub use problem::{
     Block, BlockId, Bytes, ChunkId, MAX_CHUNKS, Offset, Placement, Problem, Shrink, Spot, Step, TooLarge, padded,

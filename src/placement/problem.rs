@@ -59,12 +59,14 @@ pub struct Problem {
     shrinks: Vec<Shrink>,
     alignment: Bytes,
     max_chunk: Option<Bytes>,
+    /// Of the sizes of all blocks, or the largest number there is.
+    total: Bytes,
 }
 
 impl Problem {
     /// A problem without blocks. `alignment` is a power of two; no chunk should exceed `max_chunk` bytes.
     pub fn new(alignment: Bytes, max_chunk: Option<Bytes>) -> Self {
-        Self { blocks: Vec::new(), shrinks: Vec::new(), alignment, max_chunk }
+        Self { blocks: Vec::new(), shrinks: Vec::new(), alignment, max_chunk, total: 0 }
     }
 
     /// Adds a block that lives for a step at least; blocks come in the order of their births.
@@ -73,6 +75,7 @@ impl Problem {
         debug_assert!(self.blocks.last().is_none_or(|last| last.birth <= block.birth));
         let id = BlockId::try_from(self.blocks.len()).expect("fewer than 2^32 blocks");
         self.blocks.push(block);
+        self.total = self.total.saturating_add(block.size);
         id
     }
 
@@ -106,13 +109,17 @@ impl Problem {
         self.max_chunk
     }
 
+    /// The sum of all sizes; the largest number there is when it overflows.
+    pub fn total(&self) -> Bytes {
+        self.total
+    }
+
     /// Refuses a problem whose offsets could overflow.
     ///
     /// # Errors
     /// [`TooLarge`] when the sizes add up to more than half of the address space.
     pub fn check_total(&self) -> Result<(), TooLarge> {
-        let bytes = self.blocks.iter().fold(0, |sum: Bytes, block| sum.saturating_add(block.size));
-        if bytes <= Bytes::MAX / 2 { Ok(()) } else { Err(TooLarge { bytes }) }
+        if self.total <= Bytes::MAX / 2 { Ok(()) } else { Err(TooLarge { bytes: self.total }) }
     }
 }
 

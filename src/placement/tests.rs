@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
+use crate::placement::timeline::Timeline;
 use crate::placement::{
-    BestFit, Block, Bytes, Defect, LargestFirst, MAX_CHUNKS, Placement, Problem, Shrink, Spot, Step, Strategy,
-    TooLarge, ValleySweep, choose, lower_bound, validate, validate_large,
+    BestFit, Block, BlockId, Bytes, Defect, FromPeak, LargestFirst, MAX_CHUNKS, Placement, Problem, Shrink, Spot, Step,
+    Strategy, TooLarge, ValleySweep, choose, loads, lower_bound, validate, validate_large,
 };
 use crate::testing::Random;
 
@@ -99,6 +100,7 @@ fn limit_keepers() -> Vec<&'static dyn Strategy> {
 
 fn strategies() -> Vec<&'static dyn Strategy> {
     let mut all = limit_keepers();
+    all.extend(FromPeak::ALL.iter().map(|strategy| strategy as &dyn Strategy));
     all.extend(ValleySweep::ALL.iter().map(|strategy| strategy as &dyn Strategy));
     all
 }
@@ -208,6 +210,32 @@ fn lower_bound_does_not_depend_on_how_far_apart_steps_are() {
     for _ in 0..300 {
         let problem = random_problem(&mut random, &MEDIUM);
         assert_eq!(lower_bound(&stretched(&problem, 1000)), lower_bound(&problem), "{problem:?}");
+    }
+}
+
+#[test]
+fn blocks_are_sorted_by_their_deaths_however_far_apart_steps_are() {
+    let mut random = Random::new(11);
+    for _ in 0..100 {
+        let problem = random_problem(&mut random, &MEDIUM);
+        let mut sorted: Vec<BlockId> = (0..).take(problem.blocks().len()).collect();
+        sorted.sort_by_key(|&id| (problem.blocks()[id as usize].death, id));
+        assert_eq!(Timeline::of(&problem).by_death, sorted);
+        assert_eq!(Timeline::of(&stretched(&problem, 1000)).by_death, sorted);
+    }
+}
+
+#[test]
+fn last_block_born_at_a_step_has_its_load() {
+    let mut random = Random::new(12);
+    for _ in 0..100 {
+        let problem = random_problem(&mut random, &MEDIUM);
+        let (blocks, by_step) = (problem.blocks(), loads(&problem));
+        for (id, load) in Timeline::of(&problem).loads.into_iter().enumerate() {
+            if blocks.get(id + 1).is_none_or(|next| next.birth > blocks[id].birth) {
+                assert_eq!(load, by_step[blocks[id].birth as usize], "{problem:?}");
+            }
+        }
     }
 }
 

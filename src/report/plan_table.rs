@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use crate::placement::Bytes;
 
+use super::Verdict;
+
 /// One graph; the bytes of all its buffers together.
 #[derive(Clone, Debug)]
 pub struct PlanRow {
@@ -23,6 +25,8 @@ pub struct PlanRow {
     pub lower_bound: Bytes,
     /// Time to plan, in microseconds.
     pub microseconds: f64,
+    /// What is known of the plan in the end, where the search for a smaller one was given an effort.
+    pub verdict: Option<Verdict>,
 }
 
 impl PlanRow {
@@ -31,24 +35,26 @@ impl PlanRow {
     }
 }
 
-/// The rows as an aligned table, with a summary below when there are several. The bound of the given order has a column
-/// when one of them tells it.
+/// The rows as an aligned table, with a summary below when there are several. The bound of the given order and the
+/// verdict have a column when one of them tells it.
 pub fn plan_table(rows: &[PlanRow]) -> String {
     let width = rows.iter().map(|row| row.file.chars().count()).max().unwrap_or(0).max(4);
     let reordered = rows.iter().any(|row| row.given_bound.is_some());
     let given_title = if reordered { format!("  {:>14}", "given bound") } else { String::new() };
+    let outcome_title = if rows.iter().any(|row| row.verdict.is_some()) { "  outcome" } else { "" };
     let mut table = format!(
-        "{:width$}  {:>6}  {:>6}  {:>14}  {:>14}{given_title}  {:>14}  {:>6}  {:>9}\n",
+        "{:width$}  {:>6}  {:>6}  {:>14}  {:>14}{given_title}  {:>14}  {:>6}  {:>9}{outcome_title}\n",
         "file", "nodes", "blocks", "ggml-alloc", "lastuse", "lower bound", "ratio", "us"
     );
     for row in rows {
         let known = row.ggml_alloc.map_or("unknown".to_owned(), |bytes| bytes.to_string());
         let ratio = row.ratio().map_or(String::new(), |ratio| format!("{ratio:.3}"));
         let given = row.given_bound.map_or(String::new(), |bytes| format!("  {bytes:>14}"));
+        let outcome = row.verdict.map_or(String::new(), |verdict| format!("  {verdict}"));
         let PlanRow { file, nodes, blocks, bytes, lower_bound, microseconds, .. } = row;
         let _ = writeln!(
             table,
-            "{file:width$}  {nodes:>6}  {blocks:>6}  {known:>14}  {bytes:>14}{given}  {lower_bound:>14}  {ratio:>6}  {microseconds:>9.1}"
+            "{file:width$}  {nodes:>6}  {blocks:>6}  {known:>14}  {bytes:>14}{given}  {lower_bound:>14}  {ratio:>6}  {microseconds:>9.1}{outcome}"
         );
     }
     if rows.len() > 1 {
@@ -63,6 +69,10 @@ fn summary(rows: &[PlanRow]) -> String {
     let lowered = rows.iter().filter(|row| row.given_bound.is_some_and(|bound| row.lower_bound < bound)).count();
     if rows.iter().any(|row| row.given_bound.is_some()) {
         let _ = write!(text, "; {lowered} in a better order");
+    }
+    if rows.iter().any(|row| row.verdict.is_some()) {
+        let proven = rows.iter().filter(|row| row.verdict == Some(Verdict::Optimal)).count();
+        let _ = write!(text, "; {proven} proven to be optimal");
     }
     let ratios: Vec<f64> = rows.iter().filter_map(PlanRow::ratio).collect();
     if !ratios.is_empty() {

@@ -19,6 +19,13 @@ pub enum Verdict {
     NotFound,
 }
 
+impl Verdict {
+    /// What is known of the smallest that was found.
+    pub fn of_smallest(is_optimal: bool) -> Self {
+        if is_optimal { Self::Optimal } else { Self::NotProven }
+    }
+}
+
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

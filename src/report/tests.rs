@@ -2,7 +2,7 @@
 
 use crate::graph::snapshot::{Malformed, Snapshot};
 use crate::graph::{Corruption, Flags, GraphPlan, PlanError, Rules, TensorId, View, simulate};
-use crate::placement::{Bytes, validate};
+use crate::placement::{Bytes, Effort, validate};
 use crate::report::plan_json;
 use crate::testing::Random;
 use serde_json::{Value, json};
@@ -117,7 +117,8 @@ fn buffers_are_read_with_their_limits() {
     let [cpu, gpu] = &snapshot.buffers[..] else { panic!("there are two buffers") };
     assert_eq!((cpu.name.as_str(), cpu.alignment, cpu.max_size, cpu.ggml_alloc_size), ("CPU", 32, None, Some(4096)));
     assert_eq!((gpu.name.as_str(), gpu.alignment, gpu.max_size, gpu.ggml_alloc_size), ("GPU", 256, Some(1024), None));
-    let pools: Vec<_> = snapshot.pools(Rules::GGML).iter().map(|pool| (pool.alignment, pool.max_chunk)).collect();
+    let pools: Vec<_> =
+        snapshot.pools(Rules::GGML, Effort::default()).iter().map(|pool| (pool.alignment, pool.max_chunk)).collect();
     assert_eq!(pools, [(32, None), (256, Some(1024))]);
 }
 

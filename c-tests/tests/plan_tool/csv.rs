@@ -219,12 +219,14 @@ fn what_cannot_be_wanted_together_is_wrong_usage() {
         assert_eq!((output.status.code(), stdout(&output)), (Some(2), ""), "{arguments:?}");
         assert!(stderr(&output).contains("--help"), "{arguments:?}: {}", stderr(&output));
     }
-    for (option, value) in [("--capacity", "12"), ("--effort", "12"), ("--output", "-")] {
+    for (option, value) in [("--capacity", "12"), ("--output", "-")] {
         let message = format!("{graph}: {option} is for CSV files, and this is a graph");
         assert_fails(&run(&[option, value, &graph]), &message);
     }
     let message = "--json is for graphs; --output writes the rows of a CSV file with their offsets";
-    assert_fails(&run(&["--json", &problem]), &format!("{problem}: {message}"));
+    for arguments in [&["--json", problem.as_str()][..], &["--json", "--effort", "12", &problem]] {
+        assert_fails(&run(arguments), &format!("{problem}: {message}"));
+    }
 }
 
 #[test]

@@ -8,15 +8,16 @@ mod progress;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lastuse::graph::snapshot::Snapshot;
-use lastuse::graph::{GraphPlan, RuleSetting, Rules, simulate};
-use lastuse::placement::{Bytes, validate};
+use lastuse::graph::{GraphPlan, PoolPlan, RuleSetting, Rules, simulate};
+use lastuse::placement::{Bytes, Effort, validate};
 use lastuse::report::{PlanRow, ProblemRow, Verdict, plan_json, plan_table, problem_table};
 
 use super::reorder;
 use input::Input;
+use progress::Progress;
 
 /// Plan graphs from files in the format "lastuse-graph" (one JSON object a line), compressed by gzip or not, or problems
 /// from CSV files.
@@ -39,6 +40,7 @@ use input::Input;
   lastuse plan -o offsets.csv blocks.csv            the smallest placement of a problem
   lastuse plan --capacity 1048576 -o - blocks.csv   any placement within 1 MiB
   lastuse plan --reorder graphs/*.jsonl  in a better order of the nodes, where there is one
+  lastuse plan --effort 1000000000 llama.jsonl      seconds of searching, where the quick plan is above the bound
 
 Exit codes: 0 all planned, 1 a file is malformed or cannot be read, 2 wrong usage, 3 there is no placement within the
 capacity, which is proven, 4 none was found within the effort, and none is proven not to be there. Of several files 1
@@ -58,6 +60,16 @@ pub struct Arguments {
     #[arg(long, default_value = "all")]
     rules: RuleSetting,
 
+    /// How much work the search for a smaller placement may do. A core does some hundreds of millions of units a
+    /// second.
+    ///
+    /// When nothing is said it is 100000 units for graphs, as in programs that run with lastuse, and 1000000000 for CSV
+    /// files; 0 is no search. The same effort always gives the same answer. A graph may take it several times: for each
+    /// buffer, for other rules of sharing, and with --reorder for each order that is planned. Its table then says
+    /// whether the plan is proven to be the smallest with its lifetimes, as the JSON always does.
+    #[arg(long, value_name = "UNITS")]
+    effort: Option<u64>,
+
     #[command(flatten)]
     reorder: reorder::Arguments,
 
@@ -67,6 +79,9 @@ pub struct Arguments {
 
 /// How often a graph is planned for the time in the table, which is the median.
 const RUNS: usize = 5;
+
+/// What takes longer is not done again.
+const LONG: Duration = Duration::from_millis(200);
 
 /// There is no placement within the capacity.
 const INFEASIBLE: u8 = 3;
@@ -163,14 +178,20 @@ fn plan_file(file: &Path, arguments: &Arguments) -> Result<Shown, String> {
         Input::Problem(_) if arguments.json => {
             Err("--json is for graphs; --output writes the rows of a CSV file with their offsets".to_owned())
         }
-        Input::Problem(sheet) => problem::plan(name, &sheet, &arguments.problem).map(Shown::Problem),
+        Input::Problem(sheet) => {
+            let effort = arguments.effort.map(Effort::units);
+            problem::plan(name, &sheet, &arguments.problem, effort).map(Shown::Problem)
+        }
     }
 }
 
 fn plan_graph(file: String, mut snapshot: Snapshot, arguments: &Arguments) -> Result<Shown, String> {
     let rules = arguments.rules.rules(Rules::ALL);
-    let reordering = arguments.reorder.apply(&mut snapshot, rules)?;
-    let (plan, microseconds) = timed_plan(&snapshot, rules, if arguments.json { 1 } else { RUNS })?;
+    let effort = arguments.effort.map_or(Effort::default(), Effort::units);
+    let progress = Progress::start(format!("{file}: planning"));
+    let reordering = arguments.reorder.apply(&mut snapshot, rules, effort)?;
+    let (plan, microseconds) = timed_plan(&snapshot, rules, effort, if arguments.json { 1 } else { RUNS })?;
+    drop(progress);
     check(&snapshot, &plan)?;
     if arguments.json {
         return plan_json(&snapshot, &plan, reordering.as_ref()).map(Shown::Json).map_err(|error| error.to_string());
@@ -184,16 +205,18 @@ fn plan_graph(file: String, mut snapshot: Snapshot, arguments: &Arguments) -> Re
         given_bound: reordering.map(|found| found.given_bound()),
         lower_bound: plan.pools.iter().map(|pool| pool.lower_bound).fold(0, Bytes::saturating_add),
         microseconds,
+        verdict: arguments.effort.map(|_| Verdict::of_smallest(plan.pools.iter().all(PoolPlan::is_optimal))),
     }))
 }
 
-fn timed_plan(snapshot: &Snapshot, rules: Rules, runs: usize) -> Result<(GraphPlan, f64), String> {
+fn timed_plan(snapshot: &Snapshot, rules: Rules, effort: Effort, runs: usize) -> Result<(GraphPlan, f64), String> {
     let mut times = Vec::with_capacity(runs);
     loop {
         let start = Instant::now();
-        let plan = snapshot.plan(rules).map_err(|error| error.to_string())?;
-        times.push(start.elapsed().as_secs_f64() * 1e6);
-        if times.len() >= runs {
+        let plan = snapshot.plan_with(rules, effort).map_err(|error| error.to_string())?;
+        let time = start.elapsed();
+        times.push(time.as_secs_f64() * 1e6);
+        if times.len() >= runs || time > LONG {
             times.sort_by(f64::total_cmp);
             return Ok((plan, times[times.len() / 2]));
         }

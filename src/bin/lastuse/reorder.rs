@@ -1,8 +1,9 @@
 //! `lastuse plan --reorder`: another order of the nodes first.
 
 use lastuse::graph::Rules;
-use lastuse::graph::order::{Effort, Reordering};
+use lastuse::graph::order::{self, Reordering};
 use lastuse::graph::snapshot::Snapshot;
+use lastuse::placement::Effort;
 
 /// What may be said about the order.
 #[derive(clap::Args)]
@@ -16,14 +17,14 @@ pub struct Arguments {
     reorder: bool,
 
     /// How long --reorder searches, counted in nodes looked at: a million takes some hundredths of a second.
-    #[arg(long, value_name = "NODES", requires = "reorder", default_value_t = Effort::default().0)]
+    #[arg(long, value_name = "NODES", requires = "reorder", default_value_t = order::Effort::default().0)]
     reorder_effort: u64,
 }
 
 impl Arguments {
-    /// Reorders the graph when that is wanted.
-    pub fn apply(&self, snapshot: &mut Snapshot, rules: Rules) -> Result<Option<Reordering>, String> {
-        let wanted = self.reorder.then(|| snapshot.reorder(rules, Effort(self.reorder_effort)));
+    /// Reorders the graph when that is wanted; `effort` is for each plan.
+    pub fn apply(&self, snapshot: &mut Snapshot, rules: Rules, effort: Effort) -> Result<Option<Reordering>, String> {
+        let wanted = self.reorder.then(|| snapshot.reorder(rules, effort, order::Effort(self.reorder_effort)));
         wanted.transpose().map_err(|error| error.to_string())
     }
 }

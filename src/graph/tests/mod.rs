@@ -1,5 +1,6 @@
 //! Lifetimes, plans and the simulator, on hand-made graphs and on random ones.
 
+mod effort;
 mod in_place;
 mod lifetimes;
 mod plans;

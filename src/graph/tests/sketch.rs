@@ -7,10 +7,10 @@ use crate::graph::{
     Corruption, Flags, Graph, GraphPlan, Home, Layout, Lifetimes, Operation, PlanError, Pool, PoolId, Requests, Rules,
     Slots, Tensor, TensorId, View, simulate,
 };
-use crate::placement::{Bytes, Spot, Step, validate};
+use crate::placement::{Bytes, Effort, Spot, Step, validate};
 
 /// One buffer type without a limit; sizes in these tests are mostly multiples of its alignment.
-pub const POOL: Pool = Pool { alignment: 16, max_chunk: None, rules: Rules::NONE };
+pub const POOL: Pool = Pool { alignment: 16, max_chunk: None, rules: Rules::NONE, effort: Effort::QUICK };
 
 /// Which list of the graph a tensor is in.
 #[derive(Clone, Copy, PartialEq)]

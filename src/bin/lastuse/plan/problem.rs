@@ -26,11 +26,6 @@ pub struct Options {
     #[arg(long, value_name = "BYTES", conflicts_with = "json")]
     capacity: Option<Bytes>,
 
-    /// CSV: how much work the search may do, in place of 1000000000 units, which a core does in seconds. The same effort
-    /// always gives the same answer.
-    #[arg(long, value_name = "UNITS", conflicts_with = "json")]
-    effort: Option<u64>,
-
     /// CSV: write all rows in their order, with a column "offset", to this file; "-" is the standard output, which then
     /// gets no table.
     #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
@@ -52,7 +47,6 @@ impl Options {
     pub fn refuse_graph(&self) -> Result<(), String> {
         match self {
             Self { capacity: Some(_), .. } => Err("--capacity is for CSV files, and this is a graph".to_owned()),
-            Self { effort: Some(_), .. } => Err("--effort is for CSV files, and this is a graph".to_owned()),
             Self { output: Some(_), .. } => Err("--output is for CSV files, and this is a graph".to_owned()),
             _ => Ok(()),
         }
@@ -60,11 +54,11 @@ impl Options {
 }
 
 /// Places the blocks of `sheet`, and writes the rows where that is wanted and there is a placement.
-pub fn plan(file: String, sheet: &Sheet, options: &Options) -> Result<ProblemRow, String> {
+pub fn plan(file: String, sheet: &Sheet, options: &Options, effort: Option<Effort>) -> Result<ProblemRow, String> {
     let problem = sheet.problem();
     let start = Instant::now();
     let progress = Progress::start(format!("{file}: searching"));
-    let (placement, verdict) = place(problem, options);
+    let (placement, verdict) = place(problem, options.capacity, effort.unwrap_or(DEFAULT_EFFORT));
     drop(progress);
     let milliseconds = start.elapsed().as_secs_f64() * 1e3;
     if let Some(placement) = &placement {
@@ -82,11 +76,10 @@ pub fn plan(file: String, sheet: &Sheet, options: &Options) -> Result<ProblemRow
     })
 }
 
-fn place(problem: &Problem, options: &Options) -> (Option<Placement>, Verdict) {
-    let effort = options.effort.map_or(DEFAULT_EFFORT, Effort::units);
-    let Some(capacity) = options.capacity else {
+fn place(problem: &Problem, capacity: Option<Bytes>, effort: Effort) -> (Option<Placement>, Verdict) {
+    let Some(capacity) = capacity else {
         let choice = choose_with(problem, effort);
-        let verdict = if choice.is_optimal() { Verdict::Optimal } else { Verdict::NotProven };
+        let verdict = Verdict::of_smallest(choice.is_optimal());
         return (Some(choice.placement), verdict);
     };
     match fit(problem, capacity, effort) {

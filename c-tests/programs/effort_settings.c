@@ -1,0 +1,311 @@
+// How much an allocator may search for a smaller plan: what that brings, and who says it.
+//
+//   effort_settings <case>
+
+#include "check.h"
+#include "computing.h"
+#include "dummy_buffer.h"
+#include "ggml-alloc.h"
+#include "ggml-backend.h"
+#include "ggml.h"
+#include "hard_graph.h"
+#include "lastuse.h"
+#include "plan_check.h"
+#include "rule_graphs.h"
+
+#define AMPLE 20000000 // more than the hard graph needs to get to its lower bound
+#define LEAST 1        // next to nothing
+
+static ggml_gallocr_t new_allocator(void) {
+    return ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+}
+
+static ggml_gallocr_t new_allocator_with(uint64_t effort) {
+    ggml_gallocr_t galloc = new_allocator();
+    lastuse_gallocr_set_effort(galloc, effort);
+    return galloc;
+}
+
+static size_t reserved(ggml_gallocr_t galloc, struct built built) {
+    CHECK(ggml_gallocr_reserve(galloc, built.graph), "nothing fails here");
+    return lastuse_gallocr_wanted_size(galloc, 0);
+}
+
+// Of the hard graph. The allocator is freed.
+static size_t size_by(ggml_gallocr_t galloc) {
+    struct built built = hard_graph();
+    size_t       size  = reserved(galloc, built);
+    ggml_gallocr_free(galloc);
+    built_free(built);
+    return size;
+}
+
+static size_t size_by_default(void) {
+    return size_by(new_allocator());
+}
+
+static size_t size_with(uint64_t effort) {
+    return size_by(new_allocator_with(effort));
+}
+
+static size_t size_in_scheduler(void) {
+    ggml_backend_t       cpu   = new_cpu(1);
+    ggml_backend_sched_t sched = ggml_backend_sched_new(&cpu, NULL, 1, 256, false, false);
+    struct built         built = hard_graph();
+    CHECK(ggml_backend_sched_reserve(sched, built.graph), "nothing fails here");
+    size_t size = ggml_backend_sched_get_buffer_size(sched, cpu);
+    ggml_backend_sched_free(sched);
+    ggml_backend_free(cpu);
+    built_free(built);
+    return size;
+}
+
+// What it brings
+
+static void allocate(ggml_gallocr_t galloc, struct built built) {
+    CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "nothing fails here");
+    const char * wrong = plan_check(built.graph);
+    CHECK(wrong == NULL, "%s", wrong);
+}
+
+static void more_effort_needs_less_memory(struct case_args args) {
+    (void) args;
+    struct built   built  = hard_graph();
+    ggml_gallocr_t galloc = new_allocator_with(AMPLE);
+    size_t         ample  = reserved(galloc, built);
+    size_t         bound  = lastuse_gallocr_lower_bound(galloc, 0);
+    CHECK(ample == bound, "%zu bytes, and the lower bound is %zu", ample, bound);
+    CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == ample, "the buffer has another size");
+    size_t by_default = size_by_default();
+    CHECK(by_default > ample && size_with(LEAST) >= by_default, "the graph is easy");
+    ggml_gallocr_free(galloc);
+    built_free(built);
+}
+
+// Results do not depend on it.
+static void same_values_with_every_effort(struct case_args args) {
+    (void) args;
+    ggml_backend_t cpu = new_cpu(2);
+    for (uint64_t seed = 515; seed < 535; seed++) {
+        struct built   built[2]  = { graph_of_lifetimes(seed), graph_of_lifetimes(seed) };
+        ggml_gallocr_t galloc[2] = { new_allocator_with(LEAST), new_allocator_with(AMPLE) };
+        for (int i = 0; i < 2; i++) {
+            allocate(galloc[i], built[i]);
+            compute_with_values(cpu, built[i].graph, seed);
+        }
+        check_same_outputs_of(built[1].graph, built[0].graph, seed, "with more effort");
+        for (int i = 0; i < 2; i++) {
+            ggml_gallocr_free(galloc[i]);
+            built_free(built[i]);
+        }
+    }
+    ggml_backend_free(cpu);
+}
+
+static void more_effort_never_needs_more_memory(struct case_args args) {
+    (void) args;
+    int smaller = 0;
+    for (uint64_t seed = 500; seed < 600; seed++) {
+        struct built   built  = graph_of_lifetimes(seed);
+        ggml_gallocr_t galloc = new_allocator();
+        size_t         before = reserved(galloc, built);
+        lastuse_gallocr_set_effort(galloc, AMPLE);
+        size_t after = reserved(galloc, built);
+        CHECK(after <= before, "seed %llu: %zu bytes after %zu", (unsigned long long) seed, after, before);
+        smaller += after < before;
+        ggml_gallocr_free(galloc);
+        built_free(built);
+    }
+    CHECK(smaller > 0, "all graphs are easy");
+}
+
+// Who says it
+
+// The next graph is planned anew; the buffer stays.
+static void effort_changes_from_the_next_plan_on(struct case_args args) {
+    (void) args;
+    size_t         more   = size_by_default();
+    size_t         less   = size_with(AMPLE);
+    struct built   built  = hard_graph();
+    ggml_gallocr_t galloc = new_allocator();
+    CHECK(reserved(galloc, built) == more, "the effort is not the default");
+    uint64_t plans = lastuse_plan_count();
+    CHECK(reserved(galloc, built) == more && lastuse_plan_count() == plans, "the plan is not remembered");
+    lastuse_gallocr_set_effort(galloc, AMPLE);
+    CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == more, "the buffer has changed before a new plan");
+    CHECK(reserved(galloc, built) == less && lastuse_plan_count() == plans + 1, "the old plan was used");
+    CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == more, "the buffer has shrunk");
+    lastuse_gallocr_set_effort(galloc, 0);
+    CHECK(reserved(galloc, built) == more, "0 is not the default");
+    ggml_gallocr_free(galloc);
+    built_free(built);
+}
+
+static void several_types_need_a_reserve(struct case_args args) {
+    (void) args;
+    struct dummy_buft dummy;
+    dummy_buft_init(&dummy, "another", 64, 0);
+    ggml_backend_buffer_type_t types[2] = { ggml_backend_cpu_buffer_type(), dummy_buft_type(&dummy) };
+    struct built               built    = hard_graph();
+    ggml_gallocr_t             galloc   = ggml_gallocr_new_n(types, 2);
+    reserved(galloc, built);
+    lastuse_gallocr_set_effort(galloc, AMPLE);
+    CHECK(!ggml_gallocr_alloc_graph(galloc, built.graph), "a plan was there");
+    CHECK(reserved(galloc, built) == size_with(AMPLE), "the old plan was used");
+    CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "nothing fails here");
+    ggml_gallocr_free(galloc);
+    built_free(built);
+}
+
+// Each setting leaves the other as it is.
+static void rules_and_effort_do_not_mix(struct case_args args) {
+    (void) args;
+    ggml_gallocr_t galloc = new_allocator_with(AMPLE);
+    CHECK(lastuse_gallocr_set_rules(galloc, "ggml"), "ggml is known");
+    struct built hard = hard_graph();
+    struct built norm = graph_with_norm();
+    CHECK(reserved(galloc, hard) == size_with(AMPLE), "new rules have changed the effort");
+    size_t by_ggml = reserved(galloc, norm);
+    lastuse_gallocr_set_effort(galloc, LEAST);
+    CHECK(reserved(galloc, norm) == by_ggml, "a new effort has changed the rules");
+    CHECK(lastuse_gallocr_set_rules(galloc, "all"), "all is known");
+    CHECK(reserved(galloc, norm) < by_ggml, "the graph does not tell rules apart");
+    ggml_gallocr_free(galloc);
+    built_free(hard);
+    built_free(norm);
+}
+
+static void effort_of_the_process_is_that_of_new_allocators(struct case_args args) {
+    (void) args;
+    size_t         more = size_by_default();
+    size_t         less = size_with(AMPLE);
+    ggml_gallocr_t old  = new_allocator();
+    CHECK(less < more, "the graph is easy");
+    CHECK(size_in_scheduler() == more, "a scheduler's allocator has another effort");
+    lastuse_set_effort(AMPLE);
+    CHECK(size_by_default() == less, "a new allocator has another effort");
+    CHECK(size_in_scheduler() == less, "a new scheduler's allocator has another effort");
+    CHECK(size_by(old) == more, "the effort of an allocator that was there has changed");
+    CHECK(size_with(0) == more, "an allocator's own effort counts more, and 0 is the default");
+    lastuse_set_effort(0);
+    CHECK(size_by_default() == more, "0 is not the default");
+}
+
+// Its report tells what the allocators made from now on would need.
+static void reorder_plans_with_the_effort_of_the_process(struct case_args args) {
+    (void) args;
+    struct lastuse_reorder_report report = { .struct_size = sizeof(report) };
+    struct built                  built  = hard_graph();
+    for (int has_type = 0; has_type < 2; has_type++) {
+        ggml_backend_buffer_type_t type = has_type ? ggml_backend_cpu_buffer_type() : NULL;
+        lastuse_set_effort(0);
+        // Nothing passes a function of the program, and all nodes are such.
+        CHECK(!lastuse_graph_reorder(built.graph, type, 0, &report), "the order has changed");
+        CHECK(report.size_before == size_by_default(), "%zu bytes by default", report.size_before);
+        lastuse_set_effort(AMPLE);
+        CHECK(!lastuse_graph_reorder(built.graph, type, 0, &report), "the order has changed");
+        CHECK(report.size_before == size_with(AMPLE), "%zu bytes", report.size_before);
+    }
+    built_free(built);
+}
+
+// The environment: read with the first call of the process.
+
+static void environment_says_effort(struct case_args args) {
+    (void) args;
+    static struct log_capture log;
+    setenv("LASTUSE_EFFORT", " 20000000 ", 1);
+    log_capture_start(&log);
+    size_t size = size_by_default();
+    log_capture_stop();
+    CHECK(log.count == 0, "something is wrong: %s", log.lines[0]);
+    CHECK(size == size_with(AMPLE) && size < size_with(LEAST), "LASTUSE_EFFORT has no effect");
+    CHECK(size_in_scheduler() == size, "a scheduler's allocator has another effort");
+    setenv("LASTUSE_EFFORT", "1", 1);
+    CHECK(size_by_default() == size, "LASTUSE_EFFORT is read once");
+    CHECK(size_with(0) > size, "0 is not lastuse's own default");
+    lastuse_set_effort(LEAST);
+    CHECK(size_by_default() == size_with(LEAST), "the program has the last word");
+}
+
+static void default_by_environment(const char * value) {
+    static struct log_capture log;
+    setenv("LASTUSE_EFFORT", value, 1);
+    log_capture_start(&log);
+    size_t size = size_by_default();
+    log_capture_stop();
+    CHECK(log.count == 0, "something is wrong: %s", log.lines[0]);
+    CHECK(size == size_with(0), "LASTUSE_EFFORT=%s has some effect", value);
+}
+
+static void zero_in_the_environment_is_the_default(struct case_args args) {
+    (void) args;
+    default_by_environment("0");
+}
+
+static void empty_environment_says_nothing(struct case_args args) {
+    (void) args;
+    default_by_environment("");
+}
+
+// One line says what is wrong, and what would be right.
+static void no_effect_in_environment(const char * value) {
+    static struct log_capture log;
+    char                      quoted[64];
+    setenv("LASTUSE_EFFORT", value, 1);
+    snprintf(quoted, sizeof(quoted), "LASTUSE_EFFORT has no effect: \"%s\"", value);
+    log_capture_start(&log);
+    size_t size = size_by_default();
+    log_capture_stop();
+    CHECK(log.count == 1 && log_capture_has(&log, quoted), "%d lines, the first: %s", log.count, log.lines[0]);
+    CHECK(log_capture_has(&log, "whole number"), "the line does not say what would be right: %s", log.lines[0]);
+    CHECK(size == size_with(0), "LASTUSE_EFFORT has some effect");
+}
+
+static void word_in_the_environment_is_reported(struct case_args args) {
+    (void) args;
+    no_effect_in_environment("much");
+}
+
+static void negative_environment_is_reported(struct case_args args) {
+    (void) args;
+    no_effect_in_environment("-20000000");
+}
+
+static void too_large_environment_is_reported(struct case_args args) {
+    (void) args;
+    no_effect_in_environment("18446744073709551616");
+}
+
+// What is wrong with one variable does not touch the other.
+static void both_variables_are_read(struct case_args args) {
+    (void) args;
+    static struct log_capture log;
+    setenv("LASTUSE_RULES", "colums", 1);
+    setenv("LASTUSE_EFFORT", "20000000", 1);
+    log_capture_start(&log);
+    size_t size = size_by_default();
+    log_capture_stop();
+    CHECK(log.count == 1 && log_capture_has(&log, "LASTUSE_RULES"), "%d lines: %s", log.count, log.lines[0]);
+    CHECK(size == size_with(AMPLE), "LASTUSE_EFFORT has no effect");
+}
+
+static const struct test_case cases[] = {
+    { "more_effort_needs_less_memory", more_effort_needs_less_memory },
+    { "same_values_with_every_effort", same_values_with_every_effort },
+    { "more_effort_never_needs_more_memory", more_effort_never_needs_more_memory },
+    { "effort_changes_from_the_next_plan_on", effort_changes_from_the_next_plan_on },
+    { "several_types_need_a_reserve", several_types_need_a_reserve },
+    { "rules_and_effort_do_not_mix", rules_and_effort_do_not_mix },
+    { "effort_of_the_process_is_that_of_new_allocators", effort_of_the_process_is_that_of_new_allocators },
+    { "reorder_plans_with_the_effort_of_the_process", reorder_plans_with_the_effort_of_the_process },
+    { "environment_says_effort", environment_says_effort },
+    { "zero_in_the_environment_is_the_default", zero_in_the_environment_is_the_default },
+    { "empty_environment_says_nothing", empty_environment_says_nothing },
+    { "word_in_the_environment_is_reported", word_in_the_environment_is_reported },
+    { "negative_environment_is_reported", negative_environment_is_reported },
+    { "too_large_environment_is_reported", too_large_environment_is_reported },
+    { "both_variables_are_read", both_variables_are_read },
+};
+
+TEST_MAIN(cases)

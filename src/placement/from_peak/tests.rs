@@ -1,0 +1,124 @@
+//! The walk from a peak on hand-made problems, and its gaps against those that are left between blocks.
+
+use std::ops::Range;
+
+use super::gaps::Gaps;
+use super::{FromPeak, Timeline};
+use crate::placement::{Block, Bytes, Offset, Problem, Strategy, lower_bound, validate};
+use crate::testing::Random;
+
+/// A problem of (size, birth, death).
+fn problem(blocks: &[(Bytes, u32, u32)]) -> Problem {
+    let mut problem = Problem::new(1, None);
+    for &(size, birth, death) in blocks {
+        problem.add(Block { size, birth, death });
+    }
+    problem
+}
+
+fn random_problem(random: &mut Random) -> Problem {
+    let mut births: Vec<u32> = (0..40).map(|_| random.below(30)).collect();
+    births.sort_unstable();
+    let mut blocks = Vec::new();
+    for birth in births {
+        let longest = if random.chance(80) { 4 } else { 30 };
+        blocks.push((u64::from(random.below(8)), birth, birth + 1 + random.below(longest)));
+    }
+    problem(&blocks)
+}
+
+fn offsets(problem: &Problem, strategy: FromPeak) -> Vec<Offset> {
+    let placement = strategy.place(problem);
+    assert_eq!(validate(problem, &placement), Ok(()));
+    placement.spots.iter().map(|spot| spot.offset).collect()
+}
+
+/// The peak is at step 5, the pile is the third, the fourth and the first.
+#[test]
+fn what_is_born_lies_beside_the_neighbour_that_outlives_it_by_the_least() {
+    let problem = problem(&[(16, 1, 7), (16, 2, 4), (16, 4, 12), (32, 5, 6), (16, 6, 9)]);
+    assert_eq!(offsets(&problem, FromPeak::Last), [48, 32, 0, 16, 16]);
+}
+
+/// At step 9 the last one could lie on the second, which dies with it.
+#[test]
+fn gap_that_is_filled_comes_before_all_others() {
+    let pile = [(8, 0, 20), (8, 0, 10), (8, 0, 6), (24, 0, 2)];
+    let later = [(8, 2, 9), (8, 3, 4), (8, 3, 12), (16, 6, 7), (8, 9, 10)];
+    let problem = problem(&[&pile[..], &later[..]].concat());
+    assert_eq!(offsets(&problem, FromPeak::First), [0, 8, 16, 24, 40, 24, 32, 16, 40]);
+}
+
+#[test]
+fn starts_are_at_the_loads_they_name() {
+    let problem = problem(&[(100, 0, 1), (100, 1, 2), (99, 2, 3), (95, 3, 4), (94, 4, 5)]);
+    let timeline = Timeline::of(&problem);
+    let starts = [FromPeak::First, FromPeak::Last, FromPeak::LastHigh].map(|strategy| strategy.start(&timeline));
+    assert_eq!(starts, [Some(0), Some(2), Some(3)]);
+}
+
+/// In every layer what flows through all of them is born again while the old one is alive.
+#[test]
+fn layers_of_a_network_meet_the_bound() {
+    let layers = (0..20u32).flat_map(|layer| {
+        let step = 10 * layer;
+        [(8, step, step + 11), (30, step + 2, step + 5), (30, step + 3, step + 6), (40, step + 5, step + 8)]
+    });
+    let problem = problem(&layers.collect::<Vec<_>>());
+    for strategy in FromPeak::ALL {
+        assert_eq!(strategy.place(&problem).size(), lower_bound(&problem), "{}", strategy.name());
+    }
+}
+
+#[test]
+fn limit_is_kept_or_nothing_is_found() {
+    let mut random = Random::new(1);
+    let (mut met, mut missed) = (0, 0);
+    for _ in 0..300 {
+        let problem = random_problem(&mut random);
+        let timeline = Timeline::of(&problem);
+        for strategy in FromPeak::ALL {
+            let within = |limit| strategy.place_within(&problem, &timeline, limit);
+            let free = strategy.place(&problem);
+            assert_eq!(within(free.size()).as_ref(), Some(&free));
+            assert_eq!(within(free.size() - 1), None);
+            *(if free.size() == timeline.largest_load { &mut met } else { &mut missed }) += 1;
+        }
+    }
+    assert!(met > 50 && missed > 50, "{met} met the bound, {missed} did not");
+}
+
+#[test]
+fn gaps_are_what_is_left_between_the_blocks_alive() {
+    const CAPACITY: Bytes = 100;
+    let mut random = Random::new(2);
+    let mut gaps = Gaps::new(500, CAPACITY);
+    let mut alive: Vec<(u32, Range<Offset>)> = Vec::new();
+    for block in 0..500 {
+        let size = 1 + u64::from(random.below(20));
+        if let Some(start) = gaps.place(block, size, random.below(50), CAPACITY) {
+            alive.push((block, start..start + size));
+        }
+        while alive.len() > 12 || random.chance(40) && !alive.is_empty() {
+            let dead = random.below(u32::try_from(alive.len()).expect("few")) as usize;
+            gaps.free(alive.swap_remove(dead).0);
+        }
+        assert_eq!(gaps.ranges(), left_between(&alive, CAPACITY));
+    }
+}
+
+fn left_between(alive: &[(u32, Range<Offset>)], capacity: Bytes) -> Vec<Range<Offset>> {
+    let mut taken: Vec<Range<Offset>> = alive.iter().map(|(_, range)| range.clone()).collect();
+    taken.sort_by_key(|range| range.start);
+    taken.push(capacity..capacity);
+    let mut free = Vec::new();
+    let mut top = 0;
+    for range in taken {
+        assert!(range.start >= top, "blocks overlap: {alive:?}");
+        if range.start > top {
+            free.push(top..range.start);
+        }
+        top = range.end;
+    }
+    free
+}
