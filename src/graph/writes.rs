@@ -21,29 +21,98 @@ pub enum Writes {
 }
 
 /// Operations that write elements wherever the strides say.
-const ANYTHING: &[&str] = &["CONT", "CPY", "DUP"];
+const ANYTHING: &[&str] = &["CONCAT", "CONT", "DUP", "UPSCALE"];
 
 /// Operations that write rows wherever the strides say.
-const ROWS: &[&str] = &[];
+const ROWS: &[&str] = &[
+    "ADD1",
+    "ADD_ID",
+    "CUMSUM",
+    "DIAG",
+    "DIV",
+    "GROUP_NORM",
+    "L2_NORM",
+    "MEAN",
+    "MUL",
+    "NORM",
+    "PAD_REFLECT_1D",
+    "REPEAT",
+    "REPEAT_BACK",
+    "RMS_NORM",
+    "RMS_NORM_BACK",
+    "ROLL",
+    "ROPE",
+    "ROPE_BACK",
+    "SOFT_MAX",
+    "SSM_CONV",
+    "SUB",
+    "TRI",
+];
 
 /// Operations that write rows whose strides do not fall.
-const PADDED_ROWS: &[&str] = &[];
+const PADDED_ROWS: &[&str] = &["ADD", "GET_ROWS"];
 
 /// Operations that write what ggml made, wherever it lies.
-const CONTIGUOUS: &[&str] =
-    &["ADD", "DIV", "MUL", "MUL_MAT", "NORM", "RMS_NORM", "ROPE", "SCALE", "SOFT_MAX", "SUB", "UNARY"];
+const CONTIGUOUS: &[&str] = &[
+    "ARANGE",
+    "ARGMAX",
+    "ARGSORT",
+    "CONV_2D",
+    "CONV_2D_DW",
+    "CONV_TRANSPOSE_1D",
+    "CONV_TRANSPOSE_2D",
+    "COS",
+    "CROSS_ENTROPY_LOSS_BACK",
+    "DIAG_MASK_INF",
+    "DIAG_MASK_ZERO",
+    "FILL",
+    "FLASH_ATTN_EXT",
+    "GATED_LINEAR_ATTN",
+    "GET_ROWS_BACK",
+    "GLU",
+    "IM2COL",
+    "LEAKY_RELU",
+    "LOG",
+    "MUL_MAT",
+    "MUL_MAT_ID",
+    "OUT_PROD",
+    "PAD",
+    "POOL_1D",
+    "POOL_2D",
+    "RWKV_WKV6",
+    "SCALE",
+    "SET",
+    "SILU_BACK",
+    "SIN",
+    "SOFT_MAX_BACK",
+    "SOLVE_TRI",
+    "SQR",
+    "SQRT",
+    "SUM",
+    "SUM_ROWS",
+    "TIMESTEP_EMBEDDING",
+    "UNARY",
+    "WIN_PART",
+    "WIN_UNPART",
+];
+
+const LISTS: [(&[&str], Writes); 4] = [
+    (ANYTHING, Writes::Anything),
+    (ROWS, Writes::Rows),
+    (PADDED_ROWS, Writes::PaddedRows),
+    (CONTIGUOUS, Writes::Contiguous),
+];
 
 impl Writes {
     /// By ggml's name of the operation, for ggml 0.9.5 and 0.26.
     pub fn of(operation: &str) -> Self {
-        let lists = [
-            (ANYTHING, Self::Anything),
-            (ROWS, Self::Rows),
-            (PADDED_ROWS, Self::PaddedRows),
-            (CONTIGUOUS, Self::Contiguous),
-        ];
-        let found = lists.iter().find(|(names, _)| names.binary_search(&operation).is_ok());
+        let found = LISTS.iter().find(|(names, _)| names.binary_search(&operation).is_ok());
         found.map_or(Self::OnlyItsOwn, |(_, writes)| *writes)
+    }
+
+    /// The names of all operations that can write more than their own memory.
+    pub fn known() -> impl Iterator<Item = &'static str> {
+        LISTS.iter().flat_map(|(names, _)| names.iter().copied())
     }
 
     /// Can a result that ggml has made as `own`, without gaps, be written as `wanted`, which has the same elements?
