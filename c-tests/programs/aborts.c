@@ -262,6 +262,17 @@ static void reorder_report_without_size(const struct allocator_api * api) {
     lastuse_graph_reorder(a_graph(), NULL, 0, &report);
 }
 
+static void null_graph_remove_copies(const struct allocator_api * api) {
+    (void) api;
+    lastuse_graph_remove_copies(NULL, NULL, NULL);
+}
+
+static void copies_report_without_size(const struct allocator_api * api) {
+    (void) api;
+    struct lastuse_copies_report report = { 0 };
+    lastuse_graph_remove_copies(a_graph(), NULL, &report);
+}
+
 // The words are the parameters' names in ggml-alloc.h and lastuse.h, or say which element it was.
 static const struct abort_case lastuse_cases[] = {
     { "too_large_node_id", "buffer_id", too_large_node_id },
@@ -284,6 +295,8 @@ static const struct abort_case lastuse_cases[] = {
     { "null_graph_alloc", "graph", null_graph_alloc },
     { "null_graph_reorder", "graph", null_graph_reorder },
     { "reorder_report_without_size", "struct_size", reorder_report_without_size },
+    { "null_graph_remove_copies", "graph", null_graph_remove_copies },
+    { "copies_report_without_size", "struct_size", copies_report_without_size },
     { "null_sizes", "sizes", null_sizes },
     { "null_type", "buffer type", null_type },
     { "null_types", "bufts", null_types },
