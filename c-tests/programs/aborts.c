@@ -296,6 +296,17 @@ static void null_place_of_result(const struct allocator_api * api) {
     ggml_set_output(a_tensor(), NULL);
 }
 
+static void null_graph_remove_copies(const struct allocator_api * api) {
+    (void) api;
+    lastuse_graph_remove_copies(NULL, NULL, NULL);
+}
+
+static void copies_report_without_size(const struct allocator_api * api) {
+    (void) api;
+    struct lastuse_copies_report report = { 0 };
+    lastuse_graph_remove_copies(a_graph(), NULL, &report);
+}
+
 // The words are the parameters' names in ggml-alloc.h and lastuse.h, or say which element it was.
 static const struct abort_case lastuse_cases[] = {
     { "too_large_node_id", "buffer_id", too_large_node_id },
@@ -324,6 +335,8 @@ static const struct abort_case lastuse_cases[] = {
     { "null_tensor_before_dependency", "b is NULL", null_tensor_before_dependency },
     { "null_result", "t is NULL", null_result },
     { "null_place_of_result", "dst is NULL", null_place_of_result },
+    { "null_graph_remove_copies", "graph", null_graph_remove_copies },
+    { "copies_report_without_size", "struct_size", copies_report_without_size },
     { "null_sizes", "sizes", null_sizes },
     { "null_type", "buffer type", null_type },
     { "null_types", "bufts", null_types },

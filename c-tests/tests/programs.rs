@@ -74,7 +74,8 @@ program!(reorder, with ["random_graph", "plan_check", "training", "transformer"]
 program!(remove_copies, with ["random_graph", "plan_check", "transformer"]:
     random_graphs, random_graphs_on_upstreams_allocator, random_graphs_in_threads, large_random_graphs,
     random_graphs_in_another_order, random_graphs_by_scheduler, random_graphs_for_unknown_memory,
-    random_graphs_with_output_views, markers,
+    graphs_of_copies, graphs_of_copies_on_upstreams_allocator, graphs_of_copies_in_threads,
+    graphs_of_copies_by_scheduler, graphs_of_copies_in_another_order, random_graphs_with_output_views, markers,
 );
 
 program!(removed_copies, with ["dummy_buffer", "plan_check", "transformer"]:
