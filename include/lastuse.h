@@ -280,10 +280,11 @@ void lastuse_gallocr_set_effort(struct ggml_gallocr *galloc,
 // is never part of a compute buffer.
 //
 // Address space. The default is 4 GiB for contexts that hold no data (368 bytes a tensor: eleven million tensors), and the
-// memory of the machine for those that do, at most 512 GiB; less when the contexts of a process have 50 TiB or more
-// together, and when the system gives less, down to 64 MiB, which is said in ggml's log; as much as the context gets always
-// stays free for others. A context that is full does what contexts of ggml do then. Where the system accounts address space
-// strictly (vm.overcommit_memory=2), say what is needed in params.address_space.
+// memory of the machine for those that do; but at most a 128th of what all contexts together leave of 64 TiB, or 1 GiB where
+// that is more, so that thousands can be alive at once. When the system gives less, a context gets less, down to 64 MiB, and
+// ggml's log says so; as much as it gets always stays free for others. A context that is full does what contexts of ggml
+// do then. Where the system accounts address space strictly (vm.overcommit_memory=2), say in params.address_space what is
+// needed.
 //
 // NULL, with the reason in lastuse_last_error and in ggml's log, when address space cannot be had, when a deferred context
 // is given a buffer type, when kind or usage is no such value, and when lastuse does not know the layout of this ggml.

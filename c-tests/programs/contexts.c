@@ -2,6 +2,8 @@
 //
 //   contexts <case>
 
+#include <pthread.h>
+
 #include "check.h"
 #include "dummy_buffer.h"
 #include "ggml-alloc.h"
@@ -711,6 +713,37 @@ static void without_memory_the_graph_is_refused(struct case_args args) {
     lastuse_context_free(weights);
 }
 
+// Contexts are made, realized by graphs and freed while other threads do the same.
+static void * fill_and_free(void * arg) {
+    struct dummy_buft dummy;
+    dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
+    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    for (int i = 0; i < 300; i++) {
+        struct ggml_context * weights = context_in(dummy_buft_type(&dummy));
+        struct ggml_context * graphs  = new_context(LASTUSE_CONTEXT_DEFERRED);
+        struct ggml_tensor *  weight  = ggml_new_tensor_1d(weights, GGML_TYPE_F32, 16);
+        struct ggml_cgraph *  graph   = a_graph(graphs, ggml_new_tensor_1d(graphs, GGML_TYPE_F32, 16), weight);
+        CHECK(ggml_gallocr_alloc_graph(galloc, graph), "not allocated");
+        CHECK(dummy_buft_contains(&dummy, weight->data, 64) && dummy.live_buffers == 1, "the weight is elsewhere");
+        lastuse_context_free(graphs);
+        lastuse_context_free(weights);
+        CHECK(dummy.live_buffers == 0, "%zu buffers are left", dummy.live_buffers);
+    }
+    ggml_gallocr_free(galloc);
+    return arg;
+}
+
+static void contexts_in_threads(struct case_args args) {
+    (void) args;
+    pthread_t threads[8];
+    for (int i = 0; i < 8; i++) {
+        CHECK(pthread_create(&threads[i], NULL, fill_and_free, NULL) == 0, "no thread");
+    }
+    for (int i = 0; i < 8; i++) {
+        pthread_join(threads[i], NULL);
+    }
+}
+
 static const struct test_case cases[] = {
     { "ggml_knows_the_context",                               ggml_knows_the_context                               },
     { "graph_is_computed_in_an_immediate_context",            graph_is_computed_in_an_immediate_context            },
@@ -741,6 +774,7 @@ static const struct test_case cases[] = {
     { "graph_must_expect_a_tensor_where_its_context_puts_it", graph_must_expect_a_tensor_where_its_context_puts_it },
     { "scheduler_computes_with_realized_weights",             scheduler_computes_with_realized_weights             },
     { "without_memory_the_graph_is_refused",                  without_memory_the_graph_is_refused                  },
+    { "contexts_in_threads",                                  contexts_in_threads                                  },
 };
 
 TEST_MAIN(cases)

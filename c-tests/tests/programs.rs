@@ -138,5 +138,5 @@ program!(contexts, with ["dummy_buffer"]:
     without_memory_to_spare_none_is_wanted, type_made_of_several_places_by_itself, emptied_context_uses_its_buffers_again,
     emptied_context_takes_more_when_it_must, what_lives_is_not_overwritten, graph_that_reads_a_context_realizes_it,
     measuring_allocates_nothing, graph_must_expect_a_tensor_where_its_context_puts_it,
-    scheduler_computes_with_realized_weights, without_memory_the_graph_is_refused,
+    scheduler_computes_with_realized_weights, without_memory_the_graph_is_refused, contexts_in_threads,
 );

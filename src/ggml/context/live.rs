@@ -1,5 +1,6 @@
 //! One context in reserved address space, with the memory of its tensors.
 
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
@@ -85,8 +86,8 @@ impl LiveContext {
     }
 
     /// Where all of it lies.
-    pub fn space(&self) -> &AddressSpace {
-        &self.space
+    pub fn addresses(&self) -> Range<usize> {
+        self.space.addresses()
     }
 
     /// Where its tensors get their memory, if not in the context.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 #[cfg(debug_assertions)]
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -88,7 +89,7 @@ impl Registry {
     fn add(&mut self, context: Arc<LiveContext>) -> Option<Arc<LiveContext>> {
         let mistaken = self.remove(context.as_ptr());
         if context.buffer_type().is_some() {
-            self.growing.insert(context.space().addresses().start, Arc::clone(&context));
+            self.growing.insert(context.addresses().start, Arc::clone(&context));
         }
         self.live.insert(context.as_ptr().addr(), context);
         self.count();
@@ -97,7 +98,7 @@ impl Registry {
 
     fn remove(&mut self, context: *mut ggml_context) -> Option<Arc<LiveContext>> {
         let removed = self.live.remove(&context.addr())?;
-        self.growing.remove(&removed.space().addresses().start);
+        self.growing.remove(&removed.addresses().start);
         self.count();
         Some(removed)
     }
@@ -190,7 +191,7 @@ pub fn realize_context(context: *mut ggml_context) -> Result<(), NotRealized> {
 /// Is it the address of a context freed lately, or of something in it? Only debug builds remember them.
 #[cfg(debug_assertions)]
 pub fn is_freed(address: usize) -> bool {
-    let holds = |freed: &LiveContext| freed.as_ptr().addr() == address || freed.space().addresses().contains(&address);
+    let holds = |freed: &LiveContext| freed.as_ptr().addr() == address || freed.addresses().contains(&address);
     registry().freed.iter().any(holds)
 }
 
@@ -205,10 +206,18 @@ pub fn are_some_growing() -> bool {
     GROWING.load(Ordering::Acquire) > 0
 }
 
-/// Those contexts, by their first addresses.
-pub fn growing() -> Vec<Arc<LiveContext>> {
+/// The addresses of those contexts, in order. Only addresses: a context that no graph of ours reads may be freed meanwhile,
+/// with all that belongs to it.
+pub fn growing() -> Vec<Range<usize>> {
     if !are_some_growing() {
         return Vec::new();
     }
-    registry().growing.values().filter(|context| context.is_intact()).cloned().collect()
+    registry().growing.values().filter(|context| context.is_intact()).map(|context| context.addresses()).collect()
+}
+
+/// The one of those contexts that the address lies in.
+pub fn growing_at(address: usize) -> Option<Arc<LiveContext>> {
+    let registry = registry();
+    let (_, context) = registry.growing.range(..=address).next_back()?;
+    context.addresses().contains(&address).then(|| Arc::clone(context))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::live::LiveContext;
 use super::realize::is_waiting_root;
-use super::registry::{are_some_growing, growing};
+use super::registry::{are_some_growing, growing, growing_at};
 use crate::ggml::Refusal;
 use crate::ggml::buffers::BufferType;
 use crate::ggml::tensor::{GraphRef, TensorRef};
@@ -13,34 +13,30 @@ use crate::ggml::tensor::{GraphRef, TensorRef};
 /// The live contexts that give their tensors memory in a buffer type, as they are at one moment.
 #[derive(Debug)]
 pub struct GrowingContexts {
-    /// By address.
-    contexts: Vec<Arc<LiveContext>>,
+    /// The addresses of each, in order.
+    contexts: Vec<Range<usize>>,
     /// From the first address of the first to the last of the last.
-    addresses: Range<usize>,
+    all: Range<usize>,
 }
 
 impl GrowingContexts {
     /// Those that there are; mostly none, which costs nothing.
     pub fn now() -> Self {
         let contexts = growing();
-        let start = contexts.first().map_or(0, |first| first.space().addresses().start);
-        let end = contexts.last().map_or(0, |last| last.space().addresses().end);
-        Self { contexts, addresses: start..end }
+        let start = contexts.first().map_or(0, |first| first.start);
+        let end = contexts.last().map_or(0, |last| last.end);
+        Self { contexts, all: start..end }
     }
 
     /// Is it a tensor without memory that will get some from its context?
     pub fn will_give(&self, tensor: TensorRef<'_>) -> bool {
-        self.context_of(tensor).is_some() && is_waiting_root(tensor)
+        let address = tensor.as_ptr().addr();
+        self.all.contains(&address) && self.hold(address) && is_waiting_root(tensor)
     }
 
-    fn context_of(&self, tensor: TensorRef<'_>) -> Option<&Arc<LiveContext>> {
-        let address = tensor.as_ptr().addr();
-        if !self.addresses.contains(&address) {
-            return None;
-        }
-        let next = self.contexts.partition_point(|context| context.space().addresses().start <= address);
-        let context = self.contexts.get(next.checked_sub(1)?)?;
-        context.space().addresses().contains(&address).then_some(context)
+    fn hold(&self, address: usize) -> bool {
+        let next = self.contexts.partition_point(|context| context.start <= address);
+        next.checked_sub(1).is_some_and(|at| self.contexts[at].contains(&address))
     }
 }
 
@@ -86,12 +82,13 @@ impl<'g> Waiting<'g> {
     }
 
     fn add(&mut self, growing: &GrowingContexts, tensor: TensorRef<'g>, position: Option<usize>) {
-        let Some(context) = growing.context_of(tensor).filter(|_| is_waiting_root(tensor)) else { return };
-        if !self.contexts.iter().any(|known| Arc::ptr_eq(known, context)) {
-            self.contexts.push(Arc::clone(context));
-        }
+        let context = growing.will_give(tensor).then(|| growing_at(tensor.as_ptr().addr())).flatten();
+        let Some(context) = context else { return };
         if let (Some(position), Some(buffer_type)) = (position, context.buffer_type()) {
             self.listed.push((position, tensor, buffer_type));
+        }
+        if !self.contexts.iter().any(|known| Arc::ptr_eq(known, &context)) {
+            self.contexts.push(context);
         }
     }
 
