@@ -315,10 +315,10 @@ struct ggml_context *lastuse_context_new(enum lastuse_context_kind kind,
 // allocator. A ggml_gallocr alone realizes the contexts that a graph reads by itself.
 //
 // Memory: the first call takes what its tensors need and no more, in one buffer, or in several where the type has a limit.
-// Later calls fill what is free and then add buffers, which leave some free for tensors still to come, so that a thousand
-// calls make some fifty buffers: at most an eighth of what the tensors take, or 64 KiB where that is more, and 64 MiB where
-// that is less. After ggml_reset the
-// buffers are filled anew; when they are too small then, one larger takes their place.
+// Later calls fill what is free and then add buffers with some room for tensors still to come, so that a thousand tensors
+// of one size, realized one by one, are in fewer than a hundred buffers. What is free is at most an eighth of what the tensors take, or
+// 64 KiB where that is more, and never more than 128 MiB. After ggml_reset the buffers are filled anew; when they are too
+// small then, one larger takes their place.
 //
 // False, with the reason in lastuse_last_error and in ggml's log, when there is not enough memory or the backend fails;
 // tensors that got their memory keep it, and the next call goes on. Also for a deferred context, and for one that is not
@@ -485,7 +485,8 @@ struct ggml_tensor *ggml_dependency(struct ggml_context *ctx,
 // ggml_set_no_alloc(ctx, false);
 // ```
 //
-// Call it right after t was made, before anything else is made of t. It works in every walker of graphs; a scheduler runs
+// Call it right after t was made, before anything else is made of t: what was made of t before may be unable to read it
+// with the strides of dst, and only views are noticed. It works in every walker of graphs; a scheduler runs
 // t where dst is. Whoever else reads or writes that memory in the same graph must come before or after t by the graph
 // itself, that is through sources, as with ggml_dependency: of two nodes that touch memory which a result was redirected
 // to, one of them writing, one must depend on the other. That, and that no view of t is older than this call, is checked

@@ -213,6 +213,21 @@ static void first_buffer_is_exact(struct case_args args) {
     CHECK(dummy.live_buffers == 0, "the buffer is freed with the context");
 }
 
+static void tensors_alike_share_buffers(struct case_args args) {
+    (void) args;
+    for (size_t size = ALIGNMENT; size < 100000; size = size * 3 / 2 / ALIGNMENT * ALIGNMENT + ALIGNMENT) {
+        struct dummy_buft dummy;
+        dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
+        struct ggml_context * ctx = context_in(dummy_buft_type(&dummy));
+        for (int i = 0; i < 1000; i++) {
+            add_tensor(ctx, size);
+            CHECK(lastuse_context_realize(ctx), "%s", lastuse_last_error());
+        }
+        CHECK(dummy.live_buffers < 100, "%zu buffers for tensors of %zu bytes", dummy.live_buffers, size);
+        lastuse_context_free(ctx);
+    }
+}
+
 // One after the other: few buffers, and little that nobody uses.
 static void buffers_grow(struct case_args args) {
     (void) args;
@@ -251,7 +266,7 @@ static void what_is_free_has_a_limit(struct case_args args) {
         add_tensor(ctx, 20 * KIB * KIB);
         used += 20 * KIB * KIB;
         CHECK(lastuse_context_realize(ctx), "%s", lastuse_last_error());
-        CHECK(dummy.live_bytes - used <= 64 * KIB * KIB, "%zu bytes are free", dummy.live_bytes - used);
+        CHECK(dummy.live_bytes - used <= 128 * KIB * KIB, "%zu bytes are free", dummy.live_bytes - used);
     }
     lastuse_context_free(ctx);
 }
@@ -359,34 +374,25 @@ static void failures_are_survived(struct case_args args) {
         bool fails        = failing < 25;
         CHECK(lastuse_context_realize(ctx) == !fails, "%d: %s", failing, lastuse_last_error());
         CHECK(!fails || error_says("lastuse_context_realize: failed to "), "%s", lastuse_last_error());
-        void * first = tensors[0]->data;
+        void * before[20];
         for (int i = 0; i < 20; i++) {
-            CHECK((tensors[i]->data == NULL) == (tensors[i]->buffer == NULL), "tensor %d has half a memory", i);
-            if (tensors[i]->data != NULL) {
-                set_pattern(tensors[i], i);
-            }
+            before[i] = tensors[i]->data;
+            CHECK((before[i] == NULL) == (tensors[i]->buffer == NULL), "tensor %d has half a memory", i);
         }
-        size_t buffers    = dummy.live_buffers;
         dummy.allocs_left = DUMMY_UNLIMITED;
         dummy.inits_left  = DUMMY_UNLIMITED;
+        CHECK(lastuse_context_realize(ctx), "%d: %s", failing, lastuse_last_error());
         for (int i = 0; i < 20; i++) {
-            bool had_memory = tensors[i]->data != NULL;
-            if (i == 0) {
-                CHECK(lastuse_context_realize(ctx), "%d: %s", failing, lastuse_last_error());
-                CHECK(first == NULL || first == tensors[0]->data, "a tensor has moved");
-            }
-            if (had_memory && i == 0) {
-                check_pattern(tensors[i], i);
-            }
             CHECK(tensors[i]->data != NULL, "tensor %d has no memory", i);
-        }
-        CHECK(dummy.live_buffers == 5 && buffers <= 5, "%zu buffers", dummy.live_buffers);
-        for (int i = 0; i < 20; i++) {
+            CHECK(before[i] == NULL || before[i] == tensors[i]->data, "tensor %d has moved", i);
             set_pattern(tensors[i], i);
         }
         for (int i = 0; i < 20; i++) {
             check_pattern(tensors[i], i);
         }
+        bool init_failed = failing >= 5 && fails;
+        CHECK(dummy.counts.init_tensor == 20 + init_failed, "%zu calls", dummy.counts.init_tensor);
+        CHECK(dummy.live_buffers == 5, "%zu buffers", dummy.live_buffers);
         lastuse_context_free(ctx);
         CHECK(dummy.live_buffers == 0, "%zu buffers are left", dummy.live_buffers);
     }
@@ -407,6 +413,58 @@ static void without_memory_to_spare_none_is_wanted(struct case_args args) {
     CHECK(error_says("failed to allocate dummy buffer of size 1024"), "%s", lastuse_last_error());
     lastuse_context_free(ctx);
 }
+
+#if GGML_BACKEND_API_VERSION >= 3
+static enum ggml_backend_dev_type is_made_of_several(ggml_backend_dev_t device) {
+    (void) device;
+    return GGML_BACKEND_DEVICE_TYPE_META;
+}
+
+// Fails when no tensor can be initialized any more, and leaves their addresses in them.
+static ggml_backend_buffer_t place_backwards(ggml_backend_buffer_type_t type, struct ggml_tensor ** tensors,
+                                             int n_tensors) {
+    struct dummy_buft *   dummy   = type->context;
+    ggml_backend_buffer_t buffer  = ggml_backend_buft_alloc_buffer(type, 8192);
+    struct ggml_tallocr   tallocr = ggml_tallocr_new(buffer);
+    for (int i = n_tensors - 1; i >= 0; i--) {
+        ggml_tallocr_alloc(&tallocr, tensors[i]);
+    }
+    if (dummy->inits_left == 0) {
+        ggml_backend_buffer_free(buffer);
+        return NULL;
+    }
+    return buffer;
+}
+
+// Such a type has to place tensors itself, and all that are new at once.
+static void type_made_of_several_places_by_itself(struct case_args args) {
+    (void) args;
+    struct ggml_backend_device device = { .iface = { .get_type = is_made_of_several } };
+    struct dummy_buft          dummy;
+    dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
+    dummy.type.device               = &device;
+    dummy.type.iface.alloc_buffer_n = place_backwards;
+    struct ggml_context * ctx       = context_in(dummy_buft_type(&dummy));
+    struct ggml_tensor *  tensors[4];
+    for (int i = 0; i < 4; i++) {
+        tensors[i] = add_tensor(ctx, 100);
+        if (i % 2 == 1) {
+            dummy.inits_left = 0;
+            CHECK(!lastuse_context_realize(ctx), "the type has failed");
+            CHECK(tensors[i]->data == NULL && tensors[i]->buffer == NULL, "an address is left");
+            dummy.inits_left = DUMMY_UNLIMITED;
+            CHECK(lastuse_context_realize(ctx), "%s", lastuse_last_error());
+            CHECK((char *) tensors[i - 1]->data == (char *) tensors[i]->data + 128, "the type has not placed them");
+        }
+    }
+    CHECK(dummy.live_buffers == 2, "%zu buffers", dummy.live_buffers);
+    ggml_reset(ctx);
+    add_tensor(ctx, 100);
+    CHECK(lastuse_context_realize(ctx) && dummy.live_buffers == 1, "%zu buffers", dummy.live_buffers);
+    lastuse_context_free(ctx);
+    CHECK(dummy.live_buffers == 0, "%zu buffers are left", dummy.live_buffers);
+}
+#endif
 
 // Emptying
 
@@ -663,6 +721,7 @@ static const struct test_case cases[] = {
     { "wrong_arguments_are_refused",                          wrong_arguments_are_refused                          },
     { "only_immediate_contexts_are_realized",                 only_immediate_contexts_are_realized                 },
     { "first_buffer_is_exact",                                first_buffer_is_exact                                },
+    { "tensors_alike_share_buffers",                          tensors_alike_share_buffers                          },
     { "buffers_grow",                                         buffers_grow                                         },
     { "what_is_free_has_a_limit",                             what_is_free_has_a_limit                             },
     { "limits_of_the_type_are_kept",                          limits_of_the_type_are_kept                          },
@@ -671,6 +730,9 @@ static const struct test_case cases[] = {
     { "memory_of_the_program_is_left_alone",                  memory_of_the_program_is_left_alone                  },
     { "failures_are_survived",                                failures_are_survived                                },
     { "without_memory_to_spare_none_is_wanted",               without_memory_to_spare_none_is_wanted               },
+#if GGML_BACKEND_API_VERSION >= 3
+    { "type_made_of_several_places_by_itself",                type_made_of_several_places_by_itself                },
+#endif
     { "emptied_context_uses_its_buffers_again",               emptied_context_uses_its_buffers_again               },
     { "emptied_context_takes_more_when_it_must",              emptied_context_takes_more_when_it_must              },
     { "what_lives_is_not_overwritten",                        what_lives_is_not_overwritten                        },

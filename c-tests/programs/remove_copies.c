@@ -191,6 +191,26 @@ static void random_graphs_for_unknown_memory(struct case_args args) {
     run(args, 200, (struct setting){ .allocator = &lastuse_api, .is_unknown = true });
 }
 
+static void graphs_of_copies(struct case_args args) {
+    run(args, 500, (struct setting){ .allocator = &lastuse_api, .options = { .copies = true } });
+}
+
+static void graphs_of_copies_on_upstreams_allocator(struct case_args args) {
+    run(args, 300, (struct setting){ .allocator = &upstream_api, .options = { .copies = true } });
+}
+
+static void graphs_of_copies_in_threads(struct case_args args) {
+    run(args, 30, (struct setting){ .allocator = &lastuse_api, .n_threads = 2, .options = { .copies = true } });
+}
+
+static void graphs_of_copies_by_scheduler(struct case_args args) {
+    run(args, 200, (struct setting){ .allocator = &lastuse_api, .schedules = true, .options = { .copies = true } });
+}
+
+static void graphs_of_copies_in_another_order(struct case_args args) {
+    run(args, 200, (struct setting){ .allocator = &lastuse_api, .reorders = true, .options = { .copies = true } });
+}
+
 static void random_graphs_with_output_views(struct case_args args) {
     run(args, 200, (struct setting){ .allocator = &lastuse_api, .options = { .output_views = true } });
 }
@@ -207,6 +227,11 @@ static const struct test_case CASES[] = {
     { "random_graphs_in_another_order", random_graphs_in_another_order },
     { "random_graphs_by_scheduler", random_graphs_by_scheduler },
     { "random_graphs_for_unknown_memory", random_graphs_for_unknown_memory },
+    { "graphs_of_copies", graphs_of_copies },
+    { "graphs_of_copies_on_upstreams_allocator", graphs_of_copies_on_upstreams_allocator },
+    { "graphs_of_copies_in_threads", graphs_of_copies_in_threads },
+    { "graphs_of_copies_by_scheduler", graphs_of_copies_by_scheduler },
+    { "graphs_of_copies_in_another_order", graphs_of_copies_in_another_order },
     { "random_graphs_with_output_views", random_graphs_with_output_views },
     { "markers", markers },
 };

@@ -21,6 +21,8 @@ struct random_graph_options {
     // Upstream can free the memory under such a view, so graphs for both allocators go without.
     bool output_views; // views may be flagged as outputs
 
+    bool copies; // many results are computed for a copy alone, into memory that others use too
+
     // What the backend scheduler adds to its copy of a graph:
     bool markers;       // nodes without operation that keep their sources alive
     bool early_markers; // such nodes also before the tensors that they name (upstream: undefined)

@@ -78,3 +78,24 @@ fn copies_are_removed_where_ggmls_own_allocator_serves() {
     assert_eq!(without.value("logits_hash"), kept.value("logits_hash"));
     assert!(number(&without, "compute_buffer_bytes") <= number(&kept, "compute_buffer_bytes"));
 }
+
+/// Kernels, fusion and the allocator of that version are others.
+#[test]
+fn removed_copies_compute_the_same_with_ggml_0_9_5() {
+    let lastuse = support::checked();
+    let ggml = support::ggml(Package::WhisperCpp);
+    let program = |name: &str, supports: &[&str]| {
+        let sources = support::sources(name, supports);
+        let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+        let name = format!("{name}-0.9.5");
+        support::expect(Program::build(&name, &sources, &ggml, Linked::Both(&lastuse), &[]))
+    };
+    let random = program("remove_copies", &["random_graph", "plan_check", "transformer"]);
+    for case in ["graphs_of_copies", "graphs_of_copies_on_upstreams_allocator", "graphs_of_copies_by_scheduler"] {
+        support::passes(&random, &[case, "1", "200"]);
+    }
+    let by_hand = program("removed_copies", &["dummy_buffer", "plan_check", "transformer"]);
+    for case in ["copies_are_removed", "copies_are_left", "memory_of_a_context_is_written"] {
+        support::passes(&by_hand, &[case]);
+    }
+}

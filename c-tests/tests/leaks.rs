@@ -53,3 +53,8 @@ fn context_tensors_leak_nothing() {
 fn remembered_plans_leak_nothing() {
     is_clean("remembered", &["random_graph", "dummy_buffer", "plan_check", "transformer"]);
 }
+
+#[test]
+fn contexts_leak_nothing() {
+    is_clean("contexts", &["dummy_buffer"]);
+}

@@ -74,7 +74,8 @@ program!(reorder, with ["random_graph", "plan_check", "training", "transformer"]
 program!(remove_copies, with ["random_graph", "plan_check", "transformer"]:
     random_graphs, random_graphs_on_upstreams_allocator, random_graphs_in_threads, large_random_graphs,
     random_graphs_in_another_order, random_graphs_by_scheduler, random_graphs_for_unknown_memory,
-    random_graphs_with_output_views, markers,
+    graphs_of_copies, graphs_of_copies_on_upstreams_allocator, graphs_of_copies_in_threads,
+    graphs_of_copies_by_scheduler, graphs_of_copies_in_another_order, random_graphs_with_output_views, markers,
 );
 
 program!(removed_copies, with ["dummy_buffer", "plan_check", "transformer"]:
@@ -131,9 +132,10 @@ program!(contexts, with ["dummy_buffer"]:
     ggml_knows_the_context, graph_is_computed_in_an_immediate_context, deferred_graph_is_allocated_and_computed,
     graph_of_a_million_nodes, all_tensors_of_a_deferred_context_at_once, address_space_can_be_said,
     wrong_arguments_are_refused, only_immediate_contexts_are_realized, first_buffer_is_exact, buffers_grow,
+    tensors_alike_share_buffers,
     what_is_free_has_a_limit, limits_of_the_type_are_kept, extra_bytes_of_the_type_are_kept_free,
     views_and_empty_tensors, memory_of_the_program_is_left_alone, failures_are_survived,
-    without_memory_to_spare_none_is_wanted, emptied_context_uses_its_buffers_again,
+    without_memory_to_spare_none_is_wanted, type_made_of_several_places_by_itself, emptied_context_uses_its_buffers_again,
     emptied_context_takes_more_when_it_must, what_lives_is_not_overwritten, graph_that_reads_a_context_realizes_it,
     measuring_allocates_nothing, graph_must_expect_a_tensor_where_its_context_puts_it,
     scheduler_computes_with_realized_weights, without_memory_the_graph_is_refused,

@@ -119,10 +119,10 @@ pub unsafe extern "C" fn lastuse_context_new(
 /// allocator. A ggml_gallocr alone realizes the contexts that a graph reads by itself.
 ///
 /// Memory: the first call takes what its tensors need and no more, in one buffer, or in several where the type has a limit.
-/// Later calls fill what is free and then add buffers, which leave some free for tensors still to come, so that a thousand
-/// calls make some fifty buffers: at most an eighth of what the tensors take, or 64 KiB where that is more, and 64 MiB where
-/// that is less. After ggml_reset the
-/// buffers are filled anew; when they are too small then, one larger takes their place.
+/// Later calls fill what is free and then add buffers with some room for tensors still to come, so that a thousand tensors
+/// of one size, realized one by one, are in fewer than a hundred buffers. What is free is at most an eighth of what the tensors take, or
+/// 64 KiB where that is more, and never more than 128 MiB. After ggml_reset the buffers are filled anew; when they are too
+/// small then, one larger takes their place.
 ///
 /// False, with the reason in lastuse_last_error and in ggml's log, when there is not enough memory or the backend fails;
 /// tensors that got their memory keep it, and the next call goes on. Also for a deferred context, and for one that is not

@@ -234,11 +234,7 @@ impl Allocator {
     /// # Errors
     /// [`Refusal`] says why not.
     pub fn allocate(&mut self, graph: GraphRef<'_>) -> Result<(), Refusal> {
-        let waiting = Waiting::in_graph(graph);
-        if !waiting.is_empty() && self.types.len() > 1 {
-            return Err(Refusal::NeedsReserve);
-        }
-        waiting.realize()?;
+        self.realize_waiting(&Waiting::among_listed(graph))?;
         if !self.plans.is_empty() {
             let fingerprint = Fingerprint::of(graph);
             if self.take_up(|planned| planned.serves(fingerprint).then_some(())).is_some() {
@@ -247,6 +243,7 @@ impl Allocator {
                     return done;
                 }
             }
+            self.realize_waiting(&Waiting::in_graph(graph))?;
             let (runtime, types) = (self.runtime, self.types.clone());
             if let Some(fitting) = self.take_up(|planned| fit(planned, runtime, &types, graph)) {
                 self.make_usable()?;
@@ -256,6 +253,7 @@ impl Allocator {
             }
         }
         if self.pool_of.len() == 1 {
+            self.realize_waiting(&Waiting::in_graph(graph))?;
             self.check_outputs(graph, &Requested::default())?;
             self.add_plan(graph, Requested::default())?;
             self.get_buffers()?;
@@ -275,6 +273,11 @@ impl Allocator {
             waiting.is_expected(|position| self.types[requested.pool(position) as usize])?;
         }
         Ok(waiting)
+    }
+
+    /// The same where nobody says what the graph expects: with several buffers it has to be reserved.
+    fn realize_waiting(&self, waiting: &Waiting<'_>) -> Result<(), Refusal> {
+        if waiting.is_empty() || self.types.len() == 1 { waiting.realize() } else { Err(Refusal::NeedsReserve) }
     }
 
     /// Moves the first plan that `accept` accepts to the front. With several buffers only plans for the same buffer ids

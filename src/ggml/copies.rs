@@ -14,9 +14,6 @@ use super::reorder::{UNKNOWN_ALIGNMENT, unknown_type};
 use super::runtime::Runtime;
 use super::tensor::{GraphRef, MAX_SOURCES, TensorRef};
 
-/// Operations of all versions of ggml have smaller numbers.
-const MOST_OPERATIONS: usize = 256;
-
 /// Removes copies from `graph`: changes its tensors, not its lists. `buffer_type` is that of all memory which an allocator will
 /// give; without one, only copies are removed that need to know nothing of it. No more bytes are alive at the worst step than
 /// before.
@@ -97,26 +94,17 @@ struct Known {
 
 impl Known {
     fn of(runtime: &'static Runtime, reading: &Reading<'_>) -> Self {
-        let tensors = &reading.tensors;
-        let mut effects = vec![None; MOST_OPERATIONS];
-        let mut kinds = vec![None; MOST_OPERATIONS];
-        let mut effect = |op: u32| match effects.get_mut(op as usize) {
-            Some(known) => *known.get_or_insert_with(|| runtime.operations.effect(op)),
-            None => runtime.operations.effect(op),
-        };
-        let mut kind = |op: u32| match kinds.get_mut(op as usize) {
-            Some(known) => *known.get_or_insert_with(|| runtime.operations.copies(op)),
-            None => runtime.operations.copies(op),
-        };
-        let is_norm = |op: u32| runtime.operations.is_named(op, c"RMS_NORM");
-        let fused = |tensor: TensorRef<'_>| u8::from(tensor.sources().any(|source| is_norm(source.op())));
+        let (tensors, operations) = (&reading.tensors, &runtime.operations);
+        let is_norm = |source: TensorRef<'_>| operations.is_named(source.op(), c"RMS_NORM");
+        let is_fused =
+            |tensor: TensorRef<'_>| operations.is_named(tensor.op(), c"MUL") && tensor.sources().any(is_norm);
         Self {
-            effects: tensors.iter().map(|tensor| effect(tensor.op())).collect(),
-            kinds: tensors.iter().map(|tensor| kind(tensor.op())).collect(),
+            effects: tensors.iter().map(|tensor| operations.effect(tensor.op())).collect(),
+            kinds: tensors.iter().map(|tensor| operations.copies(tensor.op())).collect(),
             writes: tensors.iter().map(|&tensor| writes(runtime, tensor)).collect(),
             memory: tensors.iter().map(|&tensor| memory(runtime, tensor)).collect(),
             has_slot: tensors.iter().map(|tensor| tensor.source(LISTED_SLOT).is_none()).collect(),
-            fused: tensors.iter().map(|&tensor| fused(tensor)).collect(),
+            fused: tensors.iter().map(|&tensor| u8::from(is_fused(tensor))).collect(),
         }
     }
 }

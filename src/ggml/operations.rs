@@ -50,7 +50,25 @@ pub struct Operations {
     original_list: Option<unsafe extern "C" fn(u32) -> bool>,
     version: Option<[u32; 3]>,
     known: [OnceLock<Operation>; 256],
+    named: [OnceLock<Named>; 256],
     reshape: OnceLock<u32>,
+}
+
+/// What the name of an operation tells of it.
+#[derive(Clone, Copy, Debug)]
+struct Named {
+    effect: Effect,
+    writes: Writes,
+    kind: Kind,
+}
+
+impl Named {
+    fn of(name: &CStr) -> Self {
+        match name.to_str() {
+            Ok(name) => Self { effect: Effect::of(name), writes: Writes::of(name), kind: Kind::of(name) },
+            Err(_) => Self { effect: Effect::Anything, writes: Writes::OnlyItsOwn, kind: Kind::Other },
+        }
+    }
 }
 
 impl Operations {
@@ -60,7 +78,8 @@ impl Operations {
         original_list: Option<unsafe extern "C" fn(u32) -> bool>,
         version: Option<[u32; 3]>,
     ) -> Self {
-        Self { functions, original_list, version, known: [const { OnceLock::new() }; 256], reshape: OnceLock::new() }
+        let (known, named) = ([const { OnceLock::new() }; 256], [const { OnceLock::new() }; 256]);
+        Self { functions, original_list, version, known, named, reshape: OnceLock::new() }
     }
 
     /// What the planner has to know of `op`, an operation of this ggml, as in its tensors.
@@ -73,17 +92,24 @@ impl Operations {
 
     /// What running a node of this operation can change.
     pub fn effect(&self, op: u32) -> Effect {
-        self.name(op).to_str().map_or(Effect::Anything, Effect::of)
+        self.named(op).effect
     }
 
     /// What layouts of its result an operation can write, where ggml's CPU backend computes it.
     pub fn writes(&self, op: u32) -> Writes {
-        self.name(op).to_str().map_or(Writes::OnlyItsOwn, Writes::of)
+        self.named(op).writes
     }
 
     /// Does an operation copy?
     pub fn copies(&self, op: u32) -> Kind {
-        self.name(op).to_str().map_or(Kind::Other, Kind::of)
+        self.named(op).kind
+    }
+
+    fn named(&self, op: u32) -> Named {
+        match self.named.get(op as usize) {
+            Some(known) => *known.get_or_init(|| Named::of(self.name(op))),
+            None => Named::of(self.name(op)),
+        }
     }
 
     /// The number of RESHAPE, which every ggml has.

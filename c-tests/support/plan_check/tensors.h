@@ -70,12 +70,12 @@ static inline int count_readers(const struct ggml_cgraph * graph, const struct g
     return count;
 }
 
-// Whether the node of a step writes a part of memory that the graph lists later, as a tensor without operation: what others
-// computed is complete there.
+// Whether the node of a step is a part of memory that the graph lists later, as a tensor without operation: what others
+// write is complete there.
 static inline bool is_part_of_later(const struct ggml_cgraph * graph, int step) {
     const struct ggml_tensor * node = graph->nodes[step];
     const struct ggml_tensor * root = node->view_src;
-    bool                       part = root != NULL && is_source_of(root, node) && !touches_no_bytes(node);
+    bool                       part = root != NULL && is_source_of(root, node);
     for (int i = step + 1; i < graph->n_nodes && part; i++) {
         if (graph->nodes[i] == root) {
             return root->op == GGML_OP_NONE && !is_marker(root);

@@ -57,3 +57,8 @@ struct ggml_tensor * make_mul_mat(struct builder * b);
 struct ggml_tensor * make_feed_forward(struct builder * b);
 
 struct ggml_tensor * make_attention(struct builder * b);
+
+// copying.c
+
+// A result that is computed for a copy alone, and the copy.
+struct ggml_tensor * make_produced_copy(struct builder * b);

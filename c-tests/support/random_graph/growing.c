@@ -36,7 +36,8 @@ static const struct construction * random_construction(struct builder * b) {
 void grow(struct builder * b) {
     new_random_leaf(b);
     for (int step = 0; step < b->options.n_steps; step++) {
-        struct ggml_tensor * t = random_construction(b)->make(b);
+        bool                 copies = b->options.copies && random_chance(&b->random, 40);
+        struct ggml_tensor * t      = copies ? make_produced_copy(b) : random_construction(b)->make(b);
         if (t == NULL || t->type != GGML_TYPE_F32 || ggml_is_empty(t)) {
             continue;
         }

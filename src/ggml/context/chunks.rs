@@ -9,12 +9,16 @@ use crate::ggml::context_tensors::allocate_by_type;
 use crate::ggml::tensor::TensorRef;
 use crate::placement::{Bytes, padded};
 
-/// Free bytes for tensors still to come are at most this part of what the tensors take.
-const FREE_SHARE: Bytes = 8;
-/// So much may be free in any case.
-const FREE_LEAST: Bytes = 64 << 10;
-/// More is never free.
-const FREE_MOST: Bytes = 64 << 20;
+/// A new chunk has room for tensors still to come: this part of what the tensors take.
+const EXTRA_SHARE: Bytes = 16;
+const EXTRA_LEAST: Bytes = 32 << 10;
+const EXTRA_MOST: Bytes = 64 << 20;
+
+/// But all that is free, also behind tensors that the next did not fit behind, is never more than twice as much.
+const FREE_PER_EXTRA: Bytes = 2;
+
+/// The tensors to come are expected to be as large as the last, or larger by this part.
+const LARGER_SHARE: Bytes = 16;
 
 /// Buffers of one type, filled one tensor after the other.
 #[derive(Debug)]
@@ -142,12 +146,19 @@ impl Chunks {
         context: NonNull<ggml_context>,
         waiting: &[TensorRef<'_>],
     ) -> Result<(), Refusal> {
+        let size = waiting.iter().map(|&tensor| self.buffer_type.alloc_size(tensor)).sum();
+        if size == 0 {
+            return Ok(());
+        }
         // SAFETY: the caller's promise.
         let buffer = unsafe { allocate_by_type(context, waiting, self.buffer_type) };
         // SAFETY: a new buffer, or null.
         let buffer = unsafe { Buffer::filled(self.buffer_type.runtime(), buffer.unwrap_or(std::ptr::null_mut())) };
-        let size = waiting.iter().map(|&tensor| size_of(self.buffer_type, tensor)).sum();
-        let buffer = buffer.ok_or_else(|| Refusal::NoMemory { buffer: self.buffer_type.name(), size })?;
+        let Some(buffer) = buffer else {
+            // A type that gives up halfway leaves addresses behind.
+            waiting.iter().for_each(|tensor| tensor.set_memory(std::ptr::null_mut(), std::ptr::null_mut()));
+            return Err(Refusal::NoMemory { buffer: self.buffer_type.name(), size });
+        };
         buffer.set_usage(self.usage);
         self.filled.push(buffer);
         Ok(())
@@ -188,7 +199,7 @@ impl Chunks {
         while !rest.is_empty() {
             let (count, size) = first_chunk(rest, max_size);
             let (now, later) = rest.split_at(count);
-            let extra = if later.is_empty() { self.extra(size).min(max_size.saturating_sub(size)) } else { 0 };
+            let extra = if later.is_empty() { self.extra(now, size).min(max_size.saturating_sub(size)) } else { 0 };
             let mut chunk = self.allocate(size, extra)?;
             let done = now.iter().try_for_each(|piece| chunk.add(piece.tensor, piece.size));
             self.chunks.push(chunk);
@@ -199,14 +210,19 @@ impl Chunks {
         Ok(())
     }
 
-    /// Bytes that a new chunk of `size` bytes gets beyond, for tensors still to come.
-    fn extra(&self, size: Bytes) -> Bytes {
+    /// Bytes that a new chunk for `pieces`, which take `size`, gets beyond: for more such tensors, or, in the first chunk of
+    /// a context that was emptied, for the same ones when they are a little larger the next time.
+    fn extra(&self, pieces: &[Piece<'_>], size: Bytes) -> Bytes {
         if !self.have_grown {
             return 0;
         }
         let used = self.chunks.iter().map(|chunk| chunk.next).sum::<Bytes>().saturating_add(size);
         let free: Bytes = self.chunks.iter().map(Chunk::free).sum();
-        let extra = (used / FREE_SHARE).clamp(FREE_LEAST, FREE_MOST).saturating_sub(free);
+        let extra = (used / EXTRA_SHARE).clamp(EXTRA_LEAST, EXTRA_MOST);
+        let extra = extra.min((extra * FREE_PER_EXTRA).saturating_sub(free));
+        let last = pieces.last().map_or(1, |last| last.size);
+        let alike = extra / last * last;
+        let extra = if self.chunks.is_empty() { extra } else { extra.min(alike + alike / LARGER_SHARE) };
         extra - extra % self.buffer_type.alignment()
     }
 

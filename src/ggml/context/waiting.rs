@@ -1,5 +1,6 @@
 //! Tensors that a graph reads and that are to get their memory from their context, not from the plan.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::live::LiveContext;
@@ -11,28 +12,40 @@ use crate::ggml::tensor::{GraphRef, TensorRef};
 
 /// The live contexts that give their tensors memory in a buffer type, as they are at one moment.
 #[derive(Debug)]
-pub struct GrowingContexts(Vec<Arc<LiveContext>>);
+pub struct GrowingContexts {
+    /// By address.
+    contexts: Vec<Arc<LiveContext>>,
+    /// From the first address of the first to the last of the last.
+    addresses: Range<usize>,
+}
 
 impl GrowingContexts {
     /// Those that there are; mostly none, which costs nothing.
     pub fn now() -> Self {
-        Self(growing())
+        let contexts = growing();
+        let start = contexts.first().map_or(0, |first| first.space().addresses().start);
+        let end = contexts.last().map_or(0, |last| last.space().addresses().end);
+        Self { contexts, addresses: start..end }
     }
 
     /// Is it a tensor without memory that will get some from its context?
     pub fn will_give(&self, tensor: TensorRef<'_>) -> bool {
-        !self.0.is_empty() && self.context_of(tensor).is_some() && is_waiting_root(tensor)
+        self.context_of(tensor).is_some() && is_waiting_root(tensor)
     }
 
     fn context_of(&self, tensor: TensorRef<'_>) -> Option<&Arc<LiveContext>> {
         let address = tensor.as_ptr().addr();
-        let next = self.0.partition_point(|context| context.space().addresses().start <= address);
-        let context = self.0.get(next.checked_sub(1)?)?;
+        if !self.addresses.contains(&address) {
+            return None;
+        }
+        let next = self.contexts.partition_point(|context| context.space().addresses().start <= address);
+        let context = self.contexts.get(next.checked_sub(1)?)?;
         context.space().addresses().contains(&address).then_some(context)
     }
 }
 
-/// What a graph reads of such contexts, as far as it waits for memory.
+/// What a graph reads of such contexts, as far as it waits for memory. Contexts that it does not read are not touched:
+/// another thread may fill them.
 #[derive(Debug, Default)]
 pub struct Waiting<'g> {
     /// Each once.
@@ -47,17 +60,26 @@ impl<'g> Waiting<'g> {
         are_some_growing()
     }
 
-    /// What `graph` reads: contexts that it does not read are not touched, since another thread may fill them.
-    pub fn in_graph(graph: GraphRef<'g>) -> Self {
+    /// Those of the lists of `graph`; the tensors themselves are not looked at unless they are such.
+    pub fn among_listed(graph: GraphRef<'g>) -> Self {
         let mut waiting = Self::default();
         let growing = GrowingContexts::now();
-        if growing.0.is_empty() {
-            return waiting;
+        if !growing.contexts.is_empty() {
+            for (position, &tensor) in graph.leafs.iter().chain(graph.nodes).enumerate() {
+                waiting.add(&growing, tensor, Some(position));
+            }
         }
-        for (position, &tensor) in graph.leafs.iter().chain(graph.nodes).enumerate() {
-            waiting.add(&growing, tensor, Some(position));
-            for read in tensor.sources().chain(tensor.view_source()) {
-                waiting.add(&growing, read, None);
+        waiting
+    }
+
+    /// The same, and what is in no list but is read by one that is.
+    pub fn in_graph(graph: GraphRef<'g>) -> Self {
+        let mut waiting = Self::among_listed(graph);
+        let growing = GrowingContexts::now();
+        if !growing.contexts.is_empty() {
+            for &tensor in graph.leafs.iter().chain(graph.nodes) {
+                let read = tensor.sources().chain(tensor.view_source());
+                read.for_each(|read| waiting.add(&growing, read, None));
             }
         }
         waiting

@@ -20,8 +20,9 @@ impl Hazards {
     /// - two nodes that touch the same memory, unless both only read it. Views touch the memory of their roots, and
     ///   tensors with the same number in `same_memory` touch the same;
     /// - anything and a node that may do anything, or that computes nothing: the latter mark where in the order
-    ///   something must have memory, or must still have it, or is filled from outside. Tensors that have their memory
-    ///   already and stand in the list without an operation, as parameters do, mark nothing;
+    ///   something must have memory, or must still have it, or is filled from outside. Tensors without an operation and
+    ///   without sources mark nothing when they have their memory already, as parameters do, or when a node before them
+    ///   names them: then others write them;
     /// - the last node and any other: programs find a graph's result at its end.
     ///
     /// `effects` and `same_memory` are by tensor; a root that shares its memory with no other has its own id there.
@@ -30,16 +31,18 @@ impl Hazards {
         let tensors = graph.tensors().len();
         let mut finder = Finder { before: vec![Vec::new(); count], uses: vec![Uses::default(); 2 * tensors] };
         let mut barrier = None;
+        let mut is_named = vec![false; tensors];
         for (step, &node) in (0..).zip(graph.nodes()) {
             if let Some(barrier) = barrier {
                 finder.order(barrier, step);
             }
-            if is_barrier(graph, effects, node) {
+            if is_barrier(graph, effects, node, is_named[node as usize]) {
                 let first = barrier.map_or(0, |barrier| barrier + 1);
                 (first..step).for_each(|earlier| finder.order(earlier, step));
                 barrier = Some(step);
             }
             finder.run(graph, effects[node as usize], same_memory, node, step);
+            graph.sources(node).iter().for_each(|&source| is_named[source as usize] = true);
         }
         finder.finish()
     }
@@ -70,9 +73,10 @@ impl Hazards {
     }
 }
 
-fn is_barrier(graph: &Graph, effects: &[Effect], node: TensorId) -> bool {
+fn is_barrier(graph: &Graph, effects: &[Effect], node: TensorId, is_named: bool) -> bool {
     let tensor = graph.tensor(node);
-    let marks = tensor.is_marker() && !(tensor.external && graph.sources(node).is_empty());
+    let is_there = (tensor.external || is_named) && graph.sources(node).is_empty();
+    let marks = tensor.is_marker() && !is_there;
     marks || effects[node as usize] == Effect::Anything
 }
 

@@ -137,6 +137,21 @@ fn parameters_in_the_list_of_nodes_stop_nothing() {
 }
 
 #[test]
+fn memory_that_others_write_comes_behind_them_and_stops_nothing_else() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let part = sketch.node(32, &[x]);
+    let other = sketch.node(64, &[x]);
+    let place = sketch.marker(&[]);
+    sketch.draft(part).tensor.view = Some(crate::graph::View { root: place, offset: 0 });
+    sketch.draft(part).sources.push(place);
+    sketch.node(64, &[place, other]);
+    let hazards = hazards(&sketch);
+    assert!(hazards.allow(&[1, 0, 2, 3]) && hazards.allow(&[0, 2, 1, 3]));
+    assert!(!hazards.allow(&[2, 0, 1, 3]));
+}
+
+#[test]
 fn last_node_stays_the_last() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);

@@ -99,7 +99,7 @@ fn pairs(sketch: &Sketch) -> Vec<Vec<Step>> {
         named(a, b)
             || named(b, a)
             || later + 1 == nodes.len()
-            || [a, b].into_iter().any(|id| stops_everything(sketch, &graph, id))
+            || [earlier, later].into_iter().any(|step| stops_everything(sketch, &graph, step))
             || share_memory(sketch, &graph, a, b)
     };
     (0..nodes.len())
@@ -109,10 +109,12 @@ fn pairs(sketch: &Sketch) -> Vec<Vec<Step>> {
         .collect()
 }
 
-fn stops_everything(sketch: &Sketch, graph: &Graph, node: TensorId) -> bool {
+fn stops_everything(sketch: &Sketch, graph: &Graph, step: usize) -> bool {
+    let node = graph.nodes()[step];
     let tensor = graph.tensor(node);
-    let is_parameter = tensor.external && graph.sources(node).is_empty();
-    sketch.drafts[node as usize].effect == Effect::Anything || (tensor.is_marker() && !is_parameter)
+    let is_named = graph.nodes()[..step].iter().any(|&earlier| graph.sources(earlier).contains(&node));
+    let is_there = (tensor.external || is_named) && graph.sources(node).is_empty();
+    sketch.drafts[node as usize].effect == Effect::Anything || (tensor.is_marker() && !is_there)
 }
 
 fn share_memory(sketch: &Sketch, graph: &Graph, a: TensorId, b: TensorId) -> bool {
