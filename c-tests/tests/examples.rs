@@ -1,5 +1,5 @@
-//! Every function of `include/lastuse.h` comes with an example, and every example does what it says: as C11 and as C++17,
-//! on two versions of ggml.
+//! Every function of `include/lastuse.h` comes with an example, and every example, that of the README too, does what it says:
+//! as C11 and as C++17, on two versions of ggml.
 
 mod examples {
     pub mod header;
@@ -9,20 +9,30 @@ mod support;
 
 use std::ffi::OsStr;
 
-use examples::header::{functions, names, pages};
+use examples::header::{Page, example, functions, names, pages};
 use examples::program;
 use lastuse_c_tests::Linked;
 use lastuse_vendor::{Language, Package};
 
 const HEADER: &str = include_str!("../../include/lastuse.h");
+const README: &str = include_str!("../../README.md");
+
+/// The pages of the header, and the README as the page of a function that is called so.
+fn all_pages() -> Vec<Page> {
+    let mut all = pages(HEADER);
+    let lines: Vec<(usize, &str)> = (1..).zip(README.lines()).collect();
+    all.push(Page { function: "readme".to_owned(), example: example(&lines) });
+    assert!(all.last().is_some_and(|page| page.example.is_some()), "the README has an example");
+    all
+}
 
 /// Compiles all examples and runs them.
 fn examples_work(name: &str, package: Package, language: Language) {
     let (ggml, lastuse) = (support::ggml(package), support::release());
-    let program = program::build(name, language, &pages(HEADER), &ggml, Linked::LastuseArchive(&lastuse));
+    let program = program::build(name, language, &all_pages(), &ggml, Linked::LastuseArchive(&lastuse));
     let outcome = support::passes(&support::expect(program), &[]);
     let ran = outcome.stdout.lines().filter(|line| line.starts_with("example of ")).count();
-    assert_eq!(ran, pages(HEADER).iter().filter(|page| page.example.is_some()).count(), "{}", outcome.describe());
+    assert_eq!(ran, all_pages().iter().filter(|page| page.example.is_some()).count(), "{}", outcome.describe());
 }
 
 #[test]
@@ -66,7 +76,7 @@ fn as_cpp_on_ggml_0_9_5() {
 fn switched_off() {
     let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::release());
     let linked = Linked::LastuseShared(&lastuse);
-    let program = support::expect(program::build("examples-off", Language::C, &pages(HEADER), &ggml, linked));
+    let program = support::expect(program::build("examples-off", Language::C, &all_pages(), &ggml, linked));
     let outcome = support::expect(program.run_with(&[], &[("LASTUSE", OsStr::new("off"))]));
     assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
     assert!(outcome.stdout.contains("graphs are planned by ggml's own allocator"), "{}", outcome.describe());

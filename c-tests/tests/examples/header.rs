@@ -12,7 +12,7 @@ pub struct Page {
 /// Statements in C.
 #[derive(Debug)]
 pub struct Example {
-    /// The line of the header where they begin, from 1.
+    /// The line where they begin, from 1.
     pub line: usize,
     /// One statement or more.
     pub code: String,
@@ -68,14 +68,14 @@ fn declared(line: &str) -> Option<String> {
     (is_function && !line.starts_with([' ', '#'])).then(|| name.to_owned())
 }
 
-/// The code between the fences of a comment; a second one is a mistake.
-fn example(comment: &[(usize, &str)]) -> Option<Example> {
-    let fences: Vec<usize> = (0..comment.len()).filter(|&i| comment[i].1.starts_with("```")).collect();
+/// The code between the fences of a text, whose lines are numbered; a second one is a mistake.
+pub fn example(text: &[(usize, &str)]) -> Option<Example> {
+    let fences: Vec<usize> = (0..text.len()).filter(|&i| text[i].1.starts_with("```")).collect();
     let &[start, end] = fences.as_slice() else {
-        assert!(fences.is_empty(), "line {}: one example, with a fence at each end", comment[fences[0]].0);
+        assert!(fences.is_empty(), "line {}: one example, with a fence at each end", text[fences[0]].0);
         return None;
     };
-    assert_eq!(comment[start].1, "```c", "line {}: the example is not marked as C", comment[start].0);
-    let code = comment[start + 1..end].iter().map(|(_, text)| format!("    {text}\n")).collect();
-    Some(Example { line: comment[start].0 + 1, code })
+    assert_eq!(text[start].1, "```c", "line {}: the example is not marked as C", text[start].0);
+    let code = text[start + 1..end].iter().map(|(_, line)| format!("    {line}\n")).collect();
+    Some(Example { line: text[start].0 + 1, code })
 }

@@ -48,9 +48,10 @@ fn text(pages: &[Page]) -> String {
     let examples: Vec<(&str, &Example)> =
         pages.iter().filter_map(|page| Some((page.function.as_str(), page.example.as_ref()?))).collect();
     let functions = examples.iter().map(|(name, Example { line, code })| {
+        let file = if *name == "readme" { "README.md" } else { "include/lastuse.h" };
         format!(
             "\nstatic void example_of_{name}(struct ggml_context * ctx, ggml_backend_t backend) {{\n    (void) ctx;\n    \
-             (void) backend;\n#line {line} \"include/lastuse.h\"\n{code}}}\n"
+             (void) backend;\n#line {line} \"{file}\"\n{code}}}\n"
         )
     });
     let calls = examples.iter().map(|(name, _)| format!("    run(\"{name}\", example_of_{name});\n"));
