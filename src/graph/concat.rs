@@ -11,18 +11,16 @@ use std::ops::Range;
 use crate::placement::{Block, BlockId, Bytes, Problem, Step, loads, padded};
 
 use super::plan::Pool;
-use super::{Graph, Home, Layout, Lifetimes, Operation, TensorId};
+use super::{Graph, Home, Layout, Lifetimes, TensorId};
 
 /// Moves operands into results wherever the rules of the pool allow it and that lowers the peak around the CONCAT.
 pub fn compute_inside_concats(graph: &Graph, pools: &[Pool], found: &mut Lifetimes) {
-    if !pools.iter().any(|pool| pool.rules.concat) {
+    if found.concats.is_empty() || !pools.iter().any(|pool| pool.rules.concat) {
         return;
     }
     let mut known: Vec<Option<Loads>> = pools.iter().map(|_| None).collect();
-    for (step, &node) in (0..).zip(graph.nodes()) {
-        if graph.tensor(node).operation != Operation::Concat {
-            continue;
-        }
+    for step in std::mem::take(&mut found.concats) {
+        let node = graph.nodes()[step as usize];
         for (operand, range) in operands_in_one_piece(graph, node).into_iter().flatten() {
             let Some(candidate) = Candidate::find(pools, found, [operand, node], range, [step, graph.steps()]) else {
                 continue;

@@ -5,10 +5,19 @@
 //! root with an OUTPUT view is kept, and a tensor that is named before it is computed is kept until it is. What it does
 //! beyond that is said by [`super::Rules`].
 
-use crate::placement::{Block, BlockId, Bytes, Problem, Step, padded};
+mod donors;
+mod last_reads;
+mod memory;
+mod state;
+
+use crate::placement::{BlockId, Bytes, Problem, Step};
 
 use super::plan::Pool;
-use super::{Flags, Graph, Operation, PoolId, Requests, Rules, Tensor, TensorId};
+use super::{Graph, Operation, PoolId, Requests, TensorId};
+use donors::{NodeSize, Seeker};
+use last_reads::LastReads;
+use memory::Memory;
+use state::{Marks, State};
 
 /// Asks for the bytes of a tensor in a pool, before padding.
 pub trait Sizes {
@@ -44,366 +53,237 @@ pub struct Lifetimes {
     pub problems: Vec<Problem>,
     /// By tensor; `None` for views, external tensors and those that nobody needs.
     pub homes: Vec<Option<Home>>,
+    /// The steps that put the bytes of two sources into one result.
+    pub concats: Vec<Step>,
     /// Is memory shared that ggml would not share?
     pub beyond_ggml: bool,
 }
 
 /// Finds the lifetimes of all tensors of `graph` that need memory. Asks for the size of each once a pool.
 pub fn lifetimes(graph: &Graph, pools: &[Pool], requests: Requests<'_>, sizes: &mut dyn Sizes) -> Lifetimes {
-    let mut walk = Walk::new(graph, pools, sizes);
-    for (&leaf, &pool) in graph.leafs().iter().zip(requests.leafs) {
-        walk.give_memory(leaf, pool, 0);
-    }
-    walk.count_readers(requests.nodes);
-    walk.free_unread_inputs();
-    for (step, (&node, &pool)) in (0..).zip(graph.nodes().iter().zip(requests.nodes)) {
-        for &source in graph.sources(node) {
-            walk.give_memory(source, pool, step);
-        }
-        walk.give_memory_to_node(node, pool, step);
-        for &source in graph.sources(node) {
-            walk.finish_read(source, step);
-        }
-    }
-    Lifetimes { problems: walk.problems, homes: walk.homes, beyond_ggml: walk.beyond_ggml }
+    let mut states = State::of_all(graph);
+    let mut walk = Walk { memory: Memory::new(pools, graph.tensors().len(), graph.steps()), sizes };
+    let leafs = walk.give_memory_to_leafs(graph, &mut states, requests.leafs);
+    let Readers { concats, early_writers } = walk.find_readers(graph, &mut states, requests.nodes);
+    forget_writers(graph, &mut states, &early_writers);
+    let last_reads = LastReads::new(&states, graph.steps());
+    forget_views(graph, &mut states, &last_reads.unread_views);
+    walk.free_unread_inputs(&leafs, &mut states);
+    walk.run(graph, &mut states, &last_reads, requests.nodes);
+    let Memory { homes, beyond_ggml, pools, .. } = walk.memory;
+    Lifetimes { problems: pools.into_iter().map(|pool| pool.problem).collect(), homes, concats, beyond_ggml }
 }
 
-/// What the walk knows of a tensor. Small, since the walk jumps between them.
-#[derive(Clone, Copy, Default)]
-struct State {
-    /// Mentions as a source that are still to come.
-    reads: u32,
-    /// Views of this root that somebody still may read.
-    views: u32,
-    /// The step that computes it; step 0 also for what has its value from the start.
-    computed: Step,
-    /// Memory is to be planned for it, and has not been yet.
-    waits: bool,
-    /// It lies in the memory of another.
-    is_view: bool,
-    /// It has memory from the start.
-    is_input: bool,
-    /// Is this view among `views` of its root?
-    counted: bool,
-    /// Does its memory belong to it, not to a node computed in its place?
-    owner: bool,
-    /// Must its memory last to the end: OUTPUT, or the root of an OUTPUT view?
-    kept: bool,
+/// Steps that need a second look.
+struct Readers {
+    /// They put the bytes of two sources into one result.
+    concats: Vec<Step>,
+    /// They write through a view whose root no step has computed by then.
+    early_writers: Vec<TensorId>,
 }
 
 struct Walk<'a> {
-    graph: &'a Graph,
-    pools: &'a [Pool],
+    memory: Memory,
     sizes: &'a mut dyn Sizes,
-    states: Vec<State>,
-    problems: Vec<Problem>,
-    homes: Vec<Option<Home>>,
-    /// Padded bytes that each block holds now, by pool.
-    held: Vec<Vec<Bytes>>,
-    beyond_ggml: bool,
 }
 
-/// Memory that a node may take over.
-#[derive(Clone, Copy)]
-struct Donor {
-    /// The source through which the node is computed in place.
-    source: TensorId,
-    /// The owner of the memory: the source, or what it is a view of.
-    root: TensorId,
-    /// Its home; once it is known to fit, that of the node.
-    home: Home,
-    /// ggml would not take it over.
-    beyond_ggml: bool,
-}
-
-impl<'a> Walk<'a> {
-    fn new(graph: &'a Graph, pools: &'a [Pool], sizes: &'a mut dyn Sizes) -> Self {
-        let count = graph.tensors().len();
-        let state = |tensor: &Tensor| State {
-            waits: tensor.is_owned(),
-            is_view: tensor.view.is_some(),
-            is_input: tensor.flags.has(Flags::INPUT),
-            kept: tensor.flags.has(Flags::OUTPUT),
-            ..State::default()
-        };
-        let mut states: Vec<State> = graph.tensors().iter().map(state).collect();
-        for view in graph.tensors().iter().filter_map(|it| it.view.filter(|_| it.flags.has(Flags::OUTPUT))) {
-            states[view.root as usize].kept = true;
-        }
-        for (step, &node) in (0..).zip(graph.nodes()) {
-            states[node as usize].computed = step;
-        }
-        Self {
-            graph,
-            pools,
-            sizes,
-            states,
-            problems: pools.iter().map(|pool| Problem::new(pool.alignment, pool.max_chunk)).collect(),
-            homes: vec![None; count],
-            held: vec![Vec::new(); pools.len()],
-            beyond_ggml: false,
-        }
-    }
-
-    fn rules(&self, pool: PoolId) -> Rules {
-        self.pools[pool as usize].rules
-    }
-
-    /// Counts mentions and views, and gives inputs their memory from the start.
-    fn count_readers(&mut self, pools: &[PoolId]) {
-        let graph = self.graph;
-        for (step, (&node, &pool)) in (0..).zip(graph.nodes().iter().zip(pools)) {
-            let is_computed = self.states[node as usize].is_view && !graph.tensor(node).is_marker();
-            // What is written into memory before its owner is listed belongs to the making of that one.
-            if is_computed && self.states[graph.root(node) as usize].computed <= step {
-                self.count_view(node);
+// The graph and the states are arguments of each function: so the compiler knows that writing to the states changes
+// nothing else, and keeps what the loops need in registers. For the same reason the parts stay functions of their own.
+impl Walk<'_> {
+    /// Tells which leafs got memory.
+    fn give_memory_to_leafs(&mut self, graph: &Graph, states: &mut [State], pools: &[PoolId]) -> Vec<TensorId> {
+        let mut given = Vec::new();
+        for (&leaf, &pool) in graph.leafs().iter().zip(pools) {
+            let state = &mut states[leaf as usize];
+            if state.marks.has(Marks::WAITS) {
+                self.give_memory(state, leaf, pool, 0);
+                given.push(leaf);
             }
-            if self.states[node as usize].is_input {
-                self.give_memory(node, pool, 0);
+        }
+        given
+    }
+
+    /// Finds out when each tensor is computed and when it is mentioned for the last time, and gives inputs their memory
+    /// from the start.
+    #[inline(never)]
+    fn find_readers(&mut self, graph: &Graph, states: &mut [State], pools: &[PoolId]) -> Readers {
+        let mut found = Readers { concats: Vec::new(), early_writers: Vec::new() };
+        for (step, (&node, &pool)) in (0..).zip(graph.nodes().iter().zip(pools)) {
+            let operation = graph.tensor(node).operation;
+            let state = &mut states[node as usize];
+            state.computed = step;
+            if operation != Operation::Marker {
+                state.marks.remove(Marks::UNSEEN);
+                if state.marks.has(Marks::COUNTED) && states[graph.root(node) as usize].marks.has(Marks::UNSEEN) {
+                    found.early_writers.push(node);
+                }
+            }
+            let state = &mut states[node as usize];
+            if state.marks.has(Marks::INPUT) {
+                self.give_memory_to_input(state, node, pool);
+            }
+            if operation == Operation::Concat {
+                found.concats.push(step);
             }
             for &source in graph.sources(node) {
-                let state = &mut self.states[source as usize];
-                state.reads += 1;
-                let State { is_view, is_input, .. } = *state;
-                if is_view {
-                    self.count_view(source);
-                }
-                if is_input {
-                    self.give_memory(source, pool, 0);
+                let state = &mut states[source as usize];
+                state.read_until = step + 1;
+                if state.marks.has(Marks::UNSEEN) || source == node {
+                    self.notice_unseen(states, source, node, pool);
                 }
             }
         }
+        found
     }
 
-    fn count_view(&mut self, id: TensorId) {
-        let state = &mut self.states[id as usize];
-        if state.is_view && !state.counted {
-            state.counted = true;
-            self.states[self.graph.root(id) as usize].views += 1;
+    #[cold]
+    fn give_memory_to_input(&mut self, state: &mut State, id: TensorId, pool: PoolId) {
+        if state.marks.has(Marks::WAITS) {
+            self.give_memory(state, id, pool, 0);
+        }
+    }
+
+    /// `node` names a source that is in no list, or is computed by the node or later.
+    #[cold]
+    fn notice_unseen(&mut self, states: &mut [State], source: TensorId, node: TensorId, pool: PoolId) {
+        let state = &mut states[source as usize];
+        if state.marks.has(Marks::INPUT) {
+            self.give_memory_to_input(state, source, pool);
+        } else {
+            states[node as usize].marks |= Marks::NAMES_UNSEEN;
         }
     }
 
     /// An input that nobody reads is written before the first step, and may be overwritten in the second.
-    fn free_unread_inputs(&mut self) {
-        for &leaf in self.graph.leafs() {
-            let State { reads, views, kept, .. } = self.states[leaf as usize];
-            let Some(home) = self.homes[leaf as usize] else { continue };
-            let is_input = self.graph.tensor(leaf).flags.has(Flags::INPUT);
-            if is_input && reads == 0 && views == 0 && !kept && self.rules(home.pool).unread_inputs {
-                self.states[leaf as usize].owner = false;
-                self.problems[home.pool as usize].end(home.block, 1);
-                self.beyond_ggml = true;
+    fn free_unread_inputs(&mut self, leafs: &[TensorId], states: &mut [State]) {
+        for &leaf in leafs {
+            let state = &mut states[leaf as usize];
+            let is_unread = state.read_until == 0 && state.views == 0;
+            if is_unread && state.marks.has_all(Marks::INPUT | Marks::ENDS) && self.memory.end_unread(leaf) {
+                state.marks.remove(Marks::ENDS);
             }
         }
     }
 
-    /// Memory of its own, unless it has some or needs none.
-    fn give_memory(&mut self, id: TensorId, pool: PoolId, step: Step) {
-        if self.states[id as usize].waits {
-            let alloc_size = self.sizes.alloc_size(id, pool);
-            self.give_block(id, pool, step, alloc_size);
-        }
-    }
-
-    fn give_block(&mut self, id: TensorId, pool: PoolId, step: Step, alloc_size: Bytes) {
-        let size = padded(alloc_size, self.pools[pool as usize].alignment);
-        let block = self.problems[pool as usize].add(Block { size, birth: step, death: self.graph.steps() });
-        self.held[pool as usize].push(size);
-        self.settle(id, Home { pool, block, within: 0, alloc_size, in_place_of: None });
-    }
-
-    fn settle(&mut self, id: TensorId, home: Home) {
-        self.homes[id as usize] = Some(home);
-        self.states[id as usize].owner = true;
-        self.states[id as usize].waits = false;
-    }
-
-    fn give_memory_to_node(&mut self, node: TensorId, pool: PoolId, step: Step) {
-        if !self.states[node as usize].waits {
-            return;
-        }
-        let mut asked = None;
-        match self.donor(node, pool, step, &mut asked) {
-            Some(donor) => self.take_over(node, donor, step),
-            None => {
-                let alloc_size = self.alloc_size(node, pool, &mut asked);
-                self.give_block(node, pool, step, alloc_size);
+    /// Step by step: the node gets memory, and what nobody will read any more gives it back.
+    #[inline(never)]
+    fn run(&mut self, graph: &Graph, states: &mut [State], last_reads: &LastReads, pools: &[PoolId]) {
+        for (step, (&node, &pool)) in (0..).zip(graph.nodes().iter().zip(pools)) {
+            if states[node as usize].marks.has(Marks::NAMES_UNSEEN) {
+                self.give_memory_to_sources(graph, states, node, pool, step);
             }
-        }
-    }
-
-    /// The size of a node, which is asked for once a pool.
-    fn alloc_size(&mut self, node: TensorId, pool: PoolId, asked: &mut Option<(PoolId, Bytes)>) -> Bytes {
-        match *asked {
-            Some((known, size)) if known == pool => size,
-            _ => {
-                let size = self.sizes.alloc_size(node, pool);
-                *asked = Some((pool, size));
-                size
-            }
-        }
-    }
-
-    /// Whose memory to take over. Views come last: a node then moves to another pool exactly when ggml would move it,
-    /// so that no pool grows beyond what ggml needs.
-    fn donor(
-        &mut self,
-        node: TensorId,
-        pool: PoolId,
-        step: Step,
-        asked: &mut Option<(PoolId, Bytes)>,
-    ) -> Option<Donor> {
-        let graph = self.graph;
-        if matches!(graph.tensor(node).operation, Operation::Marker | Operation::Other | Operation::Concat) {
-            return None;
-        }
-        let mut best: Option<Donor> = None;
-        for (slot, &source) in graph.sources(node).iter().enumerate() {
-            let Some(donor) = self.direct_donor(node, slot, source, pool, step) else { continue };
-            let Some(donor) = self.fitting(node, donor, asked) else { continue };
-            // Only within the pool that ggml would choose.
-            best = match best {
-                None => Some(donor),
-                Some(first) if first.home.pool == donor.home.pool && self.is_better(donor, first, step) => {
-                    Some(Donor { beyond_ggml: true, ..donor })
+            let state = &mut states[node as usize];
+            if state.marks.has(Marks::WAITS) {
+                if last_reads.is_empty(step) {
+                    self.give_memory(state, node, pool, step);
+                } else {
+                    self.give_memory_to_reader(graph, states, node, pool, step);
                 }
-                first => first,
-            };
-            if !self.rules(donor.home.pool).oldest_source {
-                break;
+            }
+            for id in last_reads.of(step) {
+                self.finish_reads(graph, states, id, step);
             }
         }
-        if best.is_some() {
-            return best;
-        }
-        graph.sources(node).iter().enumerate().find_map(|(slot, &source)| {
-            let donor = self.donor_through_view(node, slot, source, pool, step)?;
-            self.fitting(node, donor, asked)
-        })
     }
 
-    /// The donor with the size of the node in its pool, when there is room for that.
-    fn fitting(&mut self, node: TensorId, donor: Donor, asked: &mut Option<(PoolId, Bytes)>) -> Option<Donor> {
-        let Home { pool, block, .. } = donor.home;
-        let alloc_size = self.alloc_size(node, pool, asked);
-        let size = padded(alloc_size, self.pools[pool as usize].alignment);
-        let home = Home { alloc_size, in_place_of: Some(donor.source), ..donor.home };
-        (size <= self.held[pool as usize][block as usize]).then_some(Donor { home, ..donor })
-    }
-
-    /// Backends may fuse a node with the one before it, and then the result must lie where that one's would. Otherwise
-    /// the older block is better.
-    fn is_better(&self, donor: Donor, than: Donor, step: Step) -> bool {
-        let may_be_fused = |donor: Donor| {
-            let operation = self.graph.tensor(donor.source).operation;
-            operation.is_listed() && self.states[donor.source as usize].computed + 1 == step
-        };
-        !may_be_fused(than) && (may_be_fused(donor) || self.is_older(donor.home, than.home))
-    }
-
-    fn is_older(&self, one: Home, other: Home) -> bool {
-        let blocks = self.problems[one.pool as usize].blocks();
-        blocks[one.block as usize].birth < blocks[other.block as usize].birth
-    }
-
-    /// A source that is no view and that nobody reads after this node.
-    fn direct_donor(&self, node: TensorId, slot: usize, source: TensorId, pool: PoolId, step: Step) -> Option<Donor> {
-        if !self.is_last_reader(source, step) || !self.may_be_taken(source, step) {
-            return None;
-        }
-        let home = self.homes[source as usize]?;
-        let operation = self.graph.tensor(node).operation;
-        let listed = operation.is_listed();
-        let right = self.rules(home.pool).allow(operation, slot)
-            // What ggml would not do must not move a node to another pool.
-            && (listed || home.pool == pool)
-            && self.graph.layout(source) == self.graph.layout(node);
-        right.then_some(Donor { source, root: source, home, beyond_ggml: !listed })
-    }
-
-    /// The root that a source is a view of, when nobody reads either after this node.
-    fn donor_through_view(
-        &self,
+    #[cold]
+    fn give_memory_to_sources(
+        &mut self,
+        graph: &Graph,
+        states: &mut [State],
         node: TensorId,
-        slot: usize,
-        source: TensorId,
         pool: PoolId,
         step: Step,
-    ) -> Option<Donor> {
-        if !self.states[source as usize].is_view {
-            return None;
-        }
-        let view = self.graph.tensor(source).view?;
-        let home = self.homes[view.root as usize]?;
-        let rules = self.rules(home.pool);
-        let root = &self.states[view.root as usize];
-        let right = view.offset == 0
-            && root.reads == 0
-            && root.views == 1
-            && self.states[source as usize].counted
-            && home.pool == pool
-            && rules.views
-            && rules.allow(self.graph.tensor(node).operation, slot)
-            && self.is_last_reader(source, step)
-            && self.may_be_taken(view.root, step)
-            && self.graph.layout(source) == self.graph.layout(node);
-        right.then_some(Donor { source, root: view.root, home, beyond_ggml: true })
-    }
-
-    /// Will nobody read `source` after this step, at which a node reads it?
-    fn is_last_reader(&self, source: TensorId, step: Step) -> bool {
-        let state = &self.states[source as usize];
-        state.reads == 1 && state.views == 0 && state.computed <= step
-    }
-
-    fn may_be_taken(&self, donor: TensorId, step: Step) -> bool {
-        let state = &self.states[donor as usize];
-        state.owner && !state.kept && state.computed <= step
-    }
-
-    /// Moves `node` into the memory of `donor`, and frees what it does not fill.
-    fn take_over(&mut self, node: TensorId, donor: Donor, step: Step) {
-        let home = donor.home;
-        let size = padded(home.alloc_size, self.pools[home.pool as usize].alignment);
-        let held = &mut self.held[home.pool as usize][home.block as usize];
-        if size < *held {
-            *held = size;
-            self.problems[home.pool as usize].shrink(home.block, step + 1, size);
-        }
-        self.states[donor.root as usize].owner = false;
-        self.settle(node, home);
-        self.beyond_ggml |= donor.beyond_ggml;
-    }
-
-    /// One mention of `source` is done; frees what nobody will read any more.
-    fn finish_read(&mut self, source: TensorId, step: Step) {
-        let state = &mut self.states[source as usize];
-        state.reads -= 1;
-        if state.reads > 0 || state.views > 0 || state.computed > step {
-            return;
-        }
-        if !state.is_view {
-            self.free(source, step);
-            return;
-        }
-        let id = self.graph.root(source);
-        let root = &mut self.states[id as usize];
-        root.views -= 1;
-        if root.views == 0 && root.reads == 0 {
-            self.free(id, step);
-        }
-    }
-
-    fn free(&mut self, id: TensorId, step: Step) {
-        let state = &mut self.states[id as usize];
-        if state.owner && !state.kept && state.computed <= step {
-            state.owner = false;
-            if let Some(home) = self.homes[id as usize] {
-                // Backends fuse a normalization with the product behind it, which then reads what that one reads. In
-                // place both are where their source is; where nothing is in place, the source stays a step longer.
-                let longer = if self.rules(home.pool).in_place { 1 } else { 2 };
-                self.problems[home.pool as usize].end(home.block, (step + longer).min(self.graph.steps()));
+    ) {
+        for &source in graph.sources(node) {
+            let state = &mut states[source as usize];
+            if state.marks.has(Marks::WAITS) {
+                self.give_memory(state, source, pool, step);
             }
+        }
+    }
+
+    /// Memory of its own.
+    #[inline(never)]
+    fn give_memory(&mut self, state: &mut State, id: TensorId, pool: PoolId, step: Step) {
+        let alloc_size = self.sizes.alloc_size(id, pool);
+        self.memory.add(id, pool, step, alloc_size);
+        state.settle();
+    }
+
+    /// Memory of its own, or of what it is the last to read.
+    #[inline(never)]
+    fn give_memory_to_reader(&mut self, graph: &Graph, states: &mut [State], node: TensorId, pool: PoolId, step: Step) {
+        let operation = graph.tensor(node).operation;
+        let state = &mut states[node as usize];
+        if matches!(operation, Operation::Marker | Operation::Other | Operation::Concat) {
+            return self.give_memory(state, node, pool, step);
+        }
+        let mut seeker = Seeker {
+            graph,
+            states,
+            memory: &self.memory,
+            node,
+            operation,
+            sources: graph.sources(node),
+            pool,
+            step,
+            size: NodeSize { sizes: self.sizes, node, known: None },
+            beyond_ggml: false,
+        };
+        match seeker.donor() {
+            Some(donor) => {
+                let beyond_ggml = seeker.beyond_ggml;
+                self.memory.beyond_ggml |= beyond_ggml;
+                self.memory.take_over(node, donor, step);
+                states[donor.root as usize].marks.remove(Marks::ENDS);
+            }
+            None => {
+                let alloc_size = seeker.size.in_pool(pool);
+                self.memory.add(node, pool, step, alloc_size);
+            }
+        }
+        states[node as usize].settle();
+    }
+
+    /// Frees what nobody reads any more, now that nobody will mention this tensor.
+    fn finish_reads(&mut self, graph: &Graph, states: &mut [State], id: TensorId, step: Step) {
+        let state = &mut states[id as usize];
+        if state.computed > step {
+            return;
+        }
+        if state.marks.has(Marks::COUNTED) {
+            let root = graph.root(id);
+            let state = &mut states[root as usize];
+            state.views -= 1;
+            self.end_if_unread(state, root, step);
+        } else if state.marks.has(Marks::ENDS) {
+            self.end_if_unread(state, id, step);
+        }
+    }
+
+    fn end_if_unread(&mut self, state: &mut State, id: TensorId, step: Step) {
+        if state.views == 0 && !state.is_read_after(step) && state.may_end(step) {
+            state.marks.remove(Marks::ENDS);
+            self.memory.end(id, step);
+        }
+    }
+}
+
+/// What is written into memory before its owner is listed belongs to the making of that one: it is no reader of it.
+fn forget_writers(graph: &Graph, states: &mut [State], writers: &[TensorId]) {
+    for &writer in writers {
+        if states[graph.root(writer) as usize].computed > states[writer as usize].computed {
+            states[writer as usize].marks |= Marks::UNSEEN;
+        }
+    }
+}
+
+/// Takes back those of some unread views that no node computes: nobody needs them.
+fn forget_views(graph: &Graph, states: &mut [State], unread: &[TensorId]) {
+    for &view in unread {
+        if states[view as usize].marks.has(Marks::UNSEEN) {
+            states[graph.root(view) as usize].views -= 1;
         }
     }
 }

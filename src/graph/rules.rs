@@ -56,7 +56,7 @@ impl Rules {
     }
 
     /// May `operation` write over a source of the same layout in this slot?
-    pub fn allow(self, operation: Operation, slot: usize) -> bool {
+    pub fn allow(&self, operation: Operation, slot: usize) -> bool {
         self.in_place
             && operation.may_write_over(slot)
             && match operation {

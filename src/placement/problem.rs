@@ -20,7 +20,8 @@ pub const MAX_CHUNKS: usize = 16;
 
 /// The next multiple of a power of two; the largest number there is when it overflows, which no plan accepts.
 pub fn padded(size: Bytes, alignment: Bytes) -> Bytes {
-    size.checked_next_multiple_of(alignment).unwrap_or(Bytes::MAX)
+    let below = alignment - 1;
+    size.checked_add(below).map_or(Bytes::MAX, |end| end & !below)
 }
 
 /// Memory that is needed from one step to another.

@@ -1,6 +1,6 @@
 //! Who has memory from when to when.
 
-use crate::graph::{Flags, Rules};
+use crate::graph::{Flags, Operation, Rules};
 use crate::placement::Shrink;
 
 use super::sketch::{List, POOL, Sketch, home, life};
@@ -114,6 +114,36 @@ fn view_without_readers_keeps_its_root_to_the_end() {
     sketch.node(64, &[a]);
     let found = sketch.lifetimes(Rules::ALL);
     assert_eq!(life(&found, root), 0..4);
+}
+
+#[test]
+fn view_that_only_a_marker_is_keeps_nothing() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let root = sketch.node(64, &[x]);
+    let view = sketch.view(root, 0, 32);
+    sketch.draft(view).tensor.operation = Operation::Marker;
+    let a = sketch.node(64, &[root]);
+    sketch.node(64, &[a]);
+    let found = sketch.lifetimes(Rules::ALL);
+    assert_eq!(life(&found, root), 0..3);
+    sketch.plan(Rules::ALL);
+}
+
+#[test]
+fn inputs_get_their_blocks_in_the_order_in_which_they_are_named() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let [early, late] = [(); 2].map(|()| sketch.add(List::None, 64, &[]));
+    let a = sketch.node(64, &[x, late]);
+    let node = sketch.node(64, &[a]);
+    sketch.node(64, &[node, early]);
+    for input in [early, late, node] {
+        sketch.flag(input, Flags::INPUT);
+    }
+    let found = sketch.lifetimes(Rules::ALL);
+    let blocks = [x, late, node, early, a].map(|id| home(&found, id).block);
+    assert_eq!(blocks, [0, 1, 2, 3, 4]);
 }
 
 #[test]

@@ -1,0 +1,96 @@
+//! Who has which block.
+
+use crate::graph::plan::Pool;
+use crate::graph::{Home, PoolId, Rules, TensorId};
+use crate::placement::{Block, Bytes, Problem, Step, padded};
+
+use super::donors::Donor;
+
+/// The blocks so far, and who lives in them.
+pub struct Memory {
+    /// How many steps the graph takes.
+    pub steps: Step,
+    pub pools: Vec<PoolBlocks>,
+    /// By tensor.
+    pub homes: Vec<Option<Home>>,
+    /// Is memory shared that ggml would not share?
+    pub beyond_ggml: bool,
+}
+
+/// The blocks of one pool.
+pub struct PoolBlocks {
+    pub problem: Problem,
+    rules: Rules,
+}
+
+impl Memory {
+    pub fn new(pools: &[Pool], tensors: usize, steps: Step) -> Self {
+        let problem = |pool: &Pool| Problem::new(pool.alignment, pool.max_chunk);
+        let pools = pools.iter().map(|pool| PoolBlocks { problem: problem(pool), rules: pool.rules }).collect();
+        Self { steps, pools, homes: vec![None; tensors], beyond_ggml: false }
+    }
+
+    pub fn home(&self, tensor: TensorId) -> Option<&Home> {
+        self.homes[tensor as usize].as_ref()
+    }
+
+    pub fn rules(&self, pool: PoolId) -> &Rules {
+        &self.pools[pool as usize].rules
+    }
+
+    /// A block for `tensor` alone, to the end of the graph.
+    pub fn add(&mut self, tensor: TensorId, pool: PoolId, birth: Step, alloc_size: Bytes) {
+        let problem = &mut self.pools[pool as usize].problem;
+        let size = padded(alloc_size, problem.alignment());
+        let block = problem.add(Block { size, birth, death: self.steps });
+        self.homes[tensor as usize] = Some(Home { pool, block, within: 0, alloc_size, in_place_of: None });
+    }
+
+    /// Ends the block of `tensor`, which `step` is the last to read.
+    pub fn end(&mut self, tensor: TensorId, step: Step) {
+        if let Some(home) = &self.homes[tensor as usize] {
+            let PoolBlocks { problem, rules } = &mut self.pools[home.pool as usize];
+            // Backends fuse a normalization with the product behind it, which then reads what that one reads. In
+            // place both are where their source is; where nothing is in place, the source stays a step longer.
+            let longer = if rules.in_place { 1 } else { 2 };
+            problem.end(home.block, (step + longer).min(self.steps));
+        }
+    }
+
+    /// Ends the block of an input that nobody reads, where the rules allow it: it is written before the first step, and
+    /// may be overwritten in the second.
+    pub fn end_unread(&mut self, input: TensorId) -> bool {
+        let Some(home) = &self.homes[input as usize] else { return false };
+        let PoolBlocks { problem, rules } = &mut self.pools[home.pool as usize];
+        if rules.unread_inputs {
+            problem.end(home.block, 1);
+            self.beyond_ggml = true;
+        }
+        rules.unread_inputs
+    }
+
+    /// Does a tensor of that size fit into the block of `home`?
+    pub fn fits(&self, alloc_size: Bytes, home: &Home) -> bool {
+        let alignment = self.pools[home.pool as usize].problem.alignment();
+        alloc_size <= home.alloc_size || padded(alloc_size, alignment) <= padded(home.alloc_size, alignment)
+    }
+
+    /// Moves `node`, computed at `step`, into the block of `donor`, which gives back what the node does not fill.
+    pub fn take_over(&mut self, node: TensorId, donor: Donor, step: Step) {
+        let Some(home) = self.homes[donor.root as usize] else { return };
+        let alloc_size = donor.alloc_size;
+        if alloc_size != home.alloc_size {
+            let problem = &mut self.pools[home.pool as usize].problem;
+            let [held, size] = [home.alloc_size, alloc_size].map(|size| padded(size, problem.alignment()));
+            if size < held {
+                problem.shrink(home.block, step + 1, size);
+            }
+        }
+        self.homes[node as usize] = Some(Home { alloc_size, in_place_of: Some(donor.source), ..home });
+    }
+
+    /// When the block of `home` is born.
+    pub fn birth(&self, home: &Home) -> Step {
+        self.pools[home.pool as usize].problem.blocks()[home.block as usize].birth
+    }
+}
