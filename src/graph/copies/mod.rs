@@ -7,13 +7,16 @@
 //! The nodes are looked at from the last to the first. So a result that is copied twice on its way, into a CONCAT and with that
 //! into a cache, goes where the last copy wants it.
 //!
-//! - [`strides`]: what strides the producer needs, so that each element lies where the copy would have put it
-//! - [`touches`]: who uses the memory between the producer and the copy
+//! - [`producer`]: who computes what is copied, for nobody else
+//! - [`moves`]: where it would write; by [`strides`] each element lies where the copy would have put it
+//! - [`checks`]: whether it can, and nobody uses that memory in between, which [`touches`] tells
 //! - [`find`]: which copies can go, and what changes in the graph then
 
+mod checks;
 mod facts;
 mod find;
 mod found;
+mod moves;
 mod producer;
 mod state;
 mod strides;

@@ -36,6 +36,9 @@ struct Touch {
 
 /// All touches of the memory that somebody asks about. Questions come from the last step to the first, and each forgets what is
 /// later: so all of them together take as long as there are touches.
+///
+/// Copies that were removed keep their places here. Their producers write earlier now, but never before somebody else who
+/// touches the same bytes; so whoever would meet one of them meets the copy.
 #[derive(Debug)]
 pub struct Touches {
     touches: Vec<Touch>,
@@ -87,20 +90,6 @@ impl Touches {
             next = touch.before;
         }
         false
-    }
-
-    /// A node that runs between others.
-    pub fn insert(&mut self, step: Step, region: Region) {
-        let (mut later, mut next) = (0, self.latest[region.memory as usize]);
-        while let Some(touch) = at(&self.touches, next).filter(|touch| touch.step > step) {
-            (later, next) = (next, touch.before);
-        }
-        let new = self.next();
-        self.touches.push(Touch { step, bytes: region.bytes, before: next });
-        match self.touches.get_mut((later as usize).wrapping_sub(1)) {
-            Some(touch) => touch.before = new,
-            None => self.latest[region.memory as usize] = new,
-        }
     }
 }
 

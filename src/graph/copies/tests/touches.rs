@@ -37,10 +37,6 @@ fn touches_are_those_of_a_list() {
             let answer = touches.any(&asked, start..end, own);
             assert_eq!(answer, is_touched(&known, &asked, &(start..end), own));
             answers[usize::from(answer)] += 1;
-            if random.chance(30) && !asked.bytes.is_empty() {
-                touches.insert(start, asked.clone());
-                known.push((start, asked));
-            }
         }
     }
     assert!(answers.iter().all(|&count| count > 1000), "{answers:?}");
