@@ -46,6 +46,8 @@ pub struct LiveContext {
     // Declared before the address space: buffers are freed while the tensors in them can still be looked at.
     memory: Option<Mutex<TensorMemory>>,
     space: AddressSpace,
+    /// Bytes that ggml was given, also when fewer are left.
+    length: usize,
 }
 
 // SAFETY: ggml's pointers belong to the whole process. The memory of the tensors has a lock; the rest is never changed.
@@ -70,9 +72,10 @@ impl LiveContext {
         // SAFETY: the memory outlives the context, which is freed before it.
         let context = unsafe { (runtime.functions.ggml_init)(params) };
         let context = NonNull::new(context).expect("ggml_init answers with a context or aborts");
+        let length = space.length();
         let buffer_type = memory.map(|(buffer_type, _)| buffer_type);
         let memory = memory.map(|(buffer_type, usage)| Mutex::new(TensorMemory::new(buffer_type, usage)));
-        Ok(Self { runtime, context, kind, buffer_type, memory, space })
+        Ok(Self { runtime, context, kind, buffer_type, memory, space, length })
     }
 
     /// The context as C sees it.
@@ -115,7 +118,7 @@ impl LiveContext {
         let start = unsafe { (functions.ggml_get_mem_buffer)(self.as_ptr()) };
         // SAFETY: as above.
         let length = unsafe { (functions.ggml_get_mem_size)(self.as_ptr()) };
-        start == self.space.start() && length == self.space.length()
+        start == self.space.start() && length == self.length
     }
 
     /// Frees its memory and keeps ggml's struct and the first addresses, so that nobody else gets them.
