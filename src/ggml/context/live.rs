@@ -101,20 +101,21 @@ impl LiveContext {
     /// Gives memory to the tensors that wait for some; nothing where they get it otherwise.
     ///
     /// # Errors
-    /// [`Refusal::NoMemory`] or [`Refusal::InitFailed`]; tensors that got their memory keep it, and the next call goes on.
+    /// [`Refusal::NoMemory`] or [`Refusal::InitFailed`]; tensors that got their memory keep it, and the next call goes
+    /// on.
     pub fn realize(&self) -> Result<(), Refusal> {
         let Some(memory) = &self.memory else { return Ok(()) };
         let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: alive, since whoever frees it takes it out of the registry first, and by the promise of the caller of C
-        // no other thread uses it.
+        // SAFETY: alive, since whoever frees it takes it out of the registry first, and by the promise of the caller of
+        // C no other thread uses it.
         unsafe { memory.realize(self.context) }
     }
 
     /// Is the struct of ggml still that of this context? `ggml_free`, called by mistake, has then given it to others.
     pub fn is_intact(&self) -> bool {
         let functions = &self.runtime.functions;
-        // SAFETY: alive, or freed memory of the process that the C library keeps mapped: a mistake of the program, which
-        // this look finds in practice.
+        // SAFETY: alive, or freed memory of the process that the C library keeps mapped: a mistake of the program,
+        // which this look finds in practice.
         let start = unsafe { (functions.ggml_get_mem_buffer)(self.as_ptr()) };
         // SAFETY: as above.
         let length = unsafe { (functions.ggml_get_mem_size)(self.as_ptr()) };
