@@ -25,8 +25,8 @@ struct ggml_backend_buffer_type; // ggml-backend.h
 
 // When the tensors of a context get their memory.
 enum lastuse_context_kind {
-  // At once: for weights, inputs, caches. In host memory when they are made; or, when the parameters name a buffer type,
-  // there, when they are first needed.
+  // At once: for weights, inputs, caches. In host memory when they are made; or, when the parameters name a buffer
+  // type, there, when they are first needed.
   LASTUSE_CONTEXT_IMMEDIATE = 0,
   // When a graph is allocated (ggml_gallocr_alloc_graph, ggml_backend_sched_alloc_graph): for graphs. The same as
   // no_alloc of ggml_init.
@@ -37,13 +37,13 @@ enum lastuse_context_kind {
 struct lastuse_context_params {
   // sizeof(struct lastuse_context_params): which fields there are. Later versions may add some at the end.
   size_t struct_size;
-  // Where the tensors of an immediate context get their memory; NULL: in host memory, with the context. It must outlive
-  // the context. For a deferred context NULL.
+  // Where the tensors of an immediate context get their memory; NULL: in host memory, with the context. It must
+  // outlive the context. For a deferred context NULL.
   struct ggml_backend_buffer_type *buft;
   // Bytes of address space, rounded up to whole pages; 0: as much as makes sense. The context can never take more.
   size_t address_space;
-  // What the buffers of buft are marked with, an enum ggml_backend_buffer_usage: GGML_BACKEND_BUFFER_USAGE_WEIGHTS for the
-  // weights of a model, so that ggml_backend_sched runs operations where their weights are; 0 for all else.
+  // What the buffers of buft are marked with, an enum ggml_backend_buffer_usage: GGML_BACKEND_BUFFER_USAGE_WEIGHTS
+  // for the weights of a model, so that ggml_backend_sched runs operations where their weights are; 0 for all else.
   int usage;
 };
 
@@ -253,9 +253,9 @@ void lastuse_set_effort(uint64_t units);
 void lastuse_gallocr_set_effort(struct ggml_gallocr *galloc,
                                 uint64_t units);
 
-// A genuine ggml context that needs no size: it reserves address space and takes memory only as tensors and graphs are made
-// in it. Everything of ggml works with it, except that lastuse_context_free frees it. To empty it and use it again, as for
-// the next token, call ggml_reset: that costs a few stores, the pages stay, and so do the addresses.
+// A genuine ggml context that needs no size: it reserves address space and takes memory only as tensors and graphs are
+// made in it. Everything of ggml works with it, except that lastuse_context_free frees it. To empty it and use it
+// again, as for the next token, call ggml_reset: that costs a few stores, the pages stay, and so do the addresses.
 //
 // ```c
 // struct ggml_context * graphs = lastuse_context_new(LASTUSE_CONTEXT_DEFERRED, NULL);
@@ -274,30 +274,30 @@ void lastuse_gallocr_set_effort(struct ggml_gallocr *galloc,
 // ```
 //
 // Kinds. The tensors of a deferred context get memory from ggml_gallocr, ggml_backend_sched or
-// ggml_backend_alloc_ctx_tensors, as with no_alloc. Those of an immediate context have host memory in the context when they
-// are made; when params names a buffer type, they get memory there when a graph that reads one of them is reserved or
-// allocated by a ggml_gallocr, or when lastuse_context_realize is called: see there for when a program should. That memory
-// is never part of a compute buffer.
+// ggml_backend_alloc_ctx_tensors, as with no_alloc. Those of an immediate context have host memory in the context when
+// they are made; when params names a buffer type, they get memory there when a graph that reads one of them is
+// reserved or allocated by a ggml_gallocr, or when lastuse_context_realize is called: see there for when a program
+// should. That memory is never part of a compute buffer.
 //
-// Address space. The default is 4 GiB for contexts that hold no data (368 bytes a tensor: eleven million tensors), and the
-// memory of the machine for those that do; but at most a 128th of what all contexts together leave of 64 TiB, or 1 GiB where
-// that is more, so that thousands can be alive at once. When the system gives less, a context gets less, down to 64 MiB, and
-// ggml's log says so; as much as it gets always stays free for others. A context that is full does what contexts of ggml
-// do then. Where the system accounts address space strictly (vm.overcommit_memory=2), say in params.address_space what is
-// needed.
+// Address space. The default is 4 GiB for contexts that hold no data (368 bytes a tensor: eleven million tensors), and
+// the memory of the machine for those that do; but at most a 128th of what all contexts together leave of 64 TiB, or 1
+// GiB where that is more, so that thousands can be alive at once. When the system gives less, a context gets less,
+// down to 64 MiB, and ggml's log says so; as much as it gets always stays free for others. A context that is full does
+// what contexts of ggml do then. Where the system accounts address space strictly (vm.overcommit_memory=2), say in
+// params.address_space what is needed.
 //
-// NULL, with the reason in lastuse_last_error and in ggml's log, when address space cannot be had, when a deferred context
-// is given a buffer type, when kind or usage is no such value, and when lastuse does not know the layout of this ggml.
-// Aborts when params has a struct_size that is too small. params may be NULL. Any thread may call it; the context itself is
-// for one thread at a time, as all of ggml's.
+// NULL, with the reason in lastuse_last_error and in ggml's log, when address space cannot be had, when a deferred
+// context is given a buffer type, when kind or usage is no such value, and when lastuse does not know the layout of
+// this ggml. Aborts when params has a struct_size that is too small. params may be NULL. Any thread may call it; the
+// context itself is for one thread at a time, as all of ggml's.
 //
 // # Safety
 // `params` is NULL or has struct_size bytes, and its buffer type is NULL or alive.
 struct ggml_context *lastuse_context_new(enum lastuse_context_kind kind,
                                          const struct lastuse_context_params *params);
 
-// Gives memory to all tensors of an immediate context with a buffer type that have none yet; views get that of their roots.
-// True, at once, when there is nothing to do.
+// Gives memory to all tensors of an immediate context with a buffer type that have none yet; views get that of their
+// roots. True, at once, when there is nothing to do.
 //
 // ```c
 // struct lastuse_context_params params = { sizeof(params), NULL, 0, GGML_BACKEND_BUFFER_USAGE_WEIGHTS };
@@ -312,25 +312,25 @@ struct ggml_context *lastuse_context_new(enum lastuse_context_kind kind,
 // lastuse_context_free(weights);
 // ```
 //
-// When: before data is set, and before a graph goes to ggml_backend_sched, which looks where tensors are before it asks any
-// allocator. A ggml_gallocr alone realizes the contexts that a graph reads by itself.
+// When: before data is set, and before a graph goes to ggml_backend_sched, which looks where tensors are before it
+// asks any allocator. A ggml_gallocr alone realizes the contexts that a graph reads by itself.
 //
-// Memory: the first call takes what its tensors need and no more, in one buffer, or in several where the type has a limit.
-// Later calls fill what is free and then add buffers with some room for tensors still to come, so that a thousand tensors
-// of one size, realized one by one, are in fewer than a hundred buffers. What is free is at most an eighth of what the tensors take, or
-// 64 KiB where that is more, and never more than 128 MiB. After ggml_reset the buffers are filled anew; when they are too
-// small then, one larger takes their place.
+// Memory: the first call takes what its tensors need and no more, in one buffer, or in several where the type has a
+// limit. Later calls fill what is free and then add buffers with some room for tensors still to come, so that a
+// thousand tensors of one size, realized one by one, are in fewer than a hundred buffers. What is free is at most an
+// eighth of what the tensors take, or 64 KiB where that is more, and never more than 128 MiB. After ggml_reset the
+// buffers are filled anew; when they are too small then, one larger takes their place.
 //
-// False, with the reason in lastuse_last_error and in ggml's log, when there is not enough memory or the backend fails;
-// tensors that got their memory keep it, and the next call goes on. Also for a deferred context, and for one that is not
-// alive: the latter aborts in debug builds of lastuse.
+// False, with the reason in lastuse_last_error and in ggml's log, when there is not enough memory or the backend
+// fails; tensors that got their memory keep it, and the next call goes on. Also for a deferred context, and for one
+// that is not alive: the latter aborts in debug builds of lastuse.
 //
 // # Safety
 // No other thread uses the context.
 bool lastuse_context_realize(struct ggml_context *ctx);
 
-// Frees a context of lastuse_context_new, with the buffers of its tensors; NULL is fine. Its tensors, and graphs that read
-// them, must not be used any more.
+// Frees a context of lastuse_context_new, with the buffers of its tensors; NULL is fine. Its tensors, and graphs that
+// read them, must not be used any more.
 //
 // ```c
 // struct ggml_context * inputs = lastuse_context_new(LASTUSE_CONTEXT_IMMEDIATE, NULL);
@@ -339,10 +339,11 @@ bool lastuse_context_realize(struct ggml_context *ctx);
 // lastuse_context_free(NULL);
 // ```
 //
-// ggml_free does not do: it frees ggml's own small struct, and leaves memory and addresses behind. A context that was freed
-// already, one freed with ggml_free (of which it then frees the rest), and one that comes from elsewhere are left alone,
-// with the reason in lastuse_last_error and in ggml's log; in debug builds of lastuse that aborts. Those also keep the
-// first 2 MiB of the last 64 freed contexts unusable, so that using a tensor of one ends in a fault and not in wrong numbers.
+// ggml_free does not do: it frees ggml's own small struct, and leaves memory and addresses behind. A context that was
+// freed already, one freed with ggml_free (of which it then frees the rest), and one that comes from elsewhere are
+// left alone, with the reason in lastuse_last_error and in ggml's log; in debug builds of lastuse that aborts. Those
+// also keep the first 2 MiB of the last 64 freed contexts unusable, so that using a tensor of one ends in a fault and
+// not in wrong numbers.
 //
 // # Safety
 // No other thread uses the context.

@@ -36,7 +36,9 @@ pub use bindings::{
     ggml_backend, ggml_backend_buffer, ggml_backend_buffer_type, ggml_cgraph, ggml_context, ggml_tallocr, ggml_tensor,
 };
 pub use buffers::BufferType;
-pub use context::{Kind, NotAlive, NotRealized, Waiting, Wanted, free_context, is_freed, new_context, realize_context};
+pub use context::{
+    Kind, NoAddressSpace, NotAlive, NotRealized, Waiting, Wanted, free_context, is_freed, new_context, realize_context,
+};
 pub use context_tensors::{allocate_context, context_size};
 pub use copies::remove_copies;
 pub use dependency::{NoDependency, depend};

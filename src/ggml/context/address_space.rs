@@ -63,8 +63,8 @@ impl AddressSpace {
         Self::map(length).map_err(|error| NoAddressSpace { wanted, enough: None, error })
     }
 
-    /// As many bytes as the system gives, from `most` downwards by quarters, but never fewer than `least`; both are whole
-    /// pages. As much again stays free: where address space is short, the rest of the program needs some too.
+    /// As many bytes as the system gives, from `most` downwards by quarters, but never fewer than `least`; both are
+    /// whole pages. As much again stays free: where address space is short, the rest of the program needs some too.
     ///
     /// # Errors
     /// [`NoAddressSpace`] when not even the least can be had.

@@ -210,8 +210,8 @@ impl Chunks {
         Ok(())
     }
 
-    /// Bytes that a new chunk for `pieces`, which take `size`, gets beyond: for more such tensors, or, in the first chunk of
-    /// a context that was emptied, for the same ones when they are a little larger the next time.
+    /// Bytes that a new chunk for `pieces`, which take `size`, gets beyond: for more such tensors, or, in the first
+    /// chunk of a context that was emptied, for the same ones when they are a little larger the next time.
     fn extra(&self, pieces: &[Piece<'_>], size: Bytes) -> Bytes {
         if !self.have_grown {
             return 0;

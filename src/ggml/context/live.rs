@@ -46,6 +46,8 @@ pub struct LiveContext {
     // Declared before the address space: buffers are freed while the tensors in them can still be looked at.
     memory: Option<Mutex<TensorMemory>>,
     space: AddressSpace,
+    /// Bytes that ggml was given, also when fewer are left.
+    length: usize,
 }
 
 // SAFETY: ggml's pointers belong to the whole process. The memory of the tensors has a lock; the rest is never changed.
@@ -70,9 +72,10 @@ impl LiveContext {
         // SAFETY: the memory outlives the context, which is freed before it.
         let context = unsafe { (runtime.functions.ggml_init)(params) };
         let context = NonNull::new(context).expect("ggml_init answers with a context or aborts");
+        let length = space.length();
         let buffer_type = memory.map(|(buffer_type, _)| buffer_type);
         let memory = memory.map(|(buffer_type, usage)| Mutex::new(TensorMemory::new(buffer_type, usage)));
-        Ok(Self { runtime, context, kind, buffer_type, memory, space })
+        Ok(Self { runtime, context, kind, buffer_type, memory, space, length })
     }
 
     /// The context as C sees it.
@@ -98,24 +101,25 @@ impl LiveContext {
     /// Gives memory to the tensors that wait for some; nothing where they get it otherwise.
     ///
     /// # Errors
-    /// [`Refusal::NoMemory`] or [`Refusal::InitFailed`]; tensors that got their memory keep it, and the next call goes on.
+    /// [`Refusal::NoMemory`] or [`Refusal::InitFailed`]; tensors that got their memory keep it, and the next call goes
+    /// on.
     pub fn realize(&self) -> Result<(), Refusal> {
         let Some(memory) = &self.memory else { return Ok(()) };
         let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: alive, since whoever frees it takes it out of the registry first, and by the promise of the caller of C
-        // no other thread uses it.
+        // SAFETY: alive, since whoever frees it takes it out of the registry first, and by the promise of the caller of
+        // C no other thread uses it.
         unsafe { memory.realize(self.context) }
     }
 
     /// Is the struct of ggml still that of this context? `ggml_free`, called by mistake, has then given it to others.
     pub fn is_intact(&self) -> bool {
         let functions = &self.runtime.functions;
-        // SAFETY: alive, or freed memory of the process that the C library keeps mapped: a mistake of the program, which
-        // this look finds in practice.
+        // SAFETY: alive, or freed memory of the process that the C library keeps mapped: a mistake of the program,
+        // which this look finds in practice.
         let start = unsafe { (functions.ggml_get_mem_buffer)(self.as_ptr()) };
         // SAFETY: as above.
         let length = unsafe { (functions.ggml_get_mem_size)(self.as_ptr()) };
-        start == self.space.start() && length == self.space.length()
+        start == self.space.start() && length == self.length
     }
 
     /// Frees its memory and keeps ggml's struct and the first addresses, so that nobody else gets them.

@@ -41,7 +41,8 @@ impl TensorMemory {
     /// Gives memory to all tensors of `context` that have none, and to views whose roots have some.
     ///
     /// # Errors
-    /// [`Refusal::NoMemory`] or [`Refusal::InitFailed`]; tensors that got their memory keep it, and the next call goes on.
+    /// [`Refusal::NoMemory`] or [`Refusal::InitFailed`]; tensors that got their memory keep it, and the next call goes
+    /// on.
     ///
     /// # Safety
     /// The context is alive, always the same, and used by no other thread.

@@ -206,8 +206,8 @@ pub fn are_some_growing() -> bool {
     GROWING.load(Ordering::Acquire) > 0
 }
 
-/// The addresses of those contexts, in order. Only addresses: a context that no graph of ours reads may be freed meanwhile,
-/// with all that belongs to it.
+/// The addresses of those contexts, in order. Only addresses: a context that no graph of ours reads may be freed
+/// meanwhile, with all that belongs to it.
 pub fn growing() -> Vec<Range<usize>> {
     if !are_some_growing() {
         return Vec::new();
