@@ -9,7 +9,7 @@ use crate::graph::{Flags, Operation, TensorId};
 
 use super::buffers::BufferType;
 use super::ids::Ids;
-use super::planned::{Memory, Planned};
+use super::planned::{Memory, Planned, Wiring};
 use super::read::layout;
 use super::runtime::Runtime;
 use super::tensor::{GraphRef, TensorRef};
@@ -29,12 +29,12 @@ pub fn fit<'g>(planned: &Planned, runtime: &Runtime, pools: &[BufferType], graph
     if plain.leafs().len() != graph.leafs.len() || plain.nodes().len() != graph.nodes.len() {
         return None;
     }
-    let mut fitting = Fitting { tensors: vec![None; planned.memory.len()], waiting: 0 };
+    let mut fitting = Fitting { tensors: vec![None; plain.tensors().len()], waiting: 0 };
     let ids = plain.leafs().iter().chain(plain.nodes());
     for (&id, &tensor) in ids.zip(graph.leafs.iter().chain(graph.nodes)) {
         fitting.is(id, tensor).then_some(())?;
     }
-    let comparison = Comparison { planned, runtime, pools };
+    let comparison = Comparison { planned, wiring: planned.wiring(), runtime, pools };
     comparison.compare(&mut fitting)?;
     let fits = comparison.extras_are_unlisted(graph, &fitting) && comparison.still_right(&fitting);
     fits.then_some(fitting)
@@ -42,6 +42,7 @@ pub fn fit<'g>(planned: &Planned, runtime: &Runtime, pools: &[BufferType], graph
 
 struct Comparison<'a> {
     planned: &'a Planned,
+    wiring: &'a Wiring,
     runtime: &'a Runtime,
     pools: &'a [BufferType],
 }
@@ -49,7 +50,7 @@ struct Comparison<'a> {
 impl Comparison<'_> {
     /// Compares everything that must be equal.
     fn compare(&self, fitting: &mut Fitting<'_>) -> Option<()> {
-        for (id, memory) in self.planned.memory.iter().enumerate() {
+        for (id, memory) in self.wiring.memory.iter().enumerate() {
             let Some(tensor) = fitting.tensors[id] else { continue };
             memory.is_still_had_by(tensor, fitting).then_some(())?;
             fitting.waiting += usize::from(memory.is_waited_for_by(tensor));
@@ -82,11 +83,11 @@ impl Comparison<'_> {
     }
 
     fn is_fixed(&self, id: usize) -> bool {
-        self.planned.is_fixed.get(id).is_some_and(|&fixed| fixed)
+        self.wiring.is_fixed.get(id).is_some_and(|&fixed| fixed)
     }
 
     fn in_place_of(&self, id: usize) -> Option<TensorId> {
-        match self.planned.memory[id] {
+        match self.wiring.memory[id] {
             Memory::Planned { in_place_of, .. } => in_place_of,
             _ => None,
         }
@@ -112,7 +113,7 @@ impl Comparison<'_> {
     }
 
     fn has_room_for(&self, id: usize, tensor: TensorRef<'_>) -> bool {
-        match self.planned.memory[id] {
+        match self.wiring.memory[id] {
             Memory::Planned { address, alloc_size, .. } if !tensor.has_memory() => {
                 self.pools[address.pool as usize].alloc_size(tensor) <= alloc_size
             }
