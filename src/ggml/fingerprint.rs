@@ -45,12 +45,15 @@ impl Fingerprint {
         Self([graph.leafs.len() as u64, graph.nodes.len() as u64])
     }
 
-    /// Adds a leaf. Of one that came with memory and refers to nobody nothing else matters.
-    pub fn add_leaf(&mut self, leaf: TensorRef<'_>) {
+    /// Adds a leaf. Of one that came with memory and refers to nobody nothing else matters; answers whether it is one.
+    #[inline]
+    pub fn add_leaf(&mut self, leaf: TensorRef<'_>) -> bool {
         if leaf.has_memory() && leaf.refers_to_nobody() {
             self.mix(leaf.as_ptr() as u64, KEYS[0]);
+            true
         } else {
             self.add(leaf);
+            false
         }
     }
 

@@ -10,7 +10,7 @@ use crate::graph::{Flags, Operation, TensorId};
 use super::buffers::BufferType;
 use super::ids::Ids;
 use super::planned::{Memory, Planned, Wiring};
-use super::read::layout;
+use super::read::id_of;
 use super::runtime::Runtime;
 use super::tensor::{GraphRef, TensorRef};
 
@@ -79,7 +79,7 @@ impl Comparison<'_> {
             && planned.is_marker() == (operation == Operation::Marker)
             && (self.in_place_of(id).is_none() || planned.operation == operation)
             && (!self.is_fixed(id)
-                || (planned.operation == operation && *self.planned.graph.layout(id_of(id)) == layout(tensor)))
+                || (planned.operation == operation && self.planned.graph.layout(id_of(id)).by_ref() == tensor.layout()))
     }
 
     fn is_fixed(&self, id: usize) -> bool {
@@ -96,11 +96,8 @@ impl Comparison<'_> {
     /// Tensors that were in no list must be in none now: their memory would be planned twice.
     fn extras_are_unlisted(&self, graph: GraphRef<'_>, fitting: &Fitting<'_>) -> bool {
         let extras: Vec<_> = fitting.tensors[self.planned.listed..].iter().flatten().copied().collect();
-        let mut ids = Ids::with_capacity(extras.len());
-        for &extra in &extras {
-            ids.id(extra);
-        }
-        let distinct = ids.len() == extras.len();
+        let ids = Ids::of(extras.clone());
+        let distinct = ids.tensors().len() == extras.len();
         let mut listed = graph.leafs.iter().chain(graph.nodes);
         extras.is_empty() || (distinct && !listed.any(|&tensor| ids.contains(tensor)))
     }
@@ -123,7 +120,7 @@ impl Comparison<'_> {
 
     fn in_place_is_right(&self, id: usize, tensor: TensorRef<'_>, fitting: &Fitting<'_>) -> bool {
         let source = self.in_place_of(id).and_then(|source| fitting.tensors[source as usize]);
-        source.is_none_or(|source| layout(source) == layout(tensor))
+        source.is_none_or(|source| source.layout() == tensor.layout())
     }
 }
 
@@ -152,8 +149,4 @@ impl<'g> Fitting<'g> {
     fn is(&mut self, id: TensorId, tensor: TensorRef<'g>) -> bool {
         *self.tensors[id as usize].get_or_insert(tensor) == tensor
     }
-}
-
-fn id_of(index: usize) -> TensorId {
-    TensorId::try_from(index).expect("fewer than 2^32 tensors")
 }

@@ -315,7 +315,7 @@ impl<'a> Walk<'a> {
         let right = self.rules(home.pool).allow(operation, slot)
             // What ggml would not do must not move a node to another pool.
             && (listed || home.pool == pool)
-            && self.graph.layout(source) == self.graph.layout(node);
+            && self.graph.look_alike(source, node);
         right.then_some(Donor { source, root: source, home, beyond_ggml: !listed })
     }
 
@@ -344,7 +344,7 @@ impl<'a> Walk<'a> {
             && rules.allow(self.graph.tensor(node).operation, slot)
             && self.is_last_reader(source, step)
             && self.may_be_taken(view.root, step)
-            && self.graph.layout(source) == self.graph.layout(node);
+            && self.graph.look_alike(source, node);
         right.then_some(Donor { source, root: view.root, home, beyond_ggml: true })
     }
 

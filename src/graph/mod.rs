@@ -4,6 +4,7 @@
 //! [`Graph`] -> [`lifetimes`] -> one [`crate::placement::Problem`] per pool -> [`plan`] -> [`GraphPlan`].
 
 mod concat;
+mod layout;
 mod lifetimes;
 mod operation;
 pub mod order;
@@ -16,9 +17,10 @@ mod tensor;
 #[cfg(test)]
 mod tests;
 
+pub use layout::{Layout, LayoutRef};
 pub use lifetimes::{Home, Lifetimes, Sizes, lifetimes};
 pub use operation::{Operation, Slots};
 pub use plan::{Address, GraphPlan, PlanError, Pool, PoolPlan, plan};
 pub use rules::{RuleSetting, Rules, UnknownRule};
 pub use simulate::{Corruption, simulate};
-pub use tensor::{Flags, Graph, Layout, PoolId, Requests, Tensor, TensorId, View};
+pub use tensor::{Flags, Graph, PoolId, Requests, Tensor, TensorId, View};
