@@ -309,7 +309,7 @@ impl Allocator {
         let reading = read(self.runtime, &self.types, graph, &requested);
         let plan = self.plan(&reading, &requested).inspect_err(|_| self.plans.clear())?;
         self.plans.truncate(REMEMBERED - 1);
-        self.plans.insert(0, Planned::new(reading, &plan, requested, Fingerprint::of_start(graph)));
+        self.plans.insert(0, Planned::new(reading, plan, requested, Fingerprint::of_start(graph)));
         Ok(())
     }
 
@@ -317,8 +317,8 @@ impl Allocator {
         PLANS.fetch_add(1, Ordering::Relaxed);
         let pools = requested.of_all(&reading.graph);
         let requests = Requests { leafs: &pools.leafs, nodes: &pools.nodes };
-        let mut sizes = |tensor: TensorId, pool: PoolId| match reading.sizes[tensor as usize] {
-            Some(size) if requested.pool(tensor as usize) == pool => size,
+        let mut sizes = |tensor: TensorId, pool: PoolId| match reading.sizes.get(tensor as usize) {
+            Some(&size) if requested.pool(tensor as usize) == pool => size,
             _ => self.types[pool as usize].alloc_size(reading.tensors[tensor as usize]),
         };
         let planned = plan(&reading.graph, &self.pools, requests, &mut sizes);
@@ -358,7 +358,8 @@ impl Allocator {
     /// Gets the buffers of the latest plan. Without them there is no plan.
     fn get_buffers(&mut self) -> Result<(), Refusal> {
         let Some(planned) = self.plans.first() else { return Ok(()) };
-        let wanted: Vec<_> = planned.chunks.iter().cloned().zip(planned.lower_bounds.iter().copied()).collect();
+        let wanted: Vec<_> =
+            planned.pools().iter().map(|pool| (pool.placement.chunks.clone(), pool.lower_bound)).collect();
         for (pool, (chunks, lower_bound)) in wanted.into_iter().enumerate() {
             self.wanted[pool] = Wanted { size: chunks.iter().sum(), lower_bound };
             self.ensure_buffer(pool, &chunks).inspect_err(|_| self.plans.clear())?;
@@ -367,7 +368,8 @@ impl Allocator {
     }
 
     fn has_buffers(&self, planned: &Planned) -> bool {
-        planned.chunks.iter().enumerate().all(|(pool, chunks)| self.is_large_enough(pool, chunks))
+        let mut pools = planned.pools().iter().enumerate();
+        pools.all(|(pool, plan)| self.is_large_enough(pool, &plan.placement.chunks))
     }
 
     fn is_large_enough(&self, pool: usize, chunks: &[Bytes]) -> bool {
@@ -398,7 +400,7 @@ impl Allocator {
     /// no list.
     fn assign_by_position(&self, graph: GraphRef<'_>) -> Option<Result<(), Refusal>> {
         let planned = self.plans.first()?;
-        Some(self.assign(planned, planned.placed, planned.tensors_of(graph)?))
+        Some(self.assign(planned, planned.placed(), planned.tensors_of(graph)?))
     }
 
     fn assign_if_fitting(&self, graph: GraphRef<'_>) -> Result<(), Refusal> {
@@ -414,7 +416,7 @@ impl Allocator {
     /// The next graph will be like this one rather than like the planned one: a prompt is planned, then tokens come. Sizes
     /// were not looked at of tensors that came with memory, so a graph with such is looked at each time.
     fn remember(&mut self, fitting: &Fitting<'_>, fingerprint: Fingerprint) {
-        if let Some(planned) = self.plans.first_mut().filter(|planned| planned.placed == fitting.waiting) {
+        if let Some(planned) = self.plans.first_mut().filter(|planned| planned.placed() == fitting.waiting) {
             planned.served = Some(fingerprint);
         }
     }

@@ -4,7 +4,9 @@
 //! changed without finding out once more who is who, and costs one look at each tensor however many plans are
 //! remembered. That two graphs differ and have the same one happens, by chance, once in 2^64.
 
-use super::tensor::{GraphRef, TensorRef};
+use std::ops::Range;
+
+use super::tensor::{GraphRef, Image, TensorRef};
 
 /// The fingerprint of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +15,10 @@ pub struct Fingerprint([u64; 2]);
 /// How many nodes the start of a graph has.
 const START: usize = 8;
 
+/// Pairs of words that are 0 in most tensors: parameters after the third, and sources after the third. Where they are, they
+/// add nothing.
+const SPARE: [Range<usize>; 2] = [5..8, 10..13];
+
 /// Arbitrary numbers, one for each word that is taken of a tensor.
 const KEYS: [u64; 32] = keys();
 
@@ -20,7 +26,9 @@ impl Fingerprint {
     /// Of `graph`; tensors that are in no list are told by their addresses.
     pub fn of(graph: GraphRef<'_>) -> Self {
         let mut print = Self::new(graph);
-        graph.leafs.iter().for_each(|&leaf| print.add_leaf(leaf));
+        for &leaf in graph.leafs {
+            print.add_leaf(leaf);
+        }
         graph.nodes.iter().for_each(|&node| print.add(node));
         print
     }
@@ -37,24 +45,36 @@ impl Fingerprint {
         Self([graph.leafs.len() as u64, graph.nodes.len() as u64])
     }
 
-    /// Adds a leaf. Of one that came with memory and refers to nobody nothing else matters.
-    pub fn add_leaf(&mut self, leaf: TensorRef<'_>) {
+    /// Adds a leaf. Of one that came with memory and refers to nobody nothing else matters; answers whether it is one.
+    #[inline]
+    pub fn add_leaf(&mut self, leaf: TensorRef<'_>) -> bool {
         if leaf.has_memory() && leaf.refers_to_nobody() {
             self.mix(leaf.as_ptr() as u64, KEYS[0]);
+            true
         } else {
             self.add(leaf);
+            false
         }
     }
 
     /// Adds a tensor: what it says of itself, where it is, and whether it has memory.
     pub fn add(&mut self, tensor: TensorRef<'_>) {
-        let (pairs, rest) = tensor.image().words().as_chunks::<2>();
+        let image = tensor.image();
+        let (pairs, rest) = image.words().as_chunks::<2>();
         let (keys, last_keys) = KEYS.as_chunks::<2>().0.split_at(pairs.len());
         let state = u64::from(tensor.element()) << 1 | u64::from(tensor.has_memory());
         let last = rest.iter().fold(state.rotate_right(8), |sum, word| sum ^ word);
-        // The products do not wait for each other, so a processor makes them side by side.
-        let products = pairs.iter().zip(keys).map(|(words, keys)| product(*words, *keys));
-        let sum = products.fold(product([last, tensor.as_ptr() as u64], last_keys[0]), u128::wrapping_add);
+        let sum = product([last, tensor.as_ptr() as u64], last_keys[0]);
+        let [parameters, sources] = SPARE;
+        let is_spare = |range: Range<usize>| pairs[range].as_flattened().iter().fold(0, |used, word| used | word) == 0;
+        let sum = if is_spare(parameters.clone()) & is_spare(sources.clone()) {
+            let sum = add_products(sum, &pairs[..parameters.start], &keys[..parameters.start]);
+            let between = parameters.end..sources.start;
+            let sum = add_products(sum, &pairs[between.clone()], &keys[between]);
+            add_products(sum, &pairs[sources.end..], &keys[sources.end..])
+        } else {
+            add_all_products(sum, image)
+        };
         self.mix(low(sum), low(sum >> 64));
     }
 
@@ -62,6 +82,20 @@ impl Fingerprint {
         let [one, two] = self.0;
         self.0 = [fold(one ^ a, KEYS[1] ^ b), fold(two ^ b, KEYS[2] ^ a)];
     }
+}
+
+/// Apart, so that the words are not kept at hand for it.
+#[cold]
+#[inline(never)]
+fn add_all_products(sum: u128, image: &Image) -> u128 {
+    let pairs = image.words().as_chunks().0;
+    add_products(sum, pairs, KEYS.as_chunks().0)
+}
+
+/// The products do not wait for each other, so a processor makes them side by side.
+#[inline]
+fn add_products(sum: u128, pairs: &[[u64; 2]], keys: &[[u64; 2]]) -> u128 {
+    pairs.iter().zip(keys).map(|(words, keys)| product(*words, *keys)).fold(sum, u128::wrapping_add)
 }
 
 /// Depends on both words, whatever the other is.

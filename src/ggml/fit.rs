@@ -9,8 +9,8 @@ use crate::graph::{Flags, Operation, TensorId};
 
 use super::buffers::BufferType;
 use super::ids::Ids;
-use super::planned::{Memory, Planned};
-use super::read::layout;
+use super::planned::{Memory, Planned, Wiring};
+use super::read::id_of;
 use super::runtime::Runtime;
 use super::tensor::{GraphRef, TensorRef};
 
@@ -29,12 +29,12 @@ pub fn fit<'g>(planned: &Planned, runtime: &Runtime, pools: &[BufferType], graph
     if plain.leafs().len() != graph.leafs.len() || plain.nodes().len() != graph.nodes.len() {
         return None;
     }
-    let mut fitting = Fitting { tensors: vec![None; planned.memory.len()], waiting: 0 };
+    let mut fitting = Fitting { tensors: vec![None; plain.tensors().len()], waiting: 0 };
     let ids = plain.leafs().iter().chain(plain.nodes());
     for (&id, &tensor) in ids.zip(graph.leafs.iter().chain(graph.nodes)) {
         fitting.is(id, tensor).then_some(())?;
     }
-    let comparison = Comparison { planned, runtime, pools };
+    let comparison = Comparison { planned, wiring: planned.wiring(), runtime, pools };
     comparison.compare(&mut fitting)?;
     let fits = comparison.extras_are_unlisted(graph, &fitting) && comparison.still_right(&fitting);
     fits.then_some(fitting)
@@ -42,6 +42,7 @@ pub fn fit<'g>(planned: &Planned, runtime: &Runtime, pools: &[BufferType], graph
 
 struct Comparison<'a> {
     planned: &'a Planned,
+    wiring: &'a Wiring,
     runtime: &'a Runtime,
     pools: &'a [BufferType],
 }
@@ -49,7 +50,7 @@ struct Comparison<'a> {
 impl Comparison<'_> {
     /// Compares everything that must be equal.
     fn compare(&self, fitting: &mut Fitting<'_>) -> Option<()> {
-        for (id, memory) in self.planned.memory.iter().enumerate() {
+        for (id, memory) in self.wiring.memory.iter().enumerate() {
             let Some(tensor) = fitting.tensors[id] else { continue };
             memory.is_still_had_by(tensor, fitting).then_some(())?;
             fitting.waiting += usize::from(memory.is_waited_for_by(tensor));
@@ -78,15 +79,15 @@ impl Comparison<'_> {
             && planned.is_marker() == (operation == Operation::Marker)
             && (self.in_place_of(id).is_none() || planned.operation == operation)
             && (!self.is_fixed(id)
-                || (planned.operation == operation && *self.planned.graph.layout(id_of(id)) == layout(tensor)))
+                || (planned.operation == operation && self.planned.graph.layout(id_of(id)).by_ref() == tensor.layout()))
     }
 
     fn is_fixed(&self, id: usize) -> bool {
-        self.planned.is_fixed.get(id).is_some_and(|&fixed| fixed)
+        self.wiring.is_fixed.get(id).is_some_and(|&fixed| fixed)
     }
 
     fn in_place_of(&self, id: usize) -> Option<TensorId> {
-        match self.planned.memory[id] {
+        match self.wiring.memory[id] {
             Memory::Planned { in_place_of, .. } => in_place_of,
             _ => None,
         }
@@ -95,11 +96,8 @@ impl Comparison<'_> {
     /// Tensors that were in no list must be in none now: their memory would be planned twice.
     fn extras_are_unlisted(&self, graph: GraphRef<'_>, fitting: &Fitting<'_>) -> bool {
         let extras: Vec<_> = fitting.tensors[self.planned.listed..].iter().flatten().copied().collect();
-        let mut ids = Ids::with_capacity(extras.len());
-        for &extra in &extras {
-            ids.id(extra);
-        }
-        let distinct = ids.len() == extras.len();
+        let ids = Ids::of(extras.clone());
+        let distinct = ids.tensors().len() == extras.len();
         let mut listed = graph.leafs.iter().chain(graph.nodes);
         extras.is_empty() || (distinct && !listed.any(|&tensor| ids.contains(tensor)))
     }
@@ -112,7 +110,7 @@ impl Comparison<'_> {
     }
 
     fn has_room_for(&self, id: usize, tensor: TensorRef<'_>) -> bool {
-        match self.planned.memory[id] {
+        match self.wiring.memory[id] {
             Memory::Planned { address, alloc_size, .. } if !tensor.has_memory() => {
                 self.pools[address.pool as usize].alloc_size(tensor) <= alloc_size
             }
@@ -122,7 +120,7 @@ impl Comparison<'_> {
 
     fn in_place_is_right(&self, id: usize, tensor: TensorRef<'_>, fitting: &Fitting<'_>) -> bool {
         let source = self.in_place_of(id).and_then(|source| fitting.tensors[source as usize]);
-        source.is_none_or(|source| layout(source) == layout(tensor))
+        source.is_none_or(|source| source.layout() == tensor.layout())
     }
 }
 
@@ -151,8 +149,4 @@ impl<'g> Fitting<'g> {
     fn is(&mut self, id: TensorId, tensor: TensorRef<'g>) -> bool {
         *self.tensors[id as usize].get_or_insert(tensor) == tensor
     }
-}
-
-fn id_of(index: usize) -> TensorId {
-    TensorId::try_from(index).expect("fewer than 2^32 tensors")
 }

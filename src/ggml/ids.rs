@@ -13,7 +13,35 @@ pub struct Ids<'g> {
 }
 
 impl<'g> Ids<'g> {
-    /// Room for `tensors` without growing.
+    /// Of `tensors`, in their order; one that is there again has the id of the first.
+    pub fn of(tensors: Vec<TensorRef<'g>>) -> Self {
+        let mut ids = Self { slots: vec![0; slots_for(tensors.capacity())], tensors };
+        let slots = ids.slots.len();
+        for (id, &tensor) in (0..).zip(&ids.tensors) {
+            let slot = &mut ids.slots[near_slot(tensor, slots)];
+            if *slot == 0 {
+                *slot = id + 1;
+                continue;
+            }
+            match ids.find(tensor) {
+                Err(slot) => ids.slots[slot] = id + 1,
+                Ok(_) => return Self::of_distinct(&ids.tensors),
+            }
+        }
+        ids
+    }
+
+    /// Of `tensors` without those that are there already.
+    #[cold]
+    fn of_distinct(tensors: &[TensorRef<'g>]) -> Self {
+        let mut ids = Self::with_capacity(tensors.len());
+        for &tensor in tensors {
+            ids.id(tensor);
+        }
+        ids
+    }
+
+    /// Of none yet, with room for `tensors`.
     pub fn with_capacity(tensors: usize) -> Self {
         Self { tensors: Vec::with_capacity(tensors), slots: vec![0; slots_for(tensors)] }
     }
@@ -48,6 +76,7 @@ impl<'g> Ids<'g> {
         }
     }
 
+    #[cold]
     fn find_far(&self, tensor: TensorRef<'g>) -> Result<TensorId, usize> {
         let mut slot = far_slot(tensor, self.slots.len());
         loop {
@@ -59,32 +88,22 @@ impl<'g> Ids<'g> {
         }
     }
 
+    #[cold]
     fn add(&mut self, tensor: TensorRef<'g>, slot: usize) -> TensorId {
         self.tensors.push(tensor);
         let taken = u32::try_from(self.tensors.len()).expect("fewer than 2^32 tensors");
         self.slots[slot] = taken;
         if 2 * self.tensors.len() > self.slots.len() {
-            self.grow();
+            let mut tensors = std::mem::take(&mut self.tensors);
+            tensors.reserve(tensors.len());
+            *self = Self::of(tensors);
         }
         taken - 1
     }
 
-    fn grow(&mut self) {
-        let tensors = std::mem::take(&mut self.tensors);
-        *self = Self::with_capacity(2 * tensors.len());
-        for tensor in tensors {
-            self.id(tensor);
-        }
-    }
-
-    /// The tensor with an id, if there is one.
-    pub fn get(&self, id: usize) -> Option<TensorRef<'g>> {
-        self.tensors.get(id).copied()
-    }
-
-    /// How many tensors were met.
-    pub fn len(&self) -> usize {
-        self.tensors.len()
+    /// The tensors that were met, by id.
+    pub fn tensors(&self) -> &[TensorRef<'g>] {
+        &self.tensors
     }
 
     /// The tensors by id.
@@ -99,6 +118,7 @@ fn slots_for(tensors: usize) -> usize {
 
 /// Where a tensor is looked for first. Tensors of one context lie one after the other, further apart than this divides
 /// by: they get slots of their own, and those of neighbours are neighbours.
+#[inline]
 fn near_slot(tensor: TensorRef<'_>, slots: usize) -> usize {
     (tensor.as_ptr() as usize >> 8) & (slots - 1)
 }
@@ -108,4 +128,58 @@ fn near_slot(tensor: TensorRef<'_>, slots: usize) -> usize {
 fn far_slot(tensor: TensorRef<'_>, slots: usize) -> usize {
     let hash = (tensor.as_ptr() as usize).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     hash >> (usize::BITS - slots.trailing_zeros())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::mem::MaybeUninit;
+
+    use crate::ggml::ggml_tensor;
+
+    use super::*;
+
+    /// Room for tensors, of which only the addresses are looked at.
+    fn room(count: usize) -> Vec<MaybeUninit<ggml_tensor>> {
+        (0..count).map(|_| MaybeUninit::zeroed()).collect()
+    }
+
+    fn tensor(at: &MaybeUninit<ggml_tensor>) -> TensorRef<'_> {
+        // SAFETY: lives as long as the reference, is all zeros, and refers to nobody.
+        unsafe { TensorRef::new(at.as_ptr().cast_mut()) }.expect("not null")
+    }
+
+    /// Positions that repeat each other now and then, in no order.
+    fn scattered(count: usize, among: usize) -> impl Iterator<Item = usize> {
+        let next = |seed: &u64| Some(seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+        std::iter::successors(Some(1), next).take(count).map(move |seed: u64| (seed >> 33) as usize % among)
+    }
+
+    #[test]
+    fn ids_are_the_order_of_first_mention() {
+        for (count, among) in [(0, 1), (5, 2), (40, 4000), (3000, 1000), (3000, 4000)] {
+            let room = room(among);
+            let mentioned: Vec<usize> = scattered(count, among).collect();
+            let all: Vec<TensorRef<'_>> = mentioned.iter().map(|&at| tensor(&room[at])).collect();
+            let mut expected = HashMap::new();
+            for &at in &mentioned {
+                let next = expected.len();
+                expected.entry(at).or_insert(next);
+            }
+            let known_at_once = Ids::of(all.clone());
+            let mut one_by_one = Ids::of(Vec::new());
+            for &tensor in &all {
+                one_by_one.id(tensor);
+            }
+            for mut ids in [known_at_once, one_by_one] {
+                assert_eq!(ids.tensors().len(), expected.len());
+                for (&at, &id) in &expected {
+                    assert_eq!((ids.id(tensor(&room[at])) as usize, ids.tensors()[id]), (id, tensor(&room[at])));
+                }
+                for (at, place) in room.iter().enumerate() {
+                    assert_eq!(ids.contains(tensor(place)), expected.contains_key(&at));
+                }
+            }
+        }
+    }
 }

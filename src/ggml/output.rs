@@ -8,7 +8,6 @@ use crate::graph::{Flags, Writes};
 use super::buffers::BufferType;
 use super::ids::Ids;
 use super::outputs::{range, writes};
-use super::read::layout;
 use super::redirect::{Place, WANTED_SLOT, redirect};
 use super::runtime::Runtime;
 use super::tensor::TensorRef;
@@ -100,7 +99,7 @@ fn place_for<'g>(
     check_layout(runtime, tensor, wanted)?;
     check_sources(runtime, tensor, wanted)?;
     check_cycle(tensor, wanted)?;
-    let strides = layout(wanted).tidied(tensor.nb()[0] as u64).nb;
+    let strides = wanted.layout().to_layout().tidied(tensor.nb()[0] as u64).nb;
     let nb = strides.map(|stride| usize::try_from(stride).unwrap_or(usize::MAX));
     Ok(Place { nb, ..Place::of(wanted) })
 }
@@ -129,7 +128,7 @@ fn check_result(runtime: &'static Runtime, tensor: TensorRef<'_>) -> Result<(), 
 }
 
 fn check_layout(runtime: &'static Runtime, tensor: TensorRef<'_>, wanted: TensorRef<'_>) -> Result<(), NoOutput> {
-    let (own, there) = (layout(tensor), layout(wanted));
+    let (own, there) = (tensor.layout().to_layout(), wanted.layout().to_layout());
     refuse_if(there.has_elements_over_one_another(own.nb[0]), NoOutput::ElementsOverlap)?;
     refuse_if(!writes(runtime, tensor).allows(&own, &there), NoOutput::Layout)?;
     let buffer_type = runtime.buffer_type_of(Place::of(wanted).root);
@@ -153,8 +152,8 @@ fn check_sources(runtime: &'static Runtime, tensor: TensorRef<'_>, wanted: Tenso
     let is_in_place = operation.is_listed()
         && operation.may_write_over(slot)
         && over.next().is_none()
-        && layout(source) == layout(tensor)
-        && layout(wanted).tidied(tensor.nb()[0] as u64) == layout(tensor)
+        && source.layout() == tensor.layout()
+        && wanted.layout().to_layout().tidied(tensor.nb()[0] as u64).by_ref() == tensor.layout()
         && range(runtime, source, 0) == there;
     refuse_if(!is_in_place, NoOutput::OverASource)
 }
@@ -164,7 +163,7 @@ fn check_cycle(tensor: TensorRef<'_>, wanted: TensorRef<'_>) -> Result<(), NoOut
     let mut seen = Ids::with_capacity(1);
     seen.id(wanted);
     let mut next = 0;
-    while let Some(known) = seen.get(next) {
+    while let Some(&known) = seen.tensors().get(next) {
         for source in known.sources().chain(known.view_source()) {
             refuse_if(source == tensor, NoOutput::Cycle)?;
             seen.id(source);

@@ -75,7 +75,7 @@ pub fn check_outputs(
             check_backend(runtime, node, root, pool(position))?;
         }
     }
-    if roots.len() == 0 {
+    if roots.tensors().is_empty() {
         return Ok(());
     }
     graph.nodes.iter().try_for_each(|&node| check_views(node))?;

@@ -1,25 +1,22 @@
 //! A graph that was planned, and where its tensors go.
 
-use crate::graph::{Address, Graph, GraphPlan, Home, Operation, Tensor, TensorId};
+use std::cell::OnceCell;
+
+use crate::graph::{Address, Graph, GraphPlan, Home, Operation, PoolPlan, Tensor, TensorId};
 use crate::placement::Bytes;
 
 use super::fingerprint::Fingerprint;
 use super::read::{Reading, Requested};
 use super::tensor::{GraphRef, TensorRef};
 
-/// A plan, and all that must be known to see whether it is right for another graph.
+/// A plan, and all that must be known to see whether it is right for another graph. What only giving memory out or
+/// comparing graphs takes is made when that is first done: many graphs are only ever reserved.
 #[derive(Debug)]
 pub struct Planned {
     /// The graph as it was when it was planned.
     pub graph: Graph,
     /// How many tensors are leafs or nodes: the others, with larger ids, are only referred to.
     pub listed: usize,
-    /// Where each tensor gets its memory from, by id.
-    pub memory: Vec<Memory>,
-    /// How many tensors the plan gives memory to.
-    pub placed: usize,
-    /// By id: must it look as it was planned, since its bytes are where another operation expects them?
-    pub is_fixed: Vec<bool>,
     /// The planned graph, when all its tensors are in its lists, each once: fingerprints tell nothing of others.
     pub fingerprint: Option<Fingerprint>,
     /// The start of the planned graph.
@@ -28,12 +25,31 @@ pub struct Planned {
     pub served: Option<Fingerprint>,
     /// The pools that were wanted.
     pub requested: Requested,
-    /// Bytes of each chunk, by pool.
-    pub chunks: Vec<Vec<Bytes>>,
-    /// By pool; no plan with the same lifetimes is smaller.
-    pub lower_bounds: Vec<Bytes>,
-    /// What the plan gives to whom, in ggml's order.
-    gifts: Vec<Gift>,
+    /// Does every tensor come after those that it refers to?
+    is_in_order: bool,
+    /// Without the problems that it solves.
+    plan: GraphPlan,
+    gifts: OnceCell<Gifts>,
+    wiring: OnceCell<Wiring>,
+}
+
+/// Who depends on whose memory.
+#[derive(Debug)]
+pub struct Wiring {
+    /// Where each tensor gets its memory from, by id.
+    pub memory: Vec<Memory>,
+    /// By id: must it look as it was planned, since its bytes are where another operation expects them? Empty where none
+    /// must.
+    pub is_fixed: Vec<bool>,
+}
+
+/// What a plan gives.
+#[derive(Debug)]
+struct Gifts {
+    /// In ggml's order.
+    list: Vec<Gift>,
+    /// How many of them are memory of the plan.
+    placed: usize,
 }
 
 /// What a tensor gets.
@@ -81,24 +97,41 @@ pub enum Assignment<'g> {
 
 impl Planned {
     /// Remembers the graph of `reading`, planned as `plan`, and its tensors.
-    pub fn new(reading: Reading<'_>, plan: &GraphPlan, requested: Requested, start: Fingerprint) -> Self {
+    pub fn new(reading: Reading<'_>, plan: GraphPlan, requested: Requested, start: Fingerprint) -> Self {
         let Reading { graph, listed, is_in_order, fingerprint, .. } = reading;
-        let (memory, is_fixed) = (memory(&graph, plan), fixed(&graph, plan));
+        let all_listed_once = listed == graph.leafs().len() + graph.nodes().len() && listed == graph.tensors().len();
         Self {
-            fingerprint: (listed == graph.leafs().len() + graph.nodes().len() && listed == memory.len())
-                .then_some(fingerprint),
+            fingerprint: all_listed_once.then_some(fingerprint),
             start,
             served: None,
             listed,
-            placed: memory.iter().filter(|memory| matches!(memory, Memory::Planned { .. })).count(),
-            is_fixed,
             requested,
-            chunks: plan.pools.iter().map(|pool| pool.placement.chunks.clone()).collect(),
-            lower_bounds: plan.pools.iter().map(|pool| pool.lower_bound).collect(),
-            gifts: gifts(&graph, &memory, is_in_order),
-            memory,
+            is_in_order,
+            plan: GraphPlan { problems: Vec::new(), ..plan },
             graph,
+            gifts: OnceCell::new(),
+            wiring: OnceCell::new(),
         }
+    }
+
+    /// By pool: its chunks and its lower bound.
+    pub fn pools(&self) -> &[PoolPlan] {
+        &self.plan.pools
+    }
+
+    /// Who depends on whose memory.
+    pub fn wiring(&self) -> &Wiring {
+        let Self { graph, plan, .. } = self;
+        self.wiring.get_or_init(|| Wiring { memory: memory(graph, plan), is_fixed: fixed(graph, plan) })
+    }
+
+    /// How many tensors the plan gives memory to.
+    pub fn placed(&self) -> usize {
+        self.gifts().placed
+    }
+
+    fn gifts(&self) -> &Gifts {
+        self.gifts.get_or_init(|| Gifts::new(&self.graph, &self.plan, self.is_in_order))
     }
 
     /// Is it made for the graph with this fingerprint, or did it serve that last?
@@ -122,7 +155,7 @@ impl Planned {
         &'a self,
         tensor: impl Fn(TensorId) -> Option<TensorRef<'g>> + 'a,
     ) -> impl Iterator<Item = Assignment<'g>> + 'a {
-        self.gifts.iter().filter_map(move |gift| match *gift {
+        self.gifts().list.iter().filter_map(move |gift| match *gift {
             Gift::Address(id, address, alloc_size) => {
                 let tensor = tensor(id).filter(|tensor| !tensor.has_memory())?;
                 Some(Assignment::Place(tensor, address, alloc_size))
@@ -138,16 +171,19 @@ impl Planned {
     }
 }
 
-fn gifts(graph: &Graph, memory: &[Memory], is_in_order: bool) -> Vec<Gift> {
-    let gift = |id: TensorId| match memory[id as usize] {
-        Memory::Planned { address, alloc_size, .. } => Some(Gift::Address(id, address, alloc_size)),
-        Memory::View { .. } => Some(Gift::View(id)),
-        Memory::External | Memory::Nothing => None,
-    };
-    if is_in_order {
-        (0..).take(memory.len()).filter_map(gift).collect()
-    } else {
-        order(graph).into_iter().filter_map(gift).collect()
+impl Gifts {
+    fn new(graph: &Graph, plan: &GraphPlan, is_in_order: bool) -> Self {
+        let gift = |id: TensorId| match plan.homes[id as usize] {
+            _ if graph.tensor(id).view.is_some() => Some(Gift::View(id)),
+            home => home.map(|home| Gift::Address(id, plan.address(home), home.alloc_size)),
+        };
+        let list: Vec<Gift> = if is_in_order {
+            (0..).take(plan.homes.len()).filter_map(gift).collect()
+        } else {
+            order(graph).into_iter().filter_map(gift).collect()
+        };
+        let placed = list.iter().filter(|gift| matches!(gift, Gift::Address(..))).count();
+        Self { list, placed }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::graph::{Flags, Graph, Layout, PoolId, Tensor, View};
+use crate::graph::{Flags, Graph, PoolId, Tensor, TensorId, View};
 use crate::placement::Bytes;
 
 use super::buffers::BufferType;
@@ -25,8 +25,9 @@ pub struct Reading<'g> {
     pub is_in_order: bool,
     /// The graph as it is recognized.
     pub fingerprint: Fingerprint,
-    /// By id, of tensors that need memory: what the pool wanted for it takes.
-    pub sizes: Vec<Option<Bytes>>,
+    /// By id, of listed tensors that need memory: what the pool wanted for it takes, and 0 for the others. Empty when a
+    /// tensor is listed twice.
+    pub sizes: Vec<Bytes>,
 }
 
 /// The pools that are wanted for leafs and nodes; both empty where there is one pool only.
@@ -54,53 +55,139 @@ impl Requested {
     }
 }
 
-/// Reads the lists of `graph` and whatever they refer to. Looks at each tensor once, sizes included: large graphs do not
-/// stay in the caches of a processor.
+/// How many nodes are looked at together: few enough to stay in the nearest cache of a processor meanwhile.
+const TOGETHER: usize = 32;
+
+/// Reads the lists of `graph` and whatever they refer to, sizes included. Large graphs do not stay in the caches of a
+/// processor, so all that is to be known of some nodes is found out before the next ones are looked at.
 pub fn read<'g>(runtime: &Runtime, types: &[BufferType], graph: GraphRef<'g>, requested: &Requested) -> Reading<'g> {
-    let count = graph.leafs.len() + graph.nodes.len();
-    let mut ids = Ids::with_capacity(count);
-    let mut plain = Graph::with_capacity(count);
-    graph.leafs.iter().for_each(|&leaf| plain.push_leaf(ids.id(leaf)));
-    graph.nodes.iter().for_each(|&node| plain.push_node(ids.id(node)));
-    let listed = ids.len();
-    let mut fingerprint = Fingerprint::new(graph);
-    let contexts = GrowingContexts::now();
-    let mut sizes = Vec::with_capacity(count);
-    // Reading a tensor can add what it refers to, which is then read in its turn.
-    let mut next = 0;
-    let mut is_in_order = true;
-    while let Some(tensor) = ids.get(next) {
-        let mut described = describe(runtime, tensor, &mut ids);
-        described.external |= contexts.will_give(tensor);
-        let is_owned = described.is_owned();
-        let id = plain.add(described, layout(tensor));
-        if next < listed {
-            plain.set_sources(id, tensor.sources().map(|source| ids.id(source)));
-            let add = if next < graph.leafs.len() { Fingerprint::add_leaf } else { Fingerprint::add };
-            add(&mut fingerprint, tensor);
-        }
-        // Positions are ids unless a tensor is listed twice.
-        let pool = (is_owned && next < listed && listed == count).then(|| requested.pool(next));
-        sizes.push(pool.and_then(|pool| Some(types.get(pool as usize)?.alloc_size(tensor))));
-        is_in_order &= plain.sources(id).iter().all(|&source| source <= id) && plain.root(id) <= id;
+    let mut reader = Reader::new(runtime, types, graph, requested);
+    let listed = reader.ids.tensors().to_vec();
+    let (leafs, nodes) = listed.split_at(graph.leafs.len().min(listed.len()));
+    reader.read_leafs(leafs);
+    nodes.chunks(TOGETHER).for_each(|nodes| reader.read_nodes(nodes));
+    // Describing a tensor can add the one that it is a view of, which is then described in its turn.
+    let mut next = listed.len();
+    while let Some(&tensor) = reader.ids.tensors().get(next) {
+        reader.describe(&[tensor]);
         next += 1;
     }
+    let Reader { ids, plain, fingerprint, sizes, is_in_order, .. } = reader;
     let tensors = ids.into_tensors();
-    let is_in_order = is_in_order && tensors.len() == listed;
-    Reading { graph: plain, listed, is_in_order, tensors, fingerprint, sizes }
+    let is_in_order = is_in_order && tensors.len() == listed.len();
+    Reading { graph: plain, listed: listed.len(), is_in_order, tensors, fingerprint, sizes }
 }
 
-fn describe<'g>(runtime: &Runtime, tensor: TensorRef<'g>, ids: &mut Ids<'g>) -> Tensor {
-    let root = tensor.view_source();
-    let mut plain = Tensor::new();
-    plain.flags = Flags(tensor.flags());
-    plain.view = root.map(|root| View { root: ids.id(root), offset: tensor.view_offset() as u64 });
-    plain.operation = runtime.operations.operation(tensor.op());
-    plain.external = root.is_none() && tensor.has_memory();
-    plain
+struct Reader<'a, 'g> {
+    runtime: &'a Runtime,
+    /// Empty when nobody asks for sizes.
+    types: &'a [BufferType],
+    requested: &'a Requested,
+    contexts: GrowingContexts,
+    ids: Ids<'g>,
+    plain: Graph,
+    fingerprint: Fingerprint,
+    sizes: Vec<Bytes>,
+    is_in_order: bool,
 }
 
-/// What two tensors must share for one to be computed in the other's place.
-pub fn layout(tensor: TensorRef<'_>) -> Layout {
-    Layout { element: tensor.element(), ne: tensor.ne(), nb: tensor.nb().map(|stride| stride as u64) }
+impl<'a, 'g> Reader<'a, 'g> {
+    fn new(runtime: &'a Runtime, types: &'a [BufferType], graph: GraphRef<'g>, requested: &'a Requested) -> Self {
+        let lists = [graph.leafs, graph.nodes].concat();
+        let count = lists.len();
+        let mut ids = Ids::of(lists);
+        let mut plain = Graph::with_capacity(count);
+        // Positions are ids unless a tensor is listed twice.
+        let has_positions = ids.tensors().len() == count;
+        if has_positions {
+            let (leafs, all) = (id_of(graph.leafs.len()), id_of(count));
+            plain.list_leafs(0..leafs);
+            plain.list_nodes(leafs..all);
+        } else {
+            plain.list_leafs(graph.leafs.iter().map(|&leaf| ids.id(leaf)));
+            plain.list_nodes(graph.nodes.iter().map(|&node| ids.id(node)));
+        }
+        let types = if has_positions { types } else { &[] };
+        let (fingerprint, sizes) = (Fingerprint::new(graph), Vec::with_capacity(count));
+        let contexts = GrowingContexts::now();
+        Self { runtime, types, requested, contexts, ids, plain, fingerprint, sizes, is_in_order: true }
+    }
+
+    fn read_leafs(&mut self, leafs: &[TensorRef<'g>]) {
+        for leaf in leafs {
+            // Most are weights.
+            if self.fingerprint.add_leaf(*leaf) {
+                self.describe_constant(*leaf);
+            } else {
+                self.read_others(std::slice::from_ref(leaf));
+            }
+        }
+    }
+
+    fn read_nodes(&mut self, nodes: &[TensorRef<'g>]) {
+        nodes.iter().for_each(|&node| self.fingerprint.add(node));
+        self.read_others(nodes);
+    }
+
+    /// Finds out all but the fingerprint. In loops of their own, which a processor goes through faster.
+    fn read_others(&mut self, tensors: &[TensorRef<'g>]) {
+        self.connect(tensors);
+        self.describe(tensors);
+        self.measure(tensors);
+    }
+
+    /// Finds out whom the next tensors read.
+    fn connect(&mut self, tensors: &[TensorRef<'g>]) {
+        let Self { ids, plain, is_in_order, .. } = self;
+        for (id, &tensor) in (id_of(plain.tensors().len())..).zip(tensors) {
+            let mut highest = 0;
+            let sources = tensor.sources().map(|source| ids.id(source));
+            plain.push_sources(sources.inspect(|&source| highest = highest.max(source)));
+            *is_in_order &= highest <= id;
+        }
+    }
+
+    /// Adds the next tensors.
+    fn describe(&mut self, tensors: &[TensorRef<'g>]) {
+        let Self { runtime, contexts, ids, plain, is_in_order, .. } = self;
+        let describe = |(id, &tensor): (TensorId, &TensorRef<'g>)| {
+            let root = tensor.view_source();
+            let view = root.map(|root| View { root: ids.id(root), offset: tensor.view_offset() as u64 });
+            *is_in_order &= view.is_none_or(|view| view.root <= id);
+            let external = root.is_none() && tensor.has_memory() || contexts.will_give(tensor);
+            let operation = runtime.operations.operation(tensor.op());
+            Tensor { flags: Flags(tensor.flags()), view, operation, external }
+        };
+        let numbered = (id_of(plain.tensors().len())..).zip(tensors);
+        plain.extend(numbered.map(describe), tensors.iter().map(|tensor| tensor.layout()));
+    }
+
+    /// Adds a tensor that came with memory and refers to nobody.
+    fn describe_constant(&mut self, tensor: TensorRef<'g>) {
+        let operation = self.runtime.operations.operation(tensor.op());
+        let plain = Tensor { flags: Flags(tensor.flags()), view: None, operation, external: true };
+        self.plain.push_sources(std::iter::empty());
+        self.plain.add(plain, tensor.layout());
+        if !self.types.is_empty() {
+            self.sizes.push(0);
+        }
+    }
+
+    /// Finds out the sizes of the latest tensors, where they need memory.
+    fn measure(&mut self, tensors: &[TensorRef<'_>]) {
+        let Self { types, requested, plain, sizes, .. } = self;
+        if types.is_empty() {
+            return;
+        }
+        let first = sizes.len();
+        let plain = plain.tensors()[first..].iter().zip(tensors);
+        sizes.extend((first..).zip(plain).map(|(position, (plain, &tensor))| {
+            if plain.is_owned() { types[requested.pool(position) as usize].alloc_size(tensor) } else { 0 }
+        }));
+    }
+}
+
+/// The id that is an index.
+pub fn id_of(index: usize) -> TensorId {
+    TensorId::try_from(index).expect("fewer than 2^32 tensors")
 }

@@ -4,6 +4,8 @@ use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+use crate::graph::LayoutRef;
+
 use super::bindings::{ggml_backend_buffer, ggml_cgraph, ggml_tensor};
 
 /// What a tensor says of itself, as it lies there one after the other: extents, strides, operation, parameters, flags,
@@ -13,6 +15,9 @@ pub struct Image([u64; IMAGE_WORDS]);
 
 /// `GGML_MAX_SRC`.
 pub(super) const MAX_SOURCES: usize = 10;
+
+/// Most tensors have no more sources.
+const FEW_SOURCES: usize = 3;
 const _: () = assert!(size_of::<Option<TensorRef<'_>>>() == size_of::<*mut ggml_tensor>());
 
 const IMAGE_START: usize = std::mem::offset_of!(ggml_tensor, ne);
@@ -69,6 +74,15 @@ impl<'g> TensorRef<'g> {
         field!(self.tensor, type_)
     }
 
+    /// Element type, extents and strides.
+    pub fn layout(self) -> LayoutRef<'g> {
+        // SAFETY: the fields are where the probe has found them, and nobody writes them meanwhile.
+        let ne = unsafe { self.at(std::mem::offset_of!(ggml_tensor, ne)) };
+        // SAFETY: as above; a stride is a `usize`, which has 64 bits wherever the layout is the known one.
+        let nb = unsafe { self.at(std::mem::offset_of!(ggml_tensor, nb)) };
+        LayoutRef { element: self.element(), ne, nb }
+    }
+
     /// Extents in elements.
     pub fn ne(self) -> [i64; 4] {
         field!(self.tensor, ne)
@@ -113,27 +127,27 @@ impl<'g> TensorRef<'g> {
 
     /// The sources in the order of their slots; empty slots are gaps, not the end.
     pub fn sources(self) -> impl Iterator<Item = Self> {
-        self.source_slots().iter().copied().flatten()
+        let slots = self.source_slots();
+        let (first, others) = slots.split_at(FEW_SOURCES);
+        let used = if are_empty(others) { first } else { slots };
+        used.iter().copied().flatten()
     }
 
-    /// The source in one of the [`MAX_SOURCES`] slots.
+    /// The source in one of the slots, of which there are ten.
     pub fn source(self, slot: usize) -> Option<Self> {
         self.source_slots()[slot]
     }
 
     /// The sources as they are in their slots.
     pub fn source_slots(self) -> &'g [Option<Self>; MAX_SOURCES] {
-        let slots = self.tensor.as_ptr().cast::<u8>().wrapping_add(std::mem::offset_of!(ggml_tensor, src));
         // SAFETY: a pointer, null or not, is what an `Option<TensorRef>` is in memory, and a tensor refers to tensors that
         // live as long as itself; nobody writes the slots meanwhile.
-        unsafe { &*slots.cast::<[Option<Self>; MAX_SOURCES]>() }
+        unsafe { self.at(std::mem::offset_of!(ggml_tensor, src)) }
     }
 
     /// Has it neither sources nor a root?
     pub fn refers_to_nobody(self) -> bool {
-        // Without a branch a slot: they are all empty, or else the first is not.
-        let sources = self.source_slots().iter().fold(0, |sum, slot| sum | slot.map_or(0, |it| it.as_ptr().addr()));
-        sources == 0 && self.view_source().is_none()
+        are_empty(self.source_slots()) && self.view_source().is_none()
     }
 
     /// Has it memory, or a buffer that will give it some?
@@ -156,7 +170,7 @@ impl<'g> TensorRef<'g> {
         unsafe { (*self.tensor.as_ptr()).op = op };
     }
 
-    /// Fills one of its slots for sources, of which there are [`MAX_SOURCES`].
+    /// Fills one of its slots for sources, of which there are ten.
     pub fn set_source(self, slot: usize, source: Self) {
         // SAFETY: alive, changed by no other thread, and the field is where the probe has found it.
         unsafe { (*self.tensor.as_ptr()).src[slot] = source.as_ptr() };
@@ -184,11 +198,18 @@ impl<'g> TensorRef<'g> {
     }
 
     /// What it says of itself.
-    pub fn image(&self) -> &'g Image {
-        let start = self.tensor.as_ptr().cast::<u8>().wrapping_add(IMAGE_START);
-        // SAFETY: these bytes lie inside the tensor, aligned as the tensor is, and are any numbers; the tensor lives for
-        // `'g`, and nobody writes them meanwhile.
-        unsafe { &*start.cast::<Image>() }
+    pub fn image(self) -> &'g Image {
+        // SAFETY: these bytes lie inside the tensor, aligned as the tensor is, and are any numbers; nobody writes them
+        // meanwhile.
+        unsafe { self.at(IMAGE_START) }
+    }
+
+    /// # Safety
+    /// So many bytes from the start of the tensor lies a `T`, which nobody writes for `'g`.
+    unsafe fn at<T>(self, offset: usize) -> &'g T {
+        let part = self.tensor.as_ptr().cast::<u8>().wrapping_add(offset).cast::<T>();
+        // SAFETY: the caller's promise; the tensor lives for `'g`.
+        unsafe { &*part }
     }
 
     /// Its name, for messages.
@@ -197,6 +218,11 @@ impl<'g> TensorRef<'g> {
         // SAFETY: `name` follows the last field whose place was probed, in every ggml, and ends in NUL.
         unsafe { CStr::from_ptr(name.cast()) }.to_string_lossy().into_owned()
     }
+}
+
+/// Without a branch a slot: mostly all are, or else the first is not.
+fn are_empty(slots: &[Option<TensorRef<'_>>]) -> bool {
+    slots.iter().fold(0, |used, slot| used | slot.map_or(0, |it| it.as_ptr().addr())) == 0
 }
 
 /// A graph that lives at least for `'g`: its leafs and its nodes.

@@ -5,6 +5,7 @@
 
 mod concat;
 pub mod copies;
+mod layout;
 mod lifetimes;
 mod operation;
 pub mod order;
@@ -19,11 +20,12 @@ mod tensor;
 mod tests;
 mod writes;
 
+pub use layout::{Layout, LayoutRef};
 pub use lifetimes::{Home, Lifetimes, Sizes, lifetimes};
 pub use operation::{Operation, Slots};
 pub use outputs::{Access, Accesses, Range, Unordered};
 pub use plan::{Address, GraphPlan, PlanError, Pool, PoolPlan, plan};
 pub use rules::{RuleSetting, Rules, UnknownRule};
 pub use simulate::{Corruption, simulate};
-pub use tensor::{Flags, Graph, Layout, PoolId, Requests, Tensor, TensorId, View};
+pub use tensor::{Flags, Graph, PoolId, Requests, Tensor, TensorId, View};
 pub use writes::Writes;

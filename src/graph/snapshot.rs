@@ -268,10 +268,10 @@ impl<'l> Builder<'l> {
         let mut graph = Graph::with_capacity(self.lines.len());
         for (number, line) in self.lines {
             let (tensor, layout) = self.tensor(*number, line)?;
-            let id = graph.add(tensor, layout);
+            let id = graph.add(tensor, layout.by_ref());
             match line.kind {
-                Kind::Leaf => graph.push_leaf(id),
-                Kind::Node => graph.push_node(id),
+                Kind::Leaf => graph.list_leafs([id]),
+                Kind::Node => graph.list_nodes([id]),
                 Kind::Extra => {}
             }
         }
@@ -312,7 +312,7 @@ impl<'l> Builder<'l> {
             self.ids.get(&wanted).copied().ok_or_else(missing)
         };
         let sources: Result<Vec<TensorId>, _> = line.src.iter().map(|&source| find("src", source)).collect();
-        graph.set_sources(id, sources?);
+        graph.push_sources(sources?.into_iter());
         if let Some(root) = line.view_of {
             let root = find("view_of", root)?;
             if self.lines[root as usize].1.view_of.is_some() {

@@ -3,6 +3,7 @@
 use crate::placement::{Bytes, Step};
 
 use super::Operation;
+use super::layout::{Layout, LayoutId, LayoutRef, Layouts};
 
 /// Dense index of a tensor in its [`Graph`].
 pub type TensorId = u32;
@@ -26,17 +27,6 @@ impl Flags {
     }
 }
 
-/// Element type, extents and strides: what two tensors must share for one to be computed in the other's place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
-    /// A number for the element type; equal types have equal numbers.
-    pub element: u32,
-    /// Extents in elements, fastest first.
-    pub ne: [i64; 4],
-    /// Strides in bytes.
-    pub nb: [u64; 4],
-}
-
 /// A tensor that lies in the memory of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
@@ -57,16 +47,21 @@ pub struct Tensor {
     pub operation: Operation,
     /// Has memory already: never planned.
     pub external: bool,
-    sources: (u32, u32),
 }
 
 /// A computation graph: tensors, who reads whom, and the order of execution.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Graph {
     tensors: Vec<Tensor>,
-    /// By tensor, apart from the rest, since few are ever compared.
-    layouts: Vec<Layout>,
+    /// The distinct layouts.
+    layouts: Layouts,
+    /// By tensor.
+    layout_of: Vec<LayoutId>,
+    /// All sources of the first tensor, then those of the next.
     sources: Vec<TensorId>,
+    /// By tensor, where its sources begin, which is where those of the one before end. Tensors without sources may be left
+    /// out at the end.
+    source_bounds: Vec<u32>,
     leafs: Vec<TensorId>,
     nodes: Vec<TensorId>,
 }
@@ -84,29 +79,42 @@ pub struct Requests<'a> {
 impl Graph {
     /// An empty graph with room for `tensors`.
     pub fn with_capacity(tensors: usize) -> Self {
+        let mut source_bounds = Vec::with_capacity(tensors + 1);
+        source_bounds.push(0);
         Self {
             tensors: Vec::with_capacity(tensors),
-            layouts: Vec::with_capacity(tensors),
+            layouts: Layouts::default(),
+            layout_of: Vec::with_capacity(tensors),
             sources: Vec::with_capacity(2 * tensors),
+            source_bounds,
             leafs: Vec::new(),
-            nodes: Vec::with_capacity(tensors),
+            nodes: Vec::new(),
         }
     }
 
-    /// Adds a tensor without sources.
-    pub fn add(&mut self, tensor: Tensor, layout: Layout) -> TensorId {
+    /// Adds a tensor.
+    #[inline]
+    pub fn add(&mut self, tensor: Tensor, layout: LayoutRef<'_>) -> TensorId {
         let id = TensorId::try_from(self.tensors.len()).expect("fewer than 2^32 tensors");
         self.tensors.push(tensor);
-        self.layouts.push(layout);
+        self.layout_of.push(self.layouts.id(layout));
         id
     }
 
-    /// Says whom `tensor` reads, in the order of its slots; a source that is named twice is read twice.
-    pub fn set_sources(&mut self, tensor: TensorId, sources: impl IntoIterator<Item = TensorId>) {
-        let start = u32::try_from(self.sources.len()).expect("fewer than 2^32 sources");
-        self.sources.extend(sources);
-        let end = u32::try_from(self.sources.len()).expect("fewer than 2^32 sources");
-        self.tensors[tensor as usize].sources = (start, end);
+    /// Adds tensors, with a layout for each.
+    #[inline]
+    pub fn extend<'l>(&mut self, tensors: impl Iterator<Item = Tensor>, layouts: impl Iterator<Item = LayoutRef<'l>>) {
+        self.tensors.extend(tensors);
+        self.layout_of.extend(layouts.map(|layout| self.layouts.id(layout)));
+    }
+
+    /// Says whom a tensor reads, in the order of its slots; a source that is named twice is read twice. The first call is about
+    /// the first tensor, the next about the next.
+    #[inline]
+    pub fn push_sources(&mut self, sources: impl Iterator<Item = TensorId>) {
+        // Not `extend`, which asks for one after the other: this way an iterator can run through its parts.
+        sources.for_each(|source| self.sources.push(source));
+        self.source_bounds.push(u32::try_from(self.sources.len()).expect("fewer than 2^32 sources"));
     }
 
     /// Says what `tensor` is a view of.
@@ -115,13 +123,13 @@ impl Graph {
     }
 
     /// Appends to the leafs: constants and inputs, with memory from the start.
-    pub fn push_leaf(&mut self, tensor: TensorId) {
-        self.leafs.push(tensor);
+    pub fn list_leafs(&mut self, tensors: impl IntoIterator<Item = TensorId>) {
+        self.leafs.extend(tensors);
     }
 
     /// Appends to the nodes, which are executed in this order.
-    pub fn push_node(&mut self, tensor: TensorId) {
-        self.nodes.push(tensor);
+    pub fn list_nodes(&mut self, tensors: impl IntoIterator<Item = TensorId>) {
+        self.nodes.extend(tensors);
     }
 
     /// The same graph with its nodes in another order, given as positions in this one.
@@ -143,7 +151,12 @@ impl Graph {
 
     /// Type, extents and strides of a tensor.
     pub fn layout(&self, id: TensorId) -> &Layout {
-        &self.layouts[id as usize]
+        self.layouts.get(self.layout_of[id as usize])
+    }
+
+    /// Have two tensors the same type, extents and strides?
+    pub fn look_alike(&self, one: TensorId, other: TensorId) -> bool {
+        self.layout_of[one as usize] == self.layout_of[other as usize]
     }
 
     /// The leafs in the order of the graph.
@@ -158,8 +171,10 @@ impl Graph {
 
     /// Whom a tensor reads.
     pub fn sources(&self, id: TensorId) -> &[TensorId] {
-        let (start, end) = self.tensor(id).sources;
-        &self.sources[start as usize..end as usize]
+        match self.source_bounds.get(id as usize..id as usize + 2) {
+            Some(&[start, end]) => &self.sources[start as usize..end as usize],
+            _ => &[],
+        }
     }
 
     /// The tensor that owns the memory of `id`: itself, or what it is a view of.
@@ -182,7 +197,7 @@ impl Default for Tensor {
 impl Tensor {
     /// A tensor without sources, views or flags, which computes nothing.
     pub fn new() -> Self {
-        Self { flags: Flags::default(), view: None, operation: Operation::Marker, external: false, sources: (0, 0) }
+        Self { flags: Flags::default(), view: None, operation: Operation::Marker, external: false }
     }
 
     /// Does it compute nothing?

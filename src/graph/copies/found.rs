@@ -97,14 +97,14 @@ impl Found {
                 tensor.flags.0 |= if change.is_output { Flags::OUTPUT.0 } else { 0 };
                 layout = Layout { nb: change.nb, ..layout };
             }
-            changed.add(tensor, layout);
+            changed.add(tensor, layout.by_ref());
             let is_place = change.is_some_and(|change| change.becomes == Becomes::Place);
             let sources = if is_place { &[] } else { graph.sources(id) };
             let wanted = change.and_then(|change| change.wanted);
-            changed.set_sources(id, sources.iter().copied().chain(wanted));
+            changed.push_sources(sources.iter().copied().chain(wanted));
         }
-        graph.leafs().iter().for_each(|&leaf| changed.push_leaf(leaf));
-        graph.nodes().iter().for_each(|&node| changed.push_node(node));
+        changed.list_leafs(graph.leafs().iter().copied());
+        changed.list_nodes(graph.nodes().iter().copied());
         changed
     }
 }

@@ -7,10 +7,10 @@
 //! The nodes are looked at from the last to the first. So a result that is copied twice on its way, into a CONCAT and with that
 //! into a cache, goes where the last copy wants it.
 //!
-//! - [`producer`]: who computes what is copied, for nobody else
-//! - [`moves`]: where it would write; by [`strides`] each element lies where the copy would have put it
-//! - [`checks`]: whether it can, and nobody uses that memory in between, which [`touches`] tells
-//! - [`find`]: which copies can go, and what changes in the graph then
+//! - `producer`: who computes what is copied, for nobody else
+//! - `moves`: where it would write; by `strides` each element lies where the copy would have put it
+//! - `checks`: whether it can, and nobody uses that memory in between, which `touches` tells
+//! - `find`: which copies can go, and what changes in the graph then
 
 mod checks;
 mod facts;

@@ -121,7 +121,7 @@ impl Seeker<'_> {
     fn size_inside(&mut self, slot: usize, home: &Home) -> Option<Bytes> {
         let source = self.sources[slot];
         let right = self.memory.rules(home.pool).allow(self.operation, slot)
-            && self.graph.layout(source) == self.graph.layout(self.node)
+            && self.graph.look_alike(source, self.node)
             && self.sources.iter().filter(|&&other| other == source).take(2).count() == 1;
         let alloc_size = right.then(|| self.size.in_pool(home.pool))?;
         self.memory.fits(alloc_size, home).then_some(alloc_size)

@@ -186,7 +186,7 @@ impl<'a> Builder<'a> {
             let through_view = tensor.view.is_none_or(|view| rules.views && view.offset == 0);
             let named_once = found.reads.contains(&(value, 1));
             let suits = through_view && named_once && donor.ends && donor.pool == own.pool && donor.size >= own.size;
-            let looks_alike = || self.graph.layout(source) == self.graph.layout(node);
+            let looks_alike = || self.graph.look_alike(source, node);
             (rules.allow(operation, slot) && suits && looks_alike()).then_some(value)
         };
         self.graph.sources(node).iter().enumerate().filter_map(allows).collect()

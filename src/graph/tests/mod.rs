@@ -2,6 +2,7 @@
 
 mod effort;
 mod in_place;
+mod layouts;
 mod lifetimes;
 mod plans;
 pub mod random;

@@ -126,11 +126,11 @@ impl Sketch {
     pub fn graph(&self) -> Graph {
         let mut graph = Graph::with_capacity(self.drafts.len());
         for draft in &self.drafts {
-            let id = graph.add(draft.tensor.clone(), draft.layout);
-            graph.set_sources(id, draft.sources.iter().copied());
+            let id = graph.add(draft.tensor.clone(), draft.layout.by_ref());
+            graph.push_sources(draft.sources.iter().copied());
             match draft.list {
-                List::Leafs => graph.push_leaf(id),
-                List::Nodes => graph.push_node(id),
+                List::Leafs => graph.list_leafs([id]),
+                List::Nodes => graph.list_nodes([id]),
                 List::None => {}
             }
         }

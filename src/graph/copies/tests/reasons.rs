@@ -280,7 +280,7 @@ fn graph_that_lists_a_tensor_twice_is_left_alone() {
     let product = scene.node([8, 2, 1, 1], &[x]);
     scene.copy(product, cache);
     let mut graph = scene.sketch.graph();
-    graph.push_node(product);
+    graph.list_nodes([product]);
     let effects: Vec<Effect> = scene.sketch.drafts.iter().map(|draft| draft.effect).collect();
     let same_memory: Vec<TensorId> = (0..).take(effects.len()).collect();
     let facts = Facts {

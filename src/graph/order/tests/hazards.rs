@@ -209,8 +209,7 @@ fn node_that_is_listed_twice_stays_around_its_readers() {
     let twice = sketch.node(64, &[x]);
     sketch.node(64, &[twice]);
     let mut graph = sketch.graph();
-    graph.push_node(twice);
-    graph.push_node(x);
+    graph.list_nodes([twice, x]);
     let hazards = Hazards::new(&graph, &effects(&sketch), &own_memory(&sketch));
     assert!(hazards.allow(&[0, 1, 2, 3]));
     for order in [[1, 0, 2, 3], [0, 2, 1, 3], [2, 1, 0, 3]] {

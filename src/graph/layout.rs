@@ -1,0 +1,108 @@
+//! Layouts of tensors, each kept once: a graph has many tensors and few layouts.
+
+use crate::placement::Bytes;
+
+/// Element type, extents and strides: what two tensors must share for one to be computed in the other's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// A number for the element type; equal types have equal numbers.
+    pub element: u32,
+    /// Extents in elements, fastest first.
+    pub ne: [i64; 4],
+    /// Strides in bytes.
+    pub nb: [Bytes; 4],
+}
+
+/// A layout where it lies: it is compared often, and rarely copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LayoutRef<'a> {
+    /// As [`Layout::element`].
+    pub element: u32,
+    /// As [`Layout::ne`].
+    pub ne: &'a [i64; 4],
+    /// As [`Layout::nb`].
+    pub nb: &'a [Bytes; 4],
+}
+
+impl Layout {
+    /// The same where it lies.
+    pub fn by_ref(&self) -> LayoutRef<'_> {
+        LayoutRef { element: self.element, ne: &self.ne, nb: &self.nb }
+    }
+}
+
+impl LayoutRef<'_> {
+    /// A copy of its own.
+    pub fn to_layout(self) -> Layout {
+        Layout { element: self.element, ne: *self.ne, nb: *self.nb }
+    }
+
+    #[inline]
+    fn is(self, layout: &Layout) -> bool {
+        (*self.ne == layout.ne) & (*self.nb == layout.nb) & (self.element == layout.element)
+    }
+}
+
+/// Dense index of a layout: equal layouts have equal ones.
+pub type LayoutId = u32;
+
+/// The distinct layouts of a graph.
+#[derive(Clone, Debug, Default)]
+pub struct Layouts {
+    distinct: Vec<Layout>,
+    /// Open addressing: an index plus one, or 0. At most half of the slots are taken.
+    slots: Vec<LayoutId>,
+}
+
+impl Layouts {
+    /// The index of `layout`; a new one when it was not met before.
+    #[inline(always)]
+    pub fn id(&mut self, layout: LayoutRef<'_>) -> LayoutId {
+        let mut slot = self.first_slot(layout);
+        while let Some(&taken @ 1..) = self.slots.get(slot) {
+            if layout.is(&self.distinct[taken as usize - 1]) {
+                return taken - 1;
+            }
+            slot = (slot + 1) & (self.slots.len() - 1);
+        }
+        self.add(layout, slot)
+    }
+
+    /// The layout with an index.
+    pub fn get(&self, id: LayoutId) -> &Layout {
+        &self.distinct[id as usize]
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add(&mut self, layout: LayoutRef<'_>, slot: usize) -> LayoutId {
+        if 2 * self.distinct.len() >= self.slots.len() {
+            self.grow();
+            return self.id(layout);
+        }
+        self.distinct.push(layout.to_layout());
+        let taken = LayoutId::try_from(self.distinct.len()).expect("fewer than 2^32 layouts");
+        self.slots[slot] = taken;
+        taken - 1
+    }
+
+    fn grow(&mut self) {
+        let slots = (2 * self.slots.len()).max(2048);
+        let known = std::mem::replace(self, Self { distinct: Vec::with_capacity(slots / 2), slots: vec![0; slots] });
+        for layout in &known.distinct {
+            self.id(layout.by_ref());
+        }
+    }
+
+    /// Where the search for a layout begins. What is not looked at mostly follows from the rest.
+    #[inline]
+    fn first_slot(&self, layout: LayoutRef<'_>) -> usize {
+        let LayoutRef { ne: [a, b, c, _], nb: [_, row, plane, _], .. } = layout;
+        let extents =
+            (a.wrapping_add(b.wrapping_mul(0x3243_F6A9)).wrapping_add(c.wrapping_mul(0x1715_2A4D))).cast_unsigned();
+        let strides = row.wrapping_mul(0x5A82_7999).wrapping_add(plane.wrapping_mul(0x2B7E_1517));
+        // Multiplies by the golden ratio and takes high bits, which depend on all lower ones.
+        let hash = extents.wrapping_add(strides).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        usize::try_from(hash >> 32).unwrap_or(0) & self.slots.len().wrapping_sub(1)
+    }
+}

@@ -1,0 +1,49 @@
+//! Each layout is kept once, and told from all others.
+
+use crate::graph::{Graph, Layout, Tensor, TensorId};
+
+/// More than there is room for at first, and such that differ in one number only.
+fn layouts() -> Vec<Layout> {
+    let plain = Layout { element: 1, ne: [64, 32, 1, 1], nb: [4, 256, 8192, 8192] };
+    let mut layouts = vec![plain, Layout { element: 2, ..plain }];
+    for at in 0..4 {
+        for more in [1, 1 << 10, 1 << 32, 1 << 50] {
+            let mut other = plain;
+            other.ne[at] += more;
+            layouts.push(other);
+            let mut other = plain;
+            other.nb[at] += more.cast_unsigned();
+            layouts.push(other);
+        }
+    }
+    layouts.extend((2..2000).map(|extent| Layout { ne: [extent, extent % 7, 1, 1], ..plain }));
+    layouts
+}
+
+#[test]
+fn every_tensor_has_its_own_layout() {
+    let layouts = layouts();
+    let mut graph = Graph::with_capacity(0);
+    for layout in layouts.iter().chain(layouts.iter().rev()) {
+        graph.add(Tensor::new(), layout.by_ref());
+    }
+    for (id, layout) in (0..).zip(layouts.iter().chain(layouts.iter().rev())) {
+        assert_eq!(graph.layout(id), layout);
+    }
+}
+
+#[test]
+fn tensors_look_alike_when_their_layouts_are_equal() {
+    let layouts = layouts();
+    let mut graph = Graph::with_capacity(0);
+    let pairs = layouts.iter().chain(&layouts).map(|layout| layout.by_ref());
+    graph.extend(pairs.clone().map(|_| Tensor::new()), pairs);
+    let count = TensorId::try_from(layouts.len()).expect("few");
+    for id in 0..count {
+        assert!(graph.look_alike(id, id + count));
+        assert!(!graph.look_alike(id, (id + 1) % count));
+    }
+    for id in 1..32 {
+        assert!(!graph.look_alike(0, id));
+    }
+}
