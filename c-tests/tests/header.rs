@@ -22,6 +22,16 @@ fn twice() {
 }
 
 #[test]
+fn behind_ggmls_own() {
+    compiles_and_runs("header-behind", "programs/header_behind.c");
+}
+
+#[test]
+fn from_cpp_behind_ggmls_own() {
+    compiles_and_runs("header-cpp-behind", "programs/header_cpp_behind.cpp");
+}
+
+#[test]
 fn from_cpp() {
     compiles_and_runs("header-cpp", "programs/header_cpp.cpp");
 }

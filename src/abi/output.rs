@@ -34,7 +34,8 @@ use super::{guard, required};
 /// ggml_set_no_alloc(ctx, false);
 /// ```
 ///
-/// Call it right after t was made, before anything else is made of t. It works in every walker of graphs; a scheduler runs
+/// Call it right after t was made, before anything else is made of t: what was made of t before may be unable to read it
+/// with the strides of dst, and only views are noticed. It works in every walker of graphs; a scheduler runs
 /// t where dst is. Whoever else reads or writes that memory in the same graph must come before or after t by the graph
 /// itself, that is through sources, as with ggml_dependency: of two nodes that touch memory which a result was redirected
 /// to, one of them writing, one must depend on the other. That, and that no view of t is older than this call, is checked

@@ -127,8 +127,7 @@ impl Reader<'_> {
         for &node in self.graph.nodes {
             let effect = self.runtime.operations.effect(node.op());
             // A scheduler lists a copy of a tensor of another backend behind a view of that tensor.
-            let is_copy = effect == Effect::Nothing && before.is_some_and(|it| self.is_plain_view(it));
-            let copied = before.filter(|_| is_copy);
+            let copied = before.filter(|&before| effect == Effect::Nothing && self.only_looks(before));
             let sources = node.sources().chain(copied).filter_map(|source| steps.known(source));
             let step = accesses.push_node(sources.collect::<Vec<Step>>());
             steps.id(node);
@@ -138,8 +137,9 @@ impl Reader<'_> {
         accesses
     }
 
-    fn is_plain_view(&self, tensor: TensorRef<'_>) -> bool {
-        self.runtime.operations.effect(tensor.op()) == Effect::View
+    fn only_looks(&self, tensor: TensorRef<'_>) -> bool {
+        let effect = self.runtime.operations.effect(tensor.op());
+        matches!(effect, Effect::Nothing | Effect::View) && tensor.view_source().is_some()
     }
 
     fn add_touches(&self, accesses: &mut Accesses, step: Step, node: TensorRef<'_>, effect: Effect) {

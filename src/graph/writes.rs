@@ -21,79 +21,28 @@ pub enum Writes {
 }
 
 /// Operations that write elements wherever the strides say.
-const ANYTHING: &[&str] = &["CONCAT", "CONT", "DUP", "UPSCALE"];
+const ANYTHING: &[&str] = &["CONCAT", "CONT", "CONV_2D", "DUP", "UPSCALE"];
 
 /// Operations that write rows wherever the strides say.
+#[rustfmt::skip]
 const ROWS: &[&str] = &[
-    "ADD1",
-    "ADD_ID",
-    "CUMSUM",
-    "DIAG",
-    "DIV",
-    "GROUP_NORM",
-    "L2_NORM",
-    "MEAN",
-    "MUL",
-    "NORM",
-    "PAD_REFLECT_1D",
-    "REPEAT",
-    "REPEAT_BACK",
-    "RMS_NORM",
-    "RMS_NORM_BACK",
-    "ROLL",
-    "ROPE",
-    "ROPE_BACK",
-    "SOFT_MAX",
-    "SSM_CONV",
-    "SUB",
-    "TRI",
+    "ADD1", "ADD_ID", "CUMSUM", "DIAG", "DIV", "FILL", "GROUP_NORM", "L2_NORM", "MEAN", "MUL", "NORM",
+    "PAD_REFLECT_1D", "REPEAT", "REPEAT_BACK", "RMS_NORM", "RMS_NORM_BACK", "ROLL", "ROPE", "ROPE_BACK", "SOFT_MAX",
+    "SSM_CONV", "SUB", "SUM_ROWS", "TRI",
 ];
 
 /// Operations that write rows whose strides do not fall.
-const PADDED_ROWS: &[&str] = &["ADD", "GET_ROWS"];
+const PADDED_ROWS: &[&str] = &["ADD", "GET_ROWS", "TIMESTEP_EMBEDDING"];
 
-/// Operations that write what ggml made, wherever it lies.
+/// Operations that write what ggml made, wherever it lies. MUL_MAT would write padded rows too, where ggml's CPU backend
+/// computes it; but other backends that compute in the same memory, such as BLAS, do not look at the strides.
+#[rustfmt::skip]
 const CONTIGUOUS: &[&str] = &[
-    "ARANGE",
-    "ARGMAX",
-    "ARGSORT",
-    "CONV_2D",
-    "CONV_2D_DW",
-    "CONV_TRANSPOSE_1D",
-    "CONV_TRANSPOSE_2D",
-    "COS",
-    "CROSS_ENTROPY_LOSS_BACK",
-    "DIAG_MASK_INF",
-    "DIAG_MASK_ZERO",
-    "FILL",
-    "FLASH_ATTN_EXT",
-    "GATED_LINEAR_ATTN",
-    "GET_ROWS_BACK",
-    "GLU",
-    "IM2COL",
-    "LEAKY_RELU",
-    "LOG",
-    "MUL_MAT",
-    "MUL_MAT_ID",
-    "OUT_PROD",
-    "PAD",
-    "POOL_1D",
-    "POOL_2D",
-    "RWKV_WKV6",
-    "SCALE",
-    "SET",
-    "SILU_BACK",
-    "SIN",
-    "SOFT_MAX_BACK",
-    "SOLVE_TRI",
-    "SQR",
-    "SQRT",
-    "SUM",
-    "SUM_ROWS",
-    "TIMESTEP_EMBEDDING",
-    "UNARY",
-    "WIN_PART",
-    "WIN_UNPART",
+    "ACC", "ARANGE", "ARGMAX", "ARGSORT", "CONV_2D_DW", "CONV_TRANSPOSE_1D", "CONV_TRANSPOSE_2D", "COS",
+    "CROSS_ENTROPY_LOSS_BACK", "DIAG_MASK_INF", "DIAG_MASK_ZERO", "FLASH_ATTN_EXT", "GATED_LINEAR_ATTN",
+    "GET_ROWS_BACK", "GLU", "IM2COL", "LEAKY_RELU", "LOG", "MUL_MAT", "MUL_MAT_ID", "OUT_PROD", "PAD", "POOL_1D",
+    "POOL_2D", "RWKV_WKV6", "SCALE", "SET", "SILU_BACK", "SIN", "SOFT_MAX_BACK", "SOLVE_TRI", "SQR", "SQRT", "SUM",
+    "UNARY", "WIN_PART", "WIN_UNPART",
 ];
 
 const LISTS: [(&[&str], Writes); 4] = [
@@ -166,5 +115,52 @@ impl Layout {
             next = stride.saturating_mul(extent.unsigned_abs());
         }
         tidied
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: Layout = Layout { element: 0, ne: [8, 3, 2, 1], nb: [4, 32, 96, 192] };
+
+    fn with(nb: [u64; 4]) -> Layout {
+        Layout { nb, ..OWN }
+    }
+
+    #[test]
+    fn lists_can_be_searched_and_name_nobody_twice() {
+        assert!(LISTS.iter().all(|(names, _)| names.is_sorted()));
+        let mut known: Vec<_> = Writes::known().collect();
+        known.sort_unstable();
+        assert!(known.windows(2).all(|pair| pair[0] != pair[1]));
+        assert_eq!(Writes::of("INVENTED_TOMORROW"), Writes::OnlyItsOwn);
+    }
+
+    #[test]
+    fn each_layout_needs_what_its_strides_say() {
+        let wanted = [
+            (with([4, 32, 96, 7]), Writes::Contiguous),
+            (with([4, 40, 120, 240]), Writes::PaddedRows),
+            (with([4, 64, 32, 192]), Writes::Rows),
+            (with([12, 4, 96, 192]), Writes::Anything),
+        ];
+        for (layout, needed) in wanted {
+            let all = [Writes::OnlyItsOwn, Writes::Contiguous, Writes::PaddedRows, Writes::Rows, Writes::Anything];
+            for writes in all {
+                assert_eq!(writes.allows(&OWN, &layout), writes >= needed, "{writes:?}, {layout:?}");
+            }
+        }
+        assert!(!Writes::Anything.allows(&OWN, &Layout { element: 1, ..OWN }));
+        assert!(!Writes::Anything.allows(&OWN, &Layout { ne: [8, 2, 3, 1], ..OWN }));
+    }
+
+    #[test]
+    fn elements_over_one_another_are_seen() {
+        assert!(!OWN.has_elements_over_one_another(4));
+        assert!(!with([4, 64, 32, 0]).has_elements_over_one_another(4));
+        assert!(with([4, 0, 32, 64]).has_elements_over_one_another(4));
+        assert!(with([4, 28, 96, 192]).has_elements_over_one_another(4));
+        assert!(with([2, 32, 96, 192]).has_elements_over_one_another(4));
     }
 }
