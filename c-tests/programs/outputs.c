@@ -264,7 +264,7 @@ static void what_is_no_result_is_refused(struct case_args args) {
     check_refused(twice, new_like(ctx, room.slots), "another tensor already");
     check_refused(ggml_mul_mat(room.keep, room.w, room.x), room.slots, "has memory");
     struct ggml_tensor * input = rows_in(room);
-    ggml_set_input(input);
+    input->flags |= GGML_TENSOR_FLAG_INPUT; // ggml refuses to flag results so
     check_refused(input, room.slots, "an input, a parameter or a loss");
     struct ggml_tensor * full = rows_in(room);
     for (int i = 2; i < GGML_MAX_SRC; i++) {
