@@ -271,6 +271,7 @@ static void copies_report_without_size(const struct allocator_api * api) {
     (void) api;
     struct lastuse_copies_report report = { 0 };
     lastuse_graph_remove_copies(a_graph(), NULL, &report);
+}
 
 static struct ggml_tensor * a_tensor(void) {
     return ggml_get_first_tensor(a_context(true));
