@@ -307,35 +307,6 @@ static void copies_report_without_size(const struct allocator_api * api) {
     lastuse_graph_remove_copies(a_graph(), NULL, &report);
 }
 
-static struct ggml_tensor * a_tensor(void) {
-    return ggml_get_first_tensor(a_context(true));
-}
-
-static void null_context_of_dependency(const struct allocator_api * api) {
-    (void) api;
-    ggml_dependency(NULL, a_tensor(), a_tensor());
-}
-
-static void null_tensor_of_dependency(const struct allocator_api * api) {
-    (void) api;
-    ggml_dependency(a_context(true), NULL, a_tensor());
-}
-
-static void null_tensor_before_dependency(const struct allocator_api * api) {
-    (void) api;
-    ggml_dependency(a_context(true), a_tensor(), NULL);
-}
-
-static void null_result(const struct allocator_api * api) {
-    (void) api;
-    ggml_set_output(NULL, a_tensor());
-}
-
-static void null_place_of_result(const struct allocator_api * api) {
-    (void) api;
-    ggml_set_output(a_tensor(), NULL);
-}
-
 // The words are the parameters' names in ggml-alloc.h and lastuse.h, or say which element it was.
 static const struct abort_case lastuse_cases[] = {
     { "too_large_node_id", "buffer_id", too_large_node_id },
@@ -366,11 +337,6 @@ static const struct abort_case lastuse_cases[] = {
     { "null_place_of_result", "dst is NULL", null_place_of_result },
     { "null_graph_remove_copies", "graph", null_graph_remove_copies },
     { "copies_report_without_size", "struct_size", copies_report_without_size },
-    { "null_context_of_dependency", "ctx", null_context_of_dependency },
-    { "null_tensor_of_dependency", "a is NULL", null_tensor_of_dependency },
-    { "null_tensor_before_dependency", "b is NULL", null_tensor_before_dependency },
-    { "null_result", "t is NULL", null_result },
-    { "null_place_of_result", "dst is NULL", null_place_of_result },
     { "null_sizes", "sizes", null_sizes },
     { "null_type", "buffer type", null_type },
     { "null_types", "bufts", null_types },
