@@ -23,6 +23,11 @@ static bool is_complete(const struct ggml_cgraph * graph, int step) {
     return false;
 }
 
+// Whether the node gives memory to the root of its source. A marker reads nothing: it gives none to the root of a view.
+static bool brings_into_being(const struct ggml_tensor * node, const struct ggml_tensor * source) {
+    return source != NULL && !(is_marker(node) && source->view_src != NULL);
+}
+
 // Whether the tensor comes into being with this reader: it is in no list, or is what this node and others write before it
 // is listed, and no earlier node reads it.
 static bool begins_as_source(const struct ggml_cgraph * graph, const struct ggml_tensor * root, int step) {
@@ -38,7 +43,8 @@ static bool begins_as_source(const struct ggml_cgraph * graph, const struct ggml
     }
     for (int i = 0; i < step; i++) {
         for (int s = 0; s < GGML_MAX_SRC; s++) {
-            if (graph->nodes[i]->src[s] != NULL && root_of(graph->nodes[i]->src[s]) == root) {
+            const struct ggml_tensor * source = graph->nodes[i]->src[s];
+            if (brings_into_being(graph->nodes[i], source) && root_of(source) == root) {
                 return false;
             }
         }
@@ -49,7 +55,8 @@ static bool begins_as_source(const struct ggml_cgraph * graph, const struct ggml
 static void begin_sources(struct judge * j, int step) {
     for (int s = 0; s < GGML_MAX_SRC; s++) {
         const struct ggml_tensor * source = j->graph->nodes[step]->src[s];
-        if (source != NULL && begins_as_source(j->graph, root_of(source), step)) {
+        bool brings = brings_into_being(j->graph->nodes[step], source);
+        if (brings && begins_as_source(j->graph, root_of(source), step)) {
             take(j, memory_of(root_of(source)), root_of(source));
         }
     }
@@ -63,7 +70,9 @@ static bool judge_reads(struct judge * j, int step) {
             continue;
         }
         const struct ggml_tensor * root = root_of(source);
-        if (is_marker(node) && is_node_within(j->graph, root, step, j->graph->n_nodes)) {
+        bool is_later = is_node_within(j->graph, root, step, j->graph->n_nodes) ||
+                        (!brings_into_being(node, source) && begins_as_source(j->graph, root, step));
+        if (is_marker(node) && is_later) {
             continue; // markers may stand before what they name
         }
         if (!owns(j, root, bytes_of(source))) {

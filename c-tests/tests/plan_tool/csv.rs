@@ -194,7 +194,7 @@ fn standard_input_may_be_csv() {
 
 #[test]
 fn capacities_between_two_multiples_of_the_alignment_are_handled() {
-    let rows = "id,lower,upper,size,alignment\na,0,2,10,16\nb,1,3,16,16\n";
+    let rows = "id,lower,upper,size,alignment\na,0,2,16,16\nb,1,3,10,16\n";
     let file = Folder::new("csv-alignment").write("aligned.csv", rows);
     assert_eq!(checked_peak(&planned(&["-o", "-", &file])), 32);
     assert_eq!(run(&["--capacity", "32", &file]).status.code(), Some(0));
