@@ -151,7 +151,7 @@ static struct ggml_tensor * build_value_write(const struct graph * graph, const 
         const struct layer * layer, const struct batch * batch, struct ggml_tensor * values) {
     struct ggml_context * ctx   = graph->ctx;
     struct ggml_tensor  * cache = layer->v_cache;
-    if (model->opt.attention == ATTENTION_FLASH) {
+    if (values_are_rows(&model->opt)) {
         return build_row_write(graph, model, batch, cache, values);
     }
     const size_t offset = (size_t) batch->first_pos * ggml_element_size(cache);
@@ -178,6 +178,16 @@ struct cache {
     struct ggml_tensor * keys, * values;
 };
 
+// The values, mixed by their probabilities: [head_width, n_tokens, heads]. ggml multiplies by columns of any type, and sums up
+// rows of 32-bit numbers only.
+static struct ggml_tensor * build_mixed(struct ggml_context * ctx, const struct model * model,
+        struct ggml_tensor * values, int n_kv, struct ggml_tensor * probs) {
+    if (values_are_rows(&model->opt)) {
+        return ggml_out_prod(ctx, build_cached_rows(ctx, model, values, n_kv), ggml_transpose(ctx, probs));
+    }
+    return ggml_mul_mat(ctx, build_cached_columns(ctx, model, values, n_kv), probs);
+}
+
 // ggml repeats the KV heads over the query heads by itself, in both kinds of attention.
 static struct ggml_tensor * build_attention(const struct graph * graph, const struct model * model,
         struct cache cache, const struct batch * batch, struct ggml_tensor * queries) {
@@ -193,11 +203,10 @@ static struct ggml_tensor * build_attention(const struct graph * graph, const st
         return ggml_reshape_2d(ctx, mixed, model->opt.width, batch->n_tokens);
     }
 
-    // scores and probs are [n_kv, n_tokens, heads], mixed is [head_width, n_tokens, heads]
-    struct ggml_tensor * v      = build_cached_columns(ctx, model, cache.values, batch->n_kv);
+    // scores and probs are [n_kv, n_tokens, heads]
     struct ggml_tensor * scores = ggml_mul_mat(ctx, k, q);
     struct ggml_tensor * probs  = ggml_soft_max_ext(ctx, scores, graph->attn_mask, scale, 0.0f);
-    struct ggml_tensor * mixed  = ggml_mul_mat(ctx, v, probs);
+    struct ggml_tensor * mixed  = build_mixed(ctx, model, cache.values, batch->n_kv, probs);
     mixed = ggml_permute(ctx, mixed, 0, 2, 1, 3);
     return ggml_cont_2d(ctx, mixed, model->opt.width, batch->n_tokens);
 }

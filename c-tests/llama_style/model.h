@@ -94,15 +94,19 @@ static void create_weights(struct model * model) {
     }
 }
 
-// Keys are one row per token. So are values for flash attention; softmax attention multiplies by the transposed values,
-// and a cache that is transposed already saves a copy of it per step.
+// Keys are one row per token. So are values for flash attention, and where they can be summed up row by row. Otherwise softmax
+// attention multiplies by the transposed values, and a cache that is transposed already saves a copy of it per step.
+static bool values_are_rows(const struct options * opt) {
+    return opt->attention == ATTENTION_FLASH || opt->kv_type == KV_TYPE_F32;
+}
+
 static void create_cache(struct model * model) {
     const enum ggml_type type = model->opt.kv_type == KV_TYPE_F16 ? GGML_TYPE_F16 : GGML_TYPE_F32;
     struct ggml_context * ctx = model->cache_ctx;
     for (int il = 0; il < model->opt.layers; il++) {
         struct layer * layer = &model->layers[il];
         layer->k_cache = ggml_new_tensor_2d(ctx, type, model->kv_width, model->kv_capacity);
-        layer->v_cache = model->opt.attention == ATTENTION_FLASH
+        layer->v_cache = values_are_rows(&model->opt)
             ? ggml_new_tensor_2d(ctx, type, model->kv_width, model->kv_capacity)
             : ggml_new_tensor_2d(ctx, type, model->kv_capacity, model->kv_width);
     }

@@ -384,6 +384,70 @@ static void older_views_are_refused(struct case_args args) {
     room_free(room);
 }
 
+// A norm that goes into columns of a wider cache: rows with gaps between them.
+struct gaps {
+    struct room          room;
+    struct ggml_tensor * wide; // 20 x 2
+    struct ggml_tensor * part; // columns 5 to 12
+    struct ggml_tensor * norm; // 8 x 2, not yet there
+};
+
+static struct gaps gaps_new(void) {
+    struct gaps gaps = { .room = room_new() };
+    gaps.wide        = ggml_new_tensor_2d(gaps.room.keep, GGML_TYPE_F32, 20, 2);
+    gaps.part        = ggml_view_2d(gaps.room.ctx, gaps.wide, 8, 2, gaps.wide->nb[1], 5 * sizeof(float));
+    gaps.norm        = ggml_rms_norm(gaps.room.ctx, rows_in(gaps.room), 1e-5f);
+    set_values(gaps.wide, 9);
+    ggml_set_name(gaps.norm, "the norm");
+    return gaps;
+}
+
+// ggml accepted them for rows without gaps, and would compute something else, or abort.
+static void readers_that_cannot_read_gaps_are_refused(struct case_args args) {
+    (void) args;
+    for (int i = 0; i < 3; i++) {
+        struct gaps          gaps   = gaps_new();
+        struct ggml_context * ctx   = gaps.room.ctx;
+        struct ggml_tensor * reader = i == 0   ? ggml_scale(ctx, gaps.norm, 2.0f)
+                                      : i == 1 ? ggml_relu(ctx, gaps.norm)
+                                               : ggml_map_custom1(ctx, gaps.norm, copy_by_program, 1, NULL);
+        ggml_set_name(reader, "the reader");
+        CHECK(ggml_set_output(gaps.norm, gaps.part) == gaps.norm, "refused: %s", lastuse_last_error());
+        ggml_build_forward_expand(gaps.room.graph, reader);
+        check_plan_refused(gaps.room, "the norm", "the reader", "a result with gaps");
+        room_free(gaps.room);
+    }
+}
+
+// Operations that can read it whenever they were made, and a copy and a view that were made later for one that cannot.
+static void readers_that_can_read_gaps_are_planned(struct case_args args) {
+    (void) args;
+    struct gaps           gaps = gaps_new();
+    struct ggml_context * ctx  = gaps.room.ctx;
+    struct ggml_tensor *  same = ggml_rms_norm(ctx, gaps.norm->src[0], 1e-5f);
+    struct ggml_tensor *  sums = ggml_sum_rows(ctx, gaps.norm);
+    CHECK(ggml_set_output(gaps.norm, gaps.part) == gaps.norm, "refused: %s", lastuse_last_error());
+    struct ggml_tensor * pairs[][2] = {
+        { sums, ggml_sum_rows(ctx, same) },
+        { ggml_scale(ctx, ggml_cont(ctx, gaps.norm), 2.0f), ggml_scale(ctx, same, 2.0f) },
+        { ggml_sum(ctx, ggml_view_2d(ctx, gaps.norm, 8, 2, gaps.norm->nb[1], 0)), ggml_sum(ctx, same) },
+    };
+    for (int i = 0; i < 6; i++) {
+        ggml_set_output(pairs[i / 2][i % 2]);
+        ggml_build_forward_expand(gaps.room.graph, pairs[i / 2][i % 2]);
+    }
+    ggml_backend_t cpu    = new_cpu(1);
+    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(ggml_gallocr_alloc_graph(galloc, gaps.room.graph), "not allocated: %s", lastuse_last_error());
+    CHECK(ggml_backend_graph_compute(cpu, gaps.room.graph) == GGML_STATUS_SUCCESS, "not computed");
+    for (int i = 0; i < 3; i++) {
+        check_same_values(pairs[i][0], pairs[i][1], (uint64_t) i, "a result with gaps is read");
+    }
+    ggml_gallocr_free(galloc);
+    ggml_backend_free(cpu);
+    room_free(gaps.room);
+}
+
 // What reads before, after, or other bytes.
 static void readers_in_order_are_planned(struct case_args args) {
     (void) args;
@@ -471,20 +535,17 @@ static void halves_of_a_planned_tensor(struct case_args args) {
     room_free(room);
 }
 
-// Columns of a wider cache: rows with gaps between them.
+// Beside the columns nothing is written.
 static void rows_with_gaps(struct case_args args) {
     (void) args;
-    struct room           room = room_new();
-    struct ggml_context * ctx  = room.ctx;
-    struct ggml_tensor *  wide = ggml_new_tensor_2d(room.keep, GGML_TYPE_F32, 20, 2);
-    set_values(wide, 9);
+    struct gaps          gaps = gaps_new();
+    struct room          room = gaps.room;
+    struct ggml_tensor * wide = gaps.wide;
+    struct ggml_tensor * norm = gaps.norm;
+    struct ggml_tensor * same = ggml_rms_norm(room.ctx, norm->src[0], 1e-5f);
     float before[40];
     memcpy(before, wide->data, sizeof(before));
-    struct ggml_tensor * part = ggml_view_2d(ctx, wide, 8, 2, wide->nb[1], 5 * sizeof(float));
-    struct ggml_tensor * rows = ggml_scale(ctx, rows_in(room), 2.0f);
-    struct ggml_tensor * norm = ggml_rms_norm(ctx, rows, 1e-5f);
-    struct ggml_tensor * same = ggml_rms_norm(ctx, rows, 1e-5f);
-    CHECK(ggml_set_output(norm, part) == norm, "refused: %s", lastuse_last_error());
+    CHECK(ggml_set_output(norm, gaps.part) == norm, "refused: %s", lastuse_last_error());
     ggml_set_output(same);
     ggml_build_forward_expand(room.graph, norm);
     ggml_build_forward_expand(room.graph, same);
@@ -549,6 +610,8 @@ static const struct test_case CASES[] = {
     { "readers_in_no_order_are_refused", readers_in_no_order_are_refused },
     { "overwriting_what_is_still_read_is_refused", overwriting_what_is_still_read_is_refused },
     { "older_views_are_refused", older_views_are_refused },
+    { "readers_that_cannot_read_gaps_are_refused", readers_that_cannot_read_gaps_are_refused },
+    { "readers_that_can_read_gaps_are_planned", readers_that_can_read_gaps_are_planned },
     { "later_graphs_are_checked_too", later_graphs_are_checked_too },
     { "gaps_elsewhere_are_refused", gaps_elsewhere_are_refused },
 };

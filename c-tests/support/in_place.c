@@ -7,7 +7,7 @@
 #include "ggml-cpu.h"
 
 #define GAP           64 // bytes between tensors that nothing may write
-#define CONTEXT_BYTES (64 * 1024)
+#define CONTEXT_BYTES (256 * 1024)
 
 static struct ggml_tensor * root_of(struct ggml_tensor * tensor) {
     return tensor->view_src != NULL ? tensor->view_src : tensor;
@@ -141,11 +141,15 @@ static char * new_bytes(size_t size) {
     return bytes;
 }
 
+static bool only_looks(const struct ggml_tensor * t) {
+    return t->op == GGML_OP_VIEW || t->op == GGML_OP_RESHAPE || t->op == GGML_OP_PERMUTE || t->op == GGML_OP_TRANSPOSE;
+}
+
 // In a copy of the arena: nothing where the results of operations are.
 static void blank_results(const struct trial * trial, char * arena) {
     for (int i = 0; i < ggml_graph_n_nodes(trial->graph); i++) {
         struct ggml_tensor * node = ggml_graph_node(trial->graph, i);
-        if (node->view_src == NULL || node == trial->node) {
+        if (!only_looks(node)) {
             char * zeros = new_bytes(packed_bytes(node));
             move_elements(node, arena + ((char *) node->data - arena_base(trial)), zeros, INTO_TENSOR);
             free(zeros);

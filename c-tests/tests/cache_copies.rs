@@ -4,35 +4,15 @@ mod support;
 
 use std::ffi::OsStr;
 
-use lastuse_c_tests::{Linked, Outcome, Program};
+use lastuse_c_tests::{Linked, Program};
 use lastuse_vendor::Package;
+use support::llama_style::{self, LAYERS, number, run};
 
-const LAYERS: u64 = 3;
-
-#[rustfmt::skip]
-const SMALL: &[&str] = &[
-    "--layers", "3", "--width", "256", "--heads", "8", "--kv-heads", "2", "--ffn", "512", "--vocab", "500",
-    "--prompt", "64", "--decode", "4", "--threads", "1", "--machine", "--kv-type", "f32",
-];
-
-fn llama_style(name: &str, package: Package, linked: Linked<'_>) -> Program {
-    support::expect(Program::build(name, &["llama_style.c"], &support::ggml(package), linked, &[]))
-}
-
-fn run(program: &Program, mode: &[&str], variables: &[(&str, &OsStr)]) -> Outcome {
-    let outcome = support::expect(program.run_with(&[SMALL, mode].concat(), variables));
-    assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
-    outcome
-}
-
-fn number(outcome: &Outcome, key: &str) -> u64 {
-    let value = outcome.value(key).and_then(|value| value.parse().ok());
-    value.unwrap_or_else(|| panic!("no {key}: {}", outcome.describe()))
-}
+const SAME_TYPE: [&str; 2] = ["--kv-type", "f32"];
 
 /// The same model, with rows written by their numbers, with rows copied, and with the copies removed.
 fn compare(program: &Program, mode: &[&str], removed: u64, left: u64) {
-    let with = |more: &[&str]| run(program, &[mode, more].concat(), &[]);
+    let with = |more: &[&str]| run(program, &[&SAME_TYPE, mode, more].concat(), &[]);
     let rows = with(&["--kv-write", "rows"]);
     let kept = with(&["--kv-write", "copy"]);
     let without = with(&["--kv-write", "copy", "--copies", "removed"]);
@@ -44,35 +24,35 @@ fn compare(program: &Program, mode: &[&str], removed: u64, left: u64) {
     assert!(number(&without, "compute_buffer_bytes") <= number(&kept, "compute_buffer_bytes"), "{mode:?}");
 }
 
-/// What stays with flash attention is the cast of the mask. Softmax attention wants the values transposed, which no
-/// product writes, and puts the heads together by a copy.
+/// What stays with flash attention is the cast of the mask. Softmax attention puts the heads together by a copy.
 fn compare_all(program: &Program) {
     for allocator in ["gallocr", "sched"] {
         let flash = ["--attention", "flash", "--allocator", allocator];
         compare(program, &flash, 2 * LAYERS, 1);
-        compare(program, &["--attention", "softmax", "--allocator", allocator], LAYERS, 2 * LAYERS);
+        compare(program, &["--attention", "softmax", "--allocator", allocator], 2 * LAYERS, LAYERS);
     }
 }
 
 #[test]
 fn no_row_is_copied_into_a_cache_of_ggml_0_26() {
     let lastuse = support::release();
-    compare_all(&llama_style("cache-copies-0.26", Package::LlamaCpp, Linked::LastuseArchive(&lastuse)));
+    compare_all(&llama_style::build("cache-copies-0.26", Package::LlamaCpp, Linked::LastuseArchive(&lastuse)));
 }
 
 #[test]
 fn no_row_is_copied_into_a_cache_of_ggml_0_9_5() {
     let lastuse = support::release();
-    compare_all(&llama_style("cache-copies-0.9.5", Package::WhisperCpp, Linked::LastuseArchive(&lastuse)));
+    compare_all(&llama_style::build("cache-copies-0.9.5", Package::WhisperCpp, Linked::LastuseArchive(&lastuse)));
 }
 
 #[test]
 fn copies_are_removed_where_ggmls_own_allocator_serves() {
     let lastuse = support::release();
-    let program = llama_style("cache-copies-shared", Package::LlamaCpp, Linked::SharedGgml);
-    let kept = run(&program, &["--kv-write", "copy"], &[]);
+    let program = llama_style::build("cache-copies-shared", Package::LlamaCpp, Linked::SharedGgml);
+    let kept = run(&program, &[SAME_TYPE, ["--kv-write", "copy"]].concat(), &[]);
     let preload = [("LD_PRELOAD", lastuse.shared.as_os_str()), ("LASTUSE", OsStr::new("off"))];
-    let without = run(&program, &["--kv-write", "copy", "--copies", "removed"], &preload);
+    let removed = [&SAME_TYPE[..], &["--kv-write", "copy", "--copies", "removed"]].concat();
+    let without = run(&program, &removed, &preload);
     assert_eq!(without.value("allocator"), Some("ggml"));
     assert_eq!(number(&without, "copies_removed"), 2 * LAYERS);
     assert_eq!(without.value("logits_hash"), kept.value("logits_hash"));

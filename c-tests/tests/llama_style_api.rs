@@ -4,39 +4,17 @@ mod support;
 
 use std::ffi::OsStr;
 
-use lastuse_c_tests::{Linked, Outcome, Program};
+use lastuse_c_tests::{Linked, Program};
 use lastuse_vendor::Package;
-
-const LAYERS: u64 = 3;
-
-#[rustfmt::skip]
-const SMALL: &[&str] = &[
-    "--layers", "3", "--width", "256", "--heads", "8", "--kv-heads", "2", "--ffn", "512", "--vocab", "500",
-    "--prompt", "64", "--decode", "4", "--threads", "1", "--machine",
-];
+use support::llama_style::{self, LAYERS, number, run};
 
 /// Which cache, how it is written, and which attention reads it; how many copies into it the API does without.
 const CACHES: [(&[&str], u64); 4] = [
     (&[], 0),
     (&["--kv-write", "copy"], 0),
     (&["--kv-write", "copy", "--kv-type", "f32"], 2 * LAYERS),
-    (&["--kv-write", "copy", "--kv-type", "f32", "--attention", "softmax"], LAYERS),
+    (&["--kv-write", "copy", "--kv-type", "f32", "--attention", "softmax"], 2 * LAYERS),
 ];
-
-fn llama_style(name: &str, package: Package, linked: Linked<'_>) -> Program {
-    support::expect(Program::build(name, &["llama_style.c"], &support::ggml(package), linked, &[]))
-}
-
-fn run(program: &Program, mode: &[&str], variables: &[(&str, &OsStr)]) -> Outcome {
-    let outcome = support::expect(program.run_with(&[SMALL, mode].concat(), variables));
-    assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
-    outcome
-}
-
-fn number(outcome: &Outcome, key: &str) -> u64 {
-    let value = outcome.value(key).and_then(|value| value.parse().ok());
-    value.unwrap_or_else(|| panic!("no {key}: {}", outcome.describe()))
-}
 
 /// Both APIs with the same options.
 fn compare(program: &Program, mode: &[&str], without_copy: u64, variables: &[(&str, &OsStr)]) {
@@ -61,26 +39,26 @@ fn compare_all(program: &Program, variables: &[(&str, &OsStr)]) {
 #[test]
 fn same_logits_with_ggml_0_26() {
     let lastuse = support::release();
-    compare_all(&llama_style("llama-api-0.26", Package::LlamaCpp, Linked::LastuseArchive(&lastuse)), &[]);
+    compare_all(&llama_style::build("llama-api-0.26", Package::LlamaCpp, Linked::LastuseArchive(&lastuse)), &[]);
 }
 
 #[test]
 fn same_logits_with_ggml_0_9_5() {
     let lastuse = support::release();
-    compare_all(&llama_style("llama-api-0.9.5", Package::WhisperCpp, Linked::LastuseArchive(&lastuse)), &[]);
+    compare_all(&llama_style::build("llama-api-0.9.5", Package::WhisperCpp, Linked::LastuseArchive(&lastuse)), &[]);
 }
 
 #[test]
 fn same_logits_where_ggmls_own_allocator_serves() {
     let lastuse = support::release();
     let variables = [("LD_PRELOAD", lastuse.shared.as_os_str()), ("LASTUSE", OsStr::new("off"))];
-    compare_all(&llama_style("llama-api-off", Package::LlamaCpp, Linked::SharedGgml), &variables);
+    compare_all(&llama_style::build("llama-api-off", Package::LlamaCpp, Linked::SharedGgml), &variables);
 }
 
 #[test]
 fn program_without_lastuse_says_what_it_lacks() {
-    let program = llama_style("llama-api-without", Package::LlamaCpp, Linked::Ggml);
-    let outcome = support::expect(program.run(&[SMALL, &["--api", "lastuse"]].concat()));
+    let program = llama_style::build("llama-api-without", Package::LlamaCpp, Linked::Ggml);
+    let outcome = support::expect(program.run(&["--api", "lastuse"]));
     assert_eq!(outcome.code, Some(1), "{}", outcome.describe());
     assert!(outcome.stderr.contains("lastuse is neither linked nor preloaded"), "{}", outcome.describe());
 }

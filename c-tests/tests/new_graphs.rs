@@ -73,7 +73,8 @@ cases!(dependency:
 cases!(outputs:
     caches_are_written_without_copies, rows_take_no_memory_of_their_own, scheduler, scheduler_with_backends_apart,
     what_does_not_fit_is_refused, what_is_no_result_is_refused, sources_in_the_way_are_refused,
-    one_source_may_lie_there, halves_of_a_planned_tensor, rows_with_gaps, readers_in_order_are_planned;
+    one_source_may_lie_there, halves_of_a_planned_tensor, rows_with_gaps, readers_in_order_are_planned,
+    readers_that_can_read_gaps_are_planned;
     only_planned: readers_in_no_order_are_refused, overwriting_what_is_still_read_is_refused, older_views_are_refused,
-    later_graphs_are_checked_too, gaps_elsewhere_are_refused,
+    readers_that_cannot_read_gaps_are_refused, later_graphs_are_checked_too, gaps_elsewhere_are_refused,
 );

@@ -34,14 +34,17 @@ use super::{guard, required};
 /// ggml_set_no_alloc(ctx, false);
 /// ```
 ///
-/// Call it right after t was made, before anything else is made of t: what was made of t before may be unable to read it
-/// with the strides of dst, and only views are noticed. It works in every walker of graphs; a scheduler runs
-/// t where dst is. Whoever else reads or writes that memory in the same graph must come before or after t by the graph
-/// itself, that is through sources, as with ggml_dependency: of two nodes that touch memory which a result was redirected
-/// to, one of them writing, one must depend on the other. That, and that no view of t is older than this call, is checked
-/// when lastuse plans the graph: ggml_gallocr_reserve, ggml_gallocr_alloc_graph and what a scheduler makes of them then answer
-/// false, and ggml's log tells the two tensors. Contexts with memory (no_alloc is false) are not planned, so they are not
-/// checked.
+/// It works in every walker of graphs; a scheduler runs t where dst is. When lastuse plans the graph, it checks what only the
+/// whole graph can tell:
+/// - whoever else reads or writes that memory comes before or after t by the graph itself, that is through sources, as with
+///   ggml_dependency: of two nodes that touch memory which a result was redirected to, one of them writing, one must
+///   depend on the other;
+/// - no view of t is older than this call;
+/// - where dst has gaps, what reads t itself is known to read such a layout, since it may have been made when t had none.
+///   Others read ggml_cont of t, or ggml_view_4d of t, made after this call, which ggml then judges by its strides.
+///
+/// Otherwise ggml_gallocr_reserve, ggml_gallocr_alloc_graph and what a scheduler makes of them answer false, and ggml's log
+/// tells the rule and the two tensors.
 ///
 /// NULL when it cannot be done, with the reason in lastuse_last_error and in ggml's log; nothing was changed then, and a
 /// copy does the same. That is so when

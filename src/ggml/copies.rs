@@ -2,7 +2,7 @@
 
 use crate::graph::copies::{Becomes, Change, Facts, Found, Freedom, Kind, Memory, Target, find};
 use crate::graph::order::Effect;
-use crate::graph::{Graph, Pool, PoolId, Requests, TensorId, Writes, lifetimes};
+use crate::graph::{Graph, Pool, PoolId, Requests, Strides, TensorId, lifetimes};
 use crate::placement::{Bytes, lower_bound};
 
 use super::buffers::BufferType;
@@ -86,7 +86,7 @@ fn runs_at(runtime: &'static Runtime, node: TensorRef<'_>, place: TensorRef<'_>)
 struct Known {
     effects: Vec<Effect>,
     kinds: Vec<Kind>,
-    writes: Vec<Writes>,
+    writes: Vec<Strides>,
     memory: Vec<Memory>,
     has_slot: Vec<bool>,
     fused: Vec<u8>,

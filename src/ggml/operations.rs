@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use crate::graph::copies::Kind;
 use crate::graph::order::Effect;
-use crate::graph::{Operation, Slots, Writes};
+use crate::graph::{Operation, Slots, Strides};
 
 use super::functions::Functions;
 
@@ -58,15 +58,15 @@ pub struct Operations {
 #[derive(Clone, Copy, Debug)]
 struct Named {
     effect: Effect,
-    writes: Writes,
+    writes: Strides,
     kind: Kind,
 }
 
 impl Named {
     fn of(name: &CStr) -> Self {
         match name.to_str() {
-            Ok(name) => Self { effect: Effect::of(name), writes: Writes::of(name), kind: Kind::of(name) },
-            Err(_) => Self { effect: Effect::Anything, writes: Writes::OnlyItsOwn, kind: Kind::Other },
+            Ok(name) => Self { effect: Effect::of(name), writes: Strides::written_by(name), kind: Kind::of(name) },
+            Err(_) => Self { effect: Effect::Anything, writes: Strides::OnlyItsOwn, kind: Kind::Other },
         }
     }
 }
@@ -96,8 +96,14 @@ impl Operations {
     }
 
     /// What layouts of its result an operation can write, where ggml's CPU backend computes it.
-    pub fn writes(&self, op: u32) -> Writes {
+    pub fn writes(&self, op: u32) -> Strides {
         self.named(op).writes
+    }
+
+    /// What layouts of its source in `slot` an operation can read that was made for one without gaps, where ggml's CPU
+    /// backend computes it.
+    pub fn reads(&self, op: u32, slot: usize) -> Strides {
+        self.name(op).to_str().map_or(Strides::Contiguous, |name| Strides::read_by(name, slot))
     }
 
     /// Does an operation copy?

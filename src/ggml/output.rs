@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::graph::order::Effect;
-use crate::graph::{Flags, Writes};
+use crate::graph::{Flags, Strides};
 
 use super::buffers::BufferType;
 use super::ids::Ids;
@@ -133,7 +133,7 @@ fn check_layout(runtime: &'static Runtime, tensor: TensorRef<'_>, wanted: Tensor
     refuse_if(!writes(runtime, tensor).allows(&own, &there), NoOutput::Layout)?;
     let buffer_type = runtime.buffer_type_of(Place::of(wanted).root);
     let is_on_cpu = buffer_type.is_none_or(BufferType::belongs_to_cpu);
-    refuse_if(!is_on_cpu && !Writes::Contiguous.allows(&own, &there), NoOutput::NotOnCpu)
+    refuse_if(!is_on_cpu && !Strides::Contiguous.allows(&own, &there), NoOutput::NotOnCpu)
 }
 
 /// A source may lie there when the operation is one that ggml itself computes in place, no other source lies there, and

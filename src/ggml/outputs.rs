@@ -3,14 +3,14 @@
 use std::fmt;
 
 use crate::graph::order::Effect;
-use crate::graph::{Access, Accesses, Range, Writes};
+use crate::graph::{Access, Accesses, Range, Strides};
 use crate::placement::{Bytes, Step};
 
 use super::buffers::BufferType;
 use super::ids::Ids;
-use super::redirect::{WANTED_SLOT, redirected_to};
+use super::redirect::{LISTED_SLOT, WANTED_SLOT, redirected_to};
 use super::runtime::Runtime;
-use super::tensor::{GraphRef, TensorRef};
+use super::tensor::{GraphRef, MAX_SOURCES, TensorRef};
 
 /// Which rule a redirected result breaks in a graph, and the names of the tensors.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,13 @@ pub enum BrokenOutput {
     OldView {
         /// The view.
         view: String,
+        /// The result.
+        output: String,
+    },
+    /// An operation reads a result with gaps that it may not be able to read.
+    Unreadable {
+        /// Is computed by the operation.
+        reader: String,
         /// The result.
         output: String,
     },
@@ -48,6 +55,12 @@ impl fmt::Display for BrokenOutput {
                 f,
                 "views of a redirected result must be made after it was redirected, but {view} is an older view of \
                  {output}"
+            ),
+            Self::Unreadable { reader, output } => write!(
+                f,
+                "a result with gaps between its rows or elements is only read by operations that are known to do that, but \
+                 {reader} reads {output} by another one; let it read ggml_cont of {output}, or a view made after {output} was \
+                 redirected"
             ),
             Self::NotOnCpu { output } => write!(
                 f,
@@ -78,7 +91,10 @@ pub fn check_outputs(
     if roots.tensors().is_empty() {
         return Ok(());
     }
-    graph.nodes.iter().try_for_each(|&node| check_views(node))?;
+    for &node in graph.nodes {
+        check_views(node)?;
+        check_readable(runtime, node)?;
+    }
     let unordered = Reader { runtime, graph, roots }.accesses().unordered();
     let name = |step: Step| graph.nodes[step as usize].name();
     unordered.map_or(Ok(()), |pair| Err(BrokenOutput::Unordered { writer: name(pair.writer), other: name(pair.other) }))
@@ -104,6 +120,29 @@ fn check_views(node: TensorRef<'_>) -> Result<(), BrokenOutput> {
         }
     }
     Ok(())
+}
+
+/// A reader may have been made before the result was redirected, when it lay without gaps. ggml asked then, not later.
+fn check_readable(runtime: &'static Runtime, node: TensorRef<'_>) -> Result<(), BrokenOutput> {
+    if matches!(runtime.operations.effect(node.op()), Effect::Nothing | Effect::View) {
+        return Ok(());
+    }
+    let read = if node.view_source().is_some() { LISTED_SLOT } else { MAX_SOURCES };
+    for (slot, source) in node.source_slots()[..read].iter().enumerate() {
+        let Some(output) = source.filter(|&source| redirected_to(source).is_some()) else { continue };
+        let there = output.layout().to_layout();
+        if !runtime.operations.reads(node.op(), slot).allows(&there.packed(element_size(runtime, output)), &there) {
+            return Err(BrokenOutput::Unreadable { reader: node.name(), output: output.name() });
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of an element of a tensor that has some, and is not quantized: what is left of all bytes without the steps.
+fn element_size(runtime: &'static Runtime, tensor: TensorRef<'_>) -> u64 {
+    let steps =
+        tensor.ne().into_iter().zip(tensor.nb()).map(|(extent, stride)| (extent.unsigned_abs() - 1) * stride as u64);
+    runtime.nbytes(tensor) - steps.sum::<u64>()
 }
 
 /// Bytes from the start of its root that `tensor` may touch; `memory` is a number for the root.
@@ -168,9 +207,9 @@ impl Reader<'_> {
 
 /// What `operation` of `tensor` can write where it is wanted to lie. A product of RMS_NORM may be computed together with it,
 /// by a kernel that writes whole rows.
-pub fn writes(runtime: &'static Runtime, tensor: TensorRef<'_>) -> Writes {
+pub fn writes(runtime: &'static Runtime, tensor: TensorRef<'_>) -> Strides {
     let writes = runtime.operations.writes(tensor.op());
     let is_fused = runtime.operations.is_named(tensor.op(), c"MUL")
         && tensor.sources().any(|source| runtime.operations.is_named(source.op(), c"RMS_NORM"));
-    if is_fused { writes.min(Writes::Rows) } else { writes }
+    if is_fused { writes.min(Strides::Rows) } else { writes }
 }

@@ -11,10 +11,12 @@ mod operation;
 pub mod order;
 mod outputs;
 mod plan;
+mod reads;
 mod rules;
 mod simulate;
 #[cfg(feature = "cli")]
 pub mod snapshot;
+mod strides;
 mod tensor;
 #[cfg(test)]
 mod tests;
@@ -27,5 +29,5 @@ pub use outputs::{Access, Accesses, Range, Unordered};
 pub use plan::{Address, GraphPlan, PlanError, Pool, PoolPlan, plan};
 pub use rules::{RuleSetting, Rules, UnknownRule};
 pub use simulate::{Corruption, simulate};
+pub use strides::Strides;
 pub use tensor::{Flags, Graph, PoolId, Requests, Tensor, TensorId, View};
-pub use writes::Writes;

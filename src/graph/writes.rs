@@ -1,24 +1,6 @@
-//! How the result of an operation may lie in memory that is not its own.
+//! Which layouts of its result each operation writes.
 
-use super::Layout;
-
-/// What layouts of its result an operation can write; each includes those before it.
-///
-/// Kernels are asked, not trusted: `c-tests/programs/written_layouts.c` runs every operation of ggml's CPU backend into each of
-/// these layouts, and fails where one that is claimed in [`Writes::of`] gives other bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Writes {
-    /// Memory of its own, as ggml made it. Nothing is known of any other.
-    OnlyItsOwn,
-    /// The layout that ggml gave it, anywhere.
-    Contiguous,
-    /// Rows without gaps inside, in their order, with gaps of any size behind rows, planes and volumes.
-    PaddedRows,
-    /// Rows without gaps inside, in any order.
-    Rows,
-    /// Elements in any order, with gaps of any size.
-    Anything,
-}
+use super::Strides;
 
 /// Operations that write elements wherever the strides say.
 const ANYTHING: &[&str] = &["CONCAT", "CONT", "CONV_2D", "DUP", "UPSCALE"];
@@ -45,76 +27,23 @@ const CONTIGUOUS: &[&str] = &[
     "UNARY", "WIN_PART", "WIN_UNPART",
 ];
 
-const LISTS: [(&[&str], Writes); 4] = [
-    (ANYTHING, Writes::Anything),
-    (ROWS, Writes::Rows),
-    (PADDED_ROWS, Writes::PaddedRows),
-    (CONTIGUOUS, Writes::Contiguous),
+const LISTS: [(&[&str], Strides); 4] = [
+    (ANYTHING, Strides::Anything),
+    (ROWS, Strides::Rows),
+    (PADDED_ROWS, Strides::PaddedRows),
+    (CONTIGUOUS, Strides::Contiguous),
 ];
 
-impl Writes {
-    /// By ggml's name of the operation, for ggml 0.9.5 and 0.26.
-    pub fn of(operation: &str) -> Self {
+impl Strides {
+    /// What layouts of its result an operation can write, by ggml's name of it, for ggml 0.9.5 and 0.26.
+    pub fn written_by(operation: &str) -> Self {
         let found = LISTS.iter().find(|(names, _)| names.binary_search(&operation).is_ok());
-        found.map_or(Self::OnlyItsOwn, |(_, writes)| *writes)
+        found.map_or(Self::OnlyItsOwn, |(_, strides)| *strides)
     }
 
     /// The names of all operations that can write more than their own memory.
-    pub fn known() -> impl Iterator<Item = &'static str> {
+    pub fn writers() -> impl Iterator<Item = &'static str> {
         LISTS.iter().flat_map(|(names, _)| names.iter().copied())
-    }
-
-    /// Can a result that ggml has made as `own`, without gaps, be written as `wanted`, which has the same elements?
-    /// Strides of dimensions with one element do not matter.
-    pub fn allows(self, own: &Layout, wanted: &Layout) -> bool {
-        own.element == wanted.element && own.ne == wanted.ne && self >= needed(own, &wanted.tidied(own.nb[0]))
-    }
-}
-
-/// What an operation must be able to write for this layout; `own` is the one without gaps.
-fn needed(own: &Layout, wanted: &Layout) -> Writes {
-    if wanted.nb == own.nb {
-        Writes::Contiguous
-    } else if wanted.nb[0] != own.nb[0] {
-        Writes::Anything
-    } else if wanted.nb.is_sorted() {
-        Writes::PaddedRows
-    } else {
-        Writes::Rows
-    }
-}
-
-impl Layout {
-    /// May two of its elements share a byte? `element_size` is in bytes. False is certain.
-    pub fn has_elements_over_one_another(&self, element_size: u64) -> bool {
-        let mut steps: Vec<(u64, u64)> = (self.nb.iter().zip(&self.ne))
-            .filter(|&(_, &extent)| extent > 1)
-            .map(|(&stride, &extent)| (stride, extent.unsigned_abs()))
-            .collect();
-        steps.sort_unstable();
-        let mut taken = element_size;
-        for (stride, extent) in steps {
-            if stride < taken {
-                return true;
-            }
-            taken = stride.saturating_mul(extent - 1).saturating_add(taken);
-        }
-        false
-    }
-
-    /// The same places with the strides that ggml would give where there is nothing to step to: in dimensions with one
-    /// element. `element_size` is in bytes.
-    #[must_use]
-    pub fn tidied(&self, element_size: u64) -> Self {
-        let mut tidied = *self;
-        let mut next = element_size;
-        for (stride, &extent) in tidied.nb.iter_mut().zip(&self.ne) {
-            if extent == 1 {
-                *stride = next;
-            }
-            next = stride.saturating_mul(extent.unsigned_abs());
-        }
-        tidied
     }
 }
 
@@ -122,45 +51,12 @@ impl Layout {
 mod tests {
     use super::*;
 
-    const OWN: Layout = Layout { element: 0, ne: [8, 3, 2, 1], nb: [4, 32, 96, 192] };
-
-    fn with(nb: [u64; 4]) -> Layout {
-        Layout { nb, ..OWN }
-    }
-
     #[test]
     fn lists_can_be_searched_and_name_nobody_twice() {
         assert!(LISTS.iter().all(|(names, _)| names.is_sorted()));
-        let mut known: Vec<_> = Writes::known().collect();
+        let mut known: Vec<_> = Strides::writers().collect();
         known.sort_unstable();
         assert!(known.windows(2).all(|pair| pair[0] != pair[1]));
-        assert_eq!(Writes::of("INVENTED_TOMORROW"), Writes::OnlyItsOwn);
-    }
-
-    #[test]
-    fn each_layout_needs_what_its_strides_say() {
-        let wanted = [
-            (with([4, 32, 96, 7]), Writes::Contiguous),
-            (with([4, 40, 120, 240]), Writes::PaddedRows),
-            (with([4, 64, 32, 192]), Writes::Rows),
-            (with([12, 4, 96, 192]), Writes::Anything),
-        ];
-        for (layout, needed) in wanted {
-            let all = [Writes::OnlyItsOwn, Writes::Contiguous, Writes::PaddedRows, Writes::Rows, Writes::Anything];
-            for writes in all {
-                assert_eq!(writes.allows(&OWN, &layout), writes >= needed, "{writes:?}, {layout:?}");
-            }
-        }
-        assert!(!Writes::Anything.allows(&OWN, &Layout { element: 1, ..OWN }));
-        assert!(!Writes::Anything.allows(&OWN, &Layout { ne: [8, 2, 3, 1], ..OWN }));
-    }
-
-    #[test]
-    fn elements_over_one_another_are_seen() {
-        assert!(!OWN.has_elements_over_one_another(4));
-        assert!(!with([4, 64, 32, 0]).has_elements_over_one_another(4));
-        assert!(with([4, 0, 32, 64]).has_elements_over_one_another(4));
-        assert!(with([4, 28, 96, 192]).has_elements_over_one_another(4));
-        assert!(with([2, 32, 96, 192]).has_elements_over_one_another(4));
+        assert_eq!(Strides::written_by("INVENTED_TOMORROW"), Strides::OnlyItsOwn);
     }
 }

@@ -50,6 +50,12 @@ static struct ggml_tensor * build_get_rows_back(struct form form) {
     return ggml_get_rows_back(form.ctx, a, form_indices(form, form.ne[1], form.ne[1]), c);
 }
 
+static struct ggml_tensor * build_set_rows(struct form form) {
+    struct ggml_tensor * table = ggml_new_tensor_2d(form.ctx, form.type, form.ne[0], form.ne[1] + 3);
+    struct ggml_tensor * rows  = reals(form, form.ne[0], form.ne[1], 1, 1);
+    return ggml_set_rows(form.ctx, table, rows, form_indices(form, form.ne[1], form.ne[1] + 3));
+}
+
 static struct ggml_tensor * build_repeat(struct form form) {
     int64_t * ne = form.ne;
     return ggml_repeat_4d(form.ctx, form_operand(form), ne[0] * 2, ne[1] * 3, ne[2], ne[3] * 2);
@@ -175,6 +181,7 @@ static const struct rule RULES_OF_OTHERS[] = {
     { .name = "OUT_PROD", .build = build_out_prod, .types = TYPE(F32) },
     { .name = "GET_ROWS", .build = build_get_rows, .types = FLOAT_TYPES },
     { .name = "GET_ROWS_BACK", .build = build_get_rows_back, .types = TYPE(F32) },
+    { .name = "SET_ROWS", .build = build_set_rows, .types = TYPE(F32) | TYPE(F16) },
     { .name = "REPEAT", .build = build_repeat, .types = TYPE(F32) | TYPE(F16) },
     { .name = "REPEAT_BACK", .build = build_repeat_back, .types = TYPE(F32) },
     { .name = "CONCAT", .build = build_concat, .variants = 4, .types = FLOAT_TYPES },

@@ -1,6 +1,9 @@
 //! What the tests of this folder share: each library is built once, also when many tests want it.
 #![allow(dead_code, reason = "each test file uses some of it")]
 
+pub mod llama_style;
+pub mod survey;
+
 use std::sync::Mutex;
 
 use lastuse_c_tests::{Build, Lastuse, Linked, Outcome, Program, lastuse};

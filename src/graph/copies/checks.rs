@@ -1,7 +1,7 @@
 //! Whether a producer can write where a copy would, and so early.
 
 use crate::graph::order::Effect;
-use crate::graph::{Layout, TensorId, Writes};
+use crate::graph::{Layout, Strides, TensorId};
 use crate::placement::Step;
 
 use super::facts::{Memory, Target};
@@ -63,7 +63,7 @@ impl Pass<'_> {
         let wanted = Layout { nb: found.nb, ..*own };
         let stays = found.given == Given::ToProducer && wanted.nb == own.tidied(own.nb[0]).nb;
         let can = facts.writes[node as usize];
-        let can = if on_cpu { can } else { can.min(Writes::Contiguous) };
+        let can = if on_cpu { can } else { can.min(Strides::Contiguous) };
         let is_aligned = on_cpu || found.place.offset.is_multiple_of(facts.alignment);
         stays || (is_aligned && can.allows(own, &wanted))
     }

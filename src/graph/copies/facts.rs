@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::graph::order::Effect;
-use crate::graph::{TensorId, Writes};
+use crate::graph::{Strides, TensorId};
 use crate::placement::Bytes;
 
 /// What an operation does, as far as it is a copy.
@@ -69,7 +69,7 @@ pub struct Facts<'a> {
     /// Is it a copy?
     pub kinds: &'a [Kind],
     /// What layouts its operation can write.
-    pub writes: &'a [Writes],
+    pub writes: &'a [Strides],
     /// Where it has its memory; of views nobody asks.
     pub memory: &'a [Memory],
     /// The first of those whose memory overlaps with its own; itself where there is none.

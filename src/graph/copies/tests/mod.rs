@@ -8,7 +8,7 @@ mod touches;
 use crate::graph::copies::{Facts, Found, Freedom, Kind, Memory, Reason, Target, find};
 use crate::graph::order::Effect;
 use crate::graph::tests::sketch::{List, Sketch};
-use crate::graph::{Flags, Layout, Operation, Slots, TensorId, View, Writes};
+use crate::graph::{Flags, Layout, Operation, Slots, Strides, TensorId, View};
 use crate::placement::Bytes;
 
 /// The strides that ggml gives a new tensor of 4-byte elements.
@@ -28,7 +28,7 @@ fn bytes(layout: &Layout) -> Bytes {
 struct Scene {
     sketch: Sketch,
     kinds: Vec<Kind>,
-    writes: Vec<Writes>,
+    writes: Vec<Strides>,
     memory: Vec<Memory>,
     has_slot: Vec<bool>,
     fused: Vec<u8>,
@@ -57,7 +57,7 @@ impl Scene {
         let id = self.sketch.add(list, bytes(&layout), sources);
         self.sketch.draft(id).layout = layout;
         self.kinds.push(Kind::Other);
-        self.writes.push(Writes::Rows);
+        self.writes.push(Strides::Rows);
         self.memory.push(Memory::Planned);
         self.has_slot.push(true);
         self.fused.push(0);

@@ -87,10 +87,10 @@ fn elements_are_repeated() {
 
 #[test]
 fn operation_cannot_write_so() {
-    left(Reason::Layout, |scene, [product, _, _]| scene.writes[product as usize] = Writes::OnlyItsOwn);
+    left(Reason::Layout, |scene, [product, _, _]| scene.writes[product as usize] = Strides::OnlyItsOwn);
     left(Reason::Layout, |scene, [_, copy, _]| scene.sketch.draft(copy).layout.nb = [8, 4, 64, 64]);
     left(Reason::Layout, |scene, [product, copy, _]| {
-        scene.writes[product as usize] = Writes::Contiguous;
+        scene.writes[product as usize] = Strides::Contiguous;
         scene.sketch.draft(copy).layout.nb = [4, 64, 128, 128];
     });
 }
