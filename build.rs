@@ -3,6 +3,8 @@
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     set_soname();
+    #[cfg(feature = "embed")]
+    embedded::build();
     #[cfg(feature = "header")]
     header::generate();
     #[cfg(feature = "bindings")]
@@ -15,6 +17,40 @@ fn main() {
 /// The export list needs no version script of ours: rustc passes one that exports exactly the `no_mangle` functions.
 fn set_soname() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,liblastuse.so");
+}
+
+#[cfg(feature = "embed")]
+mod embedded {
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+
+    /// Builds the shared library for release builds of the tool, which carry it, and tells rustc where it is. Other builds
+    /// find it beside the tool. A build of its own: a package cannot depend on its own library as a file.
+    pub fn build() {
+        println!("cargo:rustc-check-cfg=cfg(embedded)");
+        println!("cargo:rerun-if-changed=src");
+        println!("cargo:rerun-if-changed=Cargo.toml");
+        if std::env::var("PROFILE").as_deref() != Ok("release") {
+            return;
+        }
+        let folder = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("library");
+        let target = std::env::var("TARGET").expect("cargo sets TARGET");
+        let status = Command::new(std::env::var_os("CARGO").expect("cargo sets CARGO"))
+            .args(["build", "--quiet", "--locked", "--offline", "--release", "--lib", "--no-default-features"])
+            .args(["--package", "lastuse", "--target", &target, "--target-dir"])
+            .arg(&folder)
+            .env_remove("CARGO_TARGET_DIR")
+            .status()
+            .expect("cargo runs");
+        assert!(status.success(), "the library that the tool carries does not build");
+        println!("cargo:rustc-cfg=embedded");
+        let library = folder.join(target).join("release").join("liblastuse.so");
+        println!("cargo:rustc-env=LASTUSE_EMBEDDED={}", path(&library));
+    }
+
+    fn path(file: &Path) -> &str {
+        file.to_str().expect("the build folder has a name in UTF-8")
+    }
 }
 
 #[cfg(any(feature = "header", feature = "bindings"))]

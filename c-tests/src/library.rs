@@ -40,7 +40,8 @@ pub fn lastuse(build: Build) -> Result<Lastuse> {
     let target = target_folder().join(folder_name);
     let manifest = folder().with_file_name("Cargo.toml");
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--quiet", "--locked", "--lib", "--package", "lastuse", "--manifest-path"])
+        .args(["build", "--quiet", "--locked", "--lib", "--no-default-features", "--package", "lastuse"])
+        .arg("--manifest-path")
         .arg(manifest)
         .arg("--target-dir")
         .arg(&target)

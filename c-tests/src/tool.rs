@@ -15,7 +15,7 @@ pub fn tool() -> Result<PathBuf> {
     // Not the folder of the libraries: cargo puts the shared library of any build there, also of one with more features.
     let target = target_folder().join("tool");
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--quiet", "--locked", "--release", "--features", "cli", "--bin", "lastuse"])
+        .args(["build", "--quiet", "--locked", "--release", "--bin", "lastuse"])
         .args(["--package", "lastuse", "--manifest-path"])
         .arg(folder().with_file_name("Cargo.toml"))
         .arg("--target-dir")

@@ -1,9 +1,12 @@
 //! The command-line tool.
 
+mod compare;
+mod launch;
 mod plan;
 mod reorder;
+mod run;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -18,19 +21,31 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Compare(compare::Arguments),
     Plan(plan::Arguments),
+    Run(run::Arguments),
 }
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Run(arguments) => run::run(&arguments),
     };
     match done {
         Ok(code) => code,
         Err(message) => {
             // There is nobody left to tell when standard error is closed.
-            let _ = writeln!(std::io::stderr(), "lastuse: {message}");
+            let _ = writeln!(io::stderr(), "lastuse: {message}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Prints to the standard output. That its reader has seen enough (a pipe to `head`) is no failure.
+fn print(text: &[u8]) -> Result<(), String> {
+    match io::stdout().write_all(text) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("cannot print: {error}")),
+        _ => Ok(()),
     }
 }

@@ -15,7 +15,7 @@ use lastuse::graph::{GraphPlan, PoolPlan, RuleSetting, Rules, simulate};
 use lastuse::placement::{Bytes, Effort, validate};
 use lastuse::report::{PlanRow, ProblemRow, Verdict, plan_json, plan_table, problem_table};
 
-use super::reorder;
+use super::{print, reorder};
 use input::Input;
 use progress::Progress;
 
@@ -230,12 +230,4 @@ fn check(snapshot: &Snapshot, plan: &GraphPlan) -> Result<(), String> {
     }
     let nbytes: Vec<_> = snapshot.tensors.iter().map(|tensor| tensor.nbytes).collect();
     simulate(&snapshot.graph, plan, &nbytes).map_err(|corruption| format!("the plan is wrong: {corruption}"))
-}
-
-/// Prints to the standard output. That its reader has seen enough (a pipe to `head`) is no failure.
-fn print(text: &[u8]) -> Result<(), String> {
-    match io::stdout().write_all(text) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("cannot print: {error}")),
-        _ => Ok(()),
-    }
 }

@@ -125,7 +125,7 @@ fn write(sheet: &Sheet, placement: &Placement, options: &Options) -> Result<(), 
     if options.prints_rows() {
         let mut rows = Vec::new();
         let written = sheet.write(placement, &mut rows);
-        return written.map_err(|error| error.to_string()).and_then(|()| super::print(&rows));
+        return written.map_err(|error| error.to_string()).and_then(|()| crate::print(&rows));
     }
     let written = File::create(file).and_then(|file| {
         let mut output = BufWriter::new(file);
