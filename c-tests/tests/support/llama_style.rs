@@ -8,7 +8,7 @@ use lastuse_vendor::Package;
 pub const LAYERS: u64 = 3;
 
 #[rustfmt::skip]
-const SMALL: &[&str] = &[
+pub const SMALL: &[&str] = &[
     "--layers", "3", "--width", "256", "--heads", "8", "--kv-heads", "2", "--ffn", "512", "--vocab", "500",
     "--prompt", "64", "--decode", "4", "--threads", "1", "--machine",
 ];

@@ -1,0 +1,279 @@
+//! `lastuse run` and `lastuse compare` as people and scripts meet them, on real programs.
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use lastuse_c_tests::{Linked, Program};
+use lastuse_vendor::{Package, target_folder};
+use serde_json::Value;
+use support::llama_style;
+
+/// lastuse failed before the program started.
+const FAILED: i32 = 125;
+
+fn tool_file() -> &'static Path {
+    static TOOL: OnceLock<PathBuf> = OnceLock::new();
+    TOOL.get_or_init(|| support::expect(lastuse_c_tests::tool()))
+}
+
+/// The tool without what the environment says of lastuse.
+fn tool(arguments: &[&str]) -> Command {
+    let mut command = Command::new(tool_file());
+    for (variable, _) in std::env::vars_os() {
+        if variable.to_string_lossy().starts_with("LASTUSE") || variable == "LD_LIBRARY_PATH" {
+            command.env_remove(variable);
+        }
+    }
+    command.args(arguments).env("GGML_NO_BACKTRACE", "1");
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    tool(arguments).output().expect("the tool starts")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("UTF-8")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("UTF-8")
+}
+
+fn folder(test: &str) -> PathBuf {
+    let folder = target_folder().join("c-tests/run-tool").join(test);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("the target folder can be written to");
+    folder
+}
+
+/// A language model on a shared ggml that knows nothing of lastuse.
+fn model() -> &'static str {
+    static MODEL: OnceLock<Program> = OnceLock::new();
+    let build = || llama_style::build("run-tool", Package::LlamaCpp, Linked::SharedGgml);
+    MODEL.get_or_init(build).path().to_str().expect("a path in UTF-8")
+}
+
+/// The program's command line behind the tool's.
+fn before_model<'a>(arguments: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [arguments, &["--", model()], llama_style::SMALL, more].concat()
+}
+
+fn value<'a>(text: &'a str, key: &str) -> &'a str {
+    let found = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    found.unwrap_or_else(|| panic!("no {key} in {text}"))
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_str(&stderr(output)).unwrap_or_else(|error| panic!("{error}: {}", stderr(output)))
+}
+
+fn bytes_of(report: &Value) -> u64 {
+    report["allocators"][0]["buffers"][0]["bytes"].as_u64().expect("a number of bytes")
+}
+
+#[test]
+fn a_program_keeps_its_results_and_tells_its_memory() {
+    let with = run(&before_model(&["run", "--json"], &[]));
+    let without = run(&before_model(&["run", "--off", "--json"], &[]));
+    let alone = run(&before_model(&["run", "--json", "--library", "/nonexistent"], &[]));
+    assert_eq!(alone.status.code(), Some(FAILED), "{}", stderr(&alone));
+    assert_eq!(
+        [with.status.code(), without.status.code()],
+        [Some(0), Some(0)],
+        "{}{}",
+        stderr(&with),
+        stderr(&without)
+    );
+    let hash = value(&stdout(&with), "logits_hash").to_owned();
+    assert_eq!(hash, value(&stdout(&without), "logits_hash"));
+    assert_eq!(value(&stdout(&with), "allocator"), "lastuse");
+    assert_eq!(value(&stdout(&without), "allocator"), "ggml");
+
+    let (lastuse, ggml) = (json(&with), json(&without));
+    assert_eq!(bytes_of(&lastuse).to_string(), value(&stdout(&with), "compute_buffer_bytes"));
+    assert_eq!(bytes_of(&ggml).to_string(), value(&stdout(&without), "compute_buffer_bytes"));
+    let buffer = &lastuse["allocators"][0]["buffers"][0];
+    assert_eq!(
+        buffer["ggml_alloc"].as_u64(),
+        Some(bytes_of(&ggml)),
+        "what ggml-alloc would have taken is what it takes"
+    );
+    assert!(buffer["lower_bound"].as_u64().is_some_and(|bound| bound <= bytes_of(&lastuse)), "{lastuse}");
+    assert!(bytes_of(&lastuse) < bytes_of(&ggml));
+    assert!(lastuse["allocators"][0]["plans"].as_u64() > Some(0), "{lastuse}");
+    assert_eq!([&lastuse["server"], &ggml["server"]], ["lastuse", "ggml-alloc"]);
+    assert_eq!(lastuse["exit_code"], 0);
+    assert!(lastuse["peak_resident_bytes"].as_u64() > Some(bytes_of(&lastuse)), "{lastuse}");
+}
+
+#[test]
+fn the_table_tells_the_same() {
+    let output = run(&before_model(&["run"], &[]));
+    let bytes = value(&stdout(&output), "compute_buffer_bytes").to_owned();
+    let table = stderr(&output);
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(
+        lines[0].starts_with("lastuse: ") && lines[0].contains("ended well") && lines[0].contains("ggml 0.26"),
+        "{table}"
+    );
+    assert!(lines[1].starts_with("allocator  buffer"), "{table}");
+    let row: Vec<&str> = lines[2].split_whitespace().collect();
+    assert_eq!(row[..4], ["1", "0", "CPU", bytes.as_str()], "{table}");
+}
+
+#[test]
+fn the_report_can_go_to_a_file() {
+    let file = folder("output").join("report.json");
+    let output = run(&before_model(&["run", "--json", "-o", file.to_str().expect("UTF-8")], &[]));
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    let text = fs::read_to_string(&file).expect("it was written");
+    let report: Value = serde_json::from_str(&text).expect("JSON");
+    assert!(bytes_of(&report) > 0);
+}
+
+#[test]
+fn what_cannot_be_written_is_said_before_the_program_starts() {
+    let folder = folder("unwritable");
+    let touched = folder.join("touched");
+    for option in
+        [["-o", "/nonexistent/report.txt"], ["--report", "/nonexistent/map.html"], ["--capture", "/dev/null/x"]]
+    {
+        let touch = ["--", "touch", touched.to_str().expect("UTF-8")];
+        let output = run(&[&["run"], &option[..], &touch[..]].concat());
+        assert_eq!(output.status.code(), Some(FAILED), "{option:?}: {}", stderr(&output));
+        assert!(stderr(&output).starts_with("lastuse: cannot write"), "{}", stderr(&output));
+        assert!(!touched.exists(), "{option:?}");
+    }
+}
+
+#[test]
+fn static_ggml_is_told_with_what_to_do() {
+    let program = llama_style::build("run-tool-static", Package::LlamaCpp, Linked::Ggml);
+    for command in ["run", "compare"] {
+        let output = run(&[command, "--", program.path().to_str().expect("UTF-8")]);
+        assert_eq!(output.status.code(), Some(FAILED), "{}", stderr(&output));
+        assert!(stderr(&output).contains("ggml is linked into it statically"), "{}", stderr(&output));
+        assert!(stderr(&output).contains("liblastuse.a before libggml-base.a"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_program_with_lastuse_inside_needs_no_library() {
+    let lastuse = support::release();
+    let program = llama_style::build("run-tool-inside", Package::LlamaCpp, Linked::LastuseArchive(&lastuse));
+    let path = program.path().to_str().expect("UTF-8");
+    let output = run(&[&["run", "--json", "--library", "/nonexistent", "--", path], llama_style::SMALL].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(bytes_of(&json(&output)).to_string(), value(&stdout(&output), "compute_buffer_bytes"));
+}
+
+#[test]
+fn a_program_without_ggml_is_said_to_have_none() {
+    let output = run(&["run", "--", "true"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stderr(&output).contains("no allocator of ggml was asked for"), "{}", stderr(&output));
+    let output = run(&["compare", "--runs", "1", "--", "true"]);
+    assert_eq!(output.status.code(), Some(FAILED));
+    assert!(stderr(&output).contains("no allocator of ggml was asked for"), "{}", stderr(&output));
+}
+
+#[test]
+fn exit_codes_are_those_of_the_program() {
+    let shell = |script: &str| run(&["run", "--", "sh", "-c", script]).status.code();
+    assert_eq!(shell("exit 7"), Some(7));
+    assert_eq!(shell("kill -9 $$"), Some(128 + 9));
+    assert_eq!(run(&["run", "--", "no-such-program-anywhere"]).status.code(), Some(127));
+    let file = folder("codes").join("data.txt");
+    fs::write(&file, "no program").expect("it can be written");
+    let name = file.to_str().expect("UTF-8");
+    let output = run(&["run", "--", name]);
+    assert_eq!(output.status.code(), Some(126), "{}", stderr(&output));
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("mine");
+    assert_eq!(run(&["run", "--", name]).status.code(), Some(126), "no interpreter");
+    assert_eq!(run(&["run"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_wrong_word_is_said_before_the_program_starts() {
+    let output = run(&["run", "--rules", "everything", "--", "true"]);
+    assert_eq!(output.status.code(), Some(FAILED));
+    assert!(stderr(&output).starts_with("lastuse: --rules: "), "{}", stderr(&output));
+}
+
+#[test]
+fn rules_and_effort_reach_the_program() {
+    let bytes = |options: &[&str]| {
+        let output = run(&before_model(&[&["run", "--json"], options].concat(), &[]));
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        bytes_of(&json(&output))
+    };
+    let (all, ggml) = (bytes(&[]), bytes(&["--rules", "ggml", "--effort", "1000"]));
+    assert!(all < ggml, "{all} and {ggml}");
+}
+
+#[test]
+fn a_signal_to_the_tool_ends_the_program() {
+    let mut child = tool(&["run", "--", "sleep", "600"]).stderr(Stdio::piped()).spawn().expect("the tool starts");
+    let start = Instant::now();
+    let children = format!("/proc/{0}/task/{0}/children", child.id());
+    while fs::read_to_string(&children).is_ok_and(|text| text.trim().is_empty()) && start.elapsed().as_secs() < 30 {
+        sleep(Duration::from_millis(20));
+    }
+    let sleeper = fs::read_to_string(&children).expect("it has started").trim().to_owned();
+    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill is there");
+    assert!(killed.success());
+    let status = child.wait().expect("it ends");
+    assert_eq!((status.code(), status.signal()), (Some(128 + 15), None));
+    assert!(!Path::new(&format!("/proc/{sleeper}/stat")).exists(), "the program goes on");
+}
+
+#[test]
+fn the_tool_alone_brings_its_library() {
+    let folder = folder("alone");
+    let copy = folder.join("lastuse");
+    fs::copy(tool_file(), &copy).expect("it can be copied");
+    for _ in 0..2 {
+        let mut command = Command::new(&copy);
+        command.args(before_model(&["run", "--json"], &[])).env("XDG_CACHE_HOME", folder.join("cache"));
+        let output = command.output().expect("the tool starts");
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert_eq!(value(&stdout(&output), "allocator"), "lastuse");
+    }
+}
+
+#[test]
+fn compare_gives_medians_and_ratios() {
+    let output = run(&before_model(&["compare", "--runs", "2"], &[]));
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    let table = stdout(&output);
+    let lines: Vec<&str> = table.lines().collect();
+    assert!(lines[0].ends_with(": 2 runs each, medians"), "{table}");
+    assert!(lines[2].starts_with("compute buffers, bytes"), "{table}");
+    assert_eq!(lines.len(), 5, "{table}");
+
+    let output = run(&before_model(&["compare", "--runs", "2", "--json"], &[]));
+    let all: Value = serde_json::from_str(&stdout(&output)).expect("JSON");
+    let samples = |server: &str, what: &str| all[server][what].as_array().expect("samples").clone();
+    for server in ["ggml_alloc", "lastuse"] {
+        for what in ["buffer_bytes", "peak_resident_bytes", "seconds"] {
+            assert_eq!(samples(server, what).len(), 2, "{all}");
+        }
+    }
+    assert!(samples("lastuse", "buffer_bytes")[0].as_u64() < samples("ggml_alloc", "buffer_bytes")[0].as_u64());
+}
+
+#[test]
+fn compare_tells_why_a_program_failed() {
+    let output = run(&["compare", "--", "sh", "-c", "echo it was me >&2; exit 3"]);
+    assert_eq!(output.status.code(), Some(FAILED));
+    assert!(stderr(&output).contains("it was me") && stderr(&output).contains("exit status: 3"), "{}", stderr(&output));
+}
