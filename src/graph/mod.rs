@@ -14,7 +14,6 @@ mod plan;
 mod reads;
 mod rules;
 mod simulate;
-#[cfg(feature = "cli")]
 pub mod snapshot;
 mod strides;
 mod tensor;

@@ -14,6 +14,16 @@ impl Slots {
     /// Every source.
     pub const ALL: Self = Self(u8::MAX);
 
+    /// The set as a number: the lowest bit is the first source, and all bits are every source.
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The set that [`Slots::bits`] gives as this number.
+    pub const fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
     fn has(self, slot: usize) -> bool {
         self == Self::ALL || u8::try_from(slot).is_ok_and(|slot| slot < 8 && self.0 & 1 << slot != 0)
     }

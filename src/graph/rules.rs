@@ -80,6 +80,19 @@ const RULES: [Rule; 7] = [
     ("unread-inputs", |rules| &mut rules.unread_inputs),
 ];
 
+/// The words that [`RuleSetting`] reads.
+impl fmt::Display for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bases = [(Self::ALL, "all"), (Self::GGML, "ggml"), (Self::NONE, "none")];
+        if let Some((_, word)) = bases.iter().find(|(rules, _)| rules == self) {
+            return write!(f, "{word}");
+        }
+        let mut rules = *self;
+        write!(f, "none")?;
+        RULES.iter().filter(|(_, rule)| *rule(&mut rules)).try_for_each(|(name, _)| write!(f, ",{name}"))
+    }
+}
+
 /// What a user says about rules: words separated by commas, the later ones over the earlier ones.
 ///
 /// `default` is what the buffer's device allows, `ggml` what ggml's own allocator does, `all` everything that is right

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use lastuse::graph::snapshot::Snapshot;
-use lastuse::graph::{GraphPlan, PoolPlan, RuleSetting, Rules, simulate};
+use lastuse::graph::{GraphPlan, Pool, PoolPlan, RuleSetting, Rules, simulate};
 use lastuse::placement::{Bytes, Effort, validate};
 use lastuse::report::{PlanRow, ProblemRow, Verdict, plan_json, plan_table, problem_table};
 
@@ -57,14 +57,17 @@ pub struct Arguments {
     /// Which memory may be shared: all, ggml (as ggml's own allocator does), none, or the names of rules, with no- before
     /// those to leave out; for example "no-unread-inputs" or "ggml,views". Rules: in-place, views, rows, copies, concat,
     /// oldest-source, unread-inputs.
-    #[arg(long, default_value = "all")]
-    rules: RuleSetting,
+    ///
+    /// When nothing is said, a graph that a program has written itself is planned with the rules of the program, and any
+    /// other with "all".
+    #[arg(long)]
+    rules: Option<RuleSetting>,
 
     /// How much work the search for a smaller placement may do. A core does some hundreds of millions of units a
     /// second.
     ///
-    /// When nothing is said it is 100000 units for graphs, as in programs that run with lastuse, and 1000000000 for CSV
-    /// files; 0 is no search. The same effort always gives the same answer. A graph may take it several times: for each
+    /// When nothing is said it is what the program took for graphs that a program has written itself, 100000 units for
+    /// others, which is what programs take by default, and 1000000000 for CSV files; 0 is no search. The same effort always gives the same answer. A graph may take it several times: for each
     /// buffer, for other rules of sharing, and with --reorder for each order that is planned. Its table then says
     /// whether the plan is proven to be the smallest with its lifetimes, as the JSON always does.
     #[arg(long, value_name = "UNITS")]
@@ -186,11 +189,10 @@ fn plan_file(file: &Path, arguments: &Arguments) -> Result<Shown, String> {
 }
 
 fn plan_graph(file: String, mut snapshot: Snapshot, arguments: &Arguments) -> Result<Shown, String> {
-    let rules = arguments.rules.rules(Rules::ALL);
-    let effort = arguments.effort.map_or(Effort::default(), Effort::units);
+    let pools = pools(&snapshot, arguments);
     let progress = Progress::start(format!("{file}: planning"));
-    let reordering = arguments.reorder.apply(&mut snapshot, rules, effort)?;
-    let (plan, microseconds) = timed_plan(&snapshot, rules, effort, if arguments.json { 1 } else { RUNS })?;
+    let reordering = arguments.reorder.apply(&mut snapshot, &pools)?;
+    let (plan, microseconds) = timed_plan(&snapshot, &pools, if arguments.json { 1 } else { RUNS })?;
     drop(progress);
     check(&snapshot, &plan)?;
     if arguments.json {
@@ -209,11 +211,25 @@ fn plan_graph(file: String, mut snapshot: Snapshot, arguments: &Arguments) -> Re
     }))
 }
 
-fn timed_plan(snapshot: &Snapshot, rules: Rules, effort: Effort, runs: usize) -> Result<(GraphPlan, f64), String> {
+/// As the program planned, as far as the file says it and the user says nothing else.
+fn pools(snapshot: &Snapshot, arguments: &Arguments) -> Vec<Pool> {
+    let mut pools = snapshot.recorded_pools();
+    for pool in &mut pools {
+        if let Some(setting) = &arguments.rules {
+            pool.rules = setting.rules(Rules::ALL);
+        }
+        if let Some(units) = arguments.effort {
+            pool.effort = Effort::units(units);
+        }
+    }
+    pools
+}
+
+fn timed_plan(snapshot: &Snapshot, pools: &[Pool], runs: usize) -> Result<(GraphPlan, f64), String> {
     let mut times = Vec::with_capacity(runs);
     loop {
         let start = Instant::now();
-        let plan = snapshot.plan_with(rules, effort).map_err(|error| error.to_string())?;
+        let plan = snapshot.plan_in(pools).map_err(|error| error.to_string())?;
         let time = start.elapsed();
         times.push(time.as_secs_f64() * 1e6);
         if times.len() >= runs || time > LONG {

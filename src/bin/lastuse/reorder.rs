@@ -1,9 +1,8 @@
 //! `lastuse plan --reorder`: another order of the nodes first.
 
-use lastuse::graph::Rules;
+use lastuse::graph::Pool;
 use lastuse::graph::order::{self, Reordering};
 use lastuse::graph::snapshot::Snapshot;
-use lastuse::placement::Effort;
 
 /// What may be said about the order.
 #[derive(clap::Args)]
@@ -22,9 +21,9 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Reorders the graph when that is wanted; `effort` is for each plan.
-    pub fn apply(&self, snapshot: &mut Snapshot, rules: Rules, effort: Effort) -> Result<Option<Reordering>, String> {
-        let wanted = self.reorder.then(|| snapshot.reorder(rules, effort, order::Effort(self.reorder_effort)));
+    /// Reorders the graph when that is wanted; `pools` are for each plan.
+    pub fn apply(&self, snapshot: &mut Snapshot, pools: &[Pool]) -> Result<Option<Reordering>, String> {
+        let wanted = self.reorder.then(|| snapshot.reorder(pools, order::Effort(self.reorder_effort)));
         wanted.transpose().map_err(|error| error.to_string())
     }
 }

@@ -42,6 +42,11 @@ impl Effort {
     pub const fn units(units: u64) -> Self {
         Self(units)
     }
+
+    /// The number of units.
+    pub const fn in_units(self) -> u64 {
+        self.0
+    }
 }
 
 impl Default for Effort {

@@ -1,0 +1,95 @@
+//! Graphs to text: the format "lastuse-graph", version 1.
+
+use std::collections::HashSet;
+
+use crate::graph::{Operation, TensorId};
+
+use super::json::Object;
+use super::{BufferInfo, FORMAT, Snapshot};
+
+/// Bytes that a line takes, mostly: too much room is better than too little.
+const LINE: usize = 384;
+
+impl Snapshot {
+    /// The graph in the format "lastuse-graph": a header, then one line a tensor, leafs and nodes in the order of the
+    /// graph first.
+    pub fn text(&self) -> String {
+        let mut text = String::with_capacity(LINE * (self.tensors.len() + 1));
+        let (lines, lists_repeat) = self.lines();
+        self.write_header(&mut text, lists_repeat);
+        for (kind, id) in lines {
+            self.write_tensor(&mut text, kind, id);
+        }
+        text
+    }
+
+    /// The tensors in the order of their lines, each once, with its kind; and is one of them listed more than once?
+    fn lines(&self) -> (Vec<(&'static str, TensorId)>, bool) {
+        let graph = &self.graph;
+        let leafs = graph.leafs().iter().map(|&id| ("leaf", id));
+        let nodes = graph.nodes().iter().map(|&id| ("node", id));
+        let mut seen = HashSet::with_capacity(self.tensors.len());
+        let mut lines: Vec<_> = leafs.chain(nodes).filter(|&(_, id)| seen.insert(id)).collect();
+        let lists_repeat = lines.len() < graph.leafs().len() + graph.nodes().len();
+        let extras = (0..).take(self.tensors.len()).filter(|id| !seen.contains(id));
+        lines.extend(extras.map(|id| ("extra", id)));
+        (lines, lists_repeat)
+    }
+
+    fn write_header(&self, text: &mut String, lists_repeat: bool) {
+        let (format, version) = FORMAT;
+        let (leafs, nodes) = (self.graph.leafs(), self.graph.nodes());
+        let mut header = Object::begin(text);
+        header.text("format", format).value("version", version).text("label", &self.label);
+        header.value("n_leafs", leafs.len()).value("n_nodes", nodes.len());
+        if lists_repeat {
+            header.values("leafs", self.file_ids(leafs)).values("nodes", self.file_ids(nodes));
+        }
+        header.objects("buffers", &self.buffers, write_buffer);
+        header.end();
+        text.push('\n');
+    }
+
+    fn write_tensor(&self, text: &mut String, kind: &str, id: TensorId) {
+        let (info, tensor, layout) = (&self.tensors[id as usize], self.graph.tensor(id), self.graph.layout(id));
+        let listed = tensor.operation.is_listed();
+        let mut line = Object::begin(text);
+        line.value("id", info.id).text("kind", kind).text("op", &info.op).text("desc", &info.desc);
+        line.text("name", &info.name).text("type", &info.element).values("ne", layout.ne).values("nb", layout.nb);
+        line.value("nbytes", info.nbytes).value("size", info.size).value("buffer", info.pool);
+        if !info.elsewhere.is_empty() {
+            line.objects("elsewhere", &info.elsewhere, |object, (pool, size)| {
+                object.value("buffer", pool).value("size", size);
+            });
+        }
+        line.value("flags", tensor.flags.0).value("inplace", listed).value("external", tensor.external);
+        if let Operation::Listed(slots) = tensor.operation
+            && Operation::named(&info.op, listed) != tensor.operation
+        {
+            line.value("inplace_slots", slots.bits());
+        }
+        if let Some(view) = tensor.view {
+            line.value("view_of", self.tensors[view.root as usize].id).value("view_offset", view.offset);
+        }
+        line.values("src", self.file_ids(self.graph.sources(id)));
+        line.end();
+        text.push('\n');
+    }
+
+    fn file_ids<'a>(&'a self, ids: &'a [TensorId]) -> impl Iterator<Item = u64> + 'a {
+        ids.iter().map(|&id| self.tensors[id as usize].id)
+    }
+}
+
+fn write_buffer(object: &mut Object<'_>, buffer: &BufferInfo) {
+    object.text("name", &buffer.name).value("alignment", buffer.alignment).maybe("max_size", buffer.max_size);
+    if let Some(size) = buffer.ggml_alloc_size {
+        object.value("ggml_alloc_size", size);
+    }
+    if let Some(rules) = buffer.rules {
+        object.text("rules", &rules.to_string());
+    }
+    if let Some(effort) = buffer.effort {
+        object.value("effort", effort.in_units());
+    }
+}
