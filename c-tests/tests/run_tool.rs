@@ -49,7 +49,7 @@ fn stderr(output: &Output) -> String {
 }
 
 fn folder(test: &str) -> PathBuf {
-    let folder = target_folder().join("c-tests/run-tool").join(test);
+    let folder = target_folder().join("c-tests/run-tool-files").join(test);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).expect("the target folder can be written to");
     folder

@@ -6,6 +6,7 @@
 #[cfg(feature = "cli")]
 mod file;
 pub mod json;
+mod of_problem;
 #[cfg(feature = "cli")]
 mod read;
 #[cfg(all(test, feature = "cli"))]

@@ -79,6 +79,15 @@ impl Sheet {
         &self.problem
     }
 
+    /// By block: its id in the file.
+    pub fn names(&self) -> Vec<&str> {
+        let mut names = vec![""; self.blocks.len()];
+        for (row, &block) in self.rows.iter().zip(&self.blocks) {
+            names[block as usize] = self.columns.text(row, Column::Id);
+        }
+        names
+    }
+
     /// Writes all rows in their order, with the offset of each in the column `offset`.
     ///
     /// # Errors
@@ -97,6 +106,22 @@ impl Sheet {
         let before = row.iter().take(place);
         writer.write_record(before.chain([offset]).chain(row.iter().skip(place + 1))).map_err(io::Error::from)
     }
+}
+
+/// Writes a problem as it can be read: a row a block, named by `ids`. Sizes are padded. What a block gives back before it
+/// ends cannot be said in this format: the row holds it all to the end.
+///
+/// # Errors
+/// When `output` cannot be written to.
+pub fn write_blocks(problem: &Problem, ids: &[u64], output: impl Write) -> io::Result<()> {
+    let mut writer = csv::Writer::from_writer(output);
+    let columns = [Column::Id, Column::Lower, Column::Upper, Column::Size, Column::Alignment];
+    writer.write_record(columns.map(Column::name))?;
+    for (block, id) in problem.blocks().iter().zip(ids) {
+        let numbers = [*id, block.birth.into(), block.death.into(), block.size, problem.alignment()];
+        writer.write_record(numbers.map(|number| number.to_string()))?;
+    }
+    writer.flush()
 }
 
 /// A row in numbers.

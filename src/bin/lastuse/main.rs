@@ -1,6 +1,8 @@
 //! The command-line tool.
 
 mod compare;
+mod convert;
+mod input;
 mod launch;
 mod plan;
 mod reorder;
@@ -22,6 +24,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Compare(compare::Arguments),
+    Convert(convert::Arguments),
     Plan(plan::Arguments),
     Run(run::Arguments),
 }
@@ -29,6 +32,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Convert(arguments) => convert::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
     };

@@ -1,7 +1,6 @@
 //! `lastuse plan`: plans captured graphs and compares the plans with what ggml's own allocator needed; places the
 //! blocks of CSV files.
 
-mod input;
 mod problem;
 mod progress;
 
@@ -15,8 +14,8 @@ use lastuse::graph::{GraphPlan, Pool, PoolPlan, RuleSetting, Rules, simulate};
 use lastuse::placement::{Bytes, Effort, validate};
 use lastuse::report::{PlanRow, ProblemRow, Verdict, plan_json, plan_table, problem_table};
 
+use super::input::Input;
 use super::{print, reorder};
-use input::Input;
 use progress::Progress;
 
 /// Plan graphs from files in the format "lastuse-graph" (one JSON object a line), compressed by gzip or not, or problems
