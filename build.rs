@@ -3,6 +3,7 @@
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     set_soname();
+    println!("cargo:rustc-check-cfg=cfg(embedded)");
     #[cfg(feature = "embed")]
     embedded::build();
     #[cfg(feature = "header")]
@@ -27,7 +28,6 @@ mod embedded {
     /// Builds the shared library for release builds of the tool, which carry it, and tells rustc where it is. Other builds
     /// find it beside the tool. A build of its own: a package cannot depend on its own library as a file.
     pub fn build() {
-        println!("cargo:rustc-check-cfg=cfg(embedded)");
         println!("cargo:rerun-if-changed=src");
         println!("cargo:rerun-if-changed=Cargo.toml");
         if std::env::var("PROFILE").as_deref() != Ok("release") {

@@ -108,7 +108,7 @@ impl Sheet {
     }
 }
 
-/// Writes a problem as it can be read: a row a block, named by `ids`. Sizes are padded. What a block gives back before it
+/// Writes a problem as it can be read: a row a block that has bytes, named by `ids`. Sizes are padded. What a block gives back before it
 /// ends cannot be said in this format: the row holds it all to the end.
 ///
 /// # Errors
@@ -117,7 +117,7 @@ pub fn write_blocks(problem: &Problem, ids: &[u64], output: impl Write) -> io::R
     let mut writer = csv::Writer::from_writer(output);
     let columns = [Column::Id, Column::Lower, Column::Upper, Column::Size, Column::Alignment];
     writer.write_record(columns.map(Column::name))?;
-    for (block, id) in problem.blocks().iter().zip(ids) {
+    for (block, id) in problem.blocks().iter().zip(ids).filter(|(block, _)| block.size > 0) {
         let numbers = [*id, block.birth.into(), block.death.into(), block.size, problem.alignment()];
         writer.write_record(numbers.map(|number| number.to_string()))?;
     }

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::graph::{Operation, Rules, Slots, TensorId};
-use crate::placement::Effort;
+use crate::placement::{Block, Effort, Problem, lower_bound};
+use crate::testing::Random;
 
 use super::Snapshot;
 
@@ -148,4 +149,39 @@ fn rules_read_as_they_are_written() {
         assert_eq!(rules(&rules(words).to_string()), rules(words), "{words}");
     }
     assert_eq!([Rules::ALL, Rules::GGML, Rules::NONE].map(|rules| rules.to_string()), ["all", "ggml", "none"]);
+}
+
+#[test]
+fn blocks_of_a_problem_live_as_long_in_its_graph() {
+    let mut random = Random::new(1);
+    for _ in 0..200 {
+        let count = 1 + random.below(12);
+        let mut blocks: Vec<Block> = (0..count)
+            .map(|_| {
+                let birth = random.below(8);
+                Block { size: 16 * u64::from(1 + random.below(9)), birth, death: birth + 1 + random.below(5) }
+            })
+            .collect();
+        blocks.sort_by_key(|block| block.birth);
+        let mut problem = Problem::new(16, None);
+        for &block in &blocks {
+            problem.add(block);
+        }
+        let names: Vec<String> = (0..count).map(|number| format!("block {number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let snapshot = read(&Snapshot::of_problem(&problem, "problem", &names).text());
+        let plan = snapshot.plan(Rules::ALL).expect("small");
+        let home = |name: &str| {
+            let tensor = snapshot.tensors.iter().position(|tensor| tensor.name == name).expect("it is there");
+            plan.problems[0].blocks()[plan.homes[tensor].expect("it has memory").block as usize]
+        };
+        let meet = |one: Block, other: Block| one.birth < other.death && other.birth < one.death;
+        for (at, name) in names.iter().enumerate() {
+            assert_eq!(home(name).size, blocks[at].size);
+            for (other, other_name) in names.iter().enumerate() {
+                assert_eq!(meet(home(name), home(other_name)), meet(blocks[at], blocks[other]), "{name}, {other_name}");
+            }
+        }
+        assert_eq!(plan.pools[0].lower_bound, lower_bound(&problem));
+    }
 }

@@ -1,0 +1,104 @@
+//! `lastuse convert` as people and scripts meet it: graphs to placement problems, and back.
+
+mod support;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use lastuse_vendor::target_folder;
+use serde_json::Value;
+
+fn tool(arguments: &[&str]) -> Output {
+    let tool = support::expect(lastuse_c_tests::tool());
+    Command::new(tool).args(arguments).output().expect("the tool starts")
+}
+
+fn done(arguments: &[&str]) -> String {
+    let output = tool(arguments);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("UTF-8")
+}
+
+fn folder(test: &str) -> PathBuf {
+    let folder = target_folder().join("c-tests/convert-tool").join(test);
+    fs::create_dir_all(&folder).expect("the target folder can be written to");
+    folder
+}
+
+fn file(test: &str, name: &str) -> String {
+    folder(test).join(name).to_str().expect("UTF-8").to_owned()
+}
+
+fn capture() -> String {
+    let file = lastuse_c_tests::folder().join("graphs/llama-8-flash.jsonl.gz");
+    file.to_str().expect("UTF-8").to_owned()
+}
+
+/// The bytes and the lower bound in a table of one line, by how many columns from the right.
+fn column<'a>(table: &'a str, title: &str) -> &'a str {
+    let lines: Vec<&str> = table.lines().collect();
+    let end = lines[0].find(title).expect("a column") + title.len();
+    lines[1][..end].split_whitespace().last().expect("a value")
+}
+
+#[test]
+fn a_graph_becomes_the_problem_that_is_planned() {
+    let csv = file("problem", "llama.csv");
+    done(&["convert", &capture(), "-o", &csv]);
+    let (graph, problem) = (done(&["plan", &capture()]), done(&["plan", &csv]));
+    for title in ["lastuse", "lower bound"] {
+        assert_eq!(column(&graph, title), column(&problem, title), "{title}\n{graph}{problem}");
+    }
+    let ggml = file("problem", "ggml.csv");
+    done(&["convert", "--rules", "ggml", "--buffer", "0", &capture(), "-o", &ggml]);
+    let bound = |table: &str| column(table, "lower bound").parse::<u64>().expect("a number");
+    assert!(bound(&done(&["plan", &ggml])) > bound(&problem));
+}
+
+#[test]
+fn ids_are_those_of_the_graph() {
+    let rows = done(&["convert", &capture(), "-o", "-"]);
+    let plan: Value = serde_json::from_str(&done(&["plan", "--json", &capture()])).expect("JSON");
+    let known: Vec<u64> =
+        plan["tensors"].as_array().expect("tensors").iter().filter_map(|tensor| tensor["id"].as_u64()).collect();
+    let mut lines = rows.lines();
+    assert_eq!(lines.next(), Some("id,lower,upper,size,alignment"));
+    let ids: Vec<u64> = lines.map(|line| line.split(',').next().expect("a field").parse().expect("a number")).collect();
+    assert!(ids.len() > 50 && ids.iter().all(|id| known.contains(id)), "{ids:?}");
+}
+
+#[test]
+fn a_problem_becomes_a_graph_and_comes_back() {
+    let (problem, graph, again) = (file("back", "p.csv"), file("back", "g.jsonl.gz"), file("back", "again.csv"));
+    fs::write(&problem, "id,lower,upper,size\nb,2,5,30\na,0,3,10\nc,3,4,20\n").expect("it can be written");
+    done(&["convert", &problem, "-o", &graph]);
+    done(&["convert", &graph, "-o", &again]);
+    for file in [&graph, &again] {
+        assert_eq!(column(&done(&["plan", file]), "lower bound"), "50", "{file}");
+    }
+    assert_eq!(fs::read_to_string(&again).expect("it is there").lines().count(), 4);
+    assert_eq!(fs::read(&graph).expect("it is there")[..2], [0x1f, 0x8b], "compressed");
+}
+
+#[test]
+fn what_cannot_be_converted_is_named() {
+    let problem = file("wrong", "p.csv");
+    fs::write(&problem, "id,lower,upper,size\na,0,3,10\n").expect("it can be written");
+    let graph = capture();
+    for (arguments, message) in [
+        (vec!["convert", "--buffer", "GPU", &graph, "-o", "-"], "there is no buffer \"GPU\", but: CPU"),
+        (vec!["convert", "--buffer", "0", &problem, "-o", "-"], "--buffer and --rules are for graphs"),
+        (vec!["convert", "/nonexistent", "-o", "-"], "/nonexistent: No such file"),
+        (vec!["convert", &problem, "-o", "/nonexistent/x.jsonl"], "cannot write /nonexistent/x.jsonl"),
+    ] {
+        let output = tool(&arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(stderr(&output).contains(message), "{}", stderr(&output));
+    }
+    assert_eq!(tool(&["convert", &graph]).status.code(), Some(2), "no output");
+}
