@@ -79,8 +79,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 
 fn watch(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
     arguments.check_words()?;
-    let output = arguments.output.as_ref().map(|file| writable(file)).transpose()?;
-    let picture = arguments.report.as_ref().map(|file| writable(file)).transpose()?;
+    let output = arguments.output.as_ref().map(writable).transpose()?;
+    let picture = arguments.report.as_ref().map(writable).transpose()?;
     let mut launcher = arguments.target.launcher()?;
     let captures = arguments.captures(&launcher)?;
     let server = if arguments.off { Server::Ggml } else { Server::Lastuse };
@@ -181,7 +181,10 @@ fn tell(
     match output {
         Some(output) => output.write(text.as_bytes()),
         // There is nobody left to tell when standard error is closed.
-        None => Ok(io::stderr().write_all(text.as_bytes()).unwrap_or_default()),
+        None => {
+            let _ = io::stderr().write_all(text.as_bytes());
+            Ok(())
+        }
     }
 }
 
