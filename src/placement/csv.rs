@@ -37,6 +37,9 @@ impl fmt::Display for Malformed {
 /// Half as many rows as there are steps, so that every lifetime can have two of its own.
 const MOST_ROWS: usize = 1 << 31;
 
+/// Of a file: enough for tens of millions of rows.
+const MOST_BYTES: u64 = 1 << 31;
+
 /// A problem from a file, and the rows as they came, so that they can be written back with offsets.
 #[derive(Clone, Debug)]
 pub struct Sheet {
@@ -56,9 +59,16 @@ impl Sheet {
     ///
     /// # Errors
     /// The first thing that is wrong, with its line.
-    pub fn read(mut input: impl Read) -> Result<Self, Malformed> {
+    pub fn read(input: impl Read) -> Result<Self, Malformed> {
         let mut bytes = Vec::new();
-        input.read_to_end(&mut bytes).map_err(|error| malformed(1, format!("cannot be read: {error}")))?;
+        let read = input.take(MOST_BYTES + 1).read_to_end(&mut bytes);
+        read.map_err(|error| malformed(1, format!("cannot be read: {error}")))?;
+        if bytes.len() as u64 > MOST_BYTES {
+            return Err(malformed(
+                1,
+                format!("the file is larger than {MOST_BYTES} bytes: this is no problem to be solved"),
+            ));
+        }
         let text = Text::new(&bytes)?;
         let mut records = text.records();
         let header = records.next().transpose()?.ok_or_else(|| malformed(1, "the file is empty"))?;

@@ -110,9 +110,9 @@ mod tests {
         assert_eq!(
             table,
             "                                  ggml-alloc         lastuse   ratio\n\
-             compute buffers, bytes                 1000             720   0.720\n\
-             peak resident memory, bytes            5001            4001   0.800\n\
-             time, s                               2.000           1.500   0.750\n"
+             compute buffers, bytes                  1000             720   0.720\n\
+             peak resident memory, bytes             5001            4001   0.800\n\
+             time, s                                2.000           1.500   0.750\n"
         );
     }
 }

@@ -223,7 +223,7 @@ fn lines_that_are_not_json_are_refused() {
 fn text_that_is_not_utf8_is_refused() {
     let mut bytes = text(&sample()).into_bytes();
     bytes.extend(b"\"\xff\xfe\"\n");
-    assert_malformed(bytes, 9, "cannot be read: stream did not contain valid UTF-8");
+    assert_malformed(bytes, 9, "cannot be read: this is no text in UTF-8");
     assert_malformed([0xff], 1, "cannot be read");
 }
 

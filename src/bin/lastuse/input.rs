@@ -7,6 +7,9 @@ use std::path::Path;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::placement::csv::Sheet;
 
+/// Of a CSV file, in bytes.
+const LONGEST_HEADER: u64 = 1 << 16;
+
 /// The content of a file.
 pub enum Input {
     Graph(Snapshot),
@@ -21,8 +24,8 @@ impl Input {
             _ => Box::new(BufReader::new(File::open(file).map_err(|error| error.to_string())?)),
         };
         let mut first_line = Vec::new();
-        // What cannot be read is said when the rest is read.
-        let _ = reader.read_until(b'\n', &mut first_line);
+        // What cannot be read is said when the rest is read. A header is no longer than this.
+        let _ = reader.by_ref().take(LONGEST_HEADER).read_until(b'\n', &mut first_line);
         let is_csv = is_named_csv(file) || looks_like_csv(&first_line);
         let whole = Cursor::new(first_line).chain(reader);
         if is_csv {

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::io::BufRead;
+use std::io::{self, BufRead, Read};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -15,6 +15,9 @@ use crate::graph::{
 use crate::placement::{Bytes, Effort};
 
 use super::{BufferInfo, FORMAT, Snapshot, TensorInfo, file};
+
+/// A line, in bytes: the header may list the ids of millions of tensors.
+const LONGEST_LINE: u64 = 1 << 26;
 
 /// What is wrong with a file, and on which line; the first line is 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,12 +127,27 @@ fn malformed(line: usize, reason: impl Into<String>) -> Malformed {
 }
 
 /// The lines that are not blank, with their numbers.
-fn numbered_lines(input: impl BufRead) -> impl Iterator<Item = Result<(usize, String), Malformed>> {
-    let numbered = (1..).zip(input.lines()).map(|(number, line)| match line {
+fn numbered_lines(mut input: impl BufRead) -> impl Iterator<Item = Result<(usize, String), Malformed>> {
+    let lines = std::iter::from_fn(move || next_line(&mut input).transpose());
+    let numbered = (1..).zip(lines).map(|(number, line)| match line {
         Ok(text) => Ok((number, text)),
         Err(error) => Err(malformed(number, format!("cannot be read: {error}"))),
     });
     numbered.filter(|line| !matches!(line, Ok((_, text)) if text.trim().is_empty()))
+}
+
+/// Nothing at the end. A file that is something else, however large, takes no more memory than a line may.
+fn next_line(input: &mut impl BufRead) -> io::Result<Option<String>> {
+    let mut line = Vec::new();
+    if input.by_ref().take(LONGEST_LINE + 1).read_until(b'\n', &mut line)? == 0 {
+        return Ok(None);
+    }
+    if line.len() as u64 > LONGEST_LINE {
+        let reason = format!("the line is longer than {LONGEST_LINE} bytes: this is something else than a graph");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+    }
+    let text = String::from_utf8(line);
+    text.map(Some).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "this is no text in UTF-8"))
 }
 
 fn parse<T: DeserializeOwned>(number: usize, text: &str) -> Result<T, Malformed> {
