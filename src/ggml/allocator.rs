@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::graph::snapshot::Snapshot;
 use crate::graph::{Address, GraphPlan, PlanError, Pool, PoolId, Requests, RuleSetting, TensorId, plan};
 use crate::placement::{Bytes, Effort};
 
@@ -14,6 +15,7 @@ use super::outputs::{BrokenOutput, check_outputs};
 use super::planned::{Assignment, Planned};
 use super::read::{Reading, Requested, read};
 use super::runtime::Runtime;
+use super::snapshot::Subject;
 use super::tensor::{GraphRef, TensorRef};
 
 /// How many plans this process has made.
@@ -212,6 +214,34 @@ impl Allocator {
         let requested = self.requested(graph, node_ids, leaf_ids);
         self.plan(&read(self.runtime, &self.types, graph, &requested), &requested)?;
         Ok(self.pool_of.iter().map(|&pool| self.wanted[pool as usize].size).collect())
+    }
+
+    /// `graph` with its names, as this allocator would plan it: [`Snapshot::plan_as_recorded`] gives the plan. Tensors in
+    /// the allocator's own buffers count as such without memory, so a graph that is allocated already is told like one that
+    /// is not. Where the ids are `None` they are those of the latest plan, if that is for as many leafs and nodes, and
+    /// otherwise 0. Neither the graph nor the allocator is touched.
+    pub fn snapshot(&self, graph: GraphRef<'_>, node_ids: Option<&[usize]>, leaf_ids: Option<&[usize]>) -> Snapshot {
+        let counts = |requested: &Requested| (requested.leafs.len(), requested.nodes.len());
+        let mut requested = self.requested(graph, node_ids, leaf_ids);
+        if let (None, None, Some(latest)) = (node_ids, leaf_ids, self.plans.first())
+            && counts(&latest.requested) == counts(&requested)
+        {
+            requested.clone_from(&latest.requested);
+        }
+        let mut reading = read(self.runtime, &[], graph, &requested);
+        for (id, tensor) in (0..).zip(&reading.tensors) {
+            if self.holds(*tensor) && reading.graph.tensor(id).external {
+                reading.graph.plan_anew(id);
+            }
+        }
+        let requested = requested.of_all(&reading.graph).into_owned();
+        let Self { runtime, ref types, ref pools, .. } = *self;
+        Subject { runtime, types, pools, requested: &requested, reading: &reading }.snapshot()
+    }
+
+    /// Does a tensor lie in one of the allocator's own buffers?
+    fn holds(&self, tensor: TensorRef<'_>) -> bool {
+        self.buffers.iter().flatten().flatten().any(|buffer| buffer.as_ptr() == tensor.buffer())
     }
 
     /// Would a reservation of `graph` be refused whatever memory there is?

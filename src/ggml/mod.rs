@@ -29,6 +29,7 @@ mod redirect;
 mod reorder;
 mod runtime;
 mod settings;
+mod snapshot;
 mod tensor;
 
 pub use allocator::{Allocator, Refusal};

@@ -31,6 +31,7 @@ pub struct Runtime {
     pub operations: Operations,
     /// What holds for the allocators made from now on.
     settings: Mutex<Settings>,
+    version: String,
     /// Do `ggml_backend_tensor_alloc` and `ggml_backend_view_init` return a status? In old versions they return
     /// nothing; that they do is known only for those that can tell their version.
     pub returns_status: bool,
@@ -123,7 +124,8 @@ fn decide() -> Process {
         let operations = Operations::new(functions, original.and_then(|it| it.op_can_inplace), number(&version));
         let complain = |what: &str| log(&functions, LOG_ERROR, &format!("lastuse {VERSION}: {what}\n"));
         let settings = Mutex::new(Settings::of_environment(environment, complain));
-        Runtime { functions, operations, settings, returns_status: functions.ggml_version.is_some() }
+        let version = version.clone();
+        Runtime { functions, operations, settings, version, returns_status: functions.ggml_version.is_some() }
     };
     match (probe(&functions), original) {
         (layout, Some(original)) if switched_off() => {
@@ -213,6 +215,29 @@ fn c_string(text: &str) -> CString {
 }
 
 impl Runtime {
+    /// The version of ggml, as it says it itself.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The operation of a tensor for people: which of the unary ones it is, say.
+    pub fn description(&self, tensor: super::TensorRef<'_>) -> String {
+        match self.functions.ggml_op_desc {
+            // SAFETY: a live tensor.
+            Some(description) => text(unsafe { description(tensor.as_ptr()) }),
+            None => self.operations.name(tensor.op()).to_string_lossy().into_owned(),
+        }
+    }
+
+    /// The name of the element type of a tensor, or its number.
+    pub fn element_name(&self, tensor: super::TensorRef<'_>) -> String {
+        match self.functions.ggml_type_name {
+            // SAFETY: takes the number of a type, which a live tensor has.
+            Some(name) => text(unsafe { name(tensor.element()) }),
+            None => tensor.element().to_string(),
+        }
+    }
+
     /// Bytes from the first to the last element.
     pub fn nbytes(&self, tensor: super::TensorRef<'_>) -> u64 {
         // SAFETY: a live tensor.
