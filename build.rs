@@ -35,8 +35,10 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define our own entry points.
-    const SOURCES: [&str; 7] = [
+    const SOURCES: [&str; 9] = [
         "src/abi/lastuse.rs",
+        "src/abi/stats.rs",
+        "src/abi/capture.rs",
         "src/abi/context.rs",
         "src/abi/measure.rs",
         "src/abi/dependency.rs",
