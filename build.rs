@@ -71,8 +71,10 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define our own entry points.
-    const SOURCES: [&str; 7] = [
+    const SOURCES: [&str; 9] = [
         "src/abi/lastuse.rs",
+        "src/abi/stats.rs",
+        "src/abi/capture.rs",
         "src/abi/context.rs",
         "src/abi/measure.rs",
         "src/abi/dependency.rs",
@@ -103,9 +105,10 @@ mod bindings {
     use std::path::PathBuf;
     use std::process::Command;
 
-    const TYPES: &[&str] = &["ggml_(tensor|cgraph|init_params|tallocr|context|hash_set|bitset_t|cgraph_eval_order)"];
+    const TYPES: &[&str] =
+        &["ggml_(tensor|cgraph|init_params|tallocr|context|hash_set|bitset_t|cgraph_eval_order|log_callback)"];
     const FUNCTIONS: &[&str] = &[
-        "ggml_(abort|is_contiguous|is_quantized|log_internal|version|op_name|get_data|get_(first|next)_tensor)",
+        "ggml_(abort|is_contiguous|is_quantized|log_(internal|get|set)|version|op_(name|desc)|type_name|get_data|get_(first|next)_tensor)",
         "ggml_get_(no_alloc|mem_buffer|mem_size)",
         "ggml_(init|free|new_tensor_1d|view_(1d|tensor)|neg|set_input|set_output|tensor_overhead|nbytes)",
         "ggml_(new_graph_custom|graph_overhead_custom|build_forward_expand)",

@@ -23,6 +23,9 @@ struct ggml_backend_buffer_type; // ggml-backend.h
 #define ggml_set_output(...) LASTUSE_THIRD(__VA_ARGS__, lastuse_tensor_set_output, ggml_set_output, )(__VA_ARGS__)
 
 
+// The version of struct lastuse_stats that this header has.
+#define LASTUSE_STATS_VERSION 1
+
 // When the tensors of a context get their memory.
 enum lastuse_context_kind {
   // At once: for weights, inputs, caches. In host memory when they are made; or, when the parameters name a buffer
@@ -31,6 +34,30 @@ enum lastuse_context_kind {
   // When a graph is allocated (ggml_gallocr_alloc_graph, ggml_backend_sched_alloc_graph): for graphs. The same as
   // no_alloc of ggml_init.
   LASTUSE_CONTEXT_DEFERRED = 1,
+};
+
+// What lastuse has done in this process. The caller sets struct_size and zeroes the rest.
+struct lastuse_stats {
+  // sizeof(struct lastuse_stats): which fields there are. Later versions may add some at the end.
+  size_t struct_size;
+  // Which fields were filled in: LASTUSE_STATS_VERSION of the lastuse that answers.
+  uint32_t version;
+  // Allocators that are alive.
+  uint32_t allocators;
+  // Plans that were made, those for measuring included.
+  uint64_t plans;
+  // Times that a graph was served by a plan made before: reserved again, or allocated.
+  uint64_t served_again;
+  // Microseconds that planning took.
+  uint64_t planning_us;
+  // Bytes of the buffers of the allocators that are alive.
+  uint64_t bytes;
+  // The bytes that no plan could have saved: the lower bound of the largest plan that each of these buffers had.
+  uint64_t lower_bound;
+  // Graphs that were written to files (lastuse_set_capture).
+  uint64_t captures_written;
+  // Graphs that could not be written.
+  uint64_t captures_failed;
 };
 
 // What lastuse_context_new may be told. The caller sets struct_size and zeroes the rest, which then means the default.
@@ -252,6 +279,39 @@ void lastuse_set_effort(uint64_t units);
 // `galloc` is alive.
 void lastuse_gallocr_set_effort(struct ggml_gallocr *galloc,
                                 uint64_t units);
+
+// Fills in what lastuse has done in this process so far. Threads that allocate meanwhile may be seen in some fields and not
+// yet in others. False when stats is NULL, and when lastuse is not enabled: all fields after version are 0 then. Aborts when
+// struct_size is too small.
+//
+// ```c
+// struct lastuse_stats stats = { sizeof(stats) };
+// if (lastuse_stats_get(&stats)) {
+//     printf("%d allocators hold %.1f MiB\n", (int) stats.allocators, (double) stats.bytes / (1024 * 1024));
+//     GGML_ASSERT(stats.version == LASTUSE_STATS_VERSION);
+// }
+// ```
+//
+// # Safety
+// `stats` is NULL or has struct_size bytes.
+bool lastuse_stats_get(struct lastuse_stats *stats);
+
+// Says where each graph that is planned from now on is written, once, in the format of the tool `lastuse`: without weights and
+// without data. A folder, which is made if it is missing, or a folder and a name for its files in which "%s" stands for that of
+// the graph: "graphs/%s.jsonl.gz". Files whose name ends in ".gz" are compressed, by the zlib of the system where there is
+// one. NULL or an empty string: nowhere. The environment variable LASTUSE_CAPTURE says the same from the start. False, with
+// lastuse_last_error and a line in ggml's log, when the folder cannot be written to, or lastuse is not enabled: nothing is
+// changed then. A graph that cannot be written later on is said in the log, and disturbs nothing else.
+//
+// ```c
+// GGML_ASSERT(!lastuse_set_capture("graph.jsonl")); // one file cannot hold them all
+// printf("no captures: %s\n", lastuse_last_error());
+// GGML_ASSERT(lastuse_set_capture(NULL) == lastuse_enabled()); // they go nowhere
+// ```
+//
+// # Safety
+// `dir` is NULL or a string.
+bool lastuse_set_capture(const char *dir);
 
 // A genuine ggml context that needs no size: it reserves address space and takes memory only as tensors and graphs are
 // made in it. Everything of ggml works with it, except that lastuse_context_free frees it. To empty it and use it

@@ -4,7 +4,10 @@ use std::ffi::c_int;
 use std::fmt::Display;
 use std::ptr::NonNull;
 
-use crate::ggml::{Allocator, BufferType, GraphRef, Refusal, Runtime, Server, Waiting, abort, runtime};
+use crate::ggml::{
+    Allocator, BufferType, GraphRef, Original, Refusal, Runtime, Server, Waiting, abort, known_ggml, original_events,
+    runtime,
+};
 use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_gallocr};
 use crate::placement::Bytes;
 
@@ -18,8 +21,13 @@ use super::{guard, refuse, required};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_gallocr_new(buft: *mut ggml_backend_buffer_type) -> *mut ggml_gallocr {
     guard(|| match runtime() {
-        // SAFETY: the caller's arguments, handed on.
-        Server::Original(original) => unsafe { (original.gallocr_new)(buft) },
+        Server::Original(original) => {
+            // SAFETY: the caller's arguments, handed on.
+            let galloc = unsafe { (original.gallocr_new)(buft) };
+            // SAFETY: a live buffer type, as ggml has used it already.
+            unsafe { original_events::made(galloc, &raw const buft, 1) };
+            galloc
+        }
         // SAFETY: the caller's promise.
         Server::Lastuse(runtime) => unsafe { new_allocator(runtime, "ggml_gallocr_new", &[buft]) },
     })
@@ -36,8 +44,13 @@ pub unsafe extern "C" fn ggml_gallocr_new_n(
 ) -> *mut ggml_gallocr {
     const NAME: &str = "ggml_gallocr_new_n";
     guard(|| match runtime() {
-        // SAFETY: the caller's arguments, handed on.
-        Server::Original(original) => unsafe { (original.gallocr_new_n)(bufts, n_bufs) },
+        Server::Original(original) => {
+            // SAFETY: the caller's arguments, handed on.
+            let galloc = unsafe { (original.gallocr_new_n)(bufts, n_bufs) };
+            // SAFETY: that many live buffer types, as ggml has used them already.
+            unsafe { original_events::made(galloc, bufts, n_bufs) };
+            galloc
+        }
         Server::Lastuse(runtime) => {
             let bufts = required(bufts, NAME, "bufts");
             let count = usize::try_from(n_bufs).unwrap_or(0);
@@ -59,8 +72,11 @@ pub unsafe extern "C" fn ggml_gallocr_new_n(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_gallocr_free(galloc: *mut ggml_gallocr) {
     guard(|| match (runtime(), NonNull::new(galloc.cast::<Allocator>())) {
-        // SAFETY: the caller's arguments, handed on.
-        (Server::Original(original), _) => unsafe { (original.gallocr_free)(galloc) },
+        (Server::Original(original), _) => {
+            original_events::freed(galloc);
+            // SAFETY: the caller's arguments, handed on.
+            unsafe { (original.gallocr_free)(galloc) };
+        }
         // SAFETY: made by `new_allocator`, and given back once.
         (Server::Lastuse(_), Some(allocator)) => drop(unsafe { Box::from_raw(allocator.as_ptr()) }),
         (Server::Lastuse(_), None) => {}
@@ -77,8 +93,13 @@ pub unsafe extern "C" fn ggml_gallocr_reserve(galloc: *mut ggml_gallocr, graph: 
     guard(|| match runtime() {
         // SAFETY: the caller's promise.
         Server::Original(_) if !unsafe { realize("ggml_gallocr_reserve", graph) } => false,
-        // SAFETY: the caller's arguments, handed on.
-        Server::Original(original) => unsafe { (original.gallocr_reserve)(galloc, graph) },
+        Server::Original(original) => {
+            // SAFETY: the caller's arguments, handed on.
+            let done = unsafe { (original.gallocr_reserve)(galloc, graph) };
+            // SAFETY: the caller's promise.
+            unsafe { tell_buffers(original, galloc, graph) };
+            done
+        }
         Server::Lastuse(_) => {
             // SAFETY: the caller's promise.
             let (allocator, graph) = unsafe { arguments("ggml_gallocr_reserve", galloc, graph) };
@@ -102,8 +123,13 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n(
     guard(|| match runtime() {
         // SAFETY: the caller's promise.
         Server::Original(_) if !unsafe { realize("ggml_gallocr_reserve_n", graph) } => false,
-        // SAFETY: the caller's arguments, handed on.
-        Server::Original(it) => unsafe { (it.gallocr_reserve_n)(galloc, graph, node_buffer_ids, leaf_buffer_ids) },
+        Server::Original(original) => {
+            // SAFETY: the caller's arguments, handed on.
+            let done = unsafe { (original.gallocr_reserve_n)(galloc, graph, node_buffer_ids, leaf_buffer_ids) };
+            // SAFETY: the caller's promise.
+            unsafe { tell_buffers(original, galloc, graph) };
+            done
+        }
         Server::Lastuse(_) => {
             // SAFETY: the caller's promise.
             let (allocator, graph) = unsafe { arguments("ggml_gallocr_reserve_n", galloc, graph) };
@@ -159,8 +185,13 @@ pub unsafe extern "C" fn ggml_gallocr_alloc_graph(galloc: *mut ggml_gallocr, gra
     guard(|| match runtime() {
         // SAFETY: the caller's promise.
         Server::Original(_) if !unsafe { realize("ggml_gallocr_alloc_graph", graph) } => false,
-        // SAFETY: the caller's arguments, handed on.
-        Server::Original(original) => unsafe { (original.gallocr_alloc_graph)(galloc, graph) },
+        Server::Original(original) => {
+            // SAFETY: the caller's arguments, handed on.
+            let done = unsafe { (original.gallocr_alloc_graph)(galloc, graph) };
+            // SAFETY: the caller's promise.
+            unsafe { tell_buffers(original, galloc, graph) };
+            done
+        }
         Server::Lastuse(_) => {
             // SAFETY: the caller's promise.
             let (allocator, graph) = unsafe { arguments("ggml_gallocr_alloc_graph", galloc, graph) };
@@ -242,6 +273,18 @@ unsafe fn realize(function: &str, graph: *mut ggml_cgraph) -> bool {
     // SAFETY: a live graph; there are such contexts only where the layout is known.
     let graph = unsafe { GraphRef::new(graph) };
     Waiting::in_graph(graph).realize().inspect_err(|why| refuse(function, why)).is_ok()
+}
+
+/// Tells of the buffers of ggml's own allocator, where somebody wants to know and they have changed.
+///
+/// # Safety
+/// `galloc` and `graph` are alive.
+unsafe fn tell_buffers(original: &Original, galloc: *mut ggml_gallocr, graph: *mut ggml_cgraph) {
+    let graph = NonNull::new(graph).filter(|_| known_ggml().is_some());
+    // SAFETY: a live graph of a known layout.
+    let graph = graph.map(|graph| unsafe { GraphRef::new(graph) });
+    // SAFETY: a live allocator.
+    unsafe { original_events::used(original, galloc, graph) };
 }
 
 /// The allocator and a buffer id that it has.

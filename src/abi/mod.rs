@@ -3,6 +3,7 @@
 //! Uses [`crate::ggml`]. Each function checks its pointers, makes safe values of them, makes one call and answers as C
 //! expects. What ggml aborts on is aborted on here, through `ggml_abort`.
 
+mod capture;
 mod context;
 mod context_tensors;
 mod copies;
@@ -16,6 +17,7 @@ mod output;
 mod refusal;
 mod reorder;
 mod sized;
+mod stats;
 mod tallocr;
 
 use guard::{guard, required};

@@ -1,8 +1,11 @@
 //! The graph allocator: plans a graph, gets the buffers, and gives the tensors their addresses.
 
-use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+mod tell;
 
+use std::fmt;
+use std::time::Instant;
+
+use crate::graph::snapshot::Snapshot;
 use crate::graph::{Address, GraphPlan, PlanError, Pool, PoolId, Requests, RuleSetting, TensorId, plan};
 use crate::placement::{Bytes, Effort};
 
@@ -13,11 +16,11 @@ use super::fit::{Fitting, fit};
 use super::outputs::{BrokenOutput, check_outputs};
 use super::planned::{Assignment, Planned};
 use super::read::{Reading, Requested, read};
-use super::runtime::Runtime;
+use super::runtime::{Runtime, events};
+use super::snapshot::Subject;
+use super::tally::{Tally, totals};
 use super::tensor::{GraphRef, TensorRef};
-
-/// How many plans this process has made.
-static PLANS: AtomicU64 = AtomicU64::new(0);
+use tell::Decision;
 
 /// Why the allocator could not do what it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +92,9 @@ pub struct Allocator {
     wanted: Vec<Wanted>,
     /// The latest plan first; empty when the latest could not be had.
     plans: Vec<Planned>,
+    tally: Tally,
+    /// How many plans it had made when it last told of them.
+    told: u64,
 }
 
 /// How many plans an allocator remembers: programs alternate between prompt and token, or token and embedding.
@@ -97,6 +103,18 @@ const REMEMBERED: usize = 4;
 impl Allocator {
     /// An allocator without memory; buffer id `i` stands for `types[i]`.
     pub fn new(runtime: &'static Runtime, types: &[BufferType]) -> Self {
+        if let Some(events) = events() {
+            events.tell_start();
+        }
+        Self::with_tally(runtime, types, Tally::new)
+    }
+
+    /// The same for a single measurement: no program knows of it.
+    pub fn for_measuring(runtime: &'static Runtime, types: &[BufferType]) -> Self {
+        Self::with_tally(runtime, types, Tally::uncounted)
+    }
+
+    fn with_tally(runtime: &'static Runtime, types: &[BufferType], tally: impl FnOnce(usize) -> Tally) -> Self {
         let mut distinct: Vec<BufferType> = Vec::new();
         let mut pool_of = Vec::with_capacity(types.len());
         for &buffer_type in types {
@@ -113,6 +131,8 @@ impl Allocator {
             pools: distinct.iter().map(|buffer_type| buffer_type.pool(&settings)).collect(),
             buffers: distinct.iter().map(|_| None).collect(),
             wanted: vec![Wanted::default(); distinct.len()],
+            tally: tally(distinct.len()),
+            told: 0,
             types: distinct,
             pool_of,
             plans: Vec::new(),
@@ -135,7 +155,7 @@ impl Allocator {
 
     /// How many plans this process has made.
     pub fn plan_count() -> u64 {
-        PLANS.load(Ordering::Relaxed)
+        totals().plans
     }
 
     /// The ggml it works for.
@@ -181,6 +201,17 @@ impl Allocator {
         node_ids: Option<&[usize]>,
         leaf_ids: Option<&[usize]>,
     ) -> Result<(), Refusal> {
+        let clock = self.clock();
+        let done = self.decide_reserve(graph, node_ids, leaf_ids);
+        self.has_decided("reserve", clock, graph, done)
+    }
+
+    fn decide_reserve(
+        &mut self,
+        graph: GraphRef<'_>,
+        node_ids: Option<&[usize]>,
+        leaf_ids: Option<&[usize]>,
+    ) -> Result<Decision, Refusal> {
         let requested = self.requested(graph, node_ids, leaf_ids);
         self.waiting(graph, &requested)?.realize()?;
         let start = Fingerprint::of_start(graph);
@@ -189,14 +220,18 @@ impl Allocator {
         let same = |planned: &Planned| {
             fingerprint.is_some() && planned.fingerprint == fingerprint && planned.requested == requested
         };
-        match self.plans.iter().position(same) {
-            Some(known) => self.plans[..=known].rotate_right(1),
+        let decision = match self.plans.iter().position(same) {
+            Some(known) => {
+                self.plans[..=known].rotate_right(1);
+                Decision::Remembered
+            }
             None => {
                 self.check_outputs(graph, &requested)?;
                 self.add_plan(graph, requested)?;
+                Decision::Planned
             }
-        }
-        self.get_buffers()
+        };
+        self.get_buffers().map(|()| decision)
     }
 
     /// Plans `graph` and tells the bytes by id; neither the graph nor the buffers nor the plan in use are touched.
@@ -210,8 +245,39 @@ impl Allocator {
         leaf_ids: Option<&[usize]>,
     ) -> Result<Vec<Bytes>, Refusal> {
         let requested = self.requested(graph, node_ids, leaf_ids);
-        self.plan(&read(self.runtime, &self.types, graph, &requested), &requested)?;
+        self.plan(graph, &requested)?;
         Ok(self.pool_of.iter().map(|&pool| self.wanted[pool as usize].size).collect())
+    }
+
+    /// `graph` with its names, as this allocator would plan it: [`Snapshot::plan_as_recorded`] gives the plan. Tensors in
+    /// the allocator's own buffers count as such without memory, so a graph that is allocated already is told like one that
+    /// is not. Where the ids are `None` they are those of the latest plan, if that is for as many leafs and nodes, and
+    /// otherwise 0. Neither the graph nor the allocator is touched.
+    pub fn snapshot(&self, graph: GraphRef<'_>, node_ids: Option<&[usize]>, leaf_ids: Option<&[usize]>) -> Snapshot {
+        let counts = |requested: &Requested| (requested.leafs.len(), requested.nodes.len());
+        let mut requested = self.requested(graph, node_ids, leaf_ids);
+        if let (None, None, Some(latest)) = (node_ids, leaf_ids, self.plans.first())
+            && counts(&latest.requested) == counts(&requested)
+        {
+            requested.clone_from(&latest.requested);
+        }
+        let mut reading = read(self.runtime, &[], graph, &requested);
+        for (id, tensor) in (0..).zip(&reading.tensors) {
+            if self.holds(*tensor) && reading.graph.tensor(id).external {
+                reading.graph.plan_anew(id);
+            }
+        }
+        self.subject(&reading, &requested.of_all(&reading.graph)).snapshot()
+    }
+
+    fn subject<'a, 'g>(&'a self, reading: &'a Reading<'g>, requested: &'a Requested) -> Subject<'a, 'g> {
+        let Self { runtime, ref types, ref pools, .. } = *self;
+        Subject { runtime, types, pools, requested, reading }
+    }
+
+    /// Does a tensor lie in one of the allocator's own buffers?
+    fn holds(&self, tensor: TensorRef<'_>) -> bool {
+        self.buffers.iter().flatten().flatten().any(|buffer| buffer.as_ptr() == tensor.buffer())
     }
 
     /// Would a reservation of `graph` be refused whatever memory there is?
@@ -234,13 +300,19 @@ impl Allocator {
     /// # Errors
     /// [`Refusal`] says why not.
     pub fn allocate(&mut self, graph: GraphRef<'_>) -> Result<(), Refusal> {
+        let clock = self.clock();
+        let done = self.decide_allocate(graph);
+        self.has_decided("allocate", clock, graph, done)
+    }
+
+    fn decide_allocate(&mut self, graph: GraphRef<'_>) -> Result<Decision, Refusal> {
         self.realize_waiting(&Waiting::among_listed(graph))?;
         if !self.plans.is_empty() {
             let fingerprint = Fingerprint::of(graph);
             if self.take_up(|planned| planned.serves(fingerprint).then_some(())).is_some() {
                 self.make_usable()?;
                 if let Some(done) = self.assign_by_position(graph) {
-                    return done;
+                    return done.map(|()| Decision::Same);
                 }
             }
             self.realize_waiting(&Waiting::in_graph(graph))?;
@@ -249,7 +321,7 @@ impl Allocator {
                 self.make_usable()?;
                 self.check_outputs(graph, &self.plans[0].requested)?;
                 self.remember(&fitting, fingerprint);
-                return self.assign_fitting(&fitting);
+                return self.assign_fitting(&fitting).map(|()| Decision::Fits);
             }
         }
         if self.pool_of.len() == 1 {
@@ -257,13 +329,11 @@ impl Allocator {
             self.check_outputs(graph, &Requested::default())?;
             self.add_plan(graph, Requested::default())?;
             self.get_buffers()?;
-            return match self.assign_by_position(graph) {
-                Some(done) => done,
-                None => self.assign_if_fitting(graph),
-            };
+            let done = self.assign_by_position(graph).unwrap_or_else(|| self.assign_if_fitting(graph));
+            return done.map(|()| Decision::Planned);
         }
         let is_nothing = self.plans.is_empty() && graph.leafs.is_empty() && graph.nodes.is_empty();
-        if is_nothing { Ok(()) } else { Err(Refusal::NeedsReserve) }
+        if is_nothing { Ok(Decision::Empty) } else { Err(Refusal::NeedsReserve) }
     }
 
     /// The tensors that are to get their memory from their contexts, when that is where the graph expects them.
@@ -306,15 +376,26 @@ impl Allocator {
 
     /// Plans `graph` and puts the plan before those that are remembered.
     fn add_plan(&mut self, graph: GraphRef<'_>, requested: Requested) -> Result<(), Refusal> {
-        let reading = read(self.runtime, &self.types, graph, &requested);
-        let plan = self.plan(&reading, &requested).inspect_err(|_| self.plans.clear())?;
+        let (reading, plan) = self.plan(graph, &requested).inspect_err(|_| self.plans.clear())?;
+        self.note_plan(&reading, &requested, &plan);
         self.plans.truncate(REMEMBERED - 1);
         self.plans.insert(0, Planned::new(reading, plan, requested, Fingerprint::of_start(graph)));
         Ok(())
     }
 
-    fn plan(&mut self, reading: &Reading<'_>, requested: &Requested) -> Result<GraphPlan, Refusal> {
-        PLANS.fetch_add(1, Ordering::Relaxed);
+    /// Plans `graph`, and captures it where that is wanted.
+    fn plan<'g>(&mut self, graph: GraphRef<'g>, requested: &Requested) -> Result<(Reading<'g>, GraphPlan), Refusal> {
+        let start = Instant::now();
+        let reading = read(self.runtime, &self.types, graph, requested);
+        let planned = self.plan_read(&reading, requested);
+        self.tally.has_planned(start.elapsed());
+        if self.runtime.captures.are_wanted() {
+            self.runtime.captures.capture(self.subject(&reading, &requested.of_all(&reading.graph)));
+        }
+        planned.map(|plan| (reading, plan))
+    }
+
+    fn plan_read(&mut self, reading: &Reading<'_>, requested: &Requested) -> Result<GraphPlan, Refusal> {
         let pools = requested.of_all(&reading.graph);
         let requests = Requests { leafs: &pools.leafs, nodes: &pools.nodes };
         let mut sizes = |tensor: TensorId, pool: PoolId| match reading.sizes.get(tensor as usize) {
@@ -355,8 +436,21 @@ impl Allocator {
         }
     }
 
-    /// Gets the buffers of the latest plan. Without them there is no plan.
+    /// Gets the buffers of the latest plan, and tells of what has changed. Without them there is no plan.
     fn get_buffers(&mut self) -> Result<(), Refusal> {
+        let counts = self.plans.first().map(|planned| [planned.graph.leafs().len(), planned.graph.nodes().len()]);
+        let done = self.ensure_buffers();
+        let held = self.buffers.iter().flatten().flatten().map(Buffer::size).sum();
+        if (self.tally.has_buffers(held) | (self.tally.plans != self.told))
+            && let Some(counts) = counts
+        {
+            self.told = self.tally.plans;
+            self.tell_plan(counts);
+        }
+        done
+    }
+
+    fn ensure_buffers(&mut self) -> Result<(), Refusal> {
         let Some(planned) = self.plans.first() else { return Ok(()) };
         let wanted: Vec<_> =
             planned.pools().iter().map(|pool| (pool.placement.chunks.clone(), pool.lower_bound)).collect();

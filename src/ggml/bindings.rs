@@ -81,6 +81,9 @@ const _: () = {
     ["Offset of field: ggml_tensor::extra"][::core::mem::offset_of!(ggml_tensor, extra) - 320usize];
     ["Offset of field: ggml_tensor::padding"][::core::mem::offset_of!(ggml_tensor, padding) - 328usize];
 };
+pub type ggml_log_callback = ::core::option::Option<
+    unsafe extern "C" fn(level: ggml_log_level, text: *const ::core::ffi::c_char, user_data: *mut ::core::ffi::c_void),
+>;
 pub type ggml_bitset_t = u32;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -152,7 +155,9 @@ const _: () = {
 pub type ggml_abort = unsafe extern "C" fn(file: *const ::core::ffi::c_char, line: ::core::ffi::c_int, fmt: *const ::core::ffi::c_char, ...);
 pub type ggml_version = unsafe extern "C" fn() -> *const ::core::ffi::c_char;
 pub type ggml_nbytes = unsafe extern "C" fn(tensor: *const ggml_tensor) -> usize;
+pub type ggml_type_name = unsafe extern "C" fn(type_: ggml_type) -> *const ::core::ffi::c_char;
 pub type ggml_op_name = unsafe extern "C" fn(op: ggml_op) -> *const ::core::ffi::c_char;
+pub type ggml_op_desc = unsafe extern "C" fn(t: *const ggml_tensor) -> *const ::core::ffi::c_char;
 pub type ggml_is_quantized = unsafe extern "C" fn(type_: ggml_type) -> bool;
 pub type ggml_is_contiguous = unsafe extern "C" fn(tensor: *const ggml_tensor) -> bool;
 pub type ggml_tensor_overhead = unsafe extern "C" fn() -> usize;
@@ -173,6 +178,8 @@ pub type ggml_view_1d = unsafe extern "C" fn(ctx: *mut ggml_context, a: *mut ggm
 pub type ggml_build_forward_expand = unsafe extern "C" fn(cgraph: *mut ggml_cgraph, tensor: *mut ggml_tensor);
 pub type ggml_new_graph_custom = unsafe extern "C" fn(ctx: *mut ggml_context, size: usize, grads: bool) -> *mut ggml_cgraph;
 pub type ggml_graph_overhead_custom = unsafe extern "C" fn(size: usize, grads: bool) -> usize;
+pub type ggml_log_get = unsafe extern "C" fn(log_callback: *mut ggml_log_callback, user_data: *mut *mut ::core::ffi::c_void);
+pub type ggml_log_set = unsafe extern "C" fn(log_callback: ggml_log_callback, user_data: *mut ::core::ffi::c_void);
 pub type ggml_log_internal = unsafe extern "C" fn(level: ggml_log_level, format: *const ::core::ffi::c_char, ...);
 pub type ggml_backend_buft_name = unsafe extern "C" fn(buft: ggml_backend_buffer_type_t) -> *const ::core::ffi::c_char;
 pub type ggml_backend_buft_alloc_buffer = unsafe extern "C" fn(buft: ggml_backend_buffer_type_t, size: usize) -> ggml_backend_buffer_t;

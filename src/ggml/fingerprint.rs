@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::tensor::{GraphRef, Image, TensorRef};
 
 /// The fingerprint of a graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u64; 2]);
 
 /// How many nodes the start of a graph has.

@@ -89,7 +89,7 @@ pub unsafe fn measure(
         // SAFETY: the caller's promise.
         Server::Original(original) => unsafe { measure_original(original, types, graph, node_ids, leaf_ids) },
         Server::Lastuse(runtime) => {
-            let mut allocator = Allocator::new(runtime, types);
+            let mut allocator = Allocator::for_measuring(runtime, types);
             // SAFETY: the caller's promise.
             let graph = unsafe { GraphRef::new(graph) };
             allocator.expect_acceptable(graph, node_ids, leaf_ids)?;

@@ -7,15 +7,19 @@ mod allocator;
 #[rustfmt::skip]
 mod bindings;
 mod buffers;
+mod capture;
 mod context;
 mod context_tensors;
 mod copies;
 mod dependency;
+mod environment;
+mod events;
 mod fingerprint;
 mod fit;
 mod functions;
 mod ids;
 mod loaded;
+mod log;
 mod measure;
 mod memory;
 mod operations;
@@ -29,6 +33,8 @@ mod redirect;
 mod reorder;
 mod runtime;
 mod settings;
+mod snapshot;
+mod tally;
 mod tensor;
 
 pub use allocator::{Allocator, Refusal};
@@ -36,12 +42,14 @@ pub use bindings::{
     ggml_backend, ggml_backend_buffer, ggml_backend_buffer_type, ggml_cgraph, ggml_context, ggml_tallocr, ggml_tensor,
 };
 pub use buffers::BufferType;
+pub use capture::{Destination, NoDestination};
 pub use context::{
     Kind, NoAddressSpace, NotAlive, NotRealized, Waiting, Wanted, free_context, is_freed, new_context, realize_context,
 };
 pub use context_tensors::{allocate_context, context_size};
 pub use copies::remove_copies;
 pub use dependency::{NoDependency, depend};
+pub use events::original as original_events;
 pub use functions::Functions;
 pub use measure::{Need, NotMeasured, measure};
 pub use original::{Original, ggml_gallocr};
@@ -51,6 +59,7 @@ pub use redirect::{LISTED_SLOT, Place, WANTED_SLOT, redirect, redirect_as_listed
 pub use reorder::{Reordered, reorder_nodes};
 pub use runtime::{Runtime, Server, abort, known_ggml, runtime};
 pub use settings::{Settings, effort};
+pub use tally::{Totals, totals};
 pub use tensor::{GraphRef, TensorRef};
 
 /// An `enum lastuse_context_kind` as C passes it: any number.

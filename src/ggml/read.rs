@@ -31,7 +31,7 @@ pub struct Reading<'g> {
 }
 
 /// The pools that are wanted for leafs and nodes; both empty where there is one pool only.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Requested {
     /// By leaf.
     pub leafs: Vec<PoolId>,

@@ -1,10 +1,14 @@
 //! Which ggml is this, and who serves its programs: lastuse, or ggml's own allocator? Decided once.
 
-use std::ffi::{CStr, CString, c_int};
+use std::ffi::{CStr, c_int};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use super::capture::Captures;
+use super::environment::text_of;
+use super::events::Events;
 use super::functions::Functions;
 use super::loaded;
+use super::log::{Level, c_string, is_heard, say};
 use super::operations::Operations;
 use super::original::Original;
 use super::probe::{UnknownLayout, probe};
@@ -13,14 +17,14 @@ use super::settings::Settings;
 /// The version of lastuse.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+/// What messages that name no function begin with.
+pub const SIGNATURE: &str = concat!("lastuse ", env!("CARGO_PKG_VERSION"), ": ");
+
 /// Set to `off` to hand every call to ggml's own allocator, where lastuse stands before it.
 const SWITCH: &CStr = c"LASTUSE";
 
 /// A function that every ggml defines, and nobody who stands between a program and ggml's allocator does.
 const ONLY_IN_GGML: &CStr = c"ggml_nbytes";
-
-const LOG_WARN: u32 = 3;
-const LOG_ERROR: u32 = 4;
 
 /// A ggml whose structs lastuse knows.
 #[derive(Debug)]
@@ -31,6 +35,9 @@ pub struct Runtime {
     pub operations: Operations,
     /// What holds for the allocators made from now on.
     settings: Mutex<Settings>,
+    /// Where planned graphs are written.
+    pub captures: Captures,
+    version: String,
     /// Do `ggml_backend_tensor_alloc` and `ggml_backend_view_init` return a status? In old versions they return
     /// nothing; that they do is known only for those that can tell their version.
     pub returns_status: bool,
@@ -54,6 +61,8 @@ struct Process {
     server: Server,
     /// The ggml of the process, where ggml's own allocator serves although lastuse knows this ggml.
     switched_off: Option<Runtime>,
+    /// What the allocators do, where a report is wanted.
+    events: Option<Events>,
 }
 
 /// Who answers the calls of this process. Aborts when neither lastuse nor ggml can.
@@ -71,6 +80,12 @@ pub fn known_ggml() -> Option<&'static Runtime> {
     }
 }
 
+/// Where the allocators of this process tell what they do; `None` where nobody wants to know, and before anything was
+/// decided.
+pub fn events() -> Option<&'static Events> {
+    PROCESS.get()?.events.as_ref()
+}
+
 impl Runtime {
     /// What holds for the allocators made from now on.
     pub fn settings(&self) -> Settings {
@@ -82,14 +97,26 @@ impl Runtime {
         change(&mut self.settings.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Sends a warning to ggml's logger.
+    /// Says that something is done otherwise than was asked for: a line with its end.
     pub fn log_warning(&self, message: &str) {
-        log(&self.functions, LOG_WARN, message);
+        say(&self.functions, Level::Warn, message);
     }
 
-    /// Sends an error to ggml's logger.
+    /// Says that something cannot be done.
     pub fn log_error(&self, message: &str) {
-        log(&self.functions, LOG_ERROR, message);
+        say(&self.functions, Level::Error, message);
+    }
+
+    /// Says what only some want to read.
+    pub fn log(&self, level: Level, message: impl FnOnce() -> String) {
+        if self.is_heard(level) {
+            say(&self.functions, level, &message());
+        }
+    }
+
+    /// Will anybody hear of what is said so?
+    pub fn is_heard(&self, level: Level) -> bool {
+        is_heard(&self.functions, level)
     }
 }
 
@@ -119,28 +146,32 @@ fn decide() -> Process {
         refuse("more than one ggml is loaded, and lastuse can serve one only");
     }
     let version = version(&functions);
+    let complain = |what: &str| say(&functions, Level::Error, &format!("{SIGNATURE}{what}\n"));
     let known = |original: Option<Original>| {
         let operations = Operations::new(functions, original.and_then(|it| it.op_can_inplace), number(&version));
-        let complain = |what: &str| log(&functions, LOG_ERROR, &format!("lastuse {VERSION}: {what}\n"));
-        let settings = Mutex::new(Settings::of_environment(environment, complain));
-        Runtime { functions, operations, settings, returns_status: functions.ggml_version.is_some() }
+        let settings = Mutex::new(Settings::of_environment(text_of, complain));
+        let (captures, version) = (Captures::default(), version.clone());
+        Runtime { functions, operations, settings, captures, version, returns_status: functions.ggml_version.is_some() }
     };
+    let events = |is_lastuse| Events::of_environment(functions, &version, is_lastuse, complain);
     match (probe(&functions), original) {
         (layout, Some(original)) if switched_off() => {
             let switched_off = layout.is_ok().then(|| known(Some(original)));
-            Process { server: Server::Original(original), switched_off }
+            Process { server: Server::Original(original), switched_off, events: events(false) }
         }
         (Ok(()), original) => {
             if switched_off() {
                 let message = "there is no other allocator to hand over to: LASTUSE=off has no effect\n";
-                log(&functions, LOG_WARN, &format!("lastuse {VERSION}: {message}"));
+                say(&functions, Level::Warn, &format!("{SIGNATURE}{message}"));
             }
-            Process { server: Server::Lastuse(known(original)), switched_off: None }
+            let runtime = known(original);
+            runtime.captures.set_as_environment_says(complain);
+            Process { server: Server::Lastuse(runtime), switched_off: None, events: events(true) }
         }
         (Err(UnknownLayout(field)), Some(original)) => {
             let reason = format!("ggml {version} has {field} at an unknown place; ggml's own allocator does the work");
-            log(&functions, LOG_WARN, &format!("lastuse {VERSION}: {reason}\n"));
-            Process { server: Server::Original(original), switched_off: None }
+            say(&functions, Level::Warn, &format!("{SIGNATURE}{reason}\n"));
+            Process { server: Server::Original(original), switched_off: None, events: events(false) }
         }
         (Err(UnknownLayout(field)), None) => {
             refuse(&format!("it cannot work with ggml {version}, which has {field} at an unknown place"))
@@ -149,7 +180,7 @@ fn decide() -> Process {
 }
 
 fn refuse(reason: &str) -> ! {
-    abort(file!(), line!(), &format!("lastuse {VERSION}: {reason}"))
+    abort(file!(), line!(), &format!("{SIGNATURE}{reason}"))
 }
 
 /// The ggml of a library that was loaded after the start of the program.
@@ -170,13 +201,7 @@ fn only_loaded_ggml() -> Result<(Functions, Option<Original>), String> {
 }
 
 fn switched_off() -> bool {
-    environment(SWITCH).is_some_and(|value| ["off", "0"].contains(&value.as_str()))
-}
-
-fn environment(name: &CStr) -> Option<String> {
-    // SAFETY: the name ends in NUL.
-    let value = unsafe { libc::getenv(name.as_ptr()) };
-    (!value.is_null()).then(|| text(value))
+    text_of(SWITCH).is_some_and(|value| ["off", "0"].contains(&value.as_str()))
 }
 
 fn version(functions: &Functions) -> String {
@@ -202,17 +227,30 @@ fn text(string: *const std::ffi::c_char) -> String {
     unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned()
 }
 
-fn log(functions: &Functions, level: u32, message: &str) {
-    let message = c_string(message);
-    // SAFETY: two strings that end in NUL, one of them for the one conversion in the format.
-    unsafe { (functions.ggml_log_internal)(level, c"%s".as_ptr(), message.as_ptr()) };
-}
-
-fn c_string(text: &str) -> CString {
-    CString::new(text.replace('\0', " ")).unwrap_or_default()
-}
-
 impl Runtime {
+    /// The version of ggml, as it says it itself.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The operation of a tensor for people: which of the unary ones it is, say.
+    pub fn description(&self, tensor: super::TensorRef<'_>) -> String {
+        match self.functions.ggml_op_desc {
+            // SAFETY: a live tensor.
+            Some(description) => text(unsafe { description(tensor.as_ptr()) }),
+            None => self.operations.name(tensor.op()).to_string_lossy().into_owned(),
+        }
+    }
+
+    /// The name of the element type of a tensor, or its number.
+    pub fn element_name(&self, tensor: super::TensorRef<'_>) -> String {
+        match self.functions.ggml_type_name {
+            // SAFETY: takes the number of a type, which a live tensor has.
+            Some(name) => text(unsafe { name(tensor.element()) }),
+            None => tensor.element().to_string(),
+        }
+    }
+
     /// Bytes from the first to the last element.
     pub fn nbytes(&self, tensor: super::TensorRef<'_>) -> u64 {
         // SAFETY: a live tensor.

@@ -212,11 +212,16 @@ impl<'g> TensorRef<'g> {
         unsafe { &*part }
     }
 
-    /// Its name, for messages.
+    /// Its name. What is no UTF-8 in it is replaced by U+FFFD.
     pub fn name(self) -> String {
+        self.with_name(|name| name.to_string_lossy().into_owned())
+    }
+
+    /// Looks at its name where it lies.
+    pub fn with_name<T>(self, look: impl FnOnce(&CStr) -> T) -> T {
         let name = self.tensor.as_ptr().cast::<u8>().wrapping_add(std::mem::offset_of!(ggml_tensor, name));
         // SAFETY: `name` follows the last field whose place was probed, in every ggml, and ends in NUL.
-        unsafe { CStr::from_ptr(name.cast()) }.to_string_lossy().into_owned()
+        look(unsafe { CStr::from_ptr(name.cast()) })
     }
 }
 

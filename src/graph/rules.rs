@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::Operation;
 
 /// The rules of reuse beyond the freeing after the last reader; each can be switched off to see what it brings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rules {
     /// A node may be computed in the memory of a source that nobody else reads. ggml does so, for the operations in its
     /// list, and takes the first source that allows it.

@@ -16,7 +16,7 @@ mod write;
 use crate::placement::{Bytes, Effort};
 
 use super::order::{self, Effect, Hazards, Reordering, reorder};
-use super::{Graph, GraphPlan, PlanError, Pool, PoolId, Requests, Rules, TensorId};
+use super::{Graph, GraphPlan, PlanError, Pool, PoolId, Requests, Rules, TensorId, sizes_by_ggml};
 
 #[cfg(feature = "cli")]
 pub use file::Unreadable;
@@ -149,6 +149,17 @@ impl Snapshot {
         let (leafs, nodes) = self.requested_pools();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         super::plan(&self.graph, pools, requests, &mut |id, pool| self.size(id, pool))
+    }
+
+    /// Finds out what ggml's own allocator takes in each buffer.
+    pub fn add_ggml_alloc_sizes(&mut self) {
+        let (leafs, nodes) = self.requested_pools();
+        let requests = Requests { leafs: &leafs, nodes: &nodes };
+        let mut sizes = |id, pool| self.size(id, pool);
+        let found = sizes_by_ggml(&self.graph, &self.recorded_pools(), requests, &mut sizes);
+        for (buffer, size) in self.buffers.iter_mut().zip(found.into_iter().flatten()) {
+            buffer.ggml_alloc_size = Some(size);
+        }
     }
 
     /// Puts the nodes into an order in which fewer bytes are alive at the worst step, where one is found. Tensors that

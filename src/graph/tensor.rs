@@ -122,6 +122,11 @@ impl Graph {
         self.tensors[tensor as usize].view = Some(view);
     }
 
+    /// Says that `tensor` is to get memory from a plan, whatever it has.
+    pub fn plan_anew(&mut self, tensor: TensorId) {
+        self.tensors[tensor as usize].external = false;
+    }
+
     /// Appends to the leafs: constants and inputs, with memory from the start.
     pub fn list_leafs(&mut self, tensors: impl IntoIterator<Item = TensorId>) {
         self.leafs.extend(tensors);

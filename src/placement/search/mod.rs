@@ -27,7 +27,7 @@ use run::{Answer, Draws, search};
 
 /// How much work a search may do: the blocks and steps that it looks at, never time, so that the same problem always
 /// gives the same answer. A core does some hundreds of millions a second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Effort(u64);
 
 impl Effort {

@@ -1,0 +1,179 @@
+//! Captures: every graph that is planned goes to a file, each distinct graph once.
+//!
+//! `destination` says where, `file` writes so that nobody ever sees half a file, `gzip` compresses with the zlib of the system.
+//! A capture that cannot be written is said once, and disturbs nothing.
+
+mod destination;
+mod file;
+mod gzip;
+
+use std::collections::HashSet;
+use std::ffi::CStr;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::environment::value_of;
+use super::log::{Level, say};
+use super::runtime::{Runtime, SIGNATURE};
+use super::snapshot::Subject;
+use file::Written;
+
+pub use destination::{Destination, NoDestination};
+
+/// Says where graphs go: see [`Destination`].
+const CAPTURE: &CStr = c"LASTUSE_CAPTURE";
+
+/// The captures of a process.
+#[derive(Debug, Default)]
+pub struct Captures {
+    /// Is there a place? Asked at each plan.
+    is_on: AtomicBool,
+    state: Mutex<State>,
+    written: AtomicU64,
+    failed: AtomicU64,
+    has_complained: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    place: Option<Arc<Destination>>,
+    /// The live graphs that were looked at since there is this place.
+    seen: HashSet<u64>,
+    /// What is in the files that are there, or about to be.
+    contents: HashSet<u64>,
+}
+
+impl Captures {
+    /// Takes the place from the environment; `complain` hears why it cannot be taken.
+    pub fn set_as_environment_says(&self, complain: impl Fn(&str)) {
+        let Some(said) = value_of(CAPTURE).filter(|said| !said.is_empty()) else { return };
+        match Destination::new(&said) {
+            Ok(place) => self.set(Some(place)),
+            Err(wrong) => complain(&format!("{} has no effect: {wrong}", CAPTURE.to_string_lossy())),
+        }
+    }
+
+    /// From now on graphs go to `place`, or nowhere.
+    pub fn set(&self, place: Option<Destination>) {
+        let mut state = self.state();
+        self.is_on.store(place.is_some(), Ordering::Relaxed);
+        *state = State { place: place.map(Arc::new), ..State::default() };
+        self.has_complained.store(false, Ordering::Relaxed);
+    }
+
+    /// How many graphs this process has written, and how many it could not write.
+    pub fn counts(&self) -> [u64; 2] {
+        [&self.written, &self.failed].map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// Do graphs go anywhere?
+    pub fn are_wanted(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// Writes the graph, unless it is there already.
+    pub fn capture(&self, subject: Subject<'_, '_>) {
+        let Some(place) = self.place_for(appearance(subject)) else { return };
+        let text = subject.snapshot().text();
+        let content = content_hash(text.as_bytes());
+        if !self.state().contents.insert(content) {
+            return;
+        }
+        match file::write(&place, content, text.as_bytes()) {
+            Ok(Written::Already) => {}
+            Ok(Written::New) => _ = self.written.fetch_add(1, Ordering::Relaxed),
+            Ok(Written::Uncompressed(why)) => {
+                self.written.fetch_add(1, Ordering::Relaxed);
+                self.complain(subject.runtime, Level::Warn, &format!("graphs are written uncompressed: {why}"));
+            }
+            Err(error) => {
+                self.failed.fetch_add(1, Ordering::Relaxed);
+                self.complain(subject.runtime, Level::Error, &failure(&place, &error));
+            }
+        }
+    }
+
+    /// Where to write a graph of this appearance; `None` when it was seen already.
+    fn place_for(&self, appearance: Option<u64>) -> Option<Arc<Destination>> {
+        let mut state = self.state();
+        let is_new = appearance.is_none_or(|appearance| state.seen.insert(appearance));
+        state.place.as_ref().filter(|_| is_new).map(Arc::clone)
+    }
+
+    /// Once: the reason is mostly the same for all.
+    fn complain(&self, runtime: &Runtime, level: Level, what: &str) {
+        if !self.has_complained.swap(true, Ordering::Relaxed) {
+            say(&runtime.functions, level, &format!("{SIGNATURE}{what}; this is said once\n"));
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn failure(place: &Destination, error: &io::Error) -> String {
+    format!("a graph cannot be written to {}: {error}", place.folder().display())
+}
+
+/// What is the same for a live graph that would be written just as it was before: so that a program that plans the same
+/// graph again and again does not pay for its text each time. `None` where that takes as long as the text.
+fn appearance(subject: Subject<'_, '_>) -> Option<u64> {
+    let reading = subject.reading;
+    // Fingerprints tell nothing of tensors that are in no list.
+    if reading.listed != reading.tensors.len() {
+        return None;
+    }
+    let mut hasher = DefaultHasher::new();
+    reading.fingerprint.hash(&mut hasher);
+    reading.tensors.iter().for_each(|tensor| tensor.with_name(|name| name.hash(&mut hasher)));
+    subject.requested.hash(&mut hasher);
+    for (buffer_type, pool) in subject.types.iter().zip(subject.pools) {
+        (buffer_type.as_ptr() as usize, pool.rules, pool.effort).hash(&mut hasher);
+    }
+    Some(hasher.finish())
+}
+
+/// The same in all processes and builds.
+fn content_hash(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let words = words.iter().chain([&last]).map(|word| u64::from_le_bytes(*word));
+    words.chain([bytes.len() as u64]).fold(0x243F_6A88_85A3_08D3, |hash, word| {
+        let product = u128::from(hash ^ word) * u128::from(0x9E37_79B9_7F4A_7C15_u64);
+        low(product) ^ low(product >> 64)
+    })
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
+fn low(wide: u128) -> u64 {
+    wide as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_that_differ_have_other_names() {
+        let texts = ["", "\0", "a", "b", "a\0", "12345678", "123456789", "12345678\0", "87654321"];
+        let hashes: HashSet<u64> = texts.iter().map(|text| content_hash(text.as_bytes())).collect();
+        assert_eq!(hashes.len(), texts.len());
+    }
+
+    #[test]
+    fn every_byte_counts() {
+        let text: Vec<u8> = (0..1000u32).map(|at| u8::try_from(at % 251).expect("a byte")).collect();
+        let mut hashes = HashSet::from([content_hash(&text)]);
+        for at in 0..text.len() {
+            for bit in 0..8 {
+                let mut changed = text.clone();
+                changed[at] ^= 1 << bit;
+                assert!(hashes.insert(content_hash(&changed)), "bit {bit} of byte {at}");
+            }
+        }
+    }
+}

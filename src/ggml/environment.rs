@@ -1,0 +1,21 @@
+//! Environment variables.
+
+use std::ffi::{CStr, OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+/// What a variable says, if it is set.
+pub fn value_of(name: &CStr) -> Option<OsString> {
+    // SAFETY: the name ends in NUL.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    if value.is_null() {
+        return None;
+    }
+    // SAFETY: values end in NUL.
+    let value = unsafe { CStr::from_ptr(value) };
+    Some(OsStr::from_bytes(value.to_bytes()).to_owned())
+}
+
+/// The same as text.
+pub fn text_of(name: &CStr) -> Option<String> {
+    value_of(name).map(|value| value.to_string_lossy().into_owned())
+}
