@@ -95,7 +95,7 @@ fn a_program_keeps_its_results_and_tells_its_memory() {
     );
     let hash = value(&stdout(&with), "logits_hash").to_owned();
     assert_eq!(hash, value(&stdout(&without), "logits_hash"));
-    assert_eq!(value(&stdout(&with), "allocator"), "lastuse");
+    assert!(value(&stdout(&with), "allocator").starts_with("lastuse "));
     assert_eq!(value(&stdout(&without), "allocator"), "ggml");
 
     let (lastuse, ggml) = (json(&with), json(&without));
@@ -246,7 +246,7 @@ fn the_tool_alone_brings_its_library() {
         command.args(before_model(&["run", "--json"], &[])).env("XDG_CACHE_HOME", folder.join("cache"));
         let output = command.output().expect("the tool starts");
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        assert_eq!(value(&stdout(&output), "allocator"), "lastuse");
+        assert!(value(&stdout(&output), "allocator").starts_with("lastuse "));
     }
 }
 
