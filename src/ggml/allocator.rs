@@ -317,10 +317,7 @@ impl Allocator {
         PLANS.fetch_add(1, Ordering::Relaxed);
         let pools = requested.of_all(&reading.graph);
         let requests = Requests { leafs: &pools.leafs, nodes: &pools.nodes };
-        let mut sizes = |tensor: TensorId, pool: PoolId| match reading.sizes.get(tensor as usize) {
-            Some(&size) if requested.pool(tensor as usize) == pool => size,
-            _ => self.types[pool as usize].alloc_size(reading.tensors[tensor as usize]),
-        };
+        let mut sizes = |tensor: TensorId, pool: PoolId| reading.alloc_size(&self.types, requested, tensor, pool);
         let planned = plan(&reading.graph, &self.pools, requests, &mut sizes);
         let plan = planned.map_err(|PlanError::TooLarge { pool, bytes }| {
             self.wanted[pool as usize] = Wanted { size: bytes, lower_bound: bytes };

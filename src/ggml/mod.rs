@@ -29,6 +29,7 @@ mod redirect;
 mod reorder;
 mod runtime;
 mod settings;
+mod sizes;
 mod tensor;
 
 pub use allocator::{Allocator, Refusal};

@@ -10,6 +10,7 @@ use super::context::GrowingContexts;
 use super::fingerprint::Fingerprint;
 use super::ids::Ids;
 use super::runtime::Runtime;
+use super::sizes::KnownSizes;
 use super::tensor::{GraphRef, TensorRef};
 
 /// A live graph and the same as plain data.
@@ -25,9 +26,8 @@ pub struct Reading<'g> {
     pub is_in_order: bool,
     /// The graph as it is recognized.
     pub fingerprint: Fingerprint,
-    /// By id, of listed tensors that need memory: what the pool wanted for it takes, and 0 for the others. Empty when a
-    /// tensor is listed twice.
-    pub sizes: Vec<Bytes>,
+    /// What was found out of the sizes of the tensors.
+    pub sizes: KnownSizes,
 }
 
 /// The pools that are wanted for leafs and nodes; both empty where there is one pool only.
@@ -37,6 +37,23 @@ pub struct Requested {
     pub leafs: Vec<PoolId>,
     /// By node.
     pub nodes: Vec<PoolId>,
+}
+
+impl Reading<'_> {
+    /// Bytes that `types[pool]` wants for a tensor, where `requested` is what the graph was read with.
+    pub fn alloc_size(&self, types: &[BufferType], requested: &Requested, tensor: TensorId, pool: PoolId) -> Bytes {
+        let buffer_type = types[pool as usize];
+        let known = if buffer_type.goes_by_layout() {
+            self.sizes.of_layout(self.graph.layout_id(tensor))
+        } else if requested.pool(tensor as usize) == pool {
+            self.sizes.of_tensor(tensor)
+        } else {
+            None
+        };
+        let ask = || buffer_type.alloc_size(self.tensors[tensor as usize]);
+        debug_assert!(!buffer_type.goes_by_layout() || known.is_none_or(|known| known == ask()));
+        known.unwrap_or_else(ask)
+    }
 }
 
 impl Requested {
@@ -70,6 +87,7 @@ pub fn read<'g>(runtime: &Runtime, types: &[BufferType], graph: GraphRef<'g>, re
     let mut next = listed.len();
     while let Some(&tensor) = reader.ids.tensors().get(next) {
         reader.describe(&[tensor]);
+        reader.sizes.add_layouts(runtime, &reader.plain, &[tensor]);
         next += 1;
     }
     let Reader { ids, plain, fingerprint, sizes, is_in_order, .. } = reader;
@@ -80,14 +98,13 @@ pub fn read<'g>(runtime: &Runtime, types: &[BufferType], graph: GraphRef<'g>, re
 
 struct Reader<'a, 'g> {
     runtime: &'a Runtime,
-    /// Empty when nobody asks for sizes.
     types: &'a [BufferType],
     requested: &'a Requested,
     contexts: GrowingContexts,
     ids: Ids<'g>,
     plain: Graph,
     fingerprint: Fingerprint,
-    sizes: Vec<Bytes>,
+    sizes: KnownSizes,
     is_in_order: bool,
 }
 
@@ -107,8 +124,8 @@ impl<'a, 'g> Reader<'a, 'g> {
             plain.list_leafs(graph.leafs.iter().map(|&leaf| ids.id(leaf)));
             plain.list_nodes(graph.nodes.iter().map(|&node| ids.id(node)));
         }
-        let types = if has_positions { types } else { &[] };
-        let (fingerprint, sizes) = (Fingerprint::new(graph), Vec::with_capacity(count));
+        let fingerprint = Fingerprint::new(graph);
+        let sizes = KnownSizes::new(types, if has_positions { count } else { 0 });
         let contexts = GrowingContexts::now();
         Self { runtime, types, requested, contexts, ids, plain, fingerprint, sizes, is_in_order: true }
     }
@@ -168,22 +185,14 @@ impl<'a, 'g> Reader<'a, 'g> {
         let plain = Tensor { flags: Flags(tensor.flags()), view: None, operation, external: true };
         self.plain.push_sources(std::iter::empty());
         self.plain.add(plain, tensor.layout());
-        if !self.types.is_empty() {
-            self.sizes.push(0);
-        }
+        self.measure(&[tensor]);
     }
 
-    /// Finds out the sizes of the latest tensors, where they need memory.
+    /// Finds out the sizes of the latest tensors.
     fn measure(&mut self, tensors: &[TensorRef<'_>]) {
-        let Self { types, requested, plain, sizes, .. } = self;
-        if types.is_empty() {
-            return;
-        }
-        let first = sizes.len();
-        let plain = plain.tensors()[first..].iter().zip(tensors);
-        sizes.extend((first..).zip(plain).map(|(position, (plain, &tensor))| {
-            if plain.is_owned() { types[requested.pool(position) as usize].alloc_size(tensor) } else { 0 }
-        }));
+        let Self { runtime, types, requested, plain, sizes, .. } = self;
+        sizes.add_layouts(runtime, plain, tensors);
+        sizes.add_tensors(types, requested, plain, tensors);
     }
 }
 

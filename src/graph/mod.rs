@@ -20,7 +20,7 @@ mod tensor;
 mod tests;
 mod writes;
 
-pub use layout::{Layout, LayoutRef};
+pub use layout::{Layout, LayoutId, LayoutRef};
 pub use lifetimes::{Home, Lifetimes, Sizes, lifetimes};
 pub use operation::{Operation, Slots};
 pub use outputs::{Access, Accesses, Range, Unordered};

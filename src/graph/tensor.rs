@@ -154,6 +154,21 @@ impl Graph {
         self.layouts.get(self.layout_of[id as usize])
     }
 
+    /// The layout of a tensor as a number. Layouts are numbered in the order in which they were added first.
+    pub fn layout_id(&self, id: TensorId) -> LayoutId {
+        self.layout_of[id as usize]
+    }
+
+    /// The same of all tensors.
+    pub fn layout_ids(&self) -> &[LayoutId] {
+        &self.layout_of
+    }
+
+    /// How many different layouts there are.
+    pub fn distinct_layouts(&self) -> usize {
+        self.layouts.len()
+    }
+
     /// Have two tensors the same type, extents and strides?
     pub fn look_alike(&self, one: TensorId, other: TensorId) -> bool {
         self.layout_of[one as usize] == self.layout_of[other as usize]
