@@ -191,10 +191,7 @@ impl Allocator {
         };
         match self.plans.iter().position(same) {
             Some(known) => self.plans[..=known].rotate_right(1),
-            None => {
-                self.check_outputs(graph, &requested)?;
-                self.add_plan(graph, requested)?;
-            }
+            None => self.add_plan(graph, requested)?,
         }
         self.get_buffers()
     }
@@ -254,7 +251,6 @@ impl Allocator {
         }
         if self.pool_of.len() == 1 {
             self.realize_waiting(&Waiting::in_graph(graph))?;
-            self.check_outputs(graph, &Requested::default())?;
             self.add_plan(graph, Requested::default())?;
             self.get_buffers()?;
             return match self.assign_by_position(graph) {
@@ -307,6 +303,9 @@ impl Allocator {
     /// Plans `graph` and puts the plan before those that are remembered.
     fn add_plan(&mut self, graph: GraphRef<'_>, requested: Requested) -> Result<(), Refusal> {
         let reading = read(self.runtime, &self.types, graph, &requested);
+        if reading.is_redirecting {
+            self.check_outputs(graph, &requested)?;
+        }
         let plan = self.plan(&reading, &requested).inspect_err(|_| self.plans.clear())?;
         self.plans.truncate(REMEMBERED - 1);
         self.plans.insert(0, Planned::new(reading, plan, requested, Fingerprint::of_start(graph)));

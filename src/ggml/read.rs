@@ -9,6 +9,7 @@ use super::buffers::BufferType;
 use super::context::GrowingContexts;
 use super::fingerprint::Fingerprint;
 use super::ids::Ids;
+use super::redirect::redirected_to;
 use super::runtime::Runtime;
 use super::sizes::KnownSizes;
 use super::tensor::{GraphRef, TensorRef};
@@ -22,8 +23,8 @@ pub struct Reading<'g> {
     pub tensors: Vec<TensorRef<'g>>,
     /// How many tensors are leafs or nodes: the others, with larger ids, are only referred to.
     pub listed: usize,
-    /// Does every tensor refer only to such with smaller ids, or itself, and to none that is in no list?
-    pub is_in_order: bool,
+    /// Is a result redirected?
+    pub is_redirecting: bool,
     /// The graph as it is recognized.
     pub fingerprint: Fingerprint,
     /// What was found out of the sizes of the tensors.
@@ -90,10 +91,8 @@ pub fn read<'g>(runtime: &Runtime, types: &[BufferType], graph: GraphRef<'g>, re
         reader.sizes.add_layouts(runtime, &reader.plain, &[tensor]);
         next += 1;
     }
-    let Reader { ids, plain, fingerprint, sizes, is_in_order, .. } = reader;
-    let tensors = ids.into_tensors();
-    let is_in_order = is_in_order && tensors.len() == listed.len();
-    Reading { graph: plain, listed: listed.len(), is_in_order, tensors, fingerprint, sizes }
+    let Reader { ids, plain, is_redirecting, fingerprint, sizes, .. } = reader;
+    Reading { graph: plain, listed: listed.len(), tensors: ids.into_tensors(), is_redirecting, fingerprint, sizes }
 }
 
 struct Reader<'a, 'g> {
@@ -103,9 +102,9 @@ struct Reader<'a, 'g> {
     contexts: GrowingContexts,
     ids: Ids<'g>,
     plain: Graph,
+    is_redirecting: bool,
     fingerprint: Fingerprint,
     sizes: KnownSizes,
-    is_in_order: bool,
 }
 
 impl<'a, 'g> Reader<'a, 'g> {
@@ -127,7 +126,7 @@ impl<'a, 'g> Reader<'a, 'g> {
         let fingerprint = Fingerprint::new(graph);
         let sizes = KnownSizes::new(types, if has_positions { count } else { 0 });
         let contexts = GrowingContexts::now();
-        Self { runtime, types, requested, contexts, ids, plain, fingerprint, sizes, is_in_order: true }
+        Self { runtime, types, requested, contexts, ids, plain, is_redirecting: false, fingerprint, sizes }
     }
 
     fn read_leafs(&mut self, leafs: &[TensorRef<'g>]) {
@@ -155,28 +154,24 @@ impl<'a, 'g> Reader<'a, 'g> {
 
     /// Finds out whom the next tensors read.
     fn connect(&mut self, tensors: &[TensorRef<'g>]) {
-        let Self { ids, plain, is_in_order, .. } = self;
-        for (id, &tensor) in (id_of(plain.tensors().len())..).zip(tensors) {
-            let mut highest = 0;
-            let sources = tensor.sources().map(|source| ids.id(source));
-            plain.push_sources(sources.inspect(|&source| highest = highest.max(source)));
-            *is_in_order &= highest <= id;
+        let Self { ids, plain, is_redirecting, .. } = self;
+        for tensor in tensors {
+            *is_redirecting |= redirected_to(*tensor).is_some();
+            plain.push_sources(tensor.sources().map(|source| ids.id(source)));
         }
     }
 
     /// Adds the next tensors.
     fn describe(&mut self, tensors: &[TensorRef<'g>]) {
-        let Self { runtime, contexts, ids, plain, is_in_order, .. } = self;
-        let describe = |(id, &tensor): (TensorId, &TensorRef<'g>)| {
+        let Self { runtime, contexts, ids, plain, .. } = self;
+        let describe = |&tensor: &TensorRef<'g>| {
             let root = tensor.view_source();
             let view = root.map(|root| View { root: ids.id(root), offset: tensor.view_offset() as u64 });
-            *is_in_order &= view.is_none_or(|view| view.root <= id);
             let external = root.is_none() && tensor.has_memory() || contexts.will_give(tensor);
             let operation = runtime.operations.operation(tensor.op());
             Tensor { flags: Flags(tensor.flags()), view, operation, external }
         };
-        let numbered = (id_of(plain.tensors().len())..).zip(tensors);
-        plain.extend(numbered.map(describe), tensors.iter().map(|tensor| tensor.layout()));
+        plain.extend(tensors.iter().map(describe), tensors.iter().map(|tensor| tensor.layout()));
     }
 
     /// Adds a tensor that came with memory and refers to nobody.
