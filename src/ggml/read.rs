@@ -73,16 +73,16 @@ impl Requested {
     }
 }
 
-/// How many nodes are looked at together: few enough to stay in the nearest cache of a processor meanwhile.
+/// How many tensors are looked at together: few enough to stay in the nearest cache of a processor meanwhile.
 const TOGETHER: usize = 32;
 
 /// Reads the lists of `graph` and whatever they refer to, sizes included. Large graphs do not stay in the caches of a
-/// processor, so all that is to be known of some nodes is found out before the next ones are looked at.
+/// processor, so all that is to be known of some tensors is found out before the next ones are looked at.
 pub fn read<'g>(runtime: &Runtime, types: &[BufferType], graph: GraphRef<'g>, requested: &Requested) -> Reading<'g> {
     let mut reader = Reader::new(runtime, types, graph, requested);
     let listed = reader.ids.tensors().to_vec();
     let (leafs, nodes) = listed.split_at(graph.leafs.len().min(listed.len()));
-    reader.read_leafs(leafs);
+    leafs.chunks(TOGETHER).for_each(|leafs| reader.read_leafs(leafs));
     nodes.chunks(TOGETHER).for_each(|nodes| reader.read_nodes(nodes));
     // Describing a tensor can add the one that it is a view of, which is then described in its turn.
     let mut next = listed.len();
@@ -130,13 +130,12 @@ impl<'a, 'g> Reader<'a, 'g> {
     }
 
     fn read_leafs(&mut self, leafs: &[TensorRef<'g>]) {
-        for leaf in leafs {
-            // Most are weights.
-            if self.fingerprint.add_leaf(*leaf) {
-                self.describe_constant(*leaf);
-            } else {
-                self.read_others(std::slice::from_ref(leaf));
-            }
+        let constants = leafs.iter().filter(|leaf| self.fingerprint.add_leaf(**leaf)).count();
+        // Most are weights.
+        if constants == leafs.len() {
+            self.describe_constants(leafs);
+        } else {
+            self.read_others(leafs);
         }
     }
 
@@ -174,13 +173,15 @@ impl<'a, 'g> Reader<'a, 'g> {
         plain.extend(tensors.iter().map(describe), tensors.iter().map(|tensor| tensor.layout()));
     }
 
-    /// Adds a tensor that came with memory and refers to nobody.
-    fn describe_constant(&mut self, tensor: TensorRef<'g>) {
-        let operation = self.runtime.operations.operation(tensor.op());
-        let plain = Tensor { flags: Flags(tensor.flags()), view: None, operation, external: true };
-        self.plain.push_sources(std::iter::empty());
-        self.plain.add(plain, tensor.layout());
-        self.measure(&[tensor]);
+    /// Adds tensors that came with memory and refer to nobody.
+    fn describe_constants(&mut self, tensors: &[TensorRef<'g>]) {
+        let describe = |tensor: &TensorRef<'g>| {
+            let operation = self.runtime.operations.operation(tensor.op());
+            Tensor { flags: Flags(tensor.flags()), view: None, operation, external: true }
+        };
+        tensors.iter().for_each(|_| self.plain.push_sources(std::iter::empty()));
+        self.plain.extend(tensors.iter().map(describe), tensors.iter().map(|tensor| tensor.layout()));
+        self.measure(tensors);
     }
 
     /// Finds out the sizes of the latest tensors.
