@@ -116,7 +116,7 @@ mod bindings {
         "ggml_backend_buft_(alloc_buffer_n|get_alloc_size_n|is_meta|is_host|get_device)",
         "ggml_backend_dev_type",
         "ggml_backend_buffer_(free|get_type|get_base|get_size|get_alignment|get_alloc_size|init_tensor|reset|set_usage)",
-        "ggml_backend_(tensor_alloc|view_init|get_default_buffer_type|multi_buffer_alloc_buffer)",
+        "ggml_backend_(tensor_alloc|view_init|get_default_buffer_type|cpu_buffer_type|multi_buffer_alloc_buffer)",
     ];
 
     /// Types that lastuse never looks into.

@@ -226,7 +226,6 @@ impl Allocator {
                 Decision::Remembered
             }
             None => {
-                self.check_outputs(graph, &requested)?;
                 self.add_plan(graph, requested)?;
                 Decision::Planned
             }
@@ -245,7 +244,9 @@ impl Allocator {
         leaf_ids: Option<&[usize]>,
     ) -> Result<Vec<Bytes>, Refusal> {
         let requested = self.requested(graph, node_ids, leaf_ids);
-        self.plan(graph, &requested)?;
+        let start = Instant::now();
+        let reading = read(self.runtime, &self.types, graph, &requested);
+        self.plan(&reading, &requested, start)?;
         Ok(self.pool_of.iter().map(|&pool| self.wanted[pool as usize].size).collect())
     }
 
@@ -326,7 +327,6 @@ impl Allocator {
         }
         if self.pool_of.len() == 1 {
             self.realize_waiting(&Waiting::in_graph(graph))?;
-            self.check_outputs(graph, &Requested::default())?;
             self.add_plan(graph, Requested::default())?;
             self.get_buffers()?;
             let done = self.assign_by_position(graph).unwrap_or_else(|| self.assign_if_fitting(graph));
@@ -376,32 +376,32 @@ impl Allocator {
 
     /// Plans `graph` and puts the plan before those that are remembered.
     fn add_plan(&mut self, graph: GraphRef<'_>, requested: Requested) -> Result<(), Refusal> {
-        let (reading, plan) = self.plan(graph, &requested).inspect_err(|_| self.plans.clear())?;
+        let start = Instant::now();
+        let reading = read(self.runtime, &self.types, graph, &requested);
+        if reading.is_redirecting {
+            self.check_outputs(graph, &requested)?;
+        }
+        let plan = self.plan(&reading, &requested, start).inspect_err(|_| self.plans.clear())?;
         self.note_plan(&reading, &requested, &plan);
         self.plans.truncate(REMEMBERED - 1);
         self.plans.insert(0, Planned::new(reading, plan, requested, Fingerprint::of_start(graph)));
         Ok(())
     }
 
-    /// Plans `graph`, and captures it where that is wanted.
-    fn plan<'g>(&mut self, graph: GraphRef<'g>, requested: &Requested) -> Result<(Reading<'g>, GraphPlan), Refusal> {
-        let start = Instant::now();
-        let reading = read(self.runtime, &self.types, graph, requested);
-        let planned = self.plan_read(&reading, requested);
+    /// Plans what was read from `start` on, and captures it where that is wanted.
+    fn plan(&mut self, reading: &Reading<'_>, requested: &Requested, start: Instant) -> Result<GraphPlan, Refusal> {
+        let planned = self.plan_read(reading, requested);
         self.tally.has_planned(start.elapsed());
         if self.runtime.captures.are_wanted() {
-            self.runtime.captures.capture(self.subject(&reading, &requested.of_all(&reading.graph)));
+            self.runtime.captures.capture(self.subject(reading, &requested.of_all(&reading.graph)));
         }
-        planned.map(|plan| (reading, plan))
+        planned
     }
 
     fn plan_read(&mut self, reading: &Reading<'_>, requested: &Requested) -> Result<GraphPlan, Refusal> {
         let pools = requested.of_all(&reading.graph);
         let requests = Requests { leafs: &pools.leafs, nodes: &pools.nodes };
-        let mut sizes = |tensor: TensorId, pool: PoolId| match reading.sizes.get(tensor as usize) {
-            Some(&size) if requested.pool(tensor as usize) == pool => size,
-            _ => self.types[pool as usize].alloc_size(reading.tensors[tensor as usize]),
-        };
+        let mut sizes = |tensor: TensorId, pool: PoolId| reading.alloc_size(&self.types, requested, tensor, pool);
         let planned = plan(&reading.graph, &self.pools, requests, &mut sizes);
         let plan = planned.map_err(|PlanError::TooLarge { pool, bytes }| {
             self.wanted[pool as usize] = Wanted { size: bytes, lower_bound: bytes };

@@ -215,6 +215,7 @@ pub type ggml_backend_tensor_alloc = unsafe extern "C" fn(
     addr: *mut ::core::ffi::c_void,
 ) -> ggml_status;
 pub type ggml_backend_view_init = unsafe extern "C" fn(tensor: *mut ggml_tensor) -> ggml_status;
+pub type ggml_backend_cpu_buffer_type = unsafe extern "C" fn() -> ggml_backend_buffer_type_t;
 pub type ggml_backend_multi_buffer_alloc_buffer = unsafe extern "C" fn(
     buffers: *mut ggml_backend_buffer_t,
     n_buffers: usize,

@@ -21,6 +21,8 @@ const DEVICE_META: u32 = 4;
 pub struct BufferType {
     runtime: &'static Runtime,
     buffer_type: NonNull<ggml_backend_buffer_type>,
+    /// Is it ggml's own for the CPU?
+    is_plain: bool,
 }
 
 impl PartialEq for BufferType {
@@ -33,7 +35,9 @@ impl BufferType {
     /// # Safety
     /// `buffer_type` is a buffer type of this ggml and outlives the value.
     pub unsafe fn new(runtime: &'static Runtime, buffer_type: NonNull<ggml_backend_buffer_type>) -> Self {
-        Self { runtime, buffer_type }
+        // SAFETY: takes nothing.
+        let plain = runtime.functions.ggml_backend_cpu_buffer_type.map(|plain| unsafe { plain() });
+        Self { runtime, buffer_type, is_plain: plain == Some(buffer_type.as_ptr()) }
     }
 
     fn functions(&self) -> &'static Functions {
@@ -133,6 +137,11 @@ impl BufferType {
     pub fn alloc_size(self, tensor: TensorRef<'_>) -> Bytes {
         // SAFETY: a live buffer type and a live tensor.
         unsafe { (self.functions().ggml_backend_buft_get_alloc_size)(self.as_ptr(), tensor.as_ptr()) as Bytes }
+    }
+
+    /// Does it want for every tensor the bytes from the first to the last element, which the layout tells?
+    pub fn goes_by_layout(self) -> bool {
+        self.is_plain
     }
 
     /// A new buffer, or `None` when there is not enough memory.
@@ -250,7 +259,8 @@ impl Runtime {
         let buffer = NonNull::new(tensor.buffer())?;
         // SAFETY: a live buffer.
         let buffer_type = unsafe { (self.functions.ggml_backend_buffer_get_type)(buffer.as_ptr()) };
-        Some(BufferType { runtime: self, buffer_type: NonNull::new(buffer_type)? })
+        // SAFETY: a buffer type of this ggml, which its buffers do not outlive.
+        Some(unsafe { BufferType::new(self, NonNull::new(buffer_type)?) })
     }
 
     /// Gives a view the memory of its source.

@@ -33,6 +33,7 @@ mod redirect;
 mod reorder;
 mod runtime;
 mod settings;
+mod sizes;
 mod snapshot;
 mod tally;
 mod tensor;

@@ -25,8 +25,6 @@ pub struct Planned {
     pub served: Option<Fingerprint>,
     /// The pools that were wanted.
     pub requested: Requested,
-    /// Does every tensor come after those that it refers to?
-    is_in_order: bool,
     /// Without the problems that it solves.
     plan: GraphPlan,
     gifts: OnceCell<Gifts>,
@@ -98,7 +96,7 @@ pub enum Assignment<'g> {
 impl Planned {
     /// Remembers the graph of `reading`, planned as `plan`, and its tensors.
     pub fn new(reading: Reading<'_>, plan: GraphPlan, requested: Requested, start: Fingerprint) -> Self {
-        let Reading { graph, listed, is_in_order, fingerprint, .. } = reading;
+        let Reading { graph, listed, fingerprint, .. } = reading;
         let all_listed_once = listed == graph.leafs().len() + graph.nodes().len() && listed == graph.tensors().len();
         Self {
             fingerprint: all_listed_once.then_some(fingerprint),
@@ -106,7 +104,6 @@ impl Planned {
             served: None,
             listed,
             requested,
-            is_in_order,
             plan: GraphPlan { problems: Vec::new(), ..plan },
             graph,
             gifts: OnceCell::new(),
@@ -131,7 +128,7 @@ impl Planned {
     }
 
     fn gifts(&self) -> &Gifts {
-        self.gifts.get_or_init(|| Gifts::new(&self.graph, &self.plan, self.is_in_order))
+        self.gifts.get_or_init(|| Gifts::new(&self.graph, &self.plan, self.listed))
     }
 
     /// Is it made for the graph with this fingerprint, or did it serve that last?
@@ -172,12 +169,12 @@ impl Planned {
 }
 
 impl Gifts {
-    fn new(graph: &Graph, plan: &GraphPlan, is_in_order: bool) -> Self {
+    fn new(graph: &Graph, plan: &GraphPlan, listed: usize) -> Self {
         let gift = |id: TensorId| match plan.homes[id as usize] {
             _ if graph.tensor(id).view.is_some() => Some(Gift::View(id)),
             home => home.map(|home| Gift::Address(id, plan.address(home), home.alloc_size)),
         };
-        let list: Vec<Gift> = if is_in_order {
+        let list: Vec<Gift> = if listed == graph.tensors().len() && is_in_order(graph) {
             (0..).take(plan.homes.len()).filter_map(gift).collect()
         } else {
             order(graph).into_iter().filter_map(gift).collect()
@@ -222,6 +219,12 @@ fn fixed(graph: &Graph, plan: &GraphPlan) -> Vec<bool> {
         }
     }
     fixed
+}
+
+/// Does every tensor come after those that it refers to?
+fn is_in_order(graph: &Graph) -> bool {
+    let comes_after = |(id, tensor): (TensorId, &Tensor)| tensor.view.is_none_or(|view| view.root <= id);
+    graph.last_readers().is_some() && (0..).zip(graph.tensors()).all(comes_after)
 }
 
 /// Roots come before their views, also where a marker names a view before its root is computed.

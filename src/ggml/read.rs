@@ -9,7 +9,9 @@ use super::buffers::BufferType;
 use super::context::GrowingContexts;
 use super::fingerprint::Fingerprint;
 use super::ids::Ids;
+use super::redirect::redirected_to;
 use super::runtime::Runtime;
+use super::sizes::KnownSizes;
 use super::tensor::{GraphRef, TensorRef};
 
 /// A live graph and the same as plain data.
@@ -21,13 +23,12 @@ pub struct Reading<'g> {
     pub tensors: Vec<TensorRef<'g>>,
     /// How many tensors are leafs or nodes: the others, with larger ids, are only referred to.
     pub listed: usize,
-    /// Does every tensor refer only to such with smaller ids, or itself, and to none that is in no list?
-    pub is_in_order: bool,
+    /// Is a result redirected?
+    pub is_redirecting: bool,
     /// The graph as it is recognized.
     pub fingerprint: Fingerprint,
-    /// By id, of listed tensors that need memory: what the pool wanted for it takes, and 0 for the others. Empty when a
-    /// tensor is listed twice.
-    pub sizes: Vec<Bytes>,
+    /// What was found out of the sizes of the tensors.
+    pub sizes: KnownSizes,
 }
 
 /// The pools that are wanted for leafs and nodes; both empty where there is one pool only.
@@ -37,6 +38,23 @@ pub struct Requested {
     pub leafs: Vec<PoolId>,
     /// By node.
     pub nodes: Vec<PoolId>,
+}
+
+impl Reading<'_> {
+    /// Bytes that `types[pool]` wants for a tensor, where `requested` is what the graph was read with.
+    pub fn alloc_size(&self, types: &[BufferType], requested: &Requested, tensor: TensorId, pool: PoolId) -> Bytes {
+        let buffer_type = types[pool as usize];
+        let known = if buffer_type.goes_by_layout() {
+            self.sizes.of_layout(self.graph.layout_id(tensor))
+        } else if requested.pool(tensor as usize) == pool {
+            self.sizes.of_tensor(tensor)
+        } else {
+            None
+        };
+        let ask = || buffer_type.alloc_size(self.tensors[tensor as usize]);
+        debug_assert!(!buffer_type.goes_by_layout() || known.is_none_or(|known| known == ask()));
+        known.unwrap_or_else(ask)
+    }
 }
 
 impl Requested {
@@ -55,40 +73,38 @@ impl Requested {
     }
 }
 
-/// How many nodes are looked at together: few enough to stay in the nearest cache of a processor meanwhile.
+/// How many tensors are looked at together: few enough to stay in the nearest cache of a processor meanwhile.
 const TOGETHER: usize = 32;
 
 /// Reads the lists of `graph` and whatever they refer to, sizes included. Large graphs do not stay in the caches of a
-/// processor, so all that is to be known of some nodes is found out before the next ones are looked at.
+/// processor, so all that is to be known of some tensors is found out before the next ones are looked at.
 pub fn read<'g>(runtime: &Runtime, types: &[BufferType], graph: GraphRef<'g>, requested: &Requested) -> Reading<'g> {
     let mut reader = Reader::new(runtime, types, graph, requested);
     let listed = reader.ids.tensors().to_vec();
     let (leafs, nodes) = listed.split_at(graph.leafs.len().min(listed.len()));
-    reader.read_leafs(leafs);
+    leafs.chunks(TOGETHER).for_each(|leafs| reader.read_leafs(leafs));
     nodes.chunks(TOGETHER).for_each(|nodes| reader.read_nodes(nodes));
     // Describing a tensor can add the one that it is a view of, which is then described in its turn.
     let mut next = listed.len();
     while let Some(&tensor) = reader.ids.tensors().get(next) {
         reader.describe(&[tensor]);
+        reader.sizes.add_layouts(runtime, &reader.plain, &[tensor]);
         next += 1;
     }
-    let Reader { ids, plain, fingerprint, sizes, is_in_order, .. } = reader;
-    let tensors = ids.into_tensors();
-    let is_in_order = is_in_order && tensors.len() == listed.len();
-    Reading { graph: plain, listed: listed.len(), is_in_order, tensors, fingerprint, sizes }
+    let Reader { ids, plain, is_redirecting, fingerprint, sizes, .. } = reader;
+    Reading { graph: plain, listed: listed.len(), tensors: ids.into_tensors(), is_redirecting, fingerprint, sizes }
 }
 
 struct Reader<'a, 'g> {
     runtime: &'a Runtime,
-    /// Empty when nobody asks for sizes.
     types: &'a [BufferType],
     requested: &'a Requested,
     contexts: GrowingContexts,
     ids: Ids<'g>,
     plain: Graph,
+    is_redirecting: bool,
     fingerprint: Fingerprint,
-    sizes: Vec<Bytes>,
-    is_in_order: bool,
+    sizes: KnownSizes,
 }
 
 impl<'a, 'g> Reader<'a, 'g> {
@@ -107,20 +123,19 @@ impl<'a, 'g> Reader<'a, 'g> {
             plain.list_leafs(graph.leafs.iter().map(|&leaf| ids.id(leaf)));
             plain.list_nodes(graph.nodes.iter().map(|&node| ids.id(node)));
         }
-        let types = if has_positions { types } else { &[] };
-        let (fingerprint, sizes) = (Fingerprint::new(graph), Vec::with_capacity(count));
+        let fingerprint = Fingerprint::new(graph);
+        let sizes = KnownSizes::new(types, if has_positions { count } else { 0 });
         let contexts = GrowingContexts::now();
-        Self { runtime, types, requested, contexts, ids, plain, fingerprint, sizes, is_in_order: true }
+        Self { runtime, types, requested, contexts, ids, plain, is_redirecting: false, fingerprint, sizes }
     }
 
     fn read_leafs(&mut self, leafs: &[TensorRef<'g>]) {
-        for leaf in leafs {
-            // Most are weights.
-            if self.fingerprint.add_leaf(*leaf) {
-                self.describe_constant(*leaf);
-            } else {
-                self.read_others(std::slice::from_ref(leaf));
-            }
+        let constants = leafs.iter().filter(|leaf| self.fingerprint.add_leaf(**leaf)).count();
+        // Most are weights.
+        if constants == leafs.len() {
+            self.describe_constants(leafs);
+        } else {
+            self.read_others(leafs);
         }
     }
 
@@ -138,52 +153,42 @@ impl<'a, 'g> Reader<'a, 'g> {
 
     /// Finds out whom the next tensors read.
     fn connect(&mut self, tensors: &[TensorRef<'g>]) {
-        let Self { ids, plain, is_in_order, .. } = self;
-        for (id, &tensor) in (id_of(plain.tensors().len())..).zip(tensors) {
-            let mut highest = 0;
-            let sources = tensor.sources().map(|source| ids.id(source));
-            plain.push_sources(sources.inspect(|&source| highest = highest.max(source)));
-            *is_in_order &= highest <= id;
+        let Self { ids, plain, is_redirecting, .. } = self;
+        for tensor in tensors {
+            *is_redirecting |= redirected_to(*tensor).is_some();
+            plain.push_sources(tensor.sources().map(|source| ids.id(source)));
         }
     }
 
     /// Adds the next tensors.
     fn describe(&mut self, tensors: &[TensorRef<'g>]) {
-        let Self { runtime, contexts, ids, plain, is_in_order, .. } = self;
-        let describe = |(id, &tensor): (TensorId, &TensorRef<'g>)| {
+        let Self { runtime, contexts, ids, plain, .. } = self;
+        let describe = |&tensor: &TensorRef<'g>| {
             let root = tensor.view_source();
             let view = root.map(|root| View { root: ids.id(root), offset: tensor.view_offset() as u64 });
-            *is_in_order &= view.is_none_or(|view| view.root <= id);
             let external = root.is_none() && tensor.has_memory() || contexts.will_give(tensor);
             let operation = runtime.operations.operation(tensor.op());
             Tensor { flags: Flags(tensor.flags()), view, operation, external }
         };
-        let numbered = (id_of(plain.tensors().len())..).zip(tensors);
-        plain.extend(numbered.map(describe), tensors.iter().map(|tensor| tensor.layout()));
+        plain.extend(tensors.iter().map(describe), tensors.iter().map(|tensor| tensor.layout()));
     }
 
-    /// Adds a tensor that came with memory and refers to nobody.
-    fn describe_constant(&mut self, tensor: TensorRef<'g>) {
-        let operation = self.runtime.operations.operation(tensor.op());
-        let plain = Tensor { flags: Flags(tensor.flags()), view: None, operation, external: true };
-        self.plain.push_sources(std::iter::empty());
-        self.plain.add(plain, tensor.layout());
-        if !self.types.is_empty() {
-            self.sizes.push(0);
-        }
+    /// Adds tensors that came with memory and refer to nobody.
+    fn describe_constants(&mut self, tensors: &[TensorRef<'g>]) {
+        let describe = |tensor: &TensorRef<'g>| {
+            let operation = self.runtime.operations.operation(tensor.op());
+            Tensor { flags: Flags(tensor.flags()), view: None, operation, external: true }
+        };
+        tensors.iter().for_each(|_| self.plain.push_sources(std::iter::empty()));
+        self.plain.extend(tensors.iter().map(describe), tensors.iter().map(|tensor| tensor.layout()));
+        self.measure(tensors);
     }
 
-    /// Finds out the sizes of the latest tensors, where they need memory.
+    /// Finds out the sizes of the latest tensors.
     fn measure(&mut self, tensors: &[TensorRef<'_>]) {
-        let Self { types, requested, plain, sizes, .. } = self;
-        if types.is_empty() {
-            return;
-        }
-        let first = sizes.len();
-        let plain = plain.tensors()[first..].iter().zip(tensors);
-        sizes.extend((first..).zip(plain).map(|(position, (plain, &tensor))| {
-            if plain.is_owned() { types[requested.pool(position) as usize].alloc_size(tensor) } else { 0 }
-        }));
+        let Self { runtime, types, requested, plain, sizes, .. } = self;
+        sizes.add_layouts(runtime, plain, tensors);
+        sizes.add_tensors(types, requested, plain, tensors);
     }
 }
 

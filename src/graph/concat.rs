@@ -8,17 +8,18 @@
 
 use std::ops::Range;
 
-use crate::placement::{Block, BlockId, Bytes, Problem, Step, loads, padded};
+use crate::placement::{Block, BlockId, Bytes, Problem, Step, Timeline, padded};
 
 use super::plan::Pool;
 use super::{Graph, Home, Layout, Lifetimes, TensorId};
 
-/// Moves operands into results wherever the rules of the pool allow it and that lowers the peak around the CONCAT.
-pub fn compute_inside_concats(graph: &Graph, pools: &[Pool], found: &mut Lifetimes) {
-    if found.concats.is_empty() || !pools.iter().any(|pool| pool.rules.concat) {
-        return;
+/// Moves operands into results wherever the rules of the pool allow it and that lowers the peak around the CONCAT. By
+/// pool, the course of its problem, where it was looked at.
+pub fn compute_inside_concats(graph: &Graph, pools: &[Pool], found: &mut Lifetimes) -> Vec<Option<Timeline>> {
+    let mut known: Vec<Option<Timeline>> = pools.iter().map(|_| None).collect();
+    if !pools.iter().any(|pool| pool.rules.concat) {
+        return known;
     }
-    let mut known: Vec<Option<Loads>> = pools.iter().map(|_| None).collect();
     for step in std::mem::take(&mut found.concats) {
         let node = graph.nodes()[step as usize];
         for (operand, range) in operands_in_one_piece(graph, node).into_iter().flatten() {
@@ -27,13 +28,14 @@ pub fn compute_inside_concats(graph: &Graph, pools: &[Pool], found: &mut Lifetim
             };
             let pool = candidate.result.pool as usize;
             let problem = &found.problems[pool];
-            let load = known[pool].get_or_insert_with(|| Loads::of(problem));
-            if candidate.lowers_the_peak(problem, load) {
+            let timeline = known[pool].get_or_insert_with(|| Timeline::of(problem));
+            if candidate.lowers_the_peak(problem, timeline) {
                 candidate.accept(found);
                 known[pool] = None;
             }
         }
     }
+    known
 }
 
 /// Operands whose bytes lie in the result one after the other, and where.
@@ -53,23 +55,6 @@ fn operands_in_one_piece(graph: &Graph, node: TensorId) -> [Option<(TensorId, Ra
             [Some((first, 0..middle)), Some((second, middle..end))]
         }
         _ => [None, None],
-    }
-}
-
-/// The bytes alive in a pool.
-struct Loads {
-    by_step: Vec<Bytes>,
-    peak: Bytes,
-    /// The steps with the most.
-    peaks: Vec<Step>,
-}
-
-impl Loads {
-    fn of(problem: &Problem) -> Self {
-        let by_step = loads(problem);
-        let peak = by_step.iter().copied().max().unwrap_or(0);
-        let peaks = (0..).zip(&by_step).filter(|(_, load)| **load == peak).map(|(step, _)| step).collect();
-        Self { by_step, peak, peaks }
     }
 }
 
@@ -119,17 +104,18 @@ impl Candidate {
         [self.operand, self.result].map(|home| problem.blocks()[home.block as usize])
     }
 
-    /// Are the peaks from the birth of the operand to this step lower with it inside?
-    fn lowers_the_peak(&self, problem: &Problem, loads: &Loads) -> bool {
+    /// Are the peaks from the birth of the operand to this step lower with it inside? There is none but at a birth.
+    fn lowers_the_peak(&self, problem: &Problem, timeline: &Timeline) -> bool {
         let [old, new] = self.blocks(problem);
-        let window = old.birth..=self.step;
-        let first = loads.peaks.partition_point(|peak| peak < window.start());
-        let is_at_peak = loads.peaks.get(first).is_some_and(|peak| window.contains(peak));
-        is_at_peak
-            && window.into_iter().all(|step| {
-                let (grown, shared) = if step < new.birth { (new.size - old.size, 0) } else { (0, old.size) };
-                loads.by_step[step as usize] + grown - shared < loads.peak
-            })
+        let Timeline { loads, largest_load: peak, .. } = timeline;
+        let blocks = problem.blocks();
+        let start = blocks.partition_point(|block| block.birth < old.birth);
+        let end = blocks.partition_point(|block| block.birth <= self.step);
+        let stays_below = |(block, load): (&Block, &Bytes)| {
+            let (grown, shared) = if block.birth < new.birth { (new.size - old.size, 0) } else { (0, old.size) };
+            load + grown < peak + shared
+        };
+        loads[start..end].contains(peak) && blocks[start..end].iter().zip(&loads[start..end]).all(stays_below)
     }
 
     /// Joins the two blocks.

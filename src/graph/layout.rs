@@ -68,6 +68,11 @@ impl Layouts {
         self.add(layout, slot)
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.distinct.len()
+    }
+
     /// The layout with an index.
     pub fn get(&self, id: LayoutId) -> &Layout {
         &self.distinct[id as usize]

@@ -6,6 +6,7 @@
 //! beyond that is said by [`super::Rules`].
 
 mod donors;
+mod in_order;
 mod last_reads;
 mod memory;
 mod state;
@@ -15,6 +16,7 @@ use crate::placement::{BlockId, Bytes, Problem, Step};
 use super::plan::Pool;
 use super::{Graph, Operation, PoolId, Requests, TensorId};
 use donors::{NodeSize, Seeker};
+use in_order::InOrder;
 use last_reads::LastReads;
 use memory::Memory;
 use state::{Marks, State};
@@ -61,17 +63,25 @@ pub struct Lifetimes {
 
 /// Finds the lifetimes of all tensors of `graph` that need memory. Asks for the size of each once a pool.
 pub fn lifetimes(graph: &Graph, pools: &[Pool], requests: Requests<'_>, sizes: &mut dyn Sizes) -> Lifetimes {
-    let mut states = State::of_all(graph);
     let mut walk = Walk { memory: Memory::new(pools, graph.tensors().len(), graph.steps()), sizes };
-    let leafs = walk.give_memory_to_leafs(graph, &mut states, requests.leafs);
-    let Readers { concats, early_writers } = walk.find_readers(graph, &mut states, requests.nodes);
-    forget_writers(graph, &mut states, &early_writers);
-    let last_reads = LastReads::new(&states, graph.steps());
-    forget_views(graph, &mut states, &last_reads.unread_views);
+    let Start { mut states, leafs, last_reads, concats } = match InOrder::of(graph) {
+        Some(known) => walk.start_in_order(graph, known, requests),
+        None => walk.start(graph, requests),
+    };
     walk.free_unread_inputs(&leafs, &mut states);
     walk.run(graph, &mut states, &last_reads, requests.nodes);
     let Memory { homes, beyond_ggml, pools, .. } = walk.memory;
     Lifetimes { problems: pools.into_iter().map(|pool| pool.problem).collect(), homes, concats, beyond_ggml }
+}
+
+/// What is known before the first step, when leafs and inputs have their memory.
+struct Start {
+    states: Vec<State>,
+    /// The leafs that got memory.
+    leafs: Vec<TensorId>,
+    last_reads: LastReads,
+    /// The steps that put the bytes of two sources into one result.
+    concats: Vec<Step>,
 }
 
 /// Steps that need a second look.
@@ -90,6 +100,27 @@ struct Walk<'a> {
 // The graph and the states are arguments of each function: so the compiler knows that writing to the states changes
 // nothing else, and keeps what the loops need in registers. For the same reason the parts stay functions of their own.
 impl Walk<'_> {
+    /// Where tensors may be mentioned before they are computed.
+    fn start(&mut self, graph: &Graph, requests: Requests<'_>) -> Start {
+        let mut states = State::of_all(graph);
+        let leafs = self.give_memory_to_leafs(graph, &mut states, requests.leafs);
+        let Readers { concats, early_writers } = self.find_readers(graph, &mut states, requests.nodes);
+        forget_writers(graph, &mut states, &early_writers);
+        let last_reads = LastReads::of(&states, graph.steps());
+        forget_views(graph, &mut states);
+        Start { states, leafs, last_reads, concats }
+    }
+
+    fn start_in_order(&mut self, graph: &Graph, known: InOrder, requests: Requests<'_>) -> Start {
+        let InOrder { mut states, last_reads, inputs, concats } = known;
+        let leafs = self.give_memory_to_leafs(graph, &mut states, requests.leafs);
+        for step in inputs {
+            let node = graph.nodes()[step as usize];
+            self.give_memory_to_input(&mut states[node as usize], node, requests.nodes[step as usize]);
+        }
+        Start { states, leafs, last_reads, concats }
+    }
+
     /// Tells which leafs got memory.
     fn give_memory_to_leafs(&mut self, graph: &Graph, states: &mut [State], pools: &[PoolId]) -> Vec<TensorId> {
         let mut given = Vec::new();
@@ -180,7 +211,7 @@ impl Walk<'_> {
                     self.give_memory_to_reader(graph, states, node, pool, step);
                 }
             }
-            for id in last_reads.of(step) {
+            for id in last_reads.at(step) {
                 self.finish_reads(graph, states, id, step);
             }
         }
@@ -280,10 +311,12 @@ fn forget_writers(graph: &Graph, states: &mut [State], writers: &[TensorId]) {
 }
 
 /// Takes back those of some unread views that no node computes: nobody needs them.
-fn forget_views(graph: &Graph, states: &mut [State], unread: &[TensorId]) {
-    for &view in unread {
-        if states[view as usize].marks.has(Marks::UNSEEN) {
-            states[graph.root(view) as usize].views -= 1;
+fn forget_views(graph: &Graph, states: &mut [State]) {
+    for view in 0..states.len() {
+        let State { marks, read_until, .. } = states[view];
+        if read_until == 0 && marks.has_all(Marks::COUNTED | Marks::UNSEEN) {
+            let root = graph.tensors()[view].view.map(|view| view.root);
+            root.into_iter().for_each(|root| states[root as usize].views -= 1);
         }
     }
 }

@@ -23,7 +23,7 @@ mod tests;
 mod writes;
 
 pub use by_ggml::sizes_by_ggml;
-pub use layout::{Layout, LayoutRef};
+pub use layout::{Layout, LayoutId, LayoutRef};
 pub use lifetimes::{Home, Lifetimes, Sizes, lifetimes};
 pub use operation::{Operation, Slots};
 pub use outputs::{Access, Accesses, Range, Unordered};

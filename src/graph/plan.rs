@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use crate::placement::{Bytes, Choice, ChunkId, Effort, Offset, Problem, TooLarge, choose_with, lower_bound};
+use crate::placement::{
+    Bytes, Choice, ChunkId, Effort, Offset, Problem, Timeline, TooLarge, choose_along, lower_bound,
+};
 
 use super::concat::compute_inside_concats;
 use super::{Graph, Home, Lifetimes, PoolId, Requests, Rules, Sizes, TensorId, lifetimes};
@@ -117,9 +119,9 @@ fn plan_as_said(
 ) -> Result<GraphPlan, PlanError> {
     let mut found = lifetimes(graph, pools, requests, sizes);
     check_totals(&found)?;
-    compute_inside_concats(graph, pools, &mut found);
+    let timelines = compute_inside_concats(graph, pools, &mut found);
     let beyond_ggml = found.beyond_ggml;
-    let mut plan = place(found, pools);
+    let mut plan = place(found, timelines, pools);
     if !beyond_ggml || plan.is_at_bound() {
         return Ok(plan);
     }
@@ -133,7 +135,7 @@ fn plan_as_said(
     for pools in [without(|rules| rules.oldest_source = false), without(|rules| *rules = rules.as_ggml())] {
         let other = lifetimes(graph, &pools, requests, &mut known);
         if check_totals(&other).is_ok() && may_be_smaller(&other, &plan) {
-            let other = place(other, &pools);
+            let other = place(other, pools.iter().map(|_| None).collect(), &pools);
             plan = if is_smaller(&other, &plan) { other } else { plan };
         }
         if plan.is_at_bound() {
@@ -165,10 +167,13 @@ fn check_totals(lifetimes: &Lifetimes) -> Result<(), PlanError> {
     Ok(())
 }
 
-fn place(lifetimes: Lifetimes, pools: &[Pool]) -> GraphPlan {
-    let chosen =
-        lifetimes.problems.iter().zip(pools).map(|(problem, pool)| choose_with(problem, pool.effort)).collect();
-    GraphPlan { problems: lifetimes.problems, pools: chosen, homes: lifetimes.homes }
+/// `timelines` has, by pool, the course of its problem, where it is known.
+fn place(lifetimes: Lifetimes, timelines: Vec<Option<Timeline>>, pools: &[Pool]) -> GraphPlan {
+    let problems = lifetimes.problems.iter().zip(timelines);
+    let chosen = problems.zip(pools).map(|((problem, timeline), pool)| {
+        choose_along(problem, &timeline.unwrap_or_else(|| Timeline::of(problem)), pool.effort)
+    });
+    GraphPlan { pools: chosen.collect(), problems: lifetimes.problems, homes: lifetimes.homes }
 }
 
 /// Can a plan for these lifetimes be smaller than `plan`, or in fewer chunks, in some pool?

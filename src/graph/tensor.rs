@@ -62,6 +62,12 @@ pub struct Graph {
     /// By tensor, where its sources begin, which is where those of the one before end. Tensors without sources may be left
     /// out at the end.
     source_bounds: Vec<u32>,
+    /// By tensor, the one with the largest id that reads it; 0 where nobody does, and perhaps missing there at the end.
+    last_readers: Vec<TensorId>,
+    /// Does nobody read a tensor with a larger id?
+    reads_back: bool,
+    /// Who reads itself.
+    self_readers: Vec<TensorId>,
     leafs: Vec<TensorId>,
     nodes: Vec<TensorId>,
 }
@@ -87,6 +93,9 @@ impl Graph {
             layout_of: Vec::with_capacity(tensors),
             sources: Vec::with_capacity(2 * tensors),
             source_bounds,
+            last_readers: vec![0; tensors],
+            reads_back: true,
+            self_readers: Vec::new(),
             leafs: Vec::new(),
             nodes: Vec::new(),
         }
@@ -112,9 +121,31 @@ impl Graph {
     /// the first tensor, the next about the next.
     #[inline]
     pub fn push_sources(&mut self, sources: impl Iterator<Item = TensorId>) {
+        let Self { sources: known, last_readers, .. } = self;
+        let reader = TensorId::try_from(self.source_bounds.len() - 1).expect("fewer than 2^32 tensors");
+        let mut end = 0;
         // Not `extend`, which asks for one after the other: this way an iterator can run through its parts.
-        sources.for_each(|source| self.sources.push(source));
+        sources.for_each(|source| {
+            known.push(source);
+            end = end.max(source + 1);
+            match last_readers.get_mut(source as usize) {
+                Some(last) => *last = reader,
+                None => add_reader(last_readers, source, reader),
+            }
+        });
+        if end > reader {
+            self.note_forward_reader(reader, end - 1);
+        }
         self.source_bounds.push(u32::try_from(self.sources.len()).expect("fewer than 2^32 sources"));
+    }
+
+    #[cold]
+    fn note_forward_reader(&mut self, reader: TensorId, source: TensorId) {
+        if reader == source && reader > 0 {
+            self.self_readers.push(reader);
+        } else {
+            self.reads_back = false;
+        }
     }
 
     /// Says what `tensor` is a view of.
@@ -159,6 +190,21 @@ impl Graph {
         self.layouts.get(self.layout_of[id as usize])
     }
 
+    /// The layout of a tensor as a number. Layouts are numbered in the order in which they were added first.
+    pub fn layout_id(&self, id: TensorId) -> LayoutId {
+        self.layout_of[id as usize]
+    }
+
+    /// The same of all tensors.
+    pub fn layout_ids(&self) -> &[LayoutId] {
+        &self.layout_of
+    }
+
+    /// How many different layouts there are.
+    pub fn distinct_layouts(&self) -> usize {
+        self.layouts.len()
+    }
+
     /// Have two tensors the same type, extents and strides?
     pub fn look_alike(&self, one: TensorId, other: TensorId) -> bool {
         self.layout_of[one as usize] == self.layout_of[other as usize]
@@ -182,6 +228,17 @@ impl Graph {
         }
     }
 
+    /// By tensor, the one with the largest id that reads it; 0 where nobody does, and perhaps missing there at the end.
+    /// `None` when somebody reads a tensor with a larger id.
+    pub fn last_readers(&self) -> Option<&[TensorId]> {
+        self.reads_back.then_some(&self.last_readers)
+    }
+
+    /// The tensors that read themselves, where nobody reads a tensor with a larger id.
+    pub fn self_readers(&self) -> &[TensorId] {
+        &self.self_readers
+    }
+
     /// The tensor that owns the memory of `id`: itself, or what it is a view of.
     pub fn root(&self, id: TensorId) -> TensorId {
         self.tensor(id).view.map_or(id, |view| view.root)
@@ -191,6 +248,12 @@ impl Graph {
     pub fn steps(&self) -> u32 {
         u32::try_from(self.nodes.len().max(1)).expect("fewer than 2^32 nodes")
     }
+}
+
+#[cold]
+fn add_reader(last_readers: &mut Vec<TensorId>, source: TensorId, reader: TensorId) {
+    last_readers.resize(source as usize + 1, 0);
+    last_readers[source as usize] = reader;
 }
 
 impl Default for Tensor {

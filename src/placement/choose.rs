@@ -36,7 +36,11 @@ pub fn choose(problem: &Problem) -> Choice {
 
 /// Like [`choose`], with as much searching as `effort` allows.
 pub fn choose_with(problem: &Problem, effort: Effort) -> Choice {
-    let timeline = Timeline::of(problem);
+    choose_along(problem, &Timeline::of(problem), effort)
+}
+
+/// Like [`choose_with`], where the course of `problem` is known.
+pub fn choose_along(problem: &Problem, timeline: &Timeline, effort: Effort) -> Choice {
     let lower_bound = timeline.largest_load;
     let limited = problem.max_chunk().is_some_and(|max| lower_bound > max);
     if limited {
@@ -44,7 +48,7 @@ pub fn choose_with(problem: &Problem, effort: Effort) -> Choice {
     } else if is_large(problem) {
         improved(problem, choose_large(problem, lower_bound), effort)
     } else {
-        meet_bound(problem, &timeline).unwrap_or_else(|| choose_unlimited(problem, lower_bound, effort))
+        meet_bound(problem, timeline).unwrap_or_else(|| choose_unlimited(problem, lower_bound, effort))
     }
 }
 

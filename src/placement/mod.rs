@@ -30,14 +30,15 @@ mod validate;
 mod valley_sweep;
 
 pub use best_fit::BestFit;
-pub use bound::{loads, lower_bound};
-pub use choose::{Choice, choose, choose_with};
+pub use bound::lower_bound;
+pub use choose::{Choice, choose, choose_along, choose_with};
 pub use from_peak::FromPeak;
 pub use largest_first::LargestFirst;
 pub use problem::{
     Block, BlockId, Bytes, ChunkId, MAX_CHUNKS, Offset, Placement, Problem, Shrink, Spot, Step, TooLarge, padded,
 };
 pub use search::{Effort, Outcome, solve};
+pub use timeline::Timeline;
 pub use validate::{Defect, validate, validate_large};
 pub use valley_sweep::{Rank, ValleySweep};
 

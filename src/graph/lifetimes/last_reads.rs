@@ -15,30 +15,31 @@ pub struct LastReads {
     first: Vec<Link>,
     /// By tensor, the next in its list.
     next: Vec<Link>,
-    /// The counted views that no step mentions.
-    pub unread_views: Vec<TensorId>,
 }
 
 /// The id of a tensor, plus 1.
 type Link = Option<NonZero<TensorId>>;
 
 impl LastReads {
+    /// None yet, of so many tensors.
+    pub fn new(tensors: usize, steps: Step) -> Self {
+        Self { first: vec![None; steps as usize], next: vec![None; tensors] }
+    }
+
     /// Reads the states when all mentions are known.
-    pub fn new(states: &[State], steps: Step) -> Self {
-        let mut first: Vec<Link> = vec![None; steps as usize];
-        let mut unread_views = Vec::new();
-        let mut link = |id: TensorId, state: &State| {
-            if !state.marks.has(Marks::WAITS | Marks::ENDS | Marks::COUNTED) {
-                return None;
-            }
-            let Some(step) = state.read_until.checked_sub(1) else {
-                unread_views.extend(state.marks.has(Marks::COUNTED).then_some(id));
-                return None;
-            };
-            std::mem::replace(&mut first[step as usize], NonZero::new(id + 1))
-        };
-        let next = (0..).zip(states).map(|(id, state)| link(id, state)).collect();
-        Self { first, next, unread_views }
+    pub fn of(states: &[State], steps: Step) -> Self {
+        let mut reads = Self::new(states.len(), steps);
+        (0..).zip(states).for_each(|(id, state)| reads.add(id, state));
+        reads
+    }
+
+    /// Adds a tensor of which all mentions are known.
+    #[inline]
+    pub fn add(&mut self, id: TensorId, state: &State) {
+        if state.read_until > 0 && state.marks.has(Marks::WAITS | Marks::ENDS | Marks::COUNTED) {
+            let first = &mut self.first[state.read_until as usize - 1];
+            self.next[id as usize] = std::mem::replace(first, NonZero::new(id + 1));
+        }
     }
 
     /// Are there none?
@@ -47,7 +48,7 @@ impl LastReads {
     }
 
     /// Those of one step.
-    pub fn of(&self, step: Step) -> impl Iterator<Item = TensorId> {
+    pub fn at(&self, step: Step) -> impl Iterator<Item = TensorId> {
         successors(self.first[step as usize], |id| self.next[id.get() as usize - 1]).map(|id| id.get() - 1)
     }
 }

@@ -41,6 +41,14 @@ impl State {
         states
     }
 
+    /// Counts a view of this root, and tells what that makes of the view.
+    #[inline]
+    pub fn add_view(&mut self, flags: Flags) -> Marks {
+        self.views += 1;
+        self.marks |= if flags.has(Flags::OUTPUT) { Marks::KEPT } else { Marks::NONE };
+        if self.marks.has(Marks::WAITS) { Marks::COUNTED } else { Marks::NONE }
+    }
+
     /// Is it mentioned after `step`?
     pub fn is_read_after(&self, step: Step) -> bool {
         self.read_until > step + 1
@@ -82,7 +90,7 @@ impl Marks {
     /// It is a node that names a source which nothing has given memory to before.
     pub const NAMES_UNSEEN: Self = Self(64);
 
-    fn of_flags(flags: Flags) -> Self {
+    pub fn of_flags(flags: Flags) -> Self {
         let when = |flag: Flags, marks: Self| if flags.has(flag) { marks } else { Self::NONE };
         when(Flags::INPUT, Self::INPUT) | when(Flags::OUTPUT, Self::KEPT)
     }
