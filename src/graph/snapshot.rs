@@ -3,7 +3,9 @@
 //! One JSON object a line: a header, then one line a tensor. Unknown keys are ignored; whatever is wrong is reported
 //! with its line. Files may be compressed by gzip.
 
+mod check;
 mod file;
+mod plan_file;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,7 +19,9 @@ use crate::placement::{Bytes, Effort};
 use super::order::{self, Effect, Hazards, Reordering, reorder};
 use super::{Flags, Graph, Layout, Operation, Pool, PoolId, Requests, Rules, Tensor, TensorId, View};
 
+pub use check::{Defect, Kind as DefectKind, check};
 pub use file::Unreadable;
+pub use plan_file::{MalformedPlan, PlanFile, PlannedBuffer, PlannedTensor};
 
 /// The name of the format, and the only version of it so far.
 const FORMAT: (&str, u64) = ("lastuse-graph", 1);
@@ -151,6 +155,17 @@ impl Snapshot {
         let pool =
             |buffer: &BufferInfo| Pool { alignment: buffer.alignment, max_chunk: buffer.max_size, rules, effort };
         self.buffers.iter().map(pool).collect()
+    }
+
+    /// The tensors by their ids in the file.
+    pub fn tensor_ids(&self) -> HashMap<u64, TensorId> {
+        (0..).zip(&self.tensors).map(|(id, tensor)| (tensor.id, id)).collect()
+    }
+
+    /// What messages call a tensor.
+    pub fn tensor(&self, id: TensorId) -> String {
+        let TensorInfo { id, name, op, .. } = &self.tensors[id as usize];
+        format!("tensor {id} {name:?} ({op})")
     }
 
     /// The pool of each leaf and of each node.

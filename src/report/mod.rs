@@ -2,12 +2,14 @@
 //!
 //! Uses [`crate::graph`] and [`crate::placement`].
 
+mod check;
 mod plan_json;
 mod plan_table;
 mod problem_table;
 #[cfg(test)]
 mod tests;
 
+pub use check::{check_json, check_text};
 pub use plan_json::plan_json;
 pub use plan_table::{PlanRow, plan_table};
 pub use problem_table::{ProblemRow, Verdict, problem_table};

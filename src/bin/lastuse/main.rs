@@ -1,5 +1,6 @@
 //! The command-line tool.
 
+mod check;
 mod plan;
 mod reorder;
 
@@ -18,11 +19,13 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Check(check::Arguments),
     Plan(plan::Arguments),
 }
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
+        Command::Check(arguments) => check::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
     };
     match done {

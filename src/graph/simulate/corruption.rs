@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::graph::TensorId;
+use crate::graph::{Graph, TensorId};
 use crate::placement::Step;
 
 use super::Region;
@@ -54,6 +54,21 @@ pub struct Finding {
     /// The first bytes that it is about: those that two tensors share, or that reach beyond the end. `None` when a tensor
     /// has no memory.
     pub bytes: Option<Region>,
+}
+
+impl Corruption {
+    /// The tensors that it is about: first the one that is harmed.
+    pub fn tensors(self, graph: &Graph) -> impl Iterator<Item = TensorId> {
+        let node = |step: Step| graph.nodes().get(step as usize).copied();
+        let (harmed, other, reader) = match self {
+            Self::OutOfChunk(id) | Self::NoMemory(id) => (id, None, None),
+            Self::SharedStart { first, second } => (first, Some(second), None),
+            Self::Overwritten { step, wanted, found } => (wanted, found, node(step)),
+            Self::OverwritesSource { step, source } => (source, node(step), None),
+            Self::LostResult { wanted, found } => (wanted, found, None),
+        };
+        [Some(harmed), other, reader].into_iter().flatten()
+    }
 }
 
 impl fmt::Display for Corruption {
