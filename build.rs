@@ -35,7 +35,7 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define our own entry points.
-    const SOURCES: [&str; 7] = [
+    const SOURCES: [&str; 9] = [
         "src/abi/lastuse.rs",
         "src/abi/context.rs",
         "src/abi/measure.rs",
@@ -43,6 +43,8 @@ mod header {
         "src/abi/output.rs",
         "src/abi/copies.rs",
         "src/abi/reorder.rs",
+        "src/abi/verify.rs",
+        "src/abi/guard_memory.rs",
     ];
 
     /// include/lastuse.h from the files that define our own entry points.
@@ -77,7 +79,8 @@ mod bindings {
         "ggml_backend_buft_(alloc_buffer_n|get_alloc_size_n|is_meta|is_host|get_device)",
         "ggml_backend_dev_type",
         "ggml_backend_buffer_(free|get_type|get_base|get_size|get_alignment|get_alloc_size|init_tensor|reset|set_usage)",
-        "ggml_backend_(tensor_alloc|view_init|get_default_buffer_type|multi_buffer_alloc_buffer)",
+        "ggml_backend_(tensor_alloc|view_init|get_default_buffer_type|multi_buffer_alloc_buffer|graph_compute)",
+        "ggml_backend_buffer_(get_usage|is_host)",
     ];
 
     /// Types that lastuse never looks into.
@@ -110,6 +113,10 @@ mod bindings {
             .raw_line("// Between 2026-04 and the first ggml with `ggml_backend_buft_alloc_buffer_n`.")
             .raw_line("pub type ggml_backend_meta_alloc_ctx_tensors_from_buft =")
             .raw_line("    unsafe extern \"C\" fn(ctx: *mut ggml_context, buft: ggml_backend_buffer_type_t) -> ggml_backend_buffer_t;")
+            .raw_line("/// Room for the `ggml_cgraph` of any ggml.")
+            .raw_line("#[repr(C)]\npub struct ggml_cgraph_of_any_size([u64; 64]);")
+            .raw_line("pub type ggml_graph_view =")
+            .raw_line("    unsafe extern \"C\" fn(graph: *mut ggml_cgraph, first: i32, end: i32) -> ggml_cgraph_of_any_size;")
             .disable_header_comment()
             .generate_comments(false)
             .merge_extern_blocks(true)

@@ -9,6 +9,7 @@ mod copies;
 mod dependency;
 mod gallocr;
 mod guard;
+mod guard_memory;
 mod ids;
 mod lastuse;
 mod measure;
@@ -17,7 +18,8 @@ mod refusal;
 mod reorder;
 mod sized;
 mod tallocr;
+mod verify;
 
-use guard::{guard, required};
+use guard::{end_on, guard, required};
 use refusal::{last_refusal, refuse};
 use sized::checked_report;

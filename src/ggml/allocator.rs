@@ -15,6 +15,7 @@ use super::planned::{Assignment, Planned};
 use super::read::{Reading, Requested, read};
 use super::runtime::Runtime;
 use super::tensor::{GraphRef, TensorRef};
+use super::verify::{Verifier, Violation};
 
 /// How many plans this process has made.
 static PLANS: AtomicU64 = AtomicU64::new(0);
@@ -89,6 +90,8 @@ pub struct Allocator {
     wanted: Vec<Wanted>,
     /// The latest plan first; empty when the latest could not be had.
     plans: Vec<Planned>,
+    /// Watches what it does, where that is wanted.
+    verifier: Verifier,
 }
 
 /// How many plans an allocator remembers: programs alternate between prompt and token, or token and embedding.
@@ -116,6 +119,7 @@ impl Allocator {
             types: distinct,
             pool_of,
             plans: Vec::new(),
+            verifier: Verifier::new(settings.verify),
         }
     }
 
@@ -266,6 +270,17 @@ impl Allocator {
         if is_nothing { Ok(()) } else { Err(Refusal::NeedsReserve) }
     }
 
+    /// Checks the memory that the tensors of `graph` have got, as far as that is wanted: runs the graph in thought, and tells
+    /// guards of it. To be called when the graph was allocated.
+    ///
+    /// # Errors
+    /// [`Violation`] when some value would be lost.
+    pub fn verify(&mut self, graph: GraphRef<'_>) -> Result<(), Violation> {
+        let Self { runtime, verifier, buffers, .. } = self;
+        let is_ours = |buffer| buffers.iter().flatten().flatten().any(|own| own.as_ptr() == buffer);
+        verifier.verify(runtime, graph, is_ours)
+    }
+
     /// The tensors that are to get their memory from their contexts, when that is where the graph expects them.
     fn waiting<'g>(&self, graph: GraphRef<'g>, requested: &Requested) -> Result<Waiting<'g>, Refusal> {
         let waiting = Waiting::in_graph(graph);
@@ -386,6 +401,7 @@ impl Allocator {
             return Ok(());
         }
         self.buffers[pool] = None;
+        self.verifier.forget();
         let buffer_type = self.types[pool];
         let allocate = |&size: &Bytes| buffer_type.allocate(size).inspect(Buffer::use_for_compute);
         let buffers: Option<Vec<Buffer>> = chunks.iter().map(allocate).collect();

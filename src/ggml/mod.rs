@@ -30,6 +30,7 @@ mod reorder;
 mod runtime;
 mod settings;
 mod tensor;
+mod verify;
 
 pub use allocator::{Allocator, Refusal};
 pub use bindings::{
@@ -52,9 +53,15 @@ pub use reorder::{Reordered, reorder_nodes};
 pub use runtime::{Runtime, Server, abort, known_ggml, runtime};
 pub use settings::{Settings, effort};
 pub use tensor::{GraphRef, TensorRef};
+pub use verify::{Guard, NextCallback, NotComputed, Verifier, Verify, Violation, compute_guarded, verify_graph};
 
 /// An `enum lastuse_context_kind` as C passes it: any number.
 pub type ContextKind = u32;
 
 /// ggml's status for success.
 pub const STATUS_SUCCESS: i32 = 0;
+
+/// ggml's usages of buffers.
+const USAGE_NOT_KNOWN: u32 = 0;
+const USAGE_WEIGHTS: u32 = 1;
+const USAGE_COMPUTE: u32 = 2;

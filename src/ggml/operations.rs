@@ -137,7 +137,8 @@ impl Operations {
         self.name(op) == name
     }
 
-    fn name(&self, op: u32) -> &'static CStr {
+    /// ggml's name of an operation.
+    pub fn name(&self, op: u32) -> &'static CStr {
         // SAFETY: an operation of this ggml, as the callers promise, so there is a name for it.
         let name = unsafe { (self.functions.ggml_op_name)(op) };
         // SAFETY: ggml's table of names is never freed, and holds strings that end in NUL.

@@ -122,6 +122,11 @@ impl Graph {
         self.tensors[tensor as usize].view = Some(view);
     }
 
+    /// Says whether `tensor` has memory that is never planned.
+    pub fn set_external(&mut self, tensor: TensorId, external: bool) {
+        self.tensors[tensor as usize].external = external;
+    }
+
     /// Appends to the leafs: constants and inputs, with memory from the start.
     pub fn list_leafs(&mut self, tensors: impl IntoIterator<Item = TensorId>) {
         self.leafs.extend(tensors);

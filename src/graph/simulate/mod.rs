@@ -3,6 +3,7 @@
 //! Trusts no lifetimes: it looks only at the order of the nodes, at who reads whom, and at the addresses.
 
 mod corruption;
+mod freed;
 mod memory;
 mod places;
 mod words;
@@ -15,6 +16,7 @@ use super::{Flags, Graph, GraphPlan, Operation, TensorId};
 use memory::{Memory, Stranger};
 
 pub use corruption::{Corruption, Finding};
+pub use freed::{Freed, freed, owner_at};
 pub use places::{Places, Region};
 pub use words::{Words, describe};
 

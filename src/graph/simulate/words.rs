@@ -80,6 +80,11 @@ impl Speaker<'_> {
 }
 
 fn place(bytes: Region, words: &dyn Words) -> String {
-    let Region { space, start, end } = bytes;
-    format!("bytes {start} to {} of {} ({} bytes)", end.saturating_sub(1), words.space(space), bytes.size())
+    let (space, size) = (words.space(bytes.space), bytes.size());
+    // What lies before the start of a space has wrapped around.
+    let [start, last] = [bytes.start, bytes.end.saturating_sub(1)].map(u64::cast_signed);
+    if start < 0 && last < 0 {
+        return format!("memory that begins {} bytes before the start of {space}", start.unsigned_abs());
+    }
+    format!("bytes {start} to {last} of {space} ({size} bytes)")
 }
