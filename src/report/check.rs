@@ -62,11 +62,8 @@ struct Entry<'a> {
 /// None that is known: the data is plain.
 pub fn check_json(snapshot: &Snapshot, plan: &PlanFile, defects: &[Defect]) -> serde_json::Result<String> {
     let buffers = plan.buffers.iter().map(|it| Buffer { name: &it.name, size: it.size, lower_bound: it.lower_bound });
-    let entries = defects.iter().map(|it| Entry {
-        kind: it.kind.to_string(),
-        tensors: &it.tensors,
-        message: &it.message,
-    });
+    let entries =
+        defects.iter().map(|it| Entry { kind: it.kind.to_string(), tensors: &it.tensors, message: &it.message });
     serde_json::to_string(&Document {
         format: "lastuse-check",
         version: 1,

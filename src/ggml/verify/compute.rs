@@ -9,11 +9,11 @@ use super::super::bindings::{ggml_backend, ggml_cgraph};
 use super::super::runtime::Runtime;
 use super::super::tensor::GraphRef;
 use super::super::{STATUS_SUCCESS, USAGE_COMPUTE};
+use super::Violation;
 use super::guard::Guard;
 use super::mode::Verify;
 use super::placed::Placed;
 use super::watch::Watch;
-use super::Violation;
 
 /// Why a graph was not computed to its end.
 #[derive(Clone, Debug)]

@@ -100,7 +100,8 @@ impl<'g> Placed<'g> {
         self.check_views(runtime)?;
         let findings = simulate_at(&self.graph, &self.places, &self.nbytes, 1);
         let words = Names { placed: self, runtime };
-        let wrong = |finding| Violation(format!("the memory of a graph is wrong: {}", describe(&self.graph, finding, &words)));
+        let wrong =
+            |finding| Violation(format!("the memory of a graph is wrong: {}", describe(&self.graph, finding, &words)));
         findings.first().map_or(Ok(()), |finding| Err(wrong(finding)))
     }
 

@@ -33,10 +33,10 @@ impl Stray {
         let places = if *places == 1 { String::new() } else { format!(" in {places} places, the nearest") };
         let owner = self.owner.as_deref().unwrap_or("belong to no tensor that is known");
         Violation(format!(
-            "{writer} has written {bytes} bytes outside of its result,{places} {}: bytes {from} to {to} of {buffer} \
-             ({} bytes), which {owner}",
+            "{writer} has written {} outside of its result,{places} {}: bytes {from} to {to} of {buffer} ({}), which {owner}",
+            counted(*bytes),
             self.distance(),
-            place.len()
+            counted(place.len())
         ))
     }
 
@@ -52,5 +52,9 @@ impl Stray {
 }
 
 fn from(bytes: usize, side: &str) -> String {
-    if bytes == 0 { format!("right {side}") } else { format!("{bytes} bytes {side}") }
+    if bytes == 0 { format!("right {side}") } else { format!("{} {side}", counted(bytes)) }
+}
+
+fn counted(bytes: usize) -> String {
+    if bytes == 1 { "1 byte".to_owned() } else { format!("{bytes} bytes") }
 }

@@ -4,10 +4,10 @@ use super::super::bindings::ggml_backend_buffer;
 use super::super::fingerprint::Fingerprint;
 use super::super::runtime::Runtime;
 use super::super::tensor::GraphRef;
+use super::Violation;
 use super::mode::Verify;
 use super::placed::Placed;
 use super::watch::{Registration, Watch};
-use super::Violation;
 
 /// So many graphs are remembered as right.
 const REMEMBERED: usize = 4;

@@ -168,7 +168,9 @@ impl Run<'_> {
             && span.start == region.start
             && sources.iter().filter(|&&other| other != node && self.overlaps(other, region)).count() == 1;
         let is_inside = tensor.operation == Operation::Concat
-            && self.place_in_concat(node, slot).is_some_and(|within| span.start.checked_sub(region.start) == Some(within));
+            && self
+                .place_in_concat(node, slot)
+                .is_some_and(|within| span.start.checked_sub(region.start) == Some(within));
         is_alone && (is_in_place || is_inside)
     }
 

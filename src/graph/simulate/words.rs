@@ -27,16 +27,14 @@ struct Speaker<'a> {
 impl Speaker<'_> {
     fn say(&self, corruption: Corruption) -> String {
         match corruption {
-            Corruption::OutOfChunk(id) => format!(
-                "{} reaches beyond the end of its memory: {} are not there",
-                self.name(id),
-                self.place()
-            ),
+            Corruption::OutOfChunk(id) => {
+                format!("{} reaches beyond the end of its memory: {} are not there", self.name(id), self.place())
+            }
             Corruption::NoMemory(id) => format!("{} is needed, and has no memory", self.name(id)),
             Corruption::SharedStart { first, second } => format!(
                 "{} and {} must both be there before the first step, and share {}",
-                self.name(first),
-                self.name(second),
+                self.words.tensor(first),
+                self.words.tensor(second),
                 self.place()
             ),
             Corruption::Overwritten { step, wanted, found } => {

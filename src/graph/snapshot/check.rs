@@ -111,8 +111,7 @@ impl Checker<'_> {
         }
         let Some(most) = buffer.max_size else { return found };
         let largest = |chunk: usize| {
-            let lies_there =
-                |entry: &&PlannedTensor| entry.buffer as usize == index && entry.chunk as usize == chunk;
+            let lies_there = |entry: &&PlannedTensor| entry.buffer as usize == index && entry.chunk as usize == chunk;
             self.entries.entries.iter().flatten().copied().filter(lies_there).map(|entry| entry.size).max().unwrap_or(0)
         };
         for (chunk, &size) in planned.chunks.iter().enumerate() {
@@ -183,7 +182,9 @@ impl Checker<'_> {
             found.push((Kind::Alignment, format!("lies at offset {offset}, which is no multiple of {alignment}")));
         }
         match planned.chunks.get(chunk as usize) {
-            None => found.push((Kind::Outside, format!("lies in chunk {chunk} of buffer {buffer}, which is not there"))),
+            None => {
+                found.push((Kind::Outside, format!("lies in chunk {chunk} of buffer {buffer}, which is not there")))
+            }
             Some(&chunk_size) => {
                 let end = offset.checked_add(size.max(info.size));
                 if end.is_none_or(|end| end > chunk_size) {
@@ -269,7 +270,9 @@ fn steps_of(snapshot: &Snapshot, order: &[u64]) -> Result<Vec<Step>, String> {
     let mut taken = Vec::with_capacity(order.len());
     for id in order {
         let step = steps.remove(id);
-        taken.push(step.ok_or_else(|| format!("the order names {id}, which is no node of the graph or is there twice"))?);
+        taken.push(
+            step.ok_or_else(|| format!("the order names {id}, which is no node of the graph or is there twice"))?,
+        );
     }
     match steps.into_keys().min() {
         Some(missing) => Err(format!("the order leaves out node {missing}")),
@@ -284,7 +287,8 @@ fn in_order(graph: &Graph, steps: &[Step]) -> Result<Graph, String> {
         at[node as usize] = Some(step);
     }
     for &node in ordered.nodes().iter().filter(|&&node| !graph.tensor(node).is_marker()) {
-        let too_late = graph.sources(node).iter().find(|&&source| source != node && at[source as usize] > at[node as usize]);
+        let too_late =
+            graph.sources(node).iter().find(|&&source| source != node && at[source as usize] > at[node as usize]);
         if too_late.is_some() {
             return Err("the order runs a node before one that it reads".to_owned());
         }

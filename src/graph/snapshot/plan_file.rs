@@ -99,7 +99,9 @@ impl PlanFile {
         check_format(&document)?;
         match documents.next() {
             None => {}
-            Some(Ok(_)) => return malformed("there is more behind the first plan: a file with a single plan is wanted"),
+            Some(Ok(_)) => {
+                return malformed("there is more behind the first plan: a file with a single plan is wanted");
+            }
             Some(Err(error)) => return malformed(format!("behind the plan: {}", place_first(&error))),
         }
         Self::of_document(&document)
