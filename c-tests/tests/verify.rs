@@ -96,3 +96,18 @@ fn wrong_environment_is_reported_and_has_no_effect() {
         outcome.describe()
     );
 }
+
+/// The numbers of `docs/verification.md` come from this program.
+#[test]
+fn costs_can_be_measured() {
+    let sources = support::sources("verify_cost", &["transformer"]);
+    let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+    let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::release());
+    let linked = Linked::LastuseArchive(&lastuse);
+    let program = support::expect(Program::build("verify_cost", &sources, &ggml, linked, &[]));
+    let outcome = support::passes(&program, &["2", "4"]);
+    for key in ["nodes", "verify", "compute", "compute_guarded", "alloc_graph_again_with_plan"] {
+        let number: Option<f64> = outcome.value(key).and_then(|value| value.parse().ok());
+        assert!(number.is_some_and(|number| number > 0.0), "{key}: {}", outcome.describe());
+    }
+}

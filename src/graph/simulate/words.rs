@@ -40,7 +40,7 @@ impl Speaker<'_> {
             Corruption::Overwritten { step, wanted, found } => {
                 let reader = self.at_step(step);
                 let (wanted, holds) = (self.name(wanted), self.holds(found));
-                format!("{reader} needs {wanted}, but {holds} in {}", self.place())
+                format!("{reader} needs {wanted} but {holds} in {}", self.place())
             }
             Corruption::OverwritesSource { step, source } => {
                 let source = self.name(source);
