@@ -81,6 +81,8 @@ mod header {
         "src/abi/output.rs",
         "src/abi/copies.rs",
         "src/abi/reorder.rs",
+        "src/abi/verify.rs",
+        "src/abi/guard_memory.rs",
     ];
 
     /// include/lastuse.h from the files that define our own entry points.
@@ -117,6 +119,7 @@ mod bindings {
         "ggml_backend_dev_type",
         "ggml_backend_buffer_(free|get_type|get_base|get_size|get_alignment|get_alloc_size|init_tensor|reset|set_usage)",
         "ggml_backend_(tensor_alloc|view_init|get_default_buffer_type|cpu_buffer_type|multi_buffer_alloc_buffer)",
+        "ggml_backend_(graph_compute|buffer_(get_usage|is_host))",
     ];
 
     /// Types that lastuse never looks into.
@@ -149,6 +152,10 @@ mod bindings {
             .raw_line("// Between 2026-04 and the first ggml with `ggml_backend_buft_alloc_buffer_n`.")
             .raw_line("pub type ggml_backend_meta_alloc_ctx_tensors_from_buft =")
             .raw_line("    unsafe extern \"C\" fn(ctx: *mut ggml_context, buft: ggml_backend_buffer_type_t) -> ggml_backend_buffer_t;")
+            .raw_line("/// Room for the `ggml_cgraph` of any ggml.")
+            .raw_line("#[repr(C)]\npub struct ggml_cgraph_of_any_size([u64; 64]);")
+            .raw_line("pub type ggml_graph_view =")
+            .raw_line("    unsafe extern \"C\" fn(graph: *mut ggml_cgraph, first: i32, end: i32) -> ggml_cgraph_of_any_size;")
             .disable_header_comment()
             .generate_comments(false)
             .merge_extern_blocks(true)

@@ -15,6 +15,7 @@ struct ggml_gallocr; // ggml-alloc.h
 struct ggml_cgraph; // ggml.h
 struct ggml_context; // ggml.h
 struct ggml_tensor; // ggml.h
+struct ggml_backend; // ggml-backend.h
 struct ggml_backend_buffer_type; // ggml-backend.h
 
 // ggml_set_output(t, dst) is lastuse_tensor_set_output(t, dst); ggml_set_output(t) is ggml's function, which flags t as an output.
@@ -121,6 +122,23 @@ struct lastuse_reorder_report {
   size_t size_after;
   // How many nodes had to be moved; 0 when the order stays as it was.
   int nodes_moved;
+};
+
+// Watches the memory of graphs while they run: see lastuse_guard_new.
+struct lastuse_guard {
+  uint8_t _0[0];
+};
+
+// What may be said about a guard. The caller sets struct_size and zeroes the rest.
+struct lastuse_guard_params {
+  // sizeof(struct lastuse_guard_params): which fields there are. Later versions may add some at the end.
+  size_t struct_size;
+  // Words as lastuse_set_verify takes them, of which "weights" and "no-custom" matter here. NULL says nothing.
+  const char *words;
+  // A callback of the program, which is called as it would be without the guard; or NULL.
+  bool (*next)(struct ggml_tensor *t, bool ask, void *user_data);
+  // The last argument of next.
+  void *next_user_data;
 };
 
 #ifdef __cplusplus
@@ -680,6 +698,171 @@ bool lastuse_graph_reorder(struct ggml_cgraph *graph,
                            struct ggml_backend_buffer_type *buft,
                            uint64_t effort,
                            struct lastuse_reorder_report *report);
+
+// Says what is watched of the graphs of the allocators made from now on, those of schedulers included. Words separated by
+// commas, each adding to those before it: "off" (the default), "plan", "memory", "weights", "no-custom". The environment
+// variable LASTUSE_VERIFY says the same from the start. What is found to be wrong goes to ggml's log, with the tensors, the
+// operations, the steps and the bytes, and the process ends in ggml's abort.
+//
+// ```c
+// GGML_ASSERT(lastuse_set_verify("plan"));
+// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend)); // is watched
+// GGML_ASSERT(!lastuse_enabled() || !lastuse_set_verify("everything")); // there is no such word
+// GGML_ASSERT(!lastuse_enabled() || strstr(lastuse_last_error(), "everything") != NULL);
+// GGML_ASSERT(lastuse_set_verify("off")); // for the allocators after it
+// ggml_gallocr_free(galloc);
+// ```
+//
+// "plan": each time that ggml_gallocr_alloc_graph has given a graph its memory, the graph runs in thought, at the addresses
+// that its tensors really have, with an eye on whose value each byte holds; a graph that was found to be right, and lies
+// where it lay, is not looked at again. "memory": the same, and guards (lastuse_guard_new) learn from these allocators which
+// memory is free while a graph runs. "weights": the same, and guards look after buffers that are marked as weights too.
+// "no-custom": functions of the program (ggml_map_custom1 and the like) may write whatever they like.
+//
+// False, with the reason in lastuse_last_error and in ggml's log, when a word is unknown: nothing is changed then. Without
+// effect when lastuse is not enabled. Aborts when words is NULL.
+//
+// # Safety
+// `words` is a string.
+bool lastuse_set_verify(const char *words);
+
+// Runs a graph that has its memory in thought, at the addresses that its tensors have, whichever allocator gave them: true
+// when no value is lost before its last reader, and no result before the end. Looks at all tensors in buffers that ggml
+// calls compute buffers; others, such as weights, are taken to be right. Costs some microseconds for each tensor.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true); // these tensors will lie in the compute buffer
+// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
+// ggml_set_input(input);
+// struct ggml_tensor * square = ggml_sqr(ctx, input);
+// struct ggml_tensor * sum    = ggml_add(ctx, square, ggml_sum_rows(ctx, square));
+// struct ggml_cgraph * graph  = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, sum);
+//
+// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
+// GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
+// GGML_ASSERT(lastuse_graph_verify(graph));
+// sum->data = (char *) sum->data + 4; // as a faulty program would
+// GGML_ASSERT(!lastuse_graph_verify(graph));
+// printf("%s\n", lastuse_last_error());
+// ggml_gallocr_free(galloc);
+// ```
+//
+// False, with what is wrong in lastuse_last_error and in ggml's log; also when lastuse does not know the layout of this
+// ggml, or this ggml does not tell which buffers are compute buffers. Works when lastuse is not enabled, too. Aborts when
+// graph is NULL.
+//
+// # Safety
+// `graph`, its tensors and their buffers are alive, and no other thread uses them.
+bool lastuse_graph_verify(struct ggml_cgraph *graph);
+
+// A guard, which sees when an operation writes outside of its result: to be set as the callback of a scheduler. It keeps a
+// copy of all host memory that the graph uses, compares after each node, and fills what is free with the byte 0xfd, so that
+// whoever reads freed memory finds no sense in it. What is wrong goes to ggml's log, with the operation, its tensor, how
+// many bytes, how far from its result and whose they were, and the process ends in ggml's abort. The caller frees it with
+// lastuse_guard_free, after the scheduler.
+//
+// ```c
+// lastuse_set_verify("memory"); // schedulers made from now on tell guards what is free
+// ggml_backend_sched_t sched = ggml_backend_sched_new(&backend, NULL, 1, GGML_DEFAULT_GRAPH_SIZE, false, true);
+// lastuse_set_verify("off");
+// struct lastuse_guard * guard = lastuse_guard_new(NULL);
+// GGML_ASSERT(guard != NULL);
+// ggml_backend_sched_set_eval_callback(sched, lastuse_guard_eval, guard);
+//
+// ggml_set_no_alloc(ctx, true); // these tensors will lie in the compute buffer
+// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+// ggml_set_input(input);
+// struct ggml_tensor * sum = ggml_sum(ctx, ggml_sqr(ctx, input));
+// ggml_set_output(sum);
+// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, sum);
+// GGML_ASSERT(ggml_backend_sched_alloc_graph(sched, graph));
+// float ones[64];
+// for (int i = 0; i < 64; i++) {
+//     ones[i] = 1.0f;
+// }
+// ggml_backend_tensor_set(input, ones, 0, sizeof(ones));
+// GGML_ASSERT(ggml_backend_sched_graph_compute(sched, graph) == GGML_STATUS_SUCCESS);
+// float result = 0.0f;
+// ggml_backend_tensor_get(sum, &result, 0, sizeof(result));
+// GGML_ASSERT(result == 64.0f);
+// ggml_backend_sched_free(sched);
+// lastuse_guard_free(guard);
+// ```
+//
+// params may be NULL. An operation may write its result, a view into the memory that it is a view of; the steps of
+// optimizers also their sources; functions of the program no more than their result, unless the words say "no-custom". What
+// is free is known of graphs whose memory came from an allocator that was made with LASTUSE_VERIFY or lastuse_set_verify set
+// to "memory"; without that nothing is filled, and only the buffers of each node and its sources are looked at. Results that
+// are no outputs are filled after their last reader, as a program must expect. Memory of other devices is not looked at, nor
+// are buffers marked as weights, which the log says once; with the word "weights" the latter are.
+//
+// Every node is computed alone, and every byte of the buffers is compared twice for it: a debugging aid. Other threads must
+// not write into these buffers while a graph runs. NULL, with the reason in lastuse_last_error and in ggml's log, when a
+// word is unknown or lastuse does not know the layout of this ggml. Works when lastuse is not enabled, too. Aborts when
+// struct_size is too small.
+//
+// # Safety
+// `params` is NULL, or as it is said above; `next` may be called as long as the guard is used.
+struct lastuse_guard *lastuse_guard_new(const struct lastuse_guard_params *params);
+
+// What a scheduler calls for each node: to be given to ggml_backend_sched_set_eval_callback with the guard. Aborts when t or
+// the guard is NULL, and when memory was written that must not be.
+//
+// ```c
+// struct lastuse_guard * guard = lastuse_guard_new(NULL);
+// struct ggml_tensor * t = ggml_neg(ctx, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64));
+// GGML_ASSERT(lastuse_guard_eval(t, true, guard));  // before t is computed: compute up to here
+// GGML_ASSERT(lastuse_guard_eval(t, false, guard)); // and after it: go on
+// lastuse_guard_free(guard);
+// ```
+//
+// # Safety
+// `guard` comes from [`lastuse_guard_new`] and is used by this thread only; `t`, what it refers to, and the buffers are alive.
+bool lastuse_guard_eval(struct ggml_tensor *t,
+                        bool ask,
+                        void *guard);
+
+// Frees a guard; NULL is fine.
+//
+// ```c
+// struct lastuse_guard * guard = lastuse_guard_new(NULL);
+// lastuse_guard_free(guard);
+// ```
+//
+// # Safety
+// `guard` comes from [`lastuse_guard_new`], and is not used afterwards, by no scheduler either.
+void lastuse_guard_free(struct lastuse_guard *guard);
+
+// Computes a graph that has its memory as ggml_backend_graph_compute does, under guard: the graph first runs in thought, as
+// in lastuse_graph_verify, then on the backend, one node after the other, and a guard looks at the memory, as is said at
+// lastuse_guard_new. For programs without a scheduler. Answers ggml's status (enum ggml_status): GGML_STATUS_SUCCESS, what
+// the backend has answered, or GGML_STATUS_FAILED, with the reason in lastuse_last_error, when this ggml or its layout is
+// unknown. Ends in ggml's abort when the memory is not right. Aborts when backend or graph is NULL.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true); // these tensors will lie in the compute buffer
+// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+// ggml_set_input(input);
+// struct ggml_tensor * sum   = ggml_sum(ctx, ggml_sqr(ctx, input));
+// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, sum);
+// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
+// GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
+// ggml_backend_tensor_memset(input, 0, 0, ggml_nbytes(input));
+// GGML_ASSERT(lastuse_graph_compute_guarded(backend, graph) == GGML_STATUS_SUCCESS);
+// ggml_gallocr_free(galloc);
+// ```
+//
+// What is free is filled in compute buffers that tensors of the graph lie in, whichever allocator they belong to: what other
+// graphs keep there is lost. LASTUSE_VERIFY and lastuse_set_verify say whether buffers marked as weights are guarded too,
+// and what functions of the program may write.
+//
+// # Safety
+// `backend`, `graph`, its tensors and their buffers are alive, and no other thread uses them.
+int lastuse_graph_compute_guarded(struct ggml_backend *backend,
+                                  struct ggml_cgraph *graph);
 
 #ifdef __cplusplus
 }  // extern "C"

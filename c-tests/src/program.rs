@@ -129,7 +129,9 @@ impl Program {
     pub fn run_with(&self, arguments: &[&str], variables: &[(&str, &OsStr)]) -> Result<Outcome> {
         let mut command = Command::new(&self.path);
         // Cargo points LD_LIBRARY_PATH at folders with other builds of lastuse.
-        for variable in ["LASTUSE", "LASTUSE_RULES", "LASTUSE_EFFORT", "LD_PRELOAD", "LD_LIBRARY_PATH"] {
+        for variable in
+            ["LASTUSE", "LASTUSE_RULES", "LASTUSE_EFFORT", "LASTUSE_VERIFY", "LD_PRELOAD", "LD_LIBRARY_PATH"]
+        {
             command.env_remove(variable);
         }
         command.args(arguments).envs(variables.iter().copied());

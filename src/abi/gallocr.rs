@@ -12,7 +12,7 @@ use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_gallocr};
 use crate::placement::Bytes;
 
 use super::ids::{Ids, checked_id};
-use super::{guard, refuse, required};
+use super::{end_on, guard, refuse, required};
 
 /// An allocator for one buffer type; the caller frees it with [`ggml_gallocr_free`].
 ///
@@ -196,7 +196,11 @@ pub unsafe extern "C" fn ggml_gallocr_alloc_graph(galloc: *mut ggml_gallocr, gra
             // SAFETY: the caller's promise.
             let (allocator, graph) = unsafe { arguments("ggml_gallocr_alloc_graph", galloc, graph) };
             let done = allocator.allocate(graph);
-            answer(allocator, done)
+            let is_done = answer(allocator, done);
+            if is_done && let Err(violation) = allocator.verify(graph) {
+                end_on(&violation);
+            }
+            is_done
         }
     })
 }

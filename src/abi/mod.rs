@@ -10,6 +10,7 @@ mod copies;
 mod dependency;
 mod gallocr;
 mod guard;
+mod guard_memory;
 mod ids;
 mod lastuse;
 mod measure;
@@ -19,7 +20,8 @@ mod reorder;
 mod sized;
 mod stats;
 mod tallocr;
+mod verify;
 
-use guard::{guard, required};
+use guard::{end_on, guard, required};
 use refusal::{last_refusal, refuse};
 use sized::checked_report;

@@ -20,6 +20,7 @@ use super::runtime::{Runtime, events};
 use super::snapshot::Subject;
 use super::tally::{Tally, totals};
 use super::tensor::{GraphRef, TensorRef};
+use super::verify::{Verifier, Violation};
 use tell::Decision;
 
 /// Why the allocator could not do what it was asked for.
@@ -95,6 +96,8 @@ pub struct Allocator {
     tally: Tally,
     /// How many plans it had made when it last told of them.
     told: u64,
+    /// Watches what it does, where that is wanted.
+    verifier: Verifier,
 }
 
 /// How many plans an allocator remembers: programs alternate between prompt and token, or token and embedding.
@@ -136,6 +139,7 @@ impl Allocator {
             types: distinct,
             pool_of,
             plans: Vec::new(),
+            verifier: Verifier::new(settings.verify),
         }
     }
 
@@ -265,7 +269,7 @@ impl Allocator {
         let mut reading = read(self.runtime, &[], graph, &requested);
         for (id, tensor) in (0..).zip(&reading.tensors) {
             if self.holds(*tensor) && reading.graph.tensor(id).external {
-                reading.graph.plan_anew(id);
+                reading.graph.set_external(id, false);
             }
         }
         self.subject(&reading, &requested.of_all(&reading.graph)).snapshot()
@@ -334,6 +338,17 @@ impl Allocator {
         }
         let is_nothing = self.plans.is_empty() && graph.leafs.is_empty() && graph.nodes.is_empty();
         if is_nothing { Ok(Decision::Empty) } else { Err(Refusal::NeedsReserve) }
+    }
+
+    /// Checks the memory that the tensors of `graph` have got, as far as that is wanted: runs the graph in thought, and tells
+    /// guards of it. To be called when the graph was allocated.
+    ///
+    /// # Errors
+    /// [`Violation`] when some value would be lost.
+    pub fn verify(&mut self, graph: GraphRef<'_>) -> Result<(), Violation> {
+        let Self { runtime, verifier, buffers, .. } = self;
+        let is_ours = |buffer| buffers.iter().flatten().flatten().any(|own| own.as_ptr() == buffer);
+        verifier.verify(runtime, graph, is_ours)
     }
 
     /// The tensors that are to get their memory from their contexts, when that is where the graph expects them.
@@ -480,6 +495,7 @@ impl Allocator {
             return Ok(());
         }
         self.buffers[pool] = None;
+        self.verifier.forget();
         let buffer_type = self.types[pool];
         let allocate = |&size: &Bytes| buffer_type.allocate(size).inspect(Buffer::use_for_compute);
         let buffers: Option<Vec<Buffer>> = chunks.iter().map(allocate).collect();

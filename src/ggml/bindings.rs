@@ -24,6 +24,11 @@ pub type ggml_backend_dev_t = *mut ggml_backend_device;
 // Between 2026-04 and the first ggml with `ggml_backend_buft_alloc_buffer_n`.
 pub type ggml_backend_meta_alloc_ctx_tensors_from_buft =
     unsafe extern "C" fn(ctx: *mut ggml_context, buft: ggml_backend_buffer_type_t) -> ggml_backend_buffer_t;
+/// Room for the `ggml_cgraph` of any ggml.
+#[repr(C)]
+pub struct ggml_cgraph_of_any_size([u64; 64]);
+pub type ggml_graph_view =
+    unsafe extern "C" fn(graph: *mut ggml_cgraph, first: i32, end: i32) -> ggml_cgraph_of_any_size;
 
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -204,10 +209,13 @@ pub type ggml_backend_buffer_get_size = unsafe extern "C" fn(buffer: ggml_backen
 pub type ggml_backend_buffer_init_tensor = unsafe extern "C" fn(buffer: ggml_backend_buffer_t, tensor: *mut ggml_tensor) -> ggml_status;
 pub type ggml_backend_buffer_get_alignment = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> usize;
 pub type ggml_backend_buffer_get_alloc_size = unsafe extern "C" fn(buffer: ggml_backend_buffer_t, tensor: *const ggml_tensor) -> usize;
+pub type ggml_backend_buffer_is_host = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> bool;
 pub type ggml_backend_buffer_set_usage = unsafe extern "C" fn(buffer: ggml_backend_buffer_t, usage: ggml_backend_buffer_usage);
+pub type ggml_backend_buffer_get_usage = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> ggml_backend_buffer_usage;
 pub type ggml_backend_buffer_get_type = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> ggml_backend_buffer_type_t;
 pub type ggml_backend_buffer_reset = unsafe extern "C" fn(buffer: ggml_backend_buffer_t);
 pub type ggml_backend_get_default_buffer_type = unsafe extern "C" fn(backend: ggml_backend_t) -> ggml_backend_buffer_type_t;
+pub type ggml_backend_graph_compute = unsafe extern "C" fn(backend: ggml_backend_t, cgraph: *mut ggml_cgraph) -> ggml_status;
 pub type ggml_backend_dev_type = unsafe extern "C" fn(device: ggml_backend_dev_t) -> u32;
 pub type ggml_backend_tensor_alloc = unsafe extern "C" fn(
     buffer: ggml_backend_buffer_t,

@@ -10,9 +10,8 @@ use super::bindings::{ggml_backend_buffer, ggml_backend_buffer_type, ggml_talloc
 use super::runtime::Runtime;
 use super::settings::Settings;
 use super::tensor::TensorRef;
-use super::{Functions, STATUS_SUCCESS};
+use super::{Functions, STATUS_SUCCESS, USAGE_COMPUTE};
 
-const USAGE_COMPUTE: u32 = 2;
 const DEVICE_CPU: u32 = 0;
 const DEVICE_META: u32 = 4;
 
@@ -256,9 +255,13 @@ pub struct InitFailed;
 impl Runtime {
     /// The type of the buffer that `tensor` lies in, if it lies in one.
     pub fn buffer_type_of(&'static self, tensor: TensorRef<'_>) -> Option<BufferType> {
-        let buffer = NonNull::new(tensor.buffer())?;
+        NonNull::new(tensor.buffer()).and_then(|buffer| self.type_of(buffer.as_ptr()))
+    }
+
+    /// The type of a live buffer.
+    pub(super) fn type_of(&'static self, buffer: *mut ggml_backend_buffer) -> Option<BufferType> {
         // SAFETY: a live buffer.
-        let buffer_type = unsafe { (self.functions.ggml_backend_buffer_get_type)(buffer.as_ptr()) };
+        let buffer_type = unsafe { (self.functions.ggml_backend_buffer_get_type)(buffer) };
         // SAFETY: a buffer type of this ggml, which its buffers do not outlive.
         Some(unsafe { BufferType::new(self, NonNull::new(buffer_type)?) })
     }

@@ -40,6 +40,16 @@ impl Fingerprint {
         print
     }
 
+    /// Of a graph and of where its tensors lie; of all leafs what they say of themselves too.
+    pub fn of_placed(graph: GraphRef<'_>) -> Self {
+        let mut print = Self::new(graph);
+        for &tensor in graph.leafs.iter().chain(graph.nodes) {
+            print.add(tensor);
+            print.mix(tensor.data().addr() as u64, tensor.buffer().addr() as u64);
+        }
+        print
+    }
+
     /// Of a graph of this size, before any tensor of it was looked at.
     pub fn new(graph: GraphRef<'_>) -> Self {
         Self([graph.leafs.len() as u64, graph.nodes.len() as u64])

@@ -76,6 +76,7 @@ functions! {
         ggml_version ggml_op_desc ggml_type_name ggml_log_get ggml_log_set ggml_backend_cpu_buffer_type
         ggml_backend_buft_get_device ggml_backend_dev_type ggml_backend_buft_is_host
         ggml_backend_buft_alloc_buffer_n ggml_backend_buft_get_alloc_size_n
+        ggml_backend_buffer_get_usage ggml_backend_buffer_is_host ggml_backend_graph_compute ggml_graph_view
         ggml_backend_buft_is_meta ggml_backend_meta_alloc_ctx_tensors_from_buft
     }
 }

@@ -37,6 +37,7 @@ mod sizes;
 mod snapshot;
 mod tally;
 mod tensor;
+mod verify;
 
 pub use allocator::{Allocator, Refusal};
 pub use bindings::{
@@ -62,9 +63,15 @@ pub use runtime::{Runtime, Server, abort, known_ggml, runtime};
 pub use settings::{Settings, effort};
 pub use tally::{Totals, totals};
 pub use tensor::{GraphRef, TensorRef};
+pub use verify::{Guard, NextCallback, NotComputed, Verifier, Verify, Violation, compute_guarded, verify_graph};
 
 /// An `enum lastuse_context_kind` as C passes it: any number.
 pub type ContextKind = u32;
 
 /// ggml's status for success.
 pub const STATUS_SUCCESS: i32 = 0;
+
+/// ggml's usages of buffers.
+const USAGE_NOT_KNOWN: u32 = 0;
+const USAGE_WEIGHTS: u32 = 1;
+const USAGE_COMPUTE: u32 = 2;

@@ -6,11 +6,16 @@ use std::fmt::Display;
 use crate::graph::RuleSetting;
 use crate::placement::Effort;
 
+use super::verify::Verify;
+
 /// Says which memory may be shared: a [`RuleSetting`].
 const RULES: &CStr = c"LASTUSE_RULES";
 
 /// Says how much work placing may take: a whole number, as [`effort`] takes it.
 const EFFORT: &CStr = c"LASTUSE_EFFORT";
+
+/// Says what is watched at run time: a [`Verify`].
+const VERIFY: &CStr = c"LASTUSE_VERIFY";
 
 /// What holds for new allocators.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +24,8 @@ pub struct Settings {
     pub rules: RuleSetting,
     /// How much work the search for smaller offsets may do.
     pub effort: Effort,
+    /// What is watched at run time.
+    pub verify: Verify,
 }
 
 impl Settings {
@@ -28,6 +35,7 @@ impl Settings {
         Self {
             rules: accepted(RULES, said(RULES).parse(), &complain),
             effort: accepted(EFFORT, effort_in(said(EFFORT).trim()), &complain),
+            verify: accepted(VERIFY, said(VERIFY).parse(), &complain),
         }
     }
 }

@@ -29,6 +29,7 @@ pub use operation::{Operation, Slots};
 pub use outputs::{Access, Accesses, Range, Unordered};
 pub use plan::{Address, GraphPlan, PlanError, Pool, PoolPlan, plan};
 pub use rules::{RuleSetting, Rules, UnknownRule};
-pub use simulate::{Corruption, simulate};
+pub use simulate::{Corruption, Finding, Places, Region, Words, describe, simulate, simulate_at};
+pub use simulate::{Freed, freed, owner_at};
 pub use strides::Strides;
 pub use tensor::{Flags, Graph, PoolId, Requests, Tensor, TensorId, View};

@@ -4,14 +4,20 @@
 //! needs the feature "cli".
 
 #[cfg(feature = "cli")]
+mod check;
+#[cfg(feature = "cli")]
 mod file;
 pub mod json;
 mod of_problem;
+#[cfg(feature = "cli")]
+mod plan_file;
 #[cfg(feature = "cli")]
 mod read;
 #[cfg(all(test, feature = "cli"))]
 mod tests;
 mod write;
+
+use std::collections::HashMap;
 
 use crate::placement::{Bytes, Effort};
 
@@ -19,7 +25,11 @@ use super::order::{self, Effect, Hazards, Reordering, reorder};
 use super::{Graph, GraphPlan, PlanError, Pool, PoolId, Requests, Rules, TensorId, sizes_by_ggml};
 
 #[cfg(feature = "cli")]
+pub use check::{Defect, Kind as DefectKind, check};
+#[cfg(feature = "cli")]
 pub use file::Unreadable;
+#[cfg(feature = "cli")]
+pub use plan_file::{MalformedPlan, PlanFile, PlannedBuffer, PlannedTensor};
 #[cfg(feature = "cli")]
 pub use read::Malformed;
 
@@ -109,6 +119,17 @@ impl Snapshot {
     /// The pools to plan for, all with these rules and this effort.
     pub fn pools(&self, rules: Rules, effort: Effort) -> Vec<Pool> {
         self.buffers.iter().map(|buffer| Pool { rules, effort, ..buffer.pool() }).collect()
+    }
+
+    /// The tensors by their ids in the file.
+    pub fn tensor_ids(&self) -> HashMap<u64, TensorId> {
+        (0..).zip(&self.tensors).map(|(id, tensor)| (tensor.id, id)).collect()
+    }
+
+    /// What messages call a tensor.
+    pub fn tensor(&self, id: TensorId) -> String {
+        let TensorInfo { id, name, op, .. } = &self.tensors[id as usize];
+        format!("tensor {id} {name:?} ({op})")
     }
 
     /// The pool of each leaf and of each node.

@@ -153,9 +153,9 @@ impl Graph {
         self.tensors[tensor as usize].view = Some(view);
     }
 
-    /// Says that `tensor` is to get memory from a plan, whatever it has.
-    pub fn plan_anew(&mut self, tensor: TensorId) {
-        self.tensors[tensor as usize].external = false;
+    /// Says whether `tensor` has memory that is never planned.
+    pub fn set_external(&mut self, tensor: TensorId, external: bool) {
+        self.tensors[tensor as usize].external = external;
     }
 
     /// Appends to the leafs: constants and inputs, with memory from the start.

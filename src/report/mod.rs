@@ -2,6 +2,7 @@
 //!
 //! Uses [`crate::graph`] and [`crate::placement`].
 
+mod check;
 mod compare_table;
 mod plan_json;
 mod plan_table;
@@ -10,6 +11,7 @@ mod run_table;
 #[cfg(test)]
 mod tests;
 
+pub use check::{check_json, check_text};
 pub use compare_table::{CompareRow, Samples, compare_table};
 pub use plan_json::plan_json;
 pub use plan_table::{PlanRow, plan_table};

@@ -1,5 +1,6 @@
 //! The command-line tool.
 
+mod check;
 mod compare;
 mod convert;
 mod input;
@@ -23,6 +24,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Check(check::Arguments),
     Compare(compare::Arguments),
     Convert(convert::Arguments),
     Plan(plan::Arguments),
@@ -31,6 +33,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
+        Command::Check(arguments) => check::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),

@@ -1,6 +1,7 @@
 //! Lifetimes, plans and the simulator, on hand-made graphs and on random ones.
 
 mod effort;
+mod findings;
 mod in_place;
 mod layouts;
 mod lifetimes;

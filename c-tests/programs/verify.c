@@ -1,0 +1,354 @@
+// Graphs whose memory is right pass every kind of verification with the results that they have without; what is wrong is
+// named by lastuse_graph_verify.
+//
+//   verify <case> [first seed] [number of seeds]
+
+#include "check.h"
+#include "computing.h"
+#include "ggml-alloc.h"
+#include "lastuse.h"
+#include "random_graph.h"
+#include "transformer.h"
+#include "upstream.h"
+
+// Random graphs
+
+struct setting {
+    int                         n_threads;
+    bool                        schedules; // by ggml_backend_sched with a guard; else by lastuse_graph_compute_guarded
+    struct random_graph_options options;
+};
+
+static ggml_backend_buffer_t compute_truth(ggml_backend_t cpu, const struct random_graph * g) {
+    ggml_backend_buffer_t buffer = upstream_ggml_backend_alloc_ctx_tensors(g->ctx, cpu);
+    for (struct ggml_tensor * t = ggml_get_first_tensor(g->ctx); t != NULL; t = ggml_get_next_tensor(g->ctx, t)) {
+        if (t->view_src != NULL && t->buffer == NULL) {
+            ggml_backend_view_init(t);
+        }
+    }
+    random_graph_set_data(g);
+    CHECK(ggml_backend_graph_compute(cpu, g->graph) == GGML_STATUS_SUCCESS, "the truth is computed");
+    return buffer;
+}
+
+static void check_same_results(const struct random_graph * g, const struct random_graph * truth) {
+    for (int i = 0; i < g->outputs.count; i++) {
+        const struct ggml_tensor * t     = g->outputs.items[i];
+        size_t                     size  = ggml_nbytes(t);
+        const struct ggml_tensor * other = truth->outputs.items[i];
+        CHECK(size == 0 || memcmp(t->data, other->data, size) == 0, "seed %llu: %s is not what it should be",
+              (unsigned long long) g->seed, t->name);
+    }
+}
+
+static bool count_nodes(struct ggml_tensor * t, bool ask, void * user_data) {
+    (void) t;
+    int * counts = user_data;
+    counts[ask ? 0 : 1]++;
+    return counts[0] % 2 == 0; // wants to see every second node
+}
+
+// Twice: a guard sees a graph that it knows.
+static void schedule(ggml_backend_t cpu, const struct random_graph * g, const struct random_graph * truth) {
+    int                         counts[2] = { 0 };
+    struct lastuse_guard_params params    = { .struct_size    = sizeof(params),
+                                              .next           = count_nodes,
+                                              .next_user_data = counts };
+    struct lastuse_guard *      guard     = lastuse_guard_new(&params);
+    CHECK(guard != NULL, "%s", lastuse_last_error());
+    ggml_backend_sched_t sched = ggml_backend_sched_new(&cpu, NULL, 1, 4096, false, false);
+    for (int i = 0; i < g->graph->n_leafs; i++) {
+        ggml_backend_sched_set_tensor_backend(sched, g->graph->leafs[i], cpu);
+    }
+    ggml_backend_sched_set_eval_callback(sched, lastuse_guard_eval, guard);
+    CHECK(ggml_backend_sched_alloc_graph(sched, g->graph), "seed %llu: not allocated", (unsigned long long) g->seed);
+    ggml_backend_buffer_t buffer = compute_truth(cpu, truth);
+    for (int run = 0; run < 2; run++) {
+        random_graph_set_data(g);
+        CHECK(ggml_backend_sched_graph_compute(sched, g->graph) == GGML_STATUS_SUCCESS, "it is computed");
+        check_same_results(g, truth);
+    }
+    CHECK(counts[0] == 2 * g->graph->n_nodes, "the next callback is asked for %d nodes", counts[0]);
+    CHECK(counts[1] == counts[0] / 2, "and is shown %d, which it asked for", counts[1]);
+    ggml_backend_buffer_free(buffer);
+    ggml_backend_sched_free(sched);
+    lastuse_guard_free(guard);
+}
+
+static void compute_guarded(ggml_backend_t cpu, const struct random_graph * g, const struct random_graph * truth) {
+    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(ggml_gallocr_alloc_graph(galloc, g->graph), "seed %llu: not allocated", (unsigned long long) g->seed);
+    CHECK(lastuse_graph_verify(g->graph), "seed %llu: %s", (unsigned long long) g->seed, lastuse_last_error());
+    ggml_backend_buffer_t buffer = compute_truth(cpu, truth);
+    random_graph_set_data(g);
+    CHECK(lastuse_graph_compute_guarded(cpu, g->graph) == GGML_STATUS_SUCCESS, "seed %llu", (unsigned long long) g->seed);
+    check_same_results(g, truth);
+    ggml_backend_buffer_free(buffer);
+    ggml_gallocr_free(galloc);
+}
+
+static void run(struct case_args args, int count, struct setting setting) {
+    long long first = case_number(args, 0, 1);
+    long long end   = first + case_number(args, 1, count);
+    CHECK(lastuse_set_verify("memory"), "%s", lastuse_last_error());
+    ggml_backend_t cpu = new_cpu(setting.n_threads);
+    for (long long seed = first; seed < end; seed++) {
+        struct random_graph g     = random_graph_new((uint64_t) seed, setting.options);
+        struct random_graph truth = random_graph_new((uint64_t) seed, setting.options);
+        if (setting.schedules) {
+            schedule(cpu, &g, &truth);
+        } else {
+            compute_guarded(cpu, &g, &truth);
+        }
+        random_graph_free(&g);
+        random_graph_free(&truth);
+    }
+    ggml_backend_free(cpu);
+}
+
+static void one_thread(struct case_args args) {
+    run(args, 200, (struct setting){ .n_threads = 1 });
+}
+
+static void two_threads(struct case_args args) {
+    run(args, 40, (struct setting){ .n_threads = 2 });
+}
+
+static void markers(struct case_args args) {
+    run(args, 100, (struct setting){ .n_threads = 1, .options = { .markers = true } });
+}
+
+static void copies(struct case_args args) {
+    run(args, 100, (struct setting){ .n_threads = 1, .options = { .copies = true } });
+}
+
+static void scheduler(struct case_args args) {
+    run(args, 60, (struct setting){ .n_threads = 1, .schedules = true });
+}
+
+// Graphs on ggml's own allocator are verified too
+static void upstream_allocator(struct case_args args) {
+    for (long long seed = case_number(args, 0, 1); seed < case_number(args, 1, 200); seed++) {
+        struct random_graph g      = random_graph_new((uint64_t) seed, (struct random_graph_options){ 0 });
+        ggml_gallocr_t      galloc = upstream_ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+        CHECK(upstream_ggml_gallocr_alloc_graph(galloc, g.graph), "seed %lld: not allocated", seed);
+        CHECK(lastuse_graph_verify(g.graph), "seed %lld: %s", seed, lastuse_last_error());
+        upstream_ggml_gallocr_free(galloc);
+        random_graph_free(&g);
+    }
+}
+
+// Plans of several buffers, and of graphs that cannot be computed, are simulated when they are allocated
+static void oddities(struct case_args args) {
+    CHECK(lastuse_set_verify("plan"), "%s", lastuse_last_error());
+    struct random_graph_options options = {
+        .markers = true, .early_markers = true, .split_copies = true, .unlisted_leafs = true,
+    };
+    for (long long seed = case_number(args, 0, 1); seed < case_number(args, 1, 300); seed++) {
+        struct random_graph g      = random_graph_new((uint64_t) seed, options);
+        ggml_gallocr_t      galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+        CHECK(ggml_gallocr_alloc_graph(galloc, g.graph), "seed %lld was not allocated", seed);
+        CHECK(ggml_gallocr_alloc_graph(galloc, g.graph), "seed %lld was not allocated again", seed);
+        ggml_gallocr_free(galloc);
+        random_graph_free(&g);
+    }
+}
+
+// What is wrong is named
+
+struct chain {
+    struct built         built;
+    ggml_gallocr_t       galloc;
+    struct ggml_tensor * x;
+    struct ggml_tensor * y;
+    struct ggml_tensor * first;  // reads x
+    struct ggml_tensor * second; // reads first and y
+    struct ggml_tensor * last;   // reads second and first
+};
+
+static struct ggml_tensor * named(struct ggml_tensor * t, const char * name) {
+    ggml_set_name(t, name);
+    return t;
+}
+
+static struct chain chain_new(void) {
+    struct chain          c   = { .built = built_new(16, 65536) };
+    struct ggml_context * ctx = c.built.ctx;
+    c.x      = named(new_input(ctx, 8, 8), "x");
+    c.y      = named(new_input(ctx, 8, 8), "y");
+    c.first  = named(ggml_mul_mat(ctx, c.x, c.x), "first");
+    c.second = named(ggml_mul_mat(ctx, c.first, c.y), "second");
+    struct ggml_tensor * half = ggml_view_2d(ctx, c.second, 8, 4, c.second->nb[1], 4 * c.second->nb[1]);
+    c.last   = named(ggml_mul_mat(ctx, half, c.first), "last");
+    ggml_set_output(c.last);
+    ggml_build_forward_expand(c.built.graph, c.last);
+    c.galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(ggml_gallocr_alloc_graph(c.galloc, c.built.graph), "allocated");
+    CHECK(lastuse_graph_verify(c.built.graph), "%s", lastuse_last_error());
+    return c;
+}
+
+static void expect_wrong(struct chain c, const char * const * words) {
+    CHECK(!lastuse_graph_verify(c.built.graph), "a fault is found");
+    const char * said = lastuse_last_error();
+    for (; *words != NULL; words++) {
+        CHECK(strstr(said, *words) != NULL, "\"%s\" is missing in: %s", *words, said);
+    }
+    ggml_gallocr_free(c.galloc);
+    built_free(c.built);
+}
+
+#define WORDS(...) ((const char * const[]){ __VA_ARGS__, NULL })
+
+static void inputs_share_bytes(struct case_args args) {
+    (void) args;
+    struct chain c = chain_new();
+    c.y->data      = (char *) c.x->data + 128;
+    expect_wrong(c, WORDS("\"x\" (NONE)", "\"y\" (NONE)", "before the first step", "(128 bytes)", "CPU buffer"));
+}
+
+static void source_is_overwritten_while_it_is_read(struct case_args args) {
+    (void) args;
+    struct chain c = chain_new();
+    c.first->data  = c.x->data;
+    expect_wrong(c, WORDS("step 0, \"first\" (MUL_MAT)", "overwrites \"x\"", "(256 bytes)"));
+}
+
+static void value_is_overwritten_before_its_last_reader(struct case_args args) {
+    (void) args;
+    struct chain c = chain_new();
+    c.first->data  = c.y->data;
+    expect_wrong(c, WORDS("\"second\" (MUL_MAT)", "needs \"y\"", "\"first\" (MUL_MAT), which step 0 computes", "overwritten"));
+}
+
+static void tensor_beyond_the_end_of_its_buffer(struct case_args args) {
+    (void) args;
+    struct chain c    = chain_new();
+    char *       base = ggml_backend_buffer_get_base(c.last->buffer);
+    c.last->data      = base + ggml_backend_buffer_get_size(c.last->buffer) - 8;
+    expect_wrong(c, WORDS("\"last\" (MUL_MAT)", "beyond the end"));
+}
+
+static void tensor_before_the_start_of_its_buffer(struct case_args args) {
+    (void) args;
+    struct chain c    = chain_new();
+    char *       base = ggml_backend_buffer_get_base(c.last->buffer);
+    c.last->data      = base - 4096;
+    expect_wrong(c, WORDS("\"last\" (MUL_MAT)", "4096 bytes before the start"));
+}
+
+static void view_elsewhere(struct case_args args) {
+    (void) args;
+    struct chain c    = chain_new();
+    struct ggml_tensor * view = c.last->src[0];
+    view->data        = (char *) view->data + 32;
+    expect_wrong(c, WORDS("(VIEW)", "\"second\"", "offset 128", "32 bytes behind"));
+}
+
+static void tensor_without_memory(struct case_args args) {
+    (void) args;
+    struct chain c   = chain_new();
+    c.second->data   = NULL;
+    c.second->buffer = NULL;
+    expect_wrong(c, WORDS("\"second\"", "has no memory"));
+}
+
+static void result_is_lost(struct case_args args) {
+    (void) args;
+    struct chain c = chain_new();
+    ggml_set_output(c.first);
+    c.last->data = c.first->data;
+    expect_wrong(c, WORDS("\"first\"", "\"last\""));
+}
+
+// What is free says so
+static void freed_memory_makes_no_sense(struct case_args args) {
+    (void) args;
+    struct chain c = chain_new();
+    set_leaf_values(c.built.graph, 1);
+    ggml_backend_t cpu = new_cpu(1);
+    CHECK(lastuse_graph_compute_guarded(cpu, c.built.graph) == GGML_STATUS_SUCCESS, "it is computed");
+    const unsigned char * bytes = c.second->data;
+    for (int i = 0; i < 256; i++) {
+        CHECK(bytes[i] == 0xfd, "byte %d of a result that nobody needs is %d", i, bytes[i]);
+    }
+    ggml_backend_free(cpu);
+    ggml_gallocr_free(c.galloc);
+    built_free(c.built);
+}
+
+static void write_elsewhere(struct ggml_tensor * dst, const struct ggml_tensor * a, int ith, int nth, void * user_data) {
+    (void) nth;
+    if (ith == 0) {
+        memcpy(dst->data, a->data, ggml_nbytes(dst));
+        *(float *) ((struct ggml_tensor *) user_data)->data = 7.0f;
+    }
+}
+
+static void functions_of_the_program_may_be_trusted(struct case_args args) {
+    (void) args;
+    CHECK(lastuse_set_verify("memory,no-custom"), "%s", lastuse_last_error());
+    struct built         b = built_new(16, 65536);
+    struct ggml_tensor * x = new_input(b.ctx, 8, 8);
+    struct ggml_tensor * y = new_input(b.ctx, 8, 8);
+    struct ggml_tensor * t = ggml_map_custom1(b.ctx, x, write_elsewhere, 1, y);
+    ggml_build_forward_expand(b.graph, ggml_add(b.ctx, t, y));
+    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(ggml_gallocr_alloc_graph(galloc, b.graph), "allocated");
+    set_leaf_values(b.graph, 1);
+    ggml_backend_t cpu = new_cpu(1);
+    CHECK(lastuse_graph_compute_guarded(cpu, b.graph) == GGML_STATUS_SUCCESS, "it is computed");
+    ggml_backend_free(cpu);
+    ggml_gallocr_free(galloc);
+    built_free(b);
+}
+
+static void words(struct case_args args) {
+    (void) args;
+    CHECK(!lastuse_set_verify("plan,memroy"), "a word is unknown");
+    CHECK(strstr(lastuse_last_error(), "\"memroy\" is unknown; known are off, plan, memory") != NULL, "%s",
+          lastuse_last_error());
+    struct lastuse_guard_params params = { .struct_size = sizeof(params), .words = "wieghts" };
+    CHECK(lastuse_guard_new(&params) == NULL, "a word is unknown");
+    CHECK(strstr(lastuse_last_error(), "\"wieghts\"") != NULL, "%s", lastuse_last_error());
+    lastuse_guard_free(NULL);
+}
+
+static void graphs_of_many_shapes_pass(struct case_args args) {
+    (void) args;
+    CHECK(lastuse_set_verify("plan"), "%s", lastuse_last_error());
+    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    for (int tokens = 1; tokens < 6; tokens++) {
+        for (int again = 0; again < 3; again++) {
+            struct built b = transformer_new((struct shape){ .layers = 2, .tokens = tokens, .past = 3 });
+            CHECK(ggml_gallocr_alloc_graph(galloc, b.graph), "allocated");
+            CHECK(ggml_gallocr_alloc_graph(galloc, b.graph), "allocated again");
+            built_free(b);
+        }
+    }
+    ggml_gallocr_free(galloc);
+}
+
+static const struct test_case CASES[] = {
+    { "one_thread", one_thread },
+    { "two_threads", two_threads },
+    { "markers", markers },
+    { "copies", copies },
+    { "scheduler", scheduler },
+    { "upstream_allocator", upstream_allocator },
+    { "oddities", oddities },
+    { "inputs_share_bytes", inputs_share_bytes },
+    { "source_is_overwritten_while_it_is_read", source_is_overwritten_while_it_is_read },
+    { "value_is_overwritten_before_its_last_reader", value_is_overwritten_before_its_last_reader },
+    { "tensor_beyond_the_end_of_its_buffer", tensor_beyond_the_end_of_its_buffer },
+    { "tensor_before_the_start_of_its_buffer", tensor_before_the_start_of_its_buffer },
+    { "view_elsewhere", view_elsewhere },
+    { "tensor_without_memory", tensor_without_memory },
+    { "result_is_lost", result_is_lost },
+    { "freed_memory_makes_no_sense", freed_memory_makes_no_sense },
+    { "functions_of_the_program_may_be_trusted", functions_of_the_program_may_be_trusted },
+    { "words", words },
+    { "graphs_of_many_shapes_pass", graphs_of_many_shapes_pass },
+};
+
+TEST_MAIN(CASES)

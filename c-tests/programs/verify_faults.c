@@ -1,0 +1,341 @@
+// Faults of allocators and of operations, planted here, and found where lastuse verifies at run time.
+//
+//   verify_faults <case>
+//
+// prints the message and exits 43 when the program was ended with a message that has all words of the case; 44 when a word
+// is missing, 1 when nothing ended the program.
+
+#include "check.h"
+#include "computing.h"
+#include "ggml-alloc.h"
+#include "lastuse.h"
+
+#define MAX_WORDS 6
+
+struct fault {
+    const char * name;
+    void (*run)(void);
+    const char * words[MAX_WORDS]; // that the message must contain
+};
+
+static const struct fault * running;
+
+static void print_and_exit(const char * message) {
+    int status = 43;
+    printf("%s\n", message);
+    for (int i = 0; i < MAX_WORDS && running->words[i] != NULL; i++) {
+        if (strstr(message, running->words[i]) == NULL) {
+            printf("the message does not contain: %s\n", running->words[i]);
+            status = 44;
+        }
+    }
+    fflush(stdout);
+    _Exit(status); // not exit(): leaks do not matter here
+}
+
+static struct ggml_context * new_context(void) {
+    struct ggml_context * ctx = ggml_init((struct ggml_init_params){ .mem_size = 1 << 20, .no_alloc = true });
+    CHECK(ctx != NULL, "no context");
+    return ctx;
+}
+
+static struct ggml_tensor * named(struct ggml_tensor * t, const char * name) {
+    ggml_set_name(t, name);
+    return t;
+}
+
+// What an operation of the program does beside its work.
+struct misdeed {
+    struct ggml_tensor * tensor; // what it writes into; NULL: its own result
+    ptrdiff_t            offset; // from the start of that
+    size_t               bytes;
+};
+
+static void copy_and_misbehave(struct ggml_tensor * dst, const struct ggml_tensor * a, int ith, int nth, void * user_data) {
+    (void) nth;
+    const struct misdeed * misdeed = user_data;
+    if (ith != 0) {
+        return;
+    }
+    memcpy(dst->data, a->data, ggml_nbytes(dst));
+    char * target = (char *) (misdeed->tensor != NULL ? misdeed->tensor->data : dst->data);
+    memset(target + misdeed->offset, 0x5a, misdeed->bytes);
+}
+
+// Memory that the program has laid out itself: offsets in a compute buffer of 4096 bytes, each tensor has 256.
+struct laid_out {
+    struct ggml_tensor * x;     // at 0, an input, read by step 0
+    struct ggml_tensor * early; // at 256, SQR, step 0, read by step 1
+    struct ggml_tensor * small; // at 512, ADD, step 1, read by step 2
+    struct ggml_tensor * evil;  // at 1024, the program's function, step 2
+    struct ggml_tensor * kept;  // at 1280, an input, read by step 3
+    struct ggml_tensor * out;   // at 2048, ADD, step 3
+    struct ggml_tensor * w;     // in another buffer
+    struct ggml_cgraph * graph;
+};
+
+static void put(ggml_backend_buffer_t buffer, struct ggml_tensor * t, size_t offset) {
+    char * base = ggml_backend_buffer_get_base(buffer);
+    CHECK(ggml_backend_tensor_alloc(buffer, t, base + offset) == GGML_STATUS_SUCCESS, "%s has no place", t->name);
+    memset(t->data, 0, ggml_nbytes(t));
+}
+
+static struct ggml_tensor * new_vector(struct ggml_context * ctx, const char * name) {
+    return named(ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64), name);
+}
+
+static ggml_backend_buffer_t new_buffer(size_t size, enum ggml_backend_buffer_usage usage) {
+    ggml_backend_buffer_t buffer = ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), size);
+    CHECK(buffer != NULL, "no buffer");
+    ggml_backend_buffer_set_usage(buffer, usage);
+    return buffer;
+}
+
+static struct laid_out lay_out(struct misdeed * misdeed) {
+    struct ggml_context * ctx = new_context();
+    struct laid_out       l   = { .x = new_vector(ctx, "x"), .kept = new_vector(ctx, "kept"), .w = new_vector(ctx, "w") };
+    l.early = named(ggml_sqr(ctx, l.x), "early");
+    l.small = named(ggml_add(ctx, l.early, l.w), "small");
+    l.evil  = named(ggml_map_custom1(ctx, l.small, copy_and_misbehave, 1, misdeed), "evil");
+    l.out   = named(ggml_add(ctx, l.evil, l.kept), "out");
+    ggml_set_output(l.out);
+    l.graph = ggml_new_graph(ctx);
+    ggml_build_forward_expand(l.graph, l.out);
+
+    ggml_backend_buffer_t buffer = new_buffer(4096, GGML_BACKEND_BUFFER_USAGE_COMPUTE);
+    put(buffer, l.x, 0);
+    put(buffer, l.early, 256);
+    put(buffer, l.small, 512);
+    put(buffer, l.evil, 1024);
+    put(buffer, l.kept, 1280);
+    put(buffer, l.out, 2048);
+    put(new_buffer(1024, GGML_BACKEND_BUFFER_USAGE_ANY), l.w, 512);
+    return l;
+}
+
+static void compute(const struct laid_out * l) {
+    CHECK(lastuse_graph_compute_guarded(new_cpu(2), l->graph) == GGML_STATUS_SUCCESS, "it is computed");
+}
+
+// Operations that write where they must not
+
+static struct misdeed misdeed;
+
+static void no_fault(void) {
+    struct laid_out l = lay_out(&misdeed);
+    compute(&l);
+    ggml_abort(__FILE__, __LINE__, "nothing was found");
+}
+
+static void write_behind(void) {
+    misdeed           = (struct misdeed){ .offset = 256, .bytes = 4 };
+    struct laid_out l = lay_out(&misdeed);
+    compute(&l);
+}
+
+static void write_before(void) {
+    misdeed           = (struct misdeed){ .offset = -16, .bytes = 4 };
+    struct laid_out l = lay_out(&misdeed);
+    compute(&l);
+}
+
+static void write_far_away(void) {
+    misdeed           = (struct misdeed){ .offset = 2048, .bytes = 8 };
+    struct laid_out l = lay_out(&misdeed);
+    compute(&l);
+}
+
+static void write_twice(void) {
+    misdeed           = (struct misdeed){ .offset = 250, .bytes = 600 };
+    struct laid_out l = lay_out(&misdeed);
+    compute(&l);
+}
+
+static void write_freed_block(void) {
+    struct laid_out l = lay_out(&misdeed);
+    misdeed           = (struct misdeed){ .tensor = l.early, .offset = 8, .bytes = 4 };
+    compute(&l);
+}
+
+static void write_weight(void) {
+    struct laid_out l = lay_out(&misdeed);
+    misdeed           = (struct misdeed){ .tensor = l.w, .offset = 8, .bytes = 12 };
+    compute(&l);
+}
+
+static void write_source(void) {
+    struct laid_out l = lay_out(&misdeed);
+    misdeed           = (struct misdeed){ .tensor = l.small, .bytes = 1 };
+    compute(&l);
+}
+
+static void write_input_that_is_read_later(void) {
+    struct laid_out l = lay_out(&misdeed);
+    misdeed           = (struct misdeed){ .tensor = l.kept, .offset = 100, .bytes = 20 };
+    compute(&l);
+}
+
+static void write_marked_weight(void) {
+    CHECK(lastuse_set_verify("weights"), "a known word");
+    struct laid_out l = lay_out(&misdeed);
+    ggml_backend_buffer_set_usage(l.w->buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    misdeed = (struct misdeed){ .tensor = l.w, .offset = 8, .bytes = 12 };
+    compute(&l);
+}
+
+static void plan_is_checked_before_computing(void) {
+    struct laid_out l = lay_out(&misdeed);
+    l.small->data     = (char *) l.small->data - 8; // reaches into early, which it reads
+    compute(&l);
+}
+
+// The same by a scheduler
+
+static struct lastuse_guard * new_guard(void) {
+    struct lastuse_guard * guard = lastuse_guard_new(NULL);
+    CHECK(guard != NULL, "%s", lastuse_last_error());
+    return guard;
+}
+
+struct scheduled {
+    ggml_backend_sched_t sched;
+    struct laid_out      l;
+};
+
+static struct scheduled schedule(const char * words) {
+    CHECK(lastuse_set_verify(words), "%s", lastuse_last_error());
+    ggml_backend_t        cpu = new_cpu(2);
+    struct ggml_context * ctx = new_context();
+    struct scheduled      s   = { .sched = ggml_backend_sched_new(&cpu, NULL, 1, 64, false, false) };
+    ggml_backend_sched_set_eval_callback(s.sched, lastuse_guard_eval, new_guard());
+    s.l.x     = named(ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, 64), "x");
+    s.l.kept  = new_vector(ctx, "kept");
+    s.l.w     = new_vector(ctx, "w");
+    put(new_buffer(1024, GGML_BACKEND_BUFFER_USAGE_ANY), s.l.w, 512);
+    s.l.early = named(ggml_mul_mat(ctx, s.l.x, s.l.x), "early"); // large, and not in place of anything
+    s.l.small = named(ggml_add(ctx, ggml_sum_rows(ctx, s.l.early), ggml_sum(ctx, s.l.w)), "small");
+    s.l.evil  = named(ggml_map_custom1(ctx, s.l.small, copy_and_misbehave, 1, &misdeed), "evil");
+    s.l.out   = named(ggml_add(ctx, ggml_reshape_1d(ctx, s.l.evil, 64), s.l.kept), "out");
+    ggml_set_output(s.l.out);
+    s.l.graph = ggml_new_graph(ctx);
+    ggml_build_forward_expand(s.l.graph, s.l.out);
+    CHECK(ggml_backend_sched_alloc_graph(s.sched, s.l.graph), "allocated");
+    set_values(s.l.x, 1);
+    set_values(s.l.kept, 2);
+    return s;
+}
+
+static void compute_scheduled(const struct scheduled * s) {
+    CHECK(ggml_backend_sched_graph_compute(s->sched, s->l.graph) == GGML_STATUS_SUCCESS, "it is computed");
+}
+
+static void scheduler_no_fault(void) {
+    struct scheduled s = schedule("memory");
+    compute_scheduled(&s);
+    ggml_abort(__FILE__, __LINE__, "nothing was found");
+}
+
+static void scheduler_write_freed_block(void) {
+    struct scheduled s = schedule("memory");
+    misdeed            = (struct misdeed){ .tensor = s.l.early, .offset = 64 * 64 * 4 - 8, .bytes = 8 };
+    compute_scheduled(&s);
+}
+
+static void scheduler_write_weight(void) {
+    struct scheduled s = schedule("memory");
+    misdeed            = (struct misdeed){ .tensor = s.l.w, .offset = -4, .bytes = 8 };
+    compute_scheduled(&s);
+}
+
+static void scheduler_write_source_of_unknown_graph(void) {
+    struct scheduled s = schedule("off");
+    misdeed            = (struct misdeed){ .tensor = s.l.small, .bytes = 8 };
+    compute_scheduled(&s);
+}
+
+// Memory that is wrong before the graph runs
+
+static void allocate(ggml_gallocr_t galloc, struct ggml_context * ctx, struct ggml_tensor * last) {
+    struct ggml_cgraph * graph = ggml_new_graph(ctx);
+    ggml_build_forward_expand(graph, last);
+    CHECK(ggml_gallocr_alloc_graph(galloc, graph), "%s is allocated", last->name);
+}
+
+static ggml_gallocr_t new_watched_allocator(void) {
+    CHECK(lastuse_set_verify("plan"), "a known word");
+    return ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+}
+
+// The program keeps a result of a graph, which the next one reads, in the memory of the same allocator.
+static void result_of_an_earlier_graph_is_overwritten(void) {
+    struct ggml_context * ctx    = new_context();
+    ggml_gallocr_t        galloc = new_watched_allocator();
+    struct ggml_tensor *  first  = ggml_sqr(ctx, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096));
+    allocate(galloc, ctx, first);
+
+    struct ggml_tensor * state = new_vector(ctx, "state");
+    state->buffer              = first->buffer;
+    state->data                = first->data;
+    struct ggml_tensor * next  = named(ggml_cos(ctx, new_vector(ctx, "other")), "next");
+    allocate(galloc, ctx, named(ggml_add(ctx, ggml_mul_mat(ctx, next, next), ggml_sum(ctx, state)), "last"));
+}
+
+static void changed_address_is_seen_by_the_next_allocation(void) {
+    struct ggml_context * ctx    = new_context();
+    ggml_gallocr_t        galloc = new_watched_allocator();
+    struct ggml_tensor *  x      = new_vector(ctx, "x");
+    struct ggml_tensor *  y      = new_vector(ctx, "y");
+    struct ggml_tensor *  last   = ggml_mul_mat(ctx, ggml_add(ctx, x, y), x);
+    allocate(galloc, ctx, last);
+    allocate(galloc, ctx, last);
+    y->data = (char *) x->data + 64;
+    allocate(galloc, ctx, last);
+}
+
+static const struct fault FAULTS[] = {
+    { "no_fault", no_fault, { "nothing was found" } },
+    { "write_behind", write_behind,
+      { "step 2 of 4, \"evil\" (MAP_CUSTOM1)", "4 bytes", "right behind its end", "1280 to 1283", "\"kept\" (NONE)" } },
+    { "write_before", write_before, { "\"evil\"", "4 bytes", "12 bytes before its start", "1008 to 1011", "freed block" } },
+    { "write_far_away", write_far_away, { "\"evil\"", "8 bytes", "1792 bytes behind its end", "3072 to 3079", "free" } },
+    { "write_twice", write_twice, { "\"evil\"", "594 bytes", "right behind its end", "\"kept\" (NONE)" } },
+    { "write_freed_block", write_freed_block,
+      { "\"evil\"", "4 bytes", "756 bytes before its start", "264 to 267", "freed block" } },
+    { "write_weight", write_weight, { "\"evil\"", "12 bytes", "in another buffer", "520 to 531", "\"w\" (NONE)" } },
+    { "write_source", write_source, { "\"evil\"", "1 byte outside", "512 to 512", "\"small\" (ADD)" } },
+    { "write_input_that_is_read_later", write_input_that_is_read_later,
+      { "\"evil\"", "20 bytes", "100 bytes behind its end", "\"kept\" (NONE)" } },
+    { "write_marked_weight", write_marked_weight, { "\"evil\"", "12 bytes", "in another buffer", "\"w\" (NONE)" } },
+    { "plan_is_checked_before_computing", plan_is_checked_before_computing,
+      { "step 1, \"small\" (ADD)", "\"early\" (SQR)", "step 0", "504 to 511", "8 bytes" } },
+    { "scheduler_no_fault", scheduler_no_fault, { "nothing was found" } },
+    { "scheduler_write_freed_block", scheduler_write_freed_block, { "\"evil\"", "8 bytes", "freed block" } },
+    { "scheduler_write_weight", scheduler_write_weight, { "\"evil\"", "8 bytes", "another buffer", "508 to 515", "\"w\"" } },
+    { "scheduler_write_source_of_unknown_graph", scheduler_write_source_of_unknown_graph,
+      { "\"evil\" (MAP_CUSTOM1)", "8 bytes", "\"small\" (ADD)" } },
+    { "result_of_an_earlier_graph_is_overwritten", result_of_an_earlier_graph_is_overwritten,
+      { "\"state\" (NONE)", "\"other\" (NONE)", "before the first step", "to 255 of the CPU buffer" } },
+    { "changed_address_is_seen_by_the_next_allocation", changed_address_is_seen_by_the_next_allocation,
+      { "\"x\" (NONE)", "\"y\" (NONE)", "before the first step", "(192 bytes)" } },
+};
+
+#define COUNT (sizeof(FAULTS) / sizeof(FAULTS[0]))
+
+// Without arguments: lists all cases.
+int main(int argc, char ** argv) {
+    for (size_t i = 0; i < COUNT; i++) {
+        if (argc == 1) {
+            printf("%s\n", FAULTS[i].name);
+        } else if (strcmp(argv[1], FAULTS[i].name) == 0) {
+            running = &FAULTS[i];
+        }
+    }
+    if (argc == 1) {
+        return 2;
+    }
+    CHECK(running != NULL, "there is no case %s", argv[1]);
+    ggml_set_abort_callback(print_and_exit);
+    running->run();
+    printf("%s did not end the program\n", running->name);
+    return 1;
+}

@@ -1,0 +1,297 @@
+//! Is the plan of a file right for the graph of a file? Shares no code with what makes plans.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use crate::graph::{Graph, Places, Region, TensorId, Words, describe, simulate_at};
+use crate::placement::{Bytes, MAX_CHUNKS, Step};
+
+use super::plan_file::{ById, PlanFile, PlannedBuffer, PlannedTensor};
+use super::{BufferInfo, Snapshot};
+
+/// So many defects of running the graph are looked for.
+const MOST_FINDINGS: usize = 1000;
+
+/// Something wrong with a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Defect {
+    /// A word for what kind it is.
+    pub kind: Kind,
+    /// The ids, in the file of the graph, of the tensors that it is about.
+    pub tensors: Vec<u64>,
+    /// In plain language.
+    pub message: String,
+}
+
+/// Kinds of defects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A buffer is not the graph's, or contradicts itself.
+    Buffer,
+    /// The order of the nodes cannot be run.
+    Order,
+    /// An entry is for no tensor that needs memory, or there for the second time.
+    Entry,
+    /// A tensor has fewer bytes than it needs.
+    Size,
+    /// A tensor lies at an offset that its buffer does not allow.
+    Alignment,
+    /// A tensor lies where there is no memory.
+    Outside,
+    /// Values are lost when the graph runs.
+    Corruption,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Buffer => "buffer",
+            Self::Order => "order",
+            Self::Entry => "entry",
+            Self::Size => "size",
+            Self::Alignment => "alignment",
+            Self::Outside => "outside",
+            Self::Corruption => "corruption",
+        })
+    }
+}
+
+/// Everything that is wrong with `plan`: an empty list for a right one. At most a thousand corruptions are told.
+pub fn check(snapshot: &Snapshot, plan: &PlanFile) -> Vec<Defect> {
+    let listed = snapshot.graph.leafs().iter().chain(snapshot.graph.nodes()).copied().collect();
+    let mut checker = Checker { snapshot, plan, listed, entries: ById::new(snapshot, plan), defects: Vec::new() };
+    checker.check_buffers();
+    let graph = checker.ordered_graph();
+    checker.check_entries();
+    checker.check_places();
+    if let Some(graph) = graph {
+        checker.run(&graph);
+    }
+    checker.defects
+}
+
+struct Checker<'a> {
+    snapshot: &'a Snapshot,
+    plan: &'a PlanFile,
+    /// The leafs and the nodes.
+    listed: HashSet<TensorId>,
+    entries: ById<'a>,
+    defects: Vec<Defect>,
+}
+
+impl Checker<'_> {
+    fn add(&mut self, kind: Kind, tensors: &[TensorId], message: String) {
+        let tensors = tensors.iter().map(|&id| self.snapshot.tensors[id as usize].id).collect();
+        self.defects.push(Defect { kind, tensors, message });
+    }
+
+    fn check_buffers(&mut self) {
+        let (snapshot, plan) = (self.snapshot, self.plan);
+        let (wanted, there) = (snapshot.buffers.len(), plan.buffers.len());
+        if wanted != there {
+            let message = format!("the graph has {wanted} buffers, and the plan has {there}: is it of another graph?");
+            self.add(Kind::Buffer, &[], message);
+        }
+        for (index, (buffer, planned)) in snapshot.buffers.iter().zip(&plan.buffers).enumerate() {
+            for message in defects_of_buffer(buffer, planned) {
+                self.add(Kind::Buffer, &[], format!("buffer {index}: {message}"));
+            }
+            for message in self.defects_of_chunks(index, buffer, planned) {
+                self.add(Kind::Buffer, &[], format!("buffer {index}: {message}"));
+            }
+        }
+    }
+
+    /// A chunk may be larger than the largest buffer for a single tensor that is, and so may the last that there can be.
+    fn defects_of_chunks(&self, index: usize, buffer: &BufferInfo, planned: &PlannedBuffer) -> Vec<String> {
+        let mut found = Vec::new();
+        let count = planned.chunks.len();
+        if count > MAX_CHUNKS {
+            found.push(format!("it has {count} chunks, and there can be {MAX_CHUNKS}"));
+        }
+        let Some(most) = buffer.max_size else { return found };
+        let largest = |chunk: usize| {
+            let lies_there = |entry: &&PlannedTensor| entry.buffer as usize == index && entry.chunk as usize == chunk;
+            self.entries.entries.iter().flatten().copied().filter(lies_there).map(|entry| entry.size).max().unwrap_or(0)
+        };
+        for (chunk, &size) in planned.chunks.iter().enumerate() {
+            if size > most && chunk + 1 < MAX_CHUNKS && size > largest(chunk) {
+                found.push(format!("chunk {chunk} has {size} bytes, and the largest buffer has {most}"));
+            }
+        }
+        found
+    }
+
+    /// The graph in the order of the plan, when that one can be run.
+    fn ordered_graph(&mut self) -> Option<Graph> {
+        let graph = &self.snapshot.graph;
+        let Some(order) = &self.plan.order else { return Some(graph.clone()) };
+        match steps_of(self.snapshot, order).and_then(|steps| in_order(graph, &steps)) {
+            Ok(graph) => Some(graph),
+            Err(message) => {
+                self.add(Kind::Order, &[], message);
+                None
+            }
+        }
+    }
+
+    fn check_entries(&mut self) {
+        for id in self.entries.unknown.clone() {
+            let message = format!("the plan gives memory to tensor {id}, which is not in the graph");
+            self.defects.push(Defect { kind: Kind::Entry, tensors: vec![id], message });
+        }
+        for id in self.entries.twice.clone() {
+            let message = format!("the plan gives memory to {} twice", self.snapshot.tensor(id));
+            self.add(Kind::Entry, &[id], message);
+        }
+        for (id, tensor) in (0..).zip(self.snapshot.graph.tensors()) {
+            if self.entries.entries[id as usize].is_some() && !tensor.is_owned() {
+                let why = if tensor.external { "has its own already" } else { "is a view" };
+                let message = format!("the plan gives memory to {}, which {why}", self.snapshot.tensor(id));
+                self.add(Kind::Entry, &[id], message);
+            }
+        }
+    }
+
+    fn check_places(&mut self) {
+        for (id, entry) in (0..).zip(self.entries.entries.clone()) {
+            let Some(entry) = entry.filter(|_| self.snapshot.graph.tensor(id).is_owned()) else { continue };
+            let name = self.snapshot.tensor(id);
+            for (kind, message) in self.defects_of_place(id, entry) {
+                self.add(kind, &[id], format!("{name} {message}"));
+            }
+        }
+    }
+
+    fn defects_of_place(&self, id: TensorId, entry: &PlannedTensor) -> Vec<(Kind, String)> {
+        let (info, mut found) = (&self.snapshot.tensors[id as usize], Vec::new());
+        let PlannedTensor { buffer, chunk, offset, size, .. } = *entry;
+        let Some((wanted, planned)) = self.buffer(buffer) else {
+            return vec![(Kind::Outside, format!("lies in buffer {buffer}, which is not there"))];
+        };
+        if self.listed.contains(&id) && info.pool != buffer {
+            found.push((Kind::Outside, format!("lies in buffer {buffer}, and the graph wants it in {}", info.pool)));
+        }
+        // The reader of graphs has seen to it that sizes can be padded.
+        let needed = info.size.next_multiple_of(wanted.alignment);
+        if size < needed {
+            found.push((Kind::Size, format!("has {size} bytes, and needs {needed}")));
+        }
+        if offset % wanted.alignment != 0 {
+            let alignment = wanted.alignment;
+            found.push((Kind::Alignment, format!("lies at offset {offset}, which is no multiple of {alignment}")));
+        }
+        match planned.chunks.get(chunk as usize) {
+            None => {
+                found.push((Kind::Outside, format!("lies in chunk {chunk} of buffer {buffer}, which is not there")))
+            }
+            Some(&chunk_size) => {
+                let end = offset.checked_add(size.max(info.size));
+                if end.is_none_or(|end| end > chunk_size) {
+                    let end = end.map_or("2^64 or beyond".to_owned(), |end| end.to_string());
+                    let place = format!("chunk {chunk} of buffer {buffer}, which has {chunk_size} bytes");
+                    found.push((Kind::Outside, format!("lies at {offset} to {end} of {place}")));
+                }
+            }
+        }
+        found
+    }
+
+    fn buffer(&self, buffer: u32) -> Option<(&BufferInfo, &PlannedBuffer)> {
+        Some((self.snapshot.buffers.get(buffer as usize)?, self.plan.buffers.get(buffer as usize)?))
+    }
+
+    /// Runs the graph in thought. What lies outside of the memory was told already, so there is memory enough here.
+    fn run(&mut self, graph: &Graph) {
+        let mut chunks: HashMap<(u32, u32), u32> = HashMap::new();
+        let mut spaces = Spaces { snapshot: self.snapshot, chunks: Vec::new() };
+        let snapshot = self.snapshot;
+        let region = |(entry, info): (&Option<&PlannedTensor>, &super::TensorInfo)| {
+            let entry = (*entry)?;
+            let chunk = (entry.buffer, entry.chunk);
+            let space = *chunks.entry(chunk).or_insert_with(|| {
+                spaces.chunks.push(chunk);
+                u32::try_from(spaces.chunks.len() - 1).expect("fewer than 2^32 chunks")
+            });
+            Some(Region { space, start: entry.offset, end: entry.offset.saturating_add(info.size) })
+        };
+        let regions = self.entries.entries.iter().zip(&snapshot.tensors).map(region).collect();
+        let places = Places { spaces: vec![Bytes::MAX; spaces.chunks.len()], regions };
+        let nbytes: Vec<Bytes> = snapshot.tensors.iter().map(|tensor| tensor.nbytes).collect();
+        for finding in simulate_at(graph, &places, &nbytes, MOST_FINDINGS) {
+            let message = describe(graph, &finding, &spaces);
+            let tensors: Vec<TensorId> = finding.corruption.tensors(graph).collect();
+            self.add(Kind::Corruption, &tensors, message);
+        }
+    }
+}
+
+/// How people call things of a plan in a file.
+struct Spaces<'a> {
+    snapshot: &'a Snapshot,
+    /// By address space: the buffer and the chunk.
+    chunks: Vec<(u32, u32)>,
+}
+
+impl Words for Spaces<'_> {
+    fn tensor(&self, tensor: TensorId) -> String {
+        self.snapshot.tensor(tensor)
+    }
+
+    fn space(&self, space: u32) -> String {
+        let (buffer, chunk) = self.chunks[space as usize];
+        let name = self.snapshot.buffers.get(buffer as usize).map_or("", |buffer| &buffer.name);
+        format!("chunk {chunk} of buffer {buffer} ({name})")
+    }
+}
+
+fn defects_of_buffer(buffer: &BufferInfo, planned: &PlannedBuffer) -> Vec<String> {
+    let mut found = Vec::new();
+    let PlannedBuffer { name, size, chunks, lower_bound } = planned;
+    if name != &buffer.name {
+        found.push(format!("the graph calls it {:?}, and the plan {name:?}", buffer.name));
+    }
+    match chunks.iter().try_fold(0, |sum: Bytes, &chunk| sum.checked_add(chunk)) {
+        Some(sum) if sum == *size => {}
+        Some(sum) => found.push(format!("its size is {size}, and its chunks have {sum} bytes")),
+        None => found.push("its chunks add up to more than can be addressed".to_owned()),
+    }
+    if lower_bound > size {
+        found.push(format!("its lower bound is {lower_bound}, which is above its size {size}"));
+    }
+    found
+}
+
+/// The steps of an order that is given by ids; a reason when it is not one of all nodes.
+fn steps_of(snapshot: &Snapshot, order: &[u64]) -> Result<Vec<Step>, String> {
+    let nodes = snapshot.graph.nodes();
+    let ids = (0..).zip(nodes).map(|(step, &node)| (snapshot.tensors[node as usize].id, step));
+    let mut steps: HashMap<u64, Step> = ids.collect();
+    let mut taken = Vec::with_capacity(order.len());
+    for id in order {
+        let step = steps.remove(id);
+        taken.push(
+            step.ok_or_else(|| format!("the order names {id}, which is no node of the graph or is there twice"))?,
+        );
+    }
+    match steps.into_keys().min() {
+        Some(missing) => Err(format!("the order leaves out node {missing}")),
+        None => Ok(taken),
+    }
+}
+
+fn in_order(graph: &Graph, steps: &[Step]) -> Result<Graph, String> {
+    let ordered = graph.in_order(steps);
+    let mut at = vec![None; graph.tensors().len()];
+    for (step, &node) in ordered.nodes().iter().enumerate() {
+        at[node as usize] = Some(step);
+    }
+    for &node in ordered.nodes().iter().filter(|&&node| !graph.tensor(node).is_marker()) {
+        let too_late =
+            graph.sources(node).iter().find(|&&source| source != node && at[source as usize] > at[node as usize]);
+        if too_late.is_some() {
+            return Err("the order runs a node before one that it reads".to_owned());
+        }
+    }
+    Ok(ordered)
+}

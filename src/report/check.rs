@@ -1,0 +1,77 @@
+//! What the check of a plan found: a text for people, JSON for programs.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use crate::graph::snapshot::{Defect, PlanFile, Snapshot};
+use crate::placement::Bytes;
+
+/// A line that says that the plan is right, and one for each buffer; or a line for each defect, and how many there are.
+pub fn check_text(snapshot: &Snapshot, plan: &PlanFile, defects: &[Defect]) -> String {
+    let mut text = String::new();
+    for Defect { kind, message, .. } in defects {
+        let _ = writeln!(text, "{kind}: {message}");
+    }
+    let (nodes, tensors) = (snapshot.graph.nodes().len(), plan.tensors.len());
+    match defects.len() {
+        0 => {
+            let _ = writeln!(text, "OK: {tensors} tensors have memory, and no value is lost in {nodes} steps");
+            for buffer in &plan.buffers {
+                let (name, size, bound) = (&buffer.name, buffer.size, buffer.lower_bound);
+                let _ = writeln!(text, "{name}: {size} bytes, lower bound {bound}, chunks: {:?}", buffer.chunks);
+            }
+        }
+        1 => text.push_str("The plan is wrong: 1 defect\n"),
+        count => {
+            let _ = writeln!(text, "The plan is wrong: {count} defects");
+        }
+    }
+    text
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    format: &'static str,
+    version: u64,
+    label: &'a str,
+    ok: bool,
+    nodes: usize,
+    tensors: usize,
+    buffers: Vec<Buffer<'a>>,
+    defects: Vec<Entry<'a>>,
+}
+
+#[derive(Serialize)]
+struct Buffer<'a> {
+    name: &'a str,
+    size: Bytes,
+    lower_bound: Bytes,
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    kind: String,
+    tensors: &'a [u64],
+    message: &'a str,
+}
+
+/// The same as one line of JSON, format "lastuse-check", version 1.
+///
+/// # Errors
+/// None that is known: the data is plain.
+pub fn check_json(snapshot: &Snapshot, plan: &PlanFile, defects: &[Defect]) -> serde_json::Result<String> {
+    let buffers = plan.buffers.iter().map(|it| Buffer { name: &it.name, size: it.size, lower_bound: it.lower_bound });
+    let entries =
+        defects.iter().map(|it| Entry { kind: it.kind.to_string(), tensors: &it.tensors, message: &it.message });
+    serde_json::to_string(&Document {
+        format: "lastuse-check",
+        version: 1,
+        label: &snapshot.label,
+        ok: defects.is_empty(),
+        nodes: snapshot.graph.nodes().len(),
+        tensors: plan.tensors.len(),
+        buffers: buffers.collect(),
+        defects: entries.collect(),
+    })
+}
