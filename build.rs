@@ -71,7 +71,7 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define our own entry points.
-    const SOURCES: [&str; 9] = [
+    const SOURCES: [&str; 11] = [
         "src/abi/lastuse.rs",
         "src/abi/stats.rs",
         "src/abi/capture.rs",
