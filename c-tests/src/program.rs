@@ -25,6 +25,18 @@ pub enum Linked<'a> {
     LastuseShared(&'a Lastuse),
 }
 
+/// Variables that a program does not inherit from who runs it.
+const CLEARED: [&str; 8] = [
+    "LASTUSE",
+    "LASTUSE_RULES",
+    "LASTUSE_EFFORT",
+    "LASTUSE_CAPTURE",
+    "LASTUSE_REPORT",
+    "LASTUSE_LOG",
+    "LD_PRELOAD",
+    "LD_LIBRARY_PATH",
+];
+
 /// A compiled program.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -127,16 +139,7 @@ impl Program {
     /// # Errors
     /// When it cannot be started.
     pub fn run_with(&self, arguments: &[&str], variables: &[(&str, &OsStr)]) -> Result<Outcome> {
-        let mut command = Command::new(&self.path);
-        // Cargo points LD_LIBRARY_PATH at folders with other builds of lastuse.
-        for variable in
-            ["LASTUSE", "LASTUSE_RULES", "LASTUSE_EFFORT", "LASTUSE_VERIFY", "LD_PRELOAD", "LD_LIBRARY_PATH"]
-        {
-            command.env_remove(variable);
-        }
-        command.args(arguments).envs(variables.iter().copied());
-        // A program that ends in ggml_abort would have a debugger print its stack.
-        command.env("GGML_NO_BACKTRACE", "1");
+        let mut command = self.command(arguments, variables);
         let output = command.output().map_err(|error| format!("cannot run {}: {error}", self.path.display()))?;
         Ok(Outcome {
             code: output.status.code(),
@@ -144,6 +147,19 @@ impl Program {
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         })
+    }
+
+    /// How to run it with additional environment variables.
+    pub fn command(&self, arguments: &[&str], variables: &[(&str, &OsStr)]) -> Command {
+        let mut command = Command::new(&self.path);
+        // Cargo points LD_LIBRARY_PATH at folders with other builds of lastuse.
+        for variable in CLEARED {
+            command.env_remove(variable);
+        }
+        command.args(arguments).envs(variables.iter().copied());
+        // A program that ends in ggml_abort would have a debugger print its stack.
+        command.env("GGML_NO_BACKTRACE", "1");
+        command
     }
 }
 

@@ -43,7 +43,7 @@ impl Snapshot {
         header.text("format", format).value("version", version).text("label", &self.label);
         header.value("n_leafs", leafs.len()).value("n_nodes", nodes.len());
         if lists_repeat {
-            header.values("leafs", self.file_ids(leafs)).values("nodes", self.file_ids(nodes));
+            header.numbers("leafs", self.file_ids(leafs)).numbers("nodes", self.file_ids(nodes));
         }
         header.objects("buffers", &self.buffers, write_buffer);
         header.end();
@@ -54,24 +54,27 @@ impl Snapshot {
         let (info, tensor, layout) = (&self.tensors[id as usize], self.graph.tensor(id), self.graph.layout(id));
         let listed = tensor.operation.is_listed();
         let mut line = Object::begin(text);
-        line.value("id", info.id).text("kind", kind).text("op", &info.op).text("desc", &info.desc);
-        line.text("name", &info.name).text("type", &info.element).values("ne", layout.ne).values("nb", layout.nb);
-        line.value("nbytes", info.nbytes).value("size", info.size).value("buffer", info.pool);
+        line.number("id", info.id).text("kind", kind).text("op", &info.op).text("desc", &info.desc);
+        line.text("name", &info.name)
+            .text("type", &info.element)
+            .numbers("ne", layout.ne.map(extent))
+            .numbers("nb", layout.nb);
+        line.number("nbytes", info.nbytes).number("size", info.size).number("buffer", info.pool.into());
         if !info.elsewhere.is_empty() {
             line.objects("elsewhere", &info.elsewhere, |object, (pool, size)| {
                 object.value("buffer", pool).value("size", size);
             });
         }
-        line.value("flags", tensor.flags.0).value("inplace", listed).value("external", tensor.external);
+        line.number("flags", tensor.flags.0.into()).value("inplace", listed).value("external", tensor.external);
         if let Operation::Listed(slots) = tensor.operation
             && Operation::named(&info.op, listed) != tensor.operation
         {
             line.value("inplace_slots", slots.bits());
         }
         if let Some(view) = tensor.view {
-            line.value("view_of", self.tensors[view.root as usize].id).value("view_offset", view.offset);
+            line.number("view_of", self.tensors[view.root as usize].id).number("view_offset", view.offset);
         }
-        line.values("src", self.file_ids(self.graph.sources(id)));
+        line.numbers("src", self.file_ids(self.graph.sources(id)));
         line.end();
         text.push('\n');
     }
@@ -79,6 +82,11 @@ impl Snapshot {
     fn file_ids<'a>(&'a self, ids: &'a [TensorId]) -> impl Iterator<Item = u64> + 'a {
         ids.iter().map(|&id| self.tensors[id as usize].id)
     }
+}
+
+/// Extents are never below 0; the format has no such numbers.
+fn extent(extent: i64) -> u64 {
+    extent.try_into().unwrap_or(0)
 }
 
 fn write_buffer(object: &mut Object<'_>, buffer: &BufferInfo) {

@@ -1,0 +1,169 @@
+//! LASTUSE_REPORT: lines that are whole, parse, and add up.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+
+use lastuse_c_tests::{Linked, Program};
+use lastuse_vendor::Package;
+use serde_json::{Value, json};
+
+use super::{Folder, program, run};
+use crate::support::{self, expect};
+
+fn events(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).expect("the report is there");
+    assert!(text.ends_with('\n'), "the last line is whole");
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+}
+
+fn of_kind<'e>(events: &'e [Value], kind: &str) -> Vec<&'e Value> {
+    events.iter().filter(|event| event["event"] == kind).collect()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn report_tells_of_each_allocator() {
+    let folder = Folder::new("report");
+    let path = folder.join("report.jsonl");
+    let outcome = run(&["two_allocators"], &[("LASTUSE_REPORT", path.as_os_str())]);
+    let events = events(&path);
+    let order: Vec<(&str, u64)> = events
+        .iter()
+        .map(|it| (it["event"].as_str().expect("a word"), it["allocator"].as_u64().unwrap_or(0)))
+        .collect();
+    let plans = order.iter().filter(|(event, _)| *event == "plan").count();
+    assert_eq!(order.first(), Some(&("start", 0)));
+    assert_eq!(order[order.len() - 2..], [("free", 1), ("free", 2)]);
+    assert_eq!(plans + 3, order.len());
+    let start = &events[0];
+    assert_eq!(
+        [&start["lastuse"], &start["ggml"], &start["server"]],
+        [&json!("0.1.0"), &json!("0.26.0"), &json!("lastuse")]
+    );
+    assert!(events.iter().all(|event| event["pid"] == start["pid"] && event["pid"].is_u64()));
+
+    let last = |allocator: u64| {
+        let plans = of_kind(&events, "plan");
+        (*plans.iter().rfind(|event| event["allocator"] == allocator).expect("it has planned")).clone()
+    };
+    for (allocator, name) in [(1, "first"), (2, "second")] {
+        let buffer = &last(allocator)["buffers"][0];
+        assert_eq!(Some(&*number(&buffer["bytes"]).to_string()), outcome.value(name), "{buffer}");
+        assert_eq!((&buffer["id"], &buffer["name"]), (&json!(0), &json!("CPU")));
+        assert_eq!(
+            buffer["bytes"], buffer["lower_bound"],
+            "a chain is planned at its bound, and the largest plan counts"
+        );
+        assert!(number(&buffer["ggml_alloc_bytes"]) >= number(&buffer["bytes"]));
+    }
+    let first: Vec<&Value> = of_kind(&events, "plan").into_iter().filter(|event| event["allocator"] == 1).collect();
+    let counts: Vec<u64> = first.iter().map(|event| number(&event["plans"])).collect();
+    assert_eq!(counts, (1..=first.len() as u64).collect::<Vec<_>>());
+    assert!(first.iter().is_sorted_by_key(|event| number(&event["plan_us"])));
+    assert_eq!((number(&first[0]["leafs"]), number(&first[0]["nodes"])), (1, 2));
+    let sizes: Vec<u64> = first.iter().map(|event| number(&event["buffers"][0]["plan_bytes"])).collect();
+    assert!(sizes[0] < sizes[1], "{sizes:?}");
+    assert!(first.iter().skip(1).all(|event| event["buffers"][0]["lower_bound"] == sizes[1]));
+}
+
+#[test]
+fn threads_and_processes_share_a_file() {
+    let folder = Folder::new("report-shared");
+    let path = folder.join("report.jsonl");
+    let variables = [("LASTUSE_REPORT", path.as_os_str())];
+    let run = || program().command(&["in_threads", "20"], &variables).spawn().expect("it starts");
+    let processes: Vec<_> = (0..4).map(|_| run()).collect();
+    for mut process in processes {
+        assert!(process.wait().expect("it ends").success());
+    }
+    let events = events(&path);
+    let of = |kind: &str| -> HashSet<(u64, u64)> {
+        of_kind(&events, kind).iter().map(|it| (number(&it["pid"]), number(&it["allocator"]))).collect()
+    };
+    assert_eq!(of_kind(&events, "start").len(), 4);
+    assert_eq!((of_kind(&events, "plan").len(), of_kind(&events, "free").len()), (4 * 4 * 20, 4 * 4 * 20));
+    assert_eq!((of("plan").len(), of("plan")), (4 * 4 * 20, of("free")));
+}
+
+#[test]
+fn program_that_dies_has_told_what_it_did() {
+    let folder = Folder::new("report-dies");
+    let path = folder.join("report.jsonl");
+    let outcome = expect(program().run_with(&["dies"], &[("LASTUSE_REPORT", path.as_os_str())]));
+    assert_eq!(outcome.signal, Some(9), "{}", outcome.describe());
+    let events = events(&path);
+    let kinds: Vec<&str> = events.iter().map(|event| event["event"].as_str().expect("a word")).collect();
+    assert_eq!(kinds, ["start", "plan", "plan", "free"]);
+    let buffer = &events[1]["buffers"][0];
+    assert_eq!(buffer["bytes"], 0, "there was not enough memory");
+    assert!(number(&buffer["plan_bytes"]) > 1024);
+}
+
+#[test]
+fn what_ggml_would_take_is_what_it_takes() {
+    let folder = Folder::new("report-ggml");
+    let path = folder.join("report.jsonl");
+    let outcome = run(&["several_types", "50"], &[("LASTUSE_REPORT", path.as_os_str())]);
+    let sizes = outcome.stdout.lines().filter_map(|line| line.strip_prefix("sizes "));
+    let events = events(&path);
+    let plans = of_kind(&events, "plan");
+    assert_eq!(plans.len(), 50);
+    for (sizes, event) in sizes.zip(plans) {
+        let sizes: Vec<u64> = sizes.split(' ').skip(1).map(|word| word.parse().expect("a number")).collect();
+        let buffers = event["buffers"].as_array().expect("a list");
+        assert_eq!(buffers.len(), 3, "an id that repeats a type is not told of");
+        for (&[lastuse, ggml], buffer) in sizes.as_chunks().0.iter().zip(buffers) {
+            assert_eq!((number(&buffer["bytes"]), number(&buffer["ggml_alloc_bytes"])), (lastuse, ggml), "{event}");
+        }
+    }
+}
+
+#[test]
+fn ggmls_own_allocator_is_told_of_too() {
+    let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::release());
+    let program = expect(Program::build("recording-off", &["llama_style.c"], &ggml, Linked::SharedGgml, &[]));
+    let folder = Folder::new("report-off");
+    let small = "--layers 2 --width 128 --heads 4 --kv-heads 2 --ffn 512 --vocab 500 --prompt 48 --decode 3 --threads 1 --machine";
+    for (switch, server) in [("off", "ggml-alloc"), ("on", "lastuse")] {
+        for allocator in ["gallocr", "sched"] {
+            let path = folder.join(&format!("{switch}-{allocator}.jsonl"));
+            let variables = [
+                ("LD_PRELOAD", lastuse.shared.as_os_str()),
+                ("LASTUSE", OsStr::new(switch)),
+                ("LASTUSE_REPORT", path.as_os_str()),
+            ];
+            let arguments: Vec<&str> = small.split(' ').chain(["--allocator", allocator]).collect();
+            let outcome = expect(program.run_with(&arguments, &variables));
+            assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
+            let events = events(&path);
+            assert_eq!((of_kind(&events, "start").len(), &events[0]["server"]), (1, &json!(server)));
+            let mut held = BTreeMap::new();
+            for event in of_kind(&events, "plan") {
+                let buffers = event["buffers"].as_array().expect("a list");
+                held.insert(number(&event["allocator"]), buffers.iter().map(|it| number(&it["bytes"])).sum::<u64>());
+                assert_eq!(event["plans"].is_null(), switch == "off");
+                assert_eq!(buffers[0].get("lower_bound").is_none(), switch == "off");
+                assert!(number(&event["nodes"]) > 0);
+            }
+            assert_eq!(of_kind(&events, "free").len(), held.len());
+            let total: u64 = held.values().sum();
+            assert_eq!(outcome.value("compute_buffer_bytes"), Some(&*total.to_string()), "{events:?}");
+        }
+    }
+}
+
+#[test]
+fn file_that_cannot_be_written_is_said_once() {
+    let path = Path::new("/proc/no/such/report.jsonl");
+    let outcome = run(&["two_allocators"], &[("LASTUSE_REPORT", path.as_os_str())]);
+    let start = "lastuse 0.1.0: LASTUSE_REPORT has no effect: cannot write to /proc/no/such/report.jsonl: ";
+    assert!(outcome.stderr.starts_with(start) && outcome.stderr.lines().count() == 1, "{}", outcome.stderr);
+    let outcome = run(&["two_allocators"], &[("LASTUSE_REPORT", OsStr::new("/dev/full"))]);
+    let start = "lastuse 0.1.0: no more is written to the file that LASTUSE_REPORT names: No space left on device";
+    assert!(outcome.stderr.starts_with(start) && outcome.stderr.lines().count() == 1, "{}", outcome.stderr);
+}
