@@ -307,6 +307,42 @@ static void copies_report_without_size(const struct allocator_api * api) {
     lastuse_graph_remove_copies(a_graph(), NULL, &report);
 }
 
+static void null_words_of_verify(const struct allocator_api * api) {
+    (void) api;
+    lastuse_set_verify(NULL);
+}
+
+static void null_graph_verify(const struct allocator_api * api) {
+    (void) api;
+    lastuse_graph_verify(NULL);
+}
+
+static void guard_params_without_size(const struct allocator_api * api) {
+    (void) api;
+    struct lastuse_guard_params params = { 0 };
+    lastuse_guard_new(&params);
+}
+
+static void null_tensor_of_guard(const struct allocator_api * api) {
+    (void) api;
+    lastuse_guard_eval(NULL, true, lastuse_guard_new(NULL));
+}
+
+static void null_guard(const struct allocator_api * api) {
+    (void) api;
+    lastuse_guard_eval(a_tensor(), true, NULL);
+}
+
+static void null_backend_compute_guarded(const struct allocator_api * api) {
+    (void) api;
+    lastuse_graph_compute_guarded(NULL, a_graph());
+}
+
+static void null_graph_compute_guarded(const struct allocator_api * api) {
+    (void) api;
+    lastuse_graph_compute_guarded(ggml_backend_cpu_init(), NULL);
+}
+
 // The words are the parameters' names in ggml-alloc.h and lastuse.h, or say which element it was.
 static const struct abort_case lastuse_cases[] = {
     { "too_large_node_id", "buffer_id", too_large_node_id },
@@ -337,6 +373,13 @@ static const struct abort_case lastuse_cases[] = {
     { "null_place_of_result", "dst is NULL", null_place_of_result },
     { "null_graph_remove_copies", "graph", null_graph_remove_copies },
     { "copies_report_without_size", "struct_size", copies_report_without_size },
+    { "null_words_of_verify", "words", null_words_of_verify },
+    { "null_graph_verify", "graph", null_graph_verify },
+    { "guard_params_without_size", "params->struct_size", guard_params_without_size },
+    { "null_tensor_of_guard", "t is NULL", null_tensor_of_guard },
+    { "null_guard", "guard is NULL", null_guard },
+    { "null_backend_compute_guarded", "backend", null_backend_compute_guarded },
+    { "null_graph_compute_guarded", "graph", null_graph_compute_guarded },
     { "null_sizes", "sizes", null_sizes },
     { "null_type", "buffer type", null_type },
     { "null_types", "bufts", null_types },

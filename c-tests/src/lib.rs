@@ -10,7 +10,7 @@ mod tool;
 
 pub use captures::{Capture, Generator};
 pub use graph_files::{captured_graphs, graph_name, graphs_in, read_graph, write_compressed};
-pub use library::{Build, Lastuse, lastuse};
+pub use library::{Build, Lastuse, guard_library, lastuse};
 pub use live_graph::{Allocators, Gallocr, LiveGraph};
 pub use program::{Linked, Outcome, Program};
 pub use tool::tool;

@@ -54,3 +54,22 @@ pub fn lastuse(build: Build) -> Result<Lastuse> {
     let folder = target.join(profile);
     Ok(Lastuse { archive: folder.join("liblastuse.a"), shared: folder.join("liblastuse.so") })
 }
+
+/// Builds the library that puts guards into the schedulers of programs that know nothing of them: `liblastuse_guard.so`.
+///
+/// # Errors
+/// What cargo said.
+pub fn guard_library() -> Result<PathBuf> {
+    let target = target_folder().join("libraries");
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["build", "--quiet", "--locked", "--release", "--package", "lastuse-guard", "--manifest-path"])
+        .arg(folder().with_file_name("Cargo.toml"))
+        .arg("--target-dir")
+        .arg(&target)
+        .output()
+        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("lastuse-guard does not build:\n{}", String::from_utf8_lossy(&output.stderr)));
+    }
+    Ok(target.join("release/liblastuse_guard.so"))
+}

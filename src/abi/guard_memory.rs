@@ -8,7 +8,7 @@ use crate::ggml::{ggml_backend, ggml_cgraph, ggml_tensor};
 
 use super::refusal::ggml_for;
 use super::verify::mode;
-use super::{checked_report, end_on, guard, refuse, required};
+use super::{checked_struct, end_on, guard, refuse, required};
 
 /// Watches the memory of graphs while they run: see lastuse_guard_new.
 #[repr(C)]
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn lastuse_guard_new(params: *const lastuse_guard_params) 
     const NAME: &str = "lastuse_guard_new";
     guard(|| {
         // SAFETY: the caller's promise.
-        let params = unsafe { checked_report(NAME, params.cast_mut()) };
+        let params = unsafe { checked_struct(NAME, "params", params.cast_mut()) };
         // SAFETY: alive, and as large as it has to be.
         let params = params.map(|(params, _)| unsafe { params.read() });
         let Some(runtime) = ggml_for(NAME) else { return ptr::null_mut() };

@@ -24,4 +24,4 @@ mod verify;
 
 use guard::{end_on, guard, required};
 use refusal::{last_refusal, refuse};
-use sized::checked_report;
+use sized::{checked_report, checked_struct};

@@ -1,0 +1,80 @@
+//! Programs that know nothing of lastuse run under guard when both libraries are preloaded, and as ever without the variable.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::process::Command;
+
+use lastuse_c_tests::{Linked, Outcome, Program, guard_library};
+use lastuse_vendor::Package;
+
+fn preloaded() -> OsString {
+    let mut libraries = support::release().shared.into_os_string();
+    libraries.push(":");
+    libraries.push(support::expect(guard_library()));
+    libraries
+}
+
+fn program(package: Package, label: &str) -> Program {
+    let (name, sources) = (format!("plain_scheduler{label}"), ["programs/plain_scheduler.c"]);
+    support::expect(Program::build(&name, &sources, &support::ggml(package), Linked::SharedGgml, &[]))
+}
+
+fn run(program: &Program, arguments: &[&str], words: &str) -> Outcome {
+    let libraries = preloaded();
+    let variables = [("LD_PRELOAD", libraries.as_os_str()), ("LASTUSE_VERIFY", OsStr::new(words))];
+    support::expect(program.run_with(arguments, &variables))
+}
+
+fn unmodified_programs_run_under_guard(package: Package, label: &str) {
+    let program = program(package, label);
+    let alone = support::passes(&program, &[]);
+    for words in ["", "plan", "memory", "weights", "memory,no-custom"] {
+        let outcome = run(&program, &[], words);
+        assert_eq!((outcome.code, &outcome.stdout), (Some(0), &alone.stdout), "{words}: {}", outcome.describe());
+    }
+    for words in ["", "plan", "memory,off", "memory,no-custom"] {
+        let outcome = run(&program, &["fault"], words);
+        assert_eq!(outcome.code, Some(0), "{words}: nobody looks: {}", outcome.describe());
+    }
+    for words in ["memory", "weights"] {
+        let outcome = run(&program, &["fault"], words);
+        assert!(outcome.signal.is_some(), "{words}: {}", outcome.describe());
+        for part in ["\"doubled\" (MAP_CUSTOM1)", "outside of its result, in another buffer", "\"weight\" (NONE)"] {
+            assert!(outcome.stderr.contains(part), "{words}: {}", outcome.describe());
+        }
+    }
+}
+
+#[test]
+fn on_ggml_0_26() {
+    unmodified_programs_run_under_guard(Package::LlamaCpp, "");
+}
+
+#[test]
+fn on_ggml_0_9_5() {
+    unmodified_programs_run_under_guard(Package::WhisperCpp, "-0.9.5");
+}
+
+#[test]
+fn without_lastuse_it_says_what_is_missing() {
+    let guard = support::expect(guard_library());
+    let program = program(Package::LlamaCpp, "");
+    let outcome = support::expect(program.run_with(&[], &[("LD_PRELOAD", guard.as_os_str())]));
+    assert!(
+        outcome.signal.is_some() && outcome.stderr.contains("preload liblastuse.so before"),
+        "{}",
+        outcome.describe()
+    );
+}
+
+#[test]
+fn exports_only_what_it_stands_before() {
+    let output = Command::new("nm").args(["-D", "--defined-only"]).arg(support::expect(guard_library())).output();
+    let text = String::from_utf8_lossy(&output.expect("nm runs").stdout).into_owned();
+    let names: BTreeSet<&str> = text.lines().filter_map(|line| line.split_whitespace().next_back()).collect();
+    let expected =
+        ["ggml_backend_sched_free", "ggml_backend_sched_graph_compute_async", "ggml_backend_sched_set_eval_callback"];
+    assert_eq!(names, BTreeSet::from(expected));
+}
