@@ -26,13 +26,14 @@ pub enum Linked<'a> {
 }
 
 /// Variables that a program does not inherit from who runs it.
-const CLEARED: [&str; 8] = [
+const CLEARED: [&str; 9] = [
     "LASTUSE",
     "LASTUSE_RULES",
     "LASTUSE_EFFORT",
     "LASTUSE_CAPTURE",
     "LASTUSE_REPORT",
     "LASTUSE_LOG",
+    "LASTUSE_VERIFY",
     "LD_PRELOAD",
     "LD_LIBRARY_PATH",
 ];

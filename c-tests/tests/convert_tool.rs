@@ -108,7 +108,7 @@ fn what_cannot_be_converted_is_named() {
 fn endless_files_are_refused() {
     for file in ["/dev/zero", "-"] {
         let mut command = Command::new(support::expect(lastuse_c_tests::tool()));
-        command.args(["plan", file]).stdin(std::fs::File::open("/dev/zero").expect("a device of Linux"));
+        command.args(["plan", file]).stdin(fs::File::open("/dev/zero").expect("a device of Linux"));
         let output = command.output().expect("the tool starts");
         assert_eq!(output.status.code(), Some(1), "{file}");
         assert!(stderr(&output).contains("something else than a graph"), "{}", stderr(&output));
