@@ -1,14 +1,18 @@
 //! The command-line tool.
 
+mod explain;
+mod input;
 mod plan;
+mod planning;
+mod print;
+mod progress;
 mod reorder;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Plans the memory of ggml's computation graphs.
+/// Plans and explains the memory of ggml's computation graphs.
 #[derive(Parser)]
 #[command(name = "lastuse", version, arg_required_else_help = true)]
 struct Arguments {
@@ -19,17 +23,18 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Plan(plan::Arguments),
+    Explain(explain::Arguments),
 }
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
     };
     match done {
         Ok(code) => code,
         Err(message) => {
-            // There is nobody left to tell when standard error is closed.
-            let _ = writeln!(std::io::stderr(), "lastuse: {message}");
+            print::complain(&message);
             ExitCode::FAILURE
         }
     }
