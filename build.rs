@@ -35,7 +35,7 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define our own entry points.
-    const SOURCES: [&str; 7] = [
+    const SOURCES: [&str; 8] = [
         "src/abi/lastuse.rs",
         "src/abi/context.rs",
         "src/abi/measure.rs",
@@ -43,6 +43,7 @@ mod header {
         "src/abi/output.rs",
         "src/abi/copies.rs",
         "src/abi/reorder.rs",
+        "src/abi/explain.rs",
     ];
 
     /// include/lastuse.h from the files that define our own entry points.

@@ -1,5 +1,7 @@
 //! The graph allocator: plans a graph, gets the buffers, and gives the tensors their addresses.
 
+mod explain;
+
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
