@@ -99,7 +99,7 @@ impl Uses {
         self.made(id).is_none_or(|made| made <= step) && (!ends || self.last(id).is_none_or(|last| last >= step))
     }
 
-    /// Do backends pass over the node? In a graph in which no node is flagged to be computed, all are.
+    /// Do backends pass over the node? They do over none of a graph in which no node is flagged to be computed.
     pub fn is_passed_over(graph: &Graph, node: TensorId) -> bool {
         let is_flagged = |id: TensorId| graph.tensor(id).flags.has(Flags::COMPUTE);
         !is_flagged(node) && graph.nodes().iter().any(|&other| is_flagged(other))
