@@ -71,7 +71,7 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define our own entry points.
-    const SOURCES: [&str; 11] = [
+    const SOURCES: [&str; 12] = [
         "src/abi/lastuse.rs",
         "src/abi/stats.rs",
         "src/abi/capture.rs",
@@ -81,6 +81,7 @@ mod header {
         "src/abi/output.rs",
         "src/abi/copies.rs",
         "src/abi/reorder.rs",
+        "src/abi/explain.rs",
         "src/abi/verify.rs",
         "src/abi/guard_memory.rs",
     ];

@@ -1,7 +1,7 @@
 //! **lastuse**: a drop-in replacement for ggml's graph memory allocator.
 //!
 //! Layers, each using only those above it: [`placement`] (bytes and time), [`graph`] (a computation graph as plain
-//! data), [`ggml`] (ggml's types and functions), [`abi`] (what C calls), [`report`] (plain data out).
+//! data), [`report`] (plain data out), [`ggml`] (ggml's types and functions), [`abi`] (what C calls).
 
 pub mod abi;
 #[cfg(all(test, any(feature = "header", feature = "bindings")))]
@@ -11,7 +11,6 @@ pub mod ggml;
 pub mod graph;
 #[forbid(unsafe_code)]
 pub mod placement;
-#[cfg(feature = "cli")]
 #[forbid(unsafe_code)]
 pub mod report;
 #[cfg(test)]

@@ -78,3 +78,9 @@ cases!(outputs:
     only_planned: readers_in_no_order_are_refused, overwriting_what_is_still_read_is_refused, older_views_are_refused,
     readers_that_cannot_read_gaps_are_refused, later_graphs_are_checked_too, gaps_elsewhere_are_refused,
 );
+
+cases!(explain:
+    only_lastuse_explains;
+    only_planned: peak_is_told, allocated_graph_is_told_as_before, nothing_is_allocated_or_planned,
+    buffers_are_those_of_the_latest_reservation, graph_that_is_too_large_is_refused, empty_graph_has_nothing_to_tell,
+);

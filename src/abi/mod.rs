@@ -1,6 +1,6 @@
 //! What C calls: the functions of `ggml-alloc.h`, and lastuse's own.
 //!
-//! Uses [`crate::ggml`]. Each function checks its pointers, makes safe values of them, makes one call and answers as C
+//! Uses [`crate::ggml`], and [`crate::report`] for what is told to people. Each function checks its pointers, makes safe values of them, makes one call and answers as C
 //! expects. What ggml aborts on is aborted on here, through `ggml_abort`.
 
 mod capture;
@@ -8,6 +8,7 @@ mod context;
 mod context_tensors;
 mod copies;
 mod dependency;
+mod explain;
 mod gallocr;
 mod guard;
 mod guard_memory;

@@ -1,5 +1,6 @@
 //! The graph allocator: plans a graph, gets the buffers, and gives the tensors their addresses.
 
+mod explain;
 mod tell;
 
 use std::fmt;

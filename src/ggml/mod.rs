@@ -1,6 +1,6 @@
 //! ggml's types and functions: the only place that names them.
 //!
-//! Uses [`crate::graph`] and [`crate::placement`]. The way of a graph through here: [`Runtime`] (which ggml is this?)
+//! Uses [`crate::report`], [`crate::graph`] and [`crate::placement`]. The way of a graph through here: [`Runtime`] (which ggml is this?)
 //! -> [`GraphRef`] (a live `ggml_cgraph`) -> `read` (plain data) -> [`Allocator`] (plan, buffers, addresses).
 
 mod allocator;

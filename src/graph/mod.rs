@@ -19,7 +19,7 @@ pub mod snapshot;
 mod strides;
 mod tensor;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod writes;
 
 pub use by_ggml::sizes_by_ggml;
@@ -27,7 +27,7 @@ pub use layout::{Layout, LayoutId, LayoutRef};
 pub use lifetimes::{Home, Lifetimes, Sizes, lifetimes};
 pub use operation::{Operation, Slots};
 pub use outputs::{Access, Accesses, Range, Unordered};
-pub use plan::{Address, GraphPlan, PlanError, Pool, PoolPlan, plan};
+pub use plan::{Address, GraphPlan, PlanError, Pool, PoolPlan, plan, shared_lifetimes};
 pub use rules::{RuleSetting, Rules, UnknownRule};
 pub use simulate::{Corruption, Finding, Places, Region, Words, describe, simulate, simulate_at};
 pub use simulate::{Freed, freed, owner_at};

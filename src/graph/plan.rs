@@ -145,6 +145,23 @@ fn plan_as_said(
     Ok(plan)
 }
 
+/// Finds the lifetimes that [`plan`] places first: with every reuse that the rules of the pools allow. It turns to others
+/// only where no placement of these meets the lower bound.
+///
+/// # Errors
+/// [`PlanError::TooLarge`] when sizes overflow.
+pub fn shared_lifetimes(
+    graph: &Graph,
+    pools: &[Pool],
+    requests: Requests<'_>,
+    sizes: &mut dyn Sizes,
+) -> Result<Lifetimes, PlanError> {
+    let mut found = lifetimes(graph, pools, requests, sizes);
+    check_totals(&found)?;
+    compute_inside_concats(graph, pools, &mut found);
+    Ok(found)
+}
+
 /// Sizes that an earlier walk over the same graph has asked for.
 struct KnownSizes<'a> {
     homes: Vec<Option<Home>>,

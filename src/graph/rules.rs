@@ -55,6 +55,11 @@ impl Rules {
         Self { in_place: self.in_place, ..Self::NONE }
     }
 
+    /// The names of the rules that are switched off here and on in `allowed`, as [`RuleSetting`] knows them.
+    pub fn off_among(mut self, mut allowed: Self) -> impl Iterator<Item = &'static str> {
+        RULES.iter().filter(move |(_, rule)| !*rule(&mut self) && *rule(&mut allowed)).map(|(name, _)| *name)
+    }
+
     /// May `operation` write over a source of the same layout in this slot?
     pub fn allow(&self, operation: Operation, slot: usize) -> bool {
         self.in_place

@@ -20,6 +20,8 @@ impl Flags {
     pub const INPUT: Self = Self(1);
     /// Never freed, never overwritten.
     pub const OUTPUT: Self = Self(2);
+    /// To be computed. Where a version of ggml knows this flag, backends pass over nodes that do not have it.
+    pub const COMPUTE: Self = Self(16);
 
     /// Is the one flag in `flag` set?
     pub fn has(self, flag: Self) -> bool {

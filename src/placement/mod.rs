@@ -30,7 +30,7 @@ mod validate;
 mod valley_sweep;
 
 pub use best_fit::BestFit;
-pub use bound::lower_bound;
+pub use bound::{loads, lower_bound};
 pub use choose::{Choice, choose, choose_along, choose_with};
 pub use from_peak::FromPeak;
 pub use largest_first::LargestFirst;

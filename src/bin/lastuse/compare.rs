@@ -7,7 +7,7 @@ use lastuse::report::{CompareRow, Samples, compare_table, total_bytes};
 use serde_json::json;
 
 use super::launch::{Events, FAILED, Launcher, NotStarted, Server, Target};
-use super::print;
+use super::print::print;
 use super::run::nothing_planned;
 
 /// Run a program several times with ggml's own allocator and with lastuse, in turn, and compare.

@@ -112,7 +112,7 @@ fn graph_of(sheet: &Sheet, file: &Path) -> Snapshot {
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
     if path == Path::new("-") {
-        return super::print(bytes);
+        return super::print::print(bytes);
     }
     let write = || -> io::Result<()> {
         let mut file = BufWriter::new(File::create(path)?);

@@ -2,21 +2,22 @@
 //! blocks of CSV files.
 
 mod problem;
-mod progress;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use lastuse::graph::snapshot::Snapshot;
-use lastuse::graph::{GraphPlan, Pool, PoolPlan, RuleSetting, Rules, simulate};
-use lastuse::placement::{Bytes, Effort, validate};
+use lastuse::graph::{GraphPlan, Pool, PoolPlan, RuleSetting};
+use lastuse::placement::{Bytes, Effort};
 use lastuse::report::{PlanRow, ProblemRow, Verdict, plan_json, plan_table, problem_table};
 
 use super::input::Input;
-use super::{print, reorder};
-use progress::Progress;
+use super::planning::{check, pools};
+use super::print::{complain, print};
+use super::progress::Progress;
+use super::reorder;
 
 /// Plan graphs from files in the format "lastuse-graph" (one JSON object a line), compressed by gzip or not, or problems
 /// from CSV files.
@@ -93,7 +94,7 @@ const NOT_FOUND: u8 = 4;
 /// Plans every file; one that is wrong does not keep the others from being planned.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     if arguments.problem.wants_one_file() && arguments.files.len() > 1 {
-        let _ = writeln!(io::stderr(), "lastuse: --output takes the rows of one file; see --help");
+        complain("--output takes the rows of one file; see --help");
         return Ok(ExitCode::from(2));
     }
     let mut shown = Vec::new();
@@ -107,8 +108,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
             Ok(Shown::Json(json)) => print(format!("{json}\n").as_bytes())?,
             Ok(row) => shown.push(row),
             Err(message) => {
-                // Not eprintln: it panics when nobody reads the messages any more.
-                let _ = writeln!(io::stderr(), "lastuse: {}: {message}", file.display());
+                complain(&format!("{}: {message}", file.display()));
                 is_wrong = true;
             }
         }
@@ -188,7 +188,7 @@ fn plan_file(file: &Path, arguments: &Arguments) -> Result<Shown, String> {
 }
 
 fn plan_graph(file: String, mut snapshot: Snapshot, arguments: &Arguments) -> Result<Shown, String> {
-    let pools = pools(&snapshot, arguments);
+    let pools = pools(&snapshot, arguments.rules.as_ref(), arguments.effort);
     let progress = Progress::start(format!("{file}: planning"));
     let reordering = arguments.reorder.apply(&mut snapshot, &pools)?;
     let (plan, microseconds) = timed_plan(&snapshot, &pools, if arguments.json { 1 } else { RUNS })?;
@@ -210,20 +210,6 @@ fn plan_graph(file: String, mut snapshot: Snapshot, arguments: &Arguments) -> Re
     }))
 }
 
-/// As the program planned, as far as the file says it and the user says nothing else.
-fn pools(snapshot: &Snapshot, arguments: &Arguments) -> Vec<Pool> {
-    let mut pools = snapshot.recorded_pools();
-    for pool in &mut pools {
-        if let Some(setting) = &arguments.rules {
-            pool.rules = setting.rules(Rules::ALL);
-        }
-        if let Some(units) = arguments.effort {
-            pool.effort = Effort::units(units);
-        }
-    }
-    pools
-}
-
 fn timed_plan(snapshot: &Snapshot, pools: &[Pool], runs: usize) -> Result<(GraphPlan, f64), String> {
     let mut times = Vec::with_capacity(runs);
     loop {
@@ -236,13 +222,4 @@ fn timed_plan(snapshot: &Snapshot, pools: &[Pool], runs: usize) -> Result<(Graph
             return Ok((plan, times[times.len() / 2]));
         }
     }
-}
-
-/// A plan that is wrong is a defect of lastuse, and must never be shown as one that is right.
-fn check(snapshot: &Snapshot, plan: &GraphPlan) -> Result<(), String> {
-    for (problem, pool) in plan.problems.iter().zip(&plan.pools) {
-        validate(problem, &pool.placement).map_err(|defect| format!("the plan is wrong: {defect}"))?;
-    }
-    let nbytes: Vec<_> = snapshot.tensors.iter().map(|tensor| tensor.nbytes).collect();
-    simulate(&snapshot.graph, plan, &nbytes).map_err(|corruption| format!("the plan is wrong: {corruption}"))
 }

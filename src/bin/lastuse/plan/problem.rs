@@ -11,7 +11,8 @@ use lastuse::placement::{
 };
 use lastuse::report::{ProblemRow, Verdict};
 
-use super::progress::Progress;
+use super::super::print::print;
+use super::super::progress::Progress;
 
 /// Up to so many blocks every pair is looked at to check a plan, which takes a second.
 const MOST_PAIRED: usize = 20_000;
@@ -125,7 +126,7 @@ fn write(sheet: &Sheet, placement: &Placement, options: &Options) -> Result<(), 
     if options.prints_rows() {
         let mut rows = Vec::new();
         let written = sheet.write(placement, &mut rows);
-        return written.map_err(|error| error.to_string()).and_then(|()| crate::print(&rows));
+        return written.map_err(|error| error.to_string()).and_then(|()| print(&rows));
     }
     let written = File::create(file).and_then(|file| {
         let mut output = BufWriter::new(file);

@@ -1,0 +1,251 @@
+//! `lastuse explain` as people and scripts meet it: text, JSON, messages, exit codes, and the page about it.
+
+mod support;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use lastuse_vendor::target_folder;
+use serde_json::{Value, json};
+
+const PAGE: &str = include_str!("../../docs/explain.md");
+
+/// `lastuse explain` with arguments, built once; paths are relative to the repository.
+fn explain(arguments: &[&str]) -> Command {
+    static TOOL: OnceLock<PathBuf> = OnceLock::new();
+    let mut command = Command::new(TOOL.get_or_init(|| support::expect(lastuse_c_tests::tool())));
+    command.arg("explain").args(arguments).current_dir(lastuse_c_tests::folder().with_file_name(""));
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    explain(arguments).output().expect("the tool starts")
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).expect("the tool prints UTF-8")
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).expect("the tool prints UTF-8")
+}
+
+/// Exit code 0, no messages, and what was printed.
+fn explained(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{arguments:?}");
+    stdout(&output).to_owned()
+}
+
+/// Expects exit code 1, and the message.
+fn assert_fails(output: &Output, message: &str) {
+    assert_eq!((output.status.code(), stderr(output)), (Some(1), format!("lastuse: {message}\n").as_str()));
+}
+
+/// A file of a folder of its own for each test.
+fn write(test: &str, name: &str, text: &str) -> String {
+    let folder = target_folder().join("c-tests/explain-tool").join(test);
+    fs::create_dir_all(&folder).expect("the target folder can be written to");
+    let path = folder.join(name);
+    fs::write(&path, text).expect("the target folder can be written to");
+    path.to_str().expect("the target folder has a name in UTF-8").to_owned()
+}
+
+fn tensor(id: usize, op: &str, name: &str, size: u64, src: &[usize]) -> Value {
+    let kind = if op == "NONE" { "leaf" } else { "node" };
+    json!({"id": id, "kind": kind, "op": op, "desc": op, "name": name, "type": "f32", "ne": [size, 1, 1, 1],
+        "nb": [1, size, size, size], "nbytes": size, "size": size, "buffer": 0, "flags": 0, "inplace": false,
+        "external": false, "src": src})
+}
+
+/// A gate and its values, multiplied, and one more product in another buffer.
+fn gated() -> String {
+    let header = json!({"format": "lastuse-graph", "version": 1, "label": "gated", "n_leafs": 1, "n_nodes": 4,
+        "buffers": [{"name": "CPU", "alignment": 32}, {"name": "GPU", "alignment": 32}]});
+    let mut lines = [
+        header,
+        tensor(0, "NONE", "input", 32, &[]),
+        tensor(1, "MUL_MAT", "gate", 3200, &[0]),
+        tensor(2, "MUL_MAT", "values", 3200, &[0]),
+        tensor(3, "GLU", "product", 3200, &[1, 2]),
+        tensor(4, "MUL_MAT", "result", 64, &[3]),
+    ];
+    lines[5]["buffer"] = json!(1);
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn help_has_examples_and_exit_codes() {
+    let help = explained(&["--help"]);
+    let parts = ["Examples:\n  lastuse explain llama.jsonl", "Exit codes: 0 all explained, 1 ", "--json", "--rules"];
+    for part in parts.into_iter().chain(["--effort", "--buffer", "--top"]) {
+        assert!(help.contains(part), "{part} is not in\n{help}");
+    }
+}
+
+#[test]
+fn each_buffer_is_explained() {
+    let text = explained(&["--rules", "ggml", &write("text", "gated.jsonl", &gated())]);
+    let first = "\
+gated: 4 nodes, steps counted from 0
+
+Buffer 0, CPU: 9.37 KiB (9600 bytes); ggml-alloc takes 9.40 KiB (9632 bytes), 0.3 % more
+  The most is alive at step 2, GLU \"product\": 9.37 KiB (9600 bytes).
+  Fragmentation: none, the plan is as large as what is alive.
+
+  Alive at that step, largest first:
+    bytes                    tensor            made    last read
+     3200  3.12 KiB  33.3 %  MUL_MAT \"gate\"    step 0  step 2, GLU \"product\"
+     3200  3.12 KiB  33.3 %  MUL_MAT \"values\"  step 1  step 2, GLU \"product\"
+     3200  3.12 KiB  33.3 %  GLU \"product\"     step 2  step 3, MUL_MAT \"result\"
+
+  Nothing was reused in place.
+
+  What would lower it most, each change alone:
+    3.09 KiB (3168 bytes) less: the rule \"rows\" is switched off, and right where ggml's CPU backend computes: \
+with it GLU \"product\", 3.12 KiB, is computed in the memory of MUL_MAT \"gate\"
+      the most is then alive at step 1, MUL_MAT \"values\"
+";
+    assert!(text.starts_with(first), "{text}");
+    assert!(text.contains("\n\nBuffer 1, GPU: 64 bytes; ggml-alloc takes the same\n"), "{text}");
+    assert!(!text.contains('\u{1b}'), "colours are for terminals:\n{text}");
+}
+
+#[test]
+fn one_buffer_can_be_asked_for() {
+    let file = write("buffer", "gated.jsonl", &gated());
+    for buffer in ["1", "GPU"] {
+        let text = explained(&["--buffer", buffer, &file]);
+        assert!(text.contains("\nBuffer 1, GPU: ") && !text.contains("Buffer 0"), "{text}");
+    }
+    let message = format!("{file}: there is no buffer \"TPU\"; the graph has 0 (CPU), 1 (GPU)");
+    assert_fails(&run(&["--buffer", "TPU", &file]), &message);
+}
+
+#[test]
+fn rest_of_a_long_list_is_summed_up() {
+    let file = write("top", "gated.jsonl", &gated());
+    let text = explained(&["--rules", "ggml", "--top", "1", &file]);
+    assert!(text.contains("\n     6400  6.25 KiB  66.6 %  2 more tensors\n"), "{text}");
+    let text = explained(&["--rules", "ggml", "--top", "0", &file]);
+    assert!(text.contains("\n     9600  9.37 KiB  100.0 %  3 more tensors\n"), "{text}");
+}
+
+#[test]
+fn json_has_everything() {
+    let printed = explained(&["--json", "--rules", "ggml", "--top", "1", &write("json", "gated.jsonl", &gated())]);
+    assert_eq!(printed.lines().count(), 1);
+    let told: Value = serde_json::from_str(&printed).expect("JSON");
+    assert_eq!((&told["format"], &told["version"]), (&json!("lastuse-explanation"), &json!(1)));
+    assert_eq!(
+        (&told["label"], &told["nodes"], told["buffers"].as_array().map(Vec::len)),
+        (&json!("gated"), &json!(4), Some(2))
+    );
+    let buffer = &told["buffers"][0];
+    for (key, value) in [("size", 9600), ("lower_bound", 9600), ("ggml_alloc", 9632), ("fragmentation", 0), ("id", 0)] {
+        assert_eq!(buffer[key], json!(value), "{key}");
+    }
+    let peak = &buffer["peak"];
+    assert_eq!((&peak["step"], &peak["name"], &peak["op"]), (&json!(2), &json!("product"), &json!("GLU")));
+    let tensor = json!({"name": "gate", "op": "MUL_MAT", "bytes": 3200, "kept": null,
+        "made": {"step": 0, "name": "gate", "op": "MUL_MAT"}, "last_read": {"step": 2, "name": "product", "op": "GLU"}});
+    assert_eq!(peak["alive"][0], json!({"bytes": 3200, "tensors": [tensor], "room_for": null}));
+    let advice = &buffer["advice"][0];
+    assert_eq!((&advice["saves"], &advice["lower_bound"]), (&json!(3168), &json!(6432)));
+    assert_eq!((&advice["change"], &advice["rule"]), (&json!("rule"), &json!("rows")));
+}
+
+#[test]
+fn several_files_are_told_apart_and_a_wrong_one_stops_none() {
+    let good = write("several", "gated.jsonl", &gated());
+    let cut = write("several", "cut.jsonl", gated().split_once("{\"buffer\":0").map_or("", |(start, _)| start));
+    let missing = format!("{good}.missing");
+    let output = run(&[&good, &cut, &missing, &good]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stdout(&output).matches(&format!("{good}: gated: 4 nodes")).count(), 2, "{}", stdout(&output));
+    let messages: Vec<&str> = stderr(&output).lines().collect();
+    assert_eq!(messages.len(), 2, "{messages:?}");
+    assert!(messages[0].starts_with(&format!("lastuse: {cut}: line 1: ")), "{}", messages[0]);
+    assert_eq!(messages[1], format!("lastuse: {missing}: No such file or directory (os error 2)"));
+}
+
+#[test]
+fn only_graphs_can_be_explained() {
+    let file = write("csv", "blocks.csv", "id,lower,upper,size\n0,0,1,16\n");
+    assert_fails(&run(&[&file]), &format!("{file}: this is a CSV file, and only graphs can be explained"));
+}
+
+#[test]
+fn wrong_usage_is_told_apart() {
+    for arguments in
+        [&[][..], &["--json"], &["--top", "few", "file"], &["--rules", "mine", "file"], &["--draw", "file"]]
+    {
+        let output = run(arguments);
+        assert_eq!((output.status.code(), stdout(&output)), (Some(2), ""), "{arguments:?}");
+    }
+}
+
+/// The tool waiting for a graph on its standard input.
+fn waiting() -> Child {
+    let mut command = explain(&["-"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the tool starts")
+}
+
+/// Gives it the graph, and waits for its end.
+fn finish(mut child: Child, text: &str) -> Output {
+    let mut stdin = child.stdin.take().expect("the standard input is a pipe");
+    stdin.write_all(text.as_bytes()).expect("the tool reads everything");
+    drop(stdin);
+    child.wait_with_output().expect("the tool ends")
+}
+
+#[test]
+fn minus_is_the_standard_input() {
+    let output = finish(waiting(), &gated());
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
+    assert!(stdout(&output).starts_with("gated: 4 nodes"), "{}", stdout(&output));
+}
+
+#[test]
+fn reader_that_has_seen_enough_is_no_failure() {
+    let mut child = waiting();
+    drop(child.stdout.take());
+    let output = finish(child, &gated());
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
+}
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    let full = Path::new("/dev/full");
+    if !full.exists() {
+        return;
+    }
+    let file = write("full", "gated.jsonl", &gated());
+    let device = fs::OpenOptions::new().write(true).open(full).expect("the device can be opened");
+    let output = explain(&[&file]).stdout(device).output().expect("the tool starts");
+    assert_fails(&output, "cannot print: No space left on device (os error 28)");
+}
+
+/// The commands of the page, each with the output that stands below it: lines that are indented, or empty.
+fn examples() -> Vec<(Vec<&'static str>, String)> {
+    let commands = PAGE.split("    $ lastuse explain ").skip(1);
+    let example = |text: &'static str| {
+        let (arguments, rest) = text.split_once('\n').expect("the output follows");
+        let lines = rest.lines().map_while(|line| line.strip_prefix("    ").or(line.is_empty().then_some("")));
+        (arguments.split_whitespace().collect(), lines.map(|line| format!("{line}\n")).collect())
+    };
+    commands.map(example).collect()
+}
+
+#[test]
+fn page_shows_what_the_tool_prints() {
+    let examples = examples();
+    assert!(!examples.is_empty(), "the page has no example");
+    for (arguments, output) in examples {
+        assert_eq!(explained(&arguments).trim_end(), output.trim_end(), "{arguments:?}");
+    }
+}

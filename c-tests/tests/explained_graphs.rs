@@ -1,0 +1,125 @@
+//! What is told of the captured graphs is true of their plans.
+
+mod support;
+
+use std::sync::OnceLock;
+
+use lastuse::graph::order::Effort;
+use lastuse::graph::snapshot::Snapshot;
+use lastuse::graph::{GraphPlan, Pool, RuleSetting, Rules, TensorId};
+use lastuse::placement::{self, Bytes, loads};
+use lastuse::report::explain::{Advice, BufferExplanation, Change, Explanation, Subject, explain};
+use lastuse_c_tests::{captured_graphs, graph_name, graphs_in, read_graph};
+use support::expect;
+
+/// A captured graph and what is told of it.
+struct Told {
+    name: String,
+    snapshot: Snapshot,
+    /// By buffer: what ggml's own allocator takes; the snapshot does not say it.
+    measured: Vec<Option<Bytes>>,
+    pools: Vec<Pool>,
+    plan: GraphPlan,
+    explanation: Explanation,
+}
+
+impl Told {
+    fn new(name: String, mut snapshot: Snapshot, rules: Rules) -> Self {
+        let measured = snapshot.buffers.iter_mut().map(|buffer| buffer.ggml_alloc_size.take()).collect();
+        let pools = snapshot.pools(rules, placement::Effort::default());
+        let plan = snapshot.plan_in(&pools).expect("captured graphs are small enough");
+        let same_memory: Vec<TensorId> = (0..).take(snapshot.tensors.len()).collect();
+        let allowed = vec![Rules::ALL; pools.len()];
+        let (pools_of, same_memory) = (&pools, &same_memory);
+        let explanation =
+            explain(Subject { snapshot: &snapshot, pools: pools_of, allowed: &allowed, same_memory, plan: &plan });
+        Self { name, snapshot, measured, pools, plan, explanation }
+    }
+
+    fn of_all(rules: Rules) -> Vec<Self> {
+        let files = expect(graphs_in(&captured_graphs()));
+        files.into_iter().map(|file| Self::new(graph_name(&file), expect(read_graph(&file)), rules)).collect()
+    }
+
+    fn bound(&self, buffer: &BufferExplanation) -> Bytes {
+        self.plan.pools[buffer.id].lower_bound
+    }
+}
+
+/// With all rules, for all tests.
+fn all() -> &'static [Told] {
+    static ALL: OnceLock<Vec<Told>> = OnceLock::new();
+    ALL.get_or_init(|| Told::of_all(Rules::ALL))
+}
+
+#[test]
+fn listed_blocks_are_what_is_alive_at_the_worst_step() {
+    for told in all() {
+        let Told { name, plan, .. } = told;
+        for buffer in &told.explanation.buffers {
+            let peak = buffer.peak.as_ref().expect("captured graphs need memory");
+            let listed: Bytes = peak.alive.iter().map(|block| block.bytes).sum();
+            let loads = loads(&plan.problems[buffer.id]);
+            assert_eq!(listed, loads[peak.node.step as usize], "{name}");
+            assert_eq!([peak.bytes, told.bound(buffer), buffer.lower_bound], [listed; 3], "{name}");
+            let others = peak.as_high.iter().flat_map(|&(first, last)| first..=last);
+            assert!(others.clone().all(|step| step != peak.node.step && loads[step as usize] == listed), "{name}");
+            assert_eq!(others.count() + 1, loads.iter().filter(|load| **load == listed).count(), "{name}");
+            assert!(peak.alive.iter().all(|block| !block.tensors.is_empty()), "{name}: nobody lives in a block");
+        }
+    }
+}
+
+#[test]
+fn what_was_reused_is_what_the_plan_shares() {
+    for Told { name, plan, explanation, .. } in all() {
+        let in_place = plan.homes.iter().flatten().filter(|home| home.in_place_of.is_some()).count();
+        let told: usize = explanation.buffers.iter().map(|buffer| buffer.reuse.in_place.len()).sum();
+        assert_eq!(told, in_place, "{name}");
+    }
+}
+
+#[test]
+fn ggml_alloc_is_computed_as_it_was_measured() {
+    for Told { name, measured, explanation, .. } in all() {
+        let computed: Vec<_> = explanation.buffers.iter().map(|buffer| buffer.ggml_alloc).collect();
+        assert_eq!(&computed, measured, "{name}");
+    }
+}
+
+/// The lower bound once a change is made that the library has a function for.
+fn changed_bound(told: &Told, advice: &Advice, buffer: &BufferExplanation) -> Option<Bytes> {
+    let (mut snapshot, pools) = (told.snapshot.clone(), &told.pools);
+    let plan = match &advice.change {
+        Change::Rule { rule, .. } => {
+            let setting: RuleSetting = rule.parse().expect("the rule is known");
+            let with = |pool: &Pool| Pool { rules: setting.rules(pool.rules), ..*pool };
+            snapshot.plan_in(&pools.iter().map(with).collect::<Vec<_>>())
+        }
+        Change::AllRules => snapshot.plan(Rules::ALL),
+        Change::Reorder { moved } => {
+            let found = snapshot.reorder(pools, Effort::default()).expect("captured graphs are small enough");
+            assert_eq!(found.moved, *moved);
+            snapshot.plan_in(pools)
+        }
+        _ => return None,
+    };
+    Some(plan.expect("captured graphs are small enough").pools[buffer.id].lower_bound)
+}
+
+#[test]
+fn changes_save_what_is_promised() {
+    let mut made = 0;
+    for told in all().iter().chain(&Told::of_all(Rules::GGML)) {
+        for buffer in &told.explanation.buffers {
+            for advice in &buffer.advice {
+                let (name, change) = (&told.name, &advice.change);
+                assert_eq!(advice.lower_bound + advice.saves, buffer.lower_bound, "{name}: {change}");
+                let changed = changed_bound(told, advice, buffer);
+                made += usize::from(changed.is_some());
+                assert!(changed.is_none_or(|bound| bound == advice.lower_bound), "{name}: {change}");
+            }
+        }
+    }
+    assert!(made > 100, "only {made} changes could be made");
+}

@@ -1,0 +1,75 @@
+//! What changes the whole graph: rules, another order, copies that need not be made.
+
+use std::cmp::Reverse;
+
+use crate::graph::order::{Effort, reorder};
+use crate::graph::{Pool, PoolId, Requests, RuleSetting, Rules, TensorId};
+
+use super::super::case::Case;
+use super::super::trial::Trial;
+use super::super::{Change, TakenOver};
+use super::{Tried, copies};
+
+/// Tries what concerns all buffers.
+pub fn for_all_buffers(case: &Case<'_>) -> Vec<Tried> {
+    let mut tried = try_rules(case);
+    tried.extend(try_reorder(case));
+    tried.extend(copies::try_remove_copies(case));
+    tried
+}
+
+/// Each rule that is off and would be right, and all of them.
+fn try_rules(case: &Case<'_>) -> Vec<Tried> {
+    let pools = || case.subject.pools.iter().zip(case.subject.allowed);
+    let mut names: Vec<&str> = pools().flat_map(|(pool, &allowed)| pool.rules.off_among(allowed)).collect();
+    names.sort_unstable();
+    names.dedup();
+    let with = |change: &dyn Fn(Rules, Rules) -> Rules| -> Vec<Pool> {
+        pools().map(|(pool, &allowed)| Pool { rules: change(pool.rules, allowed), ..*pool }).collect()
+    };
+    let one = |name: &&str| {
+        let on: RuleSetting = name.parse().ok()?;
+        let may = |allowed: Rules| Rules::NONE.off_among(allowed).any(|allowed| allowed == *name);
+        let pools = with(&|rules, allowed| if may(allowed) { on.rules(rules) } else { rules });
+        let trial = case.try_draft(&case.draft, &pools)?;
+        Some(Tried {
+            change: Change::Rule { rule: (*name).to_owned(), example: example(case, &trial) },
+            tensor: None,
+            trial,
+        })
+    };
+    let mut tried: Vec<Tried> = names.iter().filter_map(one).collect();
+    if names.len() > 1 {
+        let all = case.try_draft(&case.draft, &with(&|_, allowed| allowed));
+        tried.extend(all.map(|trial| Tried { change: Change::AllRules, tensor: None, trial }));
+    }
+    tried
+}
+
+/// The largest tensor that is computed in the place of another, and is not as things are.
+fn example(case: &Case<'_>, trial: &Trial) -> Option<TakenOver> {
+    let is_in_place =
+        |id: TensorId| case.subject.plan.homes[id as usize].is_some_and(|home| home.in_place_of.is_some());
+    let found = (0..).zip(&trial.homes).filter(|&(id, _)| !is_in_place(id));
+    let found = found.filter_map(|(id, home)| {
+        let (home, step) = ((*home)?, case.uses.step[id as usize]?);
+        let memory_of = case.named(home.in_place_of?);
+        Some(TakenOver { tensor: case.named(id), step, bytes: case.bytes(home), memory_of })
+    });
+    found.min_by_key(|taken| (Reverse(taken.bytes), taken.step))
+}
+
+/// Another order of the nodes.
+fn try_reorder(case: &Case<'_>) -> Option<Tried> {
+    let snapshot = case.subject.snapshot;
+    let (leafs, nodes) = snapshot.requested_pools();
+    let requests = Requests { leafs: &leafs, nodes: &nodes };
+    let mut sizes = |id: TensorId, pool: PoolId| snapshot.tensors[id as usize].size_in(pool);
+    let found =
+        reorder(&snapshot.graph, case.subject.pools, requests, &mut sizes, &case.hazards, Effort::default()).ok()?;
+    let moved = Some(found.moved).filter(|&moved| moved > 0)?;
+    let mut draft = case.draft.clone();
+    draft.nodes = found.order.iter().map(|&step| snapshot.graph.nodes()[step as usize]).collect();
+    let trial = case.try_draft(&draft, case.subject.pools)?;
+    Some(Tried { change: Change::Reorder { moved }, tensor: None, trial })
+}

@@ -1,0 +1,90 @@
+//! A graph that can be changed.
+
+use crate::graph::snapshot::Snapshot;
+use crate::graph::{Graph, Layout, Operation, PoolId, Tensor, TensorId};
+
+/// A tensor that can be changed.
+#[derive(Clone, Debug)]
+pub struct Drafted {
+    pub tensor: Tensor,
+    pub layout: Layout,
+    pub sources: Vec<TensorId>,
+    /// The buffer that was asked for.
+    pub pool: PoolId,
+    /// The tensor of the given graph that it is, or is made after.
+    pub original: TensorId,
+}
+
+/// A graph that can be changed. A tensor keeps the id that it has in the given graph.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    pub tensors: Vec<Drafted>,
+    pub leafs: Vec<TensorId>,
+    pub nodes: Vec<TensorId>,
+}
+
+impl Draft {
+    /// A copy of a graph.
+    pub fn of(snapshot: &Snapshot) -> Self {
+        let Snapshot { graph, tensors, .. } = snapshot;
+        let drafted = (0..).zip(tensors).map(|(id, facts)| Drafted {
+            tensor: graph.tensor(id).clone(),
+            layout: *graph.layout(id),
+            sources: graph.sources(id).to_vec(),
+            pool: facts.pool,
+            original: id,
+        });
+        Self { tensors: drafted.collect(), leafs: graph.leafs().to_vec(), nodes: graph.nodes().to_vec() }
+    }
+
+    /// As plain data.
+    pub fn graph(&self) -> Graph {
+        let mut graph = Graph::with_capacity(self.tensors.len());
+        for drafted in &self.tensors {
+            graph.add(drafted.tensor.clone(), drafted.layout.by_ref());
+            graph.push_sources(drafted.sources.iter().copied());
+        }
+        graph.list_leafs(self.leafs.iter().copied());
+        graph.list_nodes(self.nodes.iter().copied());
+        graph
+    }
+
+    /// The pools that were asked for, by position in a list.
+    pub fn pools(&self, list: &[TensorId]) -> Vec<PoolId> {
+        list.iter().map(|&id| self.tensors[id as usize].pool).collect()
+    }
+
+    pub fn tensor_mut(&mut self, id: TensorId) -> &mut Drafted {
+        &mut self.tensors[id as usize]
+    }
+
+    /// Adds a tensor like another, in no list.
+    pub fn add_like(&mut self, id: TensorId) -> TensorId {
+        let twin = self.tensors[id as usize].clone();
+        self.tensors.push(twin);
+        TensorId::try_from(self.tensors.len() - 1).expect("fewer than 2^32 tensors")
+    }
+
+    /// Takes tensors out of the lists.
+    pub fn unlist(&mut self, ids: &[TensorId]) {
+        self.leafs.retain(|id| !ids.contains(id));
+        self.nodes.retain(|id| !ids.contains(id));
+    }
+
+    /// Lists tensors right before a node, in the given order.
+    pub fn list_before(&mut self, node: TensorId, ids: &[TensorId]) {
+        let at = self.nodes.iter().position(|&other| other == node).unwrap_or(self.nodes.len());
+        self.nodes.splice(at..at, ids.iter().copied());
+    }
+
+    /// The same where no node may be computed in the place of another.
+    pub fn without_in_place(&self) -> Self {
+        let mut draft = self.clone();
+        for drafted in &mut draft.tensors {
+            if drafted.tensor.operation != Operation::Marker {
+                drafted.tensor.operation = Operation::Other;
+            }
+        }
+        draft
+    }
+}

@@ -1,0 +1,21 @@
+//! Explanations for programs: the format "lastuse-explanation", version 1.
+
+use serde::Serialize;
+
+use super::Explanation;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    format: &'static str,
+    version: u64,
+    #[serde(flatten)]
+    explanation: &'a Explanation,
+}
+
+/// One line of JSON, with everything that is in the [`Explanation`]; sizes in bytes, steps counted from 0.
+///
+/// # Errors
+/// None that is known: the data is plain.
+pub fn explanation_json(explanation: &Explanation) -> serde_json::Result<String> {
+    serde_json::to_string(&Document { format: "lastuse-explanation", version: 1, explanation })
+}

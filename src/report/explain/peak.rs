@@ -1,0 +1,97 @@
+//! The worst step of a buffer, and who is alive there.
+
+use crate::graph::TensorId;
+use crate::placement::{BlockId, Bytes, Problem, Step, loads};
+
+use super::case::Case;
+use super::{AliveBlock, AliveTensor, Named, Peak};
+
+impl Case<'_> {
+    /// The worst step of a pool; nothing when the pool holds nothing.
+    pub fn peak(&self, pool: usize) -> Option<Peak> {
+        let loads = loads(&self.subject.plan.problems[pool]);
+        let (step, bytes) = worst(&loads).filter(|&(_, bytes)| bytes > 0)?;
+        let alive =
+            self.blocks_at(pool, step).into_iter().map(|(block, bytes)| self.alive_block(pool, block, bytes, step));
+        Some(Peak { node: self.node(step), bytes, as_high: runs(&loads, bytes, step), alive: alive.collect() })
+    }
+
+    /// The blocks that are alive at a step, and the bytes that each holds then; the largest first.
+    pub fn blocks_at(&self, pool: usize, step: Step) -> Vec<(BlockId, Bytes)> {
+        let problem = &self.subject.plan.problems[pool];
+        let alive = (0..).zip(problem.blocks()).filter(|(_, block)| (block.birth..block.death).contains(&step));
+        let mut blocks: Vec<_> =
+            alive.map(|(id, _)| (id, held(problem, id, step))).filter(|&(_, bytes)| bytes > 0).collect();
+        blocks.sort_by_key(|&(id, bytes)| (std::cmp::Reverse(bytes), id));
+        blocks
+    }
+
+    /// The tensors that live in a block at a step, in the order in which they are made.
+    pub fn tensors_at(&self, pool: usize, block: BlockId, step: Step) -> Vec<TensorId> {
+        let mut members: Vec<TensorId> =
+            self.tensors_in(pool).filter(|(_, home)| home.block == block).map(|(id, _)| id).collect();
+        members.sort_by_key(|&id| self.uses.made(id));
+        let alive: Vec<TensorId> = members.iter().copied().filter(|&id| self.uses.is_alive(id, step)).collect();
+        if !alive.is_empty() {
+            return alive;
+        }
+        // Its memory outlasts its last reader, who may still be at work.
+        let is_made = |&id: &TensorId| self.uses.made(id).is_none_or(|made| made <= step);
+        members.into_iter().rfind(is_made).into_iter().collect()
+    }
+
+    fn alive_block(&self, pool: usize, block: BlockId, bytes: Bytes, step: Step) -> AliveBlock {
+        let tensors = self.tensors_at(pool, block, step);
+        let room_for = self.room_for(pool, block, step);
+        AliveBlock { bytes, tensors: tensors.into_iter().map(|id| self.alive_tensor(id, pool)).collect(), room_for }
+    }
+
+    fn alive_tensor(&self, id: TensorId, pool: usize) -> AliveTensor {
+        let uses = &self.uses;
+        AliveTensor {
+            tensor: self.named(id),
+            bytes: self.home(id, pool).map_or(0, |home| self.bytes(home)),
+            made: uses.made(id).map(|step| self.node(step)),
+            last_read: uses.last(id).map(|step| self.node(step)),
+            kept: uses.kept[id as usize],
+        }
+    }
+
+    /// A CONCAT that is not computed yet, though operands of it lie in its memory.
+    fn room_for(&self, pool: usize, block: BlockId, step: Step) -> Option<Named> {
+        let is_operand_inside = |&(_, id): &(Step, TensorId)| {
+            let graph = &self.subject.snapshot.graph;
+            let sources = graph.sources(id).iter();
+            self.subject.plan.homes[id as usize].is_some_and(|home| home.in_place_of.is_none())
+                && sources.filter_map(|&source| self.home(source, pool)).any(|home| home.block == block)
+        };
+        let later = self.tensors_in(pool).filter(|(_, home)| home.block == block);
+        let later = later.filter_map(|(id, _)| Some((self.uses.made(id).filter(|&made| made > step)?, id)));
+        later.filter(is_operand_inside).min().map(|(_, id)| self.named(id))
+    }
+}
+
+/// The first step with the most bytes.
+pub fn worst(loads: &[Bytes]) -> Option<(Step, Bytes)> {
+    let most = loads.iter().copied().max()?;
+    (0..).zip(loads).find(|(_, load)| **load == most).map(|(step, _)| (step, most))
+}
+
+/// The bytes that a block holds at a step at which it is alive.
+fn held(problem: &Problem, block: BlockId, step: Step) -> Bytes {
+    let mut shrinks = problem.shrinks().iter();
+    let last = shrinks.rfind(|shrink| shrink.block == block && shrink.step <= step);
+    last.map_or(problem.blocks()[block as usize].size, |shrink| shrink.size)
+}
+
+/// The runs of steps with so many bytes, without the step that is known.
+fn runs(loads: &[Bytes], bytes: Bytes, known: Step) -> Vec<(Step, Step)> {
+    let mut runs: Vec<(Step, Step)> = Vec::new();
+    for (step, _) in (0..).zip(loads).filter(|&(step, load)| *load == bytes && step != known) {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == step => *last = step,
+            _ => runs.push((step, step)),
+        }
+    }
+    runs
+}

@@ -1,0 +1,74 @@
+//! Memory that was not taken, since other memory did.
+
+use std::cmp::Reverse;
+
+use crate::graph::{Flags, Operation, Pool, Rules, TensorId};
+use crate::placement::Bytes;
+
+use super::case::Case;
+use super::{Freed, Reuse, TakenOver};
+
+impl Case<'_> {
+    /// What was reused in a pool.
+    pub fn reuse(&self, pool: usize) -> Reuse {
+        let mut in_place: Vec<TakenOver> = self.tensors_in(pool).filter_map(|(id, _)| self.taken_over(id)).collect();
+        let mut inside_concat = self.inside_concat(pool);
+        let mut unread_inputs = self.unread_inputs(pool);
+        in_place.sort_by_key(|taken| (Reverse(taken.bytes), taken.step));
+        inside_concat.sort_by_key(|taken| (Reverse(taken.bytes), taken.step));
+        unread_inputs.sort_by_key(|freed| Reverse(freed.bytes));
+        let shared = in_place.iter().chain(&inside_concat).map(|taken| taken.bytes);
+        let bytes = shared.chain(unread_inputs.iter().map(|freed| freed.bytes)).fold(0, Bytes::saturating_add);
+        let lower_bound_without = self.bound_without_reuse(pool);
+        Reuse { in_place, inside_concat, unread_inputs, bytes, lower_bound_without }
+    }
+
+    fn taken_over(&self, id: TensorId) -> Option<TakenOver> {
+        let home = self.subject.plan.homes[id as usize]?;
+        let memory_of = self.named(home.in_place_of?);
+        Some(TakenOver {
+            tensor: self.named(id),
+            step: self.uses.step[id as usize]?,
+            bytes: self.bytes(home),
+            memory_of,
+        })
+    }
+
+    /// Operands in the block of the CONCAT that reads them.
+    fn inside_concat(&self, pool: usize) -> Vec<TakenOver> {
+        let graph = &self.subject.snapshot.graph;
+        let concats = graph.nodes().iter().filter(|&&node| graph.tensor(node).operation == Operation::Concat);
+        let mut found = Vec::new();
+        for (&node, home) in concats.filter_map(|node| Some((node, self.home(*node, pool)?))) {
+            for &source in graph.sources(node) {
+                let own = self.home(source, pool).filter(|own| own.block == home.block);
+                let (Some(own), step) = (own, self.uses.step[source as usize].unwrap_or(0)) else { continue };
+                let (tensor, memory_of) = (self.named(source), self.named(node));
+                found.push(TakenOver { tensor, step, bytes: self.bytes(own), memory_of });
+            }
+        }
+        found
+    }
+
+    fn unread_inputs(&self, pool: usize) -> Vec<Freed> {
+        let (problem, graph) = (&self.subject.plan.problems[pool], &self.subject.snapshot.graph);
+        if !self.subject.pools[pool].rules.unread_inputs || graph.steps() == 1 {
+            return Vec::new();
+        }
+        let is_freed = |&id: &TensorId| {
+            let uses = &self.uses;
+            let is_idle = uses.named[id as usize].is_none() && uses.views[id as usize].is_empty();
+            let home = self.home(id, pool).filter(|_| is_idle && graph.tensor(id).flags.has(Flags::INPUT));
+            home.is_some_and(|home| problem.blocks()[home.block as usize].death == 1)
+        };
+        let freed = graph.leafs().iter().copied().filter(is_freed);
+        freed.filter_map(|id| Some(Freed { tensor: self.named(id), bytes: self.bytes(self.home(id, pool)?) })).collect()
+    }
+
+    fn bound_without_reuse(&self, pool: usize) -> Option<Bytes> {
+        let without = |pool: &Pool| Pool { rules: Rules { in_place: pool.rules.in_place, ..Rules::NONE }, ..*pool };
+        // Without "in-place" memory also stays a step longer; so nothing may be taken over, and that rule stays.
+        let pools: Vec<Pool> = self.subject.pools.iter().map(without).collect();
+        self.try_draft(&self.draft.without_in_place(), &pools).map(|trial| trial.bounds[pool])
+    }
+}

@@ -1,0 +1,333 @@
+//! What would lower a peak. Each number is compared with that of the graph in which the change was really made.
+
+use super::scene::Scene;
+use crate::graph::tests::sketch::POOL;
+use crate::graph::{Flags, Pool, Rules, TensorId};
+use crate::placement::Bytes;
+use crate::report::explain::{Advice, Change, Kept};
+
+/// A peak of two tensors of 64 bytes, behind the nodes so far; the result is small.
+fn pass_a_peak(scene: &mut Scene, source: TensorId) -> TensorId {
+    let a = scene.node(64, &[source]);
+    let b = scene.node(64, &[a]);
+    scene.node(16, &[b])
+}
+
+fn is_later(advice: &Advice) -> bool {
+    matches!(advice.change, Change::Later { .. })
+}
+
+fn is_again(advice: &Advice) -> bool {
+    matches!(advice.change, Change::Again { .. })
+}
+
+fn assert_saves(advice: &Advice, scene: &Scene, changed: &Scene, saves: Bytes) {
+    assert_eq!((advice.saves, advice.lower_bound), (saves, scene.bound() - saves));
+    assert_eq!(changed.bound(), advice.lower_bound);
+}
+
+#[test]
+fn input_that_is_read_late_can_be_made_late() {
+    let mut scene = Scene::new(Rules::GGML);
+    let (x, big) = (scene.input(16), scene.input(160));
+    let c = pass_a_peak(&mut scene, x);
+    scene.node(16, &[c, big]);
+    let advice = scene.advice(is_later);
+
+    let mut changed = Scene::new(Rules::GGML);
+    let x = changed.input(16);
+    let c = pass_a_peak(&mut changed, x);
+    let big = changed.node(160, &[]);
+    changed.node(16, &[c, big]);
+    assert_saves(&advice, &scene, &changed, 96);
+    let Change::Later { tensor, bytes, made, first_read, with } = advice.change else { panic!() };
+    assert_eq!((tensor.name.as_str(), bytes, made, first_read.step, with), ("x1", 160, None, 3, 0));
+}
+
+#[test]
+fn result_that_is_read_late_can_be_computed_late() {
+    let mut scene = Scene::new(Rules::GGML);
+    let x = scene.input(16);
+    let k = scene.node(160, &[x]);
+    let c = pass_a_peak(&mut scene, x);
+    scene.node(16, &[c, k]);
+    let advice = scene.advice(is_later);
+
+    let mut changed = Scene::new(Rules::GGML);
+    let x = changed.input(16);
+    let c = pass_a_peak(&mut changed, x);
+    let k = changed.node(160, &[x]);
+    changed.node(16, &[c, k]);
+    assert_saves(&advice, &scene, &changed, 96);
+    let Change::Later { tensor, made, first_read, with, .. } = advice.change else { panic!() };
+    assert_eq!((tensor.name.as_str(), made, first_read.step, with), ("n1", Some(0), 4, 0));
+}
+
+#[test]
+fn those_that_only_it_needs_move_with_it() {
+    let mut scene = Scene::new(Rules::GGML);
+    let x = scene.input(16);
+    let j = scene.node(80, &[x]);
+    let k = scene.node(160, &[j]);
+    let a = scene.node(160, &[x]);
+    let b = scene.node(160, &[a]);
+    let c = scene.node(16, &[b]);
+    scene.node(16, &[c, k]);
+    let advice = scene.advice(is_later);
+
+    let mut changed = Scene::new(Rules::GGML);
+    let x = changed.input(16);
+    let a = changed.node(160, &[x]);
+    let b = changed.node(160, &[a]);
+    let c = changed.node(16, &[b]);
+    let j = changed.node(80, &[x]);
+    let k = changed.node(160, &[j]);
+    changed.node(16, &[c, k]);
+    assert_saves(&advice, &scene, &changed, 144);
+    assert!(matches!(advice.change, Change::Later { with: 1, .. }), "{advice:?}");
+}
+
+#[test]
+fn nothing_moves_over_what_writes_to_its_source() {
+    let scene = |overwrites: bool| {
+        let mut scene = Scene::new(Rules::GGML);
+        let (x, cache) = (scene.input(16), scene.input(16));
+        scene.sketch.draft(cache).tensor.external = true;
+        let k = scene.node(160, &[cache]);
+        let c = pass_a_peak(&mut scene, x);
+        if overwrites {
+            scene.sketch.copy(c, cache, 16);
+        }
+        scene.node(16, &[c, k]);
+        scene
+    };
+    assert_eq!(scene(false).advice(is_later).saves, 96);
+    assert!(!scene(true).explained().advice.iter().any(is_later));
+}
+
+#[test]
+fn result_that_nobody_reads_for_long_can_be_computed_again() {
+    let mut scene = Scene::new(Rules::GGML);
+    let x = scene.input(16);
+    let t = scene.node(160, &[x]);
+    let r = scene.node(16, &[t]);
+    let c = pass_a_peak(&mut scene, r);
+    scene.node(16, &[c, t]);
+    let advice = scene.advice(is_again);
+
+    let mut changed = Scene::new(Rules::GGML);
+    let x = changed.input(16);
+    let t = changed.node(160, &[x]);
+    let r = changed.node(16, &[t]);
+    let c = pass_a_peak(&mut changed, r);
+    let t = changed.node(160, &[x]);
+    changed.node(16, &[c, t]);
+    assert_saves(&advice, &scene, &changed, 96);
+    let Change::Again { tensor, is_computed, last_read, next_read, .. } = advice.change else { panic!() };
+    assert_eq!((tensor.name.as_str(), is_computed, last_read.step, next_read.step), ("n1", true, 1, 5));
+}
+
+#[test]
+fn input_that_nobody_reads_for_long_can_be_filled_again() {
+    let mut scene = Scene::new(Rules::GGML);
+    let x = scene.input(160);
+    let view = scene.sketch.view(x, 0, 160);
+    let r = scene.node(16, &[view]);
+    let c = pass_a_peak(&mut scene, r);
+    scene.node(16, &[c, view]);
+    let advice = scene.advice(is_again);
+
+    let mut changed = Scene::new(Rules::GGML);
+    let x = changed.input(160);
+    let view = changed.sketch.view(x, 0, 160);
+    let r = changed.node(16, &[view]);
+    let c = pass_a_peak(&mut changed, r);
+    let x = changed.node(160, &[]);
+    let view = changed.sketch.view(x, 0, 160);
+    changed.node(16, &[c, view]);
+    assert_saves(&advice, &scene, &changed, 96);
+    assert!(matches!(advice.change, Change::Again { is_computed: false, .. }), "{advice:?}");
+}
+
+#[test]
+fn output_can_be_read_when_the_graph_needs_it_no_more() {
+    let mut scene = Scene::new(Rules::GGML);
+    let x = scene.input(16);
+    let o = scene.node(160, &[x]);
+    let r = scene.node(16, &[o]);
+    scene.sketch.flag(o, Flags::OUTPUT);
+    pass_a_peak(&mut scene, r);
+    let advice = scene.advice(|advice| matches!(advice.change, Change::NoOutput { .. }));
+
+    let mut changed = Scene::new(Rules::GGML);
+    let x = changed.input(16);
+    let o = changed.node(160, &[x]);
+    let r = changed.node(16, &[o]);
+    pass_a_peak(&mut changed, r);
+    assert_saves(&advice, &scene, &changed, 112);
+    let Change::NoOutput { tensor, bytes, needed_until } = advice.change else { panic!() };
+    assert_eq!((tensor.name.as_str(), bytes, needed_until.step), ("n1", 160, 1));
+}
+
+#[test]
+fn output_that_the_graph_does_not_read_is_told_by_its_view() {
+    let mut scene = Scene::new(Rules::GGML);
+    let x = scene.input(16);
+    let o = scene.node(160, &[x]);
+    let view = scene.sketch.view(o, 0, 16);
+    scene.sketch.flag(view, Flags::OUTPUT);
+    pass_a_peak(&mut scene, x);
+    let advice = scene.advice(|advice| matches!(advice.change, Change::NoOutput { .. }));
+    assert_eq!(advice.saves, 160 + 128 - 176);
+    let Change::NoOutput { tensor, needed_until, .. } = advice.change else { panic!() };
+    assert_eq!((tensor.name.as_str(), needed_until.step), ("n2", 1));
+}
+
+#[test]
+fn what_nobody_reads_can_be_left_out_with_what_it_needs() {
+    let mut scene = Scene::new(Rules::GGML);
+    let x = scene.input(16);
+    let v = scene.node(32, &[x]);
+    let u = scene.node(160, &[v]);
+    pass_a_peak(&mut scene, x);
+    let advice = scene.advice(|advice| matches!(advice.change, Change::LeaveOut { .. }));
+
+    let mut changed = Scene::new(Rules::GGML);
+    let x = changed.input(16);
+    pass_a_peak(&mut changed, x);
+    assert_saves(&advice, &scene, &changed, 160);
+    let Change::LeaveOut { tensor, with, is_passed_over, .. } = advice.change else { panic!() };
+    assert_eq!((tensor.name, with, is_passed_over), (format!("n{u}"), 1, false));
+    let computed = scene.node(16, &[]);
+    scene.sketch.flag(computed, Flags::COMPUTE);
+    let advice = scene.advice(|advice| matches!(advice.change, Change::LeaveOut { .. }));
+    assert!(matches!(advice.change, Change::LeaveOut { is_passed_over: true, .. }), "{advice:?}");
+}
+
+#[test]
+fn result_of_the_graph_is_not_left_out() {
+    let mut scene = Scene::new(Rules::GGML);
+    let x = scene.input(16);
+    scene.node(160, &[x]);
+    let explained = scene.explained();
+    assert!(explained.advice.is_empty(), "{:?}", explained.advice);
+    let peak = explained.peak.expect("something is alive");
+    assert_eq!(peak.alive[0].tensors[0].kept, Some(Kept::Unread));
+}
+
+/// A copy of 96 bytes, which `reader` reads.
+fn copied(rules: Rules, copy: &'static str, reader: &'static str, is_copied: bool) -> Scene {
+    let mut scene = Scene::new(rules);
+    let x = scene.input(16);
+    let s = scene.node(96, &[x]);
+    let t = if is_copied { scene.operation(copy, 96, &[s]) } else { scene.sketch.view(s, 0, 96) };
+    let r = scene.operation(reader, 16, &[t]);
+    scene.node(16, &[r]);
+    scene
+}
+
+#[test]
+fn copy_can_be_left_out_when_its_readers_can_read_what_is_copied() {
+    let is_no_copy = |advice: &Advice| matches!(advice.change, Change::NoCopy { .. });
+    for copy in ["CONT", "DUP", "CPY"] {
+        let (scene, changed) =
+            (copied(Rules::GGML, copy, "MUL_MAT", true), copied(Rules::GGML, copy, "MUL_MAT", false));
+        assert_saves(&scene.advice(is_no_copy), &scene, &changed, 80);
+    }
+    // It writes to its sources, so the copy may be what saves them.
+    let scene = copied(Rules::GGML, "CONT", "OPT_STEP_SGD", true);
+    assert!(!scene.explained().advice.iter().any(is_no_copy));
+}
+
+#[test]
+fn rule_that_is_off_is_told_with_what_it_would_share() {
+    let gated = |rules: Rules| {
+        let mut scene = Scene::new(rules);
+        let x = scene.input(16);
+        let (g, u) = (scene.node(96, &[x]), scene.node(96, &[x]));
+        let s = scene.operation("GLU", 96, &[g, u]);
+        scene.node(16, &[s]);
+        scene
+    };
+    let scene = gated(Rules::GGML);
+    let advice = scene.advice(|advice| matches!(advice.change, Change::Rule { .. }));
+    assert_saves(&advice, &scene, &gated(Rules { rows: true, ..Rules::GGML }), 80);
+    let Change::Rule { rule, example } = advice.change else { panic!() };
+    let example = example.expect("a tensor is computed in the place of another");
+    assert_eq!((rule.as_str(), example.tensor.name.as_str(), example.memory_of.name.as_str()), ("rows", "n3", "n1"));
+    let all = scene.advice(|advice| advice.change == Change::AllRules);
+    assert_saves(&all, &scene, &gated(Rules::ALL), 80);
+    assert!(gated(Rules::ALL).explained().advice.is_empty());
+}
+
+#[test]
+fn better_order_is_told() {
+    let branches = |first: bool| {
+        let mut scene = Scene::new(Rules::GGML);
+        let x = scene.input(32);
+        let a = scene.node(1024, &[x]);
+        let c = first.then(|| scene.node(32, &[a]));
+        let b = scene.node(1024, &[x]);
+        let c = c.unwrap_or_else(|| scene.node(32, &[a]));
+        let d = scene.node(32, &[b]);
+        scene.node(32, &[c, d]);
+        scene
+    };
+    let scene = branches(false);
+    let advice = scene.advice(|advice| matches!(advice.change, Change::Reorder { .. }));
+    assert_saves(&advice, &scene, &branches(true), 992);
+    assert_eq!(advice.change, Change::Reorder { moved: 1 });
+}
+
+#[test]
+fn copies_into_caches_can_be_removed() {
+    let mut scene = Scene::new(Rules::ALL);
+    let (x, cache) = (scene.input(16), scene.input(96));
+    scene.sketch.draft(cache).tensor.external = true;
+    let p = scene.operation("MUL", 96, &[x, x]);
+    scene.sketch.copy(p, cache, 96);
+    scene.node(16, &[x]);
+    let advice = scene.advice(|advice| matches!(advice.change, Change::RemoveCopies { .. }));
+    assert_eq!((advice.saves, advice.change), (112 - 32, Change::RemoveCopies { copies: 1 }));
+}
+
+#[test]
+fn second_peak_is_told_where_it_is_in_the_way() {
+    let mut scene = Scene::new(Rules::GGML);
+    let (x, big) = (scene.input(16), scene.input(160));
+    let c = pass_a_peak(&mut scene, x);
+    let d = scene.node(16, &[c, big]);
+    let e = scene.node(128, &[d]);
+    let f = scene.node(160, &[e]);
+    scene.node(16, &[f]);
+    let explained = scene.explained();
+    let peak = explained.peak.expect("something is alive");
+    assert_eq!((peak.node.step, peak.bytes, peak.as_high), (1, 288, vec![(5, 5)]));
+    assert!(explained.advice.is_empty(), "{:?}", explained.advice);
+    let limit = explained.limit.expect("a change frees memory at the first of both");
+    assert_eq!((limit.frees, limit.lower_bound), (160, 288));
+    assert_eq!(limit.worst.tensor.map(|node| node.name), Some(format!("n{f}")));
+    assert!(matches!(limit.change, Change::Later { tensor, .. } if tensor.name == "x1"));
+}
+
+#[test]
+fn what_another_buffer_would_pay_is_not_saved() {
+    let graph = |is_late: bool| {
+        let mut scene = Scene::with_pools(&[Pool { rules: Rules::GGML, ..POOL }; 2]);
+        let x = scene.input(16);
+        let j = scene.node(320, &[x]);
+        let r = scene.node(16, &[j]);
+        let k = (!is_late).then(|| scene.node(160, &[j]));
+        let a = scene.node(64, &[r]);
+        let b = scene.node(320, &[a]);
+        let c = scene.node(16, &[b]);
+        // Late, it keeps what it reads alive together with `b`, in the other buffer.
+        let k = k.unwrap_or_else(|| scene.node(160, &[j]));
+        scene.node(16, &[c, k]);
+        (scene.sketch.draft(j).pool, scene.sketch.draft(b).pool) = (1, 1);
+        scene
+    };
+    assert_eq!((graph(false).bounds(), graph(true).bounds()), (vec![240, 320], vec![192, 640]));
+    let explained = graph(false).explain();
+    assert!(!explained.buffers[0].advice.iter().any(is_later), "{:?}", explained.buffers[0].advice);
+}

@@ -1,0 +1,54 @@
+//! What was reused.
+
+use super::scene::Scene;
+use crate::graph::Rules;
+use crate::report::explain::TakenOver;
+
+fn told(taken: &[TakenOver]) -> Vec<(&str, &str, u64)> {
+    taken.iter().map(|it| (it.tensor.name.as_str(), it.memory_of.name.as_str(), it.bytes)).collect()
+}
+
+#[test]
+fn results_in_the_memory_of_their_sources_are_told_the_largest_first() {
+    let mut scene = Scene::new(Rules::ALL);
+    let x0 = scene.input(16);
+    let n1 = scene.node(64, &[x0]);
+    let n2 = scene.sketch.in_place(64, &[n1]);
+    let n3 = scene.node(100, &[n2]);
+    let n4 = scene.sketch.in_place(100, &[n3]);
+    scene.node(16, &[n4]);
+    let explained = scene.explained();
+    assert_eq!(told(&explained.reuse.in_place), [("n4", "n3", 112), ("n2", "n1", 64)]);
+    assert_eq!((explained.reuse.bytes, explained.lower_bound), (176, 176));
+    assert_eq!(explained.reuse.lower_bound_without, Some(224));
+}
+
+#[test]
+fn operands_inside_a_concat_are_told() {
+    let mut scene = Scene::new(Rules::ALL);
+    let x0 = scene.input(16);
+    let n1 = scene.node(96, &[x0]);
+    let n2 = scene.node(96, &[x0]);
+    let n3 = scene.sketch.concat([n1, n2], 192);
+    scene.node(16, &[n3]);
+    let explained = scene.explained();
+    assert_eq!(told(&explained.reuse.inside_concat), [("n1", "n3", 96), ("n2", "n3", 96)]);
+    assert_eq!((explained.lower_bound, explained.reuse.lower_bound_without), (208, Some(384)));
+}
+
+#[test]
+fn inputs_that_nobody_reads_are_told() {
+    let unread = |rules: Rules| {
+        let mut scene = Scene::new(rules);
+        let x0 = scene.input(16);
+        scene.input(128);
+        let n2 = scene.node(16, &[x0]);
+        scene.node(128, &[n2]);
+        scene.explained()
+    };
+    let explained = unread(Rules::ALL);
+    let inputs: Vec<_> = explained.reuse.unread_inputs.iter().map(|it| (it.tensor.name.as_str(), it.bytes)).collect();
+    assert_eq!(inputs, [("x1", 128)]);
+    assert_eq!((explained.lower_bound, explained.reuse.lower_bound_without), (160, Some(272)));
+    assert!(unread(Rules::GGML).reuse.unread_inputs.is_empty());
+}

@@ -1,0 +1,155 @@
+//! Graphs by hand, with names.
+
+use std::collections::HashMap;
+
+use crate::graph::order::Effect;
+use crate::graph::snapshot::{BufferInfo, Snapshot, TensorInfo};
+use crate::graph::tests::sketch::{POOL, Sketch};
+use crate::graph::{Flags, Operation, Pool, Rules, TensorId};
+use crate::placement::Bytes;
+use crate::report::explain::{Advice, AliveBlock, BufferExplanation, Explanation, Peak, Subject, explain};
+
+/// A graph of tensors with names: leafs are called "x", nodes "n", each with its id behind it. Nodes are MUL_MAT unless
+/// something else is said.
+pub struct Scene {
+    pub sketch: Sketch,
+    operations: HashMap<TensorId, &'static str>,
+    pub names: HashMap<TensorId, String>,
+}
+
+impl Scene {
+    /// One buffer, planned with rules.
+    pub fn new(rules: Rules) -> Self {
+        Self::with_pools(&[Pool { rules, ..POOL }])
+    }
+
+    pub fn with_pools(pools: &[Pool]) -> Self {
+        Self { sketch: Sketch::with_pools(pools), operations: HashMap::new(), names: HashMap::new() }
+    }
+
+    /// A leaf that is filled from outside.
+    pub fn input(&mut self, size: Bytes) -> TensorId {
+        let id = self.sketch.leaf(size);
+        self.sketch.flag(id, Flags::INPUT);
+        id
+    }
+
+    pub fn node(&mut self, size: Bytes, sources: &[TensorId]) -> TensorId {
+        self.sketch.node(size, sources)
+    }
+
+    /// A node with ggml's name of its operation, which is not in ggml's list of those that may write over a source.
+    pub fn operation(&mut self, name: &'static str, size: Bytes, sources: &[TensorId]) -> TensorId {
+        let id = self.sketch.node(size, sources);
+        self.sketch.draft(id).tensor.operation = Operation::named(name, false);
+        self.operations.insert(id, name);
+        id
+    }
+
+    pub fn name(&mut self, id: TensorId, name: &str) {
+        self.names.insert(id, name.to_owned());
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        let buffer = |(id, pool): (usize, &Pool)| BufferInfo {
+            name: format!("buffer {id}"),
+            alignment: pool.alignment,
+            max_size: pool.max_chunk,
+            ggml_alloc_size: None,
+            rules: Some(pool.rules),
+            effort: Some(pool.effort),
+        };
+        let ids = (0..).take(self.sketch.drafts.len());
+        Snapshot {
+            label: "scene".to_owned(),
+            buffers: self.sketch.pools.iter().enumerate().map(buffer).collect(),
+            graph: self.sketch.graph(),
+            tensors: ids.map(|id| self.tensor(id)).collect(),
+        }
+    }
+
+    fn tensor(&self, id: TensorId) -> TensorInfo {
+        let draft = &self.sketch.drafts[id as usize];
+        let kind = if draft.effect == Effect::Nothing { "x" } else { "n" };
+        let op = self.operations.get(&id).copied().unwrap_or(match (draft.effect, draft.tensor.operation) {
+            (Effect::Nothing, _) => "NONE",
+            (Effect::View, _) => "VIEW",
+            (_, Operation::Concat) => "CONCAT",
+            (_, Operation::Listed(_)) => "ADD",
+            _ if draft.tensor.view.is_some() => "CPY",
+            _ => "MUL_MAT",
+        });
+        TensorInfo {
+            id: u64::from(id),
+            name: self.names.get(&id).cloned().unwrap_or_else(|| format!("{kind}{id}")),
+            op: op.to_owned(),
+            desc: op.to_owned(),
+            element: "f32".to_owned(),
+            nbytes: draft.nbytes,
+            size: draft.size,
+            pool: draft.pool,
+            elsewhere: Vec::new(),
+        }
+    }
+
+    /// By buffer: the lower bound of the plan.
+    pub fn bounds(&self) -> Vec<Bytes> {
+        let plan = self.snapshot().plan_as_recorded().expect("sizes are small");
+        plan.pools.iter().map(|pool| pool.lower_bound).collect()
+    }
+
+    pub fn bound(&self) -> Bytes {
+        self.bounds()[0]
+    }
+
+    pub fn explain(&self) -> Explanation {
+        explain_snapshot(&self.snapshot())
+    }
+
+    /// The only buffer.
+    pub fn explained(&self) -> BufferExplanation {
+        let mut buffers = self.explain().buffers;
+        assert_eq!(buffers.len(), 1);
+        buffers.remove(0)
+    }
+
+    /// The only change of a kind that lowers the peak.
+    pub fn advice(&self, is_wanted: impl Fn(&Advice) -> bool) -> Advice {
+        let explained = self.explained();
+        let mut wanted = explained.advice.iter().filter(|advice| is_wanted(advice));
+        match (wanted.next(), wanted.next()) {
+            (Some(advice), None) => advice.clone(),
+            _ => panic!("{:#?}", explained.advice),
+        }
+    }
+}
+
+/// Explains a graph as it is planned by the program that wrote it; checks what must be true of every explanation.
+pub fn explain_snapshot(snapshot: &Snapshot) -> Explanation {
+    let pools = snapshot.recorded_pools();
+    let plan = snapshot.plan_in(&pools).expect("sizes are small");
+    let same_memory: Vec<TensorId> = (0..).take(snapshot.tensors.len()).collect();
+    let allowed = vec![Rules::ALL; pools.len()];
+    let explanation =
+        explain(Subject { snapshot, pools: &pools, allowed: &allowed, same_memory: &same_memory, plan: &plan });
+    for buffer in &explanation.buffers {
+        let alive: Bytes = alive(buffer).iter().map(|block| block.bytes).sum();
+        assert_eq!(alive, buffer.lower_bound);
+        assert_eq!(buffer.size - buffer.fragmentation, buffer.lower_bound);
+        assert!(buffer.advice.iter().all(|advice| advice.lower_bound + advice.saves == buffer.lower_bound));
+        assert!(buffer.advice.is_sorted_by(|a, b| a.saves >= b.saves));
+    }
+    explanation
+}
+
+fn alive(buffer: &BufferExplanation) -> &[AliveBlock] {
+    buffer.peak.as_ref().map_or(&[], |peak| &peak.alive)
+}
+
+/// The bytes and the names of each block, the names in the order in which the tensors are made.
+pub fn blocks(peak: &Peak) -> Vec<(Bytes, Vec<&str>)> {
+    peak.alive
+        .iter()
+        .map(|block| (block.bytes, block.tensors.iter().map(|alive| alive.tensor.name.as_str()).collect()))
+        .collect()
+}
