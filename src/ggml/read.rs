@@ -73,8 +73,9 @@ impl Requested {
     }
 }
 
-/// How many tensors are looked at together: few enough to stay in the nearest cache of a processor meanwhile.
-const TOGETHER: usize = 32;
+/// How many tensors are looked at together: few enough to stay in the nearest cache of a processor, and that it fetches the
+/// next ones while it still works on the last.
+const TOGETHER: usize = 8;
 
 /// Reads the lists of `graph` and whatever they refer to, sizes included. Large graphs do not stay in the caches of a
 /// processor, so all that is to be known of some tensors is found out before the next ones are looked at.
