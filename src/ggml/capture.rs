@@ -28,39 +28,44 @@ const CAPTURE: &CStr = c"LASTUSE_CAPTURE";
 /// The captures of a process.
 #[derive(Debug, Default)]
 pub struct Captures {
-    /// Is there a place? Asked at each plan.
+    /// Is there a destination? Asked at each plan.
     is_on: AtomicBool,
     state: Mutex<State>,
     written: AtomicU64,
     failed: AtomicU64,
-    has_complained: AtomicBool,
+    /// Was it said that a graph cannot be written?
+    has_told_failure: AtomicBool,
+    /// Was it said that files are not compressed?
+    has_told_uncompressed: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    place: Option<Arc<Destination>>,
-    /// The live graphs that were looked at since there is this place.
+    destination: Option<Arc<Destination>>,
+    /// The live graphs that were looked at since there is this destination.
     seen: HashSet<u64>,
     /// What is in the files that are there, or about to be.
     contents: HashSet<u64>,
 }
 
 impl Captures {
-    /// Takes the place from the environment; `complain` hears why it cannot be taken.
+    /// Takes the destination from the environment; `complain` hears why it cannot be taken.
     pub fn set_as_environment_says(&self, complain: impl Fn(&str)) {
         let Some(said) = value_of(CAPTURE).filter(|said| !said.is_empty()) else { return };
         match Destination::new(&said) {
-            Ok(place) => self.set(Some(place)),
+            Ok(destination) => self.set(Some(destination)),
             Err(wrong) => complain(&format!("{} has no effect: {wrong}", CAPTURE.to_string_lossy())),
         }
     }
 
-    /// From now on graphs go to `place`, or nowhere.
-    pub fn set(&self, place: Option<Destination>) {
+    /// From now on graphs go to `destination`, or nowhere.
+    pub fn set(&self, destination: Option<Destination>) {
         let mut state = self.state();
-        self.is_on.store(place.is_some(), Ordering::Relaxed);
-        *state = State { place: place.map(Arc::new), ..State::default() };
-        self.has_complained.store(false, Ordering::Relaxed);
+        self.is_on.store(destination.is_some(), Ordering::Relaxed);
+        *state = State { destination: destination.map(Arc::new), ..State::default() };
+        for has_told in [&self.has_told_failure, &self.has_told_uncompressed] {
+            has_told.store(false, Ordering::Relaxed);
+        }
     }
 
     /// How many graphs this process has written, and how many it could not write.
@@ -75,38 +80,33 @@ impl Captures {
 
     /// Writes the graph, unless it is there already.
     pub fn capture(&self, subject: Subject<'_, '_>) {
-        let Some(place) = self.place_for(appearance(subject)) else { return };
+        let Some(destination) = self.destination_for(appearance(subject)) else { return };
         let text = subject.snapshot().text();
         let content = content_hash(text.as_bytes());
         if !self.state().contents.insert(content) {
             return;
         }
-        match file::write(&place, content, text.as_bytes()) {
+        match file::write(&destination, content, text.as_bytes()) {
             Ok(Written::Already) => {}
             Ok(Written::New) => _ = self.written.fetch_add(1, Ordering::Relaxed),
             Ok(Written::Uncompressed(why)) => {
                 self.written.fetch_add(1, Ordering::Relaxed);
-                self.complain(subject.runtime, Level::Warn, &format!("graphs are written uncompressed: {why}"));
+                let message = format!("graphs are written uncompressed: {why}");
+                tell_once(&self.has_told_uncompressed, subject.runtime, Level::Warn, &message);
             }
             Err(error) => {
                 self.failed.fetch_add(1, Ordering::Relaxed);
-                self.complain(subject.runtime, Level::Error, &failure(&place, &error));
+                let message = failure(&destination, &error);
+                tell_once(&self.has_told_failure, subject.runtime, Level::Error, &message);
             }
         }
     }
 
     /// Where to write a graph of this appearance; `None` when it was seen already.
-    fn place_for(&self, appearance: Option<u64>) -> Option<Arc<Destination>> {
+    fn destination_for(&self, appearance: Option<u64>) -> Option<Arc<Destination>> {
         let mut state = self.state();
         let is_new = appearance.is_none_or(|appearance| state.seen.insert(appearance));
-        state.place.as_ref().filter(|_| is_new).map(Arc::clone)
-    }
-
-    /// Once: the reason is mostly the same for all.
-    fn complain(&self, runtime: &Runtime, level: Level, what: &str) {
-        if !self.has_complained.swap(true, Ordering::Relaxed) {
-            say(&runtime.functions, level, &format!("{SIGNATURE}{what}; this is said once\n"));
-        }
+        state.destination.as_ref().filter(|_| is_new).map(Arc::clone)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -114,8 +114,15 @@ impl Captures {
     }
 }
 
-fn failure(place: &Destination, error: &io::Error) -> String {
-    format!("a graph cannot be written to {}: {error}", place.folder().display())
+/// Once: the reason is mostly the same for all.
+fn tell_once(has_told: &AtomicBool, runtime: &Runtime, level: Level, what: &str) {
+    if !has_told.swap(true, Ordering::Relaxed) {
+        say(&runtime.functions, level, &format!("{SIGNATURE}{what}; this is said once\n"));
+    }
+}
+
+fn failure(destination: &Destination, error: &io::Error) -> String {
+    format!("a graph cannot be written to {}: {error}", destination.folder().display())
 }
 
 /// What is the same for a live graph that would be written just as it was before: so that a program that plans the same

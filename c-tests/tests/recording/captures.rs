@@ -202,6 +202,22 @@ fn full_disk_leaves_no_half_files() {
     }
 }
 
+/// What is called like zlib, and is found first, is none.
+#[test]
+fn without_zlib_files_are_not_compressed() {
+    let folder = Folder::new("no-zlib");
+    let libraries = Folder::new("no-zlib-libraries");
+    fs::write(libraries.join("libz.so.1"), "no library").expect("it can be written");
+    let place = folder.join("%s.jsonl.gz");
+    let variables = [("LASTUSE_CAPTURE", place.as_os_str()), ("LD_LIBRARY_PATH", libraries.0.as_os_str())];
+    let outcome = run(&["odd_names"], &variables);
+    let expected = "lastuse 0.1.0: graphs are written uncompressed: libz.so.1 cannot be loaded; install zlib to have them \
+                    compressed; this is said once\n";
+    assert_eq!(outcome.stderr, expected);
+    assert_eq!(folder.graphs().len(), 5);
+    assert!(folder.names().iter().all(|name| name.ends_with(".jsonl")), "{:?}", folder.names());
+}
+
 #[test]
 fn nothing_is_written_where_nobody_asks() {
     let folder = Folder::new("nothing");

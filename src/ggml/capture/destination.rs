@@ -21,7 +21,7 @@ pub struct Destination {
     after: OsString,
 }
 
-/// Why there is no such place.
+/// Why there is no such destination.
 #[derive(Debug)]
 pub enum NoDestination {
     /// This is a file for a single graph.
@@ -55,13 +55,13 @@ impl Destination {
     /// # Errors
     /// [`NoDestination`].
     pub fn new(said: &OsStr) -> Result<Self, NoDestination> {
-        let place = Self::parse(Path::new(said))?;
-        let wrong = |error| NoDestination::Folder(place.folder.clone(), error);
+        let destination = Self::parse(Path::new(said))?;
+        let wrong = |error| NoDestination::Folder(destination.folder.clone(), error);
         // So that a program may go to another folder.
-        let folder = std::path::absolute(&place.folder).map_err(wrong)?;
+        let folder = std::path::absolute(&destination.folder).map_err(wrong)?;
         fs::create_dir_all(&folder).map_err(wrong)?;
         is_writable(&folder).map_err(wrong)?;
-        Ok(Self { folder, ..place })
+        Ok(Self { folder, ..destination })
     }
 
     fn parse(said: &Path) -> Result<Self, NoDestination> {
@@ -116,8 +116,8 @@ mod tests {
     use super::*;
 
     fn file(said: &str) -> String {
-        let place = Destination::parse(Path::new(said)).expect("a place");
-        place.file(0xAB).to_str().expect("UTF-8").to_owned()
+        let destination = Destination::parse(Path::new(said)).expect("a destination");
+        destination.file(0xAB).to_str().expect("UTF-8").to_owned()
     }
 
     #[test]
@@ -136,13 +136,16 @@ mod tests {
 
     #[test]
     fn names_say_whether_files_are_compressed() {
-        let place = Destination::parse(Path::new("graphs/%s.jsonl.gz")).expect("a place");
-        assert!(place.is_compressed() && !place.uncompressed().is_compressed());
-        assert_eq!(place.uncompressed(), Destination::parse(Path::new("graphs/%s.jsonl")).expect("a place"));
+        let destination = Destination::parse(Path::new("graphs/%s.jsonl.gz")).expect("a destination");
+        assert!(destination.is_compressed() && !destination.uncompressed().is_compressed());
+        assert_eq!(
+            destination.uncompressed(),
+            Destination::parse(Path::new("graphs/%s.jsonl")).expect("a destination")
+        );
     }
 
     #[test]
-    fn one_file_is_no_place_for_many() {
+    fn one_file_is_not_for_many() {
         for said in ["graph.jsonl", "graphs/graph.jsonl.gz"] {
             let error = Destination::parse(Path::new(said)).expect_err("one file").to_string();
             assert!(error.starts_with(&format!("{said} is one file")) && error.contains("%s"), "{error}");

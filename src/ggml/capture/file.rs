@@ -25,13 +25,13 @@ pub enum Written {
 ///
 /// # Errors
 /// When the file cannot be written; then there is none.
-pub fn write(place: &Destination, content: u64, text: &[u8]) -> io::Result<Written> {
-    if !place.is_compressed() {
-        return write_as(&place.file(content), text, write_plain);
+pub fn write(destination: &Destination, content: u64, text: &[u8]) -> io::Result<Written> {
+    if !destination.is_compressed() {
+        return write_as(&destination.file(content), text, write_plain);
     }
     match gzip::compressor() {
-        Ok(gzip) => write_as(&place.file(content), text, |file, text| gzip.write(file, text)),
-        Err(why) => match write_as(&place.uncompressed().file(content), text, write_plain)? {
+        Ok(gzip) => write_as(&destination.file(content), text, |file, text| gzip.write(file, text)),
+        Err(why) => match write_as(&destination.uncompressed().file(content), text, write_plain)? {
             Written::New => Ok(Written::Uncompressed(why)),
             other => Ok(other),
         },
@@ -92,8 +92,8 @@ mod tests {
             Self(path)
         }
 
-        fn place(&self, name: &str) -> Destination {
-            Destination::new(self.0.join(name).as_os_str()).expect("a place")
+        fn destination(&self, name: &str) -> Destination {
+            Destination::new(self.0.join(name).as_os_str()).expect("a destination")
         }
 
         fn names(&self) -> Vec<String> {
@@ -111,11 +111,11 @@ mod tests {
     #[test]
     fn text_is_there_once_and_nothing_else() {
         let folder = Folder::new("once");
-        let place = folder.place("%s.txt");
-        assert!(matches!(write(&place, 1, b"text"), Ok(Written::New)));
-        assert!(matches!(write(&place, 1, b"other"), Ok(Written::Already)));
+        let destination = folder.destination("%s.txt");
+        assert!(matches!(write(&destination, 1, b"text"), Ok(Written::New)));
+        assert!(matches!(write(&destination, 1, b"other"), Ok(Written::Already)));
         assert_eq!(folder.names(), ["0000000000000001.txt"]);
-        assert_eq!(fs::read(place.file(1)).expect("it was written"), b"text");
+        assert_eq!(fs::read(destination.file(1)).expect("it was written"), b"text");
     }
 
     #[test]
@@ -129,11 +129,11 @@ mod tests {
 
     #[test]
     fn folder_that_is_gone_is_an_error() {
-        let place = {
+        let destination = {
             let folder = Folder::new("gone");
-            folder.place("%s.txt")
+            folder.destination("%s.txt")
         };
-        assert!(write(&place, 1, b"text").is_err_and(|error| error.kind() == io::ErrorKind::NotFound));
+        assert!(write(&destination, 1, b"text").is_err_and(|error| error.kind() == io::ErrorKind::NotFound));
     }
 
     #[cfg(feature = "cli")]
@@ -142,12 +142,12 @@ mod tests {
         use std::io::Read;
 
         let folder = Folder::new("compressed");
-        let place = folder.place("%s.gz");
+        let destination = folder.destination("%s.gz");
         let text: Vec<u8> = b"many words ".iter().copied().cycle().take(3_000_000).collect();
-        match write(&place, 1, &text).expect("it can be written") {
+        match write(&destination, 1, &text).expect("it can be written") {
             Written::New => {
                 let mut read = Vec::new();
-                let file = File::open(place.file(1)).expect("it was written");
+                let file = File::open(destination.file(1)).expect("it was written");
                 flate2::read::GzDecoder::new(file).read_to_end(&mut read).expect("it is compressed");
                 assert!(read == text);
                 assert_eq!(folder.names(), ["0000000000000001.gz"]);
