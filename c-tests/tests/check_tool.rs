@@ -50,7 +50,7 @@ fn tensor(id: u64, kind: &str, op: &str, size: u64, src: &[u64]) -> Value {
 
 /// Leafs 1 and 2 (a weight), nodes 3 to 5, and 6, a view of 3, which 5 reads as it does 1.
 fn graph() -> String {
-    let mut lines = vec![
+    let mut lines = [
         json!({"format": "lastuse-graph", "version": 1, "n_leafs": 2, "n_nodes": 4,
             "buffers": [{"name": "CPU", "alignment": 32, "max_size": null}]}),
         tensor(1, "leaf", "NONE", 64, &[]),
