@@ -303,6 +303,37 @@ static void functions_of_the_program_may_be_trusted(struct case_args args) {
     built_free(b);
 }
 
+static void marked_weights_are_left_out_and_that_is_said_once(struct case_args args) {
+    (void) args;
+    ggml_backend_t        cpu     = new_cpu(1);
+    struct ggml_context * weights = ggml_init((struct ggml_init_params){ .mem_size = 4096, .no_alloc = true });
+    struct ggml_tensor *  weight  = ggml_new_tensor_2d(weights, GGML_TYPE_F32, 8, 8);
+    ggml_backend_buffer_t buffer  = upstream_ggml_backend_alloc_ctx_tensors(weights, cpu);
+    ggml_backend_buffer_set_usage(buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    struct built         b = built_new(16, 1024);
+    struct ggml_tensor * x = ggml_mul_mat(b.ctx, weight, new_input(b.ctx, 8, 8));
+    ggml_build_forward_expand(b.graph, ggml_mul_mat(b.ctx, weight, x));
+    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(ggml_gallocr_alloc_graph(galloc, b.graph), "allocated");
+    struct log_capture log;
+    set_leaf_values(b.graph, 1);
+    for (int guarded = 0; guarded < 2; guarded++) {
+        CHECK(lastuse_set_verify(guarded ? "weights" : "memory"), "%s", lastuse_last_error());
+        log_capture_start(&log);
+        CHECK(lastuse_graph_compute_guarded(cpu, b.graph) == GGML_STATUS_SUCCESS, "it is computed");
+        log_capture_stop();
+        int          index = 0;
+        const char * said  = log_capture_next(&log, &index, "is not guarded: it is marked as weights");
+        CHECK((said == NULL) == (guarded == 1), "%s", said != NULL ? said : "it is not said");
+        CHECK(log_capture_next(&log, &index, "is not guarded") == NULL, "it is said twice");
+    }
+    ggml_gallocr_free(galloc);
+    built_free(b);
+    ggml_backend_buffer_free(buffer);
+    ggml_free(weights);
+    ggml_backend_free(cpu);
+}
+
 static void words(struct case_args args) {
     (void) args;
     CHECK(!lastuse_set_verify("plan,memroy"), "a word is unknown");
@@ -347,6 +378,7 @@ static const struct test_case CASES[] = {
     { "result_is_lost", result_is_lost },
     { "freed_memory_makes_no_sense", freed_memory_makes_no_sense },
     { "functions_of_the_program_may_be_trusted", functions_of_the_program_may_be_trusted },
+    { "marked_weights_are_left_out_and_that_is_said_once", marked_weights_are_left_out_and_that_is_said_once },
     { "words", words },
     { "graphs_of_many_shapes_pass", graphs_of_many_shapes_pass },
 };

@@ -49,7 +49,8 @@ on!(on_ggml_0_26, Package::LlamaCpp, "":
     one_thread, two_threads, markers, copies, scheduler, upstream_allocator, oddities, inputs_share_bytes,
     source_is_overwritten_while_it_is_read, value_is_overwritten_before_its_last_reader,
     tensor_beyond_the_end_of_its_buffer, tensor_before_the_start_of_its_buffer, view_elsewhere, tensor_without_memory,
-    result_is_lost, freed_memory_makes_no_sense, functions_of_the_program_may_be_trusted, words,
+    result_is_lost, freed_memory_makes_no_sense, functions_of_the_program_may_be_trusted,
+    marked_weights_are_left_out_and_that_is_said_once, words,
     graphs_of_many_shapes_pass,
 );
 

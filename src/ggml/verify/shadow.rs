@@ -96,7 +96,8 @@ impl Shadow {
         allowed.sort_by_key(|range| range.start);
         let mut changes = Changes::default();
         let mut at = 0;
-        for range in allowed.into_iter().chain(std::iter::once(self.copy.len()..self.copy.len())) {
+        let end = self.copy.len();
+        for range in allowed.into_iter().chain(std::iter::once(end..end)) {
             self.compare(at..range.start.max(at), &mut changes);
             at = at.max(range.end);
         }
