@@ -7,6 +7,7 @@ use lastuse::placement::Effort;
 
 /// What may be said about the order.
 #[derive(clap::Args)]
+#[group(skip)]
 pub struct Arguments {
     /// Plan the nodes in another order, in which fewer bytes are alive at the worst step, where one is found.
     ///
