@@ -3,6 +3,7 @@
 //! Uses [`crate::placement`] only; knows nothing of pointers or of ggml's C types. The way of a graph:
 //! [`Graph`] -> [`lifetimes`] -> one [`crate::placement::Problem`] per pool -> [`plan`] -> [`GraphPlan`].
 
+mod as_ggml;
 mod concat;
 pub mod copies;
 mod layout;
@@ -22,6 +23,7 @@ mod tensor;
 mod tests;
 mod writes;
 
+pub use as_ggml::plan_as_ggml;
 pub use layout::{Layout, LayoutRef};
 pub use lifetimes::{Home, Lifetimes, Sizes, lifetimes};
 pub use operation::{Operation, Slots};

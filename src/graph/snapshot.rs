@@ -57,6 +57,8 @@ pub struct TensorInfo {
     pub name: String,
     /// ggml's name of its operation.
     pub op: String,
+    /// The same, told more exactly: SILU where that is UNARY.
+    pub desc: String,
     /// ggml's name of its element type.
     pub element: String,
     /// Bytes from its first to its last element.
@@ -110,6 +112,8 @@ struct Line {
     id: u64,
     kind: Kind,
     op: String,
+    #[serde(default)]
+    desc: String,
     #[serde(default)]
     name: String,
     r#type: String,
@@ -176,6 +180,17 @@ impl Snapshot {
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let mut sizes = |id: TensorId, _: PoolId| self.tensors[id as usize].size;
         super::plan(&self.graph, &self.pools(rules, effort), requests, &mut sizes)
+    }
+
+    /// Plans the graph as ggml's own allocator does.
+    ///
+    /// # Errors
+    /// See [`super::plan_as_ggml`].
+    pub fn plan_as_ggml(&self) -> Result<super::GraphPlan, super::PlanError> {
+        let (leafs, nodes) = self.requested_pools();
+        let requests = Requests { leafs: &leafs, nodes: &nodes };
+        let mut sizes = |id: TensorId, _: PoolId| self.tensors[id as usize].size;
+        super::plan_as_ggml(&self.graph, &self.pools(Rules::GGML, Effort::default()), requests, &mut sizes)
     }
 
     /// Puts the nodes into an order in which fewer bytes are alive at the worst step, where one is found. Tensors that
@@ -385,6 +400,7 @@ impl Line {
     fn info(&self) -> TensorInfo {
         let Self { id, ref name, ref op, ref r#type, nbytes, size, buffer, .. } = *self;
         let (name, op, element) = (name.clone(), op.clone(), r#type.clone());
-        TensorInfo { id, name, op, element, nbytes, size, pool: buffer }
+        let desc = if self.desc.is_empty() { op.clone() } else { self.desc.clone() };
+        TensorInfo { id, name, op, desc, element, nbytes, size, pool: buffer }
     }
 }

@@ -1,7 +1,8 @@
-//! Plain data out: tables for people, JSON for programs.
+//! Plain data out: tables and pictures for people, JSON for programs.
 //!
 //! Uses [`crate::graph`] and [`crate::placement`].
 
+pub mod picture;
 mod plan_json;
 mod plan_table;
 mod problem_table;

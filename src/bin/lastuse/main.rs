@@ -1,5 +1,6 @@
 //! The command-line tool.
 
+mod draw;
 mod plan;
 mod reorder;
 
@@ -19,11 +20,13 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Plan(plan::Arguments),
+    Draw(draw::Arguments),
 }
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Draw(arguments) => draw::run(&arguments),
     };
     match done {
         Ok(code) => code,

@@ -1,9 +1,9 @@
 //! `lastuse plan`: plans captured graphs and compares the plans with what ggml's own allocator needed; places the
 //! blocks of CSV files.
 
-mod input;
+pub mod input;
 mod problem;
-mod progress;
+pub mod progress;
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -224,7 +224,7 @@ fn timed_plan(snapshot: &Snapshot, rules: Rules, effort: Effort, runs: usize) ->
 }
 
 /// A plan that is wrong is a defect of lastuse, and must never be shown as one that is right.
-fn check(snapshot: &Snapshot, plan: &GraphPlan) -> Result<(), String> {
+pub fn check(snapshot: &Snapshot, plan: &GraphPlan) -> Result<(), String> {
     for (problem, pool) in plan.problems.iter().zip(&plan.pools) {
         validate(problem, &pool.placement).map_err(|defect| format!("the plan is wrong: {defect}"))?;
     }

@@ -1,0 +1,140 @@
+//! The map of one chunk: rectangles over time.
+
+use std::fmt::Write;
+
+use crate::graph::snapshot::TensorInfo;
+use crate::placement::Bytes;
+use crate::report::picture::kinds::Kind;
+use crate::report::picture::scene::{Sharing, Span};
+use crate::report::picture::units::bytes;
+use crate::report::picture::xml::escaped;
+
+use super::frame::{Panel, Row, px};
+use super::labels::{self, Place};
+
+/// Half of the height of the mark of a takeover, in pixels.
+const MARK: f64 = 5.0;
+/// What is narrower has no seam either.
+const SEAM: f64 = 3.5;
+
+/// Draws the rectangles of a chunk. `size` is that of the largest plan of the graph.
+pub fn draw(to: &mut String, panel: &Panel<'_>, row: &Row, tensors: &[TensorInfo], size: Bytes) {
+    let spans = panel.scene.spans.iter();
+    let spans: Vec<&Span> =
+        spans.filter(|span| (span.pool, Some(span.chunk)) == (row.pool, row.chunk) && span.size > 0).collect();
+    saved(to, panel, row, size);
+    peaks(to, panel, row);
+    for span in &spans {
+        rectangle(to, panel, row, span, &tensors[span.tensor as usize]);
+    }
+    spans.iter().filter(|span| span.sharing == Sharing::TakesOver).for_each(|span| mark(to, panel, row, span));
+    peak_line(to, panel, row);
+    let places = spans.iter().filter(|span| span.sharing != Sharing::Kept).map(|span| {
+        let info = &tensors[span.tensor as usize];
+        let (left, right) = (panel.x(span.start), panel.x(span.seen_until));
+        let (top, bottom) = (row.y(span.offset + span.size), row.y(span.offset));
+        Place {
+            name: &info.name,
+            size: span.size,
+            ink: Kind::of(&info.op),
+            left,
+            top,
+            width: right - left,
+            height: bottom - top,
+        }
+    });
+    labels::draw(to, places.collect());
+}
+
+fn rectangle(to: &mut String, panel: &Panel<'_>, row: &Row, span: &Span, info: &TensorInfo) {
+    let (left, right) = (panel.x(span.start), panel.x(span.end));
+    let (top, bottom) = (row.y(span.offset + span.size), row.y(span.offset));
+    let sharing = match span.sharing {
+        Sharing::Own => "",
+        Sharing::TakesOver => ", in place",
+        Sharing::Inside => ", inside the result that it becomes a part of",
+        Sharing::Kept => ", kept free for it",
+    };
+    let class = match span.sharing {
+        Sharing::Kept => "kept".to_owned(),
+        _ => format!("k{}", Kind::of(&info.op) as u8),
+    };
+    let box_ =
+        format!("x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"", px(left), px(top), px(right - left), px(bottom - top));
+    let _ = writeln!(
+        to,
+        "<rect class=\"{class}\" {box_}><title>{}: {}, {} at offset {}, steps {} to {}{sharing}</title></rect>",
+        escaped(&info.name),
+        escaped(&info.desc),
+        bytes(span.size),
+        span.offset,
+        span.start,
+        span.end - 1,
+    );
+    if span.sharing == Sharing::Inside {
+        let _ = writeln!(to, "<rect class=\"inside\" {box_}/>");
+    }
+}
+
+/// Where a tensor takes over the memory of another, as far as there is space for a mark.
+fn mark(to: &mut String, panel: &Panel<'_>, row: &Row, span: &Span) {
+    let (left, top, bottom) = (px(panel.x(span.start)), row.y(span.offset + span.size), row.y(span.offset));
+    let (width, height) = (panel.x(span.end) - panel.x(span.start), bottom - top);
+    if width >= SEAM && height >= SEAM {
+        let _ = writeln!(to, "<path class=\"over\" d=\"M{left} {}V{}\"/>", px(top), px(bottom));
+    }
+    if width >= 2.0 * MARK && height >= 2.0 * MARK {
+        let middle = px(f64::midpoint(top, bottom) - MARK);
+        let _ = writeln!(to, "<path class=\"notch\" d=\"M{left} {middle}l{MARK} {MARK}l-{MARK} {MARK}z\"/>");
+    }
+}
+
+/// What the chunk does not need of the largest plan.
+fn saved(to: &mut String, panel: &Panel<'_>, row: &Row, size: Bytes) {
+    let chunk = used(panel, row);
+    let free = row.bytes.saturating_sub(chunk);
+    if free == 0 {
+        return;
+    }
+    let (y, height) = (row.y(chunk), row.y(chunk) - row.top);
+    let (left, width) = (px(panel.left), px(panel.width));
+    let _ = writeln!(
+        to,
+        "<rect class=\"saved\" x=\"{left}\" y=\"{}\" width=\"{width}\" height=\"{}\"/>",
+        px(row.top),
+        px(height)
+    );
+    let _ = writeln!(to, "<path class=\"end\" d=\"M{left} {}h{width}\"/>", px(y));
+    if height > 24.0 && free >= size / 50 {
+        let (x, y) = (px(panel.left + panel.width / 2.0), px(row.top + height / 2.0 + 7.0));
+        let _ = writeln!(to, "<text class=\"saving\" x=\"{x}\" y=\"{y}\">{} less</text>", bytes(free));
+    }
+}
+
+fn peaks(to: &mut String, panel: &Panel<'_>, row: &Row) {
+    let top = row.y(used(panel, row));
+    for peak in panel.pool(row.pool).map(|pool| pool.peaks()).unwrap_or_default() {
+        let (left, width) = (panel.x(peak.start), panel.x(peak.end) - panel.x(peak.start));
+        let _ = writeln!(
+            to,
+            "<rect class=\"peaks\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>",
+            px(left),
+            px(top),
+            px(width),
+            px(row.bottom() - top)
+        );
+    }
+}
+
+fn peak_line(to: &mut String, panel: &Panel<'_>, row: &Row) {
+    if let Some(x) = panel.pool(row.pool).and_then(|pool| panel.peak_x(pool)) {
+        let top = row.y(used(panel, row));
+        let _ = writeln!(to, "<path class=\"peak\" d=\"M{} {}V{}\"/>", px(x), px(top), px(row.bottom()));
+        let _ = writeln!(to, "<path class=\"top\" d=\"M{} {}l-5 -8h10z\"/>", px(x), px(top));
+    }
+}
+
+/// Bytes of the chunk in this plan.
+fn used(panel: &Panel<'_>, row: &Row) -> Bytes {
+    row.chunk.and_then(|chunk| panel.pool(row.pool)?.chunks.get(chunk as usize).copied()).unwrap_or(0)
+}
