@@ -1,6 +1,7 @@
 //! The picture for documents: one SVG without scripts.
 
 mod axes;
+mod beside;
 mod curve;
 mod frame;
 mod heading;

@@ -43,12 +43,14 @@ pub fn round_step(end: u64, count: u64) -> u64 {
     [1, 2, 5, 10].map(|factor| power.saturating_mul(factor)).into_iter().find(|&step| step >= wanted).unwrap_or(wanted)
 }
 
-/// A change in percent, with a sign: "−35 %".
+/// A change in percent, with a sign: "−35 %"; in bytes where it is little.
 pub fn change(from: Bytes, to: Bytes) -> String {
     let percent = (as_float(to) / as_float(from.max(1)) - 1.0) * 100.0;
     let digits = usize::from(percent.abs() < 9.95);
     match percent {
-        same if same.abs() < 0.05 => "same size".to_owned(),
+        _ if from == to => "same size".to_owned(),
+        little if little.abs() < 0.05 && to < from => format!("−{}", bytes(from - to)),
+        little if little.abs() < 0.05 => format!("+{}", bytes(to - from)),
         less if less < 0.0 => format!("−{:.digits$} %", -less),
         more => format!("+{more:.digits$} %"),
     }
@@ -86,6 +88,10 @@ mod tests {
     fn changes_have_a_sign() {
         assert_eq!(change(100, 65), "−35 %");
         assert_eq!(change(1000, 979), "−2.1 %");
+        assert_eq!(
+            (change(1 << 30, (1 << 30) - 64), change(1 << 30, (1 << 30) + 64)),
+            ("−64 B".to_owned(), "+64 B".to_owned())
+        );
         assert_eq!((change(100, 125), change(7, 7)), ("+25 %".to_owned(), "same size".to_owned()));
     }
 }

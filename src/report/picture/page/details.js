@@ -102,14 +102,13 @@ function closing() {
 
 function lists(id) {
   const { graph } = state;
-  const made = [];
-  for (const plan of graph.plans) {
-    const mates = sharing(plan, id);
-    made.push(...list(`Shares memory in ${plan.label}`, "sharers", mates.map(({ how, id: mate }) => [how, mate, ""])));
-  }
   const through = (source) => (source.through < 0 ? "" : `through ${graph.name(source.through)}`);
-  made.push(...list("Sources", "sources", graph.sources(id).map((source) => ["", source.id, through(source)])));
+  const made = list("Sources", "sources", graph.sources(id).map((source) => ["", source.id, through(source)]));
   made.push(...list("Readers", "readers", graph.readers(id).map((reader) => ["", reader, `step ${graph.step(reader)}`])));
+  for (const plan of graph.plans) {
+    const mates = sharing(plan, id).map(({ how, id: mate }) => [how, mate, ""]);
+    made.push(...list(`Shares memory in ${plan.label}`, "sharers", mates));
+  }
   return made;
 }
 
@@ -143,12 +142,7 @@ function overview() {
   for (const pool of plan.pools) {
     if (!pool.peaks.length) continue;
     const step = pool.peaks[0][0];
-    const alive = [];
-    for (let span = 0; span < plan.count; span += 1) {
-      const isThere = plan.start[span] <= step && step < Math.max(plan.seen[span], plan.start[span] + 1);
-      if (isThere && plan.pool[span] === pool.id && plan.sharing[span] !== SHARING.KEPT) alive.push(span);
-    }
-    alive.sort((one, other) => plan.size_[other] - plan.size_[one]);
+    const alive = plan.atPeak.get(pool.id);
     const name = plan.pools.length > 1 ? ` of ${pool.name}` : "";
     const entries = alive.slice(0, 12).map((span) => ["", plan.tensor[span], formatBytes(plan.size_[span])]);
     made.push(node("h2", {}, `At the peak${name}, step ${step}`));

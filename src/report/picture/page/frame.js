@@ -1,7 +1,7 @@
 // Where everything is. A view shows steps x0..x1 and the part y0..y1 of the maps, where 0 is the top of all and 1 the bottom.
 
-const AXIS = 66, RIGHT = 8, TOP = 6, CURVE = 74, REMARK = 24, STEPS = 34, NAME = 20, GAP = 6;
-const LOWEST_SHARE = 0.08;
+const AXIS = 66, RIGHT = 8, TOP = 12, CURVE = 74, REMARK = 24, STEPS = 34, NAME = 28, GAP = 6;
+const LOWEST_SHARE = 0.08, LOWEST = 100;
 
 // The maps of all chunks, one below the other, each as high as its largest size in any plan.
 class Frame {
@@ -14,6 +14,11 @@ class Frame {
     for (const map of this.maps) map.share = Math.max(map.bytes / total, LOWEST_SHARE);
     this.shares = this.maps.reduce((sum, map) => sum + map.share, 0) || 1;
     this.mapAt = new Map(this.maps.map((map) => [`${map.pool} ${map.chunk}`, map]));
+  }
+
+  // No canvas is lower.
+  leastHeight() {
+    return TOP + STEPS + this.maps.length * LOWEST + this.pools.length * (CURVE + REMARK);
   }
 
   plansOf(pool) {

@@ -9,7 +9,7 @@ function showGraph(index) {
   element("title").textContent = (GRAPHS.length === 1 && DATA.title) || graph.label;
   element("facts").textContent =
     `${formatNumber(graph.nodes)} steps, ${formatNumber(graph.planned.length)} tensors that need memory. ` +
-    "Each rectangle is a tensor: from the step that makes it to the last that reads it, as high as its bytes.";
+    "A rectangle is a tensor, from the step that makes it to its last reader.";
   watching.disconnect();
   state.painters = [];
   element("plans").replaceChildren(...graph.plans.map((plan, number) => section(plan, number)));
@@ -42,8 +42,10 @@ function section(plan, number) {
   state.painters.push(painter);
   watching.observe(canvas);
   listenTo(canvas, painter);
+  const room = node("div", { class: "room" }, canvas);
+  room.style.minHeight = `${frame.leastHeight()}px`;
   return node("section", { class: "plan", "aria-label": `Plan of ${plan.label}` }, heading,
-    node("p", { class: "note" }, goodness(plan)), node("div", { class: "bar", "aria-hidden": "true" }, bar), node("div", { class: "room" }, canvas));
+    node("p", { class: "note" }, goodness(plan)), node("div", { class: "bar", "aria-hidden": "true" }, bar), room);
 }
 
 function goodness(plan) {

@@ -80,6 +80,15 @@ class Plan {
     }
     for (const pool of this.pools) pool.size = pool.chunks.reduce((sum, chunk) => sum + chunk, 0);
     for (const pool of this.pools) pool.peaks = peaksOf(pool);
+    this.atPeak = new Map(this.pools.map((pool) => [pool.id, this.aliveAtPeak(pool)]));
+  }
+
+  // What is there at the first peak of a buffer, the largest first.
+  aliveAtPeak(pool) {
+    const step = pool.peaks.length ? pool.peaks[0][0] : -1;
+    const isAlive = (span) => this.pool[span] === pool.id && this.sharing[span] !== SHARING.KEPT
+      && this.start[span] <= step && step < this.seen[span];
+    return [...this.tensor.keys()].filter(isAlive).sort((one, other) => this.size_[other] - this.size_[one]);
   }
 
   spanOf(tensor) {

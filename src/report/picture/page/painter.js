@@ -1,7 +1,15 @@
 // Draws one plan on its canvas: only what the view shows.
 
-const LETTER = 6.05;
-const MONO = "10px ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
+const MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
+// The larger letters are preferred; all letters are equally wide.
+const LETTERS = [10.5, 8.5];
+const LETTER = 0.605;
+// A name that is cut to less is not worth reading.
+const SHORTEST = 7;
+// What is narrower has no mark of a takeover beside its name.
+const NOTCHED = 40;
+// What is narrower is drawn over the line of the peak.
+const NARROW = 6;
 const SANS = "11px system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
 
 class Painter {
@@ -26,6 +34,7 @@ class Painter {
     context.clearRect(0, 0, ...this.size);
     context.lineWidth = 1;
     this.clipped(frame.left, frame.top, frame.width, frame.height, () => this.maps(view, marks));
+    for (const map of frame.maps) this.peakMark(view, map);
     this.byteAxes(view);
     frame.pools.forEach((pool, index) => this.curve(view, pool, frame.curveTops[index], marks));
     this.stepAxis(view);
@@ -43,8 +52,8 @@ class Painter {
   maps(view, marks) {
     for (const map of this.frame.maps) this.ground(view, map);
     this.spans(view, marks);
+    for (const map of this.frame.maps) this.peakLine(view, map, marks);
     this.links(view, marks);
-    for (const map of this.frame.maps) this.peakLine(view, map);
   }
 
   // The field of a map: grid, what this plan does not need, and the steps of the peak.
@@ -118,7 +127,6 @@ class Painter {
       if (sharing === SHARING.TAKES_OVER) this.takeover(place);
       if (sharing !== SHARING.KEPT && place.width > 22 && place.height > 8) labels.push(span);
     }
-    context.font = MONO;
     context.textAlign = "center";
     for (const span of labels) this.label(view, span, marks);
     context.globalAlpha = 1;
@@ -141,7 +149,7 @@ class Painter {
     context.lineTo(left, top + height);
     context.stroke();
     context.setLineDash([]);
-    if (width < 12 || height < 12) return;
+    if (width < NOTCHED || height < 12) return;
     const middle = top + height / 2;
     context.beginPath();
     context.moveTo(left, middle - 5);
@@ -158,20 +166,16 @@ class Painter {
     const top = Math.max(place.top, frame.top), bottom = Math.min(place.top + place.height, frame.top + frame.height);
     const tensor = plan.tensor[span];
     const name = frame.graph.name(tensor), full = `${name} ${formatBytes(plan.size_[span])}`;
-    const across = bottom - top >= 12 && fitted(name, full, right - left - 14);
-    const upwards = right - left >= 12 && fitted(name, full, bottom - top - 6);
-    if (!across && !upwards) return;
-    const turn = upwards && (!across || (across !== full && upwards.length > across.length));
+    const mark = plan.sharing[span] === SHARING.TAKES_OVER && place.width >= NOTCHED && place.left >= frame.left ? 5 : 0;
+    const best = bestLabel(name, full, right - left - mark, bottom - top);
+    if (!best) return;
     context.globalAlpha = marks.isBright(tensor) ? 1 : 0.35;
     context.fillStyle = KINDS[frame.graph.kind(tensor)].ink;
-    if (!turn) {
-      context.fillText(across, (left + right) / 2 + 3, (top + bottom) / 2 + 3.5);
-      return;
-    }
+    context.font = `${best.size}px ${MONO}`;
     context.save();
-    context.translate((left + right) / 2, (top + bottom) / 2);
-    context.rotate(-Math.PI / 2);
-    context.fillText(upwards, 0, 3.5);
+    context.translate((left + mark + right) / 2, (top + bottom) / 2);
+    if (best.upwards) context.rotate(-Math.PI / 2);
+    context.fillText(best.text, 0, best.size * 0.35);
     context.restore();
   }
 
@@ -227,12 +231,36 @@ class Painter {
     context.lineWidth = 1;
   }
 
-  peakLine(view, map) {
+  peakLine(view, map, marks) {
     const { frame, plan } = this;
     const pool = plan.pools.find((other) => other.id === map.pool);
     if (!pool || !pool.peaks.length) return;
     const x = frame.x(view, pool.peaks[0][0] + 0.5);
-    this.dashed(x, frame.y(view, map, pool.chunks[map.chunk] || 0), frame.screen(view, map.bottom));
+    const top = frame.y(view, map, pool.chunks[map.chunk] || 0);
+    this.dashed(x, top, frame.screen(view, map.bottom));
+    for (const span of plan.atPeak.get(pool.id)) {
+      if (plan.chunk[span] !== map.chunk) continue;
+      const place = this.place(view, span, plan.seen[span]);
+      const tensor = plan.tensor[span];
+      // The line would hide it.
+      if (place && place.width < NARROW && marks.isBright(tensor)) this.rectangle(place, KINDS[frame.graph.kind(tensor)].colour);
+    }
+  }
+
+  // A mark on the buffer, where its first peak is.
+  peakMark(view, map) {
+    const { context, frame, plan } = this;
+    const pool = plan.pools.find((other) => other.id === map.pool);
+    if (!pool || !pool.peaks.length || !pool.chunks[map.chunk]) return;
+    const [x, y] = [frame.x(view, pool.peaks[0][0] + 0.5), frame.y(view, map, pool.chunks[map.chunk] || 0)];
+    const isSeen = x >= frame.left && x <= frame.left + frame.width && y > frame.top - 1 && y < frame.top + frame.height;
+    if (!isSeen) return;
+    context.fillStyle = COLOURS.peak;
+    context.beginPath();
+    context.moveTo(x, y);
+    context.lineTo(x - 5, y - 8);
+    context.lineTo(x + 5, y - 8);
+    context.fill();
   }
 
   dashed(x, top, bottom) {
@@ -261,7 +289,7 @@ class Painter {
       const top = frame.screen(view, map.top);
       if (frame.areSeveral && top > frame.top + 8 && top < frame.top + frame.height) {
         context.textAlign = "left";
-        context.fillText(frame.name(map), frame.left, top - 6);
+        context.fillText(frame.name(map), frame.left, top - 11);
       }
     }
   }
@@ -339,7 +367,8 @@ class Painter {
     if (!pool.peaks.length) return;
     const { context, frame } = this;
     const again = pool.peaks.length - 1;
-    const text = `peak: ${formatBytes(pool.bound)} alive at step ${pool.peaks[0][0]}${again ? `, and ${again} times more` : ""}`;
+    const name = frame.pools.length > 1 ? `${pool.name}, ` : "";
+    const text = `${name}peak: ${formatBytes(pool.bound)} alive at step ${pool.peaks[0][0]}${again ? `, and ${again} times more` : ""}`;
     context.font = `600 12px ${SANS.slice(5)}`;
     context.fillStyle = COLOURS.peak;
     context.textAlign = "left";
@@ -388,11 +417,24 @@ class Painter {
   }
 }
 
-// As much of a name as fits, with the bytes where there is space; nothing when too little is left of it.
-function fitted(name, full, width) {
-  const letters = Math.floor(width / LETTER);
+// Along time or upwards, in larger or smaller letters: what says most of the name, the first of those that say as much.
+function bestLabel(name, full, width, height) {
+  let best = null;
+  for (const size of LETTERS) {
+    for (const upwards of [false, true]) {
+      const [along, across] = upwards ? [height, width] : [width, height];
+      const text = across >= size + 2 ? fitted(name, full, Math.floor((along - 2) / (LETTER * size))) : "";
+      const said = text.startsWith(name) ? Infinity : text.length;
+      if (text && (!best || said > best.said)) best = { text, size, upwards, said };
+    }
+  }
+  return best;
+}
+
+// As much of a name as fits into so many letters, with the bytes where there is space.
+function fitted(name, full, letters) {
   if (full.length <= letters) return full;
   if (name.length <= letters) return name;
-  return letters < 4 ? "" : `${name.slice(0, letters - 1)}…`;
+  return letters < SHORTEST ? "" : `${name.slice(0, letters - 1)}…`;
 }
 

@@ -1,5 +1,10 @@
 // What is seen, and what is chosen.
 
+// How many times larger than a tensor the view is that shows it.
+const NEARER = 8;
+// What takes less of the view is hard to see.
+const LITTLE = 0.02;
+
 const GRAPHS = DATA.graphs.map((raw) => ({ raw, graph: null }));
 const state = {
   graph: null, frame: null, painters: [],
@@ -60,23 +65,28 @@ function move(byX, byY) {
   setView(x0 + dx, x1 + dx, y0 + dy, y1 + dy);
 }
 
-// Moves a tensor into sight, as near as it must be to be seen.
+// Moves a tensor into sight in all plans, as near as it must be to be seen.
 function reveal(id) {
   const { frame, painters, view } = state;
-  const painter = painters.find((other) => other.plan.spanOf(id) >= 0 && other.size);
-  if (!painter) return;
-  const { plan } = painter;
-  const span = plan.spanOf(id);
-  frame.fit(...painter.size);
-  const map = frame.mapAt.get(`${plan.pool[span]} ${plan.chunk[span]}`);
-  const part = (bytes) => map.bottom - (bytes / (map.bytes || 1)) * (map.bottom - map.top);
-  const [top, bottom] = [part(plan.offset[span] + plan.size_[span]), part(plan.offset[span])];
-  const [start, end] = [plan.start[span], plan.end[span]];
+  const places = painters.filter(({ plan, size }) => plan.spanOf(id) >= 0 && size).map((painter) => {
+    const { plan } = painter;
+    const span = plan.spanOf(id);
+    frame.fit(...painter.size);
+    const map = frame.mapAt.get(`${plan.pool[span]} ${plan.chunk[span]}`);
+    const part = (bytes) => map.bottom - (bytes / (map.bytes || 1)) * (map.bottom - map.top);
+    const [low, high] = [plan.offset[span], plan.offset[span] + plan.size_[span]];
+    return [plan.start[span], plan.end[span], part(high), part(low)];
+  });
+  if (!places.length) return;
+  const of = (choice, at) => choice(...places.map((place) => place[at]));
+  const [start, end, top, bottom] = [of(Math.min, 0), of(Math.max, 1), of(Math.min, 2), of(Math.max, 3)];
   const isSeen = start >= view.x0 && end <= view.x1 && top >= view.y0 - 1e-9 && bottom <= view.y1 + 1e-9;
-  const isLarge = (end - start) / (view.x1 - view.x0) > 0.004 && (bottom - top) / (view.y1 - view.y0) > 0.004;
+  const isLarge = (end - start) / (view.x1 - view.x0) > LITTLE && (bottom - top) / (view.y1 - view.y0) > LITTLE;
   if (isSeen && isLarge) return;
-  const width = Math.min(Math.max(end - start, Math.min(view.x1 - view.x0, (end - start) * 40)) * 1.3, state.graph.steps);
-  const height = Math.min(Math.max(bottom - top, Math.min(view.y1 - view.y0, (bottom - top) * 40)) * 1.3, 1);
+  // No further away than now, and no nearer than is needed.
+  const wide = (size, seen) => Math.max(size, Math.min(seen, size * NEARER)) * 1.3;
+  const width = Math.min(wide(end - start, view.x1 - view.x0), state.graph.steps);
+  const height = Math.min(wide(bottom - top, view.y1 - view.y0), 1);
   const [middleX, middleY] = [(start + end) / 2, (top + bottom) / 2];
   setView(middleX - width / 2, middleX + width / 2, middleY - height / 2, middleY + height / 2);
 }

@@ -42,7 +42,8 @@ function byteTicks(from, to, count) {
 
 function formatChange(from, to) {
   const percent = (to / Math.max(from, 1) - 1) * 100;
-  if (Math.abs(percent) < 0.05) return "same size";
+  if (from === to) return "same size";
+  if (Math.abs(percent) < 0.05) return `${to < from ? "−" : "+"}${formatBytes(Math.abs(to - from))}`;
   return `${percent < 0 ? "−" : "+"}${Math.abs(percent).toFixed(Math.abs(percent) < 9.95 ? 1 : 0)} %`;
 }
 

@@ -32,7 +32,7 @@ fn bytes_axis(to: &mut String, panel: &Panel<'_>, row: &Row) {
     }
     if let Some(name) = &row.name {
         let name = escaped(&shortened(name, 60));
-        let _ = writeln!(to, "<text class=\"note\" x=\"{left}\" y=\"{}\">{name}</text>", px(row.top - 6.0));
+        let _ = writeln!(to, "<text class=\"note\" x=\"{left}\" y=\"{}\">{name}</text>", px(row.top - 11.0));
     }
 }
 

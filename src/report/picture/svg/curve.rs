@@ -4,11 +4,12 @@ use std::fmt::Write;
 
 use crate::report::picture::scene::Pool;
 use crate::report::picture::units::bytes;
+use crate::report::picture::xml::{escaped, shortened};
 
 use super::frame::{Panel, Row, px};
 
 /// Half of the width of what is written about a peak.
-const REMARK: f64 = 150.0;
+const REMARK: f64 = 170.0;
 
 pub fn draw(to: &mut String, panel: &Panel<'_>, row: &Row) {
     let Some(pool) = panel.pool(row.pool) else { return };
@@ -41,6 +42,8 @@ fn peak(to: &mut String, panel: &Panel<'_>, row: &Row, pool: &Pool<'_>) {
     let _ = writeln!(to, "<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"4\"/>", px(x), px(y));
     let again = pool.peaks().len() - 1;
     let again = if again > 0 { format!(", and {again} times more") } else { String::new() };
+    let are_several = panel.scene.pools.len() > 1;
+    let name = if are_several { format!("{}, ", escaped(&shortened(pool.name, 24))) } else { String::new() };
     // Around the peak, but not beyond the panel.
     let (anchor, at) = if x < panel.left + REMARK {
         ("start", panel.left)
@@ -51,7 +54,7 @@ fn peak(to: &mut String, panel: &Panel<'_>, row: &Row, pool: &Pool<'_>) {
     };
     let _ = writeln!(
         to,
-        "<text class=\"remark\" text-anchor=\"{anchor}\" x=\"{}\" y=\"{}\">peak: {} alive at step {}{again}</text>",
+        "<text class=\"remark\" text-anchor=\"{anchor}\" x=\"{}\" y=\"{}\">{name}peak: {} alive at step {}{again}</text>",
         px(at),
         px(row.top - 11.0),
         bytes(pool.lower_bound),

@@ -19,7 +19,7 @@ const LOWEST_MAP: f64 = 36.0;
 /// One curve.
 const CURVE: f64 = 84.0;
 /// Above a map, where several have names of their own.
-const NAME: f64 = 22.0;
+const NAME: f64 = 30.0;
 /// Above a curve, for what is said of the peak.
 const REMARK: f64 = 26.0;
 /// Below each row.

@@ -29,7 +29,7 @@ pub fn of_graph(to: &mut String, drawn: &Drawn<'_>, title: &str, top: f64) -> f6
 }
 
 fn tensors(scene: &Scene<'_>) -> usize {
-    let mut tensors: Vec<_> = scene.spans.iter().map(|span| span.tensor).collect();
+    let mut tensors: Vec<_> = scene.spans.iter().filter(|span| span.size > 0).map(|span| span.tensor).collect();
     tensors.sort_unstable();
     tensors.dedup();
     tensors.len()

@@ -5,9 +5,10 @@ use std::fmt::Write;
 
 use crate::placement::Bytes;
 use crate::report::picture::kinds::Kind;
-use crate::report::picture::units::bytes;
+use crate::report::picture::units::{as_float, bytes};
 use crate::report::picture::xml::{escaped, shortened};
 
+use super::beside::Beside;
 use super::frame::px;
 
 /// No more names than one likes to read.
@@ -15,7 +16,7 @@ const MOST: usize = 80;
 /// Free space at both ends together.
 const PADDING: f64 = 2.0;
 /// A name that is cut to less is not worth reading.
-const SHORTEST: usize = 4;
+const SHORTEST: usize = 7;
 
 /// What is to be seen of a tensor's rectangle, in pixels.
 pub struct Place<'a> {
@@ -26,17 +27,20 @@ pub struct Place<'a> {
     pub top: f64,
     pub width: f64,
     pub height: f64,
+    /// Is it alive at the peak?
+    pub is_at_peak: bool,
 }
 
 /// How a name is written.
 #[derive(Clone, Copy)]
-struct Letters {
-    class: &'static str,
-    size: f64,
+pub struct Letters {
+    pub class: &'static str,
+    /// The height in pixels.
+    pub size: f64,
 }
 
 /// The larger are preferred.
-const LETTERS: [Letters; 2] = [Letters { class: "", size: 10.5 }, Letters { class: " small", size: 8.5 }];
+pub const LETTERS: [Letters; 2] = [Letters { class: "", size: 10.5 }, Letters { class: " small", size: 8.5 }];
 
 /// A name that fits.
 struct Label {
@@ -45,11 +49,22 @@ struct Label {
     turn: &'static str,
 }
 
-/// Writes the names of the largest, along time where there is space, else upwards.
-pub fn draw(to: &mut String, mut places: Vec<Place<'_>>) {
+/// Writes the names of the largest, along time where there is space, else upwards; of what is alive at the peak also
+/// beside it, where nothing else is. `field` is where names may be at all: left, top, right, bottom.
+pub fn draw(to: &mut String, mut places: Vec<Place<'_>>, field: [f64; 4]) {
     places.sort_by_key(|place| Reverse(place.size));
-    for (place, label) in places.iter().filter_map(|place| Some((place, label(place)?))).take(MOST) {
-        write(to, place, &label);
+    let mut beside = Beside::new(&places, field);
+    let mut written = 0;
+    for place in &places {
+        if let Some(label) = label(place) {
+            write(to, place, &label);
+        } else if !(place.is_at_peak && beside.write(to, place)) {
+            continue;
+        }
+        written += 1;
+        if written == MOST {
+            break;
+        }
     }
 }
 
@@ -75,7 +90,12 @@ fn said(place: &Place<'_>, label: &Label) -> usize {
 }
 
 impl Letters {
-    /// How many fit, all of which are equally wide.
+    /// The width of a text, of which all letters are equally wide.
+    pub fn width(self, text: &str) -> f64 {
+        as_float(text.chars().count() as u64) * 0.605 * self.size
+    }
+
+    /// How many fit.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a width in pixels is small")]
     fn count(self, length: f64) -> usize {
         ((length - PADDING).max(0.0) / (0.605 * self.size)) as usize

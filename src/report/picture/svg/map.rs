@@ -16,6 +16,8 @@ use super::labels::{self, Place};
 const MARK: f64 = 5.0;
 /// What is narrower has no seam either.
 const SEAM: f64 = 3.5;
+/// What is narrower is drawn over the line of the peak.
+const NARROW: f64 = 6.0;
 
 /// Draws the rectangles of a chunk. `size` is that of the largest plan of the graph.
 pub fn draw(to: &mut String, panel: &Panel<'_>, row: &Row, tensors: &[TensorInfo], size: Bytes) {
@@ -29,21 +31,32 @@ pub fn draw(to: &mut String, panel: &Panel<'_>, row: &Row, tensors: &[TensorInfo
     }
     spans.iter().filter(|span| span.sharing == Sharing::TakesOver).for_each(|span| mark(to, panel, row, span));
     peak_line(to, panel, row);
-    let places = spans.iter().filter(|span| span.sharing != Sharing::Kept).map(|span| {
-        let info = &tensors[span.tensor as usize];
-        let (left, right) = (panel.x(span.start), panel.x(span.seen_until));
-        let (top, bottom) = (row.y(span.offset + span.size), row.y(span.offset));
-        Place {
-            name: &info.name,
-            size: span.size,
-            ink: Kind::of(&info.op),
-            left,
-            top,
-            width: right - left,
-            height: bottom - top,
+    for span in spans.iter().filter(|span| is_at_peak(panel, row, span)) {
+        // The line would hide it.
+        let seen = Span { end: span.seen_until, ..**span };
+        if panel.x(seen.end) - panel.x(seen.start) < NARROW {
+            rectangle(to, panel, row, &seen, &tensors[span.tensor as usize]);
         }
-    });
-    labels::draw(to, places.collect());
+    }
+    let field = [panel.left, row.y(used(panel, row)), panel.right(), row.bottom()];
+    let named = spans.iter().filter(|span| span.sharing != Sharing::Kept);
+    labels::draw(to, named.map(|span| place(panel, row, span, &tensors[span.tensor as usize])).collect(), field);
+}
+
+/// What is to be seen of a rectangle, without the mark of a takeover.
+fn place<'a>(panel: &Panel<'_>, row: &Row, span: &Span, info: &'a TensorInfo) -> Place<'a> {
+    let (left, right) = (panel.x(span.start), panel.x(span.seen_until));
+    let (top, bottom) = (row.y(span.offset + span.size), row.y(span.offset));
+    let left = if span.sharing == Sharing::TakesOver && has_notch(right - left) { left + MARK } else { left };
+    let (width, height, ink) = (right - left, bottom - top, Kind::of(&info.op));
+    let is_at_peak = is_at_peak(panel, row, span);
+    Place { name: &info.name, size: span.size, ink, left, top, width, height, is_at_peak }
+}
+
+/// Is it seen at the first peak?
+fn is_at_peak(panel: &Panel<'_>, row: &Row, span: &Span) -> bool {
+    let peak = panel.pool(row.pool).and_then(|pool| pool.peaks().first().map(|peak| peak.start));
+    span.sharing != Sharing::Kept && peak.is_some_and(|step| span.start <= step && step < span.seen_until)
 }
 
 fn rectangle(to: &mut String, panel: &Panel<'_>, row: &Row, span: &Span, info: &TensorInfo) {
@@ -83,10 +96,15 @@ fn mark(to: &mut String, panel: &Panel<'_>, row: &Row, span: &Span) {
     if width >= SEAM && height >= SEAM {
         let _ = writeln!(to, "<path class=\"over\" d=\"M{left} {}V{}\"/>", px(top), px(bottom));
     }
-    if width >= 2.0 * MARK && height >= 2.0 * MARK {
+    if has_notch(width) && height >= 2.0 * MARK {
         let middle = px(f64::midpoint(top, bottom) - MARK);
         let _ = writeln!(to, "<path class=\"notch\" d=\"M{left} {middle}l{MARK} {MARK}l-{MARK} {MARK}z\"/>");
     }
+}
+
+/// Is there space for it beside a name?
+fn has_notch(width: f64) -> bool {
+    width >= 8.0 * MARK
 }
 
 /// What the chunk does not need of the largest plan.
@@ -128,7 +146,11 @@ fn peaks(to: &mut String, panel: &Panel<'_>, row: &Row) {
 
 fn peak_line(to: &mut String, panel: &Panel<'_>, row: &Row) {
     if let Some(x) = panel.pool(row.pool).and_then(|pool| panel.peak_x(pool)) {
-        let top = row.y(used(panel, row));
+        let used = used(panel, row);
+        let top = row.y(used);
+        if used == 0 {
+            return;
+        }
         let _ = writeln!(to, "<path class=\"peak\" d=\"M{} {}V{}\"/>", px(x), px(top), px(row.bottom()));
         let _ = writeln!(to, "<path class=\"top\" d=\"M{} {}l-5 -8h10z\"/>", px(x), px(top));
     }

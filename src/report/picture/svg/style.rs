@@ -70,7 +70,7 @@ text.plan{font-size:17px;font-weight:600}
 .bytes{font-weight:400} .less{font-weight:700}
 text.mark{text-anchor:end;font-size:11px} text.step{text-anchor:middle;font-size:11px}
 text.remark{font-weight:600} text.saving{text-anchor:middle;font-weight:600;font-size:20px}
-text.name{text-anchor:middle;font:10.5px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace}
+text.name{text-anchor:middle} text.name,text.beside{font:10.5px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace}
 [class^=k]{stroke-width:.6}
 .grid,.tick{fill:none;stroke-width:1}
 .inside{fill:url(#lastuse-inside)} .kept{fill:url(#lastuse-kept);stroke-dasharray:3 2;stroke-width:1}
