@@ -15,6 +15,8 @@ const SANS = "11px system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
 class Painter {
   constructor(canvas, plan, frame) {
     Object.assign(this, { canvas, plan, frame, context: canvas.getContext("2d") });
+    // By rectangle: looked up for each in every frame.
+    this.mapOf = Array.from({ length: plan.count }, (_, span) => frame.mapAt.get(`${plan.pool[span]} ${plan.chunk[span]}`));
   }
 
   resize() {
@@ -102,34 +104,47 @@ class Painter {
   // Where a rectangle is seen; nothing when it is outside of the view.
   place(view, span, until) {
     const { frame, plan } = this;
-    if (plan.end[span] <= view.x0 || plan.start[span] >= view.x1) return null;
-    const map = frame.mapAt.get(`${plan.pool[span]} ${plan.chunk[span]}`);
-    const top = frame.y(view, map, plan.offset[span] + plan.size_[span]);
+    const start = plan.start[span];
+    if (plan.end[span] <= view.x0 || start >= view.x1) return null;
+    const map = this.mapOf[span];
     const bottom = frame.y(view, map, plan.offset[span]);
-    if (bottom < frame.top || top > frame.top + frame.height) return null;
-    const left = frame.x(view, plan.start[span]);
+    if (bottom < frame.top) return null;
+    const top = frame.y(view, map, plan.offset[span] + plan.size_[span]);
+    if (top > frame.top + frame.height) return null;
+    const left = frame.x(view, start);
     return { left, top, width: frame.x(view, until) - left, height: bottom - top };
   }
 
   spans(view, marks) {
     const { plan, frame, context } = this;
     const kinds = frame.graph.tensors.kind;
-    const labels = [];
-    const stripe = { kept: stripes(context, COLOURS.note), inside: stripes(context, "#ffffffb0") };
+    const [labels, seams] = [[], []];
     for (let span = 0; span < plan.count; span += 1) {
       const place = this.place(view, span, plan.end[span]);
       if (!place) continue;
       const tensor = plan.tensor[span];
       const sharing = plan.sharing[span];
       context.globalAlpha = marks.isBright(tensor) ? 1 : 0.22;
-      this.rectangle(place, sharing === SHARING.KEPT ? stripe.kept : KINDS[kinds[tensor]].colour);
-      if (sharing === SHARING.INSIDE) this.rectangle(place, stripe.inside);
-      if (sharing === SHARING.TAKES_OVER) this.takeover(place);
+      this.rectangle(place, sharing === SHARING.KEPT ? this.stripes("kept", COLOURS.note) : KINDS[kinds[tensor]].colour);
+      if (sharing === SHARING.INSIDE) this.rectangle(place, this.stripes("inside", "#ffffffb0"));
+      if (sharing === SHARING.TAKES_OVER && place.width >= 4 && place.height >= 4) seams.push(place);
       if (sharing !== SHARING.KEPT && place.width > 22 && place.height > 8) labels.push(span);
     }
+    context.globalAlpha = marks.isPlain ? 1 : 0.4;
+    this.takeovers(seams);
     context.textAlign = "center";
     for (const span of labels) this.label(view, span, marks);
     context.globalAlpha = 1;
+  }
+
+  // Patterns are made once for each colour.
+  stripes(name, colour) {
+    this.patterns = this.patterns || {};
+    const known = this.patterns[name];
+    if (known && known.colour === colour) return known.pattern;
+    const pattern = stripes(this.context, colour);
+    this.patterns[name] = { colour, pattern };
+    return pattern;
   }
 
   // With space to its neighbours where there is some.
@@ -138,23 +153,26 @@ class Painter {
     this.fill(colour, left, top, Math.max(width - gapX, 0.8), Math.max(height - gapY, 0.6));
   }
 
-  // The left edge of what took over the memory of a source.
-  takeover({ left, top, width, height }) {
+  // The left edges of what took over the memory of a source, all in one go.
+  takeovers(places) {
     const { context } = this;
-    if (width < 4 || height < 4) return;
     context.strokeStyle = context.fillStyle = "#ffffff";
     context.setLineDash([2, 2]);
     context.beginPath();
-    context.moveTo(left, top);
-    context.lineTo(left, top + height);
+    for (const { left, top, height } of places) {
+      context.moveTo(left, top);
+      context.lineTo(left, top + height);
+    }
     context.stroke();
     context.setLineDash([]);
-    if (width < NOTCHED || height < 12) return;
-    const middle = top + height / 2;
     context.beginPath();
-    context.moveTo(left, middle - 5);
-    context.lineTo(left + 5, middle);
-    context.lineTo(left, middle + 5);
+    for (const { left, top, width, height } of places) {
+      if (width < NOTCHED || height < 12) continue;
+      const middle = top + height / 2;
+      context.moveTo(left, middle - 5);
+      context.lineTo(left + 5, middle);
+      context.lineTo(left, middle + 5);
+    }
     context.fill();
   }
 
@@ -211,7 +229,7 @@ class Painter {
   arrow(view, from, to, dash) {
     if (from < 0 || to < 0 || from === to) return;
     const { context, plan, frame } = this;
-    const y = (span) => frame.y(view, frame.mapAt.get(`${plan.pool[span]} ${plan.chunk[span]}`), plan.offset[span] + plan.size_[span] / 2);
+    const y = (span) => frame.y(view, this.mapOf[span], plan.offset[span] + plan.size_[span] / 2);
     const start = Math.min(frame.x(view, plan.seen[from]), frame.x(view, plan.start[to]));
     const [x0, y0, x1, y1] = [start, y(from), frame.x(view, plan.start[to]), y(to)];
     const bend = Math.max(Math.min(Math.abs(x1 - x0) / 2, 60), 14);

@@ -33,7 +33,7 @@ function marksOf() {
   const sources = chosen < 0 ? [] : graph.sources(chosen).map((source) => source.id);
   const readers = chosen < 0 ? [] : graph.readers(chosen);
   const bright = new Set(chosen < 0 ? hits : [chosen, ...sources, ...readers]);
-  return { chosen, pointed, step, sources, readers, found: hits, isBright: (id) => bright.size === 0 || bright.has(id) };
+  return { chosen, pointed, step, sources, readers, found: hits, isPlain: bright.size === 0, isBright: (id) => bright.size === 0 || bright.has(id) };
 }
 
 function setView(x0, x1, y0, y1) {

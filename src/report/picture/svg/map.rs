@@ -18,6 +18,12 @@ const MARK: f64 = 5.0;
 const SEAM: f64 = 3.5;
 /// What is narrower is drawn over the line of the peak.
 const NARROW: f64 = 6.0;
+/// And so wide at least.
+const AT_PEAK: f64 = 2.0;
+/// Nothing is drawn smaller.
+const THINNEST: f64 = 0.7;
+/// What is smaller has no frame.
+const FRAMED: f64 = 2.5;
 
 /// Draws the rectangles of a chunk. `size` is that of the largest plan of the graph.
 pub fn draw(to: &mut String, panel: &Panel<'_>, row: &Row, tensors: &[TensorInfo], size: Bytes) {
@@ -27,7 +33,7 @@ pub fn draw(to: &mut String, panel: &Panel<'_>, row: &Row, tensors: &[TensorInfo
     saved(to, panel, row, size);
     peaks(to, panel, row);
     for span in &spans {
-        rectangle(to, panel, row, span, &tensors[span.tensor as usize]);
+        rectangle(to, panel, row, span, &tensors[span.tensor as usize], THINNEST);
     }
     spans.iter().filter(|span| span.sharing == Sharing::TakesOver).for_each(|span| mark(to, panel, row, span));
     peak_line(to, panel, row);
@@ -35,7 +41,7 @@ pub fn draw(to: &mut String, panel: &Panel<'_>, row: &Row, tensors: &[TensorInfo
         // The line would hide it.
         let seen = Span { end: span.seen_until, ..**span };
         if panel.x(seen.end) - panel.x(seen.start) < NARROW {
-            rectangle(to, panel, row, &seen, &tensors[span.tensor as usize]);
+            rectangle(to, panel, row, &seen, &tensors[span.tensor as usize], AT_PEAK);
         }
     }
     let field = [panel.left, row.y(used(panel, row)), panel.right(), row.bottom()];
@@ -59,9 +65,12 @@ fn is_at_peak(panel: &Panel<'_>, row: &Row, span: &Span) -> bool {
     span.sharing != Sharing::Kept && peak.is_some_and(|step| span.start <= step && step < span.seen_until)
 }
 
-fn rectangle(to: &mut String, panel: &Panel<'_>, row: &Row, span: &Span, info: &TensorInfo) {
+fn rectangle(to: &mut String, panel: &Panel<'_>, row: &Row, span: &Span, info: &TensorInfo, thinnest: f64) {
     let (left, right) = (panel.x(span.start), panel.x(span.end));
     let (top, bottom) = (row.y(span.offset + span.size), row.y(span.offset));
+    let (width, height) = ((right - left).max(thinnest), (bottom - top).max(THINNEST));
+    // A frame would hide what is thin.
+    let thin = if width < FRAMED || height < FRAMED { " thin" } else { "" };
     let sharing = match span.sharing {
         Sharing::Own => "",
         Sharing::TakesOver => ", in place",
@@ -72,11 +81,11 @@ fn rectangle(to: &mut String, panel: &Panel<'_>, row: &Row, span: &Span, info: &
         Sharing::Kept => "kept".to_owned(),
         _ => format!("k{}", Kind::of(&info.op) as u8),
     };
-    let box_ =
+    let area =
         format!("x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"", px(left), px(top), px(right - left), px(bottom - top));
     let _ = writeln!(
         to,
-        "<rect class=\"{class}\" {box_}><title>{}: {}, {} at offset {}, steps {} to {}{sharing}</title></rect>",
+        "<rect class=\"{class}{thin}\" {area}><title>{}: {}, {} at offset {}, steps {} to {}{sharing}</title></rect>",
         escaped(&info.name),
         escaped(&info.desc),
         bytes(span.size),
@@ -85,7 +94,7 @@ fn rectangle(to: &mut String, panel: &Panel<'_>, row: &Row, span: &Span, info: &
         span.end - 1,
     );
     if span.sharing == Sharing::Inside {
-        let _ = writeln!(to, "<rect class=\"inside\" {box_}/>");
+        let _ = writeln!(to, "<rect class=\"inside\" {area}/>");
     }
 }
 

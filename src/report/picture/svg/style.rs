@@ -92,7 +92,7 @@ impl Palette {
         format!(
             "text{{fill:{text}}} .page{{fill:{page}}} .field{{fill:{field}}} .grid,.tick{{stroke:{grid}}}\n\
              .note,.mark,.step,.legend,.bytes{{fill:{note}}} .less,.saving{{fill:{less}}} .saved{{fill:{less}}}\n\
-             [class^=k]{{stroke:{field}}} .kept{{stroke:{note}}} .hatch{{stroke:{note}}}\n\
+             [class^=k]:not(.thin){{stroke:{field}}} .kept{{stroke:{note}}} .hatch{{stroke:{note}}}\n\
              .peak{{stroke:{peak}}} .peaks,.top{{fill:{peak}}} .dot{{fill:{peak};stroke:{page}}} .remark{{fill:{peak}}}\n\
              .live{{fill:{live}}} .bound{{stroke:{bound}}} .end{{stroke:{less}}}\n"
         )
