@@ -1,5 +1,6 @@
 //! Builds C and C++ programs on real ggml and on lastuse, and runs them.
 
+mod browser;
 mod captures;
 mod graph_files;
 mod library;
@@ -8,6 +9,7 @@ mod making;
 mod program;
 mod tool;
 
+pub use browser::Browser;
 pub use captures::{Capture, Generator};
 pub use graph_files::{captured_graphs, graph_name, graphs_in, read_graph, write_compressed};
 pub use library::{Build, Lastuse, guard_library, lastuse};

@@ -94,7 +94,7 @@ fn what_cannot_be_converted_is_named() {
         (vec!["convert", "--buffer", "GPU", &graph, "-o", "-"], "there is no buffer \"GPU\", but: CPU"),
         (vec!["convert", "--buffer", "0", &problem, "-o", "-"], "--buffer and --rules are for graphs"),
         (vec!["convert", "/nonexistent", "-o", "-"], "/nonexistent: No such file"),
-        (vec!["convert", &problem, "-o", "/nonexistent/x.jsonl"], "cannot write /nonexistent/x.jsonl"),
+        (vec!["convert", &problem, "-o", "/nonexistent/x.jsonl"], "/nonexistent/x.jsonl: cannot be written"),
     ] {
         let output = tool(&arguments);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");

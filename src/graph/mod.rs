@@ -3,7 +3,7 @@
 //! Uses [`crate::placement`] only; knows nothing of pointers or of ggml's C types. The way of a graph:
 //! [`Graph`] -> [`lifetimes`] -> one [`crate::placement::Problem`] per pool -> [`plan`] -> [`GraphPlan`].
 
-mod by_ggml;
+mod as_ggml;
 mod concat;
 pub mod copies;
 mod layout;
@@ -22,7 +22,7 @@ mod tensor;
 pub(crate) mod tests;
 mod writes;
 
-pub use by_ggml::sizes_by_ggml;
+pub use as_ggml::{plan_as_ggml, sizes_by_ggml};
 pub use layout::{Layout, LayoutId, LayoutRef};
 pub use lifetimes::{Home, Lifetimes, Sizes, lifetimes};
 pub use operation::{Operation, Slots};

@@ -172,6 +172,16 @@ impl Snapshot {
         super::plan(&self.graph, pools, requests, &mut |id, pool| self.size(id, pool))
     }
 
+    /// Plans the graph as ggml's own allocator does.
+    ///
+    /// # Errors
+    /// See [`super::plan_as_ggml`].
+    pub fn plan_as_ggml(&self) -> Result<GraphPlan, PlanError> {
+        let (leafs, nodes) = self.requested_pools();
+        let requests = Requests { leafs: &leafs, nodes: &nodes };
+        super::plan_as_ggml(&self.graph, &self.recorded_pools(), requests, &mut |id, pool| self.size(id, pool))
+    }
+
     /// Finds out what ggml's own allocator takes in each buffer.
     pub fn add_ggml_alloc_sizes(&mut self) {
         let (leafs, nodes) = self.requested_pools();

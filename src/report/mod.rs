@@ -1,4 +1,4 @@
-//! Plain data out: tables for people, JSON for programs.
+//! Plain data out: tables and pictures for people, JSON for programs.
 //!
 //! Uses [`crate::graph`] and [`crate::placement`].
 
@@ -7,6 +7,8 @@ mod check;
 #[cfg(feature = "cli")]
 mod compare_table;
 pub mod explain;
+#[cfg(feature = "cli")]
+pub mod picture;
 #[cfg(feature = "cli")]
 mod plan_json;
 mod plan_table;

@@ -7,7 +7,7 @@ use lastuse::report::{CompareRow, Samples, compare_table, total_bytes};
 use serde_json::json;
 
 use super::launch::{Events, FAILED, Launcher, NotStarted, Server, Target};
-use super::print::print;
+use super::print::{complain, print};
 use super::run::nothing_planned;
 
 /// Run a program several times with ggml's own allocator and with lastuse, in turn, and compare.
@@ -39,7 +39,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     match compare(arguments) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(not_started) => {
-            let _ = writeln!(io::stderr(), "lastuse: {}", not_started.message);
+            complain(&not_started.message);
             Ok(ExitCode::from(not_started.code))
         }
     }

@@ -1,7 +1,6 @@
 //! `lastuse convert`: graphs to placement problems, and back.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -12,6 +11,8 @@ use lastuse::graph::{Home, RuleSetting, Rules};
 use lastuse::placement::csv::{Sheet, write_blocks};
 
 use super::input::Input;
+use super::output::Output;
+use super::print::complain;
 
 /// Convert a graph to the CSV of a placement problem as MiniMalloc reads it, or such a problem to a graph.
 ///
@@ -55,7 +56,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         }
         Input::Problem(sheet) => bytes = graph_of(&sheet, &arguments.file).text().into_bytes(),
     }
-    write(&arguments.output, &bytes)?;
+    let bytes = encoded(&arguments.output, bytes)?;
+    Output::open(&arguments.output)?.write(&bytes)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -68,12 +70,11 @@ fn write_problem(snapshot: &Snapshot, arguments: &Arguments, bytes: &mut Vec<u8>
     let plan = snapshot.plan_in(&pools).map_err(|error| error.to_string())?;
     let problem = &plan.problems[number];
     if !problem.shrinks().is_empty() {
-        let _ = writeln!(
-            io::stderr(),
-            "lastuse: {} blocks give a part of their bytes back before they end, which this format cannot say: their rows \
-             hold all to the end",
+        complain(&format!(
+            "{} blocks give a part of their bytes back before they end, which this format cannot say: their rows hold all \
+             to the end",
             problem.shrinks().len()
-        );
+        ));
     }
     let ids = first_tensors(snapshot, &plan.homes, number, problem.blocks().len());
     write_blocks(problem, &ids, bytes).map_err(|error| error.to_string())
@@ -110,20 +111,12 @@ fn graph_of(sheet: &Sheet, file: &Path) -> Snapshot {
     Snapshot::of_problem(sheet.problem(), &label, &sheet.names())
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
-    if path == Path::new("-") {
-        return super::print::print(bytes);
+/// The bytes as they are, or as gzip makes them.
+fn encoded(path: &Path, bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+    if path.extension().is_none_or(|extension| extension != "gz") {
+        return Ok(bytes);
     }
-    let write = || -> io::Result<()> {
-        let mut file = BufWriter::new(File::create(path)?);
-        if path.extension().is_some_and(|extension| extension == "gz") {
-            let mut encoder = GzEncoder::new(&mut file, Compression::default());
-            encoder.write_all(bytes)?;
-            encoder.finish()?;
-        } else {
-            file.write_all(bytes)?;
-        }
-        file.flush()
-    };
-    write().map_err(|error| format!("cannot write {}: {error}", path.display()))
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    let encoded = encoder.write_all(&bytes).and_then(|()| encoder.finish());
+    encoded.map_err(|error| format!("{}: {error}", path.display()))
 }

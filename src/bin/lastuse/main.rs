@@ -3,9 +3,11 @@
 mod check;
 mod compare;
 mod convert;
+mod draw;
 mod explain;
 mod input;
 mod launch;
+mod output;
 mod plan;
 mod planning;
 mod print;
@@ -30,6 +32,7 @@ enum Command {
     Check(check::Arguments),
     Compare(compare::Arguments),
     Convert(convert::Arguments),
+    Draw(draw::Arguments),
     Explain(explain::Arguments),
     Plan(plan::Arguments),
     Run(run::Arguments),
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
+        Command::Draw(arguments) => draw::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),

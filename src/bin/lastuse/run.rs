@@ -1,9 +1,8 @@
 //! `lastuse run`: a program with lastuse in front of its ggml, and what its allocators took.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 
 use lastuse::graph::RuleSetting;
@@ -11,6 +10,8 @@ use lastuse::report::run_table;
 use serde_json::json;
 
 use super::launch::{Ended, Events, FAILED, Launcher, NotStarted, Server, Target};
+use super::output::Output;
+use super::print::complain;
 
 /// Run a program with lastuse in front of its ggml, and tell what its allocators took.
 ///
@@ -71,7 +72,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     match watch(arguments) {
         Ok(code) => Ok(code),
         Err(not_started) => {
-            let _ = writeln!(io::stderr(), "lastuse: {}", not_started.message);
+            complain(&not_started.message);
             Ok(ExitCode::from(not_started.code))
         }
     }
@@ -87,12 +88,12 @@ fn watch(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
     let run = launcher.start(server, |command| arguments.prepare(command, captures.as_ref()))?;
     let ended = run.child.wait().map_err(|error| NotStarted::failed(format!("lost the program: {error}")))?;
     let events = Events::read(&run.events);
-    let told = tell(arguments, &launcher, &ended, &events, output).and_then(|()| match picture {
-        Some(picture) => draw(captures.as_deref(), picture),
-        None => Ok(()),
+    let told = tell(arguments, &launcher, &ended, &events, output).and_then(|()| match (picture, &captures) {
+        (Some(picture), Some(captures)) => draw(captures, &launcher.name(), picture),
+        _ => Ok(()),
     });
     if let Err(message) = told {
-        let _ = writeln!(io::stderr(), "lastuse: {message}");
+        complain(&message);
         return Ok(if ended.status.success() { ExitCode::from(FAILED) } else { exit_code(ended.status) });
     }
     Ok(exit_code(ended.status))
@@ -115,9 +116,9 @@ impl Arguments {
         };
         let made = std::fs::create_dir_all(&folder).and_then(|()| folder.canonicalize());
         let folder =
-            made.map_err(|error| NotStarted::failed(format!("cannot write to {}: {error}", folder.display())))?;
+            made.map_err(|error| NotStarted::failed(format!("{}: cannot be written: {error}", folder.display())))?;
         tempfile::tempfile_in(&folder)
-            .map_err(|error| NotStarted::failed(format!("cannot write to {}: {error}", folder.display())))?;
+            .map_err(|error| NotStarted::failed(format!("{}: cannot be written: {error}", folder.display())))?;
         Ok(Some(folder))
     }
 
@@ -136,23 +137,9 @@ impl Arguments {
     }
 }
 
-/// A file that will be written; what is in it stays until then.
-struct Writable {
-    path: PathBuf,
-    file: File,
-}
-
-fn writable(path: &PathBuf) -> Result<Writable, NotStarted> {
-    let file = File::options().create(true).truncate(false).write(true).open(path);
-    let wrong = |error| NotStarted::failed(format!("cannot write {}: {error}", path.display()));
-    file.map(|file| Writable { path: path.clone(), file }).map_err(wrong)
-}
-
-impl Writable {
-    fn write(mut self, text: &[u8]) -> Result<(), String> {
-        let written = self.file.set_len(0).and_then(|()| self.file.write_all(text));
-        written.map_err(|error| format!("cannot write {}: {error}", self.path.display()))
-    }
+/// Says that a file cannot be written before anything starts.
+fn writable(path: &PathBuf) -> Result<Output, NotStarted> {
+    Output::open(path).map_err(NotStarted::failed)
 }
 
 fn tell(
@@ -160,7 +147,7 @@ fn tell(
     launcher: &Launcher,
     ended: &Ended,
     events: &Events,
-    output: Option<Writable>,
+    output: Option<Output>,
 ) -> Result<(), String> {
     let text = if arguments.json {
         let rows = events.rows();
@@ -219,6 +206,16 @@ fn exit_code(status: ExitStatus) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(FAILED))
 }
 
-fn draw(_captures: Option<&std::path::Path>, _picture: Writable) -> Result<(), String> {
-    Ok(())
+/// Draws all graphs that were captured, those of earlier runs in the same folder included.
+fn draw(captures: &Path, program: &str, picture: Output) -> Result<(), String> {
+    let wrong = |error: io::Error| format!("{}: {error}", captures.display());
+    let entries: Result<Vec<_>, _> = std::fs::read_dir(captures).map_err(wrong)?.collect();
+    let mut files: Vec<PathBuf> = entries.map_err(wrong)?.iter().map(std::fs::DirEntry::path).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "jsonl"));
+    files.sort();
+    if files.is_empty() {
+        picture.give_up();
+        return Err("there is no picture, since the program planned no graph".to_owned());
+    }
+    picture.write(super::draw::page(&files, &format!("The memory of {program}"))?.as_bytes())
 }

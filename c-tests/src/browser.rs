@@ -1,0 +1,260 @@
+//! A real browser without a window: pages are opened, clicked, typed into and looked at as people do.
+//!
+//! Chromium is spoken to through two pipes, in its DevTools protocol: a JSON object a message, each ended by a zero.
+
+mod install;
+mod pipe;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::Result;
+use pipe::Pipe;
+
+/// No page here needs as long for anything.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A browser with one page. It ends when dropped.
+#[derive(Debug)]
+pub struct Browser {
+    pipe: Pipe,
+    session: String,
+    problems: Vec<String>,
+}
+
+impl Browser {
+    /// Starts Chromium with an empty page of so many pixels; installs it first where it is missing and that is possible.
+    ///
+    /// # Errors
+    /// What is missing and how to install it, or what the browser said.
+    pub fn start(width: u32, height: u32) -> Result<Self> {
+        let mut browser =
+            Self { pipe: Pipe::open(&install::chromium()?)?, session: String::new(), problems: Vec::new() };
+        let target = browser.call("Target.createTarget", &json!({"url": "about:blank"}))?;
+        let attach = json!({"targetId": target["targetId"], "flatten": true});
+        let session = browser.call("Target.attachToTarget", &attach)?;
+        session["sessionId"].as_str().unwrap_or_default().clone_into(&mut browser.session);
+        for domain in ["Page.enable", "Runtime.enable", "Log.enable", "Network.enable"] {
+            browser.call(domain, &json!({}))?;
+        }
+        browser.resize(width, height)?;
+        Ok(browser)
+    }
+
+    /// Gives the page so many pixels.
+    ///
+    /// # Errors
+    /// What the browser said.
+    pub fn resize(&mut self, width: u32, height: u32) -> Result<()> {
+        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        self.call("Emulation.setDeviceMetricsOverride", &size).map(drop)
+    }
+
+    /// Lets pages think that whoever looks prefers dark, or light.
+    ///
+    /// # Errors
+    /// What the browser said.
+    pub fn prefer_dark(&mut self, dark: bool) -> Result<()> {
+        let value = if dark { "dark" } else { "light" };
+        let features = json!({"features": [{"name": "prefers-color-scheme", "value": value}]});
+        self.call("Emulation.setEmulatedMedia", &features).map(drop)
+    }
+
+    /// Opens a file and waits until it is loaded and painted.
+    ///
+    /// # Errors
+    /// What the browser said.
+    pub fn open(&mut self, file: &Path) -> Result<()> {
+        let file = std::path::absolute(file).map_err(|error| error.to_string())?;
+        self.call("Page.navigate", &json!({"url": format!("file://{}", file.display())}))?;
+        self.wait_for("location.protocol === 'file:' && document.readyState === 'complete'")?;
+        self.paint()
+    }
+
+    /// Waits for two frames.
+    ///
+    /// # Errors
+    /// What the browser said.
+    pub fn paint(&mut self) -> Result<()> {
+        let frames = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))";
+        self.evaluate(frames).map(drop)
+    }
+
+    /// The value of an expression of JavaScript in the page; promises are waited for.
+    ///
+    /// # Errors
+    /// What was thrown.
+    pub fn evaluate(&mut self, expression: &str) -> Result<Value> {
+        let what = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
+        let answer = self.call("Runtime.evaluate", &what)?;
+        match answer.get("exceptionDetails") {
+            Some(details) => Err(format!("{expression}: {}", thrown(details))),
+            None => Ok(answer["result"]["value"].clone()),
+        }
+    }
+
+    /// Waits until an expression is true.
+    ///
+    /// # Errors
+    /// That it has not come true for long, or what was thrown.
+    pub fn wait_for(&mut self, expression: &str) -> Result<()> {
+        let start = Instant::now();
+        while self.evaluate(expression)? != Value::Bool(true) {
+            if start.elapsed() > PATIENCE {
+                return Err(format!("{expression} has not come true"));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Presses and releases a key, by the name that pages know it by: "a", "Enter", "ArrowLeft".
+    ///
+    /// # Errors
+    /// What the browser said.
+    pub fn press(&mut self, key: &str) -> Result<()> {
+        let code = match key {
+            "Enter" => 13,
+            "Escape" => 27,
+            "Tab" => 9,
+            "ArrowLeft" => 37,
+            "ArrowUp" => 38,
+            "ArrowRight" => 39,
+            "ArrowDown" => 40,
+            _ => 0,
+        };
+        let text = if key.chars().count() == 1 { key } else { "" };
+        let down = json!({"type": "keyDown", "key": key, "text": text, "windowsVirtualKeyCode": code});
+        self.call("Input.dispatchKeyEvent", &down)?;
+        self.call("Input.dispatchKeyEvent", &json!({"type": "keyUp", "key": key, "windowsVirtualKeyCode": code}))?;
+        self.paint()
+    }
+
+    /// Types text into what has the focus.
+    ///
+    /// # Errors
+    /// What the browser said.
+    pub fn type_text(&mut self, text: &str) -> Result<()> {
+        self.call("Input.insertText", &json!({"text": text}))?;
+        self.paint()
+    }
+
+    /// Moves the mouse to a place of the page.
+    ///
+    /// # Errors
+    /// What the browser said.
+    pub fn point(&mut self, [x, y]: [f64; 2]) -> Result<()> {
+        self.call("Input.dispatchMouseEvent", &json!({"type": "mouseMoved", "x": x, "y": y}))?;
+        self.paint()
+    }
+
+    /// Clicks at a place of the page.
+    ///
+    /// # Errors
+    /// What the browser said.
+    pub fn click(&mut self, [x, y]: [f64; 2]) -> Result<()> {
+        for kind in ["mousePressed", "mouseReleased"] {
+            let event = json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1});
+            self.call("Input.dispatchMouseEvent", &event)?;
+        }
+        self.paint()
+    }
+
+    /// Presses the mouse at one place and releases it at another.
+    ///
+    /// # Errors
+    /// What the browser said.
+    pub fn drag(&mut self, from: [f64; 2], to: [f64; 2]) -> Result<()> {
+        for (kind, [x, y]) in [("mousePressed", from), ("mouseMoved", to), ("mouseReleased", to)] {
+            let event = json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1});
+            self.call("Input.dispatchMouseEvent", &event)?;
+        }
+        self.paint()
+    }
+
+    /// Turns the wheel at a place of the page; away from oneself is negative.
+    ///
+    /// # Errors
+    /// What the browser said.
+    pub fn wheel(&mut self, [x, y]: [f64; 2], delta: f64) -> Result<()> {
+        let event = json!({"type": "mouseWheel", "x": x, "y": y, "deltaX": 0, "deltaY": delta});
+        self.call("Input.dispatchMouseEvent", &event)?;
+        self.paint()
+    }
+
+    /// What is seen, as PNG in base64.
+    ///
+    /// # Errors
+    /// What the browser said.
+    pub fn screenshot(&mut self) -> Result<String> {
+        let answer = self.call("Page.captureScreenshot", &json!({"format": "png"}))?;
+        answer["data"].as_str().map(str::to_owned).ok_or_else(|| "the browser made no screenshot".to_owned())
+    }
+
+    /// How many colours there are in a screenshot.
+    ///
+    /// # Errors
+    /// What the browser said.
+    pub fn colours(&mut self) -> Result<u64> {
+        let png = self.screenshot()?;
+        // The browser knows how to read it.
+        let count = format!(
+            "fetch('data:image/png;base64,{png}').then((answer) => answer.blob()).then(createImageBitmap).then((image) => {{
+                const pen = new OffscreenCanvas(image.width, image.height).getContext('2d');
+                pen.drawImage(image, 0, 0);
+                return new Set(new Uint32Array(pen.getImageData(0, 0, image.width, image.height).data.buffer)).size;
+            }})"
+        );
+        self.evaluate(&count)?.as_u64().ok_or_else(|| "the colours cannot be counted".to_owned())
+    }
+
+    /// What went wrong in pages so far: exceptions that nobody caught, errors and warnings in the console, and everything
+    /// that was loaded from elsewhere.
+    ///
+    /// # Errors
+    /// What the browser said.
+    pub fn problems(&mut self) -> Result<Vec<String>> {
+        // What was sent before the answer has come before it.
+        self.evaluate("0")?;
+        Ok(self.problems.clone())
+    }
+
+    fn call(&mut self, method: &str, parameters: &Value) -> Result<Value> {
+        let id = self.pipe.send(method, parameters, &self.session)?;
+        loop {
+            let message = self.pipe.receive(PATIENCE).map_err(|error| format!("{method}: {error}"))?;
+            if message["id"] != id {
+                self.problems.extend(problem(&message));
+            } else if let Some(error) = message.get("error") {
+                return Err(format!("{method}: {}", error["message"]));
+            } else {
+                return Ok(message["result"].clone());
+            }
+        }
+    }
+}
+
+/// What is wrong when the browser tells this.
+fn problem(event: &Value) -> Option<String> {
+    let parameters = &event["params"];
+    match event["method"].as_str()? {
+        "Runtime.exceptionThrown" => Some(thrown(&parameters["exceptionDetails"])),
+        "Log.entryAdded" => Some(parameters["entry"]["text"].to_string()),
+        "Runtime.consoleAPICalled" if ["error", "warning", "assert"].contains(&parameters["type"].as_str()?) => {
+            Some(parameters["args"].to_string())
+        }
+        "Network.requestWillBeSent" => {
+            let url = parameters["request"]["url"].as_str()?;
+            let is_own = ["file:", "data:", "blob:", "about:"].iter().any(|start| url.starts_with(start));
+            (!is_own).then(|| format!("the page loads {url}"))
+        }
+        _ => None,
+    }
+}
+
+fn thrown(details: &Value) -> String {
+    let description = details["exception"]["description"].as_str();
+    description.map_or_else(|| details["text"].to_string(), str::to_owned)
+}

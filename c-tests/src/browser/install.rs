@@ -1,0 +1,56 @@
+//! Which Chromium to run.
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use lastuse_vendor::target_folder;
+
+use crate::Result;
+
+const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+
+/// The Chromium that `LASTUSE_CHROMIUM` names, else the first on the PATH; where there is none, the one that apt-get
+/// installs.
+pub fn chromium() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("LASTUSE_CHROMIUM") {
+        return Ok(PathBuf::from(path));
+    }
+    installed().map_or_else(install, Ok)
+}
+
+/// Does this program run as root?
+pub fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
+}
+
+fn installed() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    NAMES.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name))).find(|file| file.is_file())
+}
+
+fn install() -> Result<PathBuf> {
+    let wanted =
+        "this test needs Chromium: install it (Debian: apt-get install chromium), or name it in LASTUSE_CHROMIUM";
+    if !is_root() {
+        return Err(wanted.to_owned());
+    }
+    let failed = |error: std::io::Error| format!("{wanted}: {error}");
+    fs::create_dir_all(target_folder()).map_err(failed)?;
+    let lock = File::create(target_folder().join("chromium.lock")).map_err(failed)?;
+    // Another test may install it at the same time.
+    lock.lock().map_err(failed)?;
+    if let Some(path) = installed() {
+        return Ok(path);
+    }
+    for arguments in [["update", "-q"].as_slice(), &["install", "-q", "-y", "--no-install-recommends", "chromium"]] {
+        let output = Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive").output();
+        let output = output.map_err(failed)?;
+        if !output.status.success() {
+            return Err(format!("{wanted}; apt-get said:\n{}", String::from_utf8_lossy(&output.stderr)));
+        }
+    }
+    installed().ok_or_else(|| wanted.to_owned())
+}

@@ -1,0 +1,98 @@
+//! The data of the page, as compact JSON: columns in place of objects, and numbers for what repeats.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use crate::graph::order::Effect;
+use crate::graph::snapshot::Snapshot;
+use crate::report::picture::graphs::Drawn;
+use crate::report::picture::kinds::Kind;
+use crate::report::picture::scene::{Pool, Scene, Span};
+
+/// All graphs, in a form that can stand inside `<script>`.
+pub fn json(graphs: &[Drawn<'_>], title: Option<&str>) -> String {
+    let kinds = Kind::ALL.map(|kind| json!([kind.name(), kind.colour(), kind.ink()]));
+    let graphs: Vec<Value> = graphs.iter().map(graph).collect();
+    let text = json!({"title": title, "kinds": kinds, "graphs": graphs}).to_string();
+    // Only inside strings of JSON can there be this letter, which could end the script.
+    text.replace('<', "\\u003c")
+}
+
+fn graph(drawn: &Drawn<'_>) -> Value {
+    let plans: Vec<Value> = drawn.scenes.iter().map(plan).collect();
+    json!({"label": drawn.title(), "nodes": drawn.snapshot.graph.nodes().len(), "steps": drawn.snapshot.graph.steps(),
+        "tensors": tensors(drawn.snapshot), "plans": plans})
+}
+
+/// Texts, each once.
+#[derive(Default)]
+struct Texts<'a> {
+    texts: Vec<&'a str>,
+    numbers: HashMap<&'a str, usize>,
+}
+
+impl<'a> Texts<'a> {
+    fn number(&mut self, text: &'a str) -> usize {
+        let texts = &mut self.texts;
+        *self.numbers.entry(text).or_insert_with(|| {
+            texts.push(text);
+            texts.len() - 1
+        })
+    }
+}
+
+/// The tensors, by column.
+fn tensors(snapshot: &Snapshot) -> Value {
+    let graph = &snapshot.graph;
+    let (mut ops, mut elements) = (Texts::default(), Texts::default());
+    let mut steps: Vec<i64> = vec![-1; snapshot.tensors.len()];
+    for (step, &node) in (0..).zip(graph.nodes()) {
+        steps[node as usize] = step;
+    }
+    let op: Vec<usize> = snapshot.tensors.iter().map(|info| ops.number(&info.desc)).collect();
+    let element: Vec<usize> = snapshot.tensors.iter().map(|info| elements.number(&info.element)).collect();
+    let ids = (0..).take(snapshot.tensors.len());
+    let shape = |id| {
+        let ne = &graph.layout(id).ne;
+        let used = ne.iter().rposition(|&extent| extent != 1).map_or(1, |last| last + 1);
+        ne[..used].to_vec()
+    };
+    let root = |id| i64::from(graph.root(id)) - if graph.root(id) == id { i64::from(id) + 1 } else { 0 };
+    json!({
+        "ops": ops.texts,
+        "types": elements.texts,
+        "name": snapshot.tensors.iter().map(|info| info.name.as_str()).collect::<Vec<_>>(),
+        "op": op,
+        "kind": snapshot.tensors.iter().map(|info| Kind::of(&info.op) as u8).collect::<Vec<_>>(),
+        // 1: another look at the memory of its source.
+        "look": snapshot.tensors.iter().map(|info| u8::from(Effect::of(&info.op) == Effect::View)).collect::<Vec<_>>(),
+        "type": element,
+        "shape": ids.clone().map(shape).collect::<Vec<_>>(),
+        "bytes": snapshot.tensors.iter().map(|info| info.nbytes).collect::<Vec<_>>(),
+        "flags": graph.tensors().iter().map(|tensor| tensor.flags.0).collect::<Vec<_>>(),
+        "external": graph.tensors().iter().map(|tensor| u8::from(tensor.external)).collect::<Vec<_>>(),
+        "step": steps,
+        // -1: its own memory.
+        "root": ids.clone().map(root).collect::<Vec<_>>(),
+        "sources": ids.map(|id| graph.sources(id)).collect::<Vec<_>>(),
+    })
+}
+
+fn plan(scene: &Scene<'_>) -> Value {
+    json!({"label": scene.label, "size": scene.size(), "pools": scene.pools.iter().map(pool).collect::<Vec<_>>(),
+        "spans": scene.spans.iter().filter(|span| span.size > 0).flat_map(span).collect::<Vec<_>>()})
+}
+
+fn pool(pool: &Pool<'_>) -> Value {
+    json!({"id": pool.id, "name": pool.name, "chunks": pool.chunks, "bound": pool.lower_bound,
+        "optimal": pool.is_optimal, "live": pool.live})
+}
+
+/// Ten numbers a rectangle, in the order in which the page reads them.
+fn span(span: &Span) -> [u64; 10] {
+    let Span { tensor, pool, chunk, block, offset, size, start, end, seen_until, sharing } = *span;
+    let times = [start, end, seen_until].map(u64::from);
+    let [tensor, pool, chunk, block] = [tensor, pool, chunk, block].map(u64::from);
+    [tensor, pool, chunk, block, offset, size, times[0], times[1], times[2], sharing as u64]
+}

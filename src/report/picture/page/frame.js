@@ -1,0 +1,78 @@
+// Where everything is. A view shows steps x0..x1 and the part y0..y1 of the maps, where 0 is the top of all and 1 the bottom.
+
+const AXIS = 66, RIGHT = 8, TOP = 12, CURVE = 74, REMARK = 24, STEPS = 34, NAME = 28, GAP = 6;
+const LOWEST_SHARE = 0.08, LOWEST = 100;
+
+// The maps of all chunks, one below the other, each as high as its largest size in any plan.
+class Frame {
+  constructor(graph) {
+    this.graph = graph;
+    this.pools = [...new Set(graph.plans.flatMap((plan) => plan.pools.map((pool) => pool.id)))].sort((a, b) => a - b);
+    this.maps = this.pools.flatMap((pool) => this.chunks(pool).map((bytes, chunk) => ({ pool, chunk, bytes })));
+    this.areSeveral = this.maps.length > 1;
+    const total = this.maps.reduce((sum, map) => sum + map.bytes, 0) || 1;
+    for (const map of this.maps) map.share = Math.max(map.bytes / total, LOWEST_SHARE);
+    this.shares = this.maps.reduce((sum, map) => sum + map.share, 0) || 1;
+    this.mapAt = new Map(this.maps.map((map) => [`${map.pool} ${map.chunk}`, map]));
+  }
+
+  // No canvas is lower.
+  leastHeight() {
+    return TOP + STEPS + this.maps.length * LOWEST + this.pools.length * (CURVE + REMARK);
+  }
+
+  plansOf(pool) {
+    return this.graph.plans.flatMap((plan) => plan.pools.filter((other) => other.id === pool));
+  }
+
+  poolSize(pool) {
+    return Math.max(...this.plansOf(pool).map((other) => other.size));
+  }
+
+  chunks(pool) {
+    const largest = [];
+    for (const { chunks } of this.plansOf(pool)) {
+      chunks.forEach((bytes, index) => { largest[index] = Math.max(largest[index] || 0, bytes); });
+    }
+    return largest;
+  }
+
+  name(map) {
+    const { name } = this.plansOf(map.pool)[0];
+    return this.chunks(map.pool).length > 1 ? `${name}, chunk ${map.chunk + 1}` : name;
+  }
+
+  // Lays everything out for a canvas of this size.
+  fit(width, height) {
+    this.left = AXIS;
+    this.width = Math.max(width - AXIS - RIGHT, 10);
+    this.top = TOP;
+    this.height = Math.max(height - TOP - STEPS - this.pools.length * (CURVE + REMARK), 60);
+    const named = this.areSeveral ? NAME / this.height : 0;
+    const gap = this.areSeveral ? GAP / this.height : 0;
+    const room = 1 - this.maps.length * named - Math.max(this.maps.length - 1, 0) * gap;
+    let at = 0;
+    for (const map of this.maps) {
+      map.top = at + named;
+      map.bottom = map.top + (map.share / this.shares) * Math.max(room, 0.1);
+      at = map.bottom + gap;
+    }
+    this.curveTops = this.pools.map((_, index) => this.top + this.height + REMARK + index * (CURVE + REMARK));
+    this.bottom = this.curveTops.length ? this.curveTops[this.curveTops.length - 1] + CURVE : this.top + this.height;
+  }
+
+  x(view, step) { return this.left + ((step - view.x0) / (view.x1 - view.x0)) * this.width; }
+  step(view, x) { return view.x0 + ((x - this.left) / this.width) * (view.x1 - view.x0); }
+  screen(view, part) { return this.top + ((part - view.y0) / (view.y1 - view.y0)) * this.height; }
+  part(view, y) { return view.y0 + ((y - this.top) / this.height) * (view.y1 - view.y0); }
+
+  // Where so many bytes of a map are; offset 0 is at its bottom.
+  y(view, map, bytes) {
+    return this.screen(view, map.bottom - (bytes / (map.bytes || 1)) * (map.bottom - map.top));
+  }
+
+  offset(view, map, y) {
+    return ((map.bottom - this.part(view, y)) / (map.bottom - map.top)) * map.bytes;
+  }
+}
+

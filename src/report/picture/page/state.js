@@ -1,0 +1,107 @@
+// What is seen, and what is chosen.
+
+// How many times larger than a tensor the view is that shows it.
+const NEARER = 8;
+// What takes less of the view is hard to see.
+const LITTLE = 0.02;
+
+const GRAPHS = DATA.graphs.map((raw) => ({ raw, graph: null }));
+const state = {
+  graph: null, frame: null, painters: [],
+  view: { x0: 0, x1: 1, y0: 0, y1: 1 },
+  chosen: -1, pointed: -1, step: -1, hits: [], hit: -1, waits: false,
+};
+
+const element = (id) => document.getElementById(id);
+
+// Paints in the next frame, however often it is asked for.
+function repaint() {
+  if (state.waits) return;
+  state.waits = true;
+  requestAnimationFrame(paintNow);
+}
+
+function paintNow() {
+  state.waits = false;
+  const marks = marksOf();
+  for (const painter of state.painters) painter.paint(state.view, marks);
+}
+
+// What stands out: the chosen tensor with its sources and readers, or what was found.
+function marksOf() {
+  const { graph, chosen, hits, pointed, step } = state;
+  const sources = chosen < 0 ? [] : graph.sources(chosen).map((source) => source.id);
+  const readers = chosen < 0 ? [] : graph.readers(chosen);
+  const bright = new Set(chosen < 0 ? hits : [chosen, ...sources, ...readers]);
+  return { chosen, pointed, step, sources, readers, found: hits, isPlain: bright.size === 0, isBright: (id) => bright.size === 0 || bright.has(id) };
+}
+
+function setView(x0, x1, y0, y1) {
+  const steps = state.graph.steps;
+  const width = Math.min(Math.max(x1 - x0, Math.min(4, steps)), steps);
+  const height = Math.min(Math.max(y1 - y0, 1e-6), 1);
+  x0 = Math.min(Math.max(x0, 0), steps - width);
+  y0 = Math.min(Math.max(y0, 0), 1 - height);
+  state.view = { x0, x1: x0 + width, y0, y1: y0 + height };
+  repaint();
+}
+
+function fitAll() {
+  setView(0, state.graph.steps, 0, 1);
+}
+
+// Zooms around a place of the view, given as parts of its width and height. Below 1 more is seen closer.
+function zoom(byX, byY, atX = 0.5, atY = 0.5) {
+  const { x0, x1, y0, y1 } = state.view;
+  const [width, height] = [x1 - x0, y1 - y0];
+  const [left, top] = [x0 + width * atX * (1 - byX), y0 + height * atY * (1 - byY)];
+  setView(left, left + width * byX, top, top + height * byY);
+}
+
+// Moves by parts of what is seen.
+function move(byX, byY) {
+  const { x0, x1, y0, y1 } = state.view;
+  const [dx, dy] = [(x1 - x0) * byX, (y1 - y0) * byY];
+  setView(x0 + dx, x1 + dx, y0 + dy, y1 + dy);
+}
+
+// Moves a tensor into sight in all plans, as near as it must be to be seen.
+function reveal(id) {
+  const { frame, painters, view } = state;
+  const places = painters.filter(({ plan, size }) => plan.spanOf(id) >= 0 && size).map((painter) => {
+    const { plan } = painter;
+    const span = plan.spanOf(id);
+    frame.fit(...painter.size);
+    const map = frame.mapAt.get(`${plan.pool[span]} ${plan.chunk[span]}`);
+    const part = (bytes) => map.bottom - (bytes / (map.bytes || 1)) * (map.bottom - map.top);
+    const [low, high] = [plan.offset[span], plan.offset[span] + plan.size_[span]];
+    return [plan.start[span], plan.end[span], part(high), part(low)];
+  });
+  if (!places.length) return;
+  const of = (choice, at) => choice(...places.map((place) => place[at]));
+  const [start, end, top, bottom] = [of(Math.min, 0), of(Math.max, 1), of(Math.min, 2), of(Math.max, 3)];
+  const isSeen = start >= view.x0 && end <= view.x1 && top >= view.y0 - 1e-9 && bottom <= view.y1 + 1e-9;
+  const isLarge = (end - start) / (view.x1 - view.x0) > LITTLE && (bottom - top) / (view.y1 - view.y0) > LITTLE;
+  if (isSeen && isLarge) return;
+  // No further away than now, and no nearer than is needed.
+  const wide = (size, seen) => Math.max(size, Math.min(seen, size * NEARER)) * 1.3;
+  const width = Math.min(wide(end - start, view.x1 - view.x0), state.graph.steps);
+  const height = Math.min(wide(bottom - top, view.y1 - view.y0), 1);
+  const [middleX, middleY] = [(start + end) / 2, (top + bottom) / 2];
+  setView(middleX - width / 2, middleX + width / 2, middleY - height / 2, middleY + height / 2);
+}
+
+function choose(id) {
+  state.chosen = id;
+  showDetails(id);
+  if (id >= 0) {
+    reveal(id);
+    announce(summary(id));
+  }
+  repaint();
+}
+
+function announce(text) {
+  element("announcer").textContent = text;
+}
+

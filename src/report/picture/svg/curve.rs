@@ -1,0 +1,71 @@
+//! The bytes alive over time, the lower bound, and the peak.
+
+use std::fmt::Write;
+
+use crate::report::picture::scene::Pool;
+use crate::report::picture::units::bytes;
+use crate::report::picture::xml::{escaped, shortened};
+
+use super::frame::{Panel, Row, px};
+
+/// Half of the width of what is written about a peak.
+const REMARK: f64 = 170.0;
+
+pub fn draw(to: &mut String, panel: &Panel<'_>, row: &Row) {
+    let Some(pool) = panel.pool(row.pool) else { return };
+    let _ = writeln!(to, "<path class=\"live\" d=\"{}\"/>", outline(panel, row, pool));
+    let (left, right) = (px(panel.left), px(panel.right()));
+    for (class, at) in [("end", pool.size()), ("bound", pool.lower_bound)] {
+        let _ = writeln!(to, "<path class=\"{class}\" d=\"M{left} {}H{right}\"/>", px(row.y(at)));
+    }
+    peak(to, panel, row, pool);
+}
+
+/// Down to the axis at both ends; no point where nothing changes.
+fn outline(panel: &Panel<'_>, row: &Row, pool: &Pool<'_>) -> String {
+    let mut path = format!("M{} {}", px(panel.left), px(row.bottom()));
+    let mut last = None;
+    for (step, &load) in (0..).zip(&pool.live) {
+        if last != Some(load) {
+            let _ = write!(path, "H{}V{}", px(panel.x(step)), px(row.y(load)));
+            last = Some(load);
+        }
+    }
+    let _ = write!(path, "H{}V{}Z", px(panel.right()), px(row.bottom()));
+    path
+}
+
+fn peak(to: &mut String, panel: &Panel<'_>, row: &Row, pool: &Pool<'_>) {
+    let (Some(x), Some(first)) = (panel.peak_x(pool), pool.peaks().first().cloned()) else { return };
+    let y = row.y(pool.lower_bound);
+    let _ = writeln!(to, "<path class=\"peak\" d=\"M{} {}V{}\"/>", px(x), px(row.top - 8.0), px(row.bottom()));
+    let _ = writeln!(to, "<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"4\"/>", px(x), px(y));
+    let again = pool.peaks().len() - 1;
+    let again = if again > 0 { format!(", and {again} times more") } else { String::new() };
+    let are_several = panel.scene.pools.len() > 1;
+    let name = if are_several { format!("{}, ", escaped(&shortened(pool.name, 24))) } else { String::new() };
+    // Around the peak, but not beyond the panel.
+    let (anchor, at) = if x < panel.left + REMARK {
+        ("start", panel.left)
+    } else if x > panel.right() - REMARK {
+        ("end", panel.right())
+    } else {
+        ("middle", x)
+    };
+    let _ = writeln!(
+        to,
+        "<text class=\"remark\" text-anchor=\"{anchor}\" x=\"{}\" y=\"{}\">{name}peak: {} alive at step {}{again}</text>",
+        px(at),
+        px(row.top - 11.0),
+        bytes(pool.lower_bound),
+        first.start
+    );
+}
+
+impl Panel<'_> {
+    /// Where the first peak of a buffer is: the middle of its step.
+    pub fn peak_x(&self, pool: &Pool<'_>) -> Option<f64> {
+        let first = pool.peaks().first()?.start;
+        Some(f64::midpoint(self.x(first), self.x(first + 1)))
+    }
+}
