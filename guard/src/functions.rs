@@ -27,17 +27,19 @@ pub struct Functions {
     pub guard_free: unsafe extern "C" fn(*mut c_void),
 }
 
-/// Finds a function after this library in the order of the linker, or, for lastuse's, anywhere.
-macro_rules! find {
-    ($where:expr, $name:literal) => {{
-        // SAFETY: the name ends in NUL.
-        let address = unsafe { libc::dlsym($where, $name.as_ptr()) };
-        if address.is_null() {
-            missing($name);
-        }
-        // SAFETY: not null, and the function of that name has the type of the field.
-        unsafe { std::mem::transmute(address) }
-    }};
+/// Finds a function: behind this library in the order of the linker, or anywhere.
+///
+/// # Safety
+/// `F` is the type of the function of that name: a pointer to a function.
+unsafe fn find<F: Copy>(place: *mut c_void, name: &CStr) -> F {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>(), "a pointer") };
+    // SAFETY: the name ends in NUL.
+    let address = unsafe { libc::dlsym(place, name.as_ptr()) };
+    if address.is_null() {
+        missing(name);
+    }
+    // SAFETY: not null, of the same size, and the caller's promise.
+    unsafe { std::mem::transmute_copy(&address) }
 }
 
 impl Functions {
@@ -45,12 +47,18 @@ impl Functions {
     pub fn get() -> &'static Self {
         static FOUND: OnceLock<Functions> = OnceLock::new();
         FOUND.get_or_init(|| Self {
-            set_eval_callback: find!(libc::RTLD_NEXT, c"ggml_backend_sched_set_eval_callback"),
-            graph_compute_async: find!(libc::RTLD_NEXT, c"ggml_backend_sched_graph_compute_async"),
-            sched_free: find!(libc::RTLD_NEXT, c"ggml_backend_sched_free"),
-            guard_new: find!(libc::RTLD_DEFAULT, c"lastuse_guard_new"),
-            guard_eval: find!(libc::RTLD_DEFAULT, c"lastuse_guard_eval"),
-            guard_free: find!(libc::RTLD_DEFAULT, c"lastuse_guard_free"),
+            // SAFETY: its type in ggml-backend.h or lastuse.h.
+            set_eval_callback: unsafe { find(libc::RTLD_NEXT, c"ggml_backend_sched_set_eval_callback") },
+            // SAFETY: its type in ggml-backend.h or lastuse.h.
+            graph_compute_async: unsafe { find(libc::RTLD_NEXT, c"ggml_backend_sched_graph_compute_async") },
+            // SAFETY: its type in ggml-backend.h or lastuse.h.
+            sched_free: unsafe { find(libc::RTLD_NEXT, c"ggml_backend_sched_free") },
+            // SAFETY: its type in ggml-backend.h or lastuse.h.
+            guard_new: unsafe { find(libc::RTLD_DEFAULT, c"lastuse_guard_new") },
+            // SAFETY: its type in ggml-backend.h or lastuse.h.
+            guard_eval: unsafe { find(libc::RTLD_DEFAULT, c"lastuse_guard_eval") },
+            // SAFETY: its type in ggml-backend.h or lastuse.h.
+            guard_free: unsafe { find(libc::RTLD_DEFAULT, c"lastuse_guard_free") },
         })
     }
 }
