@@ -3,7 +3,7 @@
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     set_soname();
-    println!("cargo:rustc-check-cfg=cfg(embedded)");
+    println!("cargo:rustc-check-cfg=cfg(embedded, embedded_guard)");
     #[cfg(feature = "embed")]
     embedded::build();
     #[cfg(feature = "header")]
@@ -25,27 +25,40 @@ mod embedded {
     use std::path::{Path, PathBuf};
     use std::process::Command;
 
-    /// Builds the shared library for release builds of the tool, which carry it, and tells rustc where it is. Other builds
-    /// find it beside the tool. A build of its own: a package cannot depend on its own library as a file.
+    /// Builds the shared libraries for release builds of the tool, which carry them, and tells rustc where they are. Other
+    /// builds find them beside the tool. A build of its own: a package cannot depend on its own library as a file.
     pub fn build() {
         println!("cargo:rerun-if-changed=src");
+        println!("cargo:rerun-if-changed=guard/src");
         println!("cargo:rerun-if-changed=Cargo.toml");
         if std::env::var("PROFILE").as_deref() != Ok("release") {
             return;
         }
+        let folder = library("lastuse", &["--no-default-features"]);
+        println!("cargo:rustc-cfg=embedded");
+        println!("cargo:rustc-env=LASTUSE_EMBEDDED={}", path(&folder.join("liblastuse.so")));
+        // The package that is published is without it.
+        if Path::new("guard/Cargo.toml").exists() {
+            let folder = library("lastuse-guard", &[]);
+            println!("cargo:rustc-cfg=embedded_guard");
+            println!("cargo:rustc-env=LASTUSE_EMBEDDED_GUARD={}", path(&folder.join("liblastuse_guard.so")));
+        }
+    }
+
+    /// Builds the library of a package. Answers the folder that it is in.
+    fn library(package: &str, arguments: &[&str]) -> PathBuf {
         let folder = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("library");
         let target = std::env::var("TARGET").expect("cargo sets TARGET");
         let status = Command::new(std::env::var_os("CARGO").expect("cargo sets CARGO"))
-            .args(["build", "--quiet", "--locked", "--offline", "--release", "--lib", "--no-default-features"])
-            .args(["--package", "lastuse", "--target", &target, "--target-dir"])
+            .args(["build", "--quiet", "--locked", "--offline", "--release", "--lib", "--package", package])
+            .args(arguments)
+            .args(["--target", &target, "--target-dir"])
             .arg(&folder)
             .env_remove("CARGO_TARGET_DIR")
             .status()
             .expect("cargo runs");
         assert!(status.success(), "the library that the tool carries does not build");
-        println!("cargo:rustc-cfg=embedded");
-        let library = folder.join(target).join("release").join("liblastuse.so");
-        println!("cargo:rustc-env=LASTUSE_EMBEDDED={}", path(&library));
+        folder.join(target).join("release")
     }
 
     fn path(file: &Path) -> &str {

@@ -8,7 +8,7 @@ mod program;
 pub use child::{Child, Ended};
 pub use events::Events;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -59,8 +59,8 @@ pub enum Server {
 pub struct Launcher {
     program: PathBuf,
     arguments: Vec<OsString>,
-    /// Nothing where the program has lastuse inside.
-    library: Option<PathBuf>,
+    /// What is preloaded.
+    libraries: Vec<PathBuf>,
     /// Takes what the library reports.
     folder: TempDir,
     runs: usize,
@@ -78,11 +78,13 @@ impl Target {
     pub fn launcher(&self) -> Result<Launcher, NotStarted> {
         let (name, arguments) = self.command.split_first().expect("clap asks for one");
         let program = program::find(name)?;
-        let library =
-            if program::has_lastuse(&program)? { None } else { Some(library::find(self.library.as_deref())?) };
+        let mut libraries = Vec::new();
+        if !program::has_lastuse(&program)? {
+            libraries.push(library::find(self.library.as_deref())?);
+        }
         let folder = tempfile::Builder::new().prefix("lastuse-").tempdir();
         let folder = folder.map_err(|error| NotStarted::failed(format!("cannot make a temporary folder: {error}")))?;
-        Ok(Launcher { program, arguments: arguments.to_vec(), library, folder, runs: 0 })
+        Ok(Launcher { program, arguments: arguments.to_vec(), libraries, folder, runs: 0 })
     }
 }
 
@@ -97,14 +99,20 @@ impl Launcher {
         self.folder.path()
     }
 
+    /// Puts a guard before the operations of the program.
+    pub fn guard(&mut self) -> Result<(), NotStarted> {
+        self.libraries.push(library::GUARD.find()?);
+        Ok(())
+    }
+
     /// Starts the program; `prepare` may change the command.
     pub fn start(&mut self, server: Server, prepare: impl FnOnce(&mut Command)) -> Result<Run, NotStarted> {
         let events = self.folder.path().join(format!("events-{}.jsonl", self.runs));
         self.runs += 1;
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).env("LASTUSE_REPORT", &events).stdin(Stdio::inherit());
-        if let Some(library) = &self.library {
-            command.env("LD_PRELOAD", preloaded(library));
+        if !self.libraries.is_empty() {
+            command.env("LD_PRELOAD", preloaded(&self.libraries));
         }
         match server {
             Server::Lastuse => command.env_remove("LASTUSE"),
@@ -116,12 +124,9 @@ impl Launcher {
     }
 }
 
-/// The library first, and whatever is preloaded already.
-fn preloaded(library: &Path) -> OsString {
-    let mut all = library.as_os_str().to_owned();
-    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-        all.push(":");
-        all.push(others);
-    }
-    all
+/// The libraries first, and whatever is preloaded already.
+fn preloaded(libraries: &[PathBuf]) -> OsString {
+    let others = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty());
+    let all: Vec<OsString> = libraries.iter().map(|library| library.as_os_str().to_owned()).chain(others).collect();
+    all.join(OsStr::new(":"))
 }

@@ -84,6 +84,9 @@ fn watch(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
     let picture = arguments.report.as_ref().map(writable).transpose()?;
     let mut launcher = arguments.target.launcher()?;
     let captures = arguments.captures(&launcher)?;
+    if arguments.verify.as_deref() == Some("memory") {
+        launcher.guard()?;
+    }
     let server = if arguments.off { Server::Ggml } else { Server::Lastuse };
     let run = launcher.start(server, |command| arguments.prepare(command, captures.as_ref()))?;
     let ended = run.child.wait().map_err(|error| NotStarted::failed(format!("lost the program: {error}")))?;
