@@ -10,9 +10,8 @@ mod support;
 use std::path::Path;
 
 use lastuse::graph::snapshot::Snapshot;
-use lastuse::graph::{Home, Rules, TensorId, lifetimes};
-use lastuse::graph::{PoolId, Requests};
-use lastuse::placement::{BestFit, Bytes, Effort, Offset, Placement, Strategy};
+use lastuse::graph::{Home, Rules, TensorId};
+use lastuse::placement::{Bytes, Offset, Placement};
 use lastuse_c_tests::{Allocators, LiveGraph, captured_graphs, graphs_in, read_graph};
 use support::expect;
 
@@ -43,12 +42,9 @@ fn offsets(snapshot: &Snapshot, homes: &[Option<Home>], placement: &Placement) -
 
 /// ggml's rules and ggml's strategy, by lastuse.
 fn replayed(snapshot: &Snapshot) -> Plan {
-    let (leafs, nodes) = snapshot.requested_pools();
-    let requests = Requests { leafs: &leafs, nodes: &nodes };
-    let mut sizes = |id: TensorId, _: PoolId| snapshot.tensors[id as usize].size;
-    let found = lifetimes(&snapshot.graph, &snapshot.pools(Rules::GGML, Effort::default()), requests, &mut sizes);
-    let placement = BestFit.place(&found.problems[0]);
-    (offsets(snapshot, &found.homes, &placement), placement.size())
+    let plan = snapshot.plan_as_ggml().unwrap_or_else(|error| panic!("{error}"));
+    let placement = &plan.pools[0].placement;
+    (offsets(snapshot, &plan.homes, placement), placement.size())
 }
 
 /// lastuse's own plan.

@@ -7,7 +7,7 @@
 //!   live      ____-----____         below, on the same time axis: the bytes alive, and the lower bound
 //! ```
 //!
-//! The way of a plan: [`View`] -> [`scene::Scene`] (rectangles and curves) -> [`svg()`] or [`html()`].
+//! The way of a plan: [`View`] -> a scene (rectangles and curves, no pixels yet) -> [`svg()`] or [`html()`].
 
 mod graphs;
 mod html;

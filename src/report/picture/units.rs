@@ -9,12 +9,13 @@ const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 pub fn bytes(bytes: Bytes) -> String {
     let power = power_of(bytes);
     let whole = as_float(bytes) / as_float(1 << (10 * power));
-    let digits = match whole {
-        number if number >= 100.0 => 1,
-        number if number >= 10.0 => 2,
-        _ => 3,
+    let (digits, parts) = match whole {
+        number if number >= 100.0 => (1, 10.0),
+        number if number >= 10.0 => (2, 100.0),
+        _ => (3, 1000.0),
     };
-    let text = format!("{whole:.digits$}");
+    // Halves upwards, as the page does.
+    let text = format!("{:.digits$}", (whole * parts).round() / parts);
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     format!("{text} {}", UNITS[power as usize])
 }
@@ -72,6 +73,7 @@ mod tests {
             assert_eq!(bytes(number), text);
         }
         assert_eq!(bytes(1_744_830_464), "1.625 GiB");
+        assert_eq!(bytes(4160), "4.063 KiB");
         assert_eq!(bytes(u64::MAX), "16 EiB");
     }
 

@@ -146,7 +146,9 @@ function overview() {
     const name = plan.pools.length > 1 ? ` of ${pool.name}` : "";
     const entries = alive.slice(0, 12).map((span) => ["", plan.tensor[span], formatBytes(plan.size_[span])]);
     made.push(node("h2", {}, `At the peak${name}, step ${step}`));
-    made.push(node("p", { class: "note" }, `${plan.label}: ${formatBytes(pool.bound)} in ${alive.length} tensors`));
+    const kept = pool.bound - alive.reduce((sum, span) => sum + plan.size_[span], 0);
+    const free = kept > 0 ? `, ${formatBytes(kept)} of them kept free for a result` : "";
+    made.push(node("p", { class: "note" }, `${plan.label}: ${formatBytes(pool.bound)} in ${alive.length} tensors${free}`));
     made.push(...list("Largest", "largest", entries));
   }
   made.push(node("p", { class: "note" }, node("br"), "Click a tensor to see what it reads and who reads it."));

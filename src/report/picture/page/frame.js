@@ -1,6 +1,6 @@
 // Where everything is. A view shows steps x0..x1 and the part y0..y1 of the maps, where 0 is the top of all and 1 the bottom.
 
-const AXIS = 66, RIGHT = 8, TOP = 12, CURVE = 74, REMARK = 24, STEPS = 34, NAME = 28, GAP = 6;
+const AXIS = 66, RIGHT = 16, TOP = 12, CURVE = 74, REMARK = 24, STEPS = 34, NAME = 28, GAP = 6;
 const LOWEST_SHARE = 0.08, LOWEST = 100;
 
 // The maps of all chunks, one below the other, each as high as its largest size in any plan.

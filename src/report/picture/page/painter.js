@@ -323,7 +323,7 @@ class Painter {
     context.textAlign = "right";
     context.fillStyle = COLOURS.note;
     context.strokeStyle = COLOURS.line;
-    for (const [mark, text] of byteTicks(0, most, 2)) {
+    for (const [mark, text] of byteTicks(0, most, 3)) {
       this.line(frame.left, y(mark), frame.left + frame.width);
       context.fillText(text, frame.left - 6, y(mark) + 3.5);
     }
@@ -386,7 +386,7 @@ class Painter {
     const { context, frame } = this;
     const again = pool.peaks.length - 1;
     const name = frame.pools.length > 1 ? `${pool.name}, ` : "";
-    const text = `${name}peak: ${formatBytes(pool.bound)} alive at step ${pool.peaks[0][0]}${again ? `, and ${again} times more` : ""}`;
+    const text = `${name}peak: ${formatBytes(pool.bound)} alive at step ${pool.peaks[0][0]}${again > 1 ? `, and ${again} times more` : again ? ", and once more" : ""}`;
     context.font = `600 12px ${SANS.slice(5)}`;
     context.fillStyle = COLOURS.peak;
     context.textAlign = "left";
@@ -438,8 +438,8 @@ class Painter {
 // Along time or upwards, in larger or smaller letters: what says most of the name, the first of those that say as much.
 function bestLabel(name, full, width, height) {
   let best = null;
-  for (const size of LETTERS) {
-    for (const upwards of [false, true]) {
+  for (const upwards of [false, true]) {
+    for (const size of LETTERS) {
       const [along, across] = upwards ? [height, width] : [width, height];
       const text = across >= size + 2 ? fitted(name, full, Math.floor((along - 2) / (LETTER * size))) : "";
       const said = text.startsWith(name) ? Infinity : text.length;

@@ -10,6 +10,8 @@ use super::frame::{Panel, Row, px};
 
 /// Pixels from one mark to the next, about.
 const MARKS: f64 = 40.0;
+/// So that there is a mark above 0 in most cases.
+const FEWEST: u64 = 3;
 
 pub fn draw(to: &mut String, panel: &Panel<'_>) {
     for row in &panel.rows.rows {
@@ -25,7 +27,7 @@ fn bytes_axis(to: &mut String, panel: &Panel<'_>, row: &Row) {
         "<rect class=\"field\" x=\"{left}\" y=\"{top}\" width=\"{}\" height=\"{height}\"/>",
         px(panel.width)
     );
-    for (mark, text) in byte_ticks(row.bytes, marks_in(row.height)) {
+    for (mark, text) in byte_ticks(row.bytes, marks_in(row.height).max(FEWEST)) {
         let y = row.y(mark);
         let _ = writeln!(to, "<path class=\"grid\" d=\"M{left} {y}H{right}\"/>", y = px(y));
         let _ = writeln!(to, "<text class=\"mark\" x=\"{}\" y=\"{}\">{text}</text>", px(panel.left - 7.0), px(y + 3.5));

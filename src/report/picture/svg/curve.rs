@@ -41,7 +41,11 @@ fn peak(to: &mut String, panel: &Panel<'_>, row: &Row, pool: &Pool<'_>) {
     let _ = writeln!(to, "<path class=\"peak\" d=\"M{} {}V{}\"/>", px(x), px(row.top - 8.0), px(row.bottom()));
     let _ = writeln!(to, "<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"4\"/>", px(x), px(y));
     let again = pool.peaks().len() - 1;
-    let again = if again > 0 { format!(", and {again} times more") } else { String::new() };
+    let again = match again {
+        0 => String::new(),
+        1 => ", and once more".to_owned(),
+        more => format!(", and {more} times more"),
+    };
     let are_several = panel.scene.pools.len() > 1;
     let name = if are_several { format!("{}, ", escaped(&shortened(pool.name, 24))) } else { String::new() };
     // Around the peak, but not beyond the panel.

@@ -70,7 +70,7 @@ pub fn draw(to: &mut String, mut places: Vec<Place<'_>>, field: [f64; 4]) {
 
 /// The best label: with the whole name, or else with the most of it.
 fn label(place: &Place<'_>) -> Option<Label> {
-    let ways = LETTERS.into_iter().flat_map(|letters| [("", letters), (" rotate(-90)", letters)]);
+    let ways = ["", " rotate(-90)"].into_iter().flat_map(|turn| LETTERS.map(|letters| (turn, letters)));
     let candidates = ways.filter_map(|(turn, letters)| {
         let (along, across) = if turn.is_empty() { (place.width, place.height) } else { (place.height, place.width) };
         let count = letters.count(along);
