@@ -129,13 +129,18 @@ fn check_readable(runtime: &'static Runtime, node: TensorRef<'_>) -> Result<(), 
     }
     let read = if node.view_source().is_some() { LISTED_SLOT } else { MAX_SOURCES };
     for (slot, source) in node.source_slots()[..read].iter().enumerate() {
-        let Some(output) = source.filter(|&source| redirected_to(source).is_some()) else { continue };
+        let Some(output) = source.filter(|&source| is_redirected(runtime, source)) else { continue };
         let there = output.layout().to_layout();
         if !runtime.operations.reads(node.op(), slot).allows(&there.packed(element_size(runtime, output)), &there) {
             return Err(BrokenOutput::Unreadable { reader: node.name(), output: output.name() });
         }
     }
     Ok(())
+}
+
+/// A view that has a source in the last slot for another reason, as no operation of ggml has, writes no result of its own.
+fn is_redirected(runtime: &'static Runtime, tensor: TensorRef<'_>) -> bool {
+    redirected_to(tensor).is_some() && runtime.operations.writes(tensor.op()) > Strides::OnlyItsOwn
 }
 
 /// Bytes of an element of a tensor that has some, and is not quantized: what is left of all bytes without the steps.

@@ -80,8 +80,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 
 fn watch(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
     arguments.check_words()?;
-    let output = arguments.output.as_ref().map(writable).transpose()?;
-    let picture = arguments.report.as_ref().map(writable).transpose()?;
+    let output = arguments.output.as_ref().map(|file| writable(file)).transpose()?;
+    let picture = arguments.report.as_ref().map(|file| writable(file)).transpose()?;
     let mut launcher = arguments.target.launcher()?;
     let captures = arguments.captures(&launcher)?;
     if arguments.verify.as_deref() == Some("memory") {
@@ -141,7 +141,7 @@ impl Arguments {
 }
 
 /// Says that a file cannot be written before anything starts.
-fn writable(path: &PathBuf) -> Result<Output, NotStarted> {
+fn writable(path: &Path) -> Result<Output, NotStarted> {
     Output::open(path).map_err(NotStarted::failed)
 }
 
