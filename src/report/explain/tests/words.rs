@@ -27,7 +27,7 @@ Buffer 0, buffer 0: 2.17 KiB (2224 bytes); ggml-alloc takes the same
       160     160 B   7.1 %  \"late\"        start   step 3, MUL_MAT \"n5\"
        16      16 B   0.7 %  \"x0\"          start   step 0, MUL_MAT \"n2\"
 
-  Reused: 2.00 KiB (2048 bytes) in sum; without that 4.15 KiB (4256 bytes) would be alive at the worst step
+  Reused: 2.00 KiB (2048 bytes) in sum; without that 4.16 KiB (4256 bytes) would be alive at the worst step
     1 in place:
       ADD \"n3\", 2.00 KiB, in the memory of MUL_MAT \"n2\"
 
