@@ -141,6 +141,37 @@ fn the_report_can_go_to_a_file() {
 }
 
 #[test]
+fn graphs_are_captured_and_drawn() {
+    let folder = folder("captures");
+    let (graphs, page) = (folder.join("graphs"), folder.join("memory.html"));
+    let paths = [&graphs, &page].map(|path| path.to_str().expect("UTF-8"));
+    let output = run(&before_model(&["run", "--json", "--capture", paths[0], "--report", paths[1]], &[]));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let file = fs::read_dir(&graphs).expect("it was made").next().expect("a graph").expect("it can be read").path();
+    let planned = run(&["plan", "--json", file.to_str().expect("UTF-8")]);
+    let plan: Value = serde_json::from_str(&stdout(&planned)).expect("JSON");
+    assert_eq!(plan["buffers"][0]["size"].as_u64(), Some(bytes_of(&json(&output))), "the plan that the program used");
+    let text = fs::read_to_string(&page).expect("it was drawn");
+    assert!(text.starts_with("<!") && text.contains("kv_rows"), "{}", &text[..200]);
+}
+
+/// The program hands a function to ggml that writes into a weight.
+#[test]
+fn operations_that_write_elsewhere_are_named() {
+    let build = |ggml| Program::build("run-tool-fault", &["programs/plain_scheduler.c"], ggml, Linked::SharedGgml, &[]);
+    let program = support::expect(build(&support::ggml(Package::LlamaCpp)));
+    let path = program.path().to_str().expect("UTF-8");
+    for verify in ["--verify", "--verify=plan", "--verify=memory"] {
+        let output = run(&["run", verify, "--", path]);
+        assert_eq!(output.status.code(), Some(0), "{verify}: {}", stderr(&output));
+    }
+    let output = run(&["run", "--verify=memory", "--", path, "fault"]);
+    assert_eq!(output.status.code(), Some(128 + 6), "{}", stderr(&output));
+    assert!(stderr(&output).contains("\"doubled\" (MAP_CUSTOM1)"), "{}", stderr(&output));
+    assert_eq!(run(&["run", "--verify=everything", "--", path]).status.code(), Some(2));
+}
+
+#[test]
 fn what_cannot_be_written_is_said_before_the_program_starts() {
     let folder = folder("unwritable");
     let touched = folder.join("touched");
