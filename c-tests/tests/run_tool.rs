@@ -155,6 +155,19 @@ fn graphs_are_captured_and_drawn() {
     assert!(text.starts_with("<!") && text.contains("kv_rows"), "{}", &text[..200]);
 }
 
+#[test]
+fn captures_can_be_compressed_and_drawn() {
+    let folder = folder("compressed");
+    let (names, page) = (folder.join("graphs/%s.jsonl.gz"), folder.join("memory.html"));
+    let paths = [&names, &page].map(|path| path.to_str().expect("UTF-8"));
+    let output = run(&before_model(&["run", "--capture", paths[0], "--report", paths[1]], &[]));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let files: Vec<PathBuf> =
+        fs::read_dir(folder.join("graphs")).expect("it was made").flatten().map(|file| file.path()).collect();
+    assert!(!files.is_empty() && files.iter().all(|file| file.to_string_lossy().ends_with(".jsonl.gz")), "{files:?}");
+    assert!(fs::read_to_string(&page).is_ok_and(|text| text.contains("kv_rows")));
+}
+
 /// The program hands a function to ggml that writes into a weight.
 #[test]
 fn operations_that_write_elsewhere_are_named() {

@@ -34,7 +34,7 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["capture", "report", "verify", "rules", "effort"])]
     off: bool,
 
-    /// Write every graph that is planned to this folder, each once.
+    /// Write every graph that is planned to this folder, each once; "DIR/%s.jsonl.gz" compresses them.
     #[arg(long, value_name = "DIR")]
     capture: Option<PathBuf>,
 
@@ -111,21 +111,15 @@ impl Arguments {
     }
 
     /// Where captures go: also a picture is drawn from them.
-    fn captures(&self, launcher: &Launcher) -> Result<Option<PathBuf>, NotStarted> {
-        let folder = match (&self.capture, &self.report) {
-            (Some(folder), _) => folder.clone(),
-            (None, Some(_)) => launcher.folder().join("graphs"),
-            (None, None) => return Ok(None),
-        };
-        let made = std::fs::create_dir_all(&folder).and_then(|()| folder.canonicalize());
-        let folder =
-            made.map_err(|error| NotStarted::failed(format!("{}: cannot be written: {error}", folder.display())))?;
-        tempfile::tempfile_in(&folder)
-            .map_err(|error| NotStarted::failed(format!("{}: cannot be written: {error}", folder.display())))?;
-        Ok(Some(folder))
+    fn captures(&self, launcher: &Launcher) -> Result<Option<Captures>, NotStarted> {
+        match (&self.capture, &self.report) {
+            (Some(wanted), _) => Captures::new(wanted).map(Some),
+            (None, Some(_)) => Captures::new(&launcher.folder().join("graphs")).map(Some),
+            (None, None) => Ok(None),
+        }
     }
 
-    fn prepare(&self, command: &mut Command, captures: Option<&PathBuf>) {
+    fn prepare(&self, command: &mut Command, captures: Option<&Captures>) {
         let mut set = |name: &str, value: Option<String>| {
             if let Some(value) = value {
                 command.env(name, value);
@@ -134,9 +128,44 @@ impl Arguments {
         set("LASTUSE_VERIFY", self.verify.clone());
         set("LASTUSE_RULES", self.rules.clone());
         set("LASTUSE_EFFORT", self.effort.map(|units| units.to_string()));
-        if let Some(folder) = captures {
-            command.env("LASTUSE_CAPTURE", folder);
+        if let Some(captures) = captures {
+            command.env("LASTUSE_CAPTURE", &captures.names);
         }
+    }
+}
+
+/// Where the graphs of a program go.
+struct Captures {
+    folder: PathBuf,
+    /// The folder, or how files in it are named.
+    names: PathBuf,
+}
+
+impl Captures {
+    /// Makes the folder, and makes sure that files can be written in it. The program may change its own folder.
+    fn new(wanted: &Path) -> Result<Self, NotStarted> {
+        let pattern = wanted.file_name().filter(|name| name.to_string_lossy().contains("%s"));
+        let folder = if pattern.is_some() { wanted.parent().unwrap_or(wanted) } else { wanted };
+        let folder = if folder == Path::new("") { Path::new(".") } else { folder };
+        let wrong = |error: io::Error| NotStarted::failed(format!("{}: cannot be written: {error}", folder.display()));
+        let made = std::fs::create_dir_all(folder).and_then(|()| folder.canonicalize());
+        let made = made.and_then(|folder| tempfile::tempfile_in(&folder).map(|_| folder)).map_err(wrong)?;
+        let names = pattern.map_or_else(|| made.clone(), |pattern| made.join(pattern));
+        Ok(Self { folder: made, names })
+    }
+
+    /// The graphs that are there, those of earlier runs included.
+    fn files(&self) -> Result<Vec<PathBuf>, String> {
+        let wrong = |error: io::Error| format!("{}: {error}", self.folder.display());
+        let entries: Result<Vec<_>, _> = std::fs::read_dir(&self.folder).map_err(wrong)?.collect();
+        let mut files: Vec<PathBuf> = entries.map_err(wrong)?.iter().map(std::fs::DirEntry::path).collect();
+        let is_graph = |file: &PathBuf| {
+            let name = file.to_string_lossy();
+            name.ends_with(".jsonl") || name.ends_with(".jsonl.gz")
+        };
+        files.retain(is_graph);
+        files.sort();
+        Ok(files)
     }
 }
 
@@ -209,13 +238,9 @@ fn exit_code(status: ExitStatus) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(FAILED))
 }
 
-/// Draws all graphs that were captured, those of earlier runs in the same folder included.
-fn draw(captures: &Path, program: &str, picture: Output) -> Result<(), String> {
-    let wrong = |error: io::Error| format!("{}: {error}", captures.display());
-    let entries: Result<Vec<_>, _> = std::fs::read_dir(captures).map_err(wrong)?.collect();
-    let mut files: Vec<PathBuf> = entries.map_err(wrong)?.iter().map(std::fs::DirEntry::path).collect();
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "jsonl"));
-    files.sort();
+/// Draws all graphs that were captured.
+fn draw(captures: &Captures, program: &str, picture: Output) -> Result<(), String> {
+    let files = captures.files()?;
     if files.is_empty() {
         picture.give_up();
         return Err("there is no picture, since the program planned no graph".to_owned());
