@@ -1,75 +1,30 @@
 //! The graph allocator: plans a graph, gets the buffers, and gives the tensors their addresses.
 
+mod assign;
 mod explain;
+mod held;
+mod look;
+mod refusal;
 mod tell;
 
-use std::fmt;
 use std::time::Instant;
 
-use crate::graph::snapshot::Snapshot;
-use crate::graph::{Address, GraphPlan, PlanError, Pool, PoolId, Requests, RuleSetting, TensorId, plan};
+use crate::graph::{GraphPlan, PlanError, Pool, PoolId, Requests, RuleSetting, TensorId, plan};
 use crate::placement::{Bytes, Effort};
 
 use super::buffers::{Buffer, BufferType};
 use super::context::Waiting;
 use super::fingerprint::Fingerprint;
-use super::fit::{Fitting, fit};
-use super::outputs::{BrokenOutput, check_outputs};
-use super::planned::{Assignment, Planned};
+use super::fit::fit;
+use super::outputs::check_outputs;
+use super::planned::Planned;
 use super::read::{Reading, Requested, read};
 use super::runtime::{Runtime, events};
-use super::snapshot::Subject;
 use super::tally::{Tally, totals};
-use super::tensor::{GraphRef, TensorRef};
+use super::tensor::GraphRef;
 use super::verify::{Verifier, Violation};
+pub use refusal::Refusal;
 use tell::Decision;
-
-/// Why the allocator could not do what it was asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The graph is not the one that was reserved, and with several buffers nobody says which tensor goes where.
-    NeedsReserve,
-    /// There is not enough memory for this buffer.
-    NoMemory {
-        /// The name of the buffer type.
-        buffer: String,
-        /// Bytes that the plan needs in it.
-        size: Bytes,
-    },
-    /// A tensor is to get its memory in the buffer type of its context, and the graph expects it in another.
-    NotRealized {
-        /// The name of the tensor.
-        tensor: String,
-        /// The name of the buffer type of its context.
-        buffer: String,
-    },
-    /// The graph lists a tensor twice where the planned one has two tensors.
-    ListedTwice,
-    /// The backend could not initialize this tensor.
-    InitFailed {
-        /// The name of the tensor.
-        tensor: String,
-    },
-    /// A result cannot be in the memory that it was redirected to.
-    Output(BrokenOutput),
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NeedsReserve => write!(f, "the graph differs from the reserved one: reserve it first"),
-            Self::NoMemory { buffer, size } => write!(f, "failed to allocate {buffer} buffer of size {size}"),
-            Self::NotRealized { tensor, buffer } => write!(
-                f,
-                "the context of tensor {tensor} gives it memory in {buffer}, and the graph expects it elsewhere: call \
-                 lastuse_context_realize before the graph goes to a scheduler"
-            ),
-            Self::ListedTwice => write!(f, "the graph lists a tensor twice, and the reserved graph did not"),
-            Self::Output(broken) => broken.fmt(f),
-            Self::InitFailed { tensor } => write!(f, "failed to initialize tensor {tensor}"),
-        }
-    }
-}
 
 /// What the latest plan wants of one pool, whether or not it got it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -238,69 +193,6 @@ impl Allocator {
         self.get_buffers().map(|()| decision)
     }
 
-    /// Plans `graph` and tells the bytes by id; neither the graph nor the buffers nor the plan in use are touched.
-    ///
-    /// # Errors
-    /// [`Refusal::NoMemory`] when sizes overflow.
-    pub fn measure(
-        &mut self,
-        graph: GraphRef<'_>,
-        node_ids: Option<&[usize]>,
-        leaf_ids: Option<&[usize]>,
-    ) -> Result<Vec<Bytes>, Refusal> {
-        let requested = self.requested(graph, node_ids, leaf_ids);
-        let start = Instant::now();
-        let reading = read(self.runtime, &self.types, graph, &requested);
-        self.plan(&reading, &requested, start)?;
-        Ok(self.pool_of.iter().map(|&pool| self.wanted[pool as usize].size).collect())
-    }
-
-    /// `graph` with its names, as this allocator would plan it: [`Snapshot::plan_as_recorded`] gives the plan. Tensors in
-    /// the allocator's own buffers count as such without memory, so a graph that is allocated already is told like one that
-    /// is not. Where the ids are `None` they are those of the latest plan, if that is for as many leafs and nodes, and
-    /// otherwise 0. Neither the graph nor the allocator is touched.
-    pub fn snapshot(&self, graph: GraphRef<'_>, node_ids: Option<&[usize]>, leaf_ids: Option<&[usize]>) -> Snapshot {
-        let counts = |requested: &Requested| (requested.leafs.len(), requested.nodes.len());
-        let mut requested = self.requested(graph, node_ids, leaf_ids);
-        if let (None, None, Some(latest)) = (node_ids, leaf_ids, self.plans.first())
-            && counts(&latest.requested) == counts(&requested)
-        {
-            requested.clone_from(&latest.requested);
-        }
-        let mut reading = read(self.runtime, &[], graph, &requested);
-        for (id, tensor) in (0..).zip(&reading.tensors) {
-            if self.holds(*tensor) && reading.graph.tensor(id).external {
-                reading.graph.set_external(id, false);
-            }
-        }
-        self.subject(&reading, &requested.of_all(&reading.graph)).snapshot()
-    }
-
-    fn subject<'a, 'g>(&'a self, reading: &'a Reading<'g>, requested: &'a Requested) -> Subject<'a, 'g> {
-        let Self { runtime, ref types, ref pools, .. } = *self;
-        Subject { runtime, types, pools, requested, reading }
-    }
-
-    /// Does a tensor lie in one of the allocator's own buffers?
-    fn holds(&self, tensor: TensorRef<'_>) -> bool {
-        self.buffers.iter().flatten().flatten().any(|buffer| buffer.as_ptr() == tensor.buffer())
-    }
-
-    /// Would a reservation of `graph` be refused whatever memory there is?
-    ///
-    /// # Errors
-    /// [`Refusal::NotRealized`] or [`Refusal::Output`], as [`Allocator::reserve`] would say it.
-    pub fn expect_acceptable(
-        &self,
-        graph: GraphRef<'_>,
-        node_ids: Option<&[usize]>,
-        leaf_ids: Option<&[usize]>,
-    ) -> Result<(), Refusal> {
-        let requested = self.requested(graph, node_ids, leaf_ids);
-        self.waiting(graph, &requested)?;
-        self.check_outputs(graph, &requested)
-    }
-
     /// Gives every tensor of `graph` its memory. With one buffer a graph that was not reserved is reserved now.
     ///
     /// # Errors
@@ -450,112 +342,5 @@ impl Allocator {
         if let Err(corruption) = crate::graph::simulate(&reading.graph, plan, &nbytes) {
             panic!("the plan is wrong: {corruption}");
         }
-    }
-
-    /// Gets the buffers of the latest plan, and tells of what has changed. Without them there is no plan.
-    fn get_buffers(&mut self) -> Result<(), Refusal> {
-        let counts = self.plans.first().map(|planned| [planned.graph.leafs().len(), planned.graph.nodes().len()]);
-        let done = self.ensure_buffers();
-        let held = self.buffers.iter().flatten().flatten().map(Buffer::size).sum();
-        if (self.tally.has_buffers(held) | (self.tally.plans != self.told))
-            && let Some(counts) = counts
-        {
-            self.told = self.tally.plans;
-            self.tell_plan(counts);
-        }
-        done
-    }
-
-    fn ensure_buffers(&mut self) -> Result<(), Refusal> {
-        let Some(planned) = self.plans.first() else { return Ok(()) };
-        let wanted: Vec<_> =
-            planned.pools().iter().map(|pool| (pool.placement.chunks.clone(), pool.lower_bound)).collect();
-        for (pool, (chunks, lower_bound)) in wanted.into_iter().enumerate() {
-            self.wanted[pool] = Wanted { size: chunks.iter().sum(), lower_bound };
-            self.ensure_buffer(pool, &chunks).inspect_err(|_| self.plans.clear())?;
-        }
-        Ok(())
-    }
-
-    fn has_buffers(&self, planned: &Planned) -> bool {
-        let mut pools = planned.pools().iter().enumerate();
-        pools.all(|(pool, plan)| self.is_large_enough(pool, &plan.placement.chunks))
-    }
-
-    fn is_large_enough(&self, pool: usize, chunks: &[Bytes]) -> bool {
-        self.buffers[pool].as_ref().is_some_and(|buffers| {
-            let sizes = buffers.iter().map(Buffer::size).chain(std::iter::repeat(0));
-            chunks.iter().zip(sizes).all(|(&wanted, size)| wanted <= size)
-        })
-    }
-
-    /// Replaces the chunks of a pool when there are none yet or one is too small. The old ones are freed first, so
-    /// that both never take memory at once.
-    fn ensure_buffer(&mut self, pool: usize, chunks: &[Bytes]) -> Result<(), Refusal> {
-        if self.is_large_enough(pool, chunks) {
-            return Ok(());
-        }
-        self.buffers[pool] = None;
-        self.verifier.forget();
-        let buffer_type = self.types[pool];
-        let allocate = |&size: &Bytes| buffer_type.allocate(size).inspect(Buffer::use_for_compute);
-        let buffers: Option<Vec<Buffer>> = chunks.iter().map(allocate).collect();
-        let Some(buffers) = buffers else {
-            return Err(Refusal::NoMemory { buffer: buffer_type.name(), size: chunks.iter().sum() });
-        };
-        self.buffers[pool] = Some(buffers);
-        Ok(())
-    }
-
-    /// Gives memory to a graph that the latest plan serves, tensor by tensor as they are listed. `None` when some are in
-    /// no list.
-    fn assign_by_position(&self, graph: GraphRef<'_>) -> Option<Result<(), Refusal>> {
-        let planned = self.plans.first()?;
-        Some(self.assign(planned, planned.placed(), planned.tensors_of(graph)?))
-    }
-
-    fn assign_if_fitting(&self, graph: GraphRef<'_>) -> Result<(), Refusal> {
-        let fitting = self.plans.first().and_then(|planned| fit(planned, self.runtime, &self.types, graph));
-        fitting.map_or(Err(Refusal::NeedsReserve), |fitting| self.assign_fitting(&fitting))
-    }
-
-    fn assign_fitting(&self, fitting: &Fitting<'_>) -> Result<(), Refusal> {
-        let Some(planned) = self.plans.first() else { return Err(Refusal::NeedsReserve) };
-        self.assign(planned, fitting.waiting, |id| fitting.tensors[id as usize])
-    }
-
-    /// The next graph will be like this one rather than like the planned one: a prompt is planned, then tokens come. Sizes
-    /// were not looked at of tensors that came with memory, so a graph with such is looked at each time.
-    fn remember(&mut self, fitting: &Fitting<'_>, fingerprint: Fingerprint) {
-        if let Some(planned) = self.plans.first_mut().filter(|planned| planned.placed() == fitting.waiting) {
-            planned.served = Some(fingerprint);
-        }
-    }
-
-    /// Gives memory to tensors, which are told by id; `waiting` of them wait for memory of the plan.
-    fn assign<'g>(
-        &self,
-        planned: &Planned,
-        mut waiting: usize,
-        tensor: impl Fn(TensorId) -> Option<TensorRef<'g>>,
-    ) -> Result<(), Refusal> {
-        self.buffers.iter().flatten().flatten().for_each(Buffer::reset);
-        for assignment in planned.assignments(&tensor) {
-            let (tensor, done) = match assignment {
-                Assignment::Place(tensor, address, alloc_size) => {
-                    waiting -= 1;
-                    (tensor, self.chunk(address).place_known(tensor, address.offset, alloc_size))
-                }
-                Assignment::PlaceView(tensor) => (tensor, self.runtime.place_view(tensor)),
-            };
-            done.map_err(|_| Refusal::InitFailed { tensor: tensor.name() })?;
-        }
-        // One tensor got two places: the planned graph had two tensors there.
-        if waiting == 0 { Ok(()) } else { Err(Refusal::ListedTwice) }
-    }
-
-    fn chunk(&self, address: Address) -> &Buffer {
-        let chunks = self.buffers[address.pool as usize].as_ref().expect("a plan has its buffers");
-        &chunks[address.chunk as usize]
     }
 }

@@ -39,8 +39,8 @@ impl NotStarted {
 pub struct Target {
     /// The shared library to preload. When nothing is said it is what LASTUSE_LIBRARY names, or liblastuse.so beside this
     /// tool or in ../lib, or the one that this tool carries.
-    #[arg(long, value_name = "FILE")]
-    library: Option<PathBuf>,
+    #[arg(long = "library", value_name = "FILE")]
+    preload: Option<PathBuf>,
 
     /// The program and its arguments, behind "--".
     #[arg(required = true, last = true, value_name = "PROGRAM")]
@@ -80,7 +80,7 @@ impl Target {
         let program = program::find(name)?;
         let mut libraries = Vec::new();
         if !program::has_lastuse(&program)? {
-            libraries.push(library::find(self.library.as_deref())?);
+            libraries.push(library::find(self.preload.as_deref())?);
         }
         let folder = tempfile::Builder::new().prefix("lastuse-").tempdir();
         let folder = folder.map_err(|error| NotStarted::failed(format!("cannot make a temporary folder: {error}")))?;

@@ -1,0 +1,64 @@
+//! The buffers that an allocator holds for its latest plan.
+
+use crate::ggml::buffers::Buffer;
+use crate::ggml::planned::Planned;
+use crate::placement::Bytes;
+
+use super::{Allocator, Refusal, Wanted};
+
+impl Allocator {
+    /// Gets the buffers of the latest plan, and tells of what has changed. Without them there is no plan.
+    pub(super) fn get_buffers(&mut self) -> Result<(), Refusal> {
+        let counts = self.plans.first().map(|planned| [planned.graph.leafs().len(), planned.graph.nodes().len()]);
+        let done = self.ensure_buffers();
+        let held = self.buffers.iter().flatten().flatten().map(Buffer::size).sum();
+        if (self.tally.has_buffers(held) | (self.tally.plans != self.told))
+            && let Some(counts) = counts
+        {
+            self.told = self.tally.plans;
+            self.tell_plan(counts);
+        }
+        done
+    }
+
+    fn ensure_buffers(&mut self) -> Result<(), Refusal> {
+        let Some(planned) = self.plans.first() else { return Ok(()) };
+        let wanted: Vec<_> =
+            planned.pools().iter().map(|pool| (pool.placement.chunks.clone(), pool.lower_bound)).collect();
+        for (pool, (chunks, lower_bound)) in wanted.into_iter().enumerate() {
+            self.wanted[pool] = Wanted { size: chunks.iter().sum(), lower_bound };
+            self.ensure_buffer(pool, &chunks).inspect_err(|_| self.plans.clear())?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn has_buffers(&self, planned: &Planned) -> bool {
+        let mut pools = planned.pools().iter().enumerate();
+        pools.all(|(pool, plan)| self.is_large_enough(pool, &plan.placement.chunks))
+    }
+
+    fn is_large_enough(&self, pool: usize, chunks: &[Bytes]) -> bool {
+        self.buffers[pool].as_ref().is_some_and(|buffers| {
+            let sizes = buffers.iter().map(Buffer::size).chain(std::iter::repeat(0));
+            chunks.iter().zip(sizes).all(|(&wanted, size)| wanted <= size)
+        })
+    }
+
+    /// Replaces the chunks of a pool when there are none yet or one is too small. The old ones are freed first, so
+    /// that both never take memory at once.
+    fn ensure_buffer(&mut self, pool: usize, chunks: &[Bytes]) -> Result<(), Refusal> {
+        if self.is_large_enough(pool, chunks) {
+            return Ok(());
+        }
+        self.buffers[pool] = None;
+        self.verifier.forget();
+        let buffer_type = self.types[pool];
+        let allocate = |&size: &Bytes| buffer_type.allocate(size).inspect(Buffer::use_for_compute);
+        let buffers: Option<Vec<Buffer>> = chunks.iter().map(allocate).collect();
+        let Some(buffers) = buffers else {
+            return Err(Refusal::NoMemory { buffer: buffer_type.name(), size: chunks.iter().sum() });
+        };
+        self.buffers[pool] = Some(buffers);
+        Ok(())
+    }
+}
