@@ -5,21 +5,21 @@
 //! root with an OUTPUT view is kept, and a tensor that is named before it is computed is kept until it is. What it does
 //! beyond that is said by [`super::Rules`].
 
+mod any_order;
 mod donors;
 mod in_order;
-mod last_reads;
 mod memory;
-mod state;
+mod start;
+
+use std::ops::Range;
 
 use crate::placement::{BlockId, Bytes, Problem, Step};
 
 use super::plan::Pool;
-use super::{Graph, Operation, PoolId, Requests, TensorId};
+use super::{Flags, Graph, Operation, PoolId, Requests, TensorId};
 use donors::{NodeSize, Seeker};
-use in_order::InOrder;
-use last_reads::LastReads;
 use memory::Memory;
-use state::{Marks, State};
+use start::{Ends, Moment, NOBODY, Start};
 
 /// Asks for the bytes of a tensor in a pool, before padding.
 pub trait Sizes {
@@ -63,260 +63,125 @@ pub struct Lifetimes {
 
 /// Finds the lifetimes of all tensors of `graph` that need memory. Asks for the size of each once a pool.
 pub fn lifetimes(graph: &Graph, pools: &[Pool], requests: Requests<'_>, sizes: &mut dyn Sizes) -> Lifetimes {
-    let mut walk = Walk { memory: Memory::new(pools, graph.tensors().len(), graph.steps()), sizes };
-    let Start { mut states, leafs, last_reads, concats } = match InOrder::of(graph) {
-        Some(known) => walk.start_in_order(graph, known, requests),
-        None => walk.start(graph, requests),
-    };
-    walk.free_unread_inputs(&leafs, &mut states);
-    walk.run(graph, &mut states, &last_reads, requests.nodes);
-    let Memory { homes, beyond_ggml, pools, .. } = walk.memory;
+    let start = Start::of(graph, requests);
+    let memory = Memory::new(pools, graph.tensors().len(), graph.steps());
+    let mut walk = Walk { memory, sizes, concats: Vec::new() };
+    walk.start(&start);
+    walk.free_unread_inputs(graph, &start);
+    let Start { mut ends, names_unseen, .. } = start;
+    let mut next = 0;
+    for step in names_unseen {
+        walk.run(graph, &mut ends, next..step, requests.nodes);
+        walk.give_memory_to_sources(graph, step, requests.nodes);
+        next = step;
+    }
+    walk.run(graph, &mut ends, next..graph.nodes().len() as Step, requests.nodes);
+    let Walk { memory: Memory { homes, beyond_ggml, pools, .. }, concats, .. } = walk;
     Lifetimes { problems: pools.into_iter().map(|pool| pool.problem).collect(), homes, concats, beyond_ggml }
 }
 
-/// What is known before the first step, when leafs and inputs have their memory.
-struct Start {
-    states: Vec<State>,
-    /// The leafs that got memory.
-    leafs: Vec<TensorId>,
-    last_reads: LastReads,
-    /// The steps that put the bytes of two sources into one result.
-    concats: Vec<Step>,
-}
-
-/// Steps that need a second look.
-struct Readers {
-    /// They put the bytes of two sources into one result.
-    concats: Vec<Step>,
-    /// They write through a view whose root no step has computed by then.
-    early_writers: Vec<TensorId>,
+/// The step that runs a node.
+#[derive(Clone, Copy)]
+struct Turn {
+    node: TensorId,
+    /// The pool that is wanted for the node.
+    pool: PoolId,
+    step: Step,
+    moment: Moment,
 }
 
 struct Walk<'a> {
     memory: Memory,
     sizes: &'a mut dyn Sizes,
+    /// The steps so far that put the bytes of two sources into one result.
+    concats: Vec<Step>,
 }
 
-// The graph and the states are arguments of each function: so the compiler knows that writing to the states changes
-// nothing else, and keeps what the loops need in registers. For the same reason the parts stay functions of their own.
+// The graph and the ends are arguments of each function: so the compiler knows that writing to the ends changes nothing
+// else, and keeps what the loops need in registers.
 impl Walk<'_> {
-    /// Where tensors may be mentioned before they are computed.
-    fn start(&mut self, graph: &Graph, requests: Requests<'_>) -> Start {
-        let mut states = State::of_all(graph);
-        let leafs = self.give_memory_to_leafs(graph, &mut states, requests.leafs);
-        let Readers { concats, early_writers } = self.find_readers(graph, &mut states, requests.nodes);
-        forget_writers(graph, &mut states, &early_writers);
-        let last_reads = LastReads::of(&states, graph.steps());
-        forget_views(graph, &mut states);
-        Start { states, leafs, last_reads, concats }
-    }
-
-    fn start_in_order(&mut self, graph: &Graph, known: InOrder, requests: Requests<'_>) -> Start {
-        let InOrder { mut states, last_reads, inputs, concats } = known;
-        let leafs = self.give_memory_to_leafs(graph, &mut states, requests.leafs);
-        for step in inputs {
-            let node = graph.nodes()[step as usize];
-            self.give_memory_to_input(&mut states[node as usize], node, requests.nodes[step as usize]);
-        }
-        Start { states, leafs, last_reads, concats }
-    }
-
-    /// Tells which leafs got memory.
-    fn give_memory_to_leafs(&mut self, graph: &Graph, states: &mut [State], pools: &[PoolId]) -> Vec<TensorId> {
-        let mut given = Vec::new();
-        for (&leaf, &pool) in graph.leafs().iter().zip(pools) {
-            let state = &mut states[leaf as usize];
-            if state.marks.has(Marks::WAITS) {
-                self.give_memory(state, leaf, pool, 0);
-                given.push(leaf);
-            }
-        }
-        given
-    }
-
-    /// Finds out when each tensor is computed and when it is mentioned for the last time, and gives inputs their memory
-    /// from the start.
-    #[inline(never)]
-    fn find_readers(&mut self, graph: &Graph, states: &mut [State], pools: &[PoolId]) -> Readers {
-        let mut found = Readers { concats: Vec::new(), early_writers: Vec::new() };
-        for (step, (&node, &pool)) in (0..).zip(graph.nodes().iter().zip(pools)) {
-            let operation = graph.tensor(node).operation;
-            let state = &mut states[node as usize];
-            state.computed = step;
-            if operation != Operation::Marker {
-                state.marks.remove(Marks::UNSEEN);
-                if state.marks.has(Marks::COUNTED) && states[graph.root(node) as usize].marks.has(Marks::UNSEEN) {
-                    found.early_writers.push(node);
-                }
-            }
-            let state = &mut states[node as usize];
-            if state.marks.has(Marks::INPUT) {
-                self.give_memory_to_input(state, node, pool);
-            }
-            if operation == Operation::Concat {
-                found.concats.push(step);
-            }
-            for &source in graph.sources(node) {
-                let state = &mut states[source as usize];
-                state.read_until = step + 1;
-                if state.marks.has(Marks::UNSEEN) || source == node {
-                    self.notice_unseen(states, source, node, pool);
-                }
-            }
-        }
-        found
-    }
-
-    #[cold]
-    fn give_memory_to_input(&mut self, state: &mut State, id: TensorId, pool: PoolId) {
-        if state.marks.has(Marks::WAITS) {
-            self.give_memory(state, id, pool, 0);
-        }
-    }
-
-    /// `node` names a source that is in no list, or is computed by the node or later.
-    #[cold]
-    fn notice_unseen(&mut self, states: &mut [State], source: TensorId, node: TensorId, pool: PoolId) {
-        let state = &mut states[source as usize];
-        if state.marks.has(Marks::INPUT) {
-            self.give_memory_to_input(state, source, pool);
-        } else {
-            states[node as usize].marks |= Marks::NAMES_UNSEEN;
+    /// Leafs and inputs get memory.
+    fn start(&mut self, start: &Start) {
+        for &(id, pool) in start.leafs.iter().chain(&start.inputs) {
+            self.give_memory(id, pool, 0);
         }
     }
 
     /// An input that nobody reads is written before the first step, and may be overwritten in the second.
-    fn free_unread_inputs(&mut self, leafs: &[TensorId], states: &mut [State]) {
-        for &leaf in leafs {
-            let state = &mut states[leaf as usize];
-            let is_unread = state.read_until == 0 && state.views == 0;
-            if is_unread && state.marks.has_all(Marks::INPUT | Marks::ENDS) && self.memory.end_unread(leaf) {
-                state.marks.remove(Marks::ENDS);
+    fn free_unread_inputs(&mut self, graph: &Graph, start: &Start) {
+        for &(leaf, _) in &start.leafs {
+            if start.ends.moments[leaf as usize] == NOBODY && graph.tensor(leaf).flags.has(Flags::INPUT) {
+                self.memory.end_unread(leaf);
             }
         }
     }
 
     /// Step by step: the node gets memory, and what nobody will read any more gives it back.
     #[inline(never)]
-    fn run(&mut self, graph: &Graph, states: &mut [State], last_reads: &LastReads, pools: &[PoolId]) {
-        for (step, (&node, &pool)) in (0..).zip(graph.nodes().iter().zip(pools)) {
-            if states[node as usize].marks.has(Marks::NAMES_UNSEEN) {
-                self.give_memory_to_sources(graph, states, node, pool, step);
+    fn run(&mut self, graph: &Graph, ends: &mut Ends, steps: Range<Step>, pools: &[PoolId]) {
+        let Ends { moments: ends, first } = ends;
+        let range = steps.start as usize..steps.end as usize;
+        let nodes = graph.nodes()[range.clone()].iter().zip(&pools[range]);
+        for (step, (&node, &pool)) in steps.zip(nodes) {
+            let turn = Turn { node, pool, step, moment: *first + step };
+            let sources = graph.sources(node);
+            let tensor = graph.tensor(node);
+            if tensor.is_owned() && self.memory.home(node).is_none() {
+                self.give_memory_to_node(graph, ends, turn, sources);
             }
-            let state = &mut states[node as usize];
-            if state.marks.has(Marks::WAITS) {
-                if last_reads.is_empty(step) {
-                    self.give_memory(state, node, pool, step);
-                } else {
-                    self.give_memory_to_reader(graph, states, node, pool, step);
+            if tensor.operation == Operation::Concat {
+                self.concats.push(step);
+            }
+            for &source in sources {
+                if ends[source as usize] == turn.moment {
+                    self.end(graph, ends, source, turn);
                 }
-            }
-            for id in last_reads.at(step) {
-                self.finish_reads(graph, states, id, step);
             }
         }
     }
 
+    /// What a step names before anything has given memory to it.
     #[cold]
-    fn give_memory_to_sources(
-        &mut self,
-        graph: &Graph,
-        states: &mut [State],
-        node: TensorId,
-        pool: PoolId,
-        step: Step,
-    ) {
-        for &source in graph.sources(node) {
-            let state = &mut states[source as usize];
-            if state.marks.has(Marks::WAITS) {
-                self.give_memory(state, source, pool, step);
+    fn give_memory_to_sources(&mut self, graph: &Graph, step: Step, pools: &[PoolId]) {
+        for &source in graph.sources(graph.nodes()[step as usize]) {
+            if graph.tensor(source).is_owned() && self.memory.home(source).is_none() {
+                self.give_memory(source, pools[step as usize], step);
             }
         }
     }
 
     /// Memory of its own.
-    #[inline(never)]
-    fn give_memory(&mut self, state: &mut State, id: TensorId, pool: PoolId, step: Step) {
+    fn give_memory(&mut self, id: TensorId, pool: PoolId, step: Step) {
         let alloc_size = self.sizes.alloc_size(id, pool);
         self.memory.add(id, pool, step, alloc_size);
-        state.settle();
     }
 
     /// Memory of its own, or of what it is the last to read.
     #[inline(never)]
-    fn give_memory_to_reader(&mut self, graph: &Graph, states: &mut [State], node: TensorId, pool: PoolId, step: Step) {
+    fn give_memory_to_node(&mut self, graph: &Graph, ends: &mut [Moment], turn: Turn, sources: &[TensorId]) {
+        let Turn { node, pool, step, .. } = turn;
         let operation = graph.tensor(node).operation;
-        let state = &mut states[node as usize];
         if matches!(operation, Operation::Marker | Operation::Other | Operation::Concat) {
-            return self.give_memory(state, node, pool, step);
+            return self.give_memory(node, pool, step);
         }
-        let mut seeker = Seeker {
-            graph,
-            states,
-            memory: &self.memory,
-            node,
-            operation,
-            sources: graph.sources(node),
-            pool,
-            step,
-            size: NodeSize { sizes: self.sizes, node, known: None },
-            beyond_ggml: false,
-        };
-        match seeker.donor() {
-            Some(donor) => {
-                let beyond_ggml = seeker.beyond_ggml;
-                self.memory.beyond_ggml |= beyond_ggml;
-                self.memory.take_over(node, donor, step);
-                states[donor.root as usize].marks.remove(Marks::ENDS);
-            }
-            None => {
-                let alloc_size = seeker.size.in_pool(pool);
-                self.memory.add(node, pool, step, alloc_size);
-            }
-        }
-        states[node as usize].settle();
-    }
-
-    /// Frees what nobody reads any more, now that nobody will mention this tensor.
-    fn finish_reads(&mut self, graph: &Graph, states: &mut [State], id: TensorId, step: Step) {
-        let state = &mut states[id as usize];
-        if state.computed > step {
-            return;
-        }
-        if state.marks.has(Marks::COUNTED) {
-            let root = graph.root(id);
-            let state = &mut states[root as usize];
-            state.views -= 1;
-            self.end_if_unread(state, root, step);
-        } else if state.marks.has(Marks::ENDS) {
-            self.end_if_unread(state, id, step);
+        let mut size = NodeSize { sizes: self.sizes, node, known: None };
+        let seeker = Seeker { graph, ends, memory: &self.memory, turn, operation, sources };
+        if let Some(donor) = seeker.donor(&mut size) {
+            // The memory goes on as that of the node.
+            ends[donor.root as usize] = NOBODY;
+            self.memory.take_over(node, donor, step);
+        } else {
+            let alloc_size = size.in_pool(pool);
+            self.memory.add(node, pool, step, alloc_size);
         }
     }
 
-    fn end_if_unread(&mut self, state: &mut State, id: TensorId, step: Step) {
-        if state.views == 0 && !state.is_read_after(step) && state.may_end(step) {
-            state.marks.remove(Marks::ENDS);
-            self.memory.end(id, step);
-        }
-    }
-}
-
-/// What is written into memory before its owner is listed belongs to the making of that one: it is no reader of it.
-fn forget_writers(graph: &Graph, states: &mut [State], writers: &[TensorId]) {
-    for &writer in writers {
-        if states[graph.root(writer) as usize].computed > states[writer as usize].computed {
-            states[writer as usize].marks |= Marks::UNSEEN;
-        }
-    }
-}
-
-/// Takes back those of some unread views that no node computes: nobody needs them.
-fn forget_views(graph: &Graph, states: &mut [State]) {
-    for view in 0..states.len() {
-        let State { marks, read_until, .. } = states[view];
-        if read_until == 0 && marks.has_all(Marks::COUNTED | Marks::UNSEEN) {
-            let root = graph.tensors()[view].view.map(|view| view.root);
-            root.into_iter().for_each(|root| states[root as usize].views -= 1);
+    /// Ends the memory that `source` is in, if nobody reads any of it after this step.
+    #[inline]
+    fn end(&mut self, graph: &Graph, ends: &[Moment], source: TensorId, turn: Turn) {
+        let root = graph.root(source);
+        if ends[root as usize] == turn.moment {
+            self.memory.end(root, turn.step);
         }
     }
 }

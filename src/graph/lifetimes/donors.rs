@@ -1,10 +1,11 @@
 //! Whose memory a node may take over.
 
 use crate::graph::{Graph, Home, Operation, PoolId, Sizes, TensorId};
-use crate::placement::{Bytes, Step};
+use crate::placement::Bytes;
 
+use super::Turn;
 use super::memory::Memory;
-use super::state::{Marks, State};
+use super::start::Moment;
 
 /// Memory that a node may take over.
 #[derive(Clone, Copy)]
@@ -15,21 +16,19 @@ pub struct Donor {
     pub root: TensorId,
     /// Bytes that the node wants in the pool of that memory.
     pub alloc_size: Bytes,
+    /// Would ggml take over something else, or nothing?
+    pub beyond_ggml: bool,
 }
 
-/// A node that gets memory at `step`: in `pool`, unless it is computed in place.
+/// A node that may write over a source.
 pub struct Seeker<'a> {
     pub graph: &'a Graph,
-    pub states: &'a [State],
+    /// As in [`super::start::Ends`].
+    pub ends: &'a [Moment],
     pub memory: &'a Memory,
-    pub node: TensorId,
+    pub turn: Turn,
     pub operation: Operation,
     pub sources: &'a [TensorId],
-    pub pool: PoolId,
-    pub step: Step,
-    pub size: NodeSize<'a>,
-    /// Was a donor found that ggml would not take over?
-    pub beyond_ggml: bool,
 }
 
 /// The size of a node, which is asked for once a pool.
@@ -56,33 +55,38 @@ impl NodeSize<'_> {
 impl Seeker<'_> {
     /// Whose memory to take over. Views come last: a node then moves to another pool exactly when ggml would move it,
     /// so that no pool grows beyond what ggml needs.
-    pub fn donor(&mut self) -> Option<Donor> {
-        self.best_source().or_else(|| self.root_of_source())
+    #[inline]
+    pub fn donor(&self, size: &mut NodeSize<'_>) -> Option<Donor> {
+        self.best_source(size).or_else(|| self.root_of_source(size))
+    }
+
+    /// The sources that nobody reads any more and that look like the node, with their slots.
+    #[inline]
+    fn candidates(&self) -> impl Iterator<Item = (usize, TensorId)> {
+        let ends_now = |source: TensorId| self.ends[source as usize] == self.turn.moment;
+        let is_right = move |source| ends_now(source) && self.graph.look_alike(source, self.turn.node);
+        self.sources.iter().copied().enumerate().filter(move |&(_, source)| is_right(source))
     }
 
     /// Of the sources that are no views: the first that may be taken over, or a better one in the same pool, which is
     /// the one that ggml would choose.
-    fn best_source(&mut self) -> Option<Donor> {
+    #[inline]
+    fn best_source(&self, size: &mut NodeSize<'_>) -> Option<Donor> {
         let is_listed = self.operation.is_listed();
         let mut best: Option<Donor> = None;
-        for (slot, &source) in self.sources.iter().enumerate() {
-            let state = &self.states[source as usize];
-            if state.is_read_after(self.step) || state.views > 0 || !state.may_end(self.step) {
+        for (slot, source) in self.candidates() {
+            if self.graph.tensor(source).view.is_some() {
                 continue;
             }
             let Some(home) = self.memory.home(source) else { continue };
             // What ggml would not do must not move a node to another pool.
-            if !is_listed && home.pool != self.pool {
+            if !is_listed && home.pool != self.turn.pool {
                 continue;
             }
-            let Some(alloc_size) = self.size_inside(slot, home) else { continue };
-            let donor = Donor { source, root: source, alloc_size };
-            match best {
-                None => (best, self.beyond_ggml) = (Some(donor), !is_listed),
-                Some(first) if self.is_better(source, first.source) => {
-                    (best, self.beyond_ggml) = (Some(donor), true);
-                }
-                Some(_) => {}
+            let Some(alloc_size) = self.size_inside(slot, source, home, size) else { continue };
+            let donor = Donor { source, root: source, alloc_size, beyond_ggml: best.is_some() || !is_listed };
+            if best.is_none_or(|first| self.is_better(source, first.source)) {
+                best = Some(donor);
             }
             if !self.memory.rules(home.pool).oldest_source {
                 break;
@@ -92,38 +96,29 @@ impl Seeker<'_> {
     }
 
     /// The root of the first source that is a view which may be taken over: nobody reads either after this node.
-    #[inline(never)]
-    fn root_of_source(&mut self) -> Option<Donor> {
-        for (slot, &source) in self.sources.iter().enumerate() {
-            let state = &self.states[source as usize];
-            if state.is_read_after(self.step) || !state.marks.has(Marks::COUNTED) || state.computed > self.step {
-                continue;
-            }
+    fn root_of_source(&self, size: &mut NodeSize<'_>) -> Option<Donor> {
+        for (slot, source) in self.candidates() {
             let Some(view) = self.graph.tensor(source).view else { continue };
-            let root = &self.states[view.root as usize];
             let Some(home) = self.memory.home(view.root) else { continue };
             let right = view.offset == 0
-                && root.read_until <= self.step
-                && root.views == 1
-                && root.may_end(self.step)
-                && home.pool == self.pool
+                && self.ends[view.root as usize] == self.turn.moment
+                && home.pool == self.turn.pool
                 && self.memory.rules(home.pool).views;
-            if right && let Some(alloc_size) = self.size_inside(slot, home) {
-                self.beyond_ggml = true;
-                return Some(Donor { source, root: view.root, alloc_size });
+            if right && let Some(alloc_size) = self.size_inside(slot, view.root, home, size) {
+                return Some(Donor { source, root: view.root, alloc_size, beyond_ggml: true });
             }
         }
         None
     }
 
-    /// The size of the node in the memory with this home, if it may write over the source in this slot, which is there.
-    /// They must look the same, the source must be in no other slot, and there must be room.
-    fn size_inside(&mut self, slot: usize, home: &Home) -> Option<Bytes> {
-        let source = self.sources[slot];
+    /// The size of the node in the memory of `root`, which has this home, if it may write over the source in this slot,
+    /// which is there. No other source may be there, and there must be room.
+    #[inline]
+    fn size_inside(&self, slot: usize, root: TensorId, home: &Home, size: &mut NodeSize<'_>) -> Option<Bytes> {
+        let is_there = |&&source: &&TensorId| self.graph.root(source) == root;
         let right = self.memory.rules(home.pool).allow(self.operation, slot)
-            && self.graph.look_alike(source, self.node)
-            && self.sources.iter().filter(|&&other| other == source).take(2).count() == 1;
-        let alloc_size = right.then(|| self.size.in_pool(home.pool))?;
+            && self.sources.iter().filter(is_there).take(2).count() == 1;
+        let alloc_size = right.then(|| size.in_pool(home.pool))?;
         self.memory.fits(alloc_size, home).then_some(alloc_size)
     }
 
@@ -132,8 +127,8 @@ impl Seeker<'_> {
     #[cold]
     fn is_better(&self, other: TensorId, first: TensorId) -> bool {
         let may_be_fused = |source: TensorId| {
-            let operation = self.graph.tensor(source).operation;
-            operation.is_listed() && self.states[source as usize].computed + 1 == self.step
+            let before = self.turn.step.checked_sub(1).map(|step| self.graph.nodes()[step as usize]);
+            self.graph.tensor(source).operation.is_listed() && before == Some(source)
         };
         let homes = self.memory.home(other).zip(self.memory.home(first));
         homes.is_some_and(|(home, first_home)| {

@@ -1,100 +1,73 @@
 //! Graphs in which whatever a tensor refers to comes before it, as in nearly all: they tell at once who reads whom.
 
-use crate::graph::{Flags, Graph, Operation, Tensor, TensorId};
-use crate::placement::Step;
+use crate::graph::{Flags, Graph, Operation, PoolId, Requests, Tensor, TensorId};
 
-use super::last_reads::LastReads;
-use super::state::{Marks, State};
+use super::start::{Ends, NEVER, NOBODY, Start};
 
-/// What is known of such a graph before any tensor has memory.
-pub struct InOrder {
-    /// By tensor, with all mentions and views.
-    pub states: Vec<State>,
-    /// Of all that may get memory, and their views.
-    pub last_reads: LastReads,
-    /// The steps that compute inputs.
-    pub inputs: Vec<Step>,
-    /// The steps that put the bytes of two sources into one result.
-    pub concats: Vec<Step>,
+/// `None` unless the first tensors are the leafs, which refer to nobody, the others the nodes in their order, which refer
+/// to such before them, or themselves. The moment of a step is then the id of its node.
+pub fn start(graph: &Graph, requests: Requests<'_>) -> Option<Start> {
+    let (leafs, nodes) = graph.tensors().split_at_checked(graph.leafs().len())?;
+    let first = TensorId::try_from(leafs.len()).expect("fewer than 2^32 tensors");
+    let is_listed = graph.nodes().len() == nodes.len()
+        && are_counting(graph.leafs(), 0)
+        && are_counting(graph.nodes(), first);
+    let last_readers = graph.last_readers()?.get(..graph.tensors().len())?;
+    if !is_listed {
+        return None;
+    }
+    let mut ends = Ends { first, moments: last_readers.to_vec() };
+    let leafs = look_at_leafs(leafs, requests.leafs, &mut ends)?;
+    let inputs = look_at_nodes(graph.tensors(), requests.nodes, &mut ends)?;
+    // Whoever reads itself.
+    let names_unseen = graph.self_readers().iter().filter_map(|reader| reader.checked_sub(first)).collect();
+    Some(Start { leafs, inputs, ends, names_unseen })
 }
 
-impl InOrder {
-    /// `None` unless the first tensors are the leafs, which refer to nobody, the others the nodes in their order, which
-    /// refer to such before them, or themselves, and compute something.
-    pub fn of(graph: &Graph) -> Option<Self> {
-        let (leafs, nodes) = graph.tensors().split_at_checked(graph.leafs().len())?;
-        let first_node = id_of(leafs.len());
-        let is_listed = graph.nodes().len() == nodes.len()
-            && is_counting(graph.leafs(), 0)
-            && is_counting(graph.nodes(), first_node);
-        let (leaf_readers, node_readers) = graph.last_readers()?.split_at_checked(leafs.len())?;
-        if !is_listed || node_readers.len() < nodes.len() {
+/// Tells which leafs are to get memory.
+#[inline(never)]
+fn look_at_leafs(leafs: &[Tensor], pools: &[PoolId], ends: &mut Ends) -> Option<Vec<(TensorId, PoolId)>> {
+    let mut owned = Vec::new();
+    let leafs = leafs.iter().zip(pools).zip(&mut ends.moments);
+    for (id, ((leaf, &pool), end)) in (0..).zip(leafs) {
+        let is_read_by_leaf = (1..ends.first).contains(end);
+        if leaf.view.is_some() || is_read_by_leaf {
             return None;
         }
-        let states = Vec::with_capacity(graph.tensors().len());
-        let last_reads = LastReads::new(graph.tensors().len(), graph.steps());
-        let mut found = Self { states, last_reads, inputs: Vec::new(), concats: Vec::new() };
-        found.add_leafs(leafs, leaf_readers, first_node)?;
-        found.add_nodes(nodes, node_readers, first_node)?;
-        for &reader in graph.self_readers() {
-            found.states[reader as usize].marks |= Marks::NAMES_UNSEEN;
+        if leaf.external {
+            *end = NOBODY;
+            continue;
         }
-        Some(found)
+        if leaf.flags.has(Flags::OUTPUT) {
+            *end = NEVER;
+        }
+        owned.push((id, pool));
     }
+    Some(owned)
+}
 
-    #[inline(never)]
-    fn add_leafs(&mut self, leafs: &[Tensor], readers: &[TensorId], first_node: TensorId) -> Option<()> {
-        let Self { states, last_reads, .. } = self;
-        for (id, (leaf, &reader)) in (0..).zip(leafs.iter().zip(readers)) {
-            let read_until = read_until(reader, first_node)?;
-            let marks = if leaf.external { Marks::NONE } else { Marks::WAITS } | Marks::of_flags(leaf.flags);
-            let state = State { read_until, computed: 0, views: 0, marks };
-            last_reads.add(id, &state);
-            states.push(state);
-            if leaf.view.is_some() {
+/// Lets roots last as long as their views, and tells which nodes are inputs.
+#[inline(never)]
+fn look_at_nodes(tensors: &[Tensor], pools: &[PoolId], ends: &mut Ends) -> Option<Vec<(TensorId, PoolId)>> {
+    let mut inputs = Vec::new();
+    let nodes = tensors.iter().skip(ends.first as usize).zip(pools);
+    for (id, (node, &pool)) in (ends.first..).zip(nodes) {
+        if let Some(view) = node.view {
+            if view.root >= id || node.operation == Operation::Marker {
                 return None;
             }
+            ends.add_view([id, view.root], node, &tensors[view.root as usize]);
+        } else if node.flags.has(Flags::OUTPUT) {
+            ends.moments[id as usize] = NEVER;
         }
-        Some(())
-    }
-
-    #[inline(never)]
-    fn add_nodes(&mut self, nodes: &[Tensor], readers: &[TensorId], first_node: TensorId) -> Option<()> {
-        let Self { states, last_reads, inputs, concats } = self;
-        for (step, (node, &reader)) in (0..).zip(nodes.iter().zip(readers)) {
-            let read_until = read_until(reader, first_node)?;
-            let marks = match node.view {
-                None if node.external => Marks::NONE,
-                None => Marks::WAITS,
-                Some(view) => states.get_mut(view.root as usize)?.add_view(node.flags),
-            };
-            let state = State { read_until, computed: step, views: 0, marks: marks | Marks::of_flags(node.flags) };
-            last_reads.add(first_node + step, &state);
-            states.push(state);
-            if node.flags.has(Flags::INPUT) {
-                inputs.push(step);
-            }
-            match node.operation {
-                Operation::Marker => return None,
-                Operation::Concat => concats.push(step),
-                _ => {}
-            }
+        if node.flags.has(Flags::INPUT) && node.is_owned() {
+            inputs.push((id, pool));
         }
-        Some(())
     }
+    Some(inputs)
 }
 
-/// The step after the one that runs the node `reader`; 0 without a reader, and `None` when it is a leaf.
-#[inline]
-fn read_until(reader: TensorId, first_node: TensorId) -> Option<Step> {
-    if reader == 0 { Some(0) } else { Some(reader.checked_sub(first_node)? + 1) }
-}
-
-/// Are these `first` and the following numbers?
-fn is_counting(ids: &[TensorId], first: TensorId) -> bool {
-    (first..).zip(ids).all(|(expected, &id)| id == expected)
-}
-
-fn id_of(index: usize) -> TensorId {
-    TensorId::try_from(index).expect("fewer than 2^32 tensors")
+/// Are these `first` and the following numbers? Looks at all, which is faster than to stop at the first that is not.
+fn are_counting(ids: &[TensorId], first: TensorId) -> bool {
+    (first..).zip(ids).fold(0, |differences, (expected, &id)| differences | (expected ^ id)) == 0
 }

@@ -59,14 +59,13 @@ impl Memory {
 
     /// Ends the block of an input that nobody reads, where the rules allow it: it is written before the first step, and
     /// may be overwritten in the second.
-    pub fn end_unread(&mut self, input: TensorId) -> bool {
-        let Some(home) = &self.homes[input as usize] else { return false };
+    pub fn end_unread(&mut self, input: TensorId) {
+        let Some(home) = &self.homes[input as usize] else { return };
         let PoolBlocks { problem, rules } = &mut self.pools[home.pool as usize];
         if rules.unread_inputs {
             problem.end(home.block, 1);
             self.beyond_ggml = true;
         }
-        rules.unread_inputs
     }
 
     /// Does a tensor of that size fit into the block of `home`?
@@ -79,6 +78,7 @@ impl Memory {
     pub fn take_over(&mut self, node: TensorId, donor: Donor, step: Step) {
         let Some(home) = self.homes[donor.root as usize] else { return };
         let alloc_size = donor.alloc_size;
+        self.beyond_ggml |= donor.beyond_ggml;
         if alloc_size != home.alloc_size {
             let problem = &mut self.pools[home.pool as usize].problem;
             let [held, size] = [home.alloc_size, alloc_size].map(|size| padded(size, problem.alignment()));

@@ -1,0 +1,168 @@
+//! Graphs in which tensors may be mentioned before they are computed, or are in no list. The moment of a step is its
+//! number plus 1.
+
+use crate::graph::{Flags, Graph, Operation, PoolId, Requests, TensorId};
+use crate::placement::Step;
+
+use super::start::{Ends, Moment, NEVER, NOBODY, Start};
+
+/// Follows the graph once.
+pub fn start(graph: &Graph, requests: Requests<'_>) -> Start {
+    let mut found = Mentions::new(graph);
+    found.look_at_leafs(requests.leafs);
+    found.look_at_nodes(requests.nodes);
+    found.forget_early_writers();
+    let ends = found.ends();
+    let Mentions { leafs, inputs, names_unseen, .. } = found;
+    Start { leafs, inputs, ends, names_unseen }
+}
+
+/// What is found on the way.
+struct Mentions<'a> {
+    graph: &'a Graph,
+    tensors: Vec<Mentioned>,
+    /// As in [`Start`].
+    leafs: Vec<(TensorId, PoolId)>,
+    /// As in [`Start`].
+    inputs: Vec<(TensorId, PoolId)>,
+    /// As in [`Start`].
+    names_unseen: Vec<Step>,
+    /// They write through a view whose root no step has computed by then.
+    early_writers: Vec<TensorId>,
+}
+
+/// What is known of a tensor.
+#[derive(Clone)]
+struct Mentioned {
+    /// The moment of the last step that names it as a source.
+    last_read: Moment,
+    /// The moment of the last step that computes it; that of the first step for what no step computes.
+    computed: Moment,
+    /// Memory is to be planned for it, and it has none from the start.
+    waits: bool,
+    /// No step so far computes it, and it has no memory.
+    unseen: bool,
+}
+
+impl<'a> Mentions<'a> {
+    fn new(graph: &'a Graph) -> Self {
+        let tensors = graph.tensors().iter().map(|tensor| {
+            let unseen = tensor.view.is_some() || !tensor.external;
+            Mentioned { last_read: NOBODY, computed: FIRST, waits: tensor.is_owned(), unseen }
+        });
+        Self {
+            graph,
+            tensors: tensors.collect(),
+            leafs: Vec::new(),
+            inputs: Vec::new(),
+            names_unseen: Vec::new(),
+            early_writers: Vec::new(),
+        }
+    }
+
+    fn look_at_leafs(&mut self, pools: &[PoolId]) {
+        for (&leaf, &pool) in self.graph.leafs().iter().zip(pools) {
+            if self.tensors[leaf as usize].gets_memory() {
+                self.leafs.push((leaf, pool));
+            }
+        }
+    }
+
+    /// Finds out when each tensor is computed and when it is named for the last time.
+    fn look_at_nodes(&mut self, pools: &[PoolId]) {
+        for (step, (&node, &pool)) in (0..).zip(self.graph.nodes().iter().zip(pools)) {
+            self.tensors[node as usize].computed = FIRST + step;
+            if self.graph.tensor(node).operation != Operation::Marker {
+                self.tensors[node as usize].unseen = false;
+                if self.is_counted(node) && self.tensors[self.graph.root(node) as usize].unseen {
+                    self.early_writers.push(node);
+                }
+            }
+            self.give_to_input(node, pool);
+            for &source in self.graph.sources(node) {
+                self.tensors[source as usize].last_read = FIRST + step;
+                if self.tensors[source as usize].unseen || source == node {
+                    self.notice_unseen(source, step, pool);
+                }
+            }
+        }
+    }
+
+    /// A step names a source that is in no list, or is computed then or later.
+    fn notice_unseen(&mut self, source: TensorId, step: Step, pool: PoolId) {
+        if self.is_input(source) {
+            self.give_to_input(source, pool);
+        } else if self.names_unseen.last() != Some(&step) {
+            self.names_unseen.push(step);
+        }
+    }
+
+    fn give_to_input(&mut self, id: TensorId, pool: PoolId) {
+        if self.is_input(id) && self.tensors[id as usize].gets_memory() {
+            self.inputs.push((id, pool));
+        }
+    }
+
+    fn is_input(&self, id: TensorId) -> bool {
+        self.graph.tensor(id).flags.has(Flags::INPUT)
+    }
+
+    /// Is it a view of memory to be planned?
+    fn is_counted(&self, id: TensorId) -> bool {
+        self.graph.tensor(id).view.is_some_and(|view| self.graph.tensor(view.root).is_owned())
+    }
+
+    /// What is written into memory before its owner is listed belongs to the making of that one: it is no reader of it.
+    fn forget_early_writers(&mut self) {
+        for &writer in &self.early_writers {
+            if self.tensors[self.graph.root(writer) as usize].computed > self.tensors[writer as usize].computed {
+                self.tensors[writer as usize].unseen = true;
+            }
+        }
+    }
+
+    /// When memory ends, now that all is known.
+    fn ends(&self) -> Ends {
+        let mut ends = Ends { first: FIRST, moments: self.tensors.iter().map(|it| it.last_read).collect() };
+        let tensors = self.graph.tensors();
+        for (end, tensor) in ends.moments.iter_mut().zip(tensors) {
+            if tensor.view.is_none() && tensor.flags.has(Flags::OUTPUT) {
+                *end = NEVER;
+            }
+        }
+        for (id, tensor) in (0..).zip(tensors) {
+            let Some(view) = tensor.view else { continue };
+            let Mentioned { last_read, computed, unseen, .. } = self.tensors[id as usize];
+            // Nobody needs a view that no node computes and nobody reads.
+            let is_idle = last_read == NOBODY && unseen && !tensor.flags.has(Flags::OUTPUT);
+            if is_idle {
+                continue;
+            }
+            // Somebody may read a view after the graph that is computed after its last reader.
+            ends.add_view([id, view.root], tensor, &tensors[view.root as usize]);
+            if computed > last_read && tensors[view.root as usize].is_owned() {
+                ends.moments[view.root as usize] = NEVER;
+            }
+        }
+        // Memory does not end before its owner is computed.
+        for &node in self.graph.nodes() {
+            let end = &mut ends.moments[node as usize];
+            if *end != NOBODY {
+                *end = self.tensors[node as usize].computed.max(*end);
+            }
+        }
+        ends
+    }
+}
+
+/// The moment of the first step.
+const FIRST: Moment = 1;
+
+impl Mentioned {
+    /// Is memory to be planned for it now, and was not before?
+    fn gets_memory(&mut self) -> bool {
+        let gets = std::mem::take(&mut self.waits);
+        self.unseen &= !gets;
+        gets
+    }
+}

@@ -1,0 +1,61 @@
+//! What is known before any tensor has memory.
+
+use crate::graph::{Flags, Graph, PoolId, Requests, Tensor, TensorId};
+use crate::placement::Step;
+
+use super::{any_order, in_order};
+
+/// Which tensors have memory from the start, and when memory ends.
+pub struct Start {
+    /// The leafs that are to get memory, and where.
+    pub leafs: Vec<(TensorId, PoolId)>,
+    /// The inputs that are no leafs, and where they are to get memory.
+    pub inputs: Vec<(TensorId, PoolId)>,
+    /// When memory ends.
+    pub ends: Ends,
+    /// The steps, in their order, that name a source which nothing has given memory to before.
+    pub names_unseen: Vec<Step>,
+}
+
+impl Start {
+    /// Reads what `graph` says.
+    pub fn of(graph: &Graph, requests: Requests<'_>) -> Self {
+        in_order::start(graph, requests).unwrap_or_else(|| any_order::start(graph, requests))
+    }
+}
+
+/// A number for each step, one more than that of the step before. A step that reads has none of the following.
+pub type Moment = u32;
+
+/// The moment at which ends what nobody reads.
+pub const NOBODY: Moment = 0;
+
+/// The moment at which ends what must be kept.
+pub const NEVER: Moment = Moment::MAX;
+
+/// When memory is read for the last time.
+pub struct Ends {
+    /// The moment of the first step.
+    pub first: Moment,
+    /// By tensor. For what is no view, the moment of the last step that reads it or a view of it: its memory may end then.
+    /// For a view of memory to be planned, the moment of the last step that reads the view: none of that memory ends but at
+    /// such a moment. For what has memory already, any moment.
+    pub moments: Vec<Moment>,
+}
+
+impl Ends {
+    /// Lets the root of a view last as long as the view, when is known who reads that. A view that nobody reads may be read
+    /// after the graph.
+    #[inline]
+    pub fn add_view(&mut self, [view, root]: [TensorId; 2], view_tensor: &Tensor, root_tensor: &Tensor) {
+        let last_read = &mut self.moments[view as usize];
+        if !root_tensor.is_owned() {
+            *last_read = NOBODY;
+            return;
+        }
+        let is_kept = *last_read == NOBODY || view_tensor.flags.has(Flags::OUTPUT);
+        let end = if is_kept { NEVER } else { *last_read };
+        let root = &mut self.moments[root as usize];
+        *root = end.max(*root);
+    }
+}
