@@ -19,7 +19,7 @@ use super::plan::Pool;
 use super::{Flags, Graph, Operation, PoolId, Requests, TensorId};
 use donors::{NodeSize, Seeker};
 use memory::Memory;
-use start::{Ends, Moment, NOBODY, Start};
+use start::{Ends, Start};
 
 /// Asks for the bytes of a tensor in a pool, before padding.
 pub trait Sizes {
@@ -63,88 +63,60 @@ pub struct Lifetimes {
 
 /// Finds the lifetimes of all tensors of `graph` that need memory. Asks for the size of each once a pool.
 pub fn lifetimes(graph: &Graph, pools: &[Pool], requests: Requests<'_>, sizes: &mut dyn Sizes) -> Lifetimes {
-    let start = Start::of(graph, requests);
+    let Start { leafs, inputs, ends, names_unseen } = Start::of(graph, requests);
     let memory = Memory::new(pools, graph.tensors().len(), graph.steps());
-    let mut walk = Walk { memory, sizes, concats: Vec::new() };
-    walk.start(&start);
-    walk.free_unread_inputs(graph, &start);
-    let Start { mut ends, names_unseen, .. } = start;
+    let mut walk = Walk { graph, ends: &ends, memory, sizes, concats: Vec::new() };
+    leafs.into_iter().for_each(|(leaf, pool)| walk.give_memory_to_leaf(leaf, pool));
+    inputs.into_iter().for_each(|(input, pool)| walk.give_memory(input, pool, 0));
     let mut next = 0;
     for step in names_unseen {
-        walk.run(graph, &mut ends, next..step, requests.nodes);
-        walk.give_memory_to_sources(graph, step, requests.nodes);
-        next = step;
+        walk.run(next..step as usize, requests.nodes);
+        walk.give_memory_to_sources(step, requests.nodes);
+        next = step as usize;
     }
-    walk.run(graph, &mut ends, next..graph.nodes().len() as Step, requests.nodes);
+    walk.run(next..graph.nodes().len(), requests.nodes);
     let Walk { memory: Memory { homes, beyond_ggml, pools, .. }, concats, .. } = walk;
     Lifetimes { problems: pools.into_iter().map(|pool| pool.problem).collect(), homes, concats, beyond_ggml }
 }
 
-/// The step that runs a node.
-#[derive(Clone, Copy)]
-struct Turn {
-    node: TensorId,
-    /// The pool that is wanted for the node.
-    pool: PoolId,
-    step: Step,
-    moment: Moment,
-}
-
 struct Walk<'a> {
+    graph: &'a Graph,
+    ends: &'a Ends,
     memory: Memory,
     sizes: &'a mut dyn Sizes,
     /// The steps so far that put the bytes of two sources into one result.
     concats: Vec<Step>,
 }
 
-// The graph and the ends are arguments of each function: so the compiler knows that writing to the ends changes nothing
-// else, and keeps what the loops need in registers.
 impl Walk<'_> {
-    /// Leafs and inputs get memory.
-    fn start(&mut self, start: &Start) {
-        for &(id, pool) in start.leafs.iter().chain(&start.inputs) {
-            self.give_memory(id, pool, 0);
-        }
-    }
-
     /// An input that nobody reads is written before the first step, and may be overwritten in the second.
-    fn free_unread_inputs(&mut self, graph: &Graph, start: &Start) {
-        for &(leaf, _) in &start.leafs {
-            if start.ends.moments[leaf as usize] == NOBODY && graph.tensor(leaf).flags.has(Flags::INPUT) {
-                self.memory.end_unread(leaf);
-            }
+    fn give_memory_to_leaf(&mut self, leaf: TensorId, pool: PoolId) {
+        self.give_memory(leaf, pool, 0);
+        if self.ends.is_unread(leaf) && self.graph.tensor(leaf).flags.has(Flags::INPUT) {
+            self.memory.end_unread(leaf);
         }
     }
 
-    /// Step by step: the node gets memory, and what nobody will read any more gives it back.
+    /// Step by step, the nodes get memory.
     #[inline(never)]
-    fn run(&mut self, graph: &Graph, ends: &mut Ends, steps: Range<Step>, pools: &[PoolId]) {
-        let Ends { moments: ends, first } = ends;
-        let range = steps.start as usize..steps.end as usize;
-        let nodes = graph.nodes()[range.clone()].iter().zip(&pools[range]);
+    fn run(&mut self, steps: Range<usize>, pools: &[PoolId]) {
+        let nodes = self.graph.nodes()[steps.clone()].iter().zip(&pools[steps.clone()]);
         for (step, (&node, &pool)) in steps.zip(nodes) {
-            let turn = Turn { node, pool, step, moment: *first + step };
-            let sources = graph.sources(node);
-            let tensor = graph.tensor(node);
-            if tensor.is_owned() && self.memory.home(node).is_none() {
-                self.give_memory_to_node(graph, ends, turn, sources);
-            }
+            let (step, tensor) = (step as Step, self.graph.tensor(node));
             if tensor.operation == Operation::Concat {
                 self.concats.push(step);
             }
-            for &source in sources {
-                if ends[source as usize] == turn.moment {
-                    self.end(graph, ends, source, turn);
-                }
+            if tensor.is_owned() && self.memory.home(node).is_none() {
+                self.give_memory_to_node(node, tensor.operation, pool, step);
             }
         }
     }
 
     /// What a step names before anything has given memory to it.
     #[cold]
-    fn give_memory_to_sources(&mut self, graph: &Graph, step: Step, pools: &[PoolId]) {
-        for &source in graph.sources(graph.nodes()[step as usize]) {
-            if graph.tensor(source).is_owned() && self.memory.home(source).is_none() {
+    fn give_memory_to_sources(&mut self, step: Step, pools: &[PoolId]) {
+        for &source in self.graph.sources(self.graph.nodes()[step as usize]) {
+            if self.graph.tensor(source).is_owned() && self.memory.home(source).is_none() {
                 self.give_memory(source, pools[step as usize], step);
             }
         }
@@ -153,35 +125,23 @@ impl Walk<'_> {
     /// Memory of its own.
     fn give_memory(&mut self, id: TensorId, pool: PoolId, step: Step) {
         let alloc_size = self.sizes.alloc_size(id, pool);
-        self.memory.add(id, pool, step, alloc_size);
+        self.memory.add(id, pool, step, self.ends.step(id), alloc_size);
     }
 
     /// Memory of its own, or of what it is the last to read.
-    #[inline(never)]
-    fn give_memory_to_node(&mut self, graph: &Graph, ends: &mut [Moment], turn: Turn, sources: &[TensorId]) {
-        let Turn { node, pool, step, .. } = turn;
-        let operation = graph.tensor(node).operation;
+    #[inline]
+    fn give_memory_to_node(&mut self, node: TensorId, operation: Operation, pool: PoolId, step: Step) {
         if matches!(operation, Operation::Marker | Operation::Other | Operation::Concat) {
             return self.give_memory(node, pool, step);
         }
         let mut size = NodeSize { sizes: self.sizes, node, known: None };
-        let seeker = Seeker { graph, ends, memory: &self.memory, turn, operation, sources };
+        let seeker = Seeker { graph: self.graph, ends: self.ends, memory: &self.memory, node, operation, pool, step };
+        let last_read = self.ends.step(node);
         if let Some(donor) = seeker.donor(&mut size) {
-            // The memory goes on as that of the node.
-            ends[donor.root as usize] = NOBODY;
-            self.memory.take_over(node, donor, step);
+            self.memory.take_over(node, donor, step, last_read);
         } else {
             let alloc_size = size.in_pool(pool);
-            self.memory.add(node, pool, step, alloc_size);
-        }
-    }
-
-    /// Ends the memory that `source` is in, if nobody reads any of it after this step.
-    #[inline]
-    fn end(&mut self, graph: &Graph, ends: &[Moment], source: TensorId, turn: Turn) {
-        let root = graph.root(source);
-        if ends[root as usize] == turn.moment {
-            self.memory.end(root, turn.step);
+            self.memory.add(node, pool, step, last_read, alloc_size);
         }
     }
 }

@@ -144,11 +144,11 @@ impl<'a> Mentions<'a> {
                 ends.moments[view.root as usize] = NEVER;
             }
         }
-        // Memory does not end before its owner is computed.
+        // Where nobody reads a tensor once it is computed, nobody says when it is done with.
         for &node in self.graph.nodes() {
             let end = &mut ends.moments[node as usize];
-            if *end != NOBODY {
-                *end = self.tensors[node as usize].computed.max(*end);
+            if *end != NOBODY && *end < self.tensors[node as usize].computed {
+                *end = NEVER;
             }
         }
         ends

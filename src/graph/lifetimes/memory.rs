@@ -38,23 +38,13 @@ impl Memory {
         &self.pools[pool as usize].rules
     }
 
-    /// A block for `tensor` alone, to the end of the graph.
-    pub fn add(&mut self, tensor: TensorId, pool: PoolId, birth: Step, alloc_size: Bytes) {
-        let problem = &mut self.pools[pool as usize].problem;
+    /// A block for `tensor` alone, from `birth` until nobody reads it any more.
+    #[inline]
+    pub fn add(&mut self, tensor: TensorId, pool: PoolId, birth: Step, last_read: Option<Step>, alloc_size: Bytes) {
+        let PoolBlocks { problem, rules } = &mut self.pools[pool as usize];
         let size = padded(alloc_size, problem.alignment());
-        let block = problem.add(Block { size, birth, death: self.steps });
+        let block = problem.add(Block { size, birth, death: death(rules, last_read, self.steps) });
         self.homes[tensor as usize] = Some(Home { pool, block, within: 0, alloc_size, in_place_of: None });
-    }
-
-    /// Ends the block of `tensor`, which `step` is the last to read.
-    pub fn end(&mut self, tensor: TensorId, step: Step) {
-        if let Some(home) = &self.homes[tensor as usize] {
-            let PoolBlocks { problem, rules } = &mut self.pools[home.pool as usize];
-            // Backends fuse a normalization with the product behind it, which then reads what that one reads. In
-            // place both are where their source is; where nothing is in place, the source stays a step longer.
-            let longer = if rules.in_place { 1 } else { 2 };
-            problem.end(home.block, (step + longer).min(self.steps));
-        }
     }
 
     /// Ends the block of an input that nobody reads, where the rules allow it: it is written before the first step, and
@@ -74,23 +64,35 @@ impl Memory {
         alloc_size <= home.alloc_size || padded(alloc_size, alignment) <= padded(home.alloc_size, alignment)
     }
 
-    /// Moves `node`, computed at `step`, into the block of `donor`, which gives back what the node does not fill.
-    pub fn take_over(&mut self, node: TensorId, donor: Donor, step: Step) {
+    /// Moves `node`, computed at `step`, into the block of `donor`, which gives back what the node does not fill, and
+    /// lasts until nobody reads the node any more.
+    #[inline]
+    pub fn take_over(&mut self, node: TensorId, donor: Donor, step: Step, last_read: Option<Step>) {
         let Some(home) = self.homes[donor.root as usize] else { return };
-        let alloc_size = donor.alloc_size;
-        self.beyond_ggml |= donor.beyond_ggml;
+        let Donor { source, alloc_size, .. } = donor;
+        let PoolBlocks { problem, rules } = &mut self.pools[home.pool as usize];
         if alloc_size != home.alloc_size {
-            let problem = &mut self.pools[home.pool as usize].problem;
             let [held, size] = [home.alloc_size, alloc_size].map(|size| padded(size, problem.alignment()));
             if size < held {
                 problem.shrink(home.block, step + 1, size);
             }
         }
-        self.homes[node as usize] = Some(Home { alloc_size, in_place_of: Some(donor.source), ..home });
+        problem.end(home.block, death(rules, last_read, self.steps));
+        self.homes[node as usize] = Some(Home { alloc_size, in_place_of: Some(source), ..home });
+        self.beyond_ggml |= donor.beyond_ggml;
     }
 
     /// When the block of `home` is born.
     pub fn birth(&self, home: &Home) -> Step {
         self.pools[home.pool as usize].problem.blocks()[home.block as usize].birth
     }
+}
+
+/// When a block ends that is read for the last time then, in a graph of so many steps.
+#[inline]
+fn death(rules: &Rules, last_read: Option<Step>, steps: Step) -> Step {
+    // Backends fuse a normalization with the product behind it, which then reads what that one reads. In place both are
+    // where their source is; where nothing is in place, the source stays a step longer.
+    let longer = if rules.in_place { 1 } else { 2 };
+    last_read.map_or(steps, |step| steps.min(step + longer))
 }

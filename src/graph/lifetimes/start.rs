@@ -44,6 +44,24 @@ pub struct Ends {
 }
 
 impl Ends {
+    /// Does nobody read this memory? Nor may somebody after the graph.
+    pub fn is_unread(&self, root: TensorId) -> bool {
+        self.moments[root as usize] == NOBODY
+    }
+
+    /// Is `step` the last to read the tensor, and where it is no view, all views of it?
+    #[inline]
+    pub fn is_at(&self, tensor: TensorId, step: Step) -> bool {
+        self.moments[tensor as usize] == self.first + step
+    }
+
+    /// The step that is the last to read this memory, if there is one.
+    #[inline]
+    pub fn step(&self, root: TensorId) -> Option<Step> {
+        let moment = self.moments[root as usize];
+        (moment != NOBODY && moment != NEVER).then(|| moment - self.first)
+    }
+
     /// Lets the root of a view last as long as the view, when is known who reads that. A view that nobody reads may be read
     /// after the graph.
     #[inline]
