@@ -100,14 +100,17 @@ impl Walk<'_> {
     /// Step by step, the nodes get memory.
     #[inline(never)]
     fn run(&mut self, steps: Range<usize>, pools: &[PoolId]) {
-        let nodes = self.graph.nodes()[steps.clone()].iter().zip(&pools[steps.clone()]);
+        let (nodes, tensors) = (self.graph.nodes(), self.graph.tensors());
+        let nodes = nodes[steps.clone()].iter().zip(&pools[steps.clone()]);
         for (step, (&node, &pool)) in steps.zip(nodes) {
-            let (step, tensor) = (step as Step, self.graph.tensor(node));
-            if tensor.operation == Operation::Concat {
-                self.concats.push(step);
-            }
-            if tensor.is_owned() && self.memory.home(node).is_none() {
-                self.give_memory_to_node(node, tensor.operation, pool, step);
+            let (step, tensor) = (step as Step, &tensors[node as usize]);
+            if tensor.is_owned() {
+                if tensor.operation == Operation::Concat {
+                    self.concats.push(step);
+                }
+                if self.memory.home(node).is_none() {
+                    self.give_memory_to_node(node, tensor.operation, pool, step);
+                }
             }
         }
     }
@@ -131,17 +134,15 @@ impl Walk<'_> {
     /// Memory of its own, or of what it is the last to read.
     #[inline]
     fn give_memory_to_node(&mut self, node: TensorId, operation: Operation, pool: PoolId, step: Step) {
-        if matches!(operation, Operation::Marker | Operation::Other | Operation::Concat) {
-            return self.give_memory(node, pool, step);
-        }
-        let mut size = NodeSize { sizes: self.sizes, node, known: None };
-        let seeker = Seeker { graph: self.graph, ends: self.ends, memory: &self.memory, node, operation, pool, step };
         let last_read = self.ends.step(node);
-        if let Some(donor) = seeker.donor(&mut size) {
-            self.memory.take_over(node, donor, step, last_read);
-        } else {
-            let alloc_size = size.in_pool(pool);
-            self.memory.add(node, pool, step, last_read, alloc_size);
+        let mut size = NodeSize { sizes: self.sizes, node, known: None };
+        if !matches!(operation, Operation::Marker | Operation::Other | Operation::Concat) {
+            let seeker = Seeker { graph: self.graph, ends: self.ends, memory: &self.memory, node, operation, pool, step };
+            if let Some(donor) = seeker.donor(&mut size) {
+                return self.memory.take_over(node, donor, step, last_read);
+            }
         }
+        let alloc_size = size.in_pool(pool);
+        self.memory.add(node, pool, step, last_read, alloc_size);
     }
 }

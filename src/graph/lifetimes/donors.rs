@@ -1,6 +1,6 @@
 //! Whose memory a node may take over.
 
-use crate::graph::{Graph, Home, Operation, PoolId, Sizes, TensorId};
+use crate::graph::{Graph, Operation, PoolId, Sizes, TensorId};
 use crate::placement::{Bytes, Step};
 
 use super::memory::Memory;
@@ -53,91 +53,72 @@ impl NodeSize<'_> {
 }
 
 impl Seeker<'_> {
-    /// Whose memory to take over. Views come last: a node then moves to another pool exactly when ggml would move it,
-    /// so that no pool grows beyond what ggml needs.
+    /// Whose memory to take over.
     #[inline]
     pub fn donor(&self, size: &mut NodeSize<'_>) -> Option<Donor> {
-        let sources = self.graph.sources(self.node);
+        let mut ending = self.ending();
+        let (slot, source) = ending.next()?;
+        if ending.next().is_none() { self.take(slot, source, size) } else { self.best(size) }
+    }
+
+    /// The sources that nobody reads any more, and their slots.
+    #[inline]
+    fn ending(&self) -> impl Iterator<Item = (usize, TensorId)> {
+        let (ends, now) = (self.ends.moments.as_slice(), self.ends.first + self.step);
+        let sources = self.graph.sources(self.node).iter().copied().enumerate();
+        sources.filter(move |&(_, source)| ends[source as usize] == now)
+    }
+
+    /// Of several. Views come last: a node then moves to another pool exactly when ggml would move it, so that no pool
+    /// grows beyond what ggml needs.
+    #[inline(never)]
+    fn best(&self, size: &mut NodeSize<'_>) -> Option<Donor> {
+        let is_view = |source: TensorId| self.graph.tensor(source).view.is_some();
         let mut best: Option<Donor> = None;
-        let mut has_views = false;
-        for (slot, &source) in sources.iter().enumerate() {
-            if !self.is_candidate(source) {
-                continue;
-            }
-            if self.graph.tensor(source).view.is_some() {
-                has_views = true;
-                continue;
-            }
-            let Some((home, donor)) = self.source(slot, source, sources, size) else { continue };
+        for (slot, source) in self.ending().filter(|&(_, source)| !is_view(source) && self.is_alone(source)) {
+            let Some(donor) = self.take(slot, source, size) else { continue };
             best = match best {
                 Some(first) if !self.is_better(source, first.source) => Some(first),
                 Some(_) => Some(Donor { beyond_ggml: true, ..donor }),
                 None => Some(donor),
             };
-            if !self.memory.rules(home.pool).oldest_source {
+            if !self.goes_on(source) {
                 break;
             }
         }
-        if best.is_none() && has_views { self.root_of_source(sources, size) } else { best }
+        let views = || self.ending().filter(|&(_, source)| is_view(source) && self.is_alone(self.graph.root(source)));
+        best.or_else(|| views().find_map(|(slot, source)| self.take(slot, source, size)))
     }
 
-    /// Does nobody read the source any more, and does it look like the node?
-    #[inline]
-    fn is_candidate(&self, source: TensorId) -> bool {
-        self.ends.is_at(source, self.step) && self.graph.look_alike(source, self.node)
+    /// May a later source be better than this one?
+    fn goes_on(&self, source: TensorId) -> bool {
+        self.memory.home(source).is_some_and(|home| self.memory.rules(home.pool).oldest_source)
     }
 
-    /// A source that is no view, if it may be taken over.
+    /// Is one source only in the memory of `root`?
+    fn is_alone(&self, root: TensorId) -> bool {
+        self.ending().filter(|&(_, source)| self.graph.root(source) == root).nth(1).is_none()
+    }
+
+    /// The memory that the source in this slot is in, if the node may write over it. No other source is there.
     #[inline]
-    fn source(
-        &self,
-        slot: usize,
-        source: TensorId,
-        sources: &[TensorId],
-        size: &mut NodeSize<'_>,
-    ) -> Option<(&Home, Donor)> {
-        let home = self.memory.home(source)?;
-        let is_listed = self.operation.is_listed();
-        // What ggml would not do must not move a node to another pool.
-        if !is_listed && home.pool != self.pool {
+    fn take(&self, slot: usize, source: TensorId, size: &mut NodeSize<'_>) -> Option<Donor> {
+        if !self.graph.look_alike(source, self.node) {
             return None;
         }
-        let alloc_size = self.size_inside(slot, source, home, sources, size)?;
-        Some((home, Donor { source, root: source, alloc_size, beyond_ggml: !is_listed }))
-    }
-
-    /// The root of the first source that is a view which may be taken over: nobody reads either after this node.
-    #[inline(never)]
-    fn root_of_source(&self, sources: &[TensorId], size: &mut NodeSize<'_>) -> Option<Donor> {
-        for (slot, &source) in sources.iter().enumerate().filter(|&(_, &source)| self.is_candidate(source)) {
-            let Some(view) = self.graph.tensor(source).view else { continue };
-            let Some(home) = self.memory.home(view.root) else { continue };
-            let right = view.offset == 0
-                && self.ends.is_at(view.root, self.step)
-                && home.pool == self.pool
-                && self.memory.rules(home.pool).views;
-            if right && let Some(alloc_size) = self.size_inside(slot, view.root, home, sources, size) {
-                return Some(Donor { source, root: view.root, alloc_size, beyond_ggml: true });
-            }
+        let view = self.graph.tensor(source).view;
+        let root = view.map_or(source, |view| view.root);
+        let home = self.memory.home(root)?;
+        let rules = self.memory.rules(home.pool);
+        let beyond_ggml = view.is_some() || !self.operation.is_listed();
+        // What ggml would not do must not move a node to another pool.
+        let is_right = !beyond_ggml || home.pool == self.pool;
+        let may_be_view = view.is_none_or(|view| view.offset == 0 && rules.views && self.ends.is_at(root, self.step));
+        if !(is_right && may_be_view && rules.allow(self.operation, slot)) {
+            return None;
         }
-        None
-    }
-
-    /// The size of the node in the memory of `root`, which has this home, if it may write over the source in this slot,
-    /// which is there. No other source may be there, and there must be room.
-    #[inline]
-    fn size_inside(
-        &self,
-        slot: usize,
-        root: TensorId,
-        home: &Home,
-        sources: &[TensorId],
-        size: &mut NodeSize<'_>,
-    ) -> Option<Bytes> {
-        let is_alone = sources.iter().enumerate().all(|(other, &source)| other == slot || self.graph.root(source) != root);
-        let right = is_alone && self.memory.rules(home.pool).allow(self.operation, slot);
-        let alloc_size = right.then(|| size.in_pool(home.pool))?;
-        self.memory.fits(alloc_size, home).then_some(alloc_size)
+        let alloc_size = size.in_pool(home.pool);
+        self.memory.fits(alloc_size, home).then_some(Donor { source, root, alloc_size, beyond_ggml })
     }
 
     /// Is another source in the same pool better than the first, which is the one that ggml would choose? Backends may

@@ -49,19 +49,22 @@ fn look_at_leafs(leafs: &[Tensor], pools: &[PoolId], ends: &mut Ends) -> Option<
 /// Lets roots last as long as their views, and tells which nodes are inputs.
 #[inline(never)]
 fn look_at_nodes(tensors: &[Tensor], pools: &[PoolId], ends: &mut Ends) -> Option<Vec<(TensorId, PoolId)>> {
+    let first = ends.first;
     let mut inputs = Vec::new();
-    let nodes = tensors.iter().skip(ends.first as usize).zip(pools);
-    for (id, (node, &pool)) in (ends.first..).zip(nodes) {
+    for (step, node) in (0..).zip(&tensors[first as usize..]) {
+        let id = first + step;
         if let Some(view) = node.view {
             if view.root >= id || node.operation == Operation::Marker {
                 return None;
             }
             ends.add_view([id, view.root], node, &tensors[view.root as usize]);
-        } else if node.flags.has(Flags::OUTPUT) {
-            ends.moments[id as usize] = NEVER;
-        }
-        if node.flags.has(Flags::INPUT) && node.is_owned() {
-            inputs.push((id, pool));
+        } else if node.flags.has(Flags::INPUT) || node.flags.has(Flags::OUTPUT) {
+            if node.flags.has(Flags::OUTPUT) {
+                ends.moments[id as usize] = NEVER;
+            }
+            if node.flags.has(Flags::INPUT) && !node.external {
+                inputs.push((id, pools[step as usize]));
+            }
         }
     }
     Some(inputs)
