@@ -17,7 +17,7 @@ use crate::placement::{BlockId, Bytes, Problem, Step};
 
 use super::plan::Pool;
 use super::{Flags, Graph, Operation, PoolId, Requests, TensorId};
-use donors::{NodeSize, Seeker};
+use donors::Seeker;
 use memory::Memory;
 use start::{Ends, Start};
 
@@ -128,21 +128,30 @@ impl Walk<'_> {
     /// Memory of its own.
     fn give_memory(&mut self, id: TensorId, pool: PoolId, step: Step) {
         let alloc_size = self.sizes.alloc_size(id, pool);
-        self.memory.add(id, pool, step, self.ends.step(id), alloc_size);
+        self.memory.add(id, pool, step, self.ends.last_read(id), alloc_size);
     }
 
     /// Memory of its own, or of what it is the last to read.
     #[inline]
     fn give_memory_to_node(&mut self, node: TensorId, operation: Operation, pool: PoolId, step: Step) {
-        let last_read = self.ends.step(node);
-        let mut size = NodeSize { sizes: self.sizes, node, known: None };
-        if !matches!(operation, Operation::Marker | Operation::Other | Operation::Concat) {
-            let seeker = Seeker { graph: self.graph, ends: self.ends, memory: &self.memory, node, operation, pool, step };
-            if let Some(donor) = seeker.donor(&mut size) {
+        let last_read = self.ends.last_read(node);
+        let alloc_size = if matches!(operation, Operation::Marker | Operation::Other | Operation::Concat) {
+            self.sizes.alloc_size(node, pool)
+        } else {
+            let mut seeker = self.seeker(node, operation, pool, step);
+            if let Some(donor) = seeker.donor() {
                 return self.memory.take_over(node, donor, step, last_read);
             }
-        }
-        let alloc_size = size.in_pool(pool);
+            seeker.size_in(pool)
+        };
         self.memory.add(node, pool, step, last_read, alloc_size);
+    }
+
+    #[inline]
+    fn seeker(&mut self, node: TensorId, operation: Operation, pool: PoolId, step: Step) -> Seeker<'_> {
+        let Self { graph, ends, memory, sizes, .. } = self;
+        let (sources, now) = (graph.sources(node), ends.moment(step));
+        let ends = &ends.moments;
+        Seeker { graph, ends, memory, node, operation, sources, pool, step, now, sizes: *sizes, known_size: None }
     }
 }

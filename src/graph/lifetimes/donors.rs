@@ -4,7 +4,7 @@ use crate::graph::{Graph, Operation, PoolId, Sizes, TensorId};
 use crate::placement::{Bytes, Step};
 
 use super::memory::Memory;
-use super::start::Ends;
+use super::start::Moment;
 
 /// Memory that a node may take over.
 #[derive(Clone, Copy)]
@@ -19,64 +19,80 @@ pub struct Donor {
     pub beyond_ggml: bool,
 }
 
-/// A node that may write over a source.
+/// A node that may write over a source, and looks for one.
 pub struct Seeker<'a> {
     pub graph: &'a Graph,
-    pub ends: &'a Ends,
+    /// By tensor, as in [`Ends`](super::start::Ends).
+    pub ends: &'a [Moment],
     pub memory: &'a Memory,
     pub node: TensorId,
     pub operation: Operation,
+    pub sources: &'a [TensorId],
     /// The pool that is wanted for the node.
     pub pool: PoolId,
     pub step: Step,
-}
-
-/// The size of a node, which is asked for once a pool.
-pub struct NodeSize<'a> {
+    /// The moment of the step.
+    pub now: Moment,
     pub sizes: &'a mut dyn Sizes,
-    pub node: TensorId,
-    /// The pool that was asked last.
-    pub known: Option<(PoolId, Bytes)>,
-}
-
-impl NodeSize<'_> {
-    pub fn in_pool(&mut self, pool: PoolId) -> Bytes {
-        match self.known {
-            Some((known, size)) if known == pool => size,
-            _ => {
-                let size = self.sizes.alloc_size(self.node, pool);
-                self.known = Some((pool, size));
-                size
-            }
-        }
-    }
+    /// The size of the node in the pool for which it was asked last.
+    pub known_size: Option<(PoolId, Bytes)>,
 }
 
 impl Seeker<'_> {
     /// Whose memory to take over.
     #[inline]
-    pub fn donor(&self, size: &mut NodeSize<'_>) -> Option<Donor> {
+    pub fn donor(&mut self) -> Option<Donor> {
         let mut ending = self.ending();
         let (slot, source) = ending.next()?;
-        if ending.next().is_none() { self.take(slot, source, size) } else { self.best(size) }
+        let is_only = ending.next().is_none();
+        drop(ending);
+        match is_only {
+            true if self.looks_right(source) => self.donor_in(slot, source),
+            true => None,
+            false => self.best_donor(),
+        }
+    }
+
+    /// Bytes that the node wants, which are asked for once a pool.
+    #[inline]
+    pub fn size_in(&mut self, pool: PoolId) -> Bytes {
+        match self.known_size {
+            Some((known, size)) if known == pool => size,
+            _ => {
+                let size = self.sizes.alloc_size(self.node, pool);
+                self.known_size = Some((pool, size));
+                size
+            }
+        }
     }
 
     /// The sources that nobody reads any more, and their slots.
     #[inline]
-    fn ending(&self) -> impl Iterator<Item = (usize, TensorId)> {
-        let (ends, now) = (self.ends.moments.as_slice(), self.ends.first + self.step);
-        let sources = self.graph.sources(self.node).iter().copied().enumerate();
-        sources.filter(move |&(_, source)| ends[source as usize] == now)
+    fn ending(&self) -> impl Iterator<Item = (usize, TensorId)> + use<'_> {
+        let (ends, now) = (self.ends, self.now);
+        self.sources.iter().copied().enumerate().filter(move |&(_, source)| ends[source as usize] == now)
+    }
+
+    #[inline]
+    fn looks_right(&self, source: TensorId) -> bool {
+        self.graph.look_alike(source, self.node)
     }
 
     /// Of several. Views come last: a node then moves to another pool exactly when ggml would move it, so that no pool
     /// grows beyond what ggml needs.
     #[inline(never)]
-    fn best(&self, size: &mut NodeSize<'_>) -> Option<Donor> {
-        let is_view = |source: TensorId| self.graph.tensor(source).view.is_some();
+    fn best_donor(&mut self) -> Option<Donor> {
+        let (sources, mut views) = (self.sources, false);
         let mut best: Option<Donor> = None;
-        for (slot, source) in self.ending().filter(|&(_, source)| !is_view(source) && self.is_alone(source)) {
-            let Some(donor) = self.take(slot, source, size) else { continue };
+        for (slot, &source) in sources.iter().enumerate() {
+            if !self.is_candidate(source) {
+                continue;
+            }
+            if self.graph.tensor(source).view.is_some() {
+                views = true;
+                continue;
+            }
+            let Some(donor) = self.donor_in(slot, source) else { continue };
             best = match best {
                 Some(first) if !self.is_better(source, first.source) => Some(first),
                 Some(_) => Some(Donor { beyond_ggml: true, ..donor }),
@@ -86,8 +102,25 @@ impl Seeker<'_> {
                 break;
             }
         }
-        let views = || self.ending().filter(|&(_, source)| is_view(source) && self.is_alone(self.graph.root(source)));
-        best.or_else(|| views().find_map(|(slot, source)| self.take(slot, source, size)))
+        if best.is_none() && views { self.first_view() } else { best }
+    }
+
+    /// The first of the views that will do.
+    fn first_view(&mut self) -> Option<Donor> {
+        let sources = self.sources;
+        let is_view = |graph: &Graph, source: TensorId| graph.tensor(source).view.is_some();
+        sources.iter().enumerate().find_map(|(slot, &source)| {
+            let right = is_view(self.graph, source) && self.is_candidate(source);
+            if right { self.donor_in(slot, source) } else { None }
+        })
+    }
+
+    /// Does the source look like the node, while nobody reads it any more, nor is another source in its memory?
+    fn is_candidate(&self, source: TensorId) -> bool {
+        let root = self.graph.root(source);
+        self.ends[source as usize] == self.now
+            && self.looks_right(source)
+            && self.ending().filter(|&(_, other)| self.graph.root(other) == root).nth(1).is_none()
     }
 
     /// May a later source be better than this one?
@@ -95,17 +128,10 @@ impl Seeker<'_> {
         self.memory.home(source).is_some_and(|home| self.memory.rules(home.pool).oldest_source)
     }
 
-    /// Is one source only in the memory of `root`?
-    fn is_alone(&self, root: TensorId) -> bool {
-        self.ending().filter(|&(_, source)| self.graph.root(source) == root).nth(1).is_none()
-    }
-
-    /// The memory that the source in this slot is in, if the node may write over it. No other source is there.
-    #[inline]
-    fn take(&self, slot: usize, source: TensorId, size: &mut NodeSize<'_>) -> Option<Donor> {
-        if !self.graph.look_alike(source, self.node) {
-            return None;
-        }
+    /// The memory of the source in this slot, or of what it is a view of, if the node may write over it. It looks like the
+    /// node, and no other source is there.
+    #[inline(always)]
+    fn donor_in(&mut self, slot: usize, source: TensorId) -> Option<Donor> {
         let view = self.graph.tensor(source).view;
         let root = view.map_or(source, |view| view.root);
         let home = self.memory.home(root)?;
@@ -113,11 +139,12 @@ impl Seeker<'_> {
         let beyond_ggml = view.is_some() || !self.operation.is_listed();
         // What ggml would not do must not move a node to another pool.
         let is_right = !beyond_ggml || home.pool == self.pool;
-        let may_be_view = view.is_none_or(|view| view.offset == 0 && rules.views && self.ends.is_at(root, self.step));
+        let may_be_view =
+            view.is_none_or(|view| view.offset == 0 && rules.views && self.ends[root as usize] == self.now);
         if !(is_right && may_be_view && rules.allow(self.operation, slot)) {
             return None;
         }
-        let alloc_size = size.in_pool(home.pool);
+        let alloc_size = self.size_in(home.pool);
         self.memory.fits(alloc_size, home).then_some(Donor { source, root, alloc_size, beyond_ggml })
     }
 
@@ -127,8 +154,7 @@ impl Seeker<'_> {
     #[cold]
     fn is_better(&self, other: TensorId, first: TensorId) -> bool {
         let before = self.step.checked_sub(1).map(|step| self.graph.nodes()[step as usize]);
-        let may_be_fused =
-            |source: TensorId| before == Some(source) && self.graph.tensor(source).operation.is_listed();
+        let may_be_fused = |source: TensorId| before == Some(source) && self.graph.tensor(source).operation.is_listed();
         let homes = self.memory.home(other).zip(self.memory.home(first));
         homes.is_some_and(|(home, first_home)| {
             let is_older = || self.memory.birth(home) < self.memory.birth(first_home);

@@ -4,12 +4,13 @@ use crate::graph::{Flags, Graph, Operation, PoolId, Requests, Tensor, TensorId};
 
 use super::start::{Ends, NEVER, NOBODY, Start};
 
-/// `None` unless the first tensors are the leafs, which refer to nobody, the others the nodes in their order, which refer
+/// `None` unless the first tensors are leafs, which refer to nobody, the others the nodes in their order, which refer
 /// to such before them, or themselves. The moment of a step is then the id of its node.
 pub fn start(graph: &Graph, requests: Requests<'_>) -> Option<Start> {
     let (leafs, nodes) = graph.tensors().split_at_checked(graph.leafs().len())?;
     let first = TensorId::try_from(leafs.len()).expect("fewer than 2^32 tensors");
-    let is_listed = graph.nodes().len() == nodes.len()
+    let is_listed = !leafs.is_empty()
+        && graph.nodes().len() == nodes.len()
         && are_counting(graph.leafs(), 0)
         && are_counting(graph.nodes(), first);
     let last_readers = graph.last_readers()?.get(..graph.tensors().len())?;

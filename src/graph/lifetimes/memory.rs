@@ -39,8 +39,8 @@ impl Memory {
     }
 
     /// A block for `tensor` alone, from `birth` until nobody reads it any more.
-    #[inline]
-    pub fn add(&mut self, tensor: TensorId, pool: PoolId, birth: Step, last_read: Option<Step>, alloc_size: Bytes) {
+    #[inline(always)]
+    pub fn add(&mut self, tensor: TensorId, pool: PoolId, birth: Step, last_read: Step, alloc_size: Bytes) {
         let PoolBlocks { problem, rules } = &mut self.pools[pool as usize];
         let size = padded(alloc_size, problem.alignment());
         let block = problem.add(Block { size, birth, death: death(rules, last_read, self.steps) });
@@ -67,7 +67,7 @@ impl Memory {
     /// Moves `node`, computed at `step`, into the block of `donor`, which gives back what the node does not fill, and
     /// lasts until nobody reads the node any more.
     #[inline]
-    pub fn take_over(&mut self, node: TensorId, donor: Donor, step: Step, last_read: Option<Step>) {
+    pub fn take_over(&mut self, node: TensorId, donor: Donor, step: Step, last_read: Step) {
         let Some(home) = self.homes[donor.root as usize] else { return };
         let Donor { source, alloc_size, .. } = donor;
         let PoolBlocks { problem, rules } = &mut self.pools[home.pool as usize];
@@ -88,11 +88,12 @@ impl Memory {
     }
 }
 
-/// When a block ends that is read for the last time then, in a graph of so many steps.
+/// When a block ends that is read for the last time then, in a graph of so many steps: with the graph where no step is the
+/// last to read it.
 #[inline]
-fn death(rules: &Rules, last_read: Option<Step>, steps: Step) -> Step {
+fn death(rules: &Rules, last_read: Step, steps: Step) -> Step {
     // Backends fuse a normalization with the product behind it, which then reads what that one reads. In place both are
     // where their source is; where nothing is in place, the source stays a step longer.
     let longer = if rules.in_place { 1 } else { 2 };
-    last_read.map_or(steps, |step| steps.min(step + longer))
+    steps.min(last_read.saturating_add(longer))
 }

@@ -35,7 +35,7 @@ pub const NEVER: Moment = Moment::MAX;
 
 /// When memory is read for the last time.
 pub struct Ends {
-    /// The moment of the first step.
+    /// The moment of the first step, which is not 0.
     pub first: Moment,
     /// By tensor. For what is no view, the moment of the last step that reads it or a view of it: its memory may end then.
     /// For a view of memory to be planned, the moment of the last step that reads the view: none of that memory ends but at
@@ -49,17 +49,17 @@ impl Ends {
         self.moments[root as usize] == NOBODY
     }
 
-    /// Is `step` the last to read the tensor, and where it is no view, all views of it?
+    /// The moment of a step.
     #[inline]
-    pub fn is_at(&self, tensor: TensorId, step: Step) -> bool {
-        self.moments[tensor as usize] == self.first + step
+    pub fn moment(&self, step: Step) -> Moment {
+        self.first + step
     }
 
-    /// The step that is the last to read this memory, if there is one.
+    /// The step that is the last to read this memory. Where there is none, a number that no step of a graph reaches.
     #[inline]
-    pub fn step(&self, root: TensorId) -> Option<Step> {
-        let moment = self.moments[root as usize];
-        (moment != NOBODY && moment != NEVER).then(|| moment - self.first)
+    pub fn last_read(&self, root: TensorId) -> Step {
+        // Both [`NOBODY`] and [`NEVER`] are farther from the first moment than any other is.
+        self.moments[root as usize].wrapping_sub(self.first)
     }
 
     /// Lets the root of a view last as long as the view, when is known who reads that. A view that nobody reads may be read
