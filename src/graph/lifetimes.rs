@@ -135,16 +135,14 @@ impl Walk<'_> {
     #[inline]
     fn give_memory_to_node(&mut self, node: TensorId, operation: Operation, pool: PoolId, step: Step) {
         let last_read = self.ends.last_read(node);
-        let alloc_size = if matches!(operation, Operation::Marker | Operation::Other | Operation::Concat) {
-            self.sizes.alloc_size(node, pool)
-        } else {
-            let mut seeker = self.seeker(node, operation, pool, step);
-            if let Some(donor) = seeker.donor() {
-                return self.memory.take_over(node, donor, step, last_read);
-            }
-            seeker.size_in(pool)
+        let found = match operation {
+            Operation::Marker | Operation::Other | Operation::Concat => Err(self.sizes.alloc_size(node, pool)),
+            _ => self.seeker(node, operation, pool, step).donor(),
         };
-        self.memory.add(node, pool, step, last_read, alloc_size);
+        match found {
+            Ok(donor) => self.memory.take_over(node, donor, step, last_read),
+            Err(alloc_size) => self.memory.add(node, pool, step, last_read, alloc_size),
+        }
     }
 
     #[inline]

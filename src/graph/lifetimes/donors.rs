@@ -39,23 +39,28 @@ pub struct Seeker<'a> {
 }
 
 impl Seeker<'_> {
-    /// Whose memory to take over.
+    /// Whose memory to take over; where there is none to take over, the bytes that the node wants in its pool.
+    // What is searched with is given away, not lent: so it gets into memory only where the search is a longer one.
     #[inline]
-    pub fn donor(&mut self) -> Option<Donor> {
-        let mut ending = self.ending();
-        let (slot, source) = ending.next()?;
-        let is_only = ending.next().is_none();
-        drop(ending);
-        match is_only {
-            true if self.looks_right(source) => self.donor_in(slot, source),
-            true => None,
-            false => self.best_donor(),
+    pub fn donor(mut self) -> Result<Donor, Bytes> {
+        let mut ending = self.sources.iter().enumerate().filter(|&(_, &source)| self.ends_now(source));
+        let (first, is_only) = (ending.next(), ending.next().is_none());
+        match first {
+            Some(_) if !is_only => self.best_donor(),
+            Some((slot, &source)) if self.looks_right(source) => self.donor_in(slot, source).ok_or_else(|| self.own()),
+            _ => Err(self.own()),
         }
+    }
+
+    /// Bytes that the node wants in the pool that is wanted for it.
+    #[inline]
+    fn own(&mut self) -> Bytes {
+        self.size_in(self.pool)
     }
 
     /// Bytes that the node wants, which are asked for once a pool.
     #[inline]
-    pub fn size_in(&mut self, pool: PoolId) -> Bytes {
+    fn size_in(&mut self, pool: PoolId) -> Bytes {
         match self.known_size {
             Some((known, size)) if known == pool => size,
             _ => {
@@ -66,11 +71,10 @@ impl Seeker<'_> {
         }
     }
 
-    /// The sources that nobody reads any more, and their slots.
+    /// Does nobody read the source any more?
     #[inline]
-    fn ending(&self) -> impl Iterator<Item = (usize, TensorId)> + use<'_> {
-        let (ends, now) = (self.ends, self.now);
-        self.sources.iter().copied().enumerate().filter(move |&(_, source)| ends[source as usize] == now)
+    fn ends_now(&self, source: TensorId) -> bool {
+        self.ends[source as usize] == self.now
     }
 
     #[inline]
@@ -81,15 +85,15 @@ impl Seeker<'_> {
     /// Of several. Views come last: a node then moves to another pool exactly when ggml would move it, so that no pool
     /// grows beyond what ggml needs.
     #[inline(never)]
-    fn best_donor(&mut self) -> Option<Donor> {
-        let (sources, mut views) = (self.sources, false);
+    fn best_donor(mut self) -> Result<Donor, Bytes> {
+        let mut has_views = false;
         let mut best: Option<Donor> = None;
-        for (slot, &source) in sources.iter().enumerate() {
-            if !self.is_candidate(source) {
+        for (slot, &source) in self.sources.iter().enumerate() {
+            if !self.is_candidate(slot, source) {
                 continue;
             }
             if self.graph.tensor(source).view.is_some() {
-                views = true;
+                has_views = true;
                 continue;
             }
             let Some(donor) = self.donor_in(slot, source) else { continue };
@@ -102,28 +106,31 @@ impl Seeker<'_> {
                 break;
             }
         }
-        if best.is_none() && views { self.first_view() } else { best }
+        if best.is_none() && has_views {
+            best = self.first_view();
+        }
+        best.ok_or_else(|| self.own())
     }
 
     /// The first of the views that will do.
+    #[cold]
     fn first_view(&mut self) -> Option<Donor> {
-        let sources = self.sources;
-        let is_view = |graph: &Graph, source: TensorId| graph.tensor(source).view.is_some();
-        sources.iter().enumerate().find_map(|(slot, &source)| {
-            let right = is_view(self.graph, source) && self.is_candidate(source);
+        self.sources.iter().enumerate().find_map(|(slot, &source)| {
+            let right = self.graph.tensor(source).view.is_some() && self.is_candidate(slot, source);
             if right { self.donor_in(slot, source) } else { None }
         })
     }
 
-    /// Does the source look like the node, while nobody reads it any more, nor is another source in its memory?
-    fn is_candidate(&self, source: TensorId) -> bool {
+    /// Does nobody read the source in this slot any more, does it look like the node, and is it alone in its memory?
+    #[inline]
+    fn is_candidate(&self, slot: usize, source: TensorId) -> bool {
         let root = self.graph.root(source);
-        self.ends[source as usize] == self.now
-            && self.looks_right(source)
-            && self.ending().filter(|&(_, other)| self.graph.root(other) == root).nth(1).is_none()
+        let is_elsewhere = |(other, &source): (usize, &TensorId)| other == slot || self.graph.root(source) != root;
+        self.ends_now(source) && self.looks_right(source) && self.sources.iter().enumerate().all(is_elsewhere)
     }
 
     /// May a later source be better than this one?
+    #[inline]
     fn goes_on(&self, source: TensorId) -> bool {
         self.memory.home(source).is_some_and(|home| self.memory.rules(home.pool).oldest_source)
     }
@@ -139,8 +146,7 @@ impl Seeker<'_> {
         let beyond_ggml = view.is_some() || !self.operation.is_listed();
         // What ggml would not do must not move a node to another pool.
         let is_right = !beyond_ggml || home.pool == self.pool;
-        let may_be_view =
-            view.is_none_or(|view| view.offset == 0 && rules.views && self.ends[root as usize] == self.now);
+        let may_be_view = view.is_none_or(|view| view.offset == 0 && rules.views && self.ends_now(root));
         if !(is_right && may_be_view && rules.allow(self.operation, slot)) {
             return None;
         }

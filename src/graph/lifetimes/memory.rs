@@ -59,6 +59,7 @@ impl Memory {
     }
 
     /// Does a tensor of that size fit into the block of `home`?
+    #[inline(always)]
     pub fn fits(&self, alloc_size: Bytes, home: &Home) -> bool {
         let alignment = self.pools[home.pool as usize].problem.alignment();
         alloc_size <= home.alloc_size || padded(alloc_size, alignment) <= padded(home.alloc_size, alignment)
