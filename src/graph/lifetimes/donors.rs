@@ -1,7 +1,7 @@
 //! Whose memory a node may take over.
 
-use crate::graph::{Graph, Operation, PoolId, Sizes, TensorId};
-use crate::placement::{Bytes, Step};
+use crate::graph::{Graph, Home, Operation, PoolId, Sizes, TensorId};
+use crate::placement::{BlockId, Bytes, Step};
 
 use super::memory::Memory;
 use super::start::Moment;
@@ -11,9 +11,13 @@ use super::start::Moment;
 pub struct Donor {
     /// The source through which the node is computed in place.
     pub source: TensorId,
-    /// The owner of the memory: the source, or what it is a view of.
-    pub root: TensorId,
-    /// Bytes that the node wants in the pool of that memory.
+    /// The pool of the memory: that of the source, or of what it is a view of.
+    pub pool: PoolId,
+    /// The block in that pool.
+    pub block: BlockId,
+    /// Bytes that the one who has the memory wants of it.
+    pub held: Bytes,
+    /// Bytes that the node wants of it.
     pub alloc_size: Bytes,
     /// Would ggml take over something else, or nothing?
     pub beyond_ggml: bool,
@@ -102,7 +106,8 @@ impl Seeker<'_> {
                 Some(_) => Some(Donor { beyond_ggml: true, ..donor }),
                 None => Some(donor),
             };
-            if !self.goes_on(source) {
+            // May a later source be better?
+            if !self.memory.rules(donor.pool).oldest_source {
                 break;
             }
         }
@@ -122,17 +127,11 @@ impl Seeker<'_> {
     }
 
     /// Does nobody read the source in this slot any more, does it look like the node, and is it alone in its memory?
-    #[inline]
+    #[inline(always)]
     fn is_candidate(&self, slot: usize, source: TensorId) -> bool {
         let root = self.graph.root(source);
         let is_elsewhere = |(other, &source): (usize, &TensorId)| other == slot || self.graph.root(source) != root;
         self.ends_now(source) && self.looks_right(source) && self.sources.iter().enumerate().all(is_elsewhere)
-    }
-
-    /// May a later source be better than this one?
-    #[inline]
-    fn goes_on(&self, source: TensorId) -> bool {
-        self.memory.home(source).is_some_and(|home| self.memory.rules(home.pool).oldest_source)
     }
 
     /// The memory of the source in this slot, or of what it is a view of, if the node may write over it. It looks like the
@@ -150,8 +149,9 @@ impl Seeker<'_> {
         if !(is_right && may_be_view && rules.allow(self.operation, slot)) {
             return None;
         }
-        let alloc_size = self.size_in(home.pool);
-        self.memory.fits(alloc_size, home).then_some(Donor { source, root, alloc_size, beyond_ggml })
+        let Home { pool, block, alloc_size: held, .. } = *home;
+        let alloc_size = self.size_in(pool);
+        self.memory.fits(alloc_size, home).then_some(Donor { source, pool, block, held, alloc_size, beyond_ggml })
     }
 
     /// Is another source in the same pool better than the first, which is the one that ggml would choose? Backends may

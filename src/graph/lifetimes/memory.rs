@@ -67,20 +67,19 @@ impl Memory {
 
     /// Moves `node`, computed at `step`, into the block of `donor`, which gives back what the node does not fill, and
     /// lasts until nobody reads the node any more.
-    #[inline]
+    #[inline(always)]
     pub fn take_over(&mut self, node: TensorId, donor: Donor, step: Step, last_read: Step) {
-        let Some(home) = self.homes[donor.root as usize] else { return };
-        let Donor { source, alloc_size, .. } = donor;
-        let PoolBlocks { problem, rules } = &mut self.pools[home.pool as usize];
-        if alloc_size != home.alloc_size {
-            let [held, size] = [home.alloc_size, alloc_size].map(|size| padded(size, problem.alignment()));
+        let Donor { source, pool, block, held, alloc_size, beyond_ggml } = donor;
+        let PoolBlocks { problem, rules } = &mut self.pools[pool as usize];
+        if alloc_size != held {
+            let [held, size] = [held, alloc_size].map(|size| padded(size, problem.alignment()));
             if size < held {
-                problem.shrink(home.block, step + 1, size);
+                problem.shrink(block, step + 1, size);
             }
         }
-        problem.end(home.block, death(rules, last_read, self.steps));
-        self.homes[node as usize] = Some(Home { alloc_size, in_place_of: Some(source), ..home });
-        self.beyond_ggml |= donor.beyond_ggml;
+        problem.end(block, death(rules, last_read, self.steps));
+        self.homes[node as usize] = Some(Home { pool, block, within: 0, alloc_size, in_place_of: Some(source) });
+        self.beyond_ggml |= beyond_ggml;
     }
 
     /// When the block of `home` is born.
@@ -96,5 +95,5 @@ fn death(rules: &Rules, last_read: Step, steps: Step) -> Step {
     // Backends fuse a normalization with the product behind it, which then reads what that one reads. In place both are
     // where their source is; where nothing is in place, the source stays a step longer.
     let longer = if rules.in_place { 1 } else { 2 };
-    steps.min(last_read.saturating_add(longer))
+    steps.min(steps.min(last_read) + longer)
 }
