@@ -70,11 +70,12 @@ pub fn lifetimes(graph: &Graph, pools: &[Pool], requests: Requests<'_>, sizes: &
     inputs.into_iter().for_each(|(input, pool)| walk.give_memory(input, pool, 0));
     let mut next = 0;
     for step in names_unseen {
-        walk.run(next..step as usize, requests.nodes);
+        walk.run(next..step, requests.nodes);
         walk.give_memory_to_sources(step, requests.nodes);
-        next = step as usize;
+        next = step;
     }
-    walk.run(next..graph.nodes().len(), requests.nodes);
+    let end = Step::try_from(graph.nodes().len()).expect("fewer than 2^32 nodes");
+    walk.run(next..end, requests.nodes);
     let Walk { memory: Memory { homes, beyond_ggml, pools, .. }, concats, .. } = walk;
     Lifetimes { problems: pools.into_iter().map(|pool| pool.problem).collect(), homes, concats, beyond_ggml }
 }
@@ -99,11 +100,12 @@ impl Walk<'_> {
 
     /// Step by step, the nodes get memory.
     #[inline(never)]
-    fn run(&mut self, steps: Range<usize>, pools: &[PoolId]) {
+    fn run(&mut self, steps: Range<Step>, pools: &[PoolId]) {
         let (nodes, tensors) = (self.graph.nodes(), self.graph.tensors());
-        let nodes = nodes[steps.clone()].iter().zip(&pools[steps.clone()]);
+        let range = steps.start as usize..steps.end as usize;
+        let nodes = nodes[range.clone()].iter().zip(&pools[range]);
         for (step, (&node, &pool)) in steps.zip(nodes) {
-            let (step, tensor) = (step as Step, &tensors[node as usize]);
+            let tensor = &tensors[node as usize];
             if tensor.is_owned() {
                 if tensor.operation == Operation::Concat {
                     self.concats.push(step);
