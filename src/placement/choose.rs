@@ -55,10 +55,8 @@ pub fn choose_along(problem: &Problem, timeline: &Timeline, effort: Effort) -> C
 /// The quickest way to the lower bound, and there alone.
 fn meet_bound(problem: &Problem, timeline: &Timeline) -> Option<Choice> {
     let lower_bound = timeline.largest_load;
-    FromPeak::ALL.iter().find_map(|strategy| {
-        let placement = strategy.place_within(problem, timeline, lower_bound)?;
-        Some(Choice { placement, strategy: strategy.name(), lower_bound, proven: false })
-    })
+    let (strategy, placement) = FromPeak::any_within(problem, timeline, lower_bound)?;
+    Some(Choice { placement, strategy: strategy.name(), lower_bound, proven: false })
 }
 
 /// One chunk may suffice: stop at the first placement that meets the bound.

@@ -1,43 +1,54 @@
 //! The blocks alive at a moment, and the gaps between them.
 
-use crate::placement::{BlockId, Bytes, Offset};
+use crate::placement::{BlockId, Bytes, Offset, Step};
 
-use super::direction::Moment;
+/// A step, counted from the end where time goes backward.
+pub type Moment = Step;
 
-/// Where a gap is in the list of gaps.
-type GapIndex = u32;
+/// An end of a block or of a gap, as an index.
+type Side = usize;
 
-const NO_GAP: GapIndex = GapIndex::MAX;
+const LOW: Side = 0;
+const HIGH: Side = 1;
+
+/// What lies beside a block: another block, or a gap, which is [`GAP`] and its index in the list of gaps.
+type Neighbour = u32;
+
+const GAP: Neighbour = 1 << 31;
 
 /// A block that is alive, or the wall at both ends of memory.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    start: Offset,
-    end: Offset,
-    /// The neighbours.
-    below: BlockId,
-    above: BlockId,
+    /// Where it starts and ends.
+    ends: [Offset; 2],
+    beside: [Neighbour; 2],
     death: Moment,
-    /// The gap between this block and the one above.
-    gap: GapIndex,
 }
 
-/// Free bytes, and what is known of the neighbours.
+/// Free bytes between two blocks, and what is known of these.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
-    start: Offset,
-    end: Offset,
-    below: BlockId,
-    above: BlockId,
-    below_death: Moment,
-    above_death: Moment,
+    ends: [Offset; 2],
+    beside: [BlockId; 2],
+    deaths: [Moment; 2],
 }
 
-/// The end of a gap that a block goes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    Low,
-    High,
+impl Gap {
+    fn room(&self) -> Bytes {
+        self.ends[HIGH] - self.ends[LOW]
+    }
+
+    /// What it costs to put a block that dies at `death` at the better end.
+    fn cost(&self, death: Moment) -> u64 {
+        let [low, high] = self.deaths.map(|neighbour| cost(neighbour, death));
+        low.min(high)
+    }
+
+    /// Which end that is.
+    fn better_side(&self, death: Moment) -> Side {
+        let [low, high] = self.deaths.map(|neighbour| cost(neighbour, death));
+        usize::from(low > high)
+    }
 }
 
 /// The blocks alive, linked in the order of their offsets, and a list of all gaps between them, in no order. What is
@@ -51,168 +62,189 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// Nobody alive, of so many blocks, in `capacity` bytes.
-    pub fn new(blocks: usize, capacity: Bytes) -> Self {
-        let wall = BlockId::try_from(blocks).expect("fewer than 2^32 blocks");
-        let nowhere = Place { start: 0, end: 0, below: wall, above: wall, death: Moment::MAX, gap: NO_GAP };
-        let mut gaps = Self { places: vec![nowhere; blocks + 1], gaps: Vec::new(), wall };
-        gaps.clear(capacity);
-        gaps
+    /// No memory yet, for so many blocks.
+    pub fn new(blocks: usize) -> Self {
+        let wall = BlockId::try_from(blocks).ok().filter(|&wall| wall < GAP).expect("fewer than 2^31 blocks");
+        let nowhere = Place { ends: [0; 2], beside: [0; 2], death: 0 };
+        Self { places: vec![nowhere; blocks + 1], gaps: Vec::new(), wall }
     }
 
     /// Nobody is alive any more, and there are `capacity` bytes.
     pub fn clear(&mut self, capacity: Bytes) {
         let wall = self.wall;
         self.gaps.clear();
-        self.places[wall as usize] =
-            Place { start: capacity, end: 0, below: wall, above: wall, death: Moment::MAX, gap: NO_GAP };
+        self.places[wall as usize] = Place { ends: [capacity, 0], beside: [wall; 2], death: Moment::MAX };
         if capacity > 0 {
-            self.open(wall, wall);
+            self.open([0, capacity], [wall; 2]);
         }
     }
 
     /// Bytes within the walls.
     pub fn capacity(&self) -> Bytes {
-        self.places[self.wall as usize].start
+        self.places[self.wall as usize].ends[LOW]
+    }
+
+    /// By block: where it lies, or lay before it died; 0 for those that never did.
+    pub fn offsets(&self) -> impl Iterator<Item = Offset> {
+        self.places[..self.wall as usize].iter().map(|place| place.ends[LOW])
     }
 
     /// Lays a block on top of all others, where there is room for it.
-    pub fn stack(&mut self, block: BlockId, size: Bytes, death: Moment) -> Offset {
-        let top = self.places[self.wall as usize].below;
-        let gap = self.places[top as usize].gap;
-        self.put(block, size, death, (gap, End::Low))
+    pub fn stack(&mut self, block: BlockId, size: Bytes, death: Moment) {
+        let top = self.places[self.wall as usize].beside[LOW];
+        self.put(block, size, death, (top ^ GAP) as usize, LOW);
     }
 
     /// Gives a newborn block the best spot there is. Where there is none the walls move apart as far as it needs, but
     /// not beyond `limit` bytes.
-    pub fn place(&mut self, block: BlockId, size: Bytes, death: Moment, limit: Bytes) -> Option<Offset> {
-        let spot = self.best(size, death).or_else(|| self.raise(size, limit))?;
-        Some(self.put(block, size, death, spot))
+    pub fn place(&mut self, block: BlockId, size: Bytes, death: Moment, limit: Bytes) -> Option<()> {
+        let index = match self.best(size, death) {
+            Some(index) => index,
+            None => self.raise(size, limit)?,
+        };
+        let side = self.gaps[index].better_side(death);
+        self.put(block, size, death, index, side);
+        Some(())
     }
 
     /// A gap that is filled to the last byte comes first, then one beside a neighbour that outlives the block by the
     /// least, then one beside a neighbour that dies before it by the least; of equal ones the smallest.
-    fn best(&self, size: Bytes, death: Moment) -> Option<(GapIndex, End)> {
+    fn best(&self, size: Bytes, death: Moment) -> Option<usize> {
+        if let [only] = self.gaps.as_slice() {
+            return (only.room() >= size).then_some(0);
+        }
         let (mut least, mut least_room) = (u64::MAX, Bytes::MAX);
         let mut best = None;
-        for (index, gap) in (0..).zip(&self.gaps) {
-            let room = gap.end - gap.start;
-            if room < size {
-                continue;
-            }
-            let (low, high) = (cost(gap.below_death, death), cost(gap.above_death, death));
-            let (cost, end) = if low <= high { (low, End::Low) } else { (high, End::High) };
+        for (index, gap) in self.gaps.iter().enumerate() {
+            let room = gap.room();
             if room == size {
-                return Some((index, end));
+                return Some(index);
             }
-            if cost < least || cost == least && room < least_room {
-                (least, least_room) = (cost, room);
-                best = Some((index, end));
+            if room > size {
+                let cost = gap.cost(death);
+                if cost < least || cost == least && room < least_room {
+                    (least, least_room) = (cost, room);
+                    best = Some(index);
+                }
             }
         }
         best
     }
 
     /// Makes room on top.
-    fn raise(&mut self, size: Bytes, limit: Bytes) -> Option<(GapIndex, End)> {
-        let top = self.places[self.wall as usize].below;
-        let Place { end, gap, .. } = self.places[top as usize];
-        let capacity = end + size;
+    #[cold]
+    fn raise(&mut self, size: Bytes, limit: Bytes) -> Option<usize> {
+        let top = self.places[self.wall as usize].beside[LOW];
+        let is_gap = top & GAP != 0;
+        let index = if is_gap { (top ^ GAP) as usize } else { self.gaps.len() };
+        let start = if is_gap { self.gaps[index].ends[LOW] } else { self.places[top as usize].ends[HIGH] };
+        let capacity = start + size;
         if capacity > limit {
             return None;
         }
-        self.places[self.wall as usize].start = capacity;
-        match self.gaps.get_mut(gap as usize) {
-            Some(gap) => gap.end = capacity,
-            None => self.open(top, self.wall),
+        self.places[self.wall as usize].ends[LOW] = capacity;
+        if is_gap {
+            self.gaps[index].ends[HIGH] = capacity;
+        } else {
+            self.open([start, capacity], [top, self.wall]);
         }
-        Some((self.places[top as usize].gap, End::Low))
+        Some(index)
     }
 
-    fn put(&mut self, block: BlockId, size: Bytes, death: Moment, (index, side): (GapIndex, End)) -> Offset {
-        let gap = &mut self.gaps[index as usize];
-        let Gap { start: low, end: high, below, above, .. } = *gap;
-        let start = if side == End::Low { low } else { high - size };
-        let mut place = Place { start, end: start + size, below, above, death, gap: NO_GAP };
+    #[inline(always)]
+    fn put(&mut self, block: BlockId, size: Bytes, death: Moment, index: usize, side: Side) {
+        let gap = &mut self.gaps[index];
+        let [low, high] = gap.ends;
         if high - low == size {
-            self.close(index);
-        } else if side == End::Low {
-            *gap = Gap { start: place.end, below: block, below_death: death, ..*gap };
-            self.places[below as usize].gap = NO_GAP;
-            place.gap = index;
-        } else {
-            *gap = Gap { end: start, above: block, above_death: death, ..*gap };
+            self.places[block as usize] = Place { ends: gap.ends, beside: gap.beside, death };
+            let [below, above] = gap.beside;
+            self.places[below as usize].beside[HIGH] = block;
+            self.places[above as usize].beside[LOW] = block;
+            self.remove(index);
+            return;
         }
+        let neighbour = gap.beside[side];
+        let gap_link = GAP | index as u32;
+        let place = if side == LOW {
+            let end = low + size;
+            gap.ends[LOW] = end;
+            Place { ends: [low, end], beside: [neighbour, gap_link], death }
+        } else {
+            let start = high - size;
+            gap.ends[HIGH] = start;
+            Place { ends: [start, high], beside: [gap_link, neighbour], death }
+        };
+        gap.beside[side] = block;
+        gap.deaths[side] = death;
+        self.places[neighbour as usize].beside[1 - side] = block;
         self.places[block as usize] = place;
-        self.places[below as usize].above = block;
-        self.places[above as usize].below = block;
-        start
     }
 
     /// A block dies. One that never got a place, since it has no bytes, leaves none.
     pub fn free(&mut self, block: BlockId) {
-        let Place { start, end, below, above, gap, .. } = self.places[block as usize];
-        if start == end {
+        let Place { ends, beside, .. } = self.places[block as usize];
+        if ends[LOW] == ends[HIGH] {
             return;
         }
-        self.places[below as usize].above = above;
-        self.places[above as usize].below = below;
-        let Place { death: below_death, gap: gap_below, .. } = self.places[below as usize];
-        let above_death = self.places[above as usize].death;
-        if gap_below == NO_GAP && gap == NO_GAP {
-            self.open(below, above);
-        } else if gap_below == NO_GAP {
-            let gap_above = &mut self.gaps[gap as usize];
-            *gap_above = Gap { start, below, below_death, ..*gap_above };
-            self.places[below as usize].gap = gap;
-        } else {
-            let end = if gap == NO_GAP { end } else { self.gaps[gap as usize].end };
-            let joined = &mut self.gaps[gap_below as usize];
-            *joined = Gap { end, above, above_death, ..*joined };
-            if gap != NO_GAP {
-                self.remove(gap);
+        match beside.map(|neighbour| neighbour & GAP != 0) {
+            [false, false] => self.open(ends, beside),
+            [true, false] => self.widen(beside[LOW], HIGH, ends, beside),
+            [false, true] => self.widen(beside[HIGH], LOW, ends, beside),
+            [true, true] => {
+                let above = (beside[HIGH] ^ GAP) as usize;
+                let Gap { ends, beside: beyond, .. } = self.gaps[above];
+                self.widen(beside[LOW], HIGH, ends, beyond);
+                self.remove(above);
             }
         }
     }
 
     /// A gap between two neighbours.
-    fn open(&mut self, below: BlockId, above: BlockId) {
-        let index = GapIndex::try_from(self.gaps.len()).expect("no more gaps than blocks");
-        let Place { end: start, death: below_death, .. } = self.places[below as usize];
-        let Place { start: end, death: above_death, .. } = self.places[above as usize];
-        self.gaps.push(Gap { start, end, below, above, below_death, above_death });
-        self.places[below as usize].gap = index;
+    #[inline(never)]
+    fn open(&mut self, ends: [Offset; 2], beside: [BlockId; 2]) {
+        let link = GAP | self.gaps.len() as u32;
+        let [below, above] = beside.map(|neighbour| neighbour as usize);
+        self.places[below].beside[HIGH] = link;
+        self.places[above].beside[LOW] = link;
+        self.gaps.push(Gap { ends, beside, deaths: [below, above].map(|neighbour| self.places[neighbour].death) });
     }
 
-    /// A gap is filled.
-    fn close(&mut self, index: GapIndex) {
-        let below = self.gaps[index as usize].below;
-        self.places[below as usize].gap = NO_GAP;
-        self.remove(index);
+    /// A gap gets the bytes of what was beside it at `side`.
+    #[inline]
+    fn widen(&mut self, link: Neighbour, side: Side, ends: [Offset; 2], beside: [BlockId; 2]) {
+        let neighbour = &mut self.places[beside[side] as usize];
+        neighbour.beside[1 - side] = link;
+        let gap = &mut self.gaps[(link ^ GAP) as usize];
+        gap.ends[side] = ends[side];
+        gap.beside[side] = beside[side];
+        gap.deaths[side] = neighbour.death;
     }
 
-    fn remove(&mut self, index: GapIndex) {
-        self.gaps.swap_remove(index as usize);
-        if let Some(moved) = self.gaps.get(index as usize) {
-            self.places[moved.below as usize].gap = index;
+    #[inline]
+    fn remove(&mut self, index: usize) {
+        self.gaps.swap_remove(index);
+        if let Some(moved) = self.gaps.get(index) {
+            let link = GAP | index as u32;
+            let [below, above] = moved.beside;
+            self.places[below as usize].beside[HIGH] = link;
+            self.places[above as usize].beside[LOW] = link;
         }
     }
 }
 
-/// Of a neighbour that dies before the block; beyond all differences between moments.
-const DIES_BEFORE: u64 = 1 << 32;
-
-/// Of a spot beside a neighbour.
+/// Of a spot beside a neighbour: by how much that outlives the block; beyond all such differences, by how much it dies
+/// before.
 fn cost(neighbour_death: Moment, death: Moment) -> u64 {
-    let difference = u64::from(neighbour_death.abs_diff(death));
-    if neighbour_death >= death { difference } else { DIES_BEFORE + difference }
+    let difference = i64::from(neighbour_death) - i64::from(death);
+    // Of a negative number the sign stays, which is the highest digit, and all other digits change.
+    difference.cast_unsigned() ^ (difference >> 63).cast_unsigned() >> 1
 }
 
 #[cfg(test)]
 impl Gaps {
     /// Where each gap starts and ends, from the lowest to the highest.
     pub(super) fn ranges(&self) -> Vec<std::ops::Range<Offset>> {
-        let mut ranges: Vec<_> = self.gaps.iter().map(|gap| gap.start..gap.end).collect();
+        let mut ranges: Vec<_> = self.gaps.iter().map(|gap| gap.ends[LOW]..gap.ends[HIGH]).collect();
         ranges.sort_by_key(|range| range.start);
         ranges
     }

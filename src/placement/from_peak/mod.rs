@@ -17,15 +17,15 @@
 //! Linear in the number of blocks where gaps are few, as they are in graphs; but nothing is ever moved for what comes
 //! later, and so this meets the lower bound or is far from it.
 
-mod direction;
 mod gaps;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 use super::timeline::Timeline;
-use super::{BlockId, Bytes, Placement, Problem, Spot, Step, Strategy};
-use direction::{Backward, Direction, Forward};
+use super::{Block, BlockId, Bytes, Placement, Problem, Spot, Step, Strategy};
 use gaps::Gaps;
+use walk::Walk;
 
 /// The peak at which a placement starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,28 +42,34 @@ impl FromPeak {
     /// Every start; those that most often lead to the lower bound on real graphs come first.
     pub const ALL: [Self; 3] = [Self::Last, Self::LastHigh, Self::First];
 
+    /// A placement of at most `limit` bytes in one chunk, and the start that leads to it; `None` where none does.
+    pub fn any_within(problem: &Problem, timeline: &Timeline, limit: Bytes) -> Option<(Self, Placement)> {
+        let mut gaps = Gaps::new(problem.blocks().len());
+        Self::ALL.into_iter().find_map(|start| Some((start, start.place_in(&mut gaps, problem, timeline, limit)?)))
+    }
+
     /// A placement of at most `limit` bytes in one chunk; `None` as soon as that turns out not to be found this way.
     pub fn place_within(self, problem: &Problem, timeline: &Timeline, limit: Bytes) -> Option<Placement> {
+        self.place_in(&mut Gaps::new(problem.blocks().len()), problem, timeline, limit)
+    }
+
+    /// The same, in memory for these blocks that may be used again for another start.
+    fn place_in(self, gaps: &mut Gaps, problem: &Problem, timeline: &Timeline, limit: Bytes) -> Option<Placement> {
         let Some(start) = self.start(timeline) else { return Some(Placement::default()) };
         let blocks = problem.blocks();
-        let now = blocks[start].birth;
-        let dead = timeline.by_death.partition_point(|&id| blocks[id as usize].death <= now);
-        let (before, after) = timeline.by_death.split_at(dead);
-        let pile = pile(problem, now, after.iter().copied().filter(|&id| id as usize <= start));
+        let dead = timeline.dead[start] as usize;
+        let alive = timeline.by_death[dead..].iter().copied().filter(|&id| id as usize <= start);
+        let pile = pile(blocks, blocks[start].birth, alive);
         let height: Bytes = pile.iter().map(|&id| blocks[id as usize].size).sum();
         let capacity = timeline.largest_load.max(height);
         if capacity > limit {
             return None;
         }
-        let spots = vec![Spot::default(); blocks.len()];
-        let mut walk = Walk { problem, limit, gaps: Gaps::new(blocks.len(), capacity), spots };
-        let born = BlockId::try_from(start + 1).expect("fewer than 2^32 blocks");
-        walk.stack::<Forward>(&pile);
-        walk.go::<Forward>((born..).take(blocks.len() - start - 1), after.iter().copied())?;
-        walk.gaps.clear(walk.gaps.capacity());
-        walk.stack::<Backward>(&pile);
-        walk.go::<Backward>(before.iter().rev().copied(), (0..born).rev())?;
-        Some(Placement { chunks: vec![walk.gaps.capacity()], spots: walk.spots })
+        let mut walk = Walk { blocks, timeline, gaps, limit };
+        walk.forward(start, &pile, capacity)?;
+        walk.backward(start, &pile)?;
+        let spots = gaps.offsets().map(|offset| Spot { chunk: 0, offset }).collect();
+        Some(Placement { chunks: vec![gaps.capacity()], spots })
     }
 
     /// The last block that is born at the peak; `None` without blocks.
@@ -95,53 +101,13 @@ impl Strategy for FromPeak {
 
 /// The blocks alive `now`, the lowest first: those that live on for longer than they have lived, the longest first;
 /// then the others, those that have lived the longest last.
-fn pile(problem: &Problem, now: Step, alive: impl Iterator<Item = BlockId>) -> Vec<BlockId> {
+fn pile(blocks: &[Block], now: Step, alive: impl Iterator<Item = BlockId>) -> Vec<BlockId> {
     let key = |id: BlockId| {
-        let block = problem.blocks()[id as usize];
+        let block = &blocks[id as usize];
         let (ahead, behind) = (block.death - now, now - block.birth);
         if ahead > behind { (false, !ahead, id) } else { (true, behind, id) }
     };
-    let mut keys: Vec<_> = alive.filter(|&id| problem.blocks()[id as usize].size > 0).map(key).collect();
+    let mut keys: Vec<_> = alive.filter(|&id| blocks[id as usize].size > 0).map(key).collect();
     keys.sort_unstable();
     keys.into_iter().map(|(_, _, id)| id).collect()
-}
-
-/// On the way through time.
-struct Walk<'p> {
-    problem: &'p Problem,
-    limit: Bytes,
-    gaps: Gaps,
-    /// By block; those without bytes stay at 0.
-    spots: Vec<Spot>,
-}
-
-impl Walk<'_> {
-    fn stack<D: Direction>(&mut self, pile: &[BlockId]) {
-        for &id in pile {
-            let block = self.problem.blocks()[id as usize];
-            self.spots[id as usize].offset = self.gaps.stack(id, block.size, D::death(block));
-        }
-    }
-
-    /// Gives a spot to all that are born; the dead come in the order of their deaths.
-    fn go<D: Direction>(
-        &mut self,
-        births: impl Iterator<Item = BlockId>,
-        mut deaths: impl Iterator<Item = BlockId>,
-    ) -> Option<()> {
-        let blocks = self.problem.blocks();
-        let mut next = deaths.next();
-        for id in births {
-            let block = blocks[id as usize];
-            let now = D::birth(block);
-            while let Some(dead) = next.filter(|&dead| D::death(blocks[dead as usize]) <= now) {
-                self.gaps.free(dead);
-                next = deaths.next();
-            }
-            if block.size > 0 {
-                self.spots[id as usize].offset = self.gaps.place(id, block.size, D::death(block), self.limit)?;
-            }
-        }
-        Some(())
-    }
 }
