@@ -225,6 +225,26 @@ fn blocks_are_sorted_by_their_deaths_however_far_apart_steps_are() {
     }
 }
 
+#[test]
+fn blocks_are_sorted_by_their_deaths_however_many_are_alive_at_once() {
+    let mut random = Random::new(13);
+    for blocks in [255, 256, 257, 258, 1000] {
+        let mut problem = Problem::new(1, None);
+        for birth in 0..blocks {
+            problem.add(Block { size: 1, birth, death: blocks + random.below(100) });
+        }
+        let last = problem.add(Block { size: 1, birth: blocks + 50, death: Step::MAX });
+        let timeline = Timeline::of(&problem);
+        let mut sorted: Vec<BlockId> = (0..=blocks).collect();
+        sorted.sort_by_key(|&id| (problem.blocks()[id as usize].death, id));
+        assert_eq!(timeline.by_death, sorted);
+        let dead = problem.blocks().iter().filter(|block| block.death <= blocks + 50).count();
+        assert_eq!(timeline.dead[last as usize] as usize, dead);
+        assert_eq!(timeline.largest_load, u64::from(blocks));
+        assert_eq!(timeline.loads[last as usize], u64::from(blocks) + 1 - dead as u64);
+    }
+}
+
 /// The bytes alive at a step, counted block by block.
 fn load_at(problem: &Problem, step: Step) -> Bytes {
     let alive = (0..).zip(problem.blocks()).filter(|(_, block)| (block.birth..block.death).contains(&step));

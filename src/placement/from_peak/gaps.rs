@@ -16,6 +16,9 @@ type Neighbour = u32;
 
 const GAP: Neighbour = 1 << 31;
 
+/// Where a gap is in the list of gaps.
+type GapIndex = u32;
+
 /// A block that is alive, or the wall at both ends of memory.
 #[derive(Clone, Copy, Debug)]
 struct Place {
@@ -75,7 +78,7 @@ impl Gaps {
         self.gaps.clear();
         self.places[wall as usize] = Place { ends: [capacity, 0], beside: [wall; 2], death: Moment::MAX };
         if capacity > 0 {
-            self.open([0, capacity], [wall; 2]);
+            self.open(0, capacity, [wall; 2]);
         }
     }
 
@@ -92,7 +95,7 @@ impl Gaps {
     /// Lays a block on top of all others, where there is room for it.
     pub fn stack(&mut self, block: BlockId, size: Bytes, death: Moment) {
         let top = self.places[self.wall as usize].beside[LOW];
-        self.put(block, size, death, (top ^ GAP) as usize, LOW);
+        self.put(block, size, death, top ^ GAP, LOW);
     }
 
     /// Gives a newborn block the best spot there is. Where there is none the walls move apart as far as it needs, but
@@ -102,20 +105,20 @@ impl Gaps {
             Some(index) => index,
             None => self.raise(size, limit)?,
         };
-        let side = self.gaps[index].better_side(death);
+        let side = self.gaps[index as usize].better_side(death);
         self.put(block, size, death, index, side);
         Some(())
     }
 
     /// A gap that is filled to the last byte comes first, then one beside a neighbour that outlives the block by the
     /// least, then one beside a neighbour that dies before it by the least; of equal ones the smallest.
-    fn best(&self, size: Bytes, death: Moment) -> Option<usize> {
+    fn best(&self, size: Bytes, death: Moment) -> Option<GapIndex> {
         if let [only] = self.gaps.as_slice() {
             return (only.room() >= size).then_some(0);
         }
         let (mut least, mut least_room) = (u64::MAX, Bytes::MAX);
         let mut best = None;
-        for (index, gap) in self.gaps.iter().enumerate() {
+        for (index, gap) in (0..).zip(&self.gaps) {
             let room = gap.room();
             if room == size {
                 return Some(index);
@@ -133,27 +136,28 @@ impl Gaps {
 
     /// Makes room on top.
     #[cold]
-    fn raise(&mut self, size: Bytes, limit: Bytes) -> Option<usize> {
+    fn raise(&mut self, size: Bytes, limit: Bytes) -> Option<GapIndex> {
         let top = self.places[self.wall as usize].beside[LOW];
-        let is_gap = top & GAP != 0;
-        let index = if is_gap { (top ^ GAP) as usize } else { self.gaps.len() };
-        let start = if is_gap { self.gaps[index].ends[LOW] } else { self.places[top as usize].ends[HIGH] };
+        let gap = (top & GAP != 0).then_some(top ^ GAP);
+        let start = match gap {
+            Some(gap) => self.gaps[gap as usize].ends[LOW],
+            None => self.places[top as usize].ends[HIGH],
+        };
         let capacity = start + size;
         if capacity > limit {
             return None;
         }
         self.places[self.wall as usize].ends[LOW] = capacity;
-        if is_gap {
-            self.gaps[index].ends[HIGH] = capacity;
-        } else {
-            self.open([start, capacity], [top, self.wall]);
+        match gap {
+            Some(gap) => self.gaps[gap as usize].ends[HIGH] = capacity,
+            None => self.open(start, capacity, [top, self.wall]),
         }
-        Some(index)
+        Some(self.places[self.wall as usize].beside[LOW] ^ GAP)
     }
 
     #[inline(always)]
-    fn put(&mut self, block: BlockId, size: Bytes, death: Moment, index: usize, side: Side) {
-        let gap = &mut self.gaps[index];
+    fn put(&mut self, block: BlockId, size: Bytes, death: Moment, index: GapIndex, side: Side) {
+        let gap = &mut self.gaps[index as usize];
         let [low, high] = gap.ends;
         if high - low == size {
             self.places[block as usize] = Place { ends: gap.ends, beside: gap.beside, death };
@@ -164,7 +168,7 @@ impl Gaps {
             return;
         }
         let neighbour = gap.beside[side];
-        let gap_link = GAP | index as u32;
+        let gap_link = GAP | index;
         let place = if side == LOW {
             let end = low + size;
             gap.ends[LOW] = end;
@@ -187,13 +191,13 @@ impl Gaps {
             return;
         }
         match beside.map(|neighbour| neighbour & GAP != 0) {
-            [false, false] => self.open(ends, beside),
-            [true, false] => self.widen(beside[LOW], HIGH, ends, beside),
-            [false, true] => self.widen(beside[HIGH], LOW, ends, beside),
+            [false, false] => self.open(ends[LOW], ends[HIGH], beside),
+            [true, false] => self.widen(beside[LOW], HIGH, ends[HIGH], beside[HIGH]),
+            [false, true] => self.widen(beside[HIGH], LOW, ends[LOW], beside[LOW]),
             [true, true] => {
-                let above = (beside[HIGH] ^ GAP) as usize;
-                let Gap { ends, beside: beyond, .. } = self.gaps[above];
-                self.widen(beside[LOW], HIGH, ends, beyond);
+                let above = beside[HIGH] ^ GAP;
+                let Gap { ends, beside: beyond, .. } = self.gaps[above as usize];
+                self.widen(beside[LOW], HIGH, ends[HIGH], beyond[HIGH]);
                 self.remove(above);
             }
         }
@@ -201,30 +205,31 @@ impl Gaps {
 
     /// A gap between two neighbours.
     #[inline(never)]
-    fn open(&mut self, ends: [Offset; 2], beside: [BlockId; 2]) {
-        let link = GAP | self.gaps.len() as u32;
+    fn open(&mut self, start: Offset, end: Offset, beside: [BlockId; 2]) {
+        let link = GAP | GapIndex::try_from(self.gaps.len()).expect("no more gaps than blocks");
         let [below, above] = beside.map(|neighbour| neighbour as usize);
         self.places[below].beside[HIGH] = link;
         self.places[above].beside[LOW] = link;
-        self.gaps.push(Gap { ends, beside, deaths: [below, above].map(|neighbour| self.places[neighbour].death) });
+        let deaths = [below, above].map(|neighbour| self.places[neighbour].death);
+        self.gaps.push(Gap { ends: [start, end], beside, deaths });
     }
 
-    /// A gap gets the bytes of what was beside it at `side`.
+    /// A gap gets the bytes up to `end` at `side`, where a block is its neighbour from here on.
     #[inline]
-    fn widen(&mut self, link: Neighbour, side: Side, ends: [Offset; 2], beside: [BlockId; 2]) {
-        let neighbour = &mut self.places[beside[side] as usize];
-        neighbour.beside[1 - side] = link;
+    fn widen(&mut self, link: Neighbour, side: Side, end: Offset, neighbour: BlockId) {
+        let place = &mut self.places[neighbour as usize];
+        place.beside[1 - side] = link;
         let gap = &mut self.gaps[(link ^ GAP) as usize];
-        gap.ends[side] = ends[side];
-        gap.beside[side] = beside[side];
-        gap.deaths[side] = neighbour.death;
+        gap.ends[side] = end;
+        gap.beside[side] = neighbour;
+        gap.deaths[side] = place.death;
     }
 
     #[inline]
-    fn remove(&mut self, index: usize) {
-        self.gaps.swap_remove(index);
-        if let Some(moved) = self.gaps.get(index) {
-            let link = GAP | index as u32;
+    fn remove(&mut self, index: GapIndex) {
+        self.gaps.swap_remove(index as usize);
+        if let Some(moved) = self.gaps.get(index as usize) {
+            let link = GAP | index;
             let [below, above] = moved.beside;
             self.places[below as usize].beside[HIGH] = link;
             self.places[above as usize].beside[LOW] = link;

@@ -23,7 +23,8 @@ impl Walk<'_> {
         self.stack(pile, capacity, dies);
         let Timeline { by_death, dead, .. } = self.timeline;
         let mut gone = dead[start] as usize;
-        for ((block, &dead), id) in self.blocks.iter().zip(dead).zip(0..).skip(start + 1) {
+        let born = start + 1;
+        for ((block, &dead), id) in self.blocks[born..].iter().zip(&dead[born..]).zip(number(born)..) {
             for &next in &by_death[gone..dead as usize] {
                 self.gaps.free(next);
             }
@@ -38,12 +39,14 @@ impl Walk<'_> {
         self.stack(pile, self.gaps.capacity(), dies_backward);
         let Timeline { by_death, dead, .. } = self.timeline;
         let mut unborn = &dead[..=start];
+        let mut last = number(unborn.len());
         for (earlier, &id) in by_death[..dead[start] as usize].iter().enumerate().rev() {
             while let [others @ .., dead] = unborn
                 && *dead as usize > earlier
             {
                 unborn = others;
-                self.gaps.free(unborn.len() as BlockId);
+                last -= 1;
+                self.gaps.free(last);
             }
             self.place(id, &self.blocks[id as usize], dies_backward)?;
         }
@@ -61,6 +64,10 @@ impl Walk<'_> {
     fn place(&mut self, id: BlockId, block: &Block, dies: impl Fn(&Block) -> Moment) -> Option<()> {
         if block.size > 0 { self.gaps.place(id, block.size, dies(block), self.limit) } else { Some(()) }
     }
+}
+
+fn number(block: usize) -> BlockId {
+    BlockId::try_from(block).expect("fewer than 2^32 blocks")
 }
 
 fn dies(block: &Block) -> Moment {

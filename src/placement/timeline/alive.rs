@@ -13,6 +13,10 @@ fn key(death: Step, id: BlockId) -> Key {
     Key::from(death) << BlockId::BITS | Key::from(id)
 }
 
+fn id(key: Key) -> BlockId {
+    (key & 0xffff_ffff) as BlockId
+}
+
 /// Later than all deaths.
 const NEVER: Key = Key::MAX;
 
@@ -47,7 +51,7 @@ impl Alive {
         while let [others @ .., next] = alive
             && *next < now
         {
-            dead(*next as BlockId);
+            dead(id(*next));
             alive = others;
         }
         self.count = alive.len() - 1;

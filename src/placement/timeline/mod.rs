@@ -67,22 +67,22 @@ fn follow(
     let mut by_death = vec![0; blocks.len()];
     let mut dead = vec![0; blocks.len()];
     let mut loads = vec![0; blocks.len()];
-    let mut deaths = 0;
+    let mut deaths: u32 = 0;
     let (mut load, mut largest_load): (Bytes, Bytes) = (0, 0);
     for ((block, (dead, load_then)), id) in blocks.iter().zip(dead.iter_mut().zip(&mut loads)).zip(0..) {
         let &Block { size, birth, death } = block;
         alive.bury(birth, |next| {
             load -= blocks[next as usize].size;
-            by_death[deaths] = next;
+            by_death[deaths as usize] = next;
             deaths += 1;
         });
         load += size;
         largest_load = largest_load.max(load);
-        (*dead, *load_then) = (deaths as u32, load);
+        (*dead, *load_then) = (deaths, load);
         add(&mut alive, id, death)?;
     }
     alive.bury(Step::MAX, |next| {
-        by_death[deaths] = next;
+        by_death[deaths as usize] = next;
         deaths += 1;
     });
     Some(Timeline { by_death, dead, loads, largest_load })
