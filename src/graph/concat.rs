@@ -16,9 +16,9 @@ use super::{Graph, Home, Layout, Lifetimes, TensorId};
 /// Moves operands into results wherever the rules of the pool allow it and that lowers the peak around the CONCAT. By
 /// pool, the course of its problem, where it was looked at.
 pub fn compute_inside_concats(graph: &Graph, pools: &[Pool], found: &mut Lifetimes) -> Vec<Option<Timeline>> {
-    let mut known: Vec<Option<Timeline>> = pools.iter().map(|_| None).collect();
+    let mut known: Vec<Option<Course>> = pools.iter().map(|_| None).collect();
     if !pools.iter().any(|pool| pool.rules.concat) {
-        return known;
+        found.concats.clear();
     }
     for step in std::mem::take(&mut found.concats) {
         let node = graph.nodes()[step as usize];
@@ -28,14 +28,29 @@ pub fn compute_inside_concats(graph: &Graph, pools: &[Pool], found: &mut Lifetim
             };
             let pool = candidate.result.pool as usize;
             let problem = &found.problems[pool];
-            let timeline = known[pool].get_or_insert_with(|| Timeline::of(problem));
-            if candidate.lowers_the_peak(problem, timeline) {
+            let course = known[pool].get_or_insert_with(|| Course::of(problem));
+            if candidate.lowers_the_peak(problem, course) {
                 candidate.accept(found);
                 known[pool] = None;
             }
         }
     }
-    known
+    known.into_iter().map(|course| course.map(|course| course.timeline)).collect()
+}
+
+/// The course of a problem.
+struct Course {
+    timeline: Timeline,
+    /// The blocks at whose birth the load is the largest.
+    peaks: Vec<usize>,
+}
+
+impl Course {
+    fn of(problem: &Problem) -> Self {
+        let timeline = Timeline::of(problem);
+        let is_peak = |(block, load): (usize, &Bytes)| (*load == timeline.largest_load).then_some(block);
+        Self { peaks: timeline.loads.iter().enumerate().filter_map(is_peak).collect(), timeline }
+    }
 }
 
 /// Operands whose bytes lie in the result one after the other, and where.
@@ -105,17 +120,20 @@ impl Candidate {
     }
 
     /// Are the peaks from the birth of the operand to this step lower with it inside? There is none but at a birth.
-    fn lowers_the_peak(&self, problem: &Problem, timeline: &Timeline) -> bool {
+    fn lowers_the_peak(&self, problem: &Problem, course: &Course) -> bool {
         let [old, new] = self.blocks(problem);
-        let Timeline { loads, largest_load: peak, .. } = timeline;
+        let Timeline { loads, largest_load: peak, .. } = &course.timeline;
         let blocks = problem.blocks();
         let start = blocks.partition_point(|block| block.birth < old.birth);
         let end = blocks.partition_point(|block| block.birth <= self.step);
-        let stays_below = |(block, load): (&Block, &Bytes)| {
-            let (grown, shared) = if block.birth < new.birth { (new.size - old.size, 0) } else { (0, old.size) };
-            load + grown < peak + shared
+        let stays_below = |at: usize| {
+            let (grown, shared) = if blocks[at].birth < new.birth { (new.size - old.size, 0) } else { (0, old.size) };
+            loads[at] + grown < peak + shared
         };
-        loads[start..end].contains(peak) && blocks[start..end].iter().zip(&loads[start..end]).all(stays_below)
+        // The peaks are few, and mostly decide.
+        let peaks = &course.peaks[course.peaks.partition_point(|&at| at < start)..];
+        let peaks = &peaks[..peaks.partition_point(|&at| at < end)];
+        !peaks.is_empty() && peaks.iter().all(|&at| stays_below(at)) && (start..end).all(stays_below)
     }
 
     /// Joins the two blocks.
