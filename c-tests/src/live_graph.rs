@@ -31,6 +31,9 @@ pub struct LiveGraph {
     fresh: bool,
 }
 
+/// No ggml has a flag from this bit on.
+const UNKNOWN_FLAGS: u32 = 8;
+
 /// Where a tensor lies, as ggml says it.
 #[derive(Clone, Copy, Debug)]
 struct Memory {
@@ -76,16 +79,16 @@ impl LiveGraph {
         self.fresh = true;
     }
 
-    /// Makes it another graph, as far as an allocator can see: the last parameter of the first node, which no operation
-    /// reads, becomes one that it never was.
+    /// Makes it another graph, as far as an allocator can see: the flags of the first node that no ggml knows become a
+    /// number that they never were.
     pub fn make_new(&mut self) {
         // SAFETY: the graph is ours, and nobody else uses it.
         let nodes = unsafe { (*self.graph).nodes };
         // SAFETY: every graph of these tests has a node.
         let first = unsafe { *nodes };
         // SAFETY: a tensor of our context.
-        let parameters = unsafe { &mut (*first).op_params };
-        parameters[15] = parameters[15].wrapping_add(1);
+        let flags = unsafe { &mut (*first).flags };
+        *flags = flags.wrapping_add(1 << UNKNOWN_FLAGS);
     }
 
     /// Moves the last source of every tensor to the last slot, which leaves gaps before it.

@@ -7,6 +7,7 @@ mod look;
 mod refusal;
 mod tell;
 
+use std::cell::LazyCell;
 use std::time::Instant;
 
 use crate::graph::{GraphPlan, PlanError, Pool, PoolId, Requests, RuleSetting, TensorId, plan};
@@ -174,12 +175,7 @@ impl Allocator {
     ) -> Result<Decision, Refusal> {
         let requested = self.requested(graph, node_ids, leaf_ids);
         self.waiting(graph, &requested)?.realize()?;
-        let start = Fingerprint::of_start(graph);
-        let starts_so = self.plans.iter().any(|planned| planned.start == start);
-        let fingerprint = starts_so.then(|| Fingerprint::of(graph));
-        let same = |planned: &Planned| {
-            fingerprint.is_some() && planned.fingerprint == fingerprint && planned.requested == requested
-        };
+        let same = |planned: &Planned| planned.requested == requested && planned.is_of(graph);
         let decision = match self.plans.iter().position(same) {
             Some(known) => {
                 self.plans[..=known].rotate_right(1);
@@ -206,8 +202,7 @@ impl Allocator {
     fn decide_allocate(&mut self, graph: GraphRef<'_>) -> Result<Decision, Refusal> {
         self.realize_waiting(&Waiting::among_listed(graph))?;
         if !self.plans.is_empty() {
-            let fingerprint = Fingerprint::of(graph);
-            if self.take_up(|planned| planned.serves(fingerprint).then_some(())).is_some() {
+            if self.take_up_known(graph) {
                 self.make_usable()?;
                 if let Some(done) = self.assign_by_position(graph) {
                     return done.map(|()| Decision::Same);
@@ -218,7 +213,7 @@ impl Allocator {
             if let Some(fitting) = self.take_up(|planned| fit(planned, runtime, &types, graph)) {
                 self.make_usable()?;
                 self.check_outputs(graph, &self.plans[0].requested)?;
-                self.remember(&fitting, fingerprint);
+                self.remember(&fitting, Fingerprint::of(graph));
                 return self.assign_fitting(&fitting).map(|()| Decision::Fits);
             }
         }
@@ -268,6 +263,13 @@ impl Allocator {
         Some(accepted)
     }
 
+    /// Takes up the plan that was made for this very graph, or that served it last, if there is one.
+    fn take_up_known(&mut self, graph: GraphRef<'_>) -> bool {
+        let fingerprint = LazyCell::new(|| Fingerprint::of(graph));
+        self.take_up(|planned| planned.is_of(graph).then_some(())).is_some()
+            || self.take_up(|planned| planned.served().filter(|served| *served == *fingerprint)).is_some()
+    }
+
     /// A plan taken up again may need buffers of its own. With several of them the program has to ask for them.
     fn make_usable(&mut self) -> Result<(), Refusal> {
         match self.plans.first() {
@@ -286,13 +288,13 @@ impl Allocator {
     fn add_plan(&mut self, graph: GraphRef<'_>, requested: Requested) -> Result<(), Refusal> {
         let start = Instant::now();
         let reading = read(self.runtime, &self.types, graph, &requested);
-        if reading.is_redirecting {
+        if !reading.redirecting.is_empty() {
             self.check_outputs(graph, &requested)?;
         }
         let plan = self.plan(&reading, &requested, start).inspect_err(|_| self.plans.clear())?;
         self.note_plan(&reading, &requested, &plan);
         self.plans.truncate(REMEMBERED - 1);
-        self.plans.insert(0, Planned::new(reading, plan, requested, Fingerprint::of_start(graph)));
+        self.plans.insert(0, Planned::new(reading, plan, requested));
         Ok(())
     }
 
@@ -309,8 +311,12 @@ impl Allocator {
     fn plan_read(&mut self, reading: &Reading<'_>, requested: &Requested) -> Result<GraphPlan, Refusal> {
         let pools = requested.of_all(&reading.graph);
         let requests = Requests { leafs: &pools.leafs, nodes: &pools.nodes };
-        let mut sizes = |tensor: TensorId, pool: PoolId| reading.alloc_size(&self.types, requested, tensor, pool);
-        let planned = plan(&reading.graph, &self.pools, requests, &mut sizes);
+        let planned = match reading.sizes_by_layout(&self.types) {
+            Some(sizes) => plan(&reading.graph, &self.pools, requests, &mut |tensor: TensorId, _| sizes(tensor)),
+            None => plan(&reading.graph, &self.pools, requests, &mut |tensor: TensorId, pool: PoolId| {
+                reading.alloc_size(&self.types, requested, tensor, pool)
+            }),
+        };
         let plan = planned.map_err(|PlanError::TooLarge { pool, bytes }| {
             self.wanted[pool as usize] = Wanted { size: bytes, lower_bound: bytes };
             Refusal::NoMemory { buffer: self.types[pool as usize].name(), size: bytes }

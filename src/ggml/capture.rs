@@ -15,9 +15,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::environment::value_of;
+use super::fingerprint::Fingerprint;
 use super::log::{Level, say};
 use super::runtime::{Runtime, SIGNATURE};
 use super::snapshot::Subject;
+use super::tensor::GraphRef;
 use file::Written;
 
 pub use destination::{Destination, NoDestination};
@@ -134,7 +136,8 @@ fn appearance(subject: Subject<'_, '_>) -> Option<u64> {
         return None;
     }
     let mut hasher = DefaultHasher::new();
-    reading.fingerprint.hash(&mut hasher);
+    let (leafs, nodes) = reading.tensors.split_at(reading.graph.leafs().len().min(reading.tensors.len()));
+    Fingerprint::of(GraphRef { leafs, nodes }).hash(&mut hasher);
     reading.tensors.iter().for_each(|tensor| tensor.with_name(|name| name.hash(&mut hasher)));
     subject.requested.hash(&mut hasher);
     for (buffer_type, pool) in subject.types.iter().zip(subject.pools) {

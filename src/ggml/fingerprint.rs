@@ -1,8 +1,8 @@
 //! A graph in 128 bits: one that lies at the same addresses and looks the same has the same fingerprint.
 //!
-//! Programs build their graph anew for every token, mostly in the same memory. The fingerprint tells that nothing has
-//! changed without finding out once more who is who, and costs one look at each tensor however many plans are
-//! remembered. That two graphs differ and have the same one happens, by chance, once in 2^64.
+//! Programs build their graph anew for every token, mostly in the same memory. Where a graph was compared with the plan of
+//! another one, or verified, the fingerprint tells the next time that nothing has changed, for one look at each tensor. That
+//! two graphs differ and have the same one happens, by chance, once in 2^64.
 
 use std::ops::Range;
 
@@ -11,9 +11,6 @@ use super::tensor::{GraphRef, Image, TensorRef};
 /// The fingerprint of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u64; 2]);
-
-/// How many nodes the start of a graph has.
-const START: usize = 8;
 
 /// Pairs of words that are 0 in most tensors: parameters after the third, and sources after the third. Where they are, they
 /// add nothing.
@@ -33,13 +30,6 @@ impl Fingerprint {
         print
     }
 
-    /// Of its first nodes, which tells most graphs apart at once.
-    pub fn of_start(graph: GraphRef<'_>) -> Self {
-        let mut print = Self::new(graph);
-        graph.nodes.iter().take(START).for_each(|&node| print.add(node));
-        print
-    }
-
     /// Of a graph and of where its tensors lie; of all leafs what they say of themselves too.
     pub fn of_placed(graph: GraphRef<'_>) -> Self {
         let mut print = Self::new(graph);
@@ -51,24 +41,22 @@ impl Fingerprint {
     }
 
     /// Of a graph of this size, before any tensor of it was looked at.
-    pub fn new(graph: GraphRef<'_>) -> Self {
+    fn new(graph: GraphRef<'_>) -> Self {
         Self([graph.leafs.len() as u64, graph.nodes.len() as u64])
     }
 
-    /// Adds a leaf. Of one that came with memory and refers to nobody nothing else matters; answers whether it is one.
+    /// Adds a leaf. Of a constant nothing matters but where it is.
     #[inline]
-    pub fn add_leaf(&mut self, leaf: TensorRef<'_>) -> bool {
-        if leaf.has_memory() && leaf.refers_to_nobody() {
+    fn add_leaf(&mut self, leaf: TensorRef<'_>) {
+        if leaf.is_constant() {
             self.mix(leaf.as_ptr() as u64, KEYS[0]);
-            true
         } else {
             self.add(leaf);
-            false
         }
     }
 
     /// Adds a tensor: what it says of itself, where it is, and whether it has memory.
-    pub fn add(&mut self, tensor: TensorRef<'_>) {
+    fn add(&mut self, tensor: TensorRef<'_>) {
         let image = tensor.image();
         let (pairs, rest) = image.words().as_chunks::<2>();
         let (keys, last_keys) = KEYS.as_chunks::<2>().0.split_at(pairs.len());

@@ -20,6 +20,7 @@ mod functions;
 mod ids;
 mod loaded;
 mod log;
+mod looks;
 mod measure;
 mod memory;
 mod operations;

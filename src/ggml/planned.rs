@@ -6,6 +6,7 @@ use crate::graph::{Address, Graph, GraphPlan, Home, Operation, PoolPlan, Tensor,
 use crate::placement::Bytes;
 
 use super::fingerprint::Fingerprint;
+use super::looks::Looks;
 use super::read::{Reading, Requested};
 use super::tensor::{GraphRef, TensorRef};
 
@@ -17,12 +18,10 @@ pub struct Planned {
     pub graph: Graph,
     /// How many tensors are leafs or nodes: the others, with larger ids, are only referred to.
     pub listed: usize,
-    /// The planned graph, when all its tensors are in its lists, each once: fingerprints tell nothing of others.
-    pub fingerprint: Option<Fingerprint>,
-    /// The start of the planned graph.
-    pub start: Fingerprint,
-    /// Another such graph that the plan served last.
-    pub served: Option<Fingerprint>,
+    /// Tells the planned graph from others.
+    pub looks: Looks,
+    /// Another graph that the plan served last.
+    served: Option<Fingerprint>,
     /// The pools that were wanted.
     pub requested: Requested,
     /// Without the problems that it solves.
@@ -95,12 +94,10 @@ pub enum Assignment<'g> {
 
 impl Planned {
     /// Remembers the graph of `reading`, planned as `plan`, and its tensors.
-    pub fn new(reading: Reading<'_>, plan: GraphPlan, requested: Requested, start: Fingerprint) -> Self {
-        let Reading { graph, listed, fingerprint, .. } = reading;
-        let all_listed_once = listed == graph.leafs().len() + graph.nodes().len() && listed == graph.tensors().len();
+    pub fn new(reading: Reading<'_>, plan: GraphPlan, requested: Requested) -> Self {
+        let Reading { graph, tensors, listed, ops, redirecting, .. } = reading;
         Self {
-            fingerprint: all_listed_once.then_some(fingerprint),
-            start,
+            looks: Looks::new(tensors, ops, redirecting),
             served: None,
             listed,
             requested,
@@ -131,19 +128,34 @@ impl Planned {
         self.gifts.get_or_init(|| Gifts::new(&self.graph, &self.plan, self.listed))
     }
 
-    /// Is it made for the graph with this fingerprint, or did it serve that last?
-    pub fn serves(&self, fingerprint: Fingerprint) -> bool {
-        self.fingerprint.is_some() && [self.fingerprint, self.served].contains(&Some(fingerprint))
+    /// Is it made for this very graph?
+    pub fn is_of(&self, graph: GraphRef<'_>) -> bool {
+        self.has_positions() && self.looks.are_those_of(graph, &self.graph)
+    }
+
+    /// The fingerprint of another graph that it served last, if all of its tensors are in its lists: fingerprints tell nothing
+    /// of others.
+    pub fn served(&self) -> Option<Fingerprint> {
+        self.served.filter(|_| self.has_positions())
+    }
+
+    /// Notes that it serves another graph.
+    pub fn has_served(&mut self, fingerprint: Fingerprint) {
+        self.served = Some(fingerprint);
+    }
+
+    /// Are all tensors in the lists, each once? Then ids are positions there.
+    fn has_positions(&self) -> bool {
+        let Self { graph, listed, .. } = self;
+        *listed == graph.leafs().len() + graph.nodes().len() && *listed == graph.tensors().len()
     }
 
     /// The tensors of a graph that it serves, by id. `None` when not all of them are in its lists.
     pub fn tensors_of<'g>(&self, graph: GraphRef<'g>) -> Option<impl Fn(TensorId) -> Option<TensorRef<'g>>> {
         let leafs = graph.leafs.len();
-        self.fingerprint.map(|_| {
-            move |id: TensorId| {
-                let id = id as usize;
-                if id < leafs { graph.leafs.get(id).copied() } else { graph.nodes.get(id - leafs).copied() }
-            }
+        self.has_positions().then_some(move |id: TensorId| {
+            let id = id as usize;
+            if id < leafs { graph.leafs.get(id).copied() } else { graph.nodes.get(id - leafs).copied() }
         })
     }
 

@@ -1,18 +1,19 @@
 //! From a live graph to plain data: pointers become dense ids, once.
 
+mod sources;
+
 use std::borrow::Cow;
 
-use crate::graph::{Flags, Graph, PoolId, Tensor, TensorId, View};
+use crate::graph::{Flags, Graph, Operation, PoolId, Tensor, TensorId, View};
 use crate::placement::Bytes;
 
 use super::buffers::BufferType;
 use super::context::GrowingContexts;
-use super::fingerprint::Fingerprint;
 use super::ids::Ids;
-use super::redirect::redirected_to;
 use super::runtime::Runtime;
 use super::sizes::KnownSizes;
 use super::tensor::{GraphRef, TensorRef};
+use sources::Sources;
 
 /// A live graph and the same as plain data.
 #[derive(Debug)]
@@ -23,10 +24,10 @@ pub struct Reading<'g> {
     pub tensors: Vec<TensorRef<'g>>,
     /// How many tensors are leafs or nodes: the others, with larger ids, are only referred to.
     pub listed: usize,
-    /// Is a result redirected?
-    pub is_redirecting: bool,
-    /// The graph as it is recognized.
-    pub fingerprint: Fingerprint,
+    /// By id, ggml's number of the operation; not of constants.
+    pub ops: Vec<u32>,
+    /// The tensors whose results are redirected, in the order of the lists.
+    pub redirecting: Vec<TensorId>,
     /// What was found out of the sizes of the tensors.
     pub sizes: KnownSizes,
 }
@@ -41,6 +42,13 @@ pub struct Requested {
 }
 
 impl Reading<'_> {
+    /// The sizes of all tensors by layout, where all `types` go by it: [`Reading::alloc_size`] tells the same.
+    pub fn sizes_by_layout(&self, types: &[BufferType]) -> Option<impl Fn(TensorId) -> Bytes> {
+        let (layouts, sizes) = (self.graph.layout_ids(), self.sizes.of_all_layouts(self.graph.distinct_layouts())?);
+        let by_layout = types.iter().all(|buffer_type| buffer_type.goes_by_layout());
+        by_layout.then_some(move |tensor: TensorId| sizes[layouts[tensor as usize] as usize])
+    }
+
     /// Bytes that `types[pool]` wants for a tensor, where `requested` is what the graph was read with.
     pub fn alloc_size(&self, types: &[BufferType], requested: &Requested, tensor: TensorId, pool: PoolId) -> Bytes {
         let buffer_type = types[pool as usize];
@@ -75,7 +83,7 @@ impl Requested {
 
 /// How many tensors are looked at together: few enough to stay in the nearest cache of a processor, and that it fetches the
 /// next ones while it still works on the last.
-const TOGETHER: usize = 8;
+const TOGETHER: usize = 64;
 
 /// Reads the lists of `graph` and whatever they refer to, sizes included. Large graphs do not stay in the caches of a
 /// processor, so all that is to be known of some tensors is found out before the next ones are looked at.
@@ -89,11 +97,10 @@ pub fn read<'g>(runtime: &Runtime, types: &[BufferType], graph: GraphRef<'g>, re
     let mut next = listed.len();
     while let Some(&tensor) = reader.ids.tensors().get(next) {
         reader.describe(&[tensor]);
-        reader.sizes.add_layouts(runtime, &reader.plain, &[tensor]);
         next += 1;
     }
-    let Reader { ids, plain, is_redirecting, fingerprint, sizes, .. } = reader;
-    Reading { graph: plain, listed: listed.len(), tensors: ids.into_tensors(), is_redirecting, fingerprint, sizes }
+    let Reader { ids, plain, ops, redirecting, sizes, .. } = reader;
+    Reading { graph: plain, tensors: ids.into_tensors(), listed: listed.len(), ops, redirecting, sizes }
 }
 
 struct Reader<'a, 'g> {
@@ -103,9 +110,11 @@ struct Reader<'a, 'g> {
     contexts: GrowingContexts,
     ids: Ids<'g>,
     plain: Graph,
-    is_redirecting: bool,
-    fingerprint: Fingerprint,
+    ops: Vec<u32>,
+    redirecting: Vec<TensorId>,
     sizes: KnownSizes,
+    /// Of the tensors that are looked at.
+    sources: Box<Sources<'g>>,
 }
 
 impl<'a, 'g> Reader<'a, 'g> {
@@ -124,73 +133,113 @@ impl<'a, 'g> Reader<'a, 'g> {
             plain.list_leafs(graph.leafs.iter().map(|&leaf| ids.id(leaf)));
             plain.list_nodes(graph.nodes.iter().map(|&node| ids.id(node)));
         }
-        let fingerprint = Fingerprint::new(graph);
-        let sizes = KnownSizes::new(types, if has_positions { count } else { 0 });
-        let contexts = GrowingContexts::now();
-        Self { runtime, types, requested, contexts, ids, plain, is_redirecting: false, fingerprint, sizes }
+        Self {
+            runtime,
+            types,
+            requested,
+            contexts: GrowingContexts::now(),
+            ids,
+            plain,
+            ops: Vec::with_capacity(count),
+            redirecting: Vec::new(),
+            sizes: KnownSizes::new(types, if has_positions { count } else { 0 }),
+            sources: Box::new(Sources::none()),
+        }
     }
 
     fn read_leafs(&mut self, leafs: &[TensorRef<'g>]) {
-        let constants = leafs.iter().filter(|leaf| self.fingerprint.add_leaf(**leaf)).count();
         // Most are weights.
-        if constants == leafs.len() {
-            self.describe_constants(leafs);
+        if leafs.iter().all(|leaf| leaf.is_constant()) {
+            self.read_constants(leafs);
         } else {
-            self.read_others(leafs);
+            self.read_nodes(leafs);
         }
     }
 
-    fn read_nodes(&mut self, nodes: &[TensorRef<'g>]) {
-        nodes.iter().for_each(|&node| self.fingerprint.add(node));
-        self.read_others(nodes);
-    }
+    // In loops of their own, which a processor goes through faster.
 
-    /// Finds out all but the fingerprint. In loops of their own, which a processor goes through faster.
-    fn read_others(&mut self, tensors: &[TensorRef<'g>]) {
-        self.connect(tensors);
-        self.describe(tensors);
-        self.measure(tensors);
+    fn read_nodes(&mut self, nodes: &[TensorRef<'g>]) {
+        self.connect(nodes);
+        self.describe(nodes);
     }
 
     /// Finds out whom the next tensors read.
+    #[inline(never)]
     fn connect(&mut self, tensors: &[TensorRef<'g>]) {
-        let Self { ids, plain, is_redirecting, .. } = self;
-        for tensor in tensors {
-            *is_redirecting |= redirected_to(*tensor).is_some();
-            plain.push_sources(tensor.sources().map(|source| ids.id(source)));
+        let Self { ids, plain, redirecting, sources, .. } = self;
+        sources.collect(tensors, id_of(plain.tensors().len()), redirecting);
+        if !sources.find(ids) {
+            sources.tensors().for_each(|source| _ = ids.id(source));
+            sources.find(ids);
         }
+        plain.push_sources_of_all(sources.ids(), sources.readers(), &sources.ends()[..tensors.len()]);
     }
 
-    /// Adds the next tensors.
+    /// Adds the next tensors, at most so many as are looked at together.
+    #[inline(never)]
     fn describe(&mut self, tensors: &[TensorRef<'g>]) {
-        let Self { runtime, contexts, ids, plain, .. } = self;
-        let describe = |&tensor: &TensorRef<'g>| {
-            let root = tensor.view_source();
-            let view = root.map(|root| View { root: ids.id(root), offset: tensor.view_offset() as u64 });
-            let external = root.is_none() && tensor.has_memory() || contexts.will_give(tensor);
-            let operation = runtime.operations.operation(tensor.op());
-            Tensor { flags: Flags(tensor.flags()), view, operation, external }
-        };
-        plain.extend(tensors.iter().map(describe), tensors.iter().map(|tensor| tensor.layout()));
-    }
-
-    /// Adds tensors that came with memory and refer to nobody.
-    fn describe_constants(&mut self, tensors: &[TensorRef<'g>]) {
-        let describe = |tensor: &TensorRef<'g>| {
-            let operation = self.runtime.operations.operation(tensor.op());
-            Tensor { flags: Flags(tensor.flags()), view: None, operation, external: true }
-        };
-        tensors.iter().for_each(|_| self.plain.push_sources(std::iter::empty()));
-        self.plain.extend(tensors.iter().map(describe), tensors.iter().map(|tensor| tensor.layout()));
+        let Self { runtime, contexts, ids, plain, ops, .. } = self;
+        let mut roots = [None; TOGETHER];
+        if !find_roots(ids, tensors, &mut roots) {
+            tensors.iter().filter_map(|tensor| tensor.view_source()).for_each(|root| _ = ids.id(root));
+            find_roots(ids, tensors, &mut roots);
+        }
+        let first = plain.tensors().len();
+        ops.extend(tensors.iter().map(|tensor| tensor.op()));
+        let mut operations = [Operation::Other; TOGETHER];
+        for (operation, &op) in operations.iter_mut().zip(&ops[first..]) {
+            *operation = runtime.operations.operation(op);
+        }
+        let facts = tensors.iter().zip(&roots).zip(&operations);
+        plain.extend(facts.map(|((&tensor, &root), &operation)| {
+            let view = root.map(|root| View { root, offset: tensor.view_offset() as u64 });
+            Tensor { flags: Flags(tensor.flags()), view, operation, external: root.is_none() && tensor.has_memory() }
+        }));
+        if contexts.are_some() {
+            for (id, &tensor) in (id_of(first)..).zip(tensors) {
+                if contexts.will_give(tensor) {
+                    plain.set_external(id, true);
+                }
+            }
+        }
         self.measure(tensors);
     }
 
-    /// Finds out the sizes of the latest tensors.
+    /// Adds leafs that came with memory and refer to nobody.
+    #[inline(never)]
+    fn read_constants(&mut self, leafs: &[TensorRef<'g>]) {
+        let Self { runtime, plain, ops, .. } = self;
+        ops.resize(ops.len() + leafs.len(), 0);
+        plain.push_no_sources(leafs.len());
+        plain.extend(leafs.iter().map(|leaf| {
+            let operation = runtime.operations.operation(leaf.op());
+            Tensor { flags: Flags(leaf.flags()), view: None, operation, external: true }
+        }));
+        self.measure(leafs);
+    }
+
+    /// Finds out the layouts and sizes of the latest tensors.
     fn measure(&mut self, tensors: &[TensorRef<'_>]) {
         let Self { runtime, types, requested, plain, sizes, .. } = self;
+        plain.extend_layouts(tensors.iter().map(|tensor| tensor.layout()));
         sizes.add_layouts(runtime, plain, tensors);
         sizes.add_tensors(types, requested, plain, tensors);
     }
+}
+
+/// Fills in the owners of the memory of those `tensors` that are views, and tells whether `ids` knows all of them. Quicker than
+/// to add what is not found, as nothing changes meanwhile.
+#[inline]
+fn find_roots<'g>(ids: &Ids<'g>, tensors: &[TensorRef<'g>], roots: &mut [Option<TensorId>]) -> bool {
+    for (tensor, root) in tensors.iter().zip(roots) {
+        if let Some(owner) = tensor.view_source() {
+            match ids.known(owner) {
+                Some(id) => *root = Some(id),
+                None => return false,
+            }
+        }
+    }
+    true
 }
 
 /// The id that is an index.

@@ -62,6 +62,11 @@ impl KnownSizes {
         }));
     }
 
+    /// Those of all layouts, by layout, when there are so many.
+    pub fn of_all_layouts(&self, count: usize) -> Option<&[Bytes]> {
+        self.of_layouts.as_deref().filter(|sizes| sizes.len() == count)
+    }
+
     /// That of a layout.
     #[inline]
     pub fn of_layout(&self, layout: LayoutId) -> Option<Bytes> {

@@ -126,11 +126,18 @@ impl<'g> TensorRef<'g> {
     }
 
     /// The sources in the order of their slots; empty slots are gaps, not the end.
+    #[inline]
     pub fn sources(self) -> impl Iterator<Item = Self> {
+        let (first, others) = self.used_slots();
+        first.iter().chain(others.unwrap_or_default()).copied().flatten()
+    }
+
+    /// The first slots for sources, and the others where they are not all empty, as they mostly are.
+    #[inline]
+    pub fn used_slots(self) -> (&'g [Option<Self>; FEW_SOURCES], Option<&'g [Option<Self>]>) {
         let slots = self.source_slots();
-        let (first, others) = slots.split_at(FEW_SOURCES);
-        let used = if are_empty(others) { first } else { slots };
-        used.iter().copied().flatten()
+        let (first, others) = (slots.first_chunk().expect("there are more"), &slots[FEW_SOURCES..]);
+        (first, (!are_empty(others)).then_some(others))
     }
 
     /// The source in one of the slots, of which there are ten.
@@ -145,9 +152,10 @@ impl<'g> TensorRef<'g> {
         unsafe { self.at(std::mem::offset_of!(ggml_tensor, src)) }
     }
 
-    /// Has it neither sources nor a root?
-    pub fn refers_to_nobody(self) -> bool {
-        are_empty(self.source_slots()) && self.view_source().is_none()
+    /// Has it memory, and neither sources nor a root? Such are weights.
+    #[inline]
+    pub fn is_constant(self) -> bool {
+        self.has_memory() && are_empty(self.source_slots()) && self.view_source().is_none()
     }
 
     /// Has it memory, or a buffer that will give it some?

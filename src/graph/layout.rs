@@ -37,8 +37,9 @@ impl LayoutRef<'_> {
         Layout { element: self.element, ne: *self.ne, nb: *self.nb }
     }
 
+    /// Is it equal to `layout`? Without a branch for each number: mostly it is, or differs in the first.
     #[inline]
-    fn is(self, layout: &Layout) -> bool {
+    pub fn is(self, layout: &Layout) -> bool {
         (*self.ne == layout.ne) & (*self.nb == layout.nb) & (self.element == layout.element)
     }
 }
@@ -56,16 +57,52 @@ pub struct Layouts {
 
 impl Layouts {
     /// The index of `layout`; a new one when it was not met before.
-    #[inline(always)]
+    #[inline]
     pub fn id(&mut self, layout: LayoutRef<'_>) -> LayoutId {
+        match self.find(layout) {
+            Ok(id) => id,
+            Err(slot) => self.add(layout, slot),
+        }
+    }
+
+    /// Appends the indices of `layouts` to `ids`, with new ones for those that were not met before.
+    #[inline]
+    pub fn add_ids<'l>(&mut self, layouts: impl ExactSizeIterator<Item = LayoutRef<'l>>, ids: &mut Vec<LayoutId>) {
+        let first = ids.len();
+        ids.resize(first + layouts.len(), 0);
+        let mut rest = layouts.zip(&mut ids[first..]);
+        while let Some((layout, slot, id)) = self.find_until_new(&mut rest) {
+            *id = self.add(layout, slot);
+        }
+    }
+
+    /// Fills in indices as far as layouts are known. Of the first that is not: the layout, its slot, and where its index
+    /// belongs. Quicker than to add on the way, as nothing changes meanwhile.
+    #[inline]
+    fn find_until_new<'l, 'i>(
+        &self,
+        rest: &mut impl Iterator<Item = (LayoutRef<'l>, &'i mut LayoutId)>,
+    ) -> Option<(LayoutRef<'l>, usize, &'i mut LayoutId)> {
+        for (layout, id) in rest {
+            match self.find(layout) {
+                Ok(found) => *id = found,
+                Err(slot) => return Some((layout, slot, id)),
+            }
+        }
+        None
+    }
+
+    /// The index of `layout`, or the slot that is free for it.
+    #[inline]
+    fn find(&self, layout: LayoutRef<'_>) -> Result<LayoutId, usize> {
         let mut slot = self.first_slot(layout);
         while let Some(&taken @ 1..) = self.slots.get(slot) {
             if layout.is(&self.distinct[taken as usize - 1]) {
-                return taken - 1;
+                return Ok(taken - 1);
             }
             slot = (slot + 1) & (self.slots.len() - 1);
         }
-        self.add(layout, slot)
+        Err(slot)
     }
 
     /// How many there are.

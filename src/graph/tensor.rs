@@ -106,48 +106,61 @@ impl Graph {
     /// Adds a tensor.
     #[inline]
     pub fn add(&mut self, tensor: Tensor, layout: LayoutRef<'_>) -> TensorId {
-        let id = TensorId::try_from(self.tensors.len()).expect("fewer than 2^32 tensors");
+        let id = number(self.tensors.len());
         self.tensors.push(tensor);
         self.layout_of.push(self.layouts.id(layout));
         id
     }
 
-    /// Adds tensors, with a layout for each.
+    /// Adds tensors, whose layouts are to be said before they are asked for.
     #[inline]
-    pub fn extend<'l>(&mut self, tensors: impl Iterator<Item = Tensor>, layouts: impl Iterator<Item = LayoutRef<'l>>) {
+    pub fn extend(&mut self, tensors: impl Iterator<Item = Tensor>) {
         self.tensors.extend(tensors);
-        self.layout_of.extend(layouts.map(|layout| self.layouts.id(layout)));
+    }
+
+    /// Says the layouts of the next tensors that were added without.
+    #[inline]
+    pub fn extend_layouts<'l>(&mut self, layouts: impl ExactSizeIterator<Item = LayoutRef<'l>>) {
+        self.layouts.add_ids(layouts, &mut self.layout_of);
     }
 
     /// Says whom a tensor reads, in the order of its slots; a source that is named twice is read twice. The first call is about
     /// the first tensor, the next about the next.
-    #[inline]
     pub fn push_sources(&mut self, sources: impl Iterator<Item = TensorId>) {
-        let Self { sources: known, last_readers, .. } = self;
-        let reader = TensorId::try_from(self.source_bounds.len() - 1).expect("fewer than 2^32 tensors");
-        let mut end = 0;
-        // Not `extend`, which asks for one after the other: this way an iterator can run through its parts.
-        sources.for_each(|source| {
-            known.push(source);
-            end = end.max(source + 1);
-            match last_readers.get_mut(source as usize) {
-                Some(last) => *last = reader,
-                None => add_reader(last_readers, source, reader),
-            }
-        });
-        if end > reader {
-            self.note_forward_reader(reader, end - 1);
-        }
-        self.source_bounds.push(u32::try_from(self.sources.len()).expect("fewer than 2^32 sources"));
+        let sources: Vec<TensorId> = sources.collect();
+        let reader = number(self.source_bounds.len() - 1);
+        self.push_sources_of_all(&sources, &vec![reader; sources.len()], &[number(sources.len())]);
     }
 
-    #[cold]
-    fn note_forward_reader(&mut self, reader: TensorId, source: TensorId) {
-        if reader == source && reader > 0 {
-            self.self_readers.push(reader);
-        } else {
-            self.reads_back = false;
+    /// The same for the next tensors: the sources of the first, then those of the next, with who reads each, and by tensor
+    /// how many of them are those of itself and the ones before.
+    #[inline]
+    pub fn push_sources_of_all(&mut self, sources: &[TensorId], readers: &[TensorId], ends: &[u32]) {
+        let before = number(self.sources.len() + sources.len()) - number(sources.len());
+        self.sources.extend_from_slice(sources);
+        self.source_bounds.extend(ends.iter().map(|end| before + end));
+        let Self { last_readers, self_readers, reads_back, .. } = self;
+        let (known, mut all_are_known) = (&mut last_readers[..], true);
+        for (&source, &reader) in sources.iter().zip(readers) {
+            match known.get_mut(source as usize) {
+                Some(last) => *last = reader,
+                None => all_are_known = false,
+            }
+            if source >= reader {
+                *reads_back &= source == reader && reader > 0;
+                self_readers.push(reader);
+            }
         }
+        if !all_are_known {
+            grow(last_readers, sources, readers);
+        }
+    }
+
+    /// Says of the next tensors that they read nobody.
+    #[inline]
+    pub fn push_no_sources(&mut self, tensors: usize) {
+        let end = number(self.sources.len());
+        self.source_bounds.resize(self.source_bounds.len() + tensors, end);
     }
 
     /// Says what `tensor` is a view of.
@@ -252,10 +265,20 @@ impl Graph {
     }
 }
 
+/// As the numbers that a graph counts in.
+fn number(count: usize) -> u32 {
+    u32::try_from(count).expect("fewer than 2^32 tensors, and as many sources")
+}
+
+/// Notes who reads tensors that are still to be added.
 #[cold]
-fn add_reader(last_readers: &mut Vec<TensorId>, source: TensorId, reader: TensorId) {
-    last_readers.resize(source as usize + 1, 0);
-    last_readers[source as usize] = reader;
+fn grow(last_readers: &mut Vec<TensorId>, sources: &[TensorId], readers: &[TensorId]) {
+    let known = last_readers.len();
+    for (&source, &reader) in sources.iter().zip(readers).filter(|(source, _)| **source as usize >= known) {
+        let source = source as usize;
+        last_readers.resize(last_readers.len().max(source + 1), 0);
+        last_readers[source] = reader;
+    }
 }
 
 impl Default for Tensor {

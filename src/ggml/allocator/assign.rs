@@ -31,7 +31,7 @@ impl Allocator {
     /// were not looked at of tensors that came with memory, so a graph with such is looked at each time.
     pub(super) fn remember(&mut self, fitting: &Fitting<'_>, fingerprint: Fingerprint) {
         if let Some(planned) = self.plans.first_mut().filter(|planned| planned.placed() == fitting.waiting) {
-            planned.served = Some(fingerprint);
+            planned.has_served(fingerprint);
         }
     }
 

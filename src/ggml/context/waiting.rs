@@ -28,6 +28,11 @@ impl GrowingContexts {
         Self { contexts, all: start..end }
     }
 
+    /// Are there any?
+    pub fn are_some(&self) -> bool {
+        !self.contexts.is_empty()
+    }
+
     /// Is it a tensor without memory that will get some from its context?
     pub fn will_give(&self, tensor: TensorRef<'_>) -> bool {
         let address = tensor.as_ptr().addr();

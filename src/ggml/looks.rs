@@ -1,0 +1,235 @@
+//! Is a graph the one that was planned?
+//!
+//! Programs build their graph anew for every token, mostly in the same memory. A graph whose tensors are where those of the
+//! planned one were, and of which planning would read the same, need not be planned again.
+
+use crate::graph::{Graph, Tensor, TensorId};
+
+use super::read::id_of;
+use super::redirect::redirected_to;
+use super::tensor::{GraphRef, TensorRef};
+
+/// What tells a graph from others, beside what planning reads of it. All its tensors are in its lists, each once.
+#[derive(Debug)]
+pub struct Looks {
+    /// By id, where each tensor was.
+    addresses: Vec<usize>,
+    /// By id, ggml's number of the operation; not of constants.
+    ops: Vec<u32>,
+    /// The tensors whose results are redirected.
+    redirecting: Vec<TensorId>,
+}
+
+impl Looks {
+    /// Of a graph with these tensors.
+    pub fn new(tensors: Vec<TensorRef<'_>>, ops: Vec<u32>, redirecting: Vec<TensorId>) -> Self {
+        Self { addresses: tensors.into_iter().map(address).collect(), ops, redirecting }
+    }
+
+    /// Are they those of `graph`, when it was read as `plain` before? Of constants nothing matters but where they are.
+    pub fn are_those_of(&self, graph: GraphRef<'_>, plain: &Graph) -> bool {
+        let leafs = plain.leafs().len();
+        if graph.leafs.len() != leafs || graph.nodes.len() != plain.nodes().len() {
+            return false;
+        }
+        // Graphs of one model have the same leafs, and differ in their nodes.
+        let mut nodes = (leafs..).zip(graph.nodes);
+        let is_same_leaf = |(id, &leaf): (usize, &TensorRef<'_>)| {
+            let is_constant = leaf.is_constant();
+            let is_same = || if is_constant { true } else { self.is_same(plain, id, leaf) };
+            address(leaf) == self.addresses[id] && is_constant == was_constant(plain, id) && is_same()
+        };
+        nodes.all(|(id, &node)| self.is_same(plain, id, node)) && (0..).zip(graph.leafs).all(is_same_leaf)
+    }
+
+    /// Is it the tensor that has this id in `plain`, and would it be read like that one?
+    #[inline]
+    fn is_same(&self, plain: &Graph, id: usize, tensor: TensorRef<'_>) -> bool {
+        let planned = &plain.tensors()[id];
+        let says_the_same = (address(tensor) == self.addresses[id])
+            & (tensor.op() == self.ops[id])
+            & (tensor.flags() == planned.flags.0)
+            & tensor.layout().is(plain.layout(id_of(id)));
+        says_the_same && self.has_same_memory(planned, tensor) && self.reads_the_same(plain, id, tensor)
+    }
+
+    #[inline]
+    fn has_same_memory(&self, planned: &Tensor, tensor: TensorRef<'_>) -> bool {
+        match (planned.view, tensor.view_source()) {
+            (None, None) => tensor.has_memory() == planned.external,
+            (Some(view), Some(root)) => {
+                (address(root) == self.addresses[view.root as usize]) & (tensor.view_offset() as u64 == view.offset)
+            }
+            _ => false,
+        }
+    }
+
+    #[inline]
+    fn reads_the_same(&self, plain: &Graph, id: usize, tensor: TensorRef<'_>) -> bool {
+        let mut planned = plain.sources(id_of(id)).iter();
+        let mut is_next = |source: &TensorRef<'_>| {
+            planned.next().is_some_and(|&known| address(*source) == self.addresses[known as usize])
+        };
+        let (slots, others) = tensor.used_slots();
+        let is_same = slots.iter().flatten().all(&mut is_next) && others.into_iter().flatten().flatten().all(is_next);
+        is_same && planned.next().is_none() && self.is_redirected_as_before(id, tensor, others.is_some())
+    }
+
+    /// Slots matter nowhere else. Most tensors have no sources in further slots, which `has_others` tells.
+    #[inline]
+    fn is_redirected_as_before(&self, id: usize, tensor: TensorRef<'_>, has_others: bool) -> bool {
+        (!has_others && self.redirecting.is_empty())
+            || redirected_to(tensor).is_some() == self.redirecting.contains(&id_of(id))
+    }
+}
+
+fn was_constant(plain: &Graph, id: usize) -> bool {
+    let tensor = &plain.tensors()[id];
+    tensor.external && tensor.view.is_none() && plain.sources(id_of(id)).is_empty()
+}
+
+fn address(tensor: TensorRef<'_>) -> usize {
+    tensor.as_ptr().addr()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::MaybeUninit;
+    use std::ptr::null_mut;
+
+    use crate::ggml::redirect::WANTED_SLOT;
+    use crate::ggml::{ggml_backend_buffer, ggml_tensor};
+    use crate::graph::{Flags, Operation, View};
+
+    use super::*;
+
+    const OP: u32 = 7;
+    const WEIGHT: usize = 0;
+    const INPUT: usize = 1;
+    const RESULT: usize = 2;
+    const VIEW: usize = 3;
+
+    /// A weight, an input, the result of both, and a view of that.
+    struct Live {
+        tensors: Vec<ggml_tensor>,
+        memory: ggml_backend_buffer,
+    }
+
+    impl Live {
+        fn new() -> Self {
+            // SAFETY: no field of a tensor may not be zero.
+            let empty = || unsafe { MaybeUninit::<ggml_tensor>::zeroed().assume_init() };
+            // SAFETY: nothing is known of what is in a buffer.
+            let memory = unsafe { MaybeUninit::zeroed().assume_init() };
+            let mut live = Self { tensors: (0..4).map(|_| empty()).collect(), memory };
+            for tensor in &mut live.tensors {
+                (tensor.op, tensor.ne, tensor.nb) = (OP, [8, 4, 1, 1], [4, 32, 128, 128]);
+            }
+            let [weight, input, result] = [WEIGHT, INPUT, RESULT].map(|at| live.address(at));
+            live.tensors[WEIGHT].buffer = &raw mut live.memory;
+            live.tensors[INPUT].flags = Flags::INPUT.0.cast_signed();
+            live.tensors[RESULT].src[..2].copy_from_slice(&[weight, input]);
+            live.tensors[VIEW].src[0] = result;
+            (live.tensors[VIEW].view_src, live.tensors[VIEW].view_offs) = (result, 16);
+            live
+        }
+
+        fn address(&mut self, at: usize) -> *mut ggml_tensor {
+            &raw mut self.tensors[at]
+        }
+
+        fn all(&mut self) -> Vec<TensorRef<'_>> {
+            let addresses: Vec<_> = (0..self.tensors.len()).map(|at| self.address(at)).collect();
+            // SAFETY: the tensors live as long as the references, and refer to each other only.
+            addresses.into_iter().filter_map(|tensor| unsafe { TensorRef::new(tensor) }).collect()
+        }
+
+        /// As `read` reads it.
+        fn looks(&mut self) -> (Looks, Graph) {
+            let tensors = self.all();
+            let mut plain = Graph::with_capacity(tensors.len());
+            let id = |of: TensorRef<'_>| id_of(tensors.iter().position(|tensor| *tensor == of).expect("one of them"));
+            for tensor in &tensors {
+                let offset = tensor.view_offset() as u64;
+                let view = tensor.view_source().map(|root| View { root: id(root), offset });
+                let external = view.is_none() && tensor.has_memory();
+                let facts = Tensor { flags: Flags(tensor.flags()), view, operation: Operation::Other, external };
+                plain.add(facts, tensor.layout());
+            }
+            tensors.iter().for_each(|tensor| plain.push_sources(tensor.sources().map(id)));
+            plain.list_leafs(0..2);
+            plain.list_nodes(2..4);
+            let ops = tensors.iter().map(|tensor| tensor.op()).collect();
+            (Looks::new(tensors, ops, Vec::new()), plain)
+        }
+
+        fn is_known(&mut self, (looks, plain): &(Looks, Graph)) -> bool {
+            let tensors = self.all();
+            let (leafs, nodes) = tensors.split_at(2);
+            looks.are_those_of(GraphRef { leafs, nodes }, plain)
+        }
+    }
+
+    #[test]
+    fn whatever_planning_reads_makes_another_graph() {
+        type Change = fn(&mut Live);
+        let changes: [(&str, Change); 16] = [
+            ("the operation", |it| it.tensors[RESULT].op += 1),
+            ("the flags of a node", |it| it.tensors[RESULT].flags |= Flags::OUTPUT.0.cast_signed()),
+            ("the flags of an input", |it| it.tensors[INPUT].flags = 0),
+            ("the type", |it| it.tensors[RESULT].type_ += 1),
+            ("an extent", |it| it.tensors[RESULT].ne[1] += 1),
+            ("a stride", |it| it.tensors[VIEW].nb[3] += 4),
+            ("the layout of an input", |it| it.tensors[INPUT].ne[0] += 1),
+            ("the offset of a view", |it| it.tensors[VIEW].view_offs += 4),
+            ("the root of a view", |it| it.tensors[VIEW].view_src = it.address(INPUT)),
+            ("no view any more", |it| it.tensors[VIEW].view_src = null_mut()),
+            ("the order of sources", |it| it.tensors[RESULT].src.swap(0, 1)),
+            ("a source less", |it| it.tensors[RESULT].src[1] = null_mut()),
+            ("a source more", |it| it.tensors[RESULT].src[2] = it.address(INPUT)),
+            ("a result with memory", |it| it.tensors[RESULT].buffer = &raw mut it.memory),
+            ("a weight without memory", |it| it.tensors[WEIGHT].buffer = null_mut()),
+            ("a weight that is a view", |it| it.tensors[WEIGHT].view_src = it.address(INPUT)),
+        ];
+        for (what, change) in changes {
+            let mut live = Live::new();
+            let known = live.looks();
+            assert!(live.is_known(&known), "before: {what}");
+            change(&mut live);
+            assert!(!live.is_known(&known), "{what}");
+        }
+    }
+
+    #[test]
+    fn other_tensors_and_other_lists_make_another_graph() {
+        let (mut one, mut other) = (Live::new(), Live::new());
+        let known = one.looks();
+        assert!(!other.is_known(&known), "tensors at other addresses");
+        let tensors = one.all();
+        let (looks, plain) = &known;
+        assert!(!looks.are_those_of(GraphRef { leafs: &tensors[..1], nodes: &tensors[2..] }, plain));
+        assert!(!looks.are_those_of(GraphRef { leafs: &tensors[..2], nodes: &tensors[2..3] }, plain));
+        assert!(!looks.are_those_of(GraphRef { leafs: &[tensors[1], tensors[0]], nodes: &tensors[2..] }, plain));
+    }
+
+    #[test]
+    fn a_result_that_is_redirected_makes_another_graph() {
+        let mut live = Live::new();
+        live.tensors[VIEW].src[1] = live.address(INPUT);
+        let known = live.looks();
+        assert!(live.is_known(&known));
+        live.tensors[VIEW].src.swap(1, WANTED_SLOT);
+        assert!(!live.is_known(&known));
+    }
+
+    #[test]
+    fn what_planning_does_not_read_may_change() {
+        let mut live = Live::new();
+        let known = live.looks();
+        live.tensors[RESULT].op_params[3] = 5;
+        live.tensors[RESULT].name[0] = 1;
+        live.tensors[WEIGHT].ne[0] += 1;
+        live.tensors[RESULT].src.swap(1, 5);
+        assert!(live.is_known(&known));
+    }
+}
