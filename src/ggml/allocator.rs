@@ -19,7 +19,7 @@ use super::fingerprint::Fingerprint;
 use super::fit::fit;
 use super::outputs::check_outputs;
 use super::planned::Planned;
-use super::read::{Reading, Requested, read};
+use super::read::{Reading, Requested, read, read_to_plan};
 use super::runtime::{Runtime, events};
 use super::tally::{Tally, totals};
 use super::tensor::GraphRef;
@@ -287,6 +287,8 @@ impl Allocator {
     /// Plans `graph` and puts the plan before those that are remembered.
     fn add_plan(&mut self, graph: GraphRef<'_>, requested: Requested) -> Result<(), Refusal> {
         let start = Instant::now();
+        let is_told = self.runtime.captures.are_wanted() || events().is_some();
+        let read = if is_told { read } else { read_to_plan };
         let reading = read(self.runtime, &self.types, graph, &requested);
         if !reading.redirecting.is_empty() {
             self.check_outputs(graph, &requested)?;

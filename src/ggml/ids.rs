@@ -16,19 +16,28 @@ impl<'g> Ids<'g> {
     /// Of `tensors`, in their order; one that is there again has the id of the first.
     pub fn of(tensors: Vec<TensorRef<'g>>) -> Self {
         let mut ids = Self { slots: vec![0; slots_for(tensors.capacity())], tensors };
-        let slots = ids.slots.len();
-        for (id, &tensor) in (0..).zip(&ids.tensors) {
-            let slot = &mut ids.slots[near_slot(tensor, slots)];
-            if *slot == 0 {
-                *slot = id + 1;
-                continue;
-            }
-            match ids.find(tensor) {
-                Err(slot) => ids.slots[slot] = id + 1,
+        let mut next = 0;
+        while let Some(crowded) = ids.take_near_slots(next) {
+            match ids.find(ids.tensors[crowded as usize]) {
+                Err(slot) => ids.slots[slot] = crowded + 1,
                 Ok(_) => return Self::of_distinct(&ids.tensors),
             }
+            next = crowded + 1;
         }
         ids
+    }
+
+    /// Gives the tensors from `next` on the slots where they are looked for first, up to one whose slot is taken.
+    fn take_near_slots(&mut self, next: TensorId) -> Option<TensorId> {
+        let Self { tensors, slots } = self;
+        for (id, &tensor) in (next..).zip(&tensors[next as usize..]) {
+            let near = near_slot(tensor, slots.len());
+            if slots[near] != 0 {
+                return Some(id);
+            }
+            slots[near] = id + 1;
+        }
+        None
     }
 
     /// Of `tensors` without those that are there already.

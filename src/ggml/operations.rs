@@ -52,6 +52,7 @@ pub struct Operations {
     known: [OnceLock<Operation>; 256],
     named: [OnceLock<Named>; 256],
     reshape: OnceLock<u32>,
+    concat: OnceLock<u32>,
 }
 
 /// What the name of an operation tells of it.
@@ -79,7 +80,7 @@ impl Operations {
         version: Option<[u32; 3]>,
     ) -> Self {
         let (known, named) = ([const { OnceLock::new() }; 256], [const { OnceLock::new() }; 256]);
-        Self { functions, original_list, version, known, named, reshape: OnceLock::new() }
+        Self { functions, original_list, version, known, named, reshape: OnceLock::new(), concat: OnceLock::new() }
     }
 
     /// What the planner has to know of `op`, an operation of this ggml, as in its tensors.
@@ -121,6 +122,11 @@ impl Operations {
     /// The number of RESHAPE, which every ggml has.
     pub fn reshape(&self) -> u32 {
         *self.reshape.get_or_init(|| self.number(c"RESHAPE"))
+    }
+
+    /// The number of CONCAT, which every ggml has.
+    pub fn concat(&self) -> u32 {
+        *self.concat.get_or_init(|| self.number(c"CONCAT"))
     }
 
     /// The number of NONE, which every ggml has.

@@ -85,22 +85,41 @@ impl Requested {
 /// next ones while it still works on the last.
 const TOGETHER: usize = 64;
 
-/// Reads the lists of `graph` and whatever they refer to, sizes included. Large graphs do not stay in the caches of a
-/// processor, so all that is to be known of some tensors is found out before the next ones are looked at.
+/// Reads the lists of `graph` and whatever they refer to, sizes included.
 pub fn read<'g>(runtime: &Runtime, types: &[BufferType], graph: GraphRef<'g>, requested: &Requested) -> Reading<'g> {
+    let mut reading = read_to_plan(runtime, types, graph, requested);
+    let Reading { graph, tensors, sizes, .. } = &mut reading;
+    for (id, &tensor) in (0..).zip(tensors.iter()) {
+        say_layout(runtime, graph, sizes, id, tensor);
+    }
+    reading
+}
+
+/// The same without what planning does not look at: the layouts of constants that no CONCAT reads. Large graphs do not stay in
+/// the caches of a processor, so all that is to be known of some tensors is found out before the next ones are looked at.
+pub fn read_to_plan<'g>(
+    runtime: &Runtime,
+    types: &[BufferType],
+    graph: GraphRef<'g>,
+    requested: &Requested,
+) -> Reading<'g> {
     let mut reader = Reader::new(runtime, types, graph, requested);
-    let listed = reader.ids.tensors().to_vec();
-    let (leafs, nodes) = listed.split_at(graph.leafs.len().min(listed.len()));
+    let listed = reader.ids.tensors().len();
+    let distinct = (listed < graph.leafs.len() + graph.nodes.len()).then(|| reader.ids.tensors().to_vec());
+    let (leafs, nodes) = match &distinct {
+        Some(tensors) => tensors.split_at(graph.leafs.len().min(listed)),
+        None => (graph.leafs, graph.nodes),
+    };
     leafs.chunks(TOGETHER).for_each(|leafs| reader.read_leafs(leafs));
     nodes.chunks(TOGETHER).for_each(|nodes| reader.read_nodes(nodes));
     // Describing a tensor can add the one that it is a view of, which is then described in its turn.
-    let mut next = listed.len();
+    let mut next = listed;
     while let Some(&tensor) = reader.ids.tensors().get(next) {
         reader.describe(&[tensor]);
         next += 1;
     }
     let Reader { ids, plain, ops, redirecting, sizes, .. } = reader;
-    Reading { graph: plain, tensors: ids.into_tensors(), listed: listed.len(), ops, redirecting, sizes }
+    Reading { graph: plain, tensors: ids.into_tensors(), listed, ops, redirecting, sizes }
 }
 
 struct Reader<'a, 'g> {
@@ -203,27 +222,62 @@ impl<'a, 'g> Reader<'a, 'g> {
             }
         }
         self.measure(tensors);
+        if ops_of_latest(&self.ops, tensors).contains(&self.runtime.operations.concat()) {
+            self.say_layouts_of_operands(tensors);
+        }
     }
 
     /// Adds leafs that came with memory and refer to nobody.
     #[inline(never)]
     fn read_constants(&mut self, leafs: &[TensorRef<'g>]) {
-        let Self { runtime, plain, ops, .. } = self;
+        let Self { runtime, types, requested, plain, ops, sizes, .. } = self;
         ops.resize(ops.len() + leafs.len(), 0);
         plain.push_no_sources(leafs.len());
         plain.extend(leafs.iter().map(|leaf| {
             let operation = runtime.operations.operation(leaf.op());
             Tensor { flags: Flags(leaf.flags()), view: None, operation, external: true }
         }));
-        self.measure(leafs);
+        plain.skip_layouts(leafs.len());
+        sizes.add_tensors(types, requested, plain, leafs);
+    }
+
+    /// Says the layouts of constants that a CONCAT among the latest tensors reads.
+    #[cold]
+    fn say_layouts_of_operands(&mut self, latest: &[TensorRef<'_>]) {
+        let Self { runtime, ids, plain, ops, sizes, .. } = self;
+        let concat = runtime.operations.concat();
+        let nodes = (id_of(ops.len() - latest.len())..).zip(ops_of_latest(ops, latest));
+        for (node, _) in nodes.filter(|(_, op)| **op == concat) {
+            for at in 0..plain.sources(node).len() {
+                let source = plain.sources(node)[at];
+                // Those behind are described in their turn.
+                if (source as usize) < ops.len() {
+                    say_layout(runtime, plain, sizes, source, ids.tensors()[source as usize]);
+                }
+            }
+        }
     }
 
     /// Finds out the layouts and sizes of the latest tensors.
+    #[inline(never)]
     fn measure(&mut self, tensors: &[TensorRef<'_>]) {
         let Self { runtime, types, requested, plain, sizes, .. } = self;
         plain.extend_layouts(tensors.iter().map(|tensor| tensor.layout()));
         sizes.add_layouts(runtime, plain, tensors);
         sizes.add_tensors(types, requested, plain, tensors);
+    }
+}
+
+/// Those of `tensors`, which are the latest.
+fn ops_of_latest<'a>(ops: &'a [u32], tensors: &[TensorRef<'_>]) -> &'a [u32] {
+    &ops[ops.len() - tensors.len()..]
+}
+
+/// Says the layout of a tensor, unless it is said.
+fn say_layout(runtime: &Runtime, plain: &mut Graph, sizes: &mut KnownSizes, id: TensorId, tensor: TensorRef<'_>) {
+    if !plain.has_layout(id) {
+        plain.say_layout(id, tensor.layout());
+        sizes.add_layout(runtime, plain.layout_id(id), tensor);
     }
 }
 

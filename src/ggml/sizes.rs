@@ -36,10 +36,15 @@ impl KnownSizes {
         {
             let latest = plain.layout_ids();
             for (&layout, &tensor) in latest[latest.len() - tensors.len()..].iter().zip(tensors) {
-                if layout as usize == sizes.len() {
-                    sizes.push(runtime.nbytes(tensor));
-                }
+                add_if_new(runtime, sizes, layout, tensor);
             }
+        }
+    }
+
+    /// Looks whether the layout of a tensor is new.
+    pub fn add_layout(&mut self, runtime: &Runtime, layout: LayoutId, tensor: TensorRef<'_>) {
+        if let Some(sizes) = &mut self.of_layouts {
+            add_if_new(runtime, sizes, layout, tensor);
         }
     }
 
@@ -77,5 +82,12 @@ impl KnownSizes {
     #[inline]
     pub fn of_tensor(&self, tensor: TensorId) -> Option<Bytes> {
         self.of_tensors.as_ref()?.get(tensor as usize).copied()
+    }
+}
+
+/// Layouts are numbered in the order in which they are met.
+fn add_if_new(runtime: &Runtime, sizes: &mut Vec<Bytes>, layout: LayoutId, tensor: TensorRef<'_>) {
+    if layout as usize == sizes.len() {
+        sizes.push(runtime.nbytes(tensor));
     }
 }

@@ -47,6 +47,11 @@ impl LayoutRef<'_> {
 /// Dense index of a layout: equal layouts have equal ones.
 pub type LayoutId = u32;
 
+/// The index of a layout that nobody has said. It is equal to no other.
+pub const UNSAID: LayoutId = LayoutId::MAX;
+
+static NO_LAYOUT: Layout = Layout { element: u32::MAX, ne: [0; 4], nb: [0; 4] };
+
 /// The distinct layouts of a graph.
 #[derive(Clone, Debug, Default)]
 pub struct Layouts {
@@ -110,9 +115,9 @@ impl Layouts {
         self.distinct.len()
     }
 
-    /// The layout with an index.
+    /// The layout with an index; one of no type where nobody has said it.
     pub fn get(&self, id: LayoutId) -> &Layout {
-        &self.distinct[id as usize]
+        self.distinct.get(id as usize).unwrap_or(&NO_LAYOUT)
     }
 
     #[cold]

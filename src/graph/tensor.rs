@@ -3,7 +3,7 @@
 use crate::placement::{Bytes, Step};
 
 use super::Operation;
-use super::layout::{Layout, LayoutId, LayoutRef, Layouts};
+use super::layout::{Layout, LayoutId, LayoutRef, Layouts, UNSAID};
 
 /// Dense index of a tensor in its [`Graph`].
 pub type TensorId = u32;
@@ -122,6 +122,22 @@ impl Graph {
     #[inline]
     pub fn extend_layouts<'l>(&mut self, layouts: impl ExactSizeIterator<Item = LayoutRef<'l>>) {
         self.layouts.add_ids(layouts, &mut self.layout_of);
+    }
+
+    /// Leaves out the layouts of the next tensors that were added without: nobody asks for them before they are said.
+    #[inline]
+    pub fn skip_layouts(&mut self, tensors: usize) {
+        self.layout_of.resize(self.layout_of.len() + tensors, UNSAID);
+    }
+
+    /// Is the layout of a tensor said?
+    pub fn has_layout(&self, tensor: TensorId) -> bool {
+        self.layout_of[tensor as usize] != UNSAID
+    }
+
+    /// Says the layout of a tensor where it was left out.
+    pub fn say_layout(&mut self, tensor: TensorId, layout: LayoutRef<'_>) {
+        self.layout_of[tensor as usize] = self.layouts.id(layout);
     }
 
     /// Says whom a tensor reads, in the order of its slots; a source that is named twice is read twice. The first call is about
