@@ -9,11 +9,11 @@ use super::{Graph, GraphPlan, PlanError, Pool, PoolPlan, Requests, Rules, Sizes,
 ///
 /// # Errors
 /// [`PlanError::TooLarge`] when sizes overflow.
-pub fn plan_as_ggml(
+pub fn plan_as_ggml<S: Sizes>(
     graph: &Graph,
     pools: &[Pool],
     requests: Requests<'_>,
-    sizes: &mut dyn Sizes,
+    sizes: &mut S,
 ) -> Result<GraphPlan, PlanError> {
     let pools: Vec<Pool> = pools.iter().map(|pool| Pool { rules: Rules::GGML, ..*pool }).collect();
     let found = lifetimes(graph, &pools, requests, sizes);
@@ -32,11 +32,11 @@ pub fn plan_as_ggml(
 
 /// By pool: the bytes that ggml's own allocator takes for `graph`, whatever rules the pools have. `None` where they add
 /// up to more than can be addressed.
-pub fn sizes_by_ggml(
+pub fn sizes_by_ggml<S: Sizes>(
     graph: &Graph,
     pools: &[Pool],
     requests: Requests<'_>,
-    sizes: &mut dyn Sizes,
+    sizes: &mut S,
 ) -> Option<Vec<Bytes>> {
     let plan = plan_as_ggml(graph, pools, requests, sizes).ok()?;
     Some(plan.pools.iter().map(|pool| pool.placement.size()).collect())

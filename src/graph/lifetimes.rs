@@ -62,7 +62,7 @@ pub struct Lifetimes {
 }
 
 /// Finds the lifetimes of all tensors of `graph` that need memory. Asks for the size of each once a pool.
-pub fn lifetimes(graph: &Graph, pools: &[Pool], requests: Requests<'_>, sizes: &mut dyn Sizes) -> Lifetimes {
+pub fn lifetimes<S: Sizes>(graph: &Graph, pools: &[Pool], requests: Requests<'_>, sizes: &mut S) -> Lifetimes {
     let Start { leafs, inputs, ends, names_unseen } = Start::of(graph, requests);
     let memory = Memory::new(pools, graph.tensors().len(), graph.steps());
     let mut walk = Walk { graph, ends: &ends, memory, sizes, concats: Vec::new() };
@@ -80,16 +80,16 @@ pub fn lifetimes(graph: &Graph, pools: &[Pool], requests: Requests<'_>, sizes: &
     Lifetimes { problems: pools.into_iter().map(|pool| pool.problem).collect(), homes, concats, beyond_ggml }
 }
 
-struct Walk<'a> {
+struct Walk<'a, S> {
     graph: &'a Graph,
     ends: &'a Ends,
     memory: Memory,
-    sizes: &'a mut dyn Sizes,
+    sizes: &'a mut S,
     /// The steps so far that put the bytes of two sources into one result.
     concats: Vec<Step>,
 }
 
-impl Walk<'_> {
+impl<S: Sizes> Walk<'_, S> {
     /// An input that nobody reads is written before the first step, and may be overwritten in the second.
     fn give_memory_to_leaf(&mut self, leaf: TensorId, pool: PoolId) {
         self.give_memory(leaf, pool, 0);
@@ -148,10 +148,10 @@ impl Walk<'_> {
     }
 
     #[inline]
-    fn seeker(&mut self, node: TensorId, operation: Operation, pool: PoolId, step: Step) -> Seeker<'_> {
+    fn seeker(&mut self, node: TensorId, operation: Operation, pool: PoolId, step: Step) -> Seeker<'_, S> {
         let Self { graph, ends, memory, sizes, .. } = self;
         let (sources, now) = (graph.sources(node), ends.moment(step));
         let ends = &ends.moments;
-        Seeker { graph, ends, memory, node, operation, sources, pool, step, now, sizes: *sizes, known_size: None }
+        Seeker { graph, ends, memory, node, operation, sources, pool, step, now, sizes, known_size: None }
     }
 }

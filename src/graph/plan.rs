@@ -89,11 +89,11 @@ impl fmt::Display for PlanError {
 ///
 /// # Errors
 /// [`PlanError::TooLarge`] when sizes overflow.
-pub fn plan(
+pub fn plan<S: Sizes>(
     graph: &Graph,
     pools: &[Pool],
     requests: Requests<'_>,
-    sizes: &mut dyn Sizes,
+    sizes: &mut S,
 ) -> Result<GraphPlan, PlanError> {
     if pools.iter().all(|pool| pool.effort <= Effort::default()) {
         return plan_as_said(graph, pools, requests, sizes);
@@ -111,11 +111,11 @@ pub fn plan(
 }
 
 /// Plans with just the effort that each pool has.
-fn plan_as_said(
+fn plan_as_said<S: Sizes>(
     graph: &Graph,
     pools: &[Pool],
     requests: Requests<'_>,
-    sizes: &mut dyn Sizes,
+    sizes: &mut S,
 ) -> Result<GraphPlan, PlanError> {
     let mut found = lifetimes(graph, pools, requests, sizes);
     check_totals(&found)?;
@@ -150,11 +150,11 @@ fn plan_as_said(
 ///
 /// # Errors
 /// [`PlanError::TooLarge`] when sizes overflow.
-pub fn shared_lifetimes(
+pub fn shared_lifetimes<S: Sizes>(
     graph: &Graph,
     pools: &[Pool],
     requests: Requests<'_>,
-    sizes: &mut dyn Sizes,
+    sizes: &mut S,
 ) -> Result<Lifetimes, PlanError> {
     let mut found = lifetimes(graph, pools, requests, sizes);
     check_totals(&found)?;

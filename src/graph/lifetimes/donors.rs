@@ -24,7 +24,7 @@ pub struct Donor {
 }
 
 /// A node that may write over a source, and looks for one.
-pub struct Seeker<'a> {
+pub struct Seeker<'a, S> {
     pub graph: &'a Graph,
     /// By tensor, as in [`Ends`](super::start::Ends).
     pub ends: &'a [Moment],
@@ -37,12 +37,12 @@ pub struct Seeker<'a> {
     pub step: Step,
     /// The moment of the step.
     pub now: Moment,
-    pub sizes: &'a mut dyn Sizes,
+    pub sizes: &'a mut S,
     /// The size of the node in the pool for which it was asked last.
     pub known_size: Option<(PoolId, Bytes)>,
 }
 
-impl Seeker<'_> {
+impl<S: Sizes> Seeker<'_, S> {
     /// Whose memory to take over; where there is none to take over, the bytes that the node wants in its pool.
     // What is searched with is given away, not lent: so it gets into memory only where the search is a longer one.
     #[inline]
@@ -129,9 +129,14 @@ impl Seeker<'_> {
     /// Does nobody read the source in this slot any more, does it look like the node, and is it alone in its memory?
     #[inline(always)]
     fn is_candidate(&self, slot: usize, source: TensorId) -> bool {
+        self.ends_now(source) && self.looks_right(source) && self.is_alone(slot, source)
+    }
+
+    #[inline(always)]
+    fn is_alone(&self, slot: usize, source: TensorId) -> bool {
         let root = self.graph.root(source);
         let is_elsewhere = |(other, &source): (usize, &TensorId)| other == slot || self.graph.root(source) != root;
-        self.ends_now(source) && self.looks_right(source) && self.sources.iter().enumerate().all(is_elsewhere)
+        self.sources.iter().enumerate().all(is_elsewhere)
     }
 
     /// The memory of the source in this slot, or of what it is a view of, if the node may write over it. It looks like the

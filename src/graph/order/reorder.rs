@@ -60,11 +60,11 @@ impl Reordering {
 ///
 /// # Errors
 /// [`PlanError`] when sizes overflow.
-pub fn reorder(
+pub fn reorder<S: Sizes>(
     graph: &Graph,
     pools: &[Pool],
     requests: Requests<'_>,
-    sizes: &mut dyn Sizes,
+    sizes: &mut S,
     hazards: &Hazards,
     effort: Effort,
 ) -> Result<Reordering, PlanError> {
