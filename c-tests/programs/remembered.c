@@ -378,6 +378,39 @@ static void sizes_are_asked_at_most_once(struct case_args args) {
     CHECK(beyond_bound > 0 || args.count > 0, "each plan meets its bound: none was tried twice");
 }
 
+// Sizes that more than layouts tells
+
+#define EXTRA (1 << 20) // bytes, more than the whole graph takes
+
+static size_t said_by_last_parameter(const struct ggml_tensor * tensor) {
+    return tensor->op == GGML_OP_MUL_MAT ? (size_t) tensor->op_params[15] : 0;
+}
+
+static void ask_for_more(struct ggml_cgraph * graph, int32_t bytes) {
+    for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
+        ggml_graph_node(graph, i)->op_params[15] = bytes;
+    }
+}
+
+static void parameters_that_tell_sizes_are_heeded(struct case_args args) {
+    (void) args;
+    struct dummy_buft dummy;
+    dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
+    dummy.extra_bytes      = said_by_last_parameter;
+    struct built   built  = transformer_new((struct shape) { .layers = 1, .tokens = 1, .past = 1 });
+    ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
+    CHECK(ggml_gallocr_reserve(galloc, built.graph), "nothing fails here");
+    CHECK(lastuse_gallocr_wanted_size(galloc, 0) < EXTRA, "the graph is larger than the test believes");
+    ask_for_more(built.graph, EXTRA);
+    CHECK(ggml_gallocr_reserve(galloc, built.graph), "nothing fails here");
+    CHECK(lastuse_gallocr_wanted_size(galloc, 0) > EXTRA, "a plan with too little memory is taken up");
+    ask_for_more(built.graph, 0);
+    CHECK(ggml_gallocr_reserve(galloc, built.graph), "nothing fails here");
+    CHECK(lastuse_gallocr_wanted_size(galloc, 0) < EXTRA, "a plan with too much memory is taken up");
+    ggml_gallocr_free(galloc);
+    built_free(built);
+}
+
 static const struct test_case cases[] = {
     { "reserved_in_turn", reserved_in_turn },
     { "allocated_in_turn", allocated_in_turn },
@@ -387,6 +420,7 @@ static const struct test_case cases[] = {
     { "failures_are_survived", failures_are_survived },
     { "failure_with_several_types_forgets_all", failure_with_several_types_forgets_all },
     { "sizes_are_asked_at_most_once", sizes_are_asked_at_most_once },
+    { "parameters_that_tell_sizes_are_heeded", parameters_that_tell_sizes_are_heeded },
 };
 
 TEST_MAIN(cases)

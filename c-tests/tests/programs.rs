@@ -117,7 +117,7 @@ program!(unread_inputs, with ["dummy_buffer", "plan_check", "transformer"]:
 program!(remembered, with ["random_graph", "dummy_buffer", "plan_check", "transformer"]:
     reserved_in_turn, allocated_in_turn, changed_graphs_are_not_mistaken, plans_for_other_buffers_are_not_used,
     graph_of_other_buffers_is_refused, failures_are_survived, failure_with_several_types_forgets_all,
-    sizes_are_asked_at_most_once,
+    sizes_are_asked_at_most_once, parameters_that_tell_sizes_are_heeded,
 );
 
 program!(measure, with ["random_graph", "dummy_buffer", "transformer"]:

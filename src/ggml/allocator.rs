@@ -175,7 +175,8 @@ impl Allocator {
     ) -> Result<Decision, Refusal> {
         let requested = self.requested(graph, node_ids, leaf_ids);
         self.waiting(graph, &requested)?.realize()?;
-        let same = |planned: &Planned| planned.requested == requested && planned.is_of(graph);
+        let fingerprint = LazyCell::new(|| Fingerprint::of(graph));
+        let same = |planned: &Planned| planned.requested == requested && planned.is_of(graph, || *fingerprint);
         let decision = match self.plans.iter().position(same) {
             Some(known) => {
                 self.plans[..=known].rotate_right(1);
@@ -266,7 +267,7 @@ impl Allocator {
     /// Takes up the plan that was made for this very graph, or that served it last, if there is one.
     fn take_up_known(&mut self, graph: GraphRef<'_>) -> bool {
         let fingerprint = LazyCell::new(|| Fingerprint::of(graph));
-        self.take_up(|planned| planned.is_of(graph).then_some(())).is_some()
+        self.take_up(|planned| planned.is_of(graph, || *fingerprint).then_some(())).is_some()
             || self.take_up(|planned| planned.served().filter(|served| *served == *fingerprint)).is_some()
     }
 
@@ -296,7 +297,9 @@ impl Allocator {
         let plan = self.plan(&reading, &requested, start).inspect_err(|_| self.plans.clear())?;
         self.note_plan(&reading, &requested, &plan);
         self.plans.truncate(REMEMBERED - 1);
-        self.plans.insert(0, Planned::new(reading, plan, requested));
+        let is_by_layout = self.types.iter().all(|buffer_type| buffer_type.goes_by_layout());
+        let exact = (!is_by_layout).then(|| Fingerprint::of(graph));
+        self.plans.insert(0, Planned::new(reading, plan, requested, exact));
         Ok(())
     }
 

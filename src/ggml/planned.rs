@@ -18,8 +18,10 @@ pub struct Planned {
     pub graph: Graph,
     /// How many tensors are leafs or nodes: the others, with larger ids, are only referred to.
     pub listed: usize,
-    /// Tells the planned graph from others.
-    pub looks: Looks,
+    /// Tells the planned graph from others, as far as planning reads them.
+    looks: Looks,
+    /// Tells it from all others, where sizes were asked tensor by tensor: those may depend on whatever a tensor says.
+    exact: Option<Fingerprint>,
     /// Another graph that the plan served last.
     served: Option<Fingerprint>,
     /// The pools that were wanted.
@@ -93,11 +95,13 @@ pub enum Assignment<'g> {
 }
 
 impl Planned {
-    /// Remembers the graph of `reading`, planned as `plan`, and its tensors.
-    pub fn new(reading: Reading<'_>, plan: GraphPlan, requested: Requested) -> Self {
+    /// Remembers the graph of `reading`, planned as `plan`, and its tensors; with its fingerprint where sizes depend on more
+    /// than layouts.
+    pub fn new(reading: Reading<'_>, plan: GraphPlan, requested: Requested, exact: Option<Fingerprint>) -> Self {
         let Reading { graph, tensors, listed, ops, redirecting, .. } = reading;
         Self {
             looks: Looks::new(tensors, ops, redirecting),
+            exact,
             served: None,
             listed,
             requested,
@@ -128,9 +132,13 @@ impl Planned {
         self.gifts.get_or_init(|| Gifts::new(&self.graph, &self.plan, self.listed))
     }
 
-    /// Is it made for this very graph?
-    pub fn is_of(&self, graph: GraphRef<'_>) -> bool {
-        self.has_positions() && self.looks.are_those_of(graph, &self.graph)
+    /// Is it made for this very graph? `fingerprint` takes that of the graph.
+    pub fn is_of(&self, graph: GraphRef<'_>, fingerprint: impl FnOnce() -> Fingerprint) -> bool {
+        self.has_positions()
+            && match self.exact {
+                Some(exact) => exact == fingerprint(),
+                None => self.looks.are_those_of(graph, &self.graph),
+            }
     }
 
     /// The fingerprint of another graph that it served last, if all of its tensors are in its lists: fingerprints tell nothing
