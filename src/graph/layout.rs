@@ -47,7 +47,7 @@ impl LayoutRef<'_> {
 /// Dense index of a layout: equal layouts have equal ones.
 pub type LayoutId = u32;
 
-/// The index of a layout that nobody has said. It is equal to no other.
+/// The index of a layout that nobody has said. It tells nothing: two tensors that have it need not look alike.
 pub const UNSAID: LayoutId = LayoutId::MAX;
 
 static NO_LAYOUT: Layout = Layout { element: u32::MAX, ne: [0; 4], nb: [0; 4] };

@@ -155,6 +155,7 @@ impl Gaps {
         Some(self.places[self.wall as usize].beside[LOW] ^ GAP)
     }
 
+    // Called for each block, from two places.
     #[inline(always)]
     fn put(&mut self, block: BlockId, size: Bytes, death: Moment, index: GapIndex, side: Side) {
         let gap = &mut self.gaps[index as usize];
@@ -204,6 +205,7 @@ impl Gaps {
     }
 
     /// A gap between two neighbours.
+    // The rarest way in which a block dies: apart, so that the others stay short.
     #[inline(never)]
     fn open(&mut self, start: Offset, end: Offset, beside: [BlockId; 2]) {
         let link = GAP | GapIndex::try_from(self.gaps.len()).expect("no more gaps than blocks");
