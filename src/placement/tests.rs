@@ -1,8 +1,10 @@
 //! Placements by every strategy, on random problems and on hand-made ones.
 
+mod course;
+mod validator;
+
 use std::ops::Range;
 
-use crate::placement::timeline::Timeline;
 use crate::placement::{
     BestFit, Block, BlockId, Bytes, Defect, FromPeak, LargestFirst, MAX_CHUNKS, Placement, Problem, Shrink, Spot, Step,
     Strategy, TooLarge, ValleySweep, choose, lower_bound, validate, validate_large,
@@ -193,92 +195,6 @@ fn strategies_have_names_of_their_own() {
     assert_eq!(names.len(), strategies().len());
 }
 
-#[test]
-fn lower_bound_is_the_largest_sum_of_a_step() {
-    let mut random = Random::new(5);
-    for _ in 0..300 {
-        let problem = random_problem(&mut random, &MEDIUM);
-        let steps = 0..2 * MEDIUM.steps;
-        let largest = steps.map(|step| (0..problem.blocks().len()).map(|id| held(&problem, id, step)).sum()).max();
-        assert_eq!(Some(lower_bound(&problem)), largest, "{problem:?}");
-    }
-}
-
-#[test]
-fn lower_bound_does_not_depend_on_how_far_apart_steps_are() {
-    let mut random = Random::new(9);
-    for _ in 0..300 {
-        let problem = random_problem(&mut random, &MEDIUM);
-        assert_eq!(lower_bound(&stretched(&problem, 1000)), lower_bound(&problem), "{problem:?}");
-    }
-}
-
-#[test]
-fn blocks_are_sorted_by_their_deaths_however_far_apart_steps_are() {
-    let mut random = Random::new(11);
-    for _ in 0..100 {
-        let problem = random_problem(&mut random, &MEDIUM);
-        let mut sorted: Vec<BlockId> = (0..).take(problem.blocks().len()).collect();
-        sorted.sort_by_key(|&id| (problem.blocks()[id as usize].death, id));
-        assert_eq!(Timeline::of(&problem).by_death, sorted);
-        assert_eq!(Timeline::of(&stretched(&problem, 1000)).by_death, sorted);
-    }
-}
-
-#[test]
-fn blocks_are_sorted_by_their_deaths_however_many_are_alive_at_once() {
-    let mut random = Random::new(13);
-    for blocks in [255, 256, 257, 258, 1000] {
-        let mut problem = Problem::new(1, None);
-        for birth in 0..blocks {
-            problem.add(Block { size: 1, birth, death: blocks + random.below(100) });
-        }
-        let last = problem.add(Block { size: 1, birth: blocks + 50, death: Step::MAX });
-        let timeline = Timeline::of(&problem);
-        let mut sorted: Vec<BlockId> = (0..=blocks).collect();
-        sorted.sort_by_key(|&id| (problem.blocks()[id as usize].death, id));
-        assert_eq!(timeline.by_death, sorted);
-        let dead = problem.blocks().iter().filter(|block| block.death <= blocks + 50).count();
-        assert_eq!(timeline.dead[last as usize] as usize, dead);
-        assert_eq!(timeline.largest_load, u64::from(blocks));
-        assert_eq!(timeline.loads[last as usize], u64::from(blocks) + 1 - dead as u64);
-    }
-}
-
-/// The bytes alive at a step, counted block by block.
-fn load_at(problem: &Problem, step: Step) -> Bytes {
-    let alive = (0..).zip(problem.blocks()).filter(|(_, block)| (block.birth..block.death).contains(&step));
-    let held = |(id, block): (BlockId, &Block)| {
-        let shrunk = problem.shrinks().iter().rfind(|shrink| shrink.block == id && shrink.step <= step);
-        shrunk.map_or(block.size, |shrink| shrink.size)
-    };
-    alive.map(held).sum()
-}
-
-#[test]
-fn last_block_born_at_a_step_has_its_load() {
-    let mut random = Random::new(12);
-    for _ in 0..100 {
-        let problem = random_problem(&mut random, &MEDIUM);
-        let blocks = problem.blocks();
-        for (id, load) in Timeline::of(&problem).loads.into_iter().enumerate() {
-            if blocks.get(id + 1).is_none_or(|next| next.birth > blocks[id].birth) {
-                assert_eq!(load, load_at(&problem, blocks[id].birth), "{problem:?}");
-            }
-        }
-    }
-}
-
-/// The same blocks, each step as long as `factor` steps.
-fn stretched(problem: &Problem, factor: Step) -> Problem {
-    let mut stretched = Problem::new(problem.alignment(), None);
-    for block in problem.blocks() {
-        stretched.add(Block { birth: block.birth * factor, death: block.death * factor, ..*block });
-    }
-    problem.shrinks().iter().for_each(|shrink| stretched.shrink(shrink.block, shrink.step * factor, shrink.size));
-    stretched
-}
-
 /// Bytes that a block holds at a step.
 fn held(problem: &Problem, id: usize, step: Step) -> Bytes {
     let block = problem.blocks()[id];
@@ -463,89 +379,4 @@ fn block_may_shrink_twice() {
     let too_early = Defect::Overlap { first: 0, second: 1, step: 1 };
     assert_eq!(validate(&problem, &placement(&[0, 32, 64], 96)), Err(too_early));
     assert_eq!(lower_bound(&problem), 96);
-}
-
-#[test]
-fn validator_counts_spots_and_chunks() {
-    let problem = problem(&[(16, 0, 1)]);
-    let no_spot = placement(&[], 16);
-    assert_eq!(validate(&problem, &no_spot), Err(Defect::WrongCount { blocks: 1, spots: 0 }));
-    let too_many = Placement { spots: vec![Spot::default()], chunks: vec![16; MAX_CHUNKS + 1] };
-    assert_eq!(validate(&problem, &too_many), Err(Defect::TooManyChunks(MAX_CHUNKS + 1)));
-}
-
-#[test]
-fn validator_finds_blocks_outside_their_chunks() {
-    let problem = problem(&[(16, 0, 1), (32, 1, 2)]);
-    assert_eq!(validate(&problem, &placement(&[0, 0], 32)), Ok(()));
-    assert_eq!(validate(&problem, &placement(&[0, 16], 32)), Err(Defect::OutOfChunk(1)));
-    assert_eq!(validate(&problem, &placement(&[0, u64::MAX - 15], 32)), Err(Defect::OutOfChunk(1)), "the end wraps");
-    let no_chunk = Placement { spots: vec![Spot { chunk: 1, offset: 0 }; 2], chunks: vec![32] };
-    assert_eq!(validate(&problem, &no_chunk), Err(Defect::OutOfChunk(0)));
-}
-
-#[test]
-fn validator_finds_offsets_that_are_not_aligned() {
-    let problem = problem(&[(16, 0, 1), (16, 1, 2)]);
-    assert_eq!(validate(&problem, &placement(&[0, 8], 32)), Err(Defect::Misaligned(1)));
-}
-
-#[test]
-fn validator_finds_overlaps_in_the_same_chunk_only() {
-    let problem = problem(&[(32, 0, 3), (32, 2, 4)]);
-    let overlap = Err(Defect::Overlap { first: 0, second: 1, step: 2 });
-    assert_eq!(validate(&problem, &placement(&[0, 16], 48)), overlap);
-    assert_eq!(validate(&problem, &placement(&[16, 0], 48)), overlap);
-    assert_eq!(validate(&problem, &placement(&[0, 0], 32)), overlap);
-    let spots = vec![Spot { chunk: 0, offset: 0 }, Spot { chunk: 1, offset: 0 }];
-    assert_eq!(validate(&problem, &Placement { spots, chunks: vec![32, 32] }), Ok(()));
-}
-
-#[test]
-fn validator_finds_chunks_beyond_the_limit() {
-    let problem = limited(&problem(&[(32, 0, 1), (32, 0, 1)]), 48);
-    assert_eq!(validate(&problem, &placement(&[0, 32], 64)), Err(Defect::ChunkTooLarge(0)));
-    let mut last = Placement { spots: vec![], chunks: vec![0; MAX_CHUNKS - 1] };
-    last.chunks.push(64);
-    last.spots = [0, 32].map(|offset| Spot { chunk: 15, offset }).to_vec();
-    assert_eq!(validate(&problem, &last), Ok(()), "the last chunk has no limit");
-}
-
-#[test]
-fn defects_name_the_blocks() {
-    let defects = [
-        (Defect::WrongCount { blocks: 3, spots: 2 }, "3 blocks but 2 spots"),
-        (Defect::TooManyChunks(17), "17 chunks, and 16 is the most"),
-        (Defect::OutOfChunk(7), "block 7 lies outside its chunk"),
-        (Defect::Misaligned(7), "block 7 is not aligned"),
-        (Defect::ChunkTooLarge(2), "chunk 2 is larger than the buffer type allows"),
-        (Defect::Overlap { first: 1, second: 2, step: 5 }, "blocks 1 and 2 share bytes at step 5"),
-    ];
-    for (defect, text) in defects {
-        assert_eq!(defect.to_string(), text);
-    }
-}
-
-/// Placements that are right, and some of them with one block moved.
-#[test]
-fn large_problems_are_validated_like_small_ones() {
-    let mut random = Random::new(8);
-    let (mut right, mut wrong) = (0, 0);
-    for _ in 0..400 {
-        let problem = random_problem(&mut random, &MEDIUM);
-        let problem = limited(&problem, BestFit.place(&problem).size() / 2 + ALIGNMENT);
-        let mut placement = BestFit.place(&problem);
-        let moved = random.below(u32::try_from(placement.spots.len()).expect("small")) as usize;
-        let spot = &mut placement.spots[moved];
-        match random.below(4) {
-            0 => spot.offset = spot.offset.saturating_sub(ALIGNMENT),
-            1 => spot.offset += ALIGNMENT,
-            2 => spot.chunk ^= 1,
-            _ => {}
-        }
-        let (all_pairs, sweep) = (validate(&problem, &placement), validate_large(&problem, &placement));
-        assert_eq!(all_pairs.is_ok(), sweep.is_ok(), "{all_pairs:?} {sweep:?} {problem:?} {placement:?}");
-        *(if sweep.is_ok() { &mut right } else { &mut wrong }) += 1;
-    }
-    assert!(right > 100 && wrong > 100, "{right} right, {wrong} wrong");
 }
