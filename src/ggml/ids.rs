@@ -18,7 +18,7 @@ impl<'g> Ids<'g> {
         let mut ids = Self { slots: vec![0; slots_for(tensors.capacity())], tensors };
         let mut next = 0;
         while let Some(crowded) = ids.take_near_slots(next) {
-            match ids.find(ids.tensors[crowded as usize]) {
+            match ids.known().find(address(ids.tensors[crowded as usize])) {
                 Err(slot) => ids.slots[slot] = crowded + 1,
                 Ok(_) => return Self::of_distinct(&ids.tensors),
             }
@@ -31,7 +31,7 @@ impl<'g> Ids<'g> {
     fn take_near_slots(&mut self, next: TensorId) -> Option<TensorId> {
         let Self { tensors, slots } = self;
         for (id, &tensor) in (next..).zip(&tensors[next as usize..]) {
-            let near = near_slot(tensor, slots.len());
+            let near = near_slot(address(tensor), slots.len());
             if slots[near] != 0 {
                 return Some(id);
             }
@@ -58,43 +58,21 @@ impl<'g> Ids<'g> {
     /// The id of `tensor`; a new one when it was not met before.
     #[inline]
     pub fn id(&mut self, tensor: TensorRef<'g>) -> TensorId {
-        match self.find(tensor) {
+        match self.known().find(address(tensor)) {
             Ok(id) => id,
             Err(slot) => self.add(tensor, slot),
         }
     }
 
-    /// The id of `tensor`, if it was met before.
-    pub fn known(&self, tensor: TensorRef<'g>) -> Option<TensorId> {
-        self.find(tensor).ok()
+    /// Those that were met by now.
+    #[inline]
+    pub fn known(&self) -> KnownIds<'_, 'g> {
+        KnownIds { tensors: &self.tensors, slots: &self.slots }
     }
 
     /// Was `tensor` met before?
     pub fn contains(&self, tensor: TensorRef<'g>) -> bool {
-        self.find(tensor).is_ok()
-    }
-
-    /// The id of `tensor`, or the slot that is free for it.
-    #[inline]
-    fn find(&self, tensor: TensorRef<'g>) -> Result<TensorId, usize> {
-        let slot = near_slot(tensor, self.slots.len());
-        match self.slots[slot] {
-            0 => Err(slot),
-            taken if self.tensors[taken as usize - 1] == tensor => Ok(taken - 1),
-            _ => self.find_far(tensor),
-        }
-    }
-
-    #[cold]
-    fn find_far(&self, tensor: TensorRef<'g>) -> Result<TensorId, usize> {
-        let mut slot = far_slot(tensor, self.slots.len());
-        loop {
-            match self.slots[slot] {
-                0 => return Err(slot),
-                taken if self.tensors[taken as usize - 1] == tensor => return Ok(taken - 1),
-                _ => slot = (slot + 1) & (self.slots.len() - 1),
-            }
-        }
+        self.known().id(tensor).is_some()
     }
 
     #[cold]
@@ -121,6 +99,53 @@ impl<'g> Ids<'g> {
     }
 }
 
+/// Tensors that were met, where they are only looked up.
+#[derive(Clone, Copy, Debug)]
+pub struct KnownIds<'a, 'g> {
+    tensors: &'a [TensorRef<'g>],
+    slots: &'a [u32],
+}
+
+impl<'g> KnownIds<'_, 'g> {
+    /// The id of `tensor`, if it was met before. Nobody has met what is none: so slots of sources can be looked up as they are.
+    #[inline(always)]
+    pub fn id(self, tensor: impl Into<Option<TensorRef<'g>>>) -> Option<TensorId> {
+        self.find(tensor.into().map_or(0, address)).ok()
+    }
+
+    /// The id of the tensor at `address`, or the slot that is free for it.
+    // All of it in one piece: a call, however rare, would keep loops around it from having all registers.
+    #[inline(always)]
+    fn find(self, address: usize) -> Result<TensorId, usize> {
+        let near = near_slot(address, self.slots.len());
+        match self.in_slot(near) {
+            Some((id, found)) if found == address => Ok(id),
+            Some(_) => self.find_far(address),
+            None => Err(near),
+        }
+    }
+
+    #[inline(always)]
+    fn find_far(self, address: usize) -> Result<TensorId, usize> {
+        let mut slot = far_slot(address, self.slots.len());
+        while let Some((id, found)) = self.in_slot(slot) {
+            if found == address {
+                return Ok(id);
+            }
+            slot = (slot + 1) & (self.slots.len() - 1);
+        }
+        Err(slot)
+    }
+
+    /// Whose slot it is, and where that tensor lies.
+    #[inline(always)]
+    fn in_slot(self, slot: usize) -> Option<(TensorId, usize)> {
+        // A free slot gives the largest number, which is no id.
+        let id = self.slots[slot].wrapping_sub(1);
+        self.tensors.get(id as usize).map(|&tensor| (id, address(tensor)))
+    }
+}
+
 fn slots_for(tensors: usize) -> usize {
     (2 * tensors + 2).next_power_of_two()
 }
@@ -128,14 +153,20 @@ fn slots_for(tensors: usize) -> usize {
 /// Where a tensor is looked for first. Tensors of one context lie one after the other, further apart than this divides
 /// by: they get slots of their own, and those of neighbours are neighbours.
 #[inline]
-fn near_slot(tensor: TensorRef<'_>, slots: usize) -> usize {
-    (tensor.as_ptr() as usize >> 8) & (slots - 1)
+fn near_slot(address: usize, slots: usize) -> usize {
+    (address >> 8) & (slots - 1)
+}
+
+/// Where a tensor lies, which is never at 0.
+#[inline]
+fn address(tensor: TensorRef<'_>) -> usize {
+    tensor.as_ptr().addr()
 }
 
 /// Where the search goes on when contexts get in each other's way. Multiplies by the golden ratio and takes the high
 /// bits: the low bits of pointers are all alike.
-fn far_slot(tensor: TensorRef<'_>, slots: usize) -> usize {
-    let hash = (tensor.as_ptr() as usize).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+fn far_slot(address: usize, slots: usize) -> usize {
+    let hash = address.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     hash >> (usize::BITS - slots.trailing_zeros())
 }
 

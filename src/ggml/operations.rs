@@ -91,6 +91,12 @@ impl Operations {
         }
     }
 
+    /// The same without looking it up: `None` unless somebody has asked for it.
+    #[inline]
+    pub fn known(&self, op: u32) -> Option<&Operation> {
+        self.known.get(op as usize)?.get()
+    }
+
     /// What running a node of this operation can change.
     pub fn effect(&self, op: u32) -> Effect {
         self.named(op).effect

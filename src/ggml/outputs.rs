@@ -172,7 +172,7 @@ impl Reader<'_> {
             let effect = self.runtime.operations.effect(node.op());
             // A scheduler lists a copy of a tensor of another backend behind a view of that tensor.
             let copied = before.filter(|&before| effect == Effect::Nothing && self.only_looks(before));
-            let sources = node.sources().chain(copied).filter_map(|source| steps.known(source));
+            let sources = node.sources().chain(copied).filter_map(|source| steps.known().id(source));
             let step = accesses.push_node(sources.collect::<Vec<Step>>());
             steps.id(node);
             self.add_touches(&mut accesses, step, node, effect);
@@ -204,7 +204,7 @@ impl Reader<'_> {
 
     fn add_touch(&self, accesses: &mut Accesses, step: Step, tensor: TensorRef<'_>, access: Access) {
         let root = tensor.view_source().unwrap_or(tensor);
-        if let Some(memory) = self.roots.known(root) {
+        if let Some(memory) = self.roots.known().id(root) {
             accesses.touch(step, range(self.runtime, tensor, memory), access);
         }
     }

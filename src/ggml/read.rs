@@ -9,7 +9,8 @@ use crate::placement::Bytes;
 
 use super::buffers::BufferType;
 use super::context::GrowingContexts;
-use super::ids::Ids;
+use super::ids::{Ids, KnownIds};
+use super::operations::Operations;
 use super::runtime::Runtime;
 use super::sizes::KnownSizes;
 use super::tensor::{GraphRef, TensorRef};
@@ -186,33 +187,34 @@ impl<'a, 'g> Reader<'a, 'g> {
     fn connect(&mut self, tensors: &[TensorRef<'g>]) {
         let Self { ids, plain, redirecting, sources, .. } = self;
         sources.collect(tensors, id_of(plain.tensors().len()), redirecting);
-        if !sources.find(ids) {
-            sources.tensors().for_each(|source| _ = ids.id(source));
-            sources.find(ids);
+        let (found, readers) = (sources.tensors(), sources.readers());
+        let mut next = 0;
+        loop {
+            let known = ids.known();
+            next += plain.extend_sources(&found[next..], &readers[next..], |source| known.id(source));
+            let Some(&source) = found.get(next) else { break };
+            if let Some(source) = source {
+                plain.push_source(ids.id(source), readers[next]);
+            }
+            next += 1;
         }
-        plain.push_sources_of_all(sources.ids(), sources.readers(), &sources.ends()[..tensors.len()]);
+        plain.end_sources(&sources.ends()[..tensors.len()]);
     }
 
     /// Adds the next tensors, at most so many as are looked at together.
     #[inline(never)]
     fn describe(&mut self, tensors: &[TensorRef<'g>]) {
         let Self { runtime, contexts, ids, plain, ops, .. } = self;
-        let mut roots = [None; TOGETHER];
-        if !find_roots(ids, tensors, &mut roots) {
-            tensors.iter().filter_map(|tensor| tensor.view_source()).for_each(|root| _ = ids.id(root));
-            find_roots(ids, tensors, &mut roots);
-        }
         let first = plain.tensors().len();
         ops.extend(tensors.iter().map(|tensor| tensor.op()));
-        let mut operations = [Operation::Other; TOGETHER];
-        for (operation, &op) in operations.iter_mut().zip(&ops[first..]) {
-            *operation = runtime.operations.operation(op);
+        if !add_known(plain, tensors, &runtime.operations, ids.known()) {
+            for tensor in tensors {
+                runtime.operations.operation(tensor.op());
+                tensor.view_source().map(|root| ids.id(root));
+            }
+            plain.truncate(first);
+            add_known(plain, tensors, &runtime.operations, ids.known());
         }
-        let facts = tensors.iter().zip(&roots).zip(&operations);
-        plain.extend(facts.map(|((&tensor, &root), &operation)| {
-            let view = root.map(|root| View { root, offset: tensor.view_offset() as u64 });
-            Tensor { flags: Flags(tensor.flags()), view, operation, external: root.is_none() && tensor.has_memory() }
-        }));
         if contexts.are_some() {
             for (id, &tensor) in (id_of(first)..).zip(tensors) {
                 if contexts.will_give(tensor) {
@@ -261,7 +263,7 @@ impl<'a, 'g> Reader<'a, 'g> {
     #[inline(never)]
     fn measure(&mut self, tensors: &[TensorRef<'_>]) {
         let Self { runtime, types, requested, plain, sizes, .. } = self;
-        plain.extend_layouts(tensors.iter().map(|tensor| tensor.layout()));
+        plain.extend_layouts(tensors, |tensor| tensor.layout());
         sizes.add_layouts(runtime, plain, tensors);
         sizes.add_tensors(types, requested, plain, tensors);
     }
@@ -280,19 +282,29 @@ fn say_layout(runtime: &Runtime, plain: &mut Graph, sizes: &mut KnownSizes, id: 
     }
 }
 
-/// Fills in the owners of the memory of those `tensors` that are views, and tells whether `ids` knows all of them. Quicker than
-/// to add what is not found, as nothing changes meanwhile.
-#[inline]
-fn find_roots<'g>(ids: &Ids<'g>, tensors: &[TensorRef<'g>], roots: &mut [Option<TensorId>]) -> bool {
-    for (tensor, root) in tensors.iter().zip(roots) {
-        if let Some(owner) = tensor.view_source() {
-            match ids.known(owner) {
-                Some(id) => *root = Some(id),
-                None => return false,
-            }
-        }
-    }
-    true
+/// Adds `tensors`, and tells whether their operations and roots are known: else they are to be taken back. Quicker than to look
+/// up on the way what is not known, as nothing else changes meanwhile.
+#[inline(always)]
+fn add_known<'g>(plain: &mut Graph, tensors: &[TensorRef<'g>], operations: &Operations, ids: KnownIds<'_, 'g>) -> bool {
+    let mut all_are_known = true;
+    let are_known = &mut all_are_known;
+    plain.extend(tensors.iter().map(move |tensor| {
+        let operation = operations.known(tensor.op()).unwrap_or_else(|| {
+            *are_known = false;
+            &Operation::Other
+        });
+        let owner = tensor.view_source();
+        let view = owner.is_some().then(|| {
+            let root = ids.id(owner).unwrap_or_else(|| {
+                *are_known = false;
+                0
+            });
+            View { root, offset: tensor.view_offset() as u64 }
+        });
+        let external = owner.is_none() && tensor.has_memory();
+        Tensor { flags: Flags(tensor.flags()), view, operation: *operation, external }
+    }));
+    all_are_known
 }
 
 /// The id that is an index.

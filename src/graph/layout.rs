@@ -70,28 +70,31 @@ impl Layouts {
         }
     }
 
-    /// Appends the indices of `layouts` to `ids`, with new ones for those that were not met before.
+    /// Appends the indices of the layouts of `tensors` to `ids`, with new ones for those that were not met before.
     #[inline]
-    pub fn add_ids<'l>(&mut self, layouts: impl ExactSizeIterator<Item = LayoutRef<'l>>, ids: &mut Vec<LayoutId>) {
-        let first = ids.len();
-        ids.resize(first + layouts.len(), 0);
-        let mut rest = layouts.zip(&mut ids[first..]);
-        while let Some((layout, slot, id)) = self.find_until_new(&mut rest) {
-            *id = self.add(layout, slot);
+    pub fn add_ids<'l, T>(&mut self, tensors: &[T], layout: impl Fn(&T) -> LayoutRef<'l>, ids: &mut Vec<LayoutId>) {
+        let mut next = ids.len();
+        let first = next;
+        ids.resize(first + tensors.len(), 0);
+        while let Some((at, slot)) = self.find_until_new(&tensors[next - first..], &layout, &mut ids[next..]) {
+            ids[next + at] = self.add(layout(&tensors[next - first + at]), slot);
+            next += at + 1;
         }
     }
 
-    /// Fills in indices as far as layouts are known. Of the first that is not: the layout, its slot, and where its index
-    /// belongs. Quicker than to add on the way, as nothing changes meanwhile.
+    /// Fills in indices as far as layouts are known. Of the first that is not: where it is, and its slot. Quicker than to add on
+    /// the way, as nothing changes meanwhile.
     #[inline]
-    fn find_until_new<'l, 'i>(
+    fn find_until_new<'l, T>(
         &self,
-        rest: &mut impl Iterator<Item = (LayoutRef<'l>, &'i mut LayoutId)>,
-    ) -> Option<(LayoutRef<'l>, usize, &'i mut LayoutId)> {
-        for (layout, id) in rest {
-            match self.find(layout) {
+        tensors: &[T],
+        layout: &impl Fn(&T) -> LayoutRef<'l>,
+        ids: &mut [LayoutId],
+    ) -> Option<(usize, usize)> {
+        for (at, (tensor, id)) in tensors.iter().zip(ids).enumerate() {
+            match self.find(layout(tensor)) {
                 Ok(found) => *id = found,
-                Err(slot) => return Some((layout, slot, id)),
+                Err(slot) => return Some((at, slot)),
             }
         }
         None
@@ -101,9 +104,11 @@ impl Layouts {
     #[inline]
     fn find(&self, layout: LayoutRef<'_>) -> Result<LayoutId, usize> {
         let mut slot = self.first_slot(layout);
-        while let Some(&taken @ 1..) = self.slots.get(slot) {
-            if layout.is(&self.distinct[taken as usize - 1]) {
-                return Ok(taken - 1);
+        while let Some(id) = self.slots.get(slot).map(|taken| taken.wrapping_sub(1))
+            && let Some(known) = self.distinct.get(id as usize)
+        {
+            if layout.is(known) {
+                return Ok(id);
             }
             slot = (slot + 1) & (self.slots.len() - 1);
         }
@@ -144,10 +149,9 @@ impl Layouts {
     /// Where the search for a layout begins. What is not looked at mostly follows from the rest.
     #[inline]
     fn first_slot(&self, layout: LayoutRef<'_>) -> usize {
-        let LayoutRef { ne: [a, b, c, _], nb: [_, row, plane, _], .. } = layout;
-        let extents =
-            (a.wrapping_add(b.wrapping_mul(0x3243_F6A9)).wrapping_add(c.wrapping_mul(0x1715_2A4D))).cast_unsigned();
-        let strides = row.wrapping_mul(0x5A82_7999).wrapping_add(plane.wrapping_mul(0x2B7E_1517));
+        let LayoutRef { ne: [a, b, _, _], nb: [_, row, _, last], .. } = layout;
+        let extents = a.wrapping_add(b.wrapping_mul(0x3243_F6A9)).cast_unsigned();
+        let strides = row.wrapping_mul(0x5A82_7999).wrapping_add(last.wrapping_mul(0x2B7E_1517));
         // Multiplies by the golden ratio and takes high bits, which depend on all lower ones.
         let hash = extents.wrapping_add(strides).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         usize::try_from(hash >> 32).unwrap_or(0) & self.slots.len().wrapping_sub(1)

@@ -118,10 +118,15 @@ impl Graph {
         self.tensors.extend(tensors);
     }
 
+    /// Takes back the latest of them, as long as nothing else was said about those.
+    pub fn truncate(&mut self, tensors: usize) {
+        self.tensors.truncate(tensors);
+    }
+
     /// Says the layouts of the next tensors that were added without.
     #[inline]
-    pub fn extend_layouts<'l>(&mut self, layouts: impl ExactSizeIterator<Item = LayoutRef<'l>>) {
-        self.layouts.add_ids(layouts, &mut self.layout_of);
+    pub fn extend_layouts<'l, T>(&mut self, tensors: &[T], layout: impl Fn(&T) -> LayoutRef<'l>) {
+        self.layouts.add_ids(tensors, layout, &mut self.layout_of);
     }
 
     /// Leaves out the layouts of the next tensors that were added without: nobody asks for them before they are said.
@@ -143,33 +148,53 @@ impl Graph {
     /// Says whom a tensor reads, in the order of its slots; a source that is named twice is read twice. The first call is about
     /// the first tensor, the next about the next.
     pub fn push_sources(&mut self, sources: impl Iterator<Item = TensorId>) {
-        let sources: Vec<TensorId> = sources.collect();
-        let reader = number(self.source_bounds.len() - 1);
-        self.push_sources_of_all(&sources, &vec![reader; sources.len()], &[number(sources.len())]);
+        let (reader, first) = (number(self.source_bounds.len() - 1), self.sources.len());
+        sources.for_each(|source| self.push_source(source, reader));
+        self.end_sources(&[number(self.sources.len() - first)]);
     }
 
-    /// The same for the next tensors: the sources of the first, then those of the next, with who reads each, and by tensor
-    /// how many of them are those of itself and the ones before.
+    /// The same for the next tensors: the sources of the first, then those of the next, with who reads each. Goes as far as `id`
+    /// knows sources that come before their readers, and tells how far that is; nothing else changes meanwhile, which is why
+    /// it is quick. The source there goes to [`Graph::push_source`], and all that is left here again.
     #[inline]
-    pub fn push_sources_of_all(&mut self, sources: &[TensorId], readers: &[TensorId], ends: &[u32]) {
-        let before = number(self.sources.len() + sources.len()) - number(sources.len());
-        self.sources.extend_from_slice(sources);
+    pub fn extend_sources<S: Copy>(
+        &mut self,
+        sources: &[S],
+        readers: &[TensorId],
+        id: impl Fn(S) -> Option<TensorId>,
+    ) -> usize {
+        let before = self.sources.len();
+        self.sources.resize(before + sources.len(), 0);
+        let mut count = 0;
+        for ((&source, &reader), place) in sources.iter().zip(readers).zip(&mut self.sources[before..]) {
+            let Some(source) = id(source).filter(|source| *source < reader) else { break };
+            let Some(last) = self.last_readers.get_mut(source as usize) else { break };
+            (*last, *place) = (reader, source);
+            count += 1;
+        }
+        self.sources.truncate(before + count);
+        count
+    }
+
+    /// One source of the next tensors, whichever it is.
+    pub fn push_source(&mut self, source: TensorId, reader: TensorId) {
+        self.sources.push(source);
+        let needed = source as usize + 1;
+        if self.last_readers.len() < needed {
+            self.last_readers.resize(needed, 0);
+        }
+        self.last_readers[source as usize] = reader;
+        if source >= reader {
+            self.reads_back &= source == reader && reader > 0;
+            self.self_readers.push(reader);
+        }
+    }
+
+    /// Ends the sources of the next tensors: by tensor, how many of those that were said are of itself and the ones before.
+    #[inline]
+    pub fn end_sources(&mut self, ends: &[u32]) {
+        let before = number(self.sources.len()) - ends.last().copied().unwrap_or(0);
         self.source_bounds.extend(ends.iter().map(|end| before + end));
-        let Self { last_readers, self_readers, reads_back, .. } = self;
-        let (known, mut all_are_known) = (&mut last_readers[..], true);
-        for (&source, &reader) in sources.iter().zip(readers) {
-            match known.get_mut(source as usize) {
-                Some(last) => *last = reader,
-                None => all_are_known = false,
-            }
-            if source >= reader {
-                *reads_back &= source == reader && reader > 0;
-                self_readers.push(reader);
-            }
-        }
-        if !all_are_known {
-            grow(last_readers, sources, readers);
-        }
     }
 
     /// Says of the next tensors that they read nobody.
@@ -284,17 +309,6 @@ impl Graph {
 /// As the numbers that a graph counts in.
 fn number(count: usize) -> u32 {
     u32::try_from(count).expect("fewer than 2^32 tensors, and as many sources")
-}
-
-/// Notes who reads tensors that are still to be added.
-#[cold]
-fn grow(last_readers: &mut Vec<TensorId>, sources: &[TensorId], readers: &[TensorId]) {
-    let known = last_readers.len();
-    for (&source, &reader) in sources.iter().zip(readers).filter(|(source, _)| **source as usize >= known) {
-        let source = source as usize;
-        last_readers.resize(last_readers.len().max(source + 1), 0);
-        last_readers[source] = reader;
-    }
 }
 
 impl Default for Tensor {

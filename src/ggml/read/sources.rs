@@ -1,6 +1,5 @@
 //! Whom the tensors that are looked at read.
 
-use crate::ggml::ids::Ids;
 use crate::ggml::redirect::redirected_to;
 use crate::ggml::tensor::{MAX_SOURCES, TensorRef};
 use crate::graph::TensorId;
@@ -10,7 +9,6 @@ use super::TOGETHER;
 /// The sources of some tensors: those of the first, then those of the next.
 pub struct Sources<'g> {
     tensors: [Option<TensorRef<'g>>; TOGETHER * MAX_SOURCES],
-    ids: [TensorId; TOGETHER * MAX_SOURCES],
     readers: [TensorId; TOGETHER * MAX_SOURCES],
     count: usize,
     ends: [u32; TOGETHER],
@@ -18,7 +16,7 @@ pub struct Sources<'g> {
 
 impl<'g> Sources<'g> {
     pub fn none() -> Self {
-        Self { tensors: [None; _], ids: [0; _], readers: [0; _], count: 0, ends: [0; _] }
+        Self { tensors: [None; _], readers: [0; _], count: 0, ends: [0; _] }
     }
 
     /// Collects those of `readers`, which are at most so many as are looked at together, and of which the first has the id
@@ -54,27 +52,9 @@ impl<'g> Sources<'g> {
         count
     }
 
-    /// Finds their ids, and tells whether all have some. Quicker than to add what is not found, as nothing changes meanwhile.
-    #[inline]
-    pub fn find(&mut self, ids: &Ids<'g>) -> bool {
-        let sources = self.tensors[..self.count].iter().flatten();
-        for (id, source) in self.ids.iter_mut().zip(sources) {
-            match ids.known(*source) {
-                Some(known) => *id = known,
-                None => return false,
-            }
-        }
-        true
-    }
-
     /// All that were collected.
-    pub fn tensors(&self) -> impl Iterator<Item = TensorRef<'g>> {
-        self.tensors[..self.count].iter().copied().flatten()
-    }
-
-    /// The id of each, where all were found.
-    pub fn ids(&self) -> &[TensorId] {
-        &self.ids[..self.count]
+    pub fn tensors(&self) -> &[Option<TensorRef<'g>>] {
+        &self.tensors[..self.count]
     }
 
     /// Who reads each.

@@ -38,7 +38,7 @@ fn tensors_look_alike_when_their_layouts_are_equal() {
     let mut graph = Graph::with_capacity(0);
     for _ in 0..2 {
         graph.extend(layouts.iter().map(|_| Tensor::new()));
-        graph.extend_layouts(layouts.iter().map(|layout| layout.by_ref()));
+        graph.extend_layouts(&layouts.iter().collect::<Vec<_>>(), |layout| layout.by_ref());
     }
     let count = TensorId::try_from(layouts.len()).expect("few");
     for id in 0..count {
