@@ -8,5 +8,5 @@ mod lifetimes;
 mod plans;
 pub mod random;
 mod simulator;
-mod sources;
 pub mod sketch;
+mod sources;
