@@ -62,13 +62,12 @@ impl Rules {
 
     /// May `operation` write over a source of the same layout in this slot?
     pub fn allow(&self, operation: Operation, slot: usize) -> bool {
-        self.in_place
-            && operation.may_write_over(slot)
-            && match operation {
-                Operation::RowByRow(_) => self.rows,
-                Operation::Copy => self.copies,
-                _ => true,
-            }
+        let is_on = match operation {
+            Operation::RowByRow(_) => self.rows,
+            Operation::Copy => self.copies,
+            _ => true,
+        };
+        self.in_place && is_on && operation.may_write_over(slot)
     }
 }
 
