@@ -14,8 +14,8 @@ use lastuse::report::{ProblemRow, Verdict};
 use super::super::print::print;
 use super::super::progress::Progress;
 
-/// Up to so many blocks every pair is looked at to check a plan, which takes a second.
-const MOST_PAIRED: usize = 20_000;
+/// Up to so many blocks every pair is looked at to check a plan, which takes some milliseconds.
+const MOST_PAIRED: usize = 2_000;
 
 /// Some seconds.
 const DEFAULT_EFFORT: Effort = Effort::units(1_000_000_000);
