@@ -411,6 +411,47 @@ static void parameters_that_tell_sizes_are_heeded(struct case_args args) {
     built_free(built);
 }
 
+// What another graph has left
+
+static void forget_memory(struct ggml_tensor * tensor) {
+    tensor->data   = NULL;
+    tensor->buffer = NULL;
+}
+
+// As a decoder that reads what an encoder has left: by a view, whose root is in no list of the graph. It came with memory.
+static void results_of_another_graph_are_known_again(struct case_args args) {
+    (void) args;
+    struct ggml_init_params params = { .mem_size = 1 << 20, .no_alloc = true };
+    struct ggml_context *   outer  = ggml_init(params);
+    struct ggml_tensor *    result = ggml_new_tensor_2d(outer, GGML_TYPE_F32, 64, 16);
+    ggml_backend_buffer_t   buffer = ggml_backend_alloc_ctx_tensors_from_buft(outer, ggml_backend_cpu_buffer_type());
+    struct ggml_context *   ctx    = ggml_init(params);
+    struct ggml_cgraph *    graph  = ggml_new_graph(ctx);
+    struct ggml_tensor *    view   = ggml_view_tensor(ctx, result);
+    struct ggml_tensor *    input  = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, 16);
+    struct ggml_tensor *    there  = ggml_mul_mat(ctx, view, input);
+    struct ggml_tensor *    back   = ggml_mul_mat(ctx, input, view);
+    struct ggml_tensor *    output = ggml_sqr(ctx, ggml_add(ctx, there, back));
+    ggml_set_input(input);
+    ggml_set_output(output);
+    ggml_build_forward_expand(graph, output);
+    void *         data   = result->data;
+    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(ggml_gallocr_reserve(galloc, graph), "nothing fails here");
+    uint64_t plans = lastuse_plan_count();
+    CHECK(ggml_gallocr_reserve(galloc, graph) && lastuse_plan_count() == plans, "it is planned again");
+    CHECK(ggml_gallocr_alloc_graph(galloc, graph) && lastuse_plan_count() == plans, "it is planned once more");
+    check_plan(graph, 0, "a view of a result");
+    CHECK(result->data == data && view->data == data && output->data != NULL, "memory is not where it belongs");
+    forget_memory(view);
+    forget_memory(result);
+    CHECK(ggml_gallocr_reserve(galloc, graph) && lastuse_plan_count() == plans + 1, "lost memory is not noticed");
+    ggml_gallocr_free(galloc);
+    ggml_free(ctx);
+    ggml_backend_buffer_free(buffer);
+    ggml_free(outer);
+}
+
 static const struct test_case cases[] = {
     { "reserved_in_turn", reserved_in_turn },
     { "allocated_in_turn", allocated_in_turn },
@@ -421,6 +462,7 @@ static const struct test_case cases[] = {
     { "failure_with_several_types_forgets_all", failure_with_several_types_forgets_all },
     { "sizes_are_asked_at_most_once", sizes_are_asked_at_most_once },
     { "parameters_that_tell_sizes_are_heeded", parameters_that_tell_sizes_are_heeded },
+    { "results_of_another_graph_are_known_again", results_of_another_graph_are_known_again },
 };
 
 TEST_MAIN(cases)

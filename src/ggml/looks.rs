@@ -9,7 +9,8 @@ use super::read::id_of;
 use super::redirect::redirected_to;
 use super::tensor::{GraphRef, TensorRef};
 
-/// What tells a graph from others, beside what planning reads of it. All its tensors are in its lists, each once.
+/// What tells a graph from others, beside what planning reads of it. Its tensors are in its lists, each once, but for some
+/// that came with memory.
 #[derive(Debug)]
 pub struct Looks {
     /// By id, where each tensor was.
@@ -18,12 +19,30 @@ pub struct Looks {
     ops: Vec<u32>,
     /// The tensors whose results are redirected.
     redirecting: Vec<TensorId>,
+    /// For each tensor in no list, who leads to it.
+    mentions: Vec<Mention>,
+}
+
+/// Where a tensor that is in no list is referred to.
+#[derive(Clone, Copy, Debug)]
+struct Mention {
+    /// Who refers to it, and is in a list.
+    by: TensorId,
+    /// As which of its sources; as what it is a view of where there is no number.
+    source: Option<usize>,
 }
 
 impl Looks {
-    /// Of a graph with these tensors.
-    pub fn new(tensors: Vec<TensorRef<'_>>, ops: Vec<u32>, redirecting: Vec<TensorId>) -> Self {
-        Self { addresses: tensors.into_iter().map(address).collect(), ops, redirecting }
+    /// Of a graph with these tensors, which was read as `plain`; the first `listed` are in its lists.
+    pub fn new(
+        tensors: Vec<TensorRef<'_>>,
+        ops: Vec<u32>,
+        redirecting: Vec<TensorId>,
+        plain: &Graph,
+        listed: usize,
+    ) -> Self {
+        let mentions = if tensors.len() > listed { mentions(plain, listed) } else { Vec::new() };
+        Self { addresses: tensors.into_iter().map(address).collect(), ops, redirecting, mentions }
     }
 
     /// Are they those of `graph`, when it was read as `plain` before? Of constants nothing matters but where they are.
@@ -39,7 +58,9 @@ impl Looks {
             let is_same = || if is_constant { true } else { self.is_same(plain, id, leaf) };
             address(leaf) == self.addresses[id] && is_constant == was_constant(plain, id) && is_same()
         };
-        nodes.all(|(id, &node)| self.is_same(plain, id, node)) && (0..).zip(graph.leafs).all(is_same_leaf)
+        nodes.all(|(id, &node)| self.is_same(plain, id, node))
+            && (0..).zip(graph.leafs).all(is_same_leaf)
+            && self.mentions.iter().all(|mention| mention.has_memory(graph))
     }
 
     /// Is it the tensor that has this id in `plain`, and would it be read like that one?
@@ -83,6 +104,36 @@ impl Looks {
     }
 }
 
+impl Mention {
+    /// Has the tensor memory that `graph` does not give it? Nothing else is read of one that is in no list.
+    fn has_memory(&self, graph: GraphRef<'_>) -> bool {
+        let by = self.by as usize;
+        let by = graph.leafs.get(by).or_else(|| graph.nodes.get(by - graph.leafs.len()));
+        let tensor = by.and_then(|by| match self.source {
+            Some(at) => by.sources().nth(at),
+            None => by.view_source(),
+        });
+        tensor.is_some_and(|tensor| tensor.has_memory() && tensor.view_source().is_none())
+    }
+}
+
+/// Where the tensors behind the first `listed` are referred to by those.
+fn mentions(plain: &Graph, listed: usize) -> Vec<Mention> {
+    let mut known = vec![false; plain.tensors().len() - listed];
+    let mut mentions = Vec::new();
+    for (by, tensor) in (0..).zip(&plain.tensors()[..listed]) {
+        let sources = plain.sources(by).iter().enumerate().map(|(at, &source)| (source, Some(at)));
+        for (id, source) in sources.chain(tensor.view.map(|view| (view.root, None))) {
+            if let Some(known) = (id as usize).checked_sub(listed).and_then(|stranger| known.get_mut(stranger))
+                && !std::mem::replace(known, true)
+            {
+                mentions.push(Mention { by, source });
+            }
+        }
+    }
+    mentions
+}
+
 fn was_constant(plain: &Graph, id: usize) -> bool {
     let tensor = &plain.tensors()[id];
     tensor.external && tensor.view.is_none() && plain.sources(id_of(id)).is_empty()
@@ -108,11 +159,14 @@ mod tests {
     const INPUT: usize = 1;
     const RESULT: usize = 2;
     const VIEW: usize = 3;
+    const STRANGER: usize = 4;
 
-    /// A weight, an input, the result of both, and a view of that.
+    /// A weight, an input, the result of both, and a view of that; and a tensor in no list.
     struct Live {
         tensors: Vec<ggml_tensor>,
         memory: ggml_backend_buffer,
+        /// Does the graph refer to the one in no list?
+        has_stranger: bool,
     }
 
     impl Live {
@@ -121,7 +175,7 @@ mod tests {
             let empty = || unsafe { MaybeUninit::<ggml_tensor>::zeroed().assume_init() };
             // SAFETY: nothing is known of what is in a buffer.
             let memory = unsafe { MaybeUninit::zeroed().assume_init() };
-            let mut live = Self { tensors: (0..4).map(|_| empty()).collect(), memory };
+            let mut live = Self { tensors: (0..5).map(|_| empty()).collect(), memory, has_stranger: false };
             for tensor in &mut live.tensors {
                 (tensor.op, tensor.ne, tensor.nb) = (OP, [8, 4, 1, 1], [4, 32, 128, 128]);
             }
@@ -134,12 +188,21 @@ mod tests {
             live
         }
 
+        /// One that refers to a tensor in no list, as a source or by a view, which has memory.
+        fn with_stranger(refer: fn(&mut ggml_tensor, *mut ggml_tensor), by: usize) -> Self {
+            let mut live = Self { has_stranger: true, ..Self::new() };
+            live.tensors[STRANGER].buffer = &raw mut live.memory;
+            let stranger = live.address(STRANGER);
+            refer(&mut live.tensors[by], stranger);
+            live
+        }
+
         fn address(&mut self, at: usize) -> *mut ggml_tensor {
             &raw mut self.tensors[at]
         }
 
         fn all(&mut self) -> Vec<TensorRef<'_>> {
-            let addresses: Vec<_> = (0..self.tensors.len()).map(|at| self.address(at)).collect();
+            let addresses: Vec<_> = (0..4 + usize::from(self.has_stranger)).map(|at| self.address(at)).collect();
             // SAFETY: the tensors live as long as the references, and refer to each other only.
             addresses.into_iter().filter_map(|tensor| unsafe { TensorRef::new(tensor) }).collect()
         }
@@ -160,13 +223,12 @@ mod tests {
             plain.list_leafs(0..2);
             plain.list_nodes(2..4);
             let ops = tensors.iter().map(|tensor| tensor.op()).collect();
-            (Looks::new(tensors, ops, Vec::new()), plain)
+            (Looks::new(tensors, ops, Vec::new(), &plain, 4), plain)
         }
 
         fn is_known(&mut self, (looks, plain): &(Looks, Graph)) -> bool {
             let tensors = self.all();
-            let (leafs, nodes) = tensors.split_at(2);
-            looks.are_those_of(GraphRef { leafs, nodes }, plain)
+            looks.are_those_of(GraphRef { leafs: &tensors[..2], nodes: &tensors[2..4] }, plain)
         }
     }
 
@@ -210,6 +272,27 @@ mod tests {
         assert!(!looks.are_those_of(GraphRef { leafs: &tensors[..1], nodes: &tensors[2..] }, plain));
         assert!(!looks.are_those_of(GraphRef { leafs: &tensors[..2], nodes: &tensors[2..3] }, plain));
         assert!(!looks.are_those_of(GraphRef { leafs: &[tensors[1], tensors[0]], nodes: &tensors[2..] }, plain));
+    }
+
+    #[test]
+    fn a_tensor_in_no_list_must_have_its_memory() {
+        type Refer = fn(&mut ggml_tensor, *mut ggml_tensor);
+        let ways: [(Refer, usize); 3] = [
+            (|tensor, stranger| tensor.view_src = stranger, INPUT),
+            (|tensor, stranger| tensor.view_src = stranger, VIEW),
+            (|tensor, stranger| tensor.src[4] = stranger, RESULT),
+        ];
+        for (way, (refer, by)) in ways.into_iter().enumerate() {
+            let mut live = Live::with_stranger(refer, by);
+            let known = live.looks();
+            assert!(live.is_known(&known), "{way}");
+            live.tensors[STRANGER].ne[1] = 77;
+            assert!(live.is_known(&known), "{way}: another layout");
+            live.tensors[STRANGER].view_src = live.address(WEIGHT);
+            assert!(!live.is_known(&known), "{way}: a view");
+            (live.tensors[STRANGER].view_src, live.tensors[STRANGER].buffer) = (null_mut(), null_mut());
+            assert!(!live.is_known(&known), "{way}: without memory");
+        }
     }
 
     #[test]

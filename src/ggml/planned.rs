@@ -100,7 +100,7 @@ impl Planned {
     pub fn new(reading: Reading<'_>, plan: GraphPlan, requested: Requested, exact: Option<Fingerprint>) -> Self {
         let Reading { graph, tensors, listed, ops, redirecting, .. } = reading;
         Self {
-            looks: Looks::new(tensors, ops, redirecting),
+            looks: Looks::new(tensors, ops, redirecting, &graph, listed),
             exact,
             served: None,
             listed,
@@ -134,17 +134,16 @@ impl Planned {
 
     /// Is it made for this very graph? `fingerprint` takes that of the graph.
     pub fn is_of(&self, graph: GraphRef<'_>, fingerprint: impl FnOnce() -> Fingerprint) -> bool {
-        self.has_positions()
-            && match self.exact {
-                Some(exact) => exact == fingerprint(),
-                None => self.looks.are_those_of(graph, &self.graph),
-            }
+        match self.exact {
+            Some(exact) => self.lists_all() && exact == fingerprint(),
+            None => self.has_positions() && self.looks.are_those_of(graph, &self.graph),
+        }
     }
 
     /// The fingerprint of another graph that it served last, if all of its tensors are in its lists: fingerprints tell nothing
     /// of others.
     pub fn served(&self) -> Option<Fingerprint> {
-        self.served.filter(|_| self.has_positions())
+        self.served.filter(|_| self.lists_all())
     }
 
     /// Notes that it serves another graph.
@@ -152,13 +151,21 @@ impl Planned {
         self.served = Some(fingerprint);
     }
 
-    /// Are all tensors in the lists, each once? Then ids are positions there.
-    fn has_positions(&self) -> bool {
-        let Self { graph, listed, .. } = self;
-        *listed == graph.leafs().len() + graph.nodes().len() && *listed == graph.tensors().len()
+    /// Are all tensors in the lists, each once?
+    fn lists_all(&self) -> bool {
+        self.has_positions() && self.listed == self.graph.tensors().len()
     }
 
-    /// The tensors of a graph that it serves, by id. `None` when not all of them are in its lists.
+    /// Are all tensors in the lists, each once, but for some that came with memory, as results of another graph do? Then the
+    /// ids of all others are positions there.
+    fn has_positions(&self) -> bool {
+        let Self { graph, listed, .. } = self;
+        let others = &graph.tensors()[*listed..];
+        *listed == graph.leafs().len() + graph.nodes().len()
+            && others.iter().all(|tensor| tensor.external && tensor.view.is_none())
+    }
+
+    /// The tensors of a graph that it serves, by id. `None` when some that may need memory are in none of its lists.
     pub fn tensors_of<'g>(&self, graph: GraphRef<'g>) -> Option<impl Fn(TensorId) -> Option<TensorRef<'g>>> {
         let leafs = graph.leafs.len();
         self.has_positions().then_some(move |id: TensorId| {
