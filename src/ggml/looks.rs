@@ -51,6 +51,10 @@ impl Looks {
         if graph.leafs.len() != leafs || graph.nodes.len() != plain.nodes().len() {
             return false;
         }
+        // Whether results may be redirected depends on more of what is in no list: on its buffer, layout and sources.
+        if !self.mentions.is_empty() && !self.redirecting.is_empty() {
+            return false;
+        }
         // Graphs of one model have the same leafs, and differ in their nodes.
         let mut nodes = (leafs..).zip(graph.nodes);
         let is_same_leaf = |(id, &leaf): (usize, &TensorRef<'_>)| {
@@ -223,7 +227,9 @@ mod tests {
             plain.list_leafs(0..2);
             plain.list_nodes(2..4);
             let ops = tensors.iter().map(|tensor| tensor.op()).collect();
-            (Looks::new(tensors, ops, Vec::new(), &plain, 4), plain)
+            let redirecting =
+                tensors.iter().filter(|tensor| redirected_to(**tensor).is_some()).map(|it| id(*it)).collect();
+            (Looks::new(tensors.clone(), ops, redirecting, &plain, 4), plain)
         }
 
         fn is_known(&mut self, (looks, plain): &(Looks, Graph)) -> bool {
@@ -303,6 +309,18 @@ mod tests {
         assert!(live.is_known(&known));
         live.tensors[VIEW].src.swap(1, WANTED_SLOT);
         assert!(!live.is_known(&known));
+    }
+
+    #[test]
+    fn redirected_results_are_checked_again_where_a_tensor_is_in_no_list() {
+        let mut live = Live::with_stranger(|tensor, stranger| tensor.src[4] = stranger, RESULT);
+        live.tensors[VIEW].src[WANTED_SLOT] = live.address(INPUT);
+        let known = live.looks();
+        assert!(!live.is_known(&known));
+        live = Live::new();
+        live.tensors[VIEW].src[WANTED_SLOT] = live.address(INPUT);
+        let known = live.looks();
+        assert!(live.is_known(&known), "all are in the lists");
     }
 
     #[test]
