@@ -212,6 +212,14 @@ static void markers(struct case_args args) {
     compare_many(args, options);
 }
 
+static void alternatives(struct case_args args) {
+    struct random_graph_options options = { .alternatives = true };
+    compare_many(args, options);
+    options.markers   = true;
+    options.n_buffers = MAX_BUFFERS;
+    compare_many(args, options);
+}
+
 static void unlisted_leafs(struct case_args args) {
     struct random_graph_options options = { .unlisted_leafs = true };
     compare_many(args, options);
@@ -373,6 +381,7 @@ static const struct test_case CASES[] = {
     { "several_buffer_types", several_buffer_types },
     { "chunk_limits", chunk_limits },
     { "markers", markers },
+    { "alternatives", alternatives },
     { "early_markers", early_markers },
     { "unlisted_leafs", unlisted_leafs },
     { "growing_and_shrinking", growing_and_shrinking },

@@ -219,6 +219,10 @@ static void markers(struct case_args args) {
     run(args, 200, (struct setting){ .allocator = &lastuse_api, .options = { .markers = true } });
 }
 
+static void alternatives(struct case_args args) {
+    run(args, 200, (struct setting){ .allocator = &lastuse_api, .options = { .alternatives = true, .copies = true } });
+}
+
 static const struct test_case CASES[] = {
     { "random_graphs", random_graphs },
     { "random_graphs_on_upstreams_allocator", random_graphs_on_upstreams_allocator },
@@ -234,6 +238,7 @@ static const struct test_case CASES[] = {
     { "graphs_of_copies_in_another_order", graphs_of_copies_in_another_order },
     { "random_graphs_with_output_views", random_graphs_with_output_views },
     { "markers", markers },
+    { "alternatives", alternatives },
 };
 
 TEST_MAIN(CASES)

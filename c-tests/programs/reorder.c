@@ -125,6 +125,15 @@ static void random_graphs_with_output_views(struct case_args args) {
     run_random_graphs(args, 200, 1, (struct random_graph_options){ .output_views = true });
 }
 
+static void alternatives(struct case_args args) {
+    struct random_graph_options options = { .alternatives = true };
+    ggml_backend_t              cpu     = new_cpu(1);
+    for (long long seed = 1; seed <= case_number(args, 0, 200); seed++) {
+        compare_random_graph(cpu, seed, options);
+    }
+    ggml_backend_free(cpu);
+}
+
 // What the scheduler inserts stays where it is, so fewer graphs change.
 static void markers(struct case_args args) {
     struct random_graph_options options = { .markers = true };
@@ -423,6 +432,7 @@ static const struct test_case CASES[] = {
     { "large_random_graphs", large_random_graphs },
     { "random_graphs_with_output_views", random_graphs_with_output_views },
     { "markers", markers },
+    { "alternatives", alternatives },
     { "what_the_scheduler_adds", what_the_scheduler_adds },
     { "training_graph", training_graph },
     { "training_graph_in_threads", training_graph_in_threads },

@@ -63,6 +63,9 @@ static bool same_places(struct places a, struct places b) {
            memcmp(a.offsets, b.offsets, (size_t) a.count * sizeof(a.offsets[0])) == 0;
 }
 
+// Off the CPU: what ggml's allocator does, and what is right on every device.
+#define OFF_THE_CPU "gpu:ggml,gpu:unread-inputs,gpu:inactive"
+
 // Without a word, the type has the rules of `wanted`, and not those of `others`; with a word it has either.
 static void check_default(const char * what, ggml_backend_buffer_type_t type, const char * wanted,
                           const char * others) {
@@ -100,7 +103,7 @@ struct kind_of_buffer {
     const char * name;
     enum ggml_backend_dev_type (*device_type)(ggml_backend_dev_t device); // NULL: no device
     bool is_host;
-    bool has_all; // rules by default; otherwise ggml's
+    bool has_all; // rules by default; otherwise those that are right on every device
 };
 
 static const struct kind_of_buffer KINDS[] = {
@@ -126,10 +129,40 @@ static void rules_by_device(struct case_args args) {
         if (!kind.is_host) {
             dummy.type.iface.is_host = NULL;
         }
-        check_default(kind.name, dummy_buft_type(&dummy), kind.has_all ? "all" : "ggml",
-                      kind.has_all ? "ggml" : "all");
+        check_default(kind.name, dummy_buft_type(&dummy), kind.has_all ? "all" : OFF_THE_CPU,
+                      kind.has_all ? "ggml" : "gpu:all");
         CHECK(dummy.live_buffers == 0, "%zu buffers leaked", dummy.live_buffers);
     }
+}
+
+// What ggml computes in place, and where, is left to it unless a word names the device: backends fuse nodes relying on
+// it. General words reach what is right everywhere.
+static void general_words_leave_other_devices_in_place_decisions_alone(struct case_args args) {
+    (void) args;
+    static const char * const untouched[] = {
+        "all", "in-place", "no-in-place", "views,rows,copies,concat,oldest-source", "cpu:none", "cpu:all,no-in-place",
+        "none,unread-inputs,inactive", "ggml,inactive,unread-inputs",
+    };
+    static const char * const changed[] = {
+        "gpu:no-in-place", "gpu:all", "gpu:views,gpu:rows", "none", "ggml", "no-unread-inputs", "all,gpu:none",
+    };
+    struct ggml_backend_device device = { .iface.get_type = type_gpu };
+    struct dummy_buft          dummy;
+    dummy_buft_init(&dummy, "gpu", ALIGNMENT, 0);
+    dummy.type.device             = &device;
+    ggml_backend_buffer_type_t type       = dummy_buft_type(&dummy);
+    struct places              by_default = places_in(type, NULL);
+    for (size_t i = 0; i < sizeof(untouched) / sizeof(untouched[0]); i++) {
+        CHECK(same_places(places_in(type, untouched[i]), by_default), "\"%s\" reaches a GPU", untouched[i]);
+    }
+    for (size_t i = 0; i < sizeof(changed) / sizeof(changed[0]); i++) {
+        CHECK(!same_places(places_in(type, changed[i]), by_default), "\"%s\" does not reach a GPU", changed[i]);
+    }
+    CHECK(same_places(places_in(type, "none"), places_in(type, "gpu:ggml")), "in place is ggml's");
+    CHECK(same_places(places_in(type, "gpu:all,default"), by_default), "\"default\" is the default again");
+    ggml_backend_buffer_type_t cpu = ggml_backend_cpu_buffer_type();
+    CHECK(same_places(places_in(cpu, "gpu:none"), places_in(cpu, NULL)), "a word for GPUs reaches the CPU");
+    CHECK(same_places(places_in(cpu, "cpu:ggml"), places_in(cpu, "ggml")), "a word for the CPU does not reach it");
 }
 
 // One allocator: each buffer type has the rules of its device.
@@ -195,12 +228,14 @@ static void later_words_count(struct case_args args) {
     CHECK(size_with("ggml,default") == all, "the default of a CPU");
 }
 
-static const char * const WRONG[] = { "colums", "ALL", "no-all", "no-no-rows", "no-", "rows;views", "in_place" };
+static const char * const WRONG[] = { "colums", "ALL", "no-all", "no-no-rows", "no-", "rows;views", "in_place",
+                                       "gpu:", "gpu:colums", "tpu:rows", "gpu:cpu:rows", "no-gpu:rows" };
 
 // One line says which word is wrong, and which ones there are.
 static void check_complaint(const struct log_capture * log, const char * word) {
     static const char * const known[] = { "default", "ggml",   "all",    "none",          "in-place",     "views",
-                                          "rows",    "copies", "concat", "oldest-source", "unread-inputs" };
+                                          "rows",    "copies", "concat", "oldest-source", "unread-inputs",
+                                          "inactive", "cpu:", "gpu:" };
     char quoted[64];
     int  index = 0;
     snprintf(quoted, sizeof(quoted), "\"%s\"", word);
@@ -317,6 +352,8 @@ static void wrong_environment_is_reported(struct case_args args) {
 
 static const struct test_case cases[] = {
     { "rules_by_device", rules_by_device },
+    { "general_words_leave_other_devices_in_place_decisions_alone",
+      general_words_leave_other_devices_in_place_decisions_alone },
     { "each_type_has_its_own_rules", each_type_has_its_own_rules },
     { "later_words_count", later_words_count },
     { "wrong_words_are_refused", wrong_words_are_refused },

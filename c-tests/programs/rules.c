@@ -62,6 +62,7 @@ static void each_rule_lowers_the_size(struct case_args args) {
     lowers_the_size("copies", graph_with_copy);
     lowers_the_size("concat", graph_with_concat);
     lowers_the_size("unread-inputs", graph_with_unread_input);
+    lowers_the_size("inactive", graph_with_alternative);
 }
 
 static void in_place_is_what_ggml_does(struct case_args args) {

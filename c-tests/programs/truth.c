@@ -128,10 +128,19 @@ static void markers(struct case_args args) {
     run_fresh(seeds_from(args, 300), 1, (struct random_graph_options){ .markers = true });
 }
 
+// Some results are not selected: no backend computes them.
+static void alternatives(struct case_args args) {
+    run_fresh(seeds_from(args, 400), 1, (struct random_graph_options){ .alternatives = true });
+}
+
+static void alternatives_two_threads(struct case_args args) {
+    run_fresh(seeds_from(args, 60), 2, (struct random_graph_options){ .alternatives = true, .markers = true });
+}
+
 // Everything at once that a scheduler may add, and sources in no list: such graphs can be planned, not computed.
 static void oddities_are_planned(struct case_args args) {
     struct random_graph_options options = {
-        .markers = true, .early_markers = true, .split_copies = true, .unlisted_leafs = true,
+        .markers = true, .early_markers = true, .split_copies = true, .unlisted_leafs = true, .alternatives = true,
     };
     struct seeds seeds = seeds_from(args, 300);
     for (long long seed = seeds.first; seed < seeds.first + seeds.count; seed++) {
@@ -307,11 +316,14 @@ RULES_CASE(rules_without_copies, "all,no-copies")
 RULES_CASE(rules_without_concat, "all,no-concat")
 RULES_CASE(rules_without_oldest_source, "all,no-oldest-source")
 RULES_CASE(rules_without_unread_inputs, "all,no-unread-inputs")
+RULES_CASE(rules_without_inactive, "all,no-inactive")
 
 static const struct test_case CASES[] = {
     { "one_thread", one_thread },
     { "two_threads", two_threads },
     { "markers", markers },
+    { "alternatives", alternatives },
+    { "alternatives_two_threads", alternatives_two_threads },
     { "oddities_are_planned", oddities_are_planned },
     { "output_views", output_views },
     { "one_allocator", one_allocator },
@@ -327,6 +339,7 @@ static const struct test_case CASES[] = {
     { "rules_without_concat", rules_without_concat },
     { "rules_without_oldest_source", rules_without_oldest_source },
     { "rules_without_unread_inputs", rules_without_unread_inputs },
+    { "rules_without_inactive", rules_without_inactive },
 };
 
 TEST_MAIN(CASES)

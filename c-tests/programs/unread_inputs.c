@@ -1,5 +1,6 @@
-// Programs place an input for tokens and one for embeddings, and read one of them. A graph that reads the other one needs
-// another plan, yet no new plan each time the two alternate, and no new buffer.
+// Programs place an input for tokens and one for embeddings, and read one of them; or they compute something of each, and
+// select one of both results. A graph that reads or selects the other one needs another plan, yet no new plan each time
+// the two alternate, and no new buffer.
 //
 //   unread_inputs <case>
 
@@ -22,6 +23,9 @@ static struct built new_room(void) {
     return built_new(64, 65536);
 }
 
+// Whether both are computed and one is selected.
+static bool selects;
+
 // Both graphs have the same number of nodes and leafs, of the same sizes.
 static struct built graph_in(struct built b, bool reads_tokens) {
     struct ggml_tensor * embeddings = new_input(b.ctx, WIDTH, TOKENS);
@@ -32,7 +36,10 @@ static struct built graph_in(struct built b, bool reads_tokens) {
     ggml_build_forward_expand(b.graph, tokens);
     ggml_build_forward_expand(b.graph, embeddings);
     struct ggml_tensor * x = NULL;
-    if (reads_tokens) {
+    if (selects) {
+        struct ggml_tensor * both[] = { ggml_get_rows(b.ctx, table, tokens), ggml_mul(b.ctx, embeddings, scale) };
+        x = ggml_build_forward_select(b.graph, both, 2, reads_tokens ? 0 : 1);
+    } else if (reads_tokens) {
         x = ggml_get_rows(b.ctx, table, tokens);
     } else {
         x = ggml_mul(b.ctx, embeddings, scale);
@@ -175,10 +182,99 @@ static void scheduler(struct case_args args) {
     }
 }
 
+static void selecting_in_one_type(struct case_args args) {
+    selects = true;
+    one_type(args);
+}
+
+static void selecting_in_two_types(struct case_args args) {
+    selects = true;
+    two_types(args);
+}
+
+// With two backends the scheduler copies sources of nodes that are not computed, too.
+static void selecting_in_a_scheduler(struct case_args args) {
+    selects = true;
+    scheduler(args);
+}
+
+// A callback sees every node, computed or not.
+struct seen {
+    int computed;
+    int skipped;
+};
+
+static bool look_at_node(struct ggml_tensor * t, bool ask, void * data) {
+    struct seen * seen = data;
+    char          bytes[TOKENS * WIDTH * sizeof(float)];
+    if (!ask && t->view_src == NULL && ggml_nbytes(t) <= sizeof(bytes)) {
+        ggml_backend_tensor_get(t, bytes, 0, ggml_nbytes(t));
+        int * count = (t->flags & GGML_TENSOR_FLAG_COMPUTE) != 0 ? &seen->computed : &seen->skipped;
+        *count += 1;
+    }
+    return true;
+}
+
+static void callbacks_look_at_every_node(struct case_args args) {
+    (void) args;
+    selects                    = true;
+    ggml_backend_t       cpu   = new_cpu(1);
+    ggml_backend_sched_t sched = ggml_backend_sched_new(&cpu, NULL, 1, 64, false, false);
+    struct seen          seen  = { 0, 0 };
+    ggml_backend_sched_set_eval_callback(sched, look_at_node, &seen);
+    for (int tokens = 0; tokens < 2; tokens++) {
+        struct built built = graph_in(new_room(), tokens == 1);
+        CHECK(ggml_backend_sched_alloc_graph(sched, built.graph), "nothing fails here");
+        set_leaf_values(built.graph, 1);
+        CHECK(ggml_backend_sched_graph_compute(sched, built.graph) == GGML_STATUS_SUCCESS, "nothing fails here");
+        struct built   truth    = graph_in(new_room(), tokens == 1);
+        ggml_gallocr_t upstream = upstream_ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+        CHECK(upstream_ggml_gallocr_alloc_graph(upstream, truth.graph), "upstream allocates it");
+        compute_with_values(cpu, truth.graph, 1);
+        check_same_outputs_of(built.graph, truth.graph, 1, "seen by a callback");
+        upstream_ggml_gallocr_free(upstream);
+        built_free(truth);
+        ggml_backend_sched_reset(sched);
+        built_free(built);
+    }
+    CHECK(seen.computed > 10 && seen.skipped == 2, "%d computed, %d skipped", seen.computed, seen.skipped);
+    ggml_backend_sched_free(sched);
+    ggml_backend_free(cpu);
+}
+
+static size_t size_with(const char * rules) {
+    struct built   built  = graph_in(new_room(), true);
+    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(lastuse_gallocr_set_rules(galloc, rules), "%s is known", rules);
+    CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "nothing fails here");
+    const char * wrong = plan_check(built.graph);
+    CHECK(wrong == NULL, "%s: %s", rules, wrong);
+    size_t size = ggml_gallocr_get_buffer_size(galloc, 0);
+    CHECK(size == lastuse_gallocr_lower_bound(galloc, 0), "%zu bytes are more than are live", size);
+    ggml_gallocr_free(galloc);
+    built_free(built);
+    return size;
+}
+
+// The input for embeddings and their product, which are as large as the result that is selected.
+static void selecting_takes_no_memory_for_the_rest(struct case_args args) {
+    (void) args;
+    size_t unread = size_with("all");
+    selects       = true;
+    CHECK(size_with("all") == unread, "%zu bytes where one is selected, and %zu where only one is computed",
+          size_with("all"), unread);
+    CHECK(size_with("all,no-inactive") > unread, "the rule is never off");
+}
+
 static const struct test_case cases[] = {
     { "one_type", one_type },
     { "two_types", two_types },
     { "scheduler", scheduler },
+    { "selecting_in_one_type", selecting_in_one_type },
+    { "selecting_in_two_types", selecting_in_two_types },
+    { "selecting_in_a_scheduler", selecting_in_a_scheduler },
+    { "selecting_takes_no_memory_for_the_rest", selecting_takes_no_memory_for_the_rest },
+    { "callbacks_look_at_every_node", callbacks_look_at_every_node },
 };
 
 TEST_MAIN(cases)

@@ -5,3 +5,5 @@
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include "ggml-impl.h"
 #pragma GCC diagnostic pop
+
+#define FLAG_COMPUTE 16 // GGML_TENSOR_FLAG_COMPUTE, which old versions do not have

@@ -2,7 +2,7 @@
 // were chosen.
 //
 // The nodes are gone through in their order, and for every byte it is known whose it is: that of a
-// tensor which is not a view. Tensors without operation, inputs and memory that the allocator did not
+// tensor which is not a view; a node that no backend computes has none. Tensors without operation, inputs and memory that the allocator did not
 // place hold their bytes from the start; a node takes the bytes that it writes.
 #pragma once
 

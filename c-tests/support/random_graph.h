@@ -21,6 +21,9 @@ struct random_graph_options {
     // Upstream can free the memory under such a view, so graphs for both allocators go without.
     bool output_views; // views may be flagged as outputs
 
+    // Some results are alternatives that are not selected: they and what only they need lack the flag to be computed.
+    bool alternatives;
+
     bool copies; // many results are computed for a copy alone, into memory that others use too
 
     // What the backend scheduler adds to its copy of a graph:
@@ -49,7 +52,7 @@ struct random_graph {
     struct tensor_list inputs;
     // Tensors in memory of their own. Graphs also write to them, as programs do to a cache.
     struct tensor_list weights;
-    // What must have its bytes after the graph was computed: tensors flagged as outputs and tensors
+    // What must have its bytes after the graph was computed: tensors flagged as outputs and computed tensors
     // that nothing reads. In the order of the node list, then the leafs.
     struct tensor_list outputs;
 

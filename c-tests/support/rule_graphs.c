@@ -98,6 +98,15 @@ struct built graph_with_unread_input(void) {
     return finished(b, project(b, narrow, WIDE));
 }
 
+// A wide product that is not selected.
+struct built graph_with_alternative(void) {
+    struct built         b      = room();
+    struct ggml_tensor * narrow = project(b, new_input(b.ctx, WIDTH, ROWS), WIDTH);
+    struct ggml_tensor * both[] = { narrow, project(b, wide(b), WIDTH) };
+    narrow = ggml_build_forward_select(b.graph, both, 2, 0);
+    return finished(b, project(b, narrow, WIDE - WIDTH));
+}
+
 struct built graph_with_sum(struct sources_of_sum sources) {
     struct built         b       = room();
     struct ggml_tensor * older   = wide(b);

@@ -20,6 +20,7 @@ struct built graph_with_gate_in_second(void);
 struct built graph_with_copy(void);
 struct built graph_with_concat(void);
 struct built graph_with_unread_input(void);
+struct built graph_with_alternative(void);
 
 // The last node is the sum of two products of equal layout. Both end there.
 struct sources_of_sum {

@@ -28,7 +28,7 @@ macro_rules! program {
 }
 
 program!(differential, with ["random_graph", "plan_check", "dummy_buffer"]:
-    single_buffer, several_buffer_types, chunk_limits, markers, early_markers, unlisted_leafs, growing_and_shrinking,
+    single_buffer, several_buffer_types, chunk_limits, markers, alternatives, early_markers, unlisted_leafs, growing_and_shrinking,
 );
 
 program!(plan_check_faults, with ["plan_check", "dummy_buffer"]:
@@ -36,9 +36,10 @@ program!(plan_check_faults, with ["plan_check", "dummy_buffer"]:
 );
 
 program!(truth, with ["random_graph", "plan_check", "transformer"]:
-    one_thread, two_threads, markers, oddities_are_planned, output_views, one_allocator, reserve_for_another, stale_plan,
+    one_thread, two_threads, markers, alternatives, alternatives_two_threads, oddities_are_planned, output_views, one_allocator, reserve_for_another, stale_plan,
     rules_none, rules_of_ggml, rules_all, rules_without_in_place, rules_without_views, rules_without_rows,
     rules_without_copies, rules_without_concat, rules_without_oldest_source, rules_without_unread_inputs,
+    rules_without_inactive,
 );
 
 program!(failures, with ["dummy_buffer"]:
@@ -64,7 +65,7 @@ program!(ctx_tensors, with ["dummy_buffer"]:
 );
 
 program!(reorder, with ["random_graph", "plan_check", "training", "transformer"]:
-    random_graphs, random_graphs_in_threads, large_random_graphs, random_graphs_with_output_views, markers,
+    random_graphs, random_graphs_in_threads, large_random_graphs, random_graphs_with_output_views, markers, alternatives,
     what_the_scheduler_adds,
     training_graph, training_graph_in_threads, scheduler_runs_the_new_order, two_branches_run_one_after_the_other,
     nothing_passes_a_function_of_the_program, writes_stay_before_reads, overlapping_tensors_are_one, little_to_reorder,
@@ -76,6 +77,7 @@ program!(remove_copies, with ["random_graph", "plan_check", "transformer"]:
     random_graphs_in_another_order, random_graphs_by_scheduler, random_graphs_for_unknown_memory,
     graphs_of_copies, graphs_of_copies_on_upstreams_allocator, graphs_of_copies_in_threads,
     graphs_of_copies_by_scheduler, graphs_of_copies_in_another_order, random_graphs_with_output_views, markers,
+    alternatives,
 );
 
 program!(removed_copies, with ["dummy_buffer", "plan_check", "transformer"]:
@@ -96,7 +98,7 @@ program!(rules, with ["rule_graphs", "plan_check", "transformer"]:
 );
 
 program!(rule_settings, with ["rule_graphs", "dummy_buffer", "plan_check", "transformer"]:
-    rules_by_device, each_type_has_its_own_rules, later_words_count, wrong_words_are_refused,
+    rules_by_device, general_words_leave_other_devices_in_place_decisions_alone, each_type_has_its_own_rules, later_words_count, wrong_words_are_refused,
     rules_change_from_the_next_plan_on, rules_of_the_process_are_those_of_new_allocators, environment_says_rules,
     wrong_environment_is_reported,
 );
@@ -111,7 +113,8 @@ program!(effort_settings, with ["hard_graph", "rule_graphs", "dummy_buffer", "pl
 );
 
 program!(unread_inputs, with ["dummy_buffer", "plan_check", "transformer"]:
-    one_type, two_types, scheduler,
+    one_type, two_types, scheduler, selecting_in_one_type, selecting_in_two_types, selecting_in_a_scheduler,
+    selecting_takes_no_memory_for_the_rest, callbacks_look_at_every_node,
 );
 
 program!(remembered, with ["random_graph", "dummy_buffer", "plan_check", "transformer"]:

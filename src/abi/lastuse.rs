@@ -131,15 +131,21 @@ pub unsafe extern "C" fn lastuse_gallocr_wanted_size(galloc: *mut ggml_gallocr, 
     })
 }
 
-/// Says which memory may be shared by the allocators made from now on, those of schedulers included. Words separated by
-/// commas, the later ones over the earlier ones: "default" (everything that is right for buffers of a CPU device, for
-/// others what ggml's own allocator shares), "ggml", "all", "none", and the names of rules, with "no-" before those to
-/// switch off: in-place, views, rows, copies, concat, oldest-source, unread-inputs. The environment variable
-/// LASTUSE_RULES says the same from the start. False, and a line in ggml's log, when a word is unknown: nothing is changed
-/// then. Without effect when lastuse is not enabled. Aborts when rules is NULL.
+/// Sets which memory may be shared by the allocators made from now on, those of schedulers included. Words separated by
+/// commas, the later ones over the earlier ones: "default" (everything that is right on the device of the buffer), "ggml"
+/// (what ggml's own allocator shares), "all" (everything that is right on a CPU), "none", and the names of rules, with
+/// "no-" before those to switch off: in-place, views, rows, copies, concat, oldest-source, unread-inputs, inactive. The
+/// environment variable LASTUSE_RULES sets them from the start. False, and a line in ggml's log, when a word is unknown:
+/// nothing is changed then. Without effect when lastuse is not enabled. Aborts when rules is NULL.
+///
+/// For buffers of other devices than a CPU such a word switches only what is right on every device: unread-inputs and
+/// inactive. Their backends fuse nodes (a product and the sum behind it, say) without comparing addresses, relying on what
+/// ggml's own allocator computes in place; so that is changed only by a word that names the device, with "gpu:" before it:
+/// "gpu:no-in-place". "gpu:" stands for all devices that are no CPU, and "cpu:" limits a word to CPUs.
 ///
 /// ```c
 /// GGML_ASSERT(lastuse_set_rules("default,no-unread-inputs")); // inputs keep their bytes while graphs run
+/// GGML_ASSERT(lastuse_set_rules("ggml,gpu:default")); // ggml's rules on a CPU, and all that is right on other devices
 /// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend)); // with that rule
 /// GGML_ASSERT(lastuse_set_rules("default")); // for the allocators after it
 /// ggml_gallocr_free(galloc);

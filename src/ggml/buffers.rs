@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
-use crate::graph::{Pool, RuleSetting, Rules};
+use crate::graph::{Device, Pool, RuleSetting, Rules};
 use crate::placement::Bytes;
 
 use super::bindings::{ggml_backend_buffer, ggml_backend_buffer_type, ggml_tallocr};
@@ -71,10 +71,9 @@ impl BufferType {
         }
     }
 
-    /// Which memory may be shared in it, with `setting`; by default everything that is right where the CPU computes, and
-    /// elsewhere what ggml's own allocator shares.
+    /// Which memory may be shared in it, with `setting`.
     pub fn rules(self, setting: &RuleSetting) -> Rules {
-        setting.rules(self.default_rules())
+        setting.rules_on(self.device())
     }
 
     /// Addresses and sizes are multiples of this power of two.
@@ -90,9 +89,15 @@ impl BufferType {
         (max_size != usize::MAX).then_some(max_size as Bytes)
     }
 
-    /// Other backends than the CPU's fuse and overlap operations in ways of their own.
-    fn default_rules(self) -> Rules {
-        if self.belongs_to_cpu() { Rules::ALL } else { Rules::GGML }
+    /// Where the nodes in it are computed.
+    fn device(self) -> Device {
+        if self.belongs_to_cpu() {
+            Device::Cpu
+        } else if self.places_by_itself() {
+            Device::Several
+        } else {
+            Device::Gpu
+        }
     }
 
     /// Is it the memory of a CPU device that ggml's ordinary kernels compute in? Some buffer types of GPUs are host memory

@@ -73,7 +73,7 @@ impl Comparison<'_> {
     /// Has the tensor the role of the planned one, and can it be computed in place where that one was?
     fn may_look_so(&self, id: usize, tensor: TensorRef<'_>) -> bool {
         let planned = &self.planned.graph.tensors()[id];
-        let heeded = Flags::INPUT.0 | Flags::OUTPUT.0;
+        let heeded = Flags::INPUT.0 | Flags::OUTPUT.0 | Flags::COMPUTE.0;
         let operation = self.runtime.operations.operation(tensor.op());
         (planned.flags.0 ^ tensor.flags()) & heeded == 0
             && planned.is_marker() == (operation == Operation::Marker)

@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use crate::graph::{Address, Graph, GraphPlan, Home, Operation, PoolPlan, Tensor, TensorId};
+use crate::graph::{Address, Graph, GraphPlan, Operation, PoolPlan, Tensor, TensorId};
 use crate::placement::Bytes;
 
 use super::fingerprint::Fingerprint;
@@ -197,9 +197,9 @@ impl Planned {
 
 impl Gifts {
     fn new(graph: &Graph, plan: &GraphPlan, listed: usize) -> Self {
-        let gift = |id: TensorId| match plan.homes[id as usize] {
-            _ if graph.tensor(id).view.is_some() => Some(Gift::View(id)),
-            home => home.map(|home| Gift::Address(id, plan.address(home), home.alloc_size)),
+        let gift = |id: TensorId| match graph.tensor(id).view {
+            Some(_) => Some(Gift::View(id)),
+            None => plan.placed(id).map(|(address, alloc_size)| Gift::Address(id, address, alloc_size)),
         };
         let list: Vec<Gift> = if listed == graph.tensors().len() && is_in_order(graph) {
             (0..).take(plan.homes.len()).filter_map(gift).collect()
@@ -212,15 +212,16 @@ impl Gifts {
 }
 
 fn memory(graph: &Graph, plan: &GraphPlan) -> Vec<Memory> {
-    let of_tensor = |(tensor, home): (&Tensor, &Option<Home>)| match (tensor.view, *home) {
+    let of_tensor = |(id, tensor): (TensorId, &Tensor)| match (tensor.view, plan.placed(id)) {
         (Some(view), _) => Memory::View { root: view.root, at_start: false },
         (None, _) if tensor.external => Memory::External,
-        (None, Some(home)) => {
-            Memory::Planned { address: plan.address(home), alloc_size: home.alloc_size, in_place_of: home.in_place_of }
+        (None, Some((address, alloc_size))) => {
+            let in_place_of = plan.homes[id as usize].and_then(|home| home.in_place_of);
+            Memory::Planned { address, alloc_size, in_place_of }
         }
         (None, None) => Memory::Nothing,
     };
-    let mut memory: Vec<Memory> = graph.tensors().iter().zip(&plan.homes).map(of_tensor).collect();
+    let mut memory: Vec<Memory> = (0..).zip(graph.tensors()).map(of_tensor).collect();
     for source in plan.homes.iter().filter_map(|home| (*home)?.in_place_of) {
         if let Memory::View { at_start, .. } = &mut memory[source as usize] {
             *at_start = true;

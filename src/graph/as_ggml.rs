@@ -27,7 +27,13 @@ pub fn plan_as_ggml<S: Sizes>(
         proven: false,
     };
     let pools = found.problems.iter().map(place).collect();
-    Ok(GraphPlan { problems: found.problems, pools, homes: found.homes })
+    Ok(GraphPlan {
+        problems: found.problems,
+        pools,
+        homes: found.homes,
+        inactive: found.inactive,
+        unplaced: found.unplaced,
+    })
 }
 
 /// By pool: the bytes that ggml's own allocator takes for `graph`, whatever rules the pools have. `None` where they add

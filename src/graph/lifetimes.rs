@@ -8,6 +8,7 @@
 mod any_order;
 mod donors;
 mod in_order;
+mod inactive;
 mod memory;
 mod start;
 
@@ -48,13 +49,28 @@ pub struct Home {
     pub in_place_of: Option<TensorId>,
 }
 
+/// An inactive node: no backend computes it, so it has an address in its pool, but no bytes of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unplaced {
+    /// The node.
+    pub tensor: TensorId,
+    /// The pool that was requested for it.
+    pub pool: PoolId,
+    /// Bytes that the buffer type wants for it, before padding.
+    pub alloc_size: Bytes,
+}
+
 /// The blocks of a graph.
 #[derive(Debug)]
 pub struct Lifetimes {
     /// By pool.
     pub problems: Vec<Problem>,
-    /// By tensor; `None` for views, external tensors and those that nobody needs.
+    /// By tensor; `None` for views, external tensors and those that nobody needs, inactive nodes among them.
     pub homes: Vec<Option<Home>>,
+    /// The inactive nodes, by id.
+    pub inactive: Vec<TensorId>,
+    /// Those of them that own memory, by id.
+    pub unplaced: Vec<Unplaced>,
     /// The steps that put the bytes of two sources into one result.
     pub concats: Vec<Step>,
     /// Is memory shared that ggml would not share?
@@ -63,8 +79,10 @@ pub struct Lifetimes {
 
 /// Finds the lifetimes of all tensors of `graph` that need memory. Asks for the size of each once a pool.
 pub fn lifetimes<S: Sizes>(graph: &Graph, pools: &[Pool], requests: Requests<'_>, sizes: &mut S) -> Lifetimes {
-    let Start { leafs, inputs, ends, names_unseen } = Start::of(graph, requests);
-    let memory = Memory::new(pools, graph.tensors().len(), graph.steps());
+    let may_be_inactive = |pool: PoolId| pools[pool as usize].rules.inactive;
+    let Start { leafs, inputs, ends, names_unseen, mut inactive } = Start::of(graph, requests, may_be_inactive);
+    let mut memory = Memory::new(pools, graph.tensors().len(), graph.steps());
+    memory.beyond_ggml = !inactive.is_empty();
     let mut walk = Walk { graph, ends: &ends, memory, sizes, concats: Vec::new() };
     leafs.into_iter().for_each(|(leaf, pool)| walk.give_memory_to_leaf(leaf, pool));
     inputs.into_iter().for_each(|(input, pool)| walk.give_memory(input, pool, 0));
@@ -76,8 +94,11 @@ pub fn lifetimes<S: Sizes>(graph: &Graph, pools: &[Pool], requests: Requests<'_>
     }
     let end = Step::try_from(graph.nodes().len()).expect("fewer than 2^32 nodes");
     walk.run(next..end, requests.nodes);
-    let Walk { memory: Memory { homes, beyond_ggml, pools, .. }, concats, .. } = walk;
-    Lifetimes { problems: pools.into_iter().map(|pool| pool.problem).collect(), homes, concats, beyond_ggml }
+    let Walk { memory: Memory { homes, mut unplaced, beyond_ggml, pools, .. }, concats, .. } = walk;
+    inactive.sort_unstable();
+    unplaced.sort_unstable_by_key(|node| node.tensor);
+    let problems = pools.into_iter().map(|pool| pool.problem).collect();
+    Lifetimes { problems, homes, inactive, unplaced, concats, beyond_ggml }
 }
 
 struct Walk<'a, S> {
@@ -107,6 +128,10 @@ impl<S: Sizes> Walk<'_, S> {
         for (step, (&node, &pool)) in steps.zip(nodes) {
             let tensor = &tensors[node as usize];
             if tensor.is_owned() {
+                if self.ends.is_inactive(node) {
+                    self.pass_over(node, pool);
+                    continue;
+                }
                 if tensor.operation == Operation::Concat {
                     self.concats.push(step);
                 }
@@ -121,10 +146,18 @@ impl<S: Sizes> Walk<'_, S> {
     #[cold]
     fn give_memory_to_sources(&mut self, step: Step, pools: &[PoolId]) {
         for &source in self.graph.sources(self.graph.nodes()[step as usize]) {
-            if self.graph.tensor(source).is_owned() && self.memory.home(source).is_none() {
+            let is_needed = self.graph.tensor(source).is_owned() && !self.ends.is_inactive(source);
+            if is_needed && self.memory.home(source).is_none() {
                 self.give_memory(source, pools[step as usize], step);
             }
         }
+    }
+
+    /// No memory for a node that no backend computes.
+    #[cold]
+    fn pass_over(&mut self, node: TensorId, pool: PoolId) {
+        let alloc_size = self.sizes.alloc_size(node, pool);
+        self.memory.unplaced.push(Unplaced { tensor: node, pool, alloc_size });
     }
 
     /// Memory of its own.
@@ -138,7 +171,9 @@ impl<S: Sizes> Walk<'_, S> {
     fn give_memory_to_node(&mut self, node: TensorId, operation: Operation, pool: PoolId, step: Step) {
         let last_read = self.ends.last_read(node);
         let found = match operation {
-            Operation::Marker | Operation::Other | Operation::Concat => Err(self.sizes.alloc_size(node, pool)),
+            Operation::Marker | Operation::View | Operation::Other | Operation::Concat => {
+                Err(self.sizes.alloc_size(node, pool))
+            }
             _ => self.seeker(node, operation, pool, step).donor(),
         };
         match found {

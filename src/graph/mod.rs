@@ -24,11 +24,11 @@ mod writes;
 
 pub use as_ggml::{plan_as_ggml, sizes_by_ggml};
 pub use layout::{Layout, LayoutId, LayoutRef};
-pub use lifetimes::{Home, Lifetimes, Sizes, lifetimes};
+pub use lifetimes::{Home, Lifetimes, Sizes, Unplaced, lifetimes};
 pub use operation::{Operation, Slots};
 pub use outputs::{Access, Accesses, Range, Unordered};
 pub use plan::{Address, GraphPlan, PlanError, Pool, PoolPlan, plan, shared_lifetimes};
-pub use rules::{RuleSetting, Rules, UnknownRule};
+pub use rules::{Device, RuleSetting, Rules, UnknownRule};
 pub use simulate::{Corruption, Finding, Places, Region, Words, describe, simulate, simulate_at};
 pub use simulate::{Freed, freed, owner_at};
 pub use strides::Strides;

@@ -35,6 +35,8 @@ impl Slots {
 pub enum Operation {
     /// NONE: computes nothing. In the list of nodes such a tensor only marks dependencies.
     Marker,
+    /// VIEW and its kind: another layout of the memory of its source, which computes nothing.
+    View,
     /// May read any byte of a source after it has written any byte of its result.
     Other,
     /// In ggml's own list of operations that may write over a source.
@@ -54,6 +56,7 @@ impl Operation {
     pub fn named(name: &str, listed: bool) -> Self {
         match name {
             "NONE" => Self::Marker,
+            "VIEW" | "RESHAPE" | "PERMUTE" | "TRANSPOSE" => Self::View,
             // Rows of the second source are picked by numbers, so it is read again after it was written.
             "ADD_ID" if listed => Self::Listed(Slots::FIRST),
             _ if listed => Self::Listed(Slots::ALL),
@@ -72,7 +75,7 @@ impl Operation {
         match self {
             Self::Listed(slots) | Self::RowByRow(slots) => slots.has(slot),
             Self::Copy => slot == 0,
-            Self::Marker | Self::Other | Self::Concat => false,
+            Self::Marker | Self::View | Self::Other | Self::Concat => false,
         }
     }
 

@@ -1,13 +1,14 @@
 //! From lifetimes to addresses.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use crate::placement::{
-    Bytes, Choice, ChunkId, Effort, Offset, Problem, Timeline, TooLarge, choose_along, lower_bound,
+    Bytes, Choice, ChunkId, Effort, Offset, Problem, Timeline, TooLarge, choose_along, lower_bound, padded,
 };
 
 use super::concat::compute_inside_concats;
-use super::{Graph, Home, Lifetimes, PoolId, Requests, Rules, Sizes, TensorId, lifetimes};
+use super::{Graph, Home, Lifetimes, PoolId, Requests, Rules, Sizes, TensorId, Unplaced, lifetimes};
 
 /// A source of memory: one buffer type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +44,12 @@ pub struct GraphPlan {
     pub problems: Vec<Problem>,
     /// By pool: where they lie.
     pub pools: Vec<PoolPlan>,
-    /// By tensor; `None` for views, external tensors and those that nobody needs.
+    /// By tensor; `None` for views, external tensors and those that nobody needs, inactive nodes among them.
     pub homes: Vec<Option<Home>>,
+    /// The inactive nodes, by id.
+    pub inactive: Vec<TensorId>,
+    /// Those of them that own memory, by id.
+    pub unplaced: Vec<Unplaced>,
 }
 
 impl GraphPlan {
@@ -52,6 +57,43 @@ impl GraphPlan {
     pub fn address(&self, home: Home) -> Address {
         let spot = self.pools[home.pool as usize].placement.spots[home.block as usize];
         Address { pool: home.pool, chunk: spot.chunk, offset: spot.offset + home.within }
+    }
+
+    /// The address of an inactive node: the start of the largest chunk of its pool, whatever else lies there. Neither is it
+    /// written nor read, but programs may look at any tensor of a graph, and the scheduler copies those whose readers are on
+    /// another backend.
+    fn address_of_inactive(&self, node: &Unplaced) -> Address {
+        let chunks = &self.pools[node.pool as usize].placement.chunks;
+        Address { pool: node.pool, chunk: largest(chunks), offset: 0 }
+    }
+
+    /// Where a tensor lies that the plan gives an address to, and the bytes that its buffer type wants for it.
+    pub fn placed(&self, tensor: TensorId) -> Option<(Address, Bytes)> {
+        match self.homes[tensor as usize] {
+            Some(home) => Some((self.address(home), home.alloc_size)),
+            None => unplaced(&self.unplaced, tensor).map(|node| (self.address_of_inactive(node), node.alloc_size)),
+        }
+    }
+
+    /// Is it an inactive node?
+    pub fn is_inactive(&self, tensor: TensorId) -> bool {
+        self.inactive.binary_search(&tensor).is_ok()
+    }
+
+    /// Lets the largest chunk of each pool hold the largest of its inactive nodes. That is rarely more than the blocks take.
+    fn make_room_for_inactive(&mut self, pools: &[Pool]) {
+        for node in &self.unplaced {
+            let PoolPlan { placement, lower_bound, .. } = &mut self.pools[node.pool as usize];
+            let size = padded(node.alloc_size, pools[node.pool as usize].alignment);
+            if placement.chunks.is_empty() && size > 0 {
+                placement.chunks.push(0);
+            }
+            let chunk = largest(&placement.chunks) as usize;
+            if let Some(chunk) = placement.chunks.get_mut(chunk) {
+                *chunk = size.max(*chunk);
+            }
+            *lower_bound = size.max(*lower_bound);
+        }
     }
 
     /// Has every pool the bytes of the step that has the most, in one chunk? Then other ways to share memory that take
@@ -104,7 +146,7 @@ pub fn plan<S: Sizes>(
     if plan.is_at_bound() {
         return Ok(plan);
     }
-    let mut known = KnownSizes { homes: plan.homes.clone(), others: sizes };
+    let mut known = KnownSizes::of(&plan, sizes);
     let other = plan_as_said(graph, pools, requests, &mut known)?;
     // A longer search looks for other sizes first, and other rules may win a pool and lose another.
     Ok(if is_smaller(&plan, &other) { plan } else { other })
@@ -126,7 +168,7 @@ fn plan_as_said<S: Sizes>(
         return Ok(plan);
     }
     // Sharing lowers the bound, yet a strategy can be unlucky with blocks that were merged.
-    let mut known = KnownSizes { homes: plan.homes.clone(), others: sizes };
+    let mut known = KnownSizes::of(&plan, sizes);
     let without = |change: fn(&mut Rules)| -> Vec<Pool> {
         let mut pools = pools.to_vec();
         pools.iter_mut().for_each(|pool| change(&mut pool.rules));
@@ -162,17 +204,32 @@ pub fn shared_lifetimes<S: Sizes>(
     Ok(found)
 }
 
+/// The one of `unplaced`, which are sorted, that is `tensor`.
+fn unplaced(unplaced: &[Unplaced], tensor: TensorId) -> Option<&Unplaced> {
+    unplaced.binary_search_by_key(&tensor, |node| node.tensor).ok().map(|at| &unplaced[at])
+}
+
 /// Sizes that an earlier walk over the same graph has asked for.
 struct KnownSizes<'a> {
     homes: Vec<Option<Home>>,
+    unplaced: Vec<Unplaced>,
     others: &'a mut dyn Sizes,
+}
+
+impl<'a> KnownSizes<'a> {
+    fn of(plan: &GraphPlan, others: &'a mut dyn Sizes) -> Self {
+        Self { homes: plan.homes.clone(), unplaced: plan.unplaced.clone(), others }
+    }
 }
 
 impl Sizes for KnownSizes<'_> {
     fn alloc_size(&mut self, tensor: TensorId, pool: PoolId) -> Bytes {
         match self.homes[tensor as usize] {
             Some(home) if home.pool == pool => home.alloc_size,
-            _ => self.others.alloc_size(tensor, pool),
+            _ => match unplaced(&self.unplaced, tensor) {
+                Some(node) if node.pool == pool => node.alloc_size,
+                _ => self.others.alloc_size(tensor, pool),
+            },
         }
     }
 }
@@ -181,7 +238,10 @@ fn check_totals(lifetimes: &Lifetimes) -> Result<(), PlanError> {
     for (pool, problem) in (0..).zip(&lifetimes.problems) {
         problem.check_total().map_err(|TooLarge { bytes }| PlanError::TooLarge { pool, bytes })?;
     }
-    Ok(())
+    match lifetimes.unplaced.iter().find(|node| node.alloc_size > Bytes::MAX / 2) {
+        Some(&Unplaced { pool, alloc_size: bytes, .. }) => Err(PlanError::TooLarge { pool, bytes }),
+        None => Ok(()),
+    }
 }
 
 /// `timelines` has, by pool, the course of its problem, where it is known.
@@ -190,7 +250,17 @@ fn place(lifetimes: Lifetimes, timelines: Vec<Option<Timeline>>, pools: &[Pool])
     let chosen = problems.zip(pools).map(|((problem, timeline), pool)| {
         choose_along(problem, &timeline.unwrap_or_else(|| Timeline::of(problem)), pool.effort)
     });
-    GraphPlan { pools: chosen.collect(), problems: lifetimes.problems, homes: lifetimes.homes }
+    let chosen = chosen.collect();
+    let Lifetimes { problems, homes, inactive, unplaced, .. } = lifetimes;
+    let mut plan = GraphPlan { pools: chosen, problems, homes, inactive, unplaced };
+    plan.make_room_for_inactive(pools);
+    plan
+}
+
+/// The first of the largest chunks.
+fn largest(chunks: &[Bytes]) -> ChunkId {
+    let largest = chunks.iter().enumerate().max_by_key(|&(chunk, &size)| (size, Reverse(chunk)));
+    largest.map_or(0, |(chunk, _)| ChunkId::try_from(chunk).expect("few chunks"))
 }
 
 /// Can a plan for these lifetimes be smaller than `plan`, or in fewer chunks, in some pool?

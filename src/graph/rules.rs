@@ -24,6 +24,9 @@ pub struct Rules {
     pub oldest_source: bool,
     /// An input that no node reads gives its memory back once the graph starts.
     pub unread_inputs: bool,
+    /// Nodes that no backend computes, since they lack [`Flags::COMPUTE`](super::Flags::COMPUTE), have no memory of their
+    /// own, and inputs that only they read give theirs back once the graph starts.
+    pub inactive: bool,
 }
 
 impl Rules {
@@ -36,6 +39,7 @@ impl Rules {
         concat: false,
         oldest_source: false,
         unread_inputs: false,
+        inactive: false,
     };
     /// What ggml's own allocator does.
     pub const GGML: Self = Self { in_place: true, ..Self::NONE };
@@ -48,11 +52,20 @@ impl Rules {
         concat: true,
         oldest_source: true,
         unread_inputs: true,
+        inactive: true,
     };
 
     /// The same without what ggml's own allocator would not do.
     pub fn as_ggml(self) -> Self {
         Self { in_place: self.in_place, ..Self::NONE }
+    }
+
+    /// These rules, with those that are on in `which` as they are in `other`.
+    fn with(mut self, mut other: Self, mut which: Self) -> Self {
+        for (_, rule) in RULES.iter().filter(|(_, rule)| *rule(&mut which)) {
+            *rule(&mut self) = *rule(&mut other);
+        }
+        self
     }
 
     /// The names of the rules that are switched off here and on in `allowed`, as [`RuleSetting`] knows them.
@@ -74,7 +87,7 @@ impl Rules {
 /// The name of each rule, for settings and reports, and where it is in [`Rules`].
 type Rule = (&'static str, fn(&mut Rules) -> &mut bool);
 
-const RULES: [Rule; 7] = [
+const RULES: [Rule; 8] = [
     ("in-place", |rules| &mut rules.in_place),
     ("views", |rules| &mut rules.views),
     ("rows", |rules| &mut rules.rows),
@@ -82,6 +95,7 @@ const RULES: [Rule; 7] = [
     ("concat", |rules| &mut rules.concat),
     ("oldest-source", |rules| &mut rules.oldest_source),
     ("unread-inputs", |rules| &mut rules.unread_inputs),
+    ("inactive", |rules| &mut rules.inactive),
 ];
 
 /// The words that [`RuleSetting`] reads.
@@ -97,14 +111,65 @@ impl fmt::Display for Rules {
     }
 }
 
-/// What a user says about rules: words separated by commas, the later ones over the earlier ones.
+/// Where the nodes of a buffer are computed, as far as rules depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// Memory in which ggml's CPU backend computes, and nothing else.
+    Cpu,
+    /// A GPU or another device. Its backend fuses nodes without comparing addresses, relying on the in-place decisions of
+    /// ggml's own allocator.
+    Gpu,
+    /// Several devices behind one buffer type, which divide a node among them. They sum up parts also of nodes that lack
+    /// [`Flags::COMPUTE`](super::Flags::COMPUTE).
+    Several,
+}
+
+impl Device {
+    /// The rules in force where a user sets none: all that is right there.
+    pub fn default_rules(self) -> Rules {
+        match self {
+            Self::Cpu => Rules::ALL,
+            Self::Gpu => Rules { unread_inputs: true, inactive: true, ..Rules::GGML },
+            Self::Several => Rules { unread_inputs: true, ..Rules::GGML },
+        }
+    }
+
+    /// The rules that a word without a device may change.
+    fn open_rules(self) -> Rules {
+        match self {
+            Self::Cpu => Rules::ALL,
+            Self::Gpu => Rules { unread_inputs: true, inactive: true, ..Rules::NONE },
+            Self::Several => Rules { unread_inputs: true, ..Rules::NONE },
+        }
+    }
+
+    /// The device that a prefix of a word names.
+    fn is_named(self, prefix: &str) -> bool {
+        prefix == if self == Self::Cpu { "cpu" } else { "gpu" }
+    }
+}
+
+/// Rules as a user sets them: words separated by commas, the later ones over the earlier ones.
 ///
 /// `default` is what the buffer's device allows, `ggml` what ggml's own allocator does, `all` everything that is right
-/// on a CPU, `none` nothing; the name of a rule switches it on, with `no-` before it off.
+/// on a CPU, `none` nothing; the name of a rule switches it on, with `no-` before it off. Off the CPU a word reaches only
+/// the rules that are right on every device, unless it names the device: `gpu:rows`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RuleSetting {
-    base: Option<Rules>,
-    changes: Vec<(usize, bool)>,
+pub struct RuleSetting(Vec<Word>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Word {
+    /// `cpu` or `gpu`; `None` for both.
+    device: Option<&'static str>,
+    change: Change,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    /// Sets all rules; `None` stands for the default of the device.
+    Base(Option<Rules>),
+    /// Switches one of [`RULES`] on or off.
+    Rule(usize, bool),
 }
 
 /// A word in a setting that names no rule.
@@ -117,7 +182,8 @@ impl fmt::Display for UnknownRule {
         let known = names.join(", ");
         write!(
             f,
-            "there is no rule {:?}; known are default, ggml, all, none and, also with no- before it, {known}",
+            "there is no rule {:?}; known are default, ggml, all, none and, also with no- before it, {known}; each may \
+             have cpu: or gpu: before it",
             self.0
         )
     }
@@ -129,37 +195,68 @@ impl FromStr for RuleSetting {
     type Err = UnknownRule;
 
     fn from_str(text: &str) -> Result<Self, UnknownRule> {
-        let mut setting = Self::default();
-        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
-            let base = match word {
-                "default" => None,
-                "ggml" => Some(Rules::GGML),
-                "all" => Some(Rules::ALL),
-                "none" => Some(Rules::NONE),
-                _ => {
-                    setting.changes.push(change(word).ok_or_else(|| UnknownRule(word.to_owned()))?);
-                    continue;
-                }
-            };
-            setting = Self { base, changes: Vec::new() };
-        }
-        Ok(setting)
+        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+        words
+            .map(|word| Word::parse(word).ok_or_else(|| UnknownRule(word.to_owned())))
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 }
 
 impl RuleSetting {
-    /// The rules for a buffer that has `default` where nothing is said.
+    /// The rules for a buffer of `device`.
+    pub fn rules_on(&self, device: Device) -> Rules {
+        let default = device.default_rules();
+        self.0.iter().fold(default, |rules, word| {
+            let changed = word.change.apply(rules, default);
+            match word.device {
+                Some(prefix) if !device.is_named(prefix) => rules,
+                None if word.change != Change::Base(None) => rules.with(changed, device.open_rules()),
+                _ => changed,
+            }
+        })
+    }
+
+    /// The rules that the words make of `default` where every rule is right: on a CPU.
     pub fn rules(&self, default: Rules) -> Rules {
-        let mut rules = self.base.unwrap_or(default);
-        for &(rule, on) in &self.changes {
-            *RULES[rule].1(&mut rules) = on;
-        }
-        rules
+        let words = self.0.iter().filter(|word| word.device != Some("gpu"));
+        words.fold(default, |rules, word| word.change.apply(rules, default))
     }
 }
 
-/// The rule that a word names, and whether it switches it on.
-fn change(word: &str) -> Option<(usize, bool)> {
-    let (name, on) = word.strip_prefix("no-").map_or((word, true), |name| (name, false));
-    RULES.iter().position(|(known, _)| *known == name).map(|rule| (rule, on))
+impl Word {
+    fn parse(word: &str) -> Option<Self> {
+        let (device, word) = match word.split_once(':') {
+            Some(("cpu", word)) => (Some("cpu"), word.trim()),
+            Some(("gpu", word)) => (Some("gpu"), word.trim()),
+            Some(_) => return None,
+            None => (None, word),
+        };
+        Some(Self { device, change: Change::parse(word)? })
+    }
+}
+
+impl Change {
+    fn parse(word: &str) -> Option<Self> {
+        match word {
+            "default" => Some(Self::Base(None)),
+            "ggml" => Some(Self::Base(Some(Rules::GGML))),
+            "all" => Some(Self::Base(Some(Rules::ALL))),
+            "none" => Some(Self::Base(Some(Rules::NONE))),
+            _ => {
+                let (name, on) = word.strip_prefix("no-").map_or((word, true), |name| (name, false));
+                RULES.iter().position(|(known, _)| *known == name).map(|rule| Self::Rule(rule, on))
+            }
+        }
+    }
+
+    fn apply(self, mut rules: Rules, default: Rules) -> Rules {
+        match self {
+            Self::Base(base) => base.unwrap_or(default),
+            Self::Rule(rule, on) => {
+                *RULES[rule].1(&mut rules) = on;
+                rules
+            }
+        }
+    }
 }

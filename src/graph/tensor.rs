@@ -300,6 +300,12 @@ impl Graph {
         self.tensor(id).view.map_or(id, |view| view.root)
     }
 
+    /// Does a node have [`Flags::COMPUTE`]? Backends then skip those that do not.
+    pub fn has_flag_compute(&self) -> bool {
+        // The last node is nearly always one that is computed.
+        self.nodes.iter().rev().any(|&node| self.tensor(node).flags.has(Flags::COMPUTE))
+    }
+
     /// How many steps the graph takes; a graph without nodes takes one.
     pub fn steps(&self) -> u32 {
         u32::try_from(self.nodes.len().max(1)).expect("fewer than 2^32 nodes")

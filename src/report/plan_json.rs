@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::graph::GraphPlan;
 use crate::graph::order::Reordering;
 use crate::graph::snapshot::Snapshot;
+use crate::graph::{Address, GraphPlan};
 use crate::placement::Bytes;
 
 #[derive(Serialize)]
@@ -54,12 +54,10 @@ pub fn plan_json(snapshot: &Snapshot, plan: &GraphPlan, reordering: Option<&Reor
         optimal: pool.is_optimal(),
         strategy: pool.strategy,
     });
-    let tensors = snapshot.tensors.iter().zip(&plan.homes).filter_map(|(tensor, home)| {
-        let home = (*home)?;
-        let address = plan.address(home);
-        let alignment = snapshot.buffers[home.pool as usize].alignment;
-        let size = home.alloc_size.next_multiple_of(alignment);
-        Some(Tensor { id: tensor.id, buffer: address.pool, chunk: address.chunk, offset: address.offset, size })
+    let tensors = (0..).zip(&snapshot.tensors).filter_map(|(id, tensor)| {
+        let (Address { pool, chunk, offset }, alloc_size) = plan.placed(id)?;
+        let size = alloc_size.next_multiple_of(snapshot.buffers[pool as usize].alignment);
+        Some(Tensor { id: tensor.id, buffer: pool, chunk, offset, size })
     });
     serde_json::to_string(&Document {
         format: "lastuse-plan",

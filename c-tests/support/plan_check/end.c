@@ -7,7 +7,7 @@ static bool judge_survives(struct judge * j, const struct ggml_tensor * t, bool 
     bool unread = count_readers(j->graph, t) == 0 && !is_marker(t) && !is_part;
     // an input that nobody reads is set before the graph runs, and that is all
     bool idle = is_leaf && (t->flags & GGML_TENSOR_FLAG_INPUT) != 0;
-    if (!is_external(t) && !output && (!unread || idle)) {
+    if (!is_external(t) && !output && (!unread || idle || is_skipped(j->graph, t))) {
         return true;
     }
     const struct ggml_tensor * root = root_of(t);

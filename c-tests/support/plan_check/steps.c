@@ -121,7 +121,7 @@ static bool judge_in_place(struct judge * j, int step) {
 static bool is_fused_pair(const struct ggml_cgraph * graph, int step) {
     const struct ggml_tensor * norm    = graph->nodes[step];
     const struct ggml_tensor * product = step + 1 < graph->n_nodes ? graph->nodes[step + 1] : NULL;
-    if (norm->op != GGML_OP_RMS_NORM || product == NULL || product->op != GGML_OP_MUL) {
+    if (norm->op != GGML_OP_RMS_NORM || product == NULL || product->op != GGML_OP_MUL || is_skipped(graph, product)) {
         return false;
     }
     bool is_result = is_view(norm) || (norm->flags & GGML_TENSOR_FLAG_OUTPUT) != 0;
@@ -173,7 +173,7 @@ bool judge_steps(struct judge * j) {
         bool                       reads  = !touches_no_bytes(node) || is_marker(node);
         bool                       writes = !touches_no_bytes(node) && !is_external(node);
         begin_sources(j, step);
-        if (ggml_nbytes(node) == 0) {
+        if (ggml_nbytes(node) == 0 || is_skipped(j->graph, node)) {
             continue;
         }
         if (reads && !judge_reads(j, step)) {

@@ -32,12 +32,15 @@ static inline bool is_marker(const struct ggml_tensor * t) {
     return t->op == GGML_OP_NONE && has_source;
 }
 
+static inline bool is_view_op(const struct ggml_tensor * t) {
+    return t->op == GGML_OP_VIEW || t->op == GGML_OP_RESHAPE || t->op == GGML_OP_PERMUTE || t->op == GGML_OP_TRANSPOSE;
+}
+
 // Nodes that only name memory. A tensor without operation in the node list is one that the scheduler
 // fills there, unless it is an input: that was filled before.
 static inline bool touches_no_bytes(const struct ggml_tensor * t) {
     bool is_input = (t->flags & GGML_TENSOR_FLAG_INPUT) != 0;
-    return t->op == GGML_OP_VIEW || t->op == GGML_OP_RESHAPE || t->op == GGML_OP_PERMUTE ||
-           t->op == GGML_OP_TRANSPOSE || (t->op == GGML_OP_NONE && (is_view(t) || is_input));
+    return is_view_op(t) || (t->op == GGML_OP_NONE && (is_view(t) || is_input));
 }
 
 static inline bool is_external(const struct ggml_tensor * t) {
@@ -68,6 +71,35 @@ static inline int count_readers(const struct ggml_cgraph * graph, const struct g
         count += is_source_of(t, graph->nodes[i]);
     }
     return count;
+}
+
+static inline bool has_flag_compute(const struct ggml_cgraph * graph) {
+    bool found = false;
+    for (int i = 0; i < graph->n_nodes; i++) {
+        found = found || (graph->nodes[i]->flags & FLAG_COMPUTE) != 0;
+    }
+    return found;
+}
+
+// Whether no backend computes the node, since it lacks the flag that others have, and no node that is computed reads it
+// or memory of it. A view that nothing reads is what the scheduler lists of a tensor that it copies.
+static inline bool is_skipped(const struct ggml_cgraph * graph, const struct ggml_tensor * node) {
+    if (!has_flag_compute(graph) || (node->flags & FLAG_COMPUTE) != 0 || node->op == GGML_OP_NONE ||
+        (is_view_op(node) && count_readers(graph, node) == 0)) {
+        return false;
+    }
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const struct ggml_tensor * reader = graph->nodes[i];
+        bool                       reads  = reader != node && root_of(reader) == node;
+        for (int s = 0; s < GGML_MAX_SRC; s++) {
+            const struct ggml_tensor * source = reader->src[s];
+            reads = reads || (source != NULL && reader != node && (source == node || root_of(source) == node));
+        }
+        if (reads && !is_skipped(graph, reader)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 // Whether the node of a step is a part of memory that the graph lists later, as a tensor without operation: what others

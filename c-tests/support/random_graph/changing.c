@@ -64,6 +64,10 @@ static bool change_flag(struct random_graph * g, struct ggml_tensor * t, uint64_
     if (is_cast(t)) {
         return false;
     }
+    if (is_node(t) && t->op != GGML_OP_NONE && random_chance(random, 30)) {
+        t->flags ^= FLAG_COMPUTE;
+        return true;
+    }
     t->flags ^= is_node(t) || random_chance(random, 30) ? GGML_TENSOR_FLAG_OUTPUT : GGML_TENSOR_FLAG_INPUT;
     return true;
 }

@@ -31,6 +31,21 @@ static bool has_reader_among_values(const struct builder * b, const struct ggml_
     return false;
 }
 
+// As ggml_build_forward_select() leaves the alternatives that it does not select, which old versions do not have.
+static void unselect(struct ggml_cgraph * graph, int first_node) {
+    for (int i = first_node; i < graph->n_nodes; i++) {
+        graph->nodes[i]->flags &= ~FLAG_COMPUTE;
+    }
+}
+
+static bool is_computed(const struct ggml_cgraph * graph, const struct ggml_tensor * node) {
+    bool knows_flag = false;
+    for (int i = 0; i < graph->n_nodes; i++) {
+        knows_flag = knows_flag || (graph->nodes[i]->flags & FLAG_COMPUTE) != 0;
+    }
+    return !knows_flag || (node->flags & FLAG_COMPUTE) != 0;
+}
+
 // Expands the graph by most of what nothing reads, in random order: results, and tensors that a program
 // has placed without using them. The rest never enters the graph.
 static void expand_results(struct builder * b) {
@@ -46,7 +61,11 @@ static void expand_results(struct builder * b) {
         int                  i = (int) random_below(&b->random, ends.count);
         struct ggml_tensor * t = ends.items[i];
         ends.items[i]          = ends.items[--ends.count];
+        int n_nodes            = b->g->graph->n_nodes;
         ggml_build_forward_expand(b->g->graph, t);
+        if (b->options.alternatives && ends.count > 0 && random_chance(&b->random, 40)) {
+            unselect(b->g->graph, n_nodes);
+        }
     }
     free(ends.items);
 }
@@ -88,7 +107,7 @@ void collect_outputs(struct random_graph * g) {
     for (int i = 0; i < graph->n_nodes; i++) {
         struct ggml_tensor * t     = graph->nodes[i];
         bool                 wants = (t->flags & GGML_TENSOR_FLAG_OUTPUT) != 0 || count_readers(graph, t) == 0;
-        if (wants && t->op != GGML_OP_NONE) {
+        if (wants && t->op != GGML_OP_NONE && is_computed(graph, t)) {
             list_add(&g->outputs, t);
         }
     }

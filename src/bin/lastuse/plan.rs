@@ -56,7 +56,7 @@ pub struct Arguments {
 
     /// Which memory may be shared: all, ggml (as ggml's own allocator does), none, or the names of rules, with no- before
     /// those to leave out; for example "no-unread-inputs" or "ggml,views". Rules: in-place, views, rows, copies, concat,
-    /// oldest-source, unread-inputs.
+    /// oldest-source, unread-inputs, inactive. Every buffer is planned as one of a CPU.
     ///
     /// When nothing is said, a graph that a program has written itself is planned with the rules of the program, and any
     /// other with "all".

@@ -26,9 +26,13 @@ pub fn find(graph: &Graph, facts: Facts<'_>, freedom: Freedom) -> Found {
     let Some(state) = State::new(graph, facts) else { return Found::default() };
     let (touches, anything) = (touches(&state), anything(&state));
     let mut pass = Pass { state, touches, anything, freedom, found: Found::default() };
+    let has_flag_compute = graph.has_flag_compute();
+    // A copy that backends skip must not be made by its producer instead.
+    let is_computed = |node: TensorId| !has_flag_compute || graph.tensor(node).flags.has(Flags::COMPUTE);
     for step in (0..graph.steps()).rev().filter(|&step| (step as usize) < graph.nodes().len()) {
         let node = graph.nodes()[step as usize];
-        if facts.kinds[node as usize] != Kind::Other && !graph.layout(node).ne.contains(&0) {
+        let is_copy = facts.kinds[node as usize] != Kind::Other && is_computed(node);
+        if is_copy && !graph.layout(node).ne.contains(&0) {
             pass.look_at(node, step);
         }
     }

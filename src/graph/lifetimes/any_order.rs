@@ -4,22 +4,37 @@
 use crate::graph::{Flags, Graph, Operation, PoolId, Requests, TensorId};
 use crate::placement::Step;
 
-use super::start::{Ends, Moment, NEVER, NOBODY, Start};
+use super::inactive::{Inactive, Readers};
+use super::start::{Ends, INACTIVE, Moment, NEVER, NOBODY, Start};
 
-/// Follows the graph once.
-pub fn start(graph: &Graph, requests: Requests<'_>) -> Start {
-    let mut found = Mentions::new(graph);
+/// Follows the graph; `candidates` may be inactive.
+pub fn start(graph: &Graph, requests: Requests<'_>, candidates: Vec<(Step, TensorId)>) -> Start {
+    let mut found = Mentions::new(graph, inactive(graph, candidates));
     found.look_at_leafs(requests.leafs);
     found.look_at_nodes(requests.nodes);
     found.forget_early_writers();
     let ends = found.ends();
-    let Mentions { leafs, inputs, names_unseen, .. } = found;
-    Start { leafs, inputs, ends, names_unseen }
+    let Mentions { leafs, inputs, names_unseen, inactive, .. } = found;
+    Start { leafs, inputs, ends, names_unseen, inactive: inactive.into_nodes() }
+}
+
+fn inactive(graph: &Graph, candidates: Vec<(Step, TensorId)>) -> Inactive {
+    if candidates.is_empty() {
+        return Inactive::default();
+    }
+    let mut is_read = vec![false; graph.tensors().len()];
+    for &source in graph.nodes().iter().flat_map(|&node| graph.sources(node)) {
+        is_read[source as usize] = true;
+    }
+    let readers = Readers { is_read: |id| is_read[id as usize], is_read_after: |_| false };
+    let steps = Step::try_from(graph.nodes().len()).expect("fewer than 2^32 nodes");
+    Inactive::find(graph, candidates, steps, &readers)
 }
 
 /// What is found on the way.
 struct Mentions<'a> {
     graph: &'a Graph,
+    inactive: Inactive,
     tensors: Vec<Mentioned>,
     /// As in [`Start`].
     leafs: Vec<(TensorId, PoolId)>,
@@ -34,8 +49,12 @@ struct Mentions<'a> {
 /// What is known of a tensor.
 #[derive(Clone)]
 struct Mentioned {
-    /// The moment of the last step that names it as a source.
+    /// The moment of the last step that names it as a source, but for inactive nodes.
     last_read: Moment,
+    /// The moment of the last step of an inactive node that does.
+    last_inactive_read: Moment,
+    /// Is it a leaf?
+    is_leaf: bool,
     /// The moment of the last step that computes it; that of the first step for what no step computes.
     computed: Moment,
     /// Memory is to be planned for it, and it has none from the start.
@@ -45,13 +64,15 @@ struct Mentioned {
 }
 
 impl<'a> Mentions<'a> {
-    fn new(graph: &'a Graph) -> Self {
+    fn new(graph: &'a Graph, inactive: Inactive) -> Self {
         let tensors = graph.tensors().iter().map(|tensor| {
             let unseen = tensor.view.is_some() || !tensor.external;
-            Mentioned { last_read: NOBODY, computed: FIRST, waits: tensor.is_owned(), unseen }
+            let (last_read, last_inactive_read, is_leaf) = (NOBODY, NOBODY, false);
+            Mentioned { last_read, last_inactive_read, is_leaf, computed: FIRST, waits: tensor.is_owned(), unseen }
         });
         Self {
             graph,
+            inactive,
             tensors: tensors.collect(),
             leafs: Vec::new(),
             inputs: Vec::new(),
@@ -62,6 +83,7 @@ impl<'a> Mentions<'a> {
 
     fn look_at_leafs(&mut self, pools: &[PoolId]) {
         for (&leaf, &pool) in self.graph.leafs().iter().zip(pools) {
+            self.tensors[leaf as usize].is_leaf = true;
             if self.tensors[leaf as usize].gets_memory() {
                 self.leafs.push((leaf, pool));
             }
@@ -79,8 +101,10 @@ impl<'a> Mentions<'a> {
                 }
             }
             self.give_to_input(node, pool);
+            let is_inactive = self.inactive.has(node);
             for &source in self.graph.sources(node) {
-                self.tensors[source as usize].last_read = FIRST + step;
+                let tensor = &mut self.tensors[source as usize];
+                *(if is_inactive { &mut tensor.last_inactive_read } else { &mut tensor.last_read }) = FIRST + step;
                 if self.tensors[source as usize].unseen || source == node {
                     self.notice_unseen(source, step, pool);
                 }
@@ -123,7 +147,7 @@ impl<'a> Mentions<'a> {
 
     /// When memory ends, now that all is known.
     fn ends(&self) -> Ends {
-        let mut ends = Ends { first: FIRST, moments: self.tensors.iter().map(|it| it.last_read).collect() };
+        let mut ends = Ends { first: FIRST, moments: self.tensors.iter().map(Mentioned::end).collect() };
         let tensors = self.graph.tensors();
         for (end, tensor) in ends.moments.iter_mut().zip(tensors) {
             if tensor.view.is_none() && tensor.flags.has(Flags::OUTPUT) {
@@ -131,8 +155,9 @@ impl<'a> Mentions<'a> {
             }
         }
         for (id, tensor) in (0..).zip(tensors) {
-            let Some(view) = tensor.view else { continue };
-            let Mentioned { last_read, computed, unseen, .. } = self.tensors[id as usize];
+            let Some(view) = tensor.view.filter(|_| !self.inactive.has(id)) else { continue };
+            let Mentioned { computed, unseen, .. } = self.tensors[id as usize];
+            let last_read = self.tensors[id as usize].end();
             // Nobody needs a view that no node computes and nobody reads.
             let is_idle = last_read == NOBODY && unseen && !tensor.flags.has(Flags::OUTPUT);
             if is_idle {
@@ -151,6 +176,7 @@ impl<'a> Mentions<'a> {
                 *end = NEVER;
             }
         }
+        self.inactive.nodes().iter().for_each(|&node| ends.moments[node as usize] = INACTIVE);
         ends
     }
 }
@@ -159,6 +185,16 @@ impl<'a> Mentions<'a> {
 const FIRST: Moment = 1;
 
 impl Mentioned {
+    /// The moment at which it is needed for the last time, as far as its readers tell. What only inactive nodes read stays
+    /// until the last of them, but for a leaf, which is not needed beyond the first step.
+    fn end(&self) -> Moment {
+        match (self.last_read, self.last_inactive_read) {
+            (NOBODY, NOBODY) => NOBODY,
+            (NOBODY, _) if self.is_leaf => FIRST,
+            (NOBODY, last) | (last, _) => last,
+        }
+    }
+
     /// Is memory to be planned for it now, and was not before?
     fn gets_memory(&mut self) -> bool {
         let gets = std::mem::take(&mut self.waits);

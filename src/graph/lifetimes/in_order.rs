@@ -1,12 +1,14 @@
 //! Graphs in which whatever a tensor refers to comes before it, as in nearly all: they tell at once who reads whom.
 
 use crate::graph::{Flags, Graph, Operation, PoolId, Requests, Tensor, TensorId};
+use crate::placement::Step;
 
-use super::start::{Ends, NEVER, NOBODY, Start};
+use super::inactive::{Inactive, Readers};
+use super::start::{Ends, INACTIVE, NEVER, NOBODY, Start};
 
 /// `None` unless the first tensors are leafs, which refer to nobody, the others the nodes in their order, which refer
-/// to such before them, or themselves. The moment of a step is then the id of its node.
-pub fn start(graph: &Graph, requests: Requests<'_>) -> Option<Start> {
+/// to such before them, or themselves. The moment of a step is then the id of its node. `candidates` may be inactive.
+pub fn start(graph: &Graph, requests: Requests<'_>, candidates: &[(Step, TensorId)]) -> Option<Start> {
     let (leafs, nodes) = graph.tensors().split_at_checked(graph.leafs().len())?;
     let first = TensorId::try_from(leafs.len()).expect("fewer than 2^32 tensors");
     let is_listed = !leafs.is_empty()
@@ -18,11 +20,40 @@ pub fn start(graph: &Graph, requests: Requests<'_>) -> Option<Start> {
         return None;
     }
     let mut ends = Ends { first, moments: last_readers.to_vec() };
+    let inactive = leave_out_inactive(graph, &mut ends, candidates);
     let leafs = look_at_leafs(leafs, requests.leafs, &mut ends)?;
     let inputs = look_at_nodes(graph.tensors(), requests.nodes, &mut ends)?;
     // Whoever reads itself.
     let names_unseen = graph.self_readers().iter().filter_map(|reader| reader.checked_sub(first)).collect();
-    Some(Start { leafs, inputs, ends, names_unseen })
+    Some(Start { leafs, inputs, ends, names_unseen, inactive })
+}
+
+/// Finds the inactive nodes, and moves the last reads of their sources to the last nodes that are computed. A leaf that
+/// only they read is not needed beyond the first step; what else only they read stays until the last of them.
+fn leave_out_inactive(graph: &Graph, ends: &mut Ends, candidates: &[(Step, TensorId)]) -> Vec<TensorId> {
+    let Some(&(last, _)) = candidates.last() else { return Vec::new() };
+    let readers = Readers {
+        is_read: |id| ends.moments[id as usize] != NOBODY,
+        is_read_after: |id| ends.moments[id as usize] > ends.moment(last),
+    };
+    let inactive = Inactive::find(graph, candidates.to_vec(), last + 1, &readers);
+    let mut waiting = vec![false; graph.tensors().len()];
+    let sources = || inactive.nodes().iter().flat_map(|&node| graph.sources(node)).copied();
+    for source in sources().filter(|&source| inactive.has(ends.moments[source as usize])) {
+        waiting[source as usize] = true;
+    }
+    for &node in graph.nodes()[..=last as usize].iter().rev().filter(|&&node| !inactive.has(node)) {
+        for &source in graph.sources(node) {
+            if std::mem::take(&mut waiting[source as usize]) {
+                ends.moments[source as usize] = node;
+            }
+        }
+    }
+    for leaf in sources().filter(|&source| source < ends.first && waiting[source as usize]) {
+        ends.moments[leaf as usize] = ends.first;
+    }
+    inactive.nodes().iter().for_each(|&node| ends.moments[node as usize] = INACTIVE);
+    inactive.into_nodes()
 }
 
 /// Tells which leafs are to get memory.
@@ -54,7 +85,9 @@ fn look_at_nodes(tensors: &[Tensor], pools: &[PoolId], ends: &mut Ends) -> Optio
     let mut inputs = Vec::new();
     for (step, node) in (0..).zip(&tensors[first as usize..]) {
         let id = first + step;
-        if let Some(view) = node.view {
+        if ends.is_inactive(id) {
+            // An inactive view keeps no memory.
+        } else if let Some(view) = node.view {
             if view.root >= id || node.operation == Operation::Marker {
                 return None;
             }

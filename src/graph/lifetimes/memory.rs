@@ -1,7 +1,7 @@
 //! Who has which block.
 
 use crate::graph::plan::Pool;
-use crate::graph::{Home, PoolId, Rules, TensorId};
+use crate::graph::{Home, PoolId, Rules, TensorId, Unplaced};
 use crate::placement::{Block, Bytes, Problem, Step, padded};
 
 use super::donors::Donor;
@@ -13,6 +13,8 @@ pub struct Memory {
     pub pools: Vec<PoolBlocks>,
     /// By tensor.
     pub homes: Vec<Option<Home>>,
+    /// The inactive nodes so far that own memory, in the order of execution.
+    pub unplaced: Vec<Unplaced>,
     /// Is memory shared that ggml would not share?
     pub beyond_ggml: bool,
 }
@@ -27,7 +29,7 @@ impl Memory {
     pub fn new(pools: &[Pool], tensors: usize, steps: Step) -> Self {
         let problem = |pool: &Pool| Problem::new(pool.alignment, pool.max_chunk);
         let pools = pools.iter().map(|pool| PoolBlocks { problem: problem(pool), rules: pool.rules }).collect();
-        Self { steps, pools, homes: vec![None; tensors], beyond_ggml: false }
+        Self { steps, pools, homes: vec![None; tensors], unplaced: Vec::new(), beyond_ggml: false }
     }
 
     pub fn home(&self, tensor: TensorId) -> Option<&Home> {

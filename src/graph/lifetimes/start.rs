@@ -3,6 +3,7 @@
 use crate::graph::{Flags, Graph, PoolId, Requests, Tensor, TensorId};
 use crate::placement::Step;
 
+use super::inactive::Inactive;
 use super::{any_order, in_order};
 
 /// Which tensors have memory from the start, and when memory ends.
@@ -15,12 +16,15 @@ pub struct Start {
     pub ends: Ends,
     /// The steps, in their order, that name a source which nothing has given memory to before.
     pub names_unseen: Vec<Step>,
+    /// The inactive nodes, in the order of execution.
+    pub inactive: Vec<TensorId>,
 }
 
 impl Start {
-    /// Reads what `graph` says.
-    pub fn of(graph: &Graph, requests: Requests<'_>) -> Self {
-        in_order::start(graph, requests).unwrap_or_else(|| any_order::start(graph, requests))
+    /// Reads what `graph` says; `may_be_inactive` answers whether the rules of a pool know inactive nodes.
+    pub fn of(graph: &Graph, requests: Requests<'_>, may_be_inactive: impl Fn(PoolId) -> bool) -> Self {
+        let candidates = Inactive::candidates(graph, |step| may_be_inactive(requests.nodes[step as usize]));
+        in_order::start(graph, requests, &candidates).unwrap_or_else(|| any_order::start(graph, requests, candidates))
     }
 }
 
@@ -32,6 +36,9 @@ pub const NOBODY: Moment = 0;
 
 /// The moment at which ends what must be kept.
 pub const NEVER: Moment = Moment::MAX;
+
+/// Stands for an inactive node, which has no memory.
+pub const INACTIVE: Moment = NEVER - 1;
 
 /// When memory is read for the last time.
 pub struct Ends {
@@ -47,6 +54,12 @@ impl Ends {
     /// Does nobody read this memory? Nor may somebody after the graph.
     pub fn is_unread(&self, root: TensorId) -> bool {
         self.moments[root as usize] == NOBODY
+    }
+
+    /// Is it an inactive node?
+    #[inline]
+    pub fn is_inactive(&self, tensor: TensorId) -> bool {
+        self.moments[tensor as usize] == INACTIVE
     }
 
     /// The moment of a step.

@@ -3,7 +3,7 @@
 //! That depends on the set alone, not on the order in which its nodes ran. So nodes can be swapped between two steps
 //! without any other step noticing, and a set that was reached in two ways need be looked at once.
 
-use crate::graph::{Flags, Graph, Home, Pool, PoolId, TensorId};
+use crate::graph::{Flags, Graph, Home, Lifetimes, Pool, PoolId, TensorId};
 use crate::placement::{Bytes, Step, padded};
 
 /// Dense index of a [`Value`].
@@ -52,9 +52,9 @@ pub struct Model {
 }
 
 impl Model {
-    /// `homes` are those of the given order: they tell the pool and the size of each tensor.
-    pub fn new(graph: &Graph, pools: &[Pool], homes: &[Option<Home>]) -> Self {
-        let mut builder = Builder::new(graph, pools, homes);
+    /// `found` is of the given order: it tells the pool and the size of each tensor, and which nodes are inactive.
+    pub fn new(graph: &Graph, pools: &[Pool], found: &Lifetimes) -> Self {
+        let mut builder = Builder::new(graph, pools, found);
         let mut values = builder.values();
         builder.count_mentions(&mut values);
         let nodes = (0..).zip(graph.nodes()).map(|(step, &node)| builder.node_use(&values, node, step));
@@ -80,6 +80,10 @@ struct Builder<'a> {
     graph: &'a Graph,
     pools: &'a [Pool],
     homes: &'a [Option<Home>],
+    /// By tensor: is it an inactive node? Its mentions count only for what no other node mentions.
+    is_inactive: Vec<bool>,
+    /// By tensor: does an active node mention it, or is it a leaf?
+    is_mentioned: Vec<bool>,
     /// By tensor: the step that computes it, and the last that mentions it.
     computed: Vec<Option<Step>>,
     last_mention: Vec<Option<Step>>,
@@ -88,27 +92,52 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(graph: &'a Graph, pools: &'a [Pool], homes: &'a [Option<Home>]) -> Self {
+    fn new(graph: &'a Graph, pools: &'a [Pool], found: &'a Lifetimes) -> Self {
         let count = graph.tensors().len();
-        let (mut computed, mut last_mention) = (vec![None; count], vec![None; count]);
+        let (mut is_inactive, mut is_mentioned) = (vec![false; count], vec![false; count]);
+        found.inactive.iter().for_each(|&node| is_inactive[node as usize] = true);
+        let active = graph.nodes().iter().filter(|&&node| !is_inactive[node as usize]);
+        let mentioned = active.flat_map(|&node| graph.sources(node)).chain(graph.leafs());
+        mentioned.for_each(|&id| is_mentioned[id as usize] = true);
+        let (computed, last_mention, value_of) = (vec![None; count], vec![None; count], vec![None; count]);
+        let homes = &found.homes;
+        let mut builder = Self { graph, pools, homes, is_inactive, is_mentioned, computed, last_mention, value_of };
         for (step, &node) in (0..).zip(graph.nodes()) {
-            computed[node as usize] = Some(step);
-            graph.sources(node).iter().for_each(|&source| last_mention[source as usize] = Some(step));
+            builder.computed[node as usize] = Some(step);
+            for source in builder.mentions(node) {
+                builder.last_mention[source as usize] = Some(step);
+            }
         }
-        Self { graph, pools, homes, computed, last_mention, value_of: vec![None; count] }
+        builder
+    }
+
+    /// What a node mentions, as far as that counts.
+    fn mentions(&self, node: TensorId) -> Vec<TensorId> {
+        let is_active = !self.is_inactive[node as usize];
+        let counts = |source: &&TensorId| {
+            is_active || !(self.is_mentioned[**source as usize] || self.is_inactive[**source as usize])
+        };
+        self.graph.sources(node).iter().filter(counts).copied().collect()
     }
 
     fn values(&mut self) -> Vec<Value> {
         let mut values = Vec::new();
         let mut is_leaf = vec![false; self.graph.tensors().len()];
         self.graph.leafs().iter().for_each(|&leaf| is_leaf[leaf as usize] = true);
+        let mut is_read_by_inactive = vec![false; self.graph.tensors().len()];
+        let inactive = self.graph.nodes().iter().filter(|&&node| self.is_inactive[node as usize]);
+        for &source in inactive.flat_map(|&node| self.graph.sources(node)) {
+            is_read_by_inactive[source as usize] = true;
+        }
         let mut has_view = vec![false; self.graph.tensors().len()];
-        self.graph.tensors().iter().filter_map(|it| it.view).for_each(|view| has_view[view.root as usize] = true);
+        let active = (0..).zip(self.graph.tensors()).filter(|(id, _): &(TensorId, _)| !self.is_inactive[*id as usize]);
+        active.filter_map(|(_, it)| it.view).for_each(|view| has_view[view.root as usize] = true);
         for (id, (home, tensor)) in (0..).zip(self.homes.iter().zip(self.graph.tensors())) {
             let Some(home) = home else { continue };
             let is_unread = is_leaf[id as usize] && self.last_mention[id as usize].is_none() && !has_view[id as usize];
-            let is_idle = is_unread && tensor.flags.has(Flags::INPUT) && !tensor.flags.has(Flags::OUTPUT);
-            if is_idle && self.pools[home.pool as usize].rules.unread_inputs {
+            let ends_early = tensor.flags.has(Flags::INPUT) && self.pools[home.pool as usize].rules.unread_inputs;
+            let is_kept = tensor.flags.has(Flags::OUTPUT) || !(ends_early || is_read_by_inactive[id as usize]);
+            if is_unread && !is_kept {
                 continue;
             }
             self.value_of[id as usize] = ValueId::try_from(values.len()).ok();
@@ -129,14 +158,15 @@ impl<'a> Builder<'a> {
     fn count_mentions(&self, values: &mut [Value]) {
         let mut read_later = vec![false; values.len()];
         for (step, &node) in (0..).zip(self.graph.nodes()) {
-            for &source in self.graph.sources(node) {
+            for source in self.mentions(node) {
                 let Some(value) = self.value(source) else { continue };
                 values[value as usize].mentions += 1;
                 let computed = self.computed[self.graph.root(source) as usize];
                 read_later[value as usize] |= computed.is_none_or(|computed| computed <= step);
             }
         }
-        for (id, tensor) in (0..).zip(self.graph.tensors()).filter(|(_, tensor)| tensor.view.is_some()) {
+        let views = (0..).zip(self.graph.tensors()).filter(|(_, tensor)| tensor.view.is_some());
+        for (id, tensor) in views.filter(|(id, _): &(TensorId, _)| !self.is_inactive[*id as usize]) {
             let Some(value) = self.value(id) else { continue };
             let (computed, mentioned) = (self.computed[id as usize], self.last_mention[id as usize]);
             let counts = mentioned.is_some() || (computed.is_some() && !tensor.is_marker());
@@ -154,12 +184,15 @@ impl<'a> Builder<'a> {
 
     fn node_use(&self, values: &[Value], node: TensorId, step: Step) -> NodeUse {
         let mut found = NodeUse { computes: self.value_of[node as usize], ..NodeUse::default() };
-        for &source in self.graph.sources(node) {
+        for source in self.mentions(node) {
             let Some(value) = self.value(source) else { continue };
             match found.reads.iter_mut().find(|(read, _)| *read == value) {
                 Some((_, times)) => *times += 1,
                 None => found.reads.push((value, 1)),
             }
+        }
+        for &source in self.graph.sources(node) {
+            let Some(value) = self.value(source) else { continue };
             let is_there = self.computed[source as usize].is_some_and(|computed| computed <= step);
             let is_named_itself = self.value_of[source as usize].is_some();
             let is_new = !is_there && is_named_itself && !values[value as usize].from_start;

@@ -72,8 +72,7 @@ pub fn reorder<S: Sizes>(
     let mut sizes = |id: TensorId, pool: PoolId| *known.entry((id, pool)).or_insert_with(|| sizes.alloc_size(id, pool));
     let given: Vec<Step> = (0..).take(graph.nodes().len()).collect();
     let before = measure(&plan(graph, pools, requests, &mut sizes)?);
-    let homes = lifetimes(graph, pools, requests, &mut sizes).homes;
-    let model = Model::new(graph, pools, &homes);
+    let model = Model::new(graph, pools, &lifetimes(graph, pools, requests, &mut sizes));
     let mut best = Reordering { order: given.clone(), moved: 0, after: before.clone(), before };
     for Candidate { order, bound } in candidates(&model, hazards, &given, effort) {
         if best.moved > 0 && total(&best.after) <= bound {

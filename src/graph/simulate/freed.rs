@@ -4,7 +4,7 @@ use crate::graph::{Graph, TensorId};
 use crate::placement::{Offset, Step};
 
 use super::memory::Memory;
-use super::{Places, Region, computing_steps, lasting};
+use super::{Places, Region, computing_steps, lasting, skipped_nodes};
 
 /// Bytes without a value.
 #[derive(Clone, Debug, Default)]
@@ -36,13 +36,17 @@ struct Walk<'a> {
     graph: &'a Graph,
     places: &'a Places,
     memory: Memory,
+    /// By tensor: is it a node that backends skip?
+    skipped: Vec<bool>,
     /// By step: what is computed, and read then for the last time.
     dying: Vec<Vec<TensorId>>,
 }
 
 impl<'a> Walk<'a> {
     fn new(graph: &'a Graph, places: &'a Places) -> Self {
-        let mut walk = Self { graph, places, memory: Memory::default(), dying: dying(graph) };
+        let skipped = skipped_nodes(graph);
+        let dying = dying(graph, &skipped);
+        let mut walk = Self { graph, places, memory: Memory::default(), skipped, dying };
         for id in (0..).take(graph.tensors().len()).filter(|&id| !is_computed(graph, id)) {
             walk.write(id);
         }
@@ -61,7 +65,7 @@ impl<'a> Walk<'a> {
 
     /// Runs a node, and answers what is free afterwards.
     fn run(&mut self, step: Step, node: TensorId) -> Vec<Region> {
-        if is_computed(self.graph, node) {
+        if is_computed(self.graph, node) && !self.skipped[node as usize] {
             self.write(node);
         }
         let mut free = Vec::new();
@@ -80,16 +84,16 @@ fn is_computed(graph: &Graph, id: TensorId) -> bool {
 }
 
 /// By step: the nodes that are needed for the last time.
-fn dying(graph: &Graph) -> Vec<Vec<TensorId>> {
+fn dying(graph: &Graph, skipped: &[bool]) -> Vec<Vec<TensorId>> {
     let steps = computing_steps(graph);
     let mut last = steps.clone();
-    for (step, &node) in (0..).zip(graph.nodes()) {
+    for (step, &node) in (0..).zip(graph.nodes()).filter(|(_, node)| !skipped[**node as usize]) {
         for &id in graph.sources(node).iter().chain([&node]) {
             let last = &mut last[graph.root(id) as usize];
             *last = (*last).max(Some(step));
         }
     }
-    for (id, lasts) in (0..).zip(lasting(graph, &steps)) {
+    for (id, lasts) in (0..).zip(lasting(graph, &steps, skipped)) {
         if lasts {
             last[graph.root(id) as usize] = None;
         }

@@ -33,13 +33,16 @@ pub fn simulate(graph: &Graph, plan: &GraphPlan, nbytes: &[Bytes]) -> Result<(),
 /// one another are named once. Stops after `limit` findings.
 pub fn simulate_at(graph: &Graph, places: &Places, nbytes: &[Bytes], limit: usize) -> Vec<Finding> {
     let written = vec![false; graph.tensors().len()];
-    let (known, computed) = (known_tensors(graph), computing_steps(graph));
+    let (known, computed, skipped) = (known_tensors(graph), computing_steps(graph), skipped_nodes(graph));
     let found = Findings { list: Vec::new(), pairs: HashSet::new(), limit };
     let mut run = Run { graph, places, nbytes, memory: Memory::default(), written, known, found };
     run.write_starting_values();
     for (step, &node) in (0..).zip(graph.nodes()) {
         if run.found.is_full() {
             return run.found.list;
+        }
+        if skipped[node as usize] {
+            continue;
         }
         for &source in graph.sources(node) {
             let root = graph.root(source) as usize;
@@ -54,8 +57,27 @@ pub fn simulate_at(graph: &Graph, places: &Places, nbytes: &[Bytes], limit: usiz
             run.compute(node, step);
         }
     }
-    run.check_results(&computed);
+    run.check_results(&computed, &skipped);
     run.found.list
+}
+
+/// By tensor: is it a node that backends skip, since it lacks [`Flags::COMPUTE`] while another node has it? Such nodes
+/// neither read nor write. A VIEW without readers counts as run all the same: the scheduler lists one where it copies the
+/// root.
+fn skipped_nodes(graph: &Graph) -> Vec<bool> {
+    let count = graph.tensors().len();
+    let (mut is_read, mut skipped) = (vec![false; count], vec![false; count]);
+    for &source in graph.nodes().iter().flat_map(|&node| graph.sources(node)) {
+        is_read[source as usize] = true;
+    }
+    let has_flag = |node: TensorId| graph.tensor(node).flags.has(Flags::COMPUTE);
+    let knows_flag = graph.has_flag_compute();
+    for &node in graph.nodes() {
+        let tensor = graph.tensor(node);
+        let is_copied = tensor.operation == Operation::View && !is_read[node as usize];
+        skipped[node as usize] = knows_flag && !has_flag(node) && !tensor.is_marker() && !is_copied;
+    }
+    skipped
 }
 
 /// By tensor, the step that computes it.
@@ -186,9 +208,9 @@ impl Run<'_> {
         if is_dense && (0..4).all(same) { result.nb[joined].checked_mul(before) } else { None }
     }
 
-    fn check_results(&mut self, computed: &[Option<Step>]) {
+    fn check_results(&mut self, computed: &[Option<Step>], skipped: &[bool]) {
         let graph = self.graph;
-        let is_result = lasting(graph, computed);
+        let is_result = lasting(graph, computed, skipped);
         for (id, _) in (0..).zip(graph.tensors()) {
             let wanted = graph.root(id);
             if is_result[id as usize]
@@ -247,7 +269,7 @@ impl Run<'_> {
 
 /// By tensor: must it last? Outputs, and whatever is in the graph, is no input, and is read by no node, not even through a
 /// view; of memory that is written before its owner is listed, the owner.
-fn lasting(graph: &Graph, computed: &[Option<Step>]) -> Vec<bool> {
+fn lasting(graph: &Graph, computed: &[Option<Step>], skipped: &[bool]) -> Vec<bool> {
     let mut result = vec![false; graph.tensors().len()];
     let is_result = |&&leaf: &&TensorId| {
         let tensor = graph.tensor(leaf);
@@ -255,7 +277,8 @@ fn lasting(graph: &Graph, computed: &[Option<Step>]) -> Vec<bool> {
     };
     // What is written into memory before its owner is listed belongs to the making of that one.
     let is_node_a_result = |&&node: &&TensorId| {
-        !graph.tensor(node).is_marker() && computed[graph.root(node) as usize] <= computed[node as usize]
+        let is_run = !graph.tensor(node).is_marker() && !skipped[node as usize];
+        is_run && computed[graph.root(node) as usize] <= computed[node as usize]
     };
     let values = graph.leafs().iter().filter(is_result);
     for &id in values.chain(graph.nodes().iter().filter(is_node_a_result)) {

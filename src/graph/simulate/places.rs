@@ -1,6 +1,6 @@
 //! Where tensors lie, however that came about: by a plan, by a file, or because they were given these addresses.
 
-use crate::graph::{GraphPlan, TensorId};
+use crate::graph::{Address, GraphPlan, TensorId};
 use crate::placement::{Bytes, Offset};
 
 /// Bytes of one address space, counted from its start.
@@ -53,14 +53,14 @@ impl Places {
             first_spaces.push(next);
             next += u32::try_from(chunks(pool).len()).expect("fewer than 2^32 chunks");
         }
-        let region = |home| {
-            let address = plan.address(home);
+        let region = |(address, alloc_size): (Address, Bytes)| {
             let pool = address.pool as usize;
             let exists = (address.chunk as usize) < chunks(pool).len();
             let space = if exists { first_spaces[pool] + address.chunk } else { u32::MAX };
-            Region { space, start: address.offset, end: address.offset.saturating_add(home.alloc_size) }
+            Region { space, start: address.offset, end: address.offset.saturating_add(alloc_size) }
         };
-        Self { spaces, regions: plan.homes.iter().map(|home| home.map(region)).collect() }
+        let regions = (0..).take(plan.homes.len()).map(|id| plan.placed(id).map(region));
+        Self { spaces, regions: regions.collect() }
     }
 
     /// The bytes that belong to a tensor.

@@ -3,6 +3,7 @@
 mod effort;
 mod findings;
 mod in_place;
+mod inactive;
 mod layouts;
 mod lifetimes;
 mod plans;

@@ -23,7 +23,7 @@ pub struct Case<'a> {
 
 impl<'a> Case<'a> {
     pub fn new(subject: Subject<'a>) -> Self {
-        let uses = Uses::of(subject.snapshot);
+        let uses = Uses::of(subject.snapshot, subject.plan);
         let hazards = Hazards::new(&subject.snapshot.graph, &uses.effects, subject.same_memory);
         Self { subject, uses, hazards, draft: Draft::of(subject.snapshot), ggml_alloc: ggml_alloc(subject.snapshot) }
     }

@@ -177,6 +177,9 @@ pub struct Reuse {
     pub inside_concat: Vec<TakenOver>,
     /// Inputs that nobody reads, whose memory is free once the graph starts; the largest first.
     pub unread_inputs: Vec<Freed>,
+    /// Nodes that no backend computes, which have no memory of their own, and leafs that only they read, whose memory is
+    /// free once the graph starts; the largest first.
+    pub inactive: Vec<Freed>,
     /// Bytes of all these tensors together.
     pub bytes: Bytes,
     /// What the lower bound would be without any of it; nothing when the tensors would add up to too much.

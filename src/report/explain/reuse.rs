@@ -2,11 +2,12 @@
 
 use std::cmp::Reverse;
 
+use crate::graph::snapshot::Snapshot;
 use crate::graph::{Flags, Operation, Pool, Rules, TensorId};
-use crate::placement::Bytes;
+use crate::placement::{Bytes, padded};
 
 use super::case::Case;
-use super::{Freed, Reuse, TakenOver};
+use super::{Freed, Reuse, Subject, TakenOver};
 
 impl Case<'_> {
     /// What was reused in a pool.
@@ -16,11 +17,14 @@ impl Case<'_> {
         let mut unread_inputs = self.unread_inputs(pool);
         in_place.sort_by_key(|taken| (Reverse(taken.bytes), taken.step));
         inside_concat.sort_by_key(|taken| (Reverse(taken.bytes), taken.step));
+        let mut inactive = self.inactive(pool);
         unread_inputs.sort_by_key(|freed| Reverse(freed.bytes));
+        inactive.sort_by_key(|freed| Reverse(freed.bytes));
         let shared = in_place.iter().chain(&inside_concat).map(|taken| taken.bytes);
-        let bytes = shared.chain(unread_inputs.iter().map(|freed| freed.bytes)).fold(0, Bytes::saturating_add);
+        let freed = unread_inputs.iter().chain(&inactive).map(|freed| freed.bytes);
+        let bytes = shared.chain(freed).fold(0, Bytes::saturating_add);
         let lower_bound_without = self.bound_without_reuse(pool);
-        Reuse { in_place, inside_concat, unread_inputs, bytes, lower_bound_without }
+        Reuse { in_place, inside_concat, unread_inputs, inactive, bytes, lower_bound_without }
     }
 
     fn taken_over(&self, id: TensorId) -> Option<TakenOver> {
@@ -51,18 +55,40 @@ impl Case<'_> {
     }
 
     fn unread_inputs(&self, pool: usize) -> Vec<Freed> {
-        let (problem, graph) = (&self.subject.plan.problems[pool], &self.subject.snapshot.graph);
-        if !self.subject.pools[pool].rules.unread_inputs || graph.steps() == 1 {
+        let graph = &self.subject.snapshot.graph;
+        if !self.subject.pools[pool].rules.unread_inputs {
             return Vec::new();
         }
-        let is_freed = |&id: &TensorId| {
-            let uses = &self.uses;
-            let is_idle = uses.named[id as usize].is_none() && uses.views[id as usize].is_empty();
-            let home = self.home(id, pool).filter(|_| is_idle && graph.tensor(id).flags.has(Flags::INPUT));
-            home.is_some_and(|home| problem.blocks()[home.block as usize].death == 1)
+        let is_unread = |&id: &TensorId| graph.tensor(id).flags.has(Flags::INPUT) && !self.is_read_by_inactive(id);
+        self.freed_leafs(pool).filter(is_unread).filter_map(|id| self.freed(id)).collect()
+    }
+
+    fn inactive(&self, pool: usize) -> Vec<Freed> {
+        let nodes = self.subject.plan.unplaced.iter().filter(|node| node.pool as usize == pool).map(|node| node.tensor);
+        let leafs = self.freed_leafs(pool).filter(|&id| self.is_read_by_inactive(id));
+        nodes.chain(leafs).filter_map(|id| self.freed(id)).collect()
+    }
+
+    /// The leafs that no node reads, or none that is computed, and whose memory is free once the graph starts.
+    fn freed_leafs(&self, pool: usize) -> impl Iterator<Item = TensorId> {
+        let (problem, graph) = (&self.subject.plan.problems[pool], &self.subject.snapshot.graph);
+        let is_freed = move |&id: &TensorId| {
+            let is_unread = self.uses.named[id as usize].is_none() && self.uses.views[id as usize].is_empty();
+            let block = self.home(id, pool).filter(|_| is_unread).map(|home| problem.blocks()[home.block as usize]);
+            block.is_some_and(|block| block.death == 1)
         };
-        let freed = graph.leafs().iter().copied().filter(is_freed);
-        freed.filter_map(|id| Some(Freed { tensor: self.named(id), bytes: self.bytes(self.home(id, pool)?) })).collect()
+        graph.leafs().iter().copied().filter(move |_| graph.steps() > 1).filter(is_freed)
+    }
+
+    fn is_read_by_inactive(&self, id: TensorId) -> bool {
+        let Subject { snapshot: Snapshot { graph, .. }, plan, .. } = self.subject;
+        graph.nodes().iter().any(|&node| plan.is_inactive(node) && graph.sources(node).contains(&id))
+    }
+
+    fn freed(&self, id: TensorId) -> Option<Freed> {
+        let (address, alloc_size) = self.subject.plan.placed(id)?;
+        let bytes = padded(alloc_size, self.subject.pools[address.pool as usize].alignment);
+        Some(Freed { tensor: self.named(id), bytes })
     }
 
     fn bound_without_reuse(&self, pool: usize) -> Option<Bytes> {

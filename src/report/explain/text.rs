@@ -6,7 +6,7 @@ use crate::placement::{Bytes, Step};
 
 use super::change::counted;
 use super::sizes::{exact, human};
-use super::{AliveBlock, AliveTensor, BufferExplanation, Explanation, Kept, Limit, Node, Peak, Reuse};
+use super::{AliveBlock, AliveTensor, BufferExplanation, Explanation, Freed, Kept, Limit, Node, Peak, Reuse};
 
 /// So many tensors are listed where nobody says how many.
 pub const DEFAULT_TOP: usize = 20;
@@ -178,8 +178,8 @@ fn life(tensor: &AliveTensor) -> [String; 2] {
 }
 
 fn write_reuse(out: &mut String, reuse: &Reuse, lower_bound: Bytes) -> fmt::Result {
-    let Reuse { in_place, inside_concat, unread_inputs, bytes, .. } = reuse;
-    if in_place.is_empty() && inside_concat.is_empty() && unread_inputs.is_empty() {
+    let Reuse { in_place, inside_concat, unread_inputs, inactive, bytes, .. } = reuse;
+    if in_place.is_empty() && inside_concat.is_empty() && unread_inputs.is_empty() && inactive.is_empty() {
         return writeln!(out, "\n  Nothing was reused in place.");
     }
     write!(out, "\n  Reused: {} in sum", exact(*bytes))?;
@@ -194,8 +194,10 @@ fn write_reuse(out: &mut String, reuse: &Reuse, lower_bound: Bytes) -> fmt::Resu
     write_some(out, "in place", in_place.len(), taken)?;
     let inside = inside_concat.iter().map(|it| format!("{}, {}, inside {}", it.tensor, human(it.bytes), it.memory_of));
     write_some(out, "computed where a CONCAT puts them", inside_concat.len(), inside)?;
-    let unread = unread_inputs.iter().map(|it| format!("{}, {}", it.tensor, human(it.bytes)));
-    write_some(out, "unread, free once the graph starts", unread_inputs.len(), unread)
+    let freed = |it: &Freed| format!("{}, {}", it.tensor, human(it.bytes));
+    let unread = unread_inputs.iter().map(freed);
+    write_some(out, "unread, free once the graph starts", unread_inputs.len(), unread)?;
+    write_some(out, "inactive (no backend computes them)", inactive.len(), inactive.iter().map(freed))
 }
 
 fn write_some(out: &mut String, what: &str, count: usize, all: impl Iterator<Item = String>) -> fmt::Result {

@@ -2,7 +2,7 @@
 
 use crate::graph::order::Effect;
 use crate::graph::snapshot::Snapshot;
-use crate::graph::{Flags, Graph, TensorId};
+use crate::graph::{Flags, Graph, GraphPlan, TensorId};
 use crate::placement::Step;
 
 use super::Kept;
@@ -28,8 +28,8 @@ pub struct Uses {
 }
 
 impl Uses {
-    /// Looks at each node once.
-    pub fn of(snapshot: &Snapshot) -> Self {
+    /// Looks at each node once. The inactive ones of `plan` read nothing.
+    pub fn of(snapshot: &Snapshot, plan: &GraphPlan) -> Self {
         let graph = &snapshot.graph;
         let count = graph.tensors().len();
         let mut uses = Self {
@@ -45,10 +45,13 @@ impl Uses {
         let mut is_named = vec![false; count];
         for (step, &node) in (0..).zip(graph.nodes()) {
             uses.step[node as usize] = Some(step);
+            if plan.is_inactive(node) {
+                continue;
+            }
             uses.read(graph, node, step);
             graph.sources(node).iter().for_each(|&source| is_named[source as usize] = true);
         }
-        uses.find_kept(graph, &is_named);
+        uses.find_kept(graph, plan, &is_named);
         uses
     }
 
@@ -66,8 +69,8 @@ impl Uses {
         }
     }
 
-    fn find_kept(&mut self, graph: &Graph, is_named: &[bool]) {
-        for (id, tensor) in (0..).zip(graph.tensors()) {
+    fn find_kept(&mut self, graph: &Graph, plan: &GraphPlan, is_named: &[bool]) {
+        for (id, tensor) in (0..).zip(graph.tensors()).filter(|&(id, _)| !plan.is_inactive(id)) {
             let root = graph.root(id) as usize;
             if root != id as usize {
                 self.views[root].push(id);
@@ -101,8 +104,7 @@ impl Uses {
 
     /// Do backends pass over the node? They do over none of a graph in which no node is flagged to be computed.
     pub fn is_passed_over(graph: &Graph, node: TensorId) -> bool {
-        let is_flagged = |id: TensorId| graph.tensor(id).flags.has(Flags::COMPUTE);
-        !is_flagged(node) && graph.nodes().iter().any(|&other| is_flagged(other))
+        !graph.tensor(node).flags.has(Flags::COMPUTE) && graph.has_flag_compute()
     }
 
     /// Is the node another look at memory, and nothing else?

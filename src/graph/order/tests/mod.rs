@@ -13,7 +13,7 @@ use crate::placement::{Bytes, Step, lower_bound, validate};
 use crate::testing::Random;
 
 /// What the model knows to the byte.
-const RULES: Rules = Rules { concat: false, unread_inputs: false, ..Rules::ALL };
+const RULES: Rules = Rules { concat: false, unread_inputs: false, inactive: false, ..Rules::ALL };
 
 fn effects(sketch: &Sketch) -> Vec<Effect> {
     sketch.drafts.iter().map(|draft| draft.effect).collect()

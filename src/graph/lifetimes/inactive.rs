@@ -1,0 +1,94 @@
+//! Nodes that no backend computes.
+//!
+//! A graph can hold alternatives of which one is selected (`ggml_build_forward_select`). The nodes of the others lack
+//! [`Flags::COMPUTE`], and backends skip them: they read nothing and write nothing, so they need an address, but no bytes
+//! of their own.
+
+use crate::graph::{Flags, Graph, Operation, Tensor, TensorId};
+use crate::placement::Step;
+
+/// The inactive nodes of a graph.
+#[derive(Default)]
+pub struct Inactive {
+    /// In the order of execution.
+    nodes: Vec<TensorId>,
+    /// By tensor; empty where there are none.
+    is_inactive: Vec<bool>,
+}
+
+/// What is known of the readers of a tensor beside the steps that are followed.
+pub struct Readers<R, A> {
+    /// Does any node read it?
+    pub is_read: R,
+    /// Does a node read it that is not followed?
+    pub is_read_after: A,
+}
+
+impl Inactive {
+    /// The nodes of `graph` that lack the flag though others have it, in the order of execution: those that may be
+    /// inactive. `is_allowed` says it of a step. Dependency markers, inputs and outputs never are.
+    pub fn candidates(graph: &Graph, is_allowed: impl Fn(Step) -> bool) -> Vec<(Step, TensorId)> {
+        let (tensors, nodes) = (graph.tensors(), graph.nodes());
+        if !graph.has_flag_compute() {
+            return Vec::new();
+        }
+        let may_be = |&(step, node): &(Step, TensorId)| may_be_inactive(&tensors[node as usize]) && is_allowed(step);
+        (0..).zip(nodes.iter().copied()).filter(may_be).collect()
+    }
+
+    /// Those of `candidates` whose results nothing needs: no node that is computed reads them, through views or other
+    /// candidates either. Follows the steps before `end`. A VIEW that no node reads stays active: the scheduler lists one
+    /// of each tensor that it copies to another backend, so that its memory lasts until then.
+    pub fn find<R: Fn(TensorId) -> bool, A: Fn(TensorId) -> bool>(
+        graph: &Graph,
+        candidates: Vec<(Step, TensorId)>,
+        end: Step,
+        readers: &Readers<R, A>,
+    ) -> Self {
+        let mut is_inactive = vec![false; graph.tensors().len()];
+        for &(_, node) in &candidates {
+            let is_kept = graph.tensor(node).operation == Operation::View && !(readers.is_read)(node);
+            is_inactive[node as usize] = !is_kept && !(readers.is_read_after)(node);
+        }
+        while Self::spread(graph, end, &mut is_inactive) {}
+        let nodes = candidates.into_iter().map(|(_, node)| node).filter(|&node| is_inactive[node as usize]).collect();
+        Self { nodes, is_inactive }
+    }
+
+    /// Makes active what an active node reads or lies in. Answers whether that was any.
+    fn spread(graph: &Graph, end: Step, is_inactive: &mut [bool]) -> bool {
+        let mut again = false;
+        for &node in graph.nodes()[..end as usize].iter().rev() {
+            if is_inactive[node as usize] {
+                continue;
+            }
+            for &id in graph.sources(node).iter().chain([&node]) {
+                for id in [id, graph.root(id)] {
+                    again |= std::mem::take(&mut is_inactive[id as usize]);
+                }
+            }
+        }
+        again
+    }
+
+    /// Is it an inactive node?
+    #[inline]
+    pub fn has(&self, tensor: TensorId) -> bool {
+        self.is_inactive.get(tensor as usize).is_some_and(|&is_inactive| is_inactive)
+    }
+
+    /// The inactive nodes, in the order of execution.
+    pub fn nodes(&self) -> &[TensorId] {
+        &self.nodes
+    }
+
+    /// The inactive nodes, in the order of execution.
+    pub fn into_nodes(self) -> Vec<TensorId> {
+        self.nodes
+    }
+}
+
+fn may_be_inactive(tensor: &Tensor) -> bool {
+    const HEEDED: u32 = Flags::COMPUTE.0 | Flags::INPUT.0 | Flags::OUTPUT.0;
+    tensor.flags.0 & HEEDED == 0 && !tensor.is_marker()
+}

@@ -1,0 +1,168 @@
+//! Nodes that no backend computes: those without the flag, in a graph in which others have it.
+
+use crate::graph::{Flags, GraphPlan, Operation, Pool, PoolId, Rules, TensorId};
+use crate::placement::Bytes;
+
+use super::sketch::{List, POOL, Sketch, life};
+
+/// A small input, the result of an alternative that was not selected, and a chain of three nodes that are computed.
+struct Selected {
+    sketch: Sketch,
+    input: TensorId,
+    alternative: TensorId,
+    chain: [TensorId; 3],
+}
+
+fn selected(alternative: Bytes) -> Selected {
+    let mut sketch = Sketch::new();
+    let (input, unselected) = (sketch.leaf(64), sketch.leaf(64));
+    [input, unselected].iter().for_each(|&id| sketch.flag(id, Flags::INPUT));
+    let alternative = sketch.node(alternative, &[unselected]);
+    let chain = add_chain(&mut sketch, input);
+    Selected { sketch, input: unselected, alternative, chain }
+}
+
+/// Three nodes that are computed.
+fn add_chain(sketch: &mut Sketch, source: TensorId) -> [TensorId; 3] {
+    let mut last = source;
+    [64, 128, 64].map(|size| {
+        last = sketch.node(size, &[last]);
+        sketch.flag(last, Flags::COMPUTE);
+        last
+    })
+}
+
+fn inactive(plan: &GraphPlan) -> Vec<TensorId> {
+    plan.unplaced.iter().map(|node| node.tensor).collect()
+}
+
+#[test]
+fn inactive_node_and_the_input_that_only_it_reads_take_no_bytes_while_the_graph_runs() {
+    let Selected { sketch, input, alternative, chain } = selected(96);
+    let found = sketch.lifetimes(Rules::ALL);
+    assert_eq!((found.homes[alternative as usize], life(&found, input)), (None, 0..1));
+    assert_eq!(chain.map(|id| life(&found, id)), [1..3, 2..4, 3..4]);
+    let plan = sketch.plan(Rules::ALL);
+    assert_eq!((inactive(&plan), plan.pools[0].placement.size()), (vec![alternative], 192));
+    let without = Rules { inactive: false, ..Rules::ALL };
+    assert_eq!(sketch.plan(without).pools[0].placement.size(), 288);
+    assert!(inactive(&sketch.plan(without)).is_empty());
+}
+
+#[test]
+fn inactive_node_has_an_address_inside_the_buffer() {
+    for (size, expected) in [(96, 192), (1000, 1008)] {
+        let Selected { sketch, alternative, .. } = selected(size);
+        let plan = sketch.plan(Rules::ALL);
+        let (address, alloc_size) = plan.placed(alternative).expect("it has an address");
+        assert_eq!((address.pool, address.chunk, address.offset, alloc_size), (0, 0, 0, size));
+        let pool = &plan.pools[0];
+        assert_eq!((pool.placement.size(), pool.lower_bound), (expected, expected));
+    }
+}
+
+#[test]
+fn graph_in_which_no_node_has_the_flag_has_no_inactive_nodes() {
+    let Selected { mut sketch, alternative, .. } = selected(96);
+    sketch.drafts.iter_mut().for_each(|draft| draft.tensor.flags.0 &= !Flags::COMPUTE.0);
+    let found = sketch.lifetimes(Rules::ALL);
+    assert!(found.inactive.is_empty());
+    assert_eq!(life(&found, alternative), 0..4);
+}
+
+#[test]
+fn alternatives_of_several_nodes_are_inactive_as_a_whole() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let first = sketch.node(96, &[x]);
+    let view = sketch.view(first, 0, 96);
+    let second = sketch.node(96, &[view, x]);
+    let written = sketch.copy(x, second, 96);
+    add_chain(&mut sketch, x);
+    let plan = sketch.plan(Rules::ALL);
+    assert_eq!(inactive(&plan), [first, second]);
+    assert!([view, written].iter().all(|&id| plan.is_inactive(id)));
+}
+
+#[test]
+fn what_may_be_looked_at_is_not_inactive() {
+    type Change = fn(&mut Sketch, TensorId);
+    let changes: [(&str, Change); 6] = [
+        ("an output", |sketch, id| sketch.flag(id, Flags::OUTPUT)),
+        ("an input", |sketch, id| sketch.flag(id, Flags::INPUT)),
+        ("a dependency marker", |sketch, id| sketch.draft(id).tensor.operation = Operation::Marker),
+        ("a source of a computed node", |sketch, id| sketch.drafts[5].sources.push(id)),
+        ("the root of a view that a computed node reads", |sketch, id| {
+            let view = sketch.unlisted_view(id, 0, 64);
+            sketch.drafts[5].sources.push(view);
+        }),
+        ("the root of a VIEW that no node reads", |sketch, id| {
+            let view = sketch.view(id, 0, 64);
+            sketch.draft(view).tensor.operation = Operation::View;
+        }),
+    ];
+    for (what, change) in changes {
+        let Selected { mut sketch, alternative, .. } = selected(96);
+        change(&mut sketch, alternative);
+        let plan = sketch.plan(Rules::ALL);
+        assert!(inactive(&plan).is_empty(), "{what}");
+        assert!(plan.homes[alternative as usize].is_some(), "{what}");
+    }
+}
+
+#[test]
+fn reads_of_inactive_nodes_do_not_count_where_others_read() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let [first, second, _] = add_chain(&mut sketch, x);
+    sketch.node(16, &[first, x]);
+    let found = sketch.lifetimes(Rules::ALL);
+    assert_eq!([x, first, second].map(|id| life(&found, id)), [0..1, 0..2, 1..3]);
+}
+
+/// As in ggml, so that no plan is larger.
+#[test]
+fn computed_value_that_only_inactive_nodes_read_lasts_until_then() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let value = sketch.node(64, &[x]);
+    sketch.flag(value, Flags::COMPUTE);
+    sketch.node(16, &[value]);
+    add_chain(&mut sketch, x);
+    assert_eq!(life(&sketch.lifetimes(Rules::ALL), value), 0..2);
+}
+
+#[test]
+fn unread_copy_of_the_scheduler_keeps_its_root() {
+    let Selected { mut sketch, input, .. } = selected(96);
+    let view = sketch.view(input, 0, 64);
+    sketch.draft(view).tensor.operation = Operation::View;
+    assert_eq!(life(&sketch.lifetimes(Rules::ALL), input), 0..5);
+}
+
+#[test]
+fn rule_is_that_of_the_pool_that_a_node_is_wanted_in() {
+    let mut sketch = Sketch::with_pools(&[POOL, POOL]);
+    let x = sketch.leaf(64);
+    let alternatives = [0, 1].map(|pool: PoolId| {
+        let node = sketch.node(96, &[x]);
+        sketch.draft(node).pool = pool;
+        node
+    });
+    add_chain(&mut sketch, x);
+    let pools = [Rules::ALL, Rules { inactive: false, ..Rules::ALL }].map(|rules| Pool { rules, ..POOL });
+    let found = sketch.lifetimes_in(&pools);
+    assert_eq!(found.inactive, alternatives[..1]);
+    assert!(found.homes[alternatives[1] as usize].is_some());
+}
+
+/// A leaf in no list makes a graph one that is not known to be in order.
+#[test]
+fn order_of_the_tensors_does_not_matter() {
+    let Selected { mut sketch, .. } = selected(96);
+    let known = sketch.lifetimes(Rules::ALL);
+    let extra = sketch.add(List::None, 16, &[]);
+    sketch.draft(extra).tensor.external = true;
+    let found = sketch.lifetimes(Rules::ALL);
+    assert_eq!((known.unplaced, known.problems[0].blocks()), (found.unplaced, found.problems[0].blocks()));
+}
