@@ -154,7 +154,8 @@ extern "C" {
 const char *lastuse_version(void);
 
 // True when lastuse does the work; false when every call is handed on to ggml's own allocator: because the environment
-// variable LASTUSE is "off", or because this ggml has a layout that lastuse does not know.
+// variable LASTUSE is "off" ("0", "false" and "no" mean the same, in any case), or because this ggml has a layout that
+// lastuse does not know.
 //
 // ```c
 // printf("graphs are planned by %s\n", lastuse_enabled() ? "lastuse" : "ggml's own allocator");
@@ -238,11 +239,11 @@ size_t lastuse_gallocr_wanted_size(struct ggml_gallocr *galloc,
                                    int buffer_id);
 
 // Says which memory may be shared by the allocators made from now on, those of schedulers included. Words separated by
-// commas, the later ones over the earlier ones: "default" (everything that is right for buffers of a CPU device, for
-// others what ggml's own allocator shares), "ggml", "all", "none", and the names of rules, with "no-" before those to
-// switch off: in-place, views, rows, copies, concat, oldest-source, unread-inputs. The environment variable
-// LASTUSE_RULES says the same from the start. False, and a line in ggml's log, when a word is unknown: nothing is changed
-// then. Without effect when lastuse is not enabled. Aborts when rules is NULL.
+// commas, in any case, the later ones over the earlier ones: "default" (everything that is right for buffers of a CPU
+// device, for others what ggml's own allocator shares), "ggml", "all", "none", and the names of rules, with "no-"
+// before those to switch off: in-place, views, rows, copies, concat, oldest-source, unread-inputs. The environment
+// variable LASTUSE_RULES says the same from the start. False, and a line in ggml's log, when a word is unknown:
+// nothing is changed then. Without effect when lastuse is not enabled. Aborts when rules is NULL.
 //
 // ```c
 // GGML_ASSERT(lastuse_set_rules("default,no-unread-inputs")); // inputs keep their bytes while graphs run
@@ -743,10 +744,10 @@ char *lastuse_gallocr_explain(struct ggml_gallocr *galloc,
 // `string` is NULL, or comes from a function of lastuse that says so, and is not used afterwards.
 void lastuse_string_free(char *string);
 
-// Says what is watched of the graphs of the allocators made from now on, those of schedulers included. Words separated by
-// commas, each adding to those before it: "off" (the default), "plan", "memory", "weights", "no-custom". The environment
-// variable LASTUSE_VERIFY says the same from the start. What is found to be wrong goes to ggml's log, with the tensors, the
-// operations, the steps and the bytes, and the process ends in ggml's abort.
+// Says what is watched of the graphs of the allocators made from now on, those of schedulers included. Words separated
+// by commas, in any case, each adding to those before it: "off" (the default), "plan", "memory", "weights",
+// "no-custom". The environment variable LASTUSE_VERIFY says the same from the start. What is found to be wrong goes to
+// ggml's log, with the tensors, the operations, the steps and the bytes, and the process ends in ggml's abort.
 //
 // ```c
 // GGML_ASSERT(lastuse_set_verify("plan"));

@@ -228,7 +228,7 @@ static void later_words_count(struct case_args args) {
     CHECK(size_with("ggml,default") == all, "the default of a CPU");
 }
 
-static const char * const WRONG[] = { "colums", "ALL", "no-all", "no-no-rows", "no-", "rows;views", "in_place",
+static const char * const WRONG[] = { "colums", "ALLES", "no-all", "no-no-rows", "no-", "rows;views", "in_place",
                                        "gpu:", "gpu:colums", "tpu:rows", "gpu:cpu:rows", "no-gpu:rows" };
 
 // One line says which word is wrong, and which ones there are.

@@ -127,3 +127,29 @@ fn preloaded_under_a_ggml_that_is_loaded_later() {
         assert_eq!(outcome.value("plans"), Some(plans), "{}", outcome.describe());
     }
 }
+
+/// Words in any case; LASTUSE_LOG shows who plans.
+#[test]
+fn the_usual_words_switch_off_and_unknown_ones_are_reported() {
+    let lastuse = support::release();
+    let ggml = support::ggml(Package::LlamaCpp);
+    let program = Program::build("plan-two-graphs", &["programs/plan_two_graphs.c"], &ggml, Linked::SharedGgml, &[]);
+    let program = support::expect(program);
+    let log_with = |word: &str| {
+        let variables = [("LD_PRELOAD", lastuse.shared.as_os_str()), ("LASTUSE", OsStr::new(word))];
+        let outcome =
+            support::expect(program.run_with(&[], &[&variables[..], &[("LASTUSE_LOG", OsStr::new("info"))]].concat()));
+        assert_eq!(outcome.code, Some(0), "LASTUSE={word}: {}", outcome.describe());
+        outcome.stderr
+    };
+    for off in ["off", "OFF", "0", "False", "no"] {
+        assert_eq!(log_with(off), "", "LASTUSE={off}");
+    }
+    let is_planned = |log: &str| log.contains("lastuse: allocator 1: 1 leafs and 3 nodes are planned");
+    for on in ["", "on", "1", "TRUE", "yes"] {
+        let log = log_with(on);
+        assert!(is_planned(&log) && !log.contains("LASTUSE"), "LASTUSE={on}: {log}");
+    }
+    let log = log_with("offf");
+    assert!(is_planned(&log) && log.contains("LASTUSE has no effect: \"offf\" is unknown; known are on,"), "{log}");
+}

@@ -21,7 +21,8 @@ pub extern "C" fn lastuse_version() -> *const c_char {
 }
 
 /// True when lastuse does the work; false when every call is handed on to ggml's own allocator: because the environment
-/// variable LASTUSE is "off", or because this ggml has a layout that lastuse does not know.
+/// variable LASTUSE is "off" ("0", "false" and "no" mean the same, in any case), or because this ggml has a layout that
+/// lastuse does not know.
 ///
 /// ```c
 /// printf("graphs are planned by %s\n", lastuse_enabled() ? "lastuse" : "ggml's own allocator");
@@ -132,10 +133,10 @@ pub unsafe extern "C" fn lastuse_gallocr_wanted_size(galloc: *mut ggml_gallocr, 
 }
 
 /// Sets which memory may be shared by the allocators made from now on, those of schedulers included. Words separated by
-/// commas, the later ones over the earlier ones: "default" (everything that is right on the device of the buffer), "ggml"
-/// (what ggml's own allocator shares), "all" (everything that is right on a CPU), "none", and the names of rules, with
-/// "no-" before those to switch off: in-place, views, rows, copies, concat, oldest-source, unread-inputs, inactive. The
-/// environment variable LASTUSE_RULES sets them from the start. False, and a line in ggml's log, when a word is unknown:
+/// commas, in any case, the later ones over the earlier ones: "default" (everything that is right on the device of the
+/// buffer), "ggml" (what ggml's own allocator shares), "all" (everything that is right on a CPU), "none", and the names of
+/// rules, with "no-" before those to switch off: in-place, views, rows, copies, concat, oldest-source, unread-inputs,
+/// inactive. The environment variable LASTUSE_RULES sets them from the start. False, and a line in ggml's log, when a word is unknown:
 /// nothing is changed then. Without effect when lastuse is not enabled. Aborts when rules is NULL.
 ///
 /// For buffers of other devices than a CPU such a word switches only what is right on every device: unread-inputs and

@@ -7,10 +7,10 @@ use crate::ggml::{GraphRef, Server, Verify, ggml_cgraph, runtime, verify_graph};
 use super::refusal::ggml_for;
 use super::{guard, refuse, required};
 
-/// Says what is watched of the graphs of the allocators made from now on, those of schedulers included. Words separated by
-/// commas, each adding to those before it: "off" (the default), "plan", "memory", "weights", "no-custom". The environment
-/// variable LASTUSE_VERIFY says the same from the start. What is found to be wrong goes to ggml's log, with the tensors, the
-/// operations, the steps and the bytes, and the process ends in ggml's abort.
+/// Says what is watched of the graphs of the allocators made from now on, those of schedulers included. Words separated
+/// by commas, in any case, each adding to those before it: "off" (the default), "plan", "memory", "weights",
+/// "no-custom". The environment variable LASTUSE_VERIFY says the same from the start. What is found to be wrong goes to
+/// ggml's log, with the tensors, the operations, the steps and the bytes, and the process ends in ggml's abort.
 ///
 /// ```c
 /// GGML_ASSERT(lastuse_set_verify("plan"));

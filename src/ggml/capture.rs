@@ -14,7 +14,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::environment::value_of;
+use super::environment::path_in;
 use super::fingerprint::Fingerprint;
 use super::log::{Level, say};
 use super::runtime::{Runtime, SIGNATURE};
@@ -53,7 +53,7 @@ struct State {
 impl Captures {
     /// Takes the destination from the environment; `complain` hears why it cannot be taken.
     pub fn set_as_environment_says(&self, complain: impl Fn(&str)) {
-        let Some(said) = value_of(CAPTURE).filter(|said| !said.is_empty()) else { return };
+        let Some(said) = path_in(CAPTURE) else { return };
         match Destination::new(&said) {
             Ok(destination) => self.set(Some(destination)),
             Err(wrong) => complain(&format!("{} has no effect: {wrong}", CAPTURE.to_string_lossy())),

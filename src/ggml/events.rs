@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::graph::snapshot::json::Object;
 use crate::placement::Bytes;
 
-use super::environment::value_of;
+use super::environment::path_in;
 use super::functions::Functions;
 use super::log::{Level, say};
 use super::runtime::{SIGNATURE, VERSION};
@@ -63,7 +63,7 @@ pub struct PlannedBuffer {
 impl Events {
     /// Opens the file that the environment names; `complain` hears why it cannot be opened.
     pub fn of_environment(functions: Functions, ggml: &str, is_lastuse: bool, complain: impl Fn(&str)) -> Option<Self> {
-        let path = value_of(REPORT).filter(|path| !path.is_empty())?;
+        let path = path_in(REPORT)?;
         let path = Path::new(&path);
         match OpenOptions::new().append(true).create(true).open(path) {
             Ok(file) => {

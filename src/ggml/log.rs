@@ -12,8 +12,9 @@ use std::sync::OnceLock;
 use super::bindings::ggml_log_callback;
 use super::environment::text_of;
 use super::functions::Functions;
+use super::switch::means_off;
 
-/// Says how much is said: the word for a [`Level`].
+/// Says how much is said: the word for a [`Level`], or one that means off, which is the default.
 const LEVEL: &CStr = c"LASTUSE_LOG";
 
 /// How important a message is, the most important first.
@@ -39,7 +40,7 @@ pub struct UnknownLevel(String);
 impl fmt::Display for UnknownLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = LEVELS.map(|(word, _)| word).join(", ");
-        write!(f, "there is no level {:?}; known are {known}", self.0)
+        write!(f, "there is no level {:?}; known are {known}, off", self.0)
     }
 }
 
@@ -47,7 +48,7 @@ impl FromStr for Level {
     type Err = UnknownLevel;
 
     fn from_str(word: &str) -> Result<Self, UnknownLevel> {
-        let known = LEVELS.iter().find(|(known, _)| *known == word);
+        let known = LEVELS.iter().find(|(known, _)| known.eq_ignore_ascii_case(word));
         known.map(|(_, level)| *level).ok_or_else(|| UnknownLevel(word.to_owned()))
     }
 }
@@ -103,7 +104,8 @@ fn listeners(functions: &Functions) -> &'static Listeners {
     let found = LISTENERS.get();
     found.unwrap_or_else(|| {
         let said = word();
-        let said = Some(said.trim()).filter(|word| !word.is_empty()).map(str::parse::<Level>).transpose();
+        let said =
+            Some(said.trim()).filter(|word| !word.is_empty() && !means_off(word)).map(str::parse::<Level>).transpose();
         let wanted = said.clone().unwrap_or_default();
         let ggmls_own = wanted.and_then(|_| ggmls_own_logger(functions));
         let is_first = LISTENERS.set(Listeners { wanted, ggmls_own }).is_ok();
@@ -156,12 +158,13 @@ mod tests {
     #[test]
     fn levels_are_words() {
         assert_eq!(LEVELS.map(|(word, _)| word.parse()), LEVELS.map(|(_, level)| Ok(level)));
+        assert_eq!("WARN".parse(), Ok(Level::Warn));
         assert!(Level::Error < Level::Warn && Level::Warn < Level::Info && Level::Info < Level::Debug);
     }
 
     #[test]
     fn unknown_word_is_named_beside_the_known_ones() {
         let unknown = "loud".parse::<Level>().expect_err("there is no such level");
-        assert_eq!(unknown.to_string(), "there is no level \"loud\"; known are error, warn, info, debug");
+        assert_eq!(unknown.to_string(), "there is no level \"loud\"; known are error, warn, info, debug, off");
     }
 }

@@ -36,6 +36,7 @@ mod runtime;
 mod settings;
 mod sizes;
 mod snapshot;
+mod switch;
 mod tally;
 mod tensor;
 mod verify;

@@ -13,6 +13,7 @@ use super::operations::Operations;
 use super::original::Original;
 use super::probe::{UnknownLayout, probe};
 use super::settings::Settings;
+use super::switch::Switch;
 
 /// The version of lastuse.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -20,7 +21,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// What messages that name no function begin with.
 pub const SIGNATURE: &str = concat!("lastuse ", env!("CARGO_PKG_VERSION"), ": ");
 
-/// Set to `off` to hand every call to ggml's own allocator, where lastuse stands before it.
+/// A [`Switch`]: off hands every call to ggml's own allocator, where lastuse stands before it.
 const SWITCH: &CStr = c"LASTUSE";
 
 /// A function that every ggml defines, and nobody who stands between a program and ggml's allocator does.
@@ -154,13 +155,14 @@ fn decide() -> Process {
         Runtime { functions, operations, settings, captures, version, returns_status: functions.ggml_version.is_some() }
     };
     let events = |is_lastuse| Events::of_environment(functions, &version, is_lastuse, complain);
+    let is_off = switched_off(complain);
     match (probe(&functions), original) {
-        (layout, Some(original)) if switched_off() => {
+        (layout, Some(original)) if is_off => {
             let switched_off = layout.is_ok().then(|| known(Some(original)));
             Process { server: Server::Original(original), switched_off, events: events(false) }
         }
         (Ok(()), original) => {
-            if switched_off() {
+            if is_off {
                 let message = "there is no other allocator to hand over to: LASTUSE=off has no effect\n";
                 say(&functions, Level::Warn, &format!("{SIGNATURE}{message}"));
             }
@@ -200,8 +202,13 @@ fn only_loaded_ggml() -> Result<(Functions, Option<Original>), String> {
     }
 }
 
-fn switched_off() -> bool {
-    text_of(SWITCH).is_some_and(|value| ["off", "0"].contains(&value.as_str()))
+/// Is lastuse switched off? An unknown word leaves it on, and `complain` is told so.
+fn switched_off(complain: impl Fn(&str)) -> bool {
+    let switch = text_of(SWITCH).unwrap_or_default().parse::<Switch>().unwrap_or_else(|unknown| {
+        complain(&format!("{} has no effect: {unknown}", SWITCH.to_string_lossy()));
+        Switch::On
+    });
+    switch == Switch::Off
 }
 
 fn version(functions: &Functions) -> String {

@@ -149,7 +149,7 @@ impl Device {
     }
 }
 
-/// Rules as a user sets them: words separated by commas, the later ones over the earlier ones.
+/// Rules as a user sets them: words separated by commas, in any case, the later ones over the earlier ones.
 ///
 /// `default` is what the buffer's device allows, `ggml` what ggml's own allocator does, `all` everything that is right
 /// on a CPU, `none` nothing; the name of a rule switches it on, with `no-` before it off. Off the CPU a word reaches only

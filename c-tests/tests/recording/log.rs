@@ -30,7 +30,9 @@ fn by_default_ggmls_logger_hears_of_errors_alone() {
     let (stderr, logged) = said(None, true);
     assert_eq!(stderr, [""; 0]);
     assert_starts(&logged, &[&format!("4 {REFUSAL}")]);
-    assert_eq!(said(Some(""), true).0, [""; 0]);
+    for off in ["", "off", "False"] {
+        assert_eq!(said(Some(off), true).0, [""; 0], "{off:?}");
+    }
 }
 
 #[test]
@@ -40,6 +42,7 @@ fn each_level_has_those_above() {
     let debug = "lastuse: allocator 1: allocate 1 leafs and 2 nodes: the graph was planned, ";
     for (level, expected) in [
         ("error", vec![&*error]),
+        ("Error", vec![&error]),
         ("warn", vec![&error]),
         ("info", vec![info, &error]),
         ("debug", vec![info, debug, &error]),
@@ -67,7 +70,7 @@ fn logger_of_the_program_hears_the_same() {
 fn unknown_word_is_said_and_has_no_effect() {
     let (stderr, _) = said(Some("loud"), false);
     let complaint =
-        "lastuse 0.1.0: LASTUSE_LOG has no effect: there is no level \"loud\"; known are error, warn, info, debug";
+        "lastuse 0.1.0: LASTUSE_LOG has no effect: there is no level \"loud\"; known are error, warn, info, debug, off";
     assert_starts(&stderr, &[complaint, REFUSAL]);
 }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::ggml::switch::means_off;
+
 /// What is watched at run time; by default nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verify {
@@ -29,13 +31,13 @@ impl fmt::Display for UnknownWord {
 impl FromStr for Verify {
     type Err = UnknownWord;
 
-    /// Words separated by commas, each adding to those before it.
+    /// Words separated by commas, in any case, each adding to those before it.
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
         let mut verify = Self::default();
         for word in text.split(',').map(str::trim) {
-            match word {
+            match word.to_ascii_lowercase().as_str() {
                 "" => {}
-                "off" | "0" => verify = Self::default(),
+                off if means_off(off) => verify = Self::default(),
                 "plan" => verify.plan = true,
                 "memory" => verify = Self { plan: true, memory: true, ..verify },
                 "weights" => verify = Self { plan: true, memory: true, weights: true, ..verify },
@@ -59,7 +61,10 @@ mod tests {
         assert_eq!(of(" memory "), Verify { plan: true, memory: true, ..Verify::default() });
         assert_eq!(of("weights,no-custom"), Verify { plan: true, memory: true, weights: true, trusts_custom: true });
         assert_eq!(of("memory,off,plan"), of("plan"));
-        assert_eq!(of("0"), Verify::default());
+        for off in ["0", "OFF", "false", "no"] {
+            assert_eq!(of(&format!("memory,{off}")), Verify::default(), "{off}");
+        }
+        assert_eq!(of("Plan,NO-CUSTOM"), of("plan,no-custom"));
     }
 
     #[test]
