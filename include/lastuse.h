@@ -163,8 +163,8 @@ const char *lastuse_version(void);
 bool lastuse_enabled(void);
 
 // Why the latest call of this thread that lastuse refused was refused, with the name of the function first: for those
-// functions that say so; an empty string before the first. The same goes to ggml's log. The string stays until the next
-// refusal, and is never freed by the caller.
+// functions that say so. The same goes to ggml's log. The string stays until the next refusal in this thread or the end of
+// the thread. Before the first refusal it is empty and static: it stays for ever. The caller never frees it.
 //
 // ```c
 // struct ggml_tensor * rows = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 8);

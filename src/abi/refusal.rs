@@ -7,7 +7,7 @@ use std::fmt::Display;
 use crate::ggml::{Runtime, known_ggml};
 
 thread_local! {
-    static LAST: RefCell<CString> = RefCell::default();
+    static LAST: RefCell<Option<CString>> = const { RefCell::new(None) };
 }
 
 /// Remembers why `function` refuses, and tells ggml's logger.
@@ -16,7 +16,7 @@ pub fn refuse(function: &str, why: &dyn Display) {
     if let Some(runtime) = known_ggml() {
         runtime.log_error(&format!("{message}\n"));
     }
-    LAST.set(CString::new(message.replace('\0', " ")).unwrap_or_default());
+    LAST.set(CString::new(message.replace('\0', " ")).ok());
 }
 
 /// The ggml of this process; `None`, after saying so, when lastuse does not know its layout.
@@ -28,7 +28,19 @@ pub fn ggml_for(function: &str) -> Option<&'static Runtime> {
     known
 }
 
-/// Why the latest refused call of this thread was refused; an empty string before the first.
+/// Why the latest refused call of this thread was refused; before the first an empty string that is never freed.
 pub fn last_refusal() -> *const c_char {
-    LAST.with_borrow(|message| message.as_ptr())
+    LAST.with_borrow(|message| message.as_deref().unwrap_or(c"").as_ptr())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_threads_share_one_empty_string_before_a_refusal() {
+        let here = last_refusal();
+        let there = std::thread::spawn(|| last_refusal().addr()).join().expect("no panic");
+        assert_eq!(there, here.addr(), "a thread's own string would be freed with it");
+    }
 }
