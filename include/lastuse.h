@@ -37,6 +37,9 @@ enum lastuse_context_kind {
   LASTUSE_CONTEXT_DEFERRED = 1,
 };
 
+// Watches the memory of graphs while they run: see lastuse_guard_new.
+struct lastuse_guard;
+
 // What lastuse has done in this process. The caller sets struct_size and zeroes the rest.
 struct lastuse_stats {
   // sizeof(struct lastuse_stats): which fields there are. Later versions may add some at the end.
@@ -122,11 +125,6 @@ struct lastuse_reorder_report {
   size_t size_after;
   // How many nodes had to be moved; 0 when the order stays as it was.
   int nodes_moved;
-};
-
-// Watches the memory of graphs while they run: see lastuse_guard_new.
-struct lastuse_guard {
-  uint8_t _0[0];
 };
 
 // What may be said about a guard. The caller sets struct_size and zeroes the rest.

@@ -5,10 +5,29 @@ mod support;
 use lastuse_c_tests::{Linked, Program};
 use lastuse_vendor::Package;
 
+/// In the oldest language that the header promises and in a newer one: warnings are errors.
 fn compiles_and_runs(name: &str, source: &str) {
     let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::release());
-    let program = Program::build(name, &[source], &ggml, Linked::LastuseArchive(&lastuse), &["-pedantic"]);
-    support::passes(&support::expect(program), &[]);
+    let is_c = source.ends_with(".c");
+    for standard in if is_c { ["c99", "c11"] } else { ["c++11", "c++17"] } {
+        let flags = [&format!("-std={standard}"), "-Wpedantic", "-pedantic-errors"];
+        let name = format!("{name}-{standard}");
+        let program = Program::build(&name, &[source], &ggml, Linked::LastuseArchive(&lastuse), &flags);
+        support::passes(&support::expect(program), &[]);
+    }
+}
+
+/// gcc accepts what clang warns of, and the other way around.
+#[test]
+fn clang_warns_of_nothing_where_there_is_one() {
+    let folder = lastuse_c_tests::folder();
+    for (language, standard) in [("c", "c99"), ("c", "c11"), ("c++", "c++11")] {
+        let mut command = std::process::Command::new("clang");
+        command.args(["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-pedantic-errors", "-x", language]);
+        command.arg(format!("-std={standard}")).arg("-I").arg(folder.with_file_name("include"));
+        let Ok(output) = command.arg(folder.join("programs/header_alone.c")).output() else { return };
+        assert!(output.status.success(), "{standard}: {}", String::from_utf8_lossy(&output.stderr));
+    }
 }
 
 #[test]

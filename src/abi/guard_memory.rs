@@ -11,7 +11,7 @@ use super::verify::mode;
 use super::{checked_struct, end_on, guard, refuse, required};
 
 /// Watches the memory of graphs while they run: see lastuse_guard_new.
-#[repr(C)]
+// Without repr(C): the header then declares a struct that is never defined, and an array of length 0 is no C.
 #[derive(Debug)]
 #[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_guard([u8; 0]);
