@@ -6,7 +6,9 @@
 #include "ggml-backend.h"
 #include "ggml-impl.h"
 #include "ggml.h"
+#include "upstream.h"
 
+#include <limits.h>
 #include <sys/resource.h>
 
 static struct ggml_context * new_context(size_t n_tensors) {
@@ -118,7 +120,20 @@ static void view_of_an_empty_tensor_is_left_alone(struct case_args args) {
     ggml_free(ctx);
 }
 
+// Past the end of ggml's table of names there is anything: 255 is far behind it, and 256 far behind lastuse's.
+static void numbers_that_are_no_operation_are_not_in_place(struct case_args args) {
+    (void) args;
+    for (unsigned op = 0; op < 1000; op++) {
+        CHECK(ggml_op_can_inplace(op) == upstream_ggml_op_can_inplace(op), "operation %u", op);
+    }
+    const unsigned others[] = { 1u << 16, INT_MAX, 1u << 31, UINT_MAX };
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        CHECK(!ggml_op_can_inplace(others[i]), "operation %u", others[i]);
+    }
+}
+
 static const struct test_case cases[] = {
+    { "numbers_that_are_no_operation_are_not_in_place", numbers_that_are_no_operation_are_not_in_place },
     { "view_of_an_empty_tensor_is_left_alone", view_of_an_empty_tensor_is_left_alone },
     { "tensor_that_had_memory_is_measured", tensor_that_had_memory_is_measured },
     { "tensor_listed_twice_is_refused", tensor_listed_twice_is_refused },

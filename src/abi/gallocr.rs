@@ -222,16 +222,16 @@ pub unsafe extern "C" fn ggml_gallocr_get_buffer_size(galloc: *mut ggml_gallocr,
     })
 }
 
-/// May the operation write over a source of the same layout?
+/// May the operation write over a source of the same layout? False for numbers that are no operation.
 ///
 /// # Safety
-/// `op` is an operation of this ggml.
+/// Takes any number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_op_can_inplace(op: u32) -> bool {
     guard(|| match runtime() {
         // SAFETY: takes any number.
         Server::Original(original) => original.op_can_inplace.is_some_and(|function| unsafe { function(op) }),
-        Server::Lastuse(runtime) => runtime.operations.operation(op).is_listed(),
+        Server::Lastuse(runtime) => runtime.operations.is_listed(op),
     })
 }
 

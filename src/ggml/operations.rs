@@ -40,6 +40,9 @@ const IN_PLACE_SINCE: &[(&CStr, [u32; 3])] = &[
     (c"CLAMP", [0, 26, 0]),
 ];
 
+/// An operation of every supported ggml that comes after all those in the lists above.
+const AFTER_LISTED: &CStr = c"CROSS_ENTROPY_LOSS_BACK";
+
 /// From this version on the kernels of SOFT_MAX_BACK and RMS_NORM_BACK are known to read both sources before they write.
 const KEEPS_SOURCES: [u32; 3] = [0, 26, 0];
 
@@ -53,6 +56,7 @@ pub struct Operations {
     named: [OnceLock<Named>; 256],
     reshape: OnceLock<u32>,
     concat: OnceLock<u32>,
+    after_listed: OnceLock<u32>,
 }
 
 /// What the name of an operation tells of it.
@@ -80,7 +84,8 @@ impl Operations {
         version: Option<[u32; 3]>,
     ) -> Self {
         let (known, named) = ([const { OnceLock::new() }; 256], [const { OnceLock::new() }; 256]);
-        Self { functions, original_list, version, known, named, reshape: OnceLock::new(), concat: OnceLock::new() }
+        let [reshape, concat, after_listed] = [const { OnceLock::new() }; 3];
+        Self { functions, original_list, version, known, named, reshape, concat, after_listed }
     }
 
     /// What the planner has to know of `op`, an operation of this ggml, as in its tensors.
@@ -91,7 +96,21 @@ impl Operations {
         }
     }
 
-    /// The same without looking it up: `None` unless somebody has asked for it.
+    /// What `ggml_op_can_inplace` answers for `op`, which may be any number: false for those that are no operation.
+    /// Names are only asked for where ggml's table has some: its length is not known.
+    pub fn is_listed(&self, op: u32) -> bool {
+        match self.original_list {
+            // SAFETY: takes any number.
+            Some(list) => unsafe { list(op) },
+            None => op < self.after_listed() && self.operation(op).is_listed(),
+        }
+    }
+
+    fn after_listed(&self) -> u32 {
+        *self.after_listed.get_or_init(|| self.number(AFTER_LISTED))
+    }
+
+    /// The same as [`Operations::operation`] without looking it up: `None` unless somebody has asked for it.
     #[inline]
     pub fn known(&self, op: u32) -> Option<&Operation> {
         self.known.get(op as usize)?.get()
