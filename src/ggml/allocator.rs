@@ -175,7 +175,8 @@ impl Allocator {
     ) -> Result<Decision, Refusal> {
         let requested = self.requested(graph, node_ids, leaf_ids);
         self.waiting(graph, &requested)?.realize()?;
-        let fingerprint = LazyCell::new(|| Fingerprint::of(graph));
+        let operations = &self.runtime.operations;
+        let fingerprint = LazyCell::new(|| Fingerprint::of(operations, graph));
         let same = |planned: &Planned| planned.requested == requested && planned.is_of(graph, || *fingerprint);
         let decision = match self.plans.iter().position(same) {
             Some(known) => {
@@ -214,7 +215,7 @@ impl Allocator {
             if let Some(fitting) = self.take_up(|planned| fit(planned, runtime, &types, graph)) {
                 self.make_usable()?;
                 self.check_outputs(graph, &self.plans[0].requested)?;
-                self.remember(&fitting, Fingerprint::of(graph));
+                self.remember(&fitting, Fingerprint::of(&self.runtime.operations, graph));
                 return self.assign_fitting(&fitting).map(|()| Decision::Fits);
             }
         }
@@ -266,7 +267,8 @@ impl Allocator {
 
     /// Takes up the plan that was made for this very graph, or that served it last, if there is one.
     fn take_up_known(&mut self, graph: GraphRef<'_>) -> bool {
-        let fingerprint = LazyCell::new(|| Fingerprint::of(graph));
+        let operations = &self.runtime.operations;
+        let fingerprint = LazyCell::new(|| Fingerprint::of(operations, graph));
         self.take_up(|planned| planned.is_of(graph, || *fingerprint).then_some(())).is_some()
             || self.take_up(|planned| planned.served().filter(|served| *served == *fingerprint)).is_some()
     }
@@ -298,7 +300,7 @@ impl Allocator {
         self.note_plan(&reading, &requested, &plan);
         self.plans.truncate(REMEMBERED - 1);
         let is_by_layout = self.types.iter().all(|buffer_type| buffer_type.goes_by_layout());
-        let exact = (!is_by_layout).then(|| Fingerprint::of(graph));
+        let exact = (!is_by_layout).then(|| Fingerprint::of(&self.runtime.operations, graph));
         self.plans.insert(0, Planned::new(reading, plan, requested, exact));
         Ok(())
     }

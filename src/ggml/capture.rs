@@ -137,7 +137,7 @@ fn appearance(subject: Subject<'_, '_>) -> Option<u64> {
     }
     let mut hasher = DefaultHasher::new();
     let (leafs, nodes) = reading.tensors.split_at(reading.graph.leafs().len().min(reading.tensors.len()));
-    Fingerprint::of(GraphRef { leafs, nodes }).hash(&mut hasher);
+    Fingerprint::of(&subject.runtime.operations, GraphRef { leafs, nodes }).hash(&mut hasher);
     reading.tensors.iter().for_each(|tensor| tensor.with_name(|name| name.hash(&mut hasher)));
     subject.requested.hash(&mut hasher);
     for (buffer_type, pool) in subject.types.iter().zip(subject.pools) {

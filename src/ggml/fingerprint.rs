@@ -3,9 +3,13 @@
 //! Programs build their graph anew for every token, mostly in the same memory. Where a graph was compared with the plan of
 //! another one, or verified, the fingerprint tells the next time that nothing has changed, for one look at each tensor. That
 //! two graphs differ and have the same one happens, by chance, once in 2^64.
+//!
+//! All parameters of operations count, since the sizes that a buffer type wants may depend on any of them. Padding between them,
+//! which ggml leaves uninitialized, is not read.
 
 use std::ops::Range;
 
+use super::operations::Operations;
 use super::tensor::{GraphRef, Image, TensorRef};
 
 /// The fingerprint of a graph.
@@ -21,20 +25,20 @@ const KEYS: [u64; 32] = keys();
 
 impl Fingerprint {
     /// Of `graph`; tensors that are in no list are told by their addresses.
-    pub fn of(graph: GraphRef<'_>) -> Self {
-        let mut print = Self::new(graph);
+    pub fn of(operations: &Operations, graph: GraphRef<'_>) -> Self {
+        let (mut print, functions) = (Self::new(graph), operations.functions_of_programs());
         for &leaf in graph.leafs {
-            print.add_leaf(leaf);
+            print.add_leaf(leaf, &functions);
         }
-        graph.nodes.iter().for_each(|&node| print.add(node));
+        graph.nodes.iter().for_each(|&node| print.add(node, &functions));
         print
     }
 
     /// Of a graph and of where its tensors lie; of all leafs what they say of themselves too.
-    pub fn of_placed(graph: GraphRef<'_>) -> Self {
-        let mut print = Self::new(graph);
+    pub fn of_placed(operations: &Operations, graph: GraphRef<'_>) -> Self {
+        let (mut print, functions) = (Self::new(graph), operations.functions_of_programs());
         for &tensor in graph.leafs.iter().chain(graph.nodes) {
-            print.add(tensor);
+            print.add(tensor, &functions);
             print.mix(tensor.data().addr() as u64, tensor.buffer().addr() as u64);
         }
         print
@@ -47,17 +51,33 @@ impl Fingerprint {
 
     /// Adds a leaf. Of a constant nothing matters but where it is.
     #[inline]
-    fn add_leaf(&mut self, leaf: TensorRef<'_>) {
+    fn add_leaf(&mut self, leaf: TensorRef<'_>, functions: &Range<u32>) {
         if leaf.is_constant() {
             self.mix(leaf.as_ptr() as u64, KEYS[0]);
         } else {
-            self.add(leaf);
+            self.add(leaf, functions);
         }
     }
 
-    /// Adds a tensor: what it says of itself, where it is, and whether it has memory.
-    fn add(&mut self, tensor: TensorRef<'_>) {
-        let image = tensor.image();
+    /// Adds a tensor: what it says of itself, where it is, and whether it has memory. `functions` are the operations that
+    /// call functions of programs.
+    #[inline]
+    fn add(&mut self, tensor: TensorRef<'_>, functions: &Range<u32>) {
+        if functions.contains(&tensor.op()) {
+            self.add_without_padding(tensor);
+        } else {
+            self.add_image(tensor, tensor.image());
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_without_padding(&mut self, tensor: TensorRef<'_>) {
+        self.add_image(tensor, &tensor.image().without_padding());
+    }
+
+    #[inline]
+    fn add_image(&mut self, tensor: TensorRef<'_>, image: &Image) {
         let (pairs, rest) = image.words().as_chunks::<2>();
         let (keys, last_keys) = KEYS.as_chunks::<2>().0.split_at(pairs.len());
         let state = u64::from(tensor.element()) << 1 | u64::from(tensor.has_memory());

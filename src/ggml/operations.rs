@@ -1,6 +1,7 @@
 //! What lastuse must know of an operation. Numbers move between versions of ggml, so operations are known by name.
 
 use std::ffi::CStr;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use crate::graph::copies::Kind;
@@ -40,7 +41,8 @@ const IN_PLACE_SINCE: &[(&CStr, [u32; 3])] = &[
     (c"CLAMP", [0, 26, 0]),
 ];
 
-/// An operation of every supported ggml that comes after all those in the lists above.
+/// An operation of every supported ggml that comes after all those in the lists above, and after those that call functions
+/// of programs.
 const AFTER_LISTED: &CStr = c"CROSS_ENTROPY_LOSS_BACK";
 
 /// From this version on the kernels of SOFT_MAX_BACK and RMS_NORM_BACK are known to read both sources before they write.
@@ -57,6 +59,7 @@ pub struct Operations {
     reshape: OnceLock<u32>,
     concat: OnceLock<u32>,
     after_listed: OnceLock<u32>,
+    functions_of_programs: OnceLock<Range<u32>>,
 }
 
 /// What the name of an operation tells of it.
@@ -85,7 +88,8 @@ impl Operations {
     ) -> Self {
         let (known, named) = ([const { OnceLock::new() }; 256], [const { OnceLock::new() }; 256]);
         let [reshape, concat, after_listed] = [const { OnceLock::new() }; 3];
-        Self { functions, original_list, version, known, named, reshape, concat, after_listed }
+        let functions_of_programs = OnceLock::new();
+        Self { functions, original_list, version, known, named, reshape, concat, after_listed, functions_of_programs }
     }
 
     /// What the planner has to know of `op`, an operation of this ggml, as in its tensors.
@@ -161,6 +165,17 @@ impl Operations {
 
     fn number(&self, name: &CStr) -> u32 {
         (0..).find(|&op| self.name(op) == name).unwrap_or(0)
+    }
+
+    /// The operations that call a function of the program: ggml numbers them one after the other.
+    pub fn functions_of_programs(&self) -> Range<u32> {
+        let range = self.functions_of_programs.get_or_init(|| {
+            let calls_function = |name: &CStr| name.to_bytes().starts_with(b"MAP_CUSTOM") || name == c"CUSTOM";
+            let mut numbers = (0..self.after_listed()).filter(|&op| calls_function(self.name(op)));
+            let first = numbers.next().unwrap_or(0);
+            first..numbers.last().map_or(first, |last| last + 1)
+        });
+        range.clone()
     }
 
     /// Is `op` the operation that ggml calls so?

@@ -25,10 +25,37 @@ const IMAGE_END: usize = std::mem::offset_of!(ggml_tensor, view_offs) + size_of:
 const IMAGE_WORDS: usize = (IMAGE_END - IMAGE_START) / size_of::<u64>();
 const _: () = assert!(IMAGE_START + IMAGE_WORDS * size_of::<u64>() == IMAGE_END);
 
+/// What ggml keeps in the parameters of an operation that calls a function of the program.
+#[repr(C)]
+struct FunctionParameters {
+    function: *const c_void,
+    n_tasks: std::ffi::c_int,
+    userdata: *const c_void,
+}
+
+/// Where the padding of [`FunctionParameters`] starts in an image, and its bytes. ggml copies it from its stack.
+const PADDING_START: usize = std::mem::offset_of!(ggml_tensor, op_params) - IMAGE_START
+    + std::mem::offset_of!(FunctionParameters, n_tasks)
+    + size_of::<std::ffi::c_int>();
+const PADDING_BYTES: usize = std::mem::offset_of!(FunctionParameters, userdata)
+    - std::mem::offset_of!(FunctionParameters, n_tasks)
+    - size_of::<std::ffi::c_int>();
+const PADDING_WORD: usize = PADDING_START / size_of::<u64>();
+const _: () = assert!((PADDING_START + PADDING_BYTES - 1) / size_of::<u64>() == PADDING_WORD);
+
 impl Image {
     /// The same as numbers.
     pub fn words(&self) -> &[u64] {
         &self.0
+    }
+
+    /// A copy for a tensor whose operation calls a function of the program: its padding is zero.
+    pub fn without_padding(&self) -> Self {
+        let mut words = self.0;
+        let mut bytes = words[PADDING_WORD].to_ne_bytes();
+        bytes[PADDING_START % size_of::<u64>()..][..PADDING_BYTES].fill(0);
+        words[PADDING_WORD] = u64::from_ne_bytes(bytes);
+        Self(words)
     }
 }
 

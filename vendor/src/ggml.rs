@@ -15,6 +15,8 @@ pub struct Ggml {
     pub sources: PathBuf,
     /// The folder with `libggml-base.a`, `libggml-cpu.a` and `libggml-base.so`, `libggml-cpu.so`, `libggml.so`.
     pub libraries: PathBuf,
+    /// Is it compiled for all instruction sets of this machine?
+    pub is_native: bool,
 }
 
 impl Ggml {
@@ -37,7 +39,9 @@ impl Ggml {
             flags.push(format!("-DGGML_VERSION=\"{}\"", self.version));
             flags.push("-DGGML_COMMIT=\"unknown\"".to_owned());
         }
-        let fixed = [optimize, "-march=native", "-fPIC", "-w", "-DNDEBUG", "-D_GNU_SOURCE", "-D_XOPEN_SOURCE=600"];
+        flags.push(optimize.to_owned());
+        flags.extend(self.is_native.then(|| "-march=native".to_owned()));
+        let fixed = ["-fPIC", "-w", "-DNDEBUG", "-D_GNU_SOURCE", "-D_XOPEN_SOURCE=600"];
         let features = ["-DGGML_USE_CPU", "-DGGML_USE_LLAMAFILE", "-DGGML_USE_CPU_REPACK", "-DGGML_SCHED_MAX_COPIES=4"];
         flags.extend(fixed.iter().chain(&features).map(|&flag| flag.to_owned()));
         flags
@@ -50,7 +54,7 @@ impl Ggml {
 /// When the package cannot be fetched or compiled.
 pub fn ggml(package: Package) -> Result<Ggml> {
     let sources = package.sources()?.join("ggml");
-    let ggml = prepare(&sources, package.name())?;
+    let ggml = prepare(&sources, package.name(), true)?;
     let _lock = lock(&ggml.libraries)?;
     let base = library(&ggml, "ggml-base", &base_sources(&ggml)?, &[])?;
     let cpu = library(&ggml, "ggml-cpu", &cpu_sources(&ggml)?, &["-lggml-base"])?;
@@ -59,6 +63,18 @@ pub fn ggml(package: Package) -> Result<Ggml> {
         let _ = fs::remove_file(ggml.libraries.join("libggml.so"));
     }
     library(&ggml, "ggml", &registry_sources(&ggml), &["-lggml-cpu", "-lggml-base", "-ldl"])?;
+    Ok(ggml)
+}
+
+/// The base library of a package's ggml for every machine: valgrind does not know all instructions of the newest ones.
+///
+/// # Errors
+/// When the package cannot be fetched or compiled.
+pub fn ggml_base_for_any_machine(package: Package) -> Result<Ggml> {
+    let sources = package.sources()?.join("ggml");
+    let ggml = prepare(&sources, package.name(), false)?;
+    let _lock = lock(&ggml.libraries)?;
+    library(&ggml, "ggml-base", &base_sources(&ggml)?, &[])?;
     Ok(ggml)
 }
 
@@ -86,7 +102,7 @@ pub fn ggml_with_another_layout(package: Package) -> Result<Ggml> {
     if changed != text {
         fs::write(&header, changed).map_err(|error| format!("{}: {error}", header.display()))?;
     }
-    let ggml = prepare(&copy, "another layout")?;
+    let ggml = prepare(&copy, "another layout", true)?;
     library(&ggml, "ggml-base", &base_sources(&ggml)?, &[])?;
     Ok(ggml)
 }
@@ -108,11 +124,13 @@ fn copy_files(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// Finds out the version and writes the header that ggml's own build would generate.
-fn prepare(sources: &Path, name: &str) -> Result<Ggml> {
+fn prepare(sources: &Path, name: &str, is_native: bool) -> Result<Ggml> {
     let version = version(sources)?;
     let libraries = match sources.parent() {
         Some(parent) if name == "another layout" => parent.join("libraries"),
-        _ => target_folder().join("ggml").join(format!("{name}-{version}")),
+        _ => target_folder()
+            .join("ggml")
+            .join(format!("{name}-{version}{}", if is_native { "" } else { "-any-machine" })),
     };
     fs::create_dir_all(&libraries).map_err(|error| format!("{}: {error}", libraries.display()))?;
     let header = libraries.join("ggml-version.h");
@@ -120,7 +138,7 @@ fn prepare(sources: &Path, name: &str) -> Result<Ggml> {
         let text = format!("#pragma once\n#define GGML_VERSION \"{version}\"\n#define GGML_COMMIT \"unknown\"\n");
         fs::write(&header, text).map_err(|error| format!("{}: {error}", header.display()))?;
     }
-    Ok(Ggml { version, sources: sources.to_owned(), libraries })
+    Ok(Ggml { version, sources: sources.to_owned(), libraries, is_native })
 }
 
 /// `major.minor.patch`, from the variables of ggml's own build.

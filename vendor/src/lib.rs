@@ -10,7 +10,7 @@ mod packages;
 mod whisper;
 
 pub use compile::{Language, Objects, compiler, link_shared, run};
-pub use ggml::{Ggml, ggml, ggml_with_another_layout};
+pub use ggml::{Ggml, ggml, ggml_base_for_any_machine, ggml_with_another_layout};
 pub use llama::{Llama, llama};
 pub use packages::{Package, target_folder};
 pub use whisper::{Whisper, whisper};

@@ -47,7 +47,7 @@ impl Verifier {
         if !self.mode.plan {
             return Ok(());
         }
-        let fingerprint = Fingerprint::of_placed(graph);
+        let fingerprint = Fingerprint::of_placed(&runtime.operations, graph);
         let is_watched = self.watched.as_ref().is_some_and(|(watched, _)| *watched == fingerprint);
         if self.is_right(fingerprint) && (is_watched || !self.mode.memory) {
             return Ok(());

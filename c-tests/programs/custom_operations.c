@@ -1,0 +1,112 @@
+// Graphs with functions of the program. ggml keeps a pointer, a number of tasks and another pointer for them, with padding between
+// that it never initializes: a graph that differs only there is the same one.
+//
+//   custom_operations <case>
+
+#include "check.h"
+#include "dummy_buffer.h"
+#include "ggml-alloc.h"
+#include "lastuse.h"
+
+#define PADDING 3 // in op_params
+
+static void map1(struct ggml_tensor * dst, const struct ggml_tensor * a, int ith, int nth, void * userdata) {
+    (void) dst, (void) a, (void) ith, (void) nth, (void) userdata;
+}
+
+static void map2(struct ggml_tensor * dst, const struct ggml_tensor * a, const struct ggml_tensor * b, int ith, int nth,
+                 void * userdata) {
+    (void) b;
+    map1(dst, a, ith, nth, userdata);
+}
+
+static void map3(struct ggml_tensor * dst, const struct ggml_tensor * a, const struct ggml_tensor * b,
+                 const struct ggml_tensor * c, int ith, int nth, void * userdata) {
+    (void) c;
+    map2(dst, a, b, ith, nth, userdata);
+}
+
+static void custom(struct ggml_tensor * dst, int ith, int nth, void * userdata) {
+    map1(dst, NULL, ith, nth, userdata);
+}
+
+// Memory that valgrind knows to be uninitialized, with `value` in it.
+static void leave_uninitialized(struct ggml_tensor * tensor, int32_t value) {
+    struct ggml_tensor copy = *tensor;
+    int32_t *          raw  = malloc(sizeof(*raw));
+    CHECK(raw != NULL, "no memory");
+    memcpy(&copy.op_params[PADDING], raw, sizeof(*raw));
+    free(raw);
+    // What is undefined stays undefined, whatever is added to it.
+    copy.op_params[PADDING] ^= value;
+    *tensor = copy;
+}
+
+// At the same addresses each time, with other bytes in the padding.
+static struct ggml_cgraph * build(struct ggml_context * ctx, int32_t padding, void * userdata) {
+    ggml_reset(ctx);
+    struct ggml_cgraph * graph = ggml_new_graph_custom(ctx, 16, false);
+    struct ggml_tensor * x     = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, 4);
+    ggml_set_input(x);
+    struct ggml_tensor * one   = ggml_map_custom1(ctx, x, map1, 1, userdata);
+    struct ggml_tensor * two   = ggml_map_custom2(ctx, one, x, map2, GGML_N_TASKS_MAX, userdata);
+    struct ggml_tensor * three = ggml_map_custom3(ctx, two, one, x, map3, 1, userdata);
+    struct ggml_tensor * same  = ggml_map_custom1_inplace(ctx, three, map1, 1, userdata);
+    struct ggml_tensor * args[] = { same, two };
+    ggml_build_forward_expand(graph, ggml_custom_4d(ctx, GGML_TYPE_F32, 64, 4, 1, 1, args, 2, custom, 1, userdata));
+    CHECK(ggml_graph_n_nodes(graph) == 5, "%d nodes", ggml_graph_n_nodes(graph));
+    for (int i = 0; i < 5; i++) {
+        leave_uninitialized(ggml_graph_node(graph, i), padding);
+    }
+    return graph;
+}
+
+// A type that may want any size, so that graphs are compared by all that their tensors say.
+static size_t no_more(const struct ggml_tensor * tensor) {
+    (void) tensor;
+    return 0;
+}
+
+static void use_graphs(bool are_sizes_counted) {
+    struct ggml_context * ctx = ggml_init((struct ggml_init_params) { .mem_size = 1u << 20, .no_alloc = true });
+    struct dummy_buft     dummy;
+    dummy_buft_init(&dummy, "dummy", 64, 0);
+    dummy.extra_bytes                    = no_more;
+    ggml_backend_buffer_type_t types[] = { ggml_backend_cpu_buffer_type(), dummy_buft_type(&dummy) };
+    for (int i = 0; i < 2; i++) {
+        uint64_t       before = lastuse_plan_count();
+        ggml_gallocr_t galloc = ggml_gallocr_new(types[i]);
+        int            userdata[2];
+        CHECK(ggml_gallocr_reserve(galloc, build(ctx, 1, &userdata[0])), "not reserved");
+        CHECK(ggml_gallocr_reserve(galloc, build(ctx, 2, &userdata[0])), "not reserved again");
+        CHECK(lastuse_plan_count() == before + 1, "a graph with other padding is planned again");
+        for (int round = 3; round < 6; round++) {
+            size_t asked = dummy.counts.get_alloc_size;
+            CHECK(ggml_gallocr_alloc_graph(galloc, build(ctx, round, &userdata[0])), "not allocated");
+            CHECK(!are_sizes_counted || dummy.counts.get_alloc_size == asked, "a graph with other padding is compared tensor by tensor");
+        }
+        CHECK(ggml_gallocr_alloc_graph(galloc, build(ctx, 6, NULL)), "not allocated without userdata");
+        CHECK(ggml_gallocr_reserve(galloc, build(ctx, 7, &userdata[1])), "not reserved with other userdata");
+        CHECK(i == 0 || lastuse_plan_count() == before + 2, "the size may depend on the userdata");
+        ggml_gallocr_free(galloc);
+    }
+    ggml_free(ctx);
+}
+
+static void graphs_are_known_again(struct case_args args) {
+    (void) args;
+    use_graphs(true);
+}
+
+// Verification asks for sizes, too.
+static void graphs_are_used(struct case_args args) {
+    (void) args;
+    use_graphs(false);
+}
+
+static const struct test_case CASES[] = {
+    { "graphs_are_known_again", graphs_are_known_again },
+    { "graphs_are_used", graphs_are_used },
+};
+
+TEST_MAIN(CASES)
