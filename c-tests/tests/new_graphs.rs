@@ -79,6 +79,11 @@ cases!(outputs:
     readers_that_cannot_read_gaps_are_refused, later_graphs_are_checked_too, gaps_elsewhere_are_refused,
 );
 
+cases!(moved_outputs:
+    ;
+    only_planned: moves_are_seen_where_sizes_go_by_layout, moves_are_seen_where_sizes_depend_on_more,
+);
+
 cases!(explain:
     only_lastuse_explains;
     only_planned: peak_is_told, allocated_graph_is_told_as_before, nothing_is_allocated_or_planned,

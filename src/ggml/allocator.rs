@@ -181,6 +181,7 @@ impl Allocator {
         let decision = match self.plans.iter().position(same) {
             Some(known) => {
                 self.plans[..=known].rotate_right(1);
+                self.check_outputs_again(graph)?;
                 Decision::Remembered
             }
             None => {
@@ -205,6 +206,7 @@ impl Allocator {
         self.realize_waiting(&Waiting::among_listed(graph))?;
         if !self.plans.is_empty() {
             if self.take_up_known(graph) {
+                self.check_outputs_again(graph)?;
                 self.make_usable()?;
                 if let Some(done) = self.assign_by_position(graph) {
                     return done.map(|()| Decision::Same);
@@ -215,6 +217,7 @@ impl Allocator {
             if let Some(fitting) = self.take_up(|planned| fit(planned, runtime, &types, graph)) {
                 self.make_usable()?;
                 self.check_outputs(graph, &self.plans[0].requested)?;
+                self.note_checked_outputs(graph);
                 self.remember(&fitting, Fingerprint::of(&self.runtime.operations, graph));
                 return self.assign_fitting(&fitting).map(|()| Decision::Fits);
             }
@@ -287,13 +290,35 @@ impl Allocator {
         check_outputs(self.runtime, graph, pool).map_err(Refusal::Output)
     }
 
+    /// Checks the redirected results of a graph that the latest plan is known to serve, where what it does not tell of
+    /// constants has changed.
+    fn check_outputs_again(&mut self, graph: GraphRef<'_>) -> Result<(), Refusal> {
+        let Some(planned) = self.plans.first().filter(|planned| planned.checked_outputs.is_some()) else {
+            return Ok(());
+        };
+        let outputs = Fingerprint::of_outputs(self.runtime, graph);
+        if outputs.is_some() && outputs != planned.checked_outputs {
+            self.check_outputs(graph, &planned.requested)?;
+            self.plans[0].checked_outputs = outputs;
+        }
+        Ok(())
+    }
+
+    /// Notes that the redirected results of a graph, if it has some, were checked for the latest plan.
+    fn note_checked_outputs(&mut self, graph: GraphRef<'_>) {
+        if let Some(outputs) = Fingerprint::of_outputs(self.runtime, graph) {
+            self.plans[0].checked_outputs = Some(outputs);
+        }
+    }
+
     /// Plans `graph` and puts the plan before those that are remembered.
     fn add_plan(&mut self, graph: GraphRef<'_>, requested: Requested) -> Result<(), Refusal> {
         let start = Instant::now();
         let is_told = self.runtime.captures.are_wanted() || events().is_some();
         let read = if is_told { read } else { read_to_plan };
         let reading = read(self.runtime, &self.types, graph, &requested);
-        if !reading.redirecting.is_empty() {
+        let is_redirecting = !reading.redirecting.is_empty();
+        if is_redirecting {
             self.check_outputs(graph, &requested)?;
         }
         let plan = self.plan(&reading, &requested, start).inspect_err(|_| self.plans.clear())?;
@@ -302,6 +327,9 @@ impl Allocator {
         let is_by_layout = self.types.iter().all(|buffer_type| buffer_type.goes_by_layout());
         let exact = (!is_by_layout).then(|| Fingerprint::of(&self.runtime.operations, graph));
         self.plans.insert(0, Planned::new(reading, plan, requested, exact));
+        if is_redirecting {
+            self.note_checked_outputs(graph);
+        }
         Ok(())
     }
 

@@ -10,6 +10,8 @@
 use std::ops::Range;
 
 use super::operations::Operations;
+use super::redirect::redirected_to;
+use super::runtime::Runtime;
 use super::tensor::{GraphRef, Image, TensorRef};
 
 /// The fingerprint of a graph.
@@ -42,6 +44,22 @@ impl Fingerprint {
             print.mix(tensor.data().addr() as u64, tensor.buffer().addr() as u64);
         }
         print
+    }
+
+    /// Of what decides, beside what [`Fingerprint::of`] tells, whether redirected results can be where they are wanted: all that
+    /// leafs say of themselves, constants too, and the types of the buffers that hold the wanted memory. `None` where no
+    /// result is redirected.
+    pub fn of_outputs(runtime: &'static Runtime, graph: GraphRef<'_>) -> Option<Self> {
+        let mut roots =
+            graph.nodes.iter().filter_map(|&node| redirected_to(node).and_then(|_| node.view_source())).peekable();
+        roots.peek()?;
+        let (mut print, functions) = (Self::new(graph), runtime.operations.functions_of_programs());
+        graph.leafs.iter().for_each(|&leaf| print.add(leaf, &functions));
+        for root in roots {
+            let buffer_type = runtime.buffer_type_of(root).map_or(0, |buffer_type| buffer_type.as_ptr().addr());
+            print.mix(root.as_ptr().addr() as u64, buffer_type as u64);
+        }
+        Some(print)
     }
 
     /// Of a graph of this size, before any tensor of it was looked at.

@@ -24,6 +24,9 @@ pub struct Planned {
     exact: Option<Fingerprint>,
     /// Another graph that the plan served last.
     served: Option<Fingerprint>,
+    /// [`Fingerprint::of_outputs`] of the latest graph with redirected results that the plan serves: their check does not hold
+    /// for memory in a buffer of another type.
+    pub checked_outputs: Option<Fingerprint>,
     /// The pools that were wanted.
     pub requested: Requested,
     /// Without the problems that it solves.
@@ -103,6 +106,7 @@ impl Planned {
             looks: Looks::new(tensors, ops, redirecting, &graph, listed),
             exact,
             served: None,
+            checked_outputs: None,
             listed,
             requested,
             plan: GraphPlan { problems: Vec::new(), ..plan },
