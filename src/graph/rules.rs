@@ -196,10 +196,8 @@ impl FromStr for RuleSetting {
 
     fn from_str(text: &str) -> Result<Self, UnknownRule> {
         let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
-        words
-            .map(|word| Word::parse(word).ok_or_else(|| UnknownRule(word.to_owned())))
-            .collect::<Result<_, _>>()
-            .map(Self)
+        let parse = |word: &str| Word::parse(&word.to_ascii_lowercase()).ok_or_else(|| UnknownRule(word.to_owned()));
+        words.map(parse).collect::<Result<_, _>>().map(Self)
     }
 }
 
