@@ -15,10 +15,12 @@ static inline bool is_copy(const struct ggml_tensor * t) {
     return t->op == GGML_OP_CPY || t->op == GGML_OP_CONT || t->op == GGML_OP_DUP || t->op == GGML_OP_CONCAT;
 }
 
+// The copies that are made.
 static inline int count_copies(const struct ggml_cgraph * graph) {
     int count = 0;
     for (int i = 0; i < graph->n_nodes; i++) {
-        count += is_copy(graph->nodes[i]) && ggml_nelements(graph->nodes[i]) > 0;
+        const struct ggml_tensor * t = graph->nodes[i];
+        count += is_copy(t) && ggml_nelements(t) > 0 && is_computed(graph, t);
     }
     return count;
 }

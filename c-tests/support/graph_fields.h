@@ -7,3 +7,12 @@
 #pragma GCC diagnostic pop
 
 #define FLAG_COMPUTE 16 // GGML_TENSOR_FLAG_COMPUTE, which old versions do not have
+
+// Whether backends compute the node: in a graph in which some have the flag, they skip those that do not.
+static inline bool is_computed(const struct ggml_cgraph * graph, const struct ggml_tensor * node) {
+    bool some_have_flag = false;
+    for (int i = 0; i < graph->n_nodes; i++) {
+        some_have_flag = some_have_flag || (graph->nodes[i]->flags & FLAG_COMPUTE) != 0;
+    }
+    return !some_have_flag || (node->flags & FLAG_COMPUTE) != 0;
+}

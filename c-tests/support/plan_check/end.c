@@ -7,7 +7,7 @@ static bool judge_survives(struct judge * j, const struct ggml_tensor * t, bool 
     bool unread = count_readers(j->graph, t) == 0 && !is_marker(t) && !is_part;
     // an input that nobody reads is set before the graph runs, and that is all
     bool idle = is_leaf && (t->flags & GGML_TENSOR_FLAG_INPUT) != 0;
-    if (!is_external(t) && !output && (!unread || idle || is_skipped(j->graph, t))) {
+    if (!is_external(t) && !output && (!unread || idle)) {
         return true;
     }
     const struct ggml_tensor * root = root_of(t);
@@ -20,7 +20,8 @@ static bool judge_survives(struct judge * j, const struct ggml_tensor * t, bool 
 
 bool judge_end(struct judge * j) {
     for (int i = 0; i < j->graph->n_nodes; i++) {
-        if (!judge_survives(j, j->graph->nodes[i], false, is_part_of_later(j->graph, i))) {
+        bool is_part = is_part_of_later(j->graph, i);
+        if (!j->skipped[i] && !judge_survives(j, j->graph->nodes[i], false, is_part)) {
             return false;
         }
     }

@@ -12,6 +12,7 @@ struct judge {
     const struct ggml_cgraph * graph;
     struct owned_range *       owned; // disjoint
     int                        n_owned;
+    bool *                     skipped; // by step: no backend computes the node, and none that is computed reads it
     int                        capacity;
     char                       reason[512];
 };
@@ -27,6 +28,9 @@ bool owns_anything(const struct judge * j, const struct ggml_tensor * owner);
 
 // For messages: an owner other than the given one.
 const char * other_owner(const struct judge * j, const struct ggml_tensor * owner, struct range range);
+
+// Finds out which nodes are skipped.
+void find_skipped(struct judge * j);
 
 // Each tensor by itself: it has memory where it may lie.
 bool judge_places(struct judge * j);

@@ -118,10 +118,11 @@ static bool judge_in_place(struct judge * j, int step) {
 }
 
 // A normalization and the product behind it, which backends compute in one go.
-static bool is_fused_pair(const struct ggml_cgraph * graph, int step) {
+static bool is_fused_pair(const struct judge * j, int step) {
+    const struct ggml_cgraph * graph   = j->graph;
     const struct ggml_tensor * norm    = graph->nodes[step];
     const struct ggml_tensor * product = step + 1 < graph->n_nodes ? graph->nodes[step + 1] : NULL;
-    if (norm->op != GGML_OP_RMS_NORM || product == NULL || product->op != GGML_OP_MUL || is_skipped(graph, product)) {
+    if (norm->op != GGML_OP_RMS_NORM || product == NULL || product->op != GGML_OP_MUL || j->skipped[step + 1]) {
         return false;
     }
     bool is_result = is_view(norm) || (norm->flags & GGML_TENSOR_FLAG_OUTPUT) != 0;
@@ -132,7 +133,7 @@ static bool is_fused_pair(const struct ggml_cgraph * graph, int step) {
 // The CPU backend fuses without a look at the addresses. So the product must leave the normalization's
 // source alone, or be at its place exactly.
 static bool judge_fused(struct judge * j, int step) {
-    if (!is_fused_pair(j->graph, step)) {
+    if (!is_fused_pair(j, step)) {
         return true;
     }
     const struct ggml_tensor * source  = j->graph->nodes[step]->src[0];
@@ -173,7 +174,7 @@ bool judge_steps(struct judge * j) {
         bool                       reads  = !touches_no_bytes(node) || is_marker(node);
         bool                       writes = !touches_no_bytes(node) && !is_external(node);
         begin_sources(j, step);
-        if (ggml_nbytes(node) == 0 || is_skipped(j->graph, node)) {
+        if (ggml_nbytes(node) == 0 || j->skipped[step]) {
             continue;
         }
         if (reads && !judge_reads(j, step)) {

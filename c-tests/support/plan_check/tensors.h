@@ -73,35 +73,6 @@ static inline int count_readers(const struct ggml_cgraph * graph, const struct g
     return count;
 }
 
-static inline bool has_flag_compute(const struct ggml_cgraph * graph) {
-    bool found = false;
-    for (int i = 0; i < graph->n_nodes; i++) {
-        found = found || (graph->nodes[i]->flags & FLAG_COMPUTE) != 0;
-    }
-    return found;
-}
-
-// Whether no backend computes the node, since it lacks the flag that others have, and no node that is computed reads it
-// or memory of it. A view that nothing reads is what the scheduler lists of a tensor that it copies.
-static inline bool is_skipped(const struct ggml_cgraph * graph, const struct ggml_tensor * node) {
-    if (!has_flag_compute(graph) || (node->flags & FLAG_COMPUTE) != 0 || node->op == GGML_OP_NONE ||
-        (is_view_op(node) && count_readers(graph, node) == 0)) {
-        return false;
-    }
-    for (int i = 0; i < graph->n_nodes; i++) {
-        const struct ggml_tensor * reader = graph->nodes[i];
-        bool                       reads  = reader != node && root_of(reader) == node;
-        for (int s = 0; s < GGML_MAX_SRC; s++) {
-            const struct ggml_tensor * source = reader->src[s];
-            reads = reads || (source != NULL && reader != node && (source == node || root_of(source) == node));
-        }
-        if (reads && !is_skipped(graph, reader)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 // Whether the node of a step is a part of memory that the graph lists later, as a tensor without operation: what others
 // write is complete there.
 static inline bool is_part_of_later(const struct ggml_cgraph * graph, int step) {

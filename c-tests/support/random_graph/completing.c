@@ -38,14 +38,6 @@ static void unselect(struct ggml_cgraph * graph, int first_node) {
     }
 }
 
-static bool is_computed(const struct ggml_cgraph * graph, const struct ggml_tensor * node) {
-    bool knows_flag = false;
-    for (int i = 0; i < graph->n_nodes; i++) {
-        knows_flag = knows_flag || (graph->nodes[i]->flags & FLAG_COMPUTE) != 0;
-    }
-    return !knows_flag || (node->flags & FLAG_COMPUTE) != 0;
-}
-
 // Expands the graph by most of what nothing reads, in random order: results, and tensors that a program
 // has placed without using them. The rest never enters the graph.
 static void expand_results(struct builder * b) {

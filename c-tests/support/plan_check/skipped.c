@@ -1,0 +1,49 @@
+// The nodes that no backend computes.
+
+#include <stdlib.h>
+
+#include "check.h"
+#include "judge.h"
+
+// Whether a node reads another or memory of it, or is a view of it.
+static bool touches(const struct ggml_tensor * reader, const struct ggml_tensor * node) {
+    bool found = root_of(reader) == node;
+    for (int s = 0; s < GGML_MAX_SRC; s++) {
+        const struct ggml_tensor * source = reader->src[s];
+        found = found || (source != NULL && (source == node || root_of(source) == node));
+    }
+    return found && reader != node;
+}
+
+// Whether a node that is computed, as far as is known, reads the node of a step.
+static bool is_needed(const struct judge * j, int step) {
+    for (int i = 0; i < j->graph->n_nodes; i++) {
+        if (!j->skipped[i] && touches(j->graph->nodes[i], j->graph->nodes[step])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// A view that nothing reads is what the scheduler lists of a tensor that it copies.
+static bool may_be_skipped(const struct ggml_cgraph * graph, const struct ggml_tensor * node) {
+    return !is_computed(graph, node) && node->op != GGML_OP_NONE &&
+           !(is_view_op(node) && count_readers(graph, node) == 0);
+}
+
+void find_skipped(struct judge * j) {
+    j->skipped = calloc((size_t) j->graph->n_nodes + 1, sizeof(*j->skipped));
+    CHECK(j->skipped != NULL, "out of memory");
+    for (int i = 0; i < j->graph->n_nodes; i++) {
+        j->skipped[i] = may_be_skipped(j->graph, j->graph->nodes[i]);
+    }
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int i = 0; i < j->graph->n_nodes; i++) {
+            if (j->skipped[i] && is_needed(j, i)) {
+                j->skipped[i] = false;
+                changed       = true;
+            }
+        }
+    }
+}
