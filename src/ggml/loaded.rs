@@ -3,6 +3,8 @@
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr;
 
+use super::exports::defines;
+
 /// A shared library that the process has loaded, and keeps loaded as long as this value is there.
 #[derive(Debug)]
 pub struct Library {
@@ -41,47 +43,49 @@ pub fn next_symbol(name: &CStr) -> *const c_void {
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
 
-/// The libraries that define `name` themselves, other than lastuse: also those that were loaded after the start, which
-/// nobody else can see.
+/// The libraries at [`paths_with`], kept loaded.
 pub fn libraries_with(name: &CStr) -> Vec<(Library, CString)> {
-    let own = file_of(libraries_with as *const c_void);
-    let mut found = Vec::new();
-    for path in loaded_paths() {
-        let Some(library) = Library::open(&path).filter(|_| Some(&path) != own.as_ref()) else { continue };
-        if file_of(library.symbol(name)).as_ref() == Some(&path) {
-            found.push((library, path));
-        }
-    }
-    found
+    paths_with(name).into_iter().filter_map(|path| Some((Library::open(&path)?, path))).collect()
 }
 
-/// The file that an address was loaded from.
-pub fn file_of(address: *const c_void) -> Option<CString> {
-    // SAFETY: plain old data; all zero is a valid value.
-    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: `info` is writable; any address may be asked for.
-    let known = unsafe { libc::dladdr(address, &raw mut info) } != 0 && !info.dli_fname.is_null();
-    // SAFETY: a name that the linker keeps for as long as the library is loaded.
-    known.then(|| unsafe { CStr::from_ptr(info.dli_fname) }.to_owned())
-}
-
-fn loaded_paths() -> Vec<CString> {
-    /// Adds the path of one library to the list behind `list`.
-    unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, list: *mut c_void) -> c_int {
+/// The paths of the libraries that define `name` themselves, other than lastuse: also those that were loaded after the start,
+/// which nobody else can see.
+pub fn paths_with(name: &CStr) -> Vec<CString> {
+    /// Adds the path of one library to what is found.
+    unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, search: *mut c_void) -> c_int {
         // SAFETY: the linker passes a valid description.
-        let name = unsafe { (*info).dlpi_name };
-        if !name.is_null() {
-            // SAFETY: the name ends in NUL.
-            let name = unsafe { CStr::from_ptr(name) };
-            // SAFETY: `list` is the vector below, which nobody else touches meanwhile.
-            let list = unsafe { &mut *list.cast::<Vec<CString>>() };
-            list.push(name.to_owned());
+        let info = unsafe { &*info };
+        // SAFETY: `search` is the value below, which nobody else touches meanwhile.
+        let Search { name, found } = unsafe { &mut *search.cast::<Search<'_>>() };
+        // SAFETY: the linker keeps the object loaded until this returns.
+        let is_found = unsafe { defines(info, name) } != Some(false);
+        // SAFETY: as above.
+        if is_found && !info.dlpi_name.is_null() && !unsafe { holds(info, collect as *const c_void) } {
+            // SAFETY: the path ends in NUL.
+            found.push(unsafe { CStr::from_ptr(info.dlpi_name) }.to_owned());
         }
         0
     }
-    let mut paths: Vec<CString> = Vec::new();
-    // SAFETY: `collect` matches the type of `paths`, which outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(collect), ptr::from_mut(&mut paths).cast()) };
-    paths.retain(|path| !path.is_empty());
-    paths
+    let mut search = Search { name, found: Vec::new() };
+    // SAFETY: `collect` matches the type of `search`, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(collect), ptr::from_mut(&mut search).cast()) };
+    search.found.retain(|path| !path.is_empty());
+    search.found
+}
+
+/// Does an address lie in an object?
+///
+/// # Safety
+/// `info` describes an object that stays loaded meanwhile.
+unsafe fn holds(info: &libc::dl_phdr_info, address: *const c_void) -> bool {
+    // SAFETY: that many headers.
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let offset = (address.addr() as u64).wrapping_sub(info.dlpi_addr);
+    headers.iter().any(|it| it.p_type == libc::PT_LOAD && offset.wrapping_sub(it.p_vaddr) < it.p_memsz)
+}
+
+/// A symbol, and the libraries that define it.
+struct Search<'a> {
+    name: &'a CStr,
+    found: Vec<CString>,
 }

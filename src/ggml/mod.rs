@@ -14,6 +14,7 @@ mod copies;
 mod dependency;
 mod environment;
 mod events;
+mod exports;
 mod fingerprint;
 mod fit;
 mod functions;

@@ -45,6 +45,9 @@ const IN_PLACE_SINCE: &[(&CStr, [u32; 3])] = &[
 /// of programs.
 const AFTER_LISTED: &CStr = c"CROSS_ENTROPY_LOSS_BACK";
 
+/// Every ggml so far has fewer operations.
+const MOST_OPERATIONS: usize = 128;
+
 /// From this version on the kernels of SOFT_MAX_BACK and RMS_NORM_BACK are known to read both sources before they write.
 const KEEPS_SOURCES: [u32; 3] = [0, 26, 0];
 
@@ -54,8 +57,9 @@ pub struct Operations {
     functions: Functions,
     original_list: Option<unsafe extern "C" fn(u32) -> bool>,
     version: Option<[u32; 3]>,
-    known: [OnceLock<Operation>; 256],
-    named: [OnceLock<Named>; 256],
+    known: [OnceLock<Operation>; MOST_OPERATIONS],
+    /// Looked at by few programs.
+    named: OnceLock<Box<[OnceLock<Named>; MOST_OPERATIONS]>>,
     reshape: OnceLock<u32>,
     concat: OnceLock<u32>,
     after_listed: OnceLock<u32>,
@@ -86,7 +90,7 @@ impl Operations {
         original_list: Option<unsafe extern "C" fn(u32) -> bool>,
         version: Option<[u32; 3]>,
     ) -> Self {
-        let (known, named) = ([const { OnceLock::new() }; 256], [const { OnceLock::new() }; 256]);
+        let (known, named) = ([const { OnceLock::new() }; MOST_OPERATIONS], OnceLock::new());
         let [reshape, concat, after_listed] = [const { OnceLock::new() }; 3];
         let functions_of_programs = OnceLock::new();
         Self { functions, original_list, version, known, named, reshape, concat, after_listed, functions_of_programs }
@@ -142,7 +146,7 @@ impl Operations {
     }
 
     fn named(&self, op: u32) -> Named {
-        match self.named.get(op as usize) {
+        match self.named.get_or_init(|| Box::new([const { OnceLock::new() }; _])).get(op as usize) {
             Some(known) => *known.get_or_init(|| Named::of(self.name(op))),
             None => Named::of(self.name(op)),
         }

@@ -143,7 +143,7 @@ fn decide() -> Process {
         Ok(found) => found,
         Err((missing, why)) => refuse(&format!("{} is missing: {why}", missing.to_string_lossy())),
     };
-    if original.is_some() && loaded::libraries_with(ONLY_IN_GGML).len() > 1 {
+    if original.is_some() && loaded::paths_with(ONLY_IN_GGML).len() > 1 {
         refuse("more than one ggml is loaded, and lastuse can serve one only");
     }
     let version = version(&functions);
