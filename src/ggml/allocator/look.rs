@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::ggml::read::{Reading, Requested, read};
+use crate::ggml::read::{Reading, Requested, read, read_to_plan};
 use crate::ggml::snapshot::Subject;
 use crate::ggml::tensor::{GraphRef, TensorRef};
 use crate::graph::snapshot::Snapshot;
@@ -23,6 +23,7 @@ impl Allocator {
     ) -> Result<Vec<Bytes>, Refusal> {
         let requested = self.requested(graph, node_ids, leaf_ids);
         let start = Instant::now();
+        let read = if self.runtime.captures.are_wanted() { read } else { read_to_plan };
         let reading = read(self.runtime, &self.types, graph, &requested);
         self.plan(&reading, &requested, start)?;
         Ok(self.pool_of.iter().map(|&pool| self.wanted[pool as usize].size).collect())
