@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use crate::ggml::GraphRef;
 
-/// Buffer ids by node and by leaf; `None` where the caller passed NULL.
+/// Buffer ids by node and by leaf; `None` where all are 0: the caller passed NULL, or there is one buffer only.
 #[derive(Debug)]
 pub struct Ids {
     /// By node.
@@ -62,8 +62,15 @@ unsafe fn list(
     let Some(ids) = NonNull::new(ids.cast_mut()) else { return Ok(None) };
     // SAFETY: the caller's promise.
     let ids = unsafe { std::slice::from_raw_parts(ids.as_ptr(), count) };
-    let check = |(index, &id): (usize, &c_int)| checked_id(id, buffers).ok_or(BadId { argument, index, id });
-    ids.iter().enumerate().map(check).collect::<Result<Vec<_>, _>>().map(Some)
+    // Negative ids are large unsigned numbers.
+    let largest = ids.iter().fold(0, |largest, id| id.cast_unsigned().max(largest));
+    if largest as usize >= buffers
+        && let Some(index) = ids.iter().position(|&id| checked_id(id, buffers).is_none())
+    {
+        return Err(BadId { argument, index, id: ids[index] });
+    }
+    // With one buffer all are 0.
+    Ok((buffers > 1).then(|| ids.iter().filter_map(|&id| checked_id(id, buffers)).collect()))
 }
 
 /// The id, which must be less than `buffers`.

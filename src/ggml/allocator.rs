@@ -95,7 +95,7 @@ impl Allocator {
             told: 0,
             types: distinct,
             pool_of,
-            plans: Vec::new(),
+            plans: Vec::with_capacity(REMEMBERED),
             verifier: Verifier::new(settings.verify),
         }
     }

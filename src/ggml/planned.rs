@@ -205,11 +205,12 @@ impl Gifts {
             Some(_) => Some(Gift::View(id)),
             None => plan.placed(id).map(|(address, alloc_size)| Gift::Address(id, address, alloc_size)),
         };
-        let list: Vec<Gift> = if listed == graph.tensors().len() && is_in_order(graph) {
-            (0..).take(plan.homes.len()).filter_map(gift).collect()
+        let mut list = Vec::with_capacity(graph.tensors().len());
+        if listed == graph.tensors().len() && is_in_order(graph) {
+            list.extend((0..).take(plan.homes.len()).filter_map(gift));
         } else {
-            order(graph).into_iter().filter_map(gift).collect()
-        };
+            list.extend(order(graph).into_iter().filter_map(gift));
+        }
         let placed = list.iter().filter(|gift| matches!(gift, Gift::Address(..))).count();
         Self { list, placed }
     }

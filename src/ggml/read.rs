@@ -104,7 +104,8 @@ pub fn read_to_plan<'g>(
     graph: GraphRef<'g>,
     requested: &Requested,
 ) -> Reading<'g> {
-    let mut reader = Reader::new(runtime, types, graph, requested);
+    let mut sources = Sources::none();
+    let mut reader = Reader::new(runtime, types, graph, requested, &mut sources);
     let listed = reader.ids.tensors().len();
     let distinct = (listed < graph.leafs.len() + graph.nodes.len()).then(|| reader.ids.tensors().to_vec());
     let (leafs, nodes) = match &distinct {
@@ -134,11 +135,17 @@ struct Reader<'a, 'g> {
     redirecting: Vec<TensorId>,
     sizes: KnownSizes,
     /// Of the tensors that are looked at.
-    sources: Box<Sources<'g>>,
+    sources: &'a mut Sources<'g>,
 }
 
 impl<'a, 'g> Reader<'a, 'g> {
-    fn new(runtime: &'a Runtime, types: &'a [BufferType], graph: GraphRef<'g>, requested: &'a Requested) -> Self {
+    fn new(
+        runtime: &'a Runtime,
+        types: &'a [BufferType],
+        graph: GraphRef<'g>,
+        requested: &'a Requested,
+        sources: &'a mut Sources<'g>,
+    ) -> Self {
         let lists = [graph.leafs, graph.nodes].concat();
         let count = lists.len();
         let mut ids = Ids::of(lists);
@@ -163,7 +170,7 @@ impl<'a, 'g> Reader<'a, 'g> {
             ops: Vec::with_capacity(count),
             redirecting: Vec::new(),
             sizes: KnownSizes::new(types, if has_positions { count } else { 0 }),
-            sources: Box::new(Sources::none()),
+            sources,
         }
     }
 
@@ -191,7 +198,7 @@ impl<'a, 'g> Reader<'a, 'g> {
         let mut next = 0;
         loop {
             let known = ids.known();
-            next += plain.extend_sources(&found[next..], &readers[next..], |source| known.id(source));
+            next += plain.extend_sources(&found[next..], &readers[next..], |source| known.id_in_cell(source));
             let Some(&source) = found.get(next) else { break };
             if let Some(source) = source {
                 plain.push_source(ids.id(source), readers[next]);

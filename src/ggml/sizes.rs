@@ -8,6 +8,9 @@ use super::read::Requested;
 use super::runtime::Runtime;
 use super::tensor::TensorRef;
 
+/// Most graphs have fewer distinct layouts.
+const FEW_LAYOUTS: usize = 32;
+
 /// Sizes of the tensors of a graph, as far as they were asked for.
 #[derive(Debug)]
 pub struct KnownSizes {
@@ -23,7 +26,7 @@ impl KnownSizes {
     pub fn new(types: &[BufferType], listed: usize) -> Self {
         let is_by_layout = |buffer_type: &BufferType| buffer_type.goes_by_layout();
         Self {
-            of_layouts: types.iter().any(is_by_layout).then(Vec::new),
+            of_layouts: types.iter().any(is_by_layout).then(|| Vec::with_capacity(FEW_LAYOUTS)),
             of_tensors: (listed > 0 && !types.iter().all(is_by_layout)).then(|| Vec::with_capacity(listed)),
         }
     }

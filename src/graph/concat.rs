@@ -16,10 +16,11 @@ use super::{Graph, Home, Layout, Lifetimes, TensorId};
 /// Moves operands into results wherever the rules of the pool allow it and that lowers the peak around the CONCAT. By
 /// pool, the course of its problem, where it was looked at.
 pub fn compute_inside_concats(graph: &Graph, pools: &[Pool], found: &mut Lifetimes) -> Vec<Option<Timeline>> {
-    let mut known: Vec<Option<Course>> = pools.iter().map(|_| None).collect();
-    if !pools.iter().any(|pool| pool.rules.concat) {
+    if found.concats.is_empty() || !pools.iter().any(|pool| pool.rules.concat) {
         found.concats.clear();
+        return pools.iter().map(|_| None).collect();
     }
+    let mut known: Vec<Option<Course>> = pools.iter().map(|_| None).collect();
     for step in std::mem::take(&mut found.concats) {
         let node = graph.nodes()[step as usize];
         for (operand, range) in operands_in_one_piece(graph, node).into_iter().flatten() {

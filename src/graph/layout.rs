@@ -52,6 +52,10 @@ pub const UNSAID: LayoutId = LayoutId::MAX;
 
 static NO_LAYOUT: Layout = Layout { element: u32::MAX, ne: [0; 4], nb: [0; 4] };
 
+/// Room for the layouts of most graphs, and slots for them of which few are taken.
+const FEW_LAYOUTS: usize = 64;
+const FEW_SLOTS: usize = 512;
+
 /// The distinct layouts of a graph.
 #[derive(Clone, Debug, Default)]
 pub struct Layouts {
@@ -139,8 +143,9 @@ impl Layouts {
     }
 
     fn grow(&mut self) {
-        let slots = (2 * self.slots.len()).max(2048);
-        let known = std::mem::replace(self, Self { distinct: Vec::with_capacity(slots / 2), slots: vec![0; slots] });
+        let slots = (4 * self.slots.len()).max(FEW_SLOTS);
+        let room = (2 * self.distinct.len()).max(FEW_LAYOUTS);
+        let known = std::mem::replace(self, Self { distinct: Vec::with_capacity(room), slots: vec![0; slots] });
         for layout in &known.distinct {
             self.id(layout.by_ref());
         }

@@ -67,7 +67,12 @@ pub struct Problem {
 impl Problem {
     /// A problem without blocks. `alignment` is a power of two; no chunk should exceed `max_chunk` bytes.
     pub fn new(alignment: Bytes, max_chunk: Option<Bytes>) -> Self {
-        Self { blocks: Vec::new(), shrinks: Vec::new(), alignment, max_chunk, total: 0 }
+        Self::with_capacity(alignment, max_chunk, 0)
+    }
+
+    /// The same with room for so many blocks.
+    pub fn with_capacity(alignment: Bytes, max_chunk: Option<Bytes>, blocks: usize) -> Self {
+        Self { blocks: Vec::with_capacity(blocks), shrinks: Vec::new(), alignment, max_chunk, total: 0 }
     }
 
     /// Adds a block that lives for a step at least; blocks come in the order of their births.

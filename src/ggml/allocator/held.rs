@@ -22,12 +22,14 @@ impl Allocator {
     }
 
     fn ensure_buffers(&mut self) -> Result<(), Refusal> {
-        let Some(planned) = self.plans.first() else { return Ok(()) };
-        let wanted: Vec<_> =
-            planned.pools().iter().map(|pool| (pool.placement.chunks.clone(), pool.lower_bound)).collect();
-        for (pool, (chunks, lower_bound)) in wanted.into_iter().enumerate() {
-            self.wanted[pool] = Wanted { size: chunks.iter().sum(), lower_bound };
-            self.ensure_buffer(pool, &chunks).inspect_err(|_| self.plans.clear())?;
+        for pool in 0..self.types.len() {
+            let Some(planned) = self.plans.first() else { return Ok(()) };
+            let plan = &planned.pools()[pool];
+            self.wanted[pool] = Wanted { size: plan.placement.size(), lower_bound: plan.lower_bound };
+            if !self.is_large_enough(pool, &plan.placement.chunks) {
+                let chunks = plan.placement.chunks.clone();
+                self.replace_buffer(pool, &chunks).inspect_err(|_| self.plans.clear())?;
+            }
         }
         Ok(())
     }
@@ -44,12 +46,8 @@ impl Allocator {
         })
     }
 
-    /// Replaces the chunks of a pool when there are none yet or one is too small. The old ones are freed first, so
-    /// that both never take memory at once.
-    fn ensure_buffer(&mut self, pool: usize, chunks: &[Bytes]) -> Result<(), Refusal> {
-        if self.is_large_enough(pool, chunks) {
-            return Ok(());
-        }
+    /// Replaces the chunks of a pool. The old ones are freed first, so that both never take memory at once.
+    fn replace_buffer(&mut self, pool: usize, chunks: &[Bytes]) -> Result<(), Refusal> {
         self.buffers[pool] = None;
         self.verifier.forget();
         let buffer_type = self.types[pool];

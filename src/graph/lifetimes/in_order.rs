@@ -56,10 +56,13 @@ fn leave_out_inactive(graph: &Graph, ends: &mut Ends, candidates: &[(Step, Tenso
     inactive.into_nodes()
 }
 
+/// Most graphs have fewer leafs that are to get memory.
+const FEW_INPUTS: usize = 32;
+
 /// Tells which leafs are to get memory.
 #[inline(never)]
 fn look_at_leafs(leafs: &[Tensor], pools: &[PoolId], ends: &mut Ends) -> Option<Vec<(TensorId, PoolId)>> {
-    let mut owned = Vec::new();
+    let mut owned = Vec::with_capacity(FEW_INPUTS);
     let leafs = leafs.iter().zip(pools).zip(&mut ends.moments);
     for (id, ((leaf, &pool), end)) in (0..).zip(leafs) {
         let is_read_by_leaf = (1..ends.first).contains(end);

@@ -27,7 +27,9 @@ pub struct PoolBlocks {
 
 impl Memory {
     pub fn new(pools: &[Pool], tensors: usize, steps: Step) -> Self {
-        let problem = |pool: &Pool| Problem::new(pool.alignment, pool.max_chunk);
+        // Most tensors are views, computed in place, or weights.
+        let blocks = tensors / 3 / pools.len().max(1);
+        let problem = |pool: &Pool| Problem::with_capacity(pool.alignment, pool.max_chunk, blocks);
         let pools = pools.iter().map(|pool| PoolBlocks { problem: problem(pool), rules: pool.rules }).collect();
         Self { steps, pools, homes: vec![None; tensors], unplaced: Vec::new(), beyond_ggml: false }
     }
