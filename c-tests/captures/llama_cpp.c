@@ -5,6 +5,8 @@
 // hole, and the graph of that file is captured. llama.cpp only pretends to allocate both times, so that models of any
 // size are captured without memory for them.
 //
+// With --what model that file is all that is written: for programs that let llama.cpp plan its graphs again.
+//
 // The graphs are taken where llama.cpp asks ggml's allocator for the size of the compute buffer. This program's function
 // of that name comes before ggml's own, which it calls, so that the answer stands in the captured graph.
 
@@ -24,6 +26,7 @@
 struct settings {
     const char * model_path;
     const char * out;
+    const char * what;
     const char * flash;
     long long    layers;
     long long    vocab;
@@ -32,9 +35,10 @@ struct settings {
 };
 
 static const char usage[] =
-    "usage: llama_cpp GRAPH.jsonl --model MODEL.txt [options]\n"
+    "usage: llama_cpp OUT --model MODEL.txt [options]\n"
     "Writes the graph that llama.cpp reserves memory for, without memory for the model.\n"
     "  --model FILE     the model's description\n"
+    "  --what KIND      \"graph\", or \"model\": the file without data (default graph)\n"
     "  --layers N       transformer layers            (default 8)\n"
     "  --vocab N        vocabulary size               (default 32000)\n"
     "  --tokens N       tokens in a batch             (default 512)\n"
@@ -154,6 +158,24 @@ static bool plan_with_real_weights(const struct model_file * file, const struct 
     return planned;
 }
 
+static bool is_model_wanted(const struct settings * settings) {
+    return strcmp(settings->what, "model") == 0;
+}
+
+static bool write_model(const struct settings * settings, const struct hollow_gguf * weights) {
+    FILE * file = fopen(settings->out, "wb");
+    if (file == NULL) {
+        fprintf(stderr, PROGRAM ": cannot create %s: %s\n", settings->out, strerror(errno));
+        return false;
+    }
+    const bool written = hollow_gguf_write_to(weights, file);
+    if (fclose(file) != 0 || !written) {
+        fprintf(stderr, PROGRAM ": cannot write %s: %s\n", settings->out, strerror(errno));
+        return false;
+    }
+    return true;
+}
+
 static bool run(const struct settings * settings) {
     struct model_file file;
     if (!read_model_file(&file, settings->model_path, settings->layers, settings->vocab)) {
@@ -163,7 +185,8 @@ static bool run(const struct settings * settings) {
     llama_log_set(log_errors_only, NULL);
     llama_backend_init();
     const bool done = plan_with_all_weights(&file, settings, &weights)
-        && plan_with_real_weights(&file, settings, &weights);
+        && (is_model_wanted(settings) ? write_model(settings, &weights)
+                                      : plan_with_real_weights(&file, settings, &weights));
     llama_backend_free();
     hollow_gguf_free(&weights);
     gguf_free(file.metadata);
@@ -171,7 +194,7 @@ static bool run(const struct settings * settings) {
 }
 
 int main(int argc, char ** argv) {
-    struct settings settings = { .flash = "on", .layers = 8, .vocab = 32000, .tokens = 512, .context = 512 };
+    struct settings settings = { .what = "graph", .flash = "on", .layers = 8, .vocab = 32000, .tokens = 512, .context = 512 };
     const struct option_spec options[] = {
         { "--layers",  &settings.layers,  1, 512,     NULL },
         { "--vocab",   &settings.vocab,   2, 1 << 20, NULL },
@@ -179,6 +202,7 @@ int main(int argc, char ** argv) {
         { "--context", &settings.context, 1, 1 << 20, NULL },
         { "--flash",   NULL,              0, 0,       &settings.flash },
         { "--model",   NULL,              0, 0,       &settings.model_path },
+        { "--what",    NULL,              0, 0,       &settings.what },
     };
 
     switch (parse_options(argc, argv, PROGRAM, options, sizeof(options) / sizeof(options[0]), &settings.out)) {
@@ -188,6 +212,10 @@ int main(int argc, char ** argv) {
     }
     if (settings.model_path == NULL) {
         fprintf(stderr, PROGRAM ": --model is missing\n");
+        return EXIT_USAGE;
+    }
+    if (!is_model_wanted(&settings) && strcmp(settings.what, "graph") != 0) {
+        fprintf(stderr, PROGRAM ": --what needs 'graph' or 'model', not '%s'\n", settings.what);
         return EXIT_USAGE;
     }
     if (strcmp(settings.flash, "on") != 0 && strcmp(settings.flash, "off") != 0) {

@@ -6,14 +6,15 @@ mod generator;
 mod list;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use lastuse_vendor::target_folder;
 
 use crate::Result;
 use crate::graph_files::{captured_graphs, read_compressed, write_compressed};
 
-pub use generator::Generator;
+pub use generator::{Generator, program_on_llama};
+use list::model_description;
 
 /// One committed graph.
 #[derive(Clone, Debug)]
@@ -83,4 +84,17 @@ impl Capture {
     pub fn is_up_to_date(&self) -> Result<bool> {
         Ok(read_compressed(&self.path())? == self.text()?)
     }
+}
+
+/// Writes a model of llama.cpp without data to `file`: as large as a real one, and almost nothing on disk. Described by
+/// `captures/llama_cpp/models/<model>.txt`.
+///
+/// # Errors
+/// When the program cannot be built, or fails.
+pub fn write_model_without_data(model: &str, layers: &str, file: &Path) -> Result<()> {
+    let (program, libraries) = Generator::LlamaCpp.program()?;
+    let (file, description) = (file.to_string_lossy(), model_description(model));
+    let arguments = [&*file, "--what", "model", "--model", &description, "--layers", layers];
+    let outcome = program.run_with(&arguments, &[("LD_LIBRARY_PATH", libraries.as_os_str())])?;
+    if outcome.code == Some(0) { Ok(()) } else { Err(format!("{model}: {}", outcome.describe())) }
 }

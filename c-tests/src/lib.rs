@@ -6,14 +6,16 @@ mod graph_files;
 mod library;
 mod live_graph;
 mod making;
+mod markdown;
 mod program;
 mod tool;
 
 pub use browser::Browser;
-pub use captures::{Capture, Generator};
+pub use captures::{Capture, Generator, program_on_llama, write_model_without_data};
 pub use graph_files::{captured_graphs, graph_name, graphs_in, read_graph, write_compressed};
 pub use library::{Build, Lastuse, guard_library, lastuse};
 pub use live_graph::{Allocators, Gallocr, LiveGraph};
+pub use markdown::aligned_table;
 pub use program::{Linked, Outcome, Program};
 pub use tool::tool;
 

@@ -1,7 +1,8 @@
 //! Measured graphs as a table in Markdown, a line for each family.
 
-use std::fmt::Write;
 use std::time::Duration;
+
+use lastuse_c_tests::aligned_table;
 
 use crate::measure::{Both, Measured};
 
@@ -43,13 +44,13 @@ pub fn table(measured: &[(String, Measured)], lines: Lines) -> String {
     };
     let mut labels: Vec<String> = measured.iter().map(|(name, _)| label(name)).collect();
     labels.dedup();
-    let mut rows = vec![HEADINGS.map(str::to_owned)];
+    let mut rows = vec![HEADINGS.map(str::to_owned).into()];
     for wanted in labels {
         let members = measured.iter().filter(|(name, _)| label(name) == wanted).map(|(_, measured)| measured);
         rows.push(row(&wanted, &members.collect::<Vec<_>>()));
     }
     rows.push(row("all", &measured.iter().map(|(_, measured)| measured).collect::<Vec<_>>()));
-    format!("{}\n{LEGEND}\n", aligned(&rows))
+    format!("{}\n{LEGEND}\n", aligned_table(&rows, 1))
 }
 
 fn family_of(name: &str) -> String {
@@ -57,7 +58,7 @@ fn family_of(name: &str) -> String {
     known.copied().unwrap_or(name.split('-').next().unwrap_or(name)).to_owned()
 }
 
-fn row(family: &str, members: &[&Measured]) -> [String; HEADINGS.len()] {
+fn row(family: &str, members: &[&Measured]) -> Vec<String> {
     let nodes = members.iter().map(|measured| measured.nodes);
     let (least, most) = (nodes.clone().min().unwrap_or(0), nodes.max().unwrap_or(0));
     let bytes = members.iter().map(|measured| ratio(measured.bytes.map(|bytes| bytes as f64)));
@@ -67,7 +68,7 @@ fn row(family: &str, members: &[&Measured]) -> [String; HEADINGS.len()] {
         let ratios = members.iter().map(|measured| ratio(of(measured).map(|time| time.as_secs_f64())));
         format!("{:.2}", geometric_mean(ratios))
     };
-    [
+    vec![
         family.to_owned(),
         members.len().to_string(),
         if least == most { most.to_string() } else { format!("{least} to {most}") },
@@ -89,26 +90,4 @@ fn ratio(both: Both<f64>) -> f64 {
 fn geometric_mean(ratios: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = ratios.fold((0.0, 0), |(sum, count), ratio| (sum + ratio.ln(), count + 1));
     (sum / f64::from(count)).exp()
-}
-
-/// The first row is the heading; the first column is text, and the others are numbers.
-fn aligned(rows: &[[String; HEADINGS.len()]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: [usize; HEADINGS.len()] = std::array::from_fn(width);
-    let mut text = String::new();
-    for (number, row) in rows.iter().enumerate() {
-        let _ = write!(text, "| {:<width$} |", row[0], width = widths[0]);
-        for (cell, width) in row.iter().zip(widths).skip(1) {
-            let _ = write!(text, " {cell:>width$} |");
-        }
-        text.push('\n');
-        if number == 0 {
-            let _ = write!(text, "|{}|", "-".repeat(widths[0] + 2));
-            for width in &widths[1..] {
-                let _ = write!(text, "{}:|", "-".repeat(width + 1));
-            }
-            text.push('\n');
-        }
-    }
-    text
 }

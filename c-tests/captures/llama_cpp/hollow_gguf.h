@@ -63,22 +63,28 @@ static void hollow_gguf_add_weights(struct hollow_gguf * hollow, const struct gg
     }
 }
 
+// Writes it to `file`, which stands at its start; false when it cannot be written.
+static bool hollow_gguf_write_to(const struct hollow_gguf * hollow, FILE * file) {
+    const int64_t last = gguf_get_n_tensors(hollow->gguf) - 1;
+    if (!gguf_write_to_file_ptr(hollow->gguf, file, /*only_meta =*/ true) || fflush(file) != 0) {
+        return false;
+    }
+    const size_t data = last < 0 ? 0
+        : gguf_get_tensor_offset(hollow->gguf, last) + gguf_get_tensor_size(hollow->gguf, last);
+    const long start = ftell(file);
+    return start >= 0 && ftruncate(fileno(file), start + (off_t) data) == 0;
+}
+
 // A file without a name, at its start; NULL when it cannot be written.
 static FILE * hollow_gguf_write(const struct hollow_gguf * hollow) {
     FILE * file = tmpfile();
     if (file == NULL) {
         return NULL;
     }
-    const int64_t last = gguf_get_n_tensors(hollow->gguf) - 1;
-    if (gguf_write_to_file_ptr(hollow->gguf, file, /*only_meta =*/ true) && fflush(file) == 0) {
-        const size_t data = last < 0 ? 0
-            : gguf_get_tensor_offset(hollow->gguf, last) + gguf_get_tensor_size(hollow->gguf, last);
-        const long start = ftell(file);
-        if (start >= 0 && ftruncate(fileno(file), start + (off_t) data) == 0) {
-            rewind(file);
-            return file;
-        }
+    if (!hollow_gguf_write_to(hollow, file)) {
+        fclose(file);
+        return NULL;
     }
-    fclose(file);
-    return NULL;
+    rewind(file);
+    return file;
 }

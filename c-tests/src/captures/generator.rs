@@ -38,13 +38,10 @@ impl Generator {
 
     fn build(self) -> Result<(Program, PathBuf)> {
         match self {
-            Self::LlamaCpp => {
-                let llama = llama()?;
-                self.build_on("-lllama", &llama.ggml, &llama.include_flags)
-            }
+            Self::LlamaCpp => program_on_llama(&self.program_name(), self.source()),
             Self::WhisperCpp => {
                 let whisper = whisper()?;
-                self.build_on("-lwhisper", &whisper.ggml, &whisper.include_flags)
+                build_on("-lwhisper", &self.program_name(), self.source(), &whisper.ggml, &whisper.include_flags)
             }
             _ => {
                 let ggml = ggml(Package::LlamaCpp)?;
@@ -52,15 +49,6 @@ impl Generator {
                 Ok((program, ggml.libraries))
             }
         }
-    }
-
-    /// The program on a shared library that lies beside those of its ggml.
-    fn build_on(self, library: &str, ggml: &Ggml, include_flags: &[String]) -> Result<(Program, PathBuf)> {
-        let search = format!("-L{}", ggml.libraries.display());
-        let mut flags: Vec<&str> = include_flags.iter().map(String::as_str).collect();
-        flags.extend(["-Wl,--no-as-needed", &search, library, "-lggml"]);
-        let program = Program::build(&self.program_name(), &[self.source()], ggml, Linked::SharedGgml, &flags)?;
-        Ok((program, ggml.libraries.clone()))
     }
 
     fn source(self) -> &'static str {
@@ -77,4 +65,28 @@ impl Generator {
     fn program_name(self) -> String {
         format!("capture-{}", Path::new(self.source()).file_stem().unwrap_or_default().to_string_lossy())
     }
+}
+
+/// A program on llama.cpp, and the folder of the shared libraries that it needs.
+///
+/// # Errors
+/// What the compiler said.
+pub fn program_on_llama(name: &str, source: &str) -> Result<(Program, PathBuf)> {
+    let llama = llama()?;
+    build_on("-lllama", name, source, &llama.ggml, &llama.include_flags)
+}
+
+/// A program on a shared library that lies beside those of its ggml.
+fn build_on(
+    library: &str,
+    name: &str,
+    source: &str,
+    ggml: &Ggml,
+    include_flags: &[String],
+) -> Result<(Program, PathBuf)> {
+    let search = format!("-L{}", ggml.libraries.display());
+    let mut flags: Vec<&str> = include_flags.iter().map(String::as_str).collect();
+    flags.extend(["-Wl,--no-as-needed", &search, library, "-lggml"]);
+    let program = Program::build(name, &[source], ggml, Linked::SharedGgml, &flags)?;
+    Ok((program, ggml.libraries.clone()))
 }

@@ -113,7 +113,12 @@ fn of_llama_cpp(family: &str, model: &str, settings: &Settings) -> Capture {
     let flash = if *flash { "on" } else { "off" };
     let options = format!("--layers {layers} --vocab {vocabulary} --flash {flash}");
     let mut capture = Capture::new(format!("{family}-{model}"), Generator::LlamaCpp, &options);
-    let description = folder().join("captures/llama_cpp/models").join(format!("{model}.txt"));
-    capture.arguments.extend(["--model".to_owned(), description.to_string_lossy().into_owned()]);
+    capture.arguments.extend(["--model".to_owned(), model_description(model)]);
     capture
+}
+
+/// The file that describes a model.
+pub fn model_description(model: &str) -> String {
+    let file = folder().join("captures/llama_cpp/models").join(format!("{model}.txt"));
+    file.to_string_lossy().into_owned()
 }

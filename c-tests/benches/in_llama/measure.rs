@@ -1,0 +1,158 @@
+//! Runs llama.cpp with both allocators.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use lastuse_c_tests::{Build, Outcome, Program, Result, lastuse, program_on_llama, write_model_without_data};
+use lastuse_vendor::target_folder;
+
+/// Ways to lay out the address space, beside the randomness of the system: with paddings of random sizes between contexts,
+/// and with large contexts on the heap too.
+pub const LAYOUTS: [Layout; 8] = [
+    Layout { padding: "0", tunables: "" },
+    Layout { padding: "1", tunables: "" },
+    Layout { padding: "2", tunables: "" },
+    Layout { padding: "3", tunables: "" },
+    Layout { padding: "4", tunables: "" },
+    Layout { padding: "5", tunables: "" },
+    Layout { padding: "0", tunables: ON_HEAP },
+    Layout { padding: "6", tunables: ON_HEAP },
+];
+
+/// Only what is larger than a GiB gets pages of its own.
+const ON_HEAP: &str = "glibc.malloc.mmap_threshold=1073741824";
+
+/// How many processes make their first calls, for each allocator and each kind of call.
+const PROCESSES: usize = 15;
+
+/// Where contexts lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    padding: &'static str,
+    tunables: &'static str,
+}
+
+/// What was found out about a model.
+#[derive(Debug)]
+pub struct Measured {
+    pub nodes: u64,
+    /// By kind of call, time of lastuse divided by that of ggml's own allocator, by layout.
+    pub ratios: BTreeMap<String, Vec<f64>>,
+    /// The same of the first calls in a process.
+    pub first: BTreeMap<&'static str, f64>,
+}
+
+/// What it takes to measure.
+pub struct Programs {
+    times: Program,
+    libraries: PathBuf,
+    lastuse: PathBuf,
+}
+
+impl Programs {
+    /// # Errors
+    /// When something does not build.
+    pub fn build() -> Result<Self> {
+        let lastuse = lastuse(Build::Release)?.shared;
+        let (times, libraries) = program_on_llama("planning_times", "llama_cpp/planning_times.c")?;
+        Ok(Self { times, libraries, lastuse })
+    }
+
+    /// Writes a model without data. Answers where it is.
+    ///
+    /// # Errors
+    /// When that fails.
+    pub fn write_model(&self, model: &str, layers: &str) -> Result<PathBuf> {
+        let name = format!("{model}-{layers}.{}.gguf", std::process::id());
+        let file = target_folder().join("c-tests").join(name);
+        write_model_without_data(model, layers, &file).map(|()| file)
+    }
+
+    /// Measures a model. Tells `progress` how many of the layouts are done.
+    ///
+    /// # Errors
+    /// When a program fails.
+    pub fn measure(&self, model: &Path, progress: impl Fn(usize)) -> Result<Measured> {
+        let mut measured = Measured { nodes: 0, ratios: BTreeMap::new(), first: BTreeMap::new() };
+        for (number, layout) in LAYOUTS.iter().enumerate() {
+            progress(number);
+            self.measure_layout(model, *layout, &mut measured)?;
+        }
+        progress(LAYOUTS.len());
+        measured.first = self.measure_first_calls(model)?;
+        Ok(measured)
+    }
+
+    /// Both allocators in turn in one process.
+    fn measure_layout(&self, model: &Path, layout: Layout, measured: &mut Measured) -> Result<()> {
+        let lastuse = self.lastuse.to_string_lossy();
+        let arguments = ["--lastuse", &lastuse, "--padding", layout.padding];
+        let outcome = self.run(model, &arguments, &[("GLIBC_TUNABLES", OsStr::new(layout.tunables))])?;
+        for line in outcome.stdout.lines() {
+            let unclear = || format!("planning_times printed {line:?}");
+            let (name, numbers) = line.split_once('=').ok_or_else(unclear)?;
+            let numbers = numbers.split(' ').map(str::parse).collect::<std::result::Result<Vec<u64>, _>>();
+            match numbers.map_err(|_| unclear())?[..] {
+                [nodes] => measured.nodes = nodes,
+                [ggml, lastuse] => {
+                    measured.ratios.entry(name.to_owned()).or_default().push(lastuse as f64 / ggml as f64);
+                }
+                _ => return Err(unclear()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The first calls of processes with either allocator.
+    fn measure_first_calls(&self, model: &Path) -> Result<BTreeMap<&'static str, f64>> {
+        let mut first = BTreeMap::new();
+        for (kind, keys) in [("reserve", ["reserve", "new and reserve"]), ("size", ["size", "new and size"])] {
+            let (mut ggml, mut lastuse) = (FirstCalls::default(), FirstCalls::default());
+            for _ in 0..PROCESSES {
+                ggml.add(&self.run(model, &["--first", kind], &[])?)?;
+                lastuse.add(&self.run(model, &["--first", kind], &[("LD_PRELOAD", self.lastuse.as_os_str())])?)?;
+            }
+            first.insert(keys[0], median(lastuse.plan) / median(ggml.plan));
+            first.insert(keys[1], median(lastuse.new_and_plan) / median(ggml.new_and_plan));
+            if kind == "reserve" {
+                first.insert("alloc", median(lastuse.alloc) / median(ggml.alloc));
+            }
+        }
+        Ok(first)
+    }
+
+    fn run(&self, model: &Path, arguments: &[&str], variables: &[(&str, &OsStr)]) -> Result<Outcome> {
+        let model = model.to_string_lossy();
+        let arguments: Vec<&str> = [&*model].into_iter().chain(arguments.iter().copied()).collect();
+        let libraries = ("LD_LIBRARY_PATH", self.libraries.as_os_str());
+        let variables: Vec<_> = variables.iter().copied().chain([libraries]).collect();
+        let outcome = self.times.run_with(&arguments, &variables)?;
+        if outcome.code == Some(0) { Ok(outcome) } else { Err(outcome.describe()) }
+    }
+}
+
+/// Times of the first calls of several processes.
+#[derive(Default)]
+struct FirstCalls {
+    plan: Vec<f64>,
+    new_and_plan: Vec<f64>,
+    alloc: Vec<f64>,
+}
+
+impl FirstCalls {
+    fn add(&mut self, outcome: &Outcome) -> Result<()> {
+        let time = |key: &str| outcome.value(key).and_then(|time| time.parse::<f64>().ok());
+        let (Some(new), Some(plan)) = (time("new"), time("plan")) else { return Err(outcome.describe()) };
+        self.plan.push(plan);
+        self.new_and_plan.push(new + plan);
+        self.alloc.extend(time("alloc"));
+        Ok(())
+    }
+}
+
+/// The one in the middle; there is one at least.
+pub fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers.get(numbers.len() / 2).copied().unwrap_or(f64::NAN)
+}

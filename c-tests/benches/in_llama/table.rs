@@ -1,0 +1,56 @@
+//! What was measured as a table in Markdown, a line for each model.
+
+use lastuse_c_tests::aligned_table;
+
+use crate::measure::{LAYOUTS, Measured, median};
+
+const HEADINGS: [&str; 12] = [
+    "model",
+    "layers",
+    "nodes",
+    "reserve_n_size",
+    "reserve",
+    "first alloc_graph",
+    "again",
+    "rebuilt",
+    "process: size",
+    "reserve",
+    "new + reserve",
+    "alloc_graph",
+];
+
+/// Those of the columns in the middle.
+const WARM: [&str; 5] = ["size", "reserve", "alloc-first", "alloc-again", "alloc-rebuilt"];
+
+/// Those of the last columns.
+const FIRST: [&str; 4] = ["size", "reserve", "new and reserve", "alloc"];
+
+fn legend() -> String {
+    format!(
+        "\
+Time of lastuse divided by that of ggml's own allocator, medians. Warm, in one process, in turn, over {} layouts of the address
+space (the largest in parentheses): reserve_n_size and reserve of a graph that the allocator has never seen, with the buffer
+there; the first alloc_graph after that; alloc_graph of the same graph again; and of the graphs that llama.cpp builds for the
+next tokens. Right of \"process\": the first calls in a process, which each process makes with one allocator only; \"new\" is
+ggml_gallocr_new_n, where a preloaded lastuse finds out which ggml it serves.",
+        LAYOUTS.len()
+    )
+}
+
+/// The table, with what it says.
+pub fn table(measured: &[(&str, &str, Measured)]) -> String {
+    let mut rows = vec![HEADINGS.map(str::to_owned).into()];
+    rows.extend(measured.iter().map(|(model, layers, measured)| row(model, layers, measured)));
+    format!("{}\n{}", aligned_table(&rows, 1), legend())
+}
+
+fn row(model: &str, layers: &str, measured: &Measured) -> Vec<String> {
+    let warm = WARM.iter().map(|key| {
+        let ratios = measured.ratios.get(*key).cloned().unwrap_or_default();
+        let largest = ratios.iter().copied().fold(f64::NAN, f64::max);
+        format!("{:.2} ({largest:.2})", median(ratios))
+    });
+    let first = FIRST.iter().map(|key| format!("{:.2}", measured.first.get(key).copied().unwrap_or(f64::NAN)));
+    let names = [model.to_owned(), layers.to_owned(), measured.nodes.to_string()];
+    names.into_iter().chain(warm).chain(first).collect()
+}

@@ -1,0 +1,177 @@
+// Times two graph allocators inside llama.cpp: on its own graphs, where it has built them, with weights, caches and graph
+// in the contexts that it has made.
+//
+// The model is a file without data (see captures/llama_cpp.c), for which llama.cpp only pretends to allocate, and nothing is
+// computed. This program's functions come before those of ggml that llama.cpp calls, and see each graph. With --lastuse both
+// allocators do the same with it in turn, for ggml's allocator is the one that llama.cpp is linked with, and the other one is
+// loaded beside it. Without, the first calls of the process are timed, whoever answers them: ggml, or a preloaded library.
+
+#include "options.h"
+#include "splitmix.h"
+
+#define PROGRAM "planning_times"
+
+#include "planning_times/allocators.h"
+#include "planning_times/first_calls.h"
+#include "planning_times/in_turn.h"
+
+#include "llama.h"
+
+// A prompt of so many tokens is computed as one graph.
+enum { PROMPT = 512 };
+
+// In units of 16 bytes: more than what malloc gives pages of their own.
+enum { MAX_PADDING = 1 << 17 };
+
+struct settings {
+    const char * model_path;
+    const char * lastuse_path;
+    const char * first_call;
+    long long    rounds;
+    long long    tokens;
+    long long    padding;
+};
+
+static const char usage[] =
+    "usage: planning_times MODEL.gguf [options]\n"
+    "Prints how long both allocators take inside llama.cpp, in nanoseconds: ggml's own first.\n"
+    "  --lastuse FILE         liblastuse.so; without it the first calls of the process are timed\n"
+    "  --first reserve|size   the first call                                   (default reserve)\n"
+    "  --rounds N             how often a graph is planned by each             (default 101)\n"
+    "  --tokens N             tokens after a prompt of 512, a new graph each   (default 60)\n"
+    "  --padding SEED         memory of random sizes between contexts; 0: none (default 0)\n"
+    "  --help                 this text\n";
+
+static struct allocator_functions ggml_functions;
+static uint64_t                   padding_state;
+
+// What is timed; one of them is NULL, or both before llama.cpp plans.
+static struct in_turn *     in_turn;
+static struct first_calls * first_calls;
+
+// Moves the contexts that llama.cpp makes apart.
+struct ggml_context * ggml_init(struct ggml_init_params params) {
+    struct ggml_context * (*next)(struct ggml_init_params) = required_function(RTLD_NEXT, "ggml_init");
+    if (padding_state != 0 && malloc(16 * (1 + splitmix64(&padding_state) % MAX_PADDING)) == NULL) {
+        abort();
+    }
+    return next(params);
+}
+
+ggml_gallocr_t ggml_gallocr_new_n(ggml_backend_buffer_type_t * bufts, int n_bufs) {
+    ggml_functions = allocator_functions_of(RTLD_NEXT);
+    return first_calls != NULL ? time_first_new(first_calls, &ggml_functions, bufts, n_bufs)
+                               : ggml_functions.new_n(bufts, n_bufs);
+}
+
+void ggml_gallocr_reserve_n_size(ggml_gallocr_t galloc, struct ggml_cgraph * graph, const int * node_buffer_ids,
+                                 const int * leaf_buffer_ids, size_t * sizes) {
+    const struct planned_graph planned = { graph, node_buffer_ids, leaf_buffer_ids };
+    if (first_calls != NULL) {
+        time_first_calls(first_calls, &ggml_functions, galloc, planned);
+    }
+    ggml_functions.reserve_n_size(galloc, graph, node_buffer_ids, leaf_buffer_ids, sizes);
+    if (in_turn != NULL) {
+        time_planning(in_turn, planned);
+        // llama.cpp asks for no more than the size when it pretends to allocate, but it will run the graph.
+        stop_unless(reserve(&ggml_functions, galloc, planned), "reserve a graph");
+    }
+}
+
+bool ggml_gallocr_alloc_graph(ggml_gallocr_t galloc, struct ggml_cgraph * graph) {
+    if (in_turn != NULL) {
+        time_rebuilt(in_turn, graph);
+    }
+    return ggml_functions.alloc_graph(galloc, graph);
+}
+
+// There is no data to compute with.
+enum ggml_status ggml_backend_sched_graph_compute_async(ggml_backend_sched_t sched, struct ggml_cgraph * graph) {
+    (void) sched;
+    (void) graph;
+    return GGML_STATUS_SUCCESS;
+}
+
+static void log_errors_only(enum ggml_log_level level, const char * text, void * user_data) {
+    (void) user_data;
+    if (level == GGML_LOG_LEVEL_ERROR) {
+        fputs(text, stderr);
+    }
+}
+
+static struct llama_model * load_model(const struct settings * settings) {
+    struct llama_model_params params = llama_model_default_params();
+    params.no_alloc        = true;
+    params.n_gpu_layers    = 0;
+    params.use_extra_bufts = false; // which ones there are depends on the machine
+    params.load_mode       = LLAMA_LOAD_MODE_NONE;
+    return llama_model_load_from_file(settings->model_path, params);
+}
+
+static struct llama_context * new_context(struct llama_model * model, const struct settings * settings) {
+    struct llama_context_params params = llama_context_default_params();
+    params.n_ctx           = (uint32_t) (PROMPT + settings->tokens);
+    params.n_batch         = PROMPT;
+    params.n_ubatch        = PROMPT;
+    params.n_threads       = 1;
+    params.n_threads_batch = 1;
+    params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
+    return llama_init_from_model(model, params);
+}
+
+static bool decode(struct llama_context * context, const struct settings * settings) {
+    llama_token prompt[PROMPT] = { 0 };
+    bool done = llama_decode(context, llama_batch_get_one(prompt, PROMPT)) == 0;
+    for (long long token = 0; done && token < settings->tokens; token++) {
+        done = llama_decode(context, llama_batch_get_one(prompt, 1)) == 0;
+    }
+    return done;
+}
+
+static bool run(const struct settings * settings) {
+    static struct in_turn     times_in_turn;
+    static struct first_calls first_times;
+    struct llama_model * model = load_model(settings);
+    if (model == NULL) {
+        fprintf(stderr, PROGRAM ": llama.cpp makes no model of %s\n", settings->model_path);
+        return false;
+    }
+    if (settings->lastuse_path == NULL) {
+        first_times.reserves = strcmp(settings->first_call, "reserve") == 0;
+        first_calls = &first_times;
+    } else {
+        prepare_in_turn(&times_in_turn, settings->lastuse_path, settings->rounds);
+        in_turn = &times_in_turn;
+    }
+    struct llama_context * context = new_context(model, settings);
+    const bool done = context != NULL && (in_turn == NULL || decode(context, settings));
+    if (done && in_turn != NULL) {
+        print_times_in_turn(in_turn);
+    }
+    if (!done) {
+        fprintf(stderr, PROGRAM ": llama.cpp does not run %s\n", settings->model_path);
+    }
+    return done;
+}
+
+int main(int argc, char ** argv) {
+    struct settings settings = { .first_call = "reserve", .rounds = 101, .tokens = 60 };
+    const struct option_spec options[] = {
+        { "--lastuse", NULL,              0, 0,           &settings.lastuse_path },
+        { "--first",   NULL,              0, 0,           &settings.first_call },
+        { "--rounds",  &settings.rounds,  1, MAX_SAMPLES, NULL },
+        { "--tokens",  &settings.tokens,  1, MAX_SAMPLES, NULL },
+        { "--padding", &settings.padding, 0, INT64_MAX,   NULL },
+    };
+    switch (parse_options(argc, argv, PROGRAM, options, sizeof(options) / sizeof(options[0]), &settings.model_path)) {
+        case PARSE_HELP:  fputs(usage, stdout); return EXIT_SUCCESS;
+        case PARSE_ERROR: fputs(usage, stderr); return EXIT_USAGE;
+        case PARSE_OK:    break;
+    }
+    padding_state = (uint64_t) settings.padding;
+    // Programs that keep a graph as it is allocate none for most tokens.
+    setenv("LLAMA_GRAPH_REUSE_DISABLE", "1", 1);
+    llama_log_set(log_errors_only, NULL);
+    llama_backend_init();
+    return run(&settings) ? EXIT_SUCCESS : EXIT_FAILURE;
+}

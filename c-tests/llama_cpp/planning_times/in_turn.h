@@ -1,0 +1,137 @@
+// Both allocators in turn, on the same live graph.
+
+#pragma once
+
+#include "allocators.h"
+#include "planned_graph.h"
+#include "samples.h"
+#include "tensor_memory.h"
+
+struct in_turn {
+    struct allocator_functions functions[BOTH];
+    long long                  rounds;
+    // Those that serve the program, as llama.cpp's own would.
+    ggml_gallocr_t serving[BOTH];
+
+    struct graph_memory memory;
+    struct samples      size;    // reserve_n_size
+    struct samples      reserve; // of a graph that the allocator has never seen, with the buffer there
+    struct samples      first;   // alloc_graph after that
+    struct samples      again;   // alloc_graph of the same graph
+    struct samples      rebuilt; // alloc_graph of graphs that llama.cpp has built since
+};
+
+static void prepare_in_turn(struct in_turn * times, const char * lastuse_path, long long rounds) {
+    times->functions[GGML]    = allocator_functions_of(RTLD_NEXT);
+    times->functions[LASTUSE] = load_allocator(lastuse_path);
+    times->rounds             = rounds;
+    times->size.name          = "size";
+    times->reserve.name       = "reserve";
+    times->first.name         = "alloc-first";
+    times->again.name         = "alloc-again";
+    times->rebuilt.name       = "alloc-rebuilt";
+}
+
+static ggml_gallocr_t new_allocator(const struct in_turn * times, int which) {
+    ggml_backend_buffer_type_t type = ggml_backend_cpu_buffer_type();
+    return times->functions[which].new_n(&type, 1);
+}
+
+static size_t planned_size(const struct in_turn * times, int which, struct planned_graph planned) {
+    size_t         size   = 0;
+    ggml_gallocr_t galloc = new_allocator(times, which);
+    measure(&times->functions[which], galloc, planned, &size);
+    times->functions[which].free(galloc);
+    return size;
+}
+
+// A node for which both allocators need no less memory when it is an output: so the graph becomes another one, whose buffer
+// is large enough.
+static struct ggml_tensor * other_output(const struct in_turn * times, struct planned_graph planned) {
+    const size_t sizes[BOTH] = { planned_size(times, GGML, planned), planned_size(times, LASTUSE, planned) };
+    for (int i = 0; i < planned.graph->n_nodes; i++) {
+        struct ggml_tensor * node = planned.graph->nodes[i];
+        if (node->view_src != NULL || node->data != NULL || (node->flags & GGML_TENSOR_FLAG_OUTPUT) != 0) {
+            continue;
+        }
+        node->flags |= GGML_TENSOR_FLAG_OUTPUT;
+        const bool is_enough = planned_size(times, GGML, planned) >= sizes[GGML]
+            && planned_size(times, LASTUSE, planned) >= sizes[LASTUSE];
+        node->flags &= ~GGML_TENSOR_FLAG_OUTPUT;
+        if (is_enough) {
+            return node;
+        }
+    }
+    stop_unless(false, "plan another graph as large");
+    return NULL;
+}
+
+static void time_allocation(struct in_turn * times, struct samples * samples, int which, ggml_gallocr_t galloc,
+                            struct ggml_cgraph * graph) {
+    const uint64_t begin = nanoseconds_now();
+    const bool     done  = times->functions[which].alloc_graph(galloc, graph);
+    add_sample(samples, which, nanoseconds_now() - begin);
+    stop_unless(done, "allocate a graph");
+    put_back_memory(&times->memory);
+}
+
+// All calls of a new allocator for a graph that it has never seen.
+static void time_new_allocator(struct in_turn * times, int which, struct planned_graph planned,
+                               struct ggml_tensor * other) {
+    const struct allocator_functions * functions = &times->functions[which];
+    ggml_gallocr_t galloc = new_allocator(times, which);
+    other->flags |= GGML_TENSOR_FLAG_OUTPUT;
+    stop_unless(reserve(functions, galloc, planned), "reserve another graph");
+    other->flags &= ~GGML_TENSOR_FLAG_OUTPUT;
+
+    size_t   size  = 0;
+    uint64_t begin = nanoseconds_now();
+    measure(functions, galloc, planned, &size);
+    add_sample(&times->size, which, nanoseconds_now() - begin);
+    begin = nanoseconds_now();
+    const bool done = reserve(functions, galloc, planned);
+    add_sample(&times->reserve, which, nanoseconds_now() - begin);
+    stop_unless(done, "reserve a graph");
+
+    time_allocation(times, &times->first, which, galloc, planned.graph);
+    time_allocation(times, &times->again, which, galloc, planned.graph);
+    functions->free(galloc);
+}
+
+// To be called with the graphs that llama.cpp reserves memory for. The first one, that of a prompt, is timed.
+static void time_planning(struct in_turn * times, struct planned_graph planned) {
+    pretend_addresses(&times->memory, planned.graph);
+    note_memory(&times->memory, planned.graph);
+    const bool is_first = times->serving[GGML] == NULL;
+    if (is_first) {
+        printf("nodes=%d\n", planned.graph->n_nodes);
+        struct ggml_tensor * other = other_output(times, planned);
+        for (long long round = 0; round < times->rounds; round++) {
+            time_new_allocator(times, (int) (round % BOTH), planned, other);
+            time_new_allocator(times, (int) ((round + 1) % BOTH), planned, other);
+        }
+    }
+    for (int which = 0; which < BOTH; which++) {
+        if (is_first) {
+            times->serving[which] = new_allocator(times, which);
+        }
+        stop_unless(reserve(&times->functions[which], times->serving[which], planned), "reserve a graph");
+    }
+}
+
+// To be called with the graphs that llama.cpp allocates.
+static void time_rebuilt(struct in_turn * times, struct ggml_cgraph * graph) {
+    pretend_addresses(&times->memory, graph);
+    note_memory(&times->memory, graph);
+    const int first = (int) (times->rebuilt.count[GGML] % BOTH);
+    time_allocation(times, &times->rebuilt, first, times->serving[first], graph);
+    time_allocation(times, &times->rebuilt, 1 - first, times->serving[1 - first], graph);
+}
+
+static void print_times_in_turn(struct in_turn * times) {
+    print_samples(&times->size);
+    print_samples(&times->reserve);
+    print_samples(&times->first);
+    print_samples(&times->again);
+    print_samples(&times->rebuilt);
+}
