@@ -4,6 +4,7 @@ mod assign;
 mod explain;
 mod held;
 mod look;
+mod outputs;
 mod refusal;
 mod tell;
 
@@ -17,7 +18,6 @@ use super::buffers::{Buffer, BufferType};
 use super::context::Waiting;
 use super::fingerprint::Fingerprint;
 use super::fit::fit;
-use super::outputs::check_outputs;
 use super::planned::Planned;
 use super::read::{Reading, Requested, read, read_to_plan};
 use super::runtime::{Runtime, events};
@@ -282,32 +282,6 @@ impl Allocator {
             Some(planned) if self.has_buffers(planned) => Ok(()),
             Some(_) if self.pool_of.len() == 1 => self.get_buffers(),
             _ => Err(Refusal::NeedsReserve),
-        }
-    }
-
-    fn check_outputs(&self, graph: GraphRef<'_>, requested: &Requested) -> Result<(), Refusal> {
-        let pool = |node: usize| self.types.get(requested.pool(requested.leafs.len() + node) as usize).copied();
-        check_outputs(self.runtime, graph, pool).map_err(Refusal::Output)
-    }
-
-    /// Checks the redirected results of a graph that the latest plan is known to serve, where what it does not tell of
-    /// constants has changed.
-    fn check_outputs_again(&mut self, graph: GraphRef<'_>) -> Result<(), Refusal> {
-        let Some(planned) = self.plans.first().filter(|planned| planned.checked_outputs.is_some()) else {
-            return Ok(());
-        };
-        let outputs = Fingerprint::of_outputs(self.runtime, graph);
-        if outputs.is_some() && outputs != planned.checked_outputs {
-            self.check_outputs(graph, &planned.requested)?;
-            self.plans[0].checked_outputs = outputs;
-        }
-        Ok(())
-    }
-
-    /// Notes that the redirected results of a graph, if it has some, were checked for the latest plan.
-    fn note_checked_outputs(&mut self, graph: GraphRef<'_>) {
-        if let Some(outputs) = Fingerprint::of_outputs(self.runtime, graph) {
-            self.plans[0].checked_outputs = Some(outputs);
         }
     }
 
