@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use lastuse::graph::snapshot::{PlanFile, Snapshot, check};
 use lastuse::report::{check_json, check_text};
 
+use super::progress::Progress;
+
 /// Check a plan from a file in the format "lastuse-plan" against its graph from a file in the format "lastuse-graph", each
 /// compressed by gzip or not.
 ///
@@ -38,9 +40,12 @@ const WRONG: u8 = 3;
 /// Checks the plan, and prints what was found.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let Arguments { graph, plan, json } = arguments;
+    let progress = Progress::start(graph);
     let snapshot = Snapshot::open(graph).map_err(|error| format!("{}: {error}", graph.display()))?;
     let plan = PlanFile::open(plan).map_err(|error| format!("{}: {error}", plan.display()))?;
+    progress.go_on("checking");
     let defects = check(&snapshot, &plan);
+    drop(progress);
     let text = if *json {
         check_json(&snapshot, &plan, &defects).map_err(|error| error.to_string())? + "\n"
     } else {

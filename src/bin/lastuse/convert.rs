@@ -13,6 +13,7 @@ use lastuse::placement::csv::{Sheet, write_blocks};
 use super::input::Input;
 use super::output::Output;
 use super::print::complain;
+use super::progress::Progress;
 
 /// Convert a graph to the CSV of a placement problem as MiniMalloc reads it, or such a problem to a graph.
 ///
@@ -48,15 +49,21 @@ pub struct Arguments {
 /// Converts the file.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let wrong = |message: String| format!("{}: {message}", arguments.file.display());
+    let progress = Progress::start(&arguments.file);
     let mut bytes = Vec::new();
     match Input::read(&arguments.file).map_err(wrong)? {
-        Input::Graph(snapshot) => write_problem(&snapshot, arguments, &mut bytes).map_err(wrong)?,
+        Input::Graph(snapshot) => {
+            progress.go_on("planning");
+            write_problem(&snapshot, arguments, &mut bytes).map_err(wrong)?;
+        }
         Input::Problem(_) if arguments.buffer.is_some() || arguments.rules.is_some() => {
             return Err(wrong("--buffer and --rules are for graphs, and this is a placement problem".to_owned()));
         }
         Input::Problem(sheet) => bytes = graph_of(&sheet, &arguments.file).text().into_bytes(),
     }
+    progress.go_on("writing");
     let bytes = encoded(&arguments.output, bytes)?;
+    drop(progress);
     Output::open(&arguments.output)?.write(&bytes)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -117,7 +117,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         output.give_up();
         return Ok(ExitCode::FAILURE);
     }
-    output.write(picture_of(&graphs, format, arguments).as_bytes())?;
+    let progress = Progress::start(&arguments.output);
+    progress.go_on("drawing");
+    let picture = picture_of(&graphs, format, arguments);
+    drop(progress);
+    output.write(picture.as_bytes())?;
     Ok(if is_wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -144,6 +148,7 @@ struct Planned {
 
 impl Planned {
     fn new(file: &Path, arguments: &Arguments) -> Result<Self, String> {
+        let progress = Progress::start(file);
         let Input::Graph(snapshot) = Input::read(file)? else {
             return Err("this is a CSV file, and graphs are drawn; \"lastuse plan\" takes it".to_owned());
         };
@@ -152,7 +157,7 @@ impl Planned {
             let known: Vec<_> = snapshot.buffers.iter().map(|buffer| format!("{:?}", buffer.name)).collect();
             return Err(format!("there is no buffer {name:?}; there are {}", known.join(", ")));
         }
-        let _progress = Progress::start(format!("{}: planning", file.display()));
+        progress.go_on("planning");
         let pools = pools(&snapshot, arguments.rules.as_ref(), arguments.effort);
         Self::in_pools(snapshot, &pools, arguments.against)
     }

@@ -84,7 +84,7 @@ pub struct Arguments {
 const RUNS: usize = 5;
 
 /// What takes longer is not done again.
-const LONG: Duration = Duration::from_millis(200);
+const LONG: Duration = Duration::from_millis(20);
 
 /// There is no placement within the capacity.
 const INFEASIBLE: u8 = 3;
@@ -175,24 +175,32 @@ impl Tables {
 
 fn plan_file(file: &Path, arguments: &Arguments) -> Result<Shown, String> {
     let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
+    let progress = Progress::start(file);
     match Input::read(file)? {
-        Input::Graph(snapshot) => arguments.problem.refuse_graph().and_then(|()| plan_graph(name, snapshot, arguments)),
+        Input::Graph(snapshot) => {
+            arguments.problem.refuse_graph().and_then(|()| plan_graph(name, snapshot, arguments, &progress))
+        }
         Input::Problem(_) if arguments.json => {
             Err("--json is for graphs; --output writes the rows of a CSV file with their offsets".to_owned())
         }
         Input::Problem(sheet) => {
             let effort = arguments.effort.map(Effort::units);
-            problem::plan(name, &sheet, &arguments.problem, effort).map(Shown::Problem)
+            problem::plan(name, &sheet, &arguments.problem, effort, &progress).map(Shown::Problem)
         }
     }
 }
 
-fn plan_graph(file: String, mut snapshot: Snapshot, arguments: &Arguments) -> Result<Shown, String> {
+fn plan_graph(
+    file: String,
+    mut snapshot: Snapshot,
+    arguments: &Arguments,
+    progress: &Progress,
+) -> Result<Shown, String> {
     let pools = pools(&snapshot, arguments.rules.as_ref(), arguments.effort);
-    let progress = Progress::start(format!("{file}: planning"));
+    progress.go_on("planning");
     let reordering = arguments.reorder.apply(&mut snapshot, &pools)?;
     let (plan, microseconds) = timed_plan(&snapshot, &pools, if arguments.json { 1 } else { RUNS })?;
-    drop(progress);
+    progress.go_on("checking");
     check(&snapshot, &plan)?;
     if arguments.json {
         return plan_json(&snapshot, &plan, reordering.as_ref()).map(Shown::Json).map_err(|error| error.to_string());

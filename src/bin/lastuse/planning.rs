@@ -2,7 +2,10 @@
 
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{GraphPlan, Pool, RuleSetting, Rules, simulate};
-use lastuse::placement::{Effort, validate};
+use lastuse::placement::{Effort, Placement, Problem, validate, validate_large};
+
+/// Up to so many blocks every pair is looked at to check a plan, which takes some milliseconds.
+const MOST_PAIRED: usize = 2_000;
 
 /// As the program planned, as far as the file says it and the user says nothing else.
 pub fn pools(snapshot: &Snapshot, rules: Option<&RuleSetting>, effort: Option<u64>) -> Vec<Pool> {
@@ -21,8 +24,15 @@ pub fn pools(snapshot: &Snapshot, rules: Option<&RuleSetting>, effort: Option<u6
 /// A plan that is wrong is a defect of lastuse, and must never be shown as one that is right.
 pub fn check(snapshot: &Snapshot, plan: &GraphPlan) -> Result<(), String> {
     for (problem, pool) in plan.problems.iter().zip(&plan.pools) {
-        validate(problem, &pool.placement).map_err(|defect| format!("the plan is wrong: {defect}"))?;
+        check_placement(problem, &pool.placement)?;
     }
     let nbytes: Vec<_> = snapshot.tensors.iter().map(|tensor| tensor.nbytes).collect();
     simulate(&snapshot.graph, plan, &nbytes).map_err(|corruption| format!("the plan is wrong: {corruption}"))
+}
+
+/// The same for the blocks of a problem.
+pub fn check_placement(problem: &Problem, placement: &Placement) -> Result<(), String> {
+    let is_large = problem.blocks().len() > MOST_PAIRED;
+    let checked = if is_large { validate_large(problem, placement) } else { validate(problem, placement) };
+    checked.map_err(|defect| format!("the plan is wrong: {defect}"))
 }

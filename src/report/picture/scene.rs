@@ -2,6 +2,9 @@
 
 mod blocks;
 
+use std::collections::HashSet;
+use std::ops::Range;
+
 use crate::graph::{PoolId, TensorId};
 use crate::placement::{Bytes, ChunkId, Offset, Step, loads};
 
@@ -29,6 +32,8 @@ pub struct Pool<'a> {
     pub is_optimal: bool,
     /// By step, the bytes alive.
     pub live: Vec<Bytes>,
+    /// The steps with the most bytes alive, as ranges.
+    pub peaks: Vec<Range<Step>>,
 }
 
 /// A rectangle.
@@ -72,7 +77,8 @@ impl<'a> Scene<'a> {
         let pools = wanted.map(|(id, _)| Pool::of(view, id, steps)).filter(|pool| pool.size() > 0);
         let pools: Vec<Pool<'a>> = pools.collect();
         let mut spans = blocks::spans(view);
-        spans.retain(|span| pools.iter().any(|pool| pool.id == span.pool));
+        let shown: HashSet<PoolId> = pools.iter().map(|pool| pool.id).collect();
+        spans.retain(|span| shown.contains(&span.pool));
         Self { label: view.label, steps, pools, spans }
     }
 
@@ -103,6 +109,7 @@ impl<'a> Pool<'a> {
             chunks: &pool.placement.chunks,
             lower_bound: pool.lower_bound,
             is_optimal: pool.is_optimal(),
+            peaks: peaks(&live, pool.lower_bound),
             live,
         }
     }
@@ -111,16 +118,16 @@ impl<'a> Pool<'a> {
     pub fn size(&self) -> Bytes {
         self.chunks.iter().sum()
     }
+}
 
-    /// The steps with the most bytes alive, as ranges.
-    pub fn peaks(&self) -> Vec<std::ops::Range<Step>> {
-        let mut peaks: Vec<std::ops::Range<Step>> = Vec::new();
-        for (step, _) in (0..).zip(&self.live).filter(|(_, load)| **load == self.lower_bound) {
-            match peaks.last_mut() {
-                Some(last) if last.end == step => last.end = step + 1,
-                _ => peaks.push(step..step + 1),
-            }
+/// The steps with so many bytes alive, as ranges.
+fn peaks(live: &[Bytes], most: Bytes) -> Vec<Range<Step>> {
+    let mut peaks: Vec<Range<Step>> = Vec::new();
+    for (step, _) in (0..).zip(live).filter(|(_, load)| **load == most) {
+        match peaks.last_mut() {
+            Some(last) if last.end == step => last.end = step + 1,
+            _ => peaks.push(step..step + 1),
         }
-        peaks
     }
+    peaks
 }

@@ -6,16 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use lastuse::placement::csv::Sheet;
-use lastuse::placement::{
-    Bytes, Effort, Outcome, Placement, Problem, choose_with, lower_bound, padded, solve, validate, validate_large,
-};
+use lastuse::placement::{Bytes, Effort, Outcome, Placement, Problem, choose_with, lower_bound, padded, solve};
 use lastuse::report::{ProblemRow, Verdict};
 
+use super::super::planning::check_placement;
 use super::super::print::print;
 use super::super::progress::Progress;
-
-/// Up to so many blocks every pair is looked at to check a plan, which takes some milliseconds.
-const MOST_PAIRED: usize = 2_000;
 
 /// Some seconds.
 const DEFAULT_EFFORT: Effort = Effort::units(1_000_000_000);
@@ -55,12 +51,18 @@ impl Options {
 }
 
 /// Places the blocks of `sheet`, and writes the rows where that is wanted and there is a placement.
-pub fn plan(file: String, sheet: &Sheet, options: &Options, effort: Option<Effort>) -> Result<ProblemRow, String> {
+pub fn plan(
+    file: String,
+    sheet: &Sheet,
+    options: &Options,
+    effort: Option<Effort>,
+    progress: &Progress,
+) -> Result<ProblemRow, String> {
     let problem = sheet.problem();
     let start = Instant::now();
-    let progress = Progress::start(format!("{file}: searching"));
+    progress.go_on("searching");
     let (placement, verdict) = place(problem, options.capacity, effort.unwrap_or(DEFAULT_EFFORT));
-    drop(progress);
+    progress.go_on("checking and writing");
     let milliseconds = start.elapsed().as_secs_f64() * 1e3;
     if let Some(placement) = &placement {
         check(problem, placement, options.capacity)?;
@@ -112,9 +114,7 @@ fn fit(problem: &Problem, capacity: Bytes, effort: Effort) -> Outcome {
 
 /// A placement that is wrong is a defect of lastuse, and must never be shown as one that is right.
 fn check(problem: &Problem, placement: &Placement, capacity: Option<Bytes>) -> Result<(), String> {
-    let is_large = problem.blocks().len() > MOST_PAIRED;
-    let checked = if is_large { validate_large(problem, placement) } else { validate(problem, placement) };
-    checked.map_err(|defect| format!("the plan is wrong: {defect}"))?;
+    check_placement(problem, placement)?;
     match capacity {
         Some(capacity) if placement.size() > capacity => Err("the plan is wrong: it is beyond the capacity".to_owned()),
         _ => Ok(()),

@@ -36,11 +36,11 @@ fn outline(panel: &Panel<'_>, row: &Row, pool: &Pool<'_>) -> String {
 }
 
 fn peak(to: &mut String, panel: &Panel<'_>, row: &Row, pool: &Pool<'_>) {
-    let (Some(x), Some(first)) = (panel.peak_x(pool), pool.peaks().first().cloned()) else { return };
+    let (Some(x), Some(first)) = (panel.peak_x(pool), pool.peaks.first()) else { return };
     let y = row.y(pool.lower_bound);
     let _ = writeln!(to, "<path class=\"peak\" d=\"M{} {}V{}\"/>", px(x), px(row.top - 8.0), px(row.bottom()));
     let _ = writeln!(to, "<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"4\"/>", px(x), px(y));
-    let again = pool.peaks().len() - 1;
+    let again = pool.peaks.len() - 1;
     let again = match again {
         0 => String::new(),
         1 => ", and once more".to_owned(),
@@ -69,7 +69,7 @@ fn peak(to: &mut String, panel: &Panel<'_>, row: &Row, pool: &Pool<'_>) {
 impl Panel<'_> {
     /// Where the first peak of a buffer is: the middle of its step.
     pub fn peak_x(&self, pool: &Pool<'_>) -> Option<f64> {
-        let first = pool.peaks().first()?.start;
+        let first = pool.peaks.first()?.start;
         Some(f64::midpoint(self.x(first), self.x(first + 1)))
     }
 }

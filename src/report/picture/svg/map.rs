@@ -61,7 +61,7 @@ fn place<'a>(panel: &Panel<'_>, row: &Row, span: &Span, info: &'a TensorInfo) ->
 
 /// Is it seen at the first peak?
 fn is_at_peak(panel: &Panel<'_>, row: &Row, span: &Span) -> bool {
-    let peak = panel.pool(row.pool).and_then(|pool| pool.peaks().first().map(|peak| peak.start));
+    let peak = panel.pool(row.pool).and_then(|pool| pool.peaks.first().map(|peak| peak.start));
     span.sharing != Sharing::Kept && peak.is_some_and(|step| span.start <= step && step < span.seen_until)
 }
 
@@ -140,7 +140,7 @@ fn saved(to: &mut String, panel: &Panel<'_>, row: &Row, size: Bytes) {
 
 fn peaks(to: &mut String, panel: &Panel<'_>, row: &Row) {
     let top = row.y(used(panel, row));
-    for peak in panel.pool(row.pool).map(|pool| pool.peaks()).unwrap_or_default() {
+    for peak in panel.pool(row.pool).map_or(&[][..], |pool| &pool.peaks) {
         let (left, width) = (panel.x(peak.start), panel.x(peak.end) - panel.x(peak.start));
         let _ = writeln!(
             to,
