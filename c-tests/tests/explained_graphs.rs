@@ -8,7 +8,7 @@ use lastuse::graph::order::Effort;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{GraphPlan, Pool, RuleSetting, Rules, TensorId};
 use lastuse::placement::{self, Bytes, loads};
-use lastuse::report::explain::{Advice, BufferExplanation, Change, Explanation, Subject, explain};
+use lastuse::report::explain::{Advice, BufferExplanation, Change, DEFAULT_TRIALS, Explanation, Subject, explain};
 use lastuse_c_tests::{captured_graphs, graph_name, graphs_in, read_graph};
 use support::expect;
 
@@ -31,8 +31,10 @@ impl Told {
         let same_memory: Vec<TensorId> = (0..).take(snapshot.tensors.len()).collect();
         let allowed = vec![Rules::ALL; pools.len()];
         let (pools_of, same_memory) = (&pools, &same_memory);
-        let explanation =
-            explain(Subject { snapshot: &snapshot, pools: pools_of, allowed: &allowed, same_memory, plan: &plan });
+        let (plan_of, trials) = (&plan, DEFAULT_TRIALS);
+        let subject =
+            Subject { snapshot: &snapshot, pools: pools_of, allowed: &allowed, same_memory, plan: plan_of, trials };
+        let explanation = explain(subject);
         Self { name, snapshot, measured, pools, plan, explanation }
     }
 
@@ -67,6 +69,13 @@ fn listed_blocks_are_what_is_alive_at_the_worst_step() {
             assert_eq!(others.count() + 1, loads.iter().filter(|load| **load == listed).count(), "{name}");
             assert!(peak.alive.iter().all(|block| !block.tensors.is_empty()), "{name}: nobody lives in a block");
         }
+    }
+}
+
+#[test]
+fn every_change_is_tried() {
+    for Told { name, explanation, .. } in all() {
+        assert!(explanation.all_tried, "{name}");
     }
 }
 

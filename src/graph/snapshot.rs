@@ -182,15 +182,19 @@ impl Snapshot {
         super::plan_as_ggml(&self.graph, &self.recorded_pools(), requests, &mut |id, pool| self.size(id, pool))
     }
 
-    /// Finds out what ggml's own allocator takes in each buffer.
+    /// Finds out what ggml's own allocator takes in each buffer, and notes it there.
     pub fn add_ggml_alloc_sizes(&mut self) {
-        let (leafs, nodes) = self.requested_pools();
-        let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let mut sizes = |id, pool| self.size(id, pool);
-        let found = sizes_by_ggml(&self.graph, &self.recorded_pools(), requests, &mut sizes);
+        let found = self.ggml_alloc_sizes();
         for (buffer, size) in self.buffers.iter_mut().zip(found.into_iter().flatten()) {
             buffer.ggml_alloc_size = Some(size);
         }
+    }
+
+    /// By buffer: what ggml's own allocator takes. `None` when sizes overflow.
+    pub fn ggml_alloc_sizes(&self) -> Option<Vec<Bytes>> {
+        let (leafs, nodes) = self.requested_pools();
+        let requests = Requests { leafs: &leafs, nodes: &nodes };
+        sizes_by_ggml(&self.graph, &self.recorded_pools(), requests, &mut |id, pool| self.size(id, pool))
     }
 
     /// Puts the nodes into an order in which fewer bytes are alive at the worst step, where one is found. Tensors that

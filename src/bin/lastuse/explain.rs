@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{RuleSetting, Rules, TensorId};
-use lastuse::report::explain::{DEFAULT_TOP, Explanation, Subject, explain, explanation_json, explanation_text};
+use lastuse::report::explain::{
+    DEFAULT_TOP, DEFAULT_TRIALS, Explanation, Subject, explain, explanation_json, explanation_text,
+};
 
 use super::input::Input;
 use super::planning::{check, pools};
@@ -49,6 +51,13 @@ pub struct Arguments {
     #[arg(long, value_name = "UNITS")]
     effort: Option<u64>,
 
+    /// How much work trying changes may take: so many tensors, and buffers, of changed graphs are planned.
+    ///
+    /// The default is enough for every change in a graph of some thousand tensors. Where it is too little for all, the
+    /// explanation says so at its end.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_TRIALS)]
+    trials: u64,
+
     /// Explain this buffer only: its number, counted from 0, or its name.
     #[arg(long, value_name = "NAME|N")]
     buffer: Option<String>,
@@ -90,22 +99,29 @@ fn shown(
 }
 
 fn explain_file(file: &Path, arguments: &Arguments) -> Result<Explanation, String> {
+    let progress = Progress::start(file);
     let snapshot = match Input::read(file)? {
         Input::Graph(snapshot) => snapshot,
         Input::Problem(_) => return Err("this is a CSV file, and only graphs can be explained".to_owned()),
     };
     let buffer = arguments.buffer.as_deref().map(|buffer| find_buffer(&snapshot, buffer)).transpose()?;
-    let progress = Progress::start(format!("{}: explaining", file.display()));
+    progress.go_on("planning");
     let pools = pools(&snapshot, arguments.rules.as_ref(), arguments.effort);
     let plan = snapshot.plan_in(&pools).map_err(|error| error.to_string())?;
+    progress.go_on("checking");
     check(&snapshot, &plan)?;
+    progress.go_on("explaining");
     let same_memory: Vec<TensorId> = (0..).take(snapshot.tensors.len()).collect();
     // A file does not say whose device its buffers belong to.
     let allowed = vec![Rules::ALL; pools.len()];
-    let subject =
-        Subject { snapshot: &snapshot, pools: &pools, allowed: &allowed, same_memory: &same_memory, plan: &plan };
-    let mut explanation = explain(subject);
-    drop(progress);
+    let mut explanation = explain(Subject {
+        snapshot: &snapshot,
+        pools: &pools,
+        allowed: &allowed,
+        same_memory: &same_memory,
+        plan: &plan,
+        trials: arguments.trials,
+    });
     explanation.buffers.retain(|found| buffer.is_none_or(|wanted| found.id == wanted));
     Ok(explanation)
 }

@@ -2,7 +2,7 @@
 
 use crate::graph::snapshot::Snapshot;
 use crate::graph::{PlanError, RuleSetting, Rules, TensorId};
-use crate::report::explain::{Explanation, Subject, explain};
+use crate::report::explain::{DEFAULT_TRIALS, Explanation, Subject, explain};
 
 use super::super::measure::NotMeasured;
 use super::super::memory::same_memory;
@@ -32,6 +32,7 @@ impl Allocator {
             allowed: &allowed,
             same_memory: &self.shared_memory(graph, &snapshot),
             plan: &plan,
+            trials: DEFAULT_TRIALS,
         });
         for (pool, buffer) in explanation.buffers.iter_mut().enumerate() {
             let id = self.pool_of.iter().position(|&other| other as usize == pool);

@@ -1,42 +1,79 @@
 //! What all parts of an explanation look at.
 
+use std::cell::OnceCell;
+
 use crate::graph::order::Hazards;
 use crate::graph::snapshot::Snapshot;
 use crate::graph::{Home, TensorId};
 use crate::placement::{Bytes, Step, padded};
 
 use super::draft::Draft;
+use super::members::Members;
 use super::uses::Uses;
+use super::work::Work;
 use super::{Named, Node, Subject};
 
 /// A graph that is being explained.
 pub struct Case<'a> {
     pub subject: Subject<'a>,
     pub uses: Uses,
-    /// Which nodes must stay before which.
-    pub hazards: Hazards,
-    /// The graph in a form that can be changed.
-    pub draft: Draft,
+    /// What may still be tried.
+    pub work: Work,
+    pub members: Members,
+    /// Made when they are first needed, which is never in graphs that are too large for trials.
+    hazards: OnceCell<Hazards>,
+    draft: OnceCell<Draft>,
     /// By pool: what ggml's own allocator takes.
     pub ggml_alloc: Vec<Option<Bytes>>,
 }
 
 impl<'a> Case<'a> {
     pub fn new(subject: Subject<'a>) -> Self {
-        let uses = Uses::of(subject.snapshot, subject.plan);
-        let hazards = Hazards::new(&subject.snapshot.graph, &uses.effects, subject.same_memory);
-        Self { subject, uses, hazards, draft: Draft::of(subject.snapshot), ggml_alloc: ggml_alloc(subject.snapshot) }
+        Self {
+            subject,
+            uses: Uses::of(subject.snapshot, subject.plan),
+            work: Work::new(subject.trials),
+            members: Members::of(subject.plan),
+            hazards: OnceCell::new(),
+            draft: OnceCell::new(),
+            ggml_alloc: ggml_alloc(subject.snapshot),
+        }
+    }
+
+    /// Which nodes must stay before which.
+    pub fn hazards(&self) -> &Hazards {
+        let make = || Hazards::new(&self.subject.snapshot.graph, &self.uses.effects, self.subject.same_memory);
+        self.hazards.get_or_init(make)
+    }
+
+    /// The graph in a form that can be changed.
+    pub fn draft(&self) -> &Draft {
+        self.draft.get_or_init(|| Draft::of(self.subject.snapshot))
+    }
+
+    /// A copy of the graph to change and try, where there is work left for that.
+    pub fn new_draft(&self) -> Option<Draft> {
+        self.may_try(1).then(|| self.draft().clone())
+    }
+
+    /// Takes the work of so many trials, where there is as much left.
+    pub fn may_try(&self, trials: u64) -> bool {
+        self.work.take(trials * self.trial())
+    }
+
+    /// Is the work of one trial left?
+    pub fn can_try(&self) -> bool {
+        self.work.is_left(self.trial())
+    }
+
+    fn trial(&self) -> u64 {
+        let Subject { snapshot, pools, .. } = self.subject;
+        (snapshot.tensors.len() + pools.len()) as u64
     }
 
     /// Where a tensor lives, if that is in this pool.
     pub fn home(&self, id: TensorId, pool: usize) -> Option<Home> {
         self.subject.plan.homes[id as usize].filter(|home| home.pool as usize == pool)
-    }
-
-    /// All tensors that live in a pool.
-    pub fn tensors_in(&self, pool: usize) -> impl Iterator<Item = (TensorId, Home)> {
-        let homes = (0..).zip(&self.subject.plan.homes);
-        homes.filter_map(move |(id, home)| Some((id, home.filter(|home| home.pool as usize == pool)?)))
     }
 
     /// Bytes of a tensor with this home.
@@ -62,7 +99,8 @@ fn ggml_alloc(snapshot: &Snapshot) -> Vec<Option<Bytes>> {
     if known().all(|size| size.is_some()) {
         return known().collect();
     }
-    let mut computed = snapshot.clone();
-    computed.add_ggml_alloc_sizes();
-    known().zip(computed.buffers).map(|(known, computed)| known.or(computed.ggml_alloc_size)).collect()
+    match snapshot.ggml_alloc_sizes() {
+        Some(computed) => known().zip(computed).map(|(known, computed)| known.or(Some(computed))).collect(),
+        None => known().collect(),
+    }
 }

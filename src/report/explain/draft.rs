@@ -1,5 +1,7 @@
 //! A graph that can be changed.
 
+use std::collections::HashSet;
+
 use crate::graph::snapshot::Snapshot;
 use crate::graph::{Graph, Layout, Operation, PoolId, Tensor, TensorId};
 
@@ -67,6 +69,7 @@ impl Draft {
 
     /// Takes tensors out of the lists.
     pub fn unlist(&mut self, ids: &[TensorId]) {
+        let ids: HashSet<TensorId> = ids.iter().copied().collect();
         self.leafs.retain(|id| !ids.contains(id));
         self.nodes.retain(|id| !ids.contains(id));
     }
@@ -78,13 +81,12 @@ impl Draft {
     }
 
     /// The same where no node may be computed in the place of another.
-    pub fn without_in_place(&self) -> Self {
-        let mut draft = self.clone();
-        for drafted in &mut draft.tensors {
+    pub fn without_in_place(mut self) -> Self {
+        for drafted in &mut self.tensors {
             if drafted.tensor.operation != Operation::Marker {
                 drafted.tensor.operation = Operation::Other;
             }
         }
-        draft
+        self
     }
 }

@@ -13,6 +13,7 @@ mod change;
 mod draft;
 #[cfg(feature = "cli")]
 mod json;
+mod members;
 mod peak;
 mod reuse;
 mod sizes;
@@ -21,7 +22,9 @@ mod tests;
 mod text;
 mod trial;
 mod uses;
+mod work;
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use crate::graph::snapshot::Snapshot;
@@ -48,7 +51,13 @@ pub struct Subject<'a> {
     pub same_memory: &'a [TensorId],
     /// Its plan.
     pub plan: &'a GraphPlan,
+    /// How much work trying changes may take: so many tensors and buffers of changed graphs are planned.
+    pub trials: u64,
 }
+
+/// Enough for every change in graphs of some thousand tensors, and for a few in graphs of a hundred thousand: some tenths of a
+/// second.
+pub const DEFAULT_TRIALS: u64 = 500_000;
 
 /// Why a graph needs the memory that it needs.
 #[derive(Clone, Debug)]
@@ -58,6 +67,8 @@ pub struct Explanation {
     pub label: String,
     /// How many nodes it has; step `i` is the run of the `i`-th, counted from 0.
     pub nodes: usize,
+    /// Was every change tried? Otherwise [`Subject::trials`] was too low for that.
+    pub all_tried: bool,
     /// By buffer.
     pub buffers: Vec<BufferExplanation>,
 }
@@ -322,19 +333,30 @@ pub enum Change {
     },
 }
 
-/// Explains the memory of a graph. Tries a bounded number of changes: their work grows with the graph alone.
+/// Explains the memory of a graph. Tries as many changes as [`Subject::trials`] allows, those of the largest buffers first.
 pub fn explain(subject: Subject<'_>) -> Explanation {
     let case = Case::new(subject);
-    let buffers = 0..subject.snapshot.buffers.len();
+    let bounds_without_reuse = case.bounds_without_reuse();
     let everywhere = advice::for_all_buffers(&case);
+    let mut pools: Vec<usize> = (0..subject.snapshot.buffers.len()).collect();
+    pools.sort_by_key(|&pool| Reverse(case.bound(pool)));
+    let explain = |pool| explain_buffer(&case, pool, &everywhere, bounds_without_reuse.as_ref().map(|it| it[pool]));
+    let mut buffers: Vec<BufferExplanation> = pools.into_iter().map(explain).collect();
+    buffers.sort_by_key(|buffer| buffer.id);
     Explanation {
         label: subject.snapshot.label.clone(),
         nodes: subject.snapshot.graph.nodes().len(),
-        buffers: buffers.map(|pool| explain_buffer(&case, pool, &everywhere)).collect(),
+        all_tried: !case.work.is_cut(),
+        buffers,
     }
 }
 
-fn explain_buffer(case: &Case<'_>, pool: usize, everywhere: &[advice::Tried]) -> BufferExplanation {
+fn explain_buffer(
+    case: &Case<'_>,
+    pool: usize,
+    everywhere: &[advice::Tried],
+    bound_without_reuse: Option<Bytes>,
+) -> BufferExplanation {
     let Subject { snapshot, plan, .. } = case.subject;
     let (found, size) = (&plan.pools[pool], plan.pools[pool].placement.size());
     let peak = case.peak(pool);
@@ -352,7 +374,7 @@ fn explain_buffer(case: &Case<'_>, pool: usize, everywhere: &[advice::Tried]) ->
         optimal: found.is_optimal(),
         ggml_alloc: case.ggml_alloc[pool],
         peak,
-        reuse: case.reuse(pool),
+        reuse: case.reuse(pool, bound_without_reuse),
         advice,
         limit,
     }

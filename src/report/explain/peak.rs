@@ -20,16 +20,15 @@ impl Case<'_> {
     pub fn blocks_at(&self, pool: usize, step: Step) -> Vec<(BlockId, Bytes)> {
         let problem = &self.subject.plan.problems[pool];
         let alive = (0..).zip(problem.blocks()).filter(|(_, block)| (block.birth..block.death).contains(&step));
-        let mut blocks: Vec<_> =
-            alive.map(|(id, _)| (id, held(problem, id, step))).filter(|&(_, bytes)| bytes > 0).collect();
+        let held = held(problem, step);
+        let mut blocks: Vec<_> = alive.map(|(id, _)| (id, held[id as usize])).filter(|&(_, bytes)| bytes > 0).collect();
         blocks.sort_by_key(|&(id, bytes)| (std::cmp::Reverse(bytes), id));
         blocks
     }
 
     /// The tensors that live in a block at a step, in the order in which they are made.
     pub fn tensors_at(&self, pool: usize, block: BlockId, step: Step) -> Vec<TensorId> {
-        let mut members: Vec<TensorId> =
-            self.tensors_in(pool).filter(|(_, home)| home.block == block).map(|(id, _)| id).collect();
+        let mut members: Vec<TensorId> = self.members.of_block(pool, block).to_vec();
         members.sort_by_key(|&id| self.uses.made(id));
         let alive: Vec<TensorId> = members.iter().copied().filter(|&id| self.uses.is_alive(id, step)).collect();
         if !alive.is_empty() {
@@ -65,8 +64,8 @@ impl Case<'_> {
             self.subject.plan.homes[id as usize].is_some_and(|home| home.in_place_of.is_none())
                 && sources.filter_map(|&source| self.home(source, pool)).any(|home| home.block == block)
         };
-        let later = self.tensors_in(pool).filter(|(_, home)| home.block == block);
-        let later = later.filter_map(|(id, _)| Some((self.uses.made(id).filter(|&made| made > step)?, id)));
+        let members = self.members.of_block(pool, block).iter();
+        let later = members.filter_map(|&id| Some((self.uses.made(id).filter(|&made| made > step)?, id)));
         later.filter(is_operand_inside).min().map(|(_, id)| self.named(id))
     }
 }
@@ -77,11 +76,13 @@ pub fn worst(loads: &[Bytes]) -> Option<(Step, Bytes)> {
     (0..).zip(loads).find(|(_, load)| **load == most).map(|(step, _)| (step, most))
 }
 
-/// The bytes that a block holds at a step at which it is alive.
-fn held(problem: &Problem, block: BlockId, step: Step) -> Bytes {
-    let mut shrinks = problem.shrinks().iter();
-    let last = shrinks.rfind(|shrink| shrink.block == block && shrink.step <= step);
-    last.map_or(problem.blocks()[block as usize].size, |shrink| shrink.size)
+/// By block: the bytes that it holds at a step, if it is alive then.
+fn held(problem: &Problem, step: Step) -> Vec<Bytes> {
+    let mut held: Vec<Bytes> = problem.blocks().iter().map(|block| block.size).collect();
+    for shrink in problem.shrinks().iter().filter(|shrink| shrink.step <= step) {
+        held[shrink.block as usize] = shrink.size;
+    }
+    held
 }
 
 /// The runs of steps with so many bytes, without the step that is known.

@@ -2,17 +2,17 @@
 
 use std::cmp::Reverse;
 
-use crate::graph::snapshot::Snapshot;
 use crate::graph::{Flags, Operation, Pool, Rules, TensorId};
 use crate::placement::{Bytes, padded};
 
 use super::case::Case;
-use super::{Freed, Reuse, Subject, TakenOver};
+use super::{Freed, Reuse, TakenOver};
 
 impl Case<'_> {
-    /// What was reused in a pool.
-    pub fn reuse(&self, pool: usize) -> Reuse {
-        let mut in_place: Vec<TakenOver> = self.tensors_in(pool).filter_map(|(id, _)| self.taken_over(id)).collect();
+    /// What was reused in a pool, whose bound would be `lower_bound_without` that.
+    pub fn reuse(&self, pool: usize, lower_bound_without: Option<Bytes>) -> Reuse {
+        let members = self.members.of_pool(pool).iter();
+        let mut in_place: Vec<TakenOver> = members.filter_map(|&id| self.taken_over(id)).collect();
         let mut inside_concat = self.inside_concat(pool);
         let mut unread_inputs = self.unread_inputs(pool);
         in_place.sort_by_key(|taken| (Reverse(taken.bytes), taken.step));
@@ -23,7 +23,6 @@ impl Case<'_> {
         let shared = in_place.iter().chain(&inside_concat).map(|taken| taken.bytes);
         let freed = unread_inputs.iter().chain(&inactive).map(|freed| freed.bytes);
         let bytes = shared.chain(freed).fold(0, Bytes::saturating_add);
-        let lower_bound_without = self.bound_without_reuse(pool);
         Reuse { in_place, inside_concat, unread_inputs, inactive, bytes, lower_bound_without }
     }
 
@@ -41,7 +40,9 @@ impl Case<'_> {
     /// Operands in the block of the CONCAT that reads them.
     fn inside_concat(&self, pool: usize) -> Vec<TakenOver> {
         let graph = &self.subject.snapshot.graph;
-        let concats = graph.nodes().iter().filter(|&&node| graph.tensor(node).operation == Operation::Concat);
+        let is_concat =
+            |&&id: &&TensorId| graph.tensor(id).operation == Operation::Concat && self.uses.step[id as usize].is_some();
+        let concats = self.members.of_pool(pool).iter().filter(is_concat);
         let mut found = Vec::new();
         for (&node, home) in concats.filter_map(|node| Some((node, self.home(*node, pool)?))) {
             for &source in graph.sources(node) {
@@ -64,7 +65,7 @@ impl Case<'_> {
     }
 
     fn inactive(&self, pool: usize) -> Vec<Freed> {
-        let nodes = self.subject.plan.unplaced.iter().filter(|node| node.pool as usize == pool).map(|node| node.tensor);
+        let nodes = self.members.unplaced(pool).iter().copied();
         let leafs = self.freed_leafs(pool).filter(|&id| self.is_read_by_inactive(id));
         nodes.chain(leafs).filter_map(|id| self.freed(id)).collect()
     }
@@ -77,12 +78,14 @@ impl Case<'_> {
             let block = self.home(id, pool).filter(|_| is_unread).map(|home| problem.blocks()[home.block as usize]);
             block.is_some_and(|block| block.death == 1)
         };
-        graph.leafs().iter().copied().filter(move |_| graph.steps() > 1).filter(is_freed)
+        let is_leaf = |&id: &TensorId| self.uses.step[id as usize].is_none();
+        let mut freed: Vec<TensorId> = self.members.of_pool(pool).iter().copied().filter(is_leaf).collect();
+        freed.sort_unstable();
+        freed.into_iter().filter(move |_| graph.steps() > 1).filter(is_freed)
     }
 
     fn is_read_by_inactive(&self, id: TensorId) -> bool {
-        let Subject { snapshot: Snapshot { graph, .. }, plan, .. } = self.subject;
-        graph.nodes().iter().any(|&node| plan.is_inactive(node) && graph.sources(node).contains(&id))
+        self.uses.read_by_inactive[id as usize]
     }
 
     fn freed(&self, id: TensorId) -> Option<Freed> {
@@ -91,10 +94,11 @@ impl Case<'_> {
         Some(Freed { tensor: self.named(id), bytes })
     }
 
-    fn bound_without_reuse(&self, pool: usize) -> Option<Bytes> {
+    /// By pool: the bound without anything that is reused. Nothing when that is not known.
+    pub fn bounds_without_reuse(&self) -> Option<Vec<Bytes>> {
         let without = |pool: &Pool| Pool { rules: Rules { in_place: pool.rules.in_place, ..Rules::NONE }, ..*pool };
         // Without "in-place" memory also stays a step longer; so nothing may be taken over, and that rule stays.
         let pools: Vec<Pool> = self.subject.pools.iter().map(without).collect();
-        self.try_draft(&self.draft.without_in_place(), &pools).map(|trial| trial.bounds[pool])
+        self.try_draft(&self.new_draft()?.without_in_place(), &pools).map(|trial| trial.bounds)
     }
 }

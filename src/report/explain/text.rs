@@ -33,7 +33,11 @@ fn write_explanation(out: &mut String, explanation: &Explanation, top: usize) ->
         Some(label) => writeln!(out, "{label}: {nodes}, steps counted from 0")?,
         None => writeln!(out, "{nodes}, steps counted from 0")?,
     }
-    explanation.buffers.iter().try_for_each(|buffer| write_buffer(out, buffer, top))
+    explanation.buffers.iter().try_for_each(|buffer| write_buffer(out, buffer, top))?;
+    if explanation.all_tried {
+        return Ok(());
+    }
+    writeln!(out, "\nThe graph is large, so not every change was tried: \"lastuse explain --trials\" raises the limit.")
 }
 
 fn write_buffer(out: &mut String, buffer: &BufferExplanation, top: usize) -> fmt::Result {

@@ -17,6 +17,8 @@ pub struct Trial {
     loads: Vec<Vec<Bytes>>,
     /// By step: the node, or the one of the given graph that it is made after.
     nodes: Vec<TensorId>,
+    /// The same and the step, sorted.
+    steps: Vec<(TensorId, usize)>,
     /// By tensor of the changed graph.
     pub homes: Vec<Option<Home>>,
 }
@@ -35,16 +37,17 @@ impl Case<'_> {
         };
         let found = shared_lifetimes(&graph, pools, requests, &mut sizes).ok()?;
         let promises = |(problem, given): (&Problem, &Bytes)| lower_bound(problem) < *given;
-        if found.problems.iter().zip(&self.bounds()).any(promises) {
+        let given = self.subject.plan.pools.iter().map(|pool| &pool.lower_bound);
+        if found.problems.iter().zip(given).any(promises) {
             let GraphPlan { problems, homes, .. } = plan(&graph, pools, requests, &mut sizes).ok()?;
             return Some(Trial::new(draft, &problems, homes));
         }
         Some(Trial::new(draft, &found.problems, found.homes))
     }
 
-    /// By pool: bytes alive at the worst step of the given plan.
-    pub fn bounds(&self) -> Vec<Bytes> {
-        self.subject.plan.pools.iter().map(|pool| pool.lower_bound).collect()
+    /// Bytes alive at the worst step of a pool in the given plan.
+    pub fn bound(&self, pool: usize) -> Bytes {
+        self.subject.plan.pools[pool].lower_bound
     }
 
     /// The worst step of a pool.
@@ -56,17 +59,22 @@ impl Case<'_> {
 
 impl Trial {
     fn new(draft: &Draft, problems: &[Problem], homes: Vec<Option<Home>>) -> Self {
+        let nodes: Vec<TensorId> = draft.nodes.iter().map(|&id| draft.tensors[id as usize].original).collect();
+        let mut steps: Vec<_> = nodes.iter().copied().zip(0..).collect();
+        steps.sort_unstable();
         Self {
             bounds: problems.iter().map(lower_bound).collect(),
             loads: problems.iter().map(loads).collect(),
-            nodes: draft.nodes.iter().map(|&id| draft.tensors[id as usize].original).collect(),
+            nodes,
+            steps,
             homes,
         }
     }
 
     /// The most bytes alive when `node` of the given graph runs, or what is made after it.
     pub fn load_at(&self, pool: usize, node: TensorId) -> Option<Bytes> {
-        let steps = self.nodes.iter().enumerate().filter(|(_, other)| **other == node);
-        steps.map(|(step, _)| self.loads[pool].get(step).copied().unwrap_or(0)).max()
+        let first = self.steps.partition_point(|&(other, _)| other < node);
+        let steps = self.steps[first..].iter().take_while(|&&(other, _)| other == node);
+        steps.map(|&(_, step)| self.loads[pool].get(step).copied().unwrap_or(0)).max()
     }
 }

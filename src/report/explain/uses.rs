@@ -23,6 +23,8 @@ pub struct Uses {
     pub named: Vec<Option<(Step, Step)>>,
     /// By owner of memory: why it is kept to the end.
     pub kept: Vec<Option<Kept>>,
+    /// By tensor: is it a source of an inactive node?
+    pub read_by_inactive: Vec<bool>,
     /// By owner of memory: its views.
     pub views: Vec<Vec<TensorId>>,
 }
@@ -39,6 +41,7 @@ impl Uses {
             touched: vec![Vec::new(); count],
             named: vec![None; count],
             kept: vec![None; count],
+            read_by_inactive: vec![false; count],
             views: vec![Vec::new(); count],
         };
         graph.leafs().iter().for_each(|&leaf| uses.from_start[leaf as usize] = true);
@@ -46,6 +49,7 @@ impl Uses {
         for (step, &node) in (0..).zip(graph.nodes()) {
             uses.step[node as usize] = Some(step);
             if plan.is_inactive(node) {
+                graph.sources(node).iter().for_each(|&source| uses.read_by_inactive[source as usize] = true);
                 continue;
             }
             uses.read(graph, node, step);

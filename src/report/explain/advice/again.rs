@@ -1,5 +1,7 @@
 //! Nobody reads something for long: let it go, and make it again.
 
+use std::collections::HashMap;
+
 use crate::graph::order::Effect;
 use crate::graph::{Flags, Operation, TensorId, View};
 use crate::placement::Step;
@@ -20,7 +22,7 @@ pub fn try_again(case: &Case<'_>, suspect: Suspect) -> Option<Tried> {
     if !is_free(case, tensor) || (is_computed && !can_be_computed(case, tensor, next_read)) {
         return None;
     }
-    let draft = made_again(case, tensor, next_read, is_computed);
+    let draft = made_again(case, tensor, next_read, is_computed)?;
     let change = Change::Again {
         tensor: case.named(tensor),
         bytes: suspect.bytes,
@@ -62,10 +64,10 @@ pub fn is_written(case: &Case<'_>, roots: &[TensorId], from: Step, to: Step) -> 
 }
 
 /// A twin right before a step, for that step and those after it.
-fn made_again(case: &Case<'_>, tensor: TensorId, step: Step, is_computed: bool) -> Draft {
+fn made_again(case: &Case<'_>, tensor: TensorId, step: Step, is_computed: bool) -> Option<Draft> {
     let graph = &case.subject.snapshot.graph;
     let reader = graph.nodes()[step as usize];
-    let mut draft = case.draft.clone();
+    let mut draft = case.new_draft()?;
     let twin = draft.add_like(tensor);
     if !is_computed {
         let filled = &mut draft.tensor_mut(twin).tensor;
@@ -82,12 +84,13 @@ fn made_again(case: &Case<'_>, tensor: TensorId, step: Step, is_computed: bool) 
     }
     let new: Vec<TensorId> = twins.iter().filter(|(old, new)| old != new).map(|&(_, new)| new).collect();
     draft.list_before(reader, &new);
+    let twin_of: HashMap<TensorId, TensorId> = twins.into_iter().collect();
     let later: Vec<TensorId> =
         graph.nodes()[step as usize..].iter().copied().chain(new.iter().copied().skip(1)).collect();
     for id in later {
         for source in &mut draft.tensor_mut(id).sources {
-            *source = twins.iter().find(|(old, _)| old == source).map_or(*source, |&(_, new)| new);
+            *source = twin_of.get(source).copied().unwrap_or(*source);
         }
     }
-    draft
+    Some(draft)
 }

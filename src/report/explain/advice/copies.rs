@@ -25,7 +25,7 @@ pub fn try_no_copy(case: &Case<'_>, suspect: Suspect) -> Option<Tried> {
     if !alike || !can_be_read(case, tensor, other) || !stays(case, tensor, source) {
         return None;
     }
-    let draft = as_view(case, tensor, source);
+    let draft = as_view(case, tensor, source)?;
     let change = Change::NoCopy { tensor: case.named(tensor), bytes: suspect.bytes, source: case.named(source) };
     try_change(case, change, Some(tensor), &draft)
 }
@@ -54,27 +54,32 @@ fn stays(case: &Case<'_>, copy: TensorId, source: TensorId) -> bool {
     steps.is_some_and(|(made, last)| !is_input && made <= last && !is_written(case, &[root], made, last + 1))
 }
 
-fn as_view(case: &Case<'_>, copy: TensorId, source: TensorId) -> Draft {
+fn as_view(case: &Case<'_>, copy: TensorId, source: TensorId) -> Option<Draft> {
     let graph = &case.subject.snapshot.graph;
     let offset = graph.tensor(source).view.map_or(0, |view| view.offset);
-    let mut draft = case.draft.clone();
+    let mut draft = case.new_draft()?;
     let drafted = draft.tensor_mut(copy);
     drafted.tensor.view = Some(View { root: graph.root(source), offset });
     drafted.tensor.operation = Operation::Other;
     drafted.layout = *graph.layout(source);
     drafted.sources = vec![source];
-    draft
+    Some(draft)
 }
 
 /// All copies that can go where who computes what is copied writes where the copy would go. What a file does not say is
 /// taken to be as it mostly is: memory from elsewhere belongs to the CPU where the rules are those of the CPU.
 pub fn try_remove_copies(case: &Case<'_>) -> Vec<Tried> {
+    let tensors = &case.subject.snapshot.tensors;
+    if tensors.iter().all(|tensor| Kind::of(&tensor.op) == Kind::Other) {
+        return Vec::new();
+    }
     [Freedom::Births, Freedom::Owners, Freedom::Nothing]
         .into_iter()
         .filter_map(|freedom| {
-            let found = removable(case, freedom);
+            // To look for them is about as much work as a trial.
+            let found = case.may_try(1).then(|| removable(case, freedom))?;
             let copies = Some(found.removed.len()).filter(|&count| count > 0)?;
-            try_change(case, Change::RemoveCopies { copies }, None, &without(case, &found))
+            try_change(case, Change::RemoveCopies { copies }, None, &without(case, &found)?)
         })
         .min_by_key(|tried| tried.trial.bounds.iter().sum::<Bytes>())
         .into_iter()
@@ -118,13 +123,13 @@ fn removable(case: &Case<'_>, freedom: Freedom) -> Found {
     find(graph, facts, freedom)
 }
 
-fn without(case: &Case<'_>, found: &Found) -> Draft {
+fn without(case: &Case<'_>, found: &Found) -> Option<Draft> {
     let changed = found.applied_to(&case.subject.snapshot.graph);
-    let mut draft = case.draft.clone();
+    let mut draft = case.new_draft()?;
     for (id, drafted) in (0..).zip(&mut draft.tensors) {
         drafted.tensor = changed.tensor(id).clone();
         drafted.layout = *changed.layout(id);
         drafted.sources = changed.sources(id).to_vec();
     }
-    draft
+    Some(draft)
 }

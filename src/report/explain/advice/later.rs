@@ -1,5 +1,7 @@
 //! Something has memory long before anybody reads it: make it right before that.
 
+use std::collections::HashSet;
+
 use crate::graph::order::Effect;
 use crate::graph::{Flags, Operation, TensorId};
 use crate::placement::Step;
@@ -19,7 +21,7 @@ pub fn try_later(case: &Case<'_>, suspect: Suspect) -> Vec<Tried> {
     let reader = case.subject.snapshot.graph.nodes()[first_read as usize];
     let views = views_before(case, tensor, first_read);
     let drafts: Vec<(Draft, usize)> = match case.uses.made(tensor) {
-        None => vec![(fill_before(case, tensor, &views, reader), 0)],
+        None => fill_before(case, tensor, &views, reader).map(|draft| (draft, 0)).into_iter().collect(),
         Some(made) if made < suspect.peak => moved(case, tensor, &views, reader),
         Some(_) => Vec::new(),
     };
@@ -44,15 +46,15 @@ fn views_before(case: &Case<'_>, tensor: TensorId, step: Step) -> Vec<TensorId> 
 }
 
 /// What has memory from the start gets it there.
-fn fill_before(case: &Case<'_>, tensor: TensorId, views: &[TensorId], reader: TensorId) -> Draft {
-    let mut draft = case.draft.clone();
+fn fill_before(case: &Case<'_>, tensor: TensorId, views: &[TensorId], reader: TensorId) -> Option<Draft> {
+    let mut draft = case.new_draft()?;
     let group: Vec<TensorId> = [&[tensor], views].concat();
     draft.unlist(&group);
     draft.list_before(reader, &group);
     let filled = &mut draft.tensor_mut(tensor).tensor;
     filled.flags.0 &= !Flags::INPUT.0;
     filled.operation = Operation::Other;
-    draft
+    Some(draft)
 }
 
 /// The ways in which the node can be computed there, and how many nodes move with it.
@@ -68,23 +70,31 @@ fn moved(case: &Case<'_>, tensor: TensorId, views: &[TensorId], reader: TensorId
         .collect()
 }
 
+/// So often a reader is looked at to find such nodes.
+const MOST_LOOKS: usize = 100_000;
+
 /// Adds the nodes whose results only these read.
 pub fn with_ancestors(case: &Case<'_>, group: &[TensorId]) -> Vec<TensorId> {
     let graph = &case.subject.snapshot.graph;
     let mut family = group.to_vec();
-    let mut next = 0;
-    while next < family.len() {
+    let mut members: HashSet<TensorId> = group.iter().copied().collect();
+    let (mut next, mut looks) = (0, 0);
+    while next < family.len() && looks < MOST_LOOKS {
         for &source in graph.sources(family[next]) {
             let root = graph.root(source);
             let readers = &case.uses.touched[root as usize];
-            let is_alone = readers.iter().all(|&step| family.contains(&graph.nodes()[step as usize]))
+            let is_member = |&step: &Step| {
+                looks += 1;
+                members.contains(&graph.nodes()[step as usize])
+            };
+            let is_alone = readers.iter().all(is_member)
                 && case.uses.effects[root as usize] == Effect::Result
                 && case.uses.kept[root as usize].is_none()
                 && !graph.tensor(root).external
                 && case.uses.step[root as usize].is_some();
             let views = case.uses.views[root as usize].iter().copied();
             for id in views.chain([root]).filter(|&id| is_alone && case.uses.step[id as usize].is_some()) {
-                if !family.contains(&id) {
+                if members.insert(id) {
                     family.push(id);
                 }
             }
@@ -97,9 +107,9 @@ pub fn with_ancestors(case: &Case<'_>, group: &[TensorId]) -> Vec<TensorId> {
 
 /// The graph with these nodes right before another, where that changes nothing of what is computed.
 fn move_before(case: &Case<'_>, group: &[TensorId], reader: TensorId) -> Option<Draft> {
-    let mut draft = case.draft.clone();
-    draft.nodes.retain(|id| !group.contains(id));
+    let mut draft = case.new_draft()?;
+    draft.unlist(group);
     draft.list_before(reader, group);
     let order: Option<Vec<Step>> = draft.nodes.iter().map(|&id| case.uses.step[id as usize]).collect();
-    Some(draft).filter(|_| order.is_some_and(|order| case.hazards.allow(&order)))
+    Some(draft).filter(|_| order.is_some_and(|order| case.hazards().allow(&order)))
 }

@@ -21,6 +21,9 @@ pub use settings::for_all_buffers;
 /// So many blocks of a peak are looked at, the largest first.
 const MOST_BLOCKS: usize = 24;
 
+/// And so many of the tensors in them.
+const MOST_TENSORS: usize = 100;
+
 /// What is less than this part of the peak is not worth a change.
 const WORTH: Bytes = 256;
 
@@ -37,6 +40,32 @@ pub struct Tried {
     /// The tensor that is handled in another way, where it is one.
     tensor: Option<TensorId>,
     trial: Trial,
+    raises: Raises,
+}
+
+/// The buffers that need more with a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Raises {
+    None,
+    One(usize),
+    Several,
+}
+
+impl Tried {
+    fn new(case: &Case<'_>, change: Change, tensor: Option<TensorId>, trial: Trial) -> Self {
+        let mut raised = trial.bounds.iter().enumerate().filter(|&(pool, &bound)| bound > case.bound(pool));
+        let raises = match (raised.next(), raised.next()) {
+            (None, _) => Raises::None,
+            (Some((pool, _)), None) => Raises::One(pool),
+            (Some(_), Some(_)) => Raises::Several,
+        };
+        Self { change, tensor, trial, raises }
+    }
+
+    /// Memory that another buffer would need instead is not saved.
+    fn raises_no_other(&self, pool: usize) -> bool {
+        self.raises == Raises::None || self.raises == Raises::One(pool)
+    }
 }
 
 /// A tensor that is alive at a peak, and could be handled in another way.
@@ -54,7 +83,7 @@ struct Suspect {
 /// What lowers the peak of a buffer; where nothing does, what is in the way of the change that comes closest.
 pub fn for_buffer(case: &Case<'_>, pool: usize, peak: Step, everywhere: &[Tried]) -> (Vec<Advice>, Option<Limit>) {
     let tried: Vec<Tried> = suspects(case, pool, peak).into_iter().flat_map(|suspect| try_all(case, suspect)).collect();
-    let all = || everywhere.iter().chain(&tried).filter(|tried| raises_no_other(case, &tried.trial, pool));
+    let all = || everywhere.iter().chain(&tried).filter(|tried| tried.raises_no_other(pool));
     let mut advice: Vec<Advice> = all().filter_map(|tried| advice(case, tried, pool)).collect();
     advice.sort_by_key(|advice| Reverse(advice.saves));
     advice.truncate(MOST_ADVICE);
@@ -70,10 +99,14 @@ fn suspects(case: &Case<'_>, pool: usize, peak: Step) -> Vec<Suspect> {
         let home = case.home(tensor, pool)?;
         Some(Suspect { tensor, pool, bytes: case.bytes(home), peak })
     };
-    tensors.filter_map(suspect).collect()
+    tensors.take(MOST_TENSORS).filter_map(suspect).collect()
 }
 
 fn try_all(case: &Case<'_>, suspect: Suspect) -> Vec<Tried> {
+    // Whether a change is right is work, too.
+    if !case.can_try() {
+        return Vec::new();
+    }
     let mut tried = later::try_later(case, suspect);
     tried.extend(again::try_again(case, suspect));
     tried.extend(outputs::try_no_output(case, suspect));
@@ -85,19 +118,12 @@ fn try_all(case: &Case<'_>, suspect: Suspect) -> Vec<Tried> {
 /// Makes a change in the graph that concerns a tensor, or all, and finds out what it brings.
 fn try_change(case: &Case<'_>, change: Change, tensor: Option<TensorId>, draft: &Draft) -> Option<Tried> {
     let trial = case.try_draft(draft, case.subject.pools)?;
-    Some(Tried { change, tensor, trial })
-}
-
-/// Memory that another buffer would need instead is not saved.
-fn raises_no_other(case: &Case<'_>, trial: &Trial, pool: usize) -> bool {
-    let bounds = case.bounds();
-    let mut others = trial.bounds.iter().zip(&bounds).enumerate().filter(|(other, _)| *other != pool);
-    others.all(|(_, (after, before))| after <= before)
+    Some(Tried::new(case, change, tensor, trial))
 }
 
 fn advice(case: &Case<'_>, tried: &Tried, pool: usize) -> Option<Advice> {
     let lower_bound = tried.trial.bounds[pool];
-    let given = case.bounds()[pool];
+    let given = case.bound(pool);
     let saves = given.checked_sub(lower_bound).filter(|&saves| saves > 0 && saves >= given / WORTH_A_CHANGE)?;
     Some(Advice { saves, lower_bound, worst: case.worst_of(&tried.trial, pool), change: tried.change.clone() })
 }
@@ -105,7 +131,7 @@ fn advice(case: &Case<'_>, tried: &Tried, pool: usize) -> Option<Advice> {
 /// The change that frees most at the peak, though another step then needs as much as that one does.
 fn limit<'t>(case: &Case<'_>, tried: impl Iterator<Item = &'t Tried>, pool: usize, peak: Step) -> Option<Limit> {
     let &node = case.subject.snapshot.graph.nodes().get(peak as usize)?;
-    let given = case.bounds()[pool];
+    let given = case.bound(pool);
     let freed_at = |tried: &Tried, node| Some(given.saturating_sub(tried.trial.load_at(pool, node)?));
     let is_worth = |&frees: &Bytes| frees > 0 && frees >= given / WORTH_A_CHANGE;
     // What only moves the peak to where its tensor is then made shows nothing.

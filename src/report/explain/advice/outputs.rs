@@ -18,7 +18,7 @@ pub fn try_no_output(case: &Case<'_>, suspect: Suspect) -> Option<Tried> {
     if case.uses.kept[tensor as usize] != Some(Kept::Output) || needed_until >= peak {
         return None;
     }
-    let mut draft = case.draft.clone();
+    let mut draft = case.new_draft()?;
     for &id in case.uses.views[tensor as usize].iter().chain([&tensor]) {
         draft.tensor_mut(id).tensor.flags.0 &= !Flags::OUTPUT.0;
     }
@@ -59,7 +59,7 @@ pub fn try_leave_out(case: &Case<'_>, suspect: Suspect) -> Option<Tried> {
     }
     let group = with_ancestors(case, &family);
     let with = group.iter().filter(|&&id| id != tensor && case.uses.step[id as usize].is_some()).count();
-    let mut draft = case.draft.clone();
+    let mut draft = case.new_draft()?;
     draft.unlist(&group);
     let is_passed_over = case.uses.step[tensor as usize].is_some() && Uses::is_passed_over(graph, tensor);
     let change = Change::LeaveOut { tensor: case.named(tensor), bytes: suspect.bytes, with, is_passed_over };

@@ -31,19 +31,21 @@ fn try_rules(case: &Case<'_>) -> Vec<Tried> {
         let on: RuleSetting = name.parse().ok()?;
         let may = |allowed: Rules| Rules::NONE.off_among(allowed).any(|allowed| allowed == *name);
         let pools = with(&|rules, allowed| if may(allowed) { on.rules(rules) } else { rules });
-        let trial = case.try_draft(&case.draft, &pools)?;
-        Some(Tried {
-            change: Change::Rule { rule: (*name).to_owned(), example: example(case, &trial) },
-            tensor: None,
-            trial,
-        })
+        let trial = try_as_given(case, &pools)?;
+        let change = Change::Rule { rule: (*name).to_owned(), example: example(case, &trial) };
+        Some(Tried::new(case, change, None, trial))
     };
     let mut tried: Vec<Tried> = names.iter().filter_map(one).collect();
     if names.len() > 1 {
-        let all = case.try_draft(&case.draft, &with(&|_, allowed| allowed));
-        tried.extend(all.map(|trial| Tried { change: Change::AllRules, tensor: None, trial }));
+        let all = try_as_given(case, &with(&|_, allowed| allowed));
+        tried.extend(all.map(|trial| Tried::new(case, Change::AllRules, None, trial)));
     }
     tried
+}
+
+/// The given graph, planned in another way.
+fn try_as_given(case: &Case<'_>, pools: &[Pool]) -> Option<Trial> {
+    case.may_try(1).then(|| case.try_draft(case.draft(), pools))?
 }
 
 /// The largest tensor that is computed in the place of another, and is not as things are.
@@ -59,17 +61,23 @@ fn example(case: &Case<'_>, trial: &Trial) -> Option<TakenOver> {
     found.min_by_key(|taken| (Reverse(taken.bytes), taken.step))
 }
 
+/// The search for another order, and the plans for it, are as much work as so many trials.
+const REORDERING: u64 = 10;
+
 /// Another order of the nodes.
 fn try_reorder(case: &Case<'_>) -> Option<Tried> {
     let snapshot = case.subject.snapshot;
+    if !case.may_try(REORDERING) {
+        return None;
+    }
     let (leafs, nodes) = snapshot.requested_pools();
     let requests = Requests { leafs: &leafs, nodes: &nodes };
     let mut sizes = |id: TensorId, pool: PoolId| snapshot.tensors[id as usize].size_in(pool);
     let found =
-        reorder(&snapshot.graph, case.subject.pools, requests, &mut sizes, &case.hazards, Effort::default()).ok()?;
+        reorder(&snapshot.graph, case.subject.pools, requests, &mut sizes, case.hazards(), Effort::default()).ok()?;
     let moved = Some(found.moved).filter(|&moved| moved > 0)?;
-    let mut draft = case.draft.clone();
+    let mut draft = case.new_draft()?;
     draft.nodes = found.order.iter().map(|&step| snapshot.graph.nodes()[step as usize]).collect();
     let trial = case.try_draft(&draft, case.subject.pools)?;
-    Some(Tried { change: Change::Reorder { moved }, tensor: None, trial })
+    Some(Tried::new(case, Change::Reorder { moved }, None, trial))
 }

@@ -1,10 +1,10 @@
 //! What would lower a peak. Each number is compared with that of the graph in which the change was really made.
 
-use super::scene::Scene;
+use super::scene::{Scene, explain_with};
 use crate::graph::tests::sketch::POOL;
 use crate::graph::{Flags, Pool, Rules, TensorId};
 use crate::placement::Bytes;
-use crate::report::explain::{Advice, Change, Kept};
+use crate::report::explain::{Advice, Change, DEFAULT_TOP, Kept, explanation_text};
 
 /// A peak of two tensors of 64 bytes, behind the nodes so far; the result is small.
 fn pass_a_peak(scene: &mut Scene, source: TensorId) -> TensorId {
@@ -330,4 +330,26 @@ fn what_another_buffer_would_pay_is_not_saved() {
     assert_eq!((graph(false).bounds(), graph(true).bounds()), (vec![240, 320], vec![192, 640]));
     let explained = graph(false).explain();
     assert!(!explained.buffers[0].advice.iter().any(is_later), "{:?}", explained.buffers[0].advice);
+}
+
+#[test]
+fn what_is_not_tried_for_want_of_work_is_said() {
+    let mut scene = Scene::new(Rules::GGML);
+    let (x, big) = (scene.input(16), scene.input(160));
+    let c = pass_a_peak(&mut scene, x);
+    scene.node(16, &[c, big]);
+    let snapshot = scene.snapshot();
+    let remark = "not every change was tried";
+    let trial = snapshot.tensors.len() as u64 + 1;
+    let [none, one, all] = [0, trial, 1000 * trial].map(|trials| explain_with(&snapshot, trials));
+    for (explanation, all_tried) in [(&none, false), (&one, false), (&all, true)] {
+        assert_eq!(explanation.all_tried, all_tried);
+        assert_eq!(explanation_text(explanation, DEFAULT_TOP).contains(remark), !all_tried);
+        assert_eq!(explanation.buffers[0].lower_bound, scene.bound());
+        assert_eq!(explanation.buffers[0].advice.is_empty(), !all_tried);
+    }
+    assert_eq!(
+        (none.buffers[0].reuse.lower_bound_without, one.buffers[0].reuse.lower_bound_without.is_some()),
+        (None, true)
+    );
 }

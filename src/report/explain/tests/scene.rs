@@ -7,7 +7,9 @@ use crate::graph::snapshot::{BufferInfo, Snapshot, TensorInfo};
 use crate::graph::tests::sketch::{POOL, Sketch};
 use crate::graph::{Flags, Operation, Pool, Rules, TensorId};
 use crate::placement::Bytes;
-use crate::report::explain::{Advice, AliveBlock, BufferExplanation, Explanation, Peak, Subject, explain};
+use crate::report::explain::{
+    Advice, AliveBlock, BufferExplanation, DEFAULT_TRIALS, Explanation, Peak, Subject, explain,
+};
 
 /// A graph of tensors with names: leafs are called "x", nodes "n", each with its id behind it. Nodes are MUL_MAT unless
 /// something else is said.
@@ -126,12 +128,8 @@ impl Scene {
 
 /// Explains a graph as it is planned by the program that wrote it; checks what must be true of every explanation.
 pub fn explain_snapshot(snapshot: &Snapshot) -> Explanation {
-    let pools = snapshot.recorded_pools();
-    let plan = snapshot.plan_in(&pools).expect("sizes are small");
-    let same_memory: Vec<TensorId> = (0..).take(snapshot.tensors.len()).collect();
-    let allowed = vec![Rules::ALL; pools.len()];
-    let explanation =
-        explain(Subject { snapshot, pools: &pools, allowed: &allowed, same_memory: &same_memory, plan: &plan });
+    let explanation = explain_with(snapshot, DEFAULT_TRIALS);
+    assert!(explanation.all_tried);
     for buffer in &explanation.buffers {
         let alive: Bytes = alive(buffer).iter().map(|block| block.bytes).sum();
         assert_eq!(alive, buffer.lower_bound);
@@ -140,6 +138,15 @@ pub fn explain_snapshot(snapshot: &Snapshot) -> Explanation {
         assert!(buffer.advice.is_sorted_by(|a, b| a.saves >= b.saves));
     }
     explanation
+}
+
+/// The same with so much work for changes, unchecked.
+pub fn explain_with(snapshot: &Snapshot, trials: u64) -> Explanation {
+    let pools = snapshot.recorded_pools();
+    let plan = snapshot.plan_in(&pools).expect("sizes are small");
+    let same_memory: Vec<TensorId> = (0..).take(snapshot.tensors.len()).collect();
+    let allowed = vec![Rules::ALL; pools.len()];
+    explain(Subject { snapshot, pools: &pools, allowed: &allowed, same_memory: &same_memory, plan: &plan, trials })
 }
 
 fn alive(buffer: &BufferExplanation) -> &[AliveBlock] {
