@@ -10,6 +10,7 @@
 #include "computing.h"
 #include "copies_report.h"
 #include "lastuse.h"
+#include "own_memory.h"
 #include "plan_check.h"
 #include "random_graph.h"
 #include "transformer.h"
@@ -45,28 +46,6 @@ static void print_totals(const struct totals * totals) {
            "overlap %d, memory %d, device %d, slot %d, peak %d\n",
            r->removed, totals->copies, r->bytes_removed, r->left_type, r->left_producer, r->left_readers, r->left_part,
            r->left_layout, r->left_order, r->left_overlap, r->left_memory, r->left_device, r->left_slot, r->left_peak);
-}
-
-static void check_same_bytes(struct ggml_tensor * a, struct ggml_tensor * b, long long seed) {
-    size_t size   = ggml_nbytes(a);
-    char * ours   = malloc(size + 1);
-    char * theirs = malloc(size + 1);
-    CHECK(ours != NULL && theirs != NULL, "out of memory");
-    CHECK(ggml_nbytes(b) == size, "seed %lld: %s has another size", seed, a->name);
-    if (b->buffer != NULL && size > 0) {
-        ggml_backend_tensor_get(a, ours, 0, size);
-        ggml_backend_tensor_get(b, theirs, 0, size);
-        CHECK(memcmp(ours, theirs, size) == 0, "seed %lld: %s is not what it should be", seed, a->name);
-    }
-    free(ours);
-    free(theirs);
-}
-
-static void check_same_lists(struct tensor_list a, struct tensor_list b, long long seed) {
-    CHECK(a.count == b.count, "seed %lld: %d and %d tensors", seed, a.count, b.count);
-    for (int i = 0; i < a.count; i++) {
-        check_same_bytes(a.items[i], b.items[i], seed);
-    }
 }
 
 // How a graph of a case is made and run.
@@ -139,8 +118,8 @@ static struct lastuse_copies_report compare(ggml_backend_t cpu, long long seed, 
     struct memory second = allocate(cpu, &without, setting);
     compute(cpu, &first, &given);
     compute(cpu, &second, &without);
-    check_same_lists(without.outputs, given.outputs, seed);
-    check_same_lists(without.weights, given.weights, seed);
+    check_same_lists(without.outputs, given.outputs, (uint64_t) seed);
+    check_same_lists(without.weights, given.weights, (uint64_t) seed);
     memory_free(first);
     memory_free(second);
     random_graph_free(&given);

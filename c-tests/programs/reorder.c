@@ -10,6 +10,7 @@
 #include "ggml-cpu.h"
 #include "graph_fields.h"
 #include "lastuse.h"
+#include "own_memory.h"
 #include "plan_check.h"
 #include "random_graph.h"
 #include "training.h"
@@ -46,13 +47,6 @@ static void check_same_bytes(struct ggml_tensor * a, struct ggml_tensor * b, lon
     free(theirs);
 }
 
-static void check_same_lists(struct tensor_list a, struct tensor_list b, long long seed) {
-    CHECK(a.count == b.count, "seed %lld: %d and %d tensors", seed, a.count, b.count);
-    for (int i = 0; i < a.count; i++) {
-        check_same_bytes(a.items[i], b.items[i], seed);
-    }
-}
-
 static bool reorder(struct ggml_cgraph * graph, struct lastuse_reorder_report * report) {
     *report = (struct lastuse_reorder_report){ .struct_size = sizeof(*report) };
     struct ggml_tensor * last    = graph->n_nodes > 0 ? graph->nodes[graph->n_nodes - 1] : NULL;
@@ -86,8 +80,8 @@ static bool compare_random_graph(ggml_backend_t cpu, long long seed, struct rand
     random_graph_set_data(&moved);
     CHECK(ggml_backend_graph_compute(cpu, given.graph) == GGML_STATUS_SUCCESS, "seed %lld", seed);
     CHECK(ggml_backend_graph_compute(cpu, moved.graph) == GGML_STATUS_SUCCESS, "seed %lld", seed);
-    check_same_lists(moved.outputs, given.outputs, seed);
-    check_same_lists(moved.weights, given.weights, seed);
+    check_same_lists(moved.outputs, given.outputs, (uint64_t) seed);
+    check_same_lists(moved.weights, given.weights, (uint64_t) seed);
     ggml_gallocr_free(first);
     ggml_gallocr_free(second);
     random_graph_free(&given);

@@ -3,13 +3,11 @@
 //
 //   truth <case> [first seed] [number of seeds]
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "check.h"
 #include "computing.h"
 #include "ggml-cpu.h"
 #include "lastuse.h"
+#include "own_memory.h"
 #include "plan_check.h"
 #include "random_graph.h"
 #include "transformer.h"
@@ -24,70 +22,30 @@ static struct seeds seeds_from(struct case_args args, long long count) {
     return (struct seeds){ .first = case_number(args, 0, 1), .count = case_number(args, 1, count) };
 }
 
-static void compute(ggml_backend_t cpu, const struct random_graph * g) {
-    random_graph_set_data(g);
-    enum ggml_status status = ggml_backend_graph_compute(cpu, g->graph);
-    CHECK(status == GGML_STATUS_SUCCESS, "seed %llu: status %d", (unsigned long long) g->seed, (int) status);
-}
-
-// Views of weights get no address from ggml_backend_alloc_ctx_tensors() when all else is a view as well.
-static void init_views(struct ggml_context * ctx) {
-    for (struct ggml_tensor * t = ggml_get_first_tensor(ctx); t != NULL; t = ggml_get_next_tensor(ctx, t)) {
-        if (t->view_src != NULL && t->buffer == NULL) {
-            ggml_backend_view_init(t);
-        }
-    }
-}
-
-// Nothing of lastuse is used here: a fault in both would show on neither side.
-static ggml_backend_buffer_t compute_truth(ggml_backend_t cpu, const struct random_graph * g) {
-    ggml_backend_buffer_t buffer = upstream_ggml_backend_alloc_ctx_tensors(g->ctx, cpu);
-    init_views(g->ctx);
-    compute(cpu, g);
-    return buffer;
-}
-
-static void check_finite(const struct ggml_tensor * t, const void * data) {
+static void check_finite(const struct ggml_tensor * t) {
     if (t->type != GGML_TYPE_F32 || !ggml_is_contiguous(t)) {
         return;
     }
     for (int64_t i = 0; i < ggml_nelements(t); i++) {
-        float value = ((const float *) data)[i];
+        float value = ((const float *) t->data)[i];
         CHECK(value - value == 0.0f, "%s[%lld] is %f: the random graph is no good", t->name, (long long) i,
               (double) value);
     }
 }
 
-static void check_same_bytes(const struct random_graph * g, const struct ggml_tensor * t,
-                             const struct ggml_tensor * truth) {
-    size_t size = ggml_nbytes(t);
-    char * got  = malloc(size + 1);
-    char * want = malloc(size + 1);
-    CHECK(got != NULL && want != NULL, "out of memory");
-    if (size > 0) {
-        ggml_backend_tensor_get(t, got, 0, size);
-        ggml_backend_tensor_get(truth, want, 0, size);
-    }
-    check_finite(truth, want);
-    CHECK(memcmp(got, want, size) == 0, "seed %llu: %s is not what it should be", (unsigned long long) g->seed,
-          t->name);
-    free(got);
-    free(want);
-}
-
 static void check_same_outputs(const struct random_graph * g, const struct random_graph * truth) {
-    CHECK(g->outputs.count == truth->outputs.count, "%d and %d outputs", g->outputs.count, truth->outputs.count);
-    for (int i = 0; i < g->outputs.count; i++) {
-        check_same_bytes(g, g->outputs.items[i], truth->outputs.items[i]);
+    for (int i = 0; i < truth->outputs.count; i++) {
+        check_finite(truth->outputs.items[i]);
     }
+    check_same_lists(g->outputs, truth->outputs, g->seed);
 }
 
 // Both graphs are made from the same seed and options; the allocator has already placed the first.
 static void check_truth(ggml_backend_t cpu, struct random_graph * g, struct random_graph * truth) {
     const char * reason = plan_check(g->graph);
     CHECK(reason == NULL, "seed %llu: %s", (unsigned long long) g->seed, reason);
-    compute(cpu, g);
-    ggml_backend_buffer_t buffer = compute_truth(cpu, truth);
+    compute_graph(cpu, g);
+    ggml_backend_buffer_t buffer = compute_in_own_memory(cpu, truth);
     check_same_outputs(g, truth);
     ggml_backend_buffer_free(buffer);
     random_graph_free(g);

@@ -16,6 +16,7 @@ pub use graph_files::{captured_graphs, graph_name, graphs_in, read_graph, write_
 pub use library::{Build, Lastuse, guard_library, lastuse};
 pub use live_graph::{Allocators, Gallocr, LiveGraph};
 pub use markdown::aligned_table;
+pub use program::{Linked, Outcome, Program, sources};
 pub use program::{Linked, Outcome, Program};
 pub use tool::tool;
 

@@ -164,6 +164,21 @@ impl Program {
     }
 }
 
+/// The files of a program from `programs/`: a support is a file in `support/`, with all of the folder of its name where
+/// there is one.
+pub fn sources(name: &str, supports: &[&str]) -> Vec<String> {
+    let mut sources = vec![format!("programs/{name}.c")];
+    for support in supports {
+        sources.push(format!("support/{support}.c"));
+        let entries = std::fs::read_dir(folder().join("support").join(support));
+        let names = entries.into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let mut parts: Vec<String> = names.filter(|name| name.ends_with(".c")).collect();
+        parts.sort();
+        sources.extend(parts.iter().map(|part| format!("support/{support}/{part}")));
+    }
+    sources
+}
+
 /// The objects of a program.
 fn compile_all(making: &Making, sources: &[&str], ggml: &Ggml, flags: &[&str]) -> Result<Vec<PathBuf>> {
     let compile_one = |(number, source): (usize, &&str)| {

@@ -70,7 +70,7 @@ fn removed_copies_compute_the_same_with_ggml_0_9_5() {
         let name = format!("{name}-0.9.5");
         support::expect(Program::build(&name, &sources, &ggml, Linked::Both(&lastuse), &[]))
     };
-    let random = program("remove_copies", &["random_graph", "plan_check", "transformer"]);
+    let random = program("remove_copies", &["own_memory", "random_graph", "plan_check", "transformer"]);
     for case in ["graphs_of_copies", "graphs_of_copies_on_upstreams_allocator", "graphs_of_copies_by_scheduler"] {
         support::passes(&random, &[case, "1", "200"]);
     }

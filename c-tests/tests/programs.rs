@@ -27,7 +27,7 @@ macro_rules! program {
     };
 }
 
-program!(differential, with ["random_graph", "plan_check", "dummy_buffer"]:
+program!(differential, with ["side_by_side", "random_graph", "plan_check", "dummy_buffer"]:
     single_buffer, several_buffer_types, chunk_limits, markers, alternatives, early_markers, unlisted_leafs, growing_and_shrinking,
 );
 
@@ -35,7 +35,7 @@ program!(plan_check_faults, with ["plan_check", "dummy_buffer"]:
     checker_finds_faults, checker_finds_wrong_buffer_types,
 );
 
-program!(truth, with ["random_graph", "plan_check", "transformer"]:
+program!(truth, with ["own_memory", "random_graph", "plan_check", "transformer"]:
     one_thread, two_threads, markers, alternatives, alternatives_two_threads, oddities_are_planned, output_views, one_allocator, reserve_for_another, stale_plan,
     rules_none, rules_of_ggml, rules_all, rules_without_in_place, rules_without_views, rules_without_rows,
     rules_without_copies, rules_without_concat, rules_without_oldest_source, rules_without_unread_inputs,
@@ -64,7 +64,7 @@ program!(ctx_tensors, with ["dummy_buffer"]:
     tallocr_passes_failures_on,
 );
 
-program!(reorder, with ["random_graph", "plan_check", "training", "transformer"]:
+program!(reorder, with ["own_memory", "random_graph", "plan_check", "training", "transformer"]:
     random_graphs, random_graphs_in_threads, large_random_graphs, random_graphs_with_output_views, markers, alternatives,
     what_the_scheduler_adds,
     training_graph, training_graph_in_threads, scheduler_runs_the_new_order, two_branches_run_one_after_the_other,
@@ -72,7 +72,7 @@ program!(reorder, with ["random_graph", "plan_check", "training", "transformer"]
     report_and_type_may_be_missing, effort_is_a_limit, graphs_built_alike_get_the_same_order,
 );
 
-program!(remove_copies, with ["random_graph", "plan_check", "transformer"]:
+program!(remove_copies, with ["own_memory", "random_graph", "plan_check", "transformer"]:
     random_graphs, random_graphs_on_upstreams_allocator, random_graphs_in_threads, large_random_graphs,
     random_graphs_in_another_order, random_graphs_by_scheduler, random_graphs_for_unknown_memory,
     graphs_of_copies, graphs_of_copies_on_upstreams_allocator, graphs_of_copies_in_threads,

@@ -2,9 +2,9 @@
 
 #include "judge.h"
 
-static bool judge_survives(struct judge * j, const struct ggml_tensor * t, bool is_leaf, bool is_part) {
+static bool judge_survives(struct judge * j, const struct ggml_tensor * t, bool is_leaf, bool is_unfinished) {
     bool output = (t->flags & GGML_TENSOR_FLAG_OUTPUT) != 0;
-    bool unread = count_readers(j->graph, t) == 0 && !is_marker(t) && !is_part;
+    bool unread = count_readers(j->graph, t) == 0 && !is_marker(t) && !is_unfinished;
     // an input that nobody reads is set before the graph runs, and that is all
     bool idle = is_leaf && (t->flags & GGML_TENSOR_FLAG_INPUT) != 0;
     if (!is_external(t) && !output && (!unread || idle)) {
@@ -20,8 +20,8 @@ static bool judge_survives(struct judge * j, const struct ggml_tensor * t, bool 
 
 bool judge_end(struct judge * j) {
     for (int i = 0; i < j->graph->n_nodes; i++) {
-        bool is_part = is_part_of_later(j->graph, i);
-        if (!j->skipped[i] && !judge_survives(j, j->graph->nodes[i], false, is_part)) {
+        bool is_unfinished = is_view_of_later(j->graph, i);
+        if (!j->skipped[i] && !judge_survives(j, j->graph->nodes[i], false, is_unfinished)) {
             return false;
         }
     }

@@ -73,18 +73,23 @@ static inline int count_readers(const struct ggml_cgraph * graph, const struct g
     return count;
 }
 
-// Whether the node of a step is a part of memory that the graph lists later, as a tensor without operation: what others
+// Whether the node of a step is a view of memory that the graph lists later, as a tensor without operation: what others
 // write is complete there.
-static inline bool is_part_of_later(const struct ggml_cgraph * graph, int step) {
-    const struct ggml_tensor * node = graph->nodes[step];
-    const struct ggml_tensor * root = node->view_src;
-    bool                       part = root != NULL && is_source_of(root, node);
-    for (int i = step + 1; i < graph->n_nodes && part; i++) {
+static inline bool is_view_of_later(const struct ggml_cgraph * graph, int step) {
+    const struct ggml_tensor * root = graph->nodes[step]->view_src;
+    for (int i = step + 1; i < graph->n_nodes && root != NULL; i++) {
         if (graph->nodes[i] == root) {
             return root->op == GGML_OP_NONE && !is_marker(root);
         }
     }
     return false;
+}
+
+// Whether it is one of those that write there.
+static inline bool is_part_of_later(const struct ggml_cgraph * graph, int step) {
+    const struct ggml_tensor * node = graph->nodes[step];
+    bool writes = is_view(node) && !touches_no_bytes(node) && is_source_of(node->view_src, node);
+    return writes && is_view_of_later(graph, step);
 }
 
 static inline struct range range_of(const struct ggml_tensor * t, size_t size) {

@@ -6,6 +6,7 @@ pub mod survey;
 
 use std::sync::Mutex;
 
+pub use lastuse_c_tests::sources;
 use lastuse_c_tests::{Build, Lastuse, Linked, Outcome, Program, lastuse};
 use lastuse_vendor::{Ggml, Package};
 
@@ -36,21 +37,6 @@ pub fn checked() -> Lastuse {
 pub fn library(build: Build) -> Lastuse {
     let _one_at_a_time = BUILDING.lock();
     expect(lastuse(build))
-}
-
-/// The files of a program from `programs/`: a support is a file in `support/`, with all of the folder of its name where
-/// there is one.
-pub fn sources(name: &str, supports: &[&str]) -> Vec<String> {
-    let mut sources = vec![format!("programs/{name}.c")];
-    for support in supports {
-        sources.push(format!("support/{support}.c"));
-        let entries = std::fs::read_dir(lastuse_c_tests::folder().join("support").join(support));
-        let names = entries.into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        let mut parts: Vec<String> = names.filter(|name| name.ends_with(".c")).collect();
-        parts.sort();
-        sources.extend(parts.iter().map(|part| format!("support/{support}/{part}")));
-    }
-    sources
 }
 
 /// A test program from `programs/`, with upstream's allocator beside lastuse's.

@@ -1,0 +1,26 @@
+#include "fuzz.h"
+
+#include "fuzz/ways.h"
+#include "splitmix.h"
+
+#define REPLANNED 10 // percent
+
+// Numbers of their own: the graph is drawn from the seed itself.
+static uint64_t random_for(uint64_t seed) {
+    return seed ^ 0x6c62272e07bb0142u;
+}
+
+enum fuzz_kind fuzz_kind_of(uint64_t seed, int computed) {
+    uint64_t random = random_for(seed);
+    int      number = (int) (splitmix64(&random) % 100);
+    return number < computed ? FUZZ_COMPUTED : number >= 100 - REPLANNED ? FUZZ_REPLANNED : FUZZ_PLANNED;
+}
+
+void fuzz_graph(ggml_backend_t cpu, uint64_t seed, enum fuzz_kind kind) {
+    uint64_t random = random_for(~seed);
+    switch (kind) {
+        case FUZZ_REPLANNED: fuzz_replanned(seed, &random); break;
+        case FUZZ_COMPUTED:  fuzz_computed(cpu, seed, &random); break;
+        default:             fuzz_planned(seed, &random); break;
+    }
+}

@@ -1,0 +1,97 @@
+// A graph computed in memory that lastuse planned, and the same graph in memory of its own.
+
+#include <stdlib.h>
+
+#include "copies_report.h"
+#include "graph_fields.h"
+#include "lastuse.h"
+#include "own_memory.h"
+#include "plan_check.h"
+#include "ways.h"
+
+// What happens to the graph before it is planned.
+struct passes {
+    bool removes_copies;
+    bool reorders;
+};
+
+static void change_graph(struct ggml_cgraph * graph, struct passes passes, uint64_t * random) {
+    // The type of the compute buffer may be left open.
+    ggml_backend_buffer_type_t buft = random_chance(random, 70) ? ggml_backend_cpu_buffer_type() : NULL;
+    if (passes.removes_copies) {
+        remove_copies(graph, buft);
+    }
+    if (passes.reorders) {
+        lastuse_graph_reorder(graph, buft, random_below(random, 2000), NULL);
+    }
+}
+
+static int * draw_ids(uint64_t * random, int n_buffers, int count) {
+    int * ids = malloc((size_t) (count + 1) * sizeof(*ids));
+    CHECK(ids != NULL, "out of memory");
+    for (int i = 0; i < count; i++) {
+        ids[i] = i > 0 && random_chance(random, 70) ? ids[i - 1] : (int) random_below(random, n_buffers);
+    }
+    return ids;
+}
+
+// Buffers with memory, which the CPU computes in.
+static void open_bench(struct bench * bench, uint64_t * random) {
+    bench_prepare(bench, &lastuse_api, draw_n_buffers(random), draw_max_size(random));
+    for (int i = 0; i < N_TYPES; i++) {
+        bench->types[i].imaginary = false;
+    }
+    if (random_chance(random, 70)) {
+        put_on_cpu(bench);
+    }
+    bench_open(bench);
+    if (random_chance(random, 30)) {
+        set_some_rules(bench->galloc, random);
+    }
+    if (random_chance(random, 20)) {
+        lastuse_gallocr_set_effort(bench->galloc, (uint64_t) random_below(random, 10000));
+    }
+}
+
+static void allocate(struct bench * bench, struct random_graph * g) {
+    CHECK(bench->api->alloc_graph(bench->galloc, g->graph), "seed %llu was not allocated",
+          (unsigned long long) g->seed);
+    const char * reason = plan_check(g->graph);
+    CHECK(reason == NULL, "seed %llu: %s", (unsigned long long) g->seed, reason);
+}
+
+static void place(struct bench * bench, struct random_graph * g, uint64_t * random) {
+    int * node_ids = draw_ids(random, bench->n_buffers, g->graph->n_nodes);
+    int * leaf_ids = draw_ids(random, bench->n_buffers, g->graph->n_leafs);
+    CHECK(bench->api->reserve_n(bench->galloc, g->graph, node_ids, leaf_ids), "seed %llu was not reserved",
+          (unsigned long long) g->seed);
+    allocate(bench, g);
+    // As a program does that builds its graph anew: the plan is found again.
+    if (random_chance(random, 25)) {
+        random_graph_forget_memory(g);
+        allocate(bench, g);
+    }
+    free(node_ids);
+    free(leaf_ids);
+}
+
+void fuzz_computed(ggml_backend_t cpu, uint64_t seed, uint64_t * random) {
+    struct random_graph_options options = draw_options(random);
+    options.markers                     = random_chance(random, 20);
+    options.output_views                = random_chance(random, 20);
+    struct passes       passes = { .removes_copies = random_chance(random, 50), .reorders = random_chance(random, 40) };
+    struct random_graph g      = random_graph_new(seed, options);
+    struct random_graph truth  = random_graph_new(seed, options);
+    struct bench        bench;
+    change_graph(g.graph, passes, random);
+    open_bench(&bench, random);
+    place(&bench, &g, random);
+    compute_graph(cpu, &g);
+    ggml_backend_buffer_t buffer = compute_in_own_memory(cpu, &truth);
+    check_same_lists(g.outputs, truth.outputs, seed);
+    check_same_lists(g.weights, truth.weights, seed);
+    ggml_backend_buffer_free(buffer);
+    random_graph_free(&g);
+    random_graph_free(&truth);
+    bench_free(&bench);
+}
