@@ -452,6 +452,37 @@ static void results_of_another_graph_are_known_again(struct case_args args) {
     ggml_free(outer);
 }
 
+// Chunks without bytes
+
+// Two inputs that fill a chunk each. A result without bytes gets a chunk of its own behind them.
+static struct built two_inputs(int64_t width, bool with_empty_result) {
+    struct built         b      = built_new(16, 1024);
+    struct ggml_tensor * first  = new_input(b.ctx, width, 1);
+    struct ggml_tensor * second = new_input(b.ctx, width, 1);
+    struct ggml_tensor * empty  = ggml_view_2d(b.ctx, second, width, 0, second->nb[1], 0);
+    ggml_set_output(first);
+    ggml_set_output(second);
+    ggml_build_forward_expand(b.graph, first);
+    ggml_build_forward_expand(b.graph, with_empty_result ? ggml_scale(b.ctx, empty, 2.0f) : second);
+    return b;
+}
+
+static void chunk_without_bytes_is_added(struct case_args args) {
+    (void) args;
+    enum { LIMIT = 128 };
+    struct dummy_buft dummy;
+    dummy_buft_init(&dummy, "dummy", ALIGNMENT, LIMIT);
+    struct built   before = two_inputs(LIMIT, false);
+    struct built   after  = two_inputs(LIMIT, true);
+    ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
+    CHECK(ggml_gallocr_alloc_graph(galloc, before.graph) && dummy.live_buffers == 2, "%zu chunks", dummy.live_buffers);
+    CHECK(ggml_gallocr_alloc_graph(galloc, after.graph), "nothing fails here");
+    check_plan(after.graph, 0, "one result has no bytes");
+    ggml_gallocr_free(galloc);
+    built_free(before);
+    built_free(after);
+}
+
 static const struct test_case cases[] = {
     { "reserved_in_turn", reserved_in_turn },
     { "allocated_in_turn", allocated_in_turn },
@@ -463,6 +494,7 @@ static const struct test_case cases[] = {
     { "sizes_are_asked_at_most_once", sizes_are_asked_at_most_once },
     { "parameters_that_tell_sizes_are_heeded", parameters_that_tell_sizes_are_heeded },
     { "results_of_another_graph_are_known_again", results_of_another_graph_are_known_again },
+    { "chunk_without_bytes_is_added", chunk_without_bytes_is_added },
 };
 
 TEST_MAIN(cases)

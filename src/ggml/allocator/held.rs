@@ -39,10 +39,10 @@ impl Allocator {
         pools.all(|(pool, plan)| self.is_large_enough(pool, &plan.placement.chunks))
     }
 
+    /// A chunk without bytes counts too: what lies in it takes its address from there.
     fn is_large_enough(&self, pool: usize, chunks: &[Bytes]) -> bool {
         self.buffers[pool].as_ref().is_some_and(|buffers| {
-            let sizes = buffers.iter().map(Buffer::size).chain(std::iter::repeat(0));
-            chunks.iter().zip(sizes).all(|(&wanted, size)| wanted <= size)
+            chunks.len() <= buffers.len() && chunks.iter().zip(buffers).all(|(&wanted, held)| wanted <= held.size())
         })
     }
 
