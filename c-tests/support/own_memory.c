@@ -12,10 +12,10 @@ void compute_graph(ggml_backend_t cpu, const struct random_graph * g) {
     CHECK(status == GGML_STATUS_SUCCESS, "seed %llu: status %d", (unsigned long long) g->seed, (int) status);
 }
 
-// Views of weights get no address from ggml_backend_alloc_ctx_tensors() when all else is a view as well.
+// Views of weights get no address from ggml_backend_alloc_ctx_tensors() when all else is a view or has no bytes.
 static void init_views(struct ggml_context * ctx) {
     for (struct ggml_tensor * t = ggml_get_first_tensor(ctx); t != NULL; t = ggml_get_next_tensor(ctx, t)) {
-        if (t->view_src != NULL && t->buffer == NULL) {
+        if (t->view_src != NULL && t->buffer == NULL && t->view_src->buffer != NULL) {
             ggml_backend_view_init(t);
         }
     }
