@@ -25,24 +25,27 @@ static bool change_parameter(struct random_graph * g, struct ggml_tensor * t, ui
     return true;
 }
 
-// Such a pair may be computed in one go. In every graph that ggml makes both have the same layout.
-static bool may_be_fused(const struct ggml_tensor * t) {
-    return t->op == GGML_OP_RMS_NORM || t->op == GGML_OP_MUL;
+// A normalization and the product behind it may be computed in one go. In every graph that ggml makes both have the layout
+// of what the normalization reads.
+static bool may_be_fused(const struct ggml_cgraph * graph, const struct ggml_tensor * t) {
+    bool fused = t->op == GGML_OP_RMS_NORM || t->op == GGML_OP_MUL;
+    for (int i = 0; i < graph->n_nodes && !fused; i++) {
+        fused = graph->nodes[i]->op == GGML_OP_RMS_NORM && graph->nodes[i]->src[0] == t;
+    }
+    return fused;
 }
 
 // Of a dimension that has one element, so that the tensor has as many bytes as before.
 static bool change_stride(struct random_graph * g, struct ggml_tensor * t, uint64_t * random) {
-    (void) g;
     (void) random;
-    bool may = t->view_src == NULL && !may_be_fused(t) && t->ne[3] == 1 && ggml_nelements(t) > 0;
+    bool may = t->view_src == NULL && !may_be_fused(g->graph, t) && t->ne[3] == 1 && ggml_nelements(t) > 0;
     t->nb[3] += may ? 4 : 0;
     return may;
 }
 
 static bool change_type(struct random_graph * g, struct ggml_tensor * t, uint64_t * random) {
-    (void) g;
     (void) random;
-    if ((t->type != GGML_TYPE_F32 && t->type != GGML_TYPE_I32) || may_be_fused(t)) {
+    if ((t->type != GGML_TYPE_F32 && t->type != GGML_TYPE_I32) || may_be_fused(g->graph, t)) {
         return false;
     }
     t->type = t->type == GGML_TYPE_F32 ? GGML_TYPE_I32 : GGML_TYPE_F32;
