@@ -169,7 +169,7 @@ impl Checker<'_> {
         let Some((wanted, planned)) = self.buffer(buffer) else {
             return vec![(Kind::Outside, format!("lies in buffer {buffer}, which is not there"))];
         };
-        if self.listed.contains(&id) && info.pool != buffer {
+        if self.listed.contains(&id) && info.pool != buffer && !self.is_in_place(id, entry) {
             found.push((Kind::Outside, format!("lies in buffer {buffer}, and the graph wants it in {}", info.pool)));
         }
         // The reader of graphs has seen to it that sizes can be padded.
@@ -195,6 +195,19 @@ impl Checker<'_> {
             }
         }
         found
+    }
+
+    /// Does a node lie on a source? It is then in the buffer of that one, whatever the graph wants.
+    fn is_in_place(&self, id: TensorId, entry: &PlannedTensor) -> bool {
+        let graph = &self.snapshot.graph;
+        let mut sources = graph.sources(id).iter().map(|&source| graph.root(source)).filter(|&root| root != id);
+        sources.any(|root| {
+            self.entries.entries[root as usize].is_some_and(|source| {
+                (source.buffer, source.chunk) == (entry.buffer, entry.chunk)
+                    && source.offset <= entry.offset
+                    && entry.offset - source.offset < source.size.max(1)
+            })
+        })
     }
 
     fn buffer(&self, buffer: u32) -> Option<(&BufferInfo, &PlannedBuffer)> {

@@ -1,0 +1,64 @@
+//! Files of placement problems.
+
+use lastuse::placement::csv::{Sheet, write_blocks};
+use lastuse::placement::{Effort, Placement, Problem, choose_with, validate};
+
+use crate::in_proportion;
+
+/// Larger problems are read and written, not solved.
+const MOST_SOLVED: usize = 500;
+
+/// Reads a problem. What can be read gets a right placement, and is the same when it is written and read again.
+///
+/// # Panics
+/// When something of that does not hold.
+pub fn csv(bytes: &[u8]) {
+    match in_proportion(bytes.len(), || Sheet::read(bytes)) {
+        Ok(sheet) => {
+            if sheet.problem().blocks().len() <= MOST_SOLVED {
+                assert_written_as_read(&sheet);
+            }
+        }
+        Err(error) => assert!(error.line > 0 && !error.reason.is_empty(), "{error}"),
+    }
+}
+
+fn assert_written_as_read(sheet: &Sheet) {
+    let choice = choose_with(sheet.problem(), Effort::units(2000));
+    let placement = &choice.placement;
+    if let Err(defect) = validate(sheet.problem(), placement) {
+        panic!("{} places wrongly: {defect:?}", choice.strategy);
+    }
+    assert!(placement.size() >= choice.lower_bound, "{} bytes, and the bound is {}", placement.size(), choice.lower_bound);
+    let text = written(sheet, placement);
+    let again = read(&text);
+    assert_same_blocks(again.problem(), sheet.problem());
+    assert_eq!(again.names(), sheet.names());
+    assert_eq!(written(&again, placement), text);
+    assert_blocks_alone(sheet.problem());
+}
+
+fn written(sheet: &Sheet, placement: &Placement) -> Vec<u8> {
+    let mut text = Vec::new();
+    sheet.write(placement, &mut text).expect("memory can be written to");
+    text
+}
+
+fn read(text: &[u8]) -> Sheet {
+    Sheet::read(text).unwrap_or_else(|error| panic!("written, and not read: {error}\n{}", String::from_utf8_lossy(text)))
+}
+
+/// The blocks in the format's plainest form. Those without bytes are left out there.
+fn assert_blocks_alone(problem: &Problem) {
+    let ids: Vec<u64> = (0..).take(problem.blocks().len()).collect();
+    let mut text = Vec::new();
+    write_blocks(problem, &ids, &mut text).expect("memory can be written to");
+    let again = read(&text);
+    let wanted: Vec<_> = problem.blocks().iter().filter(|block| block.size > 0).collect();
+    assert_eq!(again.problem().blocks().iter().collect::<Vec<_>>(), wanted);
+}
+
+fn assert_same_blocks(found: &Problem, wanted: &Problem) {
+    assert_eq!(found.blocks(), wanted.blocks());
+    assert_eq!(found.alignment(), wanted.alignment());
+}

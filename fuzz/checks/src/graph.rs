@@ -1,0 +1,81 @@
+//! Files of graphs.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use lastuse::graph::snapshot::{PlanFile, Snapshot, check};
+use lastuse::graph::{Pool, TensorId};
+use lastuse::placement::Effort;
+use lastuse::report::plan_json;
+
+use crate::in_proportion;
+
+/// Larger graphs are read and written, not planned: they take too long for what they find.
+const MOST_PLANNED: usize = 3000;
+
+/// Searching is limited by the file, and a file may allow for years of it.
+const EFFORT: u64 = 2000;
+
+/// Reads a graph. What can be read is the same when it is written and read again, and gets a right plan.
+///
+/// # Panics
+/// When something of that does not hold.
+pub fn graph(bytes: &[u8]) {
+    let read = || Snapshot::read(bytes);
+    let is_compressed = bytes.starts_with(&[0x1f, 0x8b]);
+    let snapshot = if is_compressed { read() } else { in_proportion(bytes.len(), read) };
+    match snapshot {
+        Ok(snapshot) => {
+            assert_written_as_read(&snapshot);
+            assert_planned(&snapshot);
+        }
+        Err(error) => assert!(error.line > 0 && !error.reason.is_empty(), "{error}"),
+    }
+}
+
+/// The lines of a file may be in any order; they are written in an order of their own.
+fn assert_written_as_read(snapshot: &Snapshot) {
+    let text = snapshot.text();
+    let again = Snapshot::read(text.as_bytes()).unwrap_or_else(|error| panic!("written, and not read: {error}\n{text}"));
+    assert_eq!(again.text(), text);
+    assert_eq!((&again.label, &again.buffers), (&snapshot.label, &snapshot.buffers));
+    assert_eq!(by_id(&again), by_id(snapshot));
+}
+
+/// What is known of each tensor, with the ids of the file.
+fn by_id(snapshot: &Snapshot) -> BTreeMap<u64, impl PartialEq + Debug> {
+    let (graph, id_of) = (&snapshot.graph, |id: TensorId| snapshot.tensors[id as usize].id);
+    let facts = (0..).zip(&snapshot.tensors).map(|(id, info)| {
+        let (tensor, layout) = (graph.tensor(id), graph.layout(id));
+        let sources: Vec<u64> = graph.sources(id).iter().copied().map(id_of).collect();
+        let view = tensor.view.map(|view| (id_of(view.root), view.offset));
+        (info.id, (info, tensor.flags, tensor.operation, tensor.external, view, sources, layout.ne, layout.nb))
+    });
+    facts.collect()
+}
+
+fn assert_planned(snapshot: &Snapshot) {
+    if snapshot.tensors.len() > MOST_PLANNED {
+        return;
+    }
+    let effort = Effort::units(EFFORT);
+    let pools: Vec<Pool> = snapshot.recorded_pools().into_iter().map(|pool| Pool { effort, ..pool }).collect();
+    let Ok(plan) = snapshot.plan_in(&pools) else { return };
+    let _ = snapshot.plan_as_ggml();
+    let json = plan_json(snapshot, &plan, None).expect("a plan is plain data");
+    let plan = PlanFile::read(json.as_bytes()).unwrap_or_else(|error| panic!("written, and not read: {error}\n{json}"));
+    let defects = check(snapshot, &plan);
+    let wrong = defects.first().filter(|_| is_consistent(snapshot));
+    assert!(wrong.is_none(), "{wrong:?} in the plan of\n{}", snapshot.text());
+}
+
+/// No plan is right for a tensor that writes more bytes than it asks for, or for a view beyond its root.
+fn is_consistent(snapshot: &Snapshot) -> bool {
+    (0..).zip(&snapshot.tensors).all(|(id, info)| match snapshot.graph.tensor(id).view {
+        None => info.nbytes <= info.size && info.elsewhere.iter().all(|(_, size)| info.nbytes <= *size),
+        Some(view) => {
+            let root = &snapshot.tensors[view.root as usize];
+            view.offset.checked_add(info.nbytes).is_some_and(|end| end <= root.nbytes)
+        }
+    })
+}

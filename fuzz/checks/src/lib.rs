@@ -1,0 +1,21 @@
+//! What must hold for every file that lastuse reads, whatever its bytes are.
+//!
+//! Each function takes the bytes of a file, returns when they were treated well, and panics otherwise. `tests/` tries
+//! them with the committed corpus and with inputs made from it.
+
+mod csv;
+mod graph;
+mod memory;
+mod mutate;
+mod pair;
+mod plan;
+
+pub use csv::csv;
+pub use graph::graph;
+pub use memory::{Counting, in_proportion};
+pub use mutate::{Random, mutated};
+pub use pair::pair;
+pub use plan::plan;
+
+
+

@@ -1,0 +1,22 @@
+//! A plan against a graph.
+
+use lastuse::graph::snapshot::{PlanFile, Snapshot, check};
+use lastuse::report::{check_json, check_text};
+
+/// What a line starts with that is the plan; the lines before it are the graph.
+const PLAN: &[u8] = b"{\"format\":\"lastuse-plan\"";
+
+/// Checks a plan against a graph that need not be its own: both in one input, the graph first.
+///
+/// # Panics
+/// When the check does, or when its two reports disagree.
+pub fn pair(bytes: &[u8]) {
+    let Some(start) = bytes.windows(PLAN.len()).position(|window| window == PLAN) else { return };
+    let (graph, plan) = bytes.split_at(start);
+    let (Ok(snapshot), Ok(plan)) = (Snapshot::read(graph), PlanFile::read(plan)) else { return };
+    let defects = check(&snapshot, &plan);
+    let text = check_text(&snapshot, &plan, &defects);
+    let json = check_json(&snapshot, &plan, &defects).expect("defects are plain data");
+    assert_eq!(text.starts_with("OK"), defects.is_empty(), "{text}");
+    assert_eq!(json.contains("\"ok\":true"), defects.is_empty(), "{json}");
+}

@@ -1,0 +1,101 @@
+//! Every reader with the committed corpus, and with inputs that are made from it, the same in every run.
+//!
+//! `FUZZ_INPUTS` says how many are made for each; `docs/fuzzing.md` says more.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use lastuse_fuzz_checks::{Counting, Random, mutated};
+
+#[global_allocator]
+static MEMORY: Counting = Counting;
+
+/// How many inputs are made for a reader where nothing else is said: a few seconds.
+const INPUTS: usize = 1000;
+
+/// Nothing here takes a second; a busy machine may take some.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// The committed inputs for a reader, with their names.
+fn corpus(reader: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("corpus").join(reader);
+    let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("the folder can be read").path()).collect();
+    paths.sort();
+    assert!(paths.len() > 5, "{} has {} files", folder.display(), paths.len());
+    let read = |path: PathBuf| {
+        let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+        (name, fs::read(&path).expect("a file of the corpus can be read"))
+    };
+    paths.into_iter().map(read).collect()
+}
+
+fn count() -> usize {
+    std::env::var("FUZZ_INPUTS").map_or(INPUTS, |count| count.parse().expect("FUZZ_INPUTS is a number"))
+}
+
+/// Runs `check` on the corpus and on inputs made from it. What fails is written to a file for the corpus.
+fn try_all(reader: &'static str, check: fn(&[u8])) {
+    let corpus = corpus(reader);
+    let (tell, told) = channel();
+    let work = std::thread::spawn(move || {
+        let mut random = Random::new(1);
+        for (name, bytes) in &corpus {
+            try_one(reader, name, bytes, check);
+            let _ = tell.send(());
+        }
+        for number in 0..count() {
+            let (_, input) = &corpus[random.below(corpus.len())];
+            let (_, other) = &corpus[random.below(corpus.len())];
+            try_one(reader, &number.to_string(), &mutated(input, other, &mut random), check);
+            let _ = tell.send(());
+        }
+    });
+    loop {
+        match told.recv_timeout(LONGEST) {
+            Ok(()) => {}
+            Err(RecvTimeoutError::Timeout) => panic!("{reader}: an input takes longer than {LONGEST:?}"),
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    work.join().unwrap_or_else(|failure| std::panic::resume_unwind(failure));
+}
+
+fn try_one(reader: &str, name: &str, bytes: &[u8], check: fn(&[u8])) {
+    /// Writes the input down when the check unwinds.
+    struct Keep<'b>(String, &'b [u8]);
+
+    impl Drop for Keep<'_> {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                let path = std::env::temp_dir().join(format!("lastuse-fuzz-{}", self.0));
+                let written = fs::write(&path, self.1);
+                eprintln!("the input is in {}: {written:?}", path.display());
+            }
+        }
+    }
+    let _keep = Keep(format!("{reader}-{name}"), bytes);
+    check(bytes);
+}
+
+#[test]
+fn graphs() {
+    try_all("graph", lastuse_fuzz_checks::graph);
+}
+
+#[test]
+fn plans() {
+    try_all("plan", lastuse_fuzz_checks::plan);
+}
+
+#[test]
+fn plans_of_other_graphs() {
+    try_all("pair", lastuse_fuzz_checks::pair);
+}
+
+#[test]
+fn problems() {
+    try_all("csv", lastuse_fuzz_checks::csv);
+}
