@@ -2,6 +2,7 @@
 
 mod browser;
 mod captures;
+mod fuzz_graphs;
 mod graph_files;
 mod library;
 mod live_graph;
@@ -12,12 +13,12 @@ mod tool;
 
 pub use browser::Browser;
 pub use captures::{Capture, Generator, program_on_llama, write_model_without_data};
+pub use fuzz_graphs::{fuzz_program, fuzz_sources};
 pub use graph_files::{captured_graphs, graph_name, graphs_in, read_graph, write_compressed};
 pub use library::{Build, Lastuse, guard_library, lastuse};
 pub use live_graph::{Allocators, Gallocr, LiveGraph};
 pub use markdown::aligned_table;
 pub use program::{Linked, Outcome, Program, sources};
-pub use program::{Linked, Outcome, Program};
 pub use tool::tool;
 
 /// What went wrong, for people.

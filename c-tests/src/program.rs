@@ -122,6 +122,11 @@ impl Program {
         making.finish()
     }
 
+    /// A program of this machine.
+    pub fn existing(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path

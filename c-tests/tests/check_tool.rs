@@ -82,6 +82,39 @@ fn changed(change: impl Fn(&mut Value)) -> String {
     plan.to_string()
 }
 
+/// As plans have it: a node that is computed in place is in the buffer of its source, whatever the graph asks for.
+#[test]
+fn node_in_place_may_lie_in_the_buffer_of_its_source() {
+    let folder = Folder::new("in-place");
+    let other = json!({"name": "GPU", "alignment": 32, "max_size": null});
+    let with_two_buffers = |text: &str| {
+        let mut document: Value = serde_json::from_str(text).expect("each line is JSON");
+        document["buffers"].as_array_mut().expect("there are buffers").push(other.clone());
+        document
+    };
+    let graph = graph();
+    let (header, rest) = graph.split_once('\n').expect("there are lines");
+    let node = tensor(7, "node", "SQR", 128, &[5]).to_string().replace("\"buffer\":0", "\"buffer\":1");
+    let mut header = with_two_buffers(header);
+    header["n_nodes"] = json!(5);
+    let graph = folder.write(
+        "graph.jsonl",
+        &format!("{header}\n{}\n", rest.to_owned() + &node.replace("\"inplace\":false", "\"inplace\":true")),
+    );
+    for (source, right) in [(192, true), (0, false)] {
+        let mut plan = plan();
+        let chunkless = json!({"name": "GPU", "size": 0, "chunks": [], "lower_bound": 0});
+        plan["buffers"].as_array_mut().expect("there are buffers").push(chunkless);
+        let entry = json!({"id": 7, "buffer": 0, "chunk": 0, "offset": source, "size": 128});
+        plan["tensors"].as_array_mut().expect("there are tensors").push(entry);
+        let plan = folder.write("plan.json", &plan.to_string());
+        let output = tool().arg("check").args([&graph, &plan]).output().expect("the tool starts");
+        let told = text(&output.stdout);
+        assert_eq!(output.status.success(), right, "{told}");
+        assert!(right || told.contains("lies in buffer 0, and the graph wants it in 1"), "{told}");
+    }
+}
+
 #[test]
 fn right_plan_is_right() {
     let folder = Folder::new("right");

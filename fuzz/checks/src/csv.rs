@@ -29,7 +29,12 @@ fn assert_written_as_read(sheet: &Sheet) {
     if let Err(defect) = validate(sheet.problem(), placement) {
         panic!("{} places wrongly: {defect:?}", choice.strategy);
     }
-    assert!(placement.size() >= choice.lower_bound, "{} bytes, and the bound is {}", placement.size(), choice.lower_bound);
+    assert!(
+        placement.size() >= choice.lower_bound,
+        "{} bytes, and the bound is {}",
+        placement.size(),
+        choice.lower_bound
+    );
     let text = written(sheet, placement);
     let again = read(&text);
     assert_same_blocks(again.problem(), sheet.problem());
@@ -45,7 +50,8 @@ fn written(sheet: &Sheet, placement: &Placement) -> Vec<u8> {
 }
 
 fn read(text: &[u8]) -> Sheet {
-    Sheet::read(text).unwrap_or_else(|error| panic!("written, and not read: {error}\n{}", String::from_utf8_lossy(text)))
+    Sheet::read(text)
+        .unwrap_or_else(|error| panic!("written, and not read: {error}\n{}", String::from_utf8_lossy(text)))
 }
 
 /// The blocks in the format's plainest form. Those without bytes are left out there.

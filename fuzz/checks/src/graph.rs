@@ -36,7 +36,8 @@ pub fn graph(bytes: &[u8]) {
 /// The lines of a file may be in any order; they are written in an order of their own.
 fn assert_written_as_read(snapshot: &Snapshot) {
     let text = snapshot.text();
-    let again = Snapshot::read(text.as_bytes()).unwrap_or_else(|error| panic!("written, and not read: {error}\n{text}"));
+    let again =
+        Snapshot::read(text.as_bytes()).unwrap_or_else(|error| panic!("written, and not read: {error}\n{text}"));
     assert_eq!(again.text(), text);
     assert_eq!((&again.label, &again.buffers), (&snapshot.label, &snapshot.buffers));
     assert_eq!(by_id(&again), by_id(snapshot));

@@ -16,6 +16,3 @@ pub use memory::{Counting, in_proportion};
 pub use mutate::{Random, mutated};
 pub use pair::pair;
 pub use plan::plan;
-
-
-

@@ -30,13 +30,40 @@ impl Random {
 
 /// Numbers at which readers go wrong.
 const NUMBERS: [&str; 16] = [
-    "0", "1", "2", "3", "16", "32", "255", "-1", "4294967295", "4294967296", "9223372036854775807",
-    "9223372036854775808", "18446744073709551615", "18446744073709551616", "1e400", "0.5",
+    "0",
+    "1",
+    "2",
+    "3",
+    "16",
+    "32",
+    "255",
+    "-1",
+    "4294967295",
+    "4294967296",
+    "9223372036854775807",
+    "9223372036854775808",
+    "18446744073709551615",
+    "18446744073709551616",
+    "1e400",
+    "0.5",
 ];
 
 /// Text at which readers go wrong.
 const PIECES: [&str; 14] = [
-    "", "\n", "\r\n", "{}", "[]", "[[[[", "null", "true", "\"", "\\u0000", "\u{feff}", ",", "\0", "{\"format\":\"lastuse-plan\",",
+    "",
+    "\n",
+    "\r\n",
+    "{}",
+    "[]",
+    "[[[[",
+    "null",
+    "true",
+    "\"",
+    "\\u0000",
+    "\u{feff}",
+    ",",
+    "\0",
+    "{\"format\":\"lastuse-plan\",",
 ];
 
 /// `input` with one to four changes: numbers replaced, lines repeated, moved, taken away or swapped with those of `other`,

@@ -1,0 +1,47 @@
+//! A short run of `cargo fuzz-graphs`, on lastuse that simulates every plan; and a run that has something to find.
+
+mod support;
+
+use std::sync::OnceLock;
+
+use lastuse_c_tests::{Linked, Program, fuzz_program, fuzz_sources};
+use lastuse_vendor::Package;
+
+fn program() -> &'static Program {
+    static PROGRAM: OnceLock<Program> = OnceLock::new();
+    let build = || fuzz_program("fuzz_graphs", &support::ggml(Package::LlamaCpp), &support::checked());
+    PROGRAM.get_or_init(|| support::expect(build()))
+}
+
+#[test]
+fn some_thousand_graphs_without_a_finding() {
+    let outcome = support::passes(program(), &["--seed", "20000001", "--graphs", "8000", "--computed", "10"]);
+    assert!(outcome.stdout.contains("8000 graphs from seed 20000001"), "{}", outcome.describe());
+    assert!(outcome.stdout.ends_with(" 0 findings\n"), "{}", outcome.describe());
+}
+
+/// ggml's own allocator in the place of lastuse: it uses stale plans, and more than that is wrong then.
+#[test]
+fn findings_are_told_with_their_seeds() {
+    let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::checked());
+    let names = lastuse_c_tests::folder().join("support/upstream_names.h");
+    let flags = ["-O2", "-include", names.to_str().expect("the path is UTF-8")];
+    let sources = fuzz_sources();
+    let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+    let program = support::expect(Program::build("fuzz_upstream", &sources, &ggml, Linked::Both(&lastuse), &flags));
+    let outcome = support::expect(program.run(&["--graphs", "3000"]));
+    assert_eq!(outcome.code, Some(1), "{}", outcome.describe());
+    let (_, rest) = outcome.stdout.split_once("finding 1: seed ").unwrap_or_else(|| panic!("{}", outcome.describe()));
+    let seed = rest.split(' ').next().expect("a number");
+    let again = support::expect(program.run(&["--seed", seed, "--graphs", "1"]));
+    assert_eq!(again.code, Some(1), "{}", again.describe());
+    assert!(again.stdout.contains(&format!("cargo fuzz-graphs --seed {seed} --graphs 1")), "{}", again.describe());
+}
+
+#[test]
+fn arguments_that_are_not_understood_are_refused() {
+    for arguments in [&["--seed"][..], &["--graphs", "many"], &["--computed", "101"], &["--all", "1"]] {
+        let outcome = support::expect(program().run(arguments));
+        assert_eq!(outcome.code, Some(2), "{arguments:?}: {}", outcome.describe());
+    }
+}
