@@ -31,12 +31,19 @@ static void note_place(struct places * places, const struct ggml_tensor * t, ggm
     places->offsets[places->count++] = is_planned ? (const char *) t->data - base : -1;
 }
 
-// Of a small transformer and an input that it does not read. The allocator is freed.
+// A product, in place of which a normalization may be computed on a CPU, and ggml's own allocator does not.
+static struct ggml_tensor * normalized_product(struct ggml_context * ctx) {
+    struct ggml_tensor * product = ggml_mul_mat(ctx, new_input(ctx, WIDTH, 64), new_input(ctx, WIDTH, 9));
+    return ggml_mul_mat(ctx, new_input(ctx, 64, 1), ggml_norm(ctx, product, 1e-5f));
+}
+
+// Of a small transformer, a normalization, and an input that nothing reads. The allocator is freed.
 static struct places places_by(ggml_gallocr_t galloc) {
     struct built         built  = transformer_new(SHAPE);
     struct places        places = { 0 };
     struct ggml_tensor * unread = new_input(built.ctx, WIDTH, 100);
     ggml_build_forward_expand(built.graph, unread);
+    ggml_build_forward_expand(built.graph, normalized_product(built.ctx));
     CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "nothing fails here");
     const char * wrong = plan_check(built.graph);
     CHECK(wrong == NULL, "%s", wrong);

@@ -54,10 +54,12 @@ pub struct Home {
 pub struct Unplaced {
     /// The node.
     pub tensor: TensorId,
-    /// The pool that was requested for it.
+    /// The pool of its address.
     pub pool: PoolId,
     /// Bytes that the buffer type wants for it, before padding.
     pub alloc_size: Bytes,
+    /// The source that ggml's own allocator may compute it in place of: that is where it lies then.
+    pub in_place_of: Option<TensorId>,
 }
 
 /// The blocks of a graph.
@@ -129,7 +131,7 @@ impl<S: Sizes> Walk<'_, S> {
             let tensor = &tensors[node as usize];
             if tensor.is_owned() {
                 if self.ends.is_inactive(node) {
-                    self.pass_over(node, pool);
+                    self.leave_without_memory(node, pool);
                     continue;
                 }
                 if tensor.operation == Operation::Concat {
@@ -153,11 +155,32 @@ impl<S: Sizes> Walk<'_, S> {
         }
     }
 
-    /// No memory for a node that no backend computes.
+    /// No memory for a node that no backend computes. Where ggml's own allocator may compute it in place, it lies in its
+    /// source: the pool that was requested for it may be too small then.
     #[cold]
-    fn pass_over(&mut self, node: TensorId, pool: PoolId) {
+    fn leave_without_memory(&mut self, node: TensorId, pool: PoolId) {
+        let source =
+            (0..).zip(self.graph.sources(node)).find_map(|(slot, &source)| self.source_in_place(node, slot, source));
+        let unplaced = source.unwrap_or_else(|| Unplaced {
+            tensor: node,
+            pool,
+            alloc_size: self.sizes.alloc_size(node, pool),
+            in_place_of: None,
+        });
+        self.memory.unplaced.push(unplaced);
+    }
+
+    /// An inactive node in the place of a source, where ggml's own list of operations allows it and it fits.
+    fn source_in_place(&mut self, node: TensorId, slot: usize, source: TensorId) -> Option<Unplaced> {
+        let operation = self.graph.tensor(node).operation;
+        if !operation.is_listed() || !operation.may_write_over(slot) || !self.graph.look_alike(source, node) {
+            return None;
+        }
+        let home = self.memory.home(source).map(|home| (home.pool, home.alloc_size));
+        let unplaced = || self.memory.unplaced.iter().rfind(|node| node.tensor == source);
+        let (pool, held) = home.or_else(|| unplaced().map(|node| (node.pool, node.alloc_size)))?;
         let alloc_size = self.sizes.alloc_size(node, pool);
-        self.memory.unplaced.push(Unplaced { tensor: node, pool, alloc_size });
+        (alloc_size <= held).then_some(Unplaced { tensor: node, pool, alloc_size, in_place_of: Some(source) })
     }
 
     /// Memory of its own.

@@ -59,10 +59,13 @@ impl GraphPlan {
         Address { pool: home.pool, chunk: spot.chunk, offset: spot.offset + home.within }
     }
 
-    /// The address of an inactive node: the start of the largest chunk of its pool, whatever else lies there. Neither is it
-    /// written nor read, but programs may look at any tensor of a graph, and the scheduler copies those whose readers are on
-    /// another backend.
+    /// The address of an inactive node: that of the source that it may be in place of, or the start of the largest chunk of its
+    /// pool, whatever else lies there. It is neither written nor read, but programs may look at any tensor of a graph, and
+    /// the scheduler copies those whose readers are on another backend.
     fn address_of_inactive(&self, node: &Unplaced) -> Address {
+        if let Some((address, _)) = node.in_place_of.and_then(|source| self.placed(source)) {
+            return address;
+        }
         let chunks = &self.pools[node.pool as usize].placement.chunks;
         Address { pool: node.pool, chunk: largest(chunks), offset: 0 }
     }
@@ -82,7 +85,7 @@ impl GraphPlan {
 
     /// Lets the largest chunk of each pool hold the largest of its inactive nodes. That is rarely more than the blocks take.
     fn make_room_for_inactive(&mut self, pools: &[Pool]) {
-        for node in &self.unplaced {
+        for node in self.unplaced.iter().filter(|node| node.in_place_of.is_none()) {
             let PoolPlan { placement, lower_bound, .. } = &mut self.pools[node.pool as usize];
             let size = padded(node.alloc_size, pools[node.pool as usize].alignment);
             if placement.chunks.is_empty() && size > 0 {

@@ -156,6 +156,25 @@ fn rule_is_that_of_the_pool_that_a_node_is_wanted_in() {
     assert!(found.homes[alternatives[1] as usize].is_some());
 }
 
+/// ggml's own allocator computes it in place, and needs nothing for it in the pool that it is wanted in.
+#[test]
+fn inactive_node_lies_where_it_would_be_computed_in_place() {
+    let mut sketch = Sketch::with_pools(&[POOL, POOL]);
+    let x = sketch.leaf(64);
+    let [first, second] = [sketch.node(96, &[x]), sketch.node(96, &[x])];
+    sketch.flag(first, Flags::COMPUTE);
+    let nodes = [first, second].map(|source| {
+        let node = sketch.in_place(96, &[source]);
+        sketch.draft(node).pool = 1;
+        sketch.in_place(96, &[node])
+    });
+    add_chain(&mut sketch, x);
+    let plan = sketch.plan(Rules::ALL);
+    let addresses = nodes.map(|node| plan.placed(node).expect("it has an address").0);
+    assert_eq!(plan.placed(first).map(|(address, _)| address), Some(addresses[0]));
+    assert_eq!((addresses[1].pool, plan.pools[1].placement.size()), (0, 0));
+}
+
 /// A leaf in no list makes a graph one that is not known to be in order.
 #[test]
 fn order_of_the_tensors_does_not_matter() {
