@@ -483,6 +483,27 @@ static void chunk_without_bytes_is_added(struct case_args args) {
     built_free(after);
 }
 
+// A result that nothing computes and that has no bytes, alone in its buffer: it gets an address all the same.
+static void empty_alternative_is_alone_in_its_buffer(struct case_args args) {
+    (void) args;
+    struct two_types two;
+    two_types_init(&two);
+    struct built         b     = built_new(16, 1024);
+    struct ggml_tensor * x     = new_input(b.ctx, 16, 1);
+    struct ggml_tensor * empty = ggml_scale(b.ctx, ggml_view_2d(b.ctx, x, 16, 0, x->nb[1], 0), 2.0f);
+    ggml_build_forward_expand(b.graph, ggml_sqr(b.ctx, x));
+    ggml_build_forward_expand(b.graph, empty);
+    int ids[3] = { 0, 0, 1 };
+    CHECK(b.graph->n_nodes == 3 && b.graph->nodes[2] == empty, "%d nodes", b.graph->n_nodes);
+    empty->flags &= ~FLAG_COMPUTE;
+    ggml_gallocr_t galloc = ggml_gallocr_new_n(two.types, 2);
+    CHECK(ggml_gallocr_reserve_n(galloc, b.graph, ids, NULL), "nothing fails here");
+    CHECK(ggml_gallocr_alloc_graph(galloc, b.graph), "nothing fails here");
+    check_plan(b.graph, 0, "an empty alternative");
+    ggml_gallocr_free(galloc);
+    built_free(b);
+}
+
 static const struct test_case cases[] = {
     { "reserved_in_turn", reserved_in_turn },
     { "allocated_in_turn", allocated_in_turn },
@@ -495,6 +516,7 @@ static const struct test_case cases[] = {
     { "parameters_that_tell_sizes_are_heeded", parameters_that_tell_sizes_are_heeded },
     { "results_of_another_graph_are_known_again", results_of_another_graph_are_known_again },
     { "chunk_without_bytes_is_added", chunk_without_bytes_is_added },
+    { "empty_alternative_is_alone_in_its_buffer", empty_alternative_is_alone_in_its_buffer },
 };
 
 TEST_MAIN(cases)

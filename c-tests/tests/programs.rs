@@ -121,7 +121,7 @@ program!(remembered, with ["random_graph", "dummy_buffer", "plan_check", "transf
     reserved_in_turn, allocated_in_turn, changed_graphs_are_not_mistaken, plans_for_other_buffers_are_not_used,
     graph_of_other_buffers_is_refused, failures_are_survived, failure_with_several_types_forgets_all,
     sizes_are_asked_at_most_once, parameters_that_tell_sizes_are_heeded,
-    results_of_another_graph_are_known_again, chunk_without_bytes_is_added,
+    results_of_another_graph_are_known_again, chunk_without_bytes_is_added, empty_alternative_is_alone_in_its_buffer,
 );
 
 program!(measure, with ["random_graph", "dummy_buffer", "transformer"]:

@@ -1,11 +1,8 @@
 //! Allocators in several threads share nothing that is not guarded: a program with several of them under valgrind's
-//! helgrind, which also has to find the race of threads that share one.
-//!
-//! Skipped, with a line that says so, where there is no valgrind. `.ci/run` installs it.
+//! helgrind, which also has to find the race of threads that share one. `.ci/run` installs valgrind.
 
 mod support;
 
-use std::process::Command;
 use std::sync::OnceLock;
 
 use lastuse_c_tests::{Outcome, Program};
@@ -13,14 +10,6 @@ use lastuse_vendor::Package;
 
 /// What valgrind answers when it has something to complain of.
 const RACE: i32 = 43;
-
-fn has_valgrind() -> bool {
-    let found = Command::new("valgrind").arg("--version").output().is_ok_and(|output| output.status.success());
-    if !found {
-        eprintln!("skipped: there is no valgrind on this machine");
-    }
-    found
-}
 
 fn program() -> &'static Program {
     static PROGRAM: OnceLock<Program> = OnceLock::new();
@@ -40,18 +29,14 @@ fn under_helgrind(case: &str) -> Outcome {
 
 #[test]
 fn allocators_of_their_own_do_not_race() {
-    if has_valgrind() {
-        let outcome = under_helgrind("apart");
-        assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
-    }
+    let outcome = under_helgrind("apart");
+    assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
 }
 
 #[test]
 fn helgrind_sees_threads_that_share_an_allocator() {
-    if has_valgrind() {
-        let outcome = under_helgrind("race");
-        assert_ne!(outcome.code, Some(0), "{}", outcome.describe());
-        let seen = outcome.stderr.contains("Possible data race") && outcome.stderr.contains("lastuse::");
-        assert!(seen, "{}", outcome.describe());
-    }
+    let outcome = under_helgrind("race");
+    assert_ne!(outcome.code, Some(0), "{}", outcome.describe());
+    let seen = outcome.stderr.contains("Possible data race") && outcome.stderr.contains("lastuse::");
+    assert!(seen, "{}", outcome.describe());
 }

@@ -88,7 +88,7 @@ impl GraphPlan {
         for node in self.unplaced.iter().filter(|node| node.in_place_of.is_none()) {
             let PoolPlan { placement, lower_bound, .. } = &mut self.pools[node.pool as usize];
             let size = padded(node.alloc_size, pools[node.pool as usize].alignment);
-            if placement.chunks.is_empty() && size > 0 {
+            if placement.chunks.is_empty() {
                 placement.chunks.push(0);
             }
             let chunk = largest(&placement.chunks) as usize;

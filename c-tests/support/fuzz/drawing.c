@@ -19,6 +19,7 @@ struct random_graph_options draw_options(uint64_t * random) {
         .n_steps      = draw_steps(random),
         .max_elements = (int64_t) 1 << random_between(random, 4, 12),
         .copies       = random_chance(random, 30),
+        .alternatives = random_chance(random, 20),
     };
 }
 

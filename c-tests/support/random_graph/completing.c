@@ -55,7 +55,8 @@ static void expand_results(struct builder * b) {
         ends.items[i]          = ends.items[--ends.count];
         int n_nodes            = b->g->graph->n_nodes;
         ggml_build_forward_expand(b->g->graph, t);
-        if (b->options.alternatives && ends.count > 0 && random_chance(&b->random, 40)) {
+        // Backends compute every node of a graph in which none is selected.
+        if (b->options.alternatives && n_nodes > 0 && ends.count > 0 && random_chance(&b->random, 40)) {
             unselect(b->g->graph, n_nodes);
         }
     }
