@@ -15,7 +15,8 @@ pub fn start(graph: &Graph, requests: Requests<'_>, candidates: Vec<(Step, Tenso
     found.forget_early_writers();
     let ends = found.ends();
     let Mentions { leafs, inputs, names_unseen, inactive, .. } = found;
-    Start { leafs, inputs, ends, names_unseen, inactive: inactive.into_nodes() }
+    let (inactive, read_by_inactive) = (inactive.nodes().collect(), inactive.last_reads(graph));
+    Start { leafs, inputs, ends, names_unseen, inactive, read_by_inactive }
 }
 
 fn inactive(graph: &Graph, candidates: Vec<(Step, TensorId)>) -> Inactive {
@@ -176,7 +177,7 @@ impl<'a> Mentions<'a> {
                 *end = NEVER;
             }
         }
-        self.inactive.nodes().iter().for_each(|&node| ends.moments[node as usize] = INACTIVE);
+        self.inactive.nodes().for_each(|node| ends.moments[node as usize] = INACTIVE);
         ends
     }
 }

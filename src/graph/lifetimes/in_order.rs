@@ -25,20 +25,21 @@ pub fn start(graph: &Graph, requests: Requests<'_>, candidates: &[(Step, TensorI
     let inputs = look_at_nodes(graph.tensors(), requests.nodes, &mut ends)?;
     // Whoever reads itself.
     let names_unseen = graph.self_readers().iter().filter_map(|reader| reader.checked_sub(first)).collect();
-    Some(Start { leafs, inputs, ends, names_unseen, inactive })
+    let (inactive, read_by_inactive) = (inactive.nodes().collect(), inactive.last_reads(graph));
+    Some(Start { leafs, inputs, ends, names_unseen, inactive, read_by_inactive })
 }
 
 /// Finds the inactive nodes, and moves the last reads of their sources to the last nodes that are computed. A leaf that
 /// only they read is not needed beyond the first step; what else only they read stays until the last of them.
-fn leave_out_inactive(graph: &Graph, ends: &mut Ends, candidates: &[(Step, TensorId)]) -> Vec<TensorId> {
-    let Some(&(last, _)) = candidates.last() else { return Vec::new() };
+fn leave_out_inactive(graph: &Graph, ends: &mut Ends, candidates: &[(Step, TensorId)]) -> Inactive {
+    let Some(&(last, _)) = candidates.last() else { return Inactive::default() };
     let readers = Readers {
         is_read: |id| ends.moments[id as usize] != NOBODY,
         is_read_after: |id| ends.moments[id as usize] > ends.moment(last),
     };
     let inactive = Inactive::find(graph, candidates.to_vec(), last + 1, &readers);
     let mut waiting = vec![false; graph.tensors().len()];
-    let sources = || inactive.nodes().iter().flat_map(|&node| graph.sources(node)).copied();
+    let sources = || inactive.nodes().flat_map(|node| graph.sources(node)).copied();
     for source in sources().filter(|&source| inactive.has(ends.moments[source as usize])) {
         waiting[source as usize] = true;
     }
@@ -52,8 +53,8 @@ fn leave_out_inactive(graph: &Graph, ends: &mut Ends, candidates: &[(Step, Tenso
     for leaf in sources().filter(|&source| source < ends.first && waiting[source as usize]) {
         ends.moments[leaf as usize] = ends.first;
     }
-    inactive.nodes().iter().for_each(|&node| ends.moments[node as usize] = INACTIVE);
-    inactive.into_nodes()
+    inactive.nodes().for_each(|node| ends.moments[node as usize] = INACTIVE);
+    inactive
 }
 
 /// Most graphs have fewer leafs that are to get memory.

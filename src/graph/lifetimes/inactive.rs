@@ -11,7 +11,7 @@ use crate::placement::Step;
 #[derive(Default)]
 pub struct Inactive {
     /// In the order of execution.
-    nodes: Vec<TensorId>,
+    nodes: Vec<(Step, TensorId)>,
     /// By tensor; empty where there are none.
     is_inactive: Vec<bool>,
 }
@@ -51,7 +51,7 @@ impl Inactive {
             is_inactive[node as usize] = !is_kept && !(readers.is_read_after)(node);
         }
         while Self::spread(graph, end, &mut is_inactive) {}
-        let nodes = candidates.into_iter().map(|(_, node)| node).filter(|&node| is_inactive[node as usize]).collect();
+        let nodes = candidates.into_iter().filter(|&(_, node)| is_inactive[node as usize]).collect();
         Self { nodes, is_inactive }
     }
 
@@ -78,13 +78,17 @@ impl Inactive {
     }
 
     /// The inactive nodes, in the order of execution.
-    pub fn nodes(&self) -> &[TensorId] {
-        &self.nodes
+    pub fn nodes(&self) -> impl Iterator<Item = TensorId> {
+        self.nodes.iter().map(|&(_, node)| node)
     }
 
-    /// The inactive nodes, in the order of execution.
-    pub fn into_nodes(self) -> Vec<TensorId> {
-        self.nodes
+    /// What inactive nodes read, in the order of ids, and the last step of such a node that reads it.
+    pub fn last_reads(&self, graph: &Graph) -> Vec<(TensorId, Step)> {
+        let reads = |&(step, node): &(Step, TensorId)| graph.sources(node).iter().map(move |&source| (source, step));
+        let mut last: Vec<(TensorId, Step)> = self.nodes.iter().flat_map(reads).collect();
+        last.sort_unstable_by_key(|&(source, step)| (source, std::cmp::Reverse(step)));
+        last.dedup_by_key(|&mut (source, _)| source);
+        last
     }
 }
 
