@@ -151,9 +151,11 @@ extern "C" {
 // ```
 const char *lastuse_version(void);
 
-// True when lastuse does the work; false when every call is handed on to ggml's own allocator: because the environment
-// variable LASTUSE is "off" ("0", "false" and "no" mean the same, in any case), or because this ggml has a layout that
-// lastuse does not know.
+// True when lastuse does the work for the caller's ggml. False when the calls of ggml-alloc.h are handed on to ggml's own
+// allocator, because the environment variable LASTUSE is "off" ("0", "false" and "no" mean the same, in any case) or because
+// this ggml has a layout that lastuse does not know; when they do not reach lastuse, because the program is linked with
+// libggml-base before liblastuse; and when no ggml is loaded. For a caller that is linked with none of several ggmls: true
+// when lastuse does the work for at least one of them.
 //
 // ```c
 // printf("graphs are planned by %s\n", lastuse_enabled() ? "lastuse" : "ggml's own allocator");
@@ -190,8 +192,9 @@ const char *lastuse_last_error(void);
 uint64_t lastuse_plan_count(void);
 
 // The lower bound, in bytes, of the latest plan for a buffer: no plan with its lifetimes is smaller. Compare it with
-// ggml_gallocr_get_buffer_size. 0 for an id that repeats the buffer type of an earlier one, and when lastuse is not
-// enabled. Aborts when galloc is NULL or has no such buffer id.
+// ggml_gallocr_get_buffer_size. 0 for an id that repeats the buffer type of an earlier one, and, with the reason in
+// lastuse_last_error, for an allocator that lastuse has not made: when it is not enabled. Aborts when galloc is NULL or has
+// no such buffer id.
 //
 // ```c
 // ggml_set_no_alloc(ctx, true); // these tensors will lie in the compute buffer
@@ -236,15 +239,22 @@ size_t lastuse_gallocr_lower_bound(struct ggml_gallocr *galloc,
 size_t lastuse_gallocr_wanted_size(struct ggml_gallocr *galloc,
                                    int buffer_id);
 
-// Says which memory may be shared by the allocators made from now on, those of schedulers included. Words separated by
-// commas, in any case, the later ones over the earlier ones: "default" (everything that is right for buffers of a CPU
-// device, for others what ggml's own allocator shares), "ggml", "all", "none", and the names of rules, with "no-"
-// before those to switch off: in-place, views, rows, copies, concat, oldest-source, unread-inputs. The environment
-// variable LASTUSE_RULES says the same from the start. False, and a line in ggml's log, when a word is unknown:
-// nothing is changed then. Without effect when lastuse is not enabled. Aborts when rules is NULL.
+// Sets which memory may be shared by the allocators made from now on, those of schedulers included. Words separated by
+// commas, in any case, the later ones over the earlier ones: "default" (everything that is right on the device of the
+// buffer), "ggml" (what ggml's own allocator shares), "all" (everything that is right on a CPU), "none", and the names of
+// rules, with "no-" before those to switch off: in-place, views, rows, copies, concat, oldest-source, unread-inputs,
+// inactive. The environment variable LASTUSE_RULES sets them from the start. False, and a line in ggml's log, when a word
+// is unknown: nothing is changed then. Without effect, with the reason in lastuse_last_error, when lastuse is not enabled.
+// Aborts when rules is NULL.
+//
+// For buffers of other devices than a CPU such a word switches only what is right on every device: unread-inputs and
+// inactive. Their backends fuse nodes (a product and the sum behind it, say) without comparing addresses, relying on what
+// ggml's own allocator computes in place; so that is changed only by a word that names the device, with "gpu:" before it:
+// "gpu:no-in-place". "gpu:" stands for all devices that are no CPU, and "cpu:" limits a word to CPUs.
 //
 // ```c
 // GGML_ASSERT(lastuse_set_rules("default,no-unread-inputs")); // inputs keep their bytes while graphs run
+// GGML_ASSERT(lastuse_set_rules("ggml,gpu:default")); // ggml's rules on a CPU, and all that is right on other devices
 // ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend)); // with that rule
 // GGML_ASSERT(lastuse_set_rules("default")); // for the allocators after it
 // ggml_gallocr_free(galloc);

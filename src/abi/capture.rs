@@ -3,8 +3,9 @@
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 
-use crate::ggml::{Destination, Server, runtime};
+use crate::ggml::{Destination, captures};
 
+use super::whose::expect_enabled;
 use super::{guard, refuse};
 
 /// Says where each graph that is planned from now on is written, once, in the format of the tool `lastuse`: without weights and
@@ -26,14 +27,16 @@ use super::{guard, refuse};
 pub unsafe extern "C" fn lastuse_set_capture(dir: *const c_char) -> bool {
     const NAME: &str = "lastuse_set_capture";
     guard(|| {
-        let Server::Lastuse(runtime) = runtime() else {
-            refuse(NAME, &"ggml's own allocator does the work, and its graphs are not written");
+        if let Err(why) = expect_enabled() {
+            refuse(NAME, &why);
             return false;
-        };
+        }
         // SAFETY: the caller's promise.
         let dir = (!dir.is_null()).then(|| OsStr::from_bytes(unsafe { CStr::from_ptr(dir) }.to_bytes()));
         let destination = dir.filter(|dir| !dir.is_empty()).map(Destination::new).transpose();
         let destination = destination.inspect_err(|why| refuse(NAME, why));
-        destination.map(|destination| runtime.captures.set(destination)).is_ok()
+        // A program that says it before the first graph is not to be overruled by the environment.
+        captures().follow_environment();
+        destination.map(|destination| captures().set(destination)).is_ok()
     })
 }

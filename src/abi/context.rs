@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::ptr::{NonNull, null_mut};
 
 use crate::ggml::{BufferType, ContextKind, Kind, NotAlive, NotRealized, Runtime, Wanted, abort, free_context};
-use crate::ggml::{ggml_backend_buffer_type, ggml_context, is_freed, new_context, realize_context};
+use crate::ggml::{ggml_backend_buffer_type, ggml_context, ggml_of_type, is_freed, new_context, realize_context};
 
 use super::guard;
 use super::refusal::{ggml_for, refuse};
@@ -89,7 +89,9 @@ pub unsafe extern "C" fn lastuse_context_new(
     guard(|| {
         // SAFETY: the caller's promise.
         let params = unsafe { checked_params(NAME, params) };
-        let Some(runtime) = ggml_for(NAME) else { return null_mut() };
+        // SAFETY: the caller's promise.
+        let ggml = unsafe { ggml_of_type(params.buft) };
+        let Some(runtime) = ggml_for(NAME, ggml) else { return null_mut() };
         // SAFETY: the caller's promise.
         let wanted = unsafe { wanted(runtime, kind, &params) };
         let made = wanted.and_then(|wanted| new_context(runtime, wanted).map_err(|why| why.to_string()));

@@ -2,9 +2,10 @@
 
 use std::ptr::NonNull;
 
-use crate::ggml::{BufferType, Runtime, Server, allocate_context, context_size, runtime};
+use crate::ggml::{BufferType, Runtime, Server, allocate_context, context_size, ggml_of_object, ggml_of_type};
 use crate::ggml::{abort, ggml_backend, ggml_backend_buffer, ggml_backend_buffer_type, ggml_context};
 
+use super::whose::usable;
 use super::{guard, required};
 
 /// Memory for the tensors of `ctx` in the default buffer type of `backend`; the caller owns the buffer.
@@ -18,7 +19,8 @@ pub unsafe extern "C" fn ggml_backend_alloc_ctx_tensors(
     backend: *mut ggml_backend,
 ) -> *mut ggml_backend_buffer {
     const NAME: &str = "ggml_backend_alloc_ctx_tensors";
-    guard(|| match runtime() {
+    // SAFETY: the caller's promise.
+    guard(|| match &usable(unsafe { ggml_of_object(backend) }).server {
         // SAFETY: the caller's arguments, handed on.
         Server::Original(original) => unsafe { (original.alloc_ctx_tensors)(ctx, backend) },
         Server::Lastuse(runtime) => {
@@ -42,7 +44,8 @@ pub unsafe extern "C" fn ggml_backend_alloc_ctx_tensors_from_buft(
     buft: *mut ggml_backend_buffer_type,
 ) -> *mut ggml_backend_buffer {
     const NAME: &str = "ggml_backend_alloc_ctx_tensors_from_buft";
-    guard(|| match runtime() {
+    // SAFETY: the caller's promise.
+    guard(|| match &usable(unsafe { ggml_of_type(buft) }).server {
         // SAFETY: the caller's arguments, handed on.
         Server::Original(original) => unsafe { (original.alloc_ctx_tensors_from_buft)(ctx, buft) },
         Server::Lastuse(runtime) => {
@@ -63,7 +66,8 @@ pub unsafe extern "C" fn ggml_backend_alloc_ctx_tensors_from_buft_size(
     buft: *mut ggml_backend_buffer_type,
 ) -> usize {
     const NAME: &str = "ggml_backend_alloc_ctx_tensors_from_buft_size";
-    guard(|| match runtime() {
+    // SAFETY: the caller's promise.
+    guard(|| match &usable(unsafe { ggml_of_type(buft) }).server {
         Server::Original(original) => match original.alloc_ctx_tensors_from_buft_size {
             // SAFETY: the caller's arguments, handed on.
             Some(function) => unsafe { function(ctx, buft) },

@@ -7,6 +7,7 @@ use crate::ggml::{BufferType, GraphRef, ggml_backend_buffer_type, ggml_cgraph, r
 use crate::graph::copies::{Found, Reason};
 
 use super::refusal::ggml_for;
+use super::whose::ggml_of_graph;
 use super::{checked_report, guard, required};
 
 /// What lastuse_graph_remove_copies found. The caller sets struct_size and zeroes the rest.
@@ -103,7 +104,9 @@ pub unsafe extern "C" fn lastuse_graph_remove_copies(
         let graph = required(graph, NAME, "graph");
         // SAFETY: the caller's promise; the report is a struct of C that begins with its size.
         let report = unsafe { checked_report(NAME, report) };
-        let found = ggml_for(NAME).map(|runtime| {
+        // SAFETY: the caller's promise.
+        let ggml = unsafe { ggml_of_graph(buft, graph) };
+        let found = ggml_for(NAME, ggml).map(|runtime| {
             // SAFETY: a live buffer type.
             let buffer_type = NonNull::new(buft).map(|buft| unsafe { BufferType::new(runtime, buft) });
             // SAFETY: a live graph.

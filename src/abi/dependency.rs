@@ -6,6 +6,7 @@ use crate::ggml::{TensorRef, depend, ggml_context, ggml_tensor};
 
 use super::context::expect_not_freed;
 use super::refusal::{ggml_for, refuse};
+use super::whose::ggml_of_tensors;
 use super::{guard, required};
 
 /// A tensor that is a (the same type, shape, strides and memory), but only after b has run: whoever reads it reads what b
@@ -48,7 +49,7 @@ pub unsafe extern "C" fn ggml_dependency(
             unsafe { TensorRef::from_non_null(tensor) }
         });
         let context = required(ctx, NAME, "ctx");
-        let Some(runtime) = ggml_for(NAME) else { return std::ptr::null_mut() };
+        let Some(runtime) = ggml_for(NAME, ggml_of_tensors(&[a, b])) else { return std::ptr::null_mut() };
         // SAFETY: the caller's promise.
         let found = unsafe { depend(runtime, context.as_ptr(), a, b) };
         found.map(TensorRef::as_ptr).unwrap_or_else(|why| {

@@ -3,10 +3,11 @@
 use std::ffi::{CString, c_char};
 use std::ptr::null_mut;
 
-use crate::ggml::{Allocator, GraphRef, Server, runtime};
+use crate::ggml::GraphRef;
 use crate::ggml::{ggml_cgraph, ggml_gallocr};
 use crate::report::explain::{DEFAULT_TOP, explanation_text};
 
+use super::whose::own;
 use super::{guard, refuse, required};
 
 /// Explains in plain words why a graph needs the memory that it needs, as this allocator would plan it: for each buffer the
@@ -44,13 +45,10 @@ use super::{guard, refuse, required};
 pub unsafe extern "C" fn lastuse_gallocr_explain(galloc: *mut ggml_gallocr, graph: *mut ggml_cgraph) -> *mut c_char {
     const NAME: &str = "lastuse_gallocr_explain";
     guard(|| {
-        let (galloc, graph) = (required(galloc, NAME, "galloc"), required(graph, NAME, "graph"));
-        let Server::Lastuse(_) = runtime() else {
-            refuse(NAME, &"ggml's own allocator does the work, and it does not tell what it plans");
-            return null_mut();
-        };
-        // SAFETY: made by lastuse, alive, and used by this thread only.
-        let allocator = unsafe { galloc.cast::<Allocator>().as_ref() };
+        let graph = required(graph, NAME, "graph");
+        // SAFETY: the caller's promise.
+        let allocator = unsafe { own(NAME, galloc) }.inspect_err(|why| refuse(NAME, why));
+        let Ok(allocator) = allocator else { return null_mut() };
         // SAFETY: the caller's promise.
         let graph = unsafe { GraphRef::new(graph) };
         let explained = allocator.explain(graph).inspect_err(|why| refuse(NAME, why));

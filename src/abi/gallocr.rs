@@ -1,87 +1,18 @@
-//! `ggml_gallocr_*`: the graph allocator, and `ggml_op_can_inplace`.
+//! `ggml_gallocr_*`: what a graph allocator does; and `ggml_op_can_inplace`.
 
 use std::ffi::c_int;
 use std::fmt::Display;
 use std::ptr::NonNull;
 
 use crate::ggml::{
-    Allocator, BufferType, GraphRef, Original, Refusal, Runtime, Server, Waiting, abort, known_ggml, original_events,
-    runtime,
+    Allocator, Ggml, GraphRef, Refusal, Server, Waiting, abort, ggml_of_caller, hand_to, handed_to, original_events,
 };
-use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_gallocr};
+use crate::ggml::{ggml_cgraph, ggml_gallocr};
 use crate::placement::Bytes;
 
 use super::ids::{Ids, checked_id};
+use super::whose::{Whose, usable, whose};
 use super::{end_on, guard, refuse, required};
-
-/// An allocator for one buffer type; the caller frees it with [`ggml_gallocr_free`].
-///
-/// # Safety
-/// `buft` outlives the allocator.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ggml_gallocr_new(buft: *mut ggml_backend_buffer_type) -> *mut ggml_gallocr {
-    guard(|| match runtime() {
-        Server::Original(original) => {
-            // SAFETY: the caller's arguments, handed on.
-            let galloc = unsafe { (original.gallocr_new)(buft) };
-            // SAFETY: a live buffer type, as ggml has used it already.
-            unsafe { original_events::made(galloc, &raw const buft, 1) };
-            galloc
-        }
-        // SAFETY: the caller's promise.
-        Server::Lastuse(runtime) => unsafe { new_allocator(runtime, "ggml_gallocr_new", &[buft]) },
-    })
-}
-
-/// An allocator for several buffer types: graphs name them by their index.
-///
-/// # Safety
-/// `bufts` holds `n_bufs` buffer types, which outlive the allocator.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ggml_gallocr_new_n(
-    bufts: *mut *mut ggml_backend_buffer_type,
-    n_bufs: c_int,
-) -> *mut ggml_gallocr {
-    const NAME: &str = "ggml_gallocr_new_n";
-    guard(|| match runtime() {
-        Server::Original(original) => {
-            // SAFETY: the caller's arguments, handed on.
-            let galloc = unsafe { (original.gallocr_new_n)(bufts, n_bufs) };
-            // SAFETY: that many live buffer types, as ggml has used them already.
-            unsafe { original_events::made(galloc, bufts, n_bufs) };
-            galloc
-        }
-        Server::Lastuse(runtime) => {
-            let bufts = required(bufts, NAME, "bufts");
-            let count = usize::try_from(n_bufs).unwrap_or(0);
-            if count == 0 {
-                abort(file!(), line!(), &format!("{NAME}: n_bufs is {n_bufs}, and at least 1 is needed"));
-            }
-            // SAFETY: that many pointers.
-            let bufts = unsafe { std::slice::from_raw_parts(bufts.as_ptr(), count) };
-            // SAFETY: the caller's promise.
-            unsafe { new_allocator(runtime, NAME, bufts) }
-        }
-    })
-}
-
-/// Frees an allocator and its buffers; NULL is fine.
-///
-/// # Safety
-/// `galloc` comes from [`ggml_gallocr_new`] or [`ggml_gallocr_new_n`] and is not used afterwards.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ggml_gallocr_free(galloc: *mut ggml_gallocr) {
-    guard(|| match (runtime(), NonNull::new(galloc.cast::<Allocator>())) {
-        (Server::Original(original), _) => {
-            original_events::freed(galloc);
-            // SAFETY: the caller's arguments, handed on.
-            unsafe { (original.gallocr_free)(galloc) };
-        }
-        // SAFETY: made by `new_allocator`, and given back once.
-        (Server::Lastuse(_), Some(allocator)) => drop(unsafe { Box::from_raw(allocator.as_ptr()) }),
-        (Server::Lastuse(_), None) => {}
-    });
-}
 
 /// Plans `graph` and gets a buffer for it. False when there is not enough memory, and when a result cannot be in the memory
 /// that it was redirected to.
@@ -90,19 +21,21 @@ pub unsafe extern "C" fn ggml_gallocr_free(galloc: *mut ggml_gallocr) {
 /// `galloc` is alive, and so are `graph` and its tensors.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_gallocr_reserve(galloc: *mut ggml_gallocr, graph: *mut ggml_cgraph) -> bool {
-    guard(|| match runtime() {
+    const NAME: &str = "ggml_gallocr_reserve";
+    // SAFETY: the caller's promise.
+    guard(|| match unsafe { whose(NAME, galloc) } {
         // SAFETY: the caller's promise.
-        Server::Original(_) if !unsafe { realize("ggml_gallocr_reserve", graph) } => false,
-        Server::Original(original) => {
+        Whose::Ggmls(..) if !unsafe { realize(NAME, graph) } => false,
+        Whose::Ggmls(ggml, original) => {
             // SAFETY: the caller's arguments, handed on.
-            let done = unsafe { (original.gallocr_reserve)(galloc, graph) };
+            let done = hand_to(ggml, || unsafe { (original.gallocr_reserve)(galloc, graph) });
             // SAFETY: the caller's promise.
-            unsafe { tell_buffers(original, galloc, graph) };
+            unsafe { tell_buffers(ggml, galloc, graph) };
             done
         }
-        Server::Lastuse(_) => {
+        Whose::Ours(allocator) => {
             // SAFETY: the caller's promise.
-            let (allocator, graph) = unsafe { arguments("ggml_gallocr_reserve", galloc, graph) };
+            let graph = unsafe { live(NAME, graph) };
             let done = allocator.reserve(graph, None, None);
             answer(allocator, done)
         }
@@ -120,21 +53,25 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n(
     node_buffer_ids: *const c_int,
     leaf_buffer_ids: *const c_int,
 ) -> bool {
-    guard(|| match runtime() {
+    const NAME: &str = "ggml_gallocr_reserve_n";
+    // SAFETY: the caller's promise.
+    guard(|| match unsafe { whose(NAME, galloc) } {
         // SAFETY: the caller's promise.
-        Server::Original(_) if !unsafe { realize("ggml_gallocr_reserve_n", graph) } => false,
-        Server::Original(original) => {
+        Whose::Ggmls(..) if !unsafe { realize(NAME, graph) } => false,
+        Whose::Ggmls(ggml, original) => {
             // SAFETY: the caller's arguments, handed on.
-            let done = unsafe { (original.gallocr_reserve_n)(galloc, graph, node_buffer_ids, leaf_buffer_ids) };
+            let done = hand_to(ggml, || unsafe {
+                (original.gallocr_reserve_n)(galloc, graph, node_buffer_ids, leaf_buffer_ids)
+            });
             // SAFETY: the caller's promise.
-            unsafe { tell_buffers(original, galloc, graph) };
+            unsafe { tell_buffers(ggml, galloc, graph) };
             done
         }
-        Server::Lastuse(_) => {
+        Whose::Ours(allocator) => {
             // SAFETY: the caller's promise.
-            let (allocator, graph) = unsafe { arguments("ggml_gallocr_reserve_n", galloc, graph) };
+            let graph = unsafe { live(NAME, graph) };
             // SAFETY: as many ids as nodes and leafs.
-            let ids = unsafe { ids("ggml_gallocr_reserve_n", allocator, graph, node_buffer_ids, leaf_buffer_ids) };
+            let ids = unsafe { ids(NAME, allocator, graph, node_buffer_ids, leaf_buffer_ids) };
             let done = allocator.reserve(graph, ids.nodes.as_deref(), ids.leafs.as_deref());
             answer(allocator, done)
         }
@@ -155,16 +92,19 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n_size(
     sizes: *mut usize,
 ) {
     const NAME: &str = "ggml_gallocr_reserve_n_size";
-    guard(|| match runtime() {
-        Server::Original(original) => match original.gallocr_reserve_n_size {
-            // SAFETY: the caller's arguments, handed on.
-            Some(function) => unsafe { function(galloc, graph, node_buffer_ids, leaf_buffer_ids, sizes) },
+    // SAFETY: the caller's promise.
+    guard(|| match unsafe { whose(NAME, galloc) } {
+        Whose::Ggmls(ggml, original) => match original.gallocr_reserve_n_size {
+            Some(function) => {
+                // SAFETY: the caller's arguments, handed on.
+                hand_to(ggml, || unsafe { function(galloc, graph, node_buffer_ids, leaf_buffer_ids, sizes) })
+            }
             None => abort(file!(), line!(), &format!("{NAME}: this ggml has no such function")),
         },
-        Server::Lastuse(_) => {
+        Whose::Ours(allocator) => {
             let sizes = required(sizes, NAME, "sizes");
             // SAFETY: the caller's promise.
-            let (allocator, graph) = unsafe { arguments(NAME, galloc, graph) };
+            let graph = unsafe { live(NAME, graph) };
             // SAFETY: as many ids as nodes and leafs.
             let ids = unsafe { ids(NAME, allocator, graph, node_buffer_ids, leaf_buffer_ids) };
             let measured = allocator.measure(graph, ids.nodes.as_deref(), ids.leafs.as_deref());
@@ -182,19 +122,21 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n_size(
 /// As [`ggml_gallocr_reserve`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_gallocr_alloc_graph(galloc: *mut ggml_gallocr, graph: *mut ggml_cgraph) -> bool {
-    guard(|| match runtime() {
+    const NAME: &str = "ggml_gallocr_alloc_graph";
+    // SAFETY: the caller's promise.
+    guard(|| match unsafe { whose(NAME, galloc) } {
         // SAFETY: the caller's promise.
-        Server::Original(_) if !unsafe { realize("ggml_gallocr_alloc_graph", graph) } => false,
-        Server::Original(original) => {
+        Whose::Ggmls(..) if !unsafe { realize(NAME, graph) } => false,
+        Whose::Ggmls(ggml, original) => {
             // SAFETY: the caller's arguments, handed on.
-            let done = unsafe { (original.gallocr_alloc_graph)(galloc, graph) };
+            let done = hand_to(ggml, || unsafe { (original.gallocr_alloc_graph)(galloc, graph) });
             // SAFETY: the caller's promise.
-            unsafe { tell_buffers(original, galloc, graph) };
+            unsafe { tell_buffers(ggml, galloc, graph) };
             done
         }
-        Server::Lastuse(_) => {
+        Whose::Ours(allocator) => {
             // SAFETY: the caller's promise.
-            let (allocator, graph) = unsafe { arguments("ggml_gallocr_alloc_graph", galloc, graph) };
+            let graph = unsafe { live(NAME, graph) };
             let done = allocator.allocate(graph);
             let is_done = answer(allocator, done);
             if is_done && let Err(violation) = allocator.verify(graph) {
@@ -211,12 +153,13 @@ pub unsafe extern "C" fn ggml_gallocr_alloc_graph(galloc: *mut ggml_gallocr, gra
 /// `galloc` is alive.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_gallocr_get_buffer_size(galloc: *mut ggml_gallocr, buffer_id: c_int) -> usize {
-    guard(|| match runtime() {
+    const NAME: &str = "ggml_gallocr_get_buffer_size";
+    // SAFETY: the caller's promise.
+    guard(|| match unsafe { whose(NAME, galloc) } {
         // SAFETY: the caller's arguments, handed on.
-        Server::Original(original) => unsafe { (original.gallocr_get_buffer_size)(galloc, buffer_id) },
-        Server::Lastuse(_) => {
-            // SAFETY: the caller's promise.
-            let (allocator, id) = unsafe { buffer("ggml_gallocr_get_buffer_size", galloc, buffer_id) };
+        Whose::Ggmls(_, original) => unsafe { (original.gallocr_get_buffer_size)(galloc, buffer_id) },
+        Whose::Ours(allocator) => {
+            let id = buffer(NAME, allocator, buffer_id);
             usize::try_from(allocator.buffer_size(id)).unwrap_or(usize::MAX)
         }
     })
@@ -228,7 +171,7 @@ pub unsafe extern "C" fn ggml_gallocr_get_buffer_size(galloc: *mut ggml_gallocr,
 /// Takes any number.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_op_can_inplace(op: u32) -> bool {
-    guard(|| match runtime() {
+    guard(|| match &usable(handed_to().map_or_else(ggml_of_caller, Ok)).server {
         // SAFETY: takes any number.
         Server::Original(original) => original.op_can_inplace.is_some_and(|function| unsafe { function(op) }),
         Server::Lastuse(runtime) => runtime.operations.is_listed(op),
@@ -236,35 +179,11 @@ pub unsafe extern "C" fn ggml_op_can_inplace(op: u32) -> bool {
 }
 
 /// # Safety
-/// The buffer types outlive the allocator.
-unsafe fn new_allocator(
-    runtime: &'static Runtime,
-    function: &str,
-    bufts: &[*mut ggml_backend_buffer_type],
-) -> *mut ggml_gallocr {
-    let types: Vec<BufferType> = (bufts.iter().enumerate())
-        .map(|(index, &buft)| {
-            let buft = required(buft, function, &format!("buffer type {index}"));
-            // SAFETY: the caller's promise.
-            unsafe { BufferType::new(runtime, buft) }
-        })
-        .collect();
-    Box::into_raw(Box::new(Allocator::new(runtime, &types))).cast()
-}
-
-/// # Safety
-/// Both are alive for `'g`, and no other thread uses the allocator.
-unsafe fn arguments<'g>(
-    function: &str,
-    galloc: *mut ggml_gallocr,
-    graph: *mut ggml_cgraph,
-) -> (&'g mut Allocator, GraphRef<'g>) {
-    let galloc = required(galloc, function, "galloc").cast::<Allocator>();
+/// `graph` is NULL, or alive for `'g`.
+unsafe fn live<'g>(function: &str, graph: *mut ggml_cgraph) -> GraphRef<'g> {
     let graph = required(graph, function, "graph");
-    // SAFETY: made by `new_allocator`, alive, and used by this thread only.
-    let allocator = unsafe { &mut *galloc.as_ptr() };
     // SAFETY: a live graph.
-    (allocator, unsafe { GraphRef::new(graph) })
+    unsafe { GraphRef::new(graph) }
 }
 
 /// Gives memory to the tensors that get theirs from their contexts, where ggml's own allocator serves, which knows
@@ -283,25 +202,18 @@ unsafe fn realize(function: &str, graph: *mut ggml_cgraph) -> bool {
 ///
 /// # Safety
 /// `galloc` and `graph` are alive.
-unsafe fn tell_buffers(original: &Original, galloc: *mut ggml_gallocr, graph: *mut ggml_cgraph) {
-    let graph = NonNull::new(graph).filter(|_| known_ggml().is_some());
+unsafe fn tell_buffers(ggml: &'static Ggml, galloc: *mut ggml_gallocr, graph: *mut ggml_cgraph) {
+    let graph = NonNull::new(graph).filter(|_| ggml.known().is_some());
     // SAFETY: a live graph of a known layout.
     let graph = graph.map(|graph| unsafe { GraphRef::new(graph) });
     // SAFETY: a live allocator.
-    unsafe { original_events::used(original, galloc, graph) };
+    unsafe { original_events::used(ggml, galloc, graph) };
 }
 
-/// The allocator and a buffer id that it has.
-///
-/// # Safety
-/// The allocator is alive for `'g`, and no other thread changes it.
-pub unsafe fn buffer<'g>(function: &str, galloc: *mut ggml_gallocr, id: c_int) -> (&'g Allocator, usize) {
-    let galloc = required(galloc, function, "galloc").cast::<Allocator>();
-    // SAFETY: made by `new_allocator`, and alive.
-    let allocator = unsafe { &*galloc.as_ptr() };
+/// A buffer id, which the allocator must have.
+pub fn buffer(function: &str, allocator: &Allocator, id: c_int) -> usize {
     let count = allocator.buffer_count();
-    let id = checked_id(id, count).unwrap_or_else(|| abort_on_id(function, &format!("buffer_id is {id}"), count));
-    (allocator, id)
+    checked_id(id, count).unwrap_or_else(|| abort_on_id(function, &format!("buffer_id is {id}"), count))
 }
 
 /// # Safety

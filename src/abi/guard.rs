@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
-use crate::ggml::{Violation, abort, known_ggml};
+use crate::ggml::{Violation, abort, log_error};
 
 /// Runs `call`. A panic inside is a defect of lastuse: it ends in `ggml_abort` with its message, since a plan that is
 /// half done must not be used, and unwinding into C is undefined.
@@ -24,9 +24,7 @@ fn message(payload: &(dyn Any + Send)) -> &str {
 /// callback, or the standard error, tell why.
 pub fn end_on(violation: &Violation) -> ! {
     let message = format!("lastuse: {violation}");
-    if let Some(runtime) = known_ggml() {
-        runtime.log_error(&format!("{message}\n"));
-    }
+    log_error(&format!("{message}\n"));
     abort(file!(), line!(), &message)
 }
 

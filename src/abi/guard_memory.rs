@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 
 use crate::ggml::{Guard, NextCallback, NotComputed, STATUS_SUCCESS, TensorRef, Verify, compute_guarded};
-use crate::ggml::{ggml_backend, ggml_cgraph, ggml_tensor};
+use crate::ggml::{ggml_backend, ggml_cgraph, ggml_of_caller, ggml_of_object, ggml_tensor};
 
 use super::refusal::ggml_for;
 use super::verify::mode;
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn lastuse_guard_new(params: *const lastuse_guard_params) 
         let params = unsafe { checked_struct(NAME, "params", params.cast_mut()) };
         // SAFETY: alive, and as large as it has to be.
         let params = params.map(|(params, _)| unsafe { params.read() });
-        let Some(runtime) = ggml_for(NAME) else { return ptr::null_mut() };
+        let Some(runtime) = ggml_for(NAME, ggml_of_caller()) else { return ptr::null_mut() };
         let words = params.map_or(ptr::null(), |params| params.words);
         // SAFETY: the caller's promise.
         let mode = if words.is_null() { Some(Verify::default()) } else { unsafe { mode(NAME, words) } };
@@ -177,7 +177,9 @@ pub unsafe extern "C" fn lastuse_graph_compute_guarded(backend: *mut ggml_backen
     guard(|| {
         let backend = required(backend, NAME, "backend");
         let graph = required(graph, NAME, "graph");
-        let Some(runtime) = ggml_for(NAME) else { return STATUS_FAILED };
+        // SAFETY: a live backend.
+        let ggml = unsafe { ggml_of_object(backend.as_ptr()) };
+        let Some(runtime) = ggml_for(NAME, ggml) else { return STATUS_FAILED };
         let mode = runtime.settings().verify;
         // SAFETY: the caller's promise.
         match unsafe { compute_guarded(runtime, backend.as_ptr(), graph, mode) } {

@@ -2,10 +2,11 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-use crate::ggml::{Allocator, Runtime, Server, effort, ggml_gallocr, runtime};
+use crate::ggml::{Allocator, change_settings, check_enabled, effort, ggml_gallocr, log_error};
 use crate::graph::{RuleSetting, UnknownRule};
 
 use super::gallocr::buffer;
+use super::whose::{is_enabled, own_or_nothing};
 use super::{guard, last_refusal, required};
 
 /// The version of lastuse, "major.minor.patch". The string is never freed.
@@ -20,16 +21,18 @@ pub extern "C" fn lastuse_version() -> *const c_char {
     VERSION.as_ptr().cast()
 }
 
-/// True when lastuse does the work; false when every call is handed on to ggml's own allocator: because the environment
-/// variable LASTUSE is "off" ("0", "false" and "no" mean the same, in any case), or because this ggml has a layout that
-/// lastuse does not know.
+/// True when lastuse does the work for the caller's ggml. False when the calls of ggml-alloc.h are handed on to ggml's own
+/// allocator, because the environment variable LASTUSE is "off" ("0", "false" and "no" mean the same, in any case) or because
+/// this ggml has a layout that lastuse does not know; when they do not reach lastuse, because the program is linked with
+/// libggml-base before liblastuse; and when no ggml is loaded. For a caller that is linked with none of several ggmls: true
+/// when lastuse does the work for at least one of them.
 ///
 /// ```c
 /// printf("graphs are planned by %s\n", lastuse_enabled() ? "lastuse" : "ggml's own allocator");
 /// ```
 #[unsafe(no_mangle)]
 pub extern "C" fn lastuse_enabled() -> bool {
-    guard(|| matches!(runtime(), Server::Lastuse(_)))
+    guard(|| check_enabled().is_ok())
 }
 
 /// Why the latest call of this thread that lastuse refused was refused, with the name of the function first: for those
@@ -68,8 +71,9 @@ pub extern "C" fn lastuse_plan_count() -> u64 {
 }
 
 /// The lower bound, in bytes, of the latest plan for a buffer: no plan with its lifetimes is smaller. Compare it with
-/// ggml_gallocr_get_buffer_size. 0 for an id that repeats the buffer type of an earlier one, and when lastuse is not
-/// enabled. Aborts when galloc is NULL or has no such buffer id.
+/// ggml_gallocr_get_buffer_size. 0 for an id that repeats the buffer type of an earlier one, and, with the reason in
+/// lastuse_last_error, for an allocator that lastuse has not made: when it is not enabled. Aborts when galloc is NULL or has
+/// no such buffer id.
 ///
 /// ```c
 /// ggml_set_no_alloc(ctx, true); // these tensors will lie in the compute buffer
@@ -91,13 +95,12 @@ pub extern "C" fn lastuse_plan_count() -> u64 {
 /// `galloc` is alive.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_gallocr_lower_bound(galloc: *mut ggml_gallocr, buffer_id: c_int) -> usize {
-    guard(|| match runtime() {
-        Server::Original(_) => 0,
-        Server::Lastuse(_) => {
-            // SAFETY: the caller's promise.
-            let (allocator, id) = unsafe { buffer("lastuse_gallocr_lower_bound", galloc, buffer_id) };
-            usize::try_from(allocator.lower_bound(id)).unwrap_or(usize::MAX)
-        }
+    const NAME: &str = "lastuse_gallocr_lower_bound";
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let Some(allocator) = (unsafe { own_or_nothing(NAME, galloc) }) else { return 0 };
+        let id = buffer(NAME, allocator, buffer_id);
+        usize::try_from(allocator.lower_bound(id)).unwrap_or(usize::MAX)
     })
 }
 
@@ -122,13 +125,12 @@ pub unsafe extern "C" fn lastuse_gallocr_lower_bound(galloc: *mut ggml_gallocr, 
 /// `galloc` is alive.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_gallocr_wanted_size(galloc: *mut ggml_gallocr, buffer_id: c_int) -> usize {
-    guard(|| match runtime() {
-        Server::Original(_) => 0,
-        Server::Lastuse(_) => {
-            // SAFETY: the caller's promise.
-            let (allocator, id) = unsafe { buffer("lastuse_gallocr_wanted_size", galloc, buffer_id) };
-            usize::try_from(allocator.wanted_size(id)).unwrap_or(usize::MAX)
-        }
+    const NAME: &str = "lastuse_gallocr_wanted_size";
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let Some(allocator) = (unsafe { own_or_nothing(NAME, galloc) }) else { return 0 };
+        let id = buffer(NAME, allocator, buffer_id);
+        usize::try_from(allocator.wanted_size(id)).unwrap_or(usize::MAX)
     })
 }
 
@@ -136,8 +138,9 @@ pub unsafe extern "C" fn lastuse_gallocr_wanted_size(galloc: *mut ggml_gallocr, 
 /// commas, in any case, the later ones over the earlier ones: "default" (everything that is right on the device of the
 /// buffer), "ggml" (what ggml's own allocator shares), "all" (everything that is right on a CPU), "none", and the names of
 /// rules, with "no-" before those to switch off: in-place, views, rows, copies, concat, oldest-source, unread-inputs,
-/// inactive. The environment variable LASTUSE_RULES sets them from the start. False, and a line in ggml's log, when a word is unknown:
-/// nothing is changed then. Without effect when lastuse is not enabled. Aborts when rules is NULL.
+/// inactive. The environment variable LASTUSE_RULES sets them from the start. False, and a line in ggml's log, when a word
+/// is unknown: nothing is changed then. Without effect, with the reason in lastuse_last_error, when lastuse is not enabled.
+/// Aborts when rules is NULL.
 ///
 /// For buffers of other devices than a CPU such a word switches only what is right on every device: unread-inputs and
 /// inactive. Their backends fuse nodes (a product and the sum behind it, say) without comparing addresses, relying on what
@@ -157,13 +160,13 @@ pub unsafe extern "C" fn lastuse_gallocr_wanted_size(galloc: *mut ggml_gallocr, 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_set_rules(rules: *const c_char) -> bool {
     const NAME: &str = "lastuse_set_rules";
-    guard(|| match runtime() {
-        Server::Original(_) => true,
-        Server::Lastuse(runtime) => {
-            // SAFETY: the caller's promise.
-            let setting = unsafe { setting(NAME, runtime, rules) };
-            setting.map(|setting| runtime.set(|settings| settings.rules = setting)).is_some()
+    guard(|| {
+        if !is_enabled(NAME) {
+            return true;
         }
+        // SAFETY: the caller's promise.
+        let setting = unsafe { setting(NAME, rules) };
+        setting.map(|setting| change_settings(|settings| settings.rules = setting)).is_some()
     })
 }
 
@@ -181,16 +184,12 @@ pub unsafe extern "C" fn lastuse_set_rules(rules: *const c_char) -> bool {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_gallocr_set_rules(galloc: *mut ggml_gallocr, rules: *const c_char) -> bool {
     const NAME: &str = "lastuse_gallocr_set_rules";
-    guard(|| match runtime() {
-        Server::Original(_) => true,
-        Server::Lastuse(runtime) => {
-            let galloc = required(galloc, NAME, "galloc").cast::<Allocator>();
-            // SAFETY: made by lastuse, alive, and used by this thread only.
-            let allocator = unsafe { &mut *galloc.as_ptr() };
-            // SAFETY: the caller's promise.
-            let setting = unsafe { setting(NAME, runtime, rules) };
-            setting.map(|setting| allocator.set_rules(&setting)).is_some()
-        }
+    guard(|| {
+        // SAFETY: the caller's promise.
+        let Some(allocator) = (unsafe { own_or_nothing(NAME, galloc) }) else { return true };
+        // SAFETY: the caller's promise.
+        let setting = unsafe { setting(NAME, rules) };
+        setting.map(|setting| allocator.set_rules(&setting)).is_some()
     })
 }
 
@@ -209,9 +208,10 @@ pub unsafe extern "C" fn lastuse_gallocr_set_rules(galloc: *mut ggml_gallocr, ru
 /// ```
 #[unsafe(no_mangle)]
 pub extern "C" fn lastuse_set_effort(units: u64) {
-    guard(|| match runtime() {
-        Server::Original(_) => {}
-        Server::Lastuse(runtime) => runtime.set(|settings| settings.effort = effort(units)),
+    guard(|| {
+        if is_enabled("lastuse_set_effort") {
+            change_settings(|settings| settings.effort = effort(units));
+        }
     });
 }
 
@@ -228,12 +228,9 @@ pub extern "C" fn lastuse_set_effort(units: u64) {
 /// `galloc` is alive.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_gallocr_set_effort(galloc: *mut ggml_gallocr, units: u64) {
-    guard(|| match runtime() {
-        Server::Original(_) => {}
-        Server::Lastuse(_) => {
-            let galloc = required(galloc, "lastuse_gallocr_set_effort", "galloc").cast::<Allocator>();
-            // SAFETY: made by lastuse, alive, and used by this thread only.
-            let allocator = unsafe { &mut *galloc.as_ptr() };
+    guard(|| {
+        // SAFETY: the caller's promise.
+        if let Some(allocator) = unsafe { own_or_nothing("lastuse_gallocr_set_effort", galloc) } {
             allocator.set_effort(effort(units));
         }
     });
@@ -243,12 +240,12 @@ pub unsafe extern "C" fn lastuse_gallocr_set_effort(galloc: *mut ggml_gallocr, u
 ///
 /// # Safety
 /// `rules` is a string.
-unsafe fn setting(function: &str, runtime: &Runtime, rules: *const c_char) -> Option<RuleSetting> {
+unsafe fn setting(function: &str, rules: *const c_char) -> Option<RuleSetting> {
     let rules = required(rules.cast_mut(), function, "rules");
     // SAFETY: the caller's promise.
     let text = unsafe { CStr::from_ptr(rules.as_ptr()) };
     let setting = text.to_string_lossy().parse();
-    setting.map_err(|unknown: UnknownRule| runtime.log_error(&format!("{function}: {unknown}\n"))).ok()
+    setting.map_err(|unknown: UnknownRule| log_error(&format!("{function}: {unknown}\n"))).ok()
 }
 
 /// Panics inside: for the test of what a panic does. Only in builds with the feature "panic-probe".

@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 use std::ptr::NonNull;
 
-use crate::ggml::{BufferType, GraphRef, Need, Runtime, measure, runtime};
-use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph};
+use crate::ggml::{BufferType, Ggml, GraphRef, Need, hand_to, measure};
+use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_of_type};
 
 use super::guard;
 use super::ids::Ids;
@@ -62,13 +62,11 @@ pub unsafe extern "C" fn lastuse_graph_measure(
 ) -> bool {
     const NAME: &str = "lastuse_graph_measure";
     guard(|| {
-        let Some(runtime) = ggml_for(NAME) else { return false };
         let one = Asked { name: "graph".to_owned(), graph, node_ids: node_buffer_ids, leaf_ids: leaf_buffer_ids };
         // SAFETY: the caller's promise.
-        let measured = unsafe { types(runtime, bufts, n_bufs) }.and_then(|types| {
-            // SAFETY: the caller's promise.
-            unsafe { measure_all(&types, &[one]) }
-        });
+        let Some(target) = (unsafe { target(NAME, bufts, n_bufs) }) else { return false };
+        // SAFETY: the caller's promise.
+        let measured = target.and_then(|target| unsafe { measure_all(&target, &[one]) });
         // SAFETY: the caller's promise.
         unsafe { answer(NAME, measured, sizes, lower_bounds) }
     })
@@ -112,15 +110,12 @@ pub unsafe extern "C" fn lastuse_graph_measure_many(
 ) -> bool {
     const NAME: &str = "lastuse_graph_measure_many";
     guard(|| {
-        let Some(runtime) = ggml_for(NAME) else { return false };
+        // SAFETY: the caller's promise.
+        let Some(target) = (unsafe { target(NAME, bufts, n_bufs) }) else { return false };
         // SAFETY: the caller's promise.
         let asked = unsafe { asked(graphs, n_graphs, node_buffer_ids, leaf_buffer_ids) };
-        let measured = asked.and_then(|asked| {
-            // SAFETY: the caller's promise.
-            let types = unsafe { types(runtime, bufts, n_bufs) }?;
-            // SAFETY: the caller's promise.
-            unsafe { measure_all(&types, &asked) }
-        });
+        // SAFETY: the caller's promise.
+        let measured = asked.and_then(|asked| unsafe { measure_all(&target?, &asked) });
         // SAFETY: the caller's promise.
         unsafe { answer(NAME, measured, sizes, lower_bounds) }
     })
@@ -159,21 +154,35 @@ unsafe fn asked(
     Ok(graphs.iter().enumerate().map(one).collect())
 }
 
+/// What graphs are measured for.
+#[derive(Debug)]
+struct Target {
+    ggml: &'static Ggml,
+    types: Vec<BufferType>,
+}
+
+/// Nothing, after saying why, when lastuse does not know the ggml of the buffer types.
+///
 /// # Safety
 /// `bufts` holds `count` live buffer types where it is not NULL.
-unsafe fn types(
-    runtime: &'static Runtime,
+unsafe fn target(
+    function: &str,
     bufts: *const *mut ggml_backend_buffer_type,
     count: c_int,
-) -> Result<Vec<BufferType>, String> {
+) -> Option<Result<Target, String>> {
     // SAFETY: the caller's promise.
-    let bufts = unsafe { list("bufts", bufts, "n_bufs", count) }?;
-    let one = |(index, &buft)| {
+    let bufts = unsafe { list("bufts", bufts, "n_bufs", count) };
+    let first = bufts.as_ref().map_or(std::ptr::null_mut(), |bufts| bufts[0]);
+    // SAFETY: a live buffer type, or NULL.
+    let ggml = unsafe { ggml_of_type(first) };
+    let runtime = ggml_for(function, ggml)?;
+    let one = |(index, &buft): (usize, &*mut ggml_backend_buffer_type)| {
         let buft = NonNull::new(buft).ok_or_else(|| format!("bufts[{index}] is NULL"))?;
         // SAFETY: a live buffer type.
         Ok(unsafe { BufferType::new(runtime, buft) })
     };
-    bufts.iter().enumerate().map(one).collect()
+    let (ggml, types) = (ggml.ok()?, bufts.and_then(|bufts| bufts.iter().enumerate().map(one).collect()));
+    Some(types.map(|types| Target { ggml, types }))
 }
 
 /// A list that must not be empty.
@@ -192,7 +201,8 @@ unsafe fn list<'a, T>(name: &str, list: *const T, count_name: &str, count: c_int
 ///
 /// # Safety
 /// The graphs and the buffer types are alive, and the ids are as many as the graphs have nodes and leafs.
-unsafe fn measure_all(types: &[BufferType], graphs: &[Asked]) -> Result<Vec<Need>, String> {
+unsafe fn measure_all(target: &Target, graphs: &[Asked]) -> Result<Vec<Need>, String> {
+    let Target { ggml, types } = target;
     let mut largest = vec![Need::default(); types.len()];
     for Asked { name, graph, node_ids, leaf_ids } in graphs {
         let graph = NonNull::new(*graph).ok_or_else(|| format!("{name} is NULL"))?;
@@ -201,8 +211,9 @@ unsafe fn measure_all(types: &[BufferType], graphs: &[Asked]) -> Result<Vec<Need
         // SAFETY: as many ids as nodes and leafs.
         let ids = unsafe { Ids::read(read, *node_ids, *leaf_ids, types.len()) };
         let ids = ids.map_err(|bad| format!("{name}: {bad}, and n_bufs is {}", types.len()))?;
+        let (nodes, leafs) = (ids.nodes.as_deref(), ids.leafs.as_deref());
         // SAFETY: a live graph.
-        let needs = unsafe { measure(runtime(), types, graph, ids.nodes.as_deref(), ids.leafs.as_deref()) };
+        let needs = hand_to(ggml, || unsafe { measure(ggml.original_in_use(), types, graph, nodes, leafs) });
         for (largest, need) in largest.iter_mut().zip(needs.map_err(|why| format!("{name}: {why}"))?) {
             *largest = largest.max(need);
         }

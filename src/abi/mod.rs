@@ -10,6 +10,7 @@ mod copies;
 mod dependency;
 mod explain;
 mod gallocr;
+mod gallocr_new;
 mod guard;
 mod guard_memory;
 mod ids;
@@ -22,6 +23,7 @@ mod sized;
 mod stats;
 mod tallocr;
 mod verify;
+mod whose;
 
 use guard::{end_on, guard, required};
 use refusal::{last_refusal, refuse};

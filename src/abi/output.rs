@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use crate::ggml::{TensorRef, ggml_tensor, set_output};
 
 use super::refusal::{ggml_for, refuse};
+use super::whose::ggml_of_tensors;
 use super::{guard, required};
 
 /// Makes the operation of t write its result into the memory of dst, so that nothing need be copied there. Answers the
@@ -69,7 +70,7 @@ pub unsafe extern "C" fn lastuse_tensor_set_output(t: *mut ggml_tensor, dst: *mu
             // SAFETY: the caller's promise.
             unsafe { TensorRef::from_non_null(it) }
         });
-        let Some(runtime) = ggml_for(NAME) else { return std::ptr::null_mut() };
+        let Some(runtime) = ggml_for(NAME, ggml_of_tensors(&[result, wanted])) else { return std::ptr::null_mut() };
         set_output(runtime, result, wanted).map(|()| t).unwrap_or_else(|why| {
             let (result, wanted) = (result.name(), wanted.name());
             refuse(NAME, &format_args!("{why} (t is \"{result}\", dst is \"{wanted}\")"));

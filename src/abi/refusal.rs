@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 use std::fmt::Display;
 
-use crate::ggml::{Runtime, known_ggml};
+use crate::ggml::{Ggml, NoGgml, Runtime, log_error};
 
 thread_local! {
     static LAST: RefCell<Option<CString>> = const { RefCell::new(None) };
@@ -12,16 +12,20 @@ thread_local! {
 
 /// Remembers why `function` refuses, and tells ggml's logger.
 pub fn refuse(function: &str, why: &dyn Display) {
+    log_error(&format!("{function}: {why}\n"));
+    note(function, why);
+}
+
+/// The same without telling the logger.
+pub fn note(function: &str, why: &dyn Display) {
     let message = format!("{function}: {why}");
-    if let Some(runtime) = known_ggml() {
-        runtime.log_error(&format!("{message}\n"));
-    }
     LAST.set(CString::new(message.replace('\0', " ")).ok());
 }
 
-/// The ggml of this process; `None`, after saying so, when lastuse does not know its layout.
-pub fn ggml_for(function: &str) -> Option<&'static Runtime> {
-    let known = known_ggml();
+/// The ggml that a call is about; `None`, after saying so, when nothing tells which, or lastuse does not know its layout.
+pub fn ggml_for(function: &str, found: Result<&'static Ggml, NoGgml>) -> Option<&'static Runtime> {
+    let found = found.inspect_err(|why| refuse(function, why)).ok()?;
+    let known = found.known();
     if known.is_none() {
         refuse(function, &"this ggml has a layout that lastuse does not know");
     }

@@ -3,12 +3,13 @@
 use std::ffi::c_int;
 use std::ptr::NonNull;
 
-use crate::ggml::{BufferType, GraphRef, Reordered, Runtime, Server, reorder_nodes, runtime};
+use crate::ggml::{BufferType, GraphRef, Reordered, Runtime, Server, reorder_nodes};
 use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph};
 use crate::graph::order::{Effort, Measure};
 use crate::placement::Bytes;
 
-use super::{checked_report, guard, required};
+use super::whose::ggml_of_graph;
+use super::{checked_report, guard, refuse, required};
 
 /// What lastuse_graph_reorder found. The caller sets struct_size and zeroes the rest.
 #[repr(C)]
@@ -89,9 +90,12 @@ pub unsafe extern "C" fn lastuse_graph_reorder(
         let graph = required(graph, NAME, "graph");
         // SAFETY: the caller's promise; the report is a struct of C that begins with its size.
         let report = unsafe { checked_report(NAME, report) };
-        let filled = match runtime() {
-            Server::Original(_) => None,
-            Server::Lastuse(runtime) => {
+        // SAFETY: the caller's promise.
+        let ggml = unsafe { ggml_of_graph(buft, graph) }.inspect_err(|why| refuse(NAME, why));
+        let enabled = ggml.ok().filter(|ggml| ggml.original_in_use().is_none());
+        let filled = match enabled.map(|ggml| &ggml.server) {
+            None | Some(Server::Original(_)) => None,
+            Some(Server::Lastuse(runtime)) => {
                 let buffer_type = NonNull::new(buft).map(|buft| {
                     // SAFETY: a live buffer type.
                     unsafe { BufferType::new(runtime, buft) }

@@ -1,6 +1,6 @@
 //! `lastuse_stats_get`: what lastuse has done in this process.
 
-use crate::ggml::{Server, runtime, totals};
+use crate::ggml::{captures, check_enabled, totals};
 
 use super::{checked_report, guard};
 
@@ -53,12 +53,9 @@ pub unsafe extern "C" fn lastuse_stats_get(stats: *mut lastuse_stats) -> bool {
     guard(|| {
         // SAFETY: the caller's promise; a struct of C that begins with its size.
         let Some((stats, struct_size)) = (unsafe { checked_report("lastuse_stats_get", stats) }) else { return false };
-        let found = match runtime() {
-            Server::Original(_) => None,
-            Server::Lastuse(runtime) => Some(filled(runtime.captures.counts())),
-        };
-        let is_enabled = found.is_some();
-        let found = lastuse_stats { struct_size, version: LASTUSE_STATS_VERSION, ..found.unwrap_or_default() };
+        let is_enabled = check_enabled().is_ok();
+        let found = if is_enabled { filled(captures().counts()) } else { lastuse_stats::default() };
+        let found = lastuse_stats { struct_size, version: LASTUSE_STATS_VERSION, ..found };
         // SAFETY: the caller's promise; there is room for all fields, as was checked.
         unsafe { stats.write(found) };
         is_enabled

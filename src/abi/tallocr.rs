@@ -1,9 +1,13 @@
 //! `ggml_tallocr_*`: tensors one after the other in a given buffer.
 
 use std::ffi::c_int;
+use std::ptr::NonNull;
 
-use crate::ggml::{Server, TensorRef, abort, ggml_backend_buffer, ggml_tallocr, ggml_tensor, runtime};
+use crate::ggml::{
+    Ggml, NoGgml, Server, TensorRef, abort, ggml_backend_buffer, ggml_of_object, ggml_tallocr, ggml_tensor,
+};
 
+use super::whose::usable;
 use super::{guard, required};
 
 /// Starts at the first aligned address of `buffer`.
@@ -12,7 +16,8 @@ use super::{guard, required};
 /// `buffer` is a live buffer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_tallocr_new(buffer: *mut ggml_backend_buffer) -> ggml_tallocr {
-    guard(|| match runtime() {
+    // SAFETY: the caller's promise.
+    guard(|| match &usable(unsafe { ggml_of_object(buffer) }).server {
         // SAFETY: the caller's arguments, handed on.
         Server::Original(original) => unsafe { (original.tallocr_new)(buffer) },
         Server::Lastuse(runtime) => {
@@ -33,7 +38,8 @@ pub unsafe extern "C" fn ggml_tallocr_new(buffer: *mut ggml_backend_buffer) -> g
 /// `talloc` comes from [`ggml_tallocr_new`], its buffer is alive, and so is `tensor`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_tallocr_alloc(talloc: *mut ggml_tallocr, tensor: *mut ggml_tensor) -> c_int {
-    guard(|| match runtime() {
+    // SAFETY: the caller's promise.
+    guard(|| match &usable(unsafe { ggml_of_talloc(talloc) }).server {
         // SAFETY: the caller's arguments, handed on.
         Server::Original(original) => unsafe { (original.tallocr_alloc)(talloc, tensor) },
         Server::Lastuse(runtime) => {
@@ -49,4 +55,16 @@ pub unsafe extern "C" fn ggml_tallocr_alloc(talloc: *mut ggml_tallocr, tensor: *
             })
         }
     })
+}
+
+/// The ggml of the buffer.
+///
+/// # Safety
+/// `talloc` is NULL, or as [`ggml_tallocr_new`] has made it, and its buffer is alive.
+unsafe fn ggml_of_talloc(talloc: *const ggml_tallocr) -> Result<&'static Ggml, NoGgml> {
+    // SAFETY: the caller's promise.
+    let buffer =
+        NonNull::new(talloc.cast_mut()).map_or(std::ptr::null_mut(), |talloc| unsafe { talloc.as_ref().buffer });
+    // SAFETY: a live buffer, or NULL.
+    unsafe { ggml_of_object(buffer) }
 }

@@ -1,10 +1,12 @@
 //! `lastuse_set_verify`, `lastuse_graph_verify`: is the memory that graphs get the right memory?
 
 use std::ffi::{CStr, c_char};
+use std::ptr::null_mut;
 
-use crate::ggml::{GraphRef, Server, Verify, ggml_cgraph, runtime, verify_graph};
+use crate::ggml::{GraphRef, Verify, change_settings, ggml_cgraph, verify_graph};
 
 use super::refusal::ggml_for;
+use super::whose::{ggml_of_graph, is_enabled};
 use super::{guard, refuse, required};
 
 /// Says what is watched of the graphs of the allocators made from now on, those of schedulers included. Words separated
@@ -35,13 +37,13 @@ use super::{guard, refuse, required};
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_set_verify(words: *const c_char) -> bool {
     const NAME: &str = "lastuse_set_verify";
-    guard(|| match runtime() {
-        Server::Original(_) => true,
-        Server::Lastuse(runtime) => {
-            // SAFETY: the caller's promise.
-            let mode = unsafe { mode(NAME, words) };
-            mode.map(|mode| runtime.set(|settings| settings.verify = mode)).is_some()
+    guard(|| {
+        if !is_enabled(NAME) {
+            return true;
         }
+        // SAFETY: the caller's promise.
+        let mode = unsafe { mode(NAME, words) };
+        mode.map(|mode| change_settings(|settings| settings.verify = mode)).is_some()
     })
 }
 
@@ -78,7 +80,9 @@ pub unsafe extern "C" fn lastuse_graph_verify(graph: *mut ggml_cgraph) -> bool {
     const NAME: &str = "lastuse_graph_verify";
     guard(|| {
         let graph = required(graph, NAME, "graph");
-        let Some(runtime) = ggml_for(NAME) else { return false };
+        // SAFETY: the caller's promise.
+        let ggml = unsafe { ggml_of_graph(null_mut(), graph) };
+        let Some(runtime) = ggml_for(NAME, ggml) else { return false };
         // SAFETY: the caller's promise.
         let graph = unsafe { GraphRef::new(graph) };
         verify_graph(runtime, graph).inspect_err(|violation| refuse(NAME, violation)).is_ok()

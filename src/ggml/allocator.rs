@@ -6,6 +6,7 @@ mod held;
 mod look;
 mod outputs;
 mod refusal;
+mod tag;
 mod tell;
 
 use std::cell::LazyCell;
@@ -20,11 +21,12 @@ use super::fingerprint::Fingerprint;
 use super::fit::fit;
 use super::planned::Planned;
 use super::read::{Reading, Requested, read, read_to_plan};
-use super::runtime::{Runtime, events};
+use super::runtime::Runtime;
 use super::tally::{Tally, totals};
 use super::tensor::GraphRef;
 use super::verify::{Verifier, Violation};
 pub use refusal::Refusal;
+use tag::Tag;
 use tell::Decision;
 
 /// What the latest plan wants of one pool, whether or not it got it.
@@ -34,9 +36,11 @@ struct Wanted {
     lower_bound: Bytes,
 }
 
-/// What a `ggml_gallocr_t` points to.
+/// What a `ggml_gallocr_t` points to. The tag comes first, also in memory.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Allocator {
+    tag: Tag,
     runtime: &'static Runtime,
     /// By pool.
     types: Vec<BufferType>,
@@ -63,7 +67,7 @@ const REMEMBERED: usize = 4;
 impl Allocator {
     /// An allocator without memory; buffer id `i` stands for `types[i]`.
     pub fn new(runtime: &'static Runtime, types: &[BufferType]) -> Self {
-        if let Some(events) = events() {
+        if let Some(events) = &runtime.events {
             events.tell_start();
         }
         Self::with_tally(runtime, types, Tally::new)
@@ -87,6 +91,7 @@ impl Allocator {
         }
         let settings = runtime.settings();
         Self {
+            tag: Tag::new(),
             runtime,
             pools: distinct.iter().map(|buffer_type| buffer_type.pool(&settings)).collect(),
             buffers: distinct.iter().map(|_| None).collect(),
@@ -288,7 +293,7 @@ impl Allocator {
     /// Plans `graph` and puts the plan before those that are remembered.
     fn add_plan(&mut self, graph: GraphRef<'_>, requested: Requested) -> Result<(), Refusal> {
         let start = Instant::now();
-        let is_told = self.runtime.captures.are_wanted() || events().is_some();
+        let is_told = self.runtime.captures.are_wanted() || self.runtime.events.is_some();
         let read = if is_told { read } else { read_to_plan };
         let reading = read(self.runtime, &self.types, graph, &requested);
         let is_redirecting = !reading.redirecting.is_empty();

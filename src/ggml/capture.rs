@@ -12,8 +12,9 @@ use std::ffi::CStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
+use super::current::log_error;
 use super::environment::path_in;
 use super::fingerprint::Fingerprint;
 use super::log::{Level, say};
@@ -28,8 +29,10 @@ pub use destination::{Destination, NoDestination};
 const CAPTURE: &CStr = c"LASTUSE_CAPTURE";
 
 /// The captures of a process.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Captures {
+    /// Was the environment read?
+    environment: Once,
     /// Is there a destination? Asked at each plan.
     is_on: AtomicBool,
     state: Mutex<State>,
@@ -50,14 +53,32 @@ struct State {
     contents: HashSet<u64>,
 }
 
+/// Where the graphs of this process go.
+pub fn captures() -> &'static Captures {
+    static OF_PROCESS: OnceLock<Captures> = OnceLock::new();
+    OF_PROCESS.get_or_init(Captures::new)
+}
+
 impl Captures {
-    /// Takes the destination from the environment; `complain` hears why it cannot be taken.
-    pub fn set_as_environment_says(&self, complain: impl Fn(&str)) {
-        let Some(said) = path_in(CAPTURE) else { return };
-        match Destination::new(&said) {
-            Ok(destination) => self.set(Some(destination)),
-            Err(wrong) => complain(&format!("{} has no effect: {wrong}", CAPTURE.to_string_lossy())),
-        }
+    /// Graphs go nowhere.
+    fn new() -> Self {
+        let [is_on, has_told_failure, has_told_uncompressed] = [const { AtomicBool::new(false) }; 3];
+        let [written, failed] = [const { AtomicU64::new(0) }; 2];
+        let (environment, state) = (Once::new(), Mutex::default());
+        Self { environment, is_on, state, written, failed, has_told_failure, has_told_uncompressed }
+    }
+
+    /// Takes the destination from the environment, the first time.
+    pub fn follow_environment(&self) {
+        self.environment.call_once(|| {
+            let Some(said) = path_in(CAPTURE) else { return };
+            match Destination::new(&said) {
+                Ok(destination) => self.set(Some(destination)),
+                Err(wrong) => {
+                    log_error(&format!("{SIGNATURE}{} has no effect: {wrong}\n", CAPTURE.to_string_lossy()));
+                }
+            }
+        });
     }
 
     /// From now on graphs go to `destination`, or nowhere.

@@ -91,6 +91,15 @@ const fn name(literal: &'static str) -> &'static CStr {
     }
 }
 
+fn linked_addresses() -> &'static Addresses {
+    unsafe extern "C" {
+        #[link_name = "lastuse_ggml_functions"]
+        static LINKED: Addresses;
+    }
+    // SAFETY: the table is defined above with one pointer a name, and never written after loading.
+    unsafe { &LINKED }
+}
+
 impl std::fmt::Debug for Functions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Functions").finish_non_exhaustive()
@@ -103,15 +112,16 @@ impl Functions {
     /// # Errors
     /// The name of the first function that is missing.
     pub fn linked() -> Result<Self, &'static CStr> {
-        unsafe extern "C" {
-            #[link_name = "lastuse_ggml_functions"]
-            static LINKED: Addresses;
-        }
-        // SAFETY: the table is defined above with one pointer a name, and never written after loading.
-        Self::from_addresses(unsafe { &LINKED })
+        Self::from_addresses(linked_addresses())
     }
 
-    /// The functions of a library that was loaded later.
+    /// The address of one of them among those that the linker found; null when it found none.
+    pub fn linked_address(wanted: &CStr) -> *const c_void {
+        let found = linked_addresses().iter().zip(NAMES).find(|(_, name)| **name == wanted);
+        found.map_or(std::ptr::null(), |(&address, _)| address)
+    }
+
+    /// The functions of the ggml in a library.
     ///
     /// # Errors
     /// The name of the first function that is missing.

@@ -7,7 +7,7 @@ use std::ffi::{CStr, CString};
 use std::fmt;
 use std::io::Write;
 use std::str::FromStr;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::bindings::ggml_log_callback;
 use super::environment::text_of;
@@ -65,21 +65,16 @@ impl Level {
     }
 }
 
-/// To whom messages go.
-#[derive(Clone, Copy, Debug)]
-struct Listeners {
-    /// What the user wants to read, if the user says it.
-    wanted: Option<Level>,
-    /// The function that ggml prints its messages with where the program says nothing else; where that can be found out.
-    ggmls_own: Option<usize>,
-}
+/// What the user wants to read, if the user says it.
+static WANTED: OnceLock<Option<Level>> = OnceLock::new();
 
-static LISTENERS: OnceLock<Listeners> = OnceLock::new();
+/// The functions that ggmls print their messages with where the program says nothing else, by the addresses of their
+/// `ggml_log_internal`; `None` where that cannot be found out.
+static OWN_LOGGERS: Mutex<Vec<(usize, Option<usize>)>> = Mutex::new(Vec::new());
 
 /// Will anybody hear of this?
 pub fn is_heard(functions: &Functions, level: Level) -> bool {
-    let Listeners { wanted, .. } = *listeners(functions);
-    level <= wanted.unwrap_or(Level::Warn)
+    level <= wanted(functions).unwrap_or(Level::Warn)
 }
 
 /// Says something: a line with its end.
@@ -87,35 +82,46 @@ pub fn say(functions: &Functions, level: Level, message: &str) {
     if !is_heard(functions, level) {
         return;
     }
-    let Listeners { wanted, ggmls_own } = *listeners(functions);
-    if wanted.is_none() {
+    if wanted(functions).is_none() {
         return tell_ggml(functions, level, message);
     }
     let line = format!("lastuse: {}", message.strip_prefix(super::runtime::SIGNATURE).unwrap_or(message));
     // There is nobody left to tell when the standard error is closed.
     let _ = std::io::stderr().write_all(line.as_bytes());
-    if ggmls_own.is_some() && ggmls_own != current_logger(functions) {
+    let own = own_logger(functions);
+    if own.is_some() && own != current_logger(functions) {
         tell_ggml(functions, level, message);
     }
 }
 
-fn listeners(functions: &Functions) -> &'static Listeners {
-    let word = || text_of(LEVEL).unwrap_or_default();
-    let found = LISTENERS.get();
-    found.unwrap_or_else(|| {
-        let said = word();
-        let said =
-            Some(said.trim()).filter(|word| !word.is_empty() && !means_off(word)).map(str::parse::<Level>).transpose();
-        let wanted = said.clone().unwrap_or_default();
-        let ggmls_own = wanted.and_then(|_| ggmls_own_logger(functions));
-        let is_first = LISTENERS.set(Listeners { wanted, ggmls_own }).is_ok();
-        if let (true, Err(unknown)) = (is_first, said) {
-            let signature = super::runtime::SIGNATURE;
-            let message = format!("{signature}{} has no effect: {unknown}\n", LEVEL.to_string_lossy());
-            tell_ggml(functions, Level::Error, &message);
-        }
-        LISTENERS.get_or_init(|| Listeners { wanted, ggmls_own })
-    })
+/// What the user wants to read. A word that names no level is told when it is first read.
+fn wanted(functions: &Functions) -> Option<Level> {
+    if let Some(&wanted) = WANTED.get() {
+        return wanted;
+    }
+    let said = text_of(LEVEL).unwrap_or_default();
+    let said =
+        Some(said.trim()).filter(|word| !word.is_empty() && !means_off(word)).map(str::parse::<Level>).transpose();
+    let wanted = said.clone().unwrap_or_default();
+    let is_first = WANTED.set(wanted).is_ok();
+    if let (true, Err(unknown)) = (is_first, said) {
+        let signature = super::runtime::SIGNATURE;
+        let message = format!("{signature}{} has no effect: {unknown}\n", LEVEL.to_string_lossy());
+        tell_ggml(functions, Level::Error, &message);
+    }
+    wanted
+}
+
+/// The function that a ggml prints its messages with by default, found out when there is first something to say.
+fn own_logger(functions: &Functions) -> Option<usize> {
+    let ggml = functions.ggml_log_internal as usize;
+    let mut known = OWN_LOGGERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, own)) = known.iter().find(|(known, _)| *known == ggml) {
+        return *own;
+    }
+    let own = ggmls_own_logger(functions);
+    known.push((ggml, own));
+    own
 }
 
 fn tell_ggml(functions: &Functions, level: Level, message: &str) {

@@ -11,7 +11,6 @@ use super::bindings::ggml_cgraph;
 use super::buffers::BufferType;
 use super::context::Waiting;
 use super::original::Original;
-use super::runtime::Server;
 use super::tensor::GraphRef;
 
 /// What a graph needs of one buffer.
@@ -70,34 +69,34 @@ impl fmt::Display for NotMeasured {
 }
 
 /// Plans `graph` and tells by buffer id what it needs; buffer id `i` stands for `types[i]`, and `None` for the ids means 0.
-/// Allocates no buffers and changes nothing in the graph. Where ggml's own allocator does the work, it tells what that one
-/// would take.
+/// Allocates no buffers and changes nothing in the graph. With `original` it tells what that one would take.
 ///
 /// # Errors
 /// [`NotMeasured`].
 ///
 /// # Safety
 /// `graph` and its tensors are alive, and no other thread uses them.
+///
+/// # Panics
+/// Without `original` there must be at least one type.
 pub unsafe fn measure(
-    server: &'static Server,
+    original: Option<&Original>,
     types: &[BufferType],
     graph: NonNull<ggml_cgraph>,
     node_ids: Option<&[usize]>,
     leaf_ids: Option<&[usize]>,
 ) -> Result<Vec<Need>, NotMeasured> {
-    match server {
+    if let Some(original) = original {
         // SAFETY: the caller's promise.
-        Server::Original(original) => unsafe { measure_original(original, types, graph, node_ids, leaf_ids) },
-        Server::Lastuse(runtime) => {
-            let mut allocator = Allocator::for_measuring(runtime, types);
-            // SAFETY: the caller's promise.
-            let graph = unsafe { GraphRef::new(graph) };
-            allocator.expect_acceptable(graph, node_ids, leaf_ids)?;
-            allocator.measure(graph, node_ids, leaf_ids)?;
-            let need = |id| Need { size: allocator.wanted_size(id), lower_bound: allocator.lower_bound(id) };
-            Ok((0..types.len()).map(need).collect())
-        }
+        return unsafe { measure_original(original, types, graph, node_ids, leaf_ids) };
     }
+    let mut allocator = Allocator::for_measuring(types[0].runtime(), types);
+    // SAFETY: the caller's promise.
+    let graph = unsafe { GraphRef::new(graph) };
+    allocator.expect_acceptable(graph, node_ids, leaf_ids)?;
+    allocator.measure(graph, node_ids, leaf_ids)?;
+    let need = |id| Need { size: allocator.wanted_size(id), lower_bound: allocator.lower_bound(id) };
+    Ok((0..types.len()).map(need).collect())
 }
 
 impl From<Refusal> for NotMeasured {
@@ -161,9 +160,8 @@ mod tests {
 
     #[test]
     fn a_ggml_that_cannot_tell_is_not_asked() {
-        let server = Box::leak(Box::new(Server::Original(old_ggml())));
         // SAFETY: nobody looks at the graph.
-        let measured = unsafe { measure(server, &[], NonNull::dangling(), None, None) };
+        let measured = unsafe { measure(Some(&old_ggml()), &[], NonNull::dangling(), None, None) };
         assert_eq!(measured, Err(NotMeasured::OriginalCannotTell));
         assert!(NotMeasured::OriginalCannotTell.to_string().contains("ggml_gallocr_reserve_n_size"));
     }

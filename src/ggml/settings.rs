@@ -2,10 +2,14 @@
 
 use std::ffi::CStr;
 use std::fmt::Display;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::graph::RuleSetting;
 use crate::placement::Effort;
 
+use super::current::log_error;
+use super::environment::text_of;
+use super::runtime::SIGNATURE;
 use super::verify::Verify;
 
 /// Says which memory may be shared: a [`RuleSetting`].
@@ -38,6 +42,23 @@ impl Settings {
             verify: accepted(VERIFY, said(VERIFY).parse(), &complain),
         }
     }
+}
+
+/// What holds for the allocators made from now on.
+pub fn settings() -> Settings {
+    of_process().lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Changes what holds for the allocators made from now on.
+pub fn change_settings(change: impl FnOnce(&mut Settings)) {
+    change(&mut of_process().lock().unwrap_or_else(PoisonError::into_inner));
+}
+
+/// First as the environment says.
+fn of_process() -> &'static Mutex<Settings> {
+    static OF_PROCESS: OnceLock<Mutex<Settings>> = OnceLock::new();
+    let complain = |what: &str| log_error(&format!("{SIGNATURE}{what}\n"));
+    OF_PROCESS.get_or_init(|| Mutex::new(Settings::of_environment(text_of, complain)))
 }
 
 /// The effort that a number of units stands for where C or the environment says it: 0 is the default.

@@ -6,7 +6,6 @@ use crate::ggml::buffers::BufferType;
 use crate::ggml::events::{BufferEvent, PlannedBuffer};
 use crate::ggml::log::Level;
 use crate::ggml::read::{Reading, Requested};
-use crate::ggml::runtime::events;
 use crate::ggml::tally::{Largest, Tally};
 use crate::ggml::tensor::GraphRef;
 use crate::graph::GraphPlan;
@@ -44,7 +43,8 @@ impl Decision {
 impl Allocator {
     /// Counts a new plan.
     pub(super) fn note_plan(&mut self, reading: &Reading<'_>, requested: &Requested, plan: &GraphPlan) {
-        let by_ggml = events().and_then(|_| self.subject(reading, &requested.of_all(&reading.graph)).sizes_by_ggml());
+        let by_ggml = (self.runtime.events.as_ref())
+            .and_then(|_| self.subject(reading, &requested.of_all(&reading.graph)).sizes_by_ggml());
         let plans = plan.pools.iter().enumerate().map(|(pool, plan)| Largest {
             size: plan.placement.size(),
             lower_bound: plan.lower_bound,
@@ -55,7 +55,7 @@ impl Allocator {
 
     /// Tells of the latest plan and of the buffers.
     pub(super) fn tell_plan(&self, [leafs, nodes]: [usize; 2]) {
-        if let Some(events) = events().filter(|_| self.tally.is_counted()) {
+        if let Some(events) = self.runtime.events.as_ref().filter(|_| self.tally.is_counted()) {
             let names: Vec<String> = self.types.iter().map(|buffer_type| buffer_type.name()).collect();
             events.tell_plan(&self.tally, [leafs, nodes], self.buffer_events(&names));
         }
@@ -113,7 +113,7 @@ impl Allocator {
 
 impl Drop for Allocator {
     fn drop(&mut self) {
-        if let Some(events) = events().filter(|_| self.tally.is_counted()) {
+        if let Some(events) = self.runtime.events.as_ref().filter(|_| self.tally.is_counted()) {
             events.tell_free(self.tally.number);
         }
     }

@@ -4,8 +4,8 @@ use std::ffi::{CStr, c_int};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::ggml::bindings::ggml_backend_buffer_type;
-use crate::ggml::original::{Original, ggml_gallocr};
-use crate::ggml::runtime::events;
+use crate::ggml::original::ggml_gallocr;
+use crate::ggml::process::Ggml;
 use crate::ggml::tally::next_number;
 use crate::ggml::tensor::GraphRef;
 use crate::placement::Bytes;
@@ -30,8 +30,8 @@ static WATCHED: Mutex<Vec<Watched>> = Mutex::new(Vec::new());
 ///
 /// # Safety
 /// There are `count` buffer types, which are alive or null.
-pub unsafe fn made(galloc: *mut ggml_gallocr, types: *const *mut ggml_backend_buffer_type, count: c_int) {
-    let Some(events) = events().filter(|_| !galloc.is_null()) else { return };
+pub unsafe fn made(ggml: &Ggml, galloc: *mut ggml_gallocr, types: *const *mut ggml_backend_buffer_type, count: c_int) {
+    let Some(events) = ggml.events.as_ref().filter(|_| !galloc.is_null()) else { return };
     let mut watched = watched();
     if watched.iter().any(|known| known.address == galloc.addr()) {
         return;
@@ -52,8 +52,8 @@ pub unsafe fn made(galloc: *mut ggml_gallocr, types: *const *mut ggml_backend_bu
 ///
 /// # Safety
 /// `galloc` is alive.
-pub unsafe fn used(original: &Original, galloc: *mut ggml_gallocr, graph: Option<GraphRef<'_>>) {
-    let Some(events) = events() else { return };
+pub unsafe fn used(ggml: &Ggml, galloc: *mut ggml_gallocr, graph: Option<GraphRef<'_>>) {
+    let (Some(events), Some(original)) = (&ggml.events, ggml.original) else { return };
     let mut watched = watched();
     let Some(known) = watched.iter_mut().find(|known| known.address == galloc.addr()) else { return };
     let ids = (0..).take(known.names.len());
@@ -73,8 +73,8 @@ pub unsafe fn used(original: &Original, galloc: *mut ggml_gallocr, graph: Option
 }
 
 /// `galloc` is about to be freed.
-pub fn freed(galloc: *mut ggml_gallocr) {
-    let Some(events) = events() else { return };
+pub fn freed(ggml: &Ggml, galloc: *mut ggml_gallocr) {
+    let Some(events) = &ggml.events else { return };
     let mut watched = watched();
     let Some(at) = watched.iter().position(|known| known.address == galloc.addr()) else { return };
     events.tell_free(watched.swap_remove(at).number);

@@ -1,0 +1,17 @@
+// What a host calls of programs/ggml_plugin.c.
+
+#ifndef GGML_PLUGIN_H
+#define GGML_PLUGIN_H
+
+struct plugin;
+
+// Loads its weights.
+struct plugin * plugin_open(void);
+
+// Computes graphs whose size depends on step.
+void plugin_step(struct plugin * plugin, int step);
+
+// Prints what was computed as NAME_hash=... and so on, and frees everything.
+void plugin_close(struct plugin * plugin, const char * name);
+
+#endif

@@ -1,0 +1,77 @@
+//! Does lastuse do the work?
+
+use std::ffi::c_void;
+use std::fmt;
+
+use super::caller::caller;
+use super::loaded::{Library, Object};
+use super::owner::defines_ggml;
+use super::process::{NoGgml, all_ggmls, ggml_of_caller};
+use super::runtime::Server;
+
+/// Why lastuse does not do the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotEnabled {
+    /// The program calls ggml's own allocator, and not lastuse.
+    NotReached,
+    /// lastuse hands every call to ggml's own allocator.
+    HandsOn,
+    /// There is no ggml.
+    NoGgml(NoGgml),
+}
+
+impl fmt::Display for NotEnabled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotReached => write!(
+                f,
+                "the functions of ggml-alloc.h that the program calls are ggml's own: liblastuse has to come before libggml-base \
+                 on the link line, or be preloaded"
+            ),
+            Self::HandsOn => write!(f, "ggml's own allocator does the work"),
+            Self::NoGgml(why) => why.fmt(f),
+        }
+    }
+}
+
+/// Does lastuse do the work for the caller of lastuse? For one that uses no ggml itself: for any ggml of the process.
+///
+/// # Errors
+/// [`NotEnabled`].
+pub fn check_enabled() -> Result<(), NotEnabled> {
+    if !is_reached() {
+        return Err(NotEnabled::NotReached);
+    }
+    let ggmls = match ggml_of_caller() {
+        Ok(ggml) => vec![ggml],
+        Err(NoGgml::Several) => all_ggmls(),
+        Err(other) => return Err(NotEnabled::NoGgml(other)),
+    };
+    let is_served = ggmls.iter().any(|ggml| matches!(ggml.server, Server::Lastuse(_)));
+    if is_served { Ok(()) } else { Err(NotEnabled::HandsOn) }
+}
+
+/// Do calls of ggml's allocator reach lastuse?
+pub fn is_reached() -> bool {
+    let Some(own) = Object::own().filter(|own| !own.is_program()) else {
+        // The linker has bound the calls of a program that lastuse is a part of.
+        return true;
+    };
+    let of_caller = || bound(Object::at(caller()?)?.open());
+    match bound(Library::global_scope()).or_else(of_caller) {
+        Some(address) => own.contains(address),
+        // Neither says anything: lastuse is a part of the plugin that has its ggml, or a library that plugins are linked with.
+        None => defines_ggml(own) || is_needed(own),
+    }
+}
+
+/// Is there an object, other than lastuse itself, that the dynamic linker binds to lastuse?
+fn is_needed(own: &Object) -> bool {
+    let others = Object::all().into_iter().filter(|object| object != own);
+    others.filter_map(|object| bound(object.open())).any(|address| own.contains(address))
+}
+
+/// What a call of ggml's allocator is bound to.
+fn bound(library: Option<Library>) -> Option<*const c_void> {
+    library.map(|library| library.symbol(c"ggml_gallocr_new_n")).filter(|address| !address.is_null())
+}
