@@ -23,6 +23,8 @@ pub enum Linked<'a> {
     SharedGgml,
     /// `liblastuse.so` before the shared ggml.
     LastuseShared(&'a Lastuse),
+    /// `liblastuse.so` behind the shared ggml: in the wrong order.
+    LastuseBehind(&'a Lastuse),
 }
 
 /// Variables that a program does not inherit from who runs it.
@@ -223,21 +225,25 @@ fn link_arguments(command: &mut Command, ggml: &Ggml, linked: Linked<'_>) {
         Linked::LastuseArchive(lastuse) | Linked::Both(lastuse) => {
             command.arg("-Wl,-u,ggml_gallocr_new_n").arg(&lastuse.archive);
         }
-        Linked::LastuseShared(lastuse) => {
-            command.arg(&lastuse.shared);
-            let folder = lastuse.shared.parent().unwrap_or(Path::new("."));
-            command.arg(format!("-Wl,-rpath,{}", folder.display()));
-        }
-        Linked::Ggml | Linked::SharedGgml => {}
+        Linked::LastuseShared(lastuse) => link_shared_lastuse(command, lastuse),
+        Linked::Ggml | Linked::SharedGgml | Linked::LastuseBehind(_) => {}
     }
     match linked {
         Linked::Ggml | Linked::LastuseArchive(_) | Linked::Both(_) => {
             command.arg(format!("{libraries}/libggml-cpu.a")).arg(format!("{libraries}/libggml-base.a"));
         }
-        Linked::SharedGgml | Linked::LastuseShared(_) => {
+        Linked::SharedGgml | Linked::LastuseShared(_) | Linked::LastuseBehind(_) => {
             command.arg(format!("-L{libraries}")).args(["-lggml-cpu", "-lggml-base"]);
             command.arg(format!("-Wl,-rpath,{libraries}"));
         }
     }
+    if let Linked::LastuseBehind(lastuse) = linked {
+        link_shared_lastuse(command, lastuse);
+    }
     command.args(["-lm", "-lpthread", "-ldl"]);
+}
+
+fn link_shared_lastuse(command: &mut Command, lastuse: &Lastuse) {
+    let folder = lastuse.shared.parent().unwrap_or(Path::new("."));
+    command.arg(&lastuse.shared).arg(format!("-Wl,-rpath,{}", folder.display()));
 }

@@ -153,3 +153,16 @@ fn the_usual_words_switch_off_and_unknown_ones_are_reported() {
     let log = log_with("offf");
     assert!(is_planned(&log) && log.contains("LASTUSE has no effect: \"offf\" is unknown; known are on,"), "{log}");
 }
+
+/// The program then calls ggml's own allocator, and lastuse must not take what that made for its own.
+#[test]
+fn shared_library_behind_ggml_says_so_and_leaves_its_allocators_alone() {
+    let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::release());
+    let program = Program::build("link-order", &["programs/link_order.c"], &ggml, Linked::LastuseBehind(&lastuse), &[]);
+    let program = support::expect(program);
+    for variables in [&[][..], &[("LASTUSE", OsStr::new("off"))]] {
+        let outcome = support::expect(program.run_with(&[], variables));
+        assert_eq!(outcome.code, Some(0), "{variables:?}: {}", outcome.describe());
+        assert_eq!(outcome.stderr.matches("lastuse_gallocr_lower_bound").count(), 1, "{}", outcome.describe());
+    }
+}
