@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub struct Events {
     /// Some program asked for an allocator.
     pub any: bool,
-    /// The version of the ggml it has.
+    /// The version of the ggml it has; all of them where there are several.
     pub ggml: Option<String>,
     /// By process and allocator, in that order.
     rows: BTreeMap<(u32, u64), RunRow>,
@@ -64,10 +64,19 @@ impl Events {
         self.rows.values().collect()
     }
 
+    fn add_version(&mut self, version: Option<String>) {
+        let Some(version) = version else { return };
+        match &mut self.ggml {
+            None => self.ggml = Some(version),
+            Some(known) if known.split(", ").any(|known| known == version) => {}
+            Some(known) => *known = format!("{known}, {version}"),
+        }
+    }
+
     fn add(&mut self, event: Event) {
         self.any = true;
         match event {
-            Event::Start { ggml } => self.ggml = ggml,
+            Event::Start { ggml } => self.add_version(ggml),
             Event::Plan(plan) => {
                 self.rows.insert((plan.pid, plan.allocator), row(plan));
             }
