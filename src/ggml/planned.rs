@@ -201,9 +201,10 @@ impl Planned {
 
 impl Gifts {
     fn new(graph: &Graph, plan: &GraphPlan, listed: usize) -> Self {
-        let gift = |id: TensorId| match graph.tensor(id).view {
-            Some(_) => Some(Gift::View(id)),
-            None => plan.placed(id).map(|(address, alloc_size)| Gift::Address(id, address, alloc_size)),
+        let gift = |id: TensorId| match graph.tensor(id) {
+            Tensor { view: Some(_), .. } => Some(Gift::View(id)),
+            Tensor { external: true, .. } => None,
+            _ => plan.placed(id).map(|(address, alloc_size)| Gift::Address(id, address, alloc_size)),
         };
         let mut list = Vec::with_capacity(graph.tensors().len());
         if listed == graph.tensors().len() && is_in_order(graph) {
