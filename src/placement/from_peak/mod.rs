@@ -36,11 +36,13 @@ pub enum FromPeak {
     LastHigh,
     /// The first of the largest loads.
     First,
+    /// The last of the largest loads after [`FromPeak::Last`]: where layers that are all alike end in a larger one.
+    AfterLast,
 }
 
 impl FromPeak {
     /// Every start; those that most often lead to the lower bound on real graphs come first.
-    pub const ALL: [Self; 3] = [Self::Last, Self::LastHigh, Self::First];
+    pub const ALL: [Self; 4] = [Self::Last, Self::AfterLast, Self::LastHigh, Self::First];
 
     /// A placement of at most `limit` bytes in one chunk, and the start that leads to it; `None` where none does.
     pub fn any_within(problem: &Problem, timeline: &Timeline, limit: Bytes) -> Option<(Self, Placement)> {
@@ -79,6 +81,11 @@ impl FromPeak {
             Self::Last => loads.iter().rposition(|load| *load >= largest - largest / 100),
             Self::LastHigh => loads.iter().rposition(|load| *load >= largest - largest / 20),
             Self::First => loads.iter().position(|load| load == largest),
+            Self::AfterLast => {
+                let last = Self::Last.start(timeline)?;
+                // Where nothing comes after it, there itself.
+                (last + 1..loads.len()).max_by_key(|&at| loads[at]).or(Some(last))
+            }
         }
     }
 }
@@ -89,6 +96,7 @@ impl Strategy for FromPeak {
             Self::Last => "from the last peak",
             Self::LastHigh => "from the last high load",
             Self::First => "from the first peak",
+            Self::AfterLast => "from the highest load after the last peak",
         }
     }
 

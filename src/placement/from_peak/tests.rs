@@ -49,12 +49,21 @@ fn gap_that_is_filled_comes_before_all_others() {
     assert_eq!(offsets(&problem, FromPeak::First), [0, 8, 16, 24, 40, 24, 32, 16, 40]);
 }
 
+/// The course of blocks of these sizes, one after the other.
+fn timeline_of_loads(loads: &[Bytes]) -> Timeline {
+    Timeline::of(&problem(&(0..).zip(loads).map(|(step, &load)| (load, step, step + 1)).collect::<Vec<_>>()))
+}
+
 #[test]
 fn starts_are_at_the_loads_they_name() {
     let problem = problem(&[(100, 0, 1), (100, 1, 2), (99, 2, 3), (95, 3, 4), (94, 4, 5)]);
     let timeline = Timeline::of(&problem);
-    let starts = [FromPeak::First, FromPeak::Last, FromPeak::LastHigh].map(|strategy| strategy.start(&timeline));
-    assert_eq!(starts, [Some(0), Some(2), Some(3)]);
+    let all = [FromPeak::First, FromPeak::Last, FromPeak::LastHigh, FromPeak::AfterLast];
+    assert_eq!(all.map(|strategy| strategy.start(&timeline)), [Some(0), Some(2), Some(3), Some(3)]);
+    let ends_high = timeline_of_loads(&[50, 100, 40, 94, 94, 20]);
+    assert_eq!(FromPeak::AfterLast.start(&ends_high), Some(4));
+    assert_eq!(FromPeak::AfterLast.start(&timeline_of_loads(&[50, 100])), Some(1), "nothing comes after it");
+    assert_eq!(FromPeak::AfterLast.start(&timeline_of_loads(&[])), None);
 }
 
 /// In every layer what flows through all of them is born again while the old one is alive.
