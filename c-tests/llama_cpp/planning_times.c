@@ -4,7 +4,7 @@
 // The model is a file without data (see captures/llama_cpp.c), for which llama.cpp only pretends to allocate, and nothing is
 // computed. This program's functions come before those of ggml that llama.cpp calls, and see each graph. With --lastuse both
 // allocators do the same with it in turn, for ggml's allocator is the one that llama.cpp is linked with, and the other one is
-// loaded beside it. Without, the first calls of the process are timed, whoever answers them: ggml, or a preloaded library.
+// loaded beside it. Without, the first calls of the process are timed, be it ggml or a preloaded library that answers them.
 
 #include "options.h"
 #include "splitmix.h"

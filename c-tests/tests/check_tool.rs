@@ -82,7 +82,7 @@ fn changed(change: impl Fn(&mut Value)) -> String {
     plan.to_string()
 }
 
-/// As plans have it: a node that is computed in place is in the buffer of its source, whatever the graph asks for.
+/// A node that is computed in place lies in the buffer of its source, whatever the graph asks for.
 #[test]
 fn node_in_place_may_lie_in_the_buffer_of_its_source() {
     let folder = Folder::new("in-place");

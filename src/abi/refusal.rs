@@ -16,7 +16,7 @@ pub fn refuse(function: &str, why: &dyn Display) {
     note(function, why);
 }
 
-/// The same without telling the logger.
+/// Remembers why `function` refuses, without a line in ggml's log.
 pub fn note(function: &str, why: &dyn Display) {
     let message = format!("{function}: {why}");
     LAST.set(CString::new(message.replace('\0', " ")).ok());

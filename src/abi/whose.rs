@@ -62,10 +62,10 @@ pub unsafe fn own<'g>(function: &str, galloc: *mut ggml_gallocr) -> Result<&'g m
     Ok(allocator)
 }
 
-/// The same for functions that do nothing with another one; `lastuse_last_error` tells why.
+/// The allocator if it is one of lastuse; otherwise `None`, and `lastuse_last_error` tells why.
 ///
 /// # Safety
-/// As [`own`].
+/// `galloc` is NULL, or alive for `'g` and used by this thread only.
 pub unsafe fn own_or_nothing<'g>(function: &str, galloc: *mut ggml_gallocr) -> Option<&'g mut Allocator> {
     // SAFETY: the caller's promise.
     unsafe { own(function, galloc) }.inspect_err(|why| note_not_enabled(function, *why)).ok()
@@ -79,7 +79,7 @@ pub fn expect_enabled() -> Result<(), NotEnabled> {
     check_enabled().or_else(|why| if why == NotEnabled::NoGgml(NoGgml::NotLoaded) { Ok(()) } else { Err(why) })
 }
 
-/// The same for functions that do nothing otherwise; `lastuse_last_error` tells why.
+/// True if lastuse does the work; otherwise `lastuse_last_error` tells why it does not.
 pub fn is_enabled(function: &str) -> bool {
     expect_enabled().inspect_err(|why| note_not_enabled(function, *why)).is_ok()
 }

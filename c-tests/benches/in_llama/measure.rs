@@ -39,7 +39,7 @@ pub struct Measured {
     pub nodes: u64,
     /// By kind of call, time of lastuse divided by that of ggml's own allocator, by layout.
     pub ratios: BTreeMap<String, Vec<f64>>,
-    /// The same of the first calls in a process.
+    /// Times of the first calls in a process.
     pub first: BTreeMap<&'static str, f64>,
 }
 

@@ -12,7 +12,7 @@ use lastuse_fuzz_checks::{Counting, Random, mutated};
 #[global_allocator]
 static MEMORY: Counting = Counting;
 
-/// How many inputs are made for a reader where nothing else is said: a few seconds.
+/// Default number of inputs for a reader, which take a few seconds.
 const INPUTS: usize = 1000;
 
 /// Nothing here takes a second; a busy machine may take some.
