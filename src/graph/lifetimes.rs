@@ -82,11 +82,11 @@ pub struct Lifetimes {
 /// Finds the lifetimes of all tensors of `graph` that need memory. Asks for the size of each once a pool.
 pub fn lifetimes<S: Sizes>(graph: &Graph, pools: &[Pool], requests: Requests<'_>, sizes: &mut S) -> Lifetimes {
     let may_be_inactive = |pool: PoolId| pools[pool as usize].rules.inactive;
-    let Start { leafs, inputs, ends, names_unseen, mut inactive, read_by_inactive } =
+    let Start { leafs, inputs, ends, names_unseen, mut inactive, used_by_inactive } =
         Start::of(graph, requests, may_be_inactive);
     let mut memory = Memory::new(pools, graph.tensors().len(), graph.steps());
     memory.beyond_ggml = !inactive.is_empty();
-    let mut walk = Walk { graph, ends: &ends, read_by_inactive: &read_by_inactive, memory, sizes, concats: Vec::new() };
+    let mut walk = Walk { graph, ends: &ends, used_by_inactive: &used_by_inactive, memory, sizes, concats: Vec::new() };
     leafs.into_iter().for_each(|(leaf, pool)| walk.give_memory_to_leaf(leaf, pool));
     inputs.into_iter().for_each(|(input, pool)| walk.give_memory(input, pool, 0));
     let mut next = 0;
@@ -108,7 +108,7 @@ struct Walk<'a, S> {
     graph: &'a Graph,
     ends: &'a Ends,
     /// As in [`Start`].
-    read_by_inactive: &'a [(TensorId, Step)],
+    used_by_inactive: &'a [(TensorId, Step)],
     memory: Memory,
     sizes: &'a mut S,
     /// The steps so far that put the bytes of two sources into one result.
@@ -210,10 +210,10 @@ impl<S: Sizes> Walk<'_, S> {
 
     #[inline]
     fn seeker(&mut self, node: TensorId, operation: Operation, pool: PoolId, step: Step) -> Seeker<'_, S> {
-        let Self { graph, ends, read_by_inactive, memory, sizes, .. } = self;
+        let Self { graph, ends, used_by_inactive, memory, sizes, .. } = self;
         let (sources, now) = (graph.sources(node), ends.moment(step));
         let ends = &ends.moments;
         let known_size = None;
-        Seeker { graph, ends, memory, node, operation, sources, pool, step, now, sizes, read_by_inactive, known_size }
+        Seeker { graph, ends, memory, node, operation, sources, pool, step, now, sizes, used_by_inactive, known_size }
     }
 }

@@ -15,8 +15,8 @@ pub fn start(graph: &Graph, requests: Requests<'_>, candidates: Vec<(Step, Tenso
     found.forget_early_writers();
     let ends = found.ends();
     let Mentions { leafs, inputs, names_unseen, inactive, .. } = found;
-    let (inactive, read_by_inactive) = (inactive.nodes().collect(), inactive.last_reads(graph));
-    Start { leafs, inputs, ends, names_unseen, inactive, read_by_inactive }
+    let (inactive, used_by_inactive) = (inactive.nodes().collect(), inactive.last_uses(graph));
+    Start { leafs, inputs, ends, names_unseen, inactive, used_by_inactive }
 }
 
 fn inactive(graph: &Graph, candidates: Vec<(Step, TensorId)>) -> Inactive {

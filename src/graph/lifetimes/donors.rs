@@ -38,8 +38,8 @@ pub struct Seeker<'a, S> {
     /// The moment of the step.
     pub now: Moment,
     pub sizes: &'a mut S,
-    /// What inactive nodes read, in the order of ids, and the last step of such a node that reads it.
-    pub read_by_inactive: &'a [(TensorId, Step)],
+    /// As in [`Start`](super::start::Start).
+    pub used_by_inactive: &'a [(TensorId, Step)],
     /// The size of the node in the pool for which it was asked last.
     pub known_size: Option<(PoolId, Bytes)>,
 }
@@ -151,7 +151,7 @@ impl<S: Sizes> Seeker<'_, S> {
         let rules = self.memory.rules(home.pool);
         let beyond_ggml = view.is_some() || !self.operation.is_listed();
         // What ggml would not do must not move a node to another pool.
-        let is_right = home.pool == self.pool || !(beyond_ggml || self.is_read_later_by_inactive(source));
+        let is_right = home.pool == self.pool || !(beyond_ggml || self.is_used_later_by_inactive(source));
         let may_be_view = view.is_none_or(|view| view.offset == 0 && rules.views && self.ends_now(root));
         if !(is_right && may_be_view && rules.allow(self.operation, slot)) {
             return None;
@@ -161,11 +161,11 @@ impl<S: Sizes> Seeker<'_, S> {
         self.memory.fits(alloc_size, home).then_some(Donor { source, pool, block, held, alloc_size, beyond_ggml })
     }
 
-    /// Does an inactive node read the source after this step? To ggml that is a reader as any other.
+    /// Does an inactive node use the source after this step? To ggml that is a reader as any other.
     #[cold]
-    fn is_read_later_by_inactive(&self, source: TensorId) -> bool {
-        let found = self.read_by_inactive.binary_search_by_key(&source, |&(read, _)| read);
-        found.is_ok_and(|at| self.read_by_inactive[at].1 > self.step)
+    fn is_used_later_by_inactive(&self, source: TensorId) -> bool {
+        let found = self.used_by_inactive.binary_search_by_key(&source, |&(used, _)| used);
+        found.is_ok_and(|at| self.used_by_inactive[at].1 > self.step)
     }
 
     /// Is another source in the same pool better than the first, which is the one that ggml would choose? Backends may

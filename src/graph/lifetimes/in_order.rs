@@ -25,8 +25,8 @@ pub fn start(graph: &Graph, requests: Requests<'_>, candidates: &[(Step, TensorI
     let inputs = look_at_nodes(graph.tensors(), requests.nodes, &mut ends)?;
     // Whoever reads itself.
     let names_unseen = graph.self_readers().iter().filter_map(|reader| reader.checked_sub(first)).collect();
-    let (inactive, read_by_inactive) = (inactive.nodes().collect(), inactive.last_reads(graph));
-    Some(Start { leafs, inputs, ends, names_unseen, inactive, read_by_inactive })
+    let (inactive, used_by_inactive) = (inactive.nodes().collect(), inactive.last_uses(graph));
+    Some(Start { leafs, inputs, ends, names_unseen, inactive, used_by_inactive })
 }
 
 /// Finds the inactive nodes, and moves the last reads of their sources to the last nodes that are computed. A leaf that

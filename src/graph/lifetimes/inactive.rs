@@ -4,6 +4,8 @@
 //! [`Flags::COMPUTE`], and backends skip them: they read nothing and write nothing, so they need an address, but no bytes
 //! of their own.
 
+use std::cmp::Reverse;
+
 use crate::graph::{Flags, Graph, Operation, Tensor, TensorId};
 use crate::placement::Step;
 
@@ -82,14 +84,28 @@ impl Inactive {
         self.nodes.iter().map(|&(_, node)| node)
     }
 
-    /// What inactive nodes read, in the order of ids, and the last step of such a node that reads it.
-    pub fn last_reads(&self, graph: &Graph) -> Vec<(TensorId, Step)> {
-        let reads = |&(step, node): &(Step, TensorId)| graph.sources(node).iter().map(move |&source| (source, step));
-        let mut last: Vec<(TensorId, Step)> = self.nodes.iter().flat_map(reads).collect();
-        last.sort_unstable_by_key(|&(source, step)| (source, std::cmp::Reverse(step)));
-        last.dedup_by_key(|&mut (source, _)| source);
-        last
+    /// What inactive nodes read or are views of, in the order of ids, and the step until which ggml's own allocator keeps its
+    /// memory for them. It keeps memory with a view that no node reads to the end.
+    pub fn last_uses(&self, graph: &Graph) -> Vec<(TensorId, Step)> {
+        let reads = |&(step, node): &(Step, TensorId)| {
+            let uses = graph.sources(node).iter().flat_map(|&source| [source, graph.root(source)]);
+            uses.map(move |used| (used, step))
+        };
+        let mut last = latest(self.nodes.iter().flat_map(reads).collect());
+        let is_unread_view = |&node: &TensorId| {
+            graph.tensor(node).view.is_some() && last.binary_search_by_key(&node, |&(used, _)| used).is_err()
+        };
+        let kept: Vec<_> = self.nodes().filter(is_unread_view).map(|node| (graph.root(node), Step::MAX)).collect();
+        last.extend(kept);
+        latest(last)
     }
+}
+
+/// By tensor, the latest of its uses, in the order of ids.
+fn latest(mut uses: Vec<(TensorId, Step)>) -> Vec<(TensorId, Step)> {
+    uses.sort_unstable_by_key(|&(used, step)| (used, Reverse(step)));
+    uses.dedup_by_key(|&mut (used, _)| used);
+    uses
 }
 
 fn may_be_inactive(tensor: &Tensor) -> bool {

@@ -18,8 +18,8 @@ pub struct Start {
     pub names_unseen: Vec<Step>,
     /// The inactive nodes, in the order of execution.
     pub inactive: Vec<TensorId>,
-    /// What they read, in the order of ids, and the last step of such a node that reads it.
-    pub read_by_inactive: Vec<(TensorId, Step)>,
+    /// What they use, as [`Inactive::last_uses`] tells it.
+    pub used_by_inactive: Vec<(TensorId, Step)>,
 }
 
 impl Start {
