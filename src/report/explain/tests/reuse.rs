@@ -1,7 +1,7 @@
 //! What was reused.
 
 use super::scene::Scene;
-use crate::graph::Rules;
+use crate::graph::{Flags, Rules};
 use crate::report::explain::TakenOver;
 
 fn told(taken: &[TakenOver]) -> Vec<(&str, &str, u64)> {
@@ -51,4 +51,22 @@ fn inputs_that_nobody_reads_are_told() {
     assert_eq!(inputs, [("x1", 128)]);
     assert_eq!((explained.lower_bound, explained.reuse.lower_bound_without), (160, Some(272)));
     assert!(unread(Rules::GGML).reuse.unread_inputs.is_empty());
+}
+
+#[test]
+fn nodes_that_no_backend_computes_are_told_with_the_inputs_that_only_they_read() {
+    let selected = |rules: Rules| {
+        let mut scene = Scene::new(rules);
+        let [x0, x1] = [16, 64].map(|size| scene.input(size));
+        scene.node(128, &[x1]);
+        let n3 = scene.node(16, &[x0]);
+        let n4 = scene.node(128, &[n3]);
+        [n3, n4].iter().for_each(|&id| scene.sketch.flag(id, Flags::COMPUTE));
+        scene.explained()
+    };
+    let explained = selected(Rules::ALL);
+    let inactive: Vec<_> = explained.reuse.inactive.iter().map(|it| (it.tensor.name.as_str(), it.bytes)).collect();
+    assert_eq!((inactive, explained.reuse.bytes), (vec![("n2", 128), ("x1", 64)], 192));
+    assert!(explained.reuse.unread_inputs.is_empty());
+    assert!(selected(Rules::GGML).reuse.inactive.is_empty());
 }
