@@ -13,7 +13,7 @@ use std::process::Output;
 use lastuse_vendor::{Ggml, Language, Package, compiler};
 
 /// Where the functions are.
-const SOURCES: [&str; 3] = ["gallocr.rs", "tallocr.rs", "context_tensors.rs"];
+const SOURCES: [&str; 4] = ["gallocr_new.rs", "gallocr.rs", "tallocr.rs", "context_tensors.rs"];
 
 /// Types that are ggml's.
 const STRUCTS: [&str; 8] = [
