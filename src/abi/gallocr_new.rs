@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use crate::ggml::{
-    Allocator, BufferType, Ggml, Maker, Runtime, abort, forget, hand_to, maker, original_events, remember,
+    Allocator, BufferType, Ggml, Maker, Runtime, abort, forget, hand_to, maker, note_reached, original_events, remember,
 };
 use crate::ggml::{ggml_backend_buffer_type, ggml_gallocr};
 
@@ -110,6 +110,7 @@ unsafe fn new_allocator(
     function: &str,
     bufts: &[*mut ggml_backend_buffer_type],
 ) -> *mut ggml_gallocr {
+    note_reached();
     let types: Vec<BufferType> = (bufts.iter().enumerate())
         .map(|(index, &buft)| {
             let buft = required(buft, function, &format!("buffer type {index}"));

@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::caller::caller;
 use super::loaded::{Library, Object};
@@ -51,8 +52,19 @@ pub fn check_enabled() -> Result<(), NotEnabled> {
     if is_served { Ok(()) } else { Err(NotEnabled::HandsOn) }
 }
 
+/// Has a call that makes an allocator reached lastuse? A program can look the function up by itself.
+static WAS_REACHED: AtomicBool = AtomicBool::new(false);
+
+/// Notes that a call that makes an allocator has reached lastuse.
+pub fn note_reached() {
+    WAS_REACHED.store(true, Ordering::Relaxed);
+}
+
 /// Do calls of ggml's allocator reach lastuse?
 pub fn is_reached() -> bool {
+    if WAS_REACHED.load(Ordering::Relaxed) {
+        return true;
+    }
     let Some(own) = Object::own().filter(|own| !own.is_program()) else {
         // The linker has bound the calls of a program that lastuse is a part of.
         return true;

@@ -62,7 +62,7 @@ pub use context_tensors::{allocate_context, context_size};
 pub use copies::remove_copies;
 pub use current::{hand_to, handed_to, log_error, now_for};
 pub use dependency::{NoDependency, depend};
-pub use enabled::{NotEnabled, check_enabled};
+pub use enabled::{NotEnabled, check_enabled, note_reached};
 pub use events::original as original_events;
 pub use functions::Functions;
 pub use handed::{Maker, forget, ggml_of_handed, is_remembered, maker, remember};

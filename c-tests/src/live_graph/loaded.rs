@@ -13,7 +13,7 @@ use lastuse_vendor::Package;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 
 use super::enums::enumerators;
-use crate::{Build, Program, Result, lastuse};
+use crate::{Build, Program, Result};
 
 /// `struct ggml_init_params`.
 #[repr(C)]
@@ -152,14 +152,21 @@ impl Allocators {
         let ggml = Ggml::new(Functions::find(base)?, &vendored.sources.join("include/ggml.h"))?;
         let sources = ["support/limited_type.c", "support/dummy_buffer.c"];
         let limited = open(&Program::build_shared("limited-type.so", &sources, &vendored, &[])?, RTLD_LOCAL)?;
-        let shared = open(&lastuse(Build::Release)?.shared, RTLD_LOCAL)?;
-        let own = Own::find(shared)?;
+        let shared = open(&crate::lastuse(Build::Release)?.shared, RTLD_LOCAL)?;
+        let (own, lastuse) = (Own::find(shared)?, Api::find(shared)?);
+        // Calls of this process are bound to neither library: lastuse learns from the first that it is reached.
+        // SAFETY: takes nothing.
+        let cpu = unsafe { (ggml.functions.cpu_buffer_type)() };
+        // SAFETY: a buffer type, which is never freed.
+        let galloc = unsafe { (lastuse.gallocr_new)(cpu) };
+        // SAFETY: made above.
+        unsafe { (lastuse.gallocr_free)(galloc) };
         // SAFETY: takes nothing.
         if !unsafe { (own.enabled)() } {
             return Err("lastuse is switched off: is the variable LASTUSE set?".to_owned());
         }
         let limited_types = LimitedTypes::find(limited)?;
-        Ok(Self { upstream: Api::find(base)?, lastuse: Api::find(shared)?, own, ggml, limited_types })
+        Ok(Self { upstream: Api::find(base)?, lastuse, own, ggml, limited_types })
     }
 }
 

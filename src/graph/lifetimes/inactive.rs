@@ -87,17 +87,23 @@ impl Inactive {
     /// What inactive nodes read or are views of, in the order of ids, and the step until which ggml's own allocator keeps its
     /// memory for them. It keeps memory with a view that no node reads to the end.
     pub fn last_uses(&self, graph: &Graph) -> Vec<(TensorId, Step)> {
-        let reads = |&(step, node): &(Step, TensorId)| {
-            let uses = graph.sources(node).iter().flat_map(|&source| [source, graph.root(source)]);
-            uses.map(move |used| (used, step))
-        };
-        let mut last = latest(self.nodes.iter().flat_map(reads).collect());
-        let is_unread_view = |&node: &TensorId| {
-            graph.tensor(node).view.is_some() && last.binary_search_by_key(&node, |&(used, _)| used).is_err()
-        };
-        let kept: Vec<_> = self.nodes().filter(is_unread_view).map(|node| (graph.root(node), Step::MAX)).collect();
-        last.extend(kept);
-        latest(last)
+        let mut uses = Vec::new();
+        for &(step, node) in &self.nodes {
+            for &source in graph.sources(node) {
+                uses.push((source, step));
+                uses.push((graph.root(source), step));
+            }
+        }
+        let last = latest(uses);
+        let mut kept = Vec::new();
+        for &(_, node) in &self.nodes {
+            let is_read = last.binary_search_by_key(&node, |&(used, _)| used).is_ok();
+            if graph.tensor(node).view.is_some() && !is_read {
+                kept.push((graph.root(node), Step::MAX));
+            }
+        }
+        kept.extend(last);
+        latest(kept)
     }
 }
 
