@@ -10,8 +10,8 @@ mod support;
 use std::path::Path;
 
 use lastuse::graph::snapshot::Snapshot;
-use lastuse::graph::{Home, Rules, TensorId};
-use lastuse::placement::{Bytes, Offset, Placement};
+use lastuse::graph::{GraphPlan, Rules, TensorId};
+use lastuse::placement::{Bytes, Offset};
 use lastuse_c_tests::{Allocators, LiveGraph, captured_graphs, graphs_in, read_graph};
 use support::expect;
 
@@ -29,13 +29,13 @@ fn random(seed: u64) -> Snapshot {
 /// Where each tensor lies, and the size of the buffer.
 type Plan = (Vec<Option<Offset>>, Bytes);
 
-/// By tensor, views too, where it lies when the blocks of its pool lie as `placement` says.
-fn offsets(snapshot: &Snapshot, homes: &[Option<Home>], placement: &Placement) -> Vec<Option<Offset>> {
+/// By tensor, views too, where it lies in its chunk.
+fn offsets(snapshot: &Snapshot, plan: &GraphPlan) -> Vec<Option<Offset>> {
     let graph = &snapshot.graph;
     let offset = |id: TensorId| {
-        let home = homes[graph.root(id) as usize]?;
+        let (address, _) = plan.placed(graph.root(id))?;
         let view = graph.tensor(id).view.map_or(0, |view| view.offset);
-        Some(placement.spots[home.block as usize].offset + home.within + view)
+        Some(address.offset + view)
     };
     (0..).take(graph.tensors().len()).map(offset).collect()
 }
@@ -43,15 +43,13 @@ fn offsets(snapshot: &Snapshot, homes: &[Option<Home>], placement: &Placement) -
 /// ggml's rules and ggml's strategy, by lastuse.
 fn replayed(snapshot: &Snapshot) -> Plan {
     let plan = snapshot.plan_as_ggml().unwrap_or_else(|error| panic!("{error}"));
-    let placement = &plan.pools[0].placement;
-    (offsets(snapshot, &plan.homes, placement), placement.size())
+    (offsets(snapshot, &plan), plan.pools[0].placement.size())
 }
 
 /// lastuse's own plan.
 fn planned(snapshot: &Snapshot) -> Plan {
     let plan = snapshot.plan(Rules::ALL).unwrap_or_else(|error| panic!("{error}"));
-    let placement = &plan.pools[0].placement;
-    (offsets(snapshot, &plan.homes, placement), placement.size())
+    (offsets(snapshot, &plan), plan.pools[0].placement.size())
 }
 
 /// A tensor without bytes may lie anywhere.
