@@ -36,7 +36,7 @@ pub fn caller() -> Option<usize> {
 
 /// Stops at the first frame that is not lastuse's.
 unsafe extern "C" fn visit(frame: *mut c_void, search: *mut c_void) -> c_int {
-    // SAFETY: `search` is that of `caller`, which nobody else touches meanwhile.
+    // SAFETY: `search` is that of `caller`, which nothing else touches meanwhile.
     let search = unsafe { &mut *search.cast::<Search>() };
     // SAFETY: the unwinder passes a frame.
     let address = unsafe { _Unwind_GetIP(frame) };

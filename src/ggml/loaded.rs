@@ -149,7 +149,7 @@ pub fn function_at(address: usize) -> *const c_void {
 unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, list: *mut c_void) -> c_int {
     // SAFETY: the linker passes a valid description.
     let info = unsafe { &*info };
-    // SAFETY: `list` is the vector of `Object::all`, which nobody else touches meanwhile.
+    // SAFETY: `list` is the vector of `Object::all`, which nothing else touches meanwhile.
     let list = unsafe { &mut *list.cast::<Vec<Object>>() };
     // SAFETY: a name that ends in NUL, where there is one.
     let path = (!info.dlpi_name.is_null()).then(|| unsafe { CStr::from_ptr(info.dlpi_name) }.to_owned());

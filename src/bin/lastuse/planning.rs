@@ -30,7 +30,7 @@ pub fn check(snapshot: &Snapshot, plan: &GraphPlan) -> Result<(), String> {
     simulate(&snapshot.graph, plan, &nbytes).map_err(|corruption| format!("the plan is wrong: {corruption}"))
 }
 
-/// The same for the blocks of a problem.
+/// Checks where the blocks of a problem lie; a wrong placement is a defect of lastuse.
 pub fn check_placement(problem: &Problem, placement: &Placement) -> Result<(), String> {
     let is_large = problem.blocks().len() > MOST_PAIRED;
     let checked = if is_large { validate_large(problem, placement) } else { validate(problem, placement) };

@@ -26,7 +26,7 @@ impl Progress {
                 match done.recv_timeout(next.saturating_duration_since(Instant::now())) {
                     Ok(other) => doing = other,
                     Err(RecvTimeoutError::Timeout) => {
-                        // There is nobody to tell when standard error is closed.
+                        // A closed standard error cannot be reported.
                         let _ = write!(io::stderr(), "\r\x1b[K{file}: {doing}, {} s ", start.elapsed().as_secs());
                         (is_told, next) = (true, next + PATIENCE);
                     }

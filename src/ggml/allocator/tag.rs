@@ -35,7 +35,7 @@ impl Tag {
 impl Drop for Tag {
     /// What is freed is no allocator any more.
     fn drop(&mut self) {
-        // SAFETY: the word is ours to write; the compiler must not leave it out although nobody reads it here.
+        // SAFETY: the word is ours to write; the compiler must not leave it out although it is not read here.
         unsafe { (&raw mut self.0).write_volatile(0) };
     }
 }
