@@ -39,10 +39,10 @@ size_t draw_max_size(uint64_t * random) {
 }
 
 void set_some_rules(ggml_gallocr_t galloc, uint64_t * random) {
-    static const char * const names[] = { "in-place", "views",         "rows",         "copies",
-                                          "concat",   "oldest-source", "unread-inputs" };
+    static const char * const names[] = { "in-place", "views",         "rows",          "copies",
+                                          "concat",   "oldest-source", "unread-inputs", "inactive" };
     char text[96] = "none";
-    for (int i = 0; i < 7; i++) {
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (random_chance(random, 50)) {
             strcat(strcat(text, ","), names[i]);
         }

@@ -88,18 +88,18 @@ impl<S: Sizes> Seeker<'_, S> {
         self.graph.look_alike(source, self.node)
     }
 
-    /// Of several. Views come last: a node then moves to another pool exactly when ggml would move it, so that no pool
-    /// grows beyond what ggml needs.
+    /// Of several. Those that ggml would not take come last: a node then moves to another pool exactly when ggml would move
+    /// it, so that no pool grows beyond what ggml needs.
     #[inline(never)]
     fn best_donor(mut self) -> Result<Donor, Bytes> {
-        let mut has_views = false;
+        let mut has_others = false;
         let mut best: Option<Donor> = None;
         for (slot, &source) in self.sources.iter().enumerate() {
             if !self.is_candidate(slot, source) {
                 continue;
             }
-            if self.graph.tensor(source).view.is_some() {
-                has_views = true;
+            if !self.may_be_taken_by_ggml(source) {
+                has_others = true;
                 continue;
             }
             let Some(donor) = self.donor_in(slot, source) else { continue };
@@ -113,19 +113,25 @@ impl<S: Sizes> Seeker<'_, S> {
                 break;
             }
         }
-        if best.is_none() && has_views {
-            best = self.first_view();
+        if best.is_none() && has_others {
+            best = self.first_beyond_ggml();
         }
         best.ok_or_else(|| self.own())
     }
 
-    /// The first of the views that will do.
+    /// The first that will do of the sources that ggml would not take.
     #[cold]
-    fn first_view(&mut self) -> Option<Donor> {
+    fn first_beyond_ggml(&mut self) -> Option<Donor> {
         self.sources.iter().enumerate().find_map(|(slot, &source)| {
-            let right = self.graph.tensor(source).view.is_some() && self.is_candidate(slot, source);
+            let right = !self.may_be_taken_by_ggml(source) && self.is_candidate(slot, source);
             if right { self.donor_in(slot, source) } else { None }
         })
+    }
+
+    /// Of the sources that end with this step, ggml takes no views, and none that an inactive node uses later.
+    #[inline(always)]
+    fn may_be_taken_by_ggml(&self, source: TensorId) -> bool {
+        self.graph.tensor(source).view.is_none() && !self.is_used_later_by_inactive(source)
     }
 
     /// Does nobody read the source in this slot any more, does it look like the node, and is it alone in its memory?
@@ -162,8 +168,13 @@ impl<S: Sizes> Seeker<'_, S> {
     }
 
     /// Does an inactive node use the source after this step? To ggml that is a reader as any other.
-    #[cold]
+    #[inline]
     fn is_used_later_by_inactive(&self, source: TensorId) -> bool {
+        !self.used_by_inactive.is_empty() && self.is_among_used_later(source)
+    }
+
+    #[cold]
+    fn is_among_used_later(&self, source: TensorId) -> bool {
         let found = self.used_by_inactive.binary_search_by_key(&source, |&(used, _)| used);
         found.is_ok_and(|at| self.used_by_inactive[at].1 > self.step)
     }

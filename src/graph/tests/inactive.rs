@@ -3,7 +3,7 @@
 use crate::graph::{Flags, GraphPlan, Operation, Pool, PoolId, Rules, TensorId};
 use crate::placement::Bytes;
 
-use super::sketch::{List, POOL, Sketch, life};
+use super::sketch::{List, POOL, Sketch, home, life};
 
 /// A small input, the result of an alternative that was not selected, and a chain of three nodes that are computed.
 struct Selected {
@@ -173,6 +173,19 @@ fn inactive_node_lies_where_it_would_be_computed_in_place() {
     let addresses = nodes.map(|node| plan.placed(node).expect("it has an address").0);
     assert_eq!(plan.placed(first).map(|(address, _)| address), Some(addresses[0]));
     assert_eq!((addresses[1].pool, plan.pools[1].placement.size()), (0, 0));
+}
+
+/// ggml's own allocator computes the last node in place of `second`, since it keeps `first` for the inactive node.
+#[test]
+fn node_moves_to_another_pool_where_ggml_would_move_it() {
+    let mut sketch = Sketch::with_pools(&[POOL, POOL]);
+    let x = sketch.leaf(64);
+    let [first, second] = [sketch.node(64, &[x]), sketch.node(64, &[x])];
+    let last = sketch.in_place(64, &[first, second]);
+    [first, second, last].iter().for_each(|&id| sketch.flag(id, Flags::COMPUTE));
+    [first, last].iter().for_each(|&id| sketch.draft(id).pool = 1);
+    sketch.node(64, &[first]);
+    assert_eq!(home(&sketch.lifetimes(Rules::ALL), last).pool, 0);
 }
 
 /// A leaf in no list makes a graph one that is not known to be in order.
