@@ -174,26 +174,33 @@ impl<'a, 'g> Reader<'a, 'g> {
         }
     }
 
-    fn read_leafs(&mut self, leafs: &[TensorRef<'g>]) {
-        // Most are weights.
-        if leafs.iter().all(|leaf| leaf.is_constant()) {
-            self.read_constants(leafs);
-        } else {
-            self.read_nodes(leafs);
+    fn read_leafs(&mut self, mut leafs: &[TensorRef<'g>]) {
+        // Most are weights; inputs stand between them.
+        while !leafs.is_empty() {
+            let constants = leafs.iter().take_while(|leaf| leaf.is_constant()).count();
+            let (constants, others) = leafs.split_at(constants);
+            self.read_constants(constants);
+            let inputs = others.iter().take_while(|leaf| !leaf.is_constant()).count();
+            let (inputs, others) = others.split_at(inputs);
+            self.read_nodes(inputs);
+            leafs = others;
         }
     }
 
     /// In two loops, which a processor goes through faster than through one.
-    fn read_nodes(&mut self, nodes: &[TensorRef<'g>]) {
-        self.connect(nodes);
-        self.describe(nodes);
+    fn read_nodes(&mut self, mut nodes: &[TensorRef<'g>]) {
+        while !nodes.is_empty() {
+            let (next, others) = nodes.split_at(self.connect(nodes));
+            self.describe(next);
+            nodes = others;
+        }
     }
 
-    /// Finds out whom the next tensors read.
+    /// Finds out whom the next tensors read, and tells of how many.
     #[inline(never)]
-    fn connect(&mut self, tensors: &[TensorRef<'g>]) {
+    fn connect(&mut self, tensors: &[TensorRef<'g>]) -> usize {
         let Self { ids, plain, redirecting, sources, .. } = self;
-        sources.collect(tensors, id_of(plain.tensors().len()), redirecting);
+        let collected = sources.collect(tensors, id_of(plain.tensors().len()), redirecting);
         let (found, readers) = (sources.tensors(), sources.readers());
         let mut next = 0;
         loop {
@@ -205,7 +212,8 @@ impl<'a, 'g> Reader<'a, 'g> {
             }
             next += 1;
         }
-        plain.end_sources(&sources.ends()[..tensors.len()]);
+        plain.end_sources(&sources.ends()[..collected]);
+        collected
     }
 
     /// Adds the next tensors, at most so many as are looked at together.

@@ -82,8 +82,10 @@ pub struct Lifetimes {
 /// Finds the lifetimes of all tensors of `graph` that need memory. Asks for the size of each once a pool.
 pub fn lifetimes<S: Sizes>(graph: &Graph, pools: &[Pool], requests: Requests<'_>, sizes: &mut S) -> Lifetimes {
     let may_be_inactive = |pool: PoolId| pools[pool as usize].rules.inactive;
-    let Start { leafs, inputs, ends, names_unseen, mut inactive, used_by_inactive } =
-        Start::of(graph, requests, may_be_inactive);
+    let Start { leafs, inputs, ends, names_unseen, inactive } = Start::of(graph, requests, may_be_inactive);
+    // With one pool, no node can move to another.
+    let used_by_inactive = if pools.len() > 1 { inactive.last_uses(graph) } else { Vec::new() };
+    let mut inactive: Vec<TensorId> = inactive.nodes().collect();
     let mut memory = Memory::new(pools, graph.tensors().len(), graph.steps());
     memory.beyond_ggml = !inactive.is_empty();
     let mut walk = Walk { graph, ends: &ends, used_by_inactive: &used_by_inactive, memory, sizes, concats: Vec::new() };
@@ -107,7 +109,7 @@ pub fn lifetimes<S: Sizes>(graph: &Graph, pools: &[Pool], requests: Requests<'_>
 struct Walk<'a, S> {
     graph: &'a Graph,
     ends: &'a Ends,
-    /// As in [`Start`].
+    /// As [`Inactive::last_uses`](inactive::Inactive::last_uses) tells it; empty where there is one pool.
     used_by_inactive: &'a [(TensorId, Step)],
     memory: Memory,
     sizes: &'a mut S,

@@ -6,10 +6,13 @@ use crate::graph::TensorId;
 
 use super::TOGETHER;
 
+/// Room for the sources that so many tensors mostly have, and for all that the last of them can have.
+const ROOM: usize = 3 * TOGETHER + MAX_SOURCES;
+
 /// The sources of some tensors: those of the first, then those of the next.
 pub struct Sources<'g> {
-    tensors: [Option<TensorRef<'g>>; TOGETHER * MAX_SOURCES],
-    readers: [TensorId; TOGETHER * MAX_SOURCES],
+    tensors: [Option<TensorRef<'g>>; ROOM],
+    readers: [TensorId; ROOM],
     count: usize,
     ends: [u32; TOGETHER],
 }
@@ -19,37 +22,33 @@ impl<'g> Sources<'g> {
         Self { tensors: [None; _], readers: [0; _], count: 0, ends: [0; _] }
     }
 
-    /// Collects those of `readers`, which are at most so many as are looked at together, and of which the first has the id
-    /// `first`. Notes whose results are redirected.
+    /// Collects those of `readers`, at most so many as are looked at together, and of which the first has the id `first`.
+    /// Tells how many of them there was room for. Notes whose results are redirected.
     #[inline]
-    pub fn collect(&mut self, readers: &[TensorRef<'g>], first: TensorId, redirecting: &mut Vec<TensorId>) {
-        let mut count = 0;
-        for ((at, tensor), reader) in readers.iter().enumerate().zip(first..) {
+    pub fn collect(&mut self, readers: &[TensorRef<'g>], first: TensorId, redirecting: &mut Vec<TensorId>) -> usize {
+        let (mut count, mut collected) = (0, 0);
+        for ((tensor, end), reader) in readers.iter().zip(&mut self.ends).zip(first..) {
+            let Some(tensors) = self.tensors[count..].first_chunk_mut::<MAX_SOURCES>() else { break };
+            let Some(readers) = self.readers[count..].first_chunk_mut::<MAX_SOURCES>() else { break };
             let (slots, others) = tensor.used_slots();
+            let mut used = 0;
             for source in slots {
                 if source.is_some() {
-                    (self.tensors[count as usize], self.readers[count as usize]) = (*source, reader);
-                    count += 1;
+                    (tensors[used], readers[used]) = (*source, reader);
+                    used += 1;
                 }
             }
             if let Some(others) = others {
-                count = self.collect_others(others, reader, count);
+                used = collect_others(others, tensors, used);
+                readers[..used].fill(reader);
                 redirecting.extend(redirected_to(*tensor).map(|_| reader));
             }
-            self.ends[at] = count;
+            count += used;
+            *end = u32::try_from(count).expect("few sources");
+            collected += 1;
         }
-        self.count = count as usize;
-    }
-
-    /// Collects sources in further slots, behind as many as `count` says, and tells how many there are then.
-    #[cold]
-    #[inline(never)]
-    fn collect_others(&mut self, slots: &[Option<TensorRef<'g>>], reader: TensorId, mut count: u32) -> u32 {
-        for source in slots.iter().filter(|source| source.is_some()) {
-            (self.tensors[count as usize], self.readers[count as usize]) = (*source, reader);
-            count += 1;
-        }
-        count
+        self.count = count;
+        collected
     }
 
     /// All that were collected.
@@ -66,4 +65,19 @@ impl<'g> Sources<'g> {
     pub fn ends(&self) -> &[u32] {
         &self.ends
     }
+}
+
+/// Adds the sources in further slots to `tensors`, behind as many as are `used`, and tells how many there are then.
+#[cold]
+#[inline(never)]
+fn collect_others<'g>(
+    slots: &[Option<TensorRef<'g>>],
+    tensors: &mut [Option<TensorRef<'g>>; MAX_SOURCES],
+    mut used: usize,
+) -> usize {
+    for source in slots.iter().filter(|source| source.is_some()) {
+        tensors[used] = *source;
+        used += 1;
+    }
+    used
 }

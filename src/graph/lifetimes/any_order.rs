@@ -8,18 +8,17 @@ use super::inactive::{Inactive, Readers};
 use super::start::{Ends, INACTIVE, Moment, NEVER, NOBODY, Start};
 
 /// Follows the graph; `candidates` may be inactive.
-pub fn start(graph: &Graph, requests: Requests<'_>, candidates: Vec<(Step, TensorId)>) -> Start {
+pub fn start(graph: &Graph, requests: Requests<'_>, candidates: &[(Step, TensorId)]) -> Start {
     let mut found = Mentions::new(graph, inactive(graph, candidates));
     found.look_at_leafs(requests.leafs);
     found.look_at_nodes(requests.nodes);
     found.forget_early_writers();
     let ends = found.ends();
     let Mentions { leafs, inputs, names_unseen, inactive, .. } = found;
-    let (inactive, used_by_inactive) = (inactive.nodes().collect(), inactive.last_uses(graph));
-    Start { leafs, inputs, ends, names_unseen, inactive, used_by_inactive }
+    Start { leafs, inputs, ends, names_unseen, inactive }
 }
 
-fn inactive(graph: &Graph, candidates: Vec<(Step, TensorId)>) -> Inactive {
+fn inactive(graph: &Graph, candidates: &[(Step, TensorId)]) -> Inactive {
     if candidates.is_empty() {
         return Inactive::default();
     }

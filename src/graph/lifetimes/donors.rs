@@ -38,7 +38,7 @@ pub struct Seeker<'a, S> {
     /// The moment of the step.
     pub now: Moment,
     pub sizes: &'a mut S,
-    /// As in [`Start`](super::start::Start).
+    /// As [`Inactive::last_uses`](super::inactive::Inactive::last_uses) tells it; empty where there is one pool.
     pub used_by_inactive: &'a [(TensorId, Step)],
     /// The size of the node in the pool for which it was asked last.
     pub known_size: Option<(PoolId, Bytes)>,

@@ -25,8 +25,7 @@ pub fn start(graph: &Graph, requests: Requests<'_>, candidates: &[(Step, TensorI
     let inputs = look_at_nodes(graph.tensors(), requests.nodes, &mut ends)?;
     // Whoever reads itself.
     let names_unseen = graph.self_readers().iter().filter_map(|reader| reader.checked_sub(first)).collect();
-    let (inactive, used_by_inactive) = (inactive.nodes().collect(), inactive.last_uses(graph));
-    Some(Start { leafs, inputs, ends, names_unseen, inactive, used_by_inactive })
+    Some(Start { leafs, inputs, ends, names_unseen, inactive })
 }
 
 /// Finds the inactive nodes, and moves the last reads of their sources to the last nodes that are computed. A leaf that
@@ -37,7 +36,7 @@ fn leave_out_inactive(graph: &Graph, ends: &mut Ends, candidates: &[(Step, Tenso
         is_read: |id| ends.moments[id as usize] != NOBODY,
         is_read_after: |id| ends.moments[id as usize] > ends.moment(last),
     };
-    let inactive = Inactive::find(graph, candidates.to_vec(), last + 1, &readers);
+    let inactive = Inactive::find(graph, candidates, last + 1, &readers);
     let mut waiting = vec![false; graph.tensors().len()];
     let sources = || inactive.nodes().flat_map(|node| graph.sources(node)).copied();
     for source in sources().filter(|&source| inactive.has(ends.moments[source as usize])) {

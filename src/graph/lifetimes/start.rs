@@ -16,17 +16,15 @@ pub struct Start {
     pub ends: Ends,
     /// The steps, in their order, that name a source which nothing has given memory to before.
     pub names_unseen: Vec<Step>,
-    /// The inactive nodes, in the order of execution.
-    pub inactive: Vec<TensorId>,
-    /// What they use, as [`Inactive::last_uses`] tells it.
-    pub used_by_inactive: Vec<(TensorId, Step)>,
+    /// The inactive nodes.
+    pub inactive: Inactive,
 }
 
 impl Start {
     /// Reads what `graph` says; `may_be_inactive` answers whether the rules of a pool know inactive nodes.
     pub fn of(graph: &Graph, requests: Requests<'_>, may_be_inactive: impl Fn(PoolId) -> bool) -> Self {
         let candidates = Inactive::candidates(graph, |step| may_be_inactive(requests.nodes[step as usize]));
-        in_order::start(graph, requests, &candidates).unwrap_or_else(|| any_order::start(graph, requests, candidates))
+        in_order::start(graph, requests, &candidates).unwrap_or_else(|| any_order::start(graph, requests, &candidates))
     }
 }
 
