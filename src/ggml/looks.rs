@@ -56,29 +56,34 @@ impl Looks {
             return false;
         }
         // Graphs of one model have the same leafs, and differ in their nodes.
-        let mut nodes = (leafs..).zip(graph.nodes);
-        let is_same_leaf = |(id, &leaf): (usize, &TensorRef<'_>)| {
-            let is_constant = leaf.is_constant();
-            let is_same = || if is_constant { true } else { self.is_same(plain, id, leaf) };
-            address(leaf) == self.addresses[id] && is_constant == was_constant(plain, id) && is_same()
-        };
-        nodes.all(|(id, &node)| self.is_same(plain, id, node))
-            && (0..).zip(graph.leafs).all(is_same_leaf)
+        self.are_same(plain, leafs, graph.nodes)
+            && (0..).zip(graph.leafs).all(|(id, leaf)| self.is_same_leaf(plain, id, *leaf))
             && self.mentions.iter().all(|mention| mention.has_memory(graph))
     }
 
-    /// Is it the tensor that has this id in `plain`, and would it be read like that one?
-    #[inline]
-    fn is_same(&self, plain: &Graph, id: usize, tensor: TensorRef<'_>) -> bool {
-        let planned = &plain.tensors()[id];
-        let says_the_same = (address(tensor) == self.addresses[id])
-            & (tensor.op() == self.ops[id])
-            & (tensor.flags() == planned.flags.0)
-            & tensor.layout().is(plain.layout(id_of(id)));
-        says_the_same && self.has_same_memory(planned, tensor) && self.reads_the_same(plain, id, tensor)
+    fn is_same_leaf(&self, plain: &Graph, id: usize, leaf: TensorRef<'_>) -> bool {
+        let is_constant = leaf.is_constant();
+        let is_same = || if is_constant { true } else { self.are_same(plain, id, &[leaf]) };
+        address(leaf) == self.addresses[id] && is_constant == was_constant(plain, id) && is_same()
     }
 
-    #[inline]
+    /// Are they the tensors that have the ids from `first` on in `plain`, and would they be read like those?
+    fn are_same(&self, plain: &Graph, first: usize, tensors: &[TensorRef<'_>]) -> bool {
+        let known = self.addresses[first..].iter().zip(&self.ops[first..]);
+        let planned = plain.tensors()[first..].iter().zip(&plain.layout_ids()[first..]);
+        (first..).zip(tensors.iter().zip(known).zip(planned)).all(
+            #[inline(always)]
+            |(id, ((&tensor, (&known, &op)), (planned, &layout)))| {
+                let says_the_same = (address(tensor) == known)
+                    & (tensor.op() == op)
+                    & (tensor.flags() == planned.flags.0)
+                    & tensor.layout().is(plain.layout_of_id(layout));
+                says_the_same && self.has_same_memory(planned, tensor) && self.reads_the_same(plain, id, tensor)
+            },
+        )
+    }
+
+    #[inline(always)]
     fn has_same_memory(&self, planned: &Tensor, tensor: TensorRef<'_>) -> bool {
         match (planned.view, tensor.view_source()) {
             (None, None) => tensor.has_memory() == planned.external,
@@ -89,22 +94,28 @@ impl Looks {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn reads_the_same(&self, plain: &Graph, id: usize, tensor: TensorRef<'_>) -> bool {
-        let mut planned = plain.sources(id_of(id)).iter();
-        let mut is_next = |source: &TensorRef<'_>| {
-            planned.next().is_some_and(|&known| address(*source) == self.addresses[known as usize])
-        };
+        let planned = plain.sources(id_of(id));
         let (slots, others) = tensor.used_slots();
-        let is_same = slots.iter().flatten().all(&mut is_next) && others.into_iter().flatten().flatten().all(is_next);
-        is_same && planned.next().is_none() && self.is_redirected_as_before(id, tensor, others.is_some())
+        let is_planned = |(at, slot): (usize, &Option<TensorRef<'_>>)| {
+            slot.map_or(0, address) == planned.get(at).map_or(0, |&known| self.addresses[known as usize])
+        };
+        // Nearly all tensors have few sources, in the first slots.
+        let is_same = others.is_none() && planned.len() <= slots.len() && slots.iter().enumerate().all(is_planned);
+        (is_same && self.redirecting.is_empty()) || self.reads_the_same_somewhere(planned, id, tensor)
     }
 
-    /// Slots matter nowhere else. Most tensors have no sources in further slots, which `has_others` tells.
-    #[inline]
-    fn is_redirected_as_before(&self, id: usize, tensor: TensorRef<'_>, has_others: bool) -> bool {
-        (!has_others && self.redirecting.is_empty())
-            || redirected_to(tensor).is_some() == self.redirecting.contains(&id_of(id))
+    /// Does it read the `planned` tensors, in whichever slots?
+    #[cold]
+    fn reads_the_same_somewhere(&self, planned: &[TensorId], id: usize, tensor: TensorRef<'_>) -> bool {
+        let planned = planned.iter().map(|&known| self.addresses[known as usize]);
+        tensor.sources().map(address).eq(planned) && self.is_redirected_as_before(id, tensor)
+    }
+
+    /// Slots matter nowhere else.
+    fn is_redirected_as_before(&self, id: usize, tensor: TensorRef<'_>) -> bool {
+        redirected_to(tensor).is_some() == self.redirecting.contains(&id_of(id))
     }
 }
 

@@ -246,6 +246,11 @@ impl Graph {
         self.layouts.get(self.layout_of[id as usize])
     }
 
+    /// The layout that is this number.
+    pub fn layout_of_id(&self, id: LayoutId) -> &Layout {
+        self.layouts.get(id)
+    }
+
     /// The layout of a tensor as a number. Layouts are numbered in the order in which they were added first.
     pub fn layout_id(&self, id: TensorId) -> LayoutId {
         self.layout_of[id as usize]
