@@ -54,7 +54,7 @@ static NO_LAYOUT: Layout = Layout { element: u32::MAX, ne: [0; 4], nb: [0; 4] };
 
 /// Room for the layouts of most graphs, and slots for them of which few are taken.
 const FEW_LAYOUTS: usize = 64;
-const FEW_SLOTS: usize = 512;
+const FEW_SLOTS: usize = 256;
 
 /// The distinct layouts of a graph.
 #[derive(Clone, Debug, Default)]

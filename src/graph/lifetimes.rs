@@ -18,9 +18,9 @@ use crate::placement::{BlockId, Bytes, Problem, Step};
 
 use super::plan::Pool;
 use super::{Flags, Graph, Operation, PoolId, Requests, TensorId};
-use donors::Seeker;
+use donors::{Known, Seeker};
 use memory::Memory;
-use start::{Ends, Start};
+use start::Start;
 
 /// Asks for the bytes of a tensor in a pool, before padding.
 pub trait Sizes {
@@ -88,7 +88,8 @@ pub fn lifetimes<S: Sizes>(graph: &Graph, pools: &[Pool], requests: Requests<'_>
     let mut inactive: Vec<TensorId> = inactive.nodes().collect();
     let mut memory = Memory::new(pools, graph.tensors().len(), graph.steps());
     memory.beyond_ggml = !inactive.is_empty();
-    let mut walk = Walk { graph, ends: &ends, used_by_inactive: &used_by_inactive, memory, sizes, concats: Vec::new() };
+    let known = Known { graph, ends: &ends, used_by_inactive: &used_by_inactive };
+    let mut walk = Walk { known, memory, sizes, concats: Vec::new() };
     leafs.into_iter().for_each(|(leaf, pool)| walk.give_memory_to_leaf(leaf, pool));
     inputs.into_iter().for_each(|(input, pool)| walk.give_memory(input, pool, 0));
     let mut next = 0;
@@ -107,10 +108,7 @@ pub fn lifetimes<S: Sizes>(graph: &Graph, pools: &[Pool], requests: Requests<'_>
 }
 
 struct Walk<'a, S> {
-    graph: &'a Graph,
-    ends: &'a Ends,
-    /// As [`Inactive::last_uses`](inactive::Inactive::last_uses) tells it; empty where there is one pool.
-    used_by_inactive: &'a [(TensorId, Step)],
+    known: Known<'a>,
     memory: Memory,
     sizes: &'a mut S,
     /// The steps so far that put the bytes of two sources into one result.
@@ -121,7 +119,7 @@ impl<S: Sizes> Walk<'_, S> {
     /// An input that nobody reads is written before the first step, and may be overwritten in the second.
     fn give_memory_to_leaf(&mut self, leaf: TensorId, pool: PoolId) {
         self.give_memory(leaf, pool, 0);
-        if self.ends.is_unread(leaf) && self.graph.tensor(leaf).flags.has(Flags::INPUT) {
+        if self.known.ends.is_unread(leaf) && self.known.graph.tensor(leaf).flags.has(Flags::INPUT) {
             self.memory.end_unread(leaf);
         }
     }
@@ -129,13 +127,13 @@ impl<S: Sizes> Walk<'_, S> {
     /// Step by step, the nodes get memory.
     #[inline(never)]
     fn run(&mut self, steps: Range<Step>, pools: &[PoolId]) {
-        let (nodes, tensors) = (self.graph.nodes(), self.graph.tensors());
+        let (nodes, tensors) = (self.known.graph.nodes(), self.known.graph.tensors());
         let range = steps.start as usize..steps.end as usize;
         let nodes = nodes[range.clone()].iter().zip(&pools[range]);
         for (step, (&node, &pool)) in steps.zip(nodes) {
             let tensor = &tensors[node as usize];
             if tensor.is_owned() {
-                if self.ends.is_inactive(node) {
+                if self.known.ends.is_inactive(node) {
                     self.leave_without_memory(node, pool);
                     continue;
                 }
@@ -152,8 +150,8 @@ impl<S: Sizes> Walk<'_, S> {
     /// What a step names before anything has given memory to it.
     #[cold]
     fn give_memory_to_sources(&mut self, step: Step, pools: &[PoolId]) {
-        for &source in self.graph.sources(self.graph.nodes()[step as usize]) {
-            let is_needed = self.graph.tensor(source).is_owned() && !self.ends.is_inactive(source);
+        for &source in self.known.graph.sources(self.known.graph.nodes()[step as usize]) {
+            let is_needed = self.known.graph.tensor(source).is_owned() && !self.known.ends.is_inactive(source);
             if is_needed && self.memory.home(source).is_none() {
                 self.give_memory(source, pools[step as usize], step);
             }
@@ -165,7 +163,7 @@ impl<S: Sizes> Walk<'_, S> {
     #[cold]
     fn leave_without_memory(&mut self, node: TensorId, pool: PoolId) {
         let source =
-            (0..).zip(self.graph.sources(node)).find_map(|(slot, &source)| self.source_in_place(node, slot, source));
+            (0..).zip(self.known.graph.sources(node)).find_map(|(slot, &source)| self.source_in_place(node, slot, source));
         let unplaced = source.unwrap_or_else(|| Unplaced {
             tensor: node,
             pool,
@@ -177,8 +175,8 @@ impl<S: Sizes> Walk<'_, S> {
 
     /// An inactive node in the place of a source, where ggml's own list of operations allows it and it fits.
     fn source_in_place(&mut self, node: TensorId, slot: usize, source: TensorId) -> Option<Unplaced> {
-        let operation = self.graph.tensor(node).operation;
-        if !operation.is_listed() || !operation.may_write_over(slot) || !self.graph.look_alike(source, node) {
+        let operation = self.known.graph.tensor(node).operation;
+        if !operation.is_listed() || !operation.may_write_over(slot) || !self.known.graph.look_alike(source, node) {
             return None;
         }
         let home = self.memory.home(source).map(|home| (home.pool, home.alloc_size));
@@ -191,13 +189,13 @@ impl<S: Sizes> Walk<'_, S> {
     /// Memory of its own.
     fn give_memory(&mut self, id: TensorId, pool: PoolId, step: Step) {
         let alloc_size = self.sizes.alloc_size(id, pool);
-        self.memory.add(id, pool, step, self.ends.last_read(id), alloc_size);
+        self.memory.add(id, pool, step, self.known.ends.last_read(id), alloc_size);
     }
 
     /// Memory of its own, or of what it is the last to read.
     #[inline]
     fn give_memory_to_node(&mut self, node: TensorId, operation: Operation, pool: PoolId, step: Step) {
-        let last_read = self.ends.last_read(node);
+        let last_read = self.known.ends.last_read(node);
         let found = match operation {
             Operation::Marker | Operation::View | Operation::Other | Operation::Concat => {
                 Err(self.sizes.alloc_size(node, pool))
@@ -212,10 +210,8 @@ impl<S: Sizes> Walk<'_, S> {
 
     #[inline]
     fn seeker(&mut self, node: TensorId, operation: Operation, pool: PoolId, step: Step) -> Seeker<'_, S> {
-        let Self { graph, ends, used_by_inactive, memory, sizes, .. } = self;
-        let (sources, now) = (graph.sources(node), ends.moment(step));
-        let ends = &ends.moments;
-        let known_size = None;
-        Seeker { graph, ends, memory, node, operation, sources, pool, step, now, sizes, used_by_inactive, known_size }
+        let Self { known, memory, sizes, .. } = self;
+        let (sources, now) = (known.graph.sources(node), known.ends.moment(step));
+        Seeker { known, memory, node, operation, sources, pool, now, sizes, known_size: None }
     }
 }

@@ -4,7 +4,7 @@ use crate::graph::{Graph, Home, Operation, PoolId, Sizes, TensorId};
 use crate::placement::{BlockId, Bytes, Step};
 
 use super::memory::Memory;
-use super::start::Moment;
+use super::start::{Ends, Moment};
 
 /// Memory that a node may take over.
 #[derive(Clone, Copy)]
@@ -23,23 +23,26 @@ pub struct Donor {
     pub beyond_ggml: bool,
 }
 
+/// What is known of a graph before any tensor has memory.
+pub struct Known<'a> {
+    pub graph: &'a Graph,
+    pub ends: &'a Ends,
+    /// As [`Inactive::last_uses`](super::inactive::Inactive::last_uses) tells it; empty where there is one pool.
+    pub used_by_inactive: &'a [(TensorId, Step)],
+}
+
 /// A node that may write over a source, and looks for one.
 pub struct Seeker<'a, S> {
-    pub graph: &'a Graph,
-    /// By tensor, as in [`Ends`](super::start::Ends).
-    pub ends: &'a [Moment],
+    pub known: &'a Known<'a>,
     pub memory: &'a Memory,
     pub node: TensorId,
     pub operation: Operation,
     pub sources: &'a [TensorId],
     /// The pool that is wanted for the node.
     pub pool: PoolId,
-    pub step: Step,
     /// The moment of the step.
     pub now: Moment,
     pub sizes: &'a mut S,
-    /// As [`Inactive::last_uses`](super::inactive::Inactive::last_uses) tells it; empty where there is one pool.
-    pub used_by_inactive: &'a [(TensorId, Step)],
     /// The size of the node in the pool for which it was asked last.
     pub known_size: Option<(PoolId, Bytes)>,
 }
@@ -56,6 +59,10 @@ impl<S: Sizes> Seeker<'_, S> {
             Some((slot, &source)) if self.looks_right(source) => self.donor_in(slot, source).ok_or_else(|| self.own()),
             _ => Err(self.own()),
         }
+    }
+
+    fn step(&self) -> Step {
+        self.now - self.known.ends.first
     }
 
     /// Bytes that the node wants in the pool that is wanted for it.
@@ -80,12 +87,12 @@ impl<S: Sizes> Seeker<'_, S> {
     /// Does nobody read the source any more?
     #[inline]
     fn ends_now(&self, source: TensorId) -> bool {
-        self.ends[source as usize] == self.now
+        self.known.ends.moments[source as usize] == self.now
     }
 
     #[inline]
     fn looks_right(&self, source: TensorId) -> bool {
-        self.graph.look_alike(source, self.node)
+        self.known.graph.look_alike(source, self.node)
     }
 
     /// Of several. Those that ggml would not take come last: a node then moves to another pool exactly when ggml would move
@@ -131,7 +138,7 @@ impl<S: Sizes> Seeker<'_, S> {
     /// Of the sources that end with this step, ggml takes no views, and none that an inactive node uses later.
     #[inline(always)]
     fn may_be_taken_by_ggml(&self, source: TensorId) -> bool {
-        self.graph.tensor(source).view.is_none() && !self.is_used_later_by_inactive(source)
+        self.known.graph.tensor(source).view.is_none() && !self.is_used_later_by_inactive(source)
     }
 
     /// Does nobody read the source in this slot any more, does it look like the node, and is it alone in its memory?
@@ -142,8 +149,8 @@ impl<S: Sizes> Seeker<'_, S> {
 
     #[inline(always)]
     fn is_alone(&self, slot: usize, source: TensorId) -> bool {
-        let root = self.graph.root(source);
-        let is_elsewhere = |(other, &source): (usize, &TensorId)| other == slot || self.graph.root(source) != root;
+        let root = self.known.graph.root(source);
+        let is_elsewhere = |(other, &source): (usize, &TensorId)| other == slot || self.known.graph.root(source) != root;
         self.sources.iter().enumerate().all(is_elsewhere)
     }
 
@@ -151,7 +158,7 @@ impl<S: Sizes> Seeker<'_, S> {
     /// node, and no other source is there.
     #[inline(always)]
     fn donor_in(&mut self, slot: usize, source: TensorId) -> Option<Donor> {
-        let view = self.graph.tensor(source).view;
+        let view = self.known.graph.tensor(source).view;
         let root = view.map_or(source, |view| view.root);
         let home = self.memory.home(root)?;
         let rules = self.memory.rules(home.pool);
@@ -170,13 +177,13 @@ impl<S: Sizes> Seeker<'_, S> {
     /// Does an inactive node use the source after this step? To ggml that is a reader as any other.
     #[inline]
     fn is_used_later_by_inactive(&self, source: TensorId) -> bool {
-        !self.used_by_inactive.is_empty() && self.is_among_used_later(source)
+        !self.known.used_by_inactive.is_empty() && self.is_among_used_later(source)
     }
 
     #[cold]
     fn is_among_used_later(&self, source: TensorId) -> bool {
-        let found = self.used_by_inactive.binary_search_by_key(&source, |&(used, _)| used);
-        found.is_ok_and(|at| self.used_by_inactive[at].1 > self.step)
+        let found = self.known.used_by_inactive.binary_search_by_key(&source, |&(used, _)| used);
+        found.is_ok_and(|at| self.known.used_by_inactive[at].1 > self.step())
     }
 
     /// Is another source in the same pool better than the first, which is the one that ggml would choose? Backends may
@@ -184,8 +191,8 @@ impl<S: Sizes> Seeker<'_, S> {
     /// block is better.
     #[cold]
     fn is_better(&self, other: TensorId, first: TensorId) -> bool {
-        let before = self.step.checked_sub(1).map(|step| self.graph.nodes()[step as usize]);
-        let may_be_fused = |source: TensorId| before == Some(source) && self.graph.tensor(source).operation.is_listed();
+        let before = self.step().checked_sub(1).map(|step| self.known.graph.nodes()[step as usize]);
+        let may_be_fused = |source: TensorId| before == Some(source) && self.known.graph.tensor(source).operation.is_listed();
         let homes = self.memory.home(other).zip(self.memory.home(first));
         homes.is_some_and(|(home, first_home)| {
             let is_older = || self.memory.birth(home) < self.memory.birth(first_home);
