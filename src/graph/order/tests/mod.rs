@@ -9,7 +9,7 @@ use crate::graph::order::{Effect, Effort, Hazards, Reordering, reorder};
 use crate::graph::tests::random::random_sketch_of;
 use crate::graph::tests::sketch::{List, Sketch};
 use crate::graph::{Graph, GraphPlan, Operation, PoolId, Requests, Rules, TensorId, plan, simulate};
-use crate::placement::{Bytes, Step, lower_bound, validate};
+use crate::placement::{Bytes, Problem, Step, lower_bound, validate};
 use crate::testing::Random;
 
 /// What the model knows to the byte.
@@ -56,13 +56,17 @@ fn plan_in_order(sketch: &Sketch, order: &[Step]) -> GraphPlan {
     plan
 }
 
-/// The most bytes alive at a step, by pool.
-fn bounds(sketch: &Sketch, order: &[Step], rules: Rules) -> Vec<Bytes> {
+/// The blocks of the lifetimes that share the most memory, by pool.
+fn problems(sketch: &Sketch, order: &[Step], rules: Rules) -> Vec<Problem> {
     let (graph, nodes) = in_order(sketch, order);
     let requests = Requests { leafs: &sketch.requests(List::Leafs), nodes: &nodes };
     let mut sizes = |id: TensorId, _: PoolId| sketch.drafts[id as usize].size;
-    let found = crate::graph::lifetimes(&graph, &sketch.pools_with(rules), requests, &mut sizes);
-    found.problems.iter().map(lower_bound).collect()
+    crate::graph::lifetimes(&graph, &sketch.pools_with(rules), requests, &mut sizes).problems
+}
+
+/// The most bytes alive at a step, by pool.
+fn bounds(sketch: &Sketch, order: &[Step], rules: Rules) -> Vec<Bytes> {
+    problems(sketch, order, rules).iter().map(lower_bound).collect()
 }
 
 /// A graph with some nodes that write into others, and now and then one that may do anything.

@@ -4,9 +4,10 @@ use crate::graph::Flags;
 use crate::graph::order::{Effort, Measure};
 use crate::graph::tests::sketch::{POOL, Sketch};
 use crate::graph::{Pool, TensorId};
+use crate::placement::{choose, lower_bound};
 use crate::testing::Random;
 
-use super::{RULES, pairs, plan_in_order, random_graph, reordered};
+use super::{RULES, pairs, plan_in_order, problems, random_graph, reordered};
 
 /// Something large from `x`, and what is left of it.
 fn branch(sketch: &mut Sketch, x: TensorId) -> (TensorId, TensorId) {
@@ -187,7 +188,7 @@ fn sizes_that_overflow_are_an_error() {
 #[test]
 fn random_graphs_are_right_in_their_new_order_and_never_worse() {
     let mut random = Random::new(24);
-    let mut changed = 0;
+    let (mut changed, mut others) = (0, 0);
     for _ in 0..1000 {
         let sketch = random_graph(&mut random, 60);
         let found = reordered(&sketch, Effort(100_000));
@@ -200,8 +201,13 @@ fn random_graphs_are_right_in_their_new_order_and_never_worse() {
         assert!(run.into_iter().all(|has_run| has_run), "a node is lost");
         let given: Vec<u32> = (0..).take(pairs.len()).collect();
         let bound = |measures: &[Measure]| measures.iter().map(|measure| measure.lower_bound).collect::<Vec<_>>();
-        let planned = plan_in_order(&sketch, &given);
-        assert_eq!(bound(&found.before), planned.pools.iter().map(|pool| pool.lower_bound).collect::<Vec<_>>());
+        let shared = problems(&sketch, &given, RULES);
+        if bound(&found.before) != shared.iter().map(lower_bound).collect::<Vec<_>>() {
+            // A plan is one for other lifetimes where these cannot be placed as low.
+            let is_higher = |(before, shared): (&Measure, _)| before.size < choose(shared).placement.size();
+            assert!(found.before.iter().zip(&shared).any(is_higher), "{:?}", found.before);
+            others += 1;
+        }
         let after = plan_in_order(&sketch, &found.order);
         for ((measure, before), pool) in found.after.iter().zip(&found.before).zip(&after.pools) {
             assert_eq!((measure.lower_bound, measure.size), (pool.lower_bound, pool.placement.size()));
@@ -213,6 +219,7 @@ fn random_graphs_are_right_in_their_new_order_and_never_worse() {
         changed += u32::from(found.moved > 0);
     }
     assert!(changed > 200, "poor graphs: {changed} were changed");
+    assert!(others < 10, "of {others} graphs the plan is not one for the lifetimes that share the most memory");
 }
 
 #[test]
