@@ -162,8 +162,9 @@ impl<S: Sizes> Walk<'_, S> {
     /// source: the pool that was requested for it may be too small then.
     #[cold]
     fn leave_without_memory(&mut self, node: TensorId, pool: PoolId) {
-        let source =
-            (0..).zip(self.known.graph.sources(node)).find_map(|(slot, &source)| self.source_in_place(node, slot, source));
+        let source = (0..)
+            .zip(self.known.graph.sources(node))
+            .find_map(|(slot, &source)| self.source_in_place(node, slot, source));
         let unplaced = source.unwrap_or_else(|| Unplaced {
             tensor: node,
             pool,

@@ -150,7 +150,8 @@ impl<S: Sizes> Seeker<'_, S> {
     #[inline(always)]
     fn is_alone(&self, slot: usize, source: TensorId) -> bool {
         let root = self.known.graph.root(source);
-        let is_elsewhere = |(other, &source): (usize, &TensorId)| other == slot || self.known.graph.root(source) != root;
+        let is_elsewhere =
+            |(other, &source): (usize, &TensorId)| other == slot || self.known.graph.root(source) != root;
         self.sources.iter().enumerate().all(is_elsewhere)
     }
 
@@ -192,7 +193,8 @@ impl<S: Sizes> Seeker<'_, S> {
     #[cold]
     fn is_better(&self, other: TensorId, first: TensorId) -> bool {
         let before = self.step().checked_sub(1).map(|step| self.known.graph.nodes()[step as usize]);
-        let may_be_fused = |source: TensorId| before == Some(source) && self.known.graph.tensor(source).operation.is_listed();
+        let may_be_fused =
+            |source: TensorId| before == Some(source) && self.known.graph.tensor(source).operation.is_listed();
         let homes = self.memory.home(other).zip(self.memory.home(first));
         homes.is_some_and(|(home, first_home)| {
             let is_older = || self.memory.birth(home) < self.memory.birth(first_home);
