@@ -37,20 +37,20 @@ fn leave_out_inactive(graph: &Graph, ends: &mut Ends, candidates: &[(Step, Tenso
         is_read_after: |id| ends.moments[id as usize] > ends.moment(last),
     };
     let inactive = Inactive::find(graph, candidates, last + 1, &readers);
-    let mut waiting = vec![false; graph.tensors().len()];
-    let sources = || inactive.nodes().flat_map(|node| graph.sources(node)).copied();
-    for source in sources().filter(|&source| inactive.has(ends.moments[source as usize])) {
-        waiting[source as usize] = true;
-    }
+    // The moment of a step is its node: memory ends with an inactive one, or that is behind it by now.
     for &node in graph.nodes()[..=last as usize].iter().rev().filter(|&&node| !inactive.has(node)) {
         for &source in graph.sources(node) {
-            if std::mem::take(&mut waiting[source as usize]) {
-                ends.moments[source as usize] = node;
+            let end = &mut ends.moments[source as usize];
+            if inactive.has(*end) {
+                *end = node;
             }
         }
     }
-    for leaf in sources().filter(|&source| source < ends.first && waiting[source as usize]) {
-        ends.moments[leaf as usize] = ends.first;
+    for &leaf in inactive.nodes().flat_map(|node| graph.sources(node)).filter(|&&source| source < ends.first) {
+        let end = &mut ends.moments[leaf as usize];
+        if inactive.has(*end) {
+            *end = ends.first;
+        }
     }
     inactive.nodes().for_each(|node| ends.moments[node as usize] = INACTIVE);
     inactive

@@ -107,6 +107,9 @@ impl Strategy for FromPeak {
     }
 }
 
+/// Most piles are not higher.
+const FEW_ALIVE: usize = 32;
+
 /// The blocks alive `now`, the lowest first: those that live on for longer than they have lived, the longest first;
 /// then the others, those that have lived the longest last.
 fn pile(blocks: &[Block], now: Step, alive: impl Iterator<Item = BlockId>) -> Vec<BlockId> {
@@ -115,7 +118,8 @@ fn pile(blocks: &[Block], now: Step, alive: impl Iterator<Item = BlockId>) -> Ve
         let (ahead, behind) = (block.death - now, now - block.birth);
         if ahead > behind { (false, !ahead, id) } else { (true, behind, id) }
     };
-    let mut keys: Vec<_> = alive.filter(|&id| blocks[id as usize].size > 0).map(key).collect();
+    let mut keys = Vec::with_capacity(FEW_ALIVE);
+    keys.extend(alive.filter(|&id| blocks[id as usize].size > 0).map(key));
     keys.sort_unstable();
     keys.into_iter().map(|(_, _, id)| id).collect()
 }
