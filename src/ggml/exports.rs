@@ -50,8 +50,10 @@ pub unsafe fn defines(info: &libc::dl_phdr_info, name: &CStr) -> Option<bool> {
     Some(unsafe { may_contain(&symbols, header, hash) } && unsafe { contains(&symbols, header, hash, name) })
 }
 
+/// The tables of an object. `None` where it lacks one of them.
+///
 /// # Safety
-/// As [`defines`].
+/// `info` describes an object that stays loaded meanwhile.
 unsafe fn symbols(info: &libc::dl_phdr_info) -> Option<Symbols> {
     let base = usize::try_from(info.dlpi_addr).ok()?;
     // SAFETY: that many headers.
@@ -93,8 +95,10 @@ unsafe fn may_contain(symbols: &Symbols, header: Header, hash: u32) -> bool {
     bit(hash) & bit(hash.wrapping_shr(header.shift)) == 1
 }
 
+/// Is `name`, which has this hash, in the table?
+///
 /// # Safety
-/// As [`may_contain`].
+/// The table of a live object, with its own header.
 unsafe fn contains(symbols: &Symbols, header: Header, hash: u32, name: &CStr) -> bool {
     let buckets = symbols.hash.wrapping_add(4 + 2 * header.filter as usize);
     let hashes = buckets.wrapping_add(header.buckets as usize);
@@ -115,8 +119,10 @@ unsafe fn contains(symbols: &Symbols, header: Header, hash: u32, name: &CStr) ->
     false
 }
 
+/// The name of a symbol.
+///
 /// # Safety
-/// As [`may_contain`]; the object has a symbol of this number.
+/// The tables of a live object, which has a symbol of this number.
 unsafe fn name_of(symbols: &Symbols, symbol: u32) -> &CStr {
     // SAFETY: the caller's promise.
     let offset = unsafe { (*symbols.symbols.wrapping_add(symbol as usize)).st_name };

@@ -67,7 +67,7 @@ impl Looks {
         address(leaf) == self.addresses[id] && is_constant == was_constant(plain, id) && is_same()
     }
 
-    /// Are they the tensors that have the ids from `first` on in `plain`, and would they be read like those?
+    /// Are `tensors` those with the ids from `first` on in `plain`, and would planning read them as it read those?
     fn are_same(&self, plain: &Graph, first: usize, tensors: &[TensorRef<'_>]) -> bool {
         let known = self.addresses[first..].iter().zip(&self.ops[first..]);
         let planned = plain.tensors()[first..].iter().zip(&plain.layout_ids()[first..]);

@@ -196,7 +196,7 @@ impl<'a, 'g> Reader<'a, 'g> {
         }
     }
 
-    /// Finds out whom the next tensors read, and tells of how many.
+    /// Adds the sources of the first of `tensors` to the graph. Returns how many tensors that are: as many as there is room for.
     #[inline(never)]
     fn connect(&mut self, tensors: &[TensorRef<'g>]) -> usize {
         let Self { ids, plain, redirecting, sources, .. } = self;

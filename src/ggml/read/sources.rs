@@ -23,7 +23,7 @@ impl<'g> Sources<'g> {
     }
 
     /// Collects those of `readers`, at most so many as are looked at together, and of which the first has the id `first`.
-    /// Tells how many of them there was room for. Notes whose results are redirected.
+    /// Returns how many of them there was room for. Adds those whose results are redirected to `redirecting`.
     #[inline]
     pub fn collect(&mut self, readers: &[TensorRef<'g>], first: TensorId, redirecting: &mut Vec<TensorId>) -> usize {
         let (mut count, mut collected) = (0, 0);

@@ -27,7 +27,7 @@ pub struct Donor {
 pub struct Known<'a> {
     pub graph: &'a Graph,
     pub ends: &'a Ends,
-    /// As [`Inactive::last_uses`](super::inactive::Inactive::last_uses) tells it; empty where there is one pool.
+    /// The last uses by inactive nodes, see [`Inactive::last_uses`](super::inactive::Inactive::last_uses); empty with one pool.
     pub used_by_inactive: &'a [(TensorId, Step)],
 }
 
