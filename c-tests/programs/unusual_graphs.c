@@ -106,6 +106,41 @@ static void very_many_live_tensors(struct case_args args) {
     ggml_free(ctx);
 }
 
+static void compute_nothing(struct ggml_tensor * dst, int ith, int nth, void * userdata) {
+    (void) dst, (void) ith, (void) nth, (void) userdata;
+}
+
+// Each node reads the nine tensors before it, as many as ggml lets a program's function read: they are live at once.
+static void nodes_that_read_as_much_as_they_can(struct case_args args) {
+    (void) args;
+    enum { COUNT = 300, SOURCES = GGML_MAX_SRC - 1, BYTES = 256 };
+    struct ggml_context * ctx   = new_context(COUNT + 1);
+    struct ggml_cgraph *  graph = ggml_new_graph_custom(ctx, COUNT, false);
+    struct ggml_tensor *  latest[SOURCES];
+    struct ggml_tensor *  x = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, BYTES / sizeof(float));
+    for (int i = 0; i < SOURCES; i++) {
+        latest[i] = x;
+    }
+    for (int i = 0; i < COUNT; i++) {
+        struct ggml_tensor * node = ggml_custom_4d(ctx, GGML_TYPE_F32, BYTES / sizeof(float), 1, 1, 1, latest, SOURCES,
+                                                   compute_nothing, 1, NULL);
+        ggml_build_forward_expand(graph, node);
+        latest[i % SOURCES] = node;
+    }
+    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(ggml_gallocr_alloc_graph(galloc, graph), "not allocated");
+    size_t size = ggml_gallocr_get_buffer_size(galloc, 0);
+    CHECK(size == (SOURCES + 1) * BYTES, "%zu bytes for %d live tensors", size, SOURCES + 1);
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const struct ggml_tensor * node = graph->nodes[i];
+        for (int s = 0; s < SOURCES; s++) {
+            CHECK(node->src[s]->data != node->data, "node %d shares bytes with its source %d", i, s);
+        }
+    }
+    ggml_gallocr_free(galloc);
+    ggml_free(ctx);
+}
+
 // Its buffer has no bytes, so it has no address; ggml aborts on a view of what has none.
 static void view_of_an_empty_tensor_is_left_alone(struct case_args args) {
     (void) args;
@@ -138,6 +173,7 @@ static const struct test_case cases[] = {
     { "tensor_that_had_memory_is_measured", tensor_that_had_memory_is_measured },
     { "tensor_listed_twice_is_refused", tensor_listed_twice_is_refused },
     { "very_many_live_tensors", very_many_live_tensors },
+    { "nodes_that_read_as_much_as_they_can", nodes_that_read_as_much_as_they_can },
 };
 
 TEST_MAIN(cases)

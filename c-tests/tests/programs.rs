@@ -88,6 +88,7 @@ program!(removed_copies, with ["dummy_buffer", "plan_check", "transformer"]:
 
 program!(unusual_graphs, with []:
     tensor_that_had_memory_is_measured, tensor_listed_twice_is_refused, very_many_live_tensors,
+    nodes_that_read_as_much_as_they_can,
     view_of_an_empty_tensor_is_left_alone, numbers_that_are_no_operation_are_not_in_place,
 );
 
