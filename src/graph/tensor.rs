@@ -246,7 +246,7 @@ impl Graph {
         self.layouts.get(self.layout_of[id as usize])
     }
 
-    /// The layout that is this number.
+    /// The layout with this number, see [`Graph::layout_id`].
     pub fn layout_of_id(&self, id: LayoutId) -> &Layout {
         self.layouts.get(id)
     }
