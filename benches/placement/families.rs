@@ -29,7 +29,7 @@ fn layers(blocks: u32) -> Problem {
     for layer in 0..blocks / 12 {
         let heads = 4096 * (8 + random.below(25));
         let hidden = 4096 * (64 + random.below(65));
-        // Birth and death within the layer, and the size.
+        // Birth and end_step within the layer, and the size.
         let tensors = [
             (0, 2, WIDTH),
             (1, 5, heads),
@@ -45,7 +45,7 @@ fn layers(blocks: u32) -> Problem {
             (10, 13, hidden),
         ];
         let start = layer * STEPS;
-        all.extend(tensors.map(|(birth, death, size)| block(size, start + birth, start + death)));
+        all.extend(tensors.map(|(first_step, end_step, size)| block(size, start + first_step, start + end_step)));
         if layer % 8 == 0 {
             all.push(block(WIDTH, start + 7, start + 16 * STEPS));
         }
@@ -53,7 +53,7 @@ fn layers(blocks: u32) -> Problem {
     problem(all)
 }
 
-/// Forward and backward: what the forward pass computes lives until the backward pass has come back to it, so lifetimes
+/// Forward and backward: what the forward pass computes lives until the backward pass has come back to it, so live ranges
 /// are nested; each step of the way needs some memory of its own, and gradients go from one step to the next.
 fn training(blocks: u32) -> Problem {
     let layers = blocks / 4;
@@ -71,14 +71,14 @@ fn training(blocks: u32) -> Problem {
     problem(all)
 }
 
-/// No structure at all: births anywhere, lifetimes from 1 to 1,024 steps and sizes from 64 bytes to 64 MiB, each
+/// No structure at all: births anywhere, live ranges from 1 to 1,024 steps and sizes from 64 bytes to 64 MiB, each
 /// magnitude as likely as the others.
 fn log_uniform(blocks: u32) -> Problem {
     let mut random = Random(3);
     let all = (0..blocks).map(|_| {
-        let birth = u32::try_from(random.below(u64::from(blocks))).expect("below a number of 32 bits");
+        let first_step = u32::try_from(random.below(u64::from(blocks))).expect("below a number of 32 bits");
         let length = u32::try_from(random.magnitude(10)).expect("at most 1,024");
-        block(ALIGNMENT * random.magnitude(20), birth, birth + length)
+        block(ALIGNMENT * random.magnitude(20), first_step, first_step + length)
     });
     problem(all.collect())
 }
@@ -86,19 +86,19 @@ fn log_uniform(blocks: u32) -> Problem {
 /// A stream: each block lives for 16 to 80 steps, so none can hide in the shadow of a long one.
 fn window(blocks: u32) -> Problem {
     let mut random = Random(4);
-    let all = (0..blocks).map(|birth| {
+    let all = (0..blocks).map(|first_step| {
         let length = 16 + u32::try_from(random.below(65)).expect("at most 64");
-        block(ALIGNMENT * (1 + random.below(4096)), birth, birth + length)
+        block(ALIGNMENT * (1 + random.below(4096)), first_step, first_step + length)
     });
     problem(all.collect())
 }
 
-fn block(size: Bytes, birth: Step, death: Step) -> Block {
-    Block { size: size.next_multiple_of(ALIGNMENT), birth, death }
+fn block(size: Bytes, first_step: Step, end_step: Step) -> Block {
+    Block { size: size.next_multiple_of(ALIGNMENT), first_step, end_step }
 }
 
 fn problem(mut blocks: Vec<Block>) -> Problem {
-    blocks.sort_by_key(|block| block.birth);
+    blocks.sort_by_key(|block| block.first_step);
     let mut problem = Problem::new(ALIGNMENT, None);
     for block in blocks {
         problem.add(block);

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use lastuse::graph::order::Effort;
 use lastuse::graph::snapshot::Snapshot;
-use lastuse::graph::{GraphPlan, Pool, RuleSetting, Rules, TensorId};
+use lastuse::graph::{BufferSpec, GraphPlan, RuleSetting, Rules, TensorId};
 use lastuse::placement::{self, Bytes, loads};
 use lastuse::report::explain::{Advice, BufferExplanation, Change, DEFAULT_TRIALS, Explanation, Subject, explain};
 use lastuse_c_tests::{captured_graphs, graph_name, graphs_in, read_graph};
@@ -18,7 +18,7 @@ struct Told {
     snapshot: Snapshot,
     /// By buffer: what ggml's own allocator takes; the snapshot does not say it.
     measured: Vec<Option<Bytes>>,
-    pools: Vec<Pool>,
+    buffers: Vec<BufferSpec>,
     plan: GraphPlan,
     explanation: Explanation,
 }
@@ -26,16 +26,16 @@ struct Told {
 impl Told {
     fn new(name: String, mut snapshot: Snapshot, rules: Rules) -> Self {
         let measured = snapshot.buffers.iter_mut().map(|buffer| buffer.ggml_alloc_size.take()).collect();
-        let pools = snapshot.pools(rules, placement::Effort::default());
-        let plan = snapshot.plan_in(&pools).expect("captured graphs are small enough");
+        let buffers = snapshot.buffers(rules, placement::Effort::default());
+        let plan = snapshot.plan_in(&buffers).expect("captured graphs are small enough");
         let same_memory: Vec<TensorId> = (0..).take(snapshot.tensors.len()).collect();
-        let allowed = vec![Rules::ALL; pools.len()];
-        let (pools_of, same_memory) = (&pools, &same_memory);
+        let allowed = vec![Rules::ALL; buffers.len()];
+        let (buffers_of, same_memory) = (&buffers, &same_memory);
         let (plan_of, trials) = (&plan, DEFAULT_TRIALS);
         let subject =
-            Subject { snapshot: &snapshot, pools: pools_of, allowed: &allowed, same_memory, plan: plan_of, trials };
+            Subject { snapshot: &snapshot, buffers: buffers_of, allowed: &allowed, same_memory, plan: plan_of, trials };
         let explanation = explain(subject);
-        Self { name, snapshot, measured, pools, plan, explanation }
+        Self { name, snapshot, measured, buffers, plan, explanation }
     }
 
     fn of_all(rules: Rules) -> Vec<Self> {
@@ -44,7 +44,7 @@ impl Told {
     }
 
     fn bound(&self, buffer: &BufferExplanation) -> Bytes {
-        self.plan.pools[buffer.id].lower_bound
+        self.plan.buffers[buffer.id].lower_bound
     }
 }
 
@@ -82,7 +82,7 @@ fn every_change_is_tried() {
 #[test]
 fn what_was_reused_is_what_the_plan_shares() {
     for Told { name, plan, explanation, .. } in all() {
-        let in_place = plan.homes.iter().flatten().filter(|home| home.in_place_of.is_some()).count();
+        let in_place = plan.allocations.iter().flatten().filter(|allocation| allocation.in_place_of.is_some()).count();
         let told: usize = explanation.buffers.iter().map(|buffer| buffer.reuse.in_place.len()).sum();
         assert_eq!(told, in_place, "{name}");
     }
@@ -98,22 +98,22 @@ fn ggml_alloc_is_computed_as_it_was_measured() {
 
 /// The lower bound once a change is made that the library has a function for.
 fn changed_bound(told: &Told, advice: &Advice, buffer: &BufferExplanation) -> Option<Bytes> {
-    let (mut snapshot, pools) = (told.snapshot.clone(), &told.pools);
+    let (mut snapshot, buffers) = (told.snapshot.clone(), &told.buffers);
     let plan = match &advice.change {
         Change::Rule { rule, .. } => {
             let setting: RuleSetting = rule.parse().expect("the rule is known");
-            let with = |pool: &Pool| Pool { rules: setting.rules(pool.rules), ..*pool };
-            snapshot.plan_in(&pools.iter().map(with).collect::<Vec<_>>())
+            let with = |buffer: &BufferSpec| BufferSpec { rules: setting.rules(buffer.rules), ..*buffer };
+            snapshot.plan_in(&buffers.iter().map(with).collect::<Vec<_>>())
         }
         Change::AllRules => snapshot.plan(Rules::ALL),
         Change::Reorder { moved } => {
-            let found = snapshot.reorder(pools, Effort::default()).expect("captured graphs are small enough");
+            let found = snapshot.reorder(buffers, Effort::default()).expect("captured graphs are small enough");
             assert_eq!(found.moved, *moved);
-            snapshot.plan_in(pools)
+            snapshot.plan_in(buffers)
         }
         _ => return None,
     };
-    Some(plan.expect("captured graphs are small enough").pools[buffer.id].lower_bound)
+    Some(plan.expect("captured graphs are small enough").buffers[buffer.id].lower_bound)
 }
 
 #[test]

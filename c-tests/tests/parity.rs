@@ -43,13 +43,13 @@ fn offsets(snapshot: &Snapshot, plan: &GraphPlan) -> Vec<Option<Offset>> {
 /// ggml's rules and ggml's strategy, by lastuse.
 fn replayed(snapshot: &Snapshot) -> Plan {
     let plan = snapshot.plan_as_ggml().unwrap_or_else(|error| panic!("{error}"));
-    (offsets(snapshot, &plan), plan.pools[0].placement.size())
+    (offsets(snapshot, &plan), plan.buffers[0].placement.size())
 }
 
 /// lastuse's own plan.
 fn planned(snapshot: &Snapshot) -> Plan {
     let plan = snapshot.plan(Rules::ALL).unwrap_or_else(|error| panic!("{error}"));
-    (offsets(snapshot, &plan), plan.pools[0].placement.size())
+    (offsets(snapshot, &plan), plan.buffers[0].placement.size())
 }
 
 /// A tensor without bytes may lie anywhere.

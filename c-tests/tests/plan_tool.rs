@@ -194,8 +194,8 @@ fn sums_beyond_any_memory_do_not_wrap() {
 
 #[test]
 fn rules_of_ggml_take_more_blocks_where_ggml_does_not_reuse() {
-    let file = Folder::new("lifetimes").write("view.jsonl", &chain_through_a_view());
-    let blocks = |lifetimes: &[&str]| words(&planned(&[&[file.as_str()], lifetimes].concat()), 1)[2].to_owned();
+    let file = Folder::new("live_ranges").write("view.jsonl", &chain_through_a_view());
+    let blocks = |live_ranges: &[&str]| words(&planned(&[&[file.as_str()], live_ranges].concat()), 1)[2].to_owned();
     assert_eq!(blocks(&[]), blocks(&["--rules", "all"]));
     assert_eq!((blocks(&[]), blocks(&["--rules", "ggml"])), ("2".to_owned(), "3".to_owned()));
 }

@@ -70,7 +70,7 @@ pub extern "C" fn lastuse_plan_count() -> u64 {
     guard(Allocator::plan_count)
 }
 
-/// The lower bound, in bytes, of the latest plan for a buffer: no plan with its lifetimes is smaller. Compare it with
+/// The lower bound, in bytes, of the latest plan for a buffer: no plan with its live ranges is smaller. Compare it with
 /// ggml_gallocr_get_buffer_size. 0 for an id that repeats the buffer type of an earlier one, and, with the reason in
 /// lastuse_last_error, for an allocator that lastuse has not made: when it is not enabled. Aborts when galloc is NULL or has
 /// no such buffer id.

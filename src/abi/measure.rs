@@ -35,7 +35,7 @@ use super::refusal::{ggml_for, refuse};
 ///
 /// bufts holds n_bufs buffer types, one for each buffer id. node_buffer_ids and leaf_buffer_ids hold a buffer id for each
 /// node and each leaf of the graph; NULL means that all are 0. sizes has room for n_bufs numbers, in bytes. So has
-/// lower_bounds, which may be NULL: the bytes alive at the worst step, which no plan with these lifetimes goes below. Both
+/// lower_bounds, which may be NULL: the bytes alive at the worst step, which no plan with these live ranges goes below. Both
 /// are 0 for an id that repeats the buffer type of an earlier one: the sum is what all take together. Tensors that have
 /// memory already, or that get theirs from a context of lastuse_context_new, take none.
 ///

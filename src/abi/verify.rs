@@ -48,7 +48,7 @@ pub unsafe extern "C" fn lastuse_set_verify(words: *const c_char) -> bool {
 }
 
 /// Runs a graph that has its memory in thought, at the addresses that its tensors have, whichever allocator gave them: true
-/// when no value is lost before its last reader, and no result before the end. Looks at all tensors in buffers that ggml
+/// when no value is lost before its last reader, and no result before the end. GraphKey at all tensors in buffers that ggml
 /// calls compute buffers; others, such as weights, are taken to be right. Costs some microseconds for each tensor.
 ///
 /// ```c

@@ -12,7 +12,7 @@ mod tell;
 use std::cell::LazyCell;
 use std::time::Instant;
 
-use crate::graph::{GraphPlan, PlanError, Pool, PoolId, Requests, RuleSetting, TensorId, plan};
+use crate::graph::{BufferIndex, BufferSpec, GraphPlan, PlanError, Requests, RuleSetting, TensorId, plan};
 use crate::placement::{Bytes, Effort};
 
 use super::buffers::{Buffer, BufferType};
@@ -22,14 +22,14 @@ use super::fit::fit;
 use super::planned::Planned;
 use super::read::{Reading, Requested, read, read_to_plan};
 use super::runtime::Runtime;
-use super::tally::{Tally, totals};
+use super::statistics::{Statistics, totals};
 use super::tensor::GraphRef;
 use super::verify::{Verifier, Violation};
 pub use refusal::Refusal;
 use tag::Tag;
 use tell::Decision;
 
-/// What the latest plan wants of one pool, whether or not it got it.
+/// What the latest plan wants of one buffer, whether or not it got it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Wanted {
     size: Bytes,
@@ -42,19 +42,19 @@ struct Wanted {
 pub struct Allocator {
     tag: Tag,
     runtime: &'static Runtime,
-    /// By pool.
+    /// By buffer.
     types: Vec<BufferType>,
-    /// By pool.
-    pools: Vec<Pool>,
-    /// By buffer id: ids that name the same buffer type share a pool.
-    pool_of: Vec<PoolId>,
-    /// By pool: its chunks, once it was allocated.
-    buffers: Vec<Option<Vec<Buffer>>>,
-    /// By pool.
+    /// By buffer.
+    buffers: Vec<BufferSpec>,
+    /// By buffer id: ids that name the same buffer type share a buffer.
+    buffer_of: Vec<BufferIndex>,
+    /// By buffer: its chunks, once it was allocated.
+    chunks: Vec<Option<Vec<Buffer>>>,
+    /// By buffer.
     wanted: Vec<Wanted>,
     /// The latest plan first; empty when the latest could not be had.
     plans: Vec<Planned>,
-    tally: Tally,
+    statistics: Statistics,
     /// How many plans it had made when it last told of them.
     told: u64,
     /// Watches what it does, where that is wanted.
@@ -70,36 +70,40 @@ impl Allocator {
         if let Some(events) = &runtime.events {
             events.tell_start();
         }
-        Self::with_tally(runtime, types, Tally::new)
+        Self::with_tally(runtime, types, Statistics::new)
     }
 
     /// The same for a single measurement: no program knows of it.
     pub fn for_measuring(runtime: &'static Runtime, types: &[BufferType]) -> Self {
-        Self::with_tally(runtime, types, Tally::uncounted)
+        Self::with_tally(runtime, types, Statistics::uncounted)
     }
 
-    fn with_tally(runtime: &'static Runtime, types: &[BufferType], tally: impl FnOnce(usize) -> Tally) -> Self {
+    fn with_tally(
+        runtime: &'static Runtime,
+        types: &[BufferType],
+        statistics: impl FnOnce(usize) -> Statistics,
+    ) -> Self {
         let mut distinct: Vec<BufferType> = Vec::new();
-        let mut pool_of = Vec::with_capacity(types.len());
+        let mut buffer_of = Vec::with_capacity(types.len());
         for &buffer_type in types {
             let known = distinct.iter().position(|&other| other == buffer_type);
-            let pool = known.unwrap_or_else(|| {
+            let buffer = known.unwrap_or_else(|| {
                 distinct.push(buffer_type);
                 distinct.len() - 1
             });
-            pool_of.push(PoolId::try_from(pool).expect("fewer than 2^32 buffers"));
+            buffer_of.push(BufferIndex::try_from(buffer).expect("fewer than 2^32 buffers"));
         }
         let settings = runtime.settings();
         Self {
             tag: Tag::new(),
             runtime,
-            pools: distinct.iter().map(|buffer_type| buffer_type.pool(&settings)).collect(),
-            buffers: distinct.iter().map(|_| None).collect(),
+            buffers: distinct.iter().map(|buffer_type| buffer_type.buffer(&settings)).collect(),
+            chunks: distinct.iter().map(|_| None).collect(),
             wanted: vec![Wanted::default(); distinct.len()],
-            tally: tally(distinct.len()),
+            statistics: statistics(distinct.len()),
             told: 0,
             types: distinct,
-            pool_of,
+            buffer_of,
             plans: Vec::with_capacity(REMEMBERED),
             verifier: Verifier::new(settings.verify),
         }
@@ -107,15 +111,15 @@ impl Allocator {
 
     /// Says which memory may be shared from the next plan on, and forgets the plans made so far.
     pub fn set_rules(&mut self, setting: &RuleSetting) {
-        for (pool, buffer_type) in self.pools.iter_mut().zip(&self.types) {
-            pool.rules = buffer_type.rules(setting);
+        for (buffer, buffer_type) in self.buffers.iter_mut().zip(&self.types) {
+            buffer.rules = buffer_type.rules(setting);
         }
         self.plans.clear();
     }
 
     /// Says how much work placing may take from the next plan on, and forgets the plans made so far.
     pub fn set_effort(&mut self, effort: Effort) {
-        self.pools.iter_mut().for_each(|pool| pool.effort = effort);
+        self.buffers.iter_mut().for_each(|buffer| buffer.effort = effort);
         self.plans.clear();
     }
 
@@ -131,28 +135,28 @@ impl Allocator {
 
     /// How many buffer ids there are.
     pub fn buffer_count(&self) -> usize {
-        self.pool_of.len()
+        self.buffer_of.len()
     }
 
     /// Bytes of the buffer behind an id; 0 for an id that repeats the buffer type of an earlier one.
     pub fn buffer_size(&self, id: usize) -> Bytes {
-        self.first_use(id).map_or(0, |pool| self.buffers[pool].iter().flatten().map(Buffer::size).sum())
+        self.first_use(id).map_or(0, |buffer| self.chunks[buffer].iter().flatten().map(Buffer::size).sum())
     }
 
     /// Bytes that the latest plan wants for an id, whether or not it got them.
     pub fn wanted_size(&self, id: usize) -> Bytes {
-        self.first_use(id).map_or(0, |pool| self.wanted[pool].size)
+        self.first_use(id).map_or(0, |buffer| self.wanted[buffer].size)
     }
 
     /// The lower bound of the latest plan for an id.
     pub fn lower_bound(&self, id: usize) -> Bytes {
-        self.first_use(id).map_or(0, |pool| self.wanted[pool].lower_bound)
+        self.first_use(id).map_or(0, |buffer| self.wanted[buffer].lower_bound)
     }
 
-    /// The pool of an id, if no earlier id stands for the same.
+    /// The buffer of an id, if no earlier id stands for the same.
     fn first_use(&self, id: usize) -> Option<usize> {
-        let pool = self.pool_of[id];
-        (!self.pool_of[..id].contains(&pool)).then_some(pool as usize)
+        let buffer = self.buffer_of[id];
+        (!self.buffer_of[..id].contains(&buffer)).then_some(buffer as usize)
     }
 
     /// Plans `graph`, unless a remembered plan was made for the same, and gets the buffers for it; the graph itself is not
@@ -227,7 +231,7 @@ impl Allocator {
                 return self.assign_fitting(&fitting).map(|()| Decision::Fits);
             }
         }
-        if self.pool_of.len() == 1 {
+        if self.buffer_of.len() == 1 {
             self.realize_waiting(&Waiting::in_graph(graph))?;
             self.add_plan(graph, Requested::default())?;
             self.get_buffers()?;
@@ -244,8 +248,8 @@ impl Allocator {
     /// # Errors
     /// [`Violation`] when some value would be lost.
     pub fn verify(&mut self, graph: GraphRef<'_>) -> Result<(), Violation> {
-        let Self { runtime, verifier, buffers, .. } = self;
-        let is_ours = |buffer| buffers.iter().flatten().flatten().any(|own| own.as_ptr() == buffer);
+        let Self { runtime, verifier, chunks, .. } = self;
+        let is_ours = |buffer| chunks.iter().flatten().flatten().any(|own| own.as_ptr() == buffer);
         verifier.verify(runtime, graph, is_ours)
     }
 
@@ -253,7 +257,7 @@ impl Allocator {
     fn waiting<'g>(&self, graph: GraphRef<'g>, requested: &Requested) -> Result<Waiting<'g>, Refusal> {
         let waiting = Waiting::in_graph(graph);
         if self.types.len() > 1 {
-            waiting.is_expected(|position| self.types[requested.pool(position) as usize])?;
+            waiting.is_expected(|position| self.types[requested.buffer(position) as usize])?;
         }
         Ok(waiting)
     }
@@ -285,7 +289,7 @@ impl Allocator {
     fn make_usable(&mut self) -> Result<(), Refusal> {
         match self.plans.first() {
             Some(planned) if self.has_buffers(planned) => Ok(()),
-            Some(_) if self.pool_of.len() == 1 => self.get_buffers(),
+            Some(_) if self.buffer_of.len() == 1 => self.get_buffers(),
             _ => Err(Refusal::NeedsReserve),
         }
     }
@@ -315,7 +319,7 @@ impl Allocator {
     /// Plans what was read from `start` on, and captures it where that is wanted.
     fn plan(&mut self, reading: &Reading<'_>, requested: &Requested, start: Instant) -> Result<GraphPlan, Refusal> {
         let planned = self.plan_read(reading, requested);
-        self.tally.has_planned(start.elapsed());
+        self.statistics.has_planned(start.elapsed());
         if self.runtime.captures.are_wanted() {
             self.runtime.captures.capture(self.subject(reading, &requested.of_all(&reading.graph)));
         }
@@ -323,36 +327,36 @@ impl Allocator {
     }
 
     fn plan_read(&mut self, reading: &Reading<'_>, requested: &Requested) -> Result<GraphPlan, Refusal> {
-        let pools = requested.of_all(&reading.graph);
-        let requests = Requests { leafs: &pools.leafs, nodes: &pools.nodes };
+        let buffers = requested.of_all(&reading.graph);
+        let requests = Requests { leafs: &buffers.leafs, nodes: &buffers.nodes };
         let planned = match reading.sizes_by_layout(&self.types) {
-            Some(sizes) => plan(&reading.graph, &self.pools, requests, &mut |tensor: TensorId, _| sizes(tensor)),
-            None => plan(&reading.graph, &self.pools, requests, &mut |tensor: TensorId, pool: PoolId| {
-                reading.alloc_size(&self.types, requested, tensor, pool)
+            Some(sizes) => plan(&reading.graph, &self.buffers, requests, &mut |tensor: TensorId, _| sizes(tensor)),
+            None => plan(&reading.graph, &self.buffers, requests, &mut |tensor: TensorId, buffer: BufferIndex| {
+                reading.alloc_size(&self.types, requested, tensor, buffer)
             }),
         };
-        let plan = planned.map_err(|PlanError::TooLarge { pool, bytes }| {
-            self.wanted[pool as usize] = Wanted { size: bytes, lower_bound: bytes };
-            Refusal::NoMemory { buffer: self.types[pool as usize].name(), size: bytes }
+        let plan = planned.map_err(|PlanError::TooLarge { buffer, bytes }| {
+            self.wanted[buffer as usize] = Wanted { size: bytes, lower_bound: bytes };
+            Refusal::NoMemory { buffer: self.types[buffer as usize].name(), size: bytes }
         })?;
         #[cfg(debug_assertions)]
         self.check(reading, &plan);
-        for (wanted, pool) in self.wanted.iter_mut().zip(&plan.pools) {
-            *wanted = Wanted { size: pool.placement.size(), lower_bound: pool.lower_bound };
+        for (wanted, buffer) in self.wanted.iter_mut().zip(&plan.buffers) {
+            *wanted = Wanted { size: buffer.placement.size(), lower_bound: buffer.lower_bound };
         }
         Ok(plan)
     }
 
-    /// The pools that were asked for; nothing where there is one only.
+    /// The buffers that were asked for; nothing where there is one only.
     fn requested(&self, graph: GraphRef<'_>, node_ids: Option<&[usize]>, leaf_ids: Option<&[usize]>) -> Requested {
-        if self.pools.len() == 1 {
+        if self.buffers.len() == 1 {
             return Requested::default();
         }
-        let pools = |ids: Option<&[usize]>, count: usize| match ids {
-            Some(ids) => ids.iter().map(|&id| self.pool_of[id]).collect(),
-            None => vec![self.pool_of[0]; count],
+        let buffers = |ids: Option<&[usize]>, count: usize| match ids {
+            Some(ids) => ids.iter().map(|&id| self.buffer_of[id]).collect(),
+            None => vec![self.buffer_of[0]; count],
         };
-        Requested { leafs: pools(leaf_ids, graph.leafs.len()), nodes: pools(node_ids, graph.nodes.len()) }
+        Requested { leafs: buffers(leaf_ids, graph.leafs.len()), nodes: buffers(node_ids, graph.nodes.len()) }
     }
 
     /// Debug builds trust no plan.

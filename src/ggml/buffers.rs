@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::ptr::NonNull;
 
-use crate::graph::{Device, Pool, RuleSetting, Rules};
+use crate::graph::{BufferSpec, Device, RuleSetting, Rules};
 use crate::placement::Bytes;
 
 use super::bindings::{ggml_backend_buffer, ggml_backend_buffer_type, ggml_tallocr};
@@ -62,8 +62,8 @@ impl BufferType {
     }
 
     /// What the planner has to know of it.
-    pub fn pool(self, settings: &Settings) -> Pool {
-        Pool {
+    pub fn buffer(self, settings: &Settings) -> BufferSpec {
+        BufferSpec {
             alignment: self.alignment(),
             max_chunk: self.max_size(),
             rules: self.rules(&settings.rules),

@@ -161,8 +161,8 @@ fn appearance(subject: Subject<'_, '_>) -> Option<u64> {
     Fingerprint::of(&subject.runtime.operations, GraphRef { leafs, nodes }).hash(&mut hasher);
     reading.tensors.iter().for_each(|tensor| tensor.with_name(|name| name.hash(&mut hasher)));
     subject.requested.hash(&mut hasher);
-    for (buffer_type, pool) in subject.types.iter().zip(subject.pools) {
-        (buffer_type.as_ptr() as usize, pool.rules, pool.effort).hash(&mut hasher);
+    for (buffer_type, buffer) in subject.types.iter().zip(subject.buffers) {
+        (buffer_type.as_ptr() as usize, buffer.rules, buffer.effort).hash(&mut hasher);
     }
     Some(hasher.finish())
 }

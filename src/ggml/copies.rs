@@ -2,7 +2,7 @@
 
 use crate::graph::copies::{Becomes, Change, Facts, Found, Freedom, Kind, Memory, Target, find};
 use crate::graph::order::Effect;
-use crate::graph::{Graph, Pool, PoolId, Requests, Strides, TensorId, lifetimes};
+use crate::graph::{BufferIndex, BufferSpec, Graph, Requests, Strides, TensorId, live_ranges};
 use crate::placement::{Bytes, lower_bound};
 
 use super::buffers::BufferType;
@@ -130,12 +130,12 @@ impl Bounds<'_> {
         let (leafs, nodes) = (vec![0; graph.leafs().len()], vec![0; graph.nodes().len()]);
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let settings = self.runtime.settings();
-        let pool: Pool = self.buffer_type.map_or_else(|| unknown_type(&settings), |it| it.pool(&settings));
-        let mut sizes = |id: TensorId, _: PoolId| {
+        let buffer: BufferSpec = self.buffer_type.map_or_else(|| unknown_type(&settings), |it| it.buffer(&settings));
+        let mut sizes = |id: TensorId, _: BufferIndex| {
             let tensor = self.reading.tensors[id as usize];
             self.buffer_type.map_or_else(|| self.runtime.nbytes(tensor), |buffer_type| buffer_type.alloc_size(tensor))
         };
-        lifetimes(graph, &[pool], requests, &mut sizes).problems.iter().map(lower_bound).sum()
+        live_ranges(graph, &[buffer], requests, &mut sizes).problems.iter().map(lower_bound).sum()
     }
 }
 

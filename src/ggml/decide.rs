@@ -24,7 +24,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// Looks up the functions of the ggml in `object`, which is one of several if `has_company`. A single ggml is used as the
+    /// GraphKey up the functions of the ggml in `object`, which is one of several if `has_company`. A single ggml is used as the
     /// linker binds lastuse to it, so that whatever the program puts before some functions of ggml is called.
     pub fn new(object: &Object, has_company: bool) -> Self {
         let library = object.open();

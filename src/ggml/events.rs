@@ -19,7 +19,7 @@ use super::environment::path_in;
 use super::functions::Functions;
 use super::log::{Level, say};
 use super::runtime::{SIGNATURE, VERSION};
-use super::tally::Tally;
+use super::statistics::Statistics;
 
 /// Names the file.
 const REPORT: &CStr = c"LASTUSE_REPORT";
@@ -91,13 +91,13 @@ impl Events {
     /// Lastuse has planned, or a buffer has changed.
     pub fn tell_plan<'b>(
         &self,
-        tally: &Tally,
+        statistics: &Statistics,
         [leafs, nodes]: [usize; 2],
         buffers: impl Iterator<Item = BufferEvent<'b>>,
     ) {
         self.tell("plan", |event| {
-            event.value("allocator", tally.number).value("leafs", leafs).value("nodes", nodes);
-            event.value("plans", tally.plans).value("plan_us", tally.planning.as_micros());
+            event.value("allocator", statistics.number).value("leafs", leafs).value("nodes", nodes);
+            event.value("plans", statistics.plans).value("plan_us", statistics.planning.as_micros());
             event.objects("buffers", buffers, tell_buffer);
         });
     }

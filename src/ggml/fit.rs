@@ -24,7 +24,12 @@ pub struct Fitting<'g> {
 }
 
 /// The graph by planned ids, when the plan is right for it.
-pub fn fit<'g>(planned: &Planned, runtime: &Runtime, pools: &[BufferType], graph: GraphRef<'g>) -> Option<Fitting<'g>> {
+pub fn fit<'g>(
+    planned: &Planned,
+    runtime: &Runtime,
+    buffers: &[BufferType],
+    graph: GraphRef<'g>,
+) -> Option<Fitting<'g>> {
     let plain = &planned.graph;
     if plain.leafs().len() != graph.leafs.len() || plain.nodes().len() != graph.nodes.len() {
         return None;
@@ -34,7 +39,7 @@ pub fn fit<'g>(planned: &Planned, runtime: &Runtime, pools: &[BufferType], graph
     for (&id, &tensor) in ids.zip(graph.leafs.iter().chain(graph.nodes)) {
         fitting.is(id, tensor).then_some(())?;
     }
-    let comparison = Comparison { planned, wiring: planned.wiring(), runtime, pools };
+    let comparison = Comparison { planned, wiring: planned.wiring(), runtime, buffers };
     comparison.compare(&mut fitting)?;
     let fits = comparison.extras_are_unlisted(graph, &fitting) && comparison.still_right(&fitting);
     fits.then_some(fitting)
@@ -44,7 +49,7 @@ struct Comparison<'a> {
     planned: &'a Planned,
     wiring: &'a Wiring,
     runtime: &'a Runtime,
-    pools: &'a [BufferType],
+    buffers: &'a [BufferType],
 }
 
 impl Comparison<'_> {
@@ -112,7 +117,7 @@ impl Comparison<'_> {
     fn has_room_for(&self, id: usize, tensor: TensorRef<'_>) -> bool {
         match self.wiring.memory[id] {
             Memory::Planned { address, alloc_size, .. } if !tensor.has_memory() => {
-                self.pools[address.pool as usize].alloc_size(tensor) <= alloc_size
+                self.buffers[address.buffer as usize].alloc_size(tensor) <= alloc_size
             }
             _ => true,
         }

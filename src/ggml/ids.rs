@@ -43,7 +43,7 @@ impl<'g> Ids<'g> {
         .unwrap_or_else(|repeated| Self::of_distinct(&repeated))
     }
 
-    /// The same where no tensor is there again, or else gives them back. Looks for regions at one of every `sample` tensors.
+    /// The same where no tensor is there again, or else gives them back. GraphKey for regions at one of every `sample` tensors.
     fn of_sampled(tensors: Vec<TensorRef<'g>>, sample: usize) -> Result<Self, Vec<TensorRef<'g>>> {
         let samples = tensors.iter().step_by(sample).map(|&tensor| address(tensor));
         let (displacement, cells) = Displacement::of(samples, sample);

@@ -104,7 +104,7 @@ impl Object {
         self.addresses.contains(&address.addr())
     }
 
-    /// Looks symbols up in it, and keeps it loaded.
+    /// GraphKey symbols up in it, and keeps it loaded.
     pub fn open(&self) -> Option<Library> {
         if self.is_program() { Library::global_scope() } else { Library::open(&self.path) }
     }

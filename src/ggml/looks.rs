@@ -12,7 +12,7 @@ use super::tensor::{GraphRef, TensorRef};
 /// What tells a graph from others, beside what planning reads of it. Its tensors are in its lists, each once, but for some
 /// that came with memory.
 #[derive(Debug)]
-pub struct Looks {
+pub struct GraphKey {
     /// By id, where each tensor was.
     addresses: Vec<usize>,
     /// By id, ggml's number of the operation; not of constants.
@@ -32,7 +32,7 @@ struct Mention {
     source: Option<usize>,
 }
 
-impl Looks {
+impl GraphKey {
     /// Of a graph with these tensors, which was read as `plain`; the first `listed` are in its lists.
     pub fn new(
         tensors: Vec<TensorRef<'_>>,
@@ -223,7 +223,7 @@ mod tests {
         }
 
         /// As `read` reads it.
-        fn looks(&mut self) -> (Looks, Graph) {
+        fn looks(&mut self) -> (GraphKey, Graph) {
             let tensors = self.all();
             let mut plain = Graph::with_capacity(tensors.len());
             let id = |of: TensorRef<'_>| id_of(tensors.iter().position(|tensor| *tensor == of).expect("one of them"));
@@ -240,10 +240,10 @@ mod tests {
             let ops = tensors.iter().map(|tensor| tensor.op()).collect();
             let redirecting =
                 tensors.iter().filter(|tensor| redirected_to(**tensor).is_some()).map(|it| id(*it)).collect();
-            (Looks::new(tensors.clone(), ops, redirecting, &plain, 4), plain)
+            (GraphKey::new(tensors.clone(), ops, redirecting, &plain, 4), plain)
         }
 
-        fn is_known(&mut self, (looks, plain): &(Looks, Graph)) -> bool {
+        fn is_known(&mut self, (looks, plain): &(GraphKey, Graph)) -> bool {
             let tensors = self.all();
             looks.are_those_of(GraphRef { leafs: &tensors[..2], nodes: &tensors[2..4] }, plain)
         }

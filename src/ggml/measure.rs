@@ -18,7 +18,7 @@ use super::tensor::GraphRef;
 pub struct Need {
     /// Bytes that the allocator would take. 0 for a buffer type that repeats an earlier one.
     pub size: Bytes,
-    /// Bytes alive at the worst step: no plan with these lifetimes is smaller. 0 where nobody knows it.
+    /// Bytes alive at the worst step: no plan with these live ranges is smaller. 0 where nobody knows it.
     pub lower_bound: Bytes,
 }
 

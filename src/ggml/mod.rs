@@ -44,8 +44,8 @@ mod runtime;
 mod settings;
 mod sizes;
 mod snapshot;
+mod statistics;
 mod switch;
-mod tally;
 mod tensor;
 mod verify;
 
@@ -75,7 +75,7 @@ pub use redirect::{LISTED_SLOT, Place, WANTED_SLOT, redirect, redirect_as_listed
 pub use reorder::{Reordered, reorder_nodes};
 pub use runtime::{Runtime, SIGNATURE, Server, abort};
 pub use settings::{Settings, change_settings, effort};
-pub use tally::{Totals, totals};
+pub use statistics::{Totals, totals};
 pub use tensor::{GraphRef, TensorRef};
 pub use verify::{Guard, NextCallback, NotComputed, Verifier, Verify, Violation, compute_guarded, verify_graph};
 

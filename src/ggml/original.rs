@@ -25,7 +25,7 @@ macro_rules! original {
         }
 
         impl Original {
-            /// Looks each function up; `None` when one is missing that every ggml has.
+            /// GraphKey each function up; `None` when one is missing that every ggml has.
             pub fn find(symbol: impl Fn(&CStr) -> *const c_void) -> Option<Self> {
                 Some(Self {
                     $($field: {

@@ -71,7 +71,7 @@ impl fmt::Display for BrokenOutput {
     }
 }
 
-/// Looks for a redirected result that cannot be where it is wanted. `pool` tells the buffer type that is wanted for a
+/// GraphKey for a redirected result that cannot be where it is wanted. `buffer` tells the buffer type that is wanted for a
 /// node, by its position. A graph without redirected results costs one look at each node.
 ///
 /// # Errors
@@ -79,13 +79,13 @@ impl fmt::Display for BrokenOutput {
 pub fn check_outputs(
     runtime: &'static Runtime,
     graph: GraphRef<'_>,
-    pool: impl Fn(usize) -> Option<BufferType>,
+    buffer: impl Fn(usize) -> Option<BufferType>,
 ) -> Result<(), BrokenOutput> {
     let mut roots = Ids::with_capacity(0);
     for (position, &node) in graph.nodes.iter().enumerate() {
         if let (Some(_), Some(root)) = (redirected_to(node), node.view_source()) {
             roots.id(root);
-            check_backend(runtime, node, root, pool(position))?;
+            check_backend(runtime, node, root, buffer(position))?;
         }
     }
     if roots.tensors().is_empty() {
@@ -105,9 +105,9 @@ fn check_backend(
     runtime: &'static Runtime,
     node: TensorRef<'_>,
     root: TensorRef<'_>,
-    pool: Option<BufferType>,
+    buffer: Option<BufferType>,
 ) -> Result<(), BrokenOutput> {
-    let buffer_type = runtime.buffer_type_of(root).or(pool.filter(|_| !root.has_memory()));
+    let buffer_type = runtime.buffer_type_of(root).or(buffer.filter(|_| !root.has_memory()));
     let is_right = runtime.is_contiguous(node) || buffer_type.is_none_or(BufferType::belongs_to_cpu);
     if is_right { Ok(()) } else { Err(BrokenOutput::NotOnCpu { output: node.name() }) }
 }

@@ -2,11 +2,11 @@
 
 use std::cell::OnceCell;
 
-use crate::graph::{Address, Graph, GraphPlan, Operation, PoolPlan, Tensor, TensorId};
+use crate::graph::{Address, BufferPlan, Graph, GraphPlan, Operation, Tensor, TensorId};
 use crate::placement::Bytes;
 
 use super::fingerprint::Fingerprint;
-use super::looks::Looks;
+use super::looks::GraphKey;
 use super::read::{Reading, Requested};
 use super::tensor::{GraphRef, TensorRef};
 
@@ -19,7 +19,7 @@ pub struct Planned {
     /// How many tensors are leafs or nodes: the others, with larger ids, are only referred to.
     pub listed: usize,
     /// Tells the planned graph from others, as far as planning reads them.
-    looks: Looks,
+    looks: GraphKey,
     /// Tells it from all others, where sizes were asked tensor by tensor: those may depend on whatever a tensor says.
     exact: Option<Fingerprint>,
     /// Another graph that the plan served last.
@@ -27,7 +27,7 @@ pub struct Planned {
     /// [`Fingerprint::of_outputs`] of the latest graph with redirected results that the plan serves: their check does not hold
     /// for memory in a buffer of another type.
     pub checked_outputs: Option<Fingerprint>,
-    /// The pools that were wanted.
+    /// The buffers that were wanted.
     pub requested: Requested,
     /// Without the problems that it solves.
     plan: GraphPlan,
@@ -103,7 +103,7 @@ impl Planned {
     pub fn new(reading: Reading<'_>, plan: GraphPlan, requested: Requested, exact: Option<Fingerprint>) -> Self {
         let Reading { graph, tensors, listed, ops, redirecting, .. } = reading;
         Self {
-            looks: Looks::new(tensors, ops, redirecting, &graph, listed),
+            looks: GraphKey::new(tensors, ops, redirecting, &graph, listed),
             exact,
             served: None,
             checked_outputs: None,
@@ -116,9 +116,9 @@ impl Planned {
         }
     }
 
-    /// By pool: its chunks and its lower bound.
-    pub fn pools(&self) -> &[PoolPlan] {
-        &self.plan.pools
+    /// By buffer: its chunks and its lower bound.
+    pub fn buffers(&self) -> &[BufferPlan] {
+        &self.plan.buffers
     }
 
     /// Who depends on whose memory.
@@ -208,7 +208,7 @@ impl Gifts {
         };
         let mut list = Vec::with_capacity(graph.tensors().len());
         if listed == graph.tensors().len() && is_in_order(graph) {
-            list.extend((0..).take(plan.homes.len()).filter_map(gift));
+            list.extend((0..).take(plan.allocations.len()).filter_map(gift));
         } else {
             list.extend(order(graph).into_iter().filter_map(gift));
         }
@@ -222,13 +222,13 @@ fn memory(graph: &Graph, plan: &GraphPlan) -> Vec<Memory> {
         (Some(view), _) => Memory::View { root: view.root, at_start: false },
         (None, _) if tensor.external => Memory::External,
         (None, Some((address, alloc_size))) => {
-            let in_place_of = plan.homes[id as usize].and_then(|home| home.in_place_of);
+            let in_place_of = plan.allocations[id as usize].and_then(|allocation| allocation.in_place_of);
             Memory::Planned { address, alloc_size, in_place_of }
         }
         (None, None) => Memory::Nothing,
     };
     let mut memory: Vec<Memory> = (0..).zip(graph.tensors()).map(of_tensor).collect();
-    for source in plan.homes.iter().filter_map(|home| (*home)?.in_place_of) {
+    for source in plan.allocations.iter().filter_map(|allocation| (*allocation)?.in_place_of) {
         if let Memory::View { at_start, .. } = &mut memory[source as usize] {
             *at_start = true;
         }
@@ -243,7 +243,8 @@ fn fixed(graph: &Graph, plan: &GraphPlan) -> Vec<bool> {
         if graph.tensor(node).operation != Operation::Concat {
             continue;
         }
-        let block = |id: TensorId| plan.homes[id as usize].map(|home| (home.pool, home.block));
+        let block =
+            |id: TensorId| plan.allocations[id as usize].map(|allocation| (allocation.buffer, allocation.block));
         let inside = |&&source: &&TensorId| block(source).is_some() && block(source) == block(node);
         if graph.sources(node).iter().any(|source| inside(&source)) {
             fixed.resize(graph.tensors().len(), false);

@@ -4,7 +4,7 @@ mod sources;
 
 use std::borrow::Cow;
 
-use crate::graph::{Flags, Graph, Operation, PoolId, Tensor, TensorId, View};
+use crate::graph::{BufferIndex, Flags, Graph, Operation, Tensor, TensorId, View};
 use crate::placement::Bytes;
 
 use super::buffers::BufferType;
@@ -33,13 +33,13 @@ pub struct Reading<'g> {
     pub sizes: KnownSizes,
 }
 
-/// The pools that are wanted for leafs and nodes; both empty where there is one pool only.
+/// The buffers that are wanted for leafs and nodes; both empty where there is one buffer only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Requested {
     /// By leaf.
-    pub leafs: Vec<PoolId>,
+    pub leafs: Vec<BufferIndex>,
     /// By node.
-    pub nodes: Vec<PoolId>,
+    pub nodes: Vec<BufferIndex>,
 }
 
 impl Reading<'_> {
@@ -50,12 +50,18 @@ impl Reading<'_> {
         by_layout.then_some(move |tensor: TensorId| sizes[layouts[tensor as usize] as usize])
     }
 
-    /// Bytes that `types[pool]` wants for a tensor, where `requested` is what the graph was read with.
-    pub fn alloc_size(&self, types: &[BufferType], requested: &Requested, tensor: TensorId, pool: PoolId) -> Bytes {
-        let buffer_type = types[pool as usize];
+    /// Bytes that `types[buffer]` wants for a tensor, where `requested` is what the graph was read with.
+    pub fn alloc_size(
+        &self,
+        types: &[BufferType],
+        requested: &Requested,
+        tensor: TensorId,
+        buffer: BufferIndex,
+    ) -> Bytes {
+        let buffer_type = types[buffer as usize];
         let known = if buffer_type.goes_by_layout() {
             self.sizes.of_layout(self.graph.layout_id(tensor))
-        } else if requested.pool(tensor as usize) == pool {
+        } else if requested.buffer(tensor as usize) == buffer {
             self.sizes.of_tensor(tensor)
         } else {
             None
@@ -67,7 +73,7 @@ impl Reading<'_> {
 }
 
 impl Requested {
-    /// The same with a pool for every leaf and node of `graph`.
+    /// The same with a buffer for every leaf and node of `graph`.
     pub fn of_all(&self, graph: &Graph) -> Cow<'_, Self> {
         if !self.leafs.is_empty() || !self.nodes.is_empty() {
             return Cow::Borrowed(self);
@@ -75,10 +81,10 @@ impl Requested {
         Cow::Owned(Self { leafs: vec![0; graph.leafs().len()], nodes: vec![0; graph.nodes().len()] })
     }
 
-    /// The pool wanted for a tensor, by its position among leafs and nodes.
-    pub fn pool(&self, position: usize) -> PoolId {
-        let pool = self.leafs.get(position).or_else(|| self.nodes.get(position.checked_sub(self.leafs.len())?));
-        pool.copied().unwrap_or(0)
+    /// The buffer wanted for a tensor, by its position among leafs and nodes.
+    pub fn buffer(&self, position: usize) -> BufferIndex {
+        let buffer = self.leafs.get(position).or_else(|| self.nodes.get(position.checked_sub(self.leafs.len())?));
+        buffer.copied().unwrap_or(0)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A better order for the nodes of a live graph.
 
 use crate::graph::order::{Effect, Effort, Hazards, Reordering, reorder};
-use crate::graph::{PlanError, Pool, PoolId, Requests, Rules, TensorId};
+use crate::graph::{BufferIndex, BufferSpec, PlanError, Requests, Rules, TensorId};
 use crate::placement::Bytes;
 
 use super::buffers::BufferType;
@@ -15,8 +15,8 @@ use super::tensor::{GraphRef, TensorRef};
 pub const UNKNOWN_ALIGNMENT: Bytes = 32;
 
 /// What stands for a buffer type that is not known: ggml's own for the CPU wants no more than this.
-pub fn unknown_type(settings: &Settings) -> Pool {
-    Pool { alignment: UNKNOWN_ALIGNMENT, max_chunk: None, rules: Rules::ALL, effort: settings.effort }
+pub fn unknown_type(settings: &Settings) -> BufferSpec {
+    BufferSpec { alignment: UNKNOWN_ALIGNMENT, max_chunk: None, rules: Rules::ALL, effort: settings.effort }
 }
 
 /// An order for the nodes of a live graph.
@@ -28,7 +28,7 @@ pub struct Reordered<'g> {
     pub found: Reordering,
 }
 
-/// Looks for an order of the nodes of `graph` in which fewer bytes are alive at the worst step, all of them in memory of
+/// GraphKey for an order of the nodes of `graph` in which fewer bytes are alive at the worst step, all of them in memory of
 /// `buffer_type`. The graph itself is not touched.
 ///
 /// # Errors
@@ -46,12 +46,12 @@ pub fn reorder_nodes<'g>(
     let (leafs, nodes) = (vec![0; graph.leafs.len()], vec![0; graph.nodes.len()]);
     let requests = Requests { leafs: &leafs, nodes: &nodes };
     let settings = runtime.settings();
-    let pools = [buffer_type.map_or_else(|| unknown_type(&settings), |buffer_type| buffer_type.pool(&settings))];
-    let mut sizes = |id: TensorId, _: PoolId| {
+    let buffers = [buffer_type.map_or_else(|| unknown_type(&settings), |buffer_type| buffer_type.buffer(&settings))];
+    let mut sizes = |id: TensorId, _: BufferIndex| {
         let tensor = reading.tensors[id as usize];
         buffer_type.map_or_else(|| runtime.nbytes(tensor), |buffer_type| buffer_type.alloc_size(tensor))
     };
-    let found = reorder(&reading.graph, &pools, requests, &mut sizes, &hazards, effort)?;
+    let found = reorder(&reading.graph, &buffers, requests, &mut sizes, &hazards, effort)?;
     let nodes = found.order.iter().map(|&step| graph.nodes[step as usize]).collect();
     Ok(Reordered { nodes, found })
 }

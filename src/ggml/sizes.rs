@@ -16,7 +16,7 @@ const FEW_LAYOUTS: usize = 32;
 pub struct KnownSizes {
     /// By layout, bytes from the first to the last element; `None` where no type goes by layouts.
     of_layouts: Option<Vec<Bytes>>,
-    /// By id, of listed tensors that need memory: what the pool wanted for it takes, and 0 for the others. `None` where
+    /// By id, of listed tensors that need memory: what the buffer wanted for it takes, and 0 for the others. `None` where
     /// all types go by layouts, and where a tensor is listed twice.
     of_tensors: Option<Vec<Bytes>>,
 }
@@ -31,7 +31,7 @@ impl KnownSizes {
         }
     }
 
-    /// Looks for new layouts among those of `tensors`, which are the latest in `plain`.
+    /// GraphKey for new layouts among those of `tensors`, which are the latest in `plain`.
     #[inline]
     pub fn add_layouts(&mut self, runtime: &Runtime, plain: &Graph, tensors: &[TensorRef<'_>]) {
         if let Some(sizes) = &mut self.of_layouts
@@ -44,7 +44,7 @@ impl KnownSizes {
         }
     }
 
-    /// Looks whether the layout of a tensor is new.
+    /// GraphKey whether the layout of a tensor is new.
     pub fn add_layout(&mut self, runtime: &Runtime, layout: LayoutId, tensor: TensorRef<'_>) {
         if let Some(sizes) = &mut self.of_layouts {
             add_if_new(runtime, sizes, layout, tensor);
@@ -65,7 +65,7 @@ impl KnownSizes {
         let first = sizes.len();
         let plain = plain.tensors()[first..].iter().zip(tensors);
         sizes.extend((first..).zip(plain).map(|(position, (plain, &tensor))| {
-            let buffer_type = types[requested.pool(position) as usize];
+            let buffer_type = types[requested.buffer(position) as usize];
             if plain.is_owned() && !buffer_type.goes_by_layout() { buffer_type.alloc_size(tensor) } else { 0 }
         }));
     }
@@ -81,7 +81,7 @@ impl KnownSizes {
         self.of_layouts.as_ref()?.get(layout as usize).copied()
     }
 
-    /// That of a tensor in the pool that was wanted for it.
+    /// That of a tensor in the buffer that was wanted for it.
     #[inline]
     pub fn of_tensor(&self, tensor: TensorId) -> Option<Bytes> {
         self.of_tensors.as_ref()?.get(tensor as usize).copied()

@@ -1,7 +1,7 @@
 //! From a live graph to plain data with names: what a capture holds, and what people are told of a graph.
 
 use crate::graph::snapshot::{BufferInfo, Snapshot, TensorInfo};
-use crate::graph::{Graph, Pool, PoolId, Requests, TensorId, sizes_by_ggml};
+use crate::graph::{BufferIndex, BufferSpec, Graph, Requests, TensorId, sizes_by_ggml};
 use crate::placement::Bytes;
 
 use super::buffers::BufferType;
@@ -14,11 +14,11 @@ use super::tensor::TensorRef;
 pub struct Subject<'a, 'g> {
     /// The ggml that it belongs to.
     pub runtime: &'a Runtime,
-    /// By pool.
+    /// By buffer.
     pub types: &'a [BufferType],
-    /// By pool: what is allowed in it.
-    pub pools: &'a [Pool],
-    /// The pools that are asked for, with one for every leaf and node.
+    /// By buffer: what is allowed in it.
+    pub buffers: &'a [BufferSpec],
+    /// The buffers that are asked for, with one for every leaf and node.
     pub requested: &'a Requested,
     /// The graph.
     pub reading: &'a Reading<'g>,
@@ -27,33 +27,40 @@ pub struct Subject<'a, 'g> {
 impl Subject<'_, '_> {
     /// The graph with its names and all sizes, planned as [`Snapshot::plan_as_recorded`] does it.
     pub fn snapshot(&self) -> Snapshot {
-        let pool_of = pools_of_all(&self.reading.graph, self.requested);
-        let tensors = (0..).zip(&self.reading.tensors).zip(pool_of);
+        let buffer_of = buffers_of_all(&self.reading.graph, self.requested);
+        let tensors = (0..).zip(&self.reading.tensors).zip(buffer_of);
         let mut snapshot = Snapshot {
             label: format!("written by lastuse {VERSION}, ggml {}", self.runtime.version()),
-            buffers: self.types.iter().zip(self.pools).map(|(&buffer_type, pool)| buffer(buffer_type, pool)).collect(),
+            buffers: self
+                .types
+                .iter()
+                .zip(self.buffers)
+                .map(|(&buffer_type, buffer)| buffer_info(buffer_type, buffer))
+                .collect(),
             graph: self.reading.graph.clone(),
-            tensors: tensors.map(|((id, &tensor), pool)| self.tensor(id, tensor, pool)).collect(),
+            tensors: tensors.map(|((id, &tensor), buffer)| self.tensor(id, tensor, buffer)).collect(),
         };
         snapshot.add_ggml_alloc_sizes();
         snapshot
     }
 
-    /// By pool: the bytes that ggml's own allocator would take. `None` where they add up to more than can be addressed.
+    /// By buffer: the bytes that ggml's own allocator would take. `None` where they add up to more than can be addressed.
     pub fn sizes_by_ggml(&self) -> Option<Vec<Bytes>> {
         let Reading { graph, tensors, .. } = self.reading;
         let requests = Requests { leafs: &self.requested.leafs, nodes: &self.requested.nodes };
-        let mut sizes = |id: TensorId, pool: PoolId| self.types[pool as usize].alloc_size(tensors[id as usize]);
-        sizes_by_ggml(graph, self.pools, requests, &mut sizes)
+        let mut sizes =
+            |id: TensorId, buffer: BufferIndex| self.types[buffer as usize].alloc_size(tensors[id as usize]);
+        sizes_by_ggml(graph, self.buffers, requests, &mut sizes)
     }
 
-    fn tensor(&self, id: TensorId, tensor: TensorRef<'_>, pool: PoolId) -> TensorInfo {
+    fn tensor(&self, id: TensorId, tensor: TensorRef<'_>, buffer: BufferIndex) -> TensorInfo {
         let nbytes = self.runtime.nbytes(tensor);
         // What is never planned is not asked for: with some backends another machine would have to answer.
         let is_owned = self.reading.graph.tensor(id).is_owned();
-        let size_in = |pool: PoolId| if is_owned { self.types[pool as usize].alloc_size(tensor) } else { nbytes };
-        let size = size_in(pool);
-        let others = (0..).take(self.types.len()).filter(|&other| is_owned && other != pool);
+        let size_in =
+            |buffer: BufferIndex| if is_owned { self.types[buffer as usize].alloc_size(tensor) } else { nbytes };
+        let size = size_in(buffer);
+        let others = (0..).take(self.types.len()).filter(|&other| is_owned && other != buffer);
         TensorInfo {
             id: u64::from(id),
             name: tensor.name(),
@@ -62,33 +69,33 @@ impl Subject<'_, '_> {
             element: self.runtime.element_name(tensor),
             nbytes,
             size,
-            pool,
+            buffer,
             elsewhere: others.map(|other| (other, size_in(other))).filter(|&(_, other)| other != size).collect(),
         }
     }
 }
 
-fn buffer(buffer_type: BufferType, pool: &Pool) -> BufferInfo {
+fn buffer_info(buffer_type: BufferType, buffer: &BufferSpec) -> BufferInfo {
     BufferInfo {
         name: buffer_type.name(),
-        alignment: pool.alignment,
-        max_size: pool.max_chunk,
+        alignment: buffer.alignment,
+        max_size: buffer.max_chunk,
         ggml_alloc_size: None,
-        rules: Some(pool.rules),
-        effort: Some(pool.effort),
+        rules: Some(buffer.rules),
+        effort: Some(buffer.effort),
     }
 }
 
-/// The pool asked for by tensor: for what is in no list that of its first reader, which is where it goes.
-fn pools_of_all(graph: &Graph, requested: &Requested) -> Vec<PoolId> {
-    let mut pools = vec![None; graph.tensors().len()];
+/// The buffer asked for by tensor: for what is in no list that of its first reader, which is where it goes.
+fn buffers_of_all(graph: &Graph, requested: &Requested) -> Vec<BufferIndex> {
+    let mut buffers = vec![None; graph.tensors().len()];
     let leafs = graph.leafs().iter().zip(&requested.leafs);
     let nodes = graph.nodes().iter().zip(&requested.nodes);
-    for (&id, &pool) in leafs.chain(nodes.clone()) {
-        pools[id as usize].get_or_insert(pool);
+    for (&id, &buffer) in leafs.chain(nodes.clone()) {
+        buffers[id as usize].get_or_insert(buffer);
     }
-    for (&node, &pool) in nodes {
-        graph.sources(node).iter().for_each(|&source| _ = pools[source as usize].get_or_insert(pool));
+    for (&node, &buffer) in nodes {
+        graph.sources(node).iter().for_each(|&source| _ = buffers[source as usize].get_or_insert(buffer));
     }
-    pools.into_iter().map(Option::unwrap_or_default).collect()
+    buffers.into_iter().map(Option::unwrap_or_default).collect()
 }

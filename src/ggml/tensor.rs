@@ -252,7 +252,7 @@ impl<'g> TensorRef<'g> {
         self.with_name(|name| name.to_string_lossy().into_owned())
     }
 
-    /// Looks at its name where it lies.
+    /// GraphKey at its name where it lies.
     pub fn with_name<T>(self, look: impl FnOnce(&CStr) -> T) -> T {
         let name = self.tensor.as_ptr().cast::<u8>().wrapping_add(std::mem::offset_of!(ggml_tensor, name));
         // SAFETY: `name` follows the last field whose place was probed, in every ggml, and ends in NUL.

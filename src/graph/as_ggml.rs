@@ -2,48 +2,48 @@
 
 use crate::placement::{BestFit, Bytes, Strategy, TooLarge, lower_bound};
 
-use super::{Graph, GraphPlan, PlanError, Pool, PoolPlan, Requests, Rules, Sizes, lifetimes};
+use super::{BufferPlan, BufferSpec, Graph, GraphPlan, PlanError, Requests, Rules, Sizes, live_ranges};
 
-/// Plans `graph` as ggml's own allocator does, offset by offset, whatever rules and effort `pools` say; where that one
+/// Plans `graph` as ggml's own allocator does, offset by offset, whatever rules and effort `buffers` say; where that one
 /// overwrites what is still needed, the plan keeps it. Asks for the size of each tensor once.
 ///
 /// # Errors
 /// [`PlanError::TooLarge`] when sizes overflow.
 pub fn plan_as_ggml<S: Sizes>(
     graph: &Graph,
-    pools: &[Pool],
+    buffers: &[BufferSpec],
     requests: Requests<'_>,
     sizes: &mut S,
 ) -> Result<GraphPlan, PlanError> {
-    let pools: Vec<Pool> = pools.iter().map(|pool| Pool { rules: Rules::GGML, ..*pool }).collect();
-    let found = lifetimes(graph, &pools, requests, sizes);
-    for (pool, problem) in (0..).zip(&found.problems) {
-        problem.check_total().map_err(|TooLarge { bytes }| PlanError::TooLarge { pool, bytes })?;
+    let buffers: Vec<BufferSpec> = buffers.iter().map(|buffer| BufferSpec { rules: Rules::GGML, ..*buffer }).collect();
+    let found = live_ranges(graph, &buffers, requests, sizes);
+    for (buffer, problem) in (0..).zip(&found.problems) {
+        problem.check_total().map_err(|TooLarge { bytes }| PlanError::TooLarge { buffer, bytes })?;
     }
-    let place = |problem| PoolPlan {
+    let place = |problem| BufferPlan {
         placement: BestFit.place(problem),
         strategy: BestFit.name(),
         lower_bound: lower_bound(problem),
         proven: false,
     };
-    let pools = found.problems.iter().map(place).collect();
+    let buffers = found.problems.iter().map(place).collect();
     Ok(GraphPlan {
         problems: found.problems,
-        pools,
-        homes: found.homes,
+        buffers,
+        allocations: found.allocations,
         inactive: found.inactive,
-        unplaced: found.unplaced,
+        inactive_owners: found.inactive_owners,
     })
 }
 
-/// By pool: the bytes that ggml's own allocator takes for `graph`, whatever rules the pools have. `None` where they add
+/// By buffer: the bytes that ggml's own allocator takes for `graph`, whatever rules the buffers have. `None` where they add
 /// up to more than can be addressed.
 pub fn sizes_by_ggml<S: Sizes>(
     graph: &Graph,
-    pools: &[Pool],
+    buffers: &[BufferSpec],
     requests: Requests<'_>,
     sizes: &mut S,
 ) -> Option<Vec<Bytes>> {
-    let plan = plan_as_ggml(graph, pools, requests, sizes).ok()?;
-    Some(plan.pools.iter().map(|pool| pool.placement.size()).collect())
+    let plan = plan_as_ggml(graph, buffers, requests, sizes).ok()?;
+    Some(plan.buffers.iter().map(|buffer| buffer.placement.size()).collect())
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  before   | a |           after   | result     |
-//!           +---+------+            |   +--------+    the block of the result is there from the birth of `a`,
+//!           +---+------+            |   +--------+    the block of the result is there from the first_step of `a`,
 //!           |   result |            | a | b      |    so this is done only where it lowers the load
 //! ```
 
@@ -10,29 +10,29 @@ use std::ops::Range;
 
 use crate::placement::{Block, BlockId, Bytes, Problem, Step, Timeline, padded};
 
-use super::plan::Pool;
-use super::{Graph, Home, Layout, Lifetimes, TensorId};
+use super::plan::BufferSpec;
+use super::{Allocation, Graph, Layout, LiveRanges, TensorId};
 
-/// Moves operands into results wherever the rules of the pool allow it and that lowers the peak around the CONCAT. By
-/// pool, the course of its problem, where it was looked at.
-pub fn compute_inside_concats(graph: &Graph, pools: &[Pool], found: &mut Lifetimes) -> Vec<Option<Timeline>> {
-    if found.concats.is_empty() || !pools.iter().any(|pool| pool.rules.concat) {
+/// Moves operands into results wherever the rules of the buffer allow it and that lowers the peak around the CONCAT. By
+/// buffer, the course of its problem, where it was looked at.
+pub fn compute_inside_concats(graph: &Graph, buffers: &[BufferSpec], found: &mut LiveRanges) -> Vec<Option<Timeline>> {
+    if found.concats.is_empty() || !buffers.iter().any(|buffer| buffer.rules.concat) {
         found.concats.clear();
-        return pools.iter().map(|_| None).collect();
+        return buffers.iter().map(|_| None).collect();
     }
-    let mut known: Vec<Option<Course>> = pools.iter().map(|_| None).collect();
+    let mut known: Vec<Option<Course>> = buffers.iter().map(|_| None).collect();
     for step in std::mem::take(&mut found.concats) {
         let node = graph.nodes()[step as usize];
         for (operand, range) in operands_in_one_piece(graph, node).into_iter().flatten() {
-            let Some(candidate) = Candidate::find(pools, found, [operand, node], range, [step, graph.steps()]) else {
+            let Some(candidate) = Candidate::find(buffers, found, [operand, node], range, [step, graph.steps()]) else {
                 continue;
             };
-            let pool = candidate.result.pool as usize;
-            let problem = &found.problems[pool];
-            let course = known[pool].get_or_insert_with(|| Course::of(problem));
+            let buffer = candidate.result.buffer as usize;
+            let problem = &found.problems[buffer];
+            let course = known[buffer].get_or_insert_with(|| Course::of(problem));
             if candidate.lowers_the_peak(problem, course) {
                 candidate.accept(found);
-                known[pool] = None;
+                known[buffer] = None;
             }
         }
     }
@@ -42,7 +42,7 @@ pub fn compute_inside_concats(graph: &Graph, pools: &[Pool], found: &mut Lifetim
 /// The course of a problem.
 struct Course {
     timeline: Timeline,
-    /// The blocks at whose birth the load is the largest.
+    /// The blocks at whose first_step the load is the largest.
     peaks: Vec<usize>,
 }
 
@@ -76,8 +76,8 @@ fn operands_in_one_piece(graph: &Graph, node: TensorId) -> [Option<(TensorId, Ra
 
 /// An operand that could move.
 struct Candidate {
-    operand: Home,
-    result: Home,
+    operand: Allocation,
+    result: Allocation,
     /// Bytes from the start of the result to the operand.
     within: Bytes,
     /// The step of the CONCAT.
@@ -87,29 +87,33 @@ struct Candidate {
 impl Candidate {
     /// The operand, where it may lie inside `node`.
     fn find(
-        pools: &[Pool],
-        found: &Lifetimes,
+        buffers: &[BufferSpec],
+        found: &LiveRanges,
         [operand, node]: [TensorId; 2],
         range: Range<Bytes>,
         [step, steps]: [Step; 2],
     ) -> Option<Self> {
         let within = range.start;
-        let candidate =
-            Self { operand: found.homes[operand as usize]?, result: found.homes[node as usize]?, within, step };
+        let candidate = Self {
+            operand: found.allocations[operand as usize]?,
+            result: found.allocations[node as usize]?,
+            within,
+            step,
+        };
         let (from, to) = (candidate.operand, candidate.result);
-        let pool = pools[from.pool as usize];
-        if !pool.rules.concat || from.pool != to.pool || from.block == to.block {
+        let buffer = buffers[from.buffer as usize];
+        if !buffer.rules.concat || from.buffer != to.buffer || from.block == to.block {
             return None;
         }
-        let problem = &found.problems[from.pool as usize];
+        let problem = &found.problems[from.buffer as usize];
         let [old, new] = candidate.blocks(problem);
         let is_shrinking = |block: BlockId| problem.shrinks().iter().any(|shrink| shrink.block == block);
         // A block that ends with this step belongs to the operand alone: whoever was in it before is done with.
-        let is_right = old.death == step + 1
-            && old.death < steps
+        let is_right = old.end_step == step + 1
+            && old.end_step < steps
             && (from.within, to.within) == (0, 0)
-            && within.is_multiple_of(pool.alignment)
-            && old.size <= padded(range.end - range.start, pool.alignment)
+            && within.is_multiple_of(buffer.alignment)
+            && old.size <= padded(range.end - range.start, buffer.alignment)
             && within + old.size <= new.size
             && !is_shrinking(from.block)
             && !is_shrinking(to.block);
@@ -117,18 +121,19 @@ impl Candidate {
     }
 
     fn blocks(&self, problem: &Problem) -> [Block; 2] {
-        [self.operand, self.result].map(|home| problem.blocks()[home.block as usize])
+        [self.operand, self.result].map(|allocation| problem.blocks()[allocation.block as usize])
     }
 
-    /// Are the peaks from the birth of the operand to this step lower with it inside? There is none but at a birth.
+    /// Are the peaks from the first_step of the operand to this step lower with it inside? There is none but at a first_step.
     fn lowers_the_peak(&self, problem: &Problem, course: &Course) -> bool {
         let [old, new] = self.blocks(problem);
         let Timeline { loads, largest_load: peak, .. } = &course.timeline;
         let blocks = problem.blocks();
-        let start = blocks.partition_point(|block| block.birth < old.birth);
-        let end = blocks.partition_point(|block| block.birth <= self.step);
+        let start = blocks.partition_point(|block| block.first_step < old.first_step);
+        let end = blocks.partition_point(|block| block.first_step <= self.step);
         let stays_below = |at: usize| {
-            let (grown, shared) = if blocks[at].birth < new.birth { (new.size - old.size, 0) } else { (0, old.size) };
+            let (grown, shared) =
+                if blocks[at].first_step < new.first_step { (new.size - old.size, 0) } else { (0, old.size) };
             loads[at] + grown < peak + shared
         };
         // The peaks are few, and mostly decide.
@@ -138,16 +143,16 @@ impl Candidate {
     }
 
     /// Joins the two blocks.
-    fn accept(&self, found: &mut Lifetimes) {
-        let pool = self.operand.pool;
-        let problem = &found.problems[pool as usize];
+    fn accept(&self, found: &mut LiveRanges) {
+        let buffer = self.operand.buffer;
+        let problem = &found.problems[buffer as usize];
         let [old, new] = self.blocks(problem);
-        let joined = Block { size: new.size, birth: old.birth.min(new.birth), death: new.death };
+        let joined = Block { size: new.size, first_step: old.first_step.min(new.first_step), end_step: new.end_step };
         let [from, to] = [self.operand.block, self.result.block];
         let mut order: Vec<(BlockId, Block)> = (0..).zip(problem.blocks().iter().copied()).collect();
         order[to as usize].1 = joined;
         order.remove(from as usize);
-        order.sort_by_key(|(_, block)| block.birth);
+        order.sort_by_key(|(_, block)| block.first_step);
         let mut ids = vec![0; problem.blocks().len()];
         let mut rebuilt = Problem::new(problem.alignment(), problem.max_chunk());
         for (id, block) in order {
@@ -157,11 +162,11 @@ impl Candidate {
         for shrink in problem.shrinks() {
             rebuilt.shrink(ids[shrink.block as usize], shrink.step, shrink.size);
         }
-        for home in found.homes.iter_mut().flatten().filter(|home| home.pool == pool) {
-            home.within += if home.block == from { self.within } else { 0 };
-            home.block = ids[home.block as usize];
+        for allocation in found.allocations.iter_mut().flatten().filter(|allocation| allocation.buffer == buffer) {
+            allocation.within += if allocation.block == from { self.within } else { 0 };
+            allocation.block = ids[allocation.block as usize];
         }
-        found.problems[pool as usize] = rebuilt;
+        found.problems[buffer as usize] = rebuilt;
         found.beyond_ggml = true;
     }
 }

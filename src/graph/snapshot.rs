@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use crate::placement::{Bytes, Effort};
 
 use super::order::{self, Effect, Hazards, Reordering, reorder};
-use super::{Graph, GraphPlan, PlanError, Pool, PoolId, Requests, Rules, TensorId, sizes_by_ggml};
+use super::{BufferIndex, BufferSpec, Graph, GraphPlan, PlanError, Requests, Rules, TensorId, sizes_by_ggml};
 
 #[cfg(feature = "cli")]
 pub use check::{Defect, Kind as DefectKind, check};
@@ -84,24 +84,24 @@ pub struct TensorInfo {
     /// Bytes that its buffer type wants, before padding.
     pub size: Bytes,
     /// The buffer that was asked for.
-    pub pool: PoolId,
+    pub buffer: BufferIndex,
     /// What other buffers want for it, where that is another number: a node computed in place moves to the buffer of its
     /// source.
-    pub elsewhere: Vec<(PoolId, Bytes)>,
+    pub elsewhere: Vec<(BufferIndex, Bytes)>,
 }
 
 impl TensorInfo {
     /// Bytes that a buffer wants for it, before padding.
-    pub fn size_in(&self, pool: PoolId) -> Bytes {
-        self.elsewhere.iter().find(|(other, _)| *other == pool).map_or(self.size, |(_, size)| *size)
+    pub fn size_in(&self, buffer: BufferIndex) -> Bytes {
+        self.elsewhere.iter().find(|(other, _)| *other == buffer).map_or(self.size, |(_, size)| *size)
     }
 }
 
 impl BufferInfo {
     /// What it is planned with: as the program did, where that is known, and otherwise with everything that is right on a
     /// CPU and the default effort.
-    pub fn pool(&self) -> Pool {
-        Pool {
+    pub fn buffer(&self) -> BufferSpec {
+        BufferSpec {
             alignment: self.alignment,
             max_chunk: self.max_size,
             rules: self.rules.unwrap_or(Rules::ALL),
@@ -111,14 +111,14 @@ impl BufferInfo {
 }
 
 impl Snapshot {
-    /// The pools to plan for as the program did: see [`BufferInfo::pool`].
-    pub fn recorded_pools(&self) -> Vec<Pool> {
-        self.buffers.iter().map(BufferInfo::pool).collect()
+    /// The buffers to plan for as the program did: see [`BufferInfo::buffer`].
+    pub fn recorded_buffers(&self) -> Vec<BufferSpec> {
+        self.buffers.iter().map(BufferInfo::buffer).collect()
     }
 
-    /// The pools to plan for, all with these rules and this effort.
-    pub fn pools(&self, rules: Rules, effort: Effort) -> Vec<Pool> {
-        self.buffers.iter().map(|buffer| Pool { rules, effort, ..buffer.pool() }).collect()
+    /// The buffers to plan for, all with these rules and this effort.
+    pub fn buffers(&self, rules: Rules, effort: Effort) -> Vec<BufferSpec> {
+        self.buffers.iter().map(|buffer| BufferSpec { rules, effort, ..buffer.buffer() }).collect()
     }
 
     /// The tensors by their ids in the file.
@@ -132,10 +132,10 @@ impl Snapshot {
         format!("tensor {id} {name:?} ({op})")
     }
 
-    /// The pool of each leaf and of each node.
-    pub fn requested_pools(&self) -> (Vec<PoolId>, Vec<PoolId>) {
-        let pools = |ids: &[TensorId]| ids.iter().map(|&id| self.tensors[id as usize].pool).collect();
-        (pools(self.graph.leafs()), pools(self.graph.nodes()))
+    /// The buffer of each leaf and of each node.
+    pub fn requested_buffers(&self) -> (Vec<BufferIndex>, Vec<BufferIndex>) {
+        let buffers = |ids: &[TensorId]| ids.iter().map(|&id| self.tensors[id as usize].buffer).collect();
+        (buffers(self.graph.leafs()), buffers(self.graph.nodes()))
     }
 
     /// Plans the graph as the program did, with the rules and the effort of the file.
@@ -143,7 +143,7 @@ impl Snapshot {
     /// # Errors
     /// See [`super::plan`].
     pub fn plan_as_recorded(&self) -> Result<GraphPlan, PlanError> {
-        self.plan_in(&self.recorded_pools())
+        self.plan_in(&self.recorded_buffers())
     }
 
     /// Plans the graph with the default effort.
@@ -159,17 +159,17 @@ impl Snapshot {
     /// # Errors
     /// See [`super::plan`].
     pub fn plan_with(&self, rules: Rules, effort: Effort) -> Result<GraphPlan, PlanError> {
-        self.plan_in(&self.pools(rules, effort))
+        self.plan_in(&self.buffers(rules, effort))
     }
 
-    /// Plans the graph for pools, one a buffer.
+    /// Plans the graph for buffers, one a buffer.
     ///
     /// # Errors
     /// See [`super::plan`].
-    pub fn plan_in(&self, pools: &[Pool]) -> Result<GraphPlan, PlanError> {
-        let (leafs, nodes) = self.requested_pools();
+    pub fn plan_in(&self, buffers: &[BufferSpec]) -> Result<GraphPlan, PlanError> {
+        let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        super::plan(&self.graph, pools, requests, &mut |id, pool| self.size(id, pool))
+        super::plan(&self.graph, buffers, requests, &mut |id, buffer| self.size(id, buffer))
     }
 
     /// Plans the graph as ggml's own allocator does.
@@ -177,9 +177,9 @@ impl Snapshot {
     /// # Errors
     /// See [`super::plan_as_ggml`].
     pub fn plan_as_ggml(&self) -> Result<GraphPlan, PlanError> {
-        let (leafs, nodes) = self.requested_pools();
+        let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        super::plan_as_ggml(&self.graph, &self.recorded_pools(), requests, &mut |id, pool| self.size(id, pool))
+        super::plan_as_ggml(&self.graph, &self.recorded_buffers(), requests, &mut |id, buffer| self.size(id, buffer))
     }
 
     /// Finds out what ggml's own allocator takes in each buffer, and notes it there.
@@ -192,30 +192,30 @@ impl Snapshot {
 
     /// By buffer: what ggml's own allocator takes. `None` when sizes overflow.
     pub fn ggml_alloc_sizes(&self) -> Option<Vec<Bytes>> {
-        let (leafs, nodes) = self.requested_pools();
+        let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        sizes_by_ggml(&self.graph, &self.recorded_pools(), requests, &mut |id, pool| self.size(id, pool))
+        sizes_by_ggml(&self.graph, &self.recorded_buffers(), requests, &mut |id, buffer| self.size(id, buffer))
     }
 
     /// Puts the nodes into an order in which fewer bytes are alive at the worst step, where one is found. Tensors that
-    /// have their memory already are taken to share none: the file does not say. `pools` are for each plan that is
+    /// have their memory already are taken to share none: the file does not say. `buffers` are for each plan that is
     /// made, as [`Self::plan_in`] takes them, `effort` is for the search for an order.
     ///
     /// # Errors
     /// See [`super::plan`].
-    pub fn reorder(&mut self, pools: &[Pool], effort: order::Effort) -> Result<Reordering, PlanError> {
+    pub fn reorder(&mut self, buffers: &[BufferSpec], effort: order::Effort) -> Result<Reordering, PlanError> {
         let effects: Vec<Effect> = self.tensors.iter().map(|tensor| Effect::of(&tensor.op)).collect();
         let roots: Vec<TensorId> = (0..).take(self.tensors.len()).collect();
         let hazards = Hazards::new(&self.graph, &effects, &roots);
-        let (leafs, nodes) = self.requested_pools();
+        let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let mut sizes = |id, pool| self.size(id, pool);
-        let found = reorder(&self.graph, pools, requests, &mut sizes, &hazards, effort)?;
+        let mut sizes = |id, buffer| self.size(id, buffer);
+        let found = reorder(&self.graph, buffers, requests, &mut sizes, &hazards, effort)?;
         self.graph = self.graph.in_order(&found.order);
         Ok(found)
     }
 
-    fn size(&self, id: TensorId, pool: PoolId) -> Bytes {
-        self.tensors[id as usize].size_in(pool)
+    fn size(&self, id: TensorId, buffer: BufferIndex) -> Bytes {
+        self.tensors[id as usize].size_in(buffer)
     }
 }

@@ -8,8 +8,8 @@ use super::layout::{Layout, LayoutId, LayoutRef, Layouts, UNSAID};
 /// Dense index of a tensor in its [`Graph`].
 pub type TensorId = u32;
 
-/// Dense index of a pool: one buffer type, however many buffer ids name it.
-pub type PoolId = u32;
+/// Dense index of a buffer: one buffer type, however many buffer ids name it.
+pub type BufferIndex = u32;
 
 /// ggml's tensor flags, as a set of bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,14 +74,14 @@ pub struct Graph {
     nodes: Vec<TensorId>,
 }
 
-/// The pools that the caller wants: by leaf and by node. A source that is in neither list gets the pool of its first
+/// The buffers that the caller wants: by leaf and by node. A source that is in neither list gets the buffer of its first
 /// reader.
 #[derive(Clone, Copy, Debug)]
 pub struct Requests<'a> {
     /// By position in [`Graph::leafs`].
-    pub leafs: &'a [PoolId],
+    pub leafs: &'a [BufferIndex],
     /// By position in [`Graph::nodes`].
-    pub nodes: &'a [PoolId],
+    pub nodes: &'a [BufferIndex],
 }
 
 impl Graph {

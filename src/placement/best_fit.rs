@@ -1,10 +1,10 @@
 //! ggml-alloc's own strategy: online best fit, replayed exactly, so that lastuse is never larger.
 
-use super::{Block, Bytes, ChunkId, MAX_CHUNKS, Offset, Placement, Problem, Spot, Step, Strategy};
+use super::{Block, Bytes, ChunkId, Location, MAX_CHUNKS, Offset, Placement, Problem, Step, Strategy};
 
 /// Walks through time; each block takes the smallest free range that it fits into, as ggml's allocator does.
 ///
-/// The offsets equal those of ggml 0.26 for the same lifetimes. Source: the behaviour of `ggml-alloc.c`,
+/// The offsets equal those of ggml 0.26 for the same live ranges. Source: the behaviour of `ggml-alloc.c`,
 /// checked against it by the differential tests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BestFit;
@@ -17,15 +17,15 @@ impl Strategy for BestFit {
     fn place(&self, problem: &Problem) -> Placement {
         let mut releases = releases(problem).into_iter().peekable();
         let mut heap = Heap::new(problem.max_chunk());
-        let mut spots: Vec<Spot> = Vec::with_capacity(problem.blocks().len());
+        let mut locations: Vec<Location> = Vec::with_capacity(problem.blocks().len());
         for block in problem.blocks() {
-            while let Some(release) = releases.next_if(|release| release.step <= block.birth) {
-                let spot = spots[release.block];
-                heap.release(Spot { offset: spot.offset + release.from, ..spot }, release.size);
+            while let Some(release) = releases.next_if(|release| release.step <= block.first_step) {
+                let location = locations[release.block];
+                heap.release(Location { offset: location.offset + release.from, ..location }, release.size);
             }
-            spots.push(heap.take(block.size));
+            locations.push(heap.take(block.size));
         }
-        Placement { spots, chunks: heap.chunks.iter().map(|chunk| chunk.peak).collect() }
+        Placement { locations, chunks: heap.chunks.iter().map(|chunk| chunk.peak).collect() }
     }
 }
 
@@ -47,8 +47,8 @@ fn releases(problem: &Problem) -> Vec<Release> {
         releases.push(Release { step: shrink.step, block, from: shrink.size, size });
         held[block] = shrink.size;
     }
-    for (block, (&Block { death, .. }, size)) in problem.blocks().iter().zip(held).enumerate() {
-        releases.push(Release { step: death, block, from: 0, size });
+    for (block, (&Block { end_step, .. }, size)) in problem.blocks().iter().zip(held).enumerate() {
+        releases.push(Release { step: end_step, block, from: 0, size });
     }
     releases.sort_by_key(|release| release.step);
     releases
@@ -83,7 +83,7 @@ impl Heap {
         Self { chunks: Vec::new(), max_chunk: max_chunk.map_or(unlimited, |max| max.min(unlimited)) }
     }
 
-    fn take(&mut self, size: Bytes) -> Spot {
+    fn take(&mut self, size: Bytes) -> Location {
         let (chunk, index) = self.find_gap(size).or_else(|| self.find_rest(size)).unwrap_or_else(|| self.grow(size));
         let place = &mut self.chunks[chunk];
         let free = &mut place.free[index];
@@ -94,7 +94,7 @@ impl Heap {
             place.free.remove(index);
         }
         place.peak = place.peak.max(offset + size);
-        Spot { chunk: ChunkId::try_from(chunk).expect("at most 16 chunks"), offset }
+        Location { chunk: ChunkId::try_from(chunk).expect("at most 16 chunks"), offset }
     }
 
     /// The smallest gap between blocks that is large enough. A gap in a later chunk wins whatever its size, and of
@@ -140,14 +140,14 @@ impl Heap {
         (self.chunks.len() - 1, 0)
     }
 
-    fn release(&mut self, spot: Spot, size: Bytes) {
+    fn release(&mut self, location: Location, size: Bytes) {
         if size == 0 {
             return;
         }
-        let free = &mut self.chunks[spot.chunk as usize].free;
-        let at = free.partition_point(|range| range.offset < spot.offset);
-        let joins_previous = at > 0 && free[at - 1].end() == spot.offset;
-        let joins_next = free.get(at).is_some_and(|next| spot.offset + size == next.offset);
+        let free = &mut self.chunks[location.chunk as usize].free;
+        let at = free.partition_point(|range| range.offset < location.offset);
+        let joins_previous = at > 0 && free[at - 1].end() == location.offset;
+        let joins_next = free.get(at).is_some_and(|next| location.offset + size == next.offset);
         match (joins_previous, joins_next) {
             (true, true) => {
                 free[at - 1].size += size + free[at].size;
@@ -155,10 +155,10 @@ impl Heap {
             }
             (true, false) => free[at - 1].size += size,
             (false, true) => {
-                free[at].offset = spot.offset;
+                free[at].offset = location.offset;
                 free[at].size += size;
             }
-            (false, false) => free.insert(at, Free { offset: spot.offset, size }),
+            (false, false) => free.insert(at, Free { offset: location.offset, size }),
         }
     }
 }

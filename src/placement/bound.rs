@@ -3,14 +3,14 @@
 use super::timeline::Timeline;
 use super::{Bytes, Problem};
 
-/// The largest number of bytes alive at one step. No placement of these lifetimes is smaller.
+/// The largest number of bytes alive at one step. No placement of these live ranges is smaller.
 pub fn lower_bound(problem: &Problem) -> Bytes {
     Timeline::of(problem).largest_load
 }
 
 /// By step, the bytes alive. Right for problems that [`Problem::check_total`] accepts.
 pub fn loads(problem: &Problem) -> Vec<Bytes> {
-    let steps = problem.blocks().iter().map(|block| block.death as usize).max().unwrap_or(0);
+    let steps = problem.blocks().iter().map(|block| block.end_step as usize).max().unwrap_or(0);
     // First how the number of live bytes changes at the start of each step. Falls wrap around, and back when summed up.
     let mut loads: Vec<Bytes> = vec![0; steps + 1];
     let mut change = |step: u32, born: Bytes, freed: Bytes| {
@@ -18,8 +18,8 @@ pub fn loads(problem: &Problem) -> Vec<Bytes> {
         *load = load.wrapping_add(born).wrapping_sub(freed);
     };
     for block in problem.blocks() {
-        change(block.birth, block.size, 0);
-        change(block.death, 0, block.size);
+        change(block.first_step, block.size, 0);
+        change(block.end_step, 0, block.size);
     }
     let mut held: Vec<(u32, Bytes)> = Vec::new();
     for shrink in problem.shrinks() {
@@ -31,7 +31,7 @@ pub fn loads(problem: &Problem) -> Vec<Bytes> {
             None => held.push((shrink.block, shrink.size)),
         }
         change(shrink.step, 0, before - shrink.size);
-        change(block.death, before - shrink.size, 0);
+        change(block.end_step, before - shrink.size, 0);
     }
     let mut load: Bytes = 0;
     for step in &mut loads {

@@ -14,7 +14,7 @@ pub struct Choice {
     pub placement: Placement,
     /// The strategy that found it.
     pub strategy: &'static str,
-    /// No placement of these lifetimes is smaller.
+    /// No placement of these live ranges is smaller.
     pub lower_bound: Bytes,
     /// A search has proven that there is no smaller placement in one chunk.
     pub proven: bool,
@@ -138,7 +138,7 @@ fn portfolio(problem: &Problem) -> impl Iterator<Item = &'static dyn Strategy> {
 
 /// Are there more than [`MANY_ALIVE`] blocks alive at a step, on average?
 fn is_dense(problem: &Problem) -> bool {
-    let steps = problem.blocks().iter().map(|block| u64::from(block.death)).max().unwrap_or(0);
-    let lengths: u64 = problem.blocks().iter().map(|block| u64::from(block.death - block.birth)).sum();
+    let steps = problem.blocks().iter().map(|block| u64::from(block.end_step)).max().unwrap_or(0);
+    let lengths: u64 = problem.blocks().iter().map(|block| u64::from(block.end_step - block.first_step)).sum();
     lengths > MANY_ALIVE * steps
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{BlockId, Problem};
 
-/// By block, the others whose lifetimes meet its own. Blocks are numbered in the order of their births, so those born
+/// By block, the others whose live ranges meet its own. Blocks are numbered in the order of their births, so those born
 /// while a block is alive follow it; only those that are alive when it is born are listed.
 #[derive(Debug)]
 pub struct Conflicts {
@@ -26,7 +26,7 @@ impl Conflicts {
         let mut alive: Vec<BlockId> = Vec::new();
         for (id, block) in (0..).zip(blocks) {
             alive.retain(|&other| {
-                let is_alive = blocks[other as usize].death > block.birth;
+                let is_alive = blocks[other as usize].end_step > block.first_step;
                 if !is_alive {
                     next[other as usize] = id;
                 }
@@ -64,11 +64,11 @@ pub fn has_few_conflicts(problem: &Problem, most: u64) -> bool {
     if count * count.saturating_sub(1) / 2 <= most {
         return true;
     }
-    let mut deaths: Vec<_> = blocks.iter().map(|block| block.death).collect();
+    let mut deaths: Vec<_> = blocks.iter().map(|block| block.end_step).collect();
     deaths.sort_unstable();
     let mut dead = 0;
     let alive_before = (0..).zip(blocks).map(|(born, block)| {
-        dead += deaths[dead..].iter().take_while(|&&death| death <= block.birth).count();
+        dead += deaths[dead..].iter().take_while(|&&end_step| end_step <= block.first_step).count();
         born - dead as u64
     });
     alive_before.sum::<u64>() <= most

@@ -1,7 +1,7 @@
 //! Placement problems in files: the CSV of MiniMalloc, a header and then one line a block.
 //!
 //! Columns, in any order: `id` (or `buffer`, `buffer_id`), any text, a different one in each row; `lower` (or `begin`,
-//! `start`), the first step of the lifetime; `upper`, the first step after it, or `end`, its last step; `size`, in bytes;
+//! `start`), the first step of the live range; `upper`, the first step after it, or `end`, its last step; `size`, in bytes;
 //! and, where wanted, `alignment`, a power of two. What cannot be planned as it is meant is an error and never left out
 //! silently: a column `gaps` must be empty. Two columns are not used: `hint`, which says nothing about which placements
 //! are right, and `offset`, the answer of an earlier plan, which the new one replaces.
@@ -34,7 +34,7 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// Half as many rows as there are steps, so that every lifetime can have two of its own.
+/// Half as many rows as there are steps, so that every live range can have two of its own.
 const MOST_ROWS: usize = 1 << 31;
 
 /// Of a file: enough for tens of millions of rows.
@@ -106,7 +106,7 @@ impl Sheet {
         let mut writer = csv::Writer::from_writer(output);
         self.write_row(&mut writer, &self.header, Column::Offset.name())?;
         for (row, &block) in self.rows.iter().zip(&self.blocks) {
-            self.write_row(&mut writer, row, &placement.spots[block as usize].offset.to_string())?;
+            self.write_row(&mut writer, row, &placement.locations[block as usize].offset.to_string())?;
         }
         writer.flush()
     }
@@ -128,7 +128,7 @@ pub fn write_blocks(problem: &Problem, ids: &[u64], output: impl Write) -> io::R
     let columns = [Column::Id, Column::Lower, Column::Upper, Column::Size, Column::Alignment];
     writer.write_record(columns.map(Column::name))?;
     for (block, id) in problem.blocks().iter().zip(ids).filter(|(block, _)| block.size > 0) {
-        let numbers = [*id, block.birth.into(), block.death.into(), block.size, problem.alignment()];
+        let numbers = [*id, block.first_step.into(), block.end_step.into(), block.size, problem.alignment()];
         writer.write_record(numbers.map(|number| number.to_string()))?;
     }
     writer.flush()
@@ -137,7 +137,7 @@ pub fn write_blocks(problem: &Problem, ids: &[u64], output: impl Write) -> io::R
 /// A row in numbers.
 struct Row {
     size: Bytes,
-    /// The lifetime, half-open, in the steps of the file.
+    /// The live range, half-open, in the steps of the file.
     lower: u64,
     upper: u64,
     alignment: Bytes,
@@ -168,7 +168,7 @@ fn parse_row(columns: &Columns, row: &StringRecord) -> Result<Row, String> {
         Some(_) => number(Column::End)?.checked_add(1).ok_or("end is too large")?,
     };
     if lower >= upper {
-        return Err(format!("the lifetime is empty: it ends before step {upper}, and starts at {lower}"));
+        return Err(format!("the live range is empty: it ends before step {upper}, and starts at {lower}"));
     }
     if !columns.text(row, Column::Gaps).trim().is_empty() {
         return Err("gaps cannot be planned: leave the field empty, which keeps the block throughout its lifetime, \
@@ -228,8 +228,8 @@ fn problem(rows: &[Row], alignment: Bytes) -> (Problem, Vec<BlockId>) {
     let mut blocks = vec![0; rows.len()];
     for row in order {
         let Row { size, lower, upper, .. } = rows[row];
-        let (birth, death) = (steps.number(lower), steps.number(upper));
-        blocks[row] = problem.add(Block { size: padded(size, alignment), birth, death });
+        let (first_step, end_step) = (steps.number(lower), steps.number(upper));
+        blocks[row] = problem.add(Block { size: padded(size, alignment), first_step, end_step });
     }
     (problem, blocks)
 }

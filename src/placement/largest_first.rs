@@ -2,7 +2,7 @@
 //! fits best among the blocks placed before it.
 
 use super::conflicts::{Conflicts, has_few_conflicts};
-use super::{Block, BlockId, Bytes, ChunkId, MAX_CHUNKS, Placement, Problem, Spot, Strategy};
+use super::{Block, BlockId, Bytes, ChunkId, Location, MAX_CHUNKS, Placement, Problem, Strategy};
 
 /// Beyond this many pairs of blocks that are alive together, which are listed, other strategies take over: 16 MiB.
 const MOST_CONFLICTS: u64 = 1 << 22;
@@ -12,9 +12,9 @@ const MOST_CONFLICTS: u64 = 1 << 22;
 pub enum LargestFirst {
     /// The weight is the size.
     Size,
-    /// The weight is the size times the length of the lifetime.
+    /// The weight is the size times the length of the live range.
     Area,
-    /// The weight is the length of the lifetime.
+    /// The weight is the length of the live range.
     Length,
 }
 
@@ -56,7 +56,7 @@ impl LargestFirst {
 
     /// What decides, and below it what decides between equal ones.
     fn weight(self, block: &Block, unit: Unit) -> u64 {
-        let (size, length) = (u64::from(unit.count(block.size)), u64::from(block.death - block.birth));
+        let (size, length) = (u64::from(unit.count(block.size)), u64::from(block.end_step - block.first_step));
         match self {
             Self::Size => size << 32 | length,
             Self::Area => size * length,
@@ -96,7 +96,7 @@ impl Unit {
 struct Taken(u64);
 
 impl Taken {
-    /// Of a block without a spot, or without bytes.
+    /// Of a block without a location, or without bytes.
     const NOTHING: Self = Self(0);
 
     fn new(start: u32, size: u32) -> Self {
@@ -109,7 +109,7 @@ impl Taken {
     }
 }
 
-/// The blocks that have a spot so far.
+/// The blocks that have a location so far.
 struct Board<'p> {
     problem: &'p Problem,
     unit: Unit,
@@ -194,9 +194,9 @@ impl<'p> Board<'p> {
 
     fn finish(self) -> Placement {
         let unit = self.unit;
-        let spots = self.taken.iter().zip(&self.chunks);
-        let spots = spots.map(|(taken, &chunk)| Spot { chunk, offset: unit.bytes(taken.range().0) });
-        Placement { spots: spots.collect(), chunks: self.peaks.iter().map(|&peak| unit.bytes(peak)).collect() }
+        let locations = self.taken.iter().zip(&self.chunks);
+        let locations = locations.map(|(taken, &chunk)| Location { chunk, offset: unit.bytes(taken.range().0) });
+        Placement { locations: locations.collect(), chunks: self.peaks.iter().map(|&peak| unit.bytes(peak)).collect() }
     }
 }
 

@@ -1,11 +1,11 @@
-//! Offsets for blocks of memory whose sizes and lifetimes are known: dynamic storage allocation, offline.
+//! Offsets for blocks of memory whose sizes and live ranges are known: dynamic storage allocation, offline.
 //!
 //! Knows bytes and time, and nothing of graphs. Uses no other layer.
 //!
 //! ```text
 //!  offset
 //!    ^   +-----------+
-//!    |   |     c     |         each rectangle is one block: as wide as its lifetime,
+//!    |   |     c     |         each rectangle is one block: as wide as its live range,
 //!    |   +---+---+---+---+     as high as its size; none may overlap another.
 //!    |   | a |   |   b   |     The peak is the top of the highest rectangle.
 //!    +---+---+---+-------+--> step
@@ -35,7 +35,7 @@ pub use choose::{Choice, choose, choose_along, choose_with};
 pub use from_peak::FromPeak;
 pub use largest_first::LargestFirst;
 pub use problem::{
-    Block, BlockId, Bytes, ChunkId, MAX_CHUNKS, Offset, Placement, Problem, Shrink, Spot, Step, TooLarge, padded,
+    Block, BlockId, Bytes, ChunkId, Location, MAX_CHUNKS, Offset, Placement, Problem, Shrink, Step, TooLarge, padded,
 };
 pub use search::{Effort, Outcome, solve};
 pub use timeline::Timeline;
@@ -56,6 +56,6 @@ pub trait Strategy {
         true
     }
 
-    /// Gives every block of `problem` a spot.
+    /// Gives every block of `problem` a location.
     fn place(&self, problem: &Problem) -> Placement;
 }

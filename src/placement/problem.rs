@@ -30,9 +30,9 @@ pub struct Block {
     /// Bytes, already padded to the alignment of the problem.
     pub size: Bytes,
     /// First step at which the block is alive.
-    pub birth: Step,
-    /// First step at which the block is dead, after `birth`: the lifetime is half-open, `birth..death`.
-    pub death: Step,
+    pub first_step: Step,
+    /// First step at which the block is dead, after `first_step`: the live range is half-open, `first_step..end_step`.
+    pub end_step: Step,
 }
 
 /// A block gives back its tail: from `step` on it holds `size` bytes only.
@@ -77,17 +77,17 @@ impl Problem {
 
     /// Adds a block that lives for a step at least; blocks come in the order of their births.
     pub fn add(&mut self, block: Block) -> BlockId {
-        debug_assert!(block.birth < block.death);
-        debug_assert!(self.blocks.last().is_none_or(|last| last.birth <= block.birth));
+        debug_assert!(block.first_step < block.end_step);
+        debug_assert!(self.blocks.last().is_none_or(|last| last.first_step <= block.first_step));
         let id = BlockId::try_from(self.blocks.len()).expect("fewer than 2^32 blocks");
         self.blocks.push(block);
         self.total = self.total.saturating_add(block.size);
         id
     }
 
-    /// Ends the lifetime of `block` before `death`.
-    pub fn end(&mut self, block: BlockId, death: Step) {
-        self.blocks[block as usize].death = death;
+    /// Ends the live range of `block` before `end_step`.
+    pub fn end(&mut self, block: BlockId, end_step: Step) {
+        self.blocks[block as usize].end_step = end_step;
     }
 
     /// Lets `block` give back all but `size` bytes from `step` on; shrinks come in the order of their steps.
@@ -131,18 +131,18 @@ impl Problem {
 
 /// Where a block lies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spot {
+pub struct Location {
     /// The chunk that holds the block; no block straddles two.
     pub chunk: ChunkId,
     /// Bytes from the start of that chunk.
     pub offset: Offset,
 }
 
-/// A spot for each block, and how large each chunk must be.
+/// A location for each block, and how large each chunk must be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     /// By block.
-    pub spots: Vec<Spot>,
+    pub locations: Vec<Location>,
     /// Bytes of each chunk.
     pub chunks: Vec<Bytes>,
 }

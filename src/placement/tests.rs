@@ -6,8 +6,8 @@ mod validator;
 use std::ops::Range;
 
 use crate::placement::{
-    BestFit, Block, BlockId, Bytes, Defect, FromPeak, LargestFirst, MAX_CHUNKS, Placement, Problem, Shrink, Spot, Step,
-    Strategy, TooLarge, ValleySweep, choose, lower_bound, validate, validate_large,
+    BestFit, Block, BlockId, Bytes, Defect, FromPeak, LargestFirst, Location, MAX_CHUNKS, Placement, Problem, Shrink,
+    Step, Strategy, TooLarge, ValleySweep, choose, lower_bound, validate, validate_large,
 };
 use crate::testing::Random;
 
@@ -30,10 +30,10 @@ fn random_problem(random: &mut Random, shape: &Shape) -> Problem {
     let mut births: Vec<Step> = (0..random_in(random, &shape.blocks)).map(|_| random.below(shape.steps)).collect();
     births.sort_unstable();
     let mut shrinks = Vec::new();
-    for birth in births {
+    for first_step in births {
         let longest = if random.chance(80) { shape.steps.min(6) } else { shape.steps };
-        let death = birth + 1 + random.below(longest);
-        let block = Block { size: random_size(random, shape.units), birth, death };
+        let end_step = first_step + 1 + random.below(longest);
+        let block = Block { size: random_size(random, shape.units), first_step, end_step };
         let id = problem.add(block);
         if random.chance(shape.shrinking) {
             shrinks.extend(random_shrinks(random, id, block));
@@ -60,10 +60,10 @@ fn random_size(random: &mut Random, units: u32) -> Bytes {
 /// One tail given back, or two.
 fn random_shrinks(random: &mut Random, id: u32, block: Block) -> Vec<Shrink> {
     let mut shrinks = Vec::new();
-    let (mut step, mut units) = (block.birth, u32::try_from(block.size / ALIGNMENT).expect("sizes are small"));
+    let (mut step, mut units) = (block.first_step, u32::try_from(block.size / ALIGNMENT).expect("sizes are small"));
     for _ in 0..2 {
-        if step + 1 < block.death && units > 0 {
-            step += 1 + random.below(block.death - step - 1);
+        if step + 1 < block.end_step && units > 0 {
+            step += 1 + random.below(block.end_step - step - 1);
             units = random.below(units);
             shrinks.push(Shrink { block: id, step, size: ALIGNMENT * u64::from(units) });
         }
@@ -81,18 +81,18 @@ fn limited(problem: &Problem, max_chunk: Bytes) -> Problem {
     copy
 }
 
-/// A problem of (size, birth, death).
+/// A problem of (size, first_step, end_step).
 fn problem(blocks: &[(Bytes, Step, Step)]) -> Problem {
     let mut problem = Problem::new(ALIGNMENT, None);
-    for &(size, birth, death) in blocks {
-        problem.add(Block { size, birth, death });
+    for &(size, first_step, end_step) in blocks {
+        problem.add(Block { size, first_step, end_step });
     }
     problem
 }
 
 /// A placement in one chunk.
 fn placement(offsets: &[Bytes], chunk: Bytes) -> Placement {
-    Placement { spots: offsets.iter().map(|&offset| Spot { chunk: 0, offset }).collect(), chunks: vec![chunk] }
+    Placement { locations: offsets.iter().map(|&offset| Location { chunk: 0, offset }).collect(), chunks: vec![chunk] }
 }
 
 /// Those that keep to a limit on chunks.
@@ -198,7 +198,7 @@ fn strategies_have_names_of_their_own() {
 /// Bytes that a block holds at a step.
 fn held(problem: &Problem, id: usize, step: Step) -> Bytes {
     let block = problem.blocks()[id];
-    if !(block.birth..block.death).contains(&step) {
+    if !(block.first_step..block.end_step).contains(&step) {
         return 0;
     }
     let mut shrinks = problem.shrinks().iter().filter(|shrink| shrink.block as usize == id && shrink.step <= step);
@@ -277,7 +277,7 @@ fn no_blocks_need_no_bytes() {
         assert_eq!(strategy.place(&problem).size(), 0, "{}", strategy.name());
     }
     let choice = choose(&problem);
-    assert!(choice.is_optimal() && choice.lower_bound == 0 && choice.placement.spots.is_empty());
+    assert!(choice.is_optimal() && choice.lower_bound == 0 && choice.placement.locations.is_empty());
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn block_beyond_the_limit_gets_a_chunk_of_its_own_size() {
 }
 
 #[test]
-fn largest_sizes_and_longest_lifetimes_do_not_overflow() {
+fn largest_sizes_and_longest_live_ranges_do_not_overflow() {
     let largest = u64::MAX / 2 / ALIGNMENT * ALIGNMENT;
     let problem = problem(&[(largest - 32, 0, 1 << 20), (32, 5, 1 << 20)]);
     assert_eq!(problem.check_total(), Ok(()));

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{Block, BlockId, Bytes, ChunkId, MAX_CHUNKS, Offset, Placement, Problem, Spot, Step};
+use super::{Block, BlockId, Bytes, ChunkId, Location, MAX_CHUNKS, Offset, Placement, Problem, Step};
 
 /// What is wrong with a placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
-    /// There are not as many spots as blocks.
+    /// There are not as many locations as blocks.
     WrongCount {
         /// How many blocks the problem has.
         blocks: usize,
-        /// How many spots the placement has.
-        spots: usize,
+        /// How many locations the placement has.
+        locations: usize,
     },
     /// More chunks than a plan may have.
     TooManyChunks(usize),
@@ -37,7 +37,7 @@ pub enum Defect {
 impl fmt::Display for Defect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::WrongCount { blocks, spots } => write!(f, "{blocks} blocks but {spots} spots"),
+            Self::WrongCount { blocks, locations } => write!(f, "{blocks} blocks but {locations} locations"),
             Self::TooManyChunks(count) => write!(f, "{count} chunks, and {MAX_CHUNKS} is the most"),
             Self::OutOfChunk(block) => write!(f, "block {block} lies outside its chunk"),
             Self::Misaligned(block) => write!(f, "block {block} is not aligned"),
@@ -57,7 +57,7 @@ pub fn validate(problem: &Problem, placement: &Placement) -> Result<(), Defect> 
     check_counts(problem, placement)?;
     let pieces = pieces(problem);
     for id in 0..pieces.len() {
-        check_spot(problem, placement, id)?;
+        check_location(problem, placement, id)?;
         for other in 0..id {
             check_pair(placement, &pieces, other, id)?;
         }
@@ -72,15 +72,15 @@ pub fn validate(problem: &Problem, placement: &Placement) -> Result<(), Defect> 
 /// One of the [`Defect`]s, not always the same one that [`validate`] finds first.
 pub fn validate_large(problem: &Problem, placement: &Placement) -> Result<(), Defect> {
     check_counts(problem, placement)?;
-    (0..problem.blocks().len()).try_for_each(|id| check_spot(problem, placement, id))?;
+    (0..problem.blocks().len()).try_for_each(|id| check_location(problem, placement, id))?;
     check_stacks(placement, &pieces(problem))?;
     (0..placement.chunks.len()).try_for_each(|chunk| check_chunk(problem, placement, chunk))
 }
 
 fn check_counts(problem: &Problem, placement: &Placement) -> Result<(), Defect> {
-    let (blocks, spots) = (problem.blocks().len(), placement.spots.len());
-    if blocks != spots {
-        return Err(Defect::WrongCount { blocks, spots });
+    let (blocks, locations) = (problem.blocks().len(), placement.locations.len());
+    if blocks != locations {
+        return Err(Defect::WrongCount { blocks, locations });
     }
     if placement.chunks.len() > MAX_CHUNKS {
         return Err(Defect::TooManyChunks(placement.chunks.len()));
@@ -88,14 +88,14 @@ fn check_counts(problem: &Problem, placement: &Placement) -> Result<(), Defect> 
     Ok(())
 }
 
-fn check_spot(problem: &Problem, placement: &Placement, id: usize) -> Result<(), Defect> {
-    let (block, spot) = (problem.blocks()[id], placement.spots[id]);
-    let end = spot.offset.checked_add(block.size);
-    let chunk = placement.chunks.get(spot.chunk as usize);
+fn check_location(problem: &Problem, placement: &Placement, id: usize) -> Result<(), Defect> {
+    let (block, location) = (problem.blocks()[id], placement.locations[id]);
+    let end = location.offset.checked_add(block.size);
+    let chunk = placement.chunks.get(location.chunk as usize);
     if !matches!((end, chunk), (Some(end), Some(&size)) if end <= size) {
         return Err(Defect::OutOfChunk(name(id)));
     }
-    if !spot.offset.is_multiple_of(problem.alignment()) {
+    if !location.offset.is_multiple_of(problem.alignment()) {
         return Err(Defect::Misaligned(name(id)));
     }
     Ok(())
@@ -103,8 +103,8 @@ fn check_spot(problem: &Problem, placement: &Placement, id: usize) -> Result<(),
 
 fn check_chunk(problem: &Problem, placement: &Placement, chunk: usize) -> Result<(), Defect> {
     let Some(max) = problem.max_chunk() else { return Ok(()) };
-    let largest_block = (problem.blocks().iter().zip(&placement.spots))
-        .filter(|(_, spot)| spot.chunk as usize == chunk)
+    let largest_block = (problem.blocks().iter().zip(&placement.locations))
+        .filter(|(_, location)| location.chunk as usize == chunk)
         .map(|(block, _)| block.size)
         .max();
     let allowed = max.max(largest_block.unwrap_or(0));
@@ -113,13 +113,13 @@ fn check_chunk(problem: &Problem, placement: &Placement, chunk: usize) -> Result
 }
 
 fn check_pair(placement: &Placement, pieces: &[Vec<Piece>], a: usize, b: usize) -> Result<(), Defect> {
-    if placement.spots[a].chunk != placement.spots[b].chunk {
+    if placement.locations[a].chunk != placement.locations[b].chunk {
         return Ok(());
     }
     for &(from_a, until_a, size_a) in &pieces[a] {
         for &(from_b, until_b, size_b) in &pieces[b] {
             let together = from_a.max(from_b)..until_a.min(until_b);
-            let (at_a, at_b) = (placement.spots[a].offset, placement.spots[b].offset);
+            let (at_a, at_b) = (placement.locations[a].offset, placement.locations[b].offset);
             let bytes = at_a.max(at_b)..(at_a + size_a).min(at_b + size_b);
             if !together.is_empty() && !bytes.is_empty() {
                 return Err(Defect::Overlap { first: name(a), second: name(b), step: together.start });
@@ -135,12 +135,13 @@ type Piece = (Step, Step, Bytes);
 /// By block its rectangles.
 fn pieces(problem: &Problem) -> Vec<Vec<Piece>> {
     let blocks = problem.blocks().iter();
-    let mut pieces: Vec<_> = blocks.map(|&Block { size, birth, death }| vec![(birth, death, size)]).collect();
+    let mut pieces: Vec<_> =
+        blocks.map(|&Block { size, first_step, end_step }| vec![(first_step, end_step, size)]).collect();
     for shrink in problem.shrinks() {
         let pieces = &mut pieces[shrink.block as usize];
         if let Some(last) = pieces.last_mut() {
-            let death = std::mem::replace(&mut last.1, shrink.step);
-            pieces.push((shrink.step, death, shrink.size));
+            let end_step = std::mem::replace(&mut last.1, shrink.step);
+            pieces.push((shrink.step, end_step, shrink.size));
         }
     }
     pieces
@@ -166,7 +167,7 @@ fn check_stacks(placement: &Placement, pieces: &[Vec<Piece>]) -> Result<(), Defe
     events.sort_unstable();
     let mut alive: BTreeMap<(ChunkId, Offset), (Offset, usize)> = BTreeMap::new();
     for (step, event, id, size) in events {
-        let Spot { chunk, offset } = placement.spots[id];
+        let Location { chunk, offset } = placement.locations[id];
         if event == Event::End {
             alive.remove(&(chunk, offset));
             continue;

@@ -45,19 +45,19 @@ struct Tensor {
 /// # Errors
 /// None that is known: the data is plain.
 pub fn plan_json(snapshot: &Snapshot, plan: &GraphPlan, reordering: Option<&Reordering>) -> serde_json::Result<String> {
-    let buffers = snapshot.buffers.iter().zip(&plan.pools).enumerate().map(|(index, (buffer, pool))| Buffer {
+    let buffers = snapshot.buffers.iter().zip(&plan.buffers).enumerate().map(|(index, (buffer, plan))| Buffer {
         name: &buffer.name,
-        size: pool.placement.size(),
-        chunks: &pool.placement.chunks,
-        lower_bound: pool.lower_bound,
+        size: plan.placement.size(),
+        chunks: &plan.placement.chunks,
+        lower_bound: plan.lower_bound,
         given_order_lower_bound: reordering.map(|found| found.before[index].lower_bound),
-        optimal: pool.is_optimal(),
-        strategy: pool.strategy,
+        optimal: plan.is_optimal(),
+        strategy: plan.strategy,
     });
     let tensors = (0..).zip(&snapshot.tensors).filter_map(|(id, tensor)| {
-        let (Address { pool, chunk, offset }, alloc_size) = plan.placed(id)?;
-        let size = alloc_size.next_multiple_of(snapshot.buffers[pool as usize].alignment);
-        Some(Tensor { id: tensor.id, buffer: pool, chunk, offset, size })
+        let (Address { buffer, chunk, offset }, alloc_size) = plan.placed(id)?;
+        let size = alloc_size.next_multiple_of(snapshot.buffers[buffer as usize].alignment);
+        Some(Tensor { id: tensor.id, buffer: buffer, chunk, offset, size })
     });
     serde_json::to_string(&Document {
         format: "lastuse-plan",

@@ -21,7 +21,7 @@ pub struct PlanRow {
     pub bytes: Bytes,
     /// The lower bound of the order that the nodes came in, when they were put into another.
     pub given_bound: Option<Bytes>,
-    /// No plan with the same lifetimes is smaller.
+    /// No plan with the same live ranges is smaller.
     pub lower_bound: Bytes,
     /// Time to plan, in microseconds.
     pub microseconds: f64,

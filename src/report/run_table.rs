@@ -30,7 +30,7 @@ pub struct BufferRow {
     pub name: String,
     /// What it took in the end.
     pub bytes: Bytes,
-    /// What no plan with the same lifetimes goes below.
+    /// What no plan with the same live ranges goes below.
     pub lower_bound: Option<Bytes>,
     /// What ggml's own allocator would have taken.
     pub ggml_alloc: Option<Bytes>,

@@ -98,7 +98,7 @@ fn file_is_read_as_it_is_written() {
     assert_eq!(snapshot.label, "sample");
     assert_eq!(snapshot.graph.leafs(), [0, 1]);
     assert_eq!(snapshot.graph.nodes(), [2, 3, 4, 5]);
-    assert_eq!(snapshot.requested_pools(), (vec![0, 0], vec![0, 0, 0, 1]));
+    assert_eq!(snapshot.requested_buffers(), (vec![0, 0], vec![0, 0, 0, 1]));
     assert_eq!(snapshot.graph.sources(5), [4, 6, 4]);
     assert_eq!(snapshot.graph.tensor(4).view, Some(View { root: 3, offset: 40 }));
     let is = |property: fn(&crate::graph::Tensor) -> bool| -> Vec<TensorId> {
@@ -110,7 +110,7 @@ fn file_is_read_as_it_is_written() {
     assert_eq!(is(|tensor| tensor.operation.is_listed()), [3]);
     assert_eq!(is(crate::graph::Tensor::is_marker), [0, 1, 6]);
     let info = &snapshot.tensors[6];
-    assert_eq!((info.id, info.name.as_str(), info.nbytes, info.size, info.pool), (99, "NONE 99", 8, 8, 0));
+    assert_eq!((info.id, info.name.as_str(), info.nbytes, info.size, info.buffer), (99, "NONE 99", 8, 8, 0));
 }
 
 #[test]
@@ -119,9 +119,12 @@ fn buffers_are_read_with_their_limits() {
     let [cpu, gpu] = &snapshot.buffers[..] else { panic!("there are two buffers") };
     assert_eq!((cpu.name.as_str(), cpu.alignment, cpu.max_size, cpu.ggml_alloc_size), ("CPU", 32, None, Some(4096)));
     assert_eq!((gpu.name.as_str(), gpu.alignment, gpu.max_size, gpu.ggml_alloc_size), ("GPU", 256, Some(1024), None));
-    let pools: Vec<_> =
-        snapshot.pools(Rules::GGML, Effort::default()).iter().map(|pool| (pool.alignment, pool.max_chunk)).collect();
-    assert_eq!(pools, [(32, None), (256, Some(1024))]);
+    let buffers: Vec<_> = snapshot
+        .buffers(Rules::GGML, Effort::default())
+        .iter()
+        .map(|buffer| (buffer.alignment, buffer.max_chunk))
+        .collect();
+    assert_eq!(buffers, [(32, None), (256, Some(1024))]);
 }
 
 #[test]
@@ -143,15 +146,15 @@ fn plan_in_json_is_the_plan() {
         [&document["format"], &document["version"], &document["label"]],
         [&json!("lastuse-plan"), &json!(1), &json!("sample")]
     );
-    let buffers = plan.pools.iter().zip(&snapshot.buffers).map(|(pool, buffer)| {
-        json!({"name": buffer.name, "size": pool.placement.size(), "chunks": pool.placement.chunks,
-            "lower_bound": pool.lower_bound, "optimal": pool.is_optimal(), "strategy": pool.strategy})
+    let buffers = plan.buffers.iter().zip(&snapshot.buffers).map(|(plan, buffer)| {
+        json!({"name": buffer.name, "size": plan.placement.size(), "chunks": plan.placement.chunks,
+            "lower_bound": plan.lower_bound, "optimal": plan.is_optimal(), "strategy": plan.strategy})
     });
     assert_eq!(document["buffers"], Value::Array(buffers.collect()));
     let owners = [(5, 0, 128), (10, 2, 128), (11, 3, 128), (13, 5, 256), (99, 6, 256)];
     let tensors = owners.map(|(id, tensor, size): (u64, usize, u64)| {
-        let address = plan.address(plan.homes[tensor].expect("it has memory"));
-        json!({"id": id, "buffer": address.pool, "chunk": address.chunk, "offset": address.offset, "size": size})
+        let address = plan.address(plan.allocations[tensor].expect("it has memory"));
+        json!({"id": id, "buffer": address.buffer, "chunk": address.chunk, "offset": address.offset, "size": size})
     });
     assert_eq!(document["tensors"], json!(tensors));
 }
@@ -257,8 +260,8 @@ fn mangled_files_are_refused_or_planned_right() {
 /// Whether there is a plan; if so, one that every check accepts.
 fn is_planned_right(snapshot: &Snapshot, lines: &[Value]) -> bool {
     let Ok(plan) = snapshot.plan(Rules::ALL) else { return false };
-    for (problem, pool) in plan.problems.iter().zip(&plan.pools) {
-        assert_eq!(validate(problem, &pool.placement), Ok(()), "{}", text(lines));
+    for (problem, buffer) in plan.problems.iter().zip(&plan.buffers) {
+        assert_eq!(validate(problem, &buffer.placement), Ok(()), "{}", text(lines));
     }
     assert_eq!(simulated(snapshot, &plan), Ok(()), "{}", text(lines));
     document(snapshot, &plan);

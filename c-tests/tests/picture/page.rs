@@ -328,8 +328,8 @@ fn buffers_and_chunks_are_below_one_another() {
     let are_apart =
         value(&mut browser, "state.frame.maps.every((map, index, maps) => !index || map.top > maps[index - 1].bottom)");
     assert_eq!(are_apart, true);
-    let inside = value(&mut browser, "state.painters.every(({ plan }) => plan.pools.every((pool) =>
-        [...plan.tensor.keys()].every((span) => plan.pool[span] !== pool.id || plan.offset[span] + plan.size_[span] <= pool.chunks[plan.chunk[span]])))");
+    let inside = value(&mut browser, "state.painters.every(({ plan }) => plan.buffers.every((buffer) =>
+        [...plan.tensor.keys()].every((span) => plan.buffer[span] !== buffer.id || plan.offset[span] + plan.size_[span] <= buffer.chunks[plan.chunk[span]])))");
     assert_eq!(inside, true);
     for tensor in ["a", "d"] {
         let place = middle_of(&mut browser, tensor);

@@ -11,7 +11,7 @@ const EXAMPLE: &str = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,2
 /// problems, and proven by trying everything.
 const TIGHT: &str = "id,start,size,end\nt0,0,4,3\nt1,0,5,0\nt2,2,4,2\nt3,3,2,6\nt4,3,2,5\nt5,4,6,4\nt6,5,2,6\nt7,5,2,5\nt8,6,5,7\nt9,7,4,7\n";
 
-/// A row with its offset: identifier, lifetime, bytes.
+/// A row with its offset: identifier, live range, bytes.
 #[derive(Debug)]
 struct Placed {
     id: String,
@@ -19,7 +19,7 @@ struct Placed {
     bytes: std::ops::Range<u64>,
 }
 
-/// Reads what the tool has written: plain fields, the lifetime half-open or not.
+/// Reads what the tool has written: plain fields, the live range half-open or not.
 fn placed(written: &str) -> Vec<Placed> {
     let mut lines = written.lines();
     let header: Vec<&str> = lines.next().expect("a header").split(',').collect();

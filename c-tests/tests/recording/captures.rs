@@ -136,7 +136,7 @@ fn leaf_may_be_listed_twice() {
     let outcome = run(&["leaf_twice"], &capture(folder.0.as_os_str()));
     let [snapshot] = &folder.graphs()[..] else { panic!("{:?}", folder.names()) };
     assert_eq!(snapshot.graph.leafs(), [0, 0]);
-    let size = snapshot.plan_as_recorded().expect("a plan").pools[0].placement.size();
+    let size = snapshot.plan_as_recorded().expect("a plan").buffers[0].placement.size();
     assert_eq!(outcome.value("size"), Some(&*size.to_string()));
 }
 

@@ -54,7 +54,7 @@ impl Printed {
         let (seed, _) = snapshot.tensors[*first as usize].name.split_once('/').expect("a seed");
         let plan = snapshot.plan_as_recorded().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         for (buffer, &[lastuse, ggml]) in self.sizes[seed].iter().enumerate() {
-            assert_eq!(plan.pools[buffer].placement.size(), lastuse, "seed {seed}: buffer {buffer}");
+            assert_eq!(plan.buffers[buffer].placement.size(), lastuse, "seed {seed}: buffer {buffer}");
             let recorded = snapshot.buffers[buffer].ggml_alloc_size;
             assert_eq!(recorded, Some(ggml), "seed {seed}: ggml in buffer {buffer}");
         }
@@ -63,9 +63,9 @@ impl Printed {
             let Some(&place) = self.places.get(&info.name).filter(|_| snapshot.graph.tensor(id).is_owned()) else {
                 continue;
             };
-            let home = plan.homes[id as usize].unwrap_or_else(|| panic!("{} has no place", info.name));
-            let address = plan.address(home);
-            let found = [u64::from(address.pool), u64::from(address.chunk), address.offset];
+            let allocation = plan.allocations[id as usize].unwrap_or_else(|| panic!("{} has no place", info.name));
+            let address = plan.address(allocation);
+            let found = [u64::from(address.buffer), u64::from(address.chunk), address.offset];
             // A tensor without bytes may lie anywhere.
             assert!(found == place || info.size == 0, "{}: {found:?}, not {place:?}", info.name);
             planned += 1;

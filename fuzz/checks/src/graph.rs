@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use lastuse::graph::snapshot::{PlanFile, Snapshot, check};
-use lastuse::graph::{Pool, TensorId};
+use lastuse::graph::{BufferSpec, TensorId};
 use lastuse::placement::Effort;
 use lastuse::report::plan_json;
 
@@ -60,8 +60,9 @@ fn assert_planned(snapshot: &Snapshot) {
         return;
     }
     let effort = Effort::units(EFFORT);
-    let pools: Vec<Pool> = snapshot.recorded_pools().into_iter().map(|pool| Pool { effort, ..pool }).collect();
-    let Ok(plan) = snapshot.plan_in(&pools) else { return };
+    let buffers: Vec<BufferSpec> =
+        snapshot.recorded_buffers().into_iter().map(|buffer| BufferSpec { effort, ..buffer }).collect();
+    let Ok(plan) = snapshot.plan_in(&buffers) else { return };
     let _ = snapshot.plan_as_ggml();
     let json = plan_json(snapshot, &plan, None).expect("a plan is plain data");
     let plan = PlanFile::read(json.as_bytes()).unwrap_or_else(|error| panic!("written, and not read: {error}\n{json}"));

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use lastuse::graph::snapshot::Snapshot;
-use lastuse::graph::{Home, RuleSetting, Rules};
+use lastuse::graph::{Allocation, RuleSetting, Rules};
 use lastuse::placement::csv::{Sheet, write_blocks};
 
 use super::input::Input;
@@ -22,7 +22,7 @@ use super::progress::Progress;
 /// tensors live exactly as long as the blocks.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  lastuse convert llama.jsonl -o llama.csv                the lifetimes that lastuse plans
+  lastuse convert llama.jsonl -o llama.csv                the live_ranges that lastuse plans
   lastuse convert --rules ggml llama.jsonl -o llama.csv   those of ggml's own allocator
   lastuse convert --buffer CUDA0 split.jsonl -o gpu.csv   of one of several buffers
   lastuse convert blocks.csv -o blocks.jsonl.gz           a problem as a graph, compressed
@@ -70,11 +70,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 
 fn write_problem(snapshot: &Snapshot, arguments: &Arguments, bytes: &mut Vec<u8>) -> Result<(), String> {
     let number = arguments.chosen(snapshot)?;
-    let mut pools = snapshot.recorded_pools();
+    let mut buffers = snapshot.recorded_buffers();
     if let Some(rules) = &arguments.rules {
-        pools.iter_mut().for_each(|pool| pool.rules = rules.rules(Rules::ALL));
+        buffers.iter_mut().for_each(|buffer| buffer.rules = rules.rules(Rules::ALL));
     }
-    let plan = snapshot.plan_in(&pools).map_err(|error| error.to_string())?;
+    let plan = snapshot.plan_in(&buffers).map_err(|error| error.to_string())?;
     let problem = &plan.problems[number];
     if !problem.shrinks().is_empty() {
         complain(&format!(
@@ -83,7 +83,7 @@ fn write_problem(snapshot: &Snapshot, arguments: &Arguments, bytes: &mut Vec<u8>
             problem.shrinks().len()
         ));
     }
-    let ids = first_tensors(snapshot, &plan.homes, number, problem.blocks().len());
+    let ids = first_tensors(snapshot, &plan.allocations, number, problem.blocks().len());
     write_blocks(problem, &ids, bytes).map_err(|error| error.to_string())
 }
 
@@ -101,12 +101,13 @@ impl Arguments {
 }
 
 /// By block: the id in the file of the first tensor that lies in it.
-fn first_tensors(snapshot: &Snapshot, homes: &[Option<Home>], pool: usize, blocks: usize) -> Vec<u64> {
+fn first_tensors(snapshot: &Snapshot, allocations: &[Option<Allocation>], buffer: usize, blocks: usize) -> Vec<u64> {
     let mut ids = vec![u64::MAX; blocks];
     let listed = snapshot.graph.leafs().iter().chain(snapshot.graph.nodes());
     for &tensor in listed {
-        if let Some(home) = homes[tensor as usize].filter(|home| home.pool as usize == pool) {
-            let id = &mut ids[home.block as usize];
+        if let Some(allocation) = allocations[tensor as usize].filter(|allocation| allocation.buffer as usize == buffer)
+        {
+            let id = &mut ids[allocation.block as usize];
             *id = if *id == u64::MAX { snapshot.tensors[tensor as usize].id } else { *id };
         }
     }

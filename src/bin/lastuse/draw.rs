@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use lastuse::graph::snapshot::Snapshot;
-use lastuse::graph::{GraphPlan, Pool, RuleSetting};
+use lastuse::graph::{BufferSpec, GraphPlan, RuleSetting};
 use lastuse::report::picture::{self, Options, View};
 
 use super::input::Input;
 use super::output::Output;
-use super::planning::{check, pools};
+use super::planning::{buffers, check};
 use super::print::complain;
 use super::progress::Progress;
 
@@ -158,12 +158,12 @@ impl Planned {
             return Err(format!("there is no buffer {name:?}; there are {}", known.join(", ")));
         }
         progress.go_on("planning");
-        let pools = pools(&snapshot, arguments.rules.as_ref(), arguments.effort);
-        Self::in_pools(snapshot, &pools, arguments.against)
+        let buffers = buffers(&snapshot, arguments.rules.as_ref(), arguments.effort);
+        Self::in_buffers(snapshot, &buffers, arguments.against)
     }
 
-    fn in_pools(snapshot: Snapshot, pools: &[Pool], against: Against) -> Result<Self, String> {
-        let plan = snapshot.plan_in(pools).map_err(|error| error.to_string())?;
+    fn in_buffers(snapshot: Snapshot, buffers: &[BufferSpec], against: Against) -> Result<Self, String> {
+        let plan = snapshot.plan_in(buffers).map_err(|error| error.to_string())?;
         check(&snapshot, &plan)?;
         let mut plans = Vec::new();
         if against == Against::Ggml {
@@ -185,8 +185,8 @@ impl Planned {
 pub fn page(files: &[PathBuf], title: &str) -> Result<String, String> {
     let planned = |file: &PathBuf| {
         let snapshot = Snapshot::open(file).map_err(|unreadable| unreadable.to_string())?;
-        let pools = snapshot.recorded_pools();
-        Planned::in_pools(snapshot, &pools, Against::Ggml)
+        let buffers = snapshot.recorded_buffers();
+        Planned::in_buffers(snapshot, &buffers, Against::Ggml)
     };
     let named = |file: &PathBuf| planned(file).map_err(|message| format!("{}: {message}", file.display()));
     let graphs: Vec<Planned> = files.iter().map(named).collect::<Result<_, _>>()?;

@@ -10,7 +10,7 @@ use lastuse::report::explain::{
 };
 
 use super::input::Input;
-use super::planning::{check, pools};
+use super::planning::{buffers, check};
 use super::print::{complain, print};
 use super::progress::Progress;
 
@@ -106,17 +106,17 @@ fn explain_file(file: &Path, arguments: &Arguments) -> Result<Explanation, Strin
     };
     let buffer = arguments.buffer.as_deref().map(|buffer| find_buffer(&snapshot, buffer)).transpose()?;
     progress.go_on("planning");
-    let pools = pools(&snapshot, arguments.rules.as_ref(), arguments.effort);
-    let plan = snapshot.plan_in(&pools).map_err(|error| error.to_string())?;
+    let buffers = buffers(&snapshot, arguments.rules.as_ref(), arguments.effort);
+    let plan = snapshot.plan_in(&buffers).map_err(|error| error.to_string())?;
     progress.go_on("checking");
     check(&snapshot, &plan)?;
     progress.go_on("explaining");
     let same_memory: Vec<TensorId> = (0..).take(snapshot.tensors.len()).collect();
     // A file does not say whose device its buffers belong to.
-    let allowed = vec![Rules::ALL; pools.len()];
+    let allowed = vec![Rules::ALL; buffers.len()];
     let mut explanation = explain(Subject {
         snapshot: &snapshot,
-        pools: &pools,
+        buffers: &buffers,
         allowed: &allowed,
         same_memory: &same_memory,
         plan: &plan,

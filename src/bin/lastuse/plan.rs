@@ -9,12 +9,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use lastuse::graph::snapshot::Snapshot;
-use lastuse::graph::{GraphPlan, Pool, PoolPlan, RuleSetting};
+use lastuse::graph::{BufferPlan, BufferSpec, GraphPlan, RuleSetting};
 use lastuse::placement::{Bytes, Effort};
 use lastuse::report::{PlanRow, ProblemRow, Verdict, plan_json, plan_table, problem_table};
 
 use super::input::Input;
-use super::planning::{check, pools};
+use super::planning::{buffers, check};
 use super::print::{complain, print};
 use super::progress::Progress;
 use super::reorder;
@@ -26,7 +26,7 @@ use super::reorder;
 /// of the plan, the lower bound, and the time to plan. Every plan is checked by two validators before it is shown.
 ///
 /// CSV files are those of MiniMalloc: a header, then a block in each row. Columns, in any order: id (or buffer,
-/// buffer_id), any text; lower (or begin, start), the first step of the lifetime; upper, the first step after it, or
+/// buffer_id), any text; lower (or begin, start), the first step of the live range; upper, the first step after it, or
 /// end, its last step; size, in bytes; and, where wanted, alignment, a power of two. A column hint is not used, since
 /// it says nothing about which offsets are right; a column gaps must be empty; a column offset is replaced: the offsets
 /// of an earlier plan bind nothing. The table has the file, blocks, capacity, the bytes of the placement (sizes are
@@ -69,7 +69,7 @@ pub struct Arguments {
     /// When nothing is said it is what the program took for graphs that a program has written itself, 100000 units for
     /// others, which is what programs take by default, and 1000000000 for CSV files; 0 is no search. The same effort always gives the same answer. A graph may take it several times: for each
     /// buffer, for other rules of sharing, and with --reorder for each order that is planned. Its table then says
-    /// whether the plan is proven to be the smallest with its lifetimes, as the JSON always does.
+    /// whether the plan is proven to be the smallest with its live ranges, as the JSON always does.
     #[arg(long, value_name = "UNITS")]
     effort: Option<u64>,
 
@@ -196,10 +196,10 @@ fn plan_graph(
     arguments: &Arguments,
     progress: &Progress,
 ) -> Result<Shown, String> {
-    let pools = pools(&snapshot, arguments.rules.as_ref(), arguments.effort);
+    let buffers = buffers(&snapshot, arguments.rules.as_ref(), arguments.effort);
     progress.go_on("planning");
-    let reordering = arguments.reorder.apply(&mut snapshot, &pools)?;
-    let (plan, microseconds) = timed_plan(&snapshot, &pools, if arguments.json { 1 } else { RUNS })?;
+    let reordering = arguments.reorder.apply(&mut snapshot, &buffers)?;
+    let (plan, microseconds) = timed_plan(&snapshot, &buffers, if arguments.json { 1 } else { RUNS })?;
     progress.go_on("checking");
     check(&snapshot, &plan)?;
     if arguments.json {
@@ -210,19 +210,19 @@ fn plan_graph(
         nodes: snapshot.graph.nodes().len(),
         blocks: plan.problems.iter().map(|problem| problem.blocks().len()).sum(),
         ggml_alloc: snapshot.buffers.iter().try_fold(0, |sum: Bytes, buffer| sum.checked_add(buffer.ggml_alloc_size?)),
-        bytes: plan.pools.iter().map(|pool| pool.placement.size()).fold(0, Bytes::saturating_add),
+        bytes: plan.buffers.iter().map(|buffer| buffer.placement.size()).fold(0, Bytes::saturating_add),
         given_bound: reordering.map(|found| found.given_bound()),
-        lower_bound: plan.pools.iter().map(|pool| pool.lower_bound).fold(0, Bytes::saturating_add),
+        lower_bound: plan.buffers.iter().map(|buffer| buffer.lower_bound).fold(0, Bytes::saturating_add),
         microseconds,
-        verdict: arguments.effort.map(|_| Verdict::of_smallest(plan.pools.iter().all(PoolPlan::is_optimal))),
+        verdict: arguments.effort.map(|_| Verdict::of_smallest(plan.buffers.iter().all(BufferPlan::is_optimal))),
     }))
 }
 
-fn timed_plan(snapshot: &Snapshot, pools: &[Pool], runs: usize) -> Result<(GraphPlan, f64), String> {
+fn timed_plan(snapshot: &Snapshot, buffers: &[BufferSpec], runs: usize) -> Result<(GraphPlan, f64), String> {
     let mut times = Vec::with_capacity(runs);
     loop {
         let start = Instant::now();
-        let plan = snapshot.plan_in(pools).map_err(|error| error.to_string())?;
+        let plan = snapshot.plan_in(buffers).map_err(|error| error.to_string())?;
         let time = start.elapsed();
         times.push(time.as_secs_f64() * 1e6);
         if times.len() >= runs || time > LONG {

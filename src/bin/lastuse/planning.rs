@@ -1,30 +1,30 @@
 //! Plans of graphs from files.
 
 use lastuse::graph::snapshot::Snapshot;
-use lastuse::graph::{GraphPlan, Pool, RuleSetting, Rules, simulate};
+use lastuse::graph::{BufferSpec, GraphPlan, RuleSetting, Rules, simulate};
 use lastuse::placement::{Effort, Placement, Problem, validate, validate_large};
 
 /// Up to so many blocks every pair is looked at to check a plan, which takes some milliseconds.
 const MOST_PAIRED: usize = 2_000;
 
 /// As the program planned, as far as the file says it and the user says nothing else.
-pub fn pools(snapshot: &Snapshot, rules: Option<&RuleSetting>, effort: Option<u64>) -> Vec<Pool> {
-    let mut pools = snapshot.recorded_pools();
-    for pool in &mut pools {
+pub fn buffers(snapshot: &Snapshot, rules: Option<&RuleSetting>, effort: Option<u64>) -> Vec<BufferSpec> {
+    let mut buffers = snapshot.recorded_buffers();
+    for buffer in &mut buffers {
         if let Some(setting) = rules {
-            pool.rules = setting.rules(Rules::ALL);
+            buffer.rules = setting.rules(Rules::ALL);
         }
         if let Some(units) = effort {
-            pool.effort = Effort::units(units);
+            buffer.effort = Effort::units(units);
         }
     }
-    pools
+    buffers
 }
 
 /// A plan that is wrong is a defect of lastuse, and must never be shown as one that is right.
 pub fn check(snapshot: &Snapshot, plan: &GraphPlan) -> Result<(), String> {
-    for (problem, pool) in plan.problems.iter().zip(&plan.pools) {
-        check_placement(problem, &pool.placement)?;
+    for (problem, buffer) in plan.problems.iter().zip(&plan.buffers) {
+        check_placement(problem, &buffer.placement)?;
     }
     let nbytes: Vec<_> = snapshot.tensors.iter().map(|tensor| tensor.nbytes).collect();
     simulate(&snapshot.graph, plan, &nbytes).map_err(|corruption| format!("the plan is wrong: {corruption}"))

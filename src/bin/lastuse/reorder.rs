@@ -1,6 +1,6 @@
 //! `lastuse plan --reorder`: another order of the nodes first.
 
-use lastuse::graph::Pool;
+use lastuse::graph::BufferSpec;
 use lastuse::graph::order::{self, Reordering};
 use lastuse::graph::snapshot::Snapshot;
 
@@ -22,9 +22,9 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Reorders the graph when that is wanted; `pools` are for each plan.
-    pub fn apply(&self, snapshot: &mut Snapshot, pools: &[Pool]) -> Result<Option<Reordering>, String> {
-        let wanted = self.reorder.then(|| snapshot.reorder(pools, order::Effort(self.reorder_effort)));
+    /// Reorders the graph when that is wanted; `buffers` are for each plan.
+    pub fn apply(&self, snapshot: &mut Snapshot, buffers: &[BufferSpec]) -> Result<Option<Reordering>, String> {
+        let wanted = self.reorder.then(|| snapshot.reorder(buffers, order::Effort(self.reorder_effort)));
         wanted.transpose().map_err(|error| error.to_string())
     }
 }

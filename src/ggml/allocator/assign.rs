@@ -42,7 +42,7 @@ impl Allocator {
         mut waiting: usize,
         tensor: impl Fn(TensorId) -> Option<TensorRef<'g>>,
     ) -> Result<(), Refusal> {
-        self.buffers.iter().flatten().flatten().for_each(Buffer::reset);
+        self.chunks.iter().flatten().flatten().for_each(Buffer::reset);
         for assignment in planned.assignments(&tensor) {
             let (tensor, done) = match assignment {
                 Assignment::Place(tensor, address, alloc_size) => {
@@ -58,7 +58,7 @@ impl Allocator {
     }
 
     fn chunk(&self, address: Address) -> &Buffer {
-        let chunks = self.buffers[address.pool as usize].as_ref().expect("a plan has its buffers");
+        let chunks = self.chunks[address.buffer as usize].as_ref().expect("a plan has its buffers");
         &chunks[address.chunk as usize]
     }
 }

@@ -21,22 +21,22 @@ impl Allocator {
         let mut snapshot = self.snapshot(graph, None, None);
         // Who asks knows which graph it is.
         snapshot.label.clear();
-        let plan = snapshot.plan_as_recorded().map_err(|PlanError::TooLarge { pool, bytes }| {
-            NotMeasured::TooLarge { buffer: self.types[pool as usize].name(), size: bytes }
+        let plan = snapshot.plan_as_recorded().map_err(|PlanError::TooLarge { buffer, bytes }| {
+            NotMeasured::TooLarge { buffer: self.types[buffer as usize].name(), size: bytes }
         })?;
         let allowed: Vec<Rules> =
             self.types.iter().map(|buffer_type| buffer_type.rules(&RuleSetting::default())).collect();
         let mut explanation = explain(Subject {
             snapshot: &snapshot,
-            pools: &snapshot.recorded_pools(),
+            buffers: &snapshot.recorded_buffers(),
             allowed: &allowed,
             same_memory: &self.shared_memory(graph, &snapshot),
             plan: &plan,
             trials: DEFAULT_TRIALS,
         });
-        for (pool, buffer) in explanation.buffers.iter_mut().enumerate() {
-            let id = self.pool_of.iter().position(|&other| other as usize == pool);
-            buffer.id = id.unwrap_or(pool);
+        for (index, buffer) in explanation.buffers.iter_mut().enumerate() {
+            let id = self.buffer_of.iter().position(|&other| other as usize == index);
+            buffer.id = id.unwrap_or(index);
         }
         Ok(explanation)
     }

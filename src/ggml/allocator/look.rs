@@ -26,7 +26,7 @@ impl Allocator {
         let read = if self.runtime.captures.are_wanted() { read } else { read_to_plan };
         let reading = read(self.runtime, &self.types, graph, &requested);
         self.plan(&reading, &requested, start)?;
-        Ok(self.pool_of.iter().map(|&pool| self.wanted[pool as usize].size).collect())
+        Ok(self.buffer_of.iter().map(|&buffer| self.wanted[buffer as usize].size).collect())
     }
 
     /// `graph` with its names, as this allocator would plan it: [`Snapshot::plan_as_recorded`] gives the plan. Tensors in
@@ -51,13 +51,13 @@ impl Allocator {
     }
 
     pub(super) fn subject<'a, 'g>(&'a self, reading: &'a Reading<'g>, requested: &'a Requested) -> Subject<'a, 'g> {
-        let Self { runtime, ref types, ref pools, .. } = *self;
-        Subject { runtime, types, pools, requested, reading }
+        let Self { runtime, ref types, ref buffers, .. } = *self;
+        Subject { runtime, types, buffers, requested, reading }
     }
 
     /// Does a tensor lie in one of the allocator's own buffers?
     fn holds(&self, tensor: TensorRef<'_>) -> bool {
-        self.buffers.iter().flatten().flatten().any(|buffer| buffer.as_ptr() == tensor.buffer())
+        self.chunks.iter().flatten().flatten().any(|buffer| buffer.as_ptr() == tensor.buffer())
     }
 
     /// Would a reservation of `graph` be refused whatever memory there is?

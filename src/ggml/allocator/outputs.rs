@@ -10,8 +10,8 @@ use super::{Allocator, Refusal};
 impl Allocator {
     /// Checks the redirected results of a graph that is to be planned for `requested`, or that fits such a plan.
     pub(super) fn check_outputs(&self, graph: GraphRef<'_>, requested: &Requested) -> Result<(), Refusal> {
-        let pool = |node: usize| self.types.get(requested.pool(requested.leafs.len() + node) as usize).copied();
-        check_outputs(self.runtime, graph, pool).map_err(Refusal::Output)
+        let buffer = |node: usize| self.types.get(requested.buffer(requested.leafs.len() + node) as usize).copied();
+        check_outputs(self.runtime, graph, buffer).map_err(Refusal::Output)
     }
 
     /// Checks the redirected results of a graph that the latest plan is known to serve, where what it does not tell of

@@ -6,7 +6,7 @@ use crate::ggml::buffers::BufferType;
 use crate::ggml::events::{BufferEvent, PlannedBuffer};
 use crate::ggml::log::Level;
 use crate::ggml::read::{Reading, Requested};
-use crate::ggml::tally::{Largest, Tally};
+use crate::ggml::statistics::{Largest, Statistics};
 use crate::ggml::tensor::GraphRef;
 use crate::graph::GraphPlan;
 
@@ -45,22 +45,22 @@ impl Allocator {
     pub(super) fn note_plan(&mut self, reading: &Reading<'_>, requested: &Requested, plan: &GraphPlan) {
         let by_ggml = (self.runtime.events.as_ref())
             .and_then(|_| self.subject(reading, &requested.of_all(&reading.graph)).sizes_by_ggml());
-        let plans = plan.pools.iter().enumerate().map(|(pool, plan)| Largest {
+        let plans = plan.buffers.iter().enumerate().map(|(buffer, plan)| Largest {
             size: plan.placement.size(),
             lower_bound: plan.lower_bound,
-            by_ggml: by_ggml.as_ref().map(|sizes| sizes[pool]),
+            by_ggml: by_ggml.as_ref().map(|sizes| sizes[buffer]),
         });
-        self.tally.has_plan(plans);
+        self.statistics.has_plan(plans);
     }
 
     /// Tells of the latest plan and of the buffers.
     pub(super) fn tell_plan(&self, [leafs, nodes]: [usize; 2]) {
-        if let Some(events) = self.runtime.events.as_ref().filter(|_| self.tally.is_counted()) {
+        if let Some(events) = self.runtime.events.as_ref().filter(|_| self.statistics.is_counted()) {
             let names: Vec<String> = self.types.iter().map(|buffer_type| buffer_type.name()).collect();
-            events.tell_plan(&self.tally, [leafs, nodes], self.buffer_events(&names));
+            events.tell_plan(&self.statistics, [leafs, nodes], self.buffer_events(&names));
         }
         self.runtime.log(Level::Info, || {
-            let Tally { number, plans, planning, .. } = &self.tally;
+            let Statistics { number, plans, planning, .. } = &self.statistics;
             let buffer = |(wanted, buffer_type): (&Wanted, &BufferType)| {
                 format!("; {}: {} bytes, lower bound {}", buffer_type.name(), wanted.size, wanted.lower_bound)
             };
@@ -71,11 +71,11 @@ impl Allocator {
     }
 
     fn buffer_events<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = BufferEvent<'a>> {
-        let first_uses = (0..self.pool_of.len()).filter_map(|id| Some((id, self.first_use(id)?)));
-        first_uses.map(|(id, pool)| {
-            let Largest { lower_bound, by_ggml, .. } = self.tally.largest()[pool];
-            let planned = PlannedBuffer { plan_bytes: self.wanted[pool].size, lower_bound, by_ggml };
-            BufferEvent { id, name: &names[pool], bytes: self.buffer_size(id), planned: Some(planned) }
+        let first_uses = (0..self.buffer_of.len()).filter_map(|id| Some((id, self.first_use(id)?)));
+        first_uses.map(|(id, buffer)| {
+            let Largest { lower_bound, by_ggml, .. } = self.statistics.largest()[buffer];
+            let planned = PlannedBuffer { plan_bytes: self.wanted[buffer].size, lower_bound, by_ggml };
+            BufferEvent { id, name: &names[buffer], bytes: self.buffer_size(id), planned: Some(planned) }
         })
     }
 
@@ -96,13 +96,13 @@ impl Allocator {
             self.runtime.log(Level::Debug, || self.words(call, time, graph, &done));
         }
         if let Ok(Decision::Remembered | Decision::Same | Decision::Fits) = done {
-            self.tally.has_served_again();
+            self.statistics.has_served_again();
         }
         done.map(|_| ())
     }
 
     fn words(&self, call: &str, time: Duration, graph: GraphRef<'_>, done: &Result<Decision, Refusal>) -> String {
-        let (number, leafs, nodes) = (self.tally.number, graph.leafs.len(), graph.nodes.len());
+        let (number, leafs, nodes) = (self.statistics.number, graph.leafs.len(), graph.nodes.len());
         let decision = match done {
             Ok(decision) => format!("the graph {}", decision.words()),
             Err(refusal) => format!("refused: {refusal}"),
@@ -113,8 +113,8 @@ impl Allocator {
 
 impl Drop for Allocator {
     fn drop(&mut self) {
-        if let Some(events) = self.runtime.events.as_ref().filter(|_| self.tally.is_counted()) {
-            events.tell_free(self.tally.number);
+        if let Some(events) = self.runtime.events.as_ref().filter(|_| self.statistics.is_counted()) {
+            events.tell_free(self.statistics.number);
         }
     }
 }

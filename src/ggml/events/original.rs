@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::ggml::bindings::ggml_backend_buffer_type;
 use crate::ggml::original::ggml_gallocr;
 use crate::ggml::process::Ggml;
-use crate::ggml::tally::next_number;
+use crate::ggml::statistics::next_number;
 use crate::ggml::tensor::GraphRef;
 use crate::placement::Bytes;
 

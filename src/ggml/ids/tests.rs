@@ -40,7 +40,7 @@ fn layers(contexts: &[usize], count: usize) -> Vec<usize> {
     (0..count).flat_map(|layer| contexts.iter().map(move |start| start + layer * STRIDE)).collect()
 }
 
-/// Looks all tensors up, and as many that are not there.
+/// GraphKey all tensors up, and as many that are not there.
 fn expect_ids(ids: &Ids<'_>, room: &Room, expected: &HashMap<usize, TensorId>, others: &[usize]) {
     assert_eq!(ids.tensors().len(), expected.len());
     for (&offset, &id) in expected {

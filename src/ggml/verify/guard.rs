@@ -1,4 +1,4 @@
-//! Looks at memory while a graph runs node by node.
+//! GraphKey at memory while a graph runs node by node.
 
 use std::collections::HashSet;
 use std::ffi::c_void;
@@ -81,7 +81,7 @@ impl Guard {
         self.next.is_some_and(|next| unsafe { (next.function)(tensor.as_ptr(), ask, next.user_data) })
     }
 
-    /// Looks at memory before `tensor` is computed, in the graph of `watch` where that is known.
+    /// GraphKey at memory before `tensor` is computed, in the graph of `watch` where that is known.
     pub fn before(&mut self, tensor: TensorRef<'_>, watch: Option<Arc<Watch>>) {
         let is_new = match (&self.watch, &watch) {
             (Some(old), Some(new)) => !Arc::ptr_eq(old, new),
@@ -128,7 +128,7 @@ impl Guard {
         None
     }
 
-    /// Looks at memory when `tensor` was computed.
+    /// GraphKey at memory when `tensor` was computed.
     ///
     /// # Errors
     /// What has changed that must not.

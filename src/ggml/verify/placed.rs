@@ -39,7 +39,7 @@ pub struct Space {
 }
 
 impl<'g> Placed<'g> {
-    /// Looks at the tensors of `graph` that lie in buffers of which `is_ours` says so.
+    /// GraphKey at the tensors of `graph` that lie in buffers of which `is_ours` says so.
     pub fn read(
         runtime: &'static Runtime,
         graph: GraphRef<'g>,

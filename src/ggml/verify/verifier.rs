@@ -34,7 +34,7 @@ impl Verifier {
         self.watched = None;
     }
 
-    /// Looks at a graph that has got its memory in buffers of which `is_ours` says so.
+    /// GraphKey at a graph that has got its memory in buffers of which `is_ours` says so.
     ///
     /// # Errors
     /// What is wrong with that.

@@ -21,7 +21,7 @@ pub enum Freedom {
     Births,
 }
 
-/// Looks for copies in `graph` that need not be made.
+/// GraphKey for copies in `graph` that need not be made.
 pub fn find(graph: &Graph, facts: Facts<'_>, freedom: Freedom) -> Found {
     let Some(state) = State::new(graph, facts) else { return Found::default() };
     let (touches, anything) = (touches(&state), anything(&state));

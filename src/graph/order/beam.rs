@@ -21,7 +21,7 @@ pub struct Search<'a> {
     pub order: &'a [Step],
     /// First and last step of the window, the last not included.
     pub window: (usize, usize),
-    /// Most bytes that may be alive, by pool.
+    /// Most bytes that may be alive, by buffer.
     pub caps: &'a [Bytes],
     /// How many states are kept of those with the same number of nodes run.
     pub width: usize,
@@ -32,7 +32,7 @@ pub struct Search<'a> {
 struct State {
     /// One bit a node of the window.
     done: Vec<u64>,
-    /// Bytes alive, in all pools.
+    /// Bytes alive, in all buffers.
     live: Bytes,
     /// The state before, and the nodes that ran since.
     parent: usize,

@@ -45,14 +45,14 @@ pub struct Improver<'a> {
 }
 
 impl Improver<'_> {
-    /// Improves the order until nothing that is tried helps, or the work is done. No pool's peak ever rises.
+    /// Improves the order until nothing that is tried helps, or the work is done. No buffer's peak ever rises.
     pub fn improve(&mut self) {
         while self.work > 0 {
             self.look_at_all();
             let peaks = peaks_of(&mut Run::new(self.model), &self.order);
-            let mut pools: Vec<usize> = (0..peaks.len()).filter(|&pool| peaks[pool] > 0).collect();
-            pools.sort_by_key(|&pool| std::cmp::Reverse(peaks[pool]));
-            if !pools.into_iter().any(|pool| self.lower_pool(pool, &peaks)) {
+            let mut buffers: Vec<usize> = (0..peaks.len()).filter(|&buffer| peaks[buffer] > 0).collect();
+            buffers.sort_by_key(|&buffer| std::cmp::Reverse(peaks[buffer]));
+            if !buffers.into_iter().any(|buffer| self.lower_buffer(buffer, &peaks)) {
                 return;
             }
         }
@@ -63,9 +63,9 @@ impl Improver<'_> {
         self.work = self.work.saturating_sub(self.order.len() as u64);
     }
 
-    fn lower_pool(&mut self, pool: usize, peaks: &[Bytes]) -> bool {
-        let loads = self.loads(pool);
-        let Some(at) = loads.iter().position(|&load| load == peaks[pool]) else { return false };
+    fn lower_buffer(&mut self, buffer: usize, peaks: &[Bytes]) -> bool {
+        let loads = self.loads(buffer);
+        let Some(at) = loads.iter().position(|&load| load == peaks[buffer]) else { return false };
         let mut tried = Vec::new();
         for (side, width) in self.ladder.iter().copied() {
             let window = (at.saturating_sub(side), at.saturating_add(side).saturating_add(1).min(loads.len()));
@@ -74,27 +74,27 @@ impl Improver<'_> {
             }
             tried.push((window, width));
             let outside = loads[..window.0].iter().chain(&loads[window.1..]).copied().max().unwrap_or(0);
-            if self.lower_window(window, width, pool, peaks, outside) {
+            if self.lower_window(window, width, buffer, peaks, outside) {
                 return true;
             }
         }
         false
     }
 
-    /// Bytes alive in a pool at each step.
-    fn loads(&self, pool: usize) -> Vec<Bytes> {
+    /// Bytes alive in a buffer at each step.
+    fn loads(&self, buffer: usize) -> Vec<Bytes> {
         let mut run = Run::new(self.model);
-        let load = |&step: &Step| peaks_of(&mut run, &[step])[pool];
+        let load = |&step: &Step| peaks_of(&mut run, &[step])[buffer];
         self.order.iter().map(load).collect()
     }
 
-    /// Looks for an order of the window with a lower peak, then for lower ones still, as long as it is above what is alive
+    /// GraphKey for an order of the window with a lower peak, then for lower ones still, as long as it is above what is alive
     /// `outside`.
     fn lower_window(
         &mut self,
         window: (usize, usize),
         width: usize,
-        pool: usize,
+        buffer: usize,
         peaks: &[Bytes],
         outside: Bytes,
     ) -> bool {
@@ -102,28 +102,28 @@ impl Improver<'_> {
         let mut run = Run::new(self.model);
         self.order[..window.0].iter().for_each(|&step| run.forward(step));
         let mut caps = peaks.to_vec();
-        let mut most = peaks[pool];
-        if run.live()[pool] >= most {
+        let mut most = peaks[buffer];
+        if run.live()[buffer] >= most {
             return false;
         }
-        let mut least = outside.max(run.live()[pool]).min(most - 1);
+        let mut least = outside.max(run.live()[buffer]).min(most - 1);
         let mut lowered = false;
-        caps[pool] = most - 1;
+        caps[buffer] = most - 1;
         for _ in 0..DEEPER {
             let wanted = Search { hazards: self.hazards, order: &self.order, window, caps: &caps, width };
             match search(&mut run, wanted, &mut self.work) {
                 Some(steps) => {
-                    most = peaks_of(&mut run.clone(), &steps)[pool];
+                    most = peaks_of(&mut run.clone(), &steps)[buffer];
                     self.order[window.0..window.1].copy_from_slice(&steps);
                     lowered = true;
                 }
                 None if !lowered => return false,
-                None => least = caps[pool] + 1,
+                None => least = caps[buffer] + 1,
             }
             if least >= most {
                 break;
             }
-            caps[pool] = least + (most - least) / 2;
+            caps[buffer] = least + (most - least) / 2;
         }
         lowered
     }

@@ -8,7 +8,7 @@
 //!        -> Model   (how many bytes are alive once some nodes have run; the order in which they ran is no matter)
 //!        -> improve (windows around the peak are searched: once small ones first, once the whole graph first)
 //!        -> restore (what did not have to move goes back)
-//!        -> lifetimes and plans of both orders decide
+//!        -> live ranges and plans of both orders decide
 //! ```
 //!
 //! All searching is counted in work, never in time: the same graph gives the same order, always.

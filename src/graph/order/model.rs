@@ -3,7 +3,7 @@
 //! That depends on the set alone, not on the order in which its nodes ran. So nodes can be swapped between two steps
 //! without any other step noticing, and a set that was reached in two ways need be looked at once.
 
-use crate::graph::{Flags, Graph, Home, Lifetimes, Pool, PoolId, TensorId};
+use crate::graph::{Allocation, BufferIndex, BufferSpec, Flags, Graph, LiveRanges, TensorId};
 use crate::placement::{Bytes, Step, padded};
 
 /// Dense index of a [`Value`].
@@ -15,7 +15,7 @@ pub struct Value {
     /// Padded bytes.
     pub size: Bytes,
     /// Whose memory it takes.
-    pub pool: PoolId,
+    pub buffer: BufferIndex,
     /// Mentions as a source, those of its views included; a node may mention it several times.
     pub mentions: u32,
     /// The most mentions by one node.
@@ -47,14 +47,14 @@ pub struct Model {
     pub values: Vec<Value>,
     /// By step in the given order.
     pub nodes: Vec<NodeUse>,
-    /// How many pools there are.
-    pub pools: usize,
+    /// How many buffers there are.
+    pub buffers: usize,
 }
 
 impl Model {
-    /// `found` is of the given order: it tells the pool and the size of each tensor, and which nodes are inactive.
-    pub fn new(graph: &Graph, pools: &[Pool], found: &Lifetimes) -> Self {
-        let mut builder = Builder::new(graph, pools, found);
+    /// `found` is of the given order: it tells the buffer and the size of each tensor, and which nodes are inactive.
+    pub fn new(graph: &Graph, buffers: &[BufferSpec], found: &LiveRanges) -> Self {
+        let mut builder = Builder::new(graph, buffers, found);
         let mut values = builder.values();
         builder.count_mentions(&mut values);
         let nodes = (0..).zip(graph.nodes()).map(|(step, &node)| builder.node_use(&values, node, step));
@@ -63,14 +63,14 @@ impl Model {
             let most = &mut values[value as usize].most_by_one;
             *most = times.max(*most);
         }
-        Self { values, nodes, pools: pools.len() }
+        Self { values, nodes, buffers: buffers.len() }
     }
 
-    /// Bytes that are alive before the first step, by pool.
+    /// Bytes that are alive before the first step, by buffer.
     pub fn start(&self) -> Vec<Bytes> {
-        let mut live = vec![0; self.pools];
+        let mut live = vec![0; self.buffers];
         for value in self.values.iter().filter(|value| value.from_start) {
-            live[value.pool as usize] += value.size;
+            live[value.buffer as usize] += value.size;
         }
         live
     }
@@ -78,8 +78,8 @@ impl Model {
 
 struct Builder<'a> {
     graph: &'a Graph,
-    pools: &'a [Pool],
-    homes: &'a [Option<Home>],
+    buffers: &'a [BufferSpec],
+    allocations: &'a [Option<Allocation>],
     /// By tensor: is it an inactive node? Its mentions count only for what no other node mentions.
     is_inactive: Vec<bool>,
     /// By tensor: does an active node mention it, or is it a leaf?
@@ -92,7 +92,7 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(graph: &'a Graph, pools: &'a [Pool], found: &'a Lifetimes) -> Self {
+    fn new(graph: &'a Graph, buffers: &'a [BufferSpec], found: &'a LiveRanges) -> Self {
         let count = graph.tensors().len();
         let (mut is_inactive, mut is_mentioned) = (vec![false; count], vec![false; count]);
         found.inactive.iter().for_each(|&node| is_inactive[node as usize] = true);
@@ -100,8 +100,9 @@ impl<'a> Builder<'a> {
         let mentioned = active.flat_map(|&node| graph.sources(node)).chain(graph.leafs());
         mentioned.for_each(|&id| is_mentioned[id as usize] = true);
         let (computed, last_mention, value_of) = (vec![None; count], vec![None; count], vec![None; count]);
-        let homes = &found.homes;
-        let mut builder = Self { graph, pools, homes, is_inactive, is_mentioned, computed, last_mention, value_of };
+        let allocations = &found.allocations;
+        let mut builder =
+            Self { graph, buffers, allocations, is_inactive, is_mentioned, computed, last_mention, value_of };
         for (step, &node) in (0..).zip(graph.nodes()) {
             builder.computed[node as usize] = Some(step);
             for source in builder.mentions(node) {
@@ -132,18 +133,19 @@ impl<'a> Builder<'a> {
         let mut has_view = vec![false; self.graph.tensors().len()];
         let active = (0..).zip(self.graph.tensors()).filter(|(id, _): &(TensorId, _)| !self.is_inactive[*id as usize]);
         active.filter_map(|(_, it)| it.view).for_each(|view| has_view[view.root as usize] = true);
-        for (id, (home, tensor)) in (0..).zip(self.homes.iter().zip(self.graph.tensors())) {
-            let Some(home) = home else { continue };
+        for (id, (allocation, tensor)) in (0..).zip(self.allocations.iter().zip(self.graph.tensors())) {
+            let Some(allocation) = allocation else { continue };
             let is_unread = is_leaf[id as usize] && self.last_mention[id as usize].is_none() && !has_view[id as usize];
-            let ends_early = tensor.flags.has(Flags::INPUT) && self.pools[home.pool as usize].rules.unread_inputs;
+            let ends_early =
+                tensor.flags.has(Flags::INPUT) && self.buffers[allocation.buffer as usize].rules.unread_inputs;
             let is_kept = tensor.flags.has(Flags::OUTPUT) || !(ends_early || is_read_by_inactive[id as usize]);
             if is_unread && !is_kept {
                 continue;
             }
             self.value_of[id as usize] = ValueId::try_from(values.len()).ok();
             values.push(Value {
-                size: padded(home.alloc_size, self.pools[home.pool as usize].alignment),
-                pool: home.pool,
+                size: padded(allocation.alloc_size, self.buffers[allocation.buffer as usize].alignment),
+                buffer: allocation.buffer,
                 mentions: 0,
                 most_by_one: 0,
                 ends: !tensor.flags.has(Flags::OUTPUT),
@@ -211,14 +213,15 @@ impl<'a> Builder<'a> {
     /// Whoever is named once, looks like the node and is large enough.
     fn donors(&self, values: &[Value], node: TensorId, found: &NodeUse) -> Vec<ValueId> {
         let Some(own) = found.computes.map(|own| values[own as usize]) else { return Vec::new() };
-        let (rules, operation) = (self.pools[own.pool as usize].rules, self.graph.tensor(node).operation);
+        let (rules, operation) = (self.buffers[own.buffer as usize].rules, self.graph.tensor(node).operation);
         let allows = |(slot, &source): (usize, &TensorId)| {
             let tensor = self.graph.tensor(source);
             let value = self.value(source)?;
             let donor = values[value as usize];
             let through_view = tensor.view.is_none_or(|view| rules.views && view.offset == 0);
             let named_once = found.reads.contains(&(value, 1));
-            let suits = through_view && named_once && donor.ends && donor.pool == own.pool && donor.size >= own.size;
+            let suits =
+                through_view && named_once && donor.ends && donor.buffer == own.buffer && donor.size >= own.size;
             let looks_alike = || self.graph.look_alike(source, node);
             (rules.allow(operation, slot) && suits && looks_alike()).then_some(value)
         };

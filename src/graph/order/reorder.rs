@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::graph::{Graph, GraphPlan, PlanError, Pool, PoolId, Requests, Sizes, TensorId, lifetimes, plan};
+use crate::graph::{
+    BufferIndex, BufferSpec, Graph, GraphPlan, PlanError, Requests, Sizes, TensorId, live_ranges, plan,
+};
 use crate::placement::{Bytes, Step};
 
 use super::Hazards;
@@ -23,7 +25,7 @@ impl Default for Effort {
     }
 }
 
-/// What an order needs of one pool.
+/// What an order needs of one buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measure {
     /// The most bytes that are alive at a step.
@@ -41,47 +43,48 @@ pub struct Reordering {
     pub order: Vec<Step>,
     /// How many nodes had to be moved; 0 when the order stays as it was given.
     pub moved: usize,
-    /// What the given order needs, by pool.
+    /// What the given order needs, by buffer.
     pub before: Vec<Measure>,
-    /// What the new one needs, by pool: nowhere more, and somewhere a lower bound that is lower, unless nothing has moved.
+    /// What the new one needs, by buffer: nowhere more, and somewhere a lower bound that is lower, unless nothing has moved.
     pub after: Vec<Measure>,
 }
 
 impl Reordering {
-    /// The lower bound of the given order, of all pools together.
+    /// The lower bound of the given order, of all buffers together.
     pub fn given_bound(&self) -> Bytes {
         self.before.iter().map(|measure| measure.lower_bound).fold(0, Bytes::saturating_add)
     }
 }
 
-/// Looks for an order of the nodes of `graph` with fewer live bytes at the worst step. `requests` are for the given
-/// order. The order stays as it is when no better one is found: one whose lower bound is lower in some pool, and in no
-/// pool higher, and whose plan is in no pool larger or in more chunks.
+/// GraphKey for an order of the nodes of `graph` with fewer live bytes at the worst step. `requests` are for the given
+/// order. The order stays as it is when no better one is found: one whose lower bound is lower in some buffer, and in no
+/// buffer higher, and whose plan is in no buffer larger or in more chunks.
 ///
 /// # Errors
 /// [`PlanError`] when sizes overflow.
 pub fn reorder<S: Sizes>(
     graph: &Graph,
-    pools: &[Pool],
+    buffers: &[BufferSpec],
     requests: Requests<'_>,
     sizes: &mut S,
     hazards: &Hazards,
     effort: Effort,
 ) -> Result<Reordering, PlanError> {
     let mut known = HashMap::new();
-    let mut sizes = |id: TensorId, pool: PoolId| *known.entry((id, pool)).or_insert_with(|| sizes.alloc_size(id, pool));
+    let mut sizes =
+        |id: TensorId, buffer: BufferIndex| *known.entry((id, buffer)).or_insert_with(|| sizes.alloc_size(id, buffer));
     let given: Vec<Step> = (0..).take(graph.nodes().len()).collect();
-    let before = measure(&plan(graph, pools, requests, &mut sizes)?);
-    let model = Model::new(graph, pools, &lifetimes(graph, pools, requests, &mut sizes));
+    let before = measure(&plan(graph, buffers, requests, &mut sizes)?);
+    let model = Model::new(graph, buffers, &live_ranges(graph, buffers, requests, &mut sizes));
     let mut best = Reordering { order: given.clone(), moved: 0, after: before.clone(), before };
     for Candidate { order, bound } in candidates(&model, hazards, &given, effort) {
         if best.moved > 0 && total(&best.after) <= bound {
             break;
         }
         debug_assert!(hazards.allow(&order), "a node has overtaken another that it must not");
-        let nodes: Vec<PoolId> = order.iter().map(|&step| requests.nodes[step as usize]).collect();
+        let nodes: Vec<BufferIndex> = order.iter().map(|&step| requests.nodes[step as usize]).collect();
         let requests = Requests { nodes: &nodes, ..requests };
-        let after = measure(&plan(&graph.in_order(&order), pools, requests, &mut sizes)?);
+        let after = measure(&plan(&graph.in_order(&order), buffers, requests, &mut sizes)?);
         if is_better(&after, &best.before) && (best.moved == 0 || total(&after) < total(&best.after)) {
             best = Reordering { moved: moved(&order), order, after, ..best };
         }
@@ -122,15 +125,15 @@ fn candidates(model: &Model, hazards: &Hazards, given: &[Step], effort: Effort) 
 }
 
 fn measure(plan: &GraphPlan) -> Vec<Measure> {
-    let measure = |pool: &crate::graph::PoolPlan| Measure {
-        lower_bound: pool.lower_bound,
-        size: pool.placement.size(),
-        chunks: pool.placement.chunks.len(),
+    let measure = |buffer: &crate::graph::BufferPlan| Measure {
+        lower_bound: buffer.lower_bound,
+        size: buffer.placement.size(),
+        chunks: buffer.placement.chunks.len(),
     };
-    plan.pools.iter().map(measure).collect()
+    plan.buffers.iter().map(measure).collect()
 }
 
-/// Bytes of the plan, in all pools.
+/// Bytes of the plan, in all buffers.
 fn total(measures: &[Measure]) -> Bytes {
     measures.iter().map(|measure| measure.size).fold(0, Bytes::saturating_add)
 }

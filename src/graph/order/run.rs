@@ -12,7 +12,7 @@ pub struct Run<'m> {
     remaining: Vec<u32>,
     /// By value: how many of the nodes that give it memory have run.
     given: Vec<u32>,
-    /// By pool.
+    /// By buffer.
     live: Vec<Bytes>,
 }
 
@@ -27,12 +27,12 @@ impl<'m> Run<'m> {
         }
     }
 
-    /// Bytes that are alive now, by pool.
+    /// Bytes that are alive now, by buffer.
     pub fn live(&self) -> &[Bytes] {
         &self.live
     }
 
-    /// Bytes that are alive now, in all pools.
+    /// Bytes that are alive now, in all buffers.
     pub fn total(&self) -> Bytes {
         self.live.iter().sum()
     }
@@ -52,32 +52,32 @@ impl<'m> Run<'m> {
         (1..=self.model.values[value as usize].most_by_one).contains(&self.remaining[value as usize])
     }
 
-    /// Writes into `peaks` how many bytes are alive while `step` runs, by pool, where that is more than is there.
+    /// Writes into `peaks` how many bytes are alive while `step` runs, by buffer, where that is more than is there.
     pub fn raise_peaks(&self, step: Step, peaks: &mut [Bytes]) {
         for (peak, &live) in peaks.iter_mut().zip(&self.live) {
             *peak = (*peak).max(live);
         }
-        for (pool, live) in self.grown_pools(step) {
-            peaks[pool] = peaks[pool].max(live);
+        for (buffer, live) in self.grown_buffers(step) {
+            peaks[buffer] = peaks[buffer].max(live);
         }
     }
 
-    /// Can `step` run now with no more than `caps` bytes alive, by pool?
+    /// Can `step` run now with no more than `caps` bytes alive, by buffer?
     pub fn fits(&self, step: Step, caps: &[Bytes]) -> bool {
-        self.grown_pools(step).all(|(pool, live)| live <= caps[pool])
+        self.grown_buffers(step).all(|(buffer, live)| live <= caps[buffer])
     }
 
-    /// The pools in which `step` needs new memory, and the bytes that are alive in them while it runs.
-    fn grown_pools(&self, step: Step) -> impl Iterator<Item = (usize, Bytes)> {
+    /// The buffers in which `step` needs new memory, and the bytes that are alive in them while it runs.
+    fn grown_buffers(&self, step: Step) -> impl Iterator<Item = (usize, Bytes)> {
         self.new_values(step).map(move |value| {
-            let pool = self.model.values[value as usize].pool;
+            let buffer = self.model.values[value as usize].buffer;
             let here = self.new_values(step).map(|value| self.model.values[value as usize]);
-            let new: Bytes = here.filter(|value| value.pool == pool).map(|value| value.size).sum();
-            (pool as usize, self.live[pool as usize] + new)
+            let new: Bytes = here.filter(|value| value.buffer == buffer).map(|value| value.size).sum();
+            (buffer as usize, self.live[buffer as usize] + new)
         })
     }
 
-    /// By how many bytes, in all pools, more are alive after `step` than before it.
+    /// By how many bytes, in all buffers, more are alive after `step` than before it.
     pub fn growth(&self, step: Step) -> i64 {
         let node = self.node(step);
         let sizes = |value: ValueId| i64::try_from(self.model.values[value as usize].size).unwrap_or(i64::MAX / 4);
@@ -149,16 +149,16 @@ impl<'m> Run<'m> {
 
     fn grow(&mut self, value: ValueId) {
         let value = self.model.values[value as usize];
-        self.live[value.pool as usize] += value.size;
+        self.live[value.buffer as usize] += value.size;
     }
 
     fn shrink(&mut self, value: ValueId) {
         let value = self.model.values[value as usize];
-        self.live[value.pool as usize] -= value.size;
+        self.live[value.buffer as usize] -= value.size;
     }
 }
 
-/// The most bytes alive while some steps run in some order, by pool. `run` must be before the first of them, and is
+/// The most bytes alive while some steps run in some order, by buffer. `run` must be before the first of them, and is
 /// behind the last afterwards.
 pub fn peaks_of(run: &mut Run<'_>, steps: &[Step]) -> Vec<Bytes> {
     let mut peaks = run.live().to_vec();

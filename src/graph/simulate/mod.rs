@@ -1,6 +1,6 @@
 //! Is the plan of a graph right? Runs the graph in thought and keeps track of whose value every byte holds.
 //!
-//! Trusts no lifetimes: it looks only at the order of the nodes, at who reads whom, and at the addresses.
+//! Trusts no live ranges: it looks only at the order of the nodes, at who reads whom, and at the addresses.
 
 mod corruption;
 mod freed;

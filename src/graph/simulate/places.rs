@@ -43,23 +43,23 @@ pub struct Places {
 }
 
 impl Places {
-    /// Where `plan` puts the tensors: the spaces are the chunks of the first pool, then those of the next.
+    /// Where `plan` puts the tensors: the spaces are the chunks of the first buffer, then those of the next.
     pub fn of_plan(plan: &GraphPlan) -> Self {
-        let chunks = |pool: usize| &plan.pools[pool].placement.chunks;
-        let spaces: Vec<Bytes> = (0..plan.pools.len()).flat_map(chunks).copied().collect();
-        let mut first_spaces = Vec::with_capacity(plan.pools.len());
+        let chunks = |buffer: usize| &plan.buffers[buffer].placement.chunks;
+        let spaces: Vec<Bytes> = (0..plan.buffers.len()).flat_map(chunks).copied().collect();
+        let mut first_spaces = Vec::with_capacity(plan.buffers.len());
         let mut next = 0_u32;
-        for pool in 0..plan.pools.len() {
+        for buffer in 0..plan.buffers.len() {
             first_spaces.push(next);
-            next += u32::try_from(chunks(pool).len()).expect("fewer than 2^32 chunks");
+            next += u32::try_from(chunks(buffer).len()).expect("fewer than 2^32 chunks");
         }
         let region = |(address, alloc_size): (Address, Bytes)| {
-            let pool = address.pool as usize;
-            let exists = (address.chunk as usize) < chunks(pool).len();
-            let space = if exists { first_spaces[pool] + address.chunk } else { u32::MAX };
+            let buffer = address.buffer as usize;
+            let exists = (address.chunk as usize) < chunks(buffer).len();
+            let space = if exists { first_spaces[buffer] + address.chunk } else { u32::MAX };
             Region { space, start: address.offset, end: address.offset.saturating_add(alloc_size) }
         };
-        let regions = (0..).take(plan.homes.len()).map(|id| plan.placed(id).map(region));
+        let regions = (0..).take(plan.allocations.len()).map(|id| plan.placed(id).map(region));
         Self { spaces, regions: regions.collect() }
     }
 

@@ -169,8 +169,8 @@ impl Checker<'_> {
         let Some((wanted, planned)) = self.buffer(buffer) else {
             return vec![(Kind::Outside, format!("lies in buffer {buffer}, which is not there"))];
         };
-        if self.listed.contains(&id) && info.pool != buffer && !self.is_in_place(id, entry) {
-            found.push((Kind::Outside, format!("lies in buffer {buffer}, and the graph wants it in {}", info.pool)));
+        if self.listed.contains(&id) && info.buffer != buffer && !self.is_in_place(id, entry) {
+            found.push((Kind::Outside, format!("lies in buffer {buffer}, and the graph wants it in {}", info.buffer)));
         }
         // The reader of graphs has seen to it that sizes can be padded.
         let needed = info.size.next_multiple_of(wanted.alignment);

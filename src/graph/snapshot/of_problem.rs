@@ -10,7 +10,7 @@ use super::{BufferInfo, Snapshot, TensorInfo};
 const MAKER: &str = "CUSTOM";
 const READER: &str = "CUSTOM";
 
-/// What happens to a block. Of the same step, ends come first: a lifetime is half-open.
+/// What happens to a block. Of the same step, ends come first: a live range is half-open.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Ends,
@@ -18,7 +18,7 @@ enum Event {
 }
 
 impl Snapshot {
-    /// A graph with one buffer. Each block is a node of its size, and so is the end of its lifetime: a node without bytes
+    /// A graph with one buffer. Each block is a node of its size, and so is the end of its live range: a node without bytes
     /// that reads it. `names` are those of the blocks.
     pub fn of_problem(problem: &Problem, label: &str, names: &[&str]) -> Self {
         let mut builder = Builder { graph: Graph::with_capacity(2 * names.len()), tensors: Vec::new() };
@@ -46,7 +46,8 @@ impl Snapshot {
 /// In the order in which they happen. Blocks that start together keep their order.
 fn events(problem: &Problem) -> Vec<(Step, Event, usize)> {
     let blocks = problem.blocks().iter().enumerate();
-    let both = blocks.flat_map(|(id, block)| [(block.birth, Event::Starts, id), (block.death, Event::Ends, id)]);
+    let both =
+        blocks.flat_map(|(id, block)| [(block.first_step, Event::Starts, id), (block.end_step, Event::Ends, id)]);
     let mut events: Vec<_> = both.collect();
     events.sort_unstable();
     events
@@ -75,7 +76,7 @@ impl Builder {
             element: "i8".to_owned(),
             nbytes: bytes,
             size: bytes,
-            pool: 0,
+            buffer: 0,
             elsewhere: Vec::new(),
         });
         id

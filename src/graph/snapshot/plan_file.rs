@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::graph::{PoolId, TensorId};
+use crate::graph::{BufferIndex, TensorId};
 use crate::placement::{Bytes, ChunkId, Offset};
 
 use super::Snapshot;
@@ -46,7 +46,7 @@ pub struct PlannedTensor {
     /// Its id in the file of the graph.
     pub id: u64,
     /// Its buffer.
-    pub buffer: PoolId,
+    pub buffer: BufferIndex,
     /// Which chunk of that.
     pub chunk: ChunkId,
     /// Bytes from the start of the chunk.

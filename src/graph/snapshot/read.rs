@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::graph::{
-    Flags, Graph, Layout, Operation, PoolId, RuleSetting, Rules, Slots, Tensor, TensorId, UnknownRule, View,
+    BufferIndex, Flags, Graph, Layout, Operation, RuleSetting, Rules, Slots, Tensor, TensorId, UnknownRule, View,
 };
 use crate::placement::{Bytes, Effort};
 
@@ -64,7 +64,7 @@ struct BufferLine {
 
 #[derive(Deserialize)]
 struct Elsewhere {
-    buffer: PoolId,
+    buffer: BufferIndex,
     size: Bytes,
 }
 
@@ -89,7 +89,7 @@ struct Line {
     nb: [u64; 4],
     nbytes: Bytes,
     size: Bytes,
-    buffer: PoolId,
+    buffer: BufferIndex,
     #[serde(default)]
     elsewhere: Vec<Elsewhere>,
     flags: u32,
@@ -256,7 +256,7 @@ impl<'l> Builder<'l> {
         Ok((tensor, layout))
     }
 
-    fn check_size(&self, number: usize, buffer: PoolId, size: Bytes) -> Result<(), Malformed> {
+    fn check_size(&self, number: usize, buffer: BufferIndex, size: Bytes) -> Result<(), Malformed> {
         let Some(BufferInfo { alignment, .. }) = self.buffers.get(buffer as usize) else {
             let count = self.buffers.len();
             return Err(malformed(number, format!("buffer {buffer} does not exist: there are {count}")));
@@ -348,6 +348,6 @@ impl Line {
         let (name, op, element) = (name.clone(), op.clone(), r#type.clone());
         let desc = desc.as_ref().unwrap_or(&op).clone();
         let elsewhere = self.elsewhere.iter().map(|other| (other.buffer, other.size)).collect();
-        TensorInfo { id, name, op, desc, element, nbytes, size, pool: buffer, elsewhere }
+        TensorInfo { id, name, op, desc, element, nbytes, size, buffer: buffer, elsewhere }
     }
 }

@@ -92,7 +92,7 @@ fn names_and_records_are_kept() {
     assert_eq!(names, ODD_NAMES);
     assert_eq!(snapshot.graph.tensor(3).operation, Operation::Listed(Slots::SECOND));
     assert_eq!((snapshot.tensors[1].size_in(0), snapshot.tensors[1].size_in(1)), (128, 160));
-    let [first, second] = &snapshot.recorded_pools()[..] else { panic!("there are two buffers") };
+    let [first, second] = &snapshot.recorded_buffers()[..] else { panic!("there are two buffers") };
     assert_eq!((first.rules, first.effort), (Rules { views: true, ..Rules::GGML }, Effort::units(7)));
     assert_eq!((second.rules, second.effort), (Rules::ALL, Effort::default()));
 }
@@ -158,11 +158,15 @@ fn blocks_of_a_problem_live_as_long_in_its_graph() {
         let count = 1 + random.below(12);
         let mut blocks: Vec<Block> = (0..count)
             .map(|_| {
-                let birth = random.below(8);
-                Block { size: 16 * u64::from(1 + random.below(9)), birth, death: birth + 1 + random.below(5) }
+                let first_step = random.below(8);
+                Block {
+                    size: 16 * u64::from(1 + random.below(9)),
+                    first_step,
+                    end_step: first_step + 1 + random.below(5),
+                }
             })
             .collect();
-        blocks.sort_by_key(|block| block.birth);
+        blocks.sort_by_key(|block| block.first_step);
         let mut problem = Problem::new(16, None);
         for &block in &blocks {
             problem.add(block);
@@ -171,17 +175,21 @@ fn blocks_of_a_problem_live_as_long_in_its_graph() {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let snapshot = read(&Snapshot::of_problem(&problem, "problem", &names).text());
         let plan = snapshot.plan(Rules::ALL).expect("small");
-        let home = |name: &str| {
+        let allocation = |name: &str| {
             let tensor = snapshot.tensors.iter().position(|tensor| tensor.name == name).expect("it is there");
-            plan.problems[0].blocks()[plan.homes[tensor].expect("it has memory").block as usize]
+            plan.problems[0].blocks()[plan.allocations[tensor].expect("it has memory").block as usize]
         };
-        let meet = |one: Block, other: Block| one.birth < other.death && other.birth < one.death;
+        let meet = |one: Block, other: Block| one.first_step < other.end_step && other.first_step < one.end_step;
         for (at, name) in names.iter().enumerate() {
-            assert_eq!(home(name).size, blocks[at].size);
+            assert_eq!(allocation(name).size, blocks[at].size);
             for (other, other_name) in names.iter().enumerate() {
-                assert_eq!(meet(home(name), home(other_name)), meet(blocks[at], blocks[other]), "{name}, {other_name}");
+                assert_eq!(
+                    meet(allocation(name), allocation(other_name)),
+                    meet(blocks[at], blocks[other]),
+                    "{name}, {other_name}"
+                );
             }
         }
-        assert_eq!(plan.pools[0].lower_bound, lower_bound(&problem));
+        assert_eq!(plan.buffers[0].lower_bound, lower_bound(&problem));
     }
 }

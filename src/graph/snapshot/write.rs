@@ -59,10 +59,10 @@ impl Snapshot {
             .text("type", &info.element)
             .numbers("ne", layout.ne.map(extent))
             .numbers("nb", layout.nb);
-        line.number("nbytes", info.nbytes).number("size", info.size).number("buffer", info.pool.into());
+        line.number("nbytes", info.nbytes).number("size", info.size).number("buffer", info.buffer.into());
         if !info.elsewhere.is_empty() {
-            line.objects("elsewhere", &info.elsewhere, |object, (pool, size)| {
-                object.value("buffer", pool).value("size", size);
+            line.objects("elsewhere", &info.elsewhere, |object, (buffer, size)| {
+                object.value("buffer", buffer).value("size", size);
             });
         }
         line.number("flags", tensor.flags.0.into()).value("inplace", listed).value("external", tensor.external);

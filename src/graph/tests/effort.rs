@@ -1,18 +1,18 @@
 //! How much the search for smaller offsets may do.
 
-use crate::graph::{Flags, GraphPlan, Operation, Pool, Rules, Slots, TensorId};
+use crate::graph::{BufferSpec, Flags, GraphPlan, Operation, Rules, Slots, TensorId};
 use crate::placement::{Bytes, Effort};
 use crate::testing::Random;
 
 use super::random::random_sketch_of;
-use super::sketch::{Draft, POOL, Sketch};
+use super::sketch::{BUFFER, Draft, Sketch};
 
 /// More than the search needs for the graphs here; a blink.
 const AMPLE: Effort = Effort::units(20_000_000);
 
 /// Each node makes a tensor of up to 60 times the alignment, which one of the `longest` next nodes reads. What would be
 /// read after the end of the graph is an output.
-fn random_lifetimes(random: &mut Random, nodes: TensorId, longest: u32) -> Sketch {
+fn random_live_ranges(random: &mut Random, nodes: TensorId, longest: u32) -> Sketch {
     let mut sketch = Sketch::new();
     let mut readers = Vec::new();
     for node in 0..nodes {
@@ -28,22 +28,22 @@ fn random_lifetimes(random: &mut Random, nodes: TensorId, longest: u32) -> Sketc
     sketch
 }
 
-/// The same in two pools, with nodes that lastuse's rules, but not ggml's, let write over a source.
-fn random_rows_in_two_pools(seed: u64) -> Sketch {
+/// The same in two buffers, with nodes that lastuse's rules, but not ggml's, let write over a source.
+fn random_rows_in_two_buffers(seed: u64) -> Sketch {
     let mut random = Random::new(seed);
-    let mut sketch = random_lifetimes(&mut random, 120, 30);
-    sketch.pools = vec![POOL, POOL];
+    let mut sketch = random_live_ranges(&mut random, 120, 30);
+    sketch.buffers = vec![BUFFER, BUFFER];
     for id in (0..).take(sketch.drafts.len()) {
         let source = sketch.draft(id).sources.first().copied().filter(|_| random.chance(15));
         let Some(source) = source else {
-            sketch.draft(id).pool = u32::from(random.chance(40));
+            sketch.draft(id).buffer = u32::from(random.chance(40));
             continue;
         };
-        let Draft { layout, size, nbytes, pool, .. } = *sketch.draft(source);
+        let Draft { layout, size, nbytes, buffer, .. } = *sketch.draft(source);
         let operation = Operation::RowByRow(Slots::ALL);
         let draft = sketch.draft(id);
-        (draft.layout, draft.size, draft.nbytes, draft.pool, draft.tensor.operation) =
-            (layout, size, nbytes, pool, operation);
+        (draft.layout, draft.size, draft.nbytes, draft.buffer, draft.tensor.operation) =
+            (layout, size, nbytes, buffer, operation);
     }
     sketch
 }
@@ -51,16 +51,16 @@ fn random_rows_in_two_pools(seed: u64) -> Sketch {
 /// Of these forty tensors no more are alive at once than 420 times the alignment, and that much suffices; quick ways
 /// of placing them need a tenth more.
 fn hard_graph() -> Sketch {
-    random_lifetimes(&mut Random::new(525), 40, 18)
+    random_live_ranges(&mut Random::new(525), 40, 18)
 }
 
 fn plan_with(sketch: &mut Sketch, effort: Effort) -> GraphPlan {
-    sketch.pools.iter_mut().for_each(|pool| pool.effort = effort);
+    sketch.buffers.iter_mut().for_each(|buffer| buffer.effort = effort);
     sketch.plan(Rules::ALL)
 }
 
 fn sizes(plan: &GraphPlan) -> Vec<(Bytes, usize)> {
-    plan.pools.iter().map(|pool| (pool.placement.size(), pool.placement.chunks.len())).collect()
+    plan.buffers.iter().map(|buffer| (buffer.placement.size(), buffer.placement.chunks.len())).collect()
 }
 
 #[test]
@@ -68,34 +68,34 @@ fn more_effort_brings_a_hard_graph_to_its_bound() {
     let mut sketch = hard_graph();
     let quick = plan_with(&mut sketch, Effort::default());
     let ample = plan_with(&mut sketch, AMPLE);
-    assert!(quick.pools[0].placement.size() > 420 * 16 && !quick.pools[0].is_optimal(), "the graph is easy");
-    assert_eq!((ample.pools[0].placement.size(), ample.pools[0].lower_bound), (420 * 16, 420 * 16));
+    assert!(quick.buffers[0].placement.size() > 420 * 16 && !quick.buffers[0].is_optimal(), "the graph is easy");
+    assert_eq!((ample.buffers[0].placement.size(), ample.buffers[0].lower_bound), (420 * 16, 420 * 16));
 }
 
 #[test]
-fn each_pool_has_an_effort_of_its_own() {
+fn each_buffer_has_an_effort_of_its_own() {
     let mut sketch = hard_graph();
-    sketch.pools = vec![POOL, Pool { effort: AMPLE, ..POOL }];
+    sketch.buffers = vec![BUFFER, BufferSpec { effort: AMPLE, ..BUFFER }];
     let count = TensorId::try_from(sketch.drafts.len()).expect("few tensors");
     for (copy, draft) in (count..).zip(hard_graph().drafts) {
         let sources: Vec<TensorId> = draft.sources.iter().map(|source| source + count).collect();
         assert_eq!(sketch.node(draft.size, &sources), copy);
         sketch.flag(copy, draft.tensor.flags);
-        sketch.draft(copy).pool = 1;
+        sketch.draft(copy).buffer = 1;
     }
     let plan = sketch.plan(Rules::ALL);
-    let at_bound = plan.pools.iter().map(|pool| pool.placement.size() == pool.lower_bound);
+    let at_bound = plan.buffers.iter().map(|buffer| buffer.placement.size() == buffer.lower_bound);
     assert_eq!(at_bound.collect::<Vec<_>>(), [false, true]);
 }
 
-/// In some of the graphs with two pools, the last four among them, more effort lets other rules win one pool that lose
+/// In some of the graphs with two buffers, the last four among them, more effort lets other rules win one buffer that lose
 /// the other.
 #[test]
 fn more_effort_than_the_default_never_gives_a_larger_plan() {
     let mut random = Random::new(11);
     let mut sketches: Vec<Sketch> = (0..60).map(|_| random_sketch_of(&mut random, 200)).collect();
-    sketches.extend((0..60).map(|_| random_lifetimes(&mut random, 50, 18)));
-    sketches.extend((0..40).chain([43, 572, 711, 1884]).map(random_rows_in_two_pools));
+    sketches.extend((0..60).map(|_| random_live_ranges(&mut random, 50, 18)));
+    sketches.extend((0..40).chain([43, 572, 711, 1884]).map(random_rows_in_two_buffers));
     let mut smaller = 0;
     for sketch in &mut sketches {
         let quick = sizes(&plan_with(sketch, Effort::default()));
@@ -114,6 +114,6 @@ fn same_effort_gives_the_same_plan() {
     let mut sketch = hard_graph();
     for effort in [Effort::NONE, Effort::units(500_000), AMPLE] {
         let [first, second] = [0, 1].map(|_| plan_with(&mut sketch, effort));
-        assert_eq!(first.pools[0].placement, second.pools[0].placement);
+        assert_eq!(first.buffers[0].placement, second.buffers[0].placement);
     }
 }

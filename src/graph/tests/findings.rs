@@ -101,9 +101,9 @@ fn places_of_a_plan_are_those_of_its_chunks() {
     let (sketch, [x, ..], _) = sample();
     let mut plan = sketch.plan(Rules::ALL);
     let places = Places::of_plan(&plan);
-    assert_eq!(places.spaces, plan.pools[0].placement.chunks);
+    assert_eq!(places.spaces, plan.buffers[0].placement.chunks);
     assert!(places.regions.iter().flatten().all(|&region| places.contain(region)));
-    super::sketch::spot(&mut plan, x).chunk = 3;
+    super::sketch::location(&mut plan, x).chunk = 3;
     let region = Places::of_plan(&plan).region(x).expect("it has memory");
     assert!(!places.contain(region), "there is no such chunk");
 }

@@ -2,18 +2,18 @@
 
 use crate::graph::{Flags, Rules, TensorId, View};
 
-use super::sketch::{POOL, Sketch, home, life};
+use super::sketch::{BUFFER, Sketch, allocation, life};
 
 /// Whose memory a node takes over.
 fn donor(sketch: &Sketch, node: TensorId, rules: Rules) -> Option<TensorId> {
-    let found = sketch.lifetimes(rules);
-    let home = home(&found, node);
-    if let Some(source) = home.in_place_of {
+    let found = sketch.live_ranges(rules);
+    let allocation = allocation(&found, node);
+    if let Some(source) = allocation.in_place_of {
         let root = sketch.graph().root(source);
-        assert_eq!(found.homes[root as usize].map(|home| home.block), Some(home.block));
+        assert_eq!(found.allocations[root as usize].map(|allocation| allocation.block), Some(allocation.block));
     }
     sketch.plan(rules);
-    home.in_place_of
+    allocation.in_place_of
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn node_takes_over_the_memory_of_its_last_read_source() {
     sketch.node(64, &[b]);
     for rules in [Rules::GGML, Rules::ALL] {
         assert_eq!(donor(&sketch, b, rules), Some(a));
-        assert_eq!(life(&sketch.lifetimes(rules), a), 0..3, "the block goes on as the node's");
+        assert_eq!(life(&sketch.live_ranges(rules), a), 0..3, "the block goes on as the node's");
     }
     assert_eq!(donor(&sketch, b, Rules::NONE), None);
 }
@@ -56,7 +56,7 @@ fn source_named_twice_is_not_taken() {
     let sum = sketch.in_place(64, &[x, x]);
     sketch.node(64, &[sum]);
     assert_eq!(donor(&sketch, sum, Rules::ALL), None);
-    assert_eq!(life(&sketch.lifetimes(Rules::ALL), x), 0..1);
+    assert_eq!(life(&sketch.live_ranges(Rules::ALL), x), 0..1);
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn output_may_be_computed_in_place_and_stays() {
     sketch.node(64, &[b]);
     sketch.flag(a, Flags::OUTPUT);
     assert_eq!(donor(&sketch, a, Rules::ALL), Some(x));
-    assert_eq!(life(&sketch.lifetimes(Rules::ALL), a), 0..3);
+    assert_eq!(life(&sketch.live_ranges(Rules::ALL), a), 0..3);
 }
 
 #[test]
@@ -147,14 +147,14 @@ fn root_and_its_view_as_two_sources_are_not_taken() {
 }
 
 #[test]
-fn node_in_place_stays_in_the_pool_of_its_source() {
-    let mut sketch = Sketch::with_pools(&[POOL, POOL]);
+fn node_in_place_stays_in_the_buffer_of_its_source() {
+    let mut sketch = Sketch::with_buffers(&[BUFFER, BUFFER]);
     let x = sketch.leaf(64);
     let a = sketch.node(64, &[x]);
     let b = sketch.in_place(64, &[a]);
-    sketch.draft(b).pool = 1;
+    sketch.draft(b).buffer = 1;
     assert_eq!(donor(&sketch, b, Rules::ALL), Some(a));
-    assert_eq!(home(&sketch.lifetimes(Rules::ALL), b).pool, 0);
+    assert_eq!(allocation(&sketch.live_ranges(Rules::ALL), b).buffer, 0);
 }
 
 /// A root, a view of all of it, and a node that reads the view last.
@@ -173,8 +173,8 @@ fn root_is_taken_through_a_view_unless_the_rules_are_those_of_ggml() {
     let (sketch, _, view, b) = through_view();
     assert_eq!(donor(&sketch, b, Rules::ALL), Some(view));
     assert_eq!(donor(&sketch, b, Rules::GGML), None);
-    assert!(sketch.lifetimes(Rules::ALL).beyond_ggml);
-    assert!(!sketch.lifetimes(Rules::GGML).beyond_ggml);
+    assert!(sketch.live_ranges(Rules::ALL).beyond_ggml);
+    assert!(!sketch.live_ranges(Rules::GGML).beyond_ggml);
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn larger_root_gives_its_tail_back() {
     let (mut sketch, root, view, b) = through_view();
     sketch.draft(root).size = 128;
     assert_eq!(donor(&sketch, b, Rules::ALL), Some(view));
-    assert_eq!(sketch.lifetimes(Rules::ALL).problems[0].shrinks().len(), 1);
+    assert_eq!(sketch.live_ranges(Rules::ALL).problems[0].shrinks().len(), 1);
 }
 
 #[test]
@@ -226,9 +226,9 @@ fn root_that_is_an_output_is_not_taken() {
 }
 
 #[test]
-fn root_in_another_pool_is_not_taken() {
+fn root_in_another_buffer_is_not_taken() {
     let (mut sketch, _, _, b) = through_view();
-    sketch.pools.push(POOL);
-    sketch.draft(b).pool = 1;
+    sketch.buffers.push(BUFFER);
+    sketch.draft(b).buffer = 1;
     assert_eq!(donor(&sketch, b, Rules::ALL), None);
 }

@@ -1,9 +1,9 @@
 //! Nodes that no backend computes: those without the flag, in a graph in which others have it.
 
-use crate::graph::{Flags, GraphPlan, Operation, Pool, PoolId, Rules, TensorId};
+use crate::graph::{BufferIndex, BufferSpec, Flags, GraphPlan, Operation, Rules, TensorId};
 use crate::placement::Bytes;
 
-use super::sketch::{List, POOL, Sketch, home, life};
+use super::sketch::{BUFFER, List, Sketch, allocation, life};
 
 /// A small input, the result of an alternative that was not selected, and a chain of three nodes that are computed.
 struct Selected {
@@ -33,19 +33,19 @@ fn add_chain(sketch: &mut Sketch, source: TensorId) -> [TensorId; 3] {
 }
 
 fn inactive(plan: &GraphPlan) -> Vec<TensorId> {
-    plan.unplaced.iter().map(|node| node.tensor).collect()
+    plan.inactive_owners.iter().map(|node| node.tensor).collect()
 }
 
 #[test]
 fn inactive_node_and_the_input_that_only_it_reads_take_no_bytes_while_the_graph_runs() {
     let Selected { sketch, input, alternative, chain } = selected(96);
-    let found = sketch.lifetimes(Rules::ALL);
-    assert_eq!((found.homes[alternative as usize], life(&found, input)), (None, 0..1));
+    let found = sketch.live_ranges(Rules::ALL);
+    assert_eq!((found.allocations[alternative as usize], life(&found, input)), (None, 0..1));
     assert_eq!(chain.map(|id| life(&found, id)), [1..3, 2..4, 3..4]);
     let plan = sketch.plan(Rules::ALL);
-    assert_eq!((inactive(&plan), plan.pools[0].placement.size()), (vec![alternative], 192));
+    assert_eq!((inactive(&plan), plan.buffers[0].placement.size()), (vec![alternative], 192));
     let without = Rules { inactive: false, ..Rules::ALL };
-    assert_eq!(sketch.plan(without).pools[0].placement.size(), 288);
+    assert_eq!(sketch.plan(without).buffers[0].placement.size(), 288);
     assert!(inactive(&sketch.plan(without)).is_empty());
 }
 
@@ -55,9 +55,9 @@ fn inactive_node_has_an_address_inside_the_buffer() {
         let Selected { sketch, alternative, .. } = selected(size);
         let plan = sketch.plan(Rules::ALL);
         let (address, alloc_size) = plan.placed(alternative).expect("it has an address");
-        assert_eq!((address.pool, address.chunk, address.offset, alloc_size), (0, 0, 0, size));
-        let pool = &plan.pools[0];
-        assert_eq!((pool.placement.size(), pool.lower_bound), (expected, expected));
+        assert_eq!((address.buffer, address.chunk, address.offset, alloc_size), (0, 0, 0, size));
+        let buffer = &plan.buffers[0];
+        assert_eq!((buffer.placement.size(), buffer.lower_bound), (expected, expected));
     }
 }
 
@@ -65,7 +65,7 @@ fn inactive_node_has_an_address_inside_the_buffer() {
 fn graph_in_which_no_node_has_the_flag_has_no_inactive_nodes() {
     let Selected { mut sketch, alternative, .. } = selected(96);
     sketch.drafts.iter_mut().for_each(|draft| draft.tensor.flags.0 &= !Flags::COMPUTE.0);
-    let found = sketch.lifetimes(Rules::ALL);
+    let found = sketch.live_ranges(Rules::ALL);
     assert!(found.inactive.is_empty());
     assert_eq!(life(&found, alternative), 0..4);
 }
@@ -106,7 +106,7 @@ fn what_may_be_looked_at_is_not_inactive() {
         change(&mut sketch, alternative);
         let plan = sketch.plan(Rules::ALL);
         assert!(inactive(&plan).is_empty(), "{what}");
-        assert!(plan.homes[alternative as usize].is_some(), "{what}");
+        assert!(plan.allocations[alternative as usize].is_some(), "{what}");
     }
 }
 
@@ -116,7 +116,7 @@ fn reads_of_inactive_nodes_do_not_count_where_others_read() {
     let x = sketch.leaf(64);
     let [first, second, _] = add_chain(&mut sketch, x);
     sketch.node(16, &[first, x]);
-    let found = sketch.lifetimes(Rules::ALL);
+    let found = sketch.live_ranges(Rules::ALL);
     assert_eq!([x, first, second].map(|id| life(&found, id)), [0..1, 0..2, 1..3]);
 }
 
@@ -129,7 +129,7 @@ fn computed_value_that_only_inactive_nodes_read_lasts_until_then() {
     sketch.flag(value, Flags::COMPUTE);
     sketch.node(16, &[value]);
     add_chain(&mut sketch, x);
-    assert_eq!(life(&sketch.lifetimes(Rules::ALL), value), 0..2);
+    assert_eq!(life(&sketch.live_ranges(Rules::ALL), value), 0..2);
 }
 
 #[test]
@@ -137,64 +137,67 @@ fn unread_copy_of_the_scheduler_keeps_its_root() {
     let Selected { mut sketch, input, .. } = selected(96);
     let view = sketch.view(input, 0, 64);
     sketch.draft(view).tensor.operation = Operation::View;
-    assert_eq!(life(&sketch.lifetimes(Rules::ALL), input), 0..5);
+    assert_eq!(life(&sketch.live_ranges(Rules::ALL), input), 0..5);
 }
 
 #[test]
-fn rule_is_that_of_the_pool_that_a_node_is_wanted_in() {
-    let mut sketch = Sketch::with_pools(&[POOL, POOL]);
+fn rule_is_that_of_the_buffer_that_a_node_is_wanted_in() {
+    let mut sketch = Sketch::with_buffers(&[BUFFER, BUFFER]);
     let x = sketch.leaf(64);
-    let alternatives = [0, 1].map(|pool: PoolId| {
+    let alternatives = [0, 1].map(|buffer: BufferIndex| {
         let node = sketch.node(96, &[x]);
-        sketch.draft(node).pool = pool;
+        sketch.draft(node).buffer = buffer;
         node
     });
     add_chain(&mut sketch, x);
-    let pools = [Rules::ALL, Rules { inactive: false, ..Rules::ALL }].map(|rules| Pool { rules, ..POOL });
-    let found = sketch.lifetimes_in(&pools);
+    let buffers = [Rules::ALL, Rules { inactive: false, ..Rules::ALL }].map(|rules| BufferSpec { rules, ..BUFFER });
+    let found = sketch.live_ranges_in(&buffers);
     assert_eq!(found.inactive, alternatives[..1]);
-    assert!(found.homes[alternatives[1] as usize].is_some());
+    assert!(found.allocations[alternatives[1] as usize].is_some());
 }
 
-/// ggml's own allocator computes it in place, and needs nothing for it in the pool that it is wanted in.
+/// ggml's own allocator computes it in place, and needs nothing for it in the buffer that it is wanted in.
 #[test]
 fn inactive_node_lies_where_it_would_be_computed_in_place() {
-    let mut sketch = Sketch::with_pools(&[POOL, POOL]);
+    let mut sketch = Sketch::with_buffers(&[BUFFER, BUFFER]);
     let x = sketch.leaf(64);
     let [first, second] = [sketch.node(96, &[x]), sketch.node(96, &[x])];
     sketch.flag(first, Flags::COMPUTE);
     let nodes = [first, second].map(|source| {
         let node = sketch.in_place(96, &[source]);
-        sketch.draft(node).pool = 1;
+        sketch.draft(node).buffer = 1;
         sketch.in_place(96, &[node])
     });
     add_chain(&mut sketch, x);
     let plan = sketch.plan(Rules::ALL);
     let addresses = nodes.map(|node| plan.placed(node).expect("it has an address").0);
     assert_eq!(plan.placed(first).map(|(address, _)| address), Some(addresses[0]));
-    assert_eq!((addresses[1].pool, plan.pools[1].placement.size()), (0, 0));
+    assert_eq!((addresses[1].buffer, plan.buffers[1].placement.size()), (0, 0));
 }
 
 /// ggml's own allocator computes the last node in place of `second`, since it keeps `first` for the inactive node.
 #[test]
-fn node_moves_to_another_pool_where_ggml_would_move_it() {
-    let mut sketch = Sketch::with_pools(&[POOL, POOL]);
+fn node_moves_to_another_buffer_where_ggml_would_move_it() {
+    let mut sketch = Sketch::with_buffers(&[BUFFER, BUFFER]);
     let x = sketch.leaf(64);
     let [first, second] = [sketch.node(64, &[x]), sketch.node(64, &[x])];
     let last = sketch.in_place(64, &[first, second]);
     [first, second, last].iter().for_each(|&id| sketch.flag(id, Flags::COMPUTE));
-    [first, last].iter().for_each(|&id| sketch.draft(id).pool = 1);
+    [first, last].iter().for_each(|&id| sketch.draft(id).buffer = 1);
     sketch.node(64, &[first]);
-    assert_eq!(home(&sketch.lifetimes(Rules::ALL), last).pool, 0);
+    assert_eq!(allocation(&sketch.live_ranges(Rules::ALL), last).buffer, 0);
 }
 
 /// A leaf in no list makes a graph one that is not known to be in order.
 #[test]
 fn order_of_the_tensors_does_not_matter() {
     let Selected { mut sketch, .. } = selected(96);
-    let known = sketch.lifetimes(Rules::ALL);
+    let known = sketch.live_ranges(Rules::ALL);
     let extra = sketch.add(List::None, 16, &[]);
     sketch.draft(extra).tensor.external = true;
-    let found = sketch.lifetimes(Rules::ALL);
-    assert_eq!((known.unplaced, known.problems[0].blocks()), (found.unplaced, found.problems[0].blocks()));
+    let found = sketch.live_ranges(Rules::ALL);
+    assert_eq!(
+        (known.inactive_owners, known.problems[0].blocks()),
+        (found.inactive_owners, found.problems[0].blocks())
+    );
 }

@@ -1,11 +1,11 @@
-//! Lifetimes, plans and the simulator, on hand-made graphs and on random ones.
+//! LiveRanges, plans and the simulator, on hand-made graphs and on random ones.
 
 mod effort;
 mod findings;
 mod in_place;
 mod inactive;
 mod layouts;
-mod lifetimes;
+mod live_ranges;
 mod plans;
 pub mod random;
 mod simulator;

@@ -1,11 +1,11 @@
 //! Where tensors lie.
 
-use crate::graph::{Address, Flags, GraphPlan, PlanError, Pool, Rules, TensorId};
+use crate::graph::{Address, BufferSpec, Flags, GraphPlan, PlanError, Rules, TensorId};
 
-use super::sketch::{POOL, Sketch};
+use super::sketch::{BUFFER, Sketch};
 
 fn address(plan: &GraphPlan, id: TensorId) -> Address {
-    plan.address(plan.homes[id as usize].expect("the tensor has memory"))
+    plan.address(plan.allocations[id as usize].expect("the tensor has memory"))
 }
 
 fn offset(plan: &GraphPlan, id: TensorId) -> u64 {
@@ -20,7 +20,7 @@ fn chain_reuses_the_memory_of_its_grandparents() {
         chain.push(sketch.node(64, &[chain[chain.len() - 1]]));
     }
     let plan = sketch.plan(Rules::ALL);
-    assert_eq!((plan.pools[0].placement.size(), plan.pools[0].lower_bound), (128, 128));
+    assert_eq!((plan.buffers[0].placement.size(), plan.buffers[0].lower_bound), (128, 128));
     for pair in chain.windows(3) {
         assert_eq!(offset(&plan, pair[0]), offset(&plan, pair[2]));
         assert_ne!(offset(&plan, pair[0]), offset(&plan, pair[1]));
@@ -35,7 +35,7 @@ fn chain_in_place_needs_one_block() {
         last = sketch.in_place(64, &[last]);
     }
     let plan = sketch.plan(Rules::GGML);
-    assert_eq!((plan.problems[0].blocks().len(), plan.pools[0].placement.size()), (1, 64));
+    assert_eq!((plan.problems[0].blocks().len(), plan.buffers[0].placement.size()), (1, 64));
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn reuse_through_a_view_saves_a_block() {
     let view = sketch.view(root, 0, 64);
     let b = sketch.in_place(64, &[view]);
     sketch.node(16, &[b]);
-    let sizes = [Rules::GGML, Rules::ALL].map(|rules| sketch.plan(rules).pools[0].placement.size());
+    let sizes = [Rules::GGML, Rules::ALL].map(|rules| sketch.plan(rules).buffers[0].placement.size());
     assert_eq!(sizes, [128, 80]);
 }
 
@@ -62,7 +62,7 @@ fn tail_of_a_larger_donor_is_used_by_the_next_node() {
     let plan = sketch.plan(Rules::GGML);
     assert_eq!(offset(&plan, smaller), offset(&plan, donor));
     assert_eq!(offset(&plan, next), offset(&plan, donor) + 64);
-    assert_eq!(plan.pools[0].placement.size(), 144);
+    assert_eq!(plan.buffers[0].placement.size(), 144);
 }
 
 #[test]
@@ -81,19 +81,19 @@ fn inputs_never_share_bytes() {
 }
 
 #[test]
-fn each_pool_is_planned_apart() {
-    let coarse = Pool { alignment: 256, max_chunk: Some(256), ..POOL };
-    let mut sketch = Sketch::with_pools(&[POOL, coarse]);
+fn each_buffer_is_planned_apart() {
+    let coarse = BufferSpec { alignment: 256, max_chunk: Some(256), ..BUFFER };
+    let mut sketch = Sketch::with_buffers(&[BUFFER, coarse]);
     let x = sketch.leaf(64);
     let [a, b] = [64, 65].map(|size| sketch.node(size, &[x]));
     let c = sketch.node(64, &[a, b]);
     for id in [a, b] {
-        sketch.draft(id).pool = 1;
+        sketch.draft(id).buffer = 1;
     }
     let plan = sketch.plan(Rules::ALL);
-    let sizes: Vec<_> = plan.pools.iter().map(|pool| pool.placement.chunks.clone()).collect();
+    let sizes: Vec<_> = plan.buffers.iter().map(|buffer| buffer.placement.chunks.clone()).collect();
     assert_eq!(sizes, [vec![64], vec![256, 256]]);
-    assert_eq!([x, a, b, c].map(|id| address(&plan, id).pool), [0, 1, 1, 0]);
+    assert_eq!([x, a, b, c].map(|id| address(&plan, id).buffer), [0, 1, 1, 0]);
     assert_ne!(address(&plan, a).chunk, address(&plan, b).chunk);
 }
 
@@ -103,29 +103,29 @@ fn graph_without_nodes_gets_its_leafs_planned() {
     for size in [64, 16] {
         sketch.leaf(size);
     }
-    assert_eq!(sketch.plan(Rules::ALL).pools[0].placement.size(), 80);
+    assert_eq!(sketch.plan(Rules::ALL).buffers[0].placement.size(), 80);
 }
 
 #[test]
 fn empty_graph_needs_nothing() {
-    let plan = Sketch::with_pools(&[POOL, POOL]).plan(Rules::ALL);
-    assert_eq!(plan.pools.len(), 2);
-    assert!(plan.pools.iter().all(|pool| pool.placement.size() == 0 && pool.is_optimal()));
-    assert_eq!(plan.homes, []);
+    let plan = Sketch::with_buffers(&[BUFFER, BUFFER]).plan(Rules::ALL);
+    assert_eq!(plan.buffers.len(), 2);
+    assert!(plan.buffers.iter().all(|buffer| buffer.placement.size() == 0 && buffer.is_optimal()));
+    assert_eq!(plan.allocations, []);
 }
 
 #[test]
 fn sizes_that_add_up_to_too_much_are_refused() {
-    let mut sketch = Sketch::with_pools(&[POOL, POOL]);
+    let mut sketch = Sketch::with_buffers(&[BUFFER, BUFFER]);
     let x = sketch.leaf(64);
     let a = sketch.node(64, &[x]);
-    sketch.draft(a).pool = 1;
+    sketch.draft(a).buffer = 1;
     for size in [u64::MAX, u64::MAX - 15, 1 << 63] {
         sketch.draft(a).size = size;
         let refused = sketch.try_plan(Rules::ALL);
-        assert!(matches!(refused, Err(PlanError::TooLarge { pool: 1, .. })), "{size}");
+        assert!(matches!(refused, Err(PlanError::TooLarge { buffer: 1, .. })), "{size}");
     }
-    let message = PlanError::TooLarge { pool: 1, bytes: u64::MAX }.to_string();
+    let message = PlanError::TooLarge { buffer: 1, bytes: u64::MAX }.to_string();
     assert_eq!(message, "the tensors of buffer 1 add up to 18446744073709551615 bytes, more than can be addressed");
     sketch.draft(a).size = (1 << 63) - 16;
     assert!(sketch.try_plan(Rules::ALL).is_ok());

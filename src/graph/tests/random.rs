@@ -1,9 +1,9 @@
 //! Random graphs with everything that graphs may have in them.
 
-use crate::graph::{Flags, GraphPlan, Operation, Pool, Rules, Slots, TensorId, View};
+use crate::graph::{BufferSpec, Flags, GraphPlan, Operation, Rules, Slots, TensorId, View};
 use crate::placement::{BestFit, Bytes, Strategy};
 
-use super::sketch::{List, POOL, Sketch};
+use super::sketch::{BUFFER, List, Sketch};
 use crate::testing::Random;
 
 /// A graph of up to 60 tensors and a few leafs.
@@ -13,7 +13,7 @@ pub fn random_sketch(random: &mut Random) -> Sketch {
 
 /// A graph of fewer than `most` tensors and a few leafs.
 pub fn random_sketch_of(random: &mut Random, most: u32) -> Sketch {
-    let mut sketch = Sketch::with_pools(&random_pools(random));
+    let mut sketch = Sketch::with_buffers(&random_buffers(random));
     for _ in 0..1 + random.below(3) {
         add_leaf(random, &mut sketch);
     }
@@ -45,7 +45,7 @@ fn flag_most(random: &mut Random, sketch: &mut Sketch) {
 
 /// A graph of leafs and then nodes, whatever refers to a tensor comes after it, or is it.
 fn random_sketch_in_order(random: &mut Random) -> Sketch {
-    let mut sketch = Sketch::with_pools(&random_pools(random));
+    let mut sketch = Sketch::with_buffers(&random_buffers(random));
     for _ in 0..1 + random.below(5) {
         add_leaf(random, &mut sketch);
     }
@@ -63,9 +63,9 @@ fn random_sketch_in_order(random: &mut Random) -> Sketch {
     sketch
 }
 
-fn random_pools(random: &mut Random) -> Vec<Pool> {
-    let limited = Pool { alignment: 32, max_chunk: Some(256), ..POOL };
-    if random.chance(70) { vec![POOL] } else { vec![POOL, limited] }
+fn random_buffers(random: &mut Random) -> Vec<BufferSpec> {
+    let limited = BufferSpec { alignment: 32, max_chunk: Some(256), ..BUFFER };
+    if random.chance(70) { vec![BUFFER] } else { vec![BUFFER, limited] }
 }
 
 /// Few sizes, so that many tensors have the same layout.
@@ -162,8 +162,8 @@ fn add_concat(random: &mut Random, sketch: &mut Sketch) {
 
 /// What any tensor may have.
 fn finish(random: &mut Random, sketch: &mut Sketch, id: TensorId) {
-    let pools = u32::try_from(sketch.pools.len()).expect("few pools");
-    sketch.draft(id).pool = random.below(pools);
+    let buffers = u32::try_from(sketch.buffers.len()).expect("few buffers");
+    sketch.draft(id).buffer = random.below(buffers);
     if random.chance(7) {
         sketch.flag(id, Flags::OUTPUT);
     }
@@ -172,9 +172,9 @@ fn finish(random: &mut Random, sketch: &mut Sketch, id: TensorId) {
     }
 }
 
-/// Bytes and chunks, by pool.
+/// Bytes and chunks, by buffer.
 fn measures(plan: &GraphPlan) -> impl Iterator<Item = (Bytes, usize)> {
-    plan.pools.iter().map(|pool| (pool.placement.size(), pool.placement.chunks.len()))
+    plan.buffers.iter().map(|buffer| (buffer.placement.size(), buffer.placement.chunks.len()))
 }
 
 #[test]
@@ -187,8 +187,8 @@ fn plans_are_right_and_more_reuse_never_costs_memory() {
         for (with_all, with_ggml) in measures(&all).zip(measures(&ggml)) {
             assert!(with_all.0 <= with_ggml.0 && with_all.1 <= with_ggml.1, "{with_all:?} {with_ggml:?}");
         }
-        let reused = all.homes.iter().flatten().filter_map(|home| home.in_place_of);
-        inside += all.homes.iter().flatten().filter(|home| home.within > 0).count();
+        let reused = all.allocations.iter().flatten().filter_map(|allocation| allocation.in_place_of);
+        inside += all.allocations.iter().flatten().filter(|allocation| allocation.within > 0).count();
         for source in reused {
             in_place += 1;
             through_views += u32::from(sketch.drafts[source as usize].tensor.view.is_some());
@@ -199,11 +199,11 @@ fn plans_are_right_and_more_reuse_never_costs_memory() {
 }
 
 #[test]
-fn plans_are_never_larger_than_what_best_fit_makes_of_ggml_lifetimes() {
+fn plans_are_never_larger_than_what_best_fit_makes_of_ggml_live_ranges() {
     let mut random = Random::new(8);
     for _ in 0..500 {
         let sketch = random_sketch(&mut random);
-        let best_fit = sketch.lifetimes(Rules::GGML).problems;
+        let best_fit = sketch.live_ranges(Rules::GGML).problems;
         for (measure, problem) in measures(&sketch.plan(Rules::ALL)).zip(&best_fit) {
             let placement = BestFit.place(problem);
             assert!(measure.0 <= placement.size() && measure.1 <= placement.chunks.len());
@@ -217,8 +217,8 @@ fn same_graph_gives_same_plan() {
     for _ in 0..100 {
         let sketch = random_sketch(&mut random);
         let (first, second) = (sketch.plan(Rules::ALL), sketch.plan(Rules::ALL));
-        assert_eq!(first.homes, second.homes);
-        for (first, second) in first.pools.iter().zip(&second.pools) {
+        assert_eq!(first.allocations, second.allocations);
+        for (first, second) in first.buffers.iter().zip(&second.buffers) {
             assert_eq!(first.placement, second.placement);
         }
     }
@@ -230,13 +230,13 @@ fn lifetimes_are_the_same_whether_or_not_a_graph_is_known_to_be_in_order() {
     let (mut random, mut inactive) = (Random::new(11), 0);
     for _ in 0..1000 {
         let mut sketch = random_sketch_in_order(&mut random);
-        let known = sketch.lifetimes(Rules::ALL);
+        let known = sketch.live_ranges(Rules::ALL);
         let extra = sketch.add(List::None, 16, &[]);
         sketch.draft(extra).tensor.external = true;
-        let found = sketch.lifetimes(Rules::ALL);
+        let found = sketch.live_ranges(Rules::ALL);
         inactive += known.inactive.len();
-        assert_eq!(known.homes, found.homes[..known.homes.len()]);
-        assert_eq!((known.inactive, known.unplaced), (found.inactive, found.unplaced));
+        assert_eq!(known.allocations, found.allocations[..known.allocations.len()]);
+        assert_eq!((known.inactive, known.inactive_owners), (found.inactive, found.inactive_owners));
         assert_eq!((known.concats, known.beyond_ggml), (found.concats, found.beyond_ggml));
         for (known, found) in known.problems.iter().zip(&found.problems) {
             assert_eq!((known.blocks(), known.shrinks()), (found.blocks(), found.shrinks()));
@@ -253,11 +253,11 @@ fn spoilt_plans_are_mostly_found() {
     for _ in 0..300 {
         let sketch = random_sketch(&mut random);
         let mut plan = sketch.plan(Rules::ALL);
-        let spots = &mut plan.pools[0].placement.spots;
-        if let Ok(count @ 2..) = u32::try_from(spots.len()) {
+        let locations = &mut plan.buffers[0].placement.locations;
+        if let Ok(count @ 2..) = u32::try_from(locations.len()) {
             let (from, to) = (random.below(count) as usize, random.below(count) as usize);
-            spoilt += u32::from(spots[from] != spots[to]);
-            spots[from] = spots[to];
+            spoilt += u32::from(locations[from] != locations[to]);
+            locations[from] = locations[to];
             found += u32::from(sketch.simulate(&plan).is_err());
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::graph::{Corruption, Flags, GraphPlan, Operation, Rules, Slots, TensorId, View};
 
-use super::sketch::{List, Sketch, home, spot};
+use super::sketch::{List, Sketch, allocation, location};
 
 /// Two leafs, and three nodes that all live in memory of their own; the first is read by the second and the third.
 fn sample() -> (Sketch, [TensorId; 5]) {
@@ -18,7 +18,7 @@ fn sample() -> (Sketch, [TensorId; 5]) {
 /// A right plan with the block of one tensor at the place of another's.
 fn moved(sketch: &Sketch, tensor: TensorId, onto: TensorId) -> GraphPlan {
     let mut plan = sketch.plan(Rules::GGML);
-    *spot(&mut plan, tensor) = *spot(&mut plan, onto);
+    *location(&mut plan, tensor) = *location(&mut plan, onto);
     plan
 }
 
@@ -26,9 +26,9 @@ fn moved(sketch: &Sketch, tensor: TensorId, onto: TensorId) -> GraphPlan {
 fn tensor_beyond_its_chunk() {
     let (sketch, [x, ..]) = sample();
     let mut plan = sketch.plan(Rules::ALL);
-    spot(&mut plan, x).offset = plan.pools[0].placement.size() - 63;
+    location(&mut plan, x).offset = plan.buffers[0].placement.size() - 63;
     assert_eq!(sketch.simulate(&plan), Err(Corruption::OutOfChunk(x)));
-    spot(&mut plan, x).offset = u64::MAX - 1;
+    location(&mut plan, x).offset = u64::MAX - 1;
     assert_eq!(sketch.simulate(&plan), Err(Corruption::OutOfChunk(x)), "the end wraps");
 }
 
@@ -36,7 +36,7 @@ fn tensor_beyond_its_chunk() {
 fn tensor_in_a_chunk_that_there_is_not() {
     let (sketch, [_, _, _, _, c]) = sample();
     let mut plan = sketch.plan(Rules::ALL);
-    spot(&mut plan, c).chunk = 7;
+    location(&mut plan, c).chunk = 7;
     assert_eq!(sketch.simulate(&plan), Err(Corruption::OutOfChunk(c)));
 }
 
@@ -45,7 +45,7 @@ fn tensor_without_memory() {
     let (sketch, [x, y, a, b, c]) = sample();
     for id in [x, y, a, b, c] {
         let mut plan = sketch.plan(Rules::ALL);
-        plan.homes[id as usize] = None;
+        plan.allocations[id as usize] = None;
         assert_eq!(sketch.simulate(&plan), Err(Corruption::NoMemory(id)));
     }
 }
@@ -70,7 +70,7 @@ fn value_overwritten_before_its_last_reader() {
     longer.node(64, &[a, other]);
     let last_step = Corruption::Overwritten { step: 4, wanted: a, found: Some(other) };
     assert_eq!(longer.simulate(&moved(&longer, other, a)), Err(last_step));
-    assert_eq!(home(&longer.lifetimes(Rules::GGML), b).in_place_of, None);
+    assert_eq!(allocation(&longer.live_ranges(Rules::GGML), b).in_place_of, None);
 }
 
 #[test]
@@ -81,8 +81,8 @@ fn value_overwritten_in_part() {
     sketch.node(64, &[x, a]);
     for (at_x, at_a) in [(0, 48), (48, 0), (0, 0)] {
         let mut plan = sketch.plan(Rules::ALL);
-        spot(&mut plan, x).offset = at_x;
-        spot(&mut plan, a).offset = at_a;
+        location(&mut plan, x).offset = at_x;
+        location(&mut plan, a).offset = at_a;
         let overwritten = Corruption::Overwritten { step: 1, wanted: x, found: Some(a) };
         assert_eq!(sketch.simulate(&plan), Err(overwritten));
     }
@@ -97,10 +97,10 @@ fn view_of_an_overwritten_root() {
     let a = sketch.node(16, &[x]);
     sketch.node(64, &[view, a]);
     let mut plan = sketch.plan(Rules::ALL);
-    spot(&mut plan, a).offset = spot(&mut plan, root).offset + 32;
+    location(&mut plan, a).offset = location(&mut plan, root).offset + 32;
     let overwritten = Corruption::Overwritten { step: 3, wanted: root, found: Some(a) };
     assert_eq!(sketch.simulate(&plan), Err(overwritten));
-    spot(&mut plan, a).offset -= 16;
+    location(&mut plan, a).offset -= 16;
     assert_eq!(sketch.simulate(&plan), Ok(()), "bytes before the view are read by nobody");
 }
 
@@ -111,10 +111,10 @@ fn node_over_a_source_that_it_still_reads() {
     let mut plan = moved(&sketch, a, x);
     assert_eq!(sketch.simulate(&plan), over_x);
     sketch.draft(a).tensor.operation = Operation::Listed(Slots::ALL);
-    let end = plan.pools[0].placement.size();
-    plan.pools[0].placement.chunks[0] += 80;
-    spot(&mut plan, x).offset = end;
-    spot(&mut plan, a).offset = end + 16;
+    let end = plan.buffers[0].placement.size();
+    plan.buffers[0].placement.chunks[0] += 80;
+    location(&mut plan, x).offset = end;
+    location(&mut plan, a).offset = end + 16;
     assert_eq!(sketch.simulate(&plan), over_x, "in place means at the same byte");
     sketch.draft(c).sources = vec![b, b];
     let plan = moved(&sketch, c, b);
@@ -187,7 +187,7 @@ fn root_that_is_read_through_views_alone_is_not_a_result() {
     let b = sketch.node(64, &[a]);
     sketch.node(64, &[b]);
     let plan = sketch.plan(Rules::GGML);
-    assert_eq!(plan.pools[0].placement.size(), 128);
+    assert_eq!(plan.buffers[0].placement.size(), 128);
 }
 
 #[test]

@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use crate::graph::order::Effect;
 use crate::graph::{
-    Corruption, Flags, Graph, GraphPlan, Home, Layout, Lifetimes, Operation, PlanError, Pool, PoolId, Requests, Rules,
-    Slots, Tensor, TensorId, View, simulate,
+    Allocation, BufferIndex, BufferSpec, Corruption, Flags, Graph, GraphPlan, Layout, LiveRanges, Operation, PlanError,
+    Requests, Rules, Slots, Tensor, TensorId, View, simulate,
 };
-use crate::placement::{Bytes, Defect, Effort, Spot, Step, padded, validate};
+use crate::placement::{Bytes, Defect, Effort, Location, Step, padded, validate};
 
 /// One buffer type without a limit; sizes in these tests are mostly multiples of its alignment.
-pub const POOL: Pool = Pool { alignment: 16, max_chunk: None, rules: Rules::NONE, effort: Effort::QUICK };
+pub const BUFFER: BufferSpec = BufferSpec { alignment: 16, max_chunk: None, rules: Rules::NONE, effort: Effort::QUICK };
 
 /// Which list of the graph a tensor is in.
 #[derive(Clone, Copy, PartialEq)]
@@ -30,7 +30,7 @@ pub struct Draft {
     /// What the buffer type wants, before padding.
     pub size: Bytes,
     pub nbytes: Bytes,
-    pub pool: PoolId,
+    pub buffer: BufferIndex,
     /// What running it can change.
     pub effect: Effect,
 }
@@ -38,17 +38,17 @@ pub struct Draft {
 /// A graph in the making. Tensors are listed, and nodes executed, in the order in which they are added. Rules are said
 /// when it is planned.
 pub struct Sketch {
-    pub pools: Vec<Pool>,
+    pub buffers: Vec<BufferSpec>,
     pub drafts: Vec<Draft>,
 }
 
 impl Sketch {
     pub fn new() -> Self {
-        Self::with_pools(&[POOL])
+        Self::with_buffers(&[BUFFER])
     }
 
-    pub fn with_pools(pools: &[Pool]) -> Self {
-        Self { pools: pools.to_vec(), drafts: Vec::new() }
+    pub fn with_buffers(buffers: &[BufferSpec]) -> Self {
+        Self { buffers: buffers.to_vec(), drafts: Vec::new() }
     }
 
     pub fn add(&mut self, list: List, size: Bytes, sources: &[TensorId]) -> TensorId {
@@ -58,7 +58,7 @@ impl Sketch {
         tensor.operation = if list == List::Nodes { Operation::Other } else { Operation::Marker };
         let sources = sources.to_vec();
         let effect = if list == List::Nodes { Effect::Result } else { Effect::Nothing };
-        self.drafts.push(Draft { tensor, layout, list, sources, size, nbytes: size, pool: 0, effect });
+        self.drafts.push(Draft { tensor, layout, list, sources, size, nbytes: size, buffer: 0, effect });
         TensorId::try_from(self.drafts.len() - 1).expect("few tensors")
     }
 
@@ -137,38 +137,38 @@ impl Sketch {
         graph
     }
 
-    /// The pools wanted for the tensors of a list.
-    pub fn requests(&self, list: List) -> Vec<PoolId> {
-        self.drafts.iter().filter(|draft| draft.list == list).map(|draft| draft.pool).collect()
+    /// The buffers wanted for the tensors of a list.
+    pub fn requests(&self, list: List) -> Vec<BufferIndex> {
+        self.drafts.iter().filter(|draft| draft.list == list).map(|draft| draft.buffer).collect()
     }
 
-    pub fn pools_with(&self, rules: Rules) -> Vec<Pool> {
-        self.pools.iter().map(|&pool| Pool { rules, ..pool }).collect()
+    pub fn buffers_with(&self, rules: Rules) -> Vec<BufferSpec> {
+        self.buffers.iter().map(|&buffer| BufferSpec { rules, ..buffer }).collect()
     }
 
-    pub fn lifetimes(&self, rules: Rules) -> Lifetimes {
-        self.lifetimes_in(&self.pools_with(rules))
+    pub fn live_ranges(&self, rules: Rules) -> LiveRanges {
+        self.live_ranges_in(&self.buffers_with(rules))
     }
 
-    pub fn lifetimes_in(&self, pools: &[Pool]) -> Lifetimes {
+    pub fn live_ranges_in(&self, buffers: &[BufferSpec]) -> LiveRanges {
         let (leafs, nodes) = (self.requests(List::Leafs), self.requests(List::Nodes));
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let mut sizes = |id: TensorId, _: PoolId| self.drafts[id as usize].size;
-        crate::graph::lifetimes(&self.graph(), pools, requests, &mut sizes)
+        let mut sizes = |id: TensorId, _: BufferIndex| self.drafts[id as usize].size;
+        crate::graph::live_ranges(&self.graph(), buffers, requests, &mut sizes)
     }
 
     pub fn try_plan(&self, rules: Rules) -> Result<GraphPlan, PlanError> {
         let (leafs, nodes) = (self.requests(List::Leafs), self.requests(List::Nodes));
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let mut sizes = |id: TensorId, _: PoolId| self.drafts[id as usize].size;
-        crate::graph::plan(&self.graph(), &self.pools_with(rules), requests, &mut sizes)
+        let mut sizes = |id: TensorId, _: BufferIndex| self.drafts[id as usize].size;
+        crate::graph::plan(&self.graph(), &self.buffers_with(rules), requests, &mut sizes)
     }
 
     /// A plan that both validators accept.
     pub fn plan(&self, rules: Rules) -> GraphPlan {
         let plan = self.try_plan(rules).expect("sizes are small");
-        for (index, (problem, pool)) in (0..).zip(plan.problems.iter().zip(&plan.pools)) {
-            match validate(problem, &pool.placement) {
+        for (index, (problem, buffer)) in (0..).zip(plan.problems.iter().zip(&plan.buffers)) {
+            match validate(problem, &buffer.placement) {
                 // For a node without bytes of its own that is larger than the largest buffer.
                 Err(Defect::ChunkTooLarge(chunk)) if self.has_inactive_as_large_as(&plan, index, chunk) => {}
                 valid => assert_eq!(valid, Ok(())),
@@ -178,10 +178,10 @@ impl Sketch {
         plan
     }
 
-    fn has_inactive_as_large_as(&self, plan: &GraphPlan, pool: PoolId, chunk: usize) -> bool {
-        let size = plan.pools[pool as usize].placement.chunks[chunk];
-        let alignment = self.pools[pool as usize].alignment;
-        plan.unplaced.iter().any(|node| node.pool == pool && padded(node.alloc_size, alignment) == size)
+    fn has_inactive_as_large_as(&self, plan: &GraphPlan, buffer: BufferIndex, chunk: usize) -> bool {
+        let size = plan.buffers[buffer as usize].placement.chunks[chunk];
+        let alignment = self.buffers[buffer as usize].alignment;
+        plan.inactive_owners.iter().any(|node| node.buffer == buffer && padded(node.alloc_size, alignment) == size)
     }
 
     pub fn simulate(&self, plan: &GraphPlan) -> Result<(), Corruption> {
@@ -191,19 +191,19 @@ impl Sketch {
 }
 
 /// Where a tensor lives.
-pub fn home(found: &Lifetimes, id: TensorId) -> Home {
-    found.homes[id as usize].expect("the tensor has memory")
+pub fn allocation(found: &LiveRanges, id: TensorId) -> Allocation {
+    found.allocations[id as usize].expect("the tensor has memory")
 }
 
 /// When the block of a tensor is alive.
-pub fn life(found: &Lifetimes, id: TensorId) -> Range<Step> {
-    let home = home(found, id);
-    let block = found.problems[home.pool as usize].blocks()[home.block as usize];
-    block.birth..block.death
+pub fn life(found: &LiveRanges, id: TensorId) -> Range<Step> {
+    let allocation = allocation(found, id);
+    let block = found.problems[allocation.buffer as usize].blocks()[allocation.block as usize];
+    block.first_step..block.end_step
 }
 
-/// The spot of a tensor, to be read or spoilt.
-pub fn spot(plan: &mut GraphPlan, id: TensorId) -> &mut Spot {
-    let home = plan.homes[id as usize].expect("the tensor has memory");
-    &mut plan.pools[home.pool as usize].placement.spots[home.block as usize]
+/// The location of a tensor, to be read or spoilt.
+pub fn location(plan: &mut GraphPlan, id: TensorId) -> &mut Location {
+    let allocation = plan.allocations[id as usize].expect("the tensor has memory");
+    &mut plan.buffers[allocation.buffer as usize].placement.locations[allocation.block as usize]
 }

@@ -1,22 +1,22 @@
 //! Files as people and other tools write them, right and wrong.
 
 use super::Sheet;
-use crate::placement::{Block, BlockId, Bytes, Placement, Problem, Spot, Step};
+use crate::placement::{Block, BlockId, Bytes, Location, Placement, Problem, Step};
 use crate::testing::Random;
 
 fn read(text: &str) -> Sheet {
     Sheet::read(text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// (size, birth, death) of all blocks.
+/// (size, first_step, end_step) of all blocks.
 fn blocks(problem: &Problem) -> Vec<(Bytes, Step, Step)> {
-    problem.blocks().iter().map(|&Block { size, birth, death }| (size, birth, death)).collect()
+    problem.blocks().iter().map(|&Block { size, first_step, end_step }| (size, first_step, end_step)).collect()
 }
 
 /// What is written when the offset of a block is 100 times its id.
 fn written(sheet: &Sheet) -> String {
-    let spots = (0..sheet.problem().blocks().len() as u64).map(|id| Spot { chunk: 0, offset: 100 * id });
-    let placement = Placement { spots: spots.collect(), chunks: vec![Bytes::MAX] };
+    let locations = (0..sheet.problem().blocks().len() as u64).map(|id| Location { chunk: 0, offset: 100 * id });
+    let placement = Placement { locations: locations.collect(), chunks: vec![Bytes::MAX] };
     let mut output = Vec::new();
     sheet.write(&placement, &mut output).expect("memory can be written to");
     String::from_utf8(output).expect("the output is UTF-8")
@@ -53,9 +53,10 @@ fn what_is_written_can_be_read() {
 fn every_name_of_a_column_is_known() {
     for id in ["id", "buffer", "buffer_id"] {
         for lower in ["lower", "begin", "start"] {
-            for (upper, death) in [("upper", 5), ("end", 4)] {
-                let sheet = read(&format!("size,{upper},{id},{lower}\n7,{death},a,2\n8,4,b,3\n"));
-                let births: Vec<_> = sheet.problem().blocks().iter().map(|block| (block.size, block.birth)).collect();
+            for (upper, end_step) in [("upper", 5), ("end", 4)] {
+                let sheet = read(&format!("size,{upper},{id},{lower}\n7,{end_step},a,2\n8,4,b,3\n"));
+                let births: Vec<_> =
+                    sheet.problem().blocks().iter().map(|block| (block.size, block.first_step)).collect();
                 assert_eq!(births, [(7, 2), (8, 3)]);
                 assert_eq!(written(&sheet).lines().next(), Some(&*format!("size,{upper},{id},{lower},offset")));
             }
@@ -64,7 +65,7 @@ fn every_name_of_a_column_is_known() {
 }
 
 #[test]
-fn end_is_the_last_step_of_a_lifetime() {
+fn end_is_the_last_step_of_a_live_range() {
     let until = blocks(read("id,lower,upper,size\na,0,5,1\nb,4,6,1\nc,5,7,1\n").problem());
     assert_eq!(blocks(read("id,lower,end,size\na,0,4,1\nb,4,5,1\nc,5,6,1\n").problem()), until);
     assert_eq!(until, [(1, 0, 5), (1, 4, 6), (1, 5, 7)]);

@@ -25,7 +25,7 @@ struct Place {
     /// Where it starts and ends.
     ends: [Offset; 2],
     beside: [Neighbour; 2],
-    death: Moment,
+    end_step: Moment,
 }
 
 /// Free bytes between two blocks, and what is known of these.
@@ -41,15 +41,15 @@ impl Gap {
         self.ends[HIGH] - self.ends[LOW]
     }
 
-    /// What it costs to put a block that dies at `death` at the better end.
-    fn cost(&self, death: Moment) -> u64 {
-        let [low, high] = self.deaths.map(|neighbour| cost(neighbour, death));
+    /// What it costs to put a block that dies at `end_step` at the better end.
+    fn cost(&self, end_step: Moment) -> u64 {
+        let [low, high] = self.deaths.map(|neighbour| cost(neighbour, end_step));
         low.min(high)
     }
 
     /// Which end that is.
-    fn better_side(&self, death: Moment) -> Side {
-        let [low, high] = self.deaths.map(|neighbour| cost(neighbour, death));
+    fn better_side(&self, end_step: Moment) -> Side {
+        let [low, high] = self.deaths.map(|neighbour| cost(neighbour, end_step));
         usize::from(low > high)
     }
 }
@@ -68,7 +68,7 @@ impl Gaps {
     /// No memory yet, for so many blocks.
     pub fn new(blocks: usize) -> Self {
         let wall = BlockId::try_from(blocks).ok().filter(|&wall| wall < GAP).expect("fewer than 2^31 blocks");
-        let nowhere = Place { ends: [0; 2], beside: [0; 2], death: 0 };
+        let nowhere = Place { ends: [0; 2], beside: [0; 2], end_step: 0 };
         Self { places: vec![nowhere; blocks + 1], gaps: Vec::new(), wall }
     }
 
@@ -76,7 +76,7 @@ impl Gaps {
     pub fn clear(&mut self, capacity: Bytes) {
         let wall = self.wall;
         self.gaps.clear();
-        self.places[wall as usize] = Place { ends: [capacity, 0], beside: [wall; 2], death: Moment::MAX };
+        self.places[wall as usize] = Place { ends: [capacity, 0], beside: [wall; 2], end_step: Moment::MAX };
         if capacity > 0 {
             self.open(0, capacity, [wall; 2]);
         }
@@ -93,26 +93,26 @@ impl Gaps {
     }
 
     /// Lays a block on top of all others, where there is room for it.
-    pub fn stack(&mut self, block: BlockId, size: Bytes, death: Moment) {
+    pub fn stack(&mut self, block: BlockId, size: Bytes, end_step: Moment) {
         let top = self.places[self.wall as usize].beside[LOW];
-        self.put(block, size, death, top ^ GAP, LOW);
+        self.put(block, size, end_step, top ^ GAP, LOW);
     }
 
-    /// Gives a newborn block the best spot there is. Where there is none the walls move apart as far as it needs, but
+    /// Gives a newborn block the best location there is. Where there is none the walls move apart as far as it needs, but
     /// not beyond `limit` bytes.
-    pub fn place(&mut self, block: BlockId, size: Bytes, death: Moment, limit: Bytes) -> Option<()> {
-        let index = match self.best(size, death) {
+    pub fn place(&mut self, block: BlockId, size: Bytes, end_step: Moment, limit: Bytes) -> Option<()> {
+        let index = match self.best(size, end_step) {
             Some(index) => index,
             None => self.raise(size, limit)?,
         };
-        let side = self.gaps[index as usize].better_side(death);
-        self.put(block, size, death, index, side);
+        let side = self.gaps[index as usize].better_side(end_step);
+        self.put(block, size, end_step, index, side);
         Some(())
     }
 
     /// A gap that is filled to the last byte comes first, then one beside a neighbour that outlives the block by the
     /// least, then one beside a neighbour that dies before it by the least; of equal ones the smallest.
-    fn best(&self, size: Bytes, death: Moment) -> Option<GapIndex> {
+    fn best(&self, size: Bytes, end_step: Moment) -> Option<GapIndex> {
         if let [only] = self.gaps.as_slice() {
             return (only.room() >= size).then_some(0);
         }
@@ -124,7 +124,7 @@ impl Gaps {
                 return Some(index);
             }
             if room > size {
-                let cost = gap.cost(death);
+                let cost = gap.cost(end_step);
                 if cost < least || cost == least && room < least_room {
                     (least, least_room) = (cost, room);
                     best = Some(index);
@@ -157,11 +157,11 @@ impl Gaps {
 
     // Called for each block, from two places.
     #[inline(always)]
-    fn put(&mut self, block: BlockId, size: Bytes, death: Moment, index: GapIndex, side: Side) {
+    fn put(&mut self, block: BlockId, size: Bytes, end_step: Moment, index: GapIndex, side: Side) {
         let gap = &mut self.gaps[index as usize];
         let [low, high] = gap.ends;
         if high - low == size {
-            self.places[block as usize] = Place { ends: gap.ends, beside: gap.beside, death };
+            self.places[block as usize] = Place { ends: gap.ends, beside: gap.beside, end_step };
             let [below, above] = gap.beside;
             self.places[below as usize].beside[HIGH] = block;
             self.places[above as usize].beside[LOW] = block;
@@ -173,14 +173,14 @@ impl Gaps {
         let place = if side == LOW {
             let end = low + size;
             gap.ends[LOW] = end;
-            Place { ends: [low, end], beside: [neighbour, gap_link], death }
+            Place { ends: [low, end], beside: [neighbour, gap_link], end_step }
         } else {
             let start = high - size;
             gap.ends[HIGH] = start;
-            Place { ends: [start, high], beside: [gap_link, neighbour], death }
+            Place { ends: [start, high], beside: [gap_link, neighbour], end_step }
         };
         gap.beside[side] = block;
-        gap.deaths[side] = death;
+        gap.deaths[side] = end_step;
         self.places[neighbour as usize].beside[1 - side] = block;
         self.places[block as usize] = place;
     }
@@ -212,7 +212,7 @@ impl Gaps {
         let [below, above] = beside.map(|neighbour| neighbour as usize);
         self.places[below].beside[HIGH] = link;
         self.places[above].beside[LOW] = link;
-        let deaths = [below, above].map(|neighbour| self.places[neighbour].death);
+        let deaths = [below, above].map(|neighbour| self.places[neighbour].end_step);
         self.gaps.push(Gap { ends: [start, end], beside, deaths });
     }
 
@@ -224,7 +224,7 @@ impl Gaps {
         let gap = &mut self.gaps[(link ^ GAP) as usize];
         gap.ends[side] = end;
         gap.beside[side] = neighbour;
-        gap.deaths[side] = place.death;
+        gap.deaths[side] = place.end_step;
     }
 
     #[inline]
@@ -239,10 +239,10 @@ impl Gaps {
     }
 }
 
-/// Of a spot beside a neighbour: by how much that outlives the block; beyond all such differences, by how much it dies
+/// Of a location beside a neighbour: by how much that outlives the block; beyond all such differences, by how much it dies
 /// before.
-fn cost(neighbour_death: Moment, death: Moment) -> u64 {
-    let difference = i64::from(neighbour_death) - i64::from(death);
+fn cost(neighbour_death: Moment, end_step: Moment) -> u64 {
+    let difference = i64::from(neighbour_death) - i64::from(end_step);
     // Of a negative number the sign stays, which is the highest digit, and all other digits change.
     difference.cast_unsigned() ^ (difference >> 63).cast_unsigned() >> 1
 }

@@ -23,7 +23,7 @@ mod tests;
 mod walk;
 
 use super::timeline::Timeline;
-use super::{Block, BlockId, Bytes, Placement, Problem, Spot, Step, Strategy};
+use super::{Block, BlockId, Bytes, Location, Placement, Problem, Step, Strategy};
 use gaps::Gaps;
 use walk::Walk;
 
@@ -61,7 +61,7 @@ impl FromPeak {
         let blocks = problem.blocks();
         let dead = timeline.dead[start] as usize;
         let alive = timeline.by_death[dead..].iter().copied().filter(|&id| id as usize <= start);
-        let pile = pile(blocks, blocks[start].birth, alive);
+        let pile = pile(blocks, blocks[start].first_step, alive);
         let height: Bytes = pile.iter().map(|&id| blocks[id as usize].size).sum();
         let capacity = timeline.largest_load.max(height);
         if capacity > limit {
@@ -70,8 +70,8 @@ impl FromPeak {
         let mut walk = Walk { blocks, timeline, gaps, limit };
         walk.forward(start, &pile, capacity)?;
         walk.backward(start, &pile)?;
-        let spots = gaps.offsets().map(|offset| Spot { chunk: 0, offset }).collect();
-        Some(Placement { chunks: vec![gaps.capacity()], spots })
+        let locations = gaps.offsets().map(|offset| Location { chunk: 0, offset }).collect();
+        Some(Placement { chunks: vec![gaps.capacity()], locations })
     }
 
     /// The last block that is born at the peak; `None` without blocks.
@@ -115,7 +115,7 @@ const FEW_ALIVE: usize = 32;
 fn pile(blocks: &[Block], now: Step, alive: impl Iterator<Item = BlockId>) -> Vec<BlockId> {
     let key = |id: BlockId| {
         let block = &blocks[id as usize];
-        let (ahead, behind) = (block.death - now, now - block.birth);
+        let (ahead, behind) = (block.end_step - now, now - block.first_step);
         if ahead > behind { (false, !ahead, id) } else { (true, behind, id) }
     };
     let mut keys = Vec::with_capacity(FEW_ALIVE);

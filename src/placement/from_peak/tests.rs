@@ -7,11 +7,11 @@ use super::{FromPeak, Timeline};
 use crate::placement::{Block, Bytes, Offset, Problem, Strategy, lower_bound, validate};
 use crate::testing::Random;
 
-/// A problem of (size, birth, death).
+/// A problem of (size, first_step, end_step).
 fn problem(blocks: &[(Bytes, u32, u32)]) -> Problem {
     let mut problem = Problem::new(1, None);
-    for &(size, birth, death) in blocks {
-        problem.add(Block { size, birth, death });
+    for &(size, first_step, end_step) in blocks {
+        problem.add(Block { size, first_step, end_step });
     }
     problem
 }
@@ -20,9 +20,9 @@ fn random_problem(random: &mut Random) -> Problem {
     let mut births: Vec<u32> = (0..40).map(|_| random.below(30)).collect();
     births.sort_unstable();
     let mut blocks = Vec::new();
-    for birth in births {
+    for first_step in births {
         let longest = if random.chance(80) { 4 } else { 30 };
-        blocks.push((u64::from(random.below(8)), birth, birth + 1 + random.below(longest)));
+        blocks.push((u64::from(random.below(8)), first_step, first_step + 1 + random.below(longest)));
     }
     problem(&blocks)
 }
@@ -30,7 +30,7 @@ fn random_problem(random: &mut Random) -> Problem {
 fn offsets(problem: &Problem, strategy: FromPeak) -> Vec<Offset> {
     let placement = strategy.place(problem);
     assert_eq!(validate(problem, &placement), Ok(()));
-    placement.spots.iter().map(|spot| spot.offset).collect()
+    placement.locations.iter().map(|location| location.offset).collect()
 }
 
 /// The peak is at step 5, the pile is the third, the fourth and the first.

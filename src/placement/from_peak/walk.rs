@@ -7,7 +7,7 @@ use super::gaps::{Gaps, Moment};
 
 /// On the way through time.
 ///
-/// Lifetimes are half-open both ways: blocks meet in one direction exactly when they do in the other.
+/// LiveRanges are half-open both ways: blocks meet in one direction exactly when they do in the other.
 pub struct Walk<'p> {
     pub blocks: &'p [Block],
     pub timeline: &'p Timeline,
@@ -17,8 +17,8 @@ pub struct Walk<'p> {
 }
 
 impl Walk<'_> {
-    /// As the graph runs, from the birth of the block `start` on, with a pile of blocks in `capacity` bytes, which are
-    /// enough for it. `None` as soon as there is no spot for a newborn block.
+    /// As the graph runs, from the first_step of the block `start` on, with a pile of blocks in `capacity` bytes, which are
+    /// enough for it. `None` as soon as there is no location for a newborn block.
     pub fn forward(&mut self, start: usize, pile: &[BlockId], capacity: Bytes) -> Option<()> {
         self.stack(pile, capacity, dies);
         let Timeline { by_death, dead, .. } = self.timeline;
@@ -71,9 +71,9 @@ fn number(block: usize) -> BlockId {
 }
 
 fn dies(block: &Block) -> Moment {
-    block.death
+    block.end_step
 }
 
 fn dies_backward(block: &Block) -> Moment {
-    !block.birth
+    !block.first_step
 }

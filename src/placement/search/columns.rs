@@ -1,7 +1,7 @@
 //! A problem as the search sees it: columns instead of steps, units instead of bytes, blocks without size left out.
 
 use super::Effort;
-use crate::placement::{Block, BlockId, Bytes, Offset, Placement, Problem, Spot};
+use crate::placement::{Block, BlockId, Bytes, Location, Offset, Placement, Problem};
 
 /// A block over columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,7 +20,7 @@ const LARGEST: u64 = 1 << 24;
 /// Bars over columns.
 ///
 /// A column is a set of blocks that are alive together and not all part of another such set: what happens at any other
-/// step follows. So blocks of different lifetimes may become bars of the same columns, which makes searching easier.
+/// step follows. So blocks of different live ranges may become bars of the same columns, which makes searching easier.
 #[derive(Debug)]
 pub struct Columns {
     /// Ordered by left, right and height, so that twins are neighbours.
@@ -122,13 +122,13 @@ impl Columns {
 
     /// The placement in which each bar lies at its offset, in units.
     pub fn placement(&self, problem: &Problem, offsets: &[u64]) -> Placement {
-        let mut spots = vec![Spot::default(); problem.blocks().len()];
+        let mut locations = vec![Location::default(); problem.blocks().len()];
         for (&id, &offset) in self.ids.iter().zip(offsets) {
-            spots[id as usize].offset = offset * self.unit;
+            locations[id as usize].offset = offset * self.unit;
         }
         let peak: Option<Offset> =
-            problem.blocks().iter().zip(&spots).map(|(block, spot)| spot.offset + block.size).max();
-        Placement { spots, chunks: peak.into_iter().collect() }
+            problem.blocks().iter().zip(&locations).map(|(block, location)| location.offset + block.size).max();
+        Placement { locations, chunks: peak.into_iter().collect() }
     }
 }
 
@@ -147,8 +147,8 @@ fn position<T>(list: &[T], is_before: impl Fn(&T) -> bool) -> u32 {
 fn bars(blocks: &[Block], unit: Bytes) -> (Vec<(Bar, BlockId)>, u32) {
     let mut events = Vec::with_capacity(2 * blocks.len());
     for (id, block) in (0..).zip(blocks).filter(|(_, block)| block.size > 0) {
-        events.push((block.birth, true, id));
-        events.push((block.death, false, id));
+        events.push((block.first_step, true, id));
+        events.push((block.end_step, false, id));
     }
     events.sort_unstable();
     let mut bars: Vec<(Bar, BlockId)> = Vec::with_capacity(events.len() / 2);

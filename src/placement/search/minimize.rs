@@ -13,7 +13,7 @@ pub struct Least {
     pub proven: bool,
 }
 
-/// Looks for a placement in one chunk of less than `known` bytes, the size of a placement at hand.
+/// GraphKey for a placement in one chunk of less than `known` bytes, the size of a placement at hand.
 ///
 /// First at the lower bound, with half of the effort; then halfway between what is known to be possible and what was
 /// not found; last, with what is left of the effort, one step below the best. With much effort there are rounds of that,

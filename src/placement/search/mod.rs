@@ -66,7 +66,7 @@ pub enum Outcome {
     OutOfEffort,
 }
 
-/// Looks for a placement in one chunk of at most `capacity` bytes. A limit on chunks is not looked at.
+/// GraphKey for a placement in one chunk of at most `capacity` bytes. A limit on chunks is not looked at.
 ///
 /// Blocks that shrink are placed as if they did not; then only the lower bound proves that there is no placement.
 pub fn solve(problem: &Problem, capacity: Bytes, effort: Effort) -> Outcome {

@@ -60,7 +60,7 @@ impl Draws {
     pub const MOST: Self = Self { share: 4, count: 0 };
 }
 
-/// Looks for a placement of at most `capacity` units. Also says how much work that took.
+/// GraphKey for a placement of at most `capacity` units. Also says how much work that took.
 pub fn search(columns: &Columns, capacity: u64, effort: u64, draws: &mut Draws) -> (Answer, u64) {
     if columns.load() > capacity {
         return (Answer::Infeasible, 0);

@@ -11,13 +11,13 @@ use crate::testing::Random;
 const UNIT: Bytes = 32;
 const AMPLE: Effort = Effort::units(10_000_000);
 
-/// A problem of (size, birth, death).
+/// A problem of (size, first_step, end_step).
 fn problem(blocks: &[(Bytes, Step, Step)]) -> Problem {
     let mut blocks = blocks.to_vec();
-    blocks.sort_by_key(|&(_, birth, _)| birth);
+    blocks.sort_by_key(|&(_, first_step, _)| first_step);
     let mut problem = Problem::new(UNIT, None);
-    for (size, birth, death) in blocks {
-        problem.add(Block { size, birth, death });
+    for (size, first_step, end_step) in blocks {
+        problem.add(Block { size, first_step, end_step });
     }
     problem
 }
@@ -37,13 +37,13 @@ fn random_problem(random: &mut Random) -> Problem {
         }
         for _ in 0..1 + random.below(3) {
             if let Some(last) = u32::try_from(alive.len()).expect("few").checked_sub(1) {
-                let (size, birth) = alive.swap_remove(random.below(last + 1) as usize);
-                blocks.push((UNIT * u64::from(size), birth, step + 1));
+                let (size, first_step) = alive.swap_remove(random.below(last + 1) as usize);
+                blocks.push((UNIT * u64::from(size), first_step, step + 1));
                 free += size;
             }
         }
     }
-    blocks.extend(alive.into_iter().map(|(size, birth)| (UNIT * u64::from(size), birth, steps + 1)));
+    blocks.extend(alive.into_iter().map(|(size, first_step)| (UNIT * u64::from(size), first_step, steps + 1)));
     let missing = if random.chance(20) { 4 } else { 0 };
     blocks.retain(|_| !random.chance(missing));
     problem(&blocks)
@@ -58,13 +58,13 @@ fn fits(problem: &Problem, units: Bytes) -> bool {
         let mut next = BTreeSet::new();
         for way in ways {
             let mut alive: Vec<(Step, Bytes, Bytes)> = way;
-            alive.retain(|&(death, ..)| death > block.birth);
+            alive.retain(|&(end_step, ..)| end_step > block.first_step);
             let height = block.size / UNIT;
             for offset in 0..=units.saturating_sub(height) {
                 let free = alive.iter().all(|&(_, start, end)| end <= offset || offset + height <= start);
                 if free && offset + height <= units {
                     let mut with = alive.clone();
-                    with.push((block.death, offset, offset + height));
+                    with.push((block.end_step, offset, offset + height));
                     with.sort_unstable();
                     next.insert(with);
                 }
@@ -165,8 +165,8 @@ fn shrinking_problem(random: &mut Random) -> Problem {
     let blocks = problem.blocks().to_vec();
     let mut shrinks: Vec<(Step, u32, Bytes)> = (0..)
         .zip(&blocks)
-        .filter(|(_, block)| block.death - block.birth > 1 && random.chance(30))
-        .map(|(id, block)| (block.birth + 1, id, block.size / UNIT / 2 * UNIT))
+        .filter(|(_, block)| block.end_step - block.first_step > 1 && random.chance(30))
+        .map(|(id, block)| (block.first_step + 1, id, block.size / UNIT / 2 * UNIT))
         .collect();
     shrinks.sort_unstable();
     shrinks.into_iter().for_each(|(step, id, size)| problem.shrink(id, step, size));
@@ -179,10 +179,10 @@ fn in_pieces(problem: &Problem) -> Problem {
     for (id, block) in (0..).zip(problem.blocks()) {
         match problem.shrinks().iter().find(|shrink| shrink.block == id) {
             Some(shrink) => {
-                blocks.push((shrink.size, block.birth, block.death));
-                blocks.push((block.size - shrink.size, block.birth, shrink.step));
+                blocks.push((shrink.size, block.first_step, block.end_step));
+                blocks.push((block.size - shrink.size, block.first_step, shrink.step));
             }
-            None => blocks.push((block.size, block.birth, block.death)),
+            None => blocks.push((block.size, block.first_step, block.end_step)),
         }
     }
     self::problem(&blocks)
@@ -214,7 +214,7 @@ fn blocks_that_shrink_are_placed_and_nothing_wrong_is_claimed() {
 
 #[test]
 fn no_blocks_fit_into_nothing() {
-    let placement = Placement { spots: vec![], chunks: vec![] };
+    let placement = Placement { locations: vec![], chunks: vec![] };
     assert_eq!(solve(&problem(&[]), 0, AMPLE), Outcome::Found(placement));
     assert_eq!(minimize(&problem(&[]), 0, AMPLE), Least { placement: None, proven: true });
 }
@@ -270,7 +270,8 @@ fn blocks_of_the_whole_time_cost_their_size_only() {
     let mut random = Random::new(6);
     for _ in 0..200 {
         let inner = random_problem(&mut random);
-        let mut blocks: Vec<_> = inner.blocks().iter().map(|block| (block.size, block.birth, block.death)).collect();
+        let mut blocks: Vec<_> =
+            inner.blocks().iter().map(|block| (block.size, block.first_step, block.end_step)).collect();
         blocks.extend([(7 * UNIT, 0, 20), (9 * UNIT, 0, 20)]);
         let outer = problem(&blocks);
         let least = optimum(&inner);
@@ -287,7 +288,9 @@ fn parts_of_time_are_solved_apart() {
         let parts: Vec<Problem> = (0..4).map(|_| random_problem(&mut random)).collect();
         let mut blocks = Vec::new();
         for (part, start) in parts.iter().zip((0..).step_by(40)) {
-            blocks.extend(part.blocks().iter().map(|block| (block.size, block.birth + start, block.death + start)));
+            blocks.extend(
+                part.blocks().iter().map(|block| (block.size, block.first_step + start, block.end_step + start)),
+            );
         }
         let all = problem(&blocks);
         let least = parts.iter().map(optimum).max().unwrap_or(0);

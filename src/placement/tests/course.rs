@@ -29,7 +29,7 @@ fn blocks_are_sorted_by_their_deaths_however_far_apart_steps_are() {
     for _ in 0..100 {
         let problem = random_problem(&mut random, &MEDIUM);
         let mut sorted: Vec<BlockId> = (0..).take(problem.blocks().len()).collect();
-        sorted.sort_by_key(|&id| (problem.blocks()[id as usize].death, id));
+        sorted.sort_by_key(|&id| (problem.blocks()[id as usize].end_step, id));
         assert_eq!(Timeline::of(&problem).by_death, sorted);
         assert_eq!(Timeline::of(&stretched(&problem, 1000)).by_death, sorted);
     }
@@ -40,15 +40,15 @@ fn blocks_are_sorted_by_their_deaths_however_many_are_alive_at_once() {
     let mut random = Random::new(13);
     for blocks in [255, 256, 257, 258, 1000] {
         let mut problem = Problem::new(1, None);
-        for birth in 0..blocks {
-            problem.add(Block { size: 1, birth, death: blocks + random.below(100) });
+        for first_step in 0..blocks {
+            problem.add(Block { size: 1, first_step, end_step: blocks + random.below(100) });
         }
-        let last = problem.add(Block { size: 1, birth: blocks + 50, death: Step::MAX });
+        let last = problem.add(Block { size: 1, first_step: blocks + 50, end_step: Step::MAX });
         let timeline = Timeline::of(&problem);
         let mut sorted: Vec<BlockId> = (0..=blocks).collect();
-        sorted.sort_by_key(|&id| (problem.blocks()[id as usize].death, id));
+        sorted.sort_by_key(|&id| (problem.blocks()[id as usize].end_step, id));
         assert_eq!(timeline.by_death, sorted);
-        let dead = problem.blocks().iter().filter(|block| block.death <= blocks + 50).count();
+        let dead = problem.blocks().iter().filter(|block| block.end_step <= blocks + 50).count();
         assert_eq!(timeline.dead[last as usize] as usize, dead);
         assert_eq!(timeline.largest_load, u64::from(blocks));
         assert_eq!(timeline.loads[last as usize], u64::from(blocks) + 1 - dead as u64);
@@ -67,8 +67,8 @@ fn last_block_born_at_a_step_has_its_load() {
         let problem = random_problem(&mut random, &MEDIUM);
         let blocks = problem.blocks();
         for (id, load) in Timeline::of(&problem).loads.into_iter().enumerate() {
-            if blocks.get(id + 1).is_none_or(|next| next.birth > blocks[id].birth) {
-                assert_eq!(load, load_at(&problem, blocks[id].birth), "{problem:?}");
+            if blocks.get(id + 1).is_none_or(|next| next.first_step > blocks[id].first_step) {
+                assert_eq!(load, load_at(&problem, blocks[id].first_step), "{problem:?}");
             }
         }
     }
@@ -78,7 +78,7 @@ fn last_block_born_at_a_step_has_its_load() {
 fn stretched(problem: &Problem, factor: Step) -> Problem {
     let mut stretched = Problem::new(problem.alignment(), None);
     for block in problem.blocks() {
-        stretched.add(Block { birth: block.birth * factor, death: block.death * factor, ..*block });
+        stretched.add(Block { first_step: block.first_step * factor, end_step: block.end_step * factor, ..*block });
     }
     problem.shrinks().iter().for_each(|shrink| stretched.shrink(shrink.block, shrink.step * factor, shrink.size));
     stretched

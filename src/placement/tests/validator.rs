@@ -3,11 +3,11 @@
 use super::*;
 
 #[test]
-fn validator_counts_spots_and_chunks() {
+fn validator_counts_locations_and_chunks() {
     let problem = problem(&[(16, 0, 1)]);
-    let no_spot = placement(&[], 16);
-    assert_eq!(validate(&problem, &no_spot), Err(Defect::WrongCount { blocks: 1, spots: 0 }));
-    let too_many = Placement { spots: vec![Spot::default()], chunks: vec![16; MAX_CHUNKS + 1] };
+    let no_location = placement(&[], 16);
+    assert_eq!(validate(&problem, &no_location), Err(Defect::WrongCount { blocks: 1, locations: 0 }));
+    let too_many = Placement { locations: vec![Location::default()], chunks: vec![16; MAX_CHUNKS + 1] };
     assert_eq!(validate(&problem, &too_many), Err(Defect::TooManyChunks(MAX_CHUNKS + 1)));
 }
 
@@ -17,7 +17,7 @@ fn validator_finds_blocks_outside_their_chunks() {
     assert_eq!(validate(&problem, &placement(&[0, 0], 32)), Ok(()));
     assert_eq!(validate(&problem, &placement(&[0, 16], 32)), Err(Defect::OutOfChunk(1)));
     assert_eq!(validate(&problem, &placement(&[0, u64::MAX - 15], 32)), Err(Defect::OutOfChunk(1)), "the end wraps");
-    let no_chunk = Placement { spots: vec![Spot { chunk: 1, offset: 0 }; 2], chunks: vec![32] };
+    let no_chunk = Placement { locations: vec![Location { chunk: 1, offset: 0 }; 2], chunks: vec![32] };
     assert_eq!(validate(&problem, &no_chunk), Err(Defect::OutOfChunk(0)));
 }
 
@@ -34,24 +34,24 @@ fn validator_finds_overlaps_in_the_same_chunk_only() {
     assert_eq!(validate(&problem, &placement(&[0, 16], 48)), overlap);
     assert_eq!(validate(&problem, &placement(&[16, 0], 48)), overlap);
     assert_eq!(validate(&problem, &placement(&[0, 0], 32)), overlap);
-    let spots = vec![Spot { chunk: 0, offset: 0 }, Spot { chunk: 1, offset: 0 }];
-    assert_eq!(validate(&problem, &Placement { spots, chunks: vec![32, 32] }), Ok(()));
+    let locations = vec![Location { chunk: 0, offset: 0 }, Location { chunk: 1, offset: 0 }];
+    assert_eq!(validate(&problem, &Placement { locations, chunks: vec![32, 32] }), Ok(()));
 }
 
 #[test]
 fn validator_finds_chunks_beyond_the_limit() {
     let problem = limited(&problem(&[(32, 0, 1), (32, 0, 1)]), 48);
     assert_eq!(validate(&problem, &placement(&[0, 32], 64)), Err(Defect::ChunkTooLarge(0)));
-    let mut last = Placement { spots: vec![], chunks: vec![0; MAX_CHUNKS - 1] };
+    let mut last = Placement { locations: vec![], chunks: vec![0; MAX_CHUNKS - 1] };
     last.chunks.push(64);
-    last.spots = [0, 32].map(|offset| Spot { chunk: 15, offset }).to_vec();
+    last.locations = [0, 32].map(|offset| Location { chunk: 15, offset }).to_vec();
     assert_eq!(validate(&problem, &last), Ok(()), "the last chunk has no limit");
 }
 
 #[test]
 fn defects_name_the_blocks() {
     let defects = [
-        (Defect::WrongCount { blocks: 3, spots: 2 }, "3 blocks but 2 spots"),
+        (Defect::WrongCount { blocks: 3, locations: 2 }, "3 blocks but 2 locations"),
         (Defect::TooManyChunks(17), "17 chunks, and 16 is the most"),
         (Defect::OutOfChunk(7), "block 7 lies outside its chunk"),
         (Defect::Misaligned(7), "block 7 is not aligned"),
@@ -72,12 +72,12 @@ fn large_problems_are_validated_like_small_ones() {
         let problem = random_problem(&mut random, &MEDIUM);
         let problem = limited(&problem, BestFit.place(&problem).size() / 2 + ALIGNMENT);
         let mut placement = BestFit.place(&problem);
-        let moved = random.below(u32::try_from(placement.spots.len()).expect("small")) as usize;
-        let spot = &mut placement.spots[moved];
+        let moved = random.below(u32::try_from(placement.locations.len()).expect("small")) as usize;
+        let location = &mut placement.locations[moved];
         match random.below(4) {
-            0 => spot.offset = spot.offset.saturating_sub(ALIGNMENT),
-            1 => spot.offset += ALIGNMENT,
-            2 => spot.chunk ^= 1,
+            0 => location.offset = location.offset.saturating_sub(ALIGNMENT),
+            1 => location.offset += ALIGNMENT,
+            2 => location.chunk ^= 1,
             _ => {}
         }
         let (all_pairs, sweep) = (validate(&problem, &placement), validate_large(&problem, &placement));

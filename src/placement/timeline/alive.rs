@@ -6,11 +6,11 @@ use crate::placement::{Block, BlockId, Step};
 /// most of what is alive in a graph lives on for long, and one or two die sooner.
 const MOST_ALIVE: usize = 256;
 
-/// A death and then who dies, in the digits of one number.
+/// A end_step and then who dies, in the digits of one number.
 type Key = u64;
 
-fn key(death: Step, id: BlockId) -> Key {
-    Key::from(death) << BlockId::BITS | Key::from(id)
+fn key(end_step: Step, id: BlockId) -> Key {
+    Key::from(end_step) << BlockId::BITS | Key::from(id)
 }
 
 fn id(key: Key) -> BlockId {
@@ -38,7 +38,7 @@ impl Alive {
 
     /// All of them. The born and the unborn need no telling apart, since who dies has been born.
     pub fn all(blocks: &[Block]) -> Self {
-        let deaths = (0..).zip(blocks).map(|(id, block)| key(block.death, id));
+        let deaths = (0..).zip(blocks).map(|(id, block)| key(block.end_step, id));
         let mut keys: Vec<Key> = deaths.chain([NEVER]).collect();
         keys.sort_unstable_by(|a, b| b.cmp(a));
         Self { count: blocks.len(), keys }
@@ -58,8 +58,8 @@ impl Alive {
     }
 
     /// Puts a block, later than all so far, in front of all that do not outlive it. `None` when too many are alive.
-    pub fn add(&mut self, id: BlockId, death: Step) -> Option<()> {
-        let newborn = key(death, id);
+    pub fn add(&mut self, id: BlockId, end_step: Step) -> Option<()> {
+        let newborn = key(end_step, id);
         self.count += 1;
         let (mut place, others) = self.keys.get_mut(..=self.count)?.split_last_mut()?;
         for next in others.iter_mut().rev() {

@@ -35,14 +35,14 @@ impl Timeline {
     /// Takes from the loads what blocks give back before they die.
     fn give_back_tails(&mut self, problem: &Problem) {
         let blocks = problem.blocks();
-        let first_from = |step: Step| blocks.partition_point(|block| block.birth < step);
+        let first_from = |step: Step| blocks.partition_point(|block| block.first_step < step);
         let mut held: Vec<Bytes> = blocks.iter().map(|block| block.size).collect();
-        // By block: what is free by its birth and was not by the birth before. Wraps around, and back when summed up.
+        // By block: what is free by its first_step and was not by the first_step before. Wraps around, and back when summed up.
         let mut changes: Vec<Bytes> = vec![0; blocks.len() + 1];
         for shrink in problem.shrinks() {
             let id = shrink.block as usize;
             let tail = std::mem::replace(&mut held[id], shrink.size) - shrink.size;
-            let end = blocks[id].death.max(shrink.step);
+            let end = blocks[id].end_step.max(shrink.step);
             for (step, change) in [(shrink.step, tail), (end, tail.wrapping_neg())] {
                 let first = &mut changes[first_from(step)];
                 *first = first.wrapping_add(change);
@@ -70,8 +70,8 @@ fn follow(
     let mut deaths: u32 = 0;
     let (mut load, mut largest_load): (Bytes, Bytes) = (0, 0);
     for ((block, (dead, load_then)), id) in blocks.iter().zip(dead.iter_mut().zip(&mut loads)).zip(0..) {
-        let &Block { size, birth, death } = block;
-        alive.bury(birth, |next| {
+        let &Block { size, first_step, end_step } = block;
+        alive.bury(first_step, |next| {
             load -= blocks[next as usize].size;
             by_death[deaths as usize] = next;
             deaths += 1;
@@ -79,7 +79,7 @@ fn follow(
         load += size;
         largest_load = largest_load.max(load);
         (*dead, *load_then) = (deaths, load);
-        add(&mut alive, id, death)?;
+        add(&mut alive, id, end_step)?;
     }
     alive.bury(Step::MAX, |next| {
         by_death[deaths as usize] = next;

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!        +---+                    A valley is a stretch of the skyline below both of its neighbours. The best-ranked
-//!    +---+ a +-------+            block whose whole lifetime lies inside it goes onto its floor: here one that lives
+//!    +---+ a +-------+            block whose whole live range lies inside it goes onto its floor: here one that lives
 //!    |   +---+   b   |   +---+    from x to y. When there is none, the floor rises to the lower wall.
 //!    |       +-------+   | c |
 //!    +-------+-------+---+---+
@@ -23,7 +23,7 @@ mod tests;
 mod waiting;
 
 use super::moments::Moments;
-use super::{Bytes, Placement, Problem, Spot, Strategy};
+use super::{Bytes, Location, Placement, Problem, Strategy};
 use rank::order_by;
 use skyline::Skyline;
 use waiting::Waiting;
@@ -111,7 +111,7 @@ impl<'p> Sweeper<'p> {
     /// A placement in one chunk of less than `limit` bytes; `None` as soon as that turns out not to be in this order.
     fn place_below(&self, limit: Bytes, ranks: &[u32]) -> Option<Placement> {
         let blocks = self.problem.blocks();
-        let mut spots = vec![Spot::default(); blocks.len()];
+        let mut locations = vec![Location::default(); blocks.len()];
         let mut waiting = Waiting::new(&self.moments.deaths, ranks);
         let mut skyline = Skyline::new(self.moments.end());
         let mut peak = 0;
@@ -126,10 +126,10 @@ impl<'p> Sweeper<'p> {
                 return None;
             }
             peak = peak.max(top);
-            spots[id].offset = valley.height;
+            locations[id].offset = valley.height;
             skyline.put(self.moments.births[id], self.moments.deaths[id], top);
         }
         let chunks = if blocks.is_empty() { vec![] } else { vec![peak] };
-        Some(Placement { spots, chunks })
+        Some(Placement { locations, chunks })
     }
 }

@@ -12,7 +12,7 @@ pub fn largest_loads(problem: &Problem, moments: &Moments) -> impl Iterator<Item
         .births
         .iter()
         .zip(&moments.deaths)
-        .map(move |(&birth, &death)| largest.within(birth as usize, death as usize))
+        .map(move |(&first_step, &end_step)| largest.within(first_step as usize, end_step as usize))
 }
 
 /// The largest number of any range.

@@ -5,19 +5,19 @@ use crate::placement::Block;
 /// What makes a block come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rank {
-    /// The earliest birth.
+    /// The earliest first_step.
     Start,
     /// The largest size times length.
     Area,
     /// The largest size.
     Size,
-    /// The longest lifetime.
+    /// The longest live range.
     Length,
     /// Length weighs more than size: length times the root of the size.
     LengthThenSize,
     /// Size weighs more than length: size times the root of the length.
     SizeThenLength,
-    /// The latest death.
+    /// The latest end_step.
     End,
 }
 
@@ -45,15 +45,15 @@ impl Rank {
     /// The larger the earlier.
     #[allow(clippy::cast_precision_loss, reason = "weights that differ in the last digits are equal enough")]
     pub(super) fn weight(self, block: &Block) -> f32 {
-        let (size, length) = (block.size as f32, (block.death - block.birth) as f32);
+        let (size, length) = (block.size as f32, (block.end_step - block.first_step) as f32);
         match self {
-            Self::Start => (u32::MAX - block.birth) as f32,
+            Self::Start => (u32::MAX - block.first_step) as f32,
             Self::Area => size * length,
             Self::Size => size,
             Self::Length => length,
             Self::LengthThenSize => length * size.sqrt(),
             Self::SizeThenLength => size * length.sqrt(),
-            Self::End => block.death as f32,
+            Self::End => block.end_step as f32,
         }
     }
 }

@@ -60,8 +60,8 @@ fn again(
 
 /// Counts for each block whether it reaches beyond `height`.
 fn count_too_high(problem: &Problem, placement: &Placement, height: Bytes, too_high: &mut [f32]) {
-    for ((block, spot), count) in problem.blocks().iter().zip(&placement.spots).zip(too_high) {
-        if spot.offset + block.size > height {
+    for ((block, location), count) in problem.blocks().iter().zip(&placement.locations).zip(too_high) {
+        if location.offset + block.size > height {
             *count += 1.0;
         }
     }

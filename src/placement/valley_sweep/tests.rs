@@ -8,10 +8,10 @@ fn random_problem(random: &mut Random, blocks: u32, steps: u32) -> Problem {
     let mut births: Vec<u32> = (0..blocks).map(|_| random.below(steps)).collect();
     births.sort_unstable();
     let mut problem = Problem::new(1, None);
-    for birth in births {
+    for first_step in births {
         let longest = if random.chance(70) { 8 } else { steps };
         let size = if random.chance(5) { 0 } else { 1 + u64::from(random.below(100)) };
-        problem.add(Block { size, birth, death: birth + 1 + random.below(longest) });
+        problem.add(Block { size, first_step, end_step: first_step + 1 + random.below(longest) });
     }
     problem
 }
@@ -19,18 +19,19 @@ fn random_problem(random: &mut Random, blocks: u32, steps: u32) -> Problem {
 /// Walks the lowest valley of a skyline that has a height for each step; looks at every block every time.
 fn plain_sweep(problem: &Problem, ranks: &[u32]) -> Vec<Offset> {
     let blocks = problem.blocks();
-    let mut heights: Vec<Bytes> = vec![0; blocks.iter().map(|block| block.death as usize).max().unwrap_or(0)];
+    let mut heights: Vec<Bytes> = vec![0; blocks.iter().map(|block| block.end_step as usize).max().unwrap_or(0)];
     let mut offsets = vec![None; blocks.len()];
     while offsets.contains(&None) {
         let floor = *heights.iter().min().expect("a block lives for a step");
         let start = heights.iter().position(|&height| height == floor).expect("the floor is somewhere");
         let end = start + heights[start..].iter().take_while(|&&height| height == floor).count();
-        let fits =
-            |id: usize| offsets[id].is_none() && start <= blocks[id].birth as usize && blocks[id].death as usize <= end;
+        let fits = |id: usize| {
+            offsets[id].is_none() && start <= blocks[id].first_step as usize && blocks[id].end_step as usize <= end
+        };
         if let Some(id) = (0..blocks.len()).filter(|&id| fits(id)).min_by_key(|&id| ranks[id]) {
             offsets[id] = Some(floor);
-            let Block { size, birth, death } = blocks[id];
-            heights[birth as usize..death as usize].fill(floor + size);
+            let Block { size, first_step, end_step } = blocks[id];
+            heights[first_step as usize..end_step as usize].fill(floor + size);
         } else {
             let before = start.checked_sub(1).map(|wall| heights[wall]);
             let wall = before.into_iter().chain(heights.get(end).copied()).min();
@@ -47,8 +48,8 @@ fn every_order_gives_what_a_plain_sweep_gives() {
         let problem = random_problem(&mut random, blocks, 1 + blocks / 2);
         let sweeper = Sweeper::new(&problem);
         for order in ValleySweep::ALL {
-            let spots = order.place(&problem).spots;
-            let offsets: Vec<Offset> = spots.into_iter().map(|spot| spot.offset).collect();
+            let locations = order.place(&problem).locations;
+            let offsets: Vec<Offset> = locations.into_iter().map(|location| location.offset).collect();
             assert_eq!(offsets, plain_sweep(&problem, &sweeper.ranks(order)), "{order:?} {problem:?}");
         }
     }
@@ -69,8 +70,8 @@ fn ranks_are_an_order_of_all_blocks() {
 #[test]
 fn peaks_come_first_where_they_are_wanted() {
     let mut problem = Problem::new(1, None);
-    for (size, birth, death) in [(9, 0, 1), (1, 1, 5), (20, 2, 3), (2, 4, 6)] {
-        problem.add(Block { size, birth, death });
+    for (size, first_step, end_step) in [(9, 0, 1), (1, 1, 5), (20, 2, 3), (2, 4, 6)] {
+        problem.add(Block { size, first_step, end_step });
     }
     let ranks = |order| Sweeper::new(&problem).ranks(order);
     assert_eq!(ranks(ValleySweep::by(Rank::Size)), [1, 3, 0, 2]);

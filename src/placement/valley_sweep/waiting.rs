@@ -1,4 +1,4 @@
-//! The blocks without a spot, in a tree over their births.
+//! The blocks without a location, in a tree over their births.
 
 use crate::placement::moments::Moment;
 
@@ -9,7 +9,7 @@ const LAST: Moment = (1 << BITS) - 1;
 /// What stands where nobody waits.
 const NOBODY: u32 = u32::MAX;
 
-/// Eight neighbours in a level of the tree, in one line of the cache: by each the least death and the least rank of
+/// Eight neighbours in a level of the tree, in one line of the cache: by each the least end_step and the least rank of
 /// those who wait below it.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
@@ -21,8 +21,8 @@ struct Row {
 impl Row {
     const EMPTY: Self = Self { deaths: [NOBODY; WIDTH], ranks: [NOBODY; WIDTH] };
 
-    fn set(&mut self, slot: usize, (death, rank): (Moment, u32)) {
-        self.deaths[slot] = death;
+    fn set(&mut self, slot: usize, (end_step, rank): (Moment, u32)) {
+        self.deaths[slot] = end_step;
         self.ranks[slot] = rank;
     }
 
@@ -42,7 +42,7 @@ impl Row {
     }
 }
 
-/// The blocks without a spot.
+/// The blocks without a location.
 #[derive(Debug)]
 pub struct Waiting {
     /// The blocks themselves first, one row only last.
@@ -67,7 +67,7 @@ struct Wanted {
 }
 
 impl Waiting {
-    /// By block its death and its rank; all wait.
+    /// By block its end_step and its rank; all wait.
     pub fn new(deaths: &[Moment], ranks: &[u32]) -> Self {
         let mut level = rows(deaths.iter().copied().zip(ranks.iter().copied()));
         let mut levels = Vec::new();

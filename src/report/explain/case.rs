@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use crate::graph::order::Hazards;
 use crate::graph::snapshot::Snapshot;
-use crate::graph::{Home, TensorId};
+use crate::graph::{Allocation, TensorId};
 use crate::placement::{Bytes, Step, padded};
 
 use super::draft::Draft;
@@ -23,7 +23,7 @@ pub struct Case<'a> {
     /// Made when they are first needed, which is never in graphs that are too large for trials.
     hazards: OnceCell<Hazards>,
     draft: OnceCell<Draft>,
-    /// By pool: what ggml's own allocator takes.
+    /// By buffer: what ggml's own allocator takes.
     pub ggml_alloc: Vec<Option<Bytes>>,
 }
 
@@ -67,18 +67,18 @@ impl<'a> Case<'a> {
     }
 
     fn trial(&self) -> u64 {
-        let Subject { snapshot, pools, .. } = self.subject;
-        (snapshot.tensors.len() + pools.len()) as u64
+        let Subject { snapshot, buffers, .. } = self.subject;
+        (snapshot.tensors.len() + buffers.len()) as u64
     }
 
-    /// Where a tensor lives, if that is in this pool.
-    pub fn home(&self, id: TensorId, pool: usize) -> Option<Home> {
-        self.subject.plan.homes[id as usize].filter(|home| home.pool as usize == pool)
+    /// Where a tensor lives, if that is in this buffer.
+    pub fn allocation(&self, id: TensorId, buffer: usize) -> Option<Allocation> {
+        self.subject.plan.allocations[id as usize].filter(|allocation| allocation.buffer as usize == buffer)
     }
 
-    /// Bytes of a tensor with this home.
-    pub fn bytes(&self, home: Home) -> Bytes {
-        padded(home.alloc_size, self.subject.pools[home.pool as usize].alignment)
+    /// Bytes of a tensor with this allocation.
+    pub fn bytes(&self, allocation: Allocation) -> Bytes {
+        padded(allocation.alloc_size, self.subject.buffers[allocation.buffer as usize].alignment)
     }
 
     pub fn named(&self, id: TensorId) -> Named {
@@ -93,7 +93,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// By pool: what ggml's own allocator takes, as the snapshot says, or else as its rules do.
+/// By buffer: what ggml's own allocator takes, as the snapshot says, or else as its rules do.
 fn ggml_alloc(snapshot: &Snapshot) -> Vec<Option<Bytes>> {
     let known = || snapshot.buffers.iter().map(|buffer| buffer.ggml_alloc_size);
     if known().all(|size| size.is_some()) {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::graph::snapshot::Snapshot;
-use crate::graph::{Graph, Layout, Operation, PoolId, Tensor, TensorId};
+use crate::graph::{BufferIndex, Graph, Layout, Operation, Tensor, TensorId};
 
 /// A tensor that can be changed.
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ pub struct Drafted {
     pub layout: Layout,
     pub sources: Vec<TensorId>,
     /// The buffer that was asked for.
-    pub pool: PoolId,
+    pub buffer: BufferIndex,
     /// The tensor of the given graph that it is, or is made after.
     pub original: TensorId,
 }
@@ -33,7 +33,7 @@ impl Draft {
             tensor: graph.tensor(id).clone(),
             layout: *graph.layout(id),
             sources: graph.sources(id).to_vec(),
-            pool: facts.pool,
+            buffer: facts.buffer,
             original: id,
         });
         Self { tensors: drafted.collect(), leafs: graph.leafs().to_vec(), nodes: graph.nodes().to_vec() }
@@ -51,9 +51,9 @@ impl Draft {
         graph
     }
 
-    /// The pools that were asked for, by position in a list.
-    pub fn pools(&self, list: &[TensorId]) -> Vec<PoolId> {
-        list.iter().map(|&id| self.tensors[id as usize].pool).collect()
+    /// The buffers that were asked for, by position in a list.
+    pub fn buffers(&self, list: &[TensorId]) -> Vec<BufferIndex> {
+        list.iter().map(|&id| self.tensors[id as usize].buffer).collect()
     }
 
     pub fn tensor_mut(&mut self, id: TensorId) -> &mut Drafted {

@@ -3,14 +3,14 @@
 use crate::graph::{GraphPlan, TensorId};
 use crate::placement::BlockId;
 
-/// By pool and block: the tensors that live in it, in the order of their ids.
+/// By buffer and block: the tensors that live in it, in the order of their ids.
 #[derive(Debug)]
 pub struct Members {
-    /// By pool: by block, where its tensors start in `tensors`; one more at the end.
+    /// By buffer: by block, where its tensors start in `tensors`; one more at the end.
     starts: Vec<Vec<usize>>,
     tensors: Vec<TensorId>,
-    /// By pool: the inactive nodes that own memory.
-    unplaced: Vec<Vec<TensorId>>,
+    /// By buffer: the inactive nodes that own memory.
+    inactive_owners: Vec<Vec<TensorId>>,
 }
 
 impl Members {
@@ -18,37 +18,38 @@ impl Members {
     pub fn of(plan: &GraphPlan) -> Self {
         let mut starts: Vec<Vec<usize>> =
             plan.problems.iter().map(|problem| vec![0; problem.blocks().len() + 1]).collect();
-        let homes = || (0..).zip(&plan.homes).filter_map(|(id, home): (TensorId, _)| Some((id, (*home)?)));
-        homes().for_each(|(_, home)| starts[home.pool as usize][home.block as usize] += 1);
+        let allocations =
+            || (0..).zip(&plan.allocations).filter_map(|(id, allocation): (TensorId, _)| Some((id, (*allocation)?)));
+        allocations().for_each(|(_, allocation)| starts[allocation.buffer as usize][allocation.block as usize] += 1);
         let mut end = 0;
         for count in starts.iter_mut().flatten() {
             end += std::mem::replace(count, end);
         }
         let (mut next, mut tensors) = (starts.clone(), vec![0; end]);
-        for (id, home) in homes() {
-            let next = &mut next[home.pool as usize][home.block as usize];
+        for (id, allocation) in allocations() {
+            let next = &mut next[allocation.buffer as usize][allocation.block as usize];
             tensors[*next] = id;
             *next += 1;
         }
-        let mut unplaced = vec![Vec::new(); plan.pools.len()];
-        plan.unplaced.iter().for_each(|node| unplaced[node.pool as usize].push(node.tensor));
-        Self { starts, tensors, unplaced }
+        let mut inactive_owners = vec![Vec::new(); plan.buffers.len()];
+        plan.inactive_owners.iter().for_each(|node| inactive_owners[node.buffer as usize].push(node.tensor));
+        Self { starts, tensors, inactive_owners }
     }
 
-    /// The tensors in a block of a pool.
-    pub fn of_block(&self, pool: usize, block: BlockId) -> &[TensorId] {
-        let (starts, block) = (&self.starts[pool], block as usize);
+    /// The tensors in a block of a buffer.
+    pub fn of_block(&self, buffer: usize, block: BlockId) -> &[TensorId] {
+        let (starts, block) = (&self.starts[buffer], block as usize);
         &self.tensors[starts[block]..starts[block + 1]]
     }
 
-    /// The inactive nodes that own memory in a pool.
-    pub fn unplaced(&self, pool: usize) -> &[TensorId] {
-        &self.unplaced[pool]
+    /// The inactive nodes that own memory in a buffer.
+    pub fn inactive_owners(&self, buffer: usize) -> &[TensorId] {
+        &self.inactive_owners[buffer]
     }
 
-    /// The tensors in a pool, block by block.
-    pub fn of_pool(&self, pool: usize) -> &[TensorId] {
-        match self.starts[pool].as_slice() {
+    /// The tensors in a buffer, block by block.
+    pub fn of_buffer(&self, buffer: usize) -> &[TensorId] {
+        match self.starts[buffer].as_slice() {
             [first, .., last] => &self.tensors[*first..*last],
             _ => &[],
         }

@@ -28,7 +28,7 @@ use std::cmp::Reverse;
 use std::fmt;
 
 use crate::graph::snapshot::Snapshot;
-use crate::graph::{GraphPlan, Pool, Rules, TensorId};
+use crate::graph::{BufferSpec, GraphPlan, Rules, TensorId};
 use crate::placement::{Bytes, Step};
 
 use case::Case;
@@ -44,8 +44,8 @@ pub struct Subject<'a> {
     /// The graph, with the names of its tensors and buffers.
     pub snapshot: &'a Snapshot,
     /// How each buffer is planned.
-    pub pools: &'a [Pool],
-    /// By pool: the rules of sharing that are right there, whether they are switched on or not.
+    pub buffers: &'a [BufferSpec],
+    /// By buffer: the rules of sharing that are right there, whether they are switched on or not.
     pub allowed: &'a [Rules],
     /// By tensor: the first of those whose memory, which they came with, overlaps with its own; itself where there is none.
     pub same_memory: &'a [TensorId],
@@ -85,11 +85,11 @@ pub struct BufferExplanation {
     pub size: Bytes,
     /// In how many pieces.
     pub chunks: usize,
-    /// Bytes alive at the worst step. No plan with these lifetimes is smaller.
+    /// Bytes alive at the worst step. No plan with these live ranges is smaller.
     pub lower_bound: Bytes,
-    /// What lies between the two: bytes that are lost to the places of tensors, not to their sizes and lifetimes.
+    /// What lies between the two: bytes that are lost to the places of tensors, not to their sizes and live ranges.
     pub fragmentation: Bytes,
-    /// Is the plan proven to be the smallest with these lifetimes?
+    /// Is the plan proven to be the smallest with these live ranges?
     pub optimal: bool,
     /// What ggml's own allocator takes; nothing when the tensors add up to more than can be addressed.
     pub ggml_alloc: Option<Bytes>,
@@ -338,10 +338,11 @@ pub fn explain(subject: Subject<'_>) -> Explanation {
     let case = Case::new(subject);
     let bounds_without_reuse = case.bounds_without_reuse();
     let everywhere = advice::for_all_buffers(&case);
-    let mut pools: Vec<usize> = (0..subject.snapshot.buffers.len()).collect();
-    pools.sort_by_key(|&pool| Reverse(case.bound(pool)));
-    let explain = |pool| explain_buffer(&case, pool, &everywhere, bounds_without_reuse.as_ref().map(|it| it[pool]));
-    let mut buffers: Vec<BufferExplanation> = pools.into_iter().map(explain).collect();
+    let mut buffers: Vec<usize> = (0..subject.snapshot.buffers.len()).collect();
+    buffers.sort_by_key(|&buffer| Reverse(case.bound(buffer)));
+    let explain =
+        |buffer| explain_buffer(&case, buffer, &everywhere, bounds_without_reuse.as_ref().map(|it| it[buffer]));
+    let mut buffers: Vec<BufferExplanation> = buffers.into_iter().map(explain).collect();
     buffers.sort_by_key(|buffer| buffer.id);
     Explanation {
         label: subject.snapshot.label.clone(),
@@ -353,28 +354,28 @@ pub fn explain(subject: Subject<'_>) -> Explanation {
 
 fn explain_buffer(
     case: &Case<'_>,
-    pool: usize,
+    buffer: usize,
     everywhere: &[advice::Tried],
     bound_without_reuse: Option<Bytes>,
 ) -> BufferExplanation {
     let Subject { snapshot, plan, .. } = case.subject;
-    let (found, size) = (&plan.pools[pool], plan.pools[pool].placement.size());
-    let peak = case.peak(pool);
+    let (found, size) = (&plan.buffers[buffer], plan.buffers[buffer].placement.size());
+    let peak = case.peak(buffer);
     let (advice, limit) = match &peak {
-        Some(peak) => advice::for_buffer(case, pool, peak.node.step, everywhere),
+        Some(peak) => advice::for_buffer(case, buffer, peak.node.step, everywhere),
         None => (Vec::new(), None),
     };
     BufferExplanation {
-        id: pool,
-        name: snapshot.buffers[pool].name.clone(),
+        id: buffer,
+        name: snapshot.buffers[buffer].name.clone(),
         size,
         chunks: found.placement.chunks.len(),
         lower_bound: found.lower_bound,
         fragmentation: size - found.lower_bound,
         optimal: found.is_optimal(),
-        ggml_alloc: case.ggml_alloc[pool],
+        ggml_alloc: case.ggml_alloc[buffer],
         peak,
-        reuse: case.reuse(pool, bound_without_reuse),
+        reuse: case.reuse(buffer, bound_without_reuse),
         advice,
         limit,
     }

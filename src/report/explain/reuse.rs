@@ -2,22 +2,22 @@
 
 use std::cmp::Reverse;
 
-use crate::graph::{Flags, Operation, Pool, Rules, TensorId};
+use crate::graph::{BufferSpec, Flags, Operation, Rules, TensorId};
 use crate::placement::{Bytes, padded};
 
 use super::case::Case;
 use super::{Freed, Reuse, TakenOver};
 
 impl Case<'_> {
-    /// What was reused in a pool, whose bound would be `lower_bound_without` that.
-    pub fn reuse(&self, pool: usize, lower_bound_without: Option<Bytes>) -> Reuse {
-        let members = self.members.of_pool(pool).iter();
+    /// What was reused in a buffer, whose bound would be `lower_bound_without` that.
+    pub fn reuse(&self, buffer: usize, lower_bound_without: Option<Bytes>) -> Reuse {
+        let members = self.members.of_buffer(buffer).iter();
         let mut in_place: Vec<TakenOver> = members.filter_map(|&id| self.taken_over(id)).collect();
-        let mut inside_concat = self.inside_concat(pool);
-        let mut unread_inputs = self.unread_inputs(pool);
+        let mut inside_concat = self.inside_concat(buffer);
+        let mut unread_inputs = self.unread_inputs(buffer);
         in_place.sort_by_key(|taken| (Reverse(taken.bytes), taken.step));
         inside_concat.sort_by_key(|taken| (Reverse(taken.bytes), taken.step));
-        let mut inactive = self.inactive(pool);
+        let mut inactive = self.inactive(buffer);
         unread_inputs.sort_by_key(|freed| Reverse(freed.bytes));
         inactive.sort_by_key(|freed| Reverse(freed.bytes));
         let shared = in_place.iter().chain(&inside_concat).map(|taken| taken.bytes);
@@ -27,26 +27,26 @@ impl Case<'_> {
     }
 
     fn taken_over(&self, id: TensorId) -> Option<TakenOver> {
-        let home = self.subject.plan.homes[id as usize]?;
-        let memory_of = self.named(home.in_place_of?);
+        let allocation = self.subject.plan.allocations[id as usize]?;
+        let memory_of = self.named(allocation.in_place_of?);
         Some(TakenOver {
             tensor: self.named(id),
             step: self.uses.step[id as usize]?,
-            bytes: self.bytes(home),
+            bytes: self.bytes(allocation),
             memory_of,
         })
     }
 
     /// Operands in the block of the CONCAT that reads them.
-    fn inside_concat(&self, pool: usize) -> Vec<TakenOver> {
+    fn inside_concat(&self, buffer: usize) -> Vec<TakenOver> {
         let graph = &self.subject.snapshot.graph;
         let is_concat =
             |&&id: &&TensorId| graph.tensor(id).operation == Operation::Concat && self.uses.step[id as usize].is_some();
-        let concats = self.members.of_pool(pool).iter().filter(is_concat);
+        let concats = self.members.of_buffer(buffer).iter().filter(is_concat);
         let mut found = Vec::new();
-        for (&node, home) in concats.filter_map(|node| Some((node, self.home(*node, pool)?))) {
+        for (&node, allocation) in concats.filter_map(|node| Some((node, self.allocation(*node, buffer)?))) {
             for &source in graph.sources(node) {
-                let own = self.home(source, pool).filter(|own| own.block == home.block);
+                let own = self.allocation(source, buffer).filter(|own| own.block == allocation.block);
                 let (Some(own), step) = (own, self.uses.step[source as usize].unwrap_or(0)) else { continue };
                 let (tensor, memory_of) = (self.named(source), self.named(node));
                 found.push(TakenOver { tensor, step, bytes: self.bytes(own), memory_of });
@@ -55,31 +55,34 @@ impl Case<'_> {
         found
     }
 
-    fn unread_inputs(&self, pool: usize) -> Vec<Freed> {
+    fn unread_inputs(&self, buffer: usize) -> Vec<Freed> {
         let graph = &self.subject.snapshot.graph;
-        if !self.subject.pools[pool].rules.unread_inputs {
+        if !self.subject.buffers[buffer].rules.unread_inputs {
             return Vec::new();
         }
         let is_unread = |&id: &TensorId| graph.tensor(id).flags.has(Flags::INPUT) && !self.is_read_by_inactive(id);
-        self.freed_leafs(pool).filter(is_unread).filter_map(|id| self.freed(id)).collect()
+        self.freed_leafs(buffer).filter(is_unread).filter_map(|id| self.freed(id)).collect()
     }
 
-    fn inactive(&self, pool: usize) -> Vec<Freed> {
-        let nodes = self.members.unplaced(pool).iter().copied();
-        let leafs = self.freed_leafs(pool).filter(|&id| self.is_read_by_inactive(id));
+    fn inactive(&self, buffer: usize) -> Vec<Freed> {
+        let nodes = self.members.inactive_owners(buffer).iter().copied();
+        let leafs = self.freed_leafs(buffer).filter(|&id| self.is_read_by_inactive(id));
         nodes.chain(leafs).filter_map(|id| self.freed(id)).collect()
     }
 
     /// The leafs that no node reads, or none that is computed, and whose memory is free once the graph starts.
-    fn freed_leafs(&self, pool: usize) -> impl Iterator<Item = TensorId> {
-        let (problem, graph) = (&self.subject.plan.problems[pool], &self.subject.snapshot.graph);
+    fn freed_leafs(&self, buffer: usize) -> impl Iterator<Item = TensorId> {
+        let (problem, graph) = (&self.subject.plan.problems[buffer], &self.subject.snapshot.graph);
         let is_freed = move |&id: &TensorId| {
             let is_unread = self.uses.named[id as usize].is_none() && self.uses.views[id as usize].is_empty();
-            let block = self.home(id, pool).filter(|_| is_unread).map(|home| problem.blocks()[home.block as usize]);
-            block.is_some_and(|block| block.death == 1)
+            let block = self
+                .allocation(id, buffer)
+                .filter(|_| is_unread)
+                .map(|allocation| problem.blocks()[allocation.block as usize]);
+            block.is_some_and(|block| block.end_step == 1)
         };
         let is_leaf = |&id: &TensorId| self.uses.step[id as usize].is_none();
-        let mut freed: Vec<TensorId> = self.members.of_pool(pool).iter().copied().filter(is_leaf).collect();
+        let mut freed: Vec<TensorId> = self.members.of_buffer(buffer).iter().copied().filter(is_leaf).collect();
         freed.sort_unstable();
         freed.into_iter().filter(move |_| graph.steps() > 1).filter(is_freed)
     }
@@ -90,15 +93,18 @@ impl Case<'_> {
 
     fn freed(&self, id: TensorId) -> Option<Freed> {
         let (address, alloc_size) = self.subject.plan.placed(id)?;
-        let bytes = padded(alloc_size, self.subject.pools[address.pool as usize].alignment);
+        let bytes = padded(alloc_size, self.subject.buffers[address.buffer as usize].alignment);
         Some(Freed { tensor: self.named(id), bytes })
     }
 
-    /// By pool: the bound without anything that is reused. Nothing when that is not known.
+    /// By buffer: the bound without anything that is reused. Nothing when that is not known.
     pub fn bounds_without_reuse(&self) -> Option<Vec<Bytes>> {
-        let without = |pool: &Pool| Pool { rules: Rules { in_place: pool.rules.in_place, ..Rules::NONE }, ..*pool };
+        let without = |buffer: &BufferSpec| BufferSpec {
+            rules: Rules { in_place: buffer.rules.in_place, ..Rules::NONE },
+            ..*buffer
+        };
         // Without "in-place" memory also stays a step longer; so nothing may be taken over, and that rule stays.
-        let pools: Vec<Pool> = self.subject.pools.iter().map(without).collect();
-        self.try_draft(&self.new_draft()?.without_in_place(), &pools).map(|trial| trial.bounds)
+        let buffers: Vec<BufferSpec> = self.subject.buffers.iter().map(without).collect();
+        self.try_draft(&self.new_draft()?.without_in_place(), &buffers).map(|trial| trial.bounds)
     }
 }

@@ -30,7 +30,7 @@ pub struct Uses {
 }
 
 impl Uses {
-    /// Looks at each node once. The inactive ones of `plan` read nothing.
+    /// GraphKey at each node once. The inactive ones of `plan` read nothing.
     pub fn of(snapshot: &Snapshot, plan: &GraphPlan) -> Self {
         let graph = &snapshot.graph;
         let count = graph.tensors().len();

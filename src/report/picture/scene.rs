@@ -5,7 +5,7 @@ mod blocks;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use crate::graph::{PoolId, TensorId};
+use crate::graph::{BufferIndex, TensorId};
 use crate::placement::{Bytes, ChunkId, Offset, Step, loads};
 
 use super::View;
@@ -16,19 +16,19 @@ pub struct Scene<'a> {
     /// The time axis ends here; step `i` is from `i` to `i + 1`.
     pub steps: Step,
     /// The buffers that hold something.
-    pub pools: Vec<Pool<'a>>,
+    pub buffers: Vec<BufferPicture<'a>>,
     /// What lies where and when; later ones are drawn over earlier ones.
     pub spans: Vec<Span>,
 }
 
 /// A buffer type.
-pub struct Pool<'a> {
-    pub id: PoolId,
+pub struct BufferPicture<'a> {
+    pub id: BufferIndex,
     pub name: &'a str,
     /// Bytes of each chunk.
     pub chunks: &'a [Bytes],
     pub lower_bound: Bytes,
-    /// No plan with the same lifetimes is smaller.
+    /// No plan with the same live ranges is smaller.
     pub is_optimal: bool,
     /// By step, the bytes alive.
     pub live: Vec<Bytes>,
@@ -40,7 +40,7 @@ pub struct Pool<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub tensor: TensorId,
-    pub pool: PoolId,
+    pub buffer: BufferIndex,
     pub chunk: ChunkId,
     /// Tensors with the same number of the same buffer share memory.
     pub block: u32,
@@ -74,42 +74,42 @@ impl<'a> Scene<'a> {
         let steps = view.snapshot.graph.steps();
         let ids = (0..).zip(&view.snapshot.buffers);
         let wanted = ids.filter(|(_, info)| buffer.is_none_or(|name| info.name == name));
-        let pools = wanted.map(|(id, _)| Pool::of(view, id, steps)).filter(|pool| pool.size() > 0);
-        let pools: Vec<Pool<'a>> = pools.collect();
+        let buffers = wanted.map(|(id, _)| BufferPicture::of(view, id, steps)).filter(|buffer| buffer.size() > 0);
+        let buffers: Vec<BufferPicture<'a>> = buffers.collect();
         let mut spans = blocks::spans(view);
-        let shown: HashSet<PoolId> = pools.iter().map(|pool| pool.id).collect();
-        spans.retain(|span| shown.contains(&span.pool));
-        Self { label: view.label, steps, pools, spans }
+        let shown: HashSet<BufferIndex> = buffers.iter().map(|buffer| buffer.id).collect();
+        spans.retain(|span| shown.contains(&span.buffer));
+        Self { label: view.label, steps, buffers, spans }
     }
 
     /// Bytes of all buffers.
     pub fn size(&self) -> Bytes {
-        self.pools.iter().map(Pool::size).fold(0, Bytes::saturating_add)
+        self.buffers.iter().map(BufferPicture::size).fold(0, Bytes::saturating_add)
     }
 
-    /// Is there no smaller plan with the same lifetimes, for no buffer?
+    /// Is there no smaller plan with the same live ranges, for no buffer?
     pub fn is_optimal(&self) -> bool {
-        self.pools.iter().all(|pool| pool.is_optimal)
+        self.buffers.iter().all(|buffer| buffer.is_optimal)
     }
 
     /// Have all buffers the bytes of the step that has the most?
     pub fn is_at_bound(&self) -> bool {
-        self.pools.iter().all(|pool| pool.size() == pool.lower_bound)
+        self.buffers.iter().all(|buffer| buffer.size() == buffer.lower_bound)
     }
 }
 
-impl<'a> Pool<'a> {
-    fn of(view: &View<'a>, id: PoolId, steps: Step) -> Self {
-        let pool = &view.plan.pools[id as usize];
+impl<'a> BufferPicture<'a> {
+    fn of(view: &View<'a>, id: BufferIndex, steps: Step) -> Self {
+        let buffer = &view.plan.buffers[id as usize];
         let mut live = loads(&view.plan.problems[id as usize]);
         live.resize(steps as usize, 0);
         Self {
             id,
             name: &view.snapshot.buffers[id as usize].name,
-            chunks: &pool.placement.chunks,
-            lower_bound: pool.lower_bound,
-            is_optimal: pool.is_optimal(),
-            peaks: peaks(&live, pool.lower_bound),
+            chunks: &buffer.placement.chunks,
+            lower_bound: buffer.lower_bound,
+            is_optimal: buffer.is_optimal(),
+            peaks: peaks(&live, buffer.lower_bound),
             live,
         }
     }

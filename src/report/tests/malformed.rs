@@ -225,5 +225,5 @@ fn sizes_that_overflow_together_have_no_plan() {
         lines[line]["size"] = json!(1u64 << 62);
     }
     let plan = good(&lines).plan(Rules::ALL);
-    assert!(matches!(plan, Err(PlanError::TooLarge { pool: 0, .. })));
+    assert!(matches!(plan, Err(PlanError::TooLarge { buffer: 0, .. })));
 }

@@ -78,8 +78,9 @@ fn check_name(file: PathBuf) -> Result<PathBuf, NotStarted> {
 /// Puts the library that this tool carries into the user's folder of caches, once for each version.
 fn unpacked(name: &str, bytes: &[u8]) -> Result<PathBuf, NotStarted> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let home = || std::env::home_dir().map(|home| home.join(".cache"));
-    let folder = cache.or_else(home).unwrap_or_else(std::env::temp_dir).join("lastuse").join(env!("CARGO_PKG_VERSION"));
+    let allocation = || std::env::home_dir().map(|allocation| allocation.join(".cache"));
+    let folder =
+        cache.or_else(allocation).unwrap_or_else(std::env::temp_dir).join("lastuse").join(env!("CARGO_PKG_VERSION"));
     let file = check_name(folder.join(name))?;
     if std::fs::read(&file).is_ok_and(|there| there == bytes) {
         return Ok(file);

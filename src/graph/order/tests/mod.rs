@@ -8,7 +8,7 @@ mod smallest;
 use crate::graph::order::{Effect, Effort, Hazards, Reordering, reorder};
 use crate::graph::tests::random::random_sketch_of;
 use crate::graph::tests::sketch::{List, Sketch};
-use crate::graph::{Graph, GraphPlan, Operation, PoolId, Requests, Rules, TensorId, plan, simulate};
+use crate::graph::{BufferIndex, Graph, GraphPlan, Operation, Requests, Rules, TensorId, plan, simulate};
 use crate::placement::{Bytes, Problem, Step, lower_bound, validate};
 use crate::testing::Random;
 
@@ -30,14 +30,14 @@ fn hazards(sketch: &Sketch) -> Hazards {
 fn reordered(sketch: &Sketch, effort: Effort) -> Reordering {
     let (leafs, nodes) = (sketch.requests(List::Leafs), sketch.requests(List::Nodes));
     let requests = Requests { leafs: &leafs, nodes: &nodes };
-    let mut sizes = |id: TensorId, _: PoolId| sketch.drafts[id as usize].size;
+    let mut sizes = |id: TensorId, _: BufferIndex| sketch.drafts[id as usize].size;
     let hazards = hazards(sketch);
-    let found = reorder(&sketch.graph(), &sketch.pools_with(RULES), requests, &mut sizes, &hazards, effort);
+    let found = reorder(&sketch.graph(), &sketch.buffers_with(RULES), requests, &mut sizes, &hazards, effort);
     found.expect("sizes are small")
 }
 
-/// The graph in another order, and the pools of its nodes.
-fn in_order(sketch: &Sketch, order: &[Step]) -> (Graph, Vec<PoolId>) {
+/// The graph in another order, and the buffers of its nodes.
+fn in_order(sketch: &Sketch, order: &[Step]) -> (Graph, Vec<BufferIndex>) {
     let nodes = sketch.requests(List::Nodes);
     (sketch.graph().in_order(order), order.iter().map(|&step| nodes[step as usize]).collect())
 }
@@ -46,25 +46,25 @@ fn in_order(sketch: &Sketch, order: &[Step]) -> (Graph, Vec<PoolId>) {
 fn plan_in_order(sketch: &Sketch, order: &[Step]) -> GraphPlan {
     let (graph, nodes) = in_order(sketch, order);
     let requests = Requests { leafs: &sketch.requests(List::Leafs), nodes: &nodes };
-    let mut sizes = |id: TensorId, _: PoolId| sketch.drafts[id as usize].size;
-    let plan = plan(&graph, &sketch.pools_with(RULES), requests, &mut sizes).expect("sizes are small");
-    for (problem, pool) in plan.problems.iter().zip(&plan.pools) {
-        assert_eq!(validate(problem, &pool.placement), Ok(()));
+    let mut sizes = |id: TensorId, _: BufferIndex| sketch.drafts[id as usize].size;
+    let plan = plan(&graph, &sketch.buffers_with(RULES), requests, &mut sizes).expect("sizes are small");
+    for (problem, buffer) in plan.problems.iter().zip(&plan.buffers) {
+        assert_eq!(validate(problem, &buffer.placement), Ok(()));
     }
     let nbytes: Vec<Bytes> = sketch.drafts.iter().map(|draft| draft.nbytes).collect();
     assert_eq!(simulate(&graph, &plan, &nbytes), Ok(()));
     plan
 }
 
-/// The blocks of the lifetimes that share the most memory, by pool.
+/// The blocks of the live ranges that share the most memory, by buffer.
 fn problems(sketch: &Sketch, order: &[Step], rules: Rules) -> Vec<Problem> {
     let (graph, nodes) = in_order(sketch, order);
     let requests = Requests { leafs: &sketch.requests(List::Leafs), nodes: &nodes };
-    let mut sizes = |id: TensorId, _: PoolId| sketch.drafts[id as usize].size;
-    crate::graph::lifetimes(&graph, &sketch.pools_with(rules), requests, &mut sizes).problems
+    let mut sizes = |id: TensorId, _: BufferIndex| sketch.drafts[id as usize].size;
+    crate::graph::live_ranges(&graph, &sketch.buffers_with(rules), requests, &mut sizes).problems
 }
 
-/// The most bytes alive at a step, by pool.
+/// The most bytes alive at a step, by buffer.
 fn bounds(sketch: &Sketch, order: &[Step], rules: Rules) -> Vec<Bytes> {
     problems(sketch, order, rules).iter().map(lower_bound).collect()
 }

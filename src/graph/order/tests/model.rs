@@ -3,24 +3,24 @@
 use crate::graph::Rules;
 use crate::graph::order::model::Model;
 use crate::graph::order::run::{Run, peaks_of};
-use crate::graph::tests::sketch::{List, POOL, Sketch};
+use crate::graph::tests::sketch::{BUFFER, List, Sketch};
 use crate::placement::Step;
 use crate::testing::Random;
 
 use super::{RULES, bounds, pairs, random_graph, random_order};
 
 fn model(sketch: &Sketch, rules: Rules) -> Model {
-    Model::new(&sketch.graph(), &sketch.pools_with(rules), &sketch.lifetimes(rules))
+    Model::new(&sketch.graph(), &sketch.buffers_with(rules), &sketch.live_ranges(rules))
 }
 
 #[test]
-fn peaks_are_those_of_the_lifetimes_in_every_order() {
+fn peaks_are_those_of_the_live_ranges_in_every_order() {
     let mut random = Random::new(21);
     let mut orders = 0;
     for _ in 0..1500 {
         let mut sketch = random_graph(&mut random, 40);
-        sketch.pools = vec![POOL];
-        sketch.drafts.iter_mut().for_each(|draft| draft.pool = 0);
+        sketch.buffers = vec![BUFFER];
+        sketch.drafts.iter_mut().for_each(|draft| draft.buffer = 0);
         let pairs = pairs(&sketch);
         for rules in [RULES, Rules::GGML, Rules { inactive: true, ..RULES }] {
             if rules.inactive {
@@ -73,10 +73,10 @@ fn fits_when_no_cap_is_passed() {
         for &step in &order {
             let peaks = peaks_of(&mut run.clone(), &[step]);
             assert!(run.fits(step, &peaks));
-            for pool in 0..peaks.len() {
+            for buffer in 0..peaks.len() {
                 let mut less = peaks.clone();
-                less[pool] = less[pool].saturating_sub(1);
-                assert!(peaks[pool] == run.live()[pool] || !run.fits(step, &less));
+                less[buffer] = less[buffer].saturating_sub(1);
+                assert!(peaks[buffer] == run.live()[buffer] || !run.fits(step, &less));
             }
             run.forward(step);
         }

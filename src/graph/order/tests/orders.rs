@@ -2,8 +2,8 @@
 
 use crate::graph::Flags;
 use crate::graph::order::{Effort, Measure};
-use crate::graph::tests::sketch::{POOL, Sketch};
-use crate::graph::{Pool, TensorId};
+use crate::graph::tests::sketch::{BUFFER, Sketch};
+use crate::graph::{BufferSpec, TensorId};
 use crate::placement::{choose, lower_bound};
 use crate::testing::Random;
 
@@ -125,22 +125,22 @@ fn effort_is_a_limit() {
 }
 
 #[test]
-fn no_pool_pays_for_another() {
-    let other = POOL;
-    let mut sketch = Sketch::with_pools(&[POOL, other]);
+fn no_buffer_pays_for_another() {
+    let other = BUFFER;
+    let mut sketch = Sketch::with_buffers(&[BUFFER, other]);
     let x = sketch.leaf(16);
-    // In the first pool it is better to reduce each branch at once, in the second to reduce none.
+    // In the first buffer it is better to reduce each branch at once, in the second to reduce none.
     let large: Vec<TensorId> = (0..3).map(|_| sketch.node(1024, &[x])).collect();
     let small: Vec<TensorId> = large
         .iter()
         .map(|&large| {
             let small = sketch.node(512, &[large]);
-            sketch.draft(small).pool = 1;
+            sketch.draft(small).buffer = 1;
             small
         })
         .collect();
     let end = sketch.node(16, &small);
-    sketch.draft(end).pool = 1;
+    sketch.draft(end).buffer = 1;
     let found = reordered(&sketch, Effort::default());
     assert!(found.after[0].lower_bound < found.before[0].lower_bound);
     assert!(found.after[1].lower_bound <= found.before[1].lower_bound);
@@ -180,8 +180,14 @@ fn sizes_that_overflow_are_an_error() {
     let requests = crate::graph::Requests { leafs: &[0], nodes: &[0, 0] };
     let mut sizes = |_: TensorId, _: u32| 1 << 62;
     let hazards = super::hazards(&sketch);
-    let found =
-        super::reorder(&graph, &[Pool { rules: RULES, ..POOL }], requests, &mut sizes, &hazards, Effort::default());
+    let found = super::reorder(
+        &graph,
+        &[BufferSpec { rules: RULES, ..BUFFER }],
+        requests,
+        &mut sizes,
+        &hazards,
+        Effort::default(),
+    );
     assert_eq!(found.err(), sketch.try_plan(RULES).err());
 }
 
@@ -203,14 +209,14 @@ fn random_graphs_are_right_in_their_new_order_and_never_worse() {
         let bound = |measures: &[Measure]| measures.iter().map(|measure| measure.lower_bound).collect::<Vec<_>>();
         let shared = problems(&sketch, &given, RULES);
         if bound(&found.before) != shared.iter().map(lower_bound).collect::<Vec<_>>() {
-            // A plan is one for other lifetimes where these cannot be placed as low.
+            // A plan is one for other live ranges where these cannot be placed as low.
             let is_higher = |(before, shared): (&Measure, _)| before.size < choose(shared).placement.size();
             assert!(found.before.iter().zip(&shared).any(is_higher), "{:?}", found.before);
             others += 1;
         }
         let after = plan_in_order(&sketch, &found.order);
-        for ((measure, before), pool) in found.after.iter().zip(&found.before).zip(&after.pools) {
-            assert_eq!((measure.lower_bound, measure.size), (pool.lower_bound, pool.placement.size()));
+        for ((measure, before), buffer) in found.after.iter().zip(&found.before).zip(&after.buffers) {
+            assert_eq!((measure.lower_bound, measure.size), (buffer.lower_bound, buffer.placement.size()));
             assert!(measure.lower_bound <= before.lower_bound);
             assert!(measure.size <= before.size && measure.chunks <= before.chunks);
         }
@@ -219,7 +225,7 @@ fn random_graphs_are_right_in_their_new_order_and_never_worse() {
         changed += u32::from(found.moved > 0);
     }
     assert!(changed > 200, "poor graphs: {changed} were changed");
-    assert!(others < 10, "of {others} graphs the plan is not one for the lifetimes that share the most memory");
+    assert!(others < 10, "of {others} graphs the plan is not one for the live_ranges that share the most memory");
 }
 
 #[test]

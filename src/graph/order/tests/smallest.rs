@@ -6,7 +6,7 @@ use crate::testing::Random;
 
 use super::{RULES, bounds, pairs, random_graph, reordered};
 
-/// The least that the first pool can need, over all orders.
+/// The least that the first buffer can need, over all orders.
 fn least(sketch: &crate::graph::tests::sketch::Sketch, before: &[Vec<Step>], order: &mut Vec<Step>) -> Bytes {
     if order.len() == before.len() {
         return bounds(sketch, order, RULES)[0];
@@ -30,7 +30,7 @@ fn small_graphs_get_the_least_bound_that_an_order_has() {
     while compared < 1500 {
         let sketch = random_graph(&mut random, 14);
         let pairs = pairs(&sketch);
-        if sketch.pools.len() > 1 || !(2..=8).contains(&pairs.len()) {
+        if sketch.buffers.len() > 1 || !(2..=8).contains(&pairs.len()) {
             continue;
         }
         compared += 1;

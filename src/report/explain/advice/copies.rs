@@ -112,12 +112,12 @@ fn removable(case: &Case<'_>, freedom: Freedom) -> Found {
         same_memory: case.subject.same_memory,
         has_slot: &ids.map(|id| graph.sources(id).len() <= SOURCES).collect::<Vec<_>>(),
         fused: &fused,
-        target: match case.subject.pools.len() {
+        target: match case.subject.buffers.len() {
             1 if on_cpu => Target::Cpu,
             1 => Target::Other,
             _ => Target::Unknown,
         },
-        alignment: case.subject.pools.iter().map(|pool| pool.alignment).max().unwrap_or(1),
+        alignment: case.subject.buffers.iter().map(|buffer| buffer.alignment).max().unwrap_or(1),
         runs_at: &|_, _| true,
     };
     find(graph, facts, freedom)

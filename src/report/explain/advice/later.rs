@@ -14,7 +14,7 @@ use super::{Suspect, Tried, try_change};
 /// Of a tensor that nobody reads before the peak and somebody after it. What is computed moves alone, and with the nodes
 /// that only it needs; the better of the two is told.
 pub fn try_later(case: &Case<'_>, suspect: Suspect) -> Vec<Tried> {
-    let Suspect { tensor, pool, .. } = suspect;
+    let Suspect { tensor, buffer, .. } = suspect;
     let Some(&first_read) = case.uses.touched[tensor as usize].first().filter(|&&first| first > suspect.peak) else {
         return Vec::new();
     };
@@ -33,7 +33,7 @@ pub fn try_later(case: &Case<'_>, suspect: Suspect) -> Vec<Tried> {
         with,
     };
     let tried = drafts.into_iter().filter_map(|(draft, with)| try_change(case, change(with), Some(tensor), &draft));
-    tried.min_by_key(|tried| tried.trial.bounds[pool]).into_iter().collect()
+    tried.min_by_key(|tried| tried.trial.bounds[buffer]).into_iter().collect()
 }
 
 /// Nodes that are another look at the tensor, before somebody reads it.

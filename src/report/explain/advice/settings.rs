@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use crate::graph::order::{Effort, reorder};
-use crate::graph::{Pool, PoolId, Requests, RuleSetting, Rules, TensorId};
+use crate::graph::{BufferIndex, BufferSpec, Requests, RuleSetting, Rules, TensorId};
 
 use super::super::case::Case;
 use super::super::trial::Trial;
@@ -20,18 +20,18 @@ pub fn for_all_buffers(case: &Case<'_>) -> Vec<Tried> {
 
 /// Each rule that is off and would be right, and all of them.
 fn try_rules(case: &Case<'_>) -> Vec<Tried> {
-    let pools = || case.subject.pools.iter().zip(case.subject.allowed);
-    let mut names: Vec<&str> = pools().flat_map(|(pool, &allowed)| pool.rules.off_among(allowed)).collect();
+    let buffers = || case.subject.buffers.iter().zip(case.subject.allowed);
+    let mut names: Vec<&str> = buffers().flat_map(|(buffer, &allowed)| buffer.rules.off_among(allowed)).collect();
     names.sort_unstable();
     names.dedup();
-    let with = |change: &dyn Fn(Rules, Rules) -> Rules| -> Vec<Pool> {
-        pools().map(|(pool, &allowed)| Pool { rules: change(pool.rules, allowed), ..*pool }).collect()
+    let with = |change: &dyn Fn(Rules, Rules) -> Rules| -> Vec<BufferSpec> {
+        buffers().map(|(buffer, &allowed)| BufferSpec { rules: change(buffer.rules, allowed), ..*buffer }).collect()
     };
     let one = |name: &&str| {
         let on: RuleSetting = name.parse().ok()?;
         let may = |allowed: Rules| Rules::NONE.off_among(allowed).any(|allowed| allowed == *name);
-        let pools = with(&|rules, allowed| if may(allowed) { on.rules(rules) } else { rules });
-        let trial = try_as_given(case, &pools)?;
+        let buffers = with(&|rules, allowed| if may(allowed) { on.rules(rules) } else { rules });
+        let trial = try_as_given(case, &buffers)?;
         let change = Change::Rule { rule: (*name).to_owned(), example: example(case, &trial) };
         Some(Tried::new(case, change, None, trial))
     };
@@ -44,19 +44,20 @@ fn try_rules(case: &Case<'_>) -> Vec<Tried> {
 }
 
 /// The given graph, planned in another way.
-fn try_as_given(case: &Case<'_>, pools: &[Pool]) -> Option<Trial> {
-    case.may_try(1).then(|| case.try_draft(case.draft(), pools))?
+fn try_as_given(case: &Case<'_>, buffers: &[BufferSpec]) -> Option<Trial> {
+    case.may_try(1).then(|| case.try_draft(case.draft(), buffers))?
 }
 
 /// The largest tensor that is computed in the place of another, and is not as things are.
 fn example(case: &Case<'_>, trial: &Trial) -> Option<TakenOver> {
-    let is_in_place =
-        |id: TensorId| case.subject.plan.homes[id as usize].is_some_and(|home| home.in_place_of.is_some());
-    let found = (0..).zip(&trial.homes).filter(|&(id, _)| !is_in_place(id));
-    let found = found.filter_map(|(id, home)| {
-        let (home, step) = ((*home)?, case.uses.step[id as usize]?);
-        let memory_of = case.named(home.in_place_of?);
-        Some(TakenOver { tensor: case.named(id), step, bytes: case.bytes(home), memory_of })
+    let is_in_place = |id: TensorId| {
+        case.subject.plan.allocations[id as usize].is_some_and(|allocation| allocation.in_place_of.is_some())
+    };
+    let found = (0..).zip(&trial.allocations).filter(|&(id, _)| !is_in_place(id));
+    let found = found.filter_map(|(id, allocation)| {
+        let (allocation, step) = ((*allocation)?, case.uses.step[id as usize]?);
+        let memory_of = case.named(allocation.in_place_of?);
+        Some(TakenOver { tensor: case.named(id), step, bytes: case.bytes(allocation), memory_of })
     });
     found.min_by_key(|taken| (Reverse(taken.bytes), taken.step))
 }
@@ -70,14 +71,14 @@ fn try_reorder(case: &Case<'_>) -> Option<Tried> {
     if !case.may_try(REORDERING) {
         return None;
     }
-    let (leafs, nodes) = snapshot.requested_pools();
+    let (leafs, nodes) = snapshot.requested_buffers();
     let requests = Requests { leafs: &leafs, nodes: &nodes };
-    let mut sizes = |id: TensorId, pool: PoolId| snapshot.tensors[id as usize].size_in(pool);
+    let mut sizes = |id: TensorId, buffer: BufferIndex| snapshot.tensors[id as usize].size_in(buffer);
     let found =
-        reorder(&snapshot.graph, case.subject.pools, requests, &mut sizes, case.hazards(), Effort::default()).ok()?;
+        reorder(&snapshot.graph, case.subject.buffers, requests, &mut sizes, case.hazards(), Effort::default()).ok()?;
     let moved = Some(found.moved).filter(|&moved| moved > 0)?;
     let mut draft = case.new_draft()?;
     draft.nodes = found.order.iter().map(|&step| snapshot.graph.nodes()[step as usize]).collect();
-    let trial = case.try_draft(&draft, case.subject.pools)?;
+    let trial = case.try_draft(&draft, case.subject.buffers)?;
     Some(Tried::new(case, Change::Reorder { moved }, None, trial))
 }

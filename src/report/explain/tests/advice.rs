@@ -1,8 +1,8 @@
 //! What would lower a peak. Each number is compared with that of the graph in which the change was really made.
 
 use super::scene::{Scene, explain_with};
-use crate::graph::tests::sketch::POOL;
-use crate::graph::{Flags, Pool, Rules, TensorId};
+use crate::graph::tests::sketch::BUFFER;
+use crate::graph::{BufferSpec, Flags, Rules, TensorId};
 use crate::placement::Bytes;
 use crate::report::explain::{Advice, Change, DEFAULT_TOP, Kept, explanation_text};
 
@@ -313,7 +313,7 @@ fn second_peak_is_told_where_it_is_in_the_way() {
 #[test]
 fn what_another_buffer_would_pay_is_not_saved() {
     let graph = |is_late: bool| {
-        let mut scene = Scene::with_pools(&[Pool { rules: Rules::GGML, ..POOL }; 2]);
+        let mut scene = Scene::with_buffers(&[BufferSpec { rules: Rules::GGML, ..BUFFER }; 2]);
         let x = scene.input(16);
         let j = scene.node(320, &[x]);
         let r = scene.node(16, &[j]);
@@ -324,7 +324,7 @@ fn what_another_buffer_would_pay_is_not_saved() {
         // Late, it keeps what it reads alive together with `b`, in the other buffer.
         let k = k.unwrap_or_else(|| scene.node(160, &[j]));
         scene.node(16, &[c, k]);
-        (scene.sketch.draft(j).pool, scene.sketch.draft(b).pool) = (1, 1);
+        (scene.sketch.draft(j).buffer, scene.sketch.draft(b).buffer) = (1, 1);
         scene
     };
     assert_eq!((graph(false).bounds(), graph(true).bounds()), (vec![240, 320], vec![192, 640]));

@@ -1,8 +1,8 @@
 //! The worst step, and who is alive there.
 
 use super::scene::{Scene, blocks, explain_snapshot};
-use crate::graph::tests::sketch::POOL;
-use crate::graph::{Flags, Pool, Rules};
+use crate::graph::tests::sketch::BUFFER;
+use crate::graph::{BufferSpec, Flags, Rules};
 use crate::report::explain::{Kept, Named, Node, Peak};
 
 fn node(step: u32, name: &str) -> Node {
@@ -101,7 +101,7 @@ fn room_for_a_result_is_told_with_what_lies_in_it() {
 #[test]
 fn what_lies_beyond_the_bound_is_fragmentation() {
     // Three of 48 bytes take a chunk of 96 and one of 48; then two of 64 do not fit without 16 bytes more.
-    let mut scene = Scene::with_pools(&[Pool { max_chunk: Some(96), rules: Rules::GGML, ..POOL }]);
+    let mut scene = Scene::with_buffers(&[BufferSpec { max_chunk: Some(96), rules: Rules::GGML, ..BUFFER }]);
     let n0 = scene.node(48, &[]);
     let n1 = scene.node(48, &[n0]);
     let n2 = scene.node(48, &[n0, n1]);
@@ -114,14 +114,14 @@ fn what_lies_beyond_the_bound_is_fragmentation() {
 
 #[test]
 fn each_buffer_has_its_peak() {
-    let pool = Pool { rules: Rules::GGML, ..POOL };
-    let mut scene = Scene::with_pools(&[pool, Pool { alignment: 64, ..pool }, pool]);
+    let buffer = BufferSpec { rules: Rules::GGML, ..BUFFER };
+    let mut scene = Scene::with_buffers(&[buffer, BufferSpec { alignment: 64, ..buffer }, buffer]);
     let x0 = scene.input(16);
     let n1 = scene.node(64, &[x0]);
     let n2 = scene.node(100, &[n1]);
     let n3 = scene.node(100, &[n2]);
     scene.node(16, &[n3]);
-    (scene.sketch.draft(n2).pool, scene.sketch.draft(n3).pool) = (1, 1);
+    (scene.sketch.draft(n2).buffer, scene.sketch.draft(n3).buffer) = (1, 1);
     let explanation = scene.explain();
     let peaks: Vec<_> =
         explanation.buffers.iter().map(|buffer| buffer.peak.as_ref().map(|it| (it.node.step, blocks(it)))).collect();

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::graph::order::Effect;
 use crate::graph::snapshot::{BufferInfo, Snapshot, TensorInfo};
-use crate::graph::tests::sketch::{POOL, Sketch};
-use crate::graph::{Flags, Operation, Pool, Rules, TensorId};
+use crate::graph::tests::sketch::{BUFFER, Sketch};
+use crate::graph::{BufferSpec, Flags, Operation, Rules, TensorId};
 use crate::placement::Bytes;
 use crate::report::explain::{
     Advice, AliveBlock, BufferExplanation, DEFAULT_TRIALS, Explanation, Peak, Subject, explain,
@@ -22,11 +22,11 @@ pub struct Scene {
 impl Scene {
     /// One buffer, planned with rules.
     pub fn new(rules: Rules) -> Self {
-        Self::with_pools(&[Pool { rules, ..POOL }])
+        Self::with_buffers(&[BufferSpec { rules, ..BUFFER }])
     }
 
-    pub fn with_pools(pools: &[Pool]) -> Self {
-        Self { sketch: Sketch::with_pools(pools), operations: HashMap::new(), names: HashMap::new() }
+    pub fn with_buffers(buffers: &[BufferSpec]) -> Self {
+        Self { sketch: Sketch::with_buffers(buffers), operations: HashMap::new(), names: HashMap::new() }
     }
 
     /// A leaf that is filled from outside.
@@ -53,18 +53,18 @@ impl Scene {
     }
 
     pub fn snapshot(&self) -> Snapshot {
-        let buffer = |(id, pool): (usize, &Pool)| BufferInfo {
+        let buffer = |(id, buffer): (usize, &BufferSpec)| BufferInfo {
             name: format!("buffer {id}"),
-            alignment: pool.alignment,
-            max_size: pool.max_chunk,
+            alignment: buffer.alignment,
+            max_size: buffer.max_chunk,
             ggml_alloc_size: None,
-            rules: Some(pool.rules),
-            effort: Some(pool.effort),
+            rules: Some(buffer.rules),
+            effort: Some(buffer.effort),
         };
         let ids = (0..).take(self.sketch.drafts.len());
         Snapshot {
             label: "scene".to_owned(),
-            buffers: self.sketch.pools.iter().enumerate().map(buffer).collect(),
+            buffers: self.sketch.buffers.iter().enumerate().map(buffer).collect(),
             graph: self.sketch.graph(),
             tensors: ids.map(|id| self.tensor(id)).collect(),
         }
@@ -89,7 +89,7 @@ impl Scene {
             element: "f32".to_owned(),
             nbytes: draft.nbytes,
             size: draft.size,
-            pool: draft.pool,
+            buffer: draft.buffer,
             elsewhere: Vec::new(),
         }
     }
@@ -97,7 +97,7 @@ impl Scene {
     /// By buffer: the lower bound of the plan.
     pub fn bounds(&self) -> Vec<Bytes> {
         let plan = self.snapshot().plan_as_recorded().expect("sizes are small");
-        plan.pools.iter().map(|pool| pool.lower_bound).collect()
+        plan.buffers.iter().map(|buffer| buffer.lower_bound).collect()
     }
 
     pub fn bound(&self) -> Bytes {
@@ -142,11 +142,11 @@ pub fn explain_snapshot(snapshot: &Snapshot) -> Explanation {
 
 /// The same with so much work for changes, unchecked.
 pub fn explain_with(snapshot: &Snapshot, trials: u64) -> Explanation {
-    let pools = snapshot.recorded_pools();
-    let plan = snapshot.plan_in(&pools).expect("sizes are small");
+    let buffers = snapshot.recorded_buffers();
+    let plan = snapshot.plan_in(&buffers).expect("sizes are small");
     let same_memory: Vec<TensorId> = (0..).take(snapshot.tensors.len()).collect();
-    let allowed = vec![Rules::ALL; pools.len()];
-    explain(Subject { snapshot, pools: &pools, allowed: &allowed, same_memory: &same_memory, plan: &plan, trials })
+    let allowed = vec![Rules::ALL; buffers.len()];
+    explain(Subject { snapshot, buffers: &buffers, allowed: &allowed, same_memory: &same_memory, plan: &plan, trials })
 }
 
 fn alive(buffer: &BufferExplanation) -> &[AliveBlock] {

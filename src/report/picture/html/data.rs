@@ -8,7 +8,7 @@ use crate::graph::order::Effect;
 use crate::graph::snapshot::Snapshot;
 use crate::report::picture::graphs::Drawn;
 use crate::report::picture::kinds::Kind;
-use crate::report::picture::scene::{Pool, Scene, Span};
+use crate::report::picture::scene::{BufferPicture, Scene, Span};
 
 /// All graphs, in a form that can stand inside `<script>`.
 pub fn json(graphs: &[Drawn<'_>], title: Option<&str>) -> String {
@@ -80,19 +80,19 @@ fn tensors(snapshot: &Snapshot) -> Value {
 }
 
 fn plan(scene: &Scene<'_>) -> Value {
-    json!({"label": scene.label, "size": scene.size(), "pools": scene.pools.iter().map(pool).collect::<Vec<_>>(),
+    json!({"label": scene.label, "size": scene.size(), "buffers": scene.buffers.iter().map(buffer).collect::<Vec<_>>(),
         "spans": scene.spans.iter().filter(|span| span.size > 0).flat_map(span).collect::<Vec<_>>()})
 }
 
-fn pool(pool: &Pool<'_>) -> Value {
-    json!({"id": pool.id, "name": pool.name, "chunks": pool.chunks, "bound": pool.lower_bound,
-        "optimal": pool.is_optimal, "live": pool.live})
+fn buffer(buffer: &BufferPicture<'_>) -> Value {
+    json!({"id": buffer.id, "name": buffer.name, "chunks": buffer.chunks, "bound": buffer.lower_bound,
+        "optimal": buffer.is_optimal, "live": buffer.live})
 }
 
 /// Ten numbers a rectangle, in the order in which the page reads them.
 fn span(span: &Span) -> [u64; 10] {
-    let Span { tensor, pool, chunk, block, offset, size, start, end, seen_until, sharing } = *span;
+    let Span { tensor, buffer, chunk, block, offset, size, start, end, seen_until, sharing } = *span;
     let times = [start, end, seen_until].map(u64::from);
-    let [tensor, pool, chunk, block] = [tensor, pool, chunk, block].map(u64::from);
-    [tensor, pool, chunk, block, offset, size, times[0], times[1], times[2], sharing as u64]
+    let [tensor, buffer, chunk, block] = [tensor, buffer, chunk, block].map(u64::from);
+    [tensor, buffer, chunk, block, offset, size, times[0], times[1], times[2], sharing as u64]
 }

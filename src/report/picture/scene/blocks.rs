@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::graph::{Flags, Graph, Home, PoolId, TensorId};
+use crate::graph::{Allocation, BufferIndex, Flags, Graph, TensorId};
 use crate::placement::{BlockId, Bytes, Step, padded};
 
 use super::{Sharing, Span, View};
@@ -12,8 +12,8 @@ use super::{Sharing, Span, View};
 pub fn spans(view: &View<'_>) -> Vec<Span> {
     let computed = computing_steps(&view.snapshot.graph);
     let mut spans = Vec::new();
-    for ((pool, block), tensors) in tensors_of_blocks(view) {
-        spans.extend(Shared { view, pool, block, tensors }.spans(&computed));
+    for ((buffer, block), tensors) in tensors_of_blocks(view) {
+        spans.extend(Shared { view, buffer, block, tensors }.spans(&computed));
     }
     spans.sort_by_key(|span| (span.sharing != Sharing::Kept, span.start, span.sharing != Sharing::Own, span.tensor));
     spans
@@ -31,11 +31,11 @@ fn computing_steps(graph: &Graph) -> Vec<Option<Step>> {
     steps
 }
 
-fn tensors_of_blocks(view: &View<'_>) -> BTreeMap<(PoolId, BlockId), Vec<(TensorId, Home)>> {
+fn tensors_of_blocks(view: &View<'_>) -> BTreeMap<(BufferIndex, BlockId), Vec<(TensorId, Allocation)>> {
     let mut blocks: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for (id, home) in (0..).zip(&view.plan.homes) {
-        if let Some(home) = home {
-            blocks.entry((home.pool, home.block)).or_default().push((id, *home));
+    for (id, allocation) in (0..).zip(&view.plan.allocations) {
+        if let Some(allocation) = allocation {
+            blocks.entry((allocation.buffer, allocation.block)).or_default().push((id, *allocation));
         }
     }
     blocks
@@ -44,38 +44,41 @@ fn tensors_of_blocks(view: &View<'_>) -> BTreeMap<(PoolId, BlockId), Vec<(Tensor
 /// A block and who lives in it.
 struct Shared<'a> {
     view: &'a View<'a>,
-    pool: PoolId,
+    buffer: BufferIndex,
     block: BlockId,
-    tensors: Vec<(TensorId, Home)>,
+    tensors: Vec<(TensorId, Allocation)>,
 }
 
 impl Shared<'_> {
     fn spans(mut self, computed: &[Option<Step>]) -> Vec<Span> {
-        let block = self.view.plan.problems[self.pool as usize].blocks()[self.block as usize];
-        let made = |tensor: TensorId| computed[tensor as usize].unwrap_or(block.birth).max(block.birth);
-        self.tensors.sort_by_key(|(tensor, home)| (made(*tensor), Reverse(home.alloc_size), *tensor));
-        let mut spans: Vec<Span> =
-            self.tensors.iter().map(|(tensor, home)| self.span(*tensor, home, [made(*tensor), block.death])).collect();
+        let block = self.view.plan.problems[self.buffer as usize].blocks()[self.block as usize];
+        let made = |tensor: TensorId| computed[tensor as usize].unwrap_or(block.first_step).max(block.first_step);
+        self.tensors.sort_by_key(|(tensor, allocation)| (made(*tensor), Reverse(allocation.alloc_size), *tensor));
+        let mut spans: Vec<Span> = self
+            .tensors
+            .iter()
+            .map(|(tensor, allocation)| self.span(*tensor, allocation, [made(*tensor), block.end_step]))
+            .collect();
         if let [only] = spans.as_mut_slice() {
             // It may be named, and have its memory, before it is computed.
-            only.start = block.birth;
+            only.start = block.first_step;
         }
         end_where_others_begin(&mut spans);
         let result = spans.iter().max_by_key(|span| (span.size, Reverse(span.start))).copied();
         mark_parts(&mut spans, result);
-        let kept = result.filter(|result| result.start > block.birth && result.sharing == Sharing::Own);
-        let until = |result: Span| Span { start: block.birth, end: result.start, ..result };
+        let kept = result.filter(|result| result.start > block.first_step && result.sharing == Sharing::Own);
+        let until = |result: Span| Span { start: block.first_step, end: result.start, ..result };
         spans.extend(kept.map(until).map(|kept| Span { seen_until: kept.end, sharing: Sharing::Kept, ..kept }));
         spans
     }
 
-    fn span(&self, tensor: TensorId, home: &Home, [start, end]: [Step; 2]) -> Span {
+    fn span(&self, tensor: TensorId, allocation: &Allocation, [start, end]: [Step; 2]) -> Span {
         let plan = self.view.plan;
-        let address = plan.address(*home);
-        let size: Bytes = padded(home.alloc_size, plan.problems[self.pool as usize].alignment());
-        let sharing = if home.in_place_of.is_some() { Sharing::TakesOver } else { Sharing::Own };
-        let (pool, chunk, offset, block) = (address.pool, address.chunk, address.offset, self.block);
-        Span { tensor, pool, chunk, block, offset, size, start, end: end.max(start + 1), seen_until: end, sharing }
+        let address = plan.address(*allocation);
+        let size: Bytes = padded(allocation.alloc_size, plan.problems[self.buffer as usize].alignment());
+        let sharing = if allocation.in_place_of.is_some() { Sharing::TakesOver } else { Sharing::Own };
+        let (buffer, chunk, offset, block) = (address.buffer, address.chunk, address.offset, self.block);
+        Span { tensor, buffer, chunk, block, offset, size, start, end: end.max(start + 1), seen_until: end, sharing }
     }
 }
 

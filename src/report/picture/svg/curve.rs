@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::report::picture::scene::Pool;
+use crate::report::picture::scene::BufferPicture;
 use crate::report::picture::units::bytes;
 use crate::report::picture::xml::{escaped, shortened};
 
@@ -12,20 +12,20 @@ use super::frame::{Panel, Row, px};
 const REMARK: f64 = 170.0;
 
 pub fn draw(to: &mut String, panel: &Panel<'_>, row: &Row) {
-    let Some(pool) = panel.pool(row.pool) else { return };
-    let _ = writeln!(to, "<path class=\"live\" d=\"{}\"/>", outline(panel, row, pool));
+    let Some(buffer) = panel.buffer(row.buffer) else { return };
+    let _ = writeln!(to, "<path class=\"live\" d=\"{}\"/>", outline(panel, row, buffer));
     let (left, right) = (px(panel.left), px(panel.right()));
-    for (class, at) in [("end", pool.size()), ("bound", pool.lower_bound)] {
+    for (class, at) in [("end", buffer.size()), ("bound", buffer.lower_bound)] {
         let _ = writeln!(to, "<path class=\"{class}\" d=\"M{left} {}H{right}\"/>", px(row.y(at)));
     }
-    peak(to, panel, row, pool);
+    peak(to, panel, row, buffer);
 }
 
 /// Down to the axis at both ends; no point where nothing changes.
-fn outline(panel: &Panel<'_>, row: &Row, pool: &Pool<'_>) -> String {
+fn outline(panel: &Panel<'_>, row: &Row, buffer: &BufferPicture<'_>) -> String {
     let mut path = format!("M{} {}", px(panel.left), px(row.bottom()));
     let mut last = None;
-    for (step, &load) in (0..).zip(&pool.live) {
+    for (step, &load) in (0..).zip(&buffer.live) {
         if last != Some(load) {
             let _ = write!(path, "H{}V{}", px(panel.x(step)), px(row.y(load)));
             last = Some(load);
@@ -35,19 +35,19 @@ fn outline(panel: &Panel<'_>, row: &Row, pool: &Pool<'_>) -> String {
     path
 }
 
-fn peak(to: &mut String, panel: &Panel<'_>, row: &Row, pool: &Pool<'_>) {
-    let (Some(x), Some(first)) = (panel.peak_x(pool), pool.peaks.first()) else { return };
-    let y = row.y(pool.lower_bound);
+fn peak(to: &mut String, panel: &Panel<'_>, row: &Row, buffer: &BufferPicture<'_>) {
+    let (Some(x), Some(first)) = (panel.peak_x(buffer), buffer.peaks.first()) else { return };
+    let y = row.y(buffer.lower_bound);
     let _ = writeln!(to, "<path class=\"peak\" d=\"M{} {}V{}\"/>", px(x), px(row.top - 8.0), px(row.bottom()));
     let _ = writeln!(to, "<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"4\"/>", px(x), px(y));
-    let again = pool.peaks.len() - 1;
+    let again = buffer.peaks.len() - 1;
     let again = match again {
         0 => String::new(),
         1 => ", and once more".to_owned(),
         more => format!(", and {more} times more"),
     };
-    let are_several = panel.scene.pools.len() > 1;
-    let name = if are_several { format!("{}, ", escaped(&shortened(pool.name, 24))) } else { String::new() };
+    let are_several = panel.scene.buffers.len() > 1;
+    let name = if are_several { format!("{}, ", escaped(&shortened(buffer.name, 24))) } else { String::new() };
     // Around the peak, but not beyond the panel.
     let (anchor, at) = if x < panel.left + REMARK {
         ("start", panel.left)
@@ -61,15 +61,15 @@ fn peak(to: &mut String, panel: &Panel<'_>, row: &Row, pool: &Pool<'_>) {
         "<text class=\"remark\" text-anchor=\"{anchor}\" x=\"{}\" y=\"{}\">{name}peak: {} alive at step {}{again}</text>",
         px(at),
         px(row.top - 11.0),
-        bytes(pool.lower_bound),
+        bytes(buffer.lower_bound),
         first.start
     );
 }
 
 impl Panel<'_> {
     /// Where the first peak of a buffer is: the middle of its step.
-    pub fn peak_x(&self, pool: &Pool<'_>) -> Option<f64> {
-        let first = pool.peaks.first()?.start;
+    pub fn peak_x(&self, buffer: &BufferPicture<'_>) -> Option<f64> {
+        let first = buffer.peaks.first()?.start;
         Some(f64::midpoint(self.x(first), self.x(first + 1)))
     }
 }

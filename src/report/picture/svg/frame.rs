@@ -1,9 +1,9 @@
 //! Where everything is, in pixels.
 
-use crate::graph::PoolId;
+use crate::graph::BufferIndex;
 use crate::placement::{Bytes, ChunkId, Offset, Step};
 use crate::report::picture::graphs::Drawn;
-use crate::report::picture::scene::{Pool, Scene};
+use crate::report::picture::scene::{BufferPicture, Scene};
 use crate::report::picture::units::as_float;
 
 /// The width of the whole picture.
@@ -29,7 +29,7 @@ const STEPS: f64 = 34.0;
 
 /// A strip of all panels: the map of a chunk, or the curve of a buffer.
 pub struct Row {
-    pub pool: PoolId,
+    pub buffer: BufferIndex,
     /// Which chunk; none for the curve.
     pub chunk: Option<ChunkId>,
     /// What its axis reaches to: the largest in any of the plans.
@@ -60,53 +60,55 @@ pub struct Rows {
 impl Rows {
     /// The maps of a buffer's chunks, then its curve, then the next buffer.
     pub fn of(drawn: &Drawn<'_>, mut top: f64) -> Self {
-        let total: Bytes = pools(drawn).iter().map(|&pool| size(drawn, pool)).fold(0, Bytes::saturating_add);
-        let are_several = pools(drawn).len() > 1 || pools(drawn).iter().any(|&pool| chunks(drawn, pool).len() > 1);
+        let total: Bytes = buffers(drawn).iter().map(|&buffer| size(drawn, buffer)).fold(0, Bytes::saturating_add);
+        let are_several =
+            buffers(drawn).len() > 1 || buffers(drawn).iter().any(|&buffer| chunks(drawn, buffer).len() > 1);
         let mut rows = Vec::new();
-        for pool in pools(drawn) {
-            for (chunk, bytes) in (0..).zip(chunks(drawn, pool)) {
+        for buffer in buffers(drawn) {
+            for (chunk, bytes) in (0..).zip(chunks(drawn, buffer)) {
                 let height = (as_float(bytes) / as_float(total.max(1)) * MAPS).max(LOWEST_MAP);
-                let name = are_several.then(|| name(drawn, pool, chunk));
+                let name = are_several.then(|| name(drawn, buffer, chunk));
                 top += if are_several { NAME } else { 0.0 };
-                rows.push(Row { pool, chunk: Some(chunk), bytes, top, height, name });
+                rows.push(Row { buffer, chunk: Some(chunk), bytes, top, height, name });
                 top += height + GAP;
             }
-            let (bytes, height) = (size(drawn, pool), CURVE);
-            rows.push(Row { pool, chunk: None, bytes, top: top + REMARK, height, name: None });
+            let (bytes, height) = (size(drawn, buffer), CURVE);
+            rows.push(Row { buffer, chunk: None, bytes, top: top + REMARK, height, name: None });
             top += REMARK + height + GAP;
         }
         Self { rows, bottom: top - GAP + STEPS }
     }
 }
 
-fn pools(drawn: &Drawn<'_>) -> Vec<PoolId> {
-    let mut pools: Vec<PoolId> = drawn.scenes.iter().flat_map(|scene| &scene.pools).map(|pool| pool.id).collect();
-    pools.sort_unstable();
-    pools.dedup();
-    pools
+fn buffers(drawn: &Drawn<'_>) -> Vec<BufferIndex> {
+    let mut buffers: Vec<BufferIndex> =
+        drawn.scenes.iter().flat_map(|scene| &scene.buffers).map(|buffer| buffer.id).collect();
+    buffers.sort_unstable();
+    buffers.dedup();
+    buffers
 }
 
-fn plans<'a>(drawn: &'a Drawn<'_>, id: PoolId) -> impl Iterator<Item = &'a Pool<'a>> {
-    drawn.scenes.iter().flat_map(|scene| &scene.pools).filter(move |pool| pool.id == id)
+fn plans<'a>(drawn: &'a Drawn<'_>, id: BufferIndex) -> impl Iterator<Item = &'a BufferPicture<'a>> {
+    drawn.scenes.iter().flat_map(|scene| &scene.buffers).filter(move |buffer| buffer.id == id)
 }
 
-fn size(drawn: &Drawn<'_>, pool: PoolId) -> Bytes {
-    plans(drawn, pool).map(Pool::size).max().unwrap_or(0)
+fn size(drawn: &Drawn<'_>, buffer: BufferIndex) -> Bytes {
+    plans(drawn, buffer).map(BufferPicture::size).max().unwrap_or(0)
 }
 
 /// By chunk, the largest size in any plan.
-fn chunks(drawn: &Drawn<'_>, pool: PoolId) -> Vec<Bytes> {
+fn chunks(drawn: &Drawn<'_>, buffer: BufferIndex) -> Vec<Bytes> {
     let mut largest: Vec<Bytes> = Vec::new();
-    for plan in plans(drawn, pool) {
+    for plan in plans(drawn, buffer) {
         largest.resize(largest.len().max(plan.chunks.len()), 0);
         largest.iter_mut().zip(plan.chunks).for_each(|(size, &chunk)| *size = (*size).max(chunk));
     }
     largest
 }
 
-fn name(drawn: &Drawn<'_>, pool: PoolId, chunk: ChunkId) -> String {
-    let name = plans(drawn, pool).next().map_or("", |pool| pool.name);
-    if chunks(drawn, pool).len() > 1 { format!("{name}, chunk {}", chunk + 1) } else { name.to_owned() }
+fn name(drawn: &Drawn<'_>, buffer: BufferIndex, chunk: ChunkId) -> String {
+    let name = plans(drawn, buffer).next().map_or("", |buffer| buffer.name);
+    if chunks(drawn, buffer).len() > 1 { format!("{name}, chunk {}", chunk + 1) } else { name.to_owned() }
 }
 
 /// One plan: a column of the picture.
@@ -135,8 +137,8 @@ impl<'a> Panel<'a> {
         self.left + f64::from(step) / f64::from(self.scene.steps) * self.width
     }
 
-    pub fn pool(&self, id: PoolId) -> Option<&Pool<'a>> {
-        self.scene.pools.iter().find(|pool| pool.id == id)
+    pub fn buffer(&self, id: BufferIndex) -> Option<&BufferPicture<'a>> {
+        self.scene.buffers.iter().find(|buffer| buffer.id == id)
     }
 }
 

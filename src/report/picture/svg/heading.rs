@@ -67,12 +67,12 @@ pub fn of_panel(to: &mut String, panel: &Panel<'_>, drawn: &Drawn<'_>, top: f64)
 
 /// How far from the best a plan is.
 fn goodness(scene: &Scene<'_>) -> String {
-    let bound = scene.pools.iter().map(|pool| pool.lower_bound).fold(0, u64::saturating_add);
+    let bound = scene.buffers.iter().map(|buffer| buffer.lower_bound).fold(0, u64::saturating_add);
     if scene.is_at_bound() {
-        "at the lower bound: no plan with these lifetimes is smaller".to_owned()
+        "at the lower bound: no plan with these live_ranges is smaller".to_owned()
     } else if scene.is_optimal() {
-        format!("proven: no plan with these lifetimes is smaller, though only {} are alive at once", bytes(bound))
+        format!("proven: no plan with these live_ranges is smaller, though only {} are alive at once", bytes(bound))
     } else {
-        format!("{} above the lower bound of its lifetimes", bytes(scene.size().saturating_sub(bound)))
+        format!("{} above the lower bound of its live_ranges", bytes(scene.size().saturating_sub(bound)))
     }
 }

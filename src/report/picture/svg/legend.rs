@@ -53,7 +53,7 @@ fn entries(graphs: &[Drawn<'_>]) -> Vec<(String, &'static str)> {
     if spans().next().is_some() {
         let lines = [
             ("live", "bytes alive"),
-            ("bound", "lower bound of the lifetimes"),
+            ("bound", "lower bound of the live_ranges"),
             ("end", "size of the buffer"),
             ("peak", "peak"),
         ];

@@ -29,7 +29,7 @@ const FRAMED: f64 = 2.5;
 pub fn draw(to: &mut String, panel: &Panel<'_>, row: &Row, tensors: &[TensorInfo], size: Bytes) {
     let spans = panel.scene.spans.iter();
     let spans: Vec<&Span> =
-        spans.filter(|span| (span.pool, Some(span.chunk)) == (row.pool, row.chunk) && span.size > 0).collect();
+        spans.filter(|span| (span.buffer, Some(span.chunk)) == (row.buffer, row.chunk) && span.size > 0).collect();
     saved(to, panel, row, size);
     peaks(to, panel, row);
     for span in &spans {
@@ -61,7 +61,7 @@ fn place<'a>(panel: &Panel<'_>, row: &Row, span: &Span, info: &'a TensorInfo) ->
 
 /// Is it seen at the first peak?
 fn is_at_peak(panel: &Panel<'_>, row: &Row, span: &Span) -> bool {
-    let peak = panel.pool(row.pool).and_then(|pool| pool.peaks.first().map(|peak| peak.start));
+    let peak = panel.buffer(row.buffer).and_then(|buffer| buffer.peaks.first().map(|peak| peak.start));
     span.sharing != Sharing::Kept && peak.is_some_and(|step| span.start <= step && step < span.seen_until)
 }
 
@@ -140,7 +140,7 @@ fn saved(to: &mut String, panel: &Panel<'_>, row: &Row, size: Bytes) {
 
 fn peaks(to: &mut String, panel: &Panel<'_>, row: &Row) {
     let top = row.y(used(panel, row));
-    for peak in panel.pool(row.pool).map_or(&[][..], |pool| &pool.peaks) {
+    for peak in panel.buffer(row.buffer).map_or(&[][..], |buffer| &buffer.peaks) {
         let (left, width) = (panel.x(peak.start), panel.x(peak.end) - panel.x(peak.start));
         let _ = writeln!(
             to,
@@ -154,7 +154,7 @@ fn peaks(to: &mut String, panel: &Panel<'_>, row: &Row) {
 }
 
 fn peak_line(to: &mut String, panel: &Panel<'_>, row: &Row) {
-    if let Some(x) = panel.pool(row.pool).and_then(|pool| panel.peak_x(pool)) {
+    if let Some(x) = panel.buffer(row.buffer).and_then(|buffer| panel.peak_x(buffer)) {
         let used = used(panel, row);
         let top = row.y(used);
         if used == 0 {
@@ -167,5 +167,5 @@ fn peak_line(to: &mut String, panel: &Panel<'_>, row: &Row) {
 
 /// Bytes of the chunk in this plan.
 fn used(panel: &Panel<'_>, row: &Row) -> Bytes {
-    row.chunk.and_then(|chunk| panel.pool(row.pool)?.chunks.get(chunk as usize).copied()).unwrap_or(0)
+    row.chunk.and_then(|chunk| panel.buffer(row.buffer)?.chunks.get(chunk as usize).copied()).unwrap_or(0)
 }

@@ -1,7 +1,7 @@
 //! Graphs in which tensors may be mentioned before they are computed, or are in no list. The moment of a step is its
 //! number plus 1.
 
-use crate::graph::{Flags, Graph, Operation, PoolId, Requests, TensorId};
+use crate::graph::{BufferIndex, Flags, Graph, Operation, Requests, TensorId};
 use crate::placement::Step;
 
 use super::inactive::{Inactive, Readers};
@@ -37,9 +37,9 @@ struct Mentions<'a> {
     inactive: Inactive,
     tensors: Vec<Mentioned>,
     /// As in [`Start`].
-    leafs: Vec<(TensorId, PoolId)>,
+    leafs: Vec<(TensorId, BufferIndex)>,
     /// As in [`Start`].
-    inputs: Vec<(TensorId, PoolId)>,
+    inputs: Vec<(TensorId, BufferIndex)>,
     /// As in [`Start`].
     names_unseen: Vec<Step>,
     /// They write through a view whose root no step has computed by then.
@@ -81,18 +81,18 @@ impl<'a> Mentions<'a> {
         }
     }
 
-    fn look_at_leafs(&mut self, pools: &[PoolId]) {
-        for (&leaf, &pool) in self.graph.leafs().iter().zip(pools) {
+    fn look_at_leafs(&mut self, buffers: &[BufferIndex]) {
+        for (&leaf, &buffer) in self.graph.leafs().iter().zip(buffers) {
             self.tensors[leaf as usize].is_leaf = true;
             if self.tensors[leaf as usize].gets_memory() {
-                self.leafs.push((leaf, pool));
+                self.leafs.push((leaf, buffer));
             }
         }
     }
 
     /// Finds out when each tensor is computed and when it is named for the last time.
-    fn look_at_nodes(&mut self, pools: &[PoolId]) {
-        for (step, (&node, &pool)) in (0..).zip(self.graph.nodes().iter().zip(pools)) {
+    fn look_at_nodes(&mut self, buffers: &[BufferIndex]) {
+        for (step, (&node, &buffer)) in (0..).zip(self.graph.nodes().iter().zip(buffers)) {
             self.tensors[node as usize].computed = FIRST + step;
             if self.graph.tensor(node).operation != Operation::Marker {
                 self.tensors[node as usize].unseen = false;
@@ -100,30 +100,30 @@ impl<'a> Mentions<'a> {
                     self.early_writers.push(node);
                 }
             }
-            self.give_to_input(node, pool);
+            self.give_to_input(node, buffer);
             let is_inactive = self.inactive.has(node);
             for &source in self.graph.sources(node) {
                 let tensor = &mut self.tensors[source as usize];
                 *(if is_inactive { &mut tensor.last_inactive_read } else { &mut tensor.last_read }) = FIRST + step;
                 if self.tensors[source as usize].unseen || source == node {
-                    self.notice_unseen(source, step, pool);
+                    self.notice_unseen(source, step, buffer);
                 }
             }
         }
     }
 
     /// A step names a source that is in no list, or is computed then or later.
-    fn notice_unseen(&mut self, source: TensorId, step: Step, pool: PoolId) {
+    fn notice_unseen(&mut self, source: TensorId, step: Step, buffer: BufferIndex) {
         if self.is_input(source) {
-            self.give_to_input(source, pool);
+            self.give_to_input(source, buffer);
         } else if self.names_unseen.last() != Some(&step) {
             self.names_unseen.push(step);
         }
     }
 
-    fn give_to_input(&mut self, id: TensorId, pool: PoolId) {
+    fn give_to_input(&mut self, id: TensorId, buffer: BufferIndex) {
         if self.is_input(id) && self.tensors[id as usize].gets_memory() {
-            self.inputs.push((id, pool));
+            self.inputs.push((id, buffer));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Whose memory a node may take over.
 
-use crate::graph::{Graph, Home, Operation, PoolId, Sizes, TensorId};
+use crate::graph::{Allocation, BufferIndex, Graph, Operation, Sizes, TensorId};
 use crate::placement::{BlockId, Bytes, Step};
 
 use super::memory::Memory;
@@ -11,9 +11,9 @@ use super::start::{Ends, Moment};
 pub struct Donor {
     /// The source through which the node is computed in place.
     pub source: TensorId,
-    /// The pool of the memory: that of the source, or of what it is a view of.
-    pub pool: PoolId,
-    /// The block in that pool.
+    /// The buffer of the memory: that of the source, or of what it is a view of.
+    pub buffer: BufferIndex,
+    /// The block in that buffer.
     pub block: BlockId,
     /// Bytes that the one who has the memory wants of it.
     pub held: Bytes,
@@ -27,7 +27,7 @@ pub struct Donor {
 pub struct Known<'a> {
     pub graph: &'a Graph,
     pub ends: &'a Ends,
-    /// The last uses by inactive nodes, see [`Inactive::last_uses`](super::inactive::Inactive::last_uses); empty with one pool.
+    /// The last uses by inactive nodes, see [`Inactive::last_uses`](super::inactive::Inactive::last_uses); empty with one buffer.
     pub used_by_inactive: &'a [(TensorId, Step)],
 }
 
@@ -38,17 +38,17 @@ pub struct Seeker<'a, S> {
     pub node: TensorId,
     pub operation: Operation,
     pub sources: &'a [TensorId],
-    /// The pool that is wanted for the node.
-    pub pool: PoolId,
+    /// The buffer that is wanted for the node.
+    pub buffer: BufferIndex,
     /// The moment of the step.
     pub now: Moment,
     pub sizes: &'a mut S,
-    /// The size of the node in the pool for which it was asked last.
-    pub known_size: Option<(PoolId, Bytes)>,
+    /// The size of the node in the buffer for which it was asked last.
+    pub known_size: Option<(BufferIndex, Bytes)>,
 }
 
 impl<S: Sizes> Seeker<'_, S> {
-    /// Whose memory to take over; where there is none to take over, the bytes that the node wants in its pool.
+    /// Whose memory to take over; where there is none to take over, the bytes that the node wants in its buffer.
     // What is searched with is given away, not lent: so it gets into memory only where the search is a longer one.
     #[inline]
     pub fn donor(mut self) -> Result<Donor, Bytes> {
@@ -65,20 +65,20 @@ impl<S: Sizes> Seeker<'_, S> {
         self.now - self.known.ends.first
     }
 
-    /// Bytes that the node wants in the pool that is wanted for it.
+    /// Bytes that the node wants in the buffer that is wanted for it.
     #[inline]
     fn own(&mut self) -> Bytes {
-        self.size_in(self.pool)
+        self.size_in(self.buffer)
     }
 
-    /// Bytes that the node wants, which are asked for once a pool.
+    /// Bytes that the node wants, which are asked for once a buffer.
     #[inline]
-    fn size_in(&mut self, pool: PoolId) -> Bytes {
+    fn size_in(&mut self, buffer: BufferIndex) -> Bytes {
         match self.known_size {
-            Some((known, size)) if known == pool => size,
+            Some((known, size)) if known == buffer => size,
             _ => {
-                let size = self.sizes.alloc_size(self.node, pool);
-                self.known_size = Some((pool, size));
+                let size = self.sizes.alloc_size(self.node, buffer);
+                self.known_size = Some((buffer, size));
                 size
             }
         }
@@ -95,8 +95,8 @@ impl<S: Sizes> Seeker<'_, S> {
         self.known.graph.look_alike(source, self.node)
     }
 
-    /// Of several. Those that ggml would not take come last: a node then moves to another pool exactly when ggml would move
-    /// it, so that no pool grows beyond what ggml needs.
+    /// Of several. Those that ggml would not take come last: a node then moves to another buffer exactly when ggml would move
+    /// it, so that no buffer grows beyond what ggml needs.
     #[inline(never)]
     fn best_donor(mut self) -> Result<Donor, Bytes> {
         let mut has_others = false;
@@ -116,7 +116,7 @@ impl<S: Sizes> Seeker<'_, S> {
                 None => Some(donor),
             };
             // May a later source be better?
-            if !self.memory.rules(donor.pool).oldest_source {
+            if !self.memory.rules(donor.buffer).oldest_source {
                 break;
             }
         }
@@ -161,18 +161,25 @@ impl<S: Sizes> Seeker<'_, S> {
     fn donor_in(&mut self, slot: usize, source: TensorId) -> Option<Donor> {
         let view = self.known.graph.tensor(source).view;
         let root = view.map_or(source, |view| view.root);
-        let home = self.memory.home(root)?;
-        let rules = self.memory.rules(home.pool);
+        let allocation = self.memory.allocation(root)?;
+        let rules = self.memory.rules(allocation.buffer);
         let beyond_ggml = view.is_some() || !self.operation.is_listed();
-        // What ggml would not do must not move a node to another pool.
-        let is_right = home.pool == self.pool || !(beyond_ggml || self.is_used_later_by_inactive(source));
+        // What ggml would not do must not move a node to another buffer.
+        let is_right = allocation.buffer == self.buffer || !(beyond_ggml || self.is_used_later_by_inactive(source));
         let may_be_view = view.is_none_or(|view| view.offset == 0 && rules.views && self.ends_now(root));
         if !(is_right && may_be_view && rules.allow(self.operation, slot)) {
             return None;
         }
-        let Home { pool, block, alloc_size: held, .. } = *home;
-        let alloc_size = self.size_in(pool);
-        self.memory.fits(alloc_size, home).then_some(Donor { source, pool, block, held, alloc_size, beyond_ggml })
+        let Allocation { buffer, block, alloc_size: held, .. } = *allocation;
+        let alloc_size = self.size_in(buffer);
+        self.memory.fits(alloc_size, allocation).then_some(Donor {
+            source,
+            buffer,
+            block,
+            held,
+            alloc_size,
+            beyond_ggml,
+        })
     }
 
     /// Does an inactive node use the source after this step? To ggml that is a reader as any other.
@@ -187,7 +194,7 @@ impl<S: Sizes> Seeker<'_, S> {
         found.is_ok_and(|at| self.known.used_by_inactive[at].1 > self.step())
     }
 
-    /// Is another source in the same pool better than the first, which is the one that ggml would choose? Backends may
+    /// Is another source in the same buffer better than the first, which is the one that ggml would choose? Backends may
     /// fuse a node with the one before it, and then the result must lie where that one's would. Otherwise the older
     /// block is better.
     #[cold]
@@ -195,10 +202,10 @@ impl<S: Sizes> Seeker<'_, S> {
         let before = self.step().checked_sub(1).map(|step| self.known.graph.nodes()[step as usize]);
         let may_be_fused =
             |source: TensorId| before == Some(source) && self.known.graph.tensor(source).operation.is_listed();
-        let homes = self.memory.home(other).zip(self.memory.home(first));
-        homes.is_some_and(|(home, first_home)| {
-            let is_older = || self.memory.birth(home) < self.memory.birth(first_home);
-            home.pool == first_home.pool && !may_be_fused(first) && (may_be_fused(other) || is_older())
+        let allocations = self.memory.allocation(other).zip(self.memory.allocation(first));
+        allocations.is_some_and(|(allocation, first_allocation)| {
+            let is_older = || self.memory.first_step(allocation) < self.memory.first_step(first_allocation);
+            allocation.buffer == first_allocation.buffer && !may_be_fused(first) && (may_be_fused(other) || is_older())
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Graphs in which whatever a tensor refers to comes before it, as in nearly all: they tell at once who reads whom.
 
-use crate::graph::{Flags, Graph, Operation, PoolId, Requests, Tensor, TensorId};
+use crate::graph::{BufferIndex, Flags, Graph, Operation, Requests, Tensor, TensorId};
 use crate::placement::Step;
 
 use super::inactive::{Inactive, Readers};
@@ -61,10 +61,10 @@ const FEW_INPUTS: usize = 32;
 
 /// Tells which leafs are to get memory.
 #[inline(never)]
-fn look_at_leafs(leafs: &[Tensor], pools: &[PoolId], ends: &mut Ends) -> Option<Vec<(TensorId, PoolId)>> {
+fn look_at_leafs(leafs: &[Tensor], buffers: &[BufferIndex], ends: &mut Ends) -> Option<Vec<(TensorId, BufferIndex)>> {
     let mut owned = Vec::with_capacity(FEW_INPUTS);
-    let leafs = leafs.iter().zip(pools).zip(&mut ends.moments);
-    for (id, ((leaf, &pool), end)) in (0..).zip(leafs) {
+    let leafs = leafs.iter().zip(buffers).zip(&mut ends.moments);
+    for (id, ((leaf, &buffer), end)) in (0..).zip(leafs) {
         let is_read_by_leaf = (1..ends.first).contains(end);
         if leaf.view.is_some() || is_read_by_leaf {
             return None;
@@ -76,14 +76,14 @@ fn look_at_leafs(leafs: &[Tensor], pools: &[PoolId], ends: &mut Ends) -> Option<
         if leaf.flags.has(Flags::OUTPUT) {
             *end = NEVER;
         }
-        owned.push((id, pool));
+        owned.push((id, buffer));
     }
     Some(owned)
 }
 
 /// Lets roots last as long as their views, and tells which nodes are inputs.
 #[inline(never)]
-fn look_at_nodes(tensors: &[Tensor], pools: &[PoolId], ends: &mut Ends) -> Option<Vec<(TensorId, PoolId)>> {
+fn look_at_nodes(tensors: &[Tensor], buffers: &[BufferIndex], ends: &mut Ends) -> Option<Vec<(TensorId, BufferIndex)>> {
     let first = ends.first;
     let mut inputs = Vec::new();
     for (step, node) in (0..).zip(&tensors[first as usize..]) {
@@ -100,14 +100,14 @@ fn look_at_nodes(tensors: &[Tensor], pools: &[PoolId], ends: &mut Ends) -> Optio
                 ends.moments[id as usize] = NEVER;
             }
             if node.flags.has(Flags::INPUT) && !node.external {
-                inputs.push((id, pools[step as usize]));
+                inputs.push((id, buffers[step as usize]));
             }
         }
     }
     Some(inputs)
 }
 
-/// Are these `first` and the following numbers? Looks at all, which is faster than to stop at the first that is not.
+/// Are these `first` and the following numbers? GraphKey at all, which is faster than to stop at the first that is not.
 fn are_counting(ids: &[TensorId], first: TensorId) -> bool {
     (first..).zip(ids).fold(0, |differences, (expected, &id)| differences | (expected ^ id)) == 0
 }

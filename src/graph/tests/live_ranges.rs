@@ -3,7 +3,7 @@
 use crate::graph::{Flags, Operation, Rules};
 use crate::placement::Shrink;
 
-use super::sketch::{List, POOL, Sketch, home, life};
+use super::sketch::{BUFFER, List, Sketch, allocation, life};
 
 #[test]
 fn value_lives_from_its_step_through_its_last_reader() {
@@ -13,7 +13,7 @@ fn value_lives_from_its_step_through_its_last_reader() {
     let b = sketch.node(64, &[a]);
     let c = sketch.node(64, &[b, a]);
     let d = sketch.node(64, &[c]);
-    let found = sketch.lifetimes(Rules::ALL);
+    let found = sketch.live_ranges(Rules::ALL);
     let lives = [x, a, b, c, d].map(|id| life(&found, id));
     assert_eq!(lives, [0..1, 0..3, 1..3, 2..4, 3..4]);
 }
@@ -22,8 +22,8 @@ fn value_lives_from_its_step_through_its_last_reader() {
 fn sizes_are_padded_to_the_alignment() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(1);
-    let found = sketch.lifetimes(Rules::ALL);
-    assert_eq!(home(&found, x).alloc_size, 1);
+    let found = sketch.live_ranges(Rules::ALL);
+    assert_eq!(allocation(&found, x).alloc_size, 1);
     assert_eq!(found.problems[0].blocks()[0].size, 16);
 }
 
@@ -35,7 +35,7 @@ fn output_is_never_freed() {
     let b = sketch.node(64, &[a]);
     sketch.node(64, &[b]);
     sketch.flag(a, Flags::OUTPUT);
-    let found = sketch.lifetimes(Rules::ALL);
+    let found = sketch.live_ranges(Rules::ALL);
     assert_eq!((life(&found, a), life(&found, b)), (0..3, 1..3));
 }
 
@@ -48,9 +48,9 @@ fn output_view_keeps_its_root() {
     let b = sketch.node(64, &[view]);
     sketch.node(64, &[b]);
     sketch.flag(view, Flags::OUTPUT);
-    let found = sketch.lifetimes(Rules::ALL);
+    let found = sketch.live_ranges(Rules::ALL);
     assert_eq!(life(&found, root), 0..4);
-    assert_eq!(found.homes[view as usize], None);
+    assert_eq!(found.allocations[view as usize], None);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn inputs_have_memory_from_the_start_to_their_last_reader() {
     for input in [unlisted, node] {
         sketch.flag(input, Flags::INPUT);
     }
-    let found = sketch.lifetimes(Rules::ALL);
+    let found = sketch.live_ranges(Rules::ALL);
     assert_eq!((life(&found, unlisted), life(&found, node)), (0..3, 0..3));
 }
 
@@ -76,7 +76,7 @@ fn leaf_without_readers_stays() {
     let x = sketch.leaf(64);
     let a = sketch.node(64, &[x]);
     sketch.node(64, &[a]);
-    let found = sketch.lifetimes(Rules::ALL);
+    let found = sketch.live_ranges(Rules::ALL);
     assert_eq!(life(&found, unread), 0..2);
 }
 
@@ -87,7 +87,7 @@ fn node_without_readers_stays() {
     let unread = sketch.node(64, &[x]);
     let a = sketch.node(64, &[x]);
     let last = sketch.node(64, &[a]);
-    let found = sketch.lifetimes(Rules::ALL);
+    let found = sketch.live_ranges(Rules::ALL);
     assert_eq!((life(&found, unread), life(&found, last)), (0..3, 2..3));
 }
 
@@ -100,7 +100,7 @@ fn view_keeps_its_root_until_the_last_reader_of_the_view() {
     let a = sketch.node(64, &[root]);
     let b = sketch.node(32, &[view]);
     sketch.node(64, &[a, b]);
-    let found = sketch.lifetimes(Rules::ALL);
+    let found = sketch.live_ranges(Rules::ALL);
     assert_eq!(life(&found, root), 0..4);
 }
 
@@ -112,7 +112,7 @@ fn view_without_readers_keeps_its_root_to_the_end() {
     sketch.view(root, 0, 32);
     let a = sketch.node(64, &[root]);
     sketch.node(64, &[a]);
-    let found = sketch.lifetimes(Rules::ALL);
+    let found = sketch.live_ranges(Rules::ALL);
     assert_eq!(life(&found, root), 0..4);
 }
 
@@ -125,7 +125,7 @@ fn view_that_only_a_marker_is_keeps_nothing() {
     sketch.draft(view).tensor.operation = Operation::Marker;
     let a = sketch.node(64, &[root]);
     sketch.node(64, &[a]);
-    let found = sketch.lifetimes(Rules::ALL);
+    let found = sketch.live_ranges(Rules::ALL);
     assert_eq!(life(&found, root), 0..3);
     sketch.plan(Rules::ALL);
 }
@@ -141,8 +141,8 @@ fn inputs_get_their_blocks_in_the_order_in_which_they_are_named() {
     for input in [early, late, node] {
         sketch.flag(input, Flags::INPUT);
     }
-    let found = sketch.lifetimes(Rules::ALL);
-    let blocks = [x, late, node, early, a].map(|id| home(&found, id).block);
+    let found = sketch.live_ranges(Rules::ALL);
+    let blocks = [x, late, node, early, a].map(|id| allocation(&found, id).block);
     assert_eq!(blocks, [0, 1, 2, 3, 4]);
 }
 
@@ -156,7 +156,7 @@ fn view_that_is_in_no_list_keeps_its_root_too() {
     let b = sketch.node(32, &[view]);
     let c = sketch.node(64, &[a, b]);
     sketch.node(64, &[c]);
-    let found = sketch.lifetimes(Rules::ALL);
+    let found = sketch.live_ranges(Rules::ALL);
     assert_eq!(life(&found, root), 0..3);
     sketch.plan(Rules::ALL);
 }
@@ -171,7 +171,7 @@ fn marker_before_the_producer_gives_memory_early_and_frees_nothing() {
     let unread = sketch.node(64, &[late]);
     let last = sketch.node(64, &[late]);
     sketch.draft(marker).sources = vec![late, unread];
-    let found = sketch.lifetimes(Rules::ALL);
+    let found = sketch.live_ranges(Rules::ALL);
     assert_eq!(life(&found, late), 0..5);
     assert_eq!(life(&found, unread), 0..5, "read by the marker alone, so nobody says when it is done with");
     assert_eq!(life(&found, last), 4..5);
@@ -186,7 +186,7 @@ fn marker_after_the_producer_keeps_it_alive() {
     let b = sketch.node(64, &[a]);
     sketch.marker(&[a]);
     sketch.node(64, &[b]);
-    let found = sketch.lifetimes(Rules::ALL);
+    let found = sketch.live_ranges(Rules::ALL);
     assert_eq!((life(&found, a), life(&found, b)), (0..3, 1..4));
 }
 
@@ -198,9 +198,9 @@ fn node_that_names_itself_as_a_source_is_a_reader_of_itself() {
     sketch.draft(cast).sources.push(cast);
     let a = sketch.node(64, &[cast]);
     sketch.node(64, &[a]);
-    let found = sketch.lifetimes(Rules::ALL);
+    let found = sketch.live_ranges(Rules::ALL);
     assert_eq!((life(&found, x), life(&found, cast)), (0..1, 0..2));
-    assert_eq!(home(&found, cast).in_place_of, None);
+    assert_eq!(allocation(&found, cast).in_place_of, None);
     sketch.plan(Rules::ALL);
 }
 
@@ -215,24 +215,24 @@ fn external_tensors_and_their_views_get_no_memory() {
     for id in [weights, cache] {
         sketch.draft(id).tensor.external = true;
     }
-    let found = sketch.lifetimes(Rules::ALL);
-    let homes = [weights, view, cache].map(|id| found.homes[id as usize]);
-    assert_eq!(homes, [None; 3]);
-    assert_eq!(home(&found, a).in_place_of, Some(x), "what is external is not overwritten");
+    let found = sketch.live_ranges(Rules::ALL);
+    let allocations = [weights, view, cache].map(|id| found.allocations[id as usize]);
+    assert_eq!(allocations, [None; 3]);
+    assert_eq!(allocation(&found, a).in_place_of, Some(x), "what is external is not overwritten");
     sketch.plan(Rules::ALL);
 }
 
 #[test]
-fn unlisted_source_gets_the_pool_of_its_first_reader() {
-    let mut sketch = Sketch::with_pools(&[POOL, POOL]);
+fn unlisted_source_gets_the_buffer_of_its_first_reader() {
+    let mut sketch = Sketch::with_buffers(&[BUFFER, BUFFER]);
     let x = sketch.leaf(64);
     let [early, late] = [(); 2].map(|()| sketch.add(List::None, 64, &[]));
     sketch.flag(late, Flags::INPUT);
     let a = sketch.node(64, &[x, early]);
     let b = sketch.node(64, &[a, early, late]);
-    sketch.draft(b).pool = 1;
-    let found = sketch.lifetimes(Rules::ALL);
-    assert_eq!([x, early, late, a, b].map(|id| home(&found, id).pool), [0, 0, 1, 0, 1]);
+    sketch.draft(b).buffer = 1;
+    let found = sketch.live_ranges(Rules::ALL);
+    assert_eq!([x, early, late, a, b].map(|id| allocation(&found, id).buffer), [0, 0, 1, 0, 1]);
     assert_eq!((life(&found, early), life(&found, late)), (0..2, 0..2));
 }
 
@@ -240,9 +240,9 @@ fn unlisted_source_gets_the_pool_of_its_first_reader() {
 fn graph_without_nodes_lives_for_one_step() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
-    let found = sketch.lifetimes(Rules::ALL);
+    let found = sketch.live_ranges(Rules::ALL);
     assert_eq!(life(&found, x), 0..1);
-    assert_eq!(Sketch::new().lifetimes(Rules::ALL).problems[0].blocks(), []);
+    assert_eq!(Sketch::new().live_ranges(Rules::ALL).problems[0].blocks(), []);
 }
 
 #[test]
@@ -254,9 +254,9 @@ fn larger_donor_gives_its_tail_back() {
     let other = sketch.node(64, &[smaller]);
     sketch.node(64, &[smaller, other]);
     sketch.draft(donor).size = 120;
-    let found = sketch.lifetimes(Rules::GGML);
-    assert_eq!(home(&found, smaller).block, home(&found, donor).block);
-    let block = home(&found, donor).block;
+    let found = sketch.live_ranges(Rules::GGML);
+    assert_eq!(allocation(&found, smaller).block, allocation(&found, donor).block);
+    let block = allocation(&found, donor).block;
     assert_eq!(found.problems[0].shrinks(), [Shrink { block, step: 2, size: 64 }]);
     assert_eq!(found.problems[0].blocks()[block as usize].size, 128);
 }

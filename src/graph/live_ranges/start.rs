@@ -1,6 +1,6 @@
 //! What is known before any tensor has memory.
 
-use crate::graph::{Flags, Graph, PoolId, Requests, Tensor, TensorId};
+use crate::graph::{BufferIndex, Flags, Graph, Requests, Tensor, TensorId};
 use crate::placement::Step;
 
 use super::inactive::Inactive;
@@ -9,9 +9,9 @@ use super::{any_order, in_order};
 /// Which tensors have memory from the start, and when memory ends.
 pub struct Start {
     /// The leafs that are to get memory, and where.
-    pub leafs: Vec<(TensorId, PoolId)>,
+    pub leafs: Vec<(TensorId, BufferIndex)>,
     /// The inputs that are no leafs, and where they are to get memory.
-    pub inputs: Vec<(TensorId, PoolId)>,
+    pub inputs: Vec<(TensorId, BufferIndex)>,
     /// When memory ends.
     pub ends: Ends,
     /// The steps, in their order, that name a source which nothing has given memory to before.
@@ -21,8 +21,8 @@ pub struct Start {
 }
 
 impl Start {
-    /// Reads what `graph` says; `may_be_inactive` answers whether the rules of a pool know inactive nodes.
-    pub fn of(graph: &Graph, requests: Requests<'_>, may_be_inactive: impl Fn(PoolId) -> bool) -> Self {
+    /// Reads what `graph` says; `may_be_inactive` answers whether the rules of a buffer know inactive nodes.
+    pub fn of(graph: &Graph, requests: Requests<'_>, may_be_inactive: impl Fn(BufferIndex) -> bool) -> Self {
         let candidates = Inactive::candidates(graph, |step| may_be_inactive(requests.nodes[step as usize]));
         in_order::start(graph, requests, &candidates).unwrap_or_else(|| any_order::start(graph, requests, &candidates))
     }

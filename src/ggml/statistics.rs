@@ -7,7 +7,7 @@ use crate::placement::Bytes;
 
 /// What one allocator has done so far. Those that are alive add up to the [`totals`].
 #[derive(Debug)]
-pub struct Tally {
+pub struct Statistics {
     /// Tells allocators of a process apart; counted from 1.
     pub number: u64,
     /// Does a program know it? One that only measures is made for a single call.
@@ -16,13 +16,13 @@ pub struct Tally {
     pub plans: u64,
     /// How long they took.
     pub planning: Duration,
-    /// By pool: the largest plan so far.
+    /// By buffer: the largest plan so far.
     largest: Vec<Largest>,
     /// Bytes of its buffers.
     held: Bytes,
 }
 
-/// The largest plan that a pool had.
+/// The largest plan that a buffer had.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Largest {
     /// Bytes that it takes.
@@ -75,18 +75,18 @@ pub fn next_number() -> u64 {
     MADE.fetch_add(1, Relaxed) + 1
 }
 
-impl Tally {
-    /// Of an allocator with so many pools.
-    pub fn new(pools: usize) -> Self {
+impl Statistics {
+    /// Of an allocator with so many buffers.
+    pub fn new(buffers: usize) -> Self {
         ALIVE.fetch_add(1, Relaxed);
-        let mut tally = Self::uncounted(pools);
-        (tally.number, tally.is_counted) = (next_number(), true);
-        tally
+        let mut statistics = Self::uncounted(buffers);
+        (statistics.number, statistics.is_counted) = (next_number(), true);
+        statistics
     }
 
     /// Of an allocator that no program knows. Its plans count for the process.
-    pub fn uncounted(pools: usize) -> Self {
-        let largest = vec![Largest::default(); pools];
+    pub fn uncounted(buffers: usize) -> Self {
+        let largest = vec![Largest::default(); buffers];
         Self { number: 0, is_counted: false, plans: 0, planning: Duration::ZERO, largest, held: 0 }
     }
 
@@ -95,7 +95,7 @@ impl Tally {
         self.is_counted
     }
 
-    /// By pool: the largest plan so far.
+    /// By buffer: the largest plan so far.
     pub fn largest(&self) -> &[Largest] {
         &self.largest
     }
@@ -113,7 +113,7 @@ impl Tally {
         SERVED_AGAIN.fetch_add(1, Relaxed);
     }
 
-    /// The allocator has a new plan: one for each pool.
+    /// The allocator has a new plan: one for each buffer.
     pub fn has_plan(&mut self, plans: impl Iterator<Item = Largest>) {
         for (largest, plan) in self.largest.iter_mut().zip(plans) {
             if plan.size >= largest.size {
@@ -134,7 +134,7 @@ impl Tally {
     }
 }
 
-impl Drop for Tally {
+impl Drop for Statistics {
     fn drop(&mut self) {
         if self.is_counted {
             ALIVE.fetch_sub(1, Relaxed);
