@@ -3,7 +3,7 @@
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 
-use crate::ggml::{Destination, captures};
+use crate::ggml::{Destination, captures, log_error};
 
 use super::whose::expect_enabled;
 use super::{guard, refuse};
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn lastuse_set_capture(dir: *const c_char) -> bool {
         let destination = dir.filter(|dir| !dir.is_empty()).map(Destination::new).transpose();
         let destination = destination.inspect_err(|why| refuse(NAME, why));
         // A program that says it before the first graph is not to be overruled by the environment.
-        captures().follow_environment();
+        captures().follow_environment(log_error);
         destination.map(|destination| captures().set(destination)).is_ok()
     })
 }

@@ -27,7 +27,7 @@ pub unsafe extern "C" fn ggml_gallocr_new(buft: *mut ggml_backend_buffer_type) -
             galloc
         }
         // SAFETY: the caller's promise.
-        Maker::Lastuse(runtime) => unsafe { new_allocator(runtime, NAME, &[buft]) },
+        Maker::Lastuse(ggml, runtime) => unsafe { new_allocator(ggml, runtime, NAME, &[buft]) },
     })
 }
 
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn ggml_gallocr_new_n(
                 galloc
             }
             // SAFETY: the caller's promise.
-            Maker::Lastuse(runtime) => unsafe { new_allocator(runtime, NAME, list) },
+            Maker::Lastuse(ggml, runtime) => unsafe { new_allocator(ggml, runtime, NAME, list) },
         }
     })
 }
@@ -106,6 +106,7 @@ unsafe fn note_made(
 /// # Safety
 /// The buffer types outlive the allocator.
 unsafe fn new_allocator(
+    ggml: &'static Ggml,
     runtime: &'static Runtime,
     function: &str,
     bufts: &[*mut ggml_backend_buffer_type],
@@ -118,5 +119,5 @@ unsafe fn new_allocator(
             unsafe { BufferType::new(runtime, buft) }
         })
         .collect();
-    Box::into_raw(Box::new(Allocator::new(runtime, &types))).cast()
+    Box::into_raw(Box::new(Allocator::new(runtime, ggml.events.as_ref(), &types))).cast()
 }

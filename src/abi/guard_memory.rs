@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{self, NonNull};
 
 use crate::ggml::{Guard, NextCallback, NotComputed, STATUS_SUCCESS, TensorRef, Verify, compute_guarded};
-use crate::ggml::{ggml_backend, ggml_cgraph, ggml_of_caller, ggml_of_object, ggml_tensor};
+use crate::ggml::{ggml_backend, ggml_cgraph, ggml_of_caller, ggml_of_object, ggml_tensor, settings};
 
 use super::refusal::ggml_for;
 use super::verify::mode;
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn lastuse_graph_compute_guarded(backend: *mut ggml_backen
         // SAFETY: a live backend.
         let ggml = unsafe { ggml_of_object(backend.as_ptr()) };
         let Some(runtime) = ggml_for(NAME, ggml) else { return STATUS_FAILED };
-        let mode = runtime.settings().verify;
+        let mode = settings().verify;
         // SAFETY: the caller's promise.
         match unsafe { compute_guarded(runtime, backend.as_ptr(), graph, mode) } {
             Ok(()) => STATUS_SUCCESS,

@@ -130,7 +130,7 @@ pub unsafe extern "C" fn lastuse_gallocr_wanted_size(galloc: *mut ggml_gallocr, 
         // SAFETY: the caller's promise.
         let Some(allocator) = (unsafe { own_or_nothing(NAME, galloc) }) else { return 0 };
         let id = buffer(NAME, allocator, buffer_id);
-        usize::try_from(allocator.wanted_size(id)).unwrap_or(usize::MAX)
+        usize::try_from(allocator.required_size(id)).unwrap_or(usize::MAX)
     })
 }
 

@@ -9,10 +9,10 @@ use std::io::Write;
 use std::str::FromStr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use super::bindings::ggml_log_callback;
-use super::environment::text_of;
-use super::functions::Functions;
-use super::switch::means_off;
+use crate::ggml::bindings::ggml_log_callback;
+use crate::ggml::environment::means_off;
+use crate::ggml::environment::text_of;
+use crate::ggml::linking::functions::Functions;
 
 /// Says how much is said: the word for a [`Level`], or one that means off, which is the default.
 const LEVEL: &CStr = c"LASTUSE_LOG";
@@ -85,7 +85,7 @@ pub fn say(functions: &Functions, level: Level, message: &str) {
     if wanted(functions).is_none() {
         return tell_ggml(functions, level, message);
     }
-    let line = format!("lastuse: {}", message.strip_prefix(super::runtime::SIGNATURE).unwrap_or(message));
+    let line = format!("lastuse: {}", message.strip_prefix(crate::ggml::version::SIGNATURE).unwrap_or(message));
     // There is nobody left to tell when the standard error is closed.
     let _ = std::io::stderr().write_all(line.as_bytes());
     let own = own_logger(functions);
@@ -105,7 +105,7 @@ fn wanted(functions: &Functions) -> Option<Level> {
     let wanted = said.clone().unwrap_or_default();
     let is_first = WANTED.set(wanted).is_ok();
     if let (true, Err(unknown)) = (is_first, said) {
-        let signature = super::runtime::SIGNATURE;
+        let signature = crate::ggml::version::SIGNATURE;
         let message = format!("{signature}{} has no effect: {unknown}\n", LEVEL.to_string_lossy());
         tell_ggml(functions, Level::Error, &message);
     }

@@ -1,12 +1,6 @@
 //! What tells an allocator of lastuse from one of ggml's own: its first word.
 
-use std::ptr::NonNull;
-
-use crate::ggml::original::ggml_gallocr;
-
-use super::Allocator;
-
-/// The first word of an [`Allocator`]. ggml's own begins with a pointer, which no tag can equal: the upper
+/// The first word of an [`super::Allocator`]. ggml's own begins with a pointer, which no tag can equal: the upper
 /// bits of a tag are those of no address. The lower ones are an address in this very library, so that two lastuses in one
 /// process do not take each other's allocators for their own.
 #[derive(Debug)]
@@ -37,19 +31,6 @@ impl Drop for Tag {
     fn drop(&mut self) {
         // SAFETY: the word is ours to write; the compiler must not leave it out although it is not read here.
         unsafe { (&raw mut self.0).write_volatile(0) };
-    }
-}
-
-impl Allocator {
-    /// `galloc` as an allocator of lastuse; `None` when it is one of ggml's own.
-    ///
-    /// # Safety
-    /// `galloc` is alive.
-    pub unsafe fn from_c(galloc: NonNull<ggml_gallocr>) -> Option<NonNull<Self>> {
-        const { assert!(std::mem::offset_of!(Self, tag) == 0, "it is what tells allocators apart") };
-        // SAFETY: both kinds of allocators begin with a word.
-        let word = unsafe { galloc.cast::<usize>().read() };
-        Tag::is_tag(word).then(|| galloc.cast())
     }
 }
 

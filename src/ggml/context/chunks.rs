@@ -2,11 +2,11 @@
 
 use std::ptr::NonNull;
 
-use crate::ggml::Refusal;
 use crate::ggml::bindings::ggml_context;
-use crate::ggml::buffers::{Buffer, BufferType};
-use crate::ggml::context_tensors::allocate_by_type;
-use crate::ggml::tensor::TensorRef;
+use crate::ggml::context::allocate::allocate_by_type;
+use crate::ggml::live::buffers::{Buffer, BufferType};
+use crate::ggml::live::tensor::TensorRef;
+use crate::ggml::refusal::Refusal;
 use crate::placement::{Bytes, padded};
 
 /// A new chunk has room for tensors still to come: this part of what the tensors take.

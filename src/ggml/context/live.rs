@@ -7,10 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use super::address_space::{AddressSpace, NoAddressSpace};
 use super::default_size::{Contents, default_size};
 use super::realize::TensorMemory;
-use crate::ggml::Refusal;
 use crate::ggml::bindings::{ggml_context, ggml_init_params};
-use crate::ggml::buffers::BufferType;
-use crate::ggml::runtime::Runtime;
+use crate::ggml::live::buffers::BufferType;
+use crate::ggml::live::runtime::Runtime;
+use crate::ggml::refusal::Refusal;
 
 /// Where huge pages may begin in a context that holds data: so many bytes are enough that what is lost in the last huge
 /// page does not count.

@@ -6,8 +6,9 @@
 //! the tensors that wait, `chunks` holds the buffers, `waiting` finds the contexts that a graph reads.
 
 mod address_space;
-mod chunks;
 mod default_size;
+pub mod allocate;
+mod chunks;
 mod live;
 mod realize;
 mod registry;

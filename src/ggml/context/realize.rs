@@ -3,11 +3,11 @@
 use std::ptr::NonNull;
 
 use super::chunks::Chunks;
-use crate::ggml::Refusal;
 use crate::ggml::bindings::{ggml_context, ggml_tensor};
-use crate::ggml::buffers::BufferType;
-use crate::ggml::context_tensors::{tensors, tensors_from};
-use crate::ggml::tensor::TensorRef;
+use crate::ggml::context::allocate::{tensors, tensors_from};
+use crate::ggml::live::buffers::BufferType;
+use crate::ggml::live::tensor::TensorRef;
+use crate::ggml::refusal::Refusal;
 
 /// The memory of the tensors of one context, in a buffer type.
 #[derive(Debug)]

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::address_space::NoAddressSpace;
 use super::live::{Kind, LiveContext, Wanted};
-use crate::ggml::Refusal;
 use crate::ggml::bindings::ggml_context;
-use crate::ggml::runtime::Runtime;
+use crate::ggml::live::runtime::Runtime;
+use crate::ggml::refusal::Refusal;
 
 /// So many freed contexts keep their addresses in debug builds, so that whoever uses one is found out.
 #[cfg(debug_assertions)]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::live::LiveContext;
 use super::realize::is_waiting_root;
 use super::registry::{are_some_growing, growing, growing_at};
-use crate::ggml::Refusal;
-use crate::ggml::buffers::BufferType;
-use crate::ggml::tensor::{GraphRef, TensorRef};
+use crate::ggml::live::buffers::BufferType;
+use crate::ggml::live::tensor::{GraphRef, TensorRef};
+use crate::ggml::refusal::Refusal;
 
 /// The live contexts that give their tensors memory in a buffer type, as they are at one moment.
 #[derive(Debug)]

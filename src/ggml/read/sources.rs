@@ -1,10 +1,12 @@
 //! Whom the tensors that are looked at read.
 
-use crate::ggml::redirect::redirected_to;
-use crate::ggml::tensor::{MAX_SOURCES, TensorRef};
+use crate::ggml::live::tensor::{MAX_SOURCES, TensorRef};
+use crate::ggml::outputs::redirect::redirected_to;
 use crate::graph::TensorId;
 
-use super::TOGETHER;
+/// How many tensors are looked at together: few enough to stay in the nearest cache of a processor, and that it fetches the
+/// next ones while it still works on the last.
+pub const TOGETHER: usize = 64;
 
 /// Room for the sources that so many tensors mostly have, and for all that the last of them can have.
 const ROOM: usize = 3 * TOGETHER + MAX_SOURCES;

@@ -1,0 +1,81 @@
+//! The chunks of memory that an allocator holds.
+
+use crate::ggml::bindings::ggml_backend_buffer;
+use crate::ggml::live::buffers::{Buffer, BufferType};
+use crate::ggml::refusal::Refusal;
+use crate::graph::{Address, BufferPlan};
+use crate::placement::Bytes;
+
+/// The chunks of each buffer.
+#[derive(Debug)]
+pub struct Chunks {
+    /// By buffer: its chunks, `None` until they are allocated.
+    of_buffers: Vec<Option<Vec<Buffer>>>,
+}
+
+impl Chunks {
+    /// Holds nothing for any of `count` buffers.
+    pub fn none(count: usize) -> Self {
+        Self { of_buffers: (0..count).map(|_| None).collect() }
+    }
+
+    /// Bytes held for a buffer.
+    pub fn size(&self, buffer: usize) -> Bytes {
+        self.of_buffers[buffer].iter().flatten().map(Buffer::size).sum()
+    }
+
+    /// Bytes held for all buffers.
+    pub fn total(&self) -> Bytes {
+        self.all().map(Buffer::size).sum()
+    }
+
+    /// Returns `true` if `buffer` is one of the chunks.
+    pub fn contains(&self, buffer: *mut ggml_backend_buffer) -> bool {
+        self.all().any(|own| own.as_ptr() == buffer)
+    }
+
+    /// Resets all chunks, as backends require before tensors are initialized anew.
+    pub fn reset(&self) {
+        self.all().for_each(Buffer::reset);
+    }
+
+    /// The chunk that `address` lies in.
+    ///
+    /// # Panics
+    /// If the chunks of the plan that `address` belongs to are not allocated.
+    pub fn at(&self, address: Address) -> &Buffer {
+        let chunks =
+            self.of_buffers[address.buffer as usize].as_ref().expect("the chunks of a plan are allocated first");
+        &chunks[address.chunk as usize]
+    }
+
+    /// Returns `true` if a plan fits into what is held.
+    pub fn suffice(&self, plans: &[BufferPlan]) -> bool {
+        plans.iter().enumerate().all(|(buffer, plan)| self.suffice_for(buffer, &plan.placement.chunks))
+    }
+
+    /// Returns `true` if chunks of these sizes fit into those of a buffer. One without bytes counts too: tensors without bytes
+    /// take their address from it.
+    pub fn suffice_for(&self, buffer: usize, sizes: &[Bytes]) -> bool {
+        self.of_buffers[buffer].as_ref().is_some_and(|chunks| {
+            sizes.len() <= chunks.len() && sizes.iter().zip(chunks).all(|(&size, chunk)| size <= chunk.size())
+        })
+    }
+
+    /// Replaces the chunks of a buffer. The old ones are freed first, so that both never take memory at once.
+    ///
+    /// # Errors
+    /// [`Refusal::NoMemory`]; the buffer then has no chunks.
+    pub fn replace(&mut self, buffer: usize, buffer_type: BufferType, sizes: &[Bytes]) -> Result<(), Refusal> {
+        self.of_buffers[buffer] = None;
+        let allocate = |&size: &Bytes| buffer_type.allocate(size).inspect(Buffer::use_for_compute);
+        let chunks: Option<Vec<Buffer>> = sizes.iter().map(allocate).collect();
+        let refusal = || Refusal::NoMemory { buffer: buffer_type.name(), size: sizes.iter().sum() };
+        self.of_buffers[buffer] = Some(chunks.ok_or_else(refusal)?);
+        Ok(())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Buffer> {
+        self.of_buffers.iter().flatten().flatten()
+    }
+}

@@ -1,0 +1,85 @@
+//! What an allocator reports of a graph without serving it: neither the graph nor the allocator is changed.
+
+use crate::ggml::live::tensor::GraphRef;
+use crate::ggml::read::memory::same_memory;
+use crate::ggml::read::read;
+use crate::ggml::read::requested::Requested;
+use crate::ggml::refusal::{NotMeasured, Refusal};
+use crate::graph::snapshot::Snapshot;
+use crate::graph::{PlanError, RuleSetting, Rules, TensorId};
+use crate::report::explain::{DEFAULT_TRIALS, Explanation, Subject, explain};
+
+use super::Allocator;
+
+impl Allocator {
+    /// Returns `graph` with its names, as this allocator would plan it: [`Snapshot::plan_as_recorded`] makes the plan. Tensors in
+    /// the allocator's own chunks count as tensors without memory, so an allocated graph looks like one that is not. Where the
+    /// ids are `None` they are those of the plan in use, if that is for as many leafs and nodes, and otherwise 0.
+    pub fn snapshot(&self, graph: GraphRef<'_>, node_ids: Option<&[usize]>, leaf_ids: Option<&[usize]>) -> Snapshot {
+        let counts = |requested: &Requested| (requested.leafs.len(), requested.nodes.len());
+        let mut requested = self.types.requested(graph, node_ids, leaf_ids);
+        if let (None, None, Some(current)) = (node_ids, leaf_ids, self.plans.current())
+            && counts(&current.requested) == counts(&requested)
+        {
+            requested.clone_from(&current.requested);
+        }
+        let mut reading = read(self.runtime, &[], graph, &requested);
+        for (id, tensor) in (0..).zip(&reading.tensors) {
+            if self.chunks.contains(tensor.buffer()) && reading.graph.tensor(id).external {
+                reading.graph.set_external(id, false);
+            }
+        }
+        self.subject(&reading, &requested.of_all(&reading.graph)).snapshot()
+    }
+
+    /// Explains the plan that would be made for [`Allocator::snapshot`] of `graph`.
+    ///
+    /// # Errors
+    /// [`NotMeasured`] if a reservation of the graph would be refused whatever memory there is.
+    pub fn explain(&self, graph: GraphRef<'_>) -> Result<Explanation, NotMeasured> {
+        self.expect_acceptable(graph, None, None)?;
+        let mut snapshot = self.snapshot(graph, None, None);
+        // The caller knows which graph it is.
+        snapshot.label.clear();
+        let plan = snapshot.plan_as_recorded().map_err(|PlanError::TooLarge { buffer, bytes }| {
+            NotMeasured::TooLarge { buffer: self.types.types()[buffer as usize].name(), size: bytes }
+        })?;
+        let allowed: Vec<Rules> =
+            self.types.types().iter().map(|buffer_type| buffer_type.rules(&RuleSetting::default())).collect();
+        let mut explanation = explain(Subject {
+            snapshot: &snapshot,
+            buffers: &snapshot.recorded_buffers(),
+            allowed: &allowed,
+            same_memory: &self.shared_memory(graph, &snapshot),
+            plan: &plan,
+            trials: DEFAULT_TRIALS,
+        });
+        for (index, buffer) in explanation.buffers.iter_mut().enumerate() {
+            let id = self.types.buffer_of_id().iter().position(|&other| other as usize == index);
+            buffer.id = id.unwrap_or(index);
+        }
+        Ok(explanation)
+    }
+
+    /// Returns an error if a reservation of `graph` would be refused whatever memory there is.
+    ///
+    /// # Errors
+    /// [`Refusal::NotRealized`] or [`Refusal::Output`], as [`Allocator::reserve`] returns them.
+    pub fn expect_acceptable(
+        &self,
+        graph: GraphRef<'_>,
+        node_ids: Option<&[usize]>,
+        leaf_ids: Option<&[usize]>,
+    ) -> Result<(), Refusal> {
+        let requested = self.types.requested(graph, node_ids, leaf_ids);
+        self.waiting(graph, &requested)?;
+        self.check_outputs(graph, &requested)
+    }
+
+    /// By tensor: the first tensor whose memory overlaps its own. What lies in the allocator's own chunks will be placed anew.
+    fn shared_memory(&self, graph: GraphRef<'_>, snapshot: &Snapshot) -> Vec<TensorId> {
+        let same = same_memory(self.runtime, &read(self.runtime, &[], graph, &Requested::default()));
+        let own = |(id, same): (TensorId, TensorId)| if snapshot.graph.tensor(id).external { same } else { id };
+        (0..).zip(same).map(own).collect()
+    }
+}

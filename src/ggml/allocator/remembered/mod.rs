@@ -1,0 +1,98 @@
+//! Plans that an allocator remembers, and how it recognizes the graphs that they serve.
+
+pub mod key;
+pub mod plan;
+pub mod fit;
+
+use std::cell::LazyCell;
+
+use crate::ggml::live::buffers::BufferType;
+use crate::ggml::live::runtime::Runtime;
+use crate::ggml::live::tensor::GraphRef;
+use crate::ggml::read::fingerprint::Fingerprint;
+use crate::ggml::read::requested::Requested;
+use fit::{Fitting, fit};
+use plan::RememberedPlan;
+
+/// The number of plans that an allocator remembers: programs alternate between prompt and token, or token and embedding.
+const CAPACITY: usize = 4;
+
+/// The remembered plans, the one in use first. Empty when the latest plan could not be made or its buffers not be allocated.
+#[derive(Debug)]
+pub struct RememberedPlans {
+    plans: Vec<RememberedPlan>,
+}
+
+impl RememberedPlans {
+    /// Remembers nothing.
+    pub fn none() -> Self {
+        Self { plans: Vec::with_capacity(CAPACITY) }
+    }
+
+    /// Drops all plans.
+    pub fn clear(&mut self) {
+        self.plans.clear();
+    }
+
+    /// Returns `true` if no plan is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.plans.is_empty()
+    }
+
+    /// The plan in use.
+    pub fn current(&self) -> Option<&RememberedPlan> {
+        self.plans.first()
+    }
+
+    /// The plan in use.
+    pub fn current_mut(&mut self) -> Option<&mut RememberedPlan> {
+        self.plans.first_mut()
+    }
+
+    /// Drops the plan that was in use longest ago, where there is no room for another.
+    pub fn make_room(&mut self) {
+        self.plans.truncate(CAPACITY - 1);
+    }
+
+    /// Remembers a plan, which is then in use.
+    pub fn add(&mut self, plan: RememberedPlan) {
+        self.make_room();
+        self.plans.insert(0, plan);
+    }
+
+    /// Selects the plan that was made for `graph` and `requested`. Returns `false` if there is none.
+    pub fn select_requested(&mut self, runtime: &Runtime, graph: GraphRef<'_>, requested: &Requested) -> bool {
+        let fingerprint = LazyCell::new(|| Fingerprint::of(&runtime.operations, graph));
+        let matches = |plan: &RememberedPlan| plan.requested == *requested && plan.is_made_for(graph, || *fingerprint);
+        let Some(found) = self.plans.iter().position(matches) else { return false };
+        self.plans[..=found].rotate_right(1);
+        true
+    }
+
+    /// Selects the plan whose key matches `graph`, or that served `graph` last. Returns `false` if there is none.
+    pub fn select_known(&mut self, runtime: &Runtime, graph: GraphRef<'_>) -> bool {
+        let fingerprint = LazyCell::new(|| Fingerprint::of(&runtime.operations, graph));
+        self.select(|plan| plan.is_made_for(graph, || *fingerprint).then_some(())).is_some()
+            || self.select(|plan| plan.served().filter(|served| *served == *fingerprint)).is_some()
+    }
+
+    /// Selects the first plan that is right for `graph`, compared tensor by tensor.
+    pub fn select_fitting<'g>(
+        &mut self,
+        runtime: &Runtime,
+        types: &[BufferType],
+        graph: GraphRef<'g>,
+    ) -> Option<Fitting<'g>> {
+        self.select(|plan| fit(plan, runtime, types, graph))
+    }
+
+    /// Moves the first plan that `accept` accepts to the front. With several buffers only plans for the buffers requested
+    /// last qualify: a call that allocates a graph does not say which ids it is for.
+    fn select<T>(&mut self, mut accept: impl FnMut(&RememberedPlan) -> Option<T>) -> Option<T> {
+        let current = self.plans.first()?;
+        let mut candidates = self.plans.iter().enumerate().filter(|(_, plan)| plan.requested == current.requested);
+        let (index, accepted) = candidates.find_map(|(index, plan)| Some((index, accept(plan)?)))?;
+        self.plans[..=index].rotate_right(1);
+        Some(accepted)
+    }
+}

@@ -1,0 +1,86 @@
+//! The buffer types of an allocator: what each allows, and which buffer ids stand for it.
+
+use crate::ggml::live::buffers::BufferType;
+use crate::ggml::live::tensor::GraphRef;
+use crate::ggml::process::settings::Settings;
+use crate::ggml::read::requested::Requested;
+use crate::graph::{BufferIndex, BufferSpec, RuleSetting};
+use crate::placement::Effort;
+
+/// The distinct buffer types of an allocator. Each is planned as one buffer, in one or several chunks.
+#[derive(Debug)]
+pub struct BufferTypes {
+    types: Vec<BufferType>,
+    /// By buffer: what is allowed in it.
+    specs: Vec<BufferSpec>,
+    /// By buffer id. Ids that name one buffer type share its buffer.
+    buffer_of_id: Vec<BufferIndex>,
+}
+
+impl BufferTypes {
+    /// Buffer id `i` stands for `by_id[i]`.
+    pub fn new(by_id: &[BufferType], settings: &Settings) -> Self {
+        let mut types: Vec<BufferType> = Vec::new();
+        let mut buffer_of_id = Vec::with_capacity(by_id.len());
+        for &buffer_type in by_id {
+            let known = types.iter().position(|&other| other == buffer_type);
+            let index = known.unwrap_or_else(|| {
+                types.push(buffer_type);
+                types.len() - 1
+            });
+            buffer_of_id.push(BufferIndex::try_from(index).expect("fewer than 2^32 buffers"));
+        }
+        let specs = types.iter().map(|it| it.spec(&settings.rules, settings.effort)).collect();
+        Self { types, specs, buffer_of_id }
+    }
+
+    /// Sets the in-place and aliasing rules for future plans.
+    pub fn set_rules(&mut self, setting: &RuleSetting) {
+        for (spec, buffer_type) in self.specs.iter_mut().zip(&self.types) {
+            spec.rules = buffer_type.rules(setting);
+        }
+    }
+
+    /// Sets how much work placing may take in future plans.
+    pub fn set_effort(&mut self, effort: Effort) {
+        self.specs.iter_mut().for_each(|spec| spec.effort = effort);
+    }
+
+    /// The buffer types, by buffer.
+    pub fn types(&self) -> &[BufferType] {
+        &self.types
+    }
+
+    /// What is allowed in each buffer.
+    pub fn specs(&self) -> &[BufferSpec] {
+        &self.specs
+    }
+
+    /// The number of buffer ids.
+    pub fn id_count(&self) -> usize {
+        self.buffer_of_id.len()
+    }
+
+    /// The buffer behind each id.
+    pub fn buffer_of_id(&self) -> &[BufferIndex] {
+        &self.buffer_of_id
+    }
+
+    /// The buffer behind `id`; `None` if an earlier id stands for it.
+    pub fn first_use(&self, id: usize) -> Option<usize> {
+        let buffer = self.buffer_of_id[id];
+        (!self.buffer_of_id[..id].contains(&buffer)).then_some(buffer as usize)
+    }
+
+    /// The buffers requested for the leafs and nodes of `graph`, where `None` for the ids means 0. Empty with a single buffer.
+    pub fn requested(&self, graph: GraphRef<'_>, node_ids: Option<&[usize]>, leaf_ids: Option<&[usize]>) -> Requested {
+        if self.types.len() == 1 {
+            return Requested::default();
+        }
+        let buffers = |ids: Option<&[usize]>, count: usize| match ids {
+            Some(ids) => ids.iter().map(|&id| self.buffer_of_id[id]).collect(),
+            None => vec![self.buffer_of_id[0]; count],
+        };
+        Requested { leafs: buffers(leaf_ids, graph.leafs.len()), nodes: buffers(node_ids, graph.nodes.len()) }
+    }
+}

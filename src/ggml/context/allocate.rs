@@ -1,0 +1,194 @@
+//! Memory for all tensors of a context, for ggmls whose `ggml_backend_buft_alloc_buffer_n` does not do it.
+
+use std::ffi::c_int;
+use std::ptr::NonNull;
+
+use crate::placement::{Bytes, padded};
+
+use crate::ggml::bindings::{ggml_backend_buffer, ggml_context, ggml_tensor};
+use crate::ggml::linking::functions::Functions;
+use crate::ggml::live::buffers::{Buffer, BufferType};
+use crate::ggml::live::tensor::TensorRef;
+
+/// The function that ggml's messages name.
+const NAME: &str = "alloc_tensor_range";
+
+/// Gives memory to all tensors of `context` that have none: in their order, in several buffers when one would exceed
+/// the largest that the type allows. Null on failure, and when no tensor needs memory.
+///
+/// # Safety
+/// `context` is a live context of this ggml.
+pub unsafe fn allocate_context(context: NonNull<ggml_context>, buffer_type: BufferType) -> *mut ggml_backend_buffer {
+    // SAFETY: the caller's promise.
+    let tensors = unsafe { tensors(context, &buffer_type.runtime().functions) };
+    // SAFETY: a live context and its tensors.
+    if let Some(buffer) = unsafe { allocate_by_type(context, &tensors, buffer_type) } {
+        return buffer;
+    }
+    let buffers: Option<Vec<Buffer>> =
+        ranges(&tensors, buffer_type).iter().map(|range| range.allocate(&tensors, buffer_type)).collect();
+    join(buffers.unwrap_or_default(), buffer_type)
+}
+
+/// Leaves it to the buffer type to place `tensors`, which are of `context`, where ggml has a function for that: null when
+/// it fails. `None` where ggml has none.
+///
+/// # Safety
+/// The context and the tensors are alive.
+pub unsafe fn allocate_by_type(
+    context: NonNull<ggml_context>,
+    tensors: &[TensorRef<'_>],
+    buffer_type: BufferType,
+) -> Option<*mut ggml_backend_buffer> {
+    let functions = &buffer_type.runtime().functions;
+    let (mut pointers, count) = pointers(tensors);
+    if let Some(allocate) = functions.ggml_backend_buft_alloc_buffer_n
+        && count > 0
+    {
+        // SAFETY: that many live tensors; ggml keeps no reference to the list.
+        return Some(unsafe { allocate(buffer_type.as_ptr(), pointers.as_mut_ptr(), count) });
+    }
+    let allocate = functions.ggml_backend_meta_alloc_ctx_tensors_from_buft.filter(|_| buffer_type.is_meta())?;
+    // SAFETY: a live context and a buffer type made of several.
+    Some(unsafe { allocate(context.as_ptr(), buffer_type.as_ptr()) })
+}
+
+/// The bytes that [`allocate_context`] would allocate.
+///
+/// # Safety
+/// `context` is a live context of this ggml.
+pub unsafe fn context_size(context: NonNull<ggml_context>, buffer_type: BufferType) -> Bytes {
+    let functions = &buffer_type.runtime().functions;
+    // SAFETY: the caller's promise.
+    let tensors = unsafe { tensors(context, functions) };
+    let (mut pointers, count) = pointers(&tensors);
+    if let Some(size) = functions.ggml_backend_buft_get_alloc_size_n
+        && count > 0
+    {
+        // SAFETY: that many live tensors; ggml keeps no reference to the list.
+        return unsafe { size(buffer_type.as_ptr(), pointers.as_mut_ptr(), count) as Bytes };
+    }
+    ranges(&tensors, buffer_type).iter().map(|range| range.size).sum()
+}
+
+/// The list that C takes.
+fn pointers(tensors: &[TensorRef<'_>]) -> (Vec<*mut ggml_tensor>, c_int) {
+    let count = c_int::try_from(tensors.len()).expect("fewer than 2^31 tensors");
+    (tensors.iter().map(|tensor| tensor.as_ptr()).collect(), count)
+}
+
+/// The tensors of a context, in their order.
+///
+/// # Safety
+/// `context` is a live context of this ggml.
+pub unsafe fn tensors<'c>(context: NonNull<ggml_context>, functions: &Functions) -> Vec<TensorRef<'c>> {
+    // SAFETY: a live context.
+    let first = unsafe { (functions.ggml_get_first_tensor)(context.as_ptr()) };
+    // SAFETY: a tensor of the context, or null.
+    let first = unsafe { TensorRef::new(first) };
+    // SAFETY: the caller's promise, and a tensor of the context.
+    unsafe { tensors_from(context, functions, first) }.collect()
+}
+
+/// `first` and the tensors of the context that come after it.
+///
+/// # Safety
+/// `context` is a live context of this ggml, and stays as it is meanwhile; `first` is a tensor of it.
+pub unsafe fn tensors_from<'c>(
+    context: NonNull<ggml_context>,
+    functions: &Functions,
+    first: Option<TensorRef<'c>>,
+) -> impl Iterator<Item = TensorRef<'c>> {
+    std::iter::successors(first, move |tensor| {
+        // SAFETY: a tensor of the context.
+        let next = unsafe { (functions.ggml_get_next_tensor)(context.as_ptr(), tensor.as_ptr()) };
+        // SAFETY: the next tensor of the context, or null.
+        unsafe { TensorRef::new(next) }
+    })
+}
+
+/// Tensors that go into one buffer.
+struct Range {
+    first: usize,
+    end: usize,
+    size: Bytes,
+}
+
+/// Splits where the next tensor would exceed the largest buffer. Ranges without bytes are left out.
+fn ranges(tensors: &[TensorRef<'_>], buffer_type: BufferType) -> Vec<Range> {
+    let (alignment, max_size) = (buffer_type.alignment(), buffer_type.max_size());
+    let mut ranges = Vec::new();
+    let mut range = Range { first: 0, end: 0, size: 0 };
+    for (index, &tensor) in tensors.iter().enumerate() {
+        let needed = if needs_memory(tensor) { padded(buffer_type.alloc_size(tensor), alignment) } else { 0 };
+        let sum = range.size.saturating_add(needed);
+        if range.size > 0 && max_size.is_some_and(|max| sum > max) {
+            ranges.push(Range { end: index, ..range });
+            range = Range { first: index, end: index, size: needed };
+        } else {
+            range.size = sum;
+        }
+    }
+    if range.size > 0 {
+        ranges.push(Range { end: tensors.len(), ..range });
+    }
+    ranges
+}
+
+fn needs_memory(tensor: TensorRef<'_>) -> bool {
+    tensor.data().is_null() && tensor.view_source().is_none()
+}
+
+impl Range {
+    fn allocate(&self, tensors: &[TensorRef<'_>], buffer_type: BufferType) -> Option<Buffer> {
+        let runtime = buffer_type.runtime();
+        let Some(buffer) = buffer_type.allocate(self.size) else {
+            let name = buffer_type.name();
+            runtime.log_error(&format!("{NAME}: failed to allocate {name} buffer of size {}\n", self.size));
+            return None;
+        };
+        match self.fill(tensors, buffer_type, &buffer) {
+            Ok(()) => Some(buffer),
+            Err(tensor) => {
+                runtime.log_error(&format!("{NAME}: failed to initialize tensor {}\n", tensor.name()));
+                None
+            }
+        }
+    }
+
+    /// The tensor that the backend could not initialize, if there is one.
+    fn fill<'c>(
+        &self,
+        tensors: &[TensorRef<'c>],
+        buffer_type: BufferType,
+        buffer: &Buffer,
+    ) -> Result<(), TensorRef<'c>> {
+        let runtime = buffer_type.runtime();
+        let alignment = buffer_type.alignment();
+        let base = buffer.base() as Bytes;
+        let mut offset = padded(base, alignment) - base;
+        for &tensor in &tensors[self.first..self.end] {
+            if needs_memory(tensor) {
+                buffer.place(tensor, offset).map_err(|_| tensor)?;
+                offset += padded(buffer_type.alloc_size(tensor), alignment);
+            } else if tensor.view_source().is_some() && tensor.buffer().is_null() {
+                runtime.place_view(tensor).map_err(|_| tensor)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One buffer for all.
+fn join(buffers: Vec<Buffer>, buffer_type: BufferType) -> *mut ggml_backend_buffer {
+    let mut pointers: Vec<_> = buffers.into_iter().map(Buffer::into_raw).collect();
+    match pointers.as_mut_slice() {
+        [] => std::ptr::null_mut(),
+        [buffer] => *buffer,
+        many => {
+            let join = buffer_type.runtime().functions.ggml_backend_multi_buffer_alloc_buffer;
+            // SAFETY: that many live buffers, which the multi buffer takes over; the list is copied.
+            unsafe { join(many.as_mut_ptr(), many.len()) }
+        }
+    }
+}

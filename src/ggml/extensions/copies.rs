@@ -1,0 +1,176 @@
+//! A live graph without the copies that need not be made.
+
+use crate::graph::copies::{Becomes, Change, Facts, Found, Freedom, Kind, Memory, Target, find};
+use crate::graph::order::Effect;
+use crate::graph::{BufferIndex, BufferSpec, Graph, Requests, Strides, TensorId, live_ranges};
+use crate::placement::{Bytes, lower_bound};
+
+use crate::ggml::extensions::reorder::{UNKNOWN_ALIGNMENT, unknown_type};
+use crate::ggml::live::buffers::BufferType;
+use crate::ggml::live::runtime::Runtime;
+use crate::ggml::live::tensor::{GraphRef, MAX_SOURCES, TensorRef};
+use crate::ggml::outputs::check::writes;
+use crate::ggml::outputs::redirect::{LISTED_SLOT, Place, redirect_as_listed};
+use crate::ggml::process::settings::settings;
+use crate::ggml::read::memory::same_memory;
+use crate::ggml::read::requested::Requested;
+use crate::ggml::read::{Reading, read};
+
+/// Removes copies from `graph`: changes its tensors, not its lists. `buffer_type` is that of all memory which an allocator will
+/// give; without one, only copies are removed that need to know nothing of it. No more bytes are alive at the worst step than
+/// before.
+pub fn remove_copies(runtime: &'static Runtime, graph: GraphRef<'_>, buffer_type: Option<BufferType>) -> Found {
+    let types: Vec<BufferType> = buffer_type.into_iter().collect();
+    let reading = read(runtime, &types, graph, &Requested::default());
+    let found = find_copies(runtime, &reading, buffer_type);
+    found.changes.iter().for_each(|change| apply(runtime, &reading.tensors, change));
+    found
+}
+
+fn find_copies(runtime: &'static Runtime, reading: &Reading<'_>, buffer_type: Option<BufferType>) -> Found {
+    let known = Known::of(runtime, reading);
+    if !known.kinds.iter().any(|&kind| kind != Kind::Other) {
+        return Found::default();
+    }
+    let same_memory = same_memory(runtime, reading);
+    let runs_at = |node: TensorId, place: TensorId| {
+        let [node, place] = [node, place].map(|id| reading.tensors[id as usize]);
+        runs_at(runtime, node, place)
+    };
+    let facts = Facts {
+        effects: &known.effects,
+        kinds: &known.kinds,
+        writes: &known.writes,
+        memory: &known.memory,
+        same_memory: &same_memory,
+        has_slot: &known.has_slot,
+        fused: &known.fused,
+        target: target(buffer_type),
+        alignment: buffer_type.map_or(UNKNOWN_ALIGNMENT, BufferType::alignment),
+        runs_at: &runs_at,
+    };
+    let bounds = Bounds { runtime, reading, buffer_type };
+    let mut before = None;
+    for freedom in [Freedom::Births, Freedom::Owners] {
+        let found = find(&reading.graph, facts, freedom);
+        let changes_owners = |change: &Change| {
+            change.becomes != Becomes::Same
+                && known.memory[reading.graph.root(change.tensor) as usize] == Memory::Planned
+        };
+        if !found.changes.iter().any(changes_owners) {
+            return found;
+        }
+        let given = *before.get_or_insert_with(|| bounds.of(&reading.graph));
+        if bounds.of(&found.applied_to(&reading.graph)) <= given {
+            return found;
+        }
+    }
+    find(&reading.graph, facts, Freedom::Nothing)
+}
+
+fn target(buffer_type: Option<BufferType>) -> Target {
+    match buffer_type {
+        None => Target::Unknown,
+        Some(buffer_type) if buffer_type.belongs_to_cpu() => Target::Cpu,
+        Some(_) => Target::Other,
+    }
+}
+
+/// Would the backend of the buffer that `place` lies in compute `node` without getting its sources from elsewhere?
+fn runs_at(runtime: &'static Runtime, node: TensorRef<'_>, place: TensorRef<'_>) -> bool {
+    let Some(there) = runtime.buffer_type_of(place) else { return true };
+    let roots = node.sources().map(|source| source.view_source().unwrap_or(source));
+    let mut types = roots.filter_map(|root| runtime.buffer_type_of(root));
+    if there.belongs_to_cpu() { types.all(BufferType::belongs_to_cpu) } else { types.all(|it| it == there) }
+}
+
+/// What is known of the tensors of a graph by looking at each alone, by tensor.
+struct Known {
+    effects: Vec<Effect>,
+    kinds: Vec<Kind>,
+    writes: Vec<Strides>,
+    memory: Vec<Memory>,
+    has_slot: Vec<bool>,
+    fused: Vec<u8>,
+}
+
+impl Known {
+    fn of(runtime: &'static Runtime, reading: &Reading<'_>) -> Self {
+        let (tensors, operations) = (&reading.tensors, &runtime.operations);
+        let is_norm = |source: TensorRef<'_>| operations.is_named(source.op(), c"RMS_NORM");
+        let is_fused =
+            |tensor: TensorRef<'_>| operations.is_named(tensor.op(), c"MUL") && tensor.sources().any(is_norm);
+        Self {
+            effects: tensors.iter().map(|tensor| operations.effect(tensor.op())).collect(),
+            kinds: tensors.iter().map(|tensor| operations.copies(tensor.op())).collect(),
+            writes: tensors.iter().map(|&tensor| writes(runtime, tensor)).collect(),
+            memory: tensors.iter().map(|&tensor| memory(runtime, tensor)).collect(),
+            has_slot: tensors.iter().map(|tensor| tensor.source(LISTED_SLOT).is_none()).collect(),
+            fused: tensors.iter().map(|&tensor| u8::from(is_fused(tensor))).collect(),
+        }
+    }
+}
+
+fn memory(runtime: &'static Runtime, tensor: TensorRef<'_>) -> Memory {
+    let start = tensor.data().addr() as Bytes;
+    match runtime.buffer_type_of(tensor) {
+        Some(buffer_type) => Memory::Buffer { start, cpu: buffer_type.belongs_to_cpu() },
+        None if start > 0 => Memory::Context { start },
+        None => Memory::Planned,
+    }
+}
+
+/// Bytes alive at the worst step.
+struct Bounds<'a> {
+    runtime: &'static Runtime,
+    reading: &'a Reading<'a>,
+    buffer_type: Option<BufferType>,
+}
+
+impl Bounds<'_> {
+    fn of(&self, graph: &Graph) -> Bytes {
+        let (leafs, nodes) = (vec![0; graph.leafs().len()], vec![0; graph.nodes().len()]);
+        let requests = Requests { leafs: &leafs, nodes: &nodes };
+        let settings = settings();
+        let buffer: BufferSpec =
+            self.buffer_type.map_or_else(|| unknown_type(&settings), |it| it.spec(&settings.rules, settings.effort));
+        let mut sizes = |id: TensorId, _: BufferIndex| {
+            let tensor = self.reading.tensors[id as usize];
+            self.buffer_type.map_or_else(|| self.runtime.nbytes(tensor), |buffer_type| buffer_type.alloc_size(tensor))
+        };
+        live_ranges(graph, &[buffer], requests, &mut sizes).problems.iter().map(lower_bound).sum()
+    }
+}
+
+fn apply(runtime: &Runtime, tensors: &[TensorRef<'_>], change: &Change) {
+    let tensor = tensors[change.tensor as usize];
+    let nb = change.nb.map(|stride| usize::try_from(stride).unwrap_or(usize::MAX));
+    match change.becomes {
+        Becomes::Same => {}
+        Becomes::Look => {
+            tensor.set_operation(runtime.operations.reshape());
+            // A cast names itself.
+            clear_sources(tensor, |source| source == tensor);
+        }
+        Becomes::Place => {
+            tensor.set_operation(runtime.operations.none());
+            clear_sources(tensor, |_| true);
+        }
+    }
+    tensor.set_strides(nb);
+    if let Some(view) = change.view {
+        let root = tensors[view.root as usize];
+        let place = Place { root, offset: usize::try_from(view.offset).unwrap_or(usize::MAX), nb };
+        redirect_as_listed(tensor, place, change.wanted.map(|wanted| tensors[wanted as usize]));
+    }
+    if change.is_output {
+        // SAFETY: a live tensor, which nobody else uses.
+        unsafe { (runtime.functions.ggml_set_output)(tensor.as_ptr()) };
+    }
+}
+
+fn clear_sources(tensor: TensorRef<'_>, is_needless: impl Fn(TensorRef<'_>) -> bool) {
+    for slot in (0..MAX_SOURCES).filter(|&slot| tensor.source(slot).is_some_and(&is_needless)) {
+        tensor.clear_source(slot);
+    }
+}

@@ -1,0 +1,53 @@
+//! Who has called lastuse: the code that a call came from.
+
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
+use std::ptr;
+
+use crate::ggml::linking::loaded::Object;
+
+// The unwinder that Rust's standard library is linked with.
+unsafe extern "C" {
+    fn _Unwind_Backtrace(
+        visit: unsafe extern "C" fn(frame: *mut c_void, search: *mut c_void) -> c_int,
+        search: *mut c_void,
+    ) -> c_int;
+    fn _Unwind_GetIP(frame: *mut c_void) -> usize;
+}
+
+const GO_ON: c_int = 0;
+const STOP: c_int = 5;
+
+/// What is looked for on the stack.
+struct Search {
+    /// The code of lastuse.
+    own: Range<usize>,
+    found: Option<usize>,
+}
+
+/// An address inside the function outside of lastuse's own library that called it: at most as many frames are unwound as
+/// lastuse has. `None` where the stack cannot be unwound.
+pub fn caller() -> Option<usize> {
+    let mut search = Search { own: Object::own()?.addresses(), found: None };
+    // SAFETY: `visit` matches the type of `search`, which outlives the call.
+    unsafe { _Unwind_Backtrace(visit, ptr::from_mut(&mut search).cast()) };
+    search.found
+}
+
+/// Stops at the first frame that is not lastuse's.
+unsafe extern "C" fn visit(frame: *mut c_void, search: *mut c_void) -> c_int {
+    // SAFETY: `search` is that of `caller`, which nothing else touches meanwhile.
+    let search = unsafe { &mut *search.cast::<Search>() };
+    // SAFETY: the unwinder passes a frame.
+    let address = unsafe { _Unwind_GetIP(frame) };
+    if address == 0 {
+        return STOP;
+    }
+    // What is returned to may lie behind the end of a function that never returns.
+    let call = address - 1;
+    if search.own.contains(&call) {
+        return GO_ON;
+    }
+    search.found = Some(call);
+    STOP
+}

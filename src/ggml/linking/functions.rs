@@ -1,0 +1,135 @@
+//! Where ggml's functions are.
+//!
+//! They are found when the program runs, not when lastuse is linked: a preloaded library is loaded into programs that
+//! have no ggml at all (a shell, say) and must not keep them from starting, and some functions exist in some versions
+//! of ggml only. So lastuse refers to each function weakly, from one table; what is not there is null.
+
+use std::ffi::{CStr, c_void};
+
+use crate::ggml::bindings;
+use crate::ggml::linking::loaded::Library;
+
+/// Declares the table: functions that every supported ggml has, and functions that only some have.
+macro_rules! functions {
+    (required { $($required:ident)* } optional { $($optional:ident)* }) => {
+        /// ggml's functions.
+        #[derive(Clone, Copy)]
+        #[allow(missing_docs, reason = "named and documented by ggml")]
+        pub struct Functions {
+            $(pub $required: bindings::$required,)*
+            $(pub $optional: Option<bindings::$optional>,)*
+        }
+
+        const NAMES: &[&CStr] = &[$(name(concat!(stringify!($required), "\0")),)* $(name(concat!(stringify!($optional), "\0")),)*];
+
+        // One pointer a function, null where the program has no such function.
+        std::arch::global_asm!(
+            ".pushsection .data.rel.ro.lastuse_ggml_functions, \"aw\"",
+            ".balign 8",
+            ".globl lastuse_ggml_functions",
+            ".hidden lastuse_ggml_functions",
+            "lastuse_ggml_functions:",
+            $(concat!(".weak ", stringify!($required), "\n.8byte ", stringify!($required)),)*
+            $(concat!(".weak ", stringify!($optional), "\n.8byte ", stringify!($optional)),)*
+            ".popsection",
+        );
+
+        impl Functions {
+            /// Gives each function the address at its position; the name of the first that is missing otherwise.
+            fn from_addresses(addresses: &Addresses) -> Result<Self, &'static CStr> {
+                let mut next = addresses.iter().zip(NAMES);
+                Ok(Self {
+                    $($required: {
+                        let (&address, &name) = next.next().ok_or(c"")?;
+                        if address.is_null() {
+                            return Err(name);
+                        }
+                        // SAFETY: not null, and the function of that name has this type in every supported ggml.
+                        unsafe { std::mem::transmute::<*const c_void, bindings::$required>(address) }
+                    },)*
+                    $($optional: {
+                        let (&address, _) = next.next().ok_or(c"")?;
+                        // SAFETY: null becomes `None`; else the function of that name has this type.
+                        unsafe { std::mem::transmute::<*const c_void, Option<bindings::$optional>>(address) }
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    required {
+        ggml_abort ggml_log_internal ggml_is_contiguous ggml_is_quantized ggml_nbytes ggml_op_name ggml_get_data
+        ggml_get_no_alloc ggml_get_mem_buffer ggml_get_mem_size
+        ggml_get_first_tensor ggml_get_next_tensor ggml_init ggml_free ggml_new_tensor_1d ggml_view_1d ggml_view_tensor ggml_neg
+        ggml_set_input ggml_set_output ggml_tensor_overhead ggml_new_graph_custom ggml_graph_overhead_custom
+        ggml_build_forward_expand
+        ggml_backend_buft_name ggml_backend_buft_alloc_buffer ggml_backend_buft_get_alignment
+        ggml_backend_buft_get_max_size ggml_backend_buft_get_alloc_size
+        ggml_backend_buffer_free ggml_backend_buffer_get_base ggml_backend_buffer_get_size
+        ggml_backend_buffer_get_type ggml_backend_buffer_get_alignment ggml_backend_buffer_get_alloc_size ggml_backend_buffer_reset
+        ggml_backend_buffer_init_tensor ggml_backend_buffer_set_usage ggml_backend_tensor_alloc ggml_backend_view_init
+        ggml_backend_get_default_buffer_type ggml_backend_multi_buffer_alloc_buffer
+    }
+    optional {
+        ggml_version ggml_op_desc ggml_type_name ggml_log_get ggml_log_set ggml_backend_cpu_buffer_type
+        ggml_backend_buft_get_device ggml_backend_dev_type ggml_backend_buft_is_host
+        ggml_backend_buft_alloc_buffer_n ggml_backend_buft_get_alloc_size_n
+        ggml_backend_buffer_get_usage ggml_backend_buffer_is_host ggml_backend_graph_compute ggml_graph_view
+        ggml_backend_buft_is_meta ggml_backend_meta_alloc_ctx_tensors_from_buft
+    }
+}
+
+type Addresses = [*const c_void; NAMES.len()];
+
+/// The name in a literal that ends in the only NUL.
+const fn name(literal: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(literal.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("a name of a function has no NUL inside"),
+    }
+}
+
+fn linked_addresses() -> &'static Addresses {
+    unsafe extern "C" {
+        #[link_name = "lastuse_ggml_functions"]
+        static LINKED: Addresses;
+    }
+    // SAFETY: the table is defined above with one pointer a name, and never written after loading.
+    unsafe { &LINKED }
+}
+
+impl std::fmt::Debug for Functions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Functions").finish_non_exhaustive()
+    }
+}
+
+impl Functions {
+    /// The functions that the linker found: of the ggml that the program was linked with.
+    ///
+    /// # Errors
+    /// The name of the first function that is missing.
+    pub fn linked() -> Result<Self, &'static CStr> {
+        Self::from_addresses(linked_addresses())
+    }
+
+    /// The address of one of them among those that the linker found; null when it found none.
+    pub fn linked_address(wanted: &CStr) -> *const c_void {
+        let found = linked_addresses().iter().zip(NAMES).find(|(_, name)| **name == wanted);
+        found.map_or(std::ptr::null(), |(&address, _)| address)
+    }
+
+    /// The functions of the ggml in a library.
+    ///
+    /// # Errors
+    /// The name of the first function that is missing.
+    pub fn loaded(library: &Library) -> Result<Self, &'static CStr> {
+        let mut addresses = [std::ptr::null(); NAMES.len()];
+        for (address, name) in addresses.iter_mut().zip(NAMES) {
+            *address = library.symbol(name);
+        }
+        Self::from_addresses(&addresses)
+    }
+}

@@ -1,0 +1,306 @@
+//! Buffer types and the buffers they give out, through ggml's public accessors: its interface structs change often.
+
+use std::ffi::CStr;
+use std::ptr::NonNull;
+
+use crate::graph::{BufferSpec, Device, RuleSetting, Rules};
+use crate::placement::{Bytes, Effort};
+
+use crate::ggml::STATUS_SUCCESS;
+use crate::ggml::USAGE_COMPUTE;
+use crate::ggml::bindings::{ggml_backend_buffer, ggml_backend_buffer_type, ggml_tallocr};
+use crate::ggml::linking::functions::Functions;
+use crate::ggml::live::runtime::Runtime;
+use crate::ggml::live::tensor::TensorRef;
+
+const DEVICE_CPU: u32 = 0;
+const DEVICE_META: u32 = 4;
+
+/// Where buffers come from.
+#[derive(Clone, Copy, Debug)]
+pub struct BufferType {
+    runtime: &'static Runtime,
+    buffer_type: NonNull<ggml_backend_buffer_type>,
+    /// Is it ggml's own for the CPU?
+    is_plain: bool,
+}
+
+impl PartialEq for BufferType {
+    fn eq(&self, other: &Self) -> bool {
+        self.buffer_type == other.buffer_type
+    }
+}
+
+impl BufferType {
+    /// # Safety
+    /// `buffer_type` is a buffer type of this ggml and outlives the value.
+    pub unsafe fn new(runtime: &'static Runtime, buffer_type: NonNull<ggml_backend_buffer_type>) -> Self {
+        // SAFETY: takes nothing.
+        let plain = runtime.functions.ggml_backend_cpu_buffer_type.map(|plain| unsafe { plain() });
+        Self { runtime, buffer_type, is_plain: plain == Some(buffer_type.as_ptr()) }
+    }
+
+    fn functions(&self) -> &'static Functions {
+        &self.runtime.functions
+    }
+
+    /// The buffer type as C sees it.
+    pub fn as_ptr(self) -> *mut ggml_backend_buffer_type {
+        self.buffer_type.as_ptr()
+    }
+
+    /// The ggml that the buffer type belongs to.
+    pub fn runtime(self) -> &'static Runtime {
+        self.runtime
+    }
+
+    /// The name that ggml's messages call it by.
+    pub fn name(self) -> String {
+        // SAFETY: a live buffer type.
+        let name = unsafe { (self.functions().ggml_backend_buft_name)(self.as_ptr()) };
+        // SAFETY: names end in NUL.
+        unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+    }
+
+    /// What the planner has to know of it.
+    pub fn spec(self, rules: &RuleSetting, effort: Effort) -> BufferSpec {
+        BufferSpec { alignment: self.alignment(), max_chunk: self.max_size(), rules: self.rules(rules), effort }
+    }
+
+    /// Which memory may be shared in it, with `setting`.
+    pub fn rules(self, setting: &RuleSetting) -> Rules {
+        setting.rules_on(self.device())
+    }
+
+    /// Addresses and sizes are multiples of this power of two.
+    pub fn alignment(self) -> Bytes {
+        // SAFETY: a live buffer type.
+        unsafe { (self.functions().ggml_backend_buft_get_alignment)(self.as_ptr()) as Bytes }
+    }
+
+    /// Bytes of the largest buffer, where there is a limit.
+    pub fn max_size(self) -> Option<Bytes> {
+        // SAFETY: a live buffer type.
+        let max_size = unsafe { (self.functions().ggml_backend_buft_get_max_size)(self.as_ptr()) };
+        (max_size != usize::MAX).then_some(max_size as Bytes)
+    }
+
+    /// Where the nodes in it are computed.
+    fn device(self) -> Device {
+        if self.belongs_to_cpu() {
+            Device::Cpu
+        } else if self.places_by_itself() {
+            Device::Several
+        } else {
+            Device::Gpu
+        }
+    }
+
+    /// Is it the memory of a CPU device that ggml's ordinary kernels compute in? Some buffer types of GPUs are host memory
+    /// too, so the device is asked; ggml's own host memory, though, has none. Buffer types of a CPU device that are not
+    /// host memory have kernels of their own.
+    pub fn belongs_to_cpu(self) -> bool {
+        let Functions { ggml_backend_buft_get_device, ggml_backend_dev_type, .. } = self.functions();
+        let (Some(get_device), Some(dev_type)) = (ggml_backend_buft_get_device, ggml_backend_dev_type) else {
+            return self.is_host();
+        };
+        // SAFETY: a live buffer type.
+        let device = unsafe { get_device(self.as_ptr()) };
+        // SAFETY: a device of this ggml.
+        self.is_host() && (device.is_null() || unsafe { dev_type(device) == DEVICE_CPU })
+    }
+
+    /// Is it made of several others? Such a type of an old ggml places all tensors of a context itself.
+    pub fn is_meta(self) -> bool {
+        // SAFETY: a live buffer type.
+        self.functions().ggml_backend_buft_is_meta.is_some_and(|is_meta| unsafe { is_meta(self.as_ptr()) })
+    }
+
+    /// Must the type place tensors itself? Its buffers have no addresses then.
+    pub fn places_by_itself(self) -> bool {
+        let Functions { ggml_backend_buft_get_device, ggml_backend_dev_type, .. } = self.functions();
+        let (Some(get_device), Some(dev_type)) = (ggml_backend_buft_get_device, ggml_backend_dev_type) else {
+            return self.is_meta();
+        };
+        // SAFETY: a live buffer type.
+        let device = unsafe { get_device(self.as_ptr()) };
+        // SAFETY: a device of this ggml.
+        self.is_meta() || (!device.is_null() && unsafe { dev_type(device) == DEVICE_META })
+    }
+
+    fn is_host(self) -> bool {
+        // SAFETY: a live buffer type.
+        self.functions().ggml_backend_buft_is_host.is_some_and(|is_host| unsafe { is_host(self.as_ptr()) })
+    }
+
+    /// Bytes that it wants for a tensor.
+    pub fn alloc_size(self, tensor: TensorRef<'_>) -> Bytes {
+        // SAFETY: a live buffer type and a live tensor.
+        unsafe { (self.functions().ggml_backend_buft_get_alloc_size)(self.as_ptr(), tensor.as_ptr()) as Bytes }
+    }
+
+    /// Does it want for every tensor the bytes from the first to the last element, which the layout tells?
+    pub fn goes_by_layout(self) -> bool {
+        self.is_plain
+    }
+
+    /// A new buffer, or `None` when there is not enough memory.
+    pub fn allocate(self, size: Bytes) -> Option<Buffer> {
+        let size = usize::try_from(size).ok()?;
+        // SAFETY: a live buffer type.
+        let buffer = unsafe { (self.functions().ggml_backend_buft_alloc_buffer)(self.as_ptr(), size) };
+        let buffer = NonNull::new(buffer)?;
+        // SAFETY: a live buffer.
+        let base = unsafe { (self.functions().ggml_backend_buffer_get_base)(buffer.as_ptr()) };
+        // SAFETY: a live buffer.
+        let size = unsafe { (self.functions().ggml_backend_buffer_get_size)(buffer.as_ptr()) as Bytes };
+        Some(Buffer { runtime: self.runtime, buffer, base: base.cast(), size })
+    }
+}
+
+/// A buffer of ours, freed when dropped.
+#[derive(Debug)]
+pub struct Buffer {
+    runtime: &'static Runtime,
+    buffer: NonNull<ggml_backend_buffer>,
+    base: *mut u8,
+    size: Bytes,
+}
+
+impl Buffer {
+    /// The buffer as C sees it.
+    pub fn as_ptr(&self) -> *mut ggml_backend_buffer {
+        self.buffer.as_ptr()
+    }
+
+    /// Hands the buffer over to the caller, who frees it.
+    pub fn into_raw(self) -> *mut ggml_backend_buffer {
+        std::mem::ManuallyDrop::new(self).as_ptr()
+    }
+
+    /// A buffer in which the type has placed all tensors; its addresses are not known. `None` for null.
+    ///
+    /// # Safety
+    /// `buffer` is null, or a buffer of this ggml that nobody else frees.
+    pub unsafe fn filled(runtime: &'static Runtime, buffer: *mut ggml_backend_buffer) -> Option<Self> {
+        NonNull::new(buffer).map(|buffer| Self { runtime, buffer, base: std::ptr::null_mut(), size: 0 })
+    }
+
+    /// Marks it as holding intermediate results.
+    pub fn use_for_compute(&self) {
+        self.set_usage(USAGE_COMPUTE);
+    }
+
+    /// Marks it with one of ggml's usages.
+    pub fn set_usage(&self, usage: u32) {
+        // SAFETY: a live buffer.
+        unsafe { (self.runtime.functions.ggml_backend_buffer_set_usage)(self.as_ptr(), usage) };
+    }
+
+    /// Bytes that it holds, which can be more than were asked for.
+    pub fn size(&self) -> Bytes {
+        self.size
+    }
+
+    /// Its first address.
+    pub fn base(&self) -> *mut u8 {
+        self.base
+    }
+
+    /// Gives `tensor` the memory that starts `offset` bytes after the first address. ggml aborts when `tensor` has
+    /// memory already, or would reach beyond the end.
+    ///
+    /// # Errors
+    /// [`InitFailed`] when the backend says so.
+    pub fn place(&self, tensor: TensorRef<'_>, offset: Bytes) -> Result<(), InitFailed> {
+        let address = self.base.wrapping_add(usize::try_from(offset).map_err(|_| InitFailed)?).cast();
+        let place = self.runtime.functions.ggml_backend_tensor_alloc;
+        // SAFETY: a live buffer and a live tensor; ggml checks the address.
+        let status = unsafe { place(self.as_ptr(), tensor.as_ptr(), address) };
+        self.runtime.check(status)
+    }
+
+    /// The same for a tensor without memory that is known to take no more than `alloc_size` bytes. ggml would ask for
+    /// that number once more, and some backends ask another machine.
+    ///
+    /// # Errors
+    /// [`InitFailed`] when the backend says so, or the bytes do not lie in the buffer.
+    pub fn place_known(&self, tensor: TensorRef<'_>, offset: Bytes, alloc_size: Bytes) -> Result<(), InitFailed> {
+        let lies_in_it = offset.checked_add(alloc_size).is_some_and(|end| end <= self.size);
+        let offset = usize::try_from(offset).ok().filter(|_| lies_in_it).ok_or(InitFailed)?;
+        tensor.set_memory(self.as_ptr(), self.base.wrapping_add(offset).cast());
+        // SAFETY: a live buffer and a live tensor in it.
+        let status =
+            unsafe { (self.runtime.functions.ggml_backend_buffer_init_tensor)(self.as_ptr(), tensor.as_ptr()) };
+        self.runtime.check(status)
+    }
+
+    /// Tells the backend that the tensors in it are gone.
+    pub fn reset(&self) {
+        // SAFETY: a live buffer.
+        unsafe { (self.runtime.functions.ggml_backend_buffer_reset)(self.as_ptr()) };
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: the buffer is ours and nobody frees it but we.
+        unsafe { (self.runtime.functions.ggml_backend_buffer_free)(self.as_ptr()) };
+    }
+}
+
+/// The backend could not initialize a tensor.
+#[derive(Clone, Copy, Debug)]
+pub struct InitFailed;
+
+impl Runtime {
+    /// The type of the buffer that `tensor` lies in, if it lies in one.
+    pub fn buffer_type_of(&'static self, tensor: TensorRef<'_>) -> Option<BufferType> {
+        NonNull::new(tensor.buffer()).and_then(|buffer| self.type_of(buffer.as_ptr()))
+    }
+
+    /// The type of a live buffer.
+    pub fn type_of(&'static self, buffer: *mut ggml_backend_buffer) -> Option<BufferType> {
+        // SAFETY: a live buffer.
+        let buffer_type = unsafe { (self.functions.ggml_backend_buffer_get_type)(buffer) };
+        // SAFETY: a buffer type of this ggml, which its buffers do not outlive.
+        Some(unsafe { BufferType::new(self, NonNull::new(buffer_type)?) })
+    }
+
+    /// Gives a view the memory of its source.
+    ///
+    /// # Errors
+    /// [`InitFailed`] when the backend says so.
+    pub fn place_view(&self, view: TensorRef<'_>) -> Result<(), InitFailed> {
+        // SAFETY: a live view without a buffer, whose source has one.
+        let status = unsafe { (self.functions.ggml_backend_view_init)(view.as_ptr()) };
+        self.check(status)
+    }
+
+    /// Gives `tensor` the next address of `talloc`. Answers ggml's status.
+    ///
+    /// # Errors
+    /// A message when the buffer is full.
+    pub fn place_next(&self, talloc: &mut ggml_tallocr, tensor: TensorRef<'_>) -> Result<i32, String> {
+        // SAFETY: a live buffer and a live tensor.
+        let size = unsafe { (self.functions.ggml_backend_buffer_get_alloc_size)(talloc.buffer, tensor.as_ptr()) };
+        // SAFETY: a live buffer.
+        let capacity = unsafe { (self.functions.ggml_backend_buffer_get_size)(talloc.buffer) };
+        let available = capacity.saturating_sub(talloc.offset);
+        let size = size.checked_next_multiple_of(talloc.alignment).unwrap_or(usize::MAX);
+        if size > available {
+            let name = tensor.name();
+            let reason = format!("not enough space in the buffer to allocate {name}");
+            return Err(format!("{reason} (needed {size}, available {available})"));
+        }
+        let address = talloc.base.cast::<u8>().wrapping_add(talloc.offset).cast();
+        talloc.offset += size;
+        // SAFETY: a live tensor without memory, and an address inside a live buffer.
+        let status = unsafe { (self.functions.ggml_backend_tensor_alloc)(talloc.buffer, tensor.as_ptr(), address) };
+        Ok(if self.returns_status { status } else { STATUS_SUCCESS })
+    }
+
+    fn check(&self, status: i32) -> Result<(), InitFailed> {
+        if status == STATUS_SUCCESS || !self.returns_status { Ok(()) } else { Err(InitFailed) }
+    }
+}

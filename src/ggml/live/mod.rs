@@ -1,0 +1,8 @@
+//! Access to live tensors, graphs and buffers of a ggml whose struct layout the probe has confirmed.
+
+pub mod buffers;
+pub mod ids;
+pub mod operations;
+pub mod probe;
+pub mod runtime;
+pub mod tensor;

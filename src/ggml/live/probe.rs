@@ -1,0 +1,153 @@
+//! Does this ggml lay out its structs as lastuse expects? Found out by building a tiny graph and looking for known
+//! values in it, since neither the name nor the size of a library tells.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::mem::offset_of;
+
+use crate::graph::Flags;
+
+use crate::ggml::bindings::{ggml_cgraph, ggml_context, ggml_init_params, ggml_tensor};
+use crate::ggml::linking::functions::Functions;
+
+/// The field that was not where it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownLayout(pub &'static str);
+
+/// Elements of the probed tensor, and the offset of the probed view into it: values that stand nowhere else.
+const EXTENT: i64 = 0x345;
+const VIEW_EXTENT: i64 = 0x23;
+const VIEW_OFFSET: usize = 0x570;
+const F32: u32 = 0;
+
+/// Room for all of it, and little more: fresh memory takes time, and the first call of a process waits for it.
+const BUFFER_SIZE: usize = 16 << 10;
+
+/// Builds `t`, a view `v` of it and a graph of one node, and finds them in each other.
+///
+/// # Errors
+/// The first field that is not at its place.
+pub fn probe(functions: &Functions) -> Result<(), UnknownLayout> {
+    // The memory of the context is ours and zeroed, so that looking at any place in it is sound.
+    // ggml wants it aligned to 16 bytes.
+    let mut memory = vec![0u128; BUFFER_SIZE / size_of::<u128>()];
+    let params = ggml_init_params { mem_size: BUFFER_SIZE, mem_buffer: memory.as_mut_ptr().cast(), no_alloc: false };
+    // SAFETY: the memory outlives the context, which is freed below.
+    let context = unsafe { (functions.ggml_init)(params) };
+    if context.is_null() {
+        return Err(UnknownLayout("ggml_init_params"));
+    }
+    let region = memory.as_ptr_range();
+    let found = look(functions, context, region.start.cast()..region.end.cast());
+    // SAFETY: the context was made above and nobody uses it after.
+    unsafe { (functions.ggml_free)(context) };
+    found
+}
+
+fn look(
+    functions: &Functions,
+    context: *mut ggml_context,
+    region: std::ops::Range<*const u8>,
+) -> Result<(), UnknownLayout> {
+    // SAFETY: the context has room for the tensor and its data.
+    let tensor = unsafe { (functions.ggml_new_tensor_1d)(context, F32, EXTENT) };
+    // SAFETY: the view lies within the tensor.
+    let view = unsafe { (functions.ggml_view_1d)(context, tensor, VIEW_EXTENT, VIEW_OFFSET) };
+    // SAFETY: the tensor lives in this context.
+    let node = unsafe { (functions.ggml_neg)(context, tensor) };
+    // SAFETY: the context has room for a graph of this size.
+    let graph = unsafe { (functions.ggml_new_graph_custom)(context, 8, false) };
+    // SAFETY: graph and node live in this context.
+    unsafe { (functions.ggml_build_forward_expand)(graph, node) };
+    // SAFETY: marks a live tensor.
+    unsafe { (functions.ggml_set_input)(tensor) };
+    // SAFETY: marks a live tensor.
+    unsafe { (functions.ggml_set_output)(node) };
+    let look = Look { functions, region };
+    look.at_tensors(tensor, view)?;
+    look.expect_flag(node, Flags::OUTPUT)?;
+    look.at_graph(graph, tensor, node)
+}
+
+/// Reads fields at the offsets that lastuse expects, inside the memory of the probe.
+struct Look<'a> {
+    functions: &'a Functions,
+    region: std::ops::Range<*const u8>,
+}
+
+impl Look<'_> {
+    fn at_tensors(&self, tensor: *mut ggml_tensor, view: *mut ggml_tensor) -> Result<(), UnknownLayout> {
+        let [ne, nb] = [offset_of!(ggml_tensor, ne), offset_of!(ggml_tensor, nb)];
+        self.expect("ggml_tensor.ne", tensor, ne, [EXTENT, 1, 1, 1])?;
+        let row = 4 * usize::try_from(EXTENT).expect("a small number");
+        self.expect("ggml_tensor.nb", tensor, nb, [4, row, row, row])?;
+        self.expect("ggml_tensor.type", tensor, offset_of!(ggml_tensor, type_), F32)?;
+        self.expect("ggml_tensor.buffer", tensor, offset_of!(ggml_tensor, buffer), 0usize)?;
+        self.expect_flag(tensor, Flags::INPUT)?;
+        self.expect("ggml_tensor.src", view, offset_of!(ggml_tensor, src), [tensor as usize, 0, 0])?;
+        self.expect("ggml_tensor.view_src", view, offset_of!(ggml_tensor, view_src), tensor as usize)?;
+        self.expect("ggml_tensor.view_offs", view, offset_of!(ggml_tensor, view_offs), VIEW_OFFSET)?;
+        // SAFETY: a live tensor of this ggml.
+        let data = unsafe { (self.functions.ggml_get_data)(tensor) };
+        self.expect("ggml_tensor.data", tensor, offset_of!(ggml_tensor, data), data as usize)?;
+        self.expect("ggml_tensor.data", view, offset_of!(ggml_tensor, data), data as usize + VIEW_OFFSET)?;
+        self.expect_operation(tensor, c"NONE")?;
+        self.expect_operation(view, c"VIEW")
+    }
+
+    fn at_graph(
+        &self,
+        graph: *mut ggml_cgraph,
+        leaf: *mut ggml_tensor,
+        node: *mut ggml_tensor,
+    ) -> Result<(), UnknownLayout> {
+        let one: c_int = 1;
+        self.expect("ggml_cgraph.n_nodes", graph, offset_of!(ggml_cgraph, n_nodes), one)?;
+        self.expect("ggml_cgraph.n_leafs", graph, offset_of!(ggml_cgraph, n_leafs), one)?;
+        let nodes: *mut c_void = self.read("ggml_cgraph.nodes", graph, offset_of!(ggml_cgraph, nodes))?;
+        let leafs: *mut c_void = self.read("ggml_cgraph.leafs", graph, offset_of!(ggml_cgraph, leafs))?;
+        self.expect("ggml_cgraph.nodes", nodes, 0, node as usize)?;
+        self.expect("ggml_cgraph.leafs", leafs, 0, leaf as usize)
+    }
+
+    /// The number in `op` must have this name. It is read as a byte, so that a wrong place cannot lead far astray.
+    fn expect_operation(&self, tensor: *mut ggml_tensor, name: &CStr) -> Result<(), UnknownLayout> {
+        const FIELD: &str = "ggml_tensor.op";
+        // Every ggml so far has more than 64 and fewer than 128 operations.
+        let op: u32 = self.read(FIELD, tensor, offset_of!(ggml_tensor, op))?;
+        if op >= 64 {
+            return Err(UnknownLayout(FIELD));
+        }
+        // SAFETY: a number below the count of operations.
+        let found = unsafe { (self.functions.ggml_op_name)(op) };
+        // SAFETY: ggml's table of names holds strings that end in NUL.
+        if unsafe { CStr::from_ptr(found) } == name { Ok(()) } else { Err(UnknownLayout(FIELD)) }
+    }
+
+    /// Of the flags that lastuse knows this one must be set; others, as that for "to be computed", may be.
+    fn expect_flag(&self, tensor: *mut ggml_tensor, flag: Flags) -> Result<(), UnknownLayout> {
+        const FIELD: &str = "ggml_tensor.flags";
+        let flags: u32 = self.read(FIELD, tensor, offset_of!(ggml_tensor, flags))?;
+        let known = Flags::INPUT.0 | Flags::OUTPUT.0;
+        if flags & known == flag.0 && flags < 256 { Ok(()) } else { Err(UnknownLayout(FIELD)) }
+    }
+
+    fn expect<T: Copy + PartialEq>(
+        &self,
+        field: &'static str,
+        object: *mut impl Sized,
+        offset: usize,
+        value: T,
+    ) -> Result<(), UnknownLayout> {
+        if self.read::<T>(field, object, offset)? == value { Ok(()) } else { Err(UnknownLayout(field)) }
+    }
+
+    fn read<T: Copy>(&self, field: &'static str, object: *mut impl Sized, offset: usize) -> Result<T, UnknownLayout> {
+        let start = object.cast::<u8>().cast_const().wrapping_add(offset);
+        if start < self.region.start || start.wrapping_add(size_of::<T>()) > self.region.end {
+            return Err(UnknownLayout(field));
+        }
+        // SAFETY: the bytes lie inside the zeroed memory of the probe, and any bytes are a value of the integer and
+        // pointer types that are asked for.
+        Ok(unsafe { start.cast::<T>().read_unaligned() })
+    }
+}

@@ -1,0 +1,320 @@
+//! Live tensors and graphs, read through the layout that the probe has confirmed.
+
+use std::ffi::{CStr, c_void};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use crate::graph::LayoutRef;
+
+use crate::ggml::bindings::{ggml_backend_buffer, ggml_cgraph, ggml_tensor};
+
+/// What a tensor says of itself, as it lies there one after the other: extents, strides, operation, parameters, flags,
+/// sources, and what it is a view of. Only its element type, its memory and its name are not in it.
+#[derive(Debug)]
+pub struct Image([u64; IMAGE_WORDS]);
+
+/// `GGML_MAX_SRC`.
+pub const MAX_SOURCES: usize = 10;
+
+/// Most tensors have no more sources.
+const FEW_SOURCES: usize = 3;
+const _: () = assert!(size_of::<Option<TensorRef<'_>>>() == size_of::<*mut ggml_tensor>());
+
+const IMAGE_START: usize = std::mem::offset_of!(ggml_tensor, ne);
+const IMAGE_END: usize = std::mem::offset_of!(ggml_tensor, view_offs) + size_of::<usize>();
+const IMAGE_WORDS: usize = (IMAGE_END - IMAGE_START) / size_of::<u64>();
+const _: () = assert!(IMAGE_START + IMAGE_WORDS * size_of::<u64>() == IMAGE_END);
+
+/// What ggml keeps in the parameters of an operation that calls a function of the program.
+#[repr(C)]
+struct FunctionParameters {
+    function: *const c_void,
+    n_tasks: std::ffi::c_int,
+    userdata: *const c_void,
+}
+
+/// Where the padding of [`FunctionParameters`] starts in an image, and its bytes. ggml copies it from its stack.
+const PADDING_START: usize = std::mem::offset_of!(ggml_tensor, op_params) - IMAGE_START
+    + std::mem::offset_of!(FunctionParameters, n_tasks)
+    + size_of::<std::ffi::c_int>();
+const PADDING_BYTES: usize = std::mem::offset_of!(FunctionParameters, userdata)
+    - std::mem::offset_of!(FunctionParameters, n_tasks)
+    - size_of::<std::ffi::c_int>();
+const PADDING_WORD: usize = PADDING_START / size_of::<u64>();
+const _: () = assert!((PADDING_START + PADDING_BYTES - 1) / size_of::<u64>() == PADDING_WORD);
+
+impl Image {
+    /// The same as numbers.
+    pub fn words(&self) -> &[u64] {
+        &self.0
+    }
+
+    /// A copy for a tensor whose operation calls a function of the program: its padding is zero.
+    pub fn without_padding(&self) -> Self {
+        let mut words = self.0;
+        let mut bytes = words[PADDING_WORD].to_ne_bytes();
+        bytes[PADDING_START % size_of::<u64>()..][..PADDING_BYTES].fill(0);
+        words[PADDING_WORD] = u64::from_ne_bytes(bytes);
+        Self(words)
+    }
+}
+
+/// A tensor that lives at least for `'g`. Equal references are the same tensor. In memory it is C's pointer.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TensorRef<'g> {
+    tensor: NonNull<ggml_tensor>,
+    lives: PhantomData<&'g ggml_tensor>,
+}
+
+/// Reads one field of a tensor or a graph.
+macro_rules! field {
+    ($pointer:expr, $field:ident) => {{
+        let object = $pointer.as_ptr();
+        // SAFETY: alive (see `TensorRef::new` and `GraphRef::new`), and the field is where the probe has found it.
+        unsafe { (&raw const (*object).$field).read() }
+    }};
+}
+
+impl<'g> TensorRef<'g> {
+    /// # Safety
+    /// `tensor` is null, or points to a tensor that lives for `'g` and that no other thread changes meanwhile, and so
+    /// do the tensors that it refers to.
+    pub unsafe fn new(tensor: *mut ggml_tensor) -> Option<Self> {
+        // SAFETY: the caller's promise.
+        NonNull::new(tensor).map(|tensor| unsafe { Self::from_non_null(tensor) })
+    }
+
+    /// # Safety
+    /// As [`TensorRef::new`].
+    pub unsafe fn from_non_null(tensor: NonNull<ggml_tensor>) -> Self {
+        Self { tensor, lives: PhantomData }
+    }
+
+    /// The tensor as C sees it.
+    pub fn as_ptr(self) -> *mut ggml_tensor {
+        self.tensor.as_ptr()
+    }
+
+    /// Its address, which is never 0.
+    #[inline]
+    pub fn address(self) -> usize {
+        self.tensor.as_ptr().addr()
+    }
+
+    /// The number of the element type.
+    pub fn element(self) -> u32 {
+        field!(self.tensor, type_)
+    }
+
+    /// Element type, extents and strides.
+    pub fn layout(self) -> LayoutRef<'g> {
+        // SAFETY: the fields are where the probe has found them, and nobody writes them meanwhile.
+        let ne = unsafe { self.at(std::mem::offset_of!(ggml_tensor, ne)) };
+        // SAFETY: as above; a stride is a `usize`, which has 64 bits wherever the layout is the known one.
+        let nb = unsafe { self.at(std::mem::offset_of!(ggml_tensor, nb)) };
+        LayoutRef { element: self.element(), ne, nb }
+    }
+
+    /// Extents in elements.
+    pub fn ne(self) -> [i64; 4] {
+        field!(self.tensor, ne)
+    }
+
+    /// Strides in bytes.
+    pub fn nb(self) -> [usize; 4] {
+        field!(self.tensor, nb)
+    }
+
+    /// The number of the operation.
+    pub fn op(self) -> u32 {
+        field!(self.tensor, op)
+    }
+
+    /// ggml's flags.
+    pub fn flags(self) -> u32 {
+        field!(self.tensor, flags).cast_unsigned()
+    }
+
+    /// The buffer that holds it, or null.
+    pub fn buffer(self) -> *mut ggml_backend_buffer {
+        field!(self.tensor, buffer)
+    }
+
+    /// Its memory, or null.
+    pub fn data(self) -> *mut c_void {
+        field!(self.tensor, data)
+    }
+
+    /// Bytes from the start of the tensor that it is a view of.
+    pub fn view_offset(self) -> usize {
+        field!(self.tensor, view_offs)
+    }
+
+    /// The owner of the memory of a view.
+    pub fn view_source(self) -> Option<Self> {
+        let source = field!(self.tensor, view_src);
+        // SAFETY: a tensor refers to tensors that live as long as itself.
+        unsafe { Self::new(source) }
+    }
+
+    /// The sources in the order of their slots; empty slots are gaps, not the end.
+    #[inline]
+    pub fn sources(self) -> impl Iterator<Item = Self> {
+        let (first, others) = self.used_slots();
+        first.iter().chain(others.unwrap_or_default()).copied().flatten()
+    }
+
+    /// The first slots for sources, and the others where they are not all empty, as they mostly are.
+    #[inline]
+    pub fn used_slots(self) -> (&'g [Option<Self>; FEW_SOURCES], Option<&'g [Option<Self>]>) {
+        let slots = self.source_slots();
+        let (first, others) = (slots.first_chunk().expect("there are more"), &slots[FEW_SOURCES..]);
+        (first, (!are_empty(others)).then_some(others))
+    }
+
+    /// The source in one of the slots, of which there are ten.
+    pub fn source(self, slot: usize) -> Option<Self> {
+        self.source_slots()[slot]
+    }
+
+    /// The sources as they are in their slots.
+    pub fn source_slots(self) -> &'g [Option<Self>; MAX_SOURCES] {
+        // SAFETY: a pointer, null or not, is what an `Option<TensorRef>` is in memory, and a tensor refers to tensors that
+        // live as long as itself; nobody writes the slots meanwhile.
+        unsafe { self.at(std::mem::offset_of!(ggml_tensor, src)) }
+    }
+
+    /// Has it memory, and neither sources nor a root? Such are weights.
+    #[inline]
+    pub fn is_constant(self) -> bool {
+        self.has_memory() && are_empty(self.source_slots()) && self.view_source().is_none()
+    }
+
+    /// Has it memory, or a buffer that will give it some?
+    pub fn has_memory(self) -> bool {
+        !self.data().is_null() || !self.buffer().is_null()
+    }
+
+    /// Says where its memory is, and in which buffer.
+    pub fn set_memory(self, buffer: *mut ggml_backend_buffer, data: *mut c_void) {
+        let tensor = self.tensor.as_ptr();
+        // SAFETY: alive, changed by no other thread, and the field is where the probe has found it.
+        unsafe { (*tensor).buffer = buffer };
+        // SAFETY: as above.
+        unsafe { (*tensor).data = data };
+    }
+
+    /// Says what computes it.
+    pub fn set_operation(self, op: u32) {
+        // SAFETY: alive, changed by no other thread, and the field is where the probe has found it.
+        unsafe { (*self.tensor.as_ptr()).op = op };
+    }
+
+    /// Fills one of its slots for sources, of which there are ten.
+    pub fn set_source(self, slot: usize, source: Self) {
+        // SAFETY: alive, changed by no other thread, and the field is where the probe has found it.
+        unsafe { (*self.tensor.as_ptr()).src[slot] = source.as_ptr() };
+    }
+
+    /// Empties one of its slots for sources.
+    pub fn clear_source(self, slot: usize) {
+        // SAFETY: alive, changed by no other thread, and the field is where the probe has found it.
+        unsafe { (*self.tensor.as_ptr()).src[slot] = std::ptr::null_mut() };
+    }
+
+    /// Says that its memory is that of `root`, `offset` bytes from its start.
+    pub fn set_view(self, root: Self, offset: usize) {
+        let tensor = self.tensor.as_ptr();
+        // SAFETY: alive, changed by no other thread, and the field is where the probe has found it.
+        unsafe { (*tensor).view_src = root.as_ptr() };
+        // SAFETY: as above.
+        unsafe { (*tensor).view_offs = offset };
+    }
+
+    /// Says how far its elements are apart, in bytes.
+    pub fn set_strides(self, nb: [usize; 4]) {
+        // SAFETY: alive, changed by no other thread, and the field is where the probe has found it.
+        unsafe { (*self.tensor.as_ptr()).nb = nb };
+    }
+
+    /// What it says of itself.
+    pub fn image(self) -> &'g Image {
+        // SAFETY: these bytes lie inside the tensor, aligned as the tensor is, and are any numbers; nobody writes them
+        // meanwhile.
+        unsafe { self.at(IMAGE_START) }
+    }
+
+    /// # Safety
+    /// So many bytes from the start of the tensor lies a `T`, which nobody writes for `'g`.
+    unsafe fn at<T>(self, offset: usize) -> &'g T {
+        let part = self.tensor.as_ptr().cast::<u8>().wrapping_add(offset).cast::<T>();
+        // SAFETY: the caller's promise; the tensor lives for `'g`.
+        unsafe { &*part }
+    }
+
+    /// Its name. What is no UTF-8 in it is replaced by U+FFFD.
+    pub fn name(self) -> String {
+        self.with_name(|name| name.to_string_lossy().into_owned())
+    }
+
+    /// Calls `read` with its name, without a copy.
+    pub fn with_name<T>(self, look: impl FnOnce(&CStr) -> T) -> T {
+        let name = self.tensor.as_ptr().cast::<u8>().wrapping_add(std::mem::offset_of!(ggml_tensor, name));
+        // SAFETY: `name` follows the last field whose place was probed, in every ggml, and ends in NUL.
+        look(unsafe { CStr::from_ptr(name.cast()) })
+    }
+}
+
+/// Without a branch a slot: mostly all are, or else the first is not.
+fn are_empty(slots: &[Option<TensorRef<'_>>]) -> bool {
+    slots.iter().fold(0, |used, slot| used | slot.map_or(0, |it| it.as_ptr().addr())) == 0
+}
+
+/// A graph that lives at least for `'g`: its leafs and its nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct GraphRef<'g> {
+    /// Constants and inputs.
+    pub leafs: &'g [TensorRef<'g>],
+    /// In the order of execution.
+    pub nodes: &'g [TensorRef<'g>],
+}
+
+impl<'g> GraphRef<'g> {
+    /// Only the two lists are looked at: the scheduler's copy of a graph fills nothing else in.
+    ///
+    /// # Safety
+    /// `graph` points to a graph that lives for `'g`, as do its tensors (see [`TensorRef::new`]).
+    pub unsafe fn new(graph: NonNull<ggml_cgraph>) -> Self {
+        let (leafs, n_leafs) = (field!(graph, leafs), field!(graph, n_leafs));
+        let (nodes, n_nodes) = (field!(graph, nodes), field!(graph, n_nodes));
+        // SAFETY: the list holds that many pointers to live tensors.
+        let leafs = unsafe { list(leafs, n_leafs) };
+        // SAFETY: as above.
+        let nodes = unsafe { list(nodes, n_nodes) };
+        Self { leafs, nodes }
+    }
+
+    /// Puts the nodes of `graph` into another order: `nodes` are those that it has.
+    ///
+    /// # Safety
+    /// As [`GraphRef::new`]; nobody looks at the list meanwhile, and nobody keeps a [`GraphRef`] of this graph.
+    pub unsafe fn set_nodes(graph: NonNull<ggml_cgraph>, nodes: &[TensorRef<'_>]) {
+        let (list, count) = (field!(graph, nodes), field!(graph, n_nodes));
+        assert!(usize::try_from(count).unwrap_or(0) == nodes.len(), "the graph keeps all of its nodes");
+        for (at, node) in nodes.iter().enumerate() {
+            // SAFETY: the list holds that many pointers, and nobody else looks at them.
+            unsafe { list.wrapping_add(at).write(node.as_ptr()) };
+        }
+    }
+}
+
+/// # Safety
+/// `tensors` holds `count` pointers to tensors that live for `'g`.
+unsafe fn list<'g>(tensors: *mut *mut ggml_tensor, count: std::ffi::c_int) -> &'g [TensorRef<'g>] {
+    match usize::try_from(count) {
+        // SAFETY: a `TensorRef` is a pointer that is not null, as are those in the list.
+        Ok(count) if count > 0 => unsafe { std::slice::from_raw_parts(tensors.cast(), count) },
+        _ => &[],
+    }
+}

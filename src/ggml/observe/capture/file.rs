@@ -1,0 +1,154 @@
+//! Files that are there as a whole or not at all, also when several processes write the same.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::destination::Destination;
+use super::gzip::{self, NoGzip};
+
+/// What became of a graph.
+#[derive(Debug)]
+pub enum Written {
+    /// It is there.
+    New,
+    /// It is there, without the compression that was asked for.
+    Uncompressed(NoGzip),
+    /// It was there before.
+    Already,
+}
+
+/// Puts `text`, whose hash is `content`, into its file.
+///
+/// # Errors
+/// When the file cannot be written; then there is none.
+pub fn write(destination: &Destination, content: u64, text: &[u8]) -> io::Result<Written> {
+    if !destination.is_compressed() {
+        return write_as(&destination.file(content), text, write_plain);
+    }
+    match gzip::compressor() {
+        Ok(gzip) => write_as(&destination.file(content), text, |file, text| gzip.write(file, text)),
+        Err(why) => match write_as(&destination.uncompressed().file(content), text, write_plain)? {
+            Written::New => Ok(Written::Uncompressed(why)),
+            other => Ok(other),
+        },
+    }
+}
+
+fn write_as(path: &Path, text: &[u8], fill: impl Fn(OwnedFd, &[u8]) -> io::Result<()>) -> io::Result<Written> {
+    if path.exists() {
+        return Ok(Written::Already);
+    }
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let (temporary, file) = new_file(folder)?;
+    let done = fill(file.into(), text).and_then(|()| fs::rename(&temporary, path));
+    if let Err(error) = done {
+        // It may be gone together with its folder.
+        let _ = fs::remove_file(&temporary);
+        return Err(error);
+    }
+    Ok(Written::New)
+}
+
+fn write_plain(file: OwnedFd, text: &[u8]) -> io::Result<()> {
+    File::from(file).write_all(text)
+}
+
+/// A file that nobody else writes to, hidden by its name. Processes in other containers may have the same number, and
+/// files of dead processes stay, so the time is in the name too.
+fn new_file(folder: &Path) -> io::Result<(PathBuf, File)> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        let path = folder.join(format!(".lastuse-{process}-{number}-{time}.tmp"));
+        match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+            Ok(file) => return Ok((path, file)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder of this process, gone when dropped.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("lastuse-{}-{name}", std::process::id()));
+            fs::create_dir_all(&path).expect("the folder for temporary files can be written");
+            Self(path)
+        }
+
+        fn destination(&self, name: &str) -> Destination {
+            Destination::new(self.0.join(name).as_os_str()).expect("a destination")
+        }
+
+        fn names(&self) -> Vec<String> {
+            let entries = fs::read_dir(&self.0).expect("it is there").flatten();
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn text_is_there_once_and_nothing_else() {
+        let folder = Folder::new("once");
+        let destination = folder.destination("%s.txt");
+        assert!(matches!(write(&destination, 1, b"text"), Ok(Written::New)));
+        assert!(matches!(write(&destination, 1, b"other"), Ok(Written::Already)));
+        assert_eq!(folder.names(), ["0000000000000001.txt"]);
+        assert_eq!(fs::read(destination.file(1)).expect("it was written"), b"text");
+    }
+
+    #[test]
+    fn failure_leaves_nothing() {
+        let folder = Folder::new("failure");
+        let file = folder.0.join("file");
+        let full = |_, _: &[u8]| Err(io::Error::from(io::ErrorKind::StorageFull));
+        assert!(write_as(&file, b"text", full).is_err_and(|error| error.kind() == io::ErrorKind::StorageFull));
+        assert_eq!(folder.names(), [""; 0]);
+    }
+
+    #[test]
+    fn folder_that_is_gone_is_an_error() {
+        let destination = {
+            let folder = Folder::new("gone");
+            folder.destination("%s.txt")
+        };
+        assert!(write(&destination, 1, b"text").is_err_and(|error| error.kind() == io::ErrorKind::NotFound));
+    }
+
+    #[cfg(feature = "cli")]
+    #[test]
+    fn compressed_text_is_the_text() {
+        use std::io::Read;
+
+        let folder = Folder::new("compressed");
+        let destination = folder.destination("%s.gz");
+        let text: Vec<u8> = b"many words ".iter().copied().cycle().take(3_000_000).collect();
+        match write(&destination, 1, &text).expect("it can be written") {
+            Written::New => {
+                let mut read = Vec::new();
+                let file = File::open(destination.file(1)).expect("it was written");
+                flate2::read::GzDecoder::new(file).read_to_end(&mut read).expect("it is compressed");
+                assert!(read == text);
+                assert_eq!(folder.names(), ["0000000000000001.gz"]);
+            }
+            Written::Uncompressed(_) => assert_eq!(folder.names(), ["0000000000000001"]),
+            Written::Already => panic!("it was not there"),
+        }
+    }
+}

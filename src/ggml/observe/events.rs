@@ -1,0 +1,155 @@
+//! What the allocators of a process do, told to a file: a JSON object a line.
+//!
+//! Each line is one write to the end of the file, so that threads and processes can share it, and what a program has done
+//! before it dies is told in whole lines.
+
+use std::ffi::CStr;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::graph::snapshot::json::Object;
+use crate::placement::Bytes;
+
+use crate::ggml::environment::path_in;
+use crate::ggml::linking::functions::Functions;
+use crate::ggml::log::{Level, say};
+use crate::ggml::observe::statistics::Statistics;
+use crate::ggml::version::{SIGNATURE, VERSION};
+
+/// Names the file.
+const REPORT: &CStr = c"LASTUSE_REPORT";
+
+/// The file.
+#[derive(Debug)]
+pub struct Events {
+    functions: Functions,
+    file: File,
+    ggml: String,
+    is_lastuse: bool,
+    start: Once,
+    /// A file that cannot be written to is left alone.
+    is_broken: AtomicBool,
+}
+
+/// A buffer after a plan.
+#[derive(Debug)]
+pub struct BufferEvent<'a> {
+    /// The first buffer id that stands for it.
+    pub id: usize,
+    /// The name of its type.
+    pub name: &'a str,
+    /// Bytes that it has.
+    pub bytes: Bytes,
+    /// What lastuse knows of it; `None` where ggml's own allocator serves.
+    pub planned: Option<PlannedBuffer>,
+}
+
+/// What lastuse knows of a buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct PlannedBuffer {
+    /// Bytes that the latest plan wants.
+    pub plan_bytes: Bytes,
+    /// The lower bound of the largest plan so far.
+    pub lower_bound: Bytes,
+    /// What ggml's own allocator would have taken for the graph of the largest plan.
+    pub by_ggml: Option<Bytes>,
+}
+
+impl Events {
+    /// Opens the file that the environment names; `complain` hears why it cannot be opened.
+    pub fn of_environment(functions: Functions, ggml: &str, is_lastuse: bool, complain: impl Fn(&str)) -> Option<Self> {
+        let path = path_in(REPORT)?;
+        let path = Path::new(&path);
+        match OpenOptions::new().append(true).create(true).open(path) {
+            Ok(file) => {
+                let (start, is_broken) = (Once::new(), AtomicBool::new(false));
+                Some(Self { functions, file, ggml: ggml.to_owned(), is_lastuse, start, is_broken })
+            }
+            Err(error) => {
+                let name = REPORT.to_string_lossy();
+                complain(&format!("{name} has no effect: cannot write to {}: {error}", path.display()));
+                None
+            }
+        }
+    }
+
+    /// The functions of the ggml whose allocators are reported.
+    pub fn functions(&self) -> &Functions {
+        &self.functions
+    }
+
+    /// There is an allocator; only the first is told.
+    pub fn tell_start(&self) {
+        self.start.call_once(|| {
+            let server = if self.is_lastuse { "lastuse" } else { "ggml-alloc" };
+            self.tell("start", |event| {
+                event.text("lastuse", VERSION).text("ggml", &self.ggml).text("server", server);
+            });
+        });
+    }
+
+    /// Lastuse has planned, or a buffer has changed.
+    pub fn tell_plan<'b>(
+        &self,
+        statistics: &Statistics,
+        [leafs, nodes]: [usize; 2],
+        buffers: impl Iterator<Item = BufferEvent<'b>>,
+    ) {
+        self.tell("plan", |event| {
+            event.value("allocator", statistics.number).value("leafs", leafs).value("nodes", nodes);
+            event.value("plans", statistics.plans).value("plan_us", statistics.planning.as_micros());
+            event.objects("buffers", buffers, tell_buffer);
+        });
+    }
+
+    /// A buffer of ggml's own allocator has changed.
+    pub fn tell_buffers<'b>(
+        &self,
+        allocator: u64,
+        [leafs, nodes]: [Option<u64>; 2],
+        buffers: impl Iterator<Item = BufferEvent<'b>>,
+    ) {
+        self.tell("plan", |event| {
+            event.value("allocator", allocator).maybe("leafs", leafs).maybe("nodes", nodes);
+            event.maybe("plans", None).maybe("plan_us", None).objects("buffers", buffers, tell_buffer);
+        });
+    }
+
+    /// An allocator is gone.
+    pub fn tell_free(&self, allocator: u64) {
+        self.tell("free", |event| _ = event.value("allocator", allocator));
+    }
+
+    fn tell(&self, name: &str, fill: impl FnOnce(&mut Object<'_>)) {
+        if self.is_broken.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut line = String::new();
+        let mut event = Object::begin(&mut line);
+        event.text("event", name).value("pid", std::process::id());
+        fill(&mut event);
+        event.end();
+        line.push('\n');
+        let why = match (&self.file).write(line.as_bytes()) {
+            Ok(written) if written == line.len() => return,
+            Ok(_) => "there is no room for a whole line".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        if !self.is_broken.swap(true, Ordering::Relaxed) {
+            let name = REPORT.to_string_lossy();
+            let message = format!("{SIGNATURE}no more is written to the file that {name} names: {why}\n");
+            say(&self.functions, Level::Error, &message);
+        }
+    }
+}
+
+fn tell_buffer(object: &mut Object<'_>, buffer: BufferEvent<'_>) {
+    object.value("id", buffer.id).text("name", buffer.name).value("bytes", buffer.bytes);
+    if let Some(planned) = buffer.planned {
+        object.value("plan_bytes", planned.plan_bytes).value("lower_bound", planned.lower_bound);
+        object.maybe("ggml_alloc_bytes", planned.by_ggml);
+    }
+}

@@ -1,0 +1,75 @@
+//! What is watched at run time.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::ggml::environment::means_off;
+
+/// What is watched at run time; by default nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verify {
+    /// Is each graph that gets its memory run in thought?
+    pub plan: bool,
+    /// Is the memory itself looked at while graphs run?
+    pub memory: bool,
+    /// The memory of buffers that are marked as weights too?
+    pub weights: bool,
+    /// May functions of the program write whatever they like?
+    pub trusts_custom: bool,
+}
+
+/// A word that says nothing about what is watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownWord(String);
+
+impl fmt::Display for UnknownWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is unknown; known are off, plan, memory, weights, no-custom", self.0)
+    }
+}
+
+impl FromStr for Verify {
+    type Err = UnknownWord;
+
+    /// Words separated by commas, in any case, each adding to those before it.
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        let mut verify = Self::default();
+        for word in text.split(',').map(str::trim) {
+            match word.to_ascii_lowercase().as_str() {
+                "" => {}
+                off if means_off(off) => verify = Self::default(),
+                "plan" => verify.plan = true,
+                "memory" => verify = Self { plan: true, memory: true, ..verify },
+                "weights" => verify = Self { plan: true, memory: true, weights: true, ..verify },
+                "no-custom" => verify.trusts_custom = true,
+                _ => return Err(UnknownWord(word.to_owned())),
+            }
+        }
+        Ok(verify)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_add_up_and_off_takes_them_back() {
+        let of = |text: &str| text.parse::<Verify>().expect("known words");
+        assert_eq!(of(""), Verify::default());
+        assert_eq!(of("plan"), Verify { plan: true, ..Verify::default() });
+        assert_eq!(of(" memory "), Verify { plan: true, memory: true, ..Verify::default() });
+        assert_eq!(of("weights,no-custom"), Verify { plan: true, memory: true, weights: true, trusts_custom: true });
+        assert_eq!(of("memory,off,plan"), of("plan"));
+        for off in ["0", "OFF", "false", "no"] {
+            assert_eq!(of(&format!("memory,{off}")), Verify::default(), "{off}");
+        }
+        assert_eq!(of("Plan,NO-CUSTOM"), of("plan,no-custom"));
+    }
+
+    #[test]
+    fn unknown_words_are_named() {
+        let wrong = "plan,memroy".parse::<Verify>().expect_err("there is no such word");
+        assert_eq!(wrong.to_string(), "\"memroy\" is unknown; known are off, plan, memory, weights, no-custom");
+    }
+}

@@ -1,0 +1,166 @@
+//! A graph at the addresses that its tensors have.
+
+use crate::graph::{Graph, Places, Region, TensorId, Words, describe, simulate_at};
+use crate::placement::Bytes;
+
+use super::Violation;
+use crate::ggml::USAGE_COMPUTE;
+use crate::ggml::bindings::ggml_backend_buffer;
+use crate::ggml::live::runtime::Runtime;
+use crate::ggml::live::tensor::{GraphRef, TensorRef};
+use crate::ggml::read::read;
+use crate::ggml::read::requested::Requested;
+
+/// A live graph, and where its tensors lie.
+#[derive(Debug)]
+pub struct Placed<'g> {
+    /// As plain data. Only tensors in the memory to be looked at, and those that have none, are not external.
+    pub graph: Graph,
+    /// By id.
+    pub tensors: Vec<TensorRef<'g>>,
+    /// Are all tensors in a list of the graph?
+    pub all_listed: bool,
+    /// In the memory to be looked at. The spaces are its buffers.
+    pub places: Places,
+    /// By space.
+    pub buffers: Vec<Space>,
+    /// By id: bytes from the first to the last element.
+    pub nbytes: Vec<Bytes>,
+}
+
+/// A buffer as an address space.
+#[derive(Clone, Debug)]
+pub struct Space {
+    /// The buffer.
+    pub buffer: *mut ggml_backend_buffer,
+    /// Its first address.
+    pub base: usize,
+    /// The name of its type.
+    pub name: String,
+}
+
+impl<'g> Placed<'g> {
+    /// Reads the tensors of `graph` that lie in buffers for which `is_ours` returns `true`.
+    pub fn read(
+        runtime: &'static Runtime,
+        graph: GraphRef<'g>,
+        is_ours: impl Fn(*mut ggml_backend_buffer) -> bool,
+    ) -> Self {
+        let reading = read(runtime, &[], graph, &Requested::default());
+        let all_listed = reading.listed == reading.tensors.len();
+        let nbytes = reading.tensors.iter().map(|&tensor| runtime.nbytes(tensor)).collect();
+        let places = Places { spaces: Vec::new(), regions: vec![None; reading.tensors.len()] };
+        let mut placed =
+            Self { graph: reading.graph, tensors: reading.tensors, all_listed, places, buffers: Vec::new(), nbytes };
+        for (id, tensor) in (0..).zip(placed.tensors.clone()) {
+            if placed.graph.tensor(id).view.is_none() {
+                placed.place(runtime, id, tensor, &is_ours);
+            }
+        }
+        placed
+    }
+
+    fn place(
+        &mut self,
+        runtime: &'static Runtime,
+        id: TensorId,
+        tensor: TensorRef<'_>,
+        is_ours: impl Fn(*mut ggml_backend_buffer) -> bool,
+    ) {
+        let (buffer, data) = (tensor.buffer(), tensor.data());
+        // Empty tensors need no memory, and may have an address all the same.
+        let is_empty = self.nbytes[id as usize] == 0;
+        let waits = buffer.is_null() && data.is_null() && !is_empty;
+        let lies_here = !buffer.is_null() && !data.is_null() && is_ours(buffer);
+        self.graph.set_external(id, !waits && !lies_here);
+        if lies_here {
+            let space = self.space(runtime, buffer, tensor);
+            let start = data.addr().wrapping_sub(self.buffers[space as usize].base) as u64;
+            let size = runtime.alloc_size_in(buffer, tensor).max(self.nbytes[id as usize]);
+            self.places.regions[id as usize] = Some(Region { space, start, end: start.saturating_add(size) });
+        }
+    }
+
+    fn space(&mut self, runtime: &'static Runtime, buffer: *mut ggml_backend_buffer, tensor: TensorRef<'_>) -> u32 {
+        let known = self.buffers.iter().position(|space| space.buffer == buffer);
+        let index = known.unwrap_or_else(|| {
+            let (base, size) = runtime.extent(buffer);
+            let name = runtime.buffer_type_of(tensor).map(|buffer_type| buffer_type.name()).unwrap_or_default();
+            self.buffers.push(Space { buffer, base, name });
+            self.places.spaces.push(size);
+            self.buffers.len() - 1
+        });
+        u32::try_from(index).expect("fewer than 2^32 buffers")
+    }
+
+    /// Runs the graph in thought.
+    ///
+    /// # Errors
+    /// The first thing that goes wrong.
+    pub fn verify(&self, runtime: &Runtime) -> Result<(), Violation> {
+        self.check_views(runtime)?;
+        let findings = simulate_at(&self.graph, &self.places, &self.nbytes, 1);
+        let words = Names { placed: self, runtime };
+        let wrong =
+            |finding| Violation(format!("the memory of a graph is wrong: {}", describe(&self.graph, finding, &words)));
+        findings.first().map_or(Ok(()), |finding| Err(wrong(finding)))
+    }
+
+    /// A view lies in the memory of its root.
+    fn check_views(&self, runtime: &Runtime) -> Result<(), Violation> {
+        for (id, &tensor) in (0..).zip(&self.tensors) {
+            let Some(root) = tensor.view_source().filter(|_| !self.graph.tensor(self.graph.root(id)).external) else {
+                continue;
+            };
+            let expected = root.data().addr().wrapping_add(tensor.view_offset());
+            let found = tensor.data().addr();
+            if !root.data().is_null() && !tensor.data().is_null() && found != expected {
+                let (view, offset) = (runtime.describe(tensor), tensor.view_offset());
+                let (away, side) = (found.abs_diff(expected), if found > expected { "behind" } else { "before" });
+                return Err(Violation(format!(
+                    "the memory of a graph is wrong: {view}, a view of {} at offset {offset}, lies {away} bytes {side} that \
+                     place",
+                    runtime.describe(root)
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs a live graph in thought, at the addresses that its tensors have, whoever gave them. Tensors outside of compute
+/// buffers are not looked at.
+///
+/// # Errors
+/// The first thing that goes wrong; a word of excuse when this ggml cannot tell which buffers are compute buffers.
+pub fn verify_graph(runtime: &'static Runtime, graph: GraphRef<'_>) -> Result<(), Violation> {
+    if runtime.functions.ggml_backend_buffer_get_usage.is_none() {
+        return Err(Violation("this ggml does not tell which buffers are compute buffers".to_owned()));
+    }
+    Placed::read(runtime, graph, |buffer| runtime.usage(buffer) == USAGE_COMPUTE).verify(runtime)
+}
+
+/// What the tensors and buffers of a live graph are called.
+struct Names<'a, 'g> {
+    placed: &'a Placed<'g>,
+    runtime: &'a Runtime,
+}
+
+impl Words for Names<'_, '_> {
+    fn tensor(&self, tensor: TensorId) -> String {
+        self.runtime.describe(self.placed.tensors[tensor as usize])
+    }
+
+    fn space(&self, space: u32) -> String {
+        let several = self.placed.buffers.len() > 1;
+        let Space { name, buffer, .. } = &self.placed.buffers[space as usize];
+        if several { format!("a {name} buffer ({buffer:p})") } else { format!("the {name} buffer") }
+    }
+}
+
+impl Runtime {
+    /// The name of a tensor, and of the operation that computes it.
+    pub(in crate::ggml) fn describe(&self, tensor: TensorRef<'_>) -> String {
+        format!("{:?} ({})", tensor.name(), self.operations.name(tensor.op()).to_string_lossy())
+    }
+}

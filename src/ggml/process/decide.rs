@@ -1,0 +1,113 @@
+//! What answers the calls of one ggml: lastuse, or ggml's own allocator?
+
+use std::ffi::{CStr, c_void};
+use std::ptr::null;
+use std::sync::OnceLock;
+
+use super::ggml::{Ggml, Server};
+use crate::ggml::environment::{Switch, text_of};
+use crate::ggml::linking::functions::Functions;
+use crate::ggml::linking::loaded::{Object, next_symbol};
+use crate::ggml::linking::original::Original;
+use crate::ggml::linking::owner::is_linked;
+use crate::ggml::live::probe::{UnknownLayout, probe};
+use crate::ggml::live::runtime::{Runtime, version};
+use crate::ggml::log::{Level, say};
+use crate::ggml::observe::events::Events;
+use crate::ggml::version::SIGNATURE;
+
+/// A [`Switch`]: off hands every call to ggml's own allocator, where lastuse stands before it.
+const SWITCH: &CStr = c"LASTUSE";
+
+/// What the dynamic linker tells of a ggml.
+pub struct Found {
+    /// Where it lies, for messages.
+    place: String,
+    /// Its functions; the name of the first that is missing otherwise.
+    functions: Result<Functions, &'static CStr>,
+    /// Its own allocator, where lastuse stands before that.
+    original: Option<Original>,
+}
+
+impl Found {
+    /// Looks up the functions of the ggml in `object`, which is one of several if `has_company`. A single ggml is used as the
+    /// linker binds lastuse to it, so that whatever the program puts before some functions of ggml is called.
+    pub fn new(object: &Object, has_company: bool) -> Self {
+        let library = object.open();
+        let in_library = |name: &CStr| library.as_ref().map_or(null(), |library| not_own(library.symbol(name)));
+        let loaded = || library.as_ref().map_or(Err(c"the library"), Functions::loaded);
+        let (functions, original) = if Object::own() == Some(object) {
+            (Functions::linked(), None)
+        } else if is_linked(object) && !has_company {
+            let original = Original::find(next_symbol).or_else(|| Original::find(in_library));
+            (Functions::linked().or_else(|_| loaded()), original)
+        } else {
+            (loaded(), Original::find(in_library))
+        };
+        Self { place: object.name(), functions, original }
+    }
+}
+
+/// Decides for one ggml.
+///
+/// # Errors
+/// Why it can be served neither by lastuse nor by its own allocator.
+pub fn decide(found: Found) -> Result<Ggml, String> {
+    let Found { place, functions, original } = found;
+    let missing = match functions {
+        Ok(functions) => return decide_known(functions, original),
+        Err(missing) => format!("{} is missing in {place}", missing.to_string_lossy()),
+    };
+    let original = original.ok_or_else(|| missing.clone())?;
+    // Its log may be missing too.
+    eprintln!("{SIGNATURE}{missing}; ggml's own allocator does the work");
+    let server = Server::Original(original);
+    Ok(Ggml { server, original: Some(original), switched_off: None, functions: None, events: None })
+}
+
+fn decide_known(functions: Functions, original: Option<Original>) -> Result<Ggml, String> {
+    let version = version(&functions);
+    let log = |level, message: &str| say(&functions, level, &format!("{SIGNATURE}{message}\n"));
+    let events = |is_lastuse| Events::of_environment(functions, &version, is_lastuse, |why| log(Level::Error, why));
+    let known = || Runtime::new(functions, original.as_ref(), &version);
+    let all =
+        |server, switched_off, events| Ok(Ggml { server, original, switched_off, functions: Some(functions), events });
+    let is_off = switched_off(|why| log(Level::Error, why));
+    match (probe(&functions), original) {
+        (layout, Some(original)) if is_off => {
+            let switched_off = layout.is_ok().then(|| known());
+            all(Server::Original(original), switched_off, events(false))
+        }
+        (Ok(()), _) => {
+            if is_off {
+                log(Level::Warn, "there is no other allocator to hand over to: LASTUSE=off has no effect");
+            }
+            all(Server::Lastuse(known()), None, events(true))
+        }
+        (Err(UnknownLayout(field)), Some(original)) => {
+            let reason = format!("ggml {version} has {field} at an unknown place; ggml's own allocator does the work");
+            log(Level::Warn, &reason);
+            all(Server::Original(original), None, events(false))
+        }
+        (Err(UnknownLayout(field)), None) => {
+            Err(format!("it cannot work with ggml {version}, which has {field} at an unknown place"))
+        }
+    }
+}
+
+/// An address that is not lastuse's own.
+fn not_own(address: *const c_void) -> *const c_void {
+    if Object::own().is_some_and(|own| own.contains(address)) { null() } else { address }
+}
+
+/// Is lastuse switched off? An unknown word leaves it on, and `complain` is told so the first time.
+fn switched_off(complain: impl Fn(&str)) -> bool {
+    static SWITCHED_OFF: OnceLock<bool> = OnceLock::new();
+    *SWITCHED_OFF.get_or_init(|| {
+        let switch = text_of(SWITCH).unwrap_or_default().parse::<Switch>().unwrap_or_else(|unknown| {
+            complain(&format!("{} has no effect: {unknown}", SWITCH.to_string_lossy()));
+            Switch::On
+        });
+        switch == Switch::Off
+    })
+}

@@ -1,0 +1,102 @@
+//! Reports what ggml's own allocators do, where they serve and a report is requested: their buffer sizes are read after each call.
+
+use std::ffi::{CStr, c_int};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::ggml::{Ggml, Server};
+use crate::ggml::bindings::ggml_backend_buffer_type;
+use crate::ggml::linking::original::ggml_gallocr;
+use crate::ggml::live::tensor::GraphRef;
+use crate::ggml::observe::statistics::next_number;
+use crate::placement::Bytes;
+
+use crate::ggml::observe::events::{BufferEvent, Events};
+
+/// One of ggml's own allocators.
+#[derive(Debug)]
+struct Watched {
+    /// Where it is.
+    address: usize,
+    number: u64,
+    /// By buffer id; `None` for one that repeats the type of an earlier one.
+    names: Vec<Option<String>>,
+    /// By buffer id: bytes, as they were told last.
+    sizes: Vec<Bytes>,
+}
+
+static WATCHED: Mutex<Vec<Watched>> = Mutex::new(Vec::new());
+
+/// `galloc` was made for buffer types. ggml may make one by another of its functions, which comes here first.
+///
+/// # Safety
+/// There are `count` buffer types, which are alive or null.
+pub unsafe fn made(ggml: &Ggml, galloc: *mut ggml_gallocr, types: *const *mut ggml_backend_buffer_type, count: c_int) {
+    let Some(events) = events_of(ggml).filter(|_| !galloc.is_null()) else { return };
+    let mut watched = watched();
+    if watched.iter().any(|known| known.address == galloc.addr()) {
+        return;
+    }
+    let count = usize::try_from(count).unwrap_or(0);
+    // SAFETY: the caller's promise.
+    let types = if count > 0 { unsafe { std::slice::from_raw_parts(types, count) } } else { &[] };
+    let names = types.iter().enumerate().map(|(id, &buffer_type)| {
+        // SAFETY: the caller's promise.
+        (!types[..id].contains(&buffer_type)).then(|| unsafe { name(events, buffer_type) })
+    });
+    let (names, sizes) = (names.collect(), vec![0; types.len()]);
+    watched.push(Watched { address: galloc.addr(), number: next_number(), names, sizes });
+    events.tell_start();
+}
+
+/// `galloc` may have other buffers by now, because of a graph whose layout may be known.
+///
+/// # Safety
+/// `galloc` is alive.
+pub unsafe fn used(ggml: &Ggml, galloc: *mut ggml_gallocr, graph: Option<GraphRef<'_>>) {
+    let (Some(events), Some(original)) = (events_of(ggml), ggml.original) else { return };
+    let mut watched = watched();
+    let Some(known) = watched.iter_mut().find(|known| known.address == galloc.addr()) else { return };
+    let ids = (0..).take(known.names.len());
+    // SAFETY: a live allocator, which has these ids.
+    let size = |id: c_int| unsafe { (original.gallocr_get_buffer_size)(galloc, id) as Bytes };
+    let sizes: Vec<Bytes> = ids.map(size).collect();
+    if sizes == known.sizes {
+        return;
+    }
+    known.sizes = sizes;
+    let buffers = known.names.iter().zip(&known.sizes).enumerate();
+    let told =
+        buffers.filter_map(|(id, (name, &bytes))| Some(BufferEvent { id, name: name.as_ref()?, bytes, planned: None }));
+    let count = |list: fn(GraphRef<'_>) -> usize| graph.map(|graph| list(graph) as u64);
+    let counts = [count(|graph| graph.leafs.len()), count(|graph| graph.nodes.len())];
+    events.tell_buffers(known.number, counts, told);
+}
+
+/// `galloc` is about to be freed.
+pub fn freed(ggml: &Ggml, galloc: *mut ggml_gallocr) {
+    let Some(events) = events_of(ggml) else { return };
+    let mut watched = watched();
+    let Some(at) = watched.iter().position(|known| known.address == galloc.addr()) else { return };
+    events.tell_free(watched.swap_remove(at).number);
+}
+
+/// # Safety
+/// The buffer type is alive, or null.
+unsafe fn name(events: &Events, buffer_type: *mut ggml_backend_buffer_type) -> String {
+    if buffer_type.is_null() {
+        return String::new();
+    }
+    // SAFETY: the caller's promise.
+    let name = unsafe { (events.functions().ggml_backend_buft_name)(buffer_type) };
+    // SAFETY: names end in NUL.
+    unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+}
+
+fn watched() -> MutexGuard<'static, Vec<Watched>> {
+    WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The report, where ggml's own allocators serve.
+fn events_of(ggml: &Ggml) -> Option<&Events> {
+    ggml.events.as_ref().filter(|_| matches!(ggml.server, Server::Original(_)))
+}

@@ -1,0 +1,164 @@
+//! A graph in 128 bits: one that lies at the same addresses and looks the same has the same fingerprint.
+//!
+//! Programs build their graph anew for every token, mostly in the same memory. Where a graph was compared with the plan of
+//! another one, or verified, the fingerprint tells the next time that nothing has changed, for one look at each tensor. That
+//! two graphs differ and have the same one happens, by chance, once in 2^64.
+//!
+//! All parameters of operations count, since the sizes that a buffer type wants may depend on any of them. Padding between them,
+//! which ggml leaves uninitialized, is not read.
+
+use std::ops::Range;
+
+use crate::ggml::live::operations::Operations;
+use crate::ggml::live::runtime::Runtime;
+use crate::ggml::live::tensor::{GraphRef, Image, TensorRef};
+use crate::ggml::outputs::redirect::redirected_to;
+
+/// The fingerprint of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fingerprint([u64; 2]);
+
+/// Pairs of words that are 0 in most tensors: parameters after the third, and sources after the third. Where they are, they
+/// add nothing.
+const SPARE: [Range<usize>; 2] = [5..8, 10..13];
+
+/// Arbitrary numbers, one for each word that is taken of a tensor.
+const KEYS: [u64; 32] = keys();
+
+impl Fingerprint {
+    /// Of `graph`; tensors that are in no list are told by their addresses.
+    pub fn of(operations: &Operations, graph: GraphRef<'_>) -> Self {
+        let (mut print, functions) = (Self::new(graph), operations.functions_of_programs());
+        for &leaf in graph.leafs {
+            print.add_leaf(leaf, &functions);
+        }
+        graph.nodes.iter().for_each(|&node| print.add(node, &functions));
+        print
+    }
+
+    /// Of a graph and of where its tensors lie; of all leafs what they say of themselves too.
+    pub fn of_placed(operations: &Operations, graph: GraphRef<'_>) -> Self {
+        let (mut print, functions) = (Self::new(graph), operations.functions_of_programs());
+        for &tensor in graph.leafs.iter().chain(graph.nodes) {
+            print.add(tensor, &functions);
+            print.mix(tensor.data().addr() as u64, tensor.buffer().addr() as u64);
+        }
+        print
+    }
+
+    /// Of what decides, beside what [`Fingerprint::of`] tells, whether redirected results can be where they are wanted: all that
+    /// leafs say of themselves, constants too, and the types of the buffers that hold the wanted memory. `None` where no
+    /// result is redirected.
+    pub fn of_outputs(runtime: &'static Runtime, graph: GraphRef<'_>) -> Option<Self> {
+        let mut roots =
+            graph.nodes.iter().filter_map(|&node| redirected_to(node).and_then(|_| node.view_source())).peekable();
+        roots.peek()?;
+        let (mut print, functions) = (Self::new(graph), runtime.operations.functions_of_programs());
+        graph.leafs.iter().for_each(|&leaf| print.add(leaf, &functions));
+        for root in roots {
+            let buffer_type = runtime.buffer_type_of(root).map_or(0, |buffer_type| buffer_type.as_ptr().addr());
+            print.mix(root.as_ptr().addr() as u64, buffer_type as u64);
+        }
+        Some(print)
+    }
+
+    /// Of a graph of this size, before any tensor of it was looked at.
+    fn new(graph: GraphRef<'_>) -> Self {
+        Self([graph.leafs.len() as u64, graph.nodes.len() as u64])
+    }
+
+    /// Adds a leaf. Of a constant nothing matters but where it is.
+    #[inline]
+    fn add_leaf(&mut self, leaf: TensorRef<'_>, functions: &Range<u32>) {
+        if leaf.is_constant() {
+            self.mix(leaf.as_ptr() as u64, KEYS[0]);
+        } else {
+            self.add(leaf, functions);
+        }
+    }
+
+    /// Adds a tensor: what it says of itself, where it is, and whether it has memory. `functions` are the operations that
+    /// call functions of programs.
+    #[inline]
+    fn add(&mut self, tensor: TensorRef<'_>, functions: &Range<u32>) {
+        if functions.contains(&tensor.op()) {
+            self.add_without_padding(tensor);
+        } else {
+            self.add_image(tensor, tensor.image());
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_without_padding(&mut self, tensor: TensorRef<'_>) {
+        self.add_image(tensor, &tensor.image().without_padding());
+    }
+
+    #[inline]
+    fn add_image(&mut self, tensor: TensorRef<'_>, image: &Image) {
+        let (pairs, rest) = image.words().as_chunks::<2>();
+        let (keys, last_keys) = KEYS.as_chunks::<2>().0.split_at(pairs.len());
+        let state = u64::from(tensor.element()) << 1 | u64::from(tensor.has_memory());
+        let last = rest.iter().fold(state.rotate_right(8), |sum, word| sum ^ word);
+        let sum = product([last, tensor.as_ptr() as u64], last_keys[0]);
+        let [parameters, sources] = SPARE;
+        let is_spare = |range: Range<usize>| pairs[range].as_flattened().iter().fold(0, |used, word| used | word) == 0;
+        let sum = if is_spare(parameters.clone()) & is_spare(sources.clone()) {
+            let sum = add_products(sum, &pairs[..parameters.start], &keys[..parameters.start]);
+            let between = parameters.end..sources.start;
+            let sum = add_products(sum, &pairs[between.clone()], &keys[between]);
+            add_products(sum, &pairs[sources.end..], &keys[sources.end..])
+        } else {
+            add_all_products(sum, image)
+        };
+        self.mix(low(sum), low(sum >> 64));
+    }
+
+    fn mix(&mut self, a: u64, b: u64) {
+        let [one, two] = self.0;
+        self.0 = [fold(one ^ a, KEYS[1] ^ b), fold(two ^ b, KEYS[2] ^ a)];
+    }
+}
+
+/// Apart, so that the words are not kept at hand for it.
+#[cold]
+#[inline(never)]
+fn add_all_products(sum: u128, image: &Image) -> u128 {
+    let pairs = image.words().as_chunks().0;
+    add_products(sum, pairs, KEYS.as_chunks().0)
+}
+
+/// The products do not wait for each other, so a processor makes them side by side.
+#[inline]
+fn add_products(sum: u128, pairs: &[[u64; 2]], keys: &[[u64; 2]]) -> u128 {
+    pairs.iter().zip(keys).map(|(words, keys)| product(*words, *keys)).fold(sum, u128::wrapping_add)
+}
+
+/// Depends on both words, whatever the other is.
+fn product(words: [u64; 2], keys: [u64; 2]) -> u128 {
+    u128::from(words[0].wrapping_add(keys[0])) * u128::from(words[1].wrapping_add(keys[1]))
+}
+
+/// Both halves of the product in one number.
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    low(product) ^ low(product >> 64)
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
+fn low(wide: u128) -> u64 {
+    wide as u64
+}
+
+/// Computed, so that nobody need trust thirty-two numbers from nowhere; always the same, as fingerprints are compared.
+const fn keys() -> [u64; 32] {
+    let mut keys = [0; 32];
+    let mut state: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mut i = 0;
+    while i < keys.len() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        keys[i] = (state ^ state >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9) ^ state >> 32;
+        i += 1;
+    }
+    keys
+}

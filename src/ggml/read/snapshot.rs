@@ -1,0 +1,103 @@
+//! From a live graph to plain data with names: what a capture holds, and what people are told of a graph.
+
+use crate::graph::snapshot::{BufferInfo, Snapshot, TensorInfo};
+use crate::graph::{BufferIndex, BufferSpec, Graph, Requests, TensorId, sizes_by_ggml};
+use crate::placement::Bytes;
+
+use crate::ggml::live::buffers::BufferType;
+use crate::ggml::live::runtime::Runtime;
+use crate::ggml::live::tensor::TensorRef;
+use crate::ggml::read::Reading;
+use crate::ggml::read::requested::Requested;
+use crate::ggml::version::VERSION;
+
+/// A graph as an allocator sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a, 'g> {
+    /// The ggml that it belongs to.
+    pub runtime: &'a Runtime,
+    /// By buffer.
+    pub types: &'a [BufferType],
+    /// By buffer: what is allowed in it.
+    pub buffers: &'a [BufferSpec],
+    /// The buffers that are asked for, with one for every leaf and node.
+    pub requested: &'a Requested,
+    /// The graph.
+    pub reading: &'a Reading<'g>,
+}
+
+impl Subject<'_, '_> {
+    /// The graph with its names and all sizes, planned as [`Snapshot::plan_as_recorded`] does it.
+    pub fn snapshot(&self) -> Snapshot {
+        let buffer_of = buffers_of_all(&self.reading.graph, self.requested);
+        let tensors = (0..).zip(&self.reading.tensors).zip(buffer_of);
+        let mut snapshot = Snapshot {
+            label: format!("written by lastuse {VERSION}, ggml {}", self.runtime.version()),
+            buffers: self
+                .types
+                .iter()
+                .zip(self.buffers)
+                .map(|(&buffer_type, buffer)| buffer_info(buffer_type, buffer))
+                .collect(),
+            graph: self.reading.graph.clone(),
+            tensors: tensors.map(|((id, &tensor), buffer)| self.tensor(id, tensor, buffer)).collect(),
+        };
+        snapshot.add_ggml_alloc_sizes();
+        snapshot
+    }
+
+    /// By buffer: the bytes that ggml's own allocator would take. `None` where they add up to more than can be addressed.
+    pub fn sizes_by_ggml(&self) -> Option<Vec<Bytes>> {
+        let Reading { graph, tensors, .. } = self.reading;
+        let requests = Requests { leafs: &self.requested.leafs, nodes: &self.requested.nodes };
+        let mut sizes =
+            |id: TensorId, buffer: BufferIndex| self.types[buffer as usize].alloc_size(tensors[id as usize]);
+        sizes_by_ggml(graph, self.buffers, requests, &mut sizes)
+    }
+
+    fn tensor(&self, id: TensorId, tensor: TensorRef<'_>, buffer: BufferIndex) -> TensorInfo {
+        let nbytes = self.runtime.nbytes(tensor);
+        // What is never planned is not asked for: with some backends another machine would have to answer.
+        let is_owned = self.reading.graph.tensor(id).is_owned();
+        let size_in =
+            |buffer: BufferIndex| if is_owned { self.types[buffer as usize].alloc_size(tensor) } else { nbytes };
+        let size = size_in(buffer);
+        let others = (0..).take(self.types.len()).filter(|&other| is_owned && other != buffer);
+        TensorInfo {
+            id: u64::from(id),
+            name: tensor.name(),
+            op: self.runtime.operations.name(tensor.op()).to_string_lossy().into_owned(),
+            desc: self.runtime.description(tensor),
+            element: self.runtime.element_name(tensor),
+            nbytes,
+            size,
+            buffer,
+            elsewhere: others.map(|other| (other, size_in(other))).filter(|&(_, other)| other != size).collect(),
+        }
+    }
+}
+
+fn buffer_info(buffer_type: BufferType, buffer: &BufferSpec) -> BufferInfo {
+    BufferInfo {
+        name: buffer_type.name(),
+        alignment: buffer.alignment,
+        max_size: buffer.max_chunk,
+        ggml_alloc_size: None,
+        rules: Some(buffer.rules),
+        effort: Some(buffer.effort),
+    }
+}
+
+/// The buffer asked for by tensor: for what is in no list that of its first reader, which is where it goes.
+fn buffers_of_all(graph: &Graph, requested: &Requested) -> Vec<BufferIndex> {
+    let mut buffers = vec![None; graph.tensors().len()];
+    let leafs = graph.leafs().iter().zip(&requested.leafs);
+    let nodes = graph.nodes().iter().zip(&requested.nodes);
+    for (&id, &buffer) in leafs.chain(nodes.clone()) {
+        buffers[id as usize].get_or_insert(buffer);
+    }
+    for (&node, &buffer) in nodes {
+        graph.sources(node).iter().for_each(|&source| _ = buffers[source as usize].get_or_insert(buffer));
+    }
+    buffers.into_iter().map(Option::unwrap_or_default).collect()
+}
