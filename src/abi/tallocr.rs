@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::ptr::NonNull;
 
 use crate::ggml::{
-    Ggml, NoGgml, Server, TensorRef, abort, ggml_backend_buffer, ggml_of_object, ggml_tallocr, ggml_tensor,
+    BufferRef, Ggml, NoGgml, Server, TensorRef, abort, ggml_backend_buffer, ggml_of_object, ggml_tallocr, ggml_tensor,
 };
 
 use super::whose::usable;
@@ -49,7 +49,10 @@ pub unsafe extern "C" fn ggml_tallocr_alloc(talloc: *mut ggml_tallocr, tensor: *
             let talloc = unsafe { &mut *talloc.as_ptr() };
             // SAFETY: a live tensor.
             let tensor = unsafe { TensorRef::from_non_null(tensor) };
-            runtime.place_next(talloc, tensor).unwrap_or_else(|message| {
+            // SAFETY: the caller's promise.
+            let buffer = unsafe { BufferRef::new(talloc.buffer) };
+            let buffer = buffer.unwrap_or_else(|| abort(file!(), line!(), "ggml_tallocr_alloc: talloc has no buffer"));
+            runtime.place_next(talloc, buffer, tensor).unwrap_or_else(|message| {
                 runtime.log_error(&format!("ggml_tallocr_alloc: {message}\n"));
                 abort(file!(), line!(), "not enough space in the buffer")
             })

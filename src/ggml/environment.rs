@@ -5,14 +5,18 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::str::FromStr;
 
-/// What a variable says, if it is set.
+/// Copies the value of a variable, if it is set.
+///
+/// Variables are read with `getenv`, when lastuse first needs each of them: Rust's own functions would copy the whole environment, and
+/// take a lock that C does not know. As with every `getenv`, no other thread may call `setenv` meanwhile; a program that changes the
+/// environment does so before it starts threads.
 fn value_of(name: &CStr) -> Option<OsString> {
-    // SAFETY: the name ends in NUL.
+    // SAFETY: the name ends in NUL; that no thread changes the environment meanwhile is every C program's promise (see above).
     let value = unsafe { libc::getenv(name.as_ptr()) };
     if value.is_null() {
         return None;
     }
-    // SAFETY: values end in NUL.
+    // SAFETY: values end in NUL, and it is copied before anything else is called.
     let value = unsafe { CStr::from_ptr(value) };
     Some(OsStr::from_bytes(value.to_bytes()).to_owned())
 }

@@ -33,6 +33,7 @@ pub use extensions::measure::{Need, measure};
 pub use extensions::reorder::{Reordered, reorder_nodes};
 pub use linking::functions::Functions;
 pub use linking::original::{Original, ggml_gallocr};
+pub use live::buffer_ref::BufferRef;
 pub use live::buffers::BufferType;
 pub use live::runtime::Runtime;
 pub use live::tensor::{GraphRef, TensorRef};

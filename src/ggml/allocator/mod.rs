@@ -246,7 +246,7 @@ impl Allocator {
     /// [`Violation`] if a value would be lost.
     pub fn verify(&mut self, graph: GraphRef<'_>) -> Result<(), Violation> {
         let Self { runtime, verifier, chunks, .. } = self;
-        verifier.verify(runtime, graph, |buffer| chunks.contains(buffer))
+        verifier.verify(runtime, graph, |buffer| chunks.contains(buffer.as_ptr()))
     }
 
     /// The tensors that their contexts are to allocate, if the graph expects them where their contexts put them.

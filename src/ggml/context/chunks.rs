@@ -6,6 +6,7 @@ use crate::ggml::bindings::ggml_context;
 use crate::ggml::context::allocate::allocate_by_type;
 use crate::ggml::live::buffers::{Buffer, BufferType};
 use crate::ggml::live::tensor::TensorRef;
+use crate::ggml::live::tensor_mut::TensorMut;
 use crate::ggml::refusal::Refusal;
 use crate::placement::{Bytes, padded};
 
@@ -64,7 +65,8 @@ impl Chunk {
     /// Puts `tensor` behind those that are in it.
     fn add(&mut self, tensor: TensorRef<'_>, size: Bytes) -> Result<(), Refusal> {
         self.buffer.place_known(tensor, self.next, size).map_err(|_| {
-            tensor.set_memory(std::ptr::null_mut(), std::ptr::null_mut());
+            // SAFETY: no reference into the tensor is held here.
+            unsafe { TensorMut::new(tensor) }.clear_memory();
             Refusal::InitFailed { tensor: tensor.name() }
         })?;
         self.next += size;
@@ -156,7 +158,10 @@ impl Chunks {
         let buffer = unsafe { Buffer::filled(self.buffer_type.runtime(), buffer.unwrap_or(std::ptr::null_mut())) };
         let Some(buffer) = buffer else {
             // A type that gives up halfway leaves addresses behind.
-            waiting.iter().for_each(|tensor| tensor.set_memory(std::ptr::null_mut(), std::ptr::null_mut()));
+            for &tensor in waiting {
+                // SAFETY: no reference into the tensor is held here.
+                unsafe { TensorMut::new(tensor) }.clear_memory();
+            }
             return Err(Refusal::NoMemory { buffer: self.buffer_type.name(), size });
         };
         buffer.set_usage(self.usage);

@@ -9,6 +9,7 @@ use crate::ggml::extensions::reorder::{UNKNOWN_ALIGNMENT, unknown_type};
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, MAX_SOURCES, TensorRef};
+use crate::ggml::live::tensor_mut::TensorMut;
 use crate::ggml::outputs::check::writes;
 use crate::ggml::outputs::redirect::{LISTED_SLOT, Place, redirect_as_listed};
 use crate::ggml::process::settings::settings;
@@ -148,16 +149,17 @@ fn apply(runtime: &Runtime, tensors: &[TensorRef<'_>], change: &Change) {
     match change.becomes {
         Becomes::Same => {}
         Becomes::Look => {
-            tensor.set_operation(runtime.operations.reshape());
+            set_operation(tensor, runtime.operations.reshape());
             // A cast names itself.
             clear_sources(tensor, |source| source == tensor);
         }
         Becomes::Place => {
-            tensor.set_operation(runtime.operations.none());
+            set_operation(tensor, runtime.operations.none());
             clear_sources(tensor, |_| true);
         }
     }
-    tensor.set_strides(nb);
+    // SAFETY: no reference into the tensor is held here.
+    unsafe { TensorMut::new(tensor) }.set_strides(nb);
     if let Some(view) = change.view {
         let root = tensors[view.root as usize];
         let place = Place { root, offset: usize::try_from(view.offset).unwrap_or(usize::MAX), nb };
@@ -169,8 +171,14 @@ fn apply(runtime: &Runtime, tensors: &[TensorRef<'_>], change: &Change) {
     }
 }
 
+fn set_operation(tensor: TensorRef<'_>, op: u32) {
+    // SAFETY: no reference into the tensor is held here, nor in `apply`.
+    unsafe { TensorMut::new(tensor) }.set_operation(op);
+}
+
 fn clear_sources(tensor: TensorRef<'_>, is_needless: impl Fn(TensorRef<'_>) -> bool) {
     for slot in (0..MAX_SOURCES).filter(|&slot| tensor.source(slot).is_some_and(&is_needless)) {
-        tensor.clear_source(slot);
+        // SAFETY: no reference into the tensor is held: `is_needless` has returned.
+        unsafe { TensorMut::new(tensor) }.clear_source(slot);
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::ggml::bindings::ggml_context;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
+use crate::ggml::live::tensor_mut::TensorMut;
 
 /// Why there is no such tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +49,10 @@ pub unsafe fn depend<'g>(
     let view = unsafe { (runtime.functions.ggml_view_tensor)(context, tensor.as_ptr()) };
     // SAFETY: null, or a new tensor in a live context.
     let view = unsafe { TensorRef::new(view) }.ok_or(NoDependency::ContextIsFull)?;
-    view.set_operation(runtime.operations.reshape());
-    view.set_source(0, tensor);
-    view.set_source(1, before);
+    // SAFETY: the view was just made, and nothing refers to it yet.
+    let mut writer = unsafe { TensorMut::new(view) };
+    writer.set_operation(runtime.operations.reshape());
+    writer.set_source(0, tensor);
+    writer.set_source(1, before);
     Ok(view)
 }

@@ -38,15 +38,21 @@ impl Library {
     /// The global scope: the program, the libraries it needs, and those loaded later with `RTLD_GLOBAL`.
     pub fn global_scope() -> Option<Self> {
         // SAFETY: no name means the program, which is loaded.
-        Self::from_handle(unsafe { libc::dlopen(ptr::null(), libc::RTLD_LAZY) })
+        let handle = unsafe { libc::dlopen(ptr::null(), libc::RTLD_LAZY) };
+        // SAFETY: just opened.
+        unsafe { Self::from_handle(handle) }
     }
 
     fn open(path: &CStr) -> Option<Self> {
         // SAFETY: RTLD_NOLOAD loads nothing; it finds a library that is there and keeps it there.
-        Self::from_handle(unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) })
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        // SAFETY: just opened.
+        unsafe { Self::from_handle(handle) }
     }
 
-    fn from_handle(handle: *mut c_void) -> Option<Self> {
+    /// # Safety
+    /// `handle` is null, or comes from `dlopen` and is closed by nothing else.
+    unsafe fn from_handle(handle: *mut c_void) -> Option<Self> {
         (!handle.is_null()).then_some(Self { handle })
     }
 }

@@ -10,8 +10,10 @@ use crate::ggml::STATUS_SUCCESS;
 use crate::ggml::USAGE_COMPUTE;
 use crate::ggml::bindings::{ggml_backend_buffer, ggml_backend_buffer_type, ggml_tallocr};
 use crate::ggml::linking::functions::Functions;
+use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
+use crate::ggml::live::tensor_mut::TensorMut;
 
 const DEVICE_CPU: u32 = 0;
 const DEVICE_META: u32 = 4;
@@ -228,7 +230,9 @@ impl Buffer {
     pub fn place_known(&self, tensor: TensorRef<'_>, offset: Bytes, alloc_size: Bytes) -> Result<(), InitFailed> {
         let lies_in_it = offset.checked_add(alloc_size).is_some_and(|end| end <= self.size);
         let offset = usize::try_from(offset).ok().filter(|_| lies_in_it).ok_or(InitFailed)?;
-        tensor.set_memory(self.as_ptr(), self.base.wrapping_add(offset).cast());
+        // SAFETY: no reference into the tensor is held here, nor by callers, which pass it on from a list.
+        let mut writer = unsafe { TensorMut::new(tensor) };
+        writer.set_memory(self.as_ptr(), self.base.wrapping_add(offset).cast());
         // SAFETY: a live buffer and a live tensor in it.
         let status =
             unsafe { (self.runtime.functions.ggml_backend_buffer_init_tensor)(self.as_ptr(), tensor.as_ptr()) };
@@ -256,13 +260,13 @@ pub struct InitFailed;
 impl Runtime {
     /// The type of the buffer that `tensor` lies in, if it lies in one.
     pub fn buffer_type_of(&'static self, tensor: TensorRef<'_>) -> Option<BufferType> {
-        NonNull::new(tensor.buffer()).and_then(|buffer| self.type_of(buffer.as_ptr()))
+        tensor.buffer_ref().and_then(|buffer| self.type_of(buffer))
     }
 
-    /// The type of a live buffer.
-    pub fn type_of(&'static self, buffer: *mut ggml_backend_buffer) -> Option<BufferType> {
+    /// The type of a buffer.
+    pub fn type_of(&'static self, buffer: BufferRef) -> Option<BufferType> {
         // SAFETY: a live buffer.
-        let buffer_type = unsafe { (self.functions.ggml_backend_buffer_get_type)(buffer) };
+        let buffer_type = unsafe { (self.functions.ggml_backend_buffer_get_type)(buffer.as_ptr()) };
         // SAFETY: a buffer type of this ggml, which its buffers do not outlive.
         Some(unsafe { BufferType::new(self, NonNull::new(buffer_type)?) })
     }
@@ -277,26 +281,30 @@ impl Runtime {
         self.check(status)
     }
 
-    /// Gives `tensor` the next address of `talloc`. Answers ggml's status.
+    /// Places `tensor` at the next address of `talloc`, whose buffer is `buffer`. Returns ggml's status.
     ///
     /// # Errors
     /// A message when the buffer is full.
-    pub fn place_next(&self, talloc: &mut ggml_tallocr, tensor: TensorRef<'_>) -> Result<i32, String> {
-        // SAFETY: a live buffer and a live tensor.
-        let size = unsafe { (self.functions.ggml_backend_buffer_get_alloc_size)(talloc.buffer, tensor.as_ptr()) };
-        // SAFETY: a live buffer.
-        let capacity = unsafe { (self.functions.ggml_backend_buffer_get_size)(talloc.buffer) };
-        let available = capacity.saturating_sub(talloc.offset);
+    pub fn place_next(
+        &self,
+        talloc: &mut ggml_tallocr,
+        buffer: BufferRef,
+        tensor: TensorRef<'_>,
+    ) -> Result<i32, String> {
+        let size = usize::try_from(self.alloc_size_in(buffer, tensor)).unwrap_or(usize::MAX);
+        let (base, capacity) = self.extent(buffer);
+        let available = usize::try_from(capacity).unwrap_or(usize::MAX).saturating_sub(talloc.offset);
         let size = size.checked_next_multiple_of(talloc.alignment).unwrap_or(usize::MAX);
         if size > available {
             let name = tensor.name();
             let reason = format!("not enough space in the buffer to allocate {name}");
             return Err(format!("{reason} (needed {size}, available {available})"));
         }
-        let address = talloc.base.cast::<u8>().wrapping_add(talloc.offset).cast();
+        let address = base.wrapping_add(talloc.offset).cast();
         talloc.offset += size;
+        let place = self.functions.ggml_backend_tensor_alloc;
         // SAFETY: a live tensor without memory, and an address inside a live buffer.
-        let status = unsafe { (self.functions.ggml_backend_tensor_alloc)(talloc.buffer, tensor.as_ptr(), address) };
+        let status = unsafe { place(buffer.as_ptr(), tensor.as_ptr(), address) };
         Ok(if self.returns_status { status } else { STATUS_SUCCESS })
     }
 

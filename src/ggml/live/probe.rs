@@ -63,7 +63,8 @@ fn look(
     // SAFETY: marks a live tensor.
     unsafe { (functions.ggml_set_output)(node) };
     let look = Look { functions, region };
-    look.at_tensors(tensor, view)?;
+    // SAFETY: two live tensors of the context.
+    unsafe { look.at_tensors(tensor, view) }?;
     look.expect_flag(node, Flags::OUTPUT)?;
     look.at_graph(graph, tensor, node)
 }
@@ -75,7 +76,9 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    fn at_tensors(&self, tensor: *mut ggml_tensor, view: *mut ggml_tensor) -> Result<(), UnknownLayout> {
+    /// # Safety
+    /// Both are live tensors of this ggml.
+    unsafe fn at_tensors(&self, tensor: *mut ggml_tensor, view: *mut ggml_tensor) -> Result<(), UnknownLayout> {
         let [ne, nb] = [offset_of!(ggml_tensor, ne), offset_of!(ggml_tensor, nb)];
         self.expect("ggml_tensor.ne", tensor, ne, [EXTENT, 1, 1, 1])?;
         let row = 4 * usize::try_from(EXTENT).expect("a small number");

@@ -54,8 +54,12 @@ impl Runtime {
 /// The version of ggml, as it says it itself.
 pub fn version(functions: &Functions) -> String {
     match functions.ggml_version {
-        // SAFETY: takes nothing.
-        Some(version) => text(unsafe { version() }),
+        Some(version) => {
+            // SAFETY: takes nothing.
+            let version = unsafe { version() };
+            // SAFETY: one of ggml's constant strings.
+            unsafe { text(version) }
+        }
         None => "of an unknown version (before July 2025)".to_owned(),
     }
 }
@@ -66,12 +70,15 @@ fn number(version: &str) -> Option<[u32; 3]> {
     Some([parts.next()??, parts.next()??, parts.next()??])
 }
 
-/// A string of ggml.
-fn text(string: *const std::ffi::c_char) -> String {
+/// Copies a string of ggml; empty for null.
+///
+/// # Safety
+/// `string` is null, or ends in NUL.
+unsafe fn text(string: *const std::ffi::c_char) -> String {
     if string.is_null() {
         return String::new();
     }
-    // SAFETY: ggml's names are strings that end in NUL.
+    // SAFETY: the caller's promise.
     unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned()
 }
 
@@ -84,8 +91,12 @@ impl Runtime {
     /// The operation of a tensor for people: which of the unary ones it is, say.
     pub fn description(&self, tensor: crate::ggml::live::tensor::TensorRef<'_>) -> String {
         match self.functions.ggml_op_desc {
-            // SAFETY: a live tensor.
-            Some(description) => text(unsafe { description(tensor.as_ptr()) }),
+            Some(description) => {
+                // SAFETY: takes a live tensor.
+                let description = unsafe { description(tensor.as_ptr()) };
+                // SAFETY: one of ggml's constant strings.
+                unsafe { text(description) }
+            }
             None => self.operations.name(tensor.op()).to_string_lossy().into_owned(),
         }
     }
@@ -93,8 +104,12 @@ impl Runtime {
     /// The name of the element type of a tensor, or its number.
     pub fn element_name(&self, tensor: crate::ggml::live::tensor::TensorRef<'_>) -> String {
         match self.functions.ggml_type_name {
-            // SAFETY: takes the number of a type, which a live tensor has.
-            Some(name) => text(unsafe { name(tensor.element()) }),
+            Some(name) => {
+                // SAFETY: takes the number of a type, which a live tensor has.
+                let name = unsafe { name(tensor.element()) };
+                // SAFETY: one of ggml's constant strings.
+                unsafe { text(name) }
+            }
             None => tensor.element().to_string(),
         }
     }

@@ -96,6 +96,10 @@ impl<'g> TensorRef<'g> {
         self.tensor.as_ptr()
     }
 
+    pub(super) fn as_non_null(self) -> NonNull<ggml_tensor> {
+        self.tensor
+    }
+
     /// Its address, which is never 0.
     #[inline]
     pub fn address(self) -> usize {
@@ -194,48 +198,6 @@ impl<'g> TensorRef<'g> {
     /// Has it memory, or a buffer that will give it some?
     pub fn has_memory(self) -> bool {
         !self.data().is_null() || !self.buffer().is_null()
-    }
-
-    /// Says where its memory is, and in which buffer.
-    pub fn set_memory(self, buffer: *mut ggml_backend_buffer, data: *mut c_void) {
-        let tensor = self.tensor.as_ptr();
-        // SAFETY: alive, changed by no other thread, and the field is where the probe has found it.
-        unsafe { (*tensor).buffer = buffer };
-        // SAFETY: as above.
-        unsafe { (*tensor).data = data };
-    }
-
-    /// Says what computes it.
-    pub fn set_operation(self, op: u32) {
-        // SAFETY: alive, changed by no other thread, and the field is where the probe has found it.
-        unsafe { (*self.tensor.as_ptr()).op = op };
-    }
-
-    /// Fills one of its slots for sources, of which there are ten.
-    pub fn set_source(self, slot: usize, source: Self) {
-        // SAFETY: alive, changed by no other thread, and the field is where the probe has found it.
-        unsafe { (*self.tensor.as_ptr()).src[slot] = source.as_ptr() };
-    }
-
-    /// Empties one of its slots for sources.
-    pub fn clear_source(self, slot: usize) {
-        // SAFETY: alive, changed by no other thread, and the field is where the probe has found it.
-        unsafe { (*self.tensor.as_ptr()).src[slot] = std::ptr::null_mut() };
-    }
-
-    /// Says that its memory is that of `root`, `offset` bytes from its start.
-    pub fn set_view(self, root: Self, offset: usize) {
-        let tensor = self.tensor.as_ptr();
-        // SAFETY: alive, changed by no other thread, and the field is where the probe has found it.
-        unsafe { (*tensor).view_src = root.as_ptr() };
-        // SAFETY: as above.
-        unsafe { (*tensor).view_offs = offset };
-    }
-
-    /// Says how far its elements are apart, in bytes.
-    pub fn set_strides(self, nb: [usize; 4]) {
-        // SAFETY: alive, changed by no other thread, and the field is where the probe has found it.
-        unsafe { (*self.tensor.as_ptr()).nb = nb };
     }
 
     /// What it says of itself.

@@ -1,6 +1,7 @@
 //! Results in given memory: a tensor that is computed becomes a view of where it is wanted.
 
 use crate::ggml::live::tensor::{MAX_SOURCES, TensorRef};
+use crate::ggml::live::tensor_mut::TensorMut;
 
 /// Where a result is to lie.
 #[derive(Clone, Copy, Debug)]
@@ -45,14 +46,16 @@ pub fn redirect_as_listed<'g>(tensor: TensorRef<'g>, place: Place<'g>, wanted: O
 }
 
 fn redirect_through<'g>(slot: usize, tensor: TensorRef<'g>, place: Place<'g>, wanted: Option<TensorRef<'g>>) {
-    tensor.set_view(place.root, place.offset);
-    tensor.set_strides(place.nb);
+    // SAFETY: `place` and `wanted` hold no references into the tensor, nor do callers keep any.
+    let mut writer = unsafe { TensorMut::new(tensor) };
+    writer.set_view(place.root, place.offset);
+    writer.set_strides(place.nb);
     if let Some(wanted) = wanted {
-        tensor.set_source(slot, wanted);
+        writer.set_source(slot, wanted);
     }
     let start = place.root.data();
     if !start.is_null() {
-        tensor.set_memory(std::ptr::null_mut(), start.wrapping_byte_add(place.offset));
+        writer.set_memory(std::ptr::null_mut(), start.wrapping_byte_add(place.offset));
     }
 }
 

@@ -12,9 +12,10 @@ use super::Violation;
 use super::mode::Verify;
 use super::shadow::{Changes, Shadow};
 use super::stray::Stray;
-use super::watch::{BufferRef, Registration, Watch};
+use super::watch::{Registration, Watch};
 use crate::ggml::USAGE_WEIGHTS;
 use crate::ggml::bindings::ggml_tensor;
+use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
 
@@ -112,9 +113,9 @@ impl Guard {
         if self.left_out.contains(&buffer) {
             return None;
         }
-        let why = if !self.runtime.is_host(buffer.0) {
+        let why = if !self.runtime.is_host(buffer) {
             "is no host memory"
-        } else if self.runtime.usage(buffer.0) == USAGE_WEIGHTS && !self.mode.weights {
+        } else if self.runtime.usage(buffer) == USAGE_WEIGHTS && !self.mode.weights {
             "is marked as weights (LASTUSE_VERIFY=weights guards them too)"
         } else if let Some(shadow) = Shadow::new(self.runtime, buffer) {
             self.shadows.push(shadow);
@@ -123,7 +124,7 @@ impl Guard {
             "is too large: there is no memory for a copy"
         };
         self.left_out.insert(buffer);
-        let (name, bytes) = (self.runtime.name_of(buffer), self.runtime.extent(buffer.0).1);
+        let (name, bytes) = (self.runtime.name_of(buffer), self.runtime.extent(buffer).1);
         self.runtime.log_warning(&format!("lastuse: a {name} buffer of {bytes} bytes is not guarded: it {why}\n"));
         None
     }
@@ -176,8 +177,8 @@ impl Guard {
 
     fn span(&self, tensor: TensorRef<'_>) -> Range<usize> {
         let start = tensor.data().addr();
-        let is_view = tensor.view_source().is_some() || tensor.buffer().is_null();
-        let own = if is_view { 0 } else { self.runtime.alloc_size_in(tensor.buffer(), tensor) };
+        let buffer = tensor.buffer_ref().filter(|_| tensor.view_source().is_none());
+        let own = buffer.map_or(0, |buffer| self.runtime.alloc_size_in(buffer, tensor));
         let size = self.runtime.nbytes(tensor).max(own);
         start..start.saturating_add(usize::try_from(size).unwrap_or(usize::MAX))
     }
@@ -197,7 +198,7 @@ impl Guard {
             None => self.owner_among_sources(tensor, &place),
         };
         let buffer = (format!("the {} buffer", self.runtime.name_of(shadow.buffer)), base);
-        let is_same_buffer = tensor.buffer() == shadow.buffer.0;
+        let is_same_buffer = tensor.buffer() == shadow.buffer.as_ptr();
         let writer = self.at_step(tensor, step);
         let (bytes, places) = (changes.bytes, changes.places.len());
         Stray { writer, result, place, buffer, is_same_buffer, bytes, places, owner }.violation()
@@ -225,8 +226,7 @@ impl Guard {
 fn buffers_of(tensor: TensorRef<'_>) -> Vec<BufferRef> {
     let mut buffers = Vec::new();
     for it in tensor.sources().chain([tensor]) {
-        let buffer = BufferRef(it.buffer());
-        if !it.buffer().is_null() && !buffers.contains(&buffer) {
+        if let Some(buffer) = it.buffer_ref().filter(|buffer| !buffers.contains(buffer)) {
             buffers.push(buffer);
         }
     }
@@ -240,6 +240,6 @@ fn from_base(range: &Range<usize>, base: usize) -> Range<usize> {
 impl Runtime {
     /// The name of the type of a live buffer.
     fn name_of(&'static self, buffer: BufferRef) -> String {
-        self.type_of(buffer.0).map(|buffer_type| buffer_type.name()).unwrap_or_default()
+        self.type_of(buffer).map(|buffer_type| buffer_type.name()).unwrap_or_default()
     }
 }

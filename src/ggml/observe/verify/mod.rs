@@ -5,7 +5,6 @@
 
 mod compute;
 mod guard;
-mod hosts;
 mod mode;
 mod placed;
 mod shadow;

@@ -5,7 +5,7 @@ use crate::placement::Bytes;
 
 use super::Violation;
 use crate::ggml::USAGE_COMPUTE;
-use crate::ggml::bindings::ggml_backend_buffer;
+use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::read::read;
@@ -32,7 +32,7 @@ pub struct Placed<'g> {
 #[derive(Clone, Debug)]
 pub struct Space {
     /// The buffer.
-    pub buffer: *mut ggml_backend_buffer,
+    pub buffer: BufferRef,
     /// Its first address.
     pub base: usize,
     /// The name of its type.
@@ -41,11 +41,7 @@ pub struct Space {
 
 impl<'g> Placed<'g> {
     /// Reads the tensors of `graph` that lie in buffers for which `is_ours` returns `true`.
-    pub fn read(
-        runtime: &'static Runtime,
-        graph: GraphRef<'g>,
-        is_ours: impl Fn(*mut ggml_backend_buffer) -> bool,
-    ) -> Self {
+    pub fn read(runtime: &'static Runtime, graph: GraphRef<'g>, is_ours: impl Fn(BufferRef) -> bool) -> Self {
         let reading = read(runtime, &[], graph, &Requested::default());
         let all_listed = reading.listed == reading.tensors.len();
         let nbytes = reading.tensors.iter().map(|&tensor| runtime.nbytes(tensor)).collect();
@@ -65,15 +61,15 @@ impl<'g> Placed<'g> {
         runtime: &'static Runtime,
         id: TensorId,
         tensor: TensorRef<'_>,
-        is_ours: impl Fn(*mut ggml_backend_buffer) -> bool,
+        is_ours: impl Fn(BufferRef) -> bool,
     ) {
-        let (buffer, data) = (tensor.buffer(), tensor.data());
+        let (buffer, data) = (tensor.buffer_ref(), tensor.data());
         // Empty tensors need no memory, and may have an address all the same.
         let is_empty = self.nbytes[id as usize] == 0;
-        let waits = buffer.is_null() && data.is_null() && !is_empty;
-        let lies_here = !buffer.is_null() && !data.is_null() && is_ours(buffer);
-        self.graph.set_external(id, !waits && !lies_here);
-        if lies_here {
+        let waits = buffer.is_none() && data.is_null() && !is_empty;
+        let buffer = buffer.filter(|&buffer| !data.is_null() && is_ours(buffer));
+        self.graph.set_external(id, !waits && buffer.is_none());
+        if let Some(buffer) = buffer {
             let space = self.space(runtime, buffer, tensor);
             let start = data.addr().wrapping_sub(self.buffers[space as usize].base) as u64;
             let size = runtime.alloc_size_in(buffer, tensor).max(self.nbytes[id as usize]);
@@ -81,12 +77,12 @@ impl<'g> Placed<'g> {
         }
     }
 
-    fn space(&mut self, runtime: &'static Runtime, buffer: *mut ggml_backend_buffer, tensor: TensorRef<'_>) -> u32 {
+    fn space(&mut self, runtime: &'static Runtime, buffer: BufferRef, tensor: TensorRef<'_>) -> u32 {
         let known = self.buffers.iter().position(|space| space.buffer == buffer);
         let index = known.unwrap_or_else(|| {
             let (base, size) = runtime.extent(buffer);
             let name = runtime.buffer_type_of(tensor).map(|buffer_type| buffer_type.name()).unwrap_or_default();
-            self.buffers.push(Space { buffer, base, name });
+            self.buffers.push(Space { buffer, base: base.addr(), name });
             self.places.spaces.push(size);
             self.buffers.len() - 1
         });
@@ -154,7 +150,7 @@ impl Words for Names<'_, '_> {
     fn space(&self, space: u32) -> String {
         let several = self.placed.buffers.len() > 1;
         let Space { name, buffer, .. } = &self.placed.buffers[space as usize];
-        if several { format!("a {name} buffer ({buffer:p})") } else { format!("the {name} buffer") }
+        if several { format!("a {name} buffer ({:p})", buffer.as_ptr()) } else { format!("the {name} buffer") }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::watch::BufferRef;
+use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::runtime::Runtime;
 
 /// What fills free memory. As a number of any float type it is large and negative, or no number at all.
@@ -35,12 +35,11 @@ pub struct Changes {
 impl Shadow {
     /// A copy of a live buffer in host memory. `None` without memory for it.
     pub fn new(runtime: &Runtime, buffer: BufferRef) -> Option<Self> {
-        // SAFETY: a live buffer.
-        let base = unsafe { (runtime.functions.ggml_backend_buffer_get_base)(buffer.0) };
-        let size = usize::try_from(runtime.extent(buffer.0).1).ok()?;
+        let (base, size) = runtime.extent(buffer);
+        let size = usize::try_from(size).ok()?;
         let mut copy = Vec::new();
         copy.try_reserve_exact(size).ok()?;
-        let mut shadow = Self { buffer, base: base.cast(), copy };
+        let mut shadow = Self { buffer, base, copy };
         // SAFETY: the host memory of a live buffer, which nobody writes now.
         shadow.copy.extend_from_slice(unsafe { std::slice::from_raw_parts(shadow.base, size) });
         Some(shadow)
@@ -48,8 +47,8 @@ impl Shadow {
 
     /// Is the buffer the one that was copied, at the same place?
     pub fn is_of(&self, runtime: &Runtime, buffer: BufferRef) -> bool {
-        let (base, size) = runtime.extent(buffer.0);
-        self.buffer == buffer && self.base.addr() == base && self.copy.len() as u64 == size
+        let (base, size) = runtime.extent(buffer);
+        self.buffer == buffer && self.base == base && self.copy.len() as u64 == size
     }
 
     /// Where it starts.

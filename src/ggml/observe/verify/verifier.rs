@@ -4,7 +4,7 @@ use super::Violation;
 use super::mode::Verify;
 use super::placed::Placed;
 use super::watch::{Registration, Watch};
-use crate::ggml::bindings::ggml_backend_buffer;
+use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::read::fingerprint::Fingerprint;
@@ -42,7 +42,7 @@ impl Verifier {
         &mut self,
         runtime: &'static Runtime,
         graph: GraphRef<'_>,
-        is_ours: impl Fn(*mut ggml_backend_buffer) -> bool,
+        is_ours: impl Fn(BufferRef) -> bool,
     ) -> Result<(), Violation> {
         if !self.mode.plan {
             return Ok(());

@@ -8,18 +8,9 @@ use crate::graph::{Freed, Graph, Places, Region, TensorId, freed, owner_at};
 use crate::placement::Step;
 
 use super::placed::{Placed, Space};
-use crate::ggml::bindings::ggml_backend_buffer;
+use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
-
-/// A buffer that lives as long as the graph that uses it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct BufferRef(pub *mut ggml_backend_buffer);
-
-// SAFETY: it is a name. ggml is asked about the buffer only by the thread that runs the graph.
-unsafe impl Send for BufferRef {}
-// SAFETY: as above.
-unsafe impl Sync for BufferRef {}
 
 /// The memory of a graph over time.
 #[derive(Debug)]
@@ -53,8 +44,7 @@ impl Watch {
     pub fn new(runtime: &Runtime, placed: &Placed<'_>) -> Self {
         let Placed { graph, tensors, places, buffers, nbytes, .. } = placed;
         let mut all: Vec<BufferRef> = Vec::new();
-        for tensor in tensors.iter().filter(|tensor| !tensor.buffer().is_null()) {
-            let buffer = BufferRef(tensor.buffer());
+        for buffer in tensors.iter().filter_map(|tensor| tensor.buffer_ref()) {
             if all.last() != Some(&buffer) && !all.contains(&buffer) {
                 all.push(buffer);
             }
@@ -71,7 +61,7 @@ impl Watch {
         };
         Self {
             bases: buffers.iter().map(|space: &Space| space.base).collect(),
-            own_buffers: buffers.iter().map(|space| BufferRef(space.buffer)).collect(),
+            own_buffers: buffers.iter().map(|space| space.buffer).collect(),
             buffers: all,
             outside: (0..).zip(tensors).filter(is_outside).map(span).collect(),
             names: tensors.iter().map(|&tensor| runtime.describe(tensor)).collect(),

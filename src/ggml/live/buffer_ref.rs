@@ -1,0 +1,71 @@
+//! Live buffers, whoever allocated them, through ggml's public accessors.
+
+use std::ptr::NonNull;
+
+use crate::ggml::USAGE_NOT_KNOWN;
+use crate::ggml::bindings::ggml_backend_buffer;
+use crate::placement::Bytes;
+
+use super::runtime::Runtime;
+use super::tensor::TensorRef;
+
+/// A live buffer. Equal references are the same buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BufferRef(NonNull<ggml_backend_buffer>);
+
+// SAFETY: a reference only names the buffer. ggml is asked about it by the thread that uses the graph.
+unsafe impl Send for BufferRef {}
+// SAFETY: as above.
+unsafe impl Sync for BufferRef {}
+
+impl BufferRef {
+    /// Returns `None` for null.
+    ///
+    /// # Safety
+    /// `buffer` is null, or a buffer that outlives the value.
+    pub unsafe fn new(buffer: *mut ggml_backend_buffer) -> Option<Self> {
+        NonNull::new(buffer).map(Self)
+    }
+
+    /// The buffer as C sees it.
+    pub fn as_ptr(self) -> *mut ggml_backend_buffer {
+        self.0.as_ptr()
+    }
+}
+
+impl TensorRef<'_> {
+    /// The buffer that the tensor lies in, which lives as long as the tensor is used.
+    pub fn buffer_ref(self) -> Option<BufferRef> {
+        // SAFETY: the buffer of a live tensor is alive.
+        unsafe { BufferRef::new(self.buffer()) }
+    }
+}
+
+impl Runtime {
+    /// The first address of a buffer, and its size in bytes.
+    pub fn extent(&self, buffer: BufferRef) -> (*mut u8, Bytes) {
+        // SAFETY: a live buffer.
+        let base = unsafe { (self.functions.ggml_backend_buffer_get_base)(buffer.as_ptr()) };
+        // SAFETY: a live buffer.
+        let size = unsafe { (self.functions.ggml_backend_buffer_get_size)(buffer.as_ptr()) };
+        (base.cast(), size as Bytes)
+    }
+
+    /// What a buffer is used for, as ggml numbers it.
+    pub fn usage(&self, buffer: BufferRef) -> u32 {
+        // SAFETY: a live buffer.
+        self.functions.ggml_backend_buffer_get_usage.map_or(USAGE_NOT_KNOWN, |usage| unsafe { usage(buffer.as_ptr()) })
+    }
+
+    /// Returns `true` if the processor can read and write the bytes of a buffer.
+    pub fn is_host(&self, buffer: BufferRef) -> bool {
+        // SAFETY: a live buffer.
+        self.functions.ggml_backend_buffer_is_host.is_some_and(|is_host| unsafe { is_host(buffer.as_ptr()) })
+    }
+
+    /// Bytes that `tensor` takes in a buffer, before padding.
+    pub fn alloc_size_in(&self, buffer: BufferRef, tensor: TensorRef<'_>) -> Bytes {
+        // SAFETY: a live buffer and a live tensor.
+        unsafe { (self.functions.ggml_backend_buffer_get_alloc_size)(buffer.as_ptr(), tensor.as_ptr()) as Bytes }
+    }
+}
