@@ -1,4 +1,5 @@
-//! One function per job. A plain build sets the SONAME and runs no generator.
+//! Sets the SONAME of the shared library. Features add the library inside the tool and generators; a plain build runs
+//! none.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -12,10 +13,10 @@ fn main() {
     bindings::generate();
 }
 
-/// The name by which programs remember the shared library. A cdylib gets none by itself, and a program linked with one
-/// that has none remembers the path on the machine that linked it.
+/// Sets the name by which linked programs find the shared library: without a version, see docs/stability.md. A cdylib
+/// has no SONAME by default, and a program linked with it would then record the path of the file on the build machine.
 ///
-/// The export list needs no version script of ours: rustc passes one that exports exactly the `no_mangle` functions.
+/// The export list needs no version script: rustc passes one that exports exactly the `no_mangle` functions.
 fn set_soname() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,liblastuse.so");
 }
@@ -25,8 +26,9 @@ mod embedded {
     use std::path::{Path, PathBuf};
     use std::process::Command;
 
-    /// Builds the shared libraries for release builds of the tool, which carry them, and tells rustc where they are. Other
-    /// builds find them beside the tool. A build of its own: a package cannot depend on its own library as a file.
+    /// Builds the shared libraries that release builds of the tool contain, and passes their paths to rustc. Other
+    /// builds of the tool find them beside it. Cargo is run again for this: a package cannot depend on its own library
+    /// as a file.
     pub fn build() {
         println!("cargo:rerun-if-changed=src");
         println!("cargo:rerun-if-changed=guard/src");
@@ -37,7 +39,7 @@ mod embedded {
         let folder = library("lastuse", &["--no-default-features"]);
         println!("cargo:rustc-cfg=embedded");
         println!("cargo:rustc-env=LASTUSE_EMBEDDED={}", path(&folder.join("liblastuse.so")));
-        // The package that is published is without it.
+        // The published package does not contain the guard.
         if Path::new("guard/Cargo.toml").exists() {
             let folder = library("lastuse-guard", &[]);
             println!("cargo:rustc-cfg=embedded_guard");
@@ -45,7 +47,7 @@ mod embedded {
         }
     }
 
-    /// Builds the library of a package. Answers the folder that it is in.
+    /// Builds the library of a package. Returns the folder that it is in.
     fn library(package: &str, arguments: &[&str]) -> PathBuf {
         let folder = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("library");
         let target = std::env::var("TARGET").expect("cargo sets TARGET");
@@ -57,7 +59,7 @@ mod embedded {
             .env_remove("CARGO_TARGET_DIR")
             .status()
             .expect("cargo runs");
-        assert!(status.success(), "the library that the tool carries does not build");
+        assert!(status.success(), "the library inside the tool does not build");
         folder.join(target).join("release")
     }
 
@@ -70,7 +72,7 @@ mod embedded {
 mod committed {
     use std::path::Path;
 
-    /// Leaves `text` where the drift test compares it, and, when asked to, where it is committed.
+    /// Writes `text` to OUT_DIR, where the drift test reads it, and with `LASTUSE_UPDATE` to the committed file.
     pub fn write(name: &str, committed: &str, text: &str) {
         println!("cargo:rerun-if-env-changed=LASTUSE_UPDATE");
         let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
@@ -83,23 +85,25 @@ mod committed {
 
 #[cfg(feature = "header")]
 mod header {
-    /// The files that define our own entry points.
-    const SOURCES: [&str; 12] = [
-        "src/abi/lastuse.rs",
+    /// The files that define lastuse's own C functions, in the order of the header.
+    const SOURCES: [&str; 14] = [
+        "src/abi/process.rs",
         "src/abi/stats.rs",
+        "src/abi/settings.rs",
         "src/abi/capture.rs",
+        "src/abi/gallocr_size.rs",
+        "src/abi/explain.rs",
         "src/abi/context.rs",
         "src/abi/measure.rs",
         "src/abi/dependency.rs",
-        "src/abi/output.rs",
-        "src/abi/copies.rs",
+        "src/abi/set_output.rs",
+        "src/abi/remove_copies.rs",
         "src/abi/reorder.rs",
-        "src/abi/explain.rs",
         "src/abi/verify.rs",
-        "src/abi/guard_memory.rs",
+        "src/abi/memory_guard.rs",
     ];
 
-    /// include/lastuse.h from the files that define our own entry points.
+    /// Generates include/lastuse.h.
     pub fn generate() {
         println!("cargo:rerun-if-changed=cbindgen.toml");
         let config = cbindgen::Config::from_file("cbindgen.toml").expect("cbindgen.toml is valid");
@@ -136,7 +140,7 @@ mod bindings {
         "ggml_backend_(graph_compute|buffer_(get_usage|is_host))",
     ];
 
-    /// Types that lastuse never looks into.
+    /// Types that lastuse only has pointers to.
     const OPAQUE: [&str; 4] =
         ["ggml_backend", "ggml_backend_buffer", "ggml_backend_buffer_type", "ggml_backend_device"];
 
@@ -145,7 +149,7 @@ mod bindings {
         format!("#[repr(C)]\npub struct {name}([u8; 0]);\npub type {pointer}_t = *mut {name};\n")
     }
 
-    /// src/ggml/bindings.rs from ggml's headers: those in the folder `GGML_DIR`, else the vendored ones.
+    /// Generates src/ggml/bindings.rs from ggml's headers: those in the folder `GGML_DIR`, or else the vendored ones.
     pub fn generate() {
         println!("cargo:rerun-if-env-changed=GGML_DIR");
         let ggml = std::env::var_os("GGML_DIR").map_or_else(vendored, PathBuf::from);
@@ -185,14 +189,14 @@ mod bindings {
         super::committed::write("bindings.rs", "src/ggml/bindings.rs", &functions_as_types(&text));
     }
 
-    /// `fn name(..)` inside the extern block becomes `type name = fn(..)` outside of it.
+    /// Replaces each `fn name(..)` in the extern block by `type name = fn(..)` outside of it.
     fn functions_as_types(text: &str) -> String {
         let (before, block) = text.split_once("unsafe extern \"C\" {\n").expect("bindgen writes one extern block");
         let (block, after) = block.split_once("\n}\n").expect("the extern block ends");
         let types = block.lines().map(|line| {
             let line = line.strip_prefix("    ").unwrap_or(line);
             match line.strip_prefix("pub fn ").and_then(|rest| rest.split_once('(')) {
-                // A function that is called like the enum it returns.
+                // A function may have the name of the enum that it returns.
                 Some((name, rest)) => {
                     let rest = rest.replace(&format!("-> {name};"), "-> u32;");
                     format!("pub type {name} = unsafe extern \"C\" fn({rest}\n")
@@ -203,7 +207,7 @@ mod bindings {
         format!("{before}{}{after}", types.collect::<String>())
     }
 
-    /// The ggml inside the pinned registry package.
+    /// Returns the folder of ggml in the pinned registry package.
     fn vendored() -> PathBuf {
         println!("cargo:rerun-if-changed=vendor/packages/Cargo.lock");
         let args = ["fetch", "--quiet", "--locked", "--manifest-path", "vendor/packages/Cargo.toml"];

@@ -1,41 +1,45 @@
-//! `lastuse_set_capture`: planned graphs go to files.
+//! `lastuse_set_capture`: writing planned graphs to files.
 
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 
 use crate::ggml::{Destination, captures, log_error};
 
-use super::whose::expect_enabled;
-use super::{guard, refuse};
+use super::abort::abort_on_panic;
+use super::enabled::check_enabled_or_not_loaded;
+use super::last_error::fail;
 
-/// Says where each graph that is planned from now on is written, once, in the format of the tool `lastuse`: without weights and
-/// without data. A folder, which is made if it is missing, or a folder and a name for its files in which "%s" stands for that of
-/// the graph: "graphs/%s.jsonl.gz". Files whose name ends in ".gz" are compressed, by the zlib of the system where there is
-/// one. NULL or an empty string: nowhere. The environment variable LASTUSE_CAPTURE says the same from the start. False, with
-/// lastuse_last_error and a line in ggml's log, when the folder cannot be written to, or lastuse is not enabled: nothing is
-/// changed then. A graph that cannot be written later on is said in the log, and disturbs nothing else.
+/// Sets the folder to which graphs are written when they are planned: each distinct graph once, without weights and
+/// data, in the format that the tool lastuse reads. The environment variable LASTUSE_CAPTURE sets it at the start.
+///
+/// dir is a folder, which is created if it is missing, or a folder and a pattern for file names in which "%s" stands
+/// for the name of the graph: "graphs/%s.jsonl.gz". Files whose names end in ".gz" are compressed if the system has
+/// zlib. NULL or an empty string ends writing. The string is copied.
 ///
 /// ```c
-/// GGML_ASSERT(!lastuse_set_capture("graph.jsonl")); // one file cannot hold them all
+/// GGML_ASSERT(!lastuse_set_capture("graph.jsonl")); // a file name needs "%s": one file cannot hold all graphs
 /// printf("no captures: %s\n", lastuse_last_error());
-/// GGML_ASSERT(lastuse_set_capture(NULL) == lastuse_enabled()); // they go nowhere
+/// GGML_ASSERT(lastuse_set_capture(NULL) == lastuse_enabled()); // none are written
 /// ```
 ///
+/// Returns false and changes nothing if the folder cannot be written to or lastuse is not enabled; the reason is in
+/// lastuse_last_error and in ggml's log. A graph that cannot be written later is only logged. Any thread may call it.
+///
 /// # Safety
-/// `dir` is NULL or a string.
+/// `dir` is NULL, or a string that ends in NUL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_set_capture(dir: *const c_char) -> bool {
     const NAME: &str = "lastuse_set_capture";
-    guard(|| {
-        if let Err(why) = expect_enabled() {
-            refuse(NAME, &why);
+    abort_on_panic(|| {
+        if let Err(why) = check_enabled_or_not_loaded() {
+            fail(NAME, &why);
             return false;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: a string, as the caller guarantees.
         let dir = (!dir.is_null()).then(|| OsStr::from_bytes(unsafe { CStr::from_ptr(dir) }.to_bytes()));
         let destination = dir.filter(|dir| !dir.is_empty()).map(Destination::new).transpose();
-        let destination = destination.inspect_err(|why| refuse(NAME, why));
-        // A program that says it before the first graph is not to be overruled by the environment.
+        let destination = destination.inspect_err(|why| fail(NAME, why));
+        // The environment, which is read once, must not override a call before the first graph.
         captures().follow_environment(log_error);
         destination.map(|destination| captures().set(destination)).is_ok()
     })

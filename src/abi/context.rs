@@ -7,42 +7,45 @@ use std::ptr::{NonNull, null_mut};
 use crate::ggml::{BufferType, ContextKind, Kind, NotAlive, NotRealized, Runtime, Wanted, abort, free_context};
 use crate::ggml::{ggml_backend_buffer_type, ggml_context, ggml_of_type, is_freed, new_context, realize_context};
 
-use super::guard;
-use super::refusal::{ggml_for, refuse};
+use super::abort::abort_on_panic;
+use super::ggml_of_arguments::runtime_or_fail;
+use super::last_error::fail;
+use super::struct_size::checked_struct;
 
 /// When the tensors of a context get their memory.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(non_camel_case_types, reason = "a type of C")]
 pub enum lastuse_context_kind {
-    /// At once: for weights, inputs, caches. In host memory when they are made; or, when the parameters name a buffer
-    /// type, there, when they are first needed.
+    /// For weights, inputs and caches: in host memory, when they are made; or, if the parameters name a buffer type, in
+    /// that, when they are first needed.
     LASTUSE_CONTEXT_IMMEDIATE = 0,
-    /// When a graph is allocated (ggml_gallocr_alloc_graph, ggml_backend_sched_alloc_graph): for graphs. The same as
+    /// For graphs: when a graph is allocated (ggml_gallocr_alloc_graph, ggml_backend_sched_alloc_graph), as with
     /// no_alloc of ggml_init.
     LASTUSE_CONTEXT_DEFERRED = 1,
 }
 
-/// What lastuse_context_new may be told. The caller sets struct_size and zeroes the rest, which then means the default.
+/// Parameters of lastuse_context_new. The caller sets struct_size and zeroes the rest; zeros are the defaults.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_context_params {
-    /// sizeof(struct lastuse_context_params): which fields there are. Later versions may add some at the end.
+    /// sizeof(struct lastuse_context_params). Later versions may add fields at the end.
     pub struct_size: usize,
-    /// Where the tensors of an immediate context get their memory; NULL: in host memory, with the context. It must
-    /// outlive the context. For a deferred context NULL.
+    /// The buffer type of the tensors of an immediate context, which must outlive the context; NULL: host memory, in
+    /// the context. NULL for a deferred context.
     pub buft: *mut ggml_backend_buffer_type,
-    /// Bytes of address space, rounded up to whole pages; 0: as much as makes sense. The context can never take more.
+    /// The largest size of the context in bytes of address space, rounded up to whole pages; 0: the default.
     pub address_space: usize,
-    /// What the buffers of buft are marked with, an enum ggml_backend_buffer_usage: GGML_BACKEND_BUFFER_USAGE_WEIGHTS
-    /// for the weights of a model, so that ggml_backend_sched runs operations where their weights are; 0 for all else.
+    /// The usage of the buffers of buft, an enum ggml_backend_buffer_usage: GGML_BACKEND_BUFFER_USAGE_WEIGHTS for the
+    /// weights of a model, so that ggml_backend_sched runs operations where their weights are; 0 otherwise.
     pub usage: c_int,
 }
 
-/// A genuine ggml context that needs no size: it reserves address space and takes memory only as tensors and graphs are
-/// made in it. Everything of ggml works with it, except that lastuse_context_free frees it. To empty it and use it
-/// again, as for the next token, call ggml_reset: that costs a few stores, the pages stay, and so do the addresses.
+/// Creates a ggml context that needs no size: it reserves address space, and takes memory only as tensors and graphs
+/// are made in it. All functions of ggml work with it, except that the caller frees it with lastuse_context_free.
+///
+/// To empty the context for reuse, as for the next token, call ggml_reset: its pages and addresses stay.
 ///
 /// ```c
 /// struct ggml_context * graphs = lastuse_context_new(LASTUSE_CONTEXT_DEFERRED, NULL);
@@ -62,48 +65,45 @@ pub struct lastuse_context_params {
 ///
 /// Kinds. The tensors of a deferred context get memory from ggml_gallocr, ggml_backend_sched or
 /// ggml_backend_alloc_ctx_tensors, as with no_alloc. Those of an immediate context have host memory in the context when
-/// they are made; when params names a buffer type, they get memory there when a graph that reads one of them is
-/// reserved or allocated by a ggml_gallocr, or when lastuse_context_realize is called: see there for when a program
-/// should. That memory is never part of a compute buffer.
+/// they are made. If params names a buffer type, they get memory in it when a ggml_gallocr reserves or allocates a
+/// graph that reads one of them, or when the program calls lastuse_context_realize. That memory is never part of a
+/// compute buffer.
 ///
 /// Address space. The default is 4 GiB for contexts that hold no data (368 bytes a tensor: eleven million tensors), and
 /// the memory of the machine for those that do; but at most a 128th of what all contexts together leave of 64 TiB, or 1
-/// GiB where that is more, so that thousands can be alive at once. When the system gives less, a context gets less,
-/// down to 64 MiB, and ggml's log says so; as much as it gets always stays free for others. A context that is full does
-/// what contexts of ggml do then. Where the system accounts address space strictly (vm.overcommit_memory=2), say in
-/// params.address_space what is needed.
+/// GiB where that is more, so that thousands can exist at once. If the system provides less, a context gets less, down
+/// to 64 MiB, which is logged; as much as it gets always stays free for others. A full context behaves as contexts of
+/// ggml do. Where the system accounts address space strictly (vm.overcommit_memory=2), set params->address_space to
+/// what is needed.
 ///
-/// NULL, with the reason in lastuse_last_error and in ggml's log, when address space cannot be had, when a deferred
-/// context is given a buffer type, when kind or usage is no such value, and when lastuse does not know the layout of
-/// this ggml. Aborts when params has a struct_size that is too small. params may be NULL. Any thread may call it; the
-/// context itself is for one thread at a time, as all of ggml's.
+/// params may be NULL, and is not used after the call. Returns NULL if address space cannot be reserved, if a deferred
+/// context is given a buffer type, if kind or usage has no valid value, and if lastuse does not know the layout of this
+/// ggml; the reason is in lastuse_last_error and in ggml's log. Works also if lastuse is not enabled. Aborts if
+/// params->struct_size is too small. Any thread may call it; one thread at a time may use the context.
 ///
 /// # Safety
-/// `params` is NULL or has struct_size bytes, and its buffer type is NULL or alive.
+/// `params` is NULL or points to struct_size bytes, and its buffer type is NULL or outlives the context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_context_new(
     kind: ContextKind,
     params: *const lastuse_context_params,
 ) -> *mut ggml_context {
     const NAME: &str = "lastuse_context_new";
-    guard(|| {
-        // SAFETY: the caller's promise.
+    abort_on_panic(|| {
+        // SAFETY: NULL or of its stated size, as the caller guarantees.
         let params = unsafe { checked_params(NAME, params) };
-        // SAFETY: the caller's promise.
+        // SAFETY: NULL or live, as the caller guarantees.
         let ggml = unsafe { ggml_of_type(params.buft) };
-        let Some(runtime) = ggml_for(NAME, ggml) else { return null_mut() };
-        // SAFETY: the caller's promise.
-        let wanted = unsafe { wanted(runtime, kind, &params) };
-        let made = wanted.and_then(|wanted| new_context(runtime, wanted).map_err(|why| why.to_string()));
-        made.unwrap_or_else(|why| {
-            refuse(NAME, &why);
-            null_mut()
-        })
+        let Some(runtime) = runtime_or_fail(NAME, ggml) else { return null_mut() };
+        // SAFETY: NULL or outlives the context, as the caller guarantees.
+        let request = unsafe { request(runtime, kind, &params) };
+        let made = request.and_then(|request| new_context(runtime, request).map_err(|why| why.to_string()));
+        made.inspect_err(|why| fail(NAME, why)).unwrap_or(null_mut())
     })
 }
 
-/// Gives memory to all tensors of an immediate context with a buffer type that have none yet; views get that of their
-/// roots. True, at once, when there is nothing to do.
+/// Allocates all tensors without memory of an immediate context with a buffer type; views get the memory of their
+/// roots. Returns true, at once, if there is nothing to do.
 ///
 /// ```c
 /// struct lastuse_context_params params = { sizeof(params), NULL, 0, GGML_BACKEND_BUFFER_USAGE_WEIGHTS };
@@ -118,33 +118,37 @@ pub unsafe extern "C" fn lastuse_context_new(
 /// lastuse_context_free(weights);
 /// ```
 ///
-/// When: before data is set, and before a graph goes to ggml_backend_sched, which looks where tensors are before it
-/// asks any allocator. A ggml_gallocr alone realizes the contexts that a graph reads by itself.
+/// When: before data is set, and before a graph is passed to ggml_backend_sched, which reads where tensors are before
+/// it calls an allocator. A ggml_gallocr realizes the contexts that its graphs read by itself.
 ///
-/// Memory: the first call takes what its tensors need and no more, in one buffer, or in several where the type has a
-/// limit. Later calls fill what is free and then add buffers with some room for tensors still to come, so that a
-/// thousand tensors of one size, realized one by one, are in fewer than a hundred buffers. What is free is at most an
-/// eighth of what the tensors take, or 64 KiB where that is more, and never more than 128 MiB. After ggml_reset the
-/// buffers are filled anew; when they are too small then, one larger takes their place.
+/// Memory: the first call allocates what its tensors need and no more, in one buffer, or in several if the type has a
+/// limit. Later calls fill free memory and then add buffers with some room for later tensors, so that a thousand
+/// tensors of one size, realized one by one, are in fewer than a hundred buffers. Free memory is at most an eighth of
+/// what the tensors take, or 64 KiB where that is more, and never more than 128 MiB. After ggml_reset the buffers are
+/// reused; if they are too small then, one larger buffer replaces them.
 ///
-/// False, with the reason in lastuse_last_error and in ggml's log, when there is not enough memory or the backend
-/// fails; tensors that got their memory keep it, and the next call goes on. Also for a deferred context, and for one
-/// that is not alive: the latter aborts in debug builds of lastuse.
+/// Returns false if there is not enough memory or the backend fails, and for a deferred context; the reason is in
+/// lastuse_last_error and in ggml's log. Tensors that got memory keep it, and the next call continues. Returns false
+/// also for a context that is NULL, freed, or not from lastuse_context_new; debug builds of lastuse abort then.
 ///
 /// # Safety
-/// No other thread uses the context.
+/// No other thread uses the context or its tensors.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_context_realize(ctx: *mut ggml_context) -> bool {
     const NAME: &str = "lastuse_context_realize";
-    guard(|| match realize_context(ctx) {
-        Ok(()) => true,
-        Err(NotRealized::NotAlive(why)) => misused(NAME, &why),
-        Err(why) => refused(NAME, &why),
+    abort_on_panic(|| {
+        let realized = realize_context(ctx);
+        match &realized {
+            Ok(()) => {}
+            Err(NotRealized::NotAlive(why)) => fail_on_misuse(NAME, why),
+            Err(why) => fail(NAME, why),
+        }
+        realized.is_ok()
     })
 }
 
-/// Frees a context of lastuse_context_new, with the buffers of its tensors; NULL is fine. Its tensors, and graphs that
-/// read them, must not be used any more.
+/// Frees a context of lastuse_context_new and the buffers of its tensors; does nothing for NULL. Its tensors, and
+/// graphs that read them, must not be used any more.
 ///
 /// ```c
 /// struct ggml_context * inputs = lastuse_context_new(LASTUSE_CONTEXT_IMMEDIATE, NULL);
@@ -153,70 +157,61 @@ pub unsafe extern "C" fn lastuse_context_realize(ctx: *mut ggml_context) -> bool
 /// lastuse_context_free(NULL);
 /// ```
 ///
-/// ggml_free does not do: it frees ggml's own small struct, and leaves memory and addresses behind. A context that was
-/// freed already, one freed with ggml_free (of which it then frees the rest), and one that comes from elsewhere are
-/// left alone, with the reason in lastuse_last_error and in ggml's log; in debug builds of lastuse that aborts. Those
-/// also keep the first 2 MiB of the last 64 freed contexts unusable, so that using a tensor of one ends in a fault and
-/// not in wrong numbers.
+/// ggml_free is not enough: it frees only ggml's own struct, and keeps memory and address space. A context that was
+/// freed before, or that is not from lastuse_context_new, is left unchanged; one that was freed with ggml_free is freed
+/// completely. In each of these cases the reason is in lastuse_last_error and in ggml's log, and debug builds of
+/// lastuse abort. Debug builds also keep the first 2 MiB of the last 64 freed contexts inaccessible, so that the use of
+/// a freed tensor ends in a fault instead of wrong numbers.
 ///
 /// # Safety
-/// No other thread uses the context.
+/// No other thread uses the context, and nothing uses it or its tensors afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_context_free(ctx: *mut ggml_context) {
     const NAME: &str = "lastuse_context_free";
-    guard(|| {
+    abort_on_panic(|| {
         if !ctx.is_null() {
-            free_context(ctx).unwrap_or_else(|not_alive| {
-                misused(NAME, &not_alive);
-            });
+            free_context(ctx).unwrap_or_else(|not_live| fail_on_misuse(NAME, &not_live));
         }
     });
 }
 
-/// Says why. Answers false.
-fn refused(function: &str, why: &dyn Display) -> bool {
-    refuse(function, why);
-    false
-}
-
-/// A mistake of the program: debug builds end here.
-fn misused(function: &str, why: &dyn Display) -> bool {
+/// Reports a mistake of the program: aborts in debug builds, otherwise sets the last error and logs it.
+fn fail_on_misuse(function: &str, why: &dyn Display) {
     if cfg!(debug_assertions) {
         abort(file!(), line!(), &format!("{function}: {why}"));
     }
-    refused(function, why)
+    fail(function, why);
 }
 
-/// Debug builds end here when one of the addresses is that of a context freed lately, or of something in it.
-pub fn expect_not_freed(function: &str, addresses: &[usize]) {
+/// In debug builds, aborts if one of the addresses is in a context that was freed recently.
+pub(super) fn expect_not_freed(function: &str, addresses: &[usize]) {
     if addresses.iter().any(|&address| is_freed(address)) {
-        misused(function, &NotAlive::Freed);
+        fail_on_misuse(function, &NotAlive::Freed);
     }
 }
 
-/// The parameters, which must have their first field; defaults for NULL.
+/// Returns the parameters; the defaults for NULL. Aborts if the struct is too small.
 ///
 /// # Safety
-/// `params` is NULL or has as many bytes as its first field says.
+/// `params` is NULL, or points to as many bytes as its first field states.
 unsafe fn checked_params(function: &str, params: *const lastuse_context_params) -> lastuse_context_params {
-    let least = size_of::<lastuse_context_params>();
-    let Some(params) = NonNull::new(params.cast_mut()) else {
-        return lastuse_context_params { struct_size: least, buft: null_mut(), address_space: 0, usage: 0 };
+    // SAFETY: NULL or of its stated size, as the caller guarantees.
+    let Some((params, _)) = (unsafe { checked_struct(function, "params", params.cast_mut()) }) else {
+        let struct_size = size_of::<lastuse_context_params>();
+        return lastuse_context_params { struct_size, buft: null_mut(), address_space: 0, usage: 0 };
     };
-    // SAFETY: the first field, which tells the size, is there in every version.
-    let size = unsafe { params.cast::<usize>().read() };
-    if size < least {
-        abort(file!(), line!(), &format!("{function}: params->struct_size is {size}, and at least {least} is needed"));
-    }
-    // SAFETY: all fields are there.
+    // SAFETY: large enough, which was checked.
     unsafe { params.read() }
 }
 
-/// What the arguments ask for.
+/// Returns the context that the arguments request.
+///
+/// # Errors
+/// A message: which argument is wrong.
 ///
 /// # Safety
-/// The buffer type is NULL or alive.
-unsafe fn wanted(
+/// The buffer type is NULL, or of this ggml and outlives the context.
+unsafe fn request(
     runtime: &'static Runtime,
     kind: ContextKind,
     params: &lastuse_context_params,
@@ -228,7 +223,7 @@ unsafe fn wanted(
     };
     let usage = u32::try_from(params.usage).ok().filter(|&usage| usage <= 2);
     let usage = usage.ok_or_else(|| format!("params->usage is {}: no enum ggml_backend_buffer_usage", params.usage))?;
-    // SAFETY: the caller's promise.
+    // SAFETY: not NULL, so it outlives the context, as the caller guarantees.
     let buft = NonNull::new(params.buft).map(|buft| unsafe { BufferType::new(runtime, buft) });
     if kind == Kind::Deferred && buft.is_some() {
         return Err("a deferred context has no memory of its own: params->buft must be NULL".to_owned());

@@ -1,87 +1,96 @@
-//! `ggml_backend_alloc_ctx_tensors*`: memory for all tensors of a context at once.
+//! `ggml_backend_alloc_ctx_tensors*`: allocating all tensors of a context at once.
 
 use std::ptr::NonNull;
 
 use crate::ggml::{BufferType, Runtime, Server, allocate_context, context_size, ggml_of_object, ggml_of_type};
 use crate::ggml::{abort, ggml_backend, ggml_backend_buffer, ggml_backend_buffer_type, ggml_context};
 
-use super::whose::usable;
-use super::{guard, required};
+use super::abort::{abort_on_panic, required};
+use super::ggml_of_arguments::found_or_abort;
 
-/// Memory for the tensors of `ctx` in the default buffer type of `backend`; the caller owns the buffer.
-/// NULL on failure, or when no tensor needs memory.
+/// Allocates the tensors of `ctx` that have no memory, in the default buffer type of `backend`. Returns the buffer,
+/// which the caller frees; NULL on failure, and when no tensor needs memory.
 ///
 /// # Safety
-/// Both are alive.
+/// `ctx` and `backend` are NULL or live, and no other thread uses `ctx`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_backend_alloc_ctx_tensors(
     ctx: *mut ggml_context,
     backend: *mut ggml_backend,
 ) -> *mut ggml_backend_buffer {
     const NAME: &str = "ggml_backend_alloc_ctx_tensors";
-    // SAFETY: the caller's promise.
-    guard(|| match &usable(unsafe { ggml_of_object(backend) }).server {
-        // SAFETY: the caller's arguments, handed on.
+    // SAFETY: NULL or live, as the caller guarantees.
+    abort_on_panic(|| match &found_or_abort(unsafe { ggml_of_object(backend) }).server {
+        // SAFETY: ggml's function takes what the caller passes.
         Server::Original(original) => unsafe { (original.alloc_ctx_tensors)(ctx, backend) },
         Server::Lastuse(runtime) => {
             let backend = required(backend, NAME, "backend").as_ptr();
-            // SAFETY: a live backend.
+            // SAFETY: a live backend, as the caller guarantees.
             let buft = unsafe { (runtime.functions.ggml_backend_get_default_buffer_type)(backend) };
-            let (ctx, buft) = arguments(runtime, NAME, ctx, buft);
-            // SAFETY: a live context.
+            // SAFETY: NULL or live, as the caller and the backend guarantee.
+            let (ctx, buft) = unsafe { checked_arguments(runtime, NAME, ctx, buft) };
+            // SAFETY: a live context, as the caller guarantees.
             unsafe { allocate_context(ctx, buft) }
         }
     })
 }
 
-/// The same in a given buffer type.
+/// Allocates the tensors of `ctx` that have no memory, in buffer type `buft`. Returns the buffer, which the caller
+/// frees; NULL on failure, and when no tensor needs memory.
 ///
 /// # Safety
-/// Both are alive.
+/// `ctx` and `buft` are NULL or live, and no other thread uses `ctx`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_backend_alloc_ctx_tensors_from_buft(
     ctx: *mut ggml_context,
     buft: *mut ggml_backend_buffer_type,
 ) -> *mut ggml_backend_buffer {
     const NAME: &str = "ggml_backend_alloc_ctx_tensors_from_buft";
-    // SAFETY: the caller's promise.
-    guard(|| match &usable(unsafe { ggml_of_type(buft) }).server {
-        // SAFETY: the caller's arguments, handed on.
+    // SAFETY: NULL or live, as the caller guarantees.
+    abort_on_panic(|| match &found_or_abort(unsafe { ggml_of_type(buft) }).server {
+        // SAFETY: ggml's function takes what the caller passes.
         Server::Original(original) => unsafe { (original.alloc_ctx_tensors_from_buft)(ctx, buft) },
         Server::Lastuse(runtime) => {
-            let (ctx, buft) = arguments(runtime, NAME, ctx, buft);
-            // SAFETY: a live context.
+            // SAFETY: NULL or live, as the caller guarantees.
+            let (ctx, buft) = unsafe { checked_arguments(runtime, NAME, ctx, buft) };
+            // SAFETY: a live context, as the caller guarantees.
             unsafe { allocate_context(ctx, buft) }
         }
     })
 }
 
-/// The bytes that [`ggml_backend_alloc_ctx_tensors_from_buft`] would allocate. 0 when no tensor needs memory.
+/// Returns the bytes that [`ggml_backend_alloc_ctx_tensors_from_buft`] would allocate; 0 when no tensor needs memory.
 ///
 /// # Safety
-/// Both are alive.
+/// `ctx` and `buft` are NULL or live, and no other thread changes `ctx`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_backend_alloc_ctx_tensors_from_buft_size(
     ctx: *mut ggml_context,
     buft: *mut ggml_backend_buffer_type,
 ) -> usize {
     const NAME: &str = "ggml_backend_alloc_ctx_tensors_from_buft_size";
-    // SAFETY: the caller's promise.
-    guard(|| match &usable(unsafe { ggml_of_type(buft) }).server {
+    // SAFETY: NULL or live, as the caller guarantees.
+    abort_on_panic(|| match &found_or_abort(unsafe { ggml_of_type(buft) }).server {
         Server::Original(original) => match original.alloc_ctx_tensors_from_buft_size {
-            // SAFETY: the caller's arguments, handed on.
+            // SAFETY: ggml's function takes what the caller passes.
             Some(function) => unsafe { function(ctx, buft) },
             None => abort(file!(), line!(), &format!("{NAME}: this ggml has no such function")),
         },
         Server::Lastuse(runtime) => {
-            let (ctx, buft) = arguments(runtime, NAME, ctx, buft);
-            // SAFETY: a live context.
+            // SAFETY: NULL or live, as the caller guarantees.
+            let (ctx, buft) = unsafe { checked_arguments(runtime, NAME, ctx, buft) };
+            // SAFETY: a live context, as the caller guarantees.
             usize::try_from(unsafe { context_size(ctx, buft) }).unwrap_or(usize::MAX)
         }
     })
 }
 
-fn arguments(
+/// Aborts where ggml does: if one of the arguments is NULL, or the tensors of `ctx` get their memory when they are
+/// made.
+///
+/// # Safety
+/// `ctx` and `buft` are NULL or live and of this ggml.
+unsafe fn checked_arguments(
     runtime: &'static Runtime,
     function: &str,
     ctx: *mut ggml_context,
@@ -89,10 +98,10 @@ fn arguments(
 ) -> (NonNull<ggml_context>, BufferType) {
     let ctx = required(ctx, function, "ctx");
     let buft = required(buft, function, "buft");
-    // SAFETY: a live context.
+    // SAFETY: a live context, as the caller guarantees.
     if !unsafe { (runtime.functions.ggml_get_no_alloc)(ctx.as_ptr()) } {
         abort(file!(), line!(), &format!("{function}: ctx was made without no_alloc: its tensors have memory already"));
     }
-    // SAFETY: a live buffer type.
+    // SAFETY: a live buffer type, as the caller guarantees.
     (ctx, unsafe { BufferType::new(runtime, buft) })
 }

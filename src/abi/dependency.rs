@@ -1,17 +1,17 @@
 //! `ggml_dependency`: order as a part of the graph.
 
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
 
 use crate::ggml::{TensorRef, depend, ggml_context, ggml_tensor};
 
+use super::abort::{abort_on_panic, required};
 use super::context::expect_not_freed;
-use super::refusal::{ggml_for, refuse};
-use super::whose::ggml_of_tensors;
-use super::{guard, required};
+use super::ggml_of_arguments::{ggml_of_tensors, runtime_or_fail};
+use super::last_error::fail;
 
-/// A tensor that is a (the same type, shape, strides and memory), but only after b has run: whoever reads it reads what b
-/// has left in that memory. It makes order a part of the graph, where otherwise only the order of the calls of
-/// ggml_build_forward_expand says it: here that the cache is read after the new rows were copied into it.
+/// Returns a tensor that is a view of all of a and depends on b: what reads it runs after b, and reads what b has
+/// written to that memory. So order becomes a part of the graph, where otherwise only the order of calls of
+/// ggml_build_forward_expand determines it: here, that the cache is read after the new rows were copied into it.
 ///
 /// ```c
 /// struct ggml_tensor * rows  = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 8, 2);
@@ -21,20 +21,20 @@ use super::{guard, required};
 /// struct ggml_tensor * keys  = ggml_dependency(ctx, cache, copy);
 /// struct ggml_tensor * sum   = ggml_sum(ctx, keys);
 /// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-/// ggml_build_forward_expand(graph, sum); // the copy comes along, and comes first
+/// ggml_build_forward_expand(graph, sum); // adds the copy too, before keys
 /// GGML_ASSERT(ggml_graph_n_nodes(graph) == 4);
 /// ```
 ///
-/// It works in every walker of graphs: with any number of threads, in ggml_backend_sched (b is not copied for it), with
-/// expand in any order. Gradients pass through to a. Nothing is computed for it. It belongs to ctx; a and b may belong
-/// to other contexts.
+/// The result has the type, shape, strides and memory of a; nothing is computed for it, and gradients pass through to
+/// a. It belongs to ctx; a and b may belong to other contexts. All code that walks graphs respects the order: with any
+/// number of threads, in ggml_backend_sched (b is not copied for it), whichever tensor is expanded first.
 ///
-/// NULL, with the reason in lastuse_last_error and in ggml's log, when a and b are the same tensor, when the context is
-/// full, and when lastuse does not know the layout of this ggml. Aborts when an argument is NULL, and, in debug builds of
-/// lastuse, when it belongs to a context that lastuse_context_free has freed.
+/// Returns NULL if a and b are the same tensor, if ctx is full, and if lastuse does not know the layout of this ggml;
+/// the reason is in lastuse_last_error and in ggml's log. Works also if lastuse is not enabled. Aborts if an argument
+/// is NULL and, in debug builds of lastuse, if it belongs to a context that lastuse_context_free has freed.
 ///
 /// # Safety
-/// All three are alive, and so are a and b for as long as the result is used; no other thread uses ctx.
+/// `ctx`, `a` and `b` are live, `a` and `b` for as long as the result is used; no other thread uses them meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_dependency(
     ctx: *mut ggml_context,
@@ -42,19 +42,16 @@ pub unsafe extern "C" fn ggml_dependency(
     b: *mut ggml_tensor,
 ) -> *mut ggml_tensor {
     const NAME: &str = "ggml_dependency";
-    guard(|| {
+    abort_on_panic(|| {
         expect_not_freed(NAME, &[ctx.addr(), a.addr(), b.addr()]);
         let [a, b] = [required(a, NAME, "a"), required(b, NAME, "b")].map(|tensor: NonNull<ggml_tensor>| {
-            // SAFETY: the caller's promise.
+            // SAFETY: a live tensor of this thread, as the caller guarantees.
             unsafe { TensorRef::from_non_null(tensor) }
         });
         let context = required(ctx, NAME, "ctx");
-        let Some(runtime) = ggml_for(NAME, ggml_of_tensors(&[a, b])) else { return std::ptr::null_mut() };
-        // SAFETY: the caller's promise.
-        let found = unsafe { depend(runtime, context.as_ptr(), a, b) };
-        found.map(TensorRef::as_ptr).unwrap_or_else(|why| {
-            refuse(NAME, &why);
-            std::ptr::null_mut()
-        })
+        let Some(runtime) = runtime_or_fail(NAME, ggml_of_tensors(&[a, b])) else { return null_mut() };
+        // SAFETY: live, and used by this thread only, as the caller guarantees.
+        let made = unsafe { depend(runtime, context.as_ptr(), a, b) };
+        made.inspect_err(|why| fail(NAME, why)).map_or(null_mut(), TensorRef::as_ptr)
     })
 }

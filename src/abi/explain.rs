@@ -7,24 +7,20 @@ use crate::ggml::GraphRef;
 use crate::ggml::{ggml_cgraph, ggml_gallocr};
 use crate::report::explain::{DEFAULT_TOP, explanation_text};
 
-use super::whose::own;
-use super::{guard, refuse, required};
+use super::abort::{abort_on_panic, required};
+use super::graph_allocator::try_lastuse_allocator;
+use super::last_error::fail;
 
-/// Explains in plain words why a graph needs the memory that it needs, as this allocator would plan it: for each buffer the
-/// step at which the most bytes are alive, every tensor alive there (bytes, operation, who makes it, who reads it last), the
-/// largest first, what is lost to fragmentation, what is reused in place, what ggml's own allocator would take, and which
-/// single changes would lower the peak most, with the bytes that each saves alone. The tool `lastuse explain` prints the same
-/// for captured graphs. The string is freed with lastuse_string_free.
+/// Returns a text that explains why a graph needs the memory that it needs, as this allocator would plan it. The caller
+/// frees the string with lastuse_string_free.
 ///
-/// The graph may be reserved or allocated already, or not; nothing is allocated or changed. Of several buffers each tensor is
-/// expected where the latest ggml_gallocr_reserve_n of a graph with as many leafs and nodes wanted it, or else in the first.
-/// Tries changes on copies of the graph, which takes some milliseconds, on graphs of thousands of nodes some tenths of a second.
-///
-/// NULL, with lastuse_last_error and a line in ggml's log, when the graph cannot be planned, and when lastuse is not enabled.
-/// Aborts when galloc or graph is NULL.
+/// The text has for each buffer: the step with the most live bytes; the tensors that are live at that step, the largest
+/// first (bytes, operation, definition, last use); fragmentation; what is computed in place; what ggml's own allocator
+/// would take; and the single changes that would lower the peak most, with the bytes that each saves alone. `lastuse
+/// explain` prints the same for captured graphs.
 ///
 /// ```c
-/// ggml_set_no_alloc(ctx, true); // these tensors will lie in the compute buffer
+/// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
 /// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
 /// ggml_set_input(input);
 /// struct ggml_cgraph * graph = ggml_new_graph(ctx);
@@ -39,35 +35,43 @@ use super::{guard, refuse, required};
 /// ggml_gallocr_free(galloc);
 /// ```
 ///
+/// The graph may be reserved or allocated already; nothing is allocated or changed. If there are several buffers, each
+/// tensor is taken to be in the buffer of the latest ggml_gallocr_reserve_n of a graph with as many leafs and nodes, or
+/// else in the first. Changes are tried on copies of the graph: that takes some milliseconds, or some tenths of a
+/// second for graphs with thousands of nodes.
+///
+/// Returns NULL if the graph cannot be planned, or lastuse has not created galloc; the reason is in lastuse_last_error
+/// and in ggml's log. Aborts if galloc or graph is NULL.
+///
 /// # Safety
-/// `galloc`, `graph` and its tensors are alive, and no other thread uses them.
+/// `galloc`, `graph` and its tensors are live, and no other thread uses them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_gallocr_explain(galloc: *mut ggml_gallocr, graph: *mut ggml_cgraph) -> *mut c_char {
     const NAME: &str = "lastuse_gallocr_explain";
-    guard(|| {
+    abort_on_panic(|| {
         let graph = required(graph, NAME, "graph");
-        // SAFETY: the caller's promise.
-        let allocator = unsafe { own(NAME, galloc) }.inspect_err(|why| refuse(NAME, why));
+        // SAFETY: NULL, or live and of this thread, as the caller guarantees.
+        let allocator = unsafe { try_lastuse_allocator(NAME, galloc) }.inspect_err(|why| fail(NAME, why));
         let Ok(allocator) = allocator else { return null_mut() };
-        // SAFETY: the caller's promise.
+        // SAFETY: a live graph of this thread, as the caller guarantees.
         let graph = unsafe { GraphRef::new(graph) };
-        let explained = allocator.explain(graph).inspect_err(|why| refuse(NAME, why));
+        let explained = allocator.explain(graph).inspect_err(|why| fail(NAME, why));
         explained.map_or(null_mut(), |explanation| c_string(&explanation_text(&explanation, DEFAULT_TOP)))
     })
 }
 
-/// Frees a string that lastuse has made for the caller; NULL is fine.
+/// Frees a string that a function of lastuse returned to be freed by the caller; does nothing for NULL.
 ///
 /// ```c
 /// lastuse_string_free(NULL);
 /// ```
 ///
 /// # Safety
-/// `string` is NULL, or comes from a function of lastuse that says so, and is not used afterwards.
+/// `string` is NULL, or comes from lastuse_gallocr_explain, is unchanged, and is not used afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_string_free(string: *mut c_char) {
     if !string.is_null() {
-        // SAFETY: made by `c_string`, and given back once.
+        // SAFETY: made by `c_string`, unchanged, and freed once, as the caller guarantees.
         drop(unsafe { CString::from_raw(string) });
     }
 }

@@ -1,7 +1,6 @@
-//! `ggml_gallocr_*`: what a graph allocator does; and `ggml_op_can_inplace`.
+//! `ggml_gallocr_*`: planning and allocating graphs; and `ggml_op_can_inplace`.
 
 use std::ffi::c_int;
-use std::fmt::Display;
 use std::ptr::NonNull;
 
 use crate::ggml::{
@@ -10,42 +9,44 @@ use crate::ggml::{
 use crate::ggml::{ggml_cgraph, ggml_gallocr};
 use crate::placement::Bytes;
 
-use super::ids::{Ids, checked_id};
-use super::whose::{Whose, usable, whose};
-use super::{end_on, guard, refuse, required};
+use super::abort::{abort_on_panic, abort_on_violation, required};
+use super::buffer_ids::{BufferIds, checked_buffer_id};
+use super::ggml_of_arguments::found_or_abort;
+use super::graph_allocator::{GraphAllocator, graph_allocator};
+use super::last_error::fail;
 
-/// Plans `graph` and gets a buffer for it. False when there is not enough memory, and when a result cannot be in the memory
-/// that it was redirected to.
+/// Plans `graph` and allocates a buffer for it. Returns `false` when there is not enough memory, and when a result
+/// cannot be in the memory that it was redirected to.
 ///
 /// # Safety
-/// `galloc` is alive, and so are `graph` and its tensors.
+/// `galloc` is a live allocator, and `graph` and its tensors are live; no other thread uses them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_gallocr_reserve(galloc: *mut ggml_gallocr, graph: *mut ggml_cgraph) -> bool {
     const NAME: &str = "ggml_gallocr_reserve";
-    // SAFETY: the caller's promise.
-    guard(|| match unsafe { whose(NAME, galloc) } {
-        // SAFETY: the caller's promise.
-        Whose::Ggmls(..) if !unsafe { realize(NAME, graph) } => false,
-        Whose::Ggmls(ggml, original) => {
-            // SAFETY: the caller's arguments, handed on.
-            let done = hand_to(ggml, || unsafe { (original.gallocr_reserve)(galloc, graph) });
-            // SAFETY: the caller's promise.
-            unsafe { tell_buffers(ggml, galloc, graph) };
-            done
+    // SAFETY: a live allocator of this thread, as the caller guarantees.
+    abort_on_panic(|| match unsafe { graph_allocator(NAME, galloc) } {
+        GraphAllocator::Original(ggml, original) => {
+            // SAFETY: ggml's function takes what the caller passes.
+            let reserve = || unsafe { (original.gallocr_reserve)(galloc, graph) };
+            // SAFETY: live, as the caller guarantees.
+            unsafe { call_original(NAME, ggml, galloc, graph, reserve) }
         }
-        Whose::Ours(allocator) => {
-            // SAFETY: the caller's promise.
-            let graph = unsafe { live(NAME, graph) };
-            let done = allocator.reserve(graph, None, None);
-            answer(allocator, done)
+        GraphAllocator::Lastuse(allocator) => {
+            // SAFETY: a live graph, as the caller guarantees.
+            let graph = unsafe { required_graph(NAME, graph) };
+            let reserved = allocator.reserve(graph, None, None);
+            is_done(allocator, reserved)
         }
     })
 }
 
-/// The same with a buffer type for each node and leaf; NULL means the first for all.
+/// Plans `graph`, with a buffer id for each node and leaf, and allocates its buffers. NULL for a list means that all
+/// its ids are 0. Returns `false` as [`ggml_gallocr_reserve`] does; aborts if the allocator does not have one of the
+/// buffers.
 ///
 /// # Safety
-/// As [`ggml_gallocr_reserve`]; the ids are as many as the graph has nodes and leafs.
+/// `galloc` is a live allocator, and `graph` and its tensors are live; no other thread uses them. Each list is NULL, or
+/// holds as many ids as the graph has nodes or leafs.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_gallocr_reserve_n(
     galloc: *mut ggml_gallocr,
@@ -54,35 +55,31 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n(
     leaf_buffer_ids: *const c_int,
 ) -> bool {
     const NAME: &str = "ggml_gallocr_reserve_n";
-    // SAFETY: the caller's promise.
-    guard(|| match unsafe { whose(NAME, galloc) } {
-        // SAFETY: the caller's promise.
-        Whose::Ggmls(..) if !unsafe { realize(NAME, graph) } => false,
-        Whose::Ggmls(ggml, original) => {
-            // SAFETY: the caller's arguments, handed on.
-            let done = hand_to(ggml, || unsafe {
-                (original.gallocr_reserve_n)(galloc, graph, node_buffer_ids, leaf_buffer_ids)
-            });
-            // SAFETY: the caller's promise.
-            unsafe { tell_buffers(ggml, galloc, graph) };
-            done
+    // SAFETY: a live allocator of this thread, as the caller guarantees.
+    abort_on_panic(|| match unsafe { graph_allocator(NAME, galloc) } {
+        GraphAllocator::Original(ggml, original) => {
+            // SAFETY: ggml's function takes what the caller passes.
+            let reserve = || unsafe { (original.gallocr_reserve_n)(galloc, graph, node_buffer_ids, leaf_buffer_ids) };
+            // SAFETY: live, as the caller guarantees.
+            unsafe { call_original(NAME, ggml, galloc, graph, reserve) }
         }
-        Whose::Ours(allocator) => {
-            // SAFETY: the caller's promise.
-            let graph = unsafe { live(NAME, graph) };
-            // SAFETY: as many ids as nodes and leafs.
-            let ids = unsafe { ids(NAME, allocator, graph, node_buffer_ids, leaf_buffer_ids) };
-            let done = allocator.reserve(graph, ids.nodes.as_deref(), ids.leafs.as_deref());
-            answer(allocator, done)
+        GraphAllocator::Lastuse(allocator) => {
+            // SAFETY: a live graph, as the caller guarantees.
+            let graph = unsafe { required_graph(NAME, graph) };
+            // SAFETY: NULL, or an id for each node and each leaf, as the caller guarantees.
+            let ids = unsafe { BufferIds::read_for(allocator, NAME, graph, node_buffer_ids, leaf_buffer_ids) };
+            let reserved = allocator.reserve(graph, ids.nodes.as_deref(), ids.leafs.as_deref());
+            is_done(allocator, reserved)
         }
     })
 }
 
-/// Writes the bytes that [`ggml_gallocr_reserve_n`] would take, by buffer id; allocates nothing, and leaves the buffers
-/// and the plan in use as they are.
+/// Writes to `sizes`, by buffer id, the bytes that [`ggml_gallocr_reserve_n`] would allocate. Allocates nothing, and
+/// leaves the buffers and the plan in use as they are. Aborts where `graph` cannot be planned.
 ///
 /// # Safety
-/// As [`ggml_gallocr_reserve_n`]; `sizes` has room for as many numbers as the allocator has buffer types.
+/// `galloc` is a live allocator, and `graph` and its tensors are live; no other thread uses them. Each list is NULL, or
+/// holds as many ids as the graph has nodes or leafs. `sizes` has room for a number for each buffer id.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_gallocr_reserve_n_size(
     galloc: *mut ggml_gallocr,
@@ -92,170 +89,153 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n_size(
     sizes: *mut usize,
 ) {
     const NAME: &str = "ggml_gallocr_reserve_n_size";
-    // SAFETY: the caller's promise.
-    guard(|| match unsafe { whose(NAME, galloc) } {
-        Whose::Ggmls(ggml, original) => match original.gallocr_reserve_n_size {
+    // SAFETY: a live allocator of this thread, as the caller guarantees.
+    abort_on_panic(|| match unsafe { graph_allocator(NAME, galloc) } {
+        GraphAllocator::Original(ggml, original) => match original.gallocr_reserve_n_size {
             Some(function) => {
-                // SAFETY: the caller's arguments, handed on.
+                // SAFETY: ggml's function takes what the caller passes.
                 hand_to(ggml, || unsafe { function(galloc, graph, node_buffer_ids, leaf_buffer_ids, sizes) })
             }
             None => abort(file!(), line!(), &format!("{NAME}: this ggml has no such function")),
         },
-        Whose::Ours(allocator) => {
+        GraphAllocator::Lastuse(allocator) => {
             let sizes = required(sizes, NAME, "sizes");
-            // SAFETY: the caller's promise.
-            let graph = unsafe { live(NAME, graph) };
-            // SAFETY: as many ids as nodes and leafs.
-            let ids = unsafe { ids(NAME, allocator, graph, node_buffer_ids, leaf_buffer_ids) };
+            // SAFETY: a live graph, as the caller guarantees.
+            let graph = unsafe { required_graph(NAME, graph) };
+            // SAFETY: NULL, or an id for each node and each leaf, as the caller guarantees.
+            let ids = unsafe { BufferIds::read_for(allocator, NAME, graph, node_buffer_ids, leaf_buffer_ids) };
             let measured = allocator.measure(graph, ids.nodes.as_deref(), ids.leafs.as_deref());
-            // SAFETY: room for one number an id.
+            // SAFETY: room for a number for each buffer id, as the caller guarantees.
             unsafe { write_sizes(NAME, sizes, measured) };
         }
     });
 }
 
-/// Gives every tensor of `graph` its memory. A graph that differs from the reserved one is planned anew when there is
-/// one buffer type; with several the answer is false, and so it is when there is not enough memory, and when a result
-/// cannot be in the memory that it was redirected to.
+/// Assigns an address to every tensor of `graph`. A graph that differs from the reserved one is planned anew if there
+/// is one buffer type; with several, this returns `false`. Returns `false` also when there is not enough memory, and
+/// when a result cannot be in the memory that it was redirected to.
 ///
 /// # Safety
-/// As [`ggml_gallocr_reserve`].
+/// `galloc` is a live allocator, and `graph` and its tensors are live; no other thread uses them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_gallocr_alloc_graph(galloc: *mut ggml_gallocr, graph: *mut ggml_cgraph) -> bool {
     const NAME: &str = "ggml_gallocr_alloc_graph";
-    // SAFETY: the caller's promise.
-    guard(|| match unsafe { whose(NAME, galloc) } {
-        // SAFETY: the caller's promise.
-        Whose::Ggmls(..) if !unsafe { realize(NAME, graph) } => false,
-        Whose::Ggmls(ggml, original) => {
-            // SAFETY: the caller's arguments, handed on.
-            let done = hand_to(ggml, || unsafe { (original.gallocr_alloc_graph)(galloc, graph) });
-            // SAFETY: the caller's promise.
-            unsafe { tell_buffers(ggml, galloc, graph) };
-            done
+    // SAFETY: a live allocator of this thread, as the caller guarantees.
+    abort_on_panic(|| match unsafe { graph_allocator(NAME, galloc) } {
+        GraphAllocator::Original(ggml, original) => {
+            // SAFETY: ggml's function takes what the caller passes.
+            let allocate = || unsafe { (original.gallocr_alloc_graph)(galloc, graph) };
+            // SAFETY: live, as the caller guarantees.
+            unsafe { call_original(NAME, ggml, galloc, graph, allocate) }
         }
-        Whose::Ours(allocator) => {
-            // SAFETY: the caller's promise.
-            let graph = unsafe { live(NAME, graph) };
-            let done = allocator.allocate(graph);
-            let is_done = answer(allocator, done);
-            if is_done && let Err(violation) = allocator.verify(graph) {
-                end_on(&violation);
+        GraphAllocator::Lastuse(allocator) => {
+            // SAFETY: a live graph, as the caller guarantees.
+            let graph = unsafe { required_graph(NAME, graph) };
+            let allocated = allocator.allocate(graph);
+            let is_allocated = is_done(allocator, allocated);
+            if is_allocated && let Err(violation) = allocator.verify(graph) {
+                abort_on_violation(&violation);
             }
-            is_done
+            is_allocated
         }
     })
 }
 
-/// Bytes of the buffer with this id; 0 for an id that repeats the buffer type of an earlier one.
+/// Returns the bytes of the buffer with this id; 0 for an id that repeats the buffer type of an earlier one. Aborts if
+/// there is no such buffer.
 ///
 /// # Safety
-/// `galloc` is alive.
+/// `galloc` is a live allocator, and no other thread uses it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_gallocr_get_buffer_size(galloc: *mut ggml_gallocr, buffer_id: c_int) -> usize {
     const NAME: &str = "ggml_gallocr_get_buffer_size";
-    // SAFETY: the caller's promise.
-    guard(|| match unsafe { whose(NAME, galloc) } {
-        // SAFETY: the caller's arguments, handed on.
-        Whose::Ggmls(_, original) => unsafe { (original.gallocr_get_buffer_size)(galloc, buffer_id) },
-        Whose::Ours(allocator) => {
-            let id = buffer(NAME, allocator, buffer_id);
+    // SAFETY: a live allocator of this thread, as the caller guarantees.
+    abort_on_panic(|| match unsafe { graph_allocator(NAME, galloc) } {
+        // SAFETY: ggml's function takes what the caller passes.
+        GraphAllocator::Original(_, original) => unsafe { (original.gallocr_get_buffer_size)(galloc, buffer_id) },
+        GraphAllocator::Lastuse(allocator) => {
+            let id = checked_buffer_id(NAME, allocator, buffer_id);
             usize::try_from(allocator.buffer_size(id)).unwrap_or(usize::MAX)
         }
     })
 }
 
-/// May the operation write over a source of the same layout? False for numbers that are no operation.
-///
-/// # Safety
-/// Takes any number.
+/// Returns whether ggml lists the operation as one that may write over a source of the same layout; `false` for a
+/// number that is no operation.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ggml_op_can_inplace(op: u32) -> bool {
-    guard(|| match &usable(handed_to().map_or_else(ggml_of_caller, Ok)).server {
-        // SAFETY: takes any number.
+pub extern "C" fn ggml_op_can_inplace(op: u32) -> bool {
+    abort_on_panic(|| match &found_or_abort(handed_to().map_or_else(ggml_of_caller, Ok)).server {
+        // SAFETY: ggml's function takes any number.
         Server::Original(original) => original.op_can_inplace.is_some_and(|function| unsafe { function(op) }),
         Server::Lastuse(runtime) => runtime.operations.is_listed(op),
     })
 }
 
 /// # Safety
-/// `graph` is NULL, or alive for `'g`.
-unsafe fn live<'g>(function: &str, graph: *mut ggml_cgraph) -> GraphRef<'g> {
+/// `graph` is NULL, or live for `'g` with its tensors, and no other thread changes them.
+unsafe fn required_graph<'g>(function: &str, graph: *mut ggml_cgraph) -> GraphRef<'g> {
     let graph = required(graph, function, "graph");
-    // SAFETY: a live graph.
+    // SAFETY: not NULL, so live for `'g` and changed by no other thread, as the caller guarantees.
     unsafe { GraphRef::new(graph) }
 }
 
-/// Gives memory to the tensors that get theirs from their contexts, where ggml's own allocator serves, which knows
-/// nothing of such contexts. False, and a line in ggml's log, when they cannot have it.
+/// Calls a function of ggml's own allocator for a graph. Before it, allocates the tensors that get their memory from
+/// their contexts, which ggml's allocator does not know; after it, reports the buffers of `galloc` as events, where
+/// enabled.
 ///
 /// # Safety
-/// `graph` is null, or alive with its tensors.
-unsafe fn realize(function: &str, graph: *mut ggml_cgraph) -> bool {
-    let Some(graph) = NonNull::new(graph).filter(|_| Waiting::is_possible()) else { return true };
-    // SAFETY: a live graph; there are such contexts only where the layout is known.
-    let graph = unsafe { GraphRef::new(graph) };
-    Waiting::in_graph(graph).realize().inspect_err(|why| refuse(function, why)).is_ok()
-}
-
-/// Tells of the buffers of ggml's own allocator, where somebody wants to know and they have changed.
-///
-/// # Safety
-/// `galloc` and `graph` are alive.
-unsafe fn tell_buffers(ggml: &'static Ggml, galloc: *mut ggml_gallocr, graph: *mut ggml_cgraph) {
+/// `galloc` is live; `graph` is NULL, or live with its tensors; no other thread uses them.
+unsafe fn call_original(
+    function: &str,
+    ggml: &'static Ggml,
+    galloc: *mut ggml_gallocr,
+    graph: *mut ggml_cgraph,
+    call: impl FnOnce() -> bool,
+) -> bool {
+    // SAFETY: NULL or live, as the caller guarantees.
+    if !unsafe { realize_contexts(function, graph) } {
+        return false;
+    }
+    let is_done = hand_to(ggml, call);
     let graph = NonNull::new(graph).filter(|_| ggml.known().is_some());
-    // SAFETY: a live graph of a known layout.
+    // SAFETY: a live graph, as the caller guarantees, of a known layout.
     let graph = graph.map(|graph| unsafe { GraphRef::new(graph) });
-    // SAFETY: a live allocator.
+    // SAFETY: a live allocator, as the caller guarantees.
     unsafe { original_events::used(ggml, galloc, graph) };
+    is_done
 }
 
-/// A buffer id, which the allocator must have.
-pub fn buffer(function: &str, allocator: &Allocator, id: c_int) -> usize {
-    let count = allocator.buffer_count();
-    checked_id(id, count).unwrap_or_else(|| abort_on_id(function, &format!("buffer_id is {id}"), count))
+/// Allocates the tensors of a graph that get their memory from their contexts. `false`, with the last error set and
+/// logged, when that fails.
+///
+/// # Safety
+/// `graph` is NULL, or live with its tensors, and no other thread uses them.
+unsafe fn realize_contexts(function: &str, graph: *mut ggml_cgraph) -> bool {
+    let Some(graph) = NonNull::new(graph).filter(|_| Waiting::is_possible()) else { return true };
+    // SAFETY: a live graph, as the caller guarantees; such contexts exist only where the layout is known.
+    let graph = unsafe { GraphRef::new(graph) };
+    Waiting::in_graph(graph).realize().inspect_err(|why| fail(function, why)).is_ok()
 }
 
 /// # Safety
-/// `sizes` has room for all that was measured.
+/// `sizes` has room for everything that was measured.
 unsafe fn write_sizes(function: &str, sizes: NonNull<usize>, measured: Result<Vec<Bytes>, Refusal>) {
     let measured = measured.unwrap_or_else(|refusal| abort(file!(), line!(), &format!("{function}: {refusal}")));
     for (id, size) in measured.into_iter().enumerate() {
         let size = usize::try_from(size).unwrap_or(usize::MAX);
-        // SAFETY: the caller's promise.
+        // SAFETY: there is room for it, as the caller guarantees.
         unsafe { sizes.as_ptr().wrapping_add(id).write(size) };
     }
 }
 
-/// The ids, each of which the allocator must have; aborts with the name of the argument otherwise.
-///
-/// # Safety
-/// Each list is NULL, or holds as many ids as `graph` has nodes or leafs.
-unsafe fn ids(
-    function: &str,
-    allocator: &Allocator,
-    graph: GraphRef<'_>,
-    nodes: *const c_int,
-    leafs: *const c_int,
-) -> Ids {
-    let count = allocator.buffer_count();
-    // SAFETY: the caller's promise.
-    let ids = unsafe { Ids::read(graph, nodes, leafs, count) };
-    ids.unwrap_or_else(|bad| abort_on_id(function, &bad, count))
-}
-
-fn abort_on_id(function: &str, bad: &dyn Display, count: usize) -> ! {
-    abort(file!(), line!(), &format!("{function}: {bad}, and the allocator has {count} buffers"))
-}
-
-/// True, or false and a line in ggml's log, in ggml's words where it has words for it.
-fn answer(allocator: &Allocator, done: Result<(), Refusal>) -> bool {
+/// Returns whether the allocator has succeeded. Logs an error in ggml's words, where ggml logs it.
+fn is_done(allocator: &Allocator, done: Result<(), Refusal>) -> bool {
     let function = match &done {
         Ok(()) => return true,
-        // ggml logs nothing here: the scheduler relies on the answer and reserves.
+        // ggml logs nothing here: the scheduler expects `false` and reserves.
         Err(Refusal::NeedsReserve) => return false,
         Err(Refusal::Output(broken)) => {
-            refuse("ggml_gallocr", broken);
+            fail("ggml_gallocr", broken);
             return false;
         }
         Err(Refusal::NoMemory { .. } | Refusal::NotRealized { .. }) => "ggml_gallocr_reserve_n_impl",

@@ -1,4 +1,4 @@
-//! `ggml_gallocr_new*` and `ggml_gallocr_free`: graph allocators are made and freed.
+//! `ggml_gallocr_new*` and `ggml_gallocr_free`: making and freeing allocators.
 
 use std::ffi::c_int;
 
@@ -7,104 +7,120 @@ use crate::ggml::{
 };
 use crate::ggml::{ggml_backend_buffer_type, ggml_gallocr};
 
-use super::whose::{Whose, usable, whose};
-use super::{guard, required};
+use super::abort::{abort_on_panic, required};
+use super::ggml_of_arguments::found_or_abort;
+use super::graph_allocator::{GraphAllocator, graph_allocator};
 
-/// An allocator for one buffer type; the caller frees it with [`ggml_gallocr_free`].
+/// Creates an allocator for one buffer type; the caller frees it with [`ggml_gallocr_free`].
 ///
 /// # Safety
-/// `buft` outlives the allocator.
+/// `buft` is NULL, or a buffer type that outlives the allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_gallocr_new(buft: *mut ggml_backend_buffer_type) -> *mut ggml_gallocr {
     const NAME: &str = "ggml_gallocr_new";
-    // SAFETY: the caller's promise.
-    guard(|| match usable(unsafe { maker(buft) }) {
+    // SAFETY: NULL or live, as the caller guarantees.
+    abort_on_panic(|| match found_or_abort(unsafe { maker(buft) }) {
         Maker::Original(ggml, original) => {
-            // SAFETY: the caller's arguments, handed on.
+            // SAFETY: ggml's function takes what the caller passes.
             let galloc = hand_to(ggml, || unsafe { (original.gallocr_new)(buft) });
-            // SAFETY: a live buffer type, as ggml has used it already.
-            unsafe { note_made(ggml, galloc, &raw const buft, 1) };
+            // SAFETY: one buffer type, which is live or NULL.
+            unsafe { remember_original(ggml, galloc, &raw const buft, 1) };
             galloc
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the buffer type is NULL or outlives the allocator, as the caller guarantees.
         Maker::Lastuse(ggml, runtime) => unsafe { new_allocator(ggml, runtime, NAME, &[buft]) },
     })
 }
 
-/// An allocator for several buffer types: graphs name them by their index.
+/// Creates an allocator for several buffer types; a buffer id is an index of `bufts`. The caller frees the allocator
+/// with [`ggml_gallocr_free`]. Aborts if `n_bufs` is less than 1 or a pointer is NULL.
 ///
 /// # Safety
-/// `bufts` holds `n_bufs` buffer types, which outlive the allocator.
+/// `bufts` is NULL, or holds `n_bufs` pointers that are NULL or buffer types that outlive the allocator.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_gallocr_new_n(
     bufts: *mut *mut ggml_backend_buffer_type,
     n_bufs: c_int,
 ) -> *mut ggml_gallocr {
     const NAME: &str = "ggml_gallocr_new_n";
-    guard(|| {
-        let list = required(bufts, NAME, "bufts");
-        let count = usize::try_from(n_bufs).unwrap_or(0);
-        if count == 0 {
-            abort(file!(), line!(), &format!("{NAME}: n_bufs is {n_bufs}, and at least 1 is needed"));
-        }
-        // SAFETY: that many pointers.
-        let list = unsafe { std::slice::from_raw_parts(list.as_ptr(), count) };
-        // SAFETY: the caller's promise.
-        match usable(unsafe { maker(list[0]) }) {
+    abort_on_panic(|| {
+        // SAFETY: NULL, or `n_bufs` pointers, as the caller guarantees.
+        let list = unsafe { required_list(NAME, bufts, n_bufs) };
+        // SAFETY: NULL or live, as the caller guarantees.
+        match found_or_abort(unsafe { maker(list[0]) }) {
             Maker::Original(ggml, original) => {
-                // SAFETY: the caller's arguments, handed on.
+                // SAFETY: ggml's function takes what the caller passes.
                 let galloc = hand_to(ggml, || unsafe { (original.gallocr_new_n)(bufts, n_bufs) });
-                // SAFETY: that many live buffer types, as ggml has used them already.
-                unsafe { note_made(ggml, galloc, bufts, n_bufs) };
+                // SAFETY: `n_bufs` buffer types, which are live or NULL.
+                unsafe { remember_original(ggml, galloc, bufts, n_bufs) };
                 galloc
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: each buffer type is NULL or outlives the allocator, as the caller guarantees.
             Maker::Lastuse(ggml, runtime) => unsafe { new_allocator(ggml, runtime, NAME, list) },
         }
     })
 }
 
-/// Frees an allocator and its buffers; NULL is fine.
+/// Frees an allocator and its buffers; does nothing for NULL.
 ///
 /// # Safety
-/// `galloc` comes from [`ggml_gallocr_new`] or [`ggml_gallocr_new_n`] and is not used afterwards.
+/// `galloc` is NULL, or comes from [`ggml_gallocr_new`] or [`ggml_gallocr_new_n`], is used by no other thread, and is
+/// not used afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_gallocr_free(galloc: *mut ggml_gallocr) {
-    guard(|| {
+    abort_on_panic(|| {
         if galloc.is_null() {
             return;
         }
-        // SAFETY: the caller's promise.
-        match unsafe { whose("ggml_gallocr_free", galloc) } {
-            Whose::Ggmls(ggml, original) => {
+        // SAFETY: a live allocator of this thread, as the caller guarantees.
+        match unsafe { graph_allocator("ggml_gallocr_free", galloc) } {
+            GraphAllocator::Original(ggml, original) => {
                 original_events::freed(ggml, galloc);
                 forget(galloc);
-                // SAFETY: the caller's arguments, handed on.
+                // SAFETY: ggml's function takes what the caller passes.
                 unsafe { (original.gallocr_free)(galloc) };
             }
-            // SAFETY: made by `new_allocator`, and given back once.
-            Whose::Ours(allocator) => drop(unsafe { Box::from_raw(allocator) }),
+            // SAFETY: boxed by `new_allocator`, and freed once.
+            GraphAllocator::Lastuse(allocator) => drop(unsafe { Box::from_raw(allocator) }),
         }
     });
 }
 
-/// Notes an allocator that ggml's own functions have made.
+/// # Safety
+/// `bufts` is NULL, or holds `n_bufs` pointers for `'a`.
+unsafe fn required_list<'a>(
+    function: &str,
+    bufts: *mut *mut ggml_backend_buffer_type,
+    n_bufs: c_int,
+) -> &'a [*mut ggml_backend_buffer_type] {
+    let bufts = required(bufts, function, "bufts");
+    let count = usize::try_from(n_bufs).unwrap_or(0);
+    if count == 0 {
+        abort(file!(), line!(), &format!("{function}: n_bufs is {n_bufs}, and at least 1 is needed"));
+    }
+    // SAFETY: `count` pointers, as the caller guarantees.
+    unsafe { std::slice::from_raw_parts(bufts.as_ptr(), count) }
+}
+
+/// Remembers which ggml has made an allocator by its own functions.
 ///
 /// # Safety
-/// There are `count` buffer types, which are alive or null.
-unsafe fn note_made(
+/// `bufts` holds `count` buffer types, which are live or NULL.
+unsafe fn remember_original(
     ggml: &'static Ggml,
     galloc: *mut ggml_gallocr,
     bufts: *const *mut ggml_backend_buffer_type,
     count: c_int,
 ) {
     remember(ggml, galloc);
-    // SAFETY: the caller's promise.
+    // SAFETY: `count` buffer types, which are live or NULL, as the caller guarantees.
     unsafe { original_events::made(ggml, galloc, bufts, count) };
 }
 
+/// Creates an allocator of lastuse; aborts if a buffer type is NULL.
+///
 /// # Safety
-/// The buffer types outlive the allocator.
+/// The buffer types are NULL, or of this ggml and outlive the allocator.
 unsafe fn new_allocator(
     ggml: &'static Ggml,
     runtime: &'static Runtime,
@@ -115,7 +131,7 @@ unsafe fn new_allocator(
     let types: Vec<BufferType> = (bufts.iter().enumerate())
         .map(|(index, &buft)| {
             let buft = required(buft, function, &format!("buffer type {index}"));
-            // SAFETY: the caller's promise.
+            // SAFETY: not NULL, so it outlives the allocator, as the caller guarantees.
             unsafe { BufferType::new(runtime, buft) }
         })
         .collect();

@@ -1,30 +1,44 @@
-//! What C calls: the functions of `ggml-alloc.h`, and lastuse's own.
+//! The C interface: the functions of `ggml-alloc.h`, and lastuse's own, which `include/lastuse.h` declares.
 //!
-//! Uses [`crate::ggml`], and [`crate::report`] for what is told to people. Each function checks its pointers, makes safe values of them, makes one call and answers as C
-//! expects. What ggml aborts on is aborted on here, through `ggml_abort`.
+//! Uses [`crate::ggml`] and, for text, [`crate::report`]. A function checks its pointers, makes safe values of them,
+//! makes one call and returns a C result. Where ggml aborts, it aborts through `ggml_abort`. Only the functions and
+//! types of the interface are `pub`: cbindgen reads no others.
 
-mod capture;
-mod context;
+// How a call fails.
+mod abort;
+mod last_error;
+mod struct_size;
+
+// What a call is for: a ggml, an allocator of it, buffers of that.
+mod buffer_ids;
+mod enabled;
+mod ggml_of_arguments;
+mod graph_allocator;
+
+// ggml-alloc.h.
 mod context_tensors;
-mod copies;
-mod dependency;
-mod explain;
 mod gallocr;
 mod gallocr_new;
-mod guard;
-mod guard_memory;
-mod ids;
-mod lastuse;
-mod measure;
-mod output;
-mod refusal;
-mod reorder;
-mod sized;
-mod stats;
 mod tallocr;
-mod verify;
-mod whose;
 
-use guard::{end_on, guard, required};
-use refusal::{last_refusal, refuse};
-use sized::{checked_report, checked_struct};
+// lastuse.h: the process.
+mod capture;
+mod process;
+mod settings;
+mod stats;
+
+// lastuse.h: one allocator.
+mod explain;
+mod gallocr_size;
+
+// lastuse.h: contexts, tensors and graphs.
+mod context;
+mod dependency;
+mod measure;
+mod remove_copies;
+mod reorder;
+mod set_output;
+
+// lastuse.h: checks.
+mod memory_guard;
+mod verify;

@@ -5,46 +5,49 @@ use std::ptr::NonNull;
 
 use crate::ggml::{BufferType, GraphRef, Reordered, Runtime, Server, reorder_nodes};
 use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph};
-use crate::graph::order::{Effort, Measure};
+use crate::graph::order::{Effort, Measure, Reordering};
 use crate::placement::Bytes;
 
-use super::whose::ggml_of_graph;
-use super::{checked_report, guard, refuse, required};
+use super::abort::{abort_on_panic, required};
+use super::ggml_of_arguments::ggml_of_graph;
+use super::last_error::fail;
+use super::struct_size::checked_report;
 
-/// What lastuse_graph_reorder found. The caller sets struct_size and zeroes the rest.
+/// Results of lastuse_graph_reorder. The caller sets struct_size and zeroes the rest.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_reorder_report {
-    /// sizeof(struct lastuse_reorder_report): which fields there are. Later versions may add some at the end.
+    /// sizeof(struct lastuse_reorder_report). Later versions may add fields at the end.
     pub struct_size: usize,
-    /// Bytes alive at the worst step in the given order: no plan for it is smaller.
+    /// The lower bound of the given order, in bytes: the live bytes at its peak. No plan for this order is smaller.
     pub lower_bound_before: usize,
-    /// The same in the new order.
+    /// The lower bound of the new order, in bytes.
     pub lower_bound_after: usize,
-    /// Bytes of the plan for the given order, as ggml_gallocr_reserve would make it.
+    /// Bytes of the plan that ggml_gallocr_reserve makes for the given order.
     pub size_before: usize,
-    /// The same for the new order.
+    /// Bytes of the plan that ggml_gallocr_reserve makes for the new order.
     pub size_after: usize,
-    /// How many nodes had to be moved; 0 when the order stays as it was.
+    /// How many nodes were moved; 0 if the order is unchanged.
     pub nodes_moved: c_int,
 }
 
-/// Puts the nodes of a graph into an order in which fewer bytes are alive at the worst step, so that the graph needs a
-/// smaller compute buffer. True when the order was changed; false when no better one was found, when sizes overflow, and
-/// when lastuse is not enabled. The graph computes the same to the last bit on backends that run node by node: whatever
-/// reads or writes the same memory keeps its order, through views and where tensors that have memory overlap, nothing passes
-/// a node that runs a function of the program, and the last node stays the last. No plan gets larger.
+/// Reorders the nodes of a graph so that fewer bytes are live at its peak, and a smaller compute buffer is enough.
+/// Returns true if the order was changed.
+///
+/// The graph computes the same to the last bit on backends that run node by node: nodes that read or write the same
+/// memory keep their order, through views and where tensors that have memory overlap; no node is moved past one that
+/// runs a function of the program; and the last node stays the last. No plan becomes larger.
 ///
 /// ```c
-/// ggml_set_no_alloc(ctx, true); // these tensors will lie in the compute buffer
+/// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
 /// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
 /// ggml_set_input(input);
 /// struct ggml_cgraph * graph = ggml_new_graph(ctx);
 /// struct ggml_tensor * wide[2];
 /// for (int i = 0; i < 2; i++) {
 ///     wide[i] = ggml_pad(ctx, ggml_scale(ctx, input, i + 1.0f), 65536, 0, 0, 0);
-///     ggml_build_forward_expand(graph, wide[i]); // in this order both are alive at once
+///     ggml_build_forward_expand(graph, wide[i]); // in this order both are live at the same time
 /// }
 /// ggml_build_forward_expand(graph, ggml_add(ctx, ggml_sum(ctx, wide[0]), ggml_sum(ctx, wide[1])));
 ///
@@ -57,27 +60,31 @@ pub struct lastuse_reorder_report {
 /// GGML_ASSERT(report.nodes_moved > 0 || !lastuse_enabled());
 /// ```
 ///
-/// When: after the graph is complete, its backward pass included, and after the tensors that do not belong into the
-/// compute buffer (weights, caches, gradients that are to stay) have their memory; before ggml_gallocr_reserve,
-/// ggml_gallocr_alloc_graph, ggml_backend_sched_reserve, ggml_backend_sched_alloc_graph or the first run. Not afterwards:
-/// backends may remember a graph that they have seen by an identifier that does not change with the order. Equal graphs get
-/// equal orders; one with other sizes may get another order, and is then planned anew.
+/// When: after the graph is complete, its backward pass included, and after tensors that do not belong in the compute
+/// buffer (weights, caches, gradients that are kept) have memory; before ggml_gallocr_reserve,
+/// ggml_gallocr_alloc_graph, ggml_backend_sched_reserve, ggml_backend_sched_alloc_graph and the first run. Not later: a
+/// backend may remember a graph by an identifier that does not change with the order. Equal graphs get equal orders; a
+/// graph with other sizes may get another order, and is then planned anew.
 ///
-/// A program that looks nodes up by their places in the graph (ggml_graph_node) finds others there, except for the last;
-/// the node_buffer_ids of ggml_gallocr_reserve_n are by place too.
-/// Backends that run neighbours as one may find fewer of them, so only what must move is moved.
+/// The positions of nodes change, except that of the last: for ggml_graph_node, and for the node_buffer_ids of
+/// ggml_gallocr_reserve_n. A backend that fuses neighbours may find fewer of them, so no node is moved without need.
 ///
-/// buft is the buffer type that the compute buffer will be of; NULL takes sizes as ggml_nbytes tells them, in multiples of
-/// 32. On several backends the order is chosen as if all nodes were in one buffer, and neighbours that a scheduler would
-/// run on one backend may be parted: measure there.
+/// buft is the buffer type of the future compute buffer; NULL takes sizes from ggml_nbytes, rounded up to multiples of
+/// 32. With several backends the order is chosen as if all nodes were in one buffer, and nodes that a scheduler would
+/// run together on one backend may be separated: measure there.
 ///
-/// effort is how long to search, counted in nodes looked at; 0 means 3000000, which takes about two tenths of a second on a
-/// graph of some thousand nodes, and much less where little can be done. The same graph and effort give the same order.
-/// report may be NULL; otherwise it is filled, with zeros where nothing is known. Aborts when graph is NULL, or report has a struct_size that is too small.
+/// effort limits the search, in nodes visited; 0 means 3000000, about two tenths of a second on a graph with some
+/// thousand nodes, and much less where little can be improved. The same graph and effort give the same order.
+///
+/// report may be NULL. Otherwise it is filled in, with zeros if nothing was computed.
+///
+/// Returns false if no better order was found, if sizes overflow (which is logged), and if lastuse is not enabled; if
+/// no ggml is found, the reason is in lastuse_last_error and in ggml's log. Aborts if graph is NULL, or
+/// report->struct_size is too small.
 ///
 /// # Safety
-/// `graph` and its tensors are alive, and no other thread uses them; `buft` is NULL or alive; `report` is NULL or has
-/// struct_size bytes.
+/// `graph` and its tensors are live, and no other thread uses them; `buft` is NULL or live; `report` is NULL, or points
+/// to struct_size bytes that no other thread uses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_graph_reorder(
     graph: *mut ggml_cgraph,
@@ -86,61 +93,77 @@ pub unsafe extern "C" fn lastuse_graph_reorder(
     report: *mut lastuse_reorder_report,
 ) -> bool {
     const NAME: &str = "lastuse_graph_reorder";
-    guard(|| {
+    abort_on_panic(|| {
         let graph = required(graph, NAME, "graph");
-        // SAFETY: the caller's promise; the report is a struct of C that begins with its size.
+        // SAFETY: NULL or of its stated size, as the caller guarantees.
         let report = unsafe { checked_report(NAME, report) };
-        // SAFETY: the caller's promise.
-        let ggml = unsafe { ggml_of_graph(buft, graph) }.inspect_err(|why| refuse(NAME, why));
-        let enabled = ggml.ok().filter(|ggml| ggml.original_in_use().is_none());
-        let filled = match enabled.map(|ggml| &ggml.server) {
-            None | Some(Server::Original(_)) => None,
-            Some(Server::Lastuse(runtime)) => {
-                let buffer_type = NonNull::new(buft).map(|buft| {
-                    // SAFETY: a live buffer type.
-                    unsafe { BufferType::new(runtime, buft) }
-                });
-                // SAFETY: the caller's promise.
-                unsafe { reorder(runtime, NAME, graph, buffer_type, effort) }
-            }
-        };
-        let filled = filled.unwrap_or_default();
+        // SAFETY: live, and used by this thread only, as the caller guarantees.
+        let filled = unsafe { reorder(NAME, graph, buft, effort) }.unwrap_or_default();
         if let Some((report, struct_size)) = report {
-            // SAFETY: the caller's promise; there is room for all fields, as was checked.
+            // SAFETY: not NULL, and large enough, which was checked.
             unsafe { report.write(lastuse_reorder_report { struct_size, ..filled }) };
         }
         filled.nodes_moved > 0
     })
 }
 
+/// Reorders the nodes; `None` if lastuse is not enabled or the graph cannot be planned.
+///
 /// # Safety
-/// `graph` and its tensors are alive, and no other thread uses them.
+/// `graph` and its tensors are live, and no other thread uses them; `buft` is NULL or live.
 unsafe fn reorder(
-    runtime: &'static Runtime,
     function: &str,
     graph: NonNull<ggml_cgraph>,
-    buffer_type: Option<BufferType>,
+    buft: *mut ggml_backend_buffer_type,
     effort: u64,
 ) -> Option<lastuse_reorder_report> {
+    // SAFETY: NULL or live, as the caller guarantees.
+    let runtime = unsafe { enabled_runtime(function, buft, graph) }?;
+    // SAFETY: a live buffer type of this ggml, as the caller guarantees.
+    let buffer_type = NonNull::new(buft).map(|buft| unsafe { BufferType::new(runtime, buft) });
     let effort = if effort == 0 { Effort::default() } else { Effort(effort) };
-    // SAFETY: a live graph.
+    // SAFETY: a live graph of this thread, as the caller guarantees.
     let live = unsafe { GraphRef::new(graph) };
-    let found = reorder_nodes(runtime, live, buffer_type, effort);
-    let Reordered { nodes, found } =
-        found.inspect_err(|error| runtime.log_error(&format!("{function}: {error}\n"))).ok()?;
+    let reordered = reorder_nodes(runtime, live, buffer_type, effort);
+    let reordered = reordered.inspect_err(|error| runtime.log_error(&format!("{function}: {error}\n")));
+    let Reordered { nodes, found } = reordered.ok()?;
     if found.moved > 0 {
-        // SAFETY: a live graph, which nobody else uses; `live` is not used any more.
+        // SAFETY: a live graph that no other thread uses; `live` is not used any more.
         unsafe { GraphRef::set_nodes(graph, &nodes) };
     }
-    let sum = |measures: &[Measure], field: fn(&Measure) -> Bytes| {
-        usize::try_from(measures.iter().map(field).fold(0, Bytes::saturating_add)).unwrap_or(usize::MAX)
-    };
-    Some(lastuse_reorder_report {
-        struct_size: 0,
-        lower_bound_before: sum(&found.before, |measure| measure.lower_bound),
-        lower_bound_after: sum(&found.after, |measure| measure.lower_bound),
-        size_before: sum(&found.before, |measure| measure.size),
-        size_after: sum(&found.after, |measure| measure.size),
-        nodes_moved: c_int::try_from(found.moved).unwrap_or(c_int::MAX),
-    })
+    Some(lastuse_reorder_report::from(&found))
+}
+
+/// Returns the runtime of the ggml that the arguments belong to; `None` where ggml's own allocator does the work, or,
+/// with the last error set and logged, where no ggml is found.
+///
+/// # Safety
+/// `buft` is NULL or live; `graph` and its tensors are live, and no other thread uses them.
+unsafe fn enabled_runtime(
+    function: &str,
+    buft: *mut ggml_backend_buffer_type,
+    graph: NonNull<ggml_cgraph>,
+) -> Option<&'static Runtime> {
+    // SAFETY: NULL or live, as the caller guarantees.
+    let ggml = unsafe { ggml_of_graph(buft, graph) }.inspect_err(|why| fail(function, why)).ok()?;
+    match &ggml.server {
+        Server::Lastuse(runtime) if ggml.original_in_use().is_none() => Some(runtime),
+        _ => None,
+    }
+}
+
+impl From<&Reordering> for lastuse_reorder_report {
+    fn from(found: &Reordering) -> Self {
+        let sum = |measures: &[Measure], field: fn(&Measure) -> Bytes| {
+            usize::try_from(measures.iter().map(field).fold(0, Bytes::saturating_add)).unwrap_or(usize::MAX)
+        };
+        Self {
+            struct_size: 0,
+            lower_bound_before: sum(&found.before, |measure| measure.lower_bound),
+            lower_bound_after: sum(&found.after, |measure| measure.lower_bound),
+            size_before: sum(&found.before, |measure| measure.size),
+            size_after: sum(&found.after, |measure| measure.size),
+            nodes_moved: c_int::try_from(found.moved).unwrap_or(c_int::MAX),
+        }
+    }
 }

@@ -1,42 +1,43 @@
-//! `lastuse_stats_get`: what lastuse has done in this process.
+//! `lastuse_stats_get`: statistics of the process.
 
 use crate::ggml::{captures, check_enabled, totals};
 
-use super::{checked_report, guard};
+use super::abort::abort_on_panic;
+use super::struct_size::checked_report;
 
-/// The version of struct lastuse_stats that this header has.
+/// The version of struct lastuse_stats in this header.
 pub const LASTUSE_STATS_VERSION: u32 = 1;
 
-/// What lastuse has done in this process. The caller sets struct_size and zeroes the rest.
+/// Statistics of the process, filled in by lastuse_stats_get. The caller sets struct_size and zeroes the rest.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_stats {
-    /// sizeof(struct lastuse_stats): which fields there are. Later versions may add some at the end.
+    /// sizeof(struct lastuse_stats). Later versions may add fields at the end.
     pub struct_size: usize,
-    /// Which fields were filled in: LASTUSE_STATS_VERSION of the lastuse that answers.
+    /// LASTUSE_STATS_VERSION of the lastuse that filled in the struct; it leaves fields that it does not know
+    /// unchanged.
     pub version: u32,
-    /// Allocators that are alive.
+    /// Allocators that exist now.
     pub allocators: u32,
-    /// Plans that were made, those for measuring included.
+    /// Plans made, those for measuring included.
     pub plans: u64,
-    /// Times that a graph was served by a plan made before: reserved again, or allocated.
+    /// Times that a remembered plan was used for a graph that was reserved again or allocated.
     pub served_again: u64,
-    /// Microseconds that planning took.
+    /// Time spent planning, in microseconds.
     pub planning_us: u64,
-    /// Bytes of the buffers of the allocators that are alive.
+    /// Bytes of the buffers of the allocators that exist now.
     pub bytes: u64,
-    /// The bytes that no plan could have saved: the lower bound of the largest plan that each of these buffers had.
+    /// Of these bytes, those that no plan could have saved: the lower bound of the largest plan that each buffer has
+    /// had.
     pub lower_bound: u64,
-    /// Graphs that were written to files (lastuse_set_capture).
+    /// Graphs written to files (lastuse_set_capture).
     pub captures_written: u64,
-    /// Graphs that could not be written.
+    /// Graphs that could not be written to a file.
     pub captures_failed: u64,
 }
 
-/// Fills in what lastuse has done in this process so far. Threads that allocate meanwhile may be seen in some fields and not
-/// yet in others. False when stats is NULL, and when lastuse is not enabled: all fields after version are 0 then. Aborts when
-/// struct_size is too small.
+/// Fills in the statistics of the process. Returns true if lastuse is enabled.
 ///
 /// ```c
 /// struct lastuse_stats stats = { sizeof(stats) };
@@ -46,18 +47,22 @@ pub struct lastuse_stats {
 /// }
 /// ```
 ///
+/// Returns false if lastuse is not enabled, with all fields after version 0, and if stats is NULL. Aborts if
+/// struct_size is too small. Any thread may call it; a call of another thread at the same time may be counted in some
+/// fields and not yet in others.
+///
 /// # Safety
-/// `stats` is NULL or has struct_size bytes.
+/// `stats` is NULL, or points to struct_size bytes that no other thread uses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_stats_get(stats: *mut lastuse_stats) -> bool {
-    guard(|| {
-        // SAFETY: the caller's promise; a struct of C that begins with its size.
+    abort_on_panic(|| {
+        // SAFETY: NULL or of its stated size, as the caller guarantees.
         let Some((stats, struct_size)) = (unsafe { checked_report("lastuse_stats_get", stats) }) else { return false };
         let is_enabled = check_enabled().is_ok();
-        let found = if is_enabled { filled(captures().counts()) } else { lastuse_stats::default() };
-        let found = lastuse_stats { struct_size, version: LASTUSE_STATS_VERSION, ..found };
-        // SAFETY: the caller's promise; there is room for all fields, as was checked.
-        unsafe { stats.write(found) };
+        let filled = if is_enabled { filled(captures().counts()) } else { lastuse_stats::default() };
+        let filled = lastuse_stats { struct_size, version: LASTUSE_STATS_VERSION, ..filled };
+        // SAFETY: not NULL, and large enough, which was checked.
+        unsafe { stats.write(filled) };
         is_enabled
     })
 }
