@@ -1,4 +1,4 @@
-//! Made problems of any size. The same size gives the same problem, always.
+//! Synthetic problems of any size. The same size always gives the same problem.
 
 use lastuse::placement::{Block, Bytes, Problem, Step};
 
@@ -7,7 +7,7 @@ const ALIGNMENT: Bytes = 64;
 /// A kind of problem.
 pub struct Family {
     pub name: &'static str,
-    /// Makes a problem of about this many blocks.
+    /// Creates a problem of about this many blocks.
     pub make: fn(u32) -> Problem,
 }
 
@@ -18,9 +18,9 @@ pub const FAMILIES: [Family; 4] = [
     Family { name: "window", make: window },
 ];
 
-/// Inference of a deep network: in every layer a residual stream that lives until the layer's end, and what attention
-/// and feed-forward need meanwhile, some of it for a step only. Layers have as many heads and hidden channels as they
-/// like; every eighth layer leaves a tensor that is read sixteen layers later.
+/// Inference of a deep network. Every layer has a residual stream that is live until the layer's end, and the tensors
+/// of attention and feed-forward, some live for one step only. The numbers of heads and hidden channels vary by layer;
+/// every eighth layer leaves a tensor whose last use is sixteen layers later.
 fn layers(blocks: u32) -> Problem {
     const STEPS: Step = 12;
     const WIDTH: Bytes = 1 << 17;
@@ -29,7 +29,7 @@ fn layers(blocks: u32) -> Problem {
     for layer in 0..blocks / 12 {
         let heads = 4096 * (8 + random.below(25));
         let hidden = 4096 * (64 + random.below(65));
-        // Birth and end_step within the layer, and the size.
+        // First step and end within the layer, and the size.
         let tensors = [
             (0, 2, WIDTH),
             (1, 5, heads),
@@ -53,8 +53,8 @@ fn layers(blocks: u32) -> Problem {
     problem(all)
 }
 
-/// Forward and backward: what the forward pass computes lives until the backward pass has come back to it, so live ranges
-/// are nested; each step of the way needs some memory of its own, and gradients go from one step to the next.
+/// Forward and backward pass. The results of the forward pass are live until the backward pass uses them, so live
+/// ranges are nested. Each step also needs some memory of its own, and gradients are live from one step to the next.
 fn training(blocks: u32) -> Problem {
     let layers = blocks / 4;
     let turn = 2 * layers;
@@ -71,7 +71,7 @@ fn training(blocks: u32) -> Problem {
     problem(all)
 }
 
-/// No structure at all: births anywhere, live ranges from 1 to 1,024 steps and sizes from 64 bytes to 64 MiB, each
+/// No structure: starts anywhere, live ranges from 1 to 1,024 steps and sizes from 64 bytes to 64 MiB, each
 /// magnitude as likely as the others.
 fn log_uniform(blocks: u32) -> Problem {
     let mut random = Random(3);
@@ -83,7 +83,7 @@ fn log_uniform(blocks: u32) -> Problem {
     problem(all.collect())
 }
 
-/// A stream: each block lives for 16 to 80 steps, so none can hide in the shadow of a long one.
+/// A stream: each block is live for 16 to 80 steps, so no block is much longer than the others.
 fn window(blocks: u32) -> Problem {
     let mut random = Random(4);
     let all = (0..blocks).map(|first_step| {
@@ -106,7 +106,7 @@ fn problem(mut blocks: Vec<Block>) -> Problem {
     problem
 }
 
-/// Splitmix: a counter, well mixed.
+/// SplitMix64.
 struct Random(u64);
 
 impl Random {
@@ -121,7 +121,7 @@ impl Random {
         self.next() % limit
     }
 
-    /// From 1 to 2 to the power of `bits`, each power of two as likely as the others.
+    /// Returns a number from 1 to 2 to the power of `bits`, each power of two as likely as the others.
     fn magnitude(&mut self, bits: u64) -> u64 {
         let floor = 1 << self.below(bits);
         floor + self.below(floor) + 1

@@ -1,8 +1,8 @@
-//! How long offsets take to choose, and how good they are, from a thousand to a million blocks.
+//! Time and quality of placement, from a thousand to a million blocks.
 //!
-//! `cargo bench -p lastuse --bench placement`; a part of a name, as in `-- window/1000000`, chooses among them. Each
-//! problem is first placed once, which prints the peak over the lower bound, the strategy, and the most memory that the
-//! process has taken so far; a peak beyond 5 % over the bound is an error for a million blocks.
+//! `cargo bench -p lastuse --bench placement`; a part of a name, as in `-- window/1000000`, selects benchmarks. Each
+//! problem is first placed once, which prints the size over the lower bound, the strategy, and the peak memory of the
+//! process so far. With a million blocks, a size more than 5 % above the lower bound is an error.
 
 mod families;
 
@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 use families::{FAMILIES, Family};
-use lastuse::placement::{Choice, Problem, choose};
+use lastuse::placement::{Choice, Effort, Problem, choose};
 
 const SIZES: [u32; 4] = [1_000, 10_000, 100_000, 1_000_000];
 
-/// How far above the lower bound a peak of the largest problems may be.
+/// The most that the size of the largest problems may be over the lower bound.
 const MOST_ABOVE: f64 = 1.05;
 
 fn main() {
@@ -39,22 +39,22 @@ fn bench(criterion: &mut Criterion, family: &Family, size: u32) {
     let mut placed: Option<Problem> = None;
     group.bench_function(BenchmarkId::from_parameter(size), |bencher| {
         let problem = placed.get_or_insert_with(|| place_once(family, size));
-        bencher.iter(|| black_box(choose(problem)));
+        bencher.iter(|| black_box(choose(problem, Effort::default())));
     });
     group.finish();
 }
 
-/// Makes the problem, and says how well it can be placed.
+/// Creates a problem and prints how well it can be placed.
 fn place_once(family: &Family, size: u32) -> Problem {
     let problem = (family.make)(size);
-    let choice = choose(&problem);
+    let choice = choose(&problem, Effort::default());
     let above = above_bound(&choice);
     let blocks = problem.blocks().len();
     println!(
         "{}/{size}: {blocks} blocks, {above:.4} of the bound, {}, {}",
         family.name,
         choice.strategy,
-        most_memory()
+        peak_memory()
     );
     assert!(size < SIZES[3] || above <= MOST_ABOVE, "{}/{size} is {above} of the bound", family.name);
     problem
@@ -65,8 +65,8 @@ fn above_bound(choice: &Choice) -> f64 {
     choice.placement.size() as f64 / choice.lower_bound as f64
 }
 
-/// What Linux calls the high-water mark of the process.
-fn most_memory() -> String {
+/// Returns the peak memory of the process, VmHWM of Linux.
+fn peak_memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.map_or("memory unknown".to_owned(), |size| format!("{} at most", size.trim()))

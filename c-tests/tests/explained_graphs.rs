@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use lastuse::graph::order::Effort;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{BufferSpec, GraphPlan, RuleSetting, Rules, TensorId};
-use lastuse::placement::{self, Bytes, loads};
+use lastuse::placement::{self, Bytes, memory_profile};
 use lastuse::report::explain::{Advice, BufferExplanation, Change, DEFAULT_TRIALS, Explanation, Subject, explain};
 use lastuse_c_tests::{captured_graphs, graph_name, graphs_in, read_graph};
 use support::expect;
@@ -61,7 +61,7 @@ fn listed_blocks_are_what_is_alive_at_the_worst_step() {
         for buffer in &told.explanation.buffers {
             let peak = buffer.peak.as_ref().expect("captured graphs need memory");
             let listed: Bytes = peak.alive.iter().map(|block| block.bytes).sum();
-            let loads = loads(&plan.problems[buffer.id]);
+            let loads = memory_profile(&plan.problems[buffer.id]);
             assert_eq!(listed, loads[peak.node.step as usize], "{name}");
             assert_eq!([peak.bytes, told.bound(buffer), buffer.lower_bound], [listed; 3], "{name}");
             let others = peak.as_high.iter().flat_map(|&(first, last)| first..=last);

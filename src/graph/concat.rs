@@ -49,8 +49,8 @@ struct Course {
 impl Course {
     fn of(problem: &Problem) -> Self {
         let timeline = Timeline::of(problem);
-        let is_peak = |(block, load): (usize, &Bytes)| (*load == timeline.largest_load).then_some(block);
-        Self { peaks: timeline.loads.iter().enumerate().filter_map(is_peak).collect(), timeline }
+        let is_peak = |(block, load): (usize, &Bytes)| (*load == timeline.lower_bound).then_some(block);
+        Self { peaks: timeline.live_bytes.iter().enumerate().filter_map(is_peak).collect(), timeline }
     }
 }
 
@@ -127,7 +127,7 @@ impl Candidate {
     /// Are the peaks from the first_step of the operand to this step lower with it inside? There is none but at a first_step.
     fn lowers_the_peak(&self, problem: &Problem, course: &Course) -> bool {
         let [old, new] = self.blocks(problem);
-        let Timeline { loads, largest_load: peak, .. } = &course.timeline;
+        let Timeline { live_bytes: loads, lower_bound: peak, .. } = &course.timeline;
         let blocks = problem.blocks();
         let start = blocks.partition_point(|block| block.first_step < old.first_step);
         let end = blocks.partition_point(|block| block.first_step <= self.step);

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::fmt;
 
 use crate::placement::{
-    Bytes, Choice, ChunkId, Effort, Offset, Problem, Timeline, TooLarge, choose_along, lower_bound, padded,
+    Bytes, Choice, ChunkId, Effort, Offset, Problem, Timeline, TooLarge, choose_with_timeline, lower_bound, padded,
 };
 
 use super::concat::compute_inside_concats;
@@ -252,7 +252,7 @@ fn check_totals(live_ranges: &LiveRanges) -> Result<(), PlanError> {
 fn place(live_ranges: LiveRanges, timelines: Vec<Option<Timeline>>, buffers: &[BufferSpec]) -> GraphPlan {
     let problems = live_ranges.problems.iter().zip(timelines);
     let chosen = problems.zip(buffers).map(|((problem, timeline), buffer)| {
-        choose_along(problem, &timeline.unwrap_or_else(|| Timeline::of(problem)), buffer.effort)
+        choose_with_timeline(problem, &timeline.unwrap_or_else(|| Timeline::of(problem)), buffer.effort)
     });
     let chosen = chosen.collect();
     let LiveRanges { problems, allocations, inactive, inactive_owners, .. } = live_ranges;

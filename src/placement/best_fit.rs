@@ -1,8 +1,9 @@
-//! ggml-alloc's own strategy: online best fit, replayed exactly, so that lastuse is never larger.
+//! ggml-alloc's own strategy, online best fit, reproduced exactly so that lastuse is never larger.
 
 use super::{Block, Bytes, ChunkId, Location, MAX_CHUNKS, Offset, Placement, Problem, Step, Strategy};
 
-/// Walks through time; each block takes the smallest free range that it fits into, as ggml's allocator does.
+/// Places blocks in the order of their first steps, each into the smallest free range that is large enough, as ggml's
+/// allocator does.
 ///
 /// The offsets equal those of ggml 0.26 for the same live ranges. Source: the behaviour of `ggml-alloc.c`,
 /// checked against it by the differential tests.
@@ -14,6 +15,10 @@ impl Strategy for BestFit {
         "best fit"
     }
 
+    fn splits_into_chunks(&self) -> bool {
+        true
+    }
+
     fn place(&self, problem: &Problem) -> Placement {
         let mut releases = releases(problem).into_iter().peekable();
         let mut heap = Heap::new(problem.max_chunk());
@@ -23,7 +28,7 @@ impl Strategy for BestFit {
                 let location = locations[release.block];
                 heap.release(Location { offset: location.offset + release.from, ..location }, release.size);
             }
-            locations.push(heap.take(block.size));
+            locations.push(heap.allocate(block.size));
         }
         Placement { locations, chunks: heap.chunks.iter().map(|chunk| chunk.peak).collect() }
     }
@@ -37,15 +42,14 @@ struct Release {
     size: Bytes,
 }
 
-/// Everything that becomes free, in the order of time.
+/// Returns everything that becomes free, in the order of steps.
 fn releases(problem: &Problem) -> Vec<Release> {
     let mut held: Vec<Bytes> = problem.blocks().iter().map(|block| block.size).collect();
     let mut releases = Vec::with_capacity(held.len() + problem.shrinks().len());
-    for shrink in problem.shrinks() {
-        let block = shrink.block as usize;
-        let size = held[block] - shrink.size;
-        releases.push(Release { step: shrink.step, block, from: shrink.size, size });
-        held[block] = shrink.size;
+    for tail in problem.tails() {
+        let block = tail.block as usize;
+        releases.push(Release { step: tail.free.start, block, from: tail.offset, size: tail.size });
+        held[block] = tail.offset;
     }
     for (block, (&Block { end_step, .. }, size)) in problem.blocks().iter().zip(held).enumerate() {
         releases.push(Release { step: end_step, block, from: 0, size });
@@ -54,6 +58,7 @@ fn releases(problem: &Problem) -> Vec<Release> {
     releases
 }
 
+/// A free range of a chunk.
 struct Free {
     offset: Offset,
     size: Bytes,
@@ -66,7 +71,7 @@ impl Free {
 }
 
 struct Chunk {
-    /// Sorted by offset, never touching each other. The last one is the rest of the chunk beyond all blocks.
+    /// Sorted by offset, never adjacent. The last one is the rest of the chunk after all blocks.
     free: Vec<Free>,
     /// Highest byte ever used.
     peak: Bytes,
@@ -83,22 +88,23 @@ impl Heap {
         Self { chunks: Vec::new(), max_chunk: max_chunk.map_or(unlimited, |max| max.min(unlimited)) }
     }
 
-    fn take(&mut self, size: Bytes) -> Location {
+    fn allocate(&mut self, size: Bytes) -> Location {
         let (chunk, index) = self.find_gap(size).or_else(|| self.find_rest(size)).unwrap_or_else(|| self.grow(size));
-        let place = &mut self.chunks[chunk];
-        let free = &mut place.free[index];
+        let chunk_index = ChunkId::try_from(chunk).expect("at most 16 chunks");
+        let chunk = &mut self.chunks[chunk];
+        let free = &mut chunk.free[index];
         let offset = free.offset;
         free.offset += size;
         free.size -= size;
         if free.size == 0 {
-            place.free.remove(index);
+            chunk.free.remove(index);
         }
-        place.peak = place.peak.max(offset + size);
-        Location { chunk: ChunkId::try_from(chunk).expect("at most 16 chunks"), offset }
+        chunk.peak = chunk.peak.max(offset + size);
+        Location { chunk: chunk_index, offset }
     }
 
-    /// The smallest gap between blocks that is large enough. A gap in a later chunk wins whatever its size, and of
-    /// two equal gaps the later one: ggml-alloc starts its comparison anew in every chunk.
+    /// Returns the chunk and index of the smallest gap between blocks that is large enough. A gap in a later chunk wins
+    /// whatever its size, and of two equal gaps the later one: ggml-alloc compares anew in every chunk.
     fn find_gap(&self, size: Bytes) -> Option<(usize, usize)> {
         let mut best = None;
         for (c, chunk) in self.chunks.iter().enumerate() {
@@ -114,8 +120,8 @@ impl Heap {
         best
     }
 
-    /// The rest of a chunk: where the block fits into what the chunk already takes the tightest fit, else the chunk
-    /// that has to grow least.
+    /// Returns the chunk, and the index of its rest, that fits best: where the block fits below the peak of a chunk the
+    /// tightest fit, else the chunk that grows least.
     fn find_rest(&self, size: Bytes) -> Option<(usize, usize)> {
         let mut best: Option<(i128, (usize, usize))> = None;
         for (c, chunk) in self.chunks.iter().enumerate() {
@@ -129,10 +135,10 @@ impl Heap {
                 best = Some((spare, (c, chunk.free.len() - 1)));
             }
         }
-        best.map(|(_, place)| place)
+        best.map(|(_, found)| found)
     }
 
-    /// A new chunk. A block beyond the limit gets one of its own size; the last chunk takes whatever comes.
+    /// Adds a chunk. A block beyond the limit gets one of its own size; the last chunk has no limit.
     fn grow(&mut self, size: Bytes) -> (usize, usize) {
         let last = self.chunks.len() == MAX_CHUNKS - 1;
         let size = if last { Bytes::MAX / 2 } else { self.max_chunk.max(size) };

@@ -1,79 +1,150 @@
-//! Several strategies, the smallest placement wins.
+//! Tries strategies in a fixed order and keeps the smallest placement.
 
-use super::large::{choose_large, is_large};
-use super::timeline::Timeline;
+use super::search::{Minimum, minimize};
+use super::valley_sweep::best_sweep;
 use super::{
-    BestFit, Bytes, Effort, FromPeak, LargestFirst, Placement, Problem, Rank, Strategy, ValleySweep,
-    search::{Least, minimize},
+    BestFit, Bytes, Effort, FromPeak, LargestFirst, Placement, Problem, Rank, Strategy, Timeline, ValleySweep,
 };
+
+/// The strategies for one chunk, in the order in which they are tried: first those that are most often at the lower
+/// bound on real graphs, ggml-alloc's own last. Several chunks and large problems need subsets of these.
+///
+/// [`FromPeak`] is not among them: its placements are of use at the lower bound only, and it is tried before all
+/// others.
+pub const STRATEGIES: [&dyn Strategy; 18] = [
+    &LargestFirst::Size,
+    &ValleySweep::by(Rank::Start),
+    &ValleySweep::by(Rank::Area),
+    &ValleySweep::by(Rank::Length),
+    &LargestFirst::Area,
+    &LargestFirst::Length,
+    &ValleySweep::by(Rank::Size),
+    &ValleySweep::by(Rank::LengthThenSize),
+    &ValleySweep::by(Rank::SizeThenLength),
+    &ValleySweep::by_local_peak_and(Rank::Length),
+    &ValleySweep::by_local_peak_and(Rank::End),
+    &ValleySweep::by_local_peak_and(Rank::LengthThenSize),
+    &ValleySweep::by_local_peak_and(Rank::Start),
+    &ValleySweep::by_local_peak_and(Rank::Area),
+    &ValleySweep::by_local_peak_and(Rank::SizeThenLength),
+    &ValleySweep::by_local_peak_and(Rank::Size),
+    &ValleySweep::by(Rank::End),
+    &BestFit,
+];
+
+/// With more live blocks than this, on average, strategies that list overlaps are slower than sweeps.
+const MANY_LIVE: u64 = 12;
+
+/// With more blocks than this, which is more than any graph of a language model has, only sweeps are fast enough.
+const MANY_BLOCKS: usize = 4096;
+
+/// The number of blocks that all sweeps over one large problem place together.
+const SWEPT_BLOCKS: usize = 4_000_000;
+
+/// The least and the largest number of sweeps over one large problem.
+const SWEEPS: [usize; 2] = [4, 20];
 
 /// A placement and how good it is.
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// The smallest placement found.
     pub placement: Placement,
-    /// The strategy that found it.
+    /// The name of the strategy that found it.
     pub strategy: &'static str,
-    /// No placement of these live ranges is smaller.
+    /// The peak of the memory profile: no placement of these live ranges is smaller.
     pub lower_bound: Bytes,
-    /// A search has proven that there is no smaller placement in one chunk.
+    /// True if a search has proven that no placement in one chunk is smaller.
     pub proven: bool,
 }
 
 impl Choice {
-    /// Is it as small as is possible at all?
+    fn new(placement: Placement, strategy: &'static str, lower_bound: Bytes) -> Self {
+        Self { placement, strategy, lower_bound, proven: false }
+    }
+
+    fn by(strategy: &dyn Strategy, problem: &Problem, lower_bound: Bytes) -> Self {
+        Self::new(strategy.place(problem), strategy.name(), lower_bound)
+    }
+
+    /// Returns `true` if no placement is smaller.
     pub fn is_optimal(&self) -> bool {
         self.proven || self.placement.size() == self.lower_bound
     }
-}
 
-/// Tries one strategy after the other until one meets the lower bound, and searches for a little while when none does.
-///
-/// The answer is never larger than that of [`BestFit`], and never has more chunks.
-pub fn choose(problem: &Problem) -> Choice {
-    choose_with(problem, Effort::default())
-}
-
-/// Like [`choose`], with as much searching as `effort` allows.
-pub fn choose_with(problem: &Problem, effort: Effort) -> Choice {
-    choose_along(problem, &Timeline::of(problem), effort)
-}
-
-/// Like [`choose_with`], where the course of `problem` is known.
-pub fn choose_along(problem: &Problem, timeline: &Timeline, effort: Effort) -> Choice {
-    let lower_bound = timeline.largest_load;
-    let limited = problem.max_chunk().is_some_and(|max| lower_bound > max);
-    if limited {
-        choose_limited(problem, lower_bound)
-    } else if is_large(problem) {
-        improved(problem, choose_large(problem, lower_bound), effort)
-    } else {
-        meet_bound(problem, timeline).unwrap_or_else(|| choose_unlimited(problem, lower_bound, effort))
+    fn is_smaller_than(&self, other: &Self) -> bool {
+        self.placement.size() < other.placement.size()
     }
 }
 
-/// The quickest way to the lower bound, and there alone.
-fn meet_bound(problem: &Problem, timeline: &Timeline) -> Option<Choice> {
-    let lower_bound = timeline.largest_load;
-    let (strategy, placement) = FromPeak::any_within(problem, timeline, lower_bound)?;
-    Some(Choice { placement, strategy: strategy.name(), lower_bound, proven: false })
+/// Chooses the smallest placement of several strategies, and searches for a smaller one with at most `effort`. Stops at
+/// the lower bound.
+///
+/// The placement is never larger than that of [`BestFit`], and never has more chunks.
+pub fn choose(problem: &Problem, effort: Effort) -> Choice {
+    choose_with_timeline(problem, &Timeline::of(problem), effort)
 }
 
-/// One chunk may suffice: stop at the first placement that meets the bound.
-fn choose_unlimited(problem: &Problem, lower_bound: Bytes, effort: Effort) -> Choice {
+/// Chooses a placement as [`choose`] does, for callers that have computed the timeline of `problem` already.
+pub fn choose_with_timeline(problem: &Problem, timeline: &Timeline, effort: Effort) -> Choice {
+    let lower_bound = timeline.lower_bound;
+    if problem.max_chunk().is_some_and(|max| lower_bound > max) {
+        return in_several_chunks(problem, lower_bound);
+    }
+    let choice = if problem.blocks().len() > MANY_BLOCKS {
+        by_sweeps(problem, lower_bound)
+    } else if let Some((start, placement)) = FromPeak::any_within(problem, timeline, lower_bound) {
+        Choice::new(placement, start.name(), lower_bound)
+    } else {
+        in_one_chunk(problem, lower_bound).unwrap_or_else(|| in_several_chunks(problem, lower_bound))
+    };
+    improved(problem, choice, effort)
+}
+
+/// Returns the smallest placement in one chunk, or the first at the lower bound. `None` if all exceed the limit on
+/// chunks.
+fn in_one_chunk(problem: &Problem, lower_bound: Bytes) -> Option<Choice> {
+    let mut strategies = STRATEGIES;
+    if is_dense(problem) {
+        strategies[..STRATEGIES.len() - 1].sort_by_key(|strategy| strategy.lists_overlaps());
+    }
     let mut best: Option<Choice> = None;
-    for strategy in portfolio(problem).filter(|strategy| strategy.suits(problem)) {
-        let placement = strategy.place(problem);
-        let allowed = problem.max_chunk().is_none_or(|max| placement.size() <= max);
-        if allowed && best.as_ref().is_none_or(|best| placement.size() < best.placement.size()) {
-            best = Some(Choice { placement, strategy: strategy.name(), lower_bound, proven: false });
+    for strategy in strategies.into_iter().filter(|strategy| strategy.suits(problem)) {
+        let choice = Choice::by(strategy, problem, lower_bound);
+        if is_within_limit(problem, &choice.placement) && best.as_ref().is_none_or(|best| choice.is_smaller_than(best))
+        {
+            best = Some(choice);
         }
         if best.as_ref().is_some_and(Choice::is_optimal) {
             break;
         }
     }
-    let best = best.unwrap_or_else(|| choose_limited(problem, lower_bound));
-    improved(problem, best, effort)
+    best
+}
+
+/// Returns the smallest placement that has no more chunks than that of ggml's own strategy.
+fn in_several_chunks(problem: &Problem, lower_bound: Bytes) -> Choice {
+    let mut best = Choice::by(&BestFit, problem, lower_bound);
+    let chunks = best.placement.chunks.len();
+    for strategy in STRATEGIES.into_iter().filter(|strategy| strategy.splits_into_chunks() && strategy.suits(problem)) {
+        let choice = Choice::by(strategy, problem, lower_bound);
+        if choice.placement.chunks.len() <= chunks && choice.is_smaller_than(&best) {
+            best = choice;
+        }
+    }
+    best
+}
+
+/// Returns the smallest placement of several sweeps in one chunk, or that of ggml's own strategy if it is not larger.
+fn by_sweeps(problem: &Problem, lower_bound: Bytes) -> Choice {
+    let best_fit = Choice::by(&BestFit, problem, lower_bound);
+    let [least, most] = SWEEPS;
+    let sweeps = (SWEPT_BLOCKS / problem.blocks().len().max(1)).clamp(least, most);
+    match best_sweep(problem, lower_bound, best_fit.placement.size(), sweeps) {
+        Some((placement, order)) if is_within_limit(problem, &placement) => {
+            Choice::new(placement, order.name(), lower_bound)
+        }
+        _ => best_fit,
+    }
 }
 
 /// Searches for a smaller placement in one chunk.
@@ -81,9 +152,9 @@ fn improved(problem: &Problem, mut best: Choice, effort: Effort) -> Choice {
     if best.is_optimal() {
         return best;
     }
-    let Least { placement, proven } = minimize(problem, best.placement.size(), effort);
+    let Minimum { placement, proven } = minimize(problem, best.placement.size(), effort);
     match placement {
-        Some(placement) if problem.max_chunk().is_none_or(|max| placement.size() <= max) => {
+        Some(placement) if is_within_limit(problem, &placement) => {
             best = Choice { placement, strategy: "corner search", proven, ..best };
         }
         None if best.placement.chunks.len() <= 1 => best.proven = proven,
@@ -92,53 +163,13 @@ fn improved(problem: &Problem, mut best: Choice, effort: Effort) -> Choice {
     best
 }
 
-/// Several chunks are needed: another strategy must beat ggml's own in bytes without taking more chunks.
-fn choose_limited(problem: &Problem, lower_bound: Bytes) -> Choice {
-    let placement = BestFit.place(problem);
-    let chunks = placement.chunks.len();
-    let mut best = Choice { placement, strategy: BestFit.name(), lower_bound, proven: false };
-    let others = [LargestFirst::Size, LargestFirst::Area, LargestFirst::Length];
-    for strategy in others.into_iter().filter(|strategy| strategy.suits(problem)) {
-        let placement = strategy.place(problem);
-        if placement.chunks.len() <= chunks && placement.size() < best.placement.size() {
-            best = Choice { placement, strategy: strategy.name(), lower_bound, proven: false };
-        }
-    }
-    best
+fn is_within_limit(problem: &Problem, placement: &Placement) -> bool {
+    problem.max_chunk().is_none_or(|max| placement.size() <= max)
 }
 
-/// With more blocks alive at once, on average, sweeps are quicker than the strategies that list who is alive together.
-const MANY_ALIVE: u64 = 12;
-
-/// The strategies where no walk from a peak meets the bound: first those that most often do on real graphs, ggml's own
-/// last.
-fn portfolio(problem: &Problem) -> impl Iterator<Item = &'static dyn Strategy> {
-    const OF_PAIRS: [&dyn Strategy; 3] = [&LargestFirst::Size, &LargestFirst::Area, &LargestFirst::Length];
-    const SWEEPS: [&dyn Strategy; 14] = [
-        &ValleySweep::by(Rank::Start),
-        &ValleySweep::by(Rank::Area),
-        &ValleySweep::by(Rank::Length),
-        &ValleySweep::by(Rank::Size),
-        &ValleySweep::by(Rank::LengthThenSize),
-        &ValleySweep::by(Rank::SizeThenLength),
-        &ValleySweep::peaks_first_by(Rank::Length),
-        &ValleySweep::peaks_first_by(Rank::End),
-        &ValleySweep::peaks_first_by(Rank::LengthThenSize),
-        &ValleySweep::peaks_first_by(Rank::Start),
-        &ValleySweep::peaks_first_by(Rank::Area),
-        &ValleySweep::peaks_first_by(Rank::SizeThenLength),
-        &ValleySweep::peaks_first_by(Rank::Size),
-        &ValleySweep::by(Rank::End),
-    ];
-    let (first, sweeps) = if is_dense(problem) { (0, SWEEPS.len()) } else { (1, 3) };
-    let early = OF_PAIRS[..first].iter().chain(&SWEEPS[..sweeps]);
-    let late = OF_PAIRS[first..].iter().chain(&SWEEPS[sweeps..]);
-    early.chain(late).copied().chain([&BestFit as &dyn Strategy])
-}
-
-/// Are there more than [`MANY_ALIVE`] blocks alive at a step, on average?
+/// Returns `true` if more than [`MANY_LIVE`] blocks are live at a step, on average.
 fn is_dense(problem: &Problem) -> bool {
     let steps = problem.blocks().iter().map(|block| u64::from(block.end_step)).max().unwrap_or(0);
     let lengths: u64 = problem.blocks().iter().map(|block| u64::from(block.end_step - block.first_step)).sum();
-    lengths > MANY_ALIVE * steps
+    lengths > MANY_LIVE * steps
 }

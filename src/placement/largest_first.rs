@@ -1,13 +1,13 @@
-//! The offline strategy of most compilers: one block after the other, the weightiest first, each into the gap that
-//! fits best among the blocks placed before it.
+//! The offline strategy of most compilers: greedy by size. Blocks are placed one after the other, the largest first,
+//! each into the best-fitting gap between the blocks placed before it.
 
-use super::conflicts::{Conflicts, has_few_conflicts};
+use super::interference::{Interference, has_few_overlaps};
 use super::{Block, BlockId, Bytes, ChunkId, Location, MAX_CHUNKS, Placement, Problem, Strategy};
 
-/// Beyond this many pairs of blocks that are alive together, which are listed, other strategies take over: 16 MiB.
-const MOST_CONFLICTS: u64 = 1 << 22;
+/// The most pairs of overlapping live ranges that are listed: 16 MiB.
+const MOST_OVERLAPS: u64 = 1 << 22;
 
-/// Places blocks in the order of their weight.
+/// Places blocks in the order of their weights, the largest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LargestFirst {
     /// The weight is the size.
@@ -28,25 +28,33 @@ impl Strategy for LargestFirst {
     }
 
     fn suits(&self, problem: &Problem) -> bool {
-        Unit::of(problem).counts_all(problem) && has_few_conflicts(problem, MOST_CONFLICTS)
+        Unit::of(problem).fits_all(problem) && has_few_overlaps(problem, MOST_OVERLAPS)
+    }
+
+    fn splits_into_chunks(&self) -> bool {
+        true
+    }
+
+    fn lists_overlaps(&self) -> bool {
+        true
     }
 
     fn place(&self, problem: &Problem) -> Placement {
-        let conflicts = Conflicts::of(problem);
-        let mut board = Board::new(problem);
-        for id in self.order(problem.blocks(), &conflicts, board.unit) {
-            board.put(id, &conflicts);
+        let interference = Interference::of(problem);
+        let mut placed = PlacedBlocks::new(problem);
+        for id in self.order(problem.blocks(), &interference, placed.unit) {
+            placed.add(id, &interference);
         }
-        board.finish()
+        placed.into_placement()
     }
 }
 
 impl LargestFirst {
-    /// Weightiest first; of equal ones the earlier first. What lives beside nearly all others goes before them, below
-    /// everything: there it is in nobody's way, and later its place among so many would be long to find.
-    fn order(self, blocks: &[Block], conflicts: &Conflicts, unit: Unit) -> Vec<BlockId> {
+    /// Returns the blocks by descending weight; of equal weights the earlier block first. Blocks that interfere with
+    /// nearly all others come before them: at the bottom they split no gap, and later finding a gap for them is slow.
+    fn order(self, blocks: &[Block], interference: &Interference, unit: Unit) -> Vec<BlockId> {
         let key = |(id, block)| {
-            let is_everywhere = 10 * conflicts.count(id) > 9 * blocks.len();
+            let is_everywhere = 10 * interference.count(id) > 9 * blocks.len();
             (!is_everywhere, !self.weight(block, unit), id)
         };
         let mut keys: Vec<(bool, u64, BlockId)> = (0 as BlockId..).zip(blocks).map(key).collect();
@@ -54,7 +62,7 @@ impl LargestFirst {
         keys.into_iter().map(|(_, _, id)| id).collect()
     }
 
-    /// What decides, and below it what decides between equal ones.
+    /// Returns the weight, with a tie-breaker in the lower half where there is one.
     fn weight(self, block: &Block, unit: Unit) -> u64 {
         let (size, length) = (u64::from(unit.count(block.size)), u64::from(block.end_step - block.first_step));
         match self {
@@ -65,7 +73,7 @@ impl LargestFirst {
     }
 }
 
-/// The largest power of two that all sizes are multiples of: in its multiples a range of bytes is one word.
+/// The largest power of two that divides all sizes. Counted in units, a range of bytes fits into one word.
 #[derive(Clone, Copy)]
 struct Unit {
     shift: u32,
@@ -77,8 +85,8 @@ impl Unit {
         Self { shift: if bits == 0 { 0 } else { bits.trailing_zeros() } }
     }
 
-    /// Can every offset that a strategy may come to be told by 32 bits?
-    fn counts_all(self, problem: &Problem) -> bool {
+    /// Returns `true` if every possible offset fits into 32 bits.
+    fn fits_all(self, problem: &Problem) -> bool {
         problem.total() >> self.shift <= Bytes::from(u32::MAX)
     }
 
@@ -91,69 +99,70 @@ impl Unit {
     }
 }
 
-/// Where a block lies in its chunk, in units: the end below the start, so that numbers are sorted as the ranges are.
+/// The range of a placed block in its chunk, in units: the start in the upper half and the end in the lower, so that
+/// numbers sort as the ranges do.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Taken(u64);
+struct UsedRange(u64);
 
-impl Taken {
-    /// Of a block without a location, or without bytes.
-    const NOTHING: Self = Self(0);
+impl UsedRange {
+    /// The range of a block that is not placed, or has no bytes.
+    const EMPTY: Self = Self(0);
 
     fn new(start: u32, size: u32) -> Self {
-        if size == 0 { Self::NOTHING } else { Self(u64::from(start) << 32 | u64::from(start + size)) }
+        if size == 0 { Self::EMPTY } else { Self(u64::from(start) << 32 | u64::from(start + size)) }
     }
 
-    #[allow(clippy::cast_possible_truncation, reason = "the halves are what is wanted")]
+    #[allow(clippy::cast_possible_truncation, reason = "splits the number into its halves")]
     fn range(self) -> (u32, u32) {
         ((self.0 >> 32) as u32, self.0 as u32)
     }
 }
 
-/// The blocks that have a location so far.
-struct Board<'p> {
+/// The blocks placed so far.
+struct PlacedBlocks<'p> {
     problem: &'p Problem,
     unit: Unit,
     /// By block.
-    taken: Vec<Taken>,
+    used: Vec<UsedRange>,
     /// By block.
     chunks: Vec<ChunkId>,
     /// By chunk, in units; `None` without a limit.
     capacities: Vec<Option<u32>>,
     /// By chunk, in units.
     peaks: Vec<u32>,
-    /// What the neighbours of one block take in one chunk; kept for its memory.
-    walls: Vec<Taken>,
+    /// The ranges of interfering blocks in one chunk, sorted; kept to reuse its memory.
+    obstacles: Vec<UsedRange>,
 }
 
-impl<'p> Board<'p> {
+impl<'p> PlacedBlocks<'p> {
     fn new(problem: &'p Problem) -> Self {
         let count = problem.blocks().len();
         Self {
             problem,
             unit: Unit::of(problem),
-            taken: vec![Taken::NOTHING; count],
+            used: vec![UsedRange::EMPTY; count],
             chunks: vec![0; count],
             capacities: Vec::new(),
             peaks: Vec::new(),
-            walls: Vec::new(),
+            obstacles: Vec::new(),
         }
     }
 
-    fn put(&mut self, id: BlockId, conflicts: &Conflicts) {
+    fn add(&mut self, id: BlockId, interference: &Interference) {
         let size = self.unit.count(self.problem.blocks()[id as usize].size);
-        let (chunk, offset) = self.find(id, size, conflicts).unwrap_or_else(|| self.grow(size));
+        let (chunk, offset) = self.find_gap(id, size, interference).unwrap_or_else(|| self.grow(size));
         let peak = &mut self.peaks[chunk as usize];
         *peak = (*peak).max(offset + size);
-        self.taken[id as usize] = Taken::new(offset, size);
+        self.used[id as usize] = UsedRange::new(offset, size);
         self.chunks[id as usize] = chunk;
     }
 
-    /// The tightest gap in the first chunk with a gap, else the first chunk whose rest is large enough.
-    fn find(&mut self, id: BlockId, size: u32, conflicts: &Conflicts) -> Option<(ChunkId, u32)> {
+    /// Returns the tightest gap in the first chunk with a gap, else the first chunk whose rest is large enough.
+    fn find_gap(&mut self, id: BlockId, size: u32, interference: &Interference) -> Option<(ChunkId, u32)> {
         let mut rest = None;
         for chunk in (0..).take(self.capacities.len()) {
-            self.collect_walls(id, chunk, conflicts);
-            let (gap, top) = tightest_gap(&self.walls, size);
+            self.collect_obstacles(id, chunk, interference);
+            let (gap, top) = tightest_gap(&self.obstacles, size);
             if let Some(offset) = gap {
                 return Some((chunk, offset));
             }
@@ -165,22 +174,22 @@ impl<'p> Board<'p> {
         rest
     }
 
-    fn collect_walls(&mut self, id: BlockId, chunk: ChunkId, conflicts: &Conflicts) {
-        let Self { taken, chunks, walls, .. } = self;
-        let (before, after) = (conflicts.before(id), conflicts.after(id));
+    fn collect_obstacles(&mut self, id: BlockId, chunk: ChunkId, interference: &Interference) {
+        let Self { used, chunks, obstacles, .. } = self;
+        let (before, after) = (interference.before(id), interference.after(id));
         let after = after.start as usize..after.end as usize;
-        walls.clear();
+        obstacles.clear();
         if self.capacities.len() == 1 {
-            walls.resize(before.len() + after.len(), Taken::NOTHING);
-            let count = keep_taken(walls, 0, before.iter().map(|&id| taken[id as usize]));
-            let count = keep_taken(walls, count, taken[after].iter().copied());
-            walls.truncate(count);
+            obstacles.resize(before.len() + after.len(), UsedRange::EMPTY);
+            let count = append_used(obstacles, 0, before.iter().map(|&id| used[id as usize]));
+            let count = append_used(obstacles, count, used[after].iter().copied());
+            obstacles.truncate(count);
         } else {
             let ids = before.iter().map(|&id| id as usize).chain(after);
-            let here = ids.filter(|&id| chunks[id] == chunk).map(|id| taken[id]);
-            walls.extend(here.filter(|&taken| taken != Taken::NOTHING));
+            let here = ids.filter(|&id| chunks[id] == chunk).map(|id| used[id]);
+            obstacles.extend(here.filter(|&range| range != UsedRange::EMPTY));
         }
-        walls.sort_unstable();
+        obstacles.sort_unstable();
     }
 
     fn grow(&mut self, size: u32) -> (ChunkId, u32) {
@@ -192,30 +201,31 @@ impl<'p> Board<'p> {
         (ChunkId::try_from(self.capacities.len() - 1).expect("at most 16 chunks"), 0)
     }
 
-    fn finish(self) -> Placement {
+    fn into_placement(self) -> Placement {
         let unit = self.unit;
-        let locations = self.taken.iter().zip(&self.chunks);
-        let locations = locations.map(|(taken, &chunk)| Location { chunk, offset: unit.bytes(taken.range().0) });
+        let locations = self.used.iter().zip(&self.chunks);
+        let locations = locations.map(|(used, &chunk)| Location { chunk, offset: unit.bytes(used.range().0) });
         Placement { locations: locations.collect(), chunks: self.peaks.iter().map(|&peak| unit.bytes(peak)).collect() }
     }
 }
 
-/// Writes what is taken to `walls` from `count` on, and answers where it ends. Writes always and keeps sometimes, since
-/// no processor could predict a branch here.
-fn keep_taken(walls: &mut [Taken], mut count: usize, all: impl Iterator<Item = Taken>) -> usize {
-    for taken in all {
-        if let Some(wall) = walls.get_mut(count) {
-            *wall = taken;
+/// Writes the ranges that are not empty to `obstacles` from `count` on, and returns their end. Writes every range and
+/// advances past those that are not empty: a branch here would be unpredictable.
+fn append_used(obstacles: &mut [UsedRange], mut count: usize, all: impl Iterator<Item = UsedRange>) -> usize {
+    for range in all {
+        if let Some(obstacle) = obstacles.get_mut(count) {
+            *obstacle = range;
         }
-        count += usize::from(taken != Taken::NOTHING);
+        count += usize::from(range != UsedRange::EMPTY);
     }
     count
 }
 
-/// The tightest gap of at least `size` units below a taken range, and the end of the last taken range.
-fn tightest_gap(walls: &[Taken], size: u32) -> (Option<u32>, u32) {
+/// Returns the start of the tightest gap of at least `size` units below an obstacle, and the end of the highest
+/// obstacle.
+fn tightest_gap(obstacles: &[UsedRange], size: u32) -> (Option<u32>, u32) {
     let (mut gap, mut gap_size, mut top) = (None, u32::MAX, 0);
-    for (start, end) in walls.iter().map(|wall| wall.range()) {
+    for (start, end) in obstacles.iter().map(|obstacle| obstacle.range()) {
         if start > top && start - top >= size && start - top < gap_size {
             gap = Some(top);
             gap_size = start - top;

@@ -1,61 +1,63 @@
-//! Offsets for blocks of memory whose sizes and live ranges are known: dynamic storage allocation, offline.
-//!
-//! Knows bytes and time, and nothing of graphs. Uses no other layer.
+//! Offsets for blocks of memory whose sizes and live ranges are known in advance: offline dynamic storage allocation.
 //!
 //! ```text
 //!  offset
 //!    ^   +-----------+
-//!    |   |     c     |         each rectangle is one block: as wide as its live range,
-//!    |   +---+---+---+---+     as high as its size; none may overlap another.
-//!    |   | a |   |   b   |     The peak is the top of the highest rectangle.
+//!    |   |     c     |         Each rectangle is a block: as wide as its live range, as high as its size.
+//!    |   +---+---+---+---+     Blocks that are live at the same step must not overlap. The size of a
+//!    |   | a |   |   b   |     placement is the top of the highest rectangle.
 //!    +---+---+---+-------+--> step
 //! ```
+//!
+//! A [`Problem`] lists the blocks of one buffer, a [`Placement`] has an offset for each. No placement is smaller than
+//! the peak of the memory profile, the live bytes by step: this is the [`lower_bound`]. Finding the smallest placement
+//! is NP-hard, so [`choose()`] tries several strategies, keeps the smallest result, and stops as soon as one is at the
+//! lower bound. If none is, an exact search with limited effort tries to improve the result or to prove it optimal.
+//! [`validate`] checks any placement and shares no code with the strategies.
+//!
+//! Everything here is deterministic: effort is counted in units of work, never in time. This layer knows bytes and
+//! steps, but no graphs, and uses no other layer.
+
+// The problem, its solution, and the check of a solution.
+mod problem;
+mod validate;
+
+// Facts about live ranges that strategies use.
+mod compressed;
+mod interference;
+mod profile;
+mod timeline;
+
+// Strategies.
+mod strategy;
 
 mod best_fit;
-mod bound;
-mod choose;
-mod conflicts;
-#[cfg(feature = "cli")]
-pub mod csv;
 mod from_peak;
-mod large;
 mod largest_first;
-mod moments;
-mod problem;
-mod search;
-#[cfg(test)]
-mod tests;
-mod timeline;
-mod validate;
 mod valley_sweep;
 
+// Exact search, and the choice among all of the above.
+mod search;
+
+mod choose;
+
+// Problems in files.
+#[cfg(feature = "cli")]
+pub mod csv;
+
+#[cfg(test)]
+mod tests;
+
 pub use best_fit::BestFit;
-pub use bound::{loads, lower_bound};
-pub use choose::{Choice, choose, choose_along, choose_with};
+pub use choose::{Choice, choose, choose_with_timeline};
 pub use from_peak::FromPeak;
 pub use largest_first::LargestFirst;
 pub use problem::{
     Block, BlockId, Bytes, ChunkId, Location, MAX_CHUNKS, Offset, Placement, Problem, Shrink, Step, TooLarge, padded,
 };
+pub use profile::{memory_profile, peaks};
 pub use search::{Effort, Outcome, solve};
-pub use timeline::Timeline;
+pub use strategy::Strategy;
+pub use timeline::{Timeline, lower_bound};
 pub use validate::{Defect, validate, validate_large};
 pub use valley_sweep::{Rank, ValleySweep};
-
-/// One way of choosing offsets.
-///
-/// A strategy always answers with a valid placement; it differs from the others in how high the peak is.
-/// The same problem gives the same placement, always.
-pub trait Strategy {
-    /// A short name for reports.
-    fn name(&self) -> &'static str;
-
-    /// Is `problem` small enough for the memory and time that the strategy takes?
-    fn suits(&self, problem: &Problem) -> bool {
-        let _ = problem;
-        true
-    }
-
-    /// Gives every block of `problem` a location.
-    fn place(&self, problem: &Problem) -> Placement;
-}

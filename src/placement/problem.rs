@@ -1,4 +1,6 @@
-//! What a placement problem and its answer are.
+//! A placement problem and its solution.
+
+use std::ops::Range;
 
 /// A size in bytes.
 pub type Bytes = u64;
@@ -6,7 +8,7 @@ pub type Bytes = u64;
 /// A distance in bytes from the start of a chunk.
 pub type Offset = u64;
 
-/// A moment in the execution: step `i` is the run of the `i`-th node.
+/// A point in the execution: step `i` runs the `i`-th node.
 pub type Step = u32;
 
 /// Index of a block in its [`Problem`].
@@ -15,67 +17,81 @@ pub type BlockId = u32;
 /// Index of a chunk: one backend buffer of the several that a plan may be split into.
 pub type ChunkId = u32;
 
-/// How many chunks a plan may have, as in ggml-alloc. The last one has no size limit.
+/// The largest number of chunks of a plan, as in ggml-alloc. The last of them has no size limit.
 pub const MAX_CHUNKS: usize = 16;
 
-/// The next multiple of a power of two; the largest number there is when it overflows, which no plan accepts.
+/// Rounds `size` up to a multiple of `alignment`, a power of two. Returns [`Bytes::MAX`], which no plan accepts, on
+/// overflow.
 pub fn padded(size: Bytes, alignment: Bytes) -> Bytes {
     let below = alignment - 1;
     size.checked_add(below).map_or(Bytes::MAX, |end| end & !below)
 }
 
-/// Memory that is needed from one step to another.
+/// Memory that is needed during a range of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Bytes, already padded to the alignment of the problem.
     pub size: Bytes,
-    /// First step at which the block is alive.
+    /// First step at which the block is live.
     pub first_step: Step,
     /// First step at which the block is dead, after `first_step`: the live range is half-open, `first_step..end_step`.
     pub end_step: Step,
 }
 
-/// A block gives back its tail: from `step` on it holds `size` bytes only.
+/// A block becomes smaller: from `step` on it holds `size` bytes only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shrink {
     /// The block that shrinks.
     pub block: BlockId,
     /// First step at which the tail is free.
     pub step: Step,
-    /// Bytes that are still held, padded.
+    /// Bytes that the block still holds, padded.
     pub size: Bytes,
 }
 
-/// The sum of the sizes of a problem's blocks is beyond what can be addressed.
+/// The end of a block that a [`Shrink`] frees before the block ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tail {
+    /// The block that shrinks.
+    pub block: BlockId,
+    /// Bytes from the start of the block to the tail.
+    pub offset: Bytes,
+    /// Bytes of the tail.
+    pub size: Bytes,
+    /// The steps of the block's live range at which the tail is free.
+    pub free: Range<Step>,
+}
+
+/// The sizes of a problem's blocks add up to more than can be addressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLarge {
-    /// The sum, or the largest number there is.
+    /// The sum, or [`Bytes::MAX`] if it overflows.
     pub bytes: Bytes,
 }
 
-/// Blocks to be given offsets in one buffer.
+/// Blocks to be placed in one buffer.
 #[derive(Clone, Debug)]
 pub struct Problem {
     blocks: Vec<Block>,
     shrinks: Vec<Shrink>,
     alignment: Bytes,
     max_chunk: Option<Bytes>,
-    /// Of the sizes of all blocks, or the largest number there is.
+    /// The sum of all sizes, or [`Bytes::MAX`] if it overflows.
     total: Bytes,
 }
 
 impl Problem {
-    /// A problem without blocks. `alignment` is a power of two; no chunk should exceed `max_chunk` bytes.
+    /// Creates a problem without blocks. `alignment` is a power of two; no chunk should exceed `max_chunk` bytes.
     pub fn new(alignment: Bytes, max_chunk: Option<Bytes>) -> Self {
         Self::with_capacity(alignment, max_chunk, 0)
     }
 
-    /// The same with room for so many blocks.
+    /// Creates a problem without blocks and with capacity for `blocks` blocks.
     pub fn with_capacity(alignment: Bytes, max_chunk: Option<Bytes>, blocks: usize) -> Self {
         Self { blocks: Vec::with_capacity(blocks), shrinks: Vec::new(), alignment, max_chunk, total: 0 }
     }
 
-    /// Adds a block that lives for a step at least; blocks come in the order of their births.
+    /// Adds a block, which is live for at least one step. Blocks are added in the order of their first steps.
     pub fn add(&mut self, block: Block) -> BlockId {
         debug_assert!(block.first_step < block.end_step);
         debug_assert!(self.blocks.last().is_none_or(|last| last.first_step <= block.first_step));
@@ -85,51 +101,62 @@ impl Problem {
         id
     }
 
-    /// Ends the live range of `block` before `end_step`.
+    /// Sets the first step at which `block` is dead.
     pub fn end(&mut self, block: BlockId, end_step: Step) {
         self.blocks[block as usize].end_step = end_step;
     }
 
-    /// Lets `block` give back all but `size` bytes from `step` on; shrinks come in the order of their steps.
+    /// Shrinks `block` to `size` bytes from `step` on, which is not after its end. Shrinks are added in the order of
+    /// their steps.
     pub fn shrink(&mut self, block: BlockId, step: Step, size: Bytes) {
         self.shrinks.push(Shrink { block, step, size });
     }
 
-    /// The blocks, in the order of their births.
+    /// Returns the blocks, in the order of their first steps.
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
     }
 
-    /// The tails that are given back early, in the order of their steps.
+    /// Returns the shrinks, in the order of their steps.
     pub fn shrinks(&self) -> &[Shrink] {
         &self.shrinks
     }
 
-    /// Every offset is a multiple of this power of two.
+    /// Returns the tails that shrinks free, in the order of their steps.
+    pub fn tails(&self) -> impl Iterator<Item = Tail> {
+        let blocks = if self.shrinks.is_empty() { &[] } else { self.blocks.as_slice() };
+        let mut held: Vec<Bytes> = blocks.iter().map(|block| block.size).collect();
+        self.shrinks.iter().map(move |&Shrink { block, step, size: offset }| {
+            let size = std::mem::replace(&mut held[block as usize], offset) - offset;
+            Tail { block, offset, size, free: step..self.blocks[block as usize].end_step.max(step) }
+        })
+    }
+
+    /// Returns the power of two that every offset is a multiple of.
     pub fn alignment(&self) -> Bytes {
         self.alignment
     }
 
-    /// The size that no chunk should exceed, where there is such a limit.
+    /// Returns the size that no chunk should exceed, if there is a limit.
     pub fn max_chunk(&self) -> Option<Bytes> {
         self.max_chunk
     }
 
-    /// The sum of all sizes; the largest number there is when it overflows.
+    /// Returns the sum of all sizes, or [`Bytes::MAX`] if it overflows.
     pub fn total(&self) -> Bytes {
         self.total
     }
 
-    /// Refuses a problem whose offsets could overflow.
+    /// Checks that no offset can overflow.
     ///
     /// # Errors
-    /// [`TooLarge`] when the sizes add up to more than half of the address space.
+    /// Returns [`TooLarge`] if the sizes add up to more than half of the address space.
     pub fn check_total(&self) -> Result<(), TooLarge> {
         if self.total <= Bytes::MAX / 2 { Ok(()) } else { Err(TooLarge { bytes: self.total }) }
     }
 }
 
-/// Where a block lies.
+/// The position of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Location {
     /// The chunk that holds the block; no block straddles two.
@@ -138,7 +165,7 @@ pub struct Location {
     pub offset: Offset,
 }
 
-/// A location for each block, and how large each chunk must be.
+/// A location for each block, and the required size of each chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     /// By block.
@@ -148,7 +175,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// Bytes of all chunks together.
+    /// Returns the bytes of all chunks.
     pub fn size(&self) -> Bytes {
         self.chunks.iter().sum()
     }

@@ -1,35 +1,35 @@
-//! Is a placement right? Brute force over all pairs of blocks, on purpose: it shares no idea with any strategy.
+//! Checks placements. Brute force over all pairs of blocks, on purpose: it shares no code or idea with any strategy.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::{Block, BlockId, Bytes, ChunkId, Location, MAX_CHUNKS, Offset, Placement, Problem, Step};
 
-/// What is wrong with a placement.
+/// A rule that a placement breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
-    /// There are not as many locations as blocks.
+    /// The number of locations differs from the number of blocks.
     WrongCount {
-        /// How many blocks the problem has.
+        /// Blocks of the problem.
         blocks: usize,
-        /// How many locations the placement has.
+        /// Locations of the placement.
         locations: usize,
     },
-    /// More chunks than a plan may have.
+    /// There are more than [`MAX_CHUNKS`] chunks.
     TooManyChunks(usize),
-    /// A block lies in a chunk that there is not, or beyond its end.
+    /// A block lies in a chunk that does not exist, or beyond the end of its chunk.
     OutOfChunk(BlockId),
-    /// The offset of a block is no multiple of the alignment.
+    /// The offset of a block is not a multiple of the alignment.
     Misaligned(BlockId),
-    /// A chunk is larger than allowed, though it is not the last of all and holds more than one oversized block.
+    /// A chunk exceeds the limit, but is not the last of [`MAX_CHUNKS`] and holds no block of its size.
     ChunkTooLarge(usize),
-    /// Two blocks that are alive at the same step share bytes.
+    /// Two blocks that are live at the same step share bytes.
     Overlap {
-        /// The one.
+        /// The block with the lower id.
         first: BlockId,
-        /// The other.
+        /// The block with the higher id.
         second: BlockId,
-        /// A step at which both are alive.
+        /// A step at which both are live.
         step: Step,
     },
 }
@@ -49,31 +49,31 @@ impl fmt::Display for Defect {
     }
 }
 
-/// Checks every rule that a placement has to keep.
+/// Checks a placement against every rule, comparing all pairs of blocks.
 ///
 /// # Errors
-/// The first [`Defect`] found.
+/// Returns the first [`Defect`] found.
 pub fn validate(problem: &Problem, placement: &Placement) -> Result<(), Defect> {
     check_counts(problem, placement)?;
-    let pieces = pieces(problem);
-    for id in 0..pieces.len() {
+    let rectangles = rectangles(problem);
+    for id in 0..rectangles.len() {
         check_location(problem, placement, id)?;
         for other in 0..id {
-            check_pair(placement, &pieces, other, id)?;
+            check_pair(placement, &rectangles, other, id)?;
         }
     }
     (0..placement.chunks.len()).try_for_each(|chunk| check_chunk(problem, placement, chunk))
 }
 
-/// The same for problems that are too large for all pairs: goes through time, and compares each block with those right
-/// below and above it.
+/// Checks a placement of a problem that is too large for all pairs: sweeps over the steps, and compares each block with
+/// its neighbours in the order of offsets.
 ///
 /// # Errors
-/// One of the [`Defect`]s, not always the same one that [`validate`] finds first.
+/// Returns one of the [`Defect`]s, not always the one that [`validate`] finds first.
 pub fn validate_large(problem: &Problem, placement: &Placement) -> Result<(), Defect> {
     check_counts(problem, placement)?;
     (0..problem.blocks().len()).try_for_each(|id| check_location(problem, placement, id))?;
-    check_stacks(placement, &pieces(problem))?;
+    check_overlaps(placement, &rectangles(problem))?;
     (0..placement.chunks.len()).try_for_each(|chunk| check_chunk(problem, placement, chunk))
 }
 
@@ -93,10 +93,10 @@ fn check_location(problem: &Problem, placement: &Placement, id: usize) -> Result
     let end = location.offset.checked_add(block.size);
     let chunk = placement.chunks.get(location.chunk as usize);
     if !matches!((end, chunk), (Some(end), Some(&size)) if end <= size) {
-        return Err(Defect::OutOfChunk(name(id)));
+        return Err(Defect::OutOfChunk(block_id(id)));
     }
     if !location.offset.is_multiple_of(problem.alignment()) {
-        return Err(Defect::Misaligned(name(id)));
+        return Err(Defect::Misaligned(block_id(id)));
     }
     Ok(())
 }
@@ -112,76 +112,76 @@ fn check_chunk(problem: &Problem, placement: &Placement, chunk: usize) -> Result
     if placement.chunks[chunk] > allowed && !unbounded { Err(Defect::ChunkTooLarge(chunk)) } else { Ok(()) }
 }
 
-fn check_pair(placement: &Placement, pieces: &[Vec<Piece>], a: usize, b: usize) -> Result<(), Defect> {
+fn check_pair(placement: &Placement, rectangles: &[Vec<Rectangle>], a: usize, b: usize) -> Result<(), Defect> {
     if placement.locations[a].chunk != placement.locations[b].chunk {
         return Ok(());
     }
-    for &(from_a, until_a, size_a) in &pieces[a] {
-        for &(from_b, until_b, size_b) in &pieces[b] {
+    for &(from_a, until_a, size_a) in &rectangles[a] {
+        for &(from_b, until_b, size_b) in &rectangles[b] {
             let together = from_a.max(from_b)..until_a.min(until_b);
             let (at_a, at_b) = (placement.locations[a].offset, placement.locations[b].offset);
             let bytes = at_a.max(at_b)..(at_a + size_a).min(at_b + size_b);
             if !together.is_empty() && !bytes.is_empty() {
-                return Err(Defect::Overlap { first: name(a), second: name(b), step: together.start });
+                return Err(Defect::Overlap { first: block_id(a), second: block_id(b), step: together.start });
             }
         }
     }
     Ok(())
 }
 
-/// From which step until before which step a block holds how many bytes.
-type Piece = (Step, Step, Bytes);
+/// A half-open range of steps, and the bytes that a block holds during it.
+type Rectangle = (Step, Step, Bytes);
 
-/// By block its rectangles.
-fn pieces(problem: &Problem) -> Vec<Vec<Piece>> {
+/// Returns the rectangles of each block.
+fn rectangles(problem: &Problem) -> Vec<Vec<Rectangle>> {
     let blocks = problem.blocks().iter();
-    let mut pieces: Vec<_> =
+    let mut rectangles: Vec<_> =
         blocks.map(|&Block { size, first_step, end_step }| vec![(first_step, end_step, size)]).collect();
     for shrink in problem.shrinks() {
-        let pieces = &mut pieces[shrink.block as usize];
-        if let Some(last) = pieces.last_mut() {
+        let rectangles = &mut rectangles[shrink.block as usize];
+        if let Some(last) = rectangles.last_mut() {
             let end_step = std::mem::replace(&mut last.1, shrink.step);
-            pieces.push((shrink.step, end_step, shrink.size));
+            rectangles.push((shrink.step, end_step, shrink.size));
         }
     }
-    pieces
+    rectangles
 }
 
-/// What happens to a piece: ends come before starts at the same step.
+/// An end of a rectangle. At equal steps ends sort before starts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+enum Boundary {
     End,
     Start,
 }
 
-/// Keeps the pieces alive in the order of their offsets: each is in nobody's way exactly when it is in the way of neither
-/// neighbour.
-fn check_stacks(placement: &Placement, pieces: &[Vec<Piece>]) -> Result<(), Defect> {
-    let mut events = Vec::with_capacity(2 * pieces.len());
-    for (id, pieces) in pieces.iter().enumerate() {
-        for &(from, until, size) in pieces.iter().filter(|&&(from, until, size)| from < until && size > 0) {
-            events.push((from, Event::Start, id, size));
-            events.push((until, Event::End, id, size));
+/// Sweeps over the steps with the live rectangles in the order of their offsets. A rectangle overlaps none of them if it
+/// overlaps neither neighbour.
+fn check_overlaps(placement: &Placement, rectangles: &[Vec<Rectangle>]) -> Result<(), Defect> {
+    let mut boundaries = Vec::with_capacity(2 * rectangles.len());
+    for (id, rectangles) in rectangles.iter().enumerate() {
+        for &(from, until, size) in rectangles.iter().filter(|&&(from, until, size)| from < until && size > 0) {
+            boundaries.push((from, Boundary::Start, id, size));
+            boundaries.push((until, Boundary::End, id, size));
         }
     }
-    events.sort_unstable();
-    let mut alive: BTreeMap<(ChunkId, Offset), (Offset, usize)> = BTreeMap::new();
-    for (step, event, id, size) in events {
+    boundaries.sort_unstable();
+    let mut live: BTreeMap<(ChunkId, Offset), (Offset, usize)> = BTreeMap::new();
+    for (step, boundary, id, size) in boundaries {
         let Location { chunk, offset } = placement.locations[id];
-        if event == Event::End {
-            alive.remove(&(chunk, offset));
+        if boundary == Boundary::End {
+            live.remove(&(chunk, offset));
             continue;
         }
         let end = offset + size;
-        let below = alive.range(..(chunk, end)).next_back().filter(|&(&at, &(top, _))| at.0 == chunk && top > offset);
+        let below = live.range(..(chunk, end)).next_back().filter(|&(&at, &(top, _))| at.0 == chunk && top > offset);
         if let Some((_, &(_, other))) = below {
-            return Err(Defect::Overlap { first: name(other.min(id)), second: name(other.max(id)), step });
+            return Err(Defect::Overlap { first: block_id(other.min(id)), second: block_id(other.max(id)), step });
         }
-        alive.insert((chunk, offset), (end, id));
+        live.insert((chunk, offset), (end, id));
     }
     Ok(())
 }
 
-fn name(id: usize) -> BlockId {
-    BlockId::try_from(id).unwrap_or(BlockId::MAX)
+fn block_id(index: usize) -> BlockId {
+    BlockId::try_from(index).unwrap_or(BlockId::MAX)
 }

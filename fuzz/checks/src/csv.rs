@@ -1,7 +1,7 @@
 //! Files of placement problems.
 
 use lastuse::placement::csv::{Sheet, write_blocks};
-use lastuse::placement::{Effort, Placement, Problem, choose_with, validate};
+use lastuse::placement::{Effort, Placement, Problem, choose, validate};
 
 use crate::in_proportion;
 
@@ -24,7 +24,7 @@ pub fn csv(bytes: &[u8]) {
 }
 
 fn assert_written_as_read(sheet: &Sheet) {
-    let choice = choose_with(sheet.problem(), Effort::units(2000));
+    let choice = choose(sheet.problem(), Effort::units(2000));
     let placement = &choice.placement;
     if let Err(defect) = validate(sheet.problem(), placement) {
         panic!("{} places wrongly: {defect:?}", choice.strategy);

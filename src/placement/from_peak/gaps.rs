@@ -1,132 +1,163 @@
-//! The blocks alive at a moment, and the gaps between them.
+//! The live blocks and the gaps between them, at one point in time.
 
 use crate::placement::{BlockId, Bytes, Offset, Step};
 
-/// A step, counted from the end where time goes backward.
-pub type Moment = Step;
+/// A step, or its bitwise complement where time runs backward, so that later is larger.
+pub type Time = Step;
 
-/// An end of a block or of a gap, as an index.
+/// The lower or the upper side of a block or a gap, as an index.
 type Side = usize;
 
 const LOW: Side = 0;
 const HIGH: Side = 1;
 
-/// What lies beside a block: another block, or a gap, which is [`GAP`] and its index in the list of gaps.
-type Neighbour = u32;
-
-const GAP: Neighbour = 1 << 31;
-
-/// Where a gap is in the list of gaps.
+/// Index in the list of gaps.
 type GapIndex = u32;
 
-/// A block that is alive, or the wall at both ends of memory.
+/// What is beside a block: another block, or a gap, which has the highest bit set.
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    /// Where it starts and ends.
-    ends: [Offset; 2],
-    beside: [Neighbour; 2],
-    end_step: Moment,
+struct Neighbour(u32);
+
+impl Neighbour {
+    const GAP_BIT: u32 = 1 << 31;
+
+    fn block(id: BlockId) -> Self {
+        Self(id)
+    }
+
+    fn gap(index: GapIndex) -> Self {
+        Self(Self::GAP_BIT | index)
+    }
+
+    fn is_gap(self) -> bool {
+        self.0 & Self::GAP_BIT != 0
+    }
+
+    /// Returns the index of a gap; meaningless for a block.
+    fn gap_index(self) -> GapIndex {
+        self.0 ^ Self::GAP_BIT
+    }
+
+    /// Returns the id of a block; meaningless for a gap.
+    fn block_id(self) -> BlockId {
+        self.0
+    }
 }
 
-/// Free bytes between two blocks, and what is known of these.
+/// A live block, or the wall at both ends of memory.
+#[derive(Clone, Copy, Debug)]
+struct LinkedBlock {
+    /// The offsets of its start and its end.
+    sides: [Offset; 2],
+    beside: [Neighbour; 2],
+    end: Time,
+}
+
+/// Free bytes between two blocks.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
-    ends: [Offset; 2],
+    /// The offsets of its start and its end.
+    sides: [Offset; 2],
     beside: [BlockId; 2],
-    deaths: [Moment; 2],
+    /// When the two blocks end.
+    ends: [Time; 2],
 }
 
 impl Gap {
-    fn room(&self) -> Bytes {
-        self.ends[HIGH] - self.ends[LOW]
+    fn size(&self) -> Bytes {
+        self.sides[HIGH] - self.sides[LOW]
     }
 
-    /// What it costs to put a block that dies at `end_step` at the better end.
-    fn cost(&self, end_step: Moment) -> u64 {
-        let [low, high] = self.deaths.map(|neighbour| cost(neighbour, end_step));
+    /// Returns the cost of a block with this `end` at the better side.
+    fn cost(&self, end: Time) -> u64 {
+        let [low, high] = self.ends.map(|neighbour| cost(neighbour, end));
         low.min(high)
     }
 
-    /// Which end that is.
-    fn better_side(&self, end_step: Moment) -> Side {
-        let [low, high] = self.deaths.map(|neighbour| cost(neighbour, end_step));
+    /// Returns the side at which a block with this `end` costs less.
+    fn better_side(&self, end: Time) -> Side {
+        let [low, high] = self.ends.map(|neighbour| cost(neighbour, end));
         usize::from(low > high)
     }
 }
 
-/// The blocks alive, linked in the order of their offsets, and a list of all gaps between them, in no order. What is
-/// born or dies changes its neighbours alone. The wall closes the ring: it ends where memory starts, and never dies.
+/// The live blocks, linked in the order of their offsets, and a list of all gaps between them, in no order. A block
+/// that starts or ends changes only its neighbours. A wall closes the ring: its upper side is where memory starts, its
+/// lower side where memory ends, and it is always live.
 #[derive(Debug)]
 pub struct Gaps {
-    /// By block, and the wall.
-    places: Vec<Place>,
+    /// By block; the wall comes last.
+    nodes: Vec<LinkedBlock>,
     gaps: Vec<Gap>,
     wall: BlockId,
 }
 
 impl Gaps {
-    /// No memory yet, for so many blocks.
+    /// Creates working memory for `blocks` blocks, to be cleared before use.
     pub fn new(blocks: usize) -> Self {
-        let wall = BlockId::try_from(blocks).ok().filter(|&wall| wall < GAP).expect("fewer than 2^31 blocks");
-        let nowhere = Place { ends: [0; 2], beside: [0; 2], end_step: 0 };
-        Self { places: vec![nowhere; blocks + 1], gaps: Vec::new(), wall }
+        let is_block = |&wall: &BlockId| wall < Neighbour::GAP_BIT;
+        let wall = BlockId::try_from(blocks).ok().filter(is_block).expect("fewer than 2^31 blocks");
+        let unplaced = LinkedBlock { sides: [0; 2], beside: [Neighbour::block(0); 2], end: 0 };
+        Self { nodes: vec![unplaced; blocks + 1], gaps: Vec::new(), wall }
     }
 
-    /// Nobody is alive any more, and there are `capacity` bytes.
+    /// Removes all live blocks and sets the capacity in bytes. Offsets of blocks placed before stay readable.
     pub fn clear(&mut self, capacity: Bytes) {
         let wall = self.wall;
         self.gaps.clear();
-        self.places[wall as usize] = Place { ends: [capacity, 0], beside: [wall; 2], end_step: Moment::MAX };
+        self.nodes[wall as usize] =
+            LinkedBlock { sides: [capacity, 0], beside: [Neighbour::block(wall); 2], end: Time::MAX };
         if capacity > 0 {
             self.open(0, capacity, [wall; 2]);
         }
     }
 
-    /// Bytes within the walls.
+    /// Returns the bytes between the walls.
     pub fn capacity(&self) -> Bytes {
-        self.places[self.wall as usize].ends[LOW]
+        self.nodes[self.wall as usize].sides[LOW]
     }
 
-    /// By block: where it lies, or lay before it died; 0 for those that never did.
+    /// Returns the offset of each block, live or dead; 0 for blocks that were never placed.
     pub fn offsets(&self) -> impl Iterator<Item = Offset> {
-        self.places[..self.wall as usize].iter().map(|place| place.ends[LOW])
+        self.nodes[..self.wall as usize].iter().map(|node| node.sides[LOW])
     }
 
-    /// Lays a block on top of all others, where there is room for it.
-    pub fn stack(&mut self, block: BlockId, size: Bytes, end_step: Moment) {
-        let top = self.places[self.wall as usize].beside[LOW];
-        self.put(block, size, end_step, top ^ GAP, LOW);
+    /// Places a block on top of all others. The gap there must be large enough.
+    pub fn stack(&mut self, block: BlockId, size: Bytes, end: Time) {
+        let top = self.nodes[self.wall as usize].beside[LOW];
+        self.put(block, size, end, top.gap_index(), LOW);
     }
 
-    /// Gives a newborn block the best location there is. Where there is none the walls move apart as far as it needs, but
-    /// not beyond `limit` bytes.
-    pub fn place(&mut self, block: BlockId, size: Bytes, end_step: Moment, limit: Bytes) -> Option<()> {
-        let index = match self.best(size, end_step) {
+    /// Places a block in the best gap. If there is none, raises the capacity by as much as is needed, to `limit` bytes
+    /// at most; returns `None` if that is not enough.
+    pub fn place(&mut self, block: BlockId, size: Bytes, end: Time, limit: Bytes) -> Option<()> {
+        let index = match self.best(size, end) {
             Some(index) => index,
             None => self.raise(size, limit)?,
         };
-        let side = self.gaps[index as usize].better_side(end_step);
-        self.put(block, size, end_step, index, side);
+        let side = self.gaps[index as usize].better_side(end);
+        self.put(block, size, end, index, side);
         Some(())
     }
 
-    /// A gap that is filled to the last byte comes first, then one beside a neighbour that outlives the block by the
-    /// least, then one beside a neighbour that dies before it by the least; of equal ones the smallest.
-    fn best(&self, size: Bytes, end_step: Moment) -> Option<GapIndex> {
+    /// Returns the best gap for a block. A gap of exactly its size comes first, then one beside the neighbour that ends
+    /// the least time after it, then one beside the neighbour that ends the least time before it; of equal ones the
+    /// smallest.
+    fn best(&self, size: Bytes, end: Time) -> Option<GapIndex> {
         if let [only] = self.gaps.as_slice() {
-            return (only.room() >= size).then_some(0);
+            return (only.size() >= size).then_some(0);
         }
-        let (mut least, mut least_room) = (u64::MAX, Bytes::MAX);
+        let (mut least_cost, mut least_size) = (u64::MAX, Bytes::MAX);
         let mut best = None;
         for (index, gap) in (0..).zip(&self.gaps) {
-            let room = gap.room();
-            if room == size {
+            let gap_size = gap.size();
+            if gap_size == size {
                 return Some(index);
             }
-            if room > size {
-                let cost = gap.cost(end_step);
-                if cost < least || cost == least && room < least_room {
-                    (least, least_room) = (cost, room);
+            if gap_size > size {
+                let cost = gap.cost(end);
+                if cost < least_cost || cost == least_cost && gap_size < least_size {
+                    (least_cost, least_size) = (cost, gap_size);
                     best = Some(index);
                 }
             }
@@ -134,124 +165,125 @@ impl Gaps {
         best
     }
 
-    /// Makes room on top.
+    /// Raises the capacity until the gap on top has `size` bytes, and returns that gap.
     #[cold]
     fn raise(&mut self, size: Bytes, limit: Bytes) -> Option<GapIndex> {
-        let top = self.places[self.wall as usize].beside[LOW];
-        let gap = (top & GAP != 0).then_some(top ^ GAP);
+        let top = self.nodes[self.wall as usize].beside[LOW];
+        let gap = top.is_gap().then(|| top.gap_index());
         let start = match gap {
-            Some(gap) => self.gaps[gap as usize].ends[LOW],
-            None => self.places[top as usize].ends[HIGH],
+            Some(gap) => self.gaps[gap as usize].sides[LOW],
+            None => self.nodes[top.block_id() as usize].sides[HIGH],
         };
         let capacity = start + size;
         if capacity > limit {
             return None;
         }
-        self.places[self.wall as usize].ends[LOW] = capacity;
+        self.nodes[self.wall as usize].sides[LOW] = capacity;
         match gap {
-            Some(gap) => self.gaps[gap as usize].ends[HIGH] = capacity,
-            None => self.open(start, capacity, [top, self.wall]),
+            Some(gap) => self.gaps[gap as usize].sides[HIGH] = capacity,
+            None => self.open(start, capacity, [top.block_id(), self.wall]),
         }
-        Some(self.places[self.wall as usize].beside[LOW] ^ GAP)
+        Some(self.nodes[self.wall as usize].beside[LOW].gap_index())
     }
 
-    // Called for each block, from two places.
+    // Called for each block, from two functions.
     #[inline(always)]
-    fn put(&mut self, block: BlockId, size: Bytes, end_step: Moment, index: GapIndex, side: Side) {
+    fn put(&mut self, block: BlockId, size: Bytes, end: Time, index: GapIndex, side: Side) {
         let gap = &mut self.gaps[index as usize];
-        let [low, high] = gap.ends;
+        let [low, high] = gap.sides;
         if high - low == size {
-            self.places[block as usize] = Place { ends: gap.ends, beside: gap.beside, end_step };
             let [below, above] = gap.beside;
-            self.places[below as usize].beside[HIGH] = block;
-            self.places[above as usize].beside[LOW] = block;
+            let beside = gap.beside.map(Neighbour::block);
+            self.nodes[block as usize] = LinkedBlock { sides: gap.sides, beside, end };
+            self.nodes[below as usize].beside[HIGH] = Neighbour::block(block);
+            self.nodes[above as usize].beside[LOW] = Neighbour::block(block);
             self.remove(index);
             return;
         }
         let neighbour = gap.beside[side];
-        let gap_link = GAP | index;
-        let place = if side == LOW {
-            let end = low + size;
-            gap.ends[LOW] = end;
-            Place { ends: [low, end], beside: [neighbour, gap_link], end_step }
+        let (this, other) = (Neighbour::gap(index), Neighbour::block(neighbour));
+        let node = if side == LOW {
+            let top = low + size;
+            gap.sides[LOW] = top;
+            LinkedBlock { sides: [low, top], beside: [other, this], end }
         } else {
-            let start = high - size;
-            gap.ends[HIGH] = start;
-            Place { ends: [start, high], beside: [gap_link, neighbour], end_step }
+            let bottom = high - size;
+            gap.sides[HIGH] = bottom;
+            LinkedBlock { sides: [bottom, high], beside: [this, other], end }
         };
         gap.beside[side] = block;
-        gap.deaths[side] = end_step;
-        self.places[neighbour as usize].beside[1 - side] = block;
-        self.places[block as usize] = place;
+        gap.ends[side] = end;
+        self.nodes[neighbour as usize].beside[1 - side] = Neighbour::block(block);
+        self.nodes[block as usize] = node;
     }
 
-    /// A block dies. One that never got a place, since it has no bytes, leaves none.
+    /// Removes a block that has ended. Does nothing for a block that was never placed, since it has no bytes.
     pub fn free(&mut self, block: BlockId) {
-        let Place { ends, beside, .. } = self.places[block as usize];
-        if ends[LOW] == ends[HIGH] {
+        let LinkedBlock { sides, beside, .. } = self.nodes[block as usize];
+        if sides[LOW] == sides[HIGH] {
             return;
         }
-        match beside.map(|neighbour| neighbour & GAP != 0) {
-            [false, false] => self.open(ends[LOW], ends[HIGH], beside),
-            [true, false] => self.widen(beside[LOW], HIGH, ends[HIGH], beside[HIGH]),
-            [false, true] => self.widen(beside[HIGH], LOW, ends[LOW], beside[LOW]),
+        match beside.map(Neighbour::is_gap) {
+            [false, false] => self.open(sides[LOW], sides[HIGH], beside.map(Neighbour::block_id)),
+            [true, false] => self.widen(beside[LOW], HIGH, sides[HIGH], beside[HIGH].block_id()),
+            [false, true] => self.widen(beside[HIGH], LOW, sides[LOW], beside[LOW].block_id()),
             [true, true] => {
-                let above = beside[HIGH] ^ GAP;
-                let Gap { ends, beside: beyond, .. } = self.gaps[above as usize];
-                self.widen(beside[LOW], HIGH, ends[HIGH], beyond[HIGH]);
+                let above = beside[HIGH].gap_index();
+                let Gap { sides, beside: beyond, .. } = self.gaps[above as usize];
+                self.widen(beside[LOW], HIGH, sides[HIGH], beyond[HIGH]);
                 self.remove(above);
             }
         }
     }
 
-    /// A gap between two neighbours.
-    // The rarest way in which a block dies: apart, so that the others stay short.
+    /// Adds a gap between two blocks.
+    // The rarest case of a block's end: not inlined, so that the others stay short.
     #[inline(never)]
     fn open(&mut self, start: Offset, end: Offset, beside: [BlockId; 2]) {
-        let link = GAP | GapIndex::try_from(self.gaps.len()).expect("no more gaps than blocks");
+        let link = Neighbour::gap(GapIndex::try_from(self.gaps.len()).expect("no more gaps than blocks"));
         let [below, above] = beside.map(|neighbour| neighbour as usize);
-        self.places[below].beside[HIGH] = link;
-        self.places[above].beside[LOW] = link;
-        let deaths = [below, above].map(|neighbour| self.places[neighbour].end_step);
-        self.gaps.push(Gap { ends: [start, end], beside, deaths });
+        self.nodes[below].beside[HIGH] = link;
+        self.nodes[above].beside[LOW] = link;
+        let ends = [below, above].map(|neighbour| self.nodes[neighbour].end);
+        self.gaps.push(Gap { sides: [start, end], beside, ends });
     }
 
-    /// A gap gets the bytes up to `end` at `side`, where a block is its neighbour from here on.
+    /// Moves one side of a gap to `offset`, where the block `neighbour` is beside it.
     #[inline]
-    fn widen(&mut self, link: Neighbour, side: Side, end: Offset, neighbour: BlockId) {
-        let place = &mut self.places[neighbour as usize];
-        place.beside[1 - side] = link;
-        let gap = &mut self.gaps[(link ^ GAP) as usize];
-        gap.ends[side] = end;
+    fn widen(&mut self, link: Neighbour, side: Side, offset: Offset, neighbour: BlockId) {
+        let node = &mut self.nodes[neighbour as usize];
+        node.beside[1 - side] = link;
+        let gap = &mut self.gaps[link.gap_index() as usize];
+        gap.sides[side] = offset;
         gap.beside[side] = neighbour;
-        gap.deaths[side] = place.end_step;
+        gap.ends[side] = node.end;
     }
 
     #[inline]
     fn remove(&mut self, index: GapIndex) {
         self.gaps.swap_remove(index as usize);
         if let Some(moved) = self.gaps.get(index as usize) {
-            let link = GAP | index;
+            let link = Neighbour::gap(index);
             let [below, above] = moved.beside;
-            self.places[below as usize].beside[HIGH] = link;
-            self.places[above as usize].beside[LOW] = link;
+            self.nodes[below as usize].beside[HIGH] = link;
+            self.nodes[above as usize].beside[LOW] = link;
         }
     }
 }
 
-/// Of a location beside a neighbour: by how much that outlives the block; beyond all such differences, by how much it dies
-/// before.
-fn cost(neighbour_death: Moment, end_step: Moment) -> u64 {
-    let difference = i64::from(neighbour_death) - i64::from(end_step);
-    // Of a negative number the sign stays, which is the highest digit, and all other digits change.
+/// Returns the cost of an offset beside a neighbour: how long the neighbour outlasts the block; if it does not, more
+/// than any such time, and the more the earlier it ends.
+fn cost(neighbour_end: Time, end: Time) -> u64 {
+    let difference = i64::from(neighbour_end) - i64::from(end);
+    // A negative difference keeps its sign, which becomes the highest bit, and all other bits change.
     difference.cast_unsigned() ^ (difference >> 63).cast_unsigned() >> 1
 }
 
 #[cfg(test)]
 impl Gaps {
-    /// Where each gap starts and ends, from the lowest to the highest.
+    /// Returns the range of each gap, from the lowest to the highest.
     pub(super) fn ranges(&self) -> Vec<std::ops::Range<Offset>> {
-        let mut ranges: Vec<_> = self.gaps.iter().map(|gap| gap.ends[LOW]..gap.ends[HIGH]).collect();
+        let mut ranges: Vec<_> = self.gaps.iter().map(|gap| gap.sides[LOW]..gap.sides[HIGH]).collect();
         ranges.sort_by_key(|range| range.start);
         ranges
     }

@@ -1,95 +1,99 @@
-//! The least capacity: down from a placement at hand, up from the lower bound.
+//! Finds the least capacity, between the lower bound and the size of a known placement.
 
 use super::columns::Columns;
-use super::run::{Answer, Draws, search};
-use super::{Bytes, Effort, Placement, Problem, lower_bound};
+use super::outcome::{Effort, Outcome};
+use super::restarts::{RandomRuns, search};
+use crate::placement::{Bytes, Placement, Problem, lower_bound};
 
-/// What a search for the least capacity found out.
+/// The result of a search for the least capacity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Least {
-    /// The smallest placement found that is smaller than the one at hand, in one chunk.
+pub struct Minimum {
+    /// The smallest placement found in one chunk, if it is smaller than the known one.
     pub placement: Option<Placement>,
-    /// Nothing is smaller than this placement, or than the one at hand when there is none.
+    /// True if it is proven that no placement is smaller than this one, or than the known one if this is `None`.
     pub proven: bool,
 }
 
-/// GraphKey for a placement in one chunk of less than `known` bytes, the size of a placement at hand.
+/// Searches for the smallest placement in one chunk of less than `known` bytes, the size of a known placement.
 ///
-/// First at the lower bound, with half of the effort; then halfway between what is known to be possible and what was
-/// not found; last, with what is left of the effort, one step below the best. With much effort there are rounds of that,
-/// each with more of it: what a short search finds spares the longer ones capacities that are too easy.
-pub fn minimize(problem: &Problem, known: Bytes, effort: Effort) -> Least {
+/// Searches at the lower bound first, with half of the effort. Then bisects between that and the best placement. Last,
+/// with what is left of the effort, searches one unit below the best. With much effort this is repeated in rounds of
+/// growing effort: what a short search finds saves the longer ones capacities that are too easy.
+pub fn minimize(problem: &Problem, known: Bytes, effort: Effort) -> Minimum {
     let bound = lower_bound(problem);
-    let mut least = Least { placement: None, proven: known <= bound };
-    let Some(columns) = Columns::of(problem, effort).filter(|_| !least.proven) else { return least };
-    let mut descent = Descent {
-        impossible: columns.load().max(columns.units_up(bound)).saturating_sub(1),
+    let mut minimum = Minimum { placement: None, proven: known <= bound };
+    let Some(columns) = Columns::of(problem, effort).filter(|_| !minimum.proven) else { return minimum };
+    let mut interval = Interval {
+        infeasible: columns.lower_bound().max(columns.units_up(bound)).saturating_sub(1),
         best: columns.units_up(known),
         offsets: None,
-        left: effort.0,
-        draws: Draws::NONE,
+        left: effort.in_units(),
+        random_runs: RandomRuns::NONE,
         columns: &columns,
     };
-    if effort.0 < MUCH {
-        descent.go();
+    if effort.in_units() < MUCH {
+        interval.narrow();
     } else {
-        descent.go_in_rounds();
+        interval.narrow_in_rounds();
     }
-    // Blocks that shrink were taken as if they did not: then only the bound is a proof.
+    // Blocks that shrink were placed at their full sizes: then only the lower bound is a proof.
     let exact = problem.shrinks().is_empty();
-    least.placement = descent.offsets.as_ref().map(|offsets| columns.placement(problem, offsets));
-    let size = least.placement.as_ref().map_or(known, Placement::size);
-    least.proven = size <= bound || exact && descent.impossible + 1 >= descent.best;
-    least
+    minimum.placement = interval.offsets.as_ref().map(|offsets| columns.placement(problem, offsets));
+    let size = minimum.placement.as_ref().map_or(known, Placement::size);
+    minimum.proven = size <= bound || exact && interval.infeasible + 1 >= interval.best;
+    minimum
 }
 
-/// From this effort on there are rounds. A core does that in seconds.
+/// From this effort on, which takes seconds, there are rounds.
 const MUCH: u64 = 4_000_000_000;
 
-/// The effort for a capacity in the first round; each round has three times that of the one before.
+/// The effort for each capacity in the first round. Each round has three times the effort of the one before.
 const FIRST_ROUND: u64 = 20_000_000;
 
-/// Capacities, in units.
-struct Descent<'c> {
+/// The capacities that may be the least, in units.
+struct Interval<'c> {
     columns: &'c Columns,
-    /// Too little, which is proven.
-    impossible: u64,
-    /// What the best placement so far takes.
+    /// The largest capacity that is proven to be infeasible.
+    infeasible: u64,
+    /// The size of the best placement so far.
     best: u64,
+    /// The offsets of the best placement, unless it is the known one.
     offsets: Option<Vec<u64>>,
     /// Work that may still be done.
     left: u64,
-    draws: Draws,
+    random_runs: RandomRuns,
 }
 
-impl Descent<'_> {
-    fn go(&mut self) {
+impl Interval<'_> {
+    fn narrow(&mut self) {
         if self.is_open() {
-            self.attempt(self.impossible + 1, self.left / 2);
+            self.attempt(self.infeasible + 1, self.left / 2);
         }
-        self.halve(|left| left / 4);
+        self.bisect(|left| left / 4);
         while self.is_open() {
             self.attempt(self.best - 1, self.left);
         }
     }
 
-    /// First at the lower bound in the styles that prove the most; then mostly in those that find the most.
-    fn go_in_rounds(&mut self) {
+    /// Searches at the lower bound with fixed heuristics first, which prove the most; then mostly with random ones,
+    /// which find the most.
+    fn narrow_in_rounds(&mut self) {
         if self.is_open() {
-            self.attempt(self.impossible + 1, self.left / 8);
+            self.attempt(self.infeasible + 1, self.left / 8);
         }
-        self.draws = Draws::MOST;
+        self.random_runs = RandomRuns::MOST;
         let mut effort = FIRST_ROUND;
         while self.is_open() {
-            self.attempt(self.impossible + 1, effort.min(self.left));
-            self.halve(|left| effort.min(left));
+            self.attempt(self.infeasible + 1, effort.min(self.left));
+            self.bisect(|left| effort.min(left));
             effort = effort.saturating_mul(3);
         }
     }
 
-    /// Goes halfway from what was not found to what was found until they meet, each time with a part of the effort.
-    fn halve(&mut self, part: impl Fn(u64) -> u64) {
-        let mut missed = self.impossible + 1;
+    /// Bisects between the lowest capacity and the best placement, each search with a `part` of the effort that is
+    /// left.
+    fn bisect(&mut self, part: impl Fn(u64) -> u64) {
+        let mut missed = self.infeasible + 1;
         while missed + 1 < self.best && self.left > 0 {
             let middle = missed.midpoint(self.best);
             if !self.attempt(middle, part(self.left)) {
@@ -98,26 +102,26 @@ impl Descent<'_> {
         }
     }
 
-    /// Is there something left to find out, and effort for it?
+    /// Returns `true` if the least capacity is not known and there is effort left.
     fn is_open(&self) -> bool {
-        self.impossible + 1 < self.best && self.left > 0
+        self.infeasible + 1 < self.best && self.left > 0
     }
 
-    /// Searches at a capacity; whether something was found.
+    /// Searches at a capacity. Returns `true` if a placement was found.
     fn attempt(&mut self, capacity: u64, effort: u64) -> bool {
-        let (answer, work) = search(self.columns, capacity, effort, &mut self.draws);
+        let (outcome, work) = search(self.columns, capacity, effort, &mut self.random_runs);
         self.left = self.left.saturating_sub(work);
-        match answer {
-            Answer::Found(offsets) => {
-                self.best = self.columns.peak(&offsets);
+        match outcome {
+            Outcome::Found(offsets) => {
+                self.best = self.columns.height(&offsets);
                 self.offsets = Some(offsets);
                 true
             }
-            Answer::Infeasible => {
-                self.impossible = self.impossible.max(capacity);
+            Outcome::Infeasible => {
+                self.infeasible = self.infeasible.max(capacity);
                 false
             }
-            Answer::OutOfEffort => false,
+            Outcome::OutOfEffort => false,
         }
     }
 }

@@ -1,83 +1,58 @@
-//! Exact search: is there a placement within a given capacity, and what is the least capacity?
+//! Exact search: finds a placement within a given capacity or proves that there is none, and finds the least capacity.
 //!
-//! [`columns`] is a problem as the search sees it; [`state`] is where the search stands, with a way back; [`board`]
-//! draws the conclusions of a step; [`corners`] says what may be done next, and [`preference`] what is tried first;
-//! [`failures`] remembers what leads nowhere; [`tree`] goes depth first; [`run`] starts it over and over, at length in
-//! styles of its own choice and briefly in those that [`draw`] draws; [`minimize`](mod@minimize) looks for the least
-//! capacity.
+//! Backtracking with constraint propagation over partial placements, one corner of the skyline at a time:
+//! - [`outcome`]: effort and result,
+//! - [`columns`]: the problem in columns instead of steps and units instead of bytes,
+//! - [`state`]: skyline and domains, with a trail for backtracking,
+//! - [`partial_placement`]: applies a move and propagates its consequences,
+//! - [`corners`]: where to branch, and which moves there are,
+//! - [`heuristics`], [`weights`], [`randomized`]: the branching order,
+//! - [`no_goods`]: states that are known to have no solution,
+//! - [`tree`]: depth-first search,
+//! - [`restarts`]: restarts the search, each time longer and in another branching order,
+//! - [`minimize`](mod@minimize): the least capacity.
 
-mod board;
+mod outcome;
+
 mod columns;
-mod corners;
-mod draw;
-mod failures;
-mod minimize;
-mod preference;
-mod run;
 mod state;
-#[cfg(test)]
-mod tests;
-mod tree;
+
+mod partial_placement;
+
+mod corners;
+
+mod heuristics;
+mod no_goods;
+mod randomized;
 mod weights;
 
-use super::{Bytes, Placement, Problem, lower_bound};
+mod tree;
+
+mod restarts;
+
+mod minimize;
+
+#[cfg(test)]
+mod tests;
+
+use super::{Bytes, Problem, lower_bound};
 use columns::Columns;
-pub use minimize::{Least, minimize};
-use run::{Answer, Draws, search};
+pub use minimize::{Minimum, minimize};
+pub use outcome::{Effort, Outcome};
+use restarts::{RandomRuns, search};
 
-/// How much work a search may do: the blocks and steps that it looks at, never time, so that the same problem always
-/// gives the same answer. A core does some hundreds of millions a second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Effort(u64);
-
-impl Effort {
-    /// No search at all.
-    pub const NONE: Self = Self(0);
-    /// What planning a graph may take: a fraction of a millisecond.
-    pub const QUICK: Self = Self(100_000);
-    /// Minutes at most.
-    pub const THOROUGH: Self = Self(60_000_000_000);
-
-    /// This many units of work.
-    pub const fn units(units: u64) -> Self {
-        Self(units)
-    }
-
-    /// The number of units.
-    pub const fn in_units(self) -> u64 {
-        self.0
-    }
-}
-
-impl Default for Effort {
-    fn default() -> Self {
-        Self::QUICK
-    }
-}
-
-/// What a search found out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// A placement in one chunk, within the capacity.
-    Found(Placement),
-    /// There is none, and that is proven.
-    Infeasible,
-    /// The effort was not enough to find out.
-    OutOfEffort,
-}
-
-/// GraphKey for a placement in one chunk of at most `capacity` bytes. A limit on chunks is not looked at.
+/// Searches for a placement in one chunk of at most `capacity` bytes. Ignores a limit on chunks.
 ///
-/// Blocks that shrink are placed as if they did not; then only the lower bound proves that there is no placement.
+/// Blocks that shrink are placed at their full sizes; then only the lower bound proves that there is no placement.
 pub fn solve(problem: &Problem, capacity: Bytes, effort: Effort) -> Outcome {
     if lower_bound(problem) > capacity {
         return Outcome::Infeasible;
     }
     let Some(columns) = Columns::of(problem, effort) else { return Outcome::OutOfEffort };
-    let mut draws = Draws::EQUAL;
-    match search(&columns, columns.units(capacity), effort.0, &mut draws).0 {
-        Answer::Found(offsets) => Outcome::Found(columns.placement(problem, &offsets)),
-        Answer::Infeasible if problem.shrinks().is_empty() => Outcome::Infeasible,
-        Answer::Infeasible | Answer::OutOfEffort => Outcome::OutOfEffort,
+    let mut random_runs = RandomRuns::EQUAL;
+    match search(&columns, columns.units(capacity), effort.in_units(), &mut random_runs).0 {
+        Outcome::Found(offsets) => Outcome::Found(columns.placement(problem, &offsets)),
+        Outcome::Infeasible if problem.shrinks().is_empty() => Outcome::Infeasible,
+        Outcome::Infeasible | Outcome::OutOfEffort => Outcome::OutOfEffort,
     }
 }

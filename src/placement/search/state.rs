@@ -1,56 +1,55 @@
-//! Where a search stands: the skyline, what is still to be placed, and how to take steps back.
+//! The state of a search: skyline, ceiling and unplaced bars, with a trail for backtracking.
 
 use super::columns::Columns;
 
-/// The reach of a bar that is placed, and the skyline of a column in which every bar is.
+/// The least offset of a placed bar, and the skyline of a column whose bars are all placed: above every height.
 pub const DONE: u64 = u64::MAX;
 
-/// The first row of the table of cells for each kind of number.
-struct Rows {
+/// Where each kind of number starts in the list of cells.
+struct CellStarts {
     ceiling: usize,
     slack: usize,
-    waiting: usize,
+    unplaced: usize,
     crossing: usize,
     watch: usize,
-    reach: usize,
+    least_offset: usize,
 }
 
-/// Numbers that change during the search, and their old values.
-pub struct State {
-    rows: Rows,
+/// Numbers that change during the search, and their previous values.
+pub struct SearchState {
+    starts: CellStarts,
     cells: Vec<u64>,
-    /// Cells and what they held before, in the order of the changes.
+    /// Cells and their previous values, in the order of the changes.
     trail: Vec<(usize, u64)>,
 }
 
-impl State {
-    /// Nothing is placed.
+impl SearchState {
+    /// Creates the state in which no bar is placed.
     pub fn new(columns: &Columns, capacity: u64) -> Self {
         let count = columns.count() as usize;
-        let rows = Rows {
+        let starts = CellStarts {
             ceiling: count,
             slack: 2 * count,
-            waiting: 3 * count,
+            unplaced: 3 * count,
             crossing: 4 * count,
             watch: 5 * count,
-            reach: 6 * count,
+            least_offset: 6 * count,
         };
         let mut cells = vec![0; 6 * count + columns.bars.len()];
-        cells[rows.ceiling..rows.waiting].fill(capacity);
+        cells[starts.ceiling..starts.slack].fill(capacity);
+        for (slack, live) in cells[starts.slack..starts.unplaced].iter_mut().zip(columns.live_units()) {
+            *slack = capacity - live;
+        }
         for (id, bar) in (0..).zip(&columns.bars) {
-            let span = bar.left as usize..bar.right as usize;
-            for column in span.clone() {
-                cells[rows.slack + column] = cells[rows.slack + column].wrapping_sub(bar.height);
+            for column in bar.left as usize + 1..bar.right as usize {
+                cells[starts.crossing + column] += 1;
             }
-            for column in span.skip(1) {
-                cells[rows.crossing + column] += 1;
-            }
-            cells[rows.waiting + bar.left as usize] ^= name(columns, id);
+            cells[starts.unplaced + bar.left as usize] ^= key(columns, id);
         }
         for column in 0..columns.count() {
-            cells[rows.watch + column as usize] = columns.alive(column)[0].into();
+            cells[starts.watch + column as usize] = columns.covering(column)[0].into();
         }
-        Self { rows, cells, trail: Vec::new() }
+        Self { starts, cells, trail: Vec::new() }
     }
 
     fn set(&mut self, cell: usize, value: u64) {
@@ -58,12 +57,12 @@ impl State {
         self.trail.push((cell, old));
     }
 
-    /// What [`State::undo`] takes to come back to here.
+    /// Returns a mark with which [`SearchState::undo`] restores the current state.
     pub fn mark(&self) -> usize {
         self.trail.len()
     }
 
-    /// Takes back everything since `mark`.
+    /// Undoes all changes since `mark`.
     pub fn undo(&mut self, mark: usize) {
         while self.trail.len() > mark {
             if let Some((cell, old)) = self.trail.pop() {
@@ -72,81 +71,81 @@ impl State {
         }
     }
 
-    /// Below this height nothing can be placed any more.
-    pub fn sky(&self, column: u32) -> u64 {
+    /// Returns the height below which no bar can be placed any more.
+    pub fn skyline(&self, column: u32) -> u64 {
         self.cells[column as usize]
     }
 
-    /// Nothing may be placed above this height.
+    /// Returns the height above which no bar can be placed any more.
     pub fn ceiling(&self, column: u32) -> u64 {
-        self.cells[self.rows.ceiling + column as usize]
+        self.cells[self.starts.ceiling + column as usize]
     }
 
-    /// How many units may stay empty between skyline and ceiling.
+    /// Returns how many units between skyline and ceiling may stay empty.
     pub fn slack(&self, column: u32) -> u64 {
-        self.cells[self.rows.slack + column as usize]
+        self.cells[self.starts.slack + column as usize]
     }
 
-    /// A number for the set of bars that start here and wait.
-    pub fn waiting(&self, column: u32) -> u64 {
-        self.cells[self.rows.waiting + column as usize]
+    /// Returns a key of the set of unplaced bars that start in a column.
+    pub fn unplaced_key(&self, column: u32) -> u64 {
+        self.cells[self.starts.unplaced + column as usize]
     }
 
-    /// How many waiting bars cover both this column and the one before it.
+    /// Returns how many unplaced bars cover both this column and the one before it.
     pub fn crossing(&self, column: u32) -> u64 {
-        self.cells[self.rows.crossing + column as usize]
+        self.cells[self.starts.crossing + column as usize]
     }
 
-    /// The lowest offset at which a bar may lie, or [`DONE`].
-    pub fn reach(&self, bar: u32) -> u64 {
-        self.cells[self.rows.reach + bar as usize]
+    /// Returns the least offset that is possible for a bar, or [`DONE`] if it is placed.
+    pub fn least_offset(&self, bar: u32) -> u64 {
+        self.cells[self.starts.least_offset + bar as usize]
     }
 
-    /// A waiting bar of the column that can lie on the skyline, as long as nothing is left to conclude.
+    /// Returns the watched bar of a column: an unplaced one that can lie on the skyline, once propagation has finished.
     pub fn watch(&self, column: u32) -> u64 {
-        self.cells[self.rows.watch + column as usize]
+        self.cells[self.starts.watch + column as usize]
     }
 
     pub fn set_watch(&mut self, column: u32, bar: u64) {
-        self.set(self.rows.watch + column as usize, bar);
+        self.set(self.starts.watch + column as usize, bar);
     }
 
-    pub fn set_sky(&mut self, column: u32, sky: u64) {
-        self.set(column as usize, sky);
+    pub fn set_skyline(&mut self, column: u32, skyline: u64) {
+        self.set(column as usize, skyline);
     }
 
     pub fn set_slack(&mut self, column: u32, slack: u64) {
-        self.set(self.rows.slack + column as usize, slack);
+        self.set(self.starts.slack + column as usize, slack);
     }
 
     pub fn set_ceiling(&mut self, column: u32, ceiling: u64) {
-        self.set(self.rows.ceiling + column as usize, ceiling);
+        self.set(self.starts.ceiling + column as usize, ceiling);
     }
 
-    pub fn set_reach(&mut self, bar: u32, reach: u64) {
-        self.set(self.rows.reach + bar as usize, reach);
+    pub fn set_least_offset(&mut self, bar: u32, offset: u64) {
+        self.set(self.starts.least_offset + bar as usize, offset);
     }
 
-    /// Takes a bar out of those that wait.
-    pub fn take(&mut self, columns: &Columns, id: u32) {
+    /// Marks a bar as placed.
+    pub fn mark_placed(&mut self, columns: &Columns, id: u32) {
         let bar = columns.bars[id as usize];
-        self.set_reach(id, DONE);
-        let waiting = self.rows.waiting + bar.left as usize;
-        self.set(waiting, self.cells[waiting] ^ name(columns, id));
+        self.set_least_offset(id, DONE);
+        let unplaced = self.starts.unplaced + bar.left as usize;
+        self.set(unplaced, self.cells[unplaced] ^ key(columns, id));
         for column in bar.left + 1..bar.right {
-            let crossing = self.rows.crossing + column as usize;
+            let crossing = self.starts.crossing + column as usize;
             self.set(crossing, self.cells[crossing] - 1);
         }
     }
 }
 
-/// A number of its own for each bar that starts in the same column: a bit, and only beyond 64 bars a random number.
-fn name(columns: &Columns, id: u32) -> u64 {
-    let place = id - columns.starting(columns.bars[id as usize].left).start;
-    if place < u64::BITS { 1 << place } else { next_random(&mut u64::from(place)) }
+/// Returns the key of a bar among those that start in the same column: a bit, and beyond 64 bars a random number.
+fn key(columns: &Columns, id: u32) -> u64 {
+    let index = id - columns.starting(columns.bars[id as usize].left).start;
+    if index < u64::BITS { 1 << index } else { next_random(&mut u64::from(index)) }
 }
 
-/// SplitMix64.
+/// Returns the next number of SplitMix64.
 pub fn next_random(seed: &mut u64) -> u64 {
     *seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut bits = *seed;

@@ -1,171 +1,171 @@
-//! The search itself: depth first, part by part.
+//! Depth-first search with backtracking. Ranges of columns that share no unplaced bar are searched one after the other.
 
-use super::board::{Board, Conflict};
 use super::columns::Columns;
-use super::corners::{Corner, Move, Range, for_each_corner};
-use super::draw::Draw;
-use super::failures::{Failures, Fingerprint};
-use super::preference::Preference;
-use super::run::Style;
+use super::corners::{ColumnRange, Corner, CornerMove, for_each_corner};
+use super::heuristics::Heuristic;
+use super::no_goods::{NoGoods, StateHash};
+use super::partial_placement::{Conflict, PartialPlacement};
+use super::randomized::RandomHeuristic;
 use super::state::DONE;
-use super::weights::{Focus, Weights};
+use super::weights::{Weighting, Weights};
 
-/// A part of the columns that waits to be filled.
+/// A range of columns to be filled.
 #[derive(Clone, Copy)]
 struct Task {
-    part: Range,
-    /// The last decision before it became a part of its own.
+    part: ColumnRange,
+    /// The last branch point before no unplaced bar crossed its borders any more.
     parent: Option<usize>,
-    /// The task that comes after it.
+    /// The task after it.
     next: Option<usize>,
 }
 
-/// A corner at which there was more than one thing to do.
-struct Decision {
+/// A branching with more than one move.
+struct BranchPoint {
     task: Task,
-    fingerprint: Fingerprint,
-    /// Where its moves begin in the list of moves; those that are left end it.
+    hash: StateHash,
+    /// Where its moves start in the list of moves. Those that are not tried yet are at the end of that list.
     moves: usize,
-    /// What takes the board back to here.
+    /// The mark that restores the state before its moves.
     mark: usize,
-    /// How many tasks there were.
+    /// The number of tasks before its moves.
     tasks: usize,
 }
 
-/// How a run of the search ended.
+/// The result of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum RunEnd {
     Found,
     Infeasible,
     OutOfEffort,
 }
 
-/// A search, with what it has learnt in all its runs.
+/// The search tree, and what was learned in all runs.
 pub struct Tree<'c> {
-    board: Board<'c>,
-    failures: Failures,
-    /// By focus.
+    partial: PartialPlacement<'c>,
+    no_goods: NoGoods,
+    /// By weighting.
     weights: [Weights; 3],
-    style: Style,
-    /// Instead of the style, where there is one.
-    draw: Option<Draw>,
-    decisions: Vec<Decision>,
-    moves: Vec<Move>,
+    heuristic: Heuristic,
+    /// Replaces the branching order of `heuristic`.
+    random: Option<RandomHeuristic>,
+    branch_points: Vec<BranchPoint>,
+    moves: Vec<CornerMove>,
     tasks: Vec<Task>,
-    /// The task to do next.
+    /// The next task.
     head: Option<usize>,
 }
 
-/// Everything that was tried leads nowhere.
+/// All moves of all branch points have failed.
 struct Exhausted;
 
 impl<'c> Tree<'c> {
-    /// The load of no column is above `capacity`.
+    /// Creates a tree without branch points. No column has more than `capacity` live units.
     pub fn new(columns: &'c Columns, capacity: u64) -> Self {
         Self {
-            board: Board::new(columns, capacity),
-            failures: Failures::new(columns),
-            weights: Focus::ALL.map(|focus| Weights::new(focus, columns, capacity)),
-            style: Style { preference: Preference::Height, focus: Focus::Conflicts },
-            draw: None,
-            decisions: Vec::new(),
+            partial: PartialPlacement::new(columns, capacity),
+            no_goods: NoGoods::new(columns),
+            weights: Weighting::ALL.map(|weighting| Weights::new(weighting, columns, capacity)),
+            heuristic: Heuristic::ALL[0],
+            random: None,
+            branch_points: Vec::new(),
             moves: Vec::new(),
             tasks: Vec::new(),
             head: None,
         }
     }
 
-    /// The work of all runs.
+    /// Returns the work of all runs.
     pub fn work(&self) -> u64 {
-        self.board.work
+        self.partial.work
     }
 
-    /// By bar, after a placement was found.
+    /// Returns the offset of each bar, once a placement is found.
     pub fn offsets(&self) -> &[u64] {
-        &self.board.offsets
+        &self.partial.offsets
     }
 
-    /// Searches from the start until so much work is done.
-    pub fn run(&mut self, style: Style, work: u64) -> End {
-        self.style = style;
-        self.draw = None;
-        self.go(work)
+    /// Searches from the root until `work` is done.
+    pub fn run(&mut self, heuristic: Heuristic, work: u64) -> RunEnd {
+        self.heuristic = heuristic;
+        self.random = None;
+        self.search(work)
     }
 
-    /// The same, in a style drawn by lot.
-    pub fn run_drawn(&mut self, draw: Draw, work: u64) -> End {
-        self.draw = Some(draw);
-        self.go(work)
+    /// Searches from the root, in a random branching order, until `work` is done. Conflicts are counted as in the run
+    /// before.
+    pub fn run_randomly(&mut self, heuristic: RandomHeuristic, work: u64) -> RunEnd {
+        self.random = Some(heuristic);
+        self.search(work)
     }
 
-    fn go(&mut self, work: u64) -> End {
-        self.start_over();
-        let limit = self.board.work + work;
-        let all = Range { start: 0, end: self.board.columns.count() };
+    fn search(&mut self, work: u64) -> RunEnd {
+        self.restart();
+        let limit = self.partial.work + work;
+        let all = ColumnRange { start: 0, end: self.partial.columns.count() };
         if self.split(all, None).is_err() {
-            return End::Infeasible;
+            return RunEnd::Infeasible;
         }
         while let Some(head) = self.head {
-            if self.board.work > limit {
-                return End::OutOfEffort;
+            if self.partial.work > limit {
+                return RunEnd::OutOfEffort;
             }
             let task = self.tasks[head];
             self.head = task.next;
-            if self.fill(task).is_err() {
-                return End::Infeasible;
+            if self.branch(task).is_err() {
+                return RunEnd::Infeasible;
             }
         }
-        End::Found
+        RunEnd::Found
     }
 
-    fn start_over(&mut self) {
-        self.decisions.clear();
+    fn restart(&mut self) {
+        self.branch_points.clear();
         self.moves.clear();
         self.tasks.clear();
         self.head = None;
-        self.board.state.undo(0);
+        self.partial.state.undo(0);
     }
 
-    /// Takes the next step in a part.
-    fn fill(&mut self, task: Task) -> Result<(), Exhausted> {
+    /// Makes the only move of the best corner, or a branch point if there are several.
+    fn branch(&mut self, task: Task) -> Result<(), Exhausted> {
         let Some(corner) = self.best_corner(task.part) else { return self.fail(task.parent) };
         let moves = self.moves.len();
         self.list_moves(corner);
         if self.moves.len() == moves + 1 {
             let only = self.moves.pop().expect("one was added");
-            return match self.make(only, task.part, task.parent) {
+            return match self.apply(only, task.part, task.parent) {
                 Ok(()) => Ok(()),
                 Err(conflict) => {
-                    self.blame(conflict);
+                    self.count_conflict(conflict);
                     self.fail(task.parent)
                 }
             };
         }
-        let fingerprint = self.failures.fingerprint(&self.board, task.part);
-        self.board.work += u64::from(task.part.end - task.part.start);
-        if self.failures.contains(fingerprint) {
+        let hash = self.no_goods.hash(&self.partial, task.part);
+        self.partial.work += u64::from(task.part.end - task.part.start);
+        if self.no_goods.contains(hash) {
             self.moves.truncate(moves);
             return self.fail(task.parent);
         }
-        let (mark, tasks) = (self.board.state.mark(), self.tasks.len());
-        self.decisions.push(Decision { task, fingerprint, moves, mark, tasks });
-        self.advance(self.decisions.len() - 1)
+        let (mark, tasks) = (self.partial.state.mark(), self.tasks.len());
+        self.branch_points.push(BranchPoint { task, hash, moves, mark, tasks });
+        self.try_next_move(self.branch_points.len() - 1)
     }
 
-    /// The corner with the fewest moves for its weight; `None` when there is one without any.
-    fn best_corner(&mut self, part: Range) -> Option<Corner> {
-        let (board, weights) = (&self.board, &self.weights[self.style.focus as usize]);
+    /// Returns the corner with the fewest moves for its weight; `None` if there is one without moves.
+    fn best_corner(&mut self, part: ColumnRange) -> Option<Corner> {
+        let (partial, weights) = (&self.partial, &self.weights[self.heuristic.weighting as usize]);
         let mut best: Option<(Score, Corner)> = None;
         let mut work = 0;
-        for_each_corner(board, part, |corner| {
-            let bars = corner.bars(board).count() as u64;
-            let leave = corner.may_be_left(board, &mut work);
+        for_each_corner(partial, part, |corner| {
+            let bars = corner.bars(partial).count() as u64;
+            let leave = corner.may_be_left(partial, &mut work);
             let moves = bars + u64::from(leave);
             work += 4 + bars;
             let edge = corner.edge();
-            let slack = board.state.slack(edge);
-            let cost = match &self.draw {
-                Some(draw) => draw.cost(bars, leave, slack, weights.distance_of_last_conflict(edge)),
+            let slack = partial.state.slack(edge);
+            let cost = match &self.random {
+                Some(random) => random.cost(bars, leave, slack, weights.distance_to_last_conflict(edge)),
                 None => weights.cost(bars, leave, edge),
             };
             let score = Score { cost, slack };
@@ -174,78 +174,78 @@ impl<'c> Tree<'c> {
             }
             moves <= 1
         });
-        self.board.work += work;
+        self.partial.work += work;
         best.filter(|(score, _)| score.cost > 0.0).map(|(_, corner)| corner)
     }
 
-    /// The best move comes last.
+    /// Appends the moves of a corner to the list, the best one last.
     fn list_moves(&mut self, corner: Corner) {
-        if corner.may_be_left(&self.board, &mut 0) {
-            self.moves.push(Move::Leave(corner));
+        if corner.may_be_left(&self.partial, &mut 0) {
+            self.moves.push(CornerMove::Leave(corner));
         }
         let from = self.moves.len();
-        self.moves.extend(corner.bars(&self.board).map(Move::Put));
-        let (bars, style, draw) = (&self.board.columns.bars, self.style, &self.draw);
-        self.moves[from..].sort_by_key(|&candidate| match (candidate, draw) {
-            (Move::Put(id), Some(draw)) => draw.preference(id, bars[id as usize]),
-            (Move::Put(id), None) => style.preference.of(bars[id as usize]),
-            (Move::Leave(_), _) => 0,
+        self.moves.extend(corner.bars(&self.partial).map(CornerMove::Place));
+        let (bars, bar_order, random) = (&self.partial.columns.bars, self.heuristic.bar_order, &self.random);
+        self.moves[from..].sort_by_key(|&candidate| match (candidate, random) {
+            (CornerMove::Place(id), Some(random)) => random.priority(id, bars[id as usize]),
+            (CornerMove::Place(id), None) => bar_order.priority(bars[id as usize]),
+            (CornerMove::Leave(_), _) => 0,
         });
     }
 
-    /// Makes the next move of a decision whose conclusions have no conflict. When there is none left, the same for the
-    /// decision before it, and so on.
-    fn advance(&mut self, mut index: usize) -> Result<(), Exhausted> {
+    /// Makes the next move of a branch point that causes no conflict. If none is left, backtracks to the parent branch
+    /// point.
+    fn try_next_move(&mut self, mut index: usize) -> Result<(), Exhausted> {
         loop {
-            self.return_to(index);
-            let Decision { task, fingerprint, moves, .. } = self.decisions[index];
+            self.undo_since(index);
+            let BranchPoint { task, hash, moves, .. } = self.branch_points[index];
             if self.moves.len() == moves {
-                self.failures.insert(fingerprint);
+                self.no_goods.insert(hash);
                 index = task.parent.ok_or(Exhausted)?;
                 continue;
             }
             let next = self.moves.pop().expect("there are moves");
-            match self.make(next, task.part, Some(index)) {
+            match self.apply(next, task.part, Some(index)) {
                 Ok(()) => return Ok(()),
-                Err(conflict) => self.blame(conflict),
+                Err(conflict) => self.count_conflict(conflict),
             }
         }
     }
 
-    /// Everything is as it was after this decision had been met, but for the moves that were made.
-    fn return_to(&mut self, index: usize) {
-        if let Some(later) = self.decisions.get(index + 1) {
+    /// Restores the state at a branch point, except for the list of its moves.
+    fn undo_since(&mut self, index: usize) {
+        if let Some(later) = self.branch_points.get(index + 1) {
             self.moves.truncate(later.moves);
         }
-        self.decisions.truncate(index + 1);
-        let decision = &self.decisions[index];
-        self.board.state.undo(decision.mark);
-        self.tasks.truncate(decision.tasks);
-        self.head = decision.task.next;
+        self.branch_points.truncate(index + 1);
+        let branch_point = &self.branch_points[index];
+        self.partial.state.undo(branch_point.mark);
+        self.tasks.truncate(branch_point.tasks);
+        self.head = branch_point.task.next;
     }
 
-    /// A part with this parent leads nowhere.
+    /// Backtracks from a part that cannot be filled.
     fn fail(&mut self, parent: Option<usize>) -> Result<(), Exhausted> {
-        self.advance(parent.ok_or(Exhausted)?)
+        self.try_next_move(parent.ok_or(Exhausted)?)
     }
 
-    fn blame(&mut self, conflict: Conflict) {
-        self.weights[self.style.focus as usize].blame(conflict.column);
+    fn count_conflict(&mut self, conflict: Conflict) {
+        self.weights[self.heuristic.weighting as usize].add_conflict(conflict.column);
     }
 
-    fn make(&mut self, next: Move, part: Range, parent: Option<usize>) -> Result<(), Conflict> {
+    fn apply(&mut self, next: CornerMove, part: ColumnRange, parent: Option<usize>) -> Result<(), Conflict> {
         match next {
-            Move::Put(id) => self.board.put(id)?,
-            Move::Leave(corner) => {
-                let (start, heights) = corner.strip(&self.board);
-                self.board.raise_all(start, &heights)?;
+            CornerMove::Place(id) => self.partial.place(id)?,
+            CornerMove::Leave(corner) => {
+                let (start, heights) = corner.strip(&self.partial);
+                self.partial.leave_empty(start, &heights)?;
             }
         }
         self.split(part, parent)
     }
 
-    /// Makes a task of each part of `range` that no waiting bar leaves, the smallest to be done first.
-    fn split(&mut self, range: Range, parent: Option<usize>) -> Result<(), Conflict> {
+    /// Splits `range` where no unplaced bar crosses, and makes each part a task. The smallest comes first.
+    fn split(&mut self, range: ColumnRange, parent: Option<usize>) -> Result<(), Conflict> {
         let from = self.tasks.len();
         let mut ranges = vec![range];
         while let Some(range) = ranges.pop() {
@@ -253,7 +253,7 @@ impl<'c> Tree<'c> {
             while start < range.end {
                 let part = self.part(start, range.end);
                 start = part.end;
-                if self.hang_widest(part)? {
+                if self.place_widest(part)? {
                     ranges.push(part);
                 } else if !self.is_full(part) {
                     self.tasks.push(Task { part, parent, next: None });
@@ -267,24 +267,25 @@ impl<'c> Tree<'c> {
         Ok(())
     }
 
-    /// The part that begins at `start`.
-    fn part(&mut self, start: u32, end: u32) -> Range {
-        let border = (start + 1..end).find(|&column| self.board.state.crossing(column) == 0);
-        let part = Range { start, end: border.unwrap_or(end) };
-        self.board.work += u64::from(part.end - part.start);
+    /// Returns the part that starts at `start`.
+    fn part(&mut self, start: u32, end: u32) -> ColumnRange {
+        let border = (start + 1..end).find(|&column| self.partial.state.crossing(column) == 0);
+        let part = ColumnRange { start, end: border.unwrap_or(end) };
+        self.partial.work += u64::from(part.end - part.start);
         part
     }
 
-    fn is_full(&self, part: Range) -> bool {
-        (part.start..part.end).all(|column| self.board.state.sky(column) == DONE)
+    fn is_full(&self, part: ColumnRange) -> bool {
+        (part.start..part.end).all(|column| self.partial.state.skyline(column) == DONE)
     }
 
-    /// Hangs the bars that are as wide as a part, which cost it their height and nothing else. Were there any?
-    fn hang_widest(&mut self, part: Range) -> Result<bool, Conflict> {
+    /// Places the bars that are as wide as a part at its ceiling, where they cost only their height. Returns `true` if
+    /// there were any.
+    fn place_widest(&mut self, part: ColumnRange) -> Result<bool, Conflict> {
         let mut any = false;
-        for id in self.board.columns.starting(part.start) {
-            if self.board.state.reach(id) != DONE && self.board.columns.bars[id as usize].right == part.end {
-                self.board.hang(id)?;
+        for id in self.partial.columns.starting(part.start) {
+            if self.partial.state.least_offset(id) != DONE && self.partial.columns.bars[id as usize].right == part.end {
+                self.partial.place_at_ceiling(id)?;
                 any = true;
             }
         }
@@ -292,10 +293,10 @@ impl<'c> Tree<'c> {
     }
 }
 
-/// How good it is to go on at a corner.
+/// How good a corner is to branch at.
 #[derive(Clone, Copy)]
 struct Score {
-    /// The number of moves for the weight of the corner; 0 without any.
+    /// The cost of the moves, divided by the weight of the corner; 0 without moves.
     cost: f64,
     slack: u64,
 }

@@ -1,4 +1,4 @@
-//! The validators find every defect, and say where it is.
+//! The validators find every defect and its position.
 
 use super::*;
 
@@ -63,11 +63,11 @@ fn defects_name_the_blocks() {
     }
 }
 
-/// Placements that are right, and some of them with one block moved.
+/// Compares both validators on valid placements, some of them with one block moved.
 #[test]
-fn large_problems_are_validated_like_small_ones() {
+fn both_validators_agree() {
     let mut random = Random::new(8);
-    let (mut right, mut wrong) = (0, 0);
+    let (mut valid, mut invalid) = (0, 0);
     for _ in 0..400 {
         let problem = random_problem(&mut random, &MEDIUM);
         let problem = limited(&problem, BestFit.place(&problem).size() / 2 + ALIGNMENT);
@@ -82,7 +82,7 @@ fn large_problems_are_validated_like_small_ones() {
         }
         let (all_pairs, sweep) = (validate(&problem, &placement), validate_large(&problem, &placement));
         assert_eq!(all_pairs.is_ok(), sweep.is_ok(), "{all_pairs:?} {sweep:?} {problem:?} {placement:?}");
-        *(if sweep.is_ok() { &mut right } else { &mut wrong }) += 1;
+        *(if sweep.is_ok() { &mut valid } else { &mut invalid }) += 1;
     }
-    assert!(right > 100 && wrong > 100, "{right} right, {wrong} wrong");
+    assert!(valid > 100 && invalid > 100, "{valid} valid, {invalid} invalid");
 }

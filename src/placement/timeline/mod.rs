@@ -1,89 +1,86 @@
-//! The course of a problem: in which order blocks die, and how many bytes are alive when.
+//! The starts and ends of live ranges in order, with the live bytes at each start.
 
-mod alive;
+mod live_blocks;
 
+use super::profile::sum_of_ranges;
 use super::{Block, BlockId, Bytes, Problem, Step};
-use alive::Alive;
+use live_blocks::LiveBlocks;
 
-/// The course of a problem.
+/// Returns the peak of the memory profile. No placement of these live ranges is smaller.
+///
+/// Expects a problem that [`Problem::check_total`] accepts.
+pub fn lower_bound(problem: &Problem) -> Bytes {
+    Timeline::of(problem).lower_bound
+}
+
+/// The starts and ends of live ranges in order, with the live bytes at each start.
+///
+/// The memory profile rises nowhere else, so its peak is among these.
 #[derive(Debug)]
 pub struct Timeline {
-    /// The blocks in the order of their deaths; of those that die together the earlier comes first.
-    pub by_death: Vec<BlockId>,
-    /// By block: how many have died once it is born; these are the first in `by_death`.
-    pub dead: Vec<u32>,
-    /// By block: the bytes alive once it is born. Where several are born at a step, the last of them has the load of
-    /// that step.
-    pub loads: Vec<Bytes>,
-    /// The largest of these loads: the lower bound.
-    pub largest_load: Bytes,
+    /// The blocks in the order of their ends; of equal ends the earlier block first.
+    pub by_end: Vec<BlockId>,
+    /// By block: how many blocks have ended when it starts. They are the first of `by_end`.
+    pub ended: Vec<u32>,
+    /// By block: the live bytes once it has started. Where several blocks start at a step, the last of them has the
+    /// live bytes of that step.
+    pub live_bytes: Vec<Bytes>,
+    /// The largest of `live_bytes`.
+    pub lower_bound: Bytes,
 }
 
 impl Timeline {
-    /// The course of `problem`. Right for problems that [`Problem::check_total`] accepts.
+    /// Computes the timeline of a problem that [`Problem::check_total`] accepts.
     pub fn of(problem: &Problem) -> Self {
         let blocks = problem.blocks();
-        let mut timeline = follow(blocks, Alive::nobody(blocks.len()), Alive::add)
-            .or_else(|| follow(blocks, Alive::all(blocks), |_, _, _| Some(())))
-            .expect("whoever is sorted needs no moves");
+        let mut timeline = sweep(blocks, LiveBlocks::none(blocks.len()), LiveBlocks::add)
+            .or_else(|| sweep(blocks, LiveBlocks::all(blocks), |_, _, _| Some(())))
+            .expect("blocks that are sorted in advance are never too many");
         if !problem.shrinks().is_empty() {
-            timeline.give_back_tails(problem);
+            timeline.subtract_tails(problem);
         }
         timeline
     }
 
-    /// Takes from the loads what blocks give back before they die.
-    fn give_back_tails(&mut self, problem: &Problem) {
+    /// Subtracts the bytes that become free before their blocks end.
+    fn subtract_tails(&mut self, problem: &Problem) {
         let blocks = problem.blocks();
         let first_from = |step: Step| blocks.partition_point(|block| block.first_step < step);
-        let mut held: Vec<Bytes> = blocks.iter().map(|block| block.size).collect();
-        // By block: what is free by its first_step and was not by the first_step before. Wraps around, and back when summed up.
-        let mut changes: Vec<Bytes> = vec![0; blocks.len() + 1];
-        for shrink in problem.shrinks() {
-            let id = shrink.block as usize;
-            let tail = std::mem::replace(&mut held[id], shrink.size) - shrink.size;
-            let end = blocks[id].end_step.max(shrink.step);
-            for (step, change) in [(shrink.step, tail), (end, tail.wrapping_neg())] {
-                let first = &mut changes[first_from(step)];
-                *first = first.wrapping_add(change);
-            }
+        let tails = problem.tails().map(|tail| (first_from(tail.free.start)..first_from(tail.free.end), tail.size));
+        for (live, free) in self.live_bytes.iter_mut().zip(sum_of_ranges(blocks.len(), tails)) {
+            *live -= free;
         }
-        let mut given_back: Bytes = 0;
-        for (load, change) in self.loads.iter_mut().zip(changes) {
-            given_back = given_back.wrapping_add(change);
-            *load -= given_back;
-        }
-        self.largest_load = self.loads.iter().copied().max().unwrap_or(0);
+        self.lower_bound = self.live_bytes.iter().copied().max().unwrap_or(0);
     }
 }
 
-/// The course of `blocks` as far as they keep their sizes. `add` puts a newborn block where it belongs among those
-/// `alive`; `None` as soon as that gives up.
-fn follow(
+/// Computes the timeline of `blocks`, all at their full sizes. `add` inserts a block that starts into `live`; returns
+/// `None` as soon as it does.
+fn sweep(
     blocks: &[Block],
-    mut alive: Alive,
-    add: impl Fn(&mut Alive, BlockId, Step) -> Option<()>,
+    mut live: LiveBlocks,
+    add: impl Fn(&mut LiveBlocks, BlockId, Step) -> Option<()>,
 ) -> Option<Timeline> {
-    let mut by_death = vec![0; blocks.len()];
-    let mut dead = vec![0; blocks.len()];
-    let mut loads = vec![0; blocks.len()];
-    let mut deaths: u32 = 0;
-    let (mut load, mut largest_load): (Bytes, Bytes) = (0, 0);
-    for ((block, (dead, load_then)), id) in blocks.iter().zip(dead.iter_mut().zip(&mut loads)).zip(0..) {
+    let mut by_end = vec![0; blocks.len()];
+    let mut ended = vec![0; blocks.len()];
+    let mut live_bytes = vec![0; blocks.len()];
+    let mut ends: u32 = 0;
+    let (mut bytes, mut lower_bound): (Bytes, Bytes) = (0, 0);
+    for ((block, (ended, live_bytes)), id) in blocks.iter().zip(ended.iter_mut().zip(&mut live_bytes)).zip(0..) {
         let &Block { size, first_step, end_step } = block;
-        alive.bury(first_step, |next| {
-            load -= blocks[next as usize].size;
-            by_death[deaths as usize] = next;
-            deaths += 1;
+        live.remove_ended(first_step, |next| {
+            bytes -= blocks[next as usize].size;
+            by_end[ends as usize] = next;
+            ends += 1;
         });
-        load += size;
-        largest_load = largest_load.max(load);
-        (*dead, *load_then) = (deaths, load);
-        add(&mut alive, id, end_step)?;
+        bytes += size;
+        lower_bound = lower_bound.max(bytes);
+        (*ended, *live_bytes) = (ends, bytes);
+        add(&mut live, id, end_step)?;
     }
-    alive.bury(Step::MAX, |next| {
-        by_death[deaths as usize] = next;
-        deaths += 1;
+    live.remove_ended(Step::MAX, |next| {
+        by_end[ends as usize] = next;
+        ends += 1;
     });
-    Some(Timeline { by_death, dead, loads, largest_load })
+    Some(Timeline { by_end, ended, live_bytes, lower_bound })
 }

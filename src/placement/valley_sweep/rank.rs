@@ -1,30 +1,30 @@
-//! Who comes first where several blocks fit.
+//! Which block comes first where several fit.
 
 use crate::placement::Block;
 
-/// What makes a block come first.
+/// What makes a block rank first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rank {
-    /// The earliest first_step.
+    /// The earliest first step.
     Start,
-    /// The largest size times length.
+    /// The largest size times length of the live range.
     Area,
     /// The largest size.
     Size,
     /// The longest live range.
     Length,
-    /// Length weighs more than size: length times the root of the size.
+    /// The largest length times the square root of the size.
     LengthThenSize,
-    /// Size weighs more than length: size times the root of the length.
+    /// The largest size times the square root of the length.
     SizeThenLength,
-    /// The latest end_step.
+    /// The latest end.
     End,
 }
 
 impl Rank {
-    /// Of the sweep in this order.
-    pub(super) fn name(self, peaks_first: bool) -> &'static str {
-        match (self, peaks_first) {
+    /// Returns the name of the sweep in this order.
+    pub(super) fn name(self, by_local_peak: bool) -> &'static str {
+        match (self, by_local_peak) {
             (Self::Start, false) => "valley sweep by start",
             (Self::Area, false) => "valley sweep by area",
             (Self::Size, false) => "valley sweep by size",
@@ -42,7 +42,7 @@ impl Rank {
         }
     }
 
-    /// The larger the earlier.
+    /// Returns the weight of a block. Larger weights rank first.
     #[allow(clippy::cast_precision_loss, reason = "weights that differ in the last digits are equal enough")]
     pub(super) fn weight(self, block: &Block) -> f32 {
         let (size, length) = (block.size as f32, (block.end_step - block.first_step) as f32);
@@ -58,8 +58,9 @@ impl Rank {
     }
 }
 
-/// Orders by weight, the largest first, and by the old ranks where weights are equal. By block its weight and its rank.
-/// Weights are not negative: so their bits have the order of the numbers.
+/// Changes `ranks` so that larger weights come first, and equal weights keep their order. Both are given by block.
+///
+/// Weights are not negative, so their bits sort as the numbers do.
 pub fn order_by(weights: impl Iterator<Item = f32>, ranks: &mut [u32]) {
     let keys = ranks.iter().zip(weights).map(|(&rank, weight)| u64::from(!weight.to_bits()) << 32 | u64::from(rank));
     let mut keys: Vec<u64> = keys.collect();
@@ -73,7 +74,7 @@ pub fn order_by(weights: impl Iterator<Item = f32>, ranks: &mut [u32]) {
     }
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
+#[allow(clippy::cast_possible_truncation, reason = "returns the low half on purpose")]
 fn low_half(key: u64) -> u32 {
     key as u32
 }

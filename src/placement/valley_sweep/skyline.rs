@@ -1,40 +1,40 @@
-//! The tops of what has been placed.
+//! The skyline: the top of the placed blocks at each step.
 
 use crate::placement::Bytes;
-use crate::placement::moments::Moment;
+use crate::placement::compressed::CompressedStep;
 
-/// A stretch of time at one height.
+/// A range of steps at which the skyline has one height.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
-    pub start: Moment,
-    pub end: Moment,
+    pub start: CompressedStep,
+    pub end: CompressedStep,
     pub height: Bytes,
 }
 
-/// Segments in the order of time; neighbours have different heights. The current one is the first valley: those before
-/// it only descend. Beyond both ends stand walls without end.
+/// Segments in the order of time; neighbours have different heights. The segments before the current valley descend
+/// towards it. Both ends of time are walls of infinite height.
 #[derive(Debug)]
 pub struct Skyline {
-    /// The last one is next to the valley.
+    /// The last one is adjacent to the valley.
     before: Vec<Segment>,
     valley: Segment,
-    /// The last one is next to the valley.
+    /// The last one is adjacent to the valley.
     after: Vec<Segment>,
 }
 
 impl Skyline {
-    /// Flat ground until `end`.
-    pub fn new(end: Moment) -> Self {
+    /// Creates a skyline of height 0 until `end`.
+    pub fn new(end: CompressedStep) -> Self {
         Self { before: Vec::new(), valley: Segment { start: 0, end, height: 0 }, after: Vec::new() }
     }
 
-    /// A segment that is lower than both neighbours.
+    /// Returns the current valley, a segment that is lower than both neighbours.
     pub fn valley(&self) -> Segment {
         self.valley
     }
 
-    /// Something from `start` to `end`, which lie inside the valley, now stands on its floor and reaches `top`.
-    pub fn put(&mut self, start: Moment, end: Moment, top: Bytes) {
+    /// Puts a block on the floor of the valley, from `start` to `end`, up to `top`.
+    pub fn put(&mut self, start: CompressedStep, end: CompressedStep, top: Bytes) {
         let floor = self.valley;
         if top == floor.height {
             return;
@@ -52,16 +52,16 @@ impl Skyline {
         }
     }
 
-    /// Raises the valley to its lower wall.
+    /// Raises the valley to its lower neighbour.
     pub fn raise(&mut self) {
-        let walls = [self.before.last(), self.after.last()];
-        if let Some(height) = walls.into_iter().flatten().map(|wall| wall.height).min() {
+        let neighbours = [self.before.last(), self.after.last()];
+        if let Some(height) = neighbours.into_iter().flatten().map(|neighbour| neighbour.height).min() {
             self.valley.height = height;
             self.find_valley();
         }
     }
 
-    /// Goes to the first valley after the current segment has risen.
+    /// Makes the first valley the current one, after the current segment has risen.
     fn find_valley(&mut self) {
         self.join_before();
         if let Some(lower) = self.before.pop_if(|before| before.height < self.valley.height) {

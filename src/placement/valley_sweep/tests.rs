@@ -1,14 +1,14 @@
-//! The sweep against one without any data structure.
+//! Sweeps against a plain implementation without data structures.
 
-use super::{Rank, Sweeper, ValleySweep, Waiting, best_sweep};
+use super::{Rank, Sweeper, UnplacedBlocks, ValleySweep, best_sweep};
 use crate::placement::{Block, Bytes, Offset, Problem, Strategy, lower_bound, validate};
 use crate::testing::Random;
 
 fn random_problem(random: &mut Random, blocks: u32, steps: u32) -> Problem {
-    let mut births: Vec<u32> = (0..blocks).map(|_| random.below(steps)).collect();
-    births.sort_unstable();
+    let mut starts: Vec<u32> = (0..blocks).map(|_| random.below(steps)).collect();
+    starts.sort_unstable();
     let mut problem = Problem::new(1, None);
-    for first_step in births {
+    for first_step in starts {
         let longest = if random.chance(70) { 8 } else { steps };
         let size = if random.chance(5) { 0 } else { 1 + u64::from(random.below(100)) };
         problem.add(Block { size, first_step, end_step: first_step + 1 + random.below(longest) });
@@ -16,13 +16,13 @@ fn random_problem(random: &mut Random, blocks: u32, steps: u32) -> Problem {
     problem
 }
 
-/// Walks the lowest valley of a skyline that has a height for each step; looks at every block every time.
+/// Fills the lowest valley of a skyline with a height for each step; compares all blocks every time.
 fn plain_sweep(problem: &Problem, ranks: &[u32]) -> Vec<Offset> {
     let blocks = problem.blocks();
     let mut heights: Vec<Bytes> = vec![0; blocks.iter().map(|block| block.end_step as usize).max().unwrap_or(0)];
     let mut offsets = vec![None; blocks.len()];
     while offsets.contains(&None) {
-        let floor = *heights.iter().min().expect("a block lives for a step");
+        let floor = *heights.iter().min().expect("a block is live for a step");
         let start = heights.iter().position(|&height| height == floor).expect("the floor is somewhere");
         let end = start + heights[start..].iter().take_while(|&&height| height == floor).count();
         let fits = |id: usize| {
@@ -33,16 +33,16 @@ fn plain_sweep(problem: &Problem, ranks: &[u32]) -> Vec<Offset> {
             let Block { size, first_step, end_step } = blocks[id];
             heights[first_step as usize..end_step as usize].fill(floor + size);
         } else {
-            let before = start.checked_sub(1).map(|wall| heights[wall]);
-            let wall = before.into_iter().chain(heights.get(end).copied()).min();
-            heights[start..end].fill(wall.expect("blocks that lie nowhere else fit on flat ground"));
+            let before = start.checked_sub(1).map(|step| heights[step]);
+            let lower = before.into_iter().chain(heights.get(end).copied()).min();
+            heights[start..end].fill(lower.expect("all blocks fit on a flat skyline"));
         }
     }
     offsets.into_iter().flatten().collect()
 }
 
 #[test]
-fn every_order_gives_what_a_plain_sweep_gives() {
+fn every_order_gives_the_placement_of_a_plain_sweep() {
     let mut random = Random::new(1);
     for blocks in (1..60).chain([100, 150, 600]) {
         let problem = random_problem(&mut random, blocks, 1 + blocks / 2);
@@ -56,7 +56,7 @@ fn every_order_gives_what_a_plain_sweep_gives() {
 }
 
 #[test]
-fn ranks_are_an_order_of_all_blocks() {
+fn ranks_are_a_permutation() {
     let mut random = Random::new(2);
     let problem = random_problem(&mut random, 300, 100);
     let sweeper = Sweeper::new(&problem);
@@ -68,18 +68,18 @@ fn ranks_are_an_order_of_all_blocks() {
 }
 
 #[test]
-fn peaks_come_first_where_they_are_wanted() {
+fn order_by_local_peak_puts_blocks_live_at_the_peak_first() {
     let mut problem = Problem::new(1, None);
     for (size, first_step, end_step) in [(9, 0, 1), (1, 1, 5), (20, 2, 3), (2, 4, 6)] {
         problem.add(Block { size, first_step, end_step });
     }
     let ranks = |order| Sweeper::new(&problem).ranks(order);
     assert_eq!(ranks(ValleySweep::by(Rank::Size)), [1, 3, 0, 2]);
-    assert_eq!(ranks(ValleySweep::peaks_first_by(Rank::Size)), [2, 1, 0, 3]);
+    assert_eq!(ranks(ValleySweep::by_local_peak_and(Rank::Size)), [2, 1, 0, 3]);
 }
 
 #[test]
-fn limit_is_kept_or_nothing_is_found() {
+fn placement_is_below_the_limit_or_none() {
     let mut random = Random::new(3);
     for _ in 0..50 {
         let problem = random_problem(&mut random, 60, 30);
@@ -92,7 +92,7 @@ fn limit_is_kept_or_nothing_is_found() {
 }
 
 #[test]
-fn best_of_many_sweeps_is_no_worse_than_each() {
+fn best_sweep_is_no_larger_than_each() {
     let mut random = Random::new(4);
     let mut better = 0;
     for _ in 0..50 {
@@ -110,17 +110,16 @@ fn best_of_many_sweeps_is_no_worse_than_each() {
     assert!(better > 3, "more rounds help on {better} of 50 problems only");
 }
 
-/// The best-ranked blocks are everywhere and never fit. A search gives up looking for the best then, yet it finds
-/// whoever fits.
+/// Most of the best-ranked blocks do not fit. A query stops early then, but finds every block that fits.
 #[test]
-fn search_that_is_led_astray_finds_every_block_that_fits() {
+fn query_that_stops_early_finds_every_block_that_fits() {
     const BLOCKS: u32 = 10_000;
-    let deaths: Vec<u32> = (0..BLOCKS).map(|id| if id % 2 == 0 { id + 1 } else { BLOCKS }).collect();
+    let ends: Vec<u32> = (0..BLOCKS).map(|id| if id % 2 == 0 { id + 1 } else { BLOCKS }).collect();
     let ranks: Vec<u32> = (0..BLOCKS).map(|id| BLOCKS / 2 * u32::from(id % 2 == 0) + (BLOCKS - 1 - id) / 2).collect();
-    let mut waiting = Waiting::new(&deaths, &ranks);
-    let mut found: Vec<usize> = std::iter::from_fn(|| waiting.take_best(1001, 6000)).collect();
+    let mut unplaced = UnplacedBlocks::new(&ends, &ranks);
+    let mut found: Vec<usize> = std::iter::from_fn(|| unplaced.take_best(1001, 6000)).collect();
     found.sort_unstable();
     assert!(found.into_iter().eq((1002..6000).step_by(2)));
-    assert_eq!(waiting.take_best(9999, BLOCKS), Some(9999));
-    assert!(!waiting.is_empty());
+    assert_eq!(unplaced.take_best(9999, BLOCKS), Some(9999));
+    assert!(!unplaced.is_empty());
 }

@@ -1,7 +1,7 @@
 //! The worst step of a buffer, and who is alive there.
 
 use crate::graph::TensorId;
-use crate::placement::{BlockId, Bytes, Problem, Step, loads};
+use crate::placement::{BlockId, Bytes, Problem, Step, memory_profile};
 
 use super::case::Case;
 use super::{AliveBlock, AliveTensor, Named, Peak};
@@ -9,7 +9,7 @@ use super::{AliveBlock, AliveTensor, Named, Peak};
 impl Case<'_> {
     /// The worst step of a buffer; nothing when the buffer holds nothing.
     pub fn peak(&self, buffer: usize) -> Option<Peak> {
-        let loads = loads(&self.subject.plan.problems[buffer]);
+        let loads = memory_profile(&self.subject.plan.problems[buffer]);
         let (step, bytes) = worst(&loads).filter(|&(_, bytes)| bytes > 0)?;
         let alive =
             self.blocks_at(buffer, step).into_iter().map(|(block, bytes)| self.alive_block(buffer, block, bytes, step));

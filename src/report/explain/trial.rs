@@ -1,7 +1,7 @@
 //! What a graph needs once it is changed.
 
 use crate::graph::{Allocation, BufferIndex, BufferSpec, GraphPlan, Requests, TensorId, plan, shared_live_ranges};
-use crate::placement::{Bytes, Problem, loads, lower_bound};
+use crate::placement::{Bytes, Problem, lower_bound, memory_profile};
 
 use super::Node;
 use super::case::Case;
@@ -64,7 +64,7 @@ impl Trial {
         steps.sort_unstable();
         Self {
             bounds: problems.iter().map(lower_bound).collect(),
-            loads: problems.iter().map(loads).collect(),
+            loads: problems.iter().map(memory_profile).collect(),
             nodes,
             steps,
             allocations,

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use crate::graph::{BufferIndex, TensorId};
-use crate::placement::{Bytes, ChunkId, Offset, Step, loads};
+use crate::placement::{Bytes, ChunkId, Offset, Step, memory_profile};
 
 use super::View;
 
@@ -101,7 +101,7 @@ impl<'a> Scene<'a> {
 impl<'a> BufferPicture<'a> {
     fn of(view: &View<'a>, id: BufferIndex, steps: Step) -> Self {
         let buffer = &view.plan.buffers[id as usize];
-        let mut live = loads(&view.plan.problems[id as usize]);
+        let mut live = memory_profile(&view.plan.problems[id as usize]);
         live.resize(steps as usize, 0);
         Self {
             id,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use lastuse::placement::csv::Sheet;
-use lastuse::placement::{Bytes, Effort, Outcome, Placement, Problem, choose_with, lower_bound, padded, solve};
+use lastuse::placement::{Bytes, Effort, Outcome, Placement, Problem, choose, lower_bound, padded, solve};
 use lastuse::report::{ProblemRow, Verdict};
 
 use super::super::planning::check_placement;
@@ -81,7 +81,7 @@ pub fn plan(
 
 fn place(problem: &Problem, capacity: Option<Bytes>, effort: Effort) -> (Option<Placement>, Verdict) {
     let Some(capacity) = capacity else {
-        let choice = choose_with(problem, effort);
+        let choice = choose(problem, effort);
         let verdict = Verdict::of_smallest(choice.is_optimal());
         return (Some(choice.placement), verdict);
     };
@@ -99,7 +99,7 @@ fn fit(problem: &Problem, capacity: Bytes, effort: Effort) -> Outcome {
     if lower_bound(problem) > above {
         return Outcome::Infeasible;
     }
-    let quick = choose_with(problem, Effort::NONE).placement;
+    let quick = choose(problem, Effort::NONE).placement;
     if quick.size() <= below {
         return Outcome::Found(quick);
     }

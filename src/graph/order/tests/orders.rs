@@ -210,7 +210,8 @@ fn random_graphs_are_right_in_their_new_order_and_never_worse() {
         let shared = problems(&sketch, &given, RULES);
         if bound(&found.before) != shared.iter().map(lower_bound).collect::<Vec<_>>() {
             // A plan is one for other live ranges where these cannot be placed as low.
-            let is_higher = |(before, shared): (&Measure, _)| before.size < choose(shared).placement.size();
+            let is_higher =
+                |(before, shared): (&Measure, _)| before.size < choose(shared, Default::default()).placement.size();
             assert!(found.before.iter().zip(&shared).any(is_higher), "{:?}", found.before);
             others += 1;
         }

@@ -1,17 +1,17 @@
 //! The search against brute force, and at its limits.
 
-mod drawn;
+mod randomized;
 
 use std::collections::BTreeSet;
 
-use super::{Effort, Least, Outcome, minimize, solve};
-use crate::placement::{BestFit, Block, Bytes, Placement, Problem, Step, Strategy, choose_with, lower_bound, validate};
+use super::{Effort, Minimum, Outcome, minimize, solve};
+use crate::placement::{BestFit, Block, Bytes, Placement, Problem, Step, Strategy, choose, lower_bound, validate};
 use crate::testing::Random;
 
 const UNIT: Bytes = 32;
 const AMPLE: Effort = Effort::units(10_000_000);
 
-/// A problem of (size, first_step, end_step).
+/// Creates a problem of (size, first step, end step).
 fn problem(blocks: &[(Bytes, Step, Step)]) -> Problem {
     let mut blocks = blocks.to_vec();
     blocks.sort_by_key(|&(_, first_step, _)| first_step);
@@ -22,62 +22,62 @@ fn problem(blocks: &[(Bytes, Step, Step)]) -> Problem {
     problem
 }
 
-/// Blocks that fill every step equally: some die, and others that are as large together are born. Such blocks are hard
-/// to fit together.
+/// Creates blocks with equal live bytes at every step: when some end, others of the same total start. Such blocks are
+/// hard to fit together.
 fn random_problem(random: &mut Random) -> Problem {
     let (steps, largest) = (3 + random.below(14), 3 + random.below(3));
     let mut blocks: Vec<(Bytes, Step, Step)> = Vec::new();
-    let mut alive: Vec<(u32, Step)> = Vec::new();
+    let mut live: Vec<(u32, Step)> = Vec::new();
     let mut free = 6 + random.below(4);
     for step in 0..steps {
         while free > 0 {
             let size = 1 + random.below(free.min(largest));
             free -= size;
-            alive.push((size, step));
+            live.push((size, step));
         }
         for _ in 0..1 + random.below(3) {
-            if let Some(last) = u32::try_from(alive.len()).expect("few").checked_sub(1) {
-                let (size, first_step) = alive.swap_remove(random.below(last + 1) as usize);
+            if let Some(last) = u32::try_from(live.len()).expect("few").checked_sub(1) {
+                let (size, first_step) = live.swap_remove(random.below(last + 1) as usize);
                 blocks.push((UNIT * u64::from(size), first_step, step + 1));
                 free += size;
             }
         }
     }
-    blocks.extend(alive.into_iter().map(|(size, first_step)| (UNIT * u64::from(size), first_step, steps + 1)));
+    blocks.extend(live.into_iter().map(|(size, first_step)| (UNIT * u64::from(size), first_step, steps + 1)));
     let missing = if random.chance(20) { 4 } else { 0 };
     blocks.retain(|_| !random.chance(missing));
     problem(&blocks)
 }
 
-/// Is there a placement in so many units? Goes through time with the set of all the ways in which the blocks that are
-/// alive can lie.
+/// Returns `true` if there is a placement of `units` units. Sweeps over the steps with the set of all possible
+/// placements of the live blocks.
 fn fits(problem: &Problem, units: Bytes) -> bool {
     let blocks: Vec<&Block> = problem.blocks().iter().filter(|block| block.size > 0).collect();
-    let mut ways = BTreeSet::from([Vec::new()]);
+    let mut placements = BTreeSet::from([Vec::new()]);
     for block in blocks {
         let mut next = BTreeSet::new();
-        for way in ways {
-            let mut alive: Vec<(Step, Bytes, Bytes)> = way;
-            alive.retain(|&(end_step, ..)| end_step > block.first_step);
+        for placement in placements {
+            let mut live: Vec<(Step, Bytes, Bytes)> = placement;
+            live.retain(|&(end_step, ..)| end_step > block.first_step);
             let height = block.size / UNIT;
             for offset in 0..=units.saturating_sub(height) {
-                let free = alive.iter().all(|&(_, start, end)| end <= offset || offset + height <= start);
+                let free = live.iter().all(|&(_, start, end)| end <= offset || offset + height <= start);
                 if free && offset + height <= units {
-                    let mut with = alive.clone();
+                    let mut with = live.clone();
                     with.push((block.end_step, offset, offset + height));
                     with.sort_unstable();
                     next.insert(with);
                 }
             }
         }
-        ways = next;
+        placements = next;
     }
-    !ways.is_empty()
+    !placements.is_empty()
 }
 
 fn optimum(problem: &Problem) -> Bytes {
     let units = (lower_bound(problem) / UNIT..).find(|&units| fits(problem, units));
-    UNIT * units.expect("all on top of each other fit")
+    UNIT * units.expect("all blocks fit on top of each other")
 }
 
 fn assert_fits(problem: &Problem, capacity: Bytes, placement: &Placement) {
@@ -113,20 +113,20 @@ fn least_capacity_agrees_with_brute_force() {
     for _ in 0..1000 {
         let problem = random_problem(&mut random);
         let (optimum, known) = (optimum(&problem), BestFit.place(&problem).size());
-        let Least { placement, proven } = minimize(&problem, known, AMPLE);
+        let Minimum { placement, proven } = minimize(&problem, known, AMPLE);
         assert!(proven, "{problem:?}");
         if let Some(placement) = &placement {
             assert_fits(&problem, known, placement);
         }
         assert_eq!(placement.map_or(known, |placement| placement.size()), optimum, "{problem:?}");
-        let choice = choose_with(&problem, AMPLE);
+        let choice = choose(&problem, AMPLE);
         assert_fits(&problem, optimum, &choice.placement);
         assert!(choice.is_optimal(), "{problem:?}");
     }
 }
 
 #[test]
-fn little_effort_never_gives_wrong_answers() {
+fn little_effort_never_gives_wrong_results() {
     let mut random = Random::new(3);
     for _ in 0..500 {
         let problem = random_problem(&mut random);
@@ -139,7 +139,7 @@ fn little_effort_never_gives_wrong_answers() {
                     Outcome::OutOfEffort => {}
                 }
             }
-            let choice = choose_with(&problem, effort);
+            let choice = choose(&problem, effort);
             assert_eq!(validate(&problem, &choice.placement), Ok(()));
             assert!(!choice.is_optimal() || choice.placement.size() == optimum, "{problem:?}");
         }
@@ -147,7 +147,7 @@ fn little_effort_never_gives_wrong_answers() {
 }
 
 #[test]
-fn same_problem_and_effort_give_the_same_answer() {
+fn same_problem_and_effort_give_the_same_result() {
     let mut random = Random::new(4);
     for _ in 0..100 {
         let problem = random_problem(&mut random);
@@ -159,7 +159,7 @@ fn same_problem_and_effort_give_the_same_answer() {
     }
 }
 
-/// Blocks that shrink, at random.
+/// Creates a random problem in which some blocks shrink.
 fn shrinking_problem(random: &mut Random) -> Problem {
     let mut problem = random_problem(random);
     let blocks = problem.blocks().to_vec();
@@ -173,7 +173,7 @@ fn shrinking_problem(random: &mut Random) -> Problem {
     problem
 }
 
-/// Each block that shrinks as one block for its head and one for its tail, which need not lie together.
+/// Splits each block that shrinks into one block for its head and one for its tail, which need not be adjacent.
 fn in_pieces(problem: &Problem) -> Problem {
     let mut blocks = Vec::new();
     for (id, block) in (0..).zip(problem.blocks()) {
@@ -189,7 +189,7 @@ fn in_pieces(problem: &Problem) -> Problem {
 }
 
 #[test]
-fn blocks_that_shrink_are_placed_and_nothing_wrong_is_claimed() {
+fn blocks_that_shrink_are_placed_and_no_false_proof_is_given() {
     let mut random = Random::new(5);
     let mut improved = 0;
     for _ in 0..500 {
@@ -203,7 +203,7 @@ fn blocks_that_shrink_are_placed_and_nothing_wrong_is_claimed() {
                 Outcome::OutOfEffort => {}
             }
         }
-        let Least { placement, proven } = minimize(&problem, whole, AMPLE);
+        let Minimum { placement, proven } = minimize(&problem, whole, AMPLE);
         improved += u32::from(placement.is_some());
         let size = placement.map_or(whole, |placement| placement.size());
         assert!(!proven || size == bound, "{problem:?}");
@@ -213,14 +213,14 @@ fn blocks_that_shrink_are_placed_and_nothing_wrong_is_claimed() {
 }
 
 #[test]
-fn no_blocks_fit_into_nothing() {
+fn no_blocks_need_no_bytes() {
     let placement = Placement { locations: vec![], chunks: vec![] };
     assert_eq!(solve(&problem(&[]), 0, AMPLE), Outcome::Found(placement));
-    assert_eq!(minimize(&problem(&[]), 0, AMPLE), Least { placement: None, proven: true });
+    assert_eq!(minimize(&problem(&[]), 0, AMPLE), Minimum { placement: None, proven: true });
 }
 
 #[test]
-fn blocks_without_bytes_need_nothing() {
+fn blocks_without_bytes_fit_anywhere() {
     let empty = problem(&[(0, 0, 2), (0, 1, 3)]);
     assert!(matches!(solve(&empty, 0, AMPLE), Outcome::Found(_)));
     let mixed = problem(&[(0, 0, 5), (64, 1, 3), (0, 2, 4), (32, 2, 5)]);
@@ -229,7 +229,7 @@ fn blocks_without_bytes_need_nothing() {
 }
 
 #[test]
-fn one_block_fits_into_its_size_and_no_less() {
+fn one_block_needs_its_size() {
     let problem = problem(&[(64, 3, 4)]);
     assert!(matches!(solve(&problem, 64, AMPLE), Outcome::Found(placement) if placement.size() == 64));
     assert_eq!(solve(&problem, 63, AMPLE), Outcome::Infeasible);
@@ -237,16 +237,16 @@ fn one_block_fits_into_its_size_and_no_less() {
 }
 
 #[test]
-fn twins_are_tried_once() {
-    // 500! orders lead to the same placement, and none to a smaller one.
+fn equal_blocks_are_tried_once() {
+    // All 500! orders give the same placement.
     let same = problem(&[(32, 0, 3); 500]);
     assert!(matches!(solve(&same, 500 * 32, Effort::units(100_000)), Outcome::Found(_)));
     assert_eq!(solve(&same, 500 * 32 - 1, Effort::units(100_000)), Outcome::Infeasible);
 }
 
-/// Problems of MiniMalloc, which are hard: see the file beside them.
+/// Three of MiniMalloc's challenging problems.
 #[test]
-fn hard_problems_are_solved_at_their_bound() {
+fn hard_problems_are_solved_at_the_lower_bound() {
     const FILES: [&str; 3] = [
         include_str!("minimalloc/B.1048576.csv"),
         include_str!("minimalloc/F.1048576.csv"),
@@ -266,7 +266,7 @@ fn hard_problems_are_solved_at_their_bound() {
 }
 
 #[test]
-fn blocks_of_the_whole_time_cost_their_size_only() {
+fn blocks_live_at_all_steps_cost_only_their_size() {
     let mut random = Random::new(6);
     for _ in 0..200 {
         let inner = random_problem(&mut random);
@@ -281,8 +281,8 @@ fn blocks_of_the_whole_time_cost_their_size_only() {
 }
 
 #[test]
-fn parts_of_time_are_solved_apart() {
-    // Searched as one, two hard problems beside each other would take the product of their efforts.
+fn independent_ranges_of_steps_are_solved_separately() {
+    // Solved together, two hard problems would take the product of their efforts.
     let mut random = Random::new(7);
     for _ in 0..100 {
         let parts: Vec<Problem> = (0..4).map(|_| random_problem(&mut random)).collect();

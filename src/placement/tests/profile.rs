@@ -1,17 +1,36 @@
-//! The course of a problem: loads, deaths, and the lower bound.
+//! The memory profile, the timeline and the lower bound.
 
 use super::*;
-use crate::placement::timeline::Timeline;
+use crate::placement::{Timeline, memory_profile, peaks};
 
 #[test]
-fn lower_bound_is_the_largest_sum_of_a_step() {
+fn lower_bound_is_the_peak_of_the_profile() {
     let mut random = Random::new(5);
     for _ in 0..300 {
         let problem = random_problem(&mut random, &MEDIUM);
         let steps = 0..2 * MEDIUM.steps;
-        let largest = steps.map(|step| load_at(&problem, step)).max();
+        let largest = steps.map(|step| live_bytes_at(&problem, step)).max();
         assert_eq!(Some(lower_bound(&problem)), largest, "{problem:?}");
     }
+}
+
+#[test]
+fn profile_is_the_sum_of_the_blocks_at_each_step() {
+    let mut random = Random::new(14);
+    for _ in 0..100 {
+        let problem = random_problem(&mut random, &MEDIUM);
+        let last = problem.blocks().iter().map(|block| block.end_step).max().unwrap_or(0);
+        let expected: Vec<Bytes> = (0..last).map(|step| live_bytes_at(&problem, step)).collect();
+        assert_eq!(memory_profile(&problem), expected, "{problem:?}");
+    }
+    assert!(memory_profile(&problem(&[])).is_empty());
+}
+
+#[test]
+fn peaks_are_the_ranges_of_steps_with_the_most_live_bytes() {
+    assert!(peaks(&[]).is_empty());
+    assert_eq!(peaks(&[0, 0]), vec![0..2]);
+    assert_eq!(peaks(&[7, 3, 7, 7, 0, 7]), [0..1, 2..4, 5..6]);
 }
 
 #[test]
@@ -24,19 +43,19 @@ fn lower_bound_does_not_depend_on_how_far_apart_steps_are() {
 }
 
 #[test]
-fn blocks_are_sorted_by_their_deaths_however_far_apart_steps_are() {
+fn blocks_are_sorted_by_end_however_far_apart_steps_are() {
     let mut random = Random::new(11);
     for _ in 0..100 {
         let problem = random_problem(&mut random, &MEDIUM);
         let mut sorted: Vec<BlockId> = (0..).take(problem.blocks().len()).collect();
         sorted.sort_by_key(|&id| (problem.blocks()[id as usize].end_step, id));
-        assert_eq!(Timeline::of(&problem).by_death, sorted);
-        assert_eq!(Timeline::of(&stretched(&problem, 1000)).by_death, sorted);
+        assert_eq!(Timeline::of(&problem).by_end, sorted);
+        assert_eq!(Timeline::of(&stretched(&problem, 1000)).by_end, sorted);
     }
 }
 
 #[test]
-fn blocks_are_sorted_by_their_deaths_however_many_are_alive_at_once() {
+fn blocks_are_sorted_by_end_however_many_are_live_at_once() {
     let mut random = Random::new(13);
     for blocks in [255, 256, 257, 258, 1000] {
         let mut problem = Problem::new(1, None);
@@ -47,34 +66,34 @@ fn blocks_are_sorted_by_their_deaths_however_many_are_alive_at_once() {
         let timeline = Timeline::of(&problem);
         let mut sorted: Vec<BlockId> = (0..=blocks).collect();
         sorted.sort_by_key(|&id| (problem.blocks()[id as usize].end_step, id));
-        assert_eq!(timeline.by_death, sorted);
-        let dead = problem.blocks().iter().filter(|block| block.end_step <= blocks + 50).count();
-        assert_eq!(timeline.dead[last as usize] as usize, dead);
-        assert_eq!(timeline.largest_load, u64::from(blocks));
-        assert_eq!(timeline.loads[last as usize], u64::from(blocks) + 1 - dead as u64);
+        assert_eq!(timeline.by_end, sorted);
+        let ended = problem.blocks().iter().filter(|block| block.end_step <= blocks + 50).count();
+        assert_eq!(timeline.ended[last as usize] as usize, ended);
+        assert_eq!(timeline.lower_bound, u64::from(blocks));
+        assert_eq!(timeline.live_bytes[last as usize], u64::from(blocks) + 1 - ended as u64);
     }
 }
 
-/// The bytes alive at a step, counted block by block.
-fn load_at(problem: &Problem, step: Step) -> Bytes {
+/// Returns the live bytes at a step, counted block by block.
+fn live_bytes_at(problem: &Problem, step: Step) -> Bytes {
     (0..problem.blocks().len()).map(|id| held(problem, id, step)).sum()
 }
 
 #[test]
-fn last_block_born_at_a_step_has_its_load() {
+fn last_block_that_starts_at_a_step_has_its_live_bytes() {
     let mut random = Random::new(12);
     for _ in 0..100 {
         let problem = random_problem(&mut random, &MEDIUM);
         let blocks = problem.blocks();
-        for (id, load) in Timeline::of(&problem).loads.into_iter().enumerate() {
+        for (id, live) in Timeline::of(&problem).live_bytes.into_iter().enumerate() {
             if blocks.get(id + 1).is_none_or(|next| next.first_step > blocks[id].first_step) {
-                assert_eq!(load, load_at(&problem, blocks[id].first_step), "{problem:?}");
+                assert_eq!(live, live_bytes_at(&problem, blocks[id].first_step), "{problem:?}");
             }
         }
     }
 }
 
-/// The same blocks, each step as long as `factor` steps.
+/// Copies a problem with every step replaced by `factor` steps.
 fn stretched(problem: &Problem, factor: Step) -> Problem {
     let mut stretched = Problem::new(problem.alignment(), None);
     for block in problem.blocks() {

@@ -1,19 +1,19 @@
-//! The best of several sweeps, for problems that are too large for anything but sweeps.
+//! The best of several sweeps, for problems that are too large for other strategies.
 
-use crate::placement::{Bytes, Placement, Problem, Strategy};
+use crate::placement::{Bytes, Placement, Problem};
 
 use super::rank::order_by;
 use super::{Sweeper, ValleySweep};
 
-/// The smallest placement of several sweeps, when it is below `limit` bytes, and the name of its order. As many sweeps
-/// as `most_sweeps` at most, and none after one that meets `lower_bound`: first every order, then the best one again
-/// and again, each time with those blocks first that reached too high.
+/// Returns the smallest placement of at most `most_sweeps` sweeps, if it is below `limit` bytes, and its order. Stops
+/// at the lower bound. First tries all orders, then repeats the best one, each time with the blocks first that were
+/// placed too high before.
 pub fn best_sweep(
     problem: &Problem,
     lower_bound: Bytes,
     limit: Bytes,
     most_sweeps: usize,
-) -> Option<(Placement, &'static str)> {
+) -> Option<(Placement, ValleySweep)> {
     let sweeper = Sweeper::new(problem);
     let mut best: Option<(Placement, ValleySweep)> = None;
     for order in ValleySweep::ALL.into_iter().take(most_sweeps) {
@@ -27,11 +27,11 @@ pub fn best_sweep(
     }
     let (placement, order) = best?;
     let rounds = most_sweeps.saturating_sub(ValleySweep::ALL.len());
-    Some((again(&sweeper, lower_bound, placement, order, rounds), order.name()))
+    Some((repeated(&sweeper, lower_bound, placement, order, rounds), order))
 }
 
-/// The smallest placement of `rounds` more sweeps in one order, if that is below what there is.
-fn again(
+/// Returns the smallest of `placement` and the placements of `rounds` more sweeps in the same order.
+fn repeated(
     sweeper: &Sweeper<'_>,
     lower_bound: Bytes,
     placement: Placement,
@@ -58,7 +58,7 @@ fn again(
     best
 }
 
-/// Counts for each block whether it reaches beyond `height`.
+/// Adds 1 for each block that ends above `height`.
 fn count_too_high(problem: &Problem, placement: &Placement, height: Bytes, too_high: &mut [f32]) {
     for ((block, location), count) in problem.blocks().iter().zip(&placement.locations).zip(too_high) {
         if location.offset + block.size > height {

@@ -1,57 +1,58 @@
-//! Which states are known to lead nowhere.
+//! Learned no-goods: states that are known to have no solution.
 
-use super::board::Board;
 use super::columns::Columns;
-use super::corners::Range;
+use super::corners::ColumnRange;
+use super::partial_placement::PartialPlacement;
 use super::state::{DONE, next_random};
 
-/// The name of a state of a part: what waits in it and how much room each column has.
-pub type Fingerprint = u128;
+/// A hash of a state of a part: its unplaced bars, and the free height of each column.
+pub type StateHash = u128;
 
-/// So many states are remembered at most: 64 MiB.
+/// The most states that are stored: 64 MiB.
 const MOST: usize = 1 << 22;
 
-/// A set of fingerprints. When it is full, new ones take the places of old ones.
+/// A set of hashes. When it is full, new ones replace old ones.
 #[derive(Debug)]
-pub struct Failures {
-    slots: Vec<Fingerprint>,
+pub struct NoGoods {
+    slots: Vec<StateHash>,
     used: usize,
-    /// By column: what makes fingerprints of different states differ, but for one pair of states in 2^128.
+    /// By column: random numbers, with which two different states have equal hashes once in 2^128.
     keys: Vec<[u64; 4]>,
 }
 
-/// States with fingerprints that begin alike stand beside each other.
+/// Slots in which a hash may be.
 const BUCKET: usize = 4;
 
-impl Failures {
+impl NoGoods {
     pub fn new(columns: &Columns) -> Self {
         let mut seed = 0;
         let keys = (0..=columns.count()).map(|_| [(); 4].map(|()| next_random(&mut seed))).collect();
         Self { slots: Vec::new(), used: 0, keys }
     }
 
-    /// Room is measured from the ceiling: states that differ by what lies below or above are the same.
-    pub fn fingerprint(&self, board: &Board<'_>, part: Range) -> Fingerprint {
+    /// Returns the hash of a part. It depends on the height between skyline and ceiling, not on what is below or
+    /// above.
+    pub fn hash(&self, partial: &PartialPlacement<'_>, part: ColumnRange) -> StateHash {
         let (start, end) = (&self.keys[part.start as usize], &self.keys[part.end as usize]);
         let mut sums = [start[0] ^ end[1], start[2] ^ end[3]].map(u128::from);
         for column in part.start..part.end {
-            let sky = board.state.sky(column);
-            let room = if sky == DONE { DONE } else { board.state.ceiling(column) - sky };
-            let waiting = board.state.waiting(column);
+            let skyline = partial.state.skyline(column);
+            let height = if skyline == DONE { DONE } else { partial.state.ceiling(column) - skyline };
+            let unplaced = partial.state.unplaced_key(column);
             let [a, b, c, d] = self.keys[column as usize];
-            sums[0] = sums[0].wrapping_add(product(room.wrapping_add(a), waiting.wrapping_add(b)));
-            sums[1] = sums[1].wrapping_add(product(room.wrapping_add(c), waiting.wrapping_add(d)));
+            sums[0] = sums[0].wrapping_add(product(height.wrapping_add(a), unplaced.wrapping_add(b)));
+            sums[1] = sums[1].wrapping_add(product(height.wrapping_add(c), unplaced.wrapping_add(d)));
         }
         let [one, two] = sums;
         // 0 marks a free slot.
         (one ^ two.rotate_left(64)).max(1)
     }
 
-    pub fn contains(&self, state: Fingerprint) -> bool {
+    pub fn contains(&self, state: StateHash) -> bool {
         !self.slots.is_empty() && self.slots[self.bucket(state)].contains(&state)
     }
 
-    pub fn insert(&mut self, state: Fingerprint) {
+    pub fn insert(&mut self, state: StateHash) {
         if 2 * self.used >= self.slots.len() && self.slots.len() < MOST {
             self.grow();
         }
@@ -66,7 +67,7 @@ impl Failures {
         }
     }
 
-    fn bucket(&self, state: Fingerprint) -> std::ops::Range<usize> {
+    fn bucket(&self, state: StateHash) -> std::ops::Range<usize> {
         let start = folded(state) & (self.slots.len() - BUCKET);
         start..start + BUCKET
     }
@@ -83,7 +84,7 @@ fn product(a: u64, b: u64) -> u128 {
     u128::from(a) * u128::from(b)
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "any bits do")]
-fn folded(state: Fingerprint) -> usize {
+#[allow(clippy::cast_possible_truncation, reason = "any bits will do")]
+fn folded(state: StateHash) -> usize {
     (state ^ state >> 64) as usize
 }
