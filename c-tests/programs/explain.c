@@ -60,8 +60,8 @@ static void peak_is_told(struct case_args args) {
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     char *         text   = explained(galloc, b.graph);
     check_tells(text, "3 nodes, steps counted from 0\n\nBuffer 0, CPU: 40.00 KiB (40960 bytes)");
-    check_tells(text, "The most is alive at step 0, PAD \"wide\": 40.00 KiB (40960 bytes).");
-    check_tells(text, "4.00 KiB (4096 bytes) less: \"late\", 4.00 KiB, has memory from the start");
+    check_tells(text, "Peak: step 0, PAD \"wide\": 40.00 KiB (40960 bytes).");
+    check_tells(text, "saves 4.00 KiB (4096 bytes): \"late\", 4.00 KiB, is live from the start");
     CHECK(ggml_gallocr_reserve(galloc, b.graph), "not reserved");
     size_t size = ggml_gallocr_get_buffer_size(galloc, 0);
     CHECK(size == 40960, "%zu bytes were reserved", size);
@@ -142,7 +142,7 @@ static void empty_graph_has_nothing_to_tell(struct case_args args) {
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     char *         text   = explained(galloc, b.graph);
     check_tells(text, "0 nodes");
-    check_tells(text, "Nothing is alive in it at any step.");
+    check_tells(text, "The buffer is empty.");
     lastuse_string_free(text);
     ggml_gallocr_free(galloc);
     ggml_free(b.ctx);

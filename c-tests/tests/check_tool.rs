@@ -119,8 +119,7 @@ fn node_in_place_may_lie_in_the_buffer_of_its_source() {
 fn right_plan_is_right() {
     let folder = Folder::new("right");
     let output = folder.check(&plan().to_string(), &[]);
-    let expected =
-        "OK: 4 tensors have memory, and no value is lost in 4 steps\nCPU: 320 bytes, lower bound 256, chunks: [320]\n";
+    let expected = "OK: 4 tensors are placed, and no live value is overwritten in 4 steps\nCPU: 320 bytes, lower bound 256, chunks: [320]\n";
     assert_eq!((output.status.code(), text(&output.stdout), text(&output.stderr)), (Some(0), expected, ""));
     let pretty = serde_json::to_string_pretty(&plan()).expect("it is JSON");
     assert_eq!(folder.check(&pretty, &[]).status.code(), Some(0), "in several lines");
@@ -151,7 +150,7 @@ fn assert_defect(test: &str, plan: &str, kind: &str, words: &[&str]) {
     let line = said.lines().next().unwrap_or_default();
     assert!(line.starts_with(&format!("{kind}: ")), "{said}");
     assert!(words.iter().all(|word| line.contains(word)), "{words:?} in: {said}");
-    assert!(said.ends_with("The plan is wrong: 1 defect\n"), "{said}");
+    assert!(said.ends_with("The plan is invalid: 1 defect\n"), "{said}");
 }
 
 #[test]

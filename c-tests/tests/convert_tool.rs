@@ -91,7 +91,7 @@ fn what_cannot_be_converted_is_named() {
     fs::write(&problem, "id,lower,upper,size\na,0,3,10\n").expect("it can be written");
     let graph = capture();
     for (arguments, message) in [
-        (vec!["convert", "--buffer", "GPU", &graph, "-o", "-"], "there is no buffer \"GPU\", but: CPU"),
+        (vec!["convert", "--buffer", "GPU", &graph, "-o", "-"], "there is no buffer \"GPU\"; the graph has 0 (CPU)"),
         (vec!["convert", "--buffer", "0", &problem, "-o", "-"], "--buffer and --rules are for graphs"),
         (vec!["convert", "/nonexistent", "-o", "-"], "/nonexistent: No such file"),
         (vec!["convert", &problem, "-o", "/nonexistent/x.jsonl"], "/nonexistent/x.jsonl: cannot be written"),

@@ -92,25 +92,25 @@ fn each_buffer_is_explained() {
     let first = "\
 gated: 4 nodes, steps counted from 0
 
-Buffer 0, CPU: 9.38 KiB (9600 bytes); ggml-alloc takes 9.41 KiB (9632 bytes), 0.3 % more
-  The most is alive at step 2, GLU \"product\": 9.38 KiB (9600 bytes).
-  Fragmentation: none, the plan is as large as what is alive.
+Buffer 0, CPU: 9.38 KiB (9600 bytes); ggml-alloc needs 9.41 KiB (9632 bytes), 0.3 % more
+  Peak: step 2, GLU \"product\": 9.38 KiB (9600 bytes).
+  Fragmentation: none, the plan is at its lower bound.
 
-  Alive at that step, largest first:
-    bytes                    tensor            made    last read
-     3200  3.13 KiB  33.3 %  MUL_MAT \"gate\"    step 0  step 2, GLU \"product\"
-     3200  3.13 KiB  33.3 %  MUL_MAT \"values\"  step 1  step 2, GLU \"product\"
-     3200  3.13 KiB  33.3 %  GLU \"product\"     step 2  step 3, MUL_MAT \"result\"
+  Live at that step, largest first:
+    bytes                    tensor            defined  last use
+     3200  3.13 KiB  33.3 %  MUL_MAT \"gate\"    step 0   step 2, GLU \"product\"
+     3200  3.13 KiB  33.3 %  MUL_MAT \"values\"  step 1   step 2, GLU \"product\"
+     3200  3.13 KiB  33.3 %  GLU \"product\"     step 2   step 3, MUL_MAT \"result\"
 
-  Nothing was reused in place.
+  No memory is reused in place.
 
-  What would lower it most, each change alone:
-    3.09 KiB (3168 bytes) less: the rule \"rows\" is switched off, and right where ggml's CPU backend computes: \
-with it GLU \"product\", 3.13 KiB, is computed in the memory of MUL_MAT \"gate\"
-      the most is then alive at step 1, MUL_MAT \"values\"
+  Changes that lower the peak most, each alone:
+    saves 3.09 KiB (3168 bytes): switch on the sharing rule \"rows\", which is valid on ggml's CPU backend: \
+it puts GLU \"product\", 3.13 KiB, in the memory of MUL_MAT \"gate\"
+      then the peak is step 1, MUL_MAT \"values\"
 ";
     assert!(text.starts_with(first), "{text}");
-    assert!(text.contains("\n\nBuffer 1, GPU: 64 bytes; ggml-alloc takes the same\n"), "{text}");
+    assert!(text.contains("\n\nBuffer 1, GPU: 64 bytes; ggml-alloc needs the same\n"), "{text}");
     assert!(!text.contains('\u{1b}'), "colours are for terminals:\n{text}");
 }
 
@@ -175,7 +175,10 @@ fn several_files_are_told_apart_and_a_wrong_one_stops_none() {
 #[test]
 fn only_graphs_can_be_explained() {
     let file = write("csv", "blocks.csv", "id,lower,upper,size\n0,0,1,16\n");
-    assert_fails(&run(&[&file]), &format!("{file}: this is a CSV file, and only graphs can be explained"));
+    assert_fails(
+        &run(&[&file]),
+        &format!("{file}: this is a CSV file, not a graph; \"lastuse plan\" and \"lastuse convert\" read it"),
+    );
 }
 
 #[test]

@@ -8,7 +8,7 @@ use lastuse::graph::order::Effort;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{BufferSpec, GraphPlan, RuleSetting, Rules, TensorId};
 use lastuse::placement::{self, Bytes, memory_profile};
-use lastuse::report::explain::{Advice, BufferExplanation, Change, DEFAULT_TRIALS, Explanation, Subject, explain};
+use lastuse::report::explain::{Advice, BufferExplanation, Change, DEFAULT_TRIALS, Explanation, PlannedGraph, explain};
 use lastuse_c_tests::{captured_graphs, graph_name, graphs_in, read_graph};
 use support::expect;
 
@@ -32,8 +32,14 @@ impl Told {
         let allowed = vec![Rules::ALL; buffers.len()];
         let (buffers_of, same_memory) = (&buffers, &same_memory);
         let (plan_of, trials) = (&plan, DEFAULT_TRIALS);
-        let subject =
-            Subject { snapshot: &snapshot, buffers: buffers_of, allowed: &allowed, same_memory, plan: plan_of, trials };
+        let subject = PlannedGraph {
+            snapshot: &snapshot,
+            buffers: buffers_of,
+            allowed: &allowed,
+            same_memory,
+            plan: plan_of,
+            trials,
+        };
         let explanation = explain(subject);
         Self { name, snapshot, measured, buffers, plan, explanation }
     }
@@ -60,14 +66,14 @@ fn listed_blocks_are_what_is_alive_at_the_worst_step() {
         let Told { name, plan, .. } = told;
         for buffer in &told.explanation.buffers {
             let peak = buffer.peak.as_ref().expect("captured graphs need memory");
-            let listed: Bytes = peak.alive.iter().map(|block| block.bytes).sum();
+            let listed: Bytes = peak.live.iter().map(|block| block.bytes).sum();
             let loads = memory_profile(&plan.problems[buffer.id]);
             assert_eq!(listed, loads[peak.node.step as usize], "{name}");
             assert_eq!([peak.bytes, told.bound(buffer), buffer.lower_bound], [listed; 3], "{name}");
             let others = peak.as_high.iter().flat_map(|&(first, last)| first..=last);
             assert!(others.clone().all(|step| step != peak.node.step && loads[step as usize] == listed), "{name}");
             assert_eq!(others.count() + 1, loads.iter().filter(|load| **load == listed).count(), "{name}");
-            assert!(peak.alive.iter().all(|block| !block.tensors.is_empty()), "{name}: nobody lives in a block");
+            assert!(peak.live.iter().all(|block| !block.tensors.is_empty()), "{name}: nobody lives in a block");
         }
     }
 }

@@ -30,7 +30,7 @@ use super::last_error::fail;
 /// char * text = lastuse_gallocr_explain(galloc, graph);
 /// GGML_ASSERT((text != NULL) == lastuse_enabled());
 /// puts(text != NULL ? text : lastuse_last_error());
-/// GGML_ASSERT(text == NULL || strstr(text, "Alive at that step, largest first:") != NULL);
+/// GGML_ASSERT(text == NULL || strstr(text, "Live at that step, largest first:") != NULL);
 /// lastuse_string_free(text);
 /// ggml_gallocr_free(galloc);
 /// ```

@@ -1,4 +1,4 @@
-//! What the check of a plan found: a text for people, JSON for programs.
+//! The result of checking a plan, as text and as JSON.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::graph::snapshot::{Defect, PlanFile, Snapshot};
 use crate::placement::Bytes;
 
-/// A line that says that the plan is right, and one for each buffer; or a line for each defect, and how many there are.
+/// Formats the result as text: a line for each buffer of a valid plan, or a line for each defect and their number.
 pub fn check_text(snapshot: &Snapshot, plan: &PlanFile, defects: &[Defect]) -> String {
     let mut text = String::new();
     for Defect { kind, message, .. } in defects {
@@ -16,15 +16,16 @@ pub fn check_text(snapshot: &Snapshot, plan: &PlanFile, defects: &[Defect]) -> S
     let (nodes, tensors) = (snapshot.graph.nodes().len(), plan.tensors.len());
     match defects.len() {
         0 => {
-            let _ = writeln!(text, "OK: {tensors} tensors have memory, and no value is lost in {nodes} steps");
+            let _ =
+                writeln!(text, "OK: {tensors} tensors are placed, and no live value is overwritten in {nodes} steps");
             for buffer in &plan.buffers {
                 let (name, size, bound) = (&buffer.name, buffer.size, buffer.lower_bound);
                 let _ = writeln!(text, "{name}: {size} bytes, lower bound {bound}, chunks: {:?}", buffer.chunks);
             }
         }
-        1 => text.push_str("The plan is wrong: 1 defect\n"),
+        1 => text.push_str("The plan is invalid: 1 defect\n"),
         count => {
-            let _ = writeln!(text, "The plan is wrong: {count} defects");
+            let _ = writeln!(text, "The plan is invalid: {count} defects");
         }
     }
     text
@@ -56,10 +57,10 @@ struct Entry<'a> {
     message: &'a str,
 }
 
-/// The same as one line of JSON, format "lastuse-check", version 1.
+/// Serializes the result as one line of JSON, format "lastuse-check", version 1.
 ///
 /// # Errors
-/// None that is known: the data is plain.
+/// None is known: the data is plain.
 pub fn check_json(snapshot: &Snapshot, plan: &PlanFile, defects: &[Defect]) -> serde_json::Result<String> {
     let buffers = plan.buffers.iter().map(|it| Buffer { name: &it.name, size: it.size, lower_bound: it.lower_bound });
     let entries =

@@ -1,4 +1,4 @@
-//! One program with two allocators: medians and ratios.
+//! The table of a program's runs with two allocators: medians and ratios.
 
 use std::fmt::Write;
 
@@ -6,27 +6,29 @@ use serde::Serialize;
 
 use crate::placement::Bytes;
 
-/// What the runs with one of the allocators took, a value a run.
+use super::sizes::as_float;
+
+/// Measurements of the runs with one allocator, one value per run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Samples {
-    /// Of all compute buffers together.
+    /// Bytes of all compute buffers together.
     pub buffer_bytes: Vec<Bytes>,
-    /// The most resident memory.
+    /// Peak resident memory in bytes.
     pub peak_resident_bytes: Vec<Bytes>,
-    /// From the start to the end.
+    /// Wall-clock time.
     pub seconds: Vec<f64>,
 }
 
-/// One thing that is compared.
+/// A measurement that is compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompareRow {
-    /// What it is, with its unit.
+    /// Its name and unit.
     pub what: &'static str,
-    /// With ggml's own allocator, the median.
+    /// The median with ggml-alloc.
     pub ggml_alloc: f64,
-    /// With lastuse, the median.
+    /// The median with lastuse.
     pub lastuse: f64,
-    /// Digits behind the point.
+    /// The number of decimals.
     pub digits: usize,
 }
 
@@ -40,7 +42,7 @@ impl Samples {
 }
 
 impl CompareRow {
-    /// Everything that was sampled.
+    /// Returns a row for each measurement.
     pub fn of(ggml: &Samples, lastuse: &Samples) -> [Self; 3] {
         let bytes = |what, pick: fn(&Samples) -> &[Bytes]| Self {
             what,
@@ -61,7 +63,7 @@ impl CompareRow {
     }
 }
 
-/// The rows as an aligned table.
+/// Formats the rows as an aligned table. The ratio is lastuse / ggml-alloc.
 pub fn compare_table(rows: &[CompareRow]) -> String {
     let mut text = format!("{:28}  {:>14}  {:>14}  {:>6}\n", "", "ggml-alloc", "lastuse", "ratio");
     for CompareRow { what, ggml_alloc, lastuse, digits } in rows {
@@ -71,7 +73,7 @@ pub fn compare_table(rows: &[CompareRow]) -> String {
     text
 }
 
-/// Of two in the middle, their mean. 0 when there is none.
+/// Returns the median: the mean of two values in the middle, 0 without values.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -81,11 +83,6 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
         count if count % 2 == 0 => f64::midpoint(values[middle - 1], values[middle]),
         _ => values[middle],
     }
-}
-
-#[allow(clippy::cast_precision_loss, reason = "ratios of byte counts need no more digits")]
-fn as_float(bytes: Bytes) -> f64 {
-    bytes as f64
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Plain data out: tables and pictures for people, JSON for programs.
+//! Output: tables, pictures, explanations and JSON.
 //!
 //! Uses [`crate::graph`] and [`crate::placement`].
 
@@ -15,8 +15,10 @@ mod plan_table;
 mod problem_table;
 #[cfg(feature = "cli")]
 mod run_table;
+mod sizes;
 #[cfg(all(test, feature = "cli"))]
 mod tests;
+mod verdict;
 
 #[cfg(feature = "cli")]
 pub use check::{check_json, check_text};
@@ -25,6 +27,7 @@ pub use compare_table::{CompareRow, Samples, compare_table};
 #[cfg(feature = "cli")]
 pub use plan_json::plan_json;
 pub use plan_table::{PlanRow, plan_table};
-pub use problem_table::{ProblemRow, Verdict, problem_table};
+pub use problem_table::{ProblemRow, problem_table};
 #[cfg(feature = "cli")]
 pub use run_table::{BufferRow, RunRow, run_table, total_bytes};
+pub use verdict::Verdict;

@@ -1,31 +1,32 @@
-//! Plans of many graphs, a line each.
+//! The table of planned graphs, one per line.
 
 use std::fmt::Write;
 
 use crate::placement::Bytes;
 
-use super::Verdict;
+use super::sizes::as_float;
+use super::verdict::Verdict;
 
-/// One graph; the bytes of all its buffers together.
+/// A planned graph; the bytes are sums over its buffers.
 #[derive(Clone, Debug)]
 pub struct PlanRow {
-    /// Where the graph comes from.
+    /// The name of the file.
     pub file: String,
-    /// Nodes of the graph.
+    /// The number of nodes.
     pub nodes: usize,
-    /// Blocks that the plan places.
+    /// The number of blocks.
     pub blocks: usize,
-    /// What ggml's own allocator needed, where that is known.
+    /// Bytes that ggml-alloc needs, if known.
     pub ggml_alloc: Option<Bytes>,
-    /// What the plan needs.
+    /// Bytes of the plan.
     pub bytes: Bytes,
-    /// The lower bound of the order that the nodes came in, when they were put into another.
+    /// The lower bound of the given order of the nodes, if they were reordered.
     pub given_bound: Option<Bytes>,
     /// No plan with the same live ranges is smaller.
     pub lower_bound: Bytes,
     /// Time to plan, in microseconds.
     pub microseconds: f64,
-    /// What is known of the plan in the end, where the search for a smaller one was given an effort.
+    /// The outcome of the search, if an effort was given.
     pub verdict: Option<Verdict>,
 }
 
@@ -35,8 +36,8 @@ impl PlanRow {
     }
 }
 
-/// The rows as an aligned table, with a summary below when there are several. The bound of the given order and the
-/// verdict have a column when one of them tells it.
+/// Formats the rows as an aligned table, followed by a summary if there are several. The bound of the given order and the
+/// outcome have a column if a row has one.
 pub fn plan_table(rows: &[PlanRow]) -> String {
     let width = rows.iter().map(|row| row.file.chars().count()).max().unwrap_or(0).max(4);
     let reordered = rows.iter().any(|row| row.given_bound.is_some());
@@ -83,12 +84,6 @@ fn summary(rows: &[PlanRow]) -> String {
     text + "\n"
 }
 
-#[allow(clippy::cast_precision_loss, reason = "ratios of byte counts need no more digits")]
 fn geometric_mean(ratios: &[f64]) -> f64 {
-    (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp()
-}
-
-#[allow(clippy::cast_precision_loss, reason = "ratios of byte counts need no more digits")]
-fn as_float(bytes: Bytes) -> f64 {
-    bytes as f64
+    (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / as_float(ratios.len() as u64)).exp()
 }

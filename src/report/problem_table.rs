@@ -1,63 +1,31 @@
-//! Placements of problems without a graph, a line each.
+//! The table of placed problems, one per line.
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
 
 use crate::placement::Bytes;
 
-/// What is known about a problem in the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// No placement is smaller.
-    Optimal,
-    /// The smallest that was found.
-    NotProven,
-    /// Within the capacity.
-    Fits,
-    /// There is no placement within the capacity.
-    Infeasible,
-    /// The effort was not enough to find out.
-    NotFound,
-}
+use super::verdict::Verdict;
 
-impl Verdict {
-    /// What is known of the smallest that was found.
-    pub fn of_smallest(is_optimal: bool) -> Self {
-        if is_optimal { Self::Optimal } else { Self::NotProven }
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Optimal => "optimal: proven",
-            Self::NotProven => "smallest found, not proven",
-            Self::Fits => "fits",
-            Self::Infeasible => "infeasible: proven",
-            Self::NotFound => "not found within the effort, not proven",
-        })
-    }
-}
-
-/// One problem.
+/// A problem and its placement.
 #[derive(Clone, Debug)]
 pub struct ProblemRow {
-    /// Where the problem comes from.
+    /// The name of the file.
     pub file: String,
-    /// How many blocks it has.
+    /// The number of blocks.
     pub blocks: usize,
-    /// What the placement may take, where there is a limit.
+    /// The most bytes that the placement may need, if limited.
     pub capacity: Option<Bytes>,
-    /// What the placement takes, where there is one.
+    /// Bytes of the placement, if one was found.
     pub bytes: Option<Bytes>,
     /// No placement is smaller.
     pub lower_bound: Bytes,
-    /// Time to find the placement, or to give up.
+    /// Time of the search.
     pub milliseconds: f64,
-    /// What is known in the end.
+    /// The outcome.
     pub verdict: Verdict,
 }
 
-/// The rows as an aligned table.
+/// Formats the rows as an aligned table.
 pub fn problem_table(rows: &[ProblemRow]) -> String {
     let width = rows.iter().map(|row| row.file.chars().count()).max().unwrap_or(0).max(4);
     let mut table = format!(

@@ -1,4 +1,4 @@
-//! What a program's allocators took, a line for each buffer.
+//! The table of a program's allocators, one line per buffer.
 
 use std::fmt::Write;
 
@@ -6,46 +6,48 @@ use serde::Serialize;
 
 use crate::placement::Bytes;
 
-/// One allocator of a program.
+use super::sizes::as_float;
+
+/// An allocator of a program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunRow {
-    /// The process.
+    /// The process that has it.
     pub pid: u32,
     /// Its number in the process, from 1.
     pub allocator: u64,
-    /// How many plans were made; not known of ggml's own allocator, as the time.
+    /// The number of plans; `None` for ggml-alloc.
     pub plans: Option<u64>,
-    /// The time that they took, in microseconds.
+    /// The time of planning, in microseconds; `None` for ggml-alloc.
     pub plan_us: Option<f64>,
     /// Its buffers.
     pub buffers: Vec<BufferRow>,
 }
 
-/// One buffer of an allocator; what is not known of ggml's own allocator is absent.
+/// A buffer of an allocator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BufferRow {
     /// Its number in the allocator.
     pub id: usize,
     /// The name of its buffer type.
     pub name: String,
-    /// What it took in the end.
+    /// Its size in bytes when the program ended.
     pub bytes: Bytes,
-    /// What no plan with the same live ranges goes below.
+    /// No plan with the same live ranges is smaller; `None` for ggml-alloc.
     pub lower_bound: Option<Bytes>,
-    /// What ggml's own allocator would have taken.
+    /// Bytes that ggml-alloc would have needed; `None` for ggml-alloc itself, and if unknown.
     pub ggml_alloc: Option<Bytes>,
 }
 
-/// The bytes of all buffers of all allocators.
+/// Returns the bytes of all buffers of all allocators.
 pub fn total_bytes(rows: &[&RunRow]) -> Bytes {
     total(rows, |buffer| Some(buffer.bytes)).unwrap_or(0)
 }
 
-/// The rows as an aligned table. Processes are told apart where there are several, and summed up where there are several
-/// buffers.
+/// Formats the rows as an aligned table. Allocators are named with their process if there are several, and a last line has
+/// the sums if there are several buffers.
 pub fn run_table(rows: &[&RunRow]) -> String {
-    let has_several = rows.windows(2).any(|pair| pair[0].pid != pair[1].pid);
-    let name = |row: &RunRow| match has_several {
+    let is_several_processes = rows.windows(2).any(|pair| pair[0].pid != pair[1].pid);
+    let name = |row: &RunRow| match is_several_processes {
         true => format!("{}/{}", row.pid, row.allocator),
         false => row.allocator.to_string(),
     };
@@ -80,7 +82,7 @@ fn sums(rows: &[&RunRow]) -> [String; 8] {
     ["all".to_owned(), String::new(), bytes, bound, ggml, ratio, plans, time]
 }
 
-/// Nothing where one of them is not known.
+/// Sums a size over all buffers; `None` if one is unknown.
 fn total(rows: &[&RunRow], bytes: impl Fn(&BufferRow) -> Option<Bytes>) -> Option<Bytes> {
     let mut buffers = rows.iter().flat_map(|row| &row.buffers);
     buffers.try_fold(0, |sum: Bytes, buffer| Some(sum.saturating_add(bytes(buffer)?)))
@@ -88,16 +90,13 @@ fn total(rows: &[&RunRow], bytes: impl Fn(&BufferRow) -> Option<Bytes>) -> Optio
 
 fn sizes(bytes: Bytes, bound: Option<Bytes>, ggml: Option<Bytes>) -> [String; 4] {
     let number = |bytes: Option<Bytes>| bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
-    let ratio = ggml.filter(|&ggml| ggml > 0).map_or_else(|| "-".to_owned(), |ggml| ratio(bytes, ggml));
+    let ratio = ggml
+        .filter(|&ggml| ggml > 0)
+        .map_or_else(|| "-".to_owned(), |ggml| format!("{:.3}", as_float(bytes) / as_float(ggml)));
     [number(Some(bytes)), number(bound), number(ggml), ratio]
 }
 
-#[allow(clippy::cast_precision_loss, reason = "ratios of byte counts need no more digits")]
-fn ratio(bytes: Bytes, other: Bytes) -> String {
-    format!("{:.3}", bytes as f64 / other as f64)
-}
-
-/// Names to the left, numbers to the right.
+/// Aligns names to the left and numbers to the right.
 fn aligned<const N: usize>(lines: &[[String; N]]) -> String {
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
     let mut text = String::new();

@@ -172,7 +172,7 @@ fn tooltip_tells_what_is_under_the_pointer() {
     let text = text_of(&mut browser, "#tooltip");
     let info = graph.tensors.iter().find(|tensor| tensor.name == "embd").expect("the graph has it");
     assert_eq!(info.nbytes, 8 << 20);
-    for part in ["embd", "GET_ROWS, f32, 4096 × 512", "8 MiB (8,388,608 bytes), offset ", "last read: step "] {
+    for part in ["embd", "GET_ROWS, f32, 4096 × 512", "8 MiB (8,388,608 bytes), offset ", "last use: step "] {
         assert!(text.contains(part), "{part:?} is not in {text:?}");
     }
     expect(browser.point([5.0, 5.0]));
@@ -205,7 +205,7 @@ fn shared_memory_is_told() {
     let name = value(
         &mut browser,
         "(() => { const { plan } = state.painters[1];
-        return state.graph.name(plan.tensor[plan.sharing.indexOf(SHARING.TAKES_OVER)]); })()",
+        return state.graph.name(plan.tensor[plan.sharing.indexOf(SHARING.IN_PLACE)]); })()",
     );
     value(&mut browser, &format!("choose(state.graph.tensors.name.indexOf({name}))"));
     let text = text_of(&mut browser, "#details");

@@ -84,7 +84,7 @@ fn problems_are_not_drawn() {
 fn one_buffer_can_be_drawn_alone() {
     let graph = graph_file("one-buffer.jsonl", &[("a", &[0])]);
     assert!(read(&drawn(&[&graph], "one-buffer.svg", &["--buffer", "CPU"])).contains("MiB"));
-    let message = format!("{graph}: there is no buffer \"GPU\"; there are \"CPU\"");
+    let message = format!("{graph}: there is no buffer \"GPU\"; the graph has 0 (CPU)");
     assert_refused(&[&graph, "-o", &scratch("gpu.svg"), "--buffer", "GPU"], 1, &message);
 }
 

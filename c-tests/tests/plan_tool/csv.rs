@@ -220,10 +220,10 @@ fn what_cannot_be_wanted_together_is_wrong_usage() {
         assert!(stderr(&output).contains("--help"), "{arguments:?}: {}", stderr(&output));
     }
     for (option, value) in [("--capacity", "12"), ("--output", "-")] {
-        let message = format!("{graph}: {option} is for CSV files, and this is a graph");
+        let message = format!("{graph}: {option} is for CSV files, but this is a graph");
         assert_fails(&run(&[option, value, &graph]), &message);
     }
-    let message = "--json is for graphs; --output writes the rows of a CSV file with their offsets";
+    let message = "--json is for graphs; --output writes the rows of a CSV file with offsets";
     for arguments in [&["--json", problem.as_str()][..], &["--json", "--effort", "12", &problem]] {
         assert_fails(&run(arguments), &format!("{problem}: {message}"));
     }

@@ -7,23 +7,25 @@ use std::process::ExitCode;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use lastuse::graph::snapshot::Snapshot;
-use lastuse::graph::{Allocation, RuleSetting, Rules};
+use lastuse::graph::{Allocation, RuleSetting};
 use lastuse::placement::csv::{Sheet, write_blocks};
 
+use super::buffer::{find_buffer, listed};
 use super::input::Input;
 use super::output::Output;
-use super::print::complain;
+use super::planning::buffers;
+use super::print::print_error;
 use super::progress::Progress;
 
-/// Convert a graph to the CSV of a placement problem as MiniMalloc reads it, or such a problem to a graph.
+/// Convert a graph to a placement problem as CSV for MiniMalloc, or such a problem to a graph.
 ///
-/// A graph becomes the blocks of one of its buffers: what lives when, after the decision which memory is shared. An id is
-/// that of the first tensor in the block. A problem becomes a graph with a node for each block and one that ends it, whose
-/// tensors live exactly as long as the blocks.
+/// A graph becomes the blocks of one of its buffers with their live ranges, after the decision which memory is shared. The
+/// id of a block is that of the first tensor in it. A problem becomes a graph with two nodes for each block, the def and the
+/// last use of a tensor with the same live range.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  lastuse convert llama.jsonl -o llama.csv                the live_ranges that lastuse plans
-  lastuse convert --rules ggml llama.jsonl -o llama.csv   those of ggml's own allocator
+  lastuse convert llama.jsonl -o llama.csv                the live ranges that lastuse plans
+  lastuse convert --rules ggml llama.jsonl -o llama.csv   those of ggml-alloc
   lastuse convert --buffer CUDA0 split.jsonl -o gpu.csv   of one of several buffers
   lastuse convert blocks.csv -o blocks.jsonl.gz           a problem as a graph, compressed
 
@@ -32,36 +34,35 @@ pub struct Arguments {
     /// The graph (*.jsonl, *.jsonl.gz) or the problem (*.csv); "-" is the standard input.
     file: PathBuf,
 
-    /// Where it goes, compressed when the name ends in .gz; "-" is the standard output.
+    /// The output, compressed if its name ends in .gz; "-" is the standard output.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
-    /// A graph: which buffer, by its name or its number from 0.
+    /// For a graph: the buffer, by its name, or its number, counted from 0.
     #[arg(long, value_name = "NAME")]
     buffer: Option<String>,
 
-    /// A graph: which memory is shared; see `lastuse plan --help`. When nothing is said, as the program did, where the
-    /// file tells it, and otherwise all.
+    /// For a graph: the rules for sharing memory, as in "lastuse plan" [default: those recorded in the file, or else all]
     #[arg(long)]
     rules: Option<RuleSetting>,
 }
 
 /// Converts the file.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    let wrong = |message: String| format!("{}: {message}", arguments.file.display());
+    let in_file = |message: String| format!("{}: {message}", arguments.file.display());
     let progress = Progress::start(&arguments.file);
     let mut bytes = Vec::new();
-    match Input::read(&arguments.file).map_err(wrong)? {
+    match Input::read(&arguments.file).map_err(in_file)? {
         Input::Graph(snapshot) => {
-            progress.go_on("planning");
-            write_problem(&snapshot, arguments, &mut bytes).map_err(wrong)?;
+            progress.set("planning");
+            write_problem(&snapshot, arguments, &mut bytes).map_err(in_file)?;
         }
         Input::Problem(_) if arguments.buffer.is_some() || arguments.rules.is_some() => {
-            return Err(wrong("--buffer and --rules are for graphs, and this is a placement problem".to_owned()));
+            return Err(in_file("--buffer and --rules are for graphs, but this is a placement problem".to_owned()));
         }
         Input::Problem(sheet) => bytes = graph_of(&sheet, &arguments.file).text().into_bytes(),
     }
-    progress.go_on("writing");
+    progress.set("writing");
     let bytes = encoded(&arguments.output, bytes)?;
     drop(progress);
     Output::open(&arguments.output)?.write(&bytes)?;
@@ -69,17 +70,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 }
 
 fn write_problem(snapshot: &Snapshot, arguments: &Arguments, bytes: &mut Vec<u8>) -> Result<(), String> {
-    let number = arguments.chosen(snapshot)?;
-    let mut buffers = snapshot.recorded_buffers();
-    if let Some(rules) = &arguments.rules {
-        buffers.iter_mut().for_each(|buffer| buffer.rules = rules.rules(Rules::ALL));
-    }
-    let plan = snapshot.plan_in(&buffers).map_err(|error| error.to_string())?;
+    let number = arguments.buffer_of(snapshot)?;
+    let plan = snapshot.plan_in(&buffers(snapshot, arguments.rules.as_ref())).map_err(|error| error.to_string())?;
     let problem = &plan.problems[number];
     if !problem.shrinks().is_empty() {
-        complain(&format!(
-            "{} blocks give a part of their bytes back before they end, which this format cannot say: their rows hold all \
-             to the end",
+        print_error(&format!(
+            "{} blocks shrink before they end, which this format cannot express: their rows have the full size to the end",
             problem.shrinks().len()
         ));
     }
@@ -88,19 +84,16 @@ fn write_problem(snapshot: &Snapshot, arguments: &Arguments, bytes: &mut Vec<u8>
 }
 
 impl Arguments {
-    fn chosen(&self, snapshot: &Snapshot) -> Result<usize, String> {
-        let names: Vec<&str> = snapshot.buffers.iter().map(|buffer| buffer.name.as_str()).collect();
-        let Some(wanted) = &self.buffer else {
-            let message = || format!("there are {} buffers: name one by --buffer: {}", names.len(), names.join(", "));
-            return if names.len() == 1 { Ok(0) } else { Err(message()) };
-        };
-        let by_name = names.iter().position(|name| name == wanted);
-        let by_number = || wanted.parse().ok().filter(|&number| number < names.len());
-        by_name.or_else(by_number).ok_or_else(|| format!("there is no buffer {wanted:?}, but: {}", names.join(", ")))
+    fn buffer_of(&self, snapshot: &Snapshot) -> Result<usize, String> {
+        match &self.buffer {
+            Some(buffer) => find_buffer(snapshot, buffer),
+            None if snapshot.buffers.len() == 1 => Ok(0),
+            None => Err(format!("the graph has several buffers: choose one with --buffer: {}", listed(snapshot))),
+        }
     }
 }
 
-/// By block: the id in the file of the first tensor that lies in it.
+/// Returns the id in the file of the first tensor in each block.
 fn first_tensors(snapshot: &Snapshot, allocations: &[Option<Allocation>], buffer: usize, blocks: usize) -> Vec<u64> {
     let mut ids = vec![u64::MAX; blocks];
     let listed = snapshot.graph.leafs().iter().chain(snapshot.graph.nodes());
@@ -119,7 +112,7 @@ fn graph_of(sheet: &Sheet, file: &Path) -> Snapshot {
     Snapshot::of_problem(sheet.problem(), &label, &sheet.names())
 }
 
-/// The bytes as they are, or as gzip makes them.
+/// Compresses the bytes if the name of the output ends in .gz.
 fn encoded(path: &Path, bytes: Vec<u8>) -> Result<Vec<u8>, String> {
     if path.extension().is_none_or(|extension| extension != "gz") {
         return Ok(bytes);

@@ -5,21 +5,22 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use lastuse::graph::snapshot::Snapshot;
-use lastuse::graph::{BufferSpec, GraphPlan, RuleSetting};
+use lastuse::graph::{BufferSpec, GraphPlan};
 use lastuse::report::picture::{self, Options, View};
 
+use super::buffer::expect_name;
 use super::input::Input;
 use super::output::Output;
-use super::planning::{buffers, check};
-use super::print::complain;
+use super::planning::{self, check};
+use super::print::print_error;
 use super::progress::Progress;
 
-/// Draw the memory of graphs over time: a rectangle for each tensor, the bytes alive below.
+/// Draw the memory of graphs over time: a rectangle for each tensor, and the live bytes below.
 ///
-/// From files in the format "lastuse-graph", compressed by gzip or not, as SVG for documents or as one HTML page to
-/// explore: zoom, search, and follow what reads what. The page needs no network. What ggml's own allocator makes of the
-/// same graph is drawn beside it, on the same scale. Of several graphs the page shows one at a time, the largest first;
-/// an SVG has one below the other.
+/// Reads files in the format "lastuse-graph", compressed by gzip or not. Draws an SVG for documents, or one HTML page to
+/// explore: zoom, search, and follow sources and uses. The page needs no network. The plan of ggml-alloc is drawn beside
+/// that of lastuse, on the same scale. Of several graphs the page shows one at a time, the largest first; an SVG has one
+/// below the other.
 #[derive(clap::Args)]
 #[group(skip)]
 #[command(after_help = "Examples:
@@ -29,43 +30,37 @@ use super::progress::Progress;
   lastuse draw llama.jsonl -o map.svg --against none --rules ggml   a single plan
   lastuse draw llama.jsonl -o - --format svg | less  to the standard output
 
-Exit codes: 0 drawn, 1 a file is malformed or cannot be read, or the picture cannot be written, 2 wrong usage. A graph that
-is wrong does not keep the others from being drawn.")]
+Exit codes: 0 drawn, 1 a file is malformed or cannot be read, or the picture cannot be written, 2 wrong usage. A file that
+cannot be read does not stop the others.")]
 pub struct Arguments {
     /// The graphs; "-" is the standard input.
     #[arg(required = true)]
     files: Vec<PathBuf>,
 
-    /// Where the picture goes; "-" is the standard output.
+    /// The picture; "-" is the standard output.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
-    /// What kind of picture; when nothing is said, what the name of the output ends with.
+    /// The kind of picture [default: by the ending of the output's name]
     #[arg(long, value_enum)]
     format: Option<Format>,
 
-    /// What to draw beside lastuse's plan, on the same scale.
+    /// The plan to draw beside that of lastuse.
     #[arg(long, value_enum, default_value_t = Against::Ggml)]
     against: Against,
 
-    /// Which memory may be shared, as in "lastuse plan": all, ggml, none, or the names of rules. When nothing is said, what
-    /// the file records of its program, and otherwise all.
-    #[arg(long)]
-    rules: Option<RuleSetting>,
+    #[command(flatten)]
+    planning: planning::Options,
 
-    /// How much work the search for a smaller placement may do, as in "lastuse plan".
-    #[arg(long, value_name = "UNITS")]
-    effort: Option<u64>,
-
-    /// Draw the buffer with this name alone, such as "CPU".
+    /// Draw only the buffer with this name, such as "CPU".
     #[arg(long, value_name = "NAME")]
     buffer: Option<String>,
 
-    /// What is written above; the label of the graph when nothing is said.
+    /// The title [default: the label of the graph]
     #[arg(long)]
     title: Option<String>,
 
-    /// Light or dark; "auto" is as whoever looks at it prefers.
+    /// The colours; "auto" follows the reader's system.
     #[arg(long, value_enum, default_value_t = Theme::Auto)]
     theme: Theme,
 }
@@ -78,9 +73,9 @@ enum Format {
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Against {
-    /// What ggml's own allocator makes of the graph.
+    /// That of ggml-alloc.
     Ggml,
-    /// Nothing.
+    /// No other plan.
     None,
 }
 
@@ -96,7 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let format = match format(arguments) {
         Ok(format) => format,
         Err(message) => {
-            complain(&format!("{message}; see --help"));
+            print_error(&format!("{message}; see --help"));
             return Ok(ExitCode::from(2));
         }
     };
@@ -108,17 +103,17 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         match Planned::new(file, arguments) {
             Ok(planned) => graphs.push(planned),
             Err(message) => {
-                complain(&format!("{}: {message}", file.display()));
+                print_error(&format!("{}: {message}", file.display()));
                 is_wrong = true;
             }
         }
     }
     if graphs.is_empty() {
-        output.give_up();
+        output.discard();
         return Ok(ExitCode::FAILURE);
     }
     let progress = Progress::start(&arguments.output);
-    progress.go_on("drawing");
+    progress.set("drawing");
     let picture = picture_of(&graphs, format, arguments);
     drop(progress);
     output.write(picture.as_bytes())?;
@@ -134,13 +129,13 @@ fn format(arguments: &Arguments) -> Result<Format, String> {
         Some("svg") => Ok(Format::Svg),
         Some("html" | "htm") => Ok(Format::Html),
         _ => Err(format!(
-            "{:?} ends neither in .svg nor in .html: name the picture so, or say --format",
+            "{:?} ends neither in .svg nor in .html: rename the output, or set --format",
             arguments.output.display()
         )),
     }
 }
 
-/// A graph with what is drawn of it.
+/// A graph and the plans to draw.
 struct Planned {
     snapshot: Snapshot,
     plans: Vec<(String, GraphPlan)>,
@@ -149,16 +144,12 @@ struct Planned {
 impl Planned {
     fn new(file: &Path, arguments: &Arguments) -> Result<Self, String> {
         let progress = Progress::start(file);
-        let Input::Graph(snapshot) = Input::read(file)? else {
-            return Err("this is a CSV file, and graphs are drawn; \"lastuse plan\" takes it".to_owned());
-        };
-        let missing = |name: &&String| snapshot.buffers.iter().all(|buffer| buffer.name != **name);
-        if let Some(name) = arguments.buffer.as_ref().filter(missing) {
-            let known: Vec<_> = snapshot.buffers.iter().map(|buffer| format!("{:?}", buffer.name)).collect();
-            return Err(format!("there is no buffer {name:?}; there are {}", known.join(", ")));
+        let snapshot = Input::read_graph(file)?;
+        if let Some(name) = &arguments.buffer {
+            expect_name(&snapshot, name)?;
         }
-        progress.go_on("planning");
-        let buffers = buffers(&snapshot, arguments.rules.as_ref(), arguments.effort);
+        progress.set("planning");
+        let buffers = arguments.planning.buffers(&snapshot);
         Self::in_buffers(snapshot, &buffers, arguments.against)
     }
 
@@ -178,10 +169,10 @@ impl Planned {
     }
 }
 
-/// A page with graphs as their program planned them, beside what ggml's own allocator makes of them.
+/// Draws an HTML page with graphs as their program planned them, beside the plans of ggml-alloc.
 ///
 /// # Errors
-/// What is wrong with one of the files.
+/// One of the files is malformed or cannot be read.
 pub fn page(files: &[PathBuf], title: &str) -> Result<String, String> {
     let planned = |file: &PathBuf| {
         let snapshot = Snapshot::open(file).map_err(|unreadable| unreadable.to_string())?;

@@ -1,4 +1,4 @@
-//! What a file holds.
+//! Input files: graphs and placement problems.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -7,8 +7,8 @@ use std::path::Path;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::placement::csv::Sheet;
 
-/// Of a CSV file, in bytes.
-const LONGEST_HEADER: u64 = 1 << 16;
+/// The longest header of a CSV file, in bytes.
+const MAX_HEADER: u64 = 1 << 16;
 
 /// The content of a file.
 pub enum Input {
@@ -17,16 +17,16 @@ pub enum Input {
 }
 
 impl Input {
-    /// Reads a file; "-" is the standard input. It is CSV when its name or its first line says so.
+    /// Reads a file; "-" is the standard input. It is CSV if its name ends in .csv or its first line is a CSV header.
     pub fn read(file: &Path) -> Result<Self, String> {
         let mut reader: Box<dyn BufRead> = match file.to_str() {
             Some("-") => Box::new(io::stdin().lock()),
             _ => Box::new(BufReader::new(File::open(file).map_err(|error| error.to_string())?)),
         };
         let mut first_line = Vec::new();
-        // What cannot be read is said when the rest is read. A header is no longer than this.
-        let _ = reader.by_ref().take(LONGEST_HEADER).read_until(b'\n', &mut first_line);
-        let is_csv = is_named_csv(file) || looks_like_csv(&first_line);
+        // A read error comes again with the rest of the file, and is reported then.
+        let _ = reader.by_ref().take(MAX_HEADER).read_until(b'\n', &mut first_line);
+        let is_csv = has_csv_name(file) || is_csv_header(&first_line);
         let whole = Cursor::new(first_line).chain(reader);
         if is_csv {
             Sheet::read(whole).map(Self::Problem).map_err(|malformed| malformed.to_string())
@@ -36,14 +36,24 @@ impl Input {
             Snapshot::read(whole).map(Self::Graph).map_err(|malformed| malformed.to_string())
         }
     }
+
+    /// Reads a file that must be a graph.
+    pub fn read_graph(file: &Path) -> Result<Snapshot, String> {
+        match Self::read(file)? {
+            Self::Graph(snapshot) => Ok(snapshot),
+            Self::Problem(_) => {
+                Err("this is a CSV file, not a graph; \"lastuse plan\" and \"lastuse convert\" read it".to_owned())
+            }
+        }
+    }
 }
 
-fn is_named_csv(file: &Path) -> bool {
+fn has_csv_name(file: &Path) -> bool {
     file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"))
 }
 
-/// A graph starts with a JSON object, or what gzip made of one.
-fn looks_like_csv(first_line: &[u8]) -> bool {
+/// Returns whether a first line is a CSV header. That of a graph is a JSON object, or compressed.
+fn is_csv_header(first_line: &[u8]) -> bool {
     let is_text = std::str::from_utf8(first_line).is_ok();
     is_text && first_line.contains(&b',') && !first_line.trim_ascii_start().starts_with(b"{")
 }

@@ -1,5 +1,6 @@
-//! The command-line tool.
+//! The command-line tool: runs programs with lastuse, and plans, explains, draws and checks the memory of captured graphs.
 
+mod buffer;
 mod check;
 mod compare;
 mod convert;
@@ -12,16 +13,30 @@ mod plan;
 mod planning;
 mod print;
 mod progress;
-mod reorder;
 mod run;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Plans and explains the memory of ggml's computation graphs.
+/// Less memory for ggml's computation graphs: runs programs with lastuse, and plans, explains and draws their graphs.
+///
+/// A ggml program keeps the intermediate results of a graph in compute buffers. lastuse replaces the allocator that places
+/// them, ggml-alloc, and needs less memory for most graphs. Graphs are captured from running programs to files.
 #[derive(Parser)]
-#[command(name = "lastuse", version, arg_required_else_help = true)]
+#[command(
+    name = "lastuse",
+    version,
+    arg_required_else_help = true,
+    after_help = "Examples:
+  lastuse run -- ./llama-cli -m model.gguf            the compute buffers of a program, unchanged, beside ggml-alloc's
+  lastuse run --capture graphs -- ./llama-cli -m ...  capture its graphs to files
+  lastuse plan graphs/*.jsonl                         a table: lastuse, ggml-alloc, and the lower bound
+  lastuse explain llama.jsonl                         which tensors are live at the peak, and what would lower it
+  lastuse draw llama.jsonl -o map.html                memory over time, to explore in a browser
+
+\"lastuse COMMAND --help\" documents a command."
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -29,29 +44,29 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    Check(check::Arguments),
-    Compare(compare::Arguments),
-    Convert(convert::Arguments),
-    Draw(draw::Arguments),
-    Explain(explain::Arguments),
-    Plan(plan::Arguments),
     Run(run::Arguments),
+    Compare(compare::Arguments),
+    Plan(plan::Arguments),
+    Explain(explain::Arguments),
+    Draw(draw::Arguments),
+    Check(check::Arguments),
+    Convert(convert::Arguments),
 }
 
 fn main() -> ExitCode {
-    let done = match Arguments::parse().command {
-        Command::Check(arguments) => check::run(&arguments),
-        Command::Compare(arguments) => compare::run(&arguments),
-        Command::Convert(arguments) => convert::run(&arguments),
-        Command::Draw(arguments) => draw::run(&arguments),
-        Command::Explain(arguments) => explain::run(&arguments),
-        Command::Plan(arguments) => plan::run(&arguments),
+    let result = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
+        Command::Draw(arguments) => draw::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Convert(arguments) => convert::run(&arguments),
     };
-    match done {
+    match result {
         Ok(code) => code,
         Err(message) => {
-            print::complain(&message);
+            print::print_error(&message);
             ExitCode::FAILURE
         }
     }

@@ -1,17 +1,19 @@
-//! Where a picture goes.
+//! Output files.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// A file that is known to be writable, or the standard output. Until there is a picture the file stays as it is.
+use super::print::print;
+
+/// A file that is known to be writable, or the standard output. A file keeps its content until it is written.
 pub enum Output {
     Standard,
     File { file: File, path: PathBuf, is_new: bool },
 }
 
 impl Output {
-    /// Makes sure that the file can be written; "-" is the standard output.
+    /// Opens a file for writing; "-" is the standard output.
     pub fn open(path: &Path) -> Result<Self, String> {
         if path == Path::new("-") {
             return Ok(Self::Standard);
@@ -22,13 +24,10 @@ impl Output {
         Ok(Self::File { file, path: path.to_owned(), is_new })
     }
 
-    /// Writes all of it. That the reader of a pipe has seen enough is no failure.
+    /// Replaces the content of the file.
     pub fn write(self, bytes: &[u8]) -> Result<(), String> {
         match self {
-            Self::Standard => match io::stdout().write_all(bytes) {
-                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("cannot print: {error}")),
-                _ => Ok(()),
-            },
+            Self::Standard => print(bytes),
             Self::File { mut file, path, .. } => {
                 // A device has no length to set.
                 let is_regular = file.metadata().is_ok_and(|data| data.is_file());
@@ -39,10 +38,10 @@ impl Output {
         }
     }
 
-    /// There is no picture: leaves no empty file behind.
-    pub fn give_up(self) {
+    /// Removes the file if opening it has created it.
+    pub fn discard(self) {
         if let Self::File { path, is_new: true, .. } = self {
-            // It is empty; that it stays is no second failure to tell.
+            // An empty file that stays is not worth a second message.
             let _ = fs::remove_file(path);
         }
     }

@@ -4,35 +4,64 @@ use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{BufferSpec, GraphPlan, RuleSetting, Rules, simulate};
 use lastuse::placement::{Effort, Placement, Problem, validate, validate_large};
 
-/// Up to so many blocks every pair is looked at to check a plan, which takes some milliseconds.
-const MOST_PAIRED: usize = 2_000;
+/// Placements of at most this many blocks are checked pair by pair, which takes some milliseconds.
+const MAX_PAIRWISE: usize = 2_000;
 
-/// As the program planned, as far as the file says it and the user says nothing else.
-pub fn buffers(snapshot: &Snapshot, rules: Option<&RuleSetting>, effort: Option<u64>) -> Vec<BufferSpec> {
+/// Options for how graphs are planned.
+#[derive(clap::Args)]
+#[group(skip)]
+pub struct Options {
+    /// The rules for sharing memory [default: those recorded in the file, or else all]
+    ///
+    /// A list of: all, ggml (those of ggml-alloc), none, and names of rules, with no- to switch one off; for example
+    /// "no-unread-inputs" or "ggml,views". Rules: in-place, views, rows, copies, concat, oldest-source, unread-inputs,
+    /// inactive. Every buffer is planned as a CPU buffer. Captured graphs record the rules of their program.
+    #[arg(long)]
+    pub rules: Option<RuleSetting>,
+
+    /// The work limit of the search for a smaller placement; 0 is no search [default: see --help]
+    ///
+    /// A core does some hundreds of millions of units a second. The default for captured graphs is the effort of their
+    /// program, for other graphs 100000, as in programs, and for CSV files 1000000000. The same effort gives the same
+    /// plan. A graph may take it several times: for each buffer, for other sharing rules, and with --reorder for each
+    /// order that is planned. With this option the table of "lastuse plan" has a column "outcome": whether the plan is
+    /// proven to be the smallest with its live ranges.
+    #[arg(long, value_name = "UNITS")]
+    pub effort: Option<u64>,
+}
+
+impl Options {
+    /// Returns how each buffer is planned: as recorded in the snapshot, except for what the options set.
+    pub fn buffers(&self, snapshot: &Snapshot) -> Vec<BufferSpec> {
+        let mut buffers = buffers(snapshot, self.rules.as_ref());
+        if let Some(units) = self.effort {
+            buffers.iter_mut().for_each(|buffer| buffer.effort = Effort::units(units));
+        }
+        buffers
+    }
+}
+
+/// Returns how each buffer is planned: as recorded in the snapshot, or with other rules.
+pub fn buffers(snapshot: &Snapshot, rules: Option<&RuleSetting>) -> Vec<BufferSpec> {
     let mut buffers = snapshot.recorded_buffers();
-    for buffer in &mut buffers {
-        if let Some(setting) = rules {
-            buffer.rules = setting.rules(Rules::ALL);
-        }
-        if let Some(units) = effort {
-            buffer.effort = Effort::units(units);
-        }
+    if let Some(setting) = rules {
+        buffers.iter_mut().for_each(|buffer| buffer.rules = setting.rules(Rules::ALL));
     }
     buffers
 }
 
-/// A plan that is wrong is a defect of lastuse, and must never be shown as one that is right.
+/// Checks a plan with both validators. An invalid plan is a defect of lastuse, and must not be shown.
 pub fn check(snapshot: &Snapshot, plan: &GraphPlan) -> Result<(), String> {
     for (problem, buffer) in plan.problems.iter().zip(&plan.buffers) {
         check_placement(problem, &buffer.placement)?;
     }
     let nbytes: Vec<_> = snapshot.tensors.iter().map(|tensor| tensor.nbytes).collect();
-    simulate(&snapshot.graph, plan, &nbytes).map_err(|corruption| format!("the plan is wrong: {corruption}"))
+    simulate(&snapshot.graph, plan, &nbytes).map_err(|corruption| format!("the plan is invalid: {corruption}"))
 }
 
-/// Checks where the blocks of a problem lie; a wrong placement is a defect of lastuse.
+/// Checks that live blocks do not overlap. An invalid placement is a defect of lastuse.
 pub fn check_placement(problem: &Problem, placement: &Placement) -> Result<(), String> {
-    let is_large = problem.blocks().len() > MOST_PAIRED;
+    let is_large = problem.blocks().len() > MAX_PAIRWISE;
     let checked = if is_large { validate_large(problem, placement) } else { validate(problem, placement) };
-    checked.map_err(|defect| format!("the plan is wrong: {defect}"))
+    checked.map_err(|defect| format!("the plan is invalid: {defect}"))
 }

@@ -1,8 +1,8 @@
-//! What the tool prints.
+//! The standard output and the standard error.
 
 use std::io::{self, Write};
 
-/// Prints to the standard output. That its reader has seen enough (a pipe to `head`) is no failure.
+/// Prints to the standard output. A closed pipe (`| head`) is no failure.
 pub fn print(text: &[u8]) -> Result<(), String> {
     match io::stdout().write_all(text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("cannot print: {error}")),
@@ -10,7 +10,7 @@ pub fn print(text: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Says on the standard error what is wrong. Not by `eprintln`, which panics when nobody reads the messages any more.
-pub fn complain(message: &str) {
+/// Prints a message to the standard error. Unlike `eprintln` it does not panic when that is closed.
+pub fn print_error(message: &str) {
     let _ = writeln!(io::stderr(), "lastuse: {message}");
 }

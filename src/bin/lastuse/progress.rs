@@ -1,4 +1,4 @@
-//! A sign of life while work takes long.
+//! Progress on a terminal.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -6,56 +6,56 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
-/// Work that takes less is not worth a sign.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Progress is shown for work that takes longer, and as often.
+const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Says on the standard error what goes on and for how long, when that is a terminal; ends when dropped.
+/// Shows on the standard error, if that is a terminal, what is being done and for how long. Ends when dropped.
 pub struct Progress {
     running: Option<(Sender<&'static str>, JoinHandle<()>)>,
 }
 
 impl Progress {
-    /// Starts to wait. `file` is what is worked on, and is being read at first.
+    /// Starts with reading `file`.
     pub fn start(file: &Path) -> Self {
-        let (doing, done) = channel();
+        let (activity, activities) = channel();
         let file = file.display().to_string();
-        let tell = move || {
-            let (start, mut doing, mut is_told) = (Instant::now(), "reading", false);
-            let mut next = start + PATIENCE;
+        let show = move || {
+            let (start, mut activity, mut is_shown) = (Instant::now(), "reading", false);
+            let mut next = start + INTERVAL;
             loop {
-                match done.recv_timeout(next.saturating_duration_since(Instant::now())) {
-                    Ok(other) => doing = other,
+                match activities.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                    Ok(other) => activity = other,
                     Err(RecvTimeoutError::Timeout) => {
                         // A closed standard error cannot be reported.
-                        let _ = write!(io::stderr(), "\r\x1b[K{file}: {doing}, {} s ", start.elapsed().as_secs());
-                        (is_told, next) = (true, next + PATIENCE);
+                        let _ = write!(io::stderr(), "\r\x1b[K{file}: {activity}, {} s ", start.elapsed().as_secs());
+                        (is_shown, next) = (true, next + INTERVAL);
                     }
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
             }
-            if is_told {
-                // Back to the start of the line, and nothing in it.
+            if is_shown {
+                // Clears the line.
                 let _ = write!(io::stderr(), "\r\x1b[K");
             }
         };
-        Self { running: io::stderr().is_terminal().then(|| (doing, spawn(tell))) }
+        Self { running: io::stderr().is_terminal().then(|| (activity, spawn(show))) }
     }
 
-    /// Says what is done from now on.
-    pub fn go_on(&self, doing: &'static str) {
-        if let Some((teller, _)) = &self.running {
-            // It waits for this until it is dropped.
-            let _ = teller.send(doing);
+    /// Sets what is being done from now on.
+    pub fn set(&self, activity: &'static str) {
+        if let Some((sender, _)) = &self.running {
+            // The thread receives until this is dropped.
+            let _ = sender.send(activity);
         }
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some((end, teller)) = self.running.take() {
-            drop(end);
-            // It has nothing to answer.
-            let _ = teller.join();
+        if let Some((sender, thread)) = self.running.take() {
+            drop(sender);
+            // The thread returns nothing.
+            let _ = thread.join();
         }
     }
 }

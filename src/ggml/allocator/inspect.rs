@@ -7,7 +7,7 @@ use crate::ggml::read::requested::Requested;
 use crate::ggml::refusal::{NotMeasured, Refusal};
 use crate::graph::snapshot::Snapshot;
 use crate::graph::{PlanError, RuleSetting, Rules, TensorId};
-use crate::report::explain::{DEFAULT_TRIALS, Explanation, Subject, explain};
+use crate::report::explain::{DEFAULT_TRIALS, Explanation, PlannedGraph, explain};
 
 use super::Allocator;
 
@@ -46,7 +46,7 @@ impl Allocator {
         })?;
         let allowed: Vec<Rules> =
             self.types.types().iter().map(|buffer_type| buffer_type.rules(&RuleSetting::default())).collect();
-        let mut explanation = explain(Subject {
+        let mut explanation = explain(PlannedGraph {
             snapshot: &snapshot,
             buffers: &snapshot.recorded_buffers(),
             allowed: &allowed,

@@ -1,4 +1,4 @@
-//! What all parts of an explanation look at.
+//! The state that all parts of an explanation share.
 
 use std::cell::OnceCell;
 
@@ -9,98 +9,98 @@ use crate::placement::{Bytes, Step, padded};
 
 use super::draft::Draft;
 use super::members::Members;
+use super::named::{Named, Node};
+use super::planned::PlannedGraph;
 use super::uses::Uses;
 use super::work::Work;
-use super::{Named, Node, Subject};
 
-/// A graph that is being explained.
+/// A planned graph with its defs and uses, and the work left for trying changes.
 pub struct Case<'a> {
-    pub subject: Subject<'a>,
+    pub planned: PlannedGraph<'a>,
     pub uses: Uses,
-    /// What may still be tried.
     pub work: Work,
     pub members: Members,
-    /// Made when they are first needed, which is never in graphs that are too large for trials.
+    /// Computed on first use, which never comes for graphs that are too large to try changes.
     hazards: OnceCell<Hazards>,
     draft: OnceCell<Draft>,
-    /// By buffer: what ggml's own allocator takes.
+    /// By buffer: bytes that ggml-alloc needs.
     pub ggml_alloc: Vec<Option<Bytes>>,
 }
 
 impl<'a> Case<'a> {
-    pub fn new(subject: Subject<'a>) -> Self {
+    pub fn new(planned: PlannedGraph<'a>) -> Self {
         Self {
-            subject,
-            uses: Uses::of(subject.snapshot, subject.plan),
-            work: Work::new(subject.trials),
-            members: Members::of(subject.plan),
+            planned,
+            uses: Uses::of(planned.snapshot, planned.plan),
+            work: Work::new(planned.trials),
+            members: Members::of(planned.plan),
             hazards: OnceCell::new(),
             draft: OnceCell::new(),
-            ggml_alloc: ggml_alloc(subject.snapshot),
+            ggml_alloc: ggml_alloc(planned.snapshot),
         }
     }
 
-    /// Which nodes must stay before which.
+    /// Returns which nodes must stay before which.
     pub fn hazards(&self) -> &Hazards {
-        let make = || Hazards::new(&self.subject.snapshot.graph, &self.uses.effects, self.subject.same_memory);
+        let make = || Hazards::new(&self.planned.snapshot.graph, &self.uses.effects, self.planned.same_memory);
         self.hazards.get_or_init(make)
     }
 
-    /// The graph in a form that can be changed.
+    /// Returns the graph in editable form.
     pub fn draft(&self) -> &Draft {
-        self.draft.get_or_init(|| Draft::of(self.subject.snapshot))
+        self.draft.get_or_init(|| Draft::of(self.planned.snapshot))
     }
 
-    /// A copy of the graph to change and try, where there is work left for that.
+    /// Returns a copy of the graph to edit and try, if work is left for that.
     pub fn new_draft(&self) -> Option<Draft> {
         self.may_try(1).then(|| self.draft().clone())
     }
 
-    /// Takes the work of so many trials, where there is as much left.
+    /// Takes the work of `trials` trials, if as much is left.
     pub fn may_try(&self, trials: u64) -> bool {
-        self.work.take(trials * self.trial())
+        self.work.take(trials * self.trial_cost())
     }
 
-    /// Is the work of one trial left?
+    /// Returns whether the work of one trial is left.
     pub fn can_try(&self) -> bool {
-        self.work.is_left(self.trial())
+        self.work.is_left(self.trial_cost())
     }
 
-    fn trial(&self) -> u64 {
-        let Subject { snapshot, buffers, .. } = self.subject;
+    fn trial_cost(&self) -> u64 {
+        let PlannedGraph { snapshot, buffers, .. } = self.planned;
         (snapshot.tensors.len() + buffers.len()) as u64
     }
 
-    /// Where a tensor lives, if that is in this buffer.
+    /// Returns the allocation of a tensor, if it lies in this buffer.
     pub fn allocation(&self, id: TensorId, buffer: usize) -> Option<Allocation> {
-        self.subject.plan.allocations[id as usize].filter(|allocation| allocation.buffer as usize == buffer)
+        self.planned.plan.allocations[id as usize].filter(|allocation| allocation.buffer as usize == buffer)
     }
 
-    /// Bytes of a tensor with this allocation.
+    /// Returns the padded bytes of an allocation.
     pub fn bytes(&self, allocation: Allocation) -> Bytes {
-        padded(allocation.alloc_size, self.subject.buffers[allocation.buffer as usize].alignment)
+        padded(allocation.alloc_size, self.planned.buffers[allocation.buffer as usize].alignment)
     }
 
     pub fn named(&self, id: TensorId) -> Named {
-        let tensor = &self.subject.snapshot.tensors[id as usize];
+        let tensor = &self.planned.snapshot.tensors[id as usize];
         Named { name: tensor.name.clone(), op: tensor.desc.clone() }
     }
 
-    /// A step of the graph as it is.
+    /// Returns a step of the given graph.
     pub fn node(&self, step: Step) -> Node {
-        let node = self.subject.snapshot.graph.nodes().get(step as usize);
+        let node = self.planned.snapshot.graph.nodes().get(step as usize);
         Node { step, tensor: node.map(|&node| self.named(node)) }
     }
 }
 
-/// By buffer: what ggml's own allocator takes, as the snapshot says, or else as its rules do.
+/// Returns the bytes that ggml-alloc needs, by buffer: as recorded in the snapshot, or else computed.
 fn ggml_alloc(snapshot: &Snapshot) -> Vec<Option<Bytes>> {
-    let known = || snapshot.buffers.iter().map(|buffer| buffer.ggml_alloc_size);
-    if known().all(|size| size.is_some()) {
-        return known().collect();
+    let recorded = || snapshot.buffers.iter().map(|buffer| buffer.ggml_alloc_size);
+    if recorded().all(|size| size.is_some()) {
+        return recorded().collect();
     }
     match snapshot.ggml_alloc_sizes() {
-        Some(computed) => known().zip(computed).map(|(known, computed)| known.or(Some(computed))).collect(),
-        None => known().collect(),
+        Some(computed) => recorded().zip(computed).map(|(recorded, computed)| recorded.or(Some(computed))).collect(),
+        None => recorded().collect(),
     }
 }

@@ -1,51 +1,133 @@
-//! Changes in words.
+//! Changes that may lower a peak.
 
 use std::fmt;
 
-use super::sizes::human;
-use super::{Change, TakenOver};
+use crate::placement::{Bytes, Step};
+use crate::report::sizes::fixed;
+
+use super::named::{Alias, Named, Node};
+
+/// A change of a graph, or of how it is planned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize), serde(tag = "change", rename_all = "snake_case"))]
+pub enum Change {
+    /// Defines a tensor right before its first use, which comes long after its definition.
+    Later {
+        /// The tensor.
+        tensor: Named,
+        /// Its bytes, padded.
+        bytes: Bytes,
+        /// The step that defines it; `None` if it is live from the start.
+        #[cfg_attr(feature = "cli", serde(rename = "made"))]
+        def: Option<Step>,
+        /// The first use.
+        #[cfg_attr(feature = "cli", serde(rename = "first_read"))]
+        first_use: Node,
+        /// The number of nodes before it that move with it.
+        with: usize,
+    },
+    /// Frees a tensor between two uses that are far apart, and computes or fills it again.
+    Again {
+        /// The tensor.
+        tensor: Named,
+        /// Its bytes, padded.
+        bytes: Bytes,
+        /// True if a node computes it, false if it is filled from outside.
+        is_computed: bool,
+        /// The last use before the peak.
+        #[cfg_attr(feature = "cli", serde(rename = "last_read"))]
+        last_use: Node,
+        /// The first use after the peak.
+        #[cfg_attr(feature = "cli", serde(rename = "next_read"))]
+        next_use: Node,
+    },
+    /// Reads an output after its last use in the graph, and clears its flag, which keeps it live to the end.
+    NoOutput {
+        /// The tensor.
+        tensor: Named,
+        /// Bytes of the memory that it keeps live, padded.
+        bytes: Bytes,
+        /// The last step that needs it.
+        needed_until: Node,
+    },
+    /// Removes a tensor that has no use and is no output.
+    LeaveOut {
+        /// The tensor.
+        tensor: Named,
+        /// Its bytes, padded.
+        bytes: Bytes,
+        /// The number of other nodes that only it needs.
+        with: usize,
+        /// True if backends skip it: an alternative that was not selected (`ggml_build_forward_select`).
+        #[cfg_attr(feature = "cli", serde(rename = "is_passed_over"))]
+        is_skipped: bool,
+    },
+    /// Replaces a copy by its source.
+    NoCopy {
+        /// The copy.
+        tensor: Named,
+        /// Its bytes, padded.
+        bytes: Bytes,
+        /// The source of the copy.
+        source: Named,
+    },
+    /// Calls `lastuse_graph_remove_copies`.
+    RemoveCopies {
+        /// The number of copies that it removes.
+        copies: usize,
+    },
+    /// Switches on a sharing rule.
+    Rule {
+        /// The name of the rule.
+        rule: String,
+        /// The largest tensor that then lies in the memory of another.
+        example: Option<Alias>,
+    },
+    /// Switches on all sharing rules.
+    AllRules,
+    /// Calls `lastuse_graph_reorder`.
+    Reorder {
+        /// The number of nodes that move.
+        moved: usize,
+    },
+}
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Later { .. } => self.write_later(f),
-            Self::Again { tensor, bytes, is_computed, last_read, next_read } => {
-                let (bytes, verb) = (human(*bytes), if *is_computed { "compute" } else { "fill" });
+            Self::Later { tensor, bytes, def, first_use, with } => {
+                write_later(f, &format!("{tensor}, {}", fixed(*bytes)), *def, first_use, *with)
+            }
+            Self::Again { tensor, bytes, is_computed, last_use, next_use } => {
+                let (bytes, verb) = (fixed(*bytes), if *is_computed { "recompute" } else { "refill" });
                 write!(
                     f,
-                    "{tensor}, {bytes}, is read at {last_read}, and not again until {next_read}: \
-                     let it go in between, and {verb} it anew"
+                    "{tensor}, {bytes}, is used at {last_use}, and next at {next_use}: free it in between, and {verb} it"
                 )
             }
             Self::NoOutput { tensor, bytes, needed_until } => write!(
                 f,
-                "{tensor} is an output, and keeps {} to the end, though the graph needs it until {needed_until} only: \
+                "{tensor} is an output, which keeps {} live to the end, but its last use is {needed_until}: \
                  read it then, and do not flag it",
-                human(*bytes)
+                fixed(*bytes)
             ),
-            Self::LeaveOut { tensor, bytes, with, is_passed_over } => {
-                let bytes = human(*bytes);
-                write!(f, "nobody reads {tensor}, {bytes}, and it is no output")?;
-                if *is_passed_over {
+            Self::LeaveOut { tensor, bytes, with, is_skipped } => {
+                write!(f, "{tensor}, {}, is never used, and is no output", fixed(*bytes))?;
+                if *is_skipped {
                     write!(f, ", nor is it flagged to be computed")?;
                 }
                 write!(f, ": leave it out of the graph")?;
                 write_with(f, *with)
             }
             Self::NoCopy { tensor, bytes, source } => {
-                write!(f, "{tensor}, {}, is a copy of {source}: let those who read it read that", human(*bytes))
+                write!(f, "{tensor}, {}, is a copy of {source}: read {source} instead", fixed(*bytes))
             }
             Self::RemoveCopies { copies } => {
-                write!(
-                    f,
-                    "{} be made: call lastuse_graph_remove_copies",
-                    counted(*copies, "copy need not", "copies need not")
-                )
+                let copies = counted(*copies, "copy is", "copies are");
+                write!(f, "{copies} not needed: call lastuse_graph_remove_copies")
             }
             Self::Rule { rule, example } => write_rule(f, rule, example.as_ref()),
-            Self::AllRules => {
-                write!(f, "all rules of sharing memory are right where ggml's CPU backend computes: switch them on")
-            }
+            Self::AllRules => write!(f, "switch on all sharing rules, which are valid on ggml's CPU backend"),
             Self::Reorder { moved } => {
                 let nodes = counted(*moved, "node moves", "nodes move");
                 write!(f, "there is a better order, for which {nodes}: call lastuse_graph_reorder")
@@ -54,25 +136,28 @@ impl fmt::Display for Change {
     }
 }
 
-impl Change {
-    fn write_later(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Later { tensor, bytes, made, first_read, with } = self else { return Ok(()) };
-        let bytes = human(*bytes);
-        let Some(made) = made else {
-            return write!(
+fn write_later(
+    f: &mut fmt::Formatter<'_>,
+    tensor: &str,
+    def: Option<Step>,
+    first_use: &Node,
+    with: usize,
+) -> fmt::Result {
+    match def {
+        None => {
+            write!(f, "{tensor}, is live from the start, but its first use is {first_use}: fill it right before that")
+        }
+        Some(def) => {
+            write!(
                 f,
-                "{tensor}, {bytes}, has memory from the start, and is first read at {first_read}: make it right before that"
-            );
-        };
-        write!(
-            f,
-            "{tensor}, {bytes}, is made at step {made}, and first read at {first_read}: compute it right before that"
-        )?;
-        write_with(f, *with)
+                "{tensor}, is computed at step {def}, but its first use is {first_use}: compute it right before that"
+            )?;
+            write_with(f, with)
+        }
     }
 }
 
-/// The nodes that go with one.
+/// Writes how many nodes change with a tensor.
 fn write_with(f: &mut fmt::Formatter<'_>, with: usize) -> fmt::Result {
     match with {
         0 => Ok(()),
@@ -80,17 +165,17 @@ fn write_with(f: &mut fmt::Formatter<'_>, with: usize) -> fmt::Result {
     }
 }
 
-fn write_rule(f: &mut fmt::Formatter<'_>, rule: &str, example: Option<&TakenOver>) -> fmt::Result {
-    write!(f, "the rule {rule:?} is switched off, and right where ggml's CPU backend computes")?;
+fn write_rule(f: &mut fmt::Formatter<'_>, rule: &str, example: Option<&Alias>) -> fmt::Result {
+    write!(f, "switch on the sharing rule {rule:?}, which is valid on ggml's CPU backend")?;
     match example {
         None => Ok(()),
-        Some(TakenOver { tensor, bytes, memory_of, .. }) => {
-            write!(f, ": with it {tensor}, {}, is computed in the memory of {memory_of}", human(*bytes))
+        Some(Alias { tensor, bytes, memory_of, .. }) => {
+            write!(f, ": it puts {tensor}, {}, in the memory of {memory_of}", fixed(*bytes))
         }
     }
 }
 
-/// "1 node", "2 nodes".
+/// Formats a count with its noun: "1 node", "2 nodes".
 pub fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }

@@ -1,23 +1,23 @@
-//! A graph that can be changed.
+//! A graph that can be edited.
 
 use std::collections::HashSet;
 
 use crate::graph::snapshot::Snapshot;
 use crate::graph::{BufferIndex, Graph, Layout, Operation, Tensor, TensorId};
 
-/// A tensor that can be changed.
+/// A tensor of a [`Draft`].
 #[derive(Clone, Debug)]
 pub struct Drafted {
     pub tensor: Tensor,
     pub layout: Layout,
     pub sources: Vec<TensorId>,
-    /// The buffer that was asked for.
+    /// The buffer that is requested for it.
     pub buffer: BufferIndex,
-    /// The tensor of the given graph that it is, or is made after.
+    /// The tensor of the given graph that it is, or is a copy of.
     pub original: TensorId,
 }
 
-/// A graph that can be changed. A tensor keeps the id that it has in the given graph.
+/// An editable copy of a graph. A tensor keeps the id that it has in the given graph.
 #[derive(Clone, Debug)]
 pub struct Draft {
     pub tensors: Vec<Drafted>,
@@ -26,7 +26,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// A copy of a graph.
+    /// Copies a graph.
     pub fn of(snapshot: &Snapshot) -> Self {
         let Snapshot { graph, tensors, .. } = snapshot;
         let drafted = (0..).zip(tensors).map(|(id, facts)| Drafted {
@@ -39,7 +39,7 @@ impl Draft {
         Self { tensors: drafted.collect(), leafs: graph.leafs().to_vec(), nodes: graph.nodes().to_vec() }
     }
 
-    /// As plain data.
+    /// Builds the edited graph.
     pub fn graph(&self) -> Graph {
         let mut graph = Graph::with_capacity(self.tensors.len());
         for drafted in &self.tensors {
@@ -51,7 +51,7 @@ impl Draft {
         graph
     }
 
-    /// The buffers that were asked for, by position in a list.
+    /// Returns the requested buffers, by position in `list`.
     pub fn buffers(&self, list: &[TensorId]) -> Vec<BufferIndex> {
         list.iter().map(|&id| self.tensors[id as usize].buffer).collect()
     }
@@ -60,27 +60,27 @@ impl Draft {
         &mut self.tensors[id as usize]
     }
 
-    /// Adds a tensor like another, in no list.
-    pub fn add_like(&mut self, id: TensorId) -> TensorId {
-        let twin = self.tensors[id as usize].clone();
-        self.tensors.push(twin);
+    /// Adds a copy of a tensor, in no list.
+    pub fn add_copy_of(&mut self, id: TensorId) -> TensorId {
+        let copy = self.tensors[id as usize].clone();
+        self.tensors.push(copy);
         TensorId::try_from(self.tensors.len() - 1).expect("fewer than 2^32 tensors")
     }
 
-    /// Takes tensors out of the lists.
+    /// Removes tensors from the lists.
     pub fn unlist(&mut self, ids: &[TensorId]) {
         let ids: HashSet<TensorId> = ids.iter().copied().collect();
         self.leafs.retain(|id| !ids.contains(id));
         self.nodes.retain(|id| !ids.contains(id));
     }
 
-    /// Lists tensors right before a node, in the given order.
+    /// Inserts tensors into the nodes right before `node`, in the given order.
     pub fn list_before(&mut self, node: TensorId, ids: &[TensorId]) {
         let at = self.nodes.iter().position(|&other| other == node).unwrap_or(self.nodes.len());
         self.nodes.splice(at..at, ids.iter().copied());
     }
 
-    /// The same where no node may be computed in the place of another.
+    /// Returns the graph with no node computed in place.
     pub fn without_in_place(mut self) -> Self {
         for drafted in &mut self.tensors {
             if drafted.tensor.operation != Operation::Marker {

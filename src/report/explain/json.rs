@@ -1,8 +1,8 @@
-//! Explanations for programs: the format "lastuse-explanation", version 1.
+//! Explanations as JSON: the format "lastuse-explanation", version 1.
 
 use serde::Serialize;
 
-use super::Explanation;
+use super::explanation::Explanation;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -12,10 +12,10 @@ struct Document<'a> {
     explanation: &'a Explanation,
 }
 
-/// One line of JSON, with everything that is in the [`Explanation`]; sizes in bytes, steps counted from 0.
+/// Serializes an explanation as one line of JSON; sizes in bytes, steps counted from 0.
 ///
 /// # Errors
-/// None that is known: the data is plain.
+/// None is known: the data is plain.
 pub fn explanation_json(explanation: &Explanation) -> serde_json::Result<String> {
     serde_json::to_string(&Document { format: "lastuse-explanation", version: 1, explanation })
 }

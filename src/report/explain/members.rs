@@ -3,10 +3,10 @@
 use crate::graph::{GraphPlan, TensorId};
 use crate::placement::BlockId;
 
-/// By buffer and block: the tensors that live in it, in the order of their ids.
+/// By buffer and block: the tensors that lie in it, in the order of their ids.
 #[derive(Debug)]
 pub struct Members {
-    /// By buffer: by block, where its tensors start in `tensors`; one more at the end.
+    /// By buffer and block: where its tensors start in `tensors`; the end of the last block follows.
     starts: Vec<Vec<usize>>,
     tensors: Vec<TensorId>,
     /// By buffer: the inactive nodes that own memory.
@@ -14,7 +14,7 @@ pub struct Members {
 }
 
 impl Members {
-    /// Of a plan.
+    /// Groups the tensors of a plan.
     pub fn of(plan: &GraphPlan) -> Self {
         let mut starts: Vec<Vec<usize>> =
             plan.problems.iter().map(|problem| vec![0; problem.blocks().len() + 1]).collect();
@@ -36,18 +36,18 @@ impl Members {
         Self { starts, tensors, inactive_owners }
     }
 
-    /// The tensors in a block of a buffer.
+    /// Returns the tensors in a block of a buffer.
     pub fn of_block(&self, buffer: usize, block: BlockId) -> &[TensorId] {
         let (starts, block) = (&self.starts[buffer], block as usize);
         &self.tensors[starts[block]..starts[block + 1]]
     }
 
-    /// The inactive nodes that own memory in a buffer.
+    /// Returns the inactive nodes that own memory in a buffer.
     pub fn inactive_owners(&self, buffer: usize) -> &[TensorId] {
         &self.inactive_owners[buffer]
     }
 
-    /// The tensors in a buffer, block by block.
+    /// Returns the tensors in a buffer, block by block.
     pub fn of_buffer(&self, buffer: usize) -> &[TensorId] {
         match self.starts[buffer].as_slice() {
             [first, .., last] => &self.tensors[*first..*last],

@@ -1,4 +1,4 @@
-//! Memory that was not taken, since other memory did.
+//! Memory saved by sharing.
 
 use std::cmp::Reverse;
 
@@ -6,30 +6,31 @@ use crate::graph::{BufferSpec, Flags, Operation, Rules, TensorId};
 use crate::placement::{Bytes, padded};
 
 use super::case::Case;
-use super::{Freed, Reuse, TakenOver};
+use super::explanation::{Freed, Reuse};
+use super::named::Alias;
 
 impl Case<'_> {
-    /// What was reused in a buffer, whose bound would be `lower_bound_without` that.
+    /// Returns what is shared in a buffer, whose bound would be `lower_bound_without` sharing.
     pub fn reuse(&self, buffer: usize, lower_bound_without: Option<Bytes>) -> Reuse {
         let members = self.members.of_buffer(buffer).iter();
-        let mut in_place: Vec<TakenOver> = members.filter_map(|&id| self.taken_over(id)).collect();
+        let mut in_place: Vec<Alias> = members.filter_map(|&id| self.in_place(id)).collect();
         let mut inside_concat = self.inside_concat(buffer);
         let mut unread_inputs = self.unread_inputs(buffer);
-        in_place.sort_by_key(|taken| (Reverse(taken.bytes), taken.step));
-        inside_concat.sort_by_key(|taken| (Reverse(taken.bytes), taken.step));
+        in_place.sort_by_key(|alias| (Reverse(alias.bytes), alias.step));
+        inside_concat.sort_by_key(|alias| (Reverse(alias.bytes), alias.step));
         let mut inactive = self.inactive(buffer);
         unread_inputs.sort_by_key(|freed| Reverse(freed.bytes));
         inactive.sort_by_key(|freed| Reverse(freed.bytes));
-        let shared = in_place.iter().chain(&inside_concat).map(|taken| taken.bytes);
+        let shared = in_place.iter().chain(&inside_concat).map(|alias| alias.bytes);
         let freed = unread_inputs.iter().chain(&inactive).map(|freed| freed.bytes);
         let bytes = shared.chain(freed).fold(0, Bytes::saturating_add);
         Reuse { in_place, inside_concat, unread_inputs, inactive, bytes, lower_bound_without }
     }
 
-    fn taken_over(&self, id: TensorId) -> Option<TakenOver> {
-        let allocation = self.subject.plan.allocations[id as usize]?;
+    fn in_place(&self, id: TensorId) -> Option<Alias> {
+        let allocation = self.planned.plan.allocations[id as usize]?;
         let memory_of = self.named(allocation.in_place_of?);
-        Some(TakenOver {
+        Some(Alias {
             tensor: self.named(id),
             step: self.uses.step[id as usize]?,
             bytes: self.bytes(allocation),
@@ -37,9 +38,9 @@ impl Case<'_> {
         })
     }
 
-    /// Operands in the block of the CONCAT that reads them.
-    fn inside_concat(&self, buffer: usize) -> Vec<TakenOver> {
-        let graph = &self.subject.snapshot.graph;
+    /// Returns the operands in the block of the CONCAT that reads them.
+    fn inside_concat(&self, buffer: usize) -> Vec<Alias> {
+        let graph = &self.planned.snapshot.graph;
         let is_concat =
             |&&id: &&TensorId| graph.tensor(id).operation == Operation::Concat && self.uses.step[id as usize].is_some();
         let concats = self.members.of_buffer(buffer).iter().filter(is_concat);
@@ -49,15 +50,15 @@ impl Case<'_> {
                 let own = self.allocation(source, buffer).filter(|own| own.block == allocation.block);
                 let (Some(own), step) = (own, self.uses.step[source as usize].unwrap_or(0)) else { continue };
                 let (tensor, memory_of) = (self.named(source), self.named(node));
-                found.push(TakenOver { tensor, step, bytes: self.bytes(own), memory_of });
+                found.push(Alias { tensor, step, bytes: self.bytes(own), memory_of });
             }
         }
         found
     }
 
     fn unread_inputs(&self, buffer: usize) -> Vec<Freed> {
-        let graph = &self.subject.snapshot.graph;
-        if !self.subject.buffers[buffer].rules.unread_inputs {
+        let graph = &self.planned.snapshot.graph;
+        if !self.planned.buffers[buffer].rules.unread_inputs {
             return Vec::new();
         }
         let is_unread = |&id: &TensorId| graph.tensor(id).flags.has(Flags::INPUT) && !self.is_read_by_inactive(id);
@@ -70,11 +71,11 @@ impl Case<'_> {
         nodes.chain(leafs).filter_map(|id| self.freed(id)).collect()
     }
 
-    /// The leafs that no node reads, or none that is computed, and whose memory is free once the graph starts.
+    /// Returns the leafs that no computed node reads, and whose memory is free once the graph starts.
     fn freed_leafs(&self, buffer: usize) -> impl Iterator<Item = TensorId> {
-        let (problem, graph) = (&self.subject.plan.problems[buffer], &self.subject.snapshot.graph);
+        let (problem, graph) = (&self.planned.plan.problems[buffer], &self.planned.snapshot.graph);
         let is_freed = move |&id: &TensorId| {
-            let is_unread = self.uses.named[id as usize].is_none() && self.uses.views[id as usize].is_empty();
+            let is_unread = self.uses.references[id as usize].is_none() && self.uses.views[id as usize].is_empty();
             let block = self
                 .allocation(id, buffer)
                 .filter(|_| is_unread)
@@ -92,19 +93,19 @@ impl Case<'_> {
     }
 
     fn freed(&self, id: TensorId) -> Option<Freed> {
-        let (address, alloc_size) = self.subject.plan.placed(id)?;
-        let bytes = padded(alloc_size, self.subject.buffers[address.buffer as usize].alignment);
+        let (address, alloc_size) = self.planned.plan.placed(id)?;
+        let bytes = padded(alloc_size, self.planned.buffers[address.buffer as usize].alignment);
         Some(Freed { tensor: self.named(id), bytes })
     }
 
-    /// By buffer: the bound without anything that is reused. Nothing when that is not known.
+    /// Returns the lower bound without any sharing, by buffer; `None` if no work is left or the bytes overflow.
     pub fn bounds_without_reuse(&self) -> Option<Vec<Bytes>> {
         let without = |buffer: &BufferSpec| BufferSpec {
             rules: Rules { in_place: buffer.rules.in_place, ..Rules::NONE },
             ..*buffer
         };
-        // Without "in-place" memory also stays a step longer; so nothing may be taken over, and that rule stays.
-        let buffers: Vec<BufferSpec> = self.subject.buffers.iter().map(without).collect();
+        // Without the rule "in-place" blocks would live a step longer. So the rule stays on, and no node may be in place.
+        let buffers: Vec<BufferSpec> = self.planned.buffers.iter().map(without).collect();
         self.try_draft(&self.new_draft()?.without_in_place(), &buffers).map(|trial| trial.bounds)
     }
 }

@@ -1,23 +1,24 @@
-//! Explanations for people.
+//! Explanations as text.
 
 use std::fmt::{self, Write};
 
 use crate::placement::{Bytes, Step};
+use crate::report::sizes::{exact, fixed};
 
 use super::change::counted;
-use super::sizes::{exact, human};
-use super::{AliveBlock, AliveTensor, BufferExplanation, Explanation, Freed, Kept, Limit, Node, Peak, Reuse};
+use super::explanation::{BufferExplanation, Explanation, Freed, Kept, Limit, LiveBlock, LiveTensor, Peak, Reuse};
+use super::named::{Alias, Node};
 
-/// So many tensors are listed where nobody says how many.
+/// How many tensors are listed by default.
 pub const DEFAULT_TOP: usize = 20;
 
-/// Of what was reused so many are told.
-const MOST_REUSED: usize = 3;
+/// How many tensors are listed for each kind of reuse.
+const MAX_REUSED: usize = 3;
 
-/// So many runs of steps are told that are as high as the peak.
-const MOST_RUNS: usize = 4;
+/// How many runs of steps as high as the peak are listed.
+const MAX_RUNS: usize = 4;
 
-/// The explanation in plain words. Of what is alive at each peak the `top` largest tensors are listed, and the rest is
+/// Formats an explanation as text. Of the tensors that are live at each peak the `top` largest are listed, and the rest is
 /// summed up.
 pub fn explanation_text(explanation: &Explanation, top: usize) -> String {
     let mut text = String::new();
@@ -44,10 +45,10 @@ fn write_buffer(out: &mut String, buffer: &BufferExplanation, top: usize) -> fmt
     let BufferExplanation { id, name, size, .. } = buffer;
     write!(out, "\nBuffer {id}, {}: {}", name.escape_debug(), exact(*size))?;
     write_ggml_alloc(out, buffer.ggml_alloc, *size)?;
-    let Some(peak) = &buffer.peak else { return writeln!(out, "  Nothing is alive in it at any step.") };
+    let Some(peak) = &buffer.peak else { return writeln!(out, "  The buffer is empty.") };
     write_peak(out, peak)?;
     write_fragmentation(out, buffer)?;
-    write_alive(out, peak, top)?;
+    write_live(out, peak, top)?;
     write_reuse(out, &buffer.reuse, buffer.lower_bound)?;
     write_advice(out, buffer, peak)
 }
@@ -55,12 +56,12 @@ fn write_buffer(out: &mut String, buffer: &BufferExplanation, top: usize) -> fmt
 fn write_ggml_alloc(out: &mut String, ggml_alloc: Option<Bytes>, size: Bytes) -> fmt::Result {
     match ggml_alloc {
         None => writeln!(out),
-        Some(bytes) if bytes == size => writeln!(out, "; ggml-alloc takes the same"),
-        Some(bytes) => writeln!(out, "; ggml-alloc takes {}, {}", exact(bytes), difference(bytes, size)),
+        Some(bytes) if bytes == size => writeln!(out, "; ggml-alloc needs the same"),
+        Some(bytes) => writeln!(out, "; ggml-alloc needs {}, {}", exact(bytes), difference(bytes, size)),
     }
 }
 
-/// How far `bytes` is from `size`, which is another number.
+/// Formats how much more or less `bytes` is than `size`, which differs.
 fn difference(bytes: Bytes, size: Bytes) -> String {
     let word = if bytes > size { "more" } else { "less" };
     if size == 0 {
@@ -71,40 +72,40 @@ fn difference(bytes: Bytes, size: Bytes) -> String {
 }
 
 fn write_peak(out: &mut String, peak: &Peak) -> fmt::Result {
-    writeln!(out, "  The most is alive at {}: {}.", peak.node, exact(peak.bytes))?;
+    writeln!(out, "  Peak: {}: {}.", peak.node, exact(peak.bytes))?;
     if peak.as_high.is_empty() {
         return Ok(());
     }
     let steps: Step = peak.as_high.iter().map(|(first, last)| last - first + 1).sum();
     let run =
         |&(first, last): &(Step, Step)| if first == last { format!("{first}") } else { format!("{first} to {last}") };
-    let runs: Vec<String> = peak.as_high.iter().take(MOST_RUNS).map(run).collect();
-    let more = if peak.as_high.len() > MOST_RUNS { " and so on" } else { "" };
+    let runs: Vec<String> = peak.as_high.iter().take(MAX_RUNS).map(run).collect();
+    let more = if peak.as_high.len() > MAX_RUNS { " and so on" } else { "" };
     let steps = counted(steps as usize, "other step", "other steps");
-    writeln!(out, "  As much is alive at {steps}: {}{more}.", runs.join(", "))
+    writeln!(out, "  Equally high at {steps}: {}{more}.", runs.join(", "))
 }
 
 fn write_fragmentation(out: &mut String, buffer: &BufferExplanation) -> fmt::Result {
     match buffer.fragmentation {
-        0 => write!(out, "  Fragmentation: none, the plan is as large as what is alive")?,
+        0 => write!(out, "  Fragmentation: none, the plan is at its lower bound")?,
         lost => {
-            let proven = if buffer.optimal { ", and no placement has less, which is proven" } else { "" };
-            write!(out, "  Fragmentation: {} beyond what is alive{proven}", exact(lost))?;
+            let proven = if buffer.optimal { ", which is proven to be the least" } else { "" };
+            write!(out, "  Fragmentation: {} above the lower bound{proven}", exact(lost))?;
         }
     }
     if buffer.chunks > 1 { writeln!(out, ", in {} chunks.", buffer.chunks) } else { writeln!(out, ".") }
 }
 
-fn write_alive(out: &mut String, peak: &Peak, top: usize) -> fmt::Result {
+fn write_live(out: &mut String, peak: &Peak, top: usize) -> fmt::Result {
     let mut listed = 0;
-    let shown = peak.alive.iter().take_while(|block| {
+    let shown = peak.live.iter().take_while(|block| {
         let is_shown = listed < top;
         listed += block.tensors.len().max(1);
         is_shown
     });
     let shown = shown.count();
-    let (listed, rest) = peak.alive.split_at(shown);
-    writeln!(out, "\n  Alive at that step, largest first:")?;
+    let (listed, rest) = peak.live.split_at(shown);
+    writeln!(out, "\n  Live at that step, largest first:")?;
     let mut table = Table::default();
     listed.iter().for_each(|block| table.add(block, peak.bytes));
     if !rest.is_empty() {
@@ -115,19 +116,19 @@ fn write_alive(out: &mut String, peak: &Peak, top: usize) -> fmt::Result {
     table.write(out)
 }
 
-/// Rows of cells, aligned.
+/// Rows of cells, aligned when written.
 #[derive(Default)]
 struct Table(Vec<[String; 6]>);
 
 impl Table {
-    fn add(&mut self, block: &AliveBlock, peak: Bytes) {
+    fn add(&mut self, block: &LiveBlock, peak: Bytes) {
         let [bytes, size, part] = amounts(block.bytes, peak);
         let mut amounts = [bytes, size, part];
         for tensor in &block.tensors {
             let [bytes, size, part] = std::mem::take(&mut amounts);
-            let [made, read] = life(tensor);
+            let [def, last_use] = live_range(tensor);
             let same = if bytes.is_empty() { "same memory: " } else { "" };
-            self.0.push([bytes, size, part, format!("{same}{}", tensor.tensor), made, read]);
+            self.0.push([bytes, size, part, format!("{same}{}", tensor.tensor), def, last_use]);
         }
         if let Some(result) = &block.room_for {
             self.0.push([
@@ -147,60 +148,58 @@ impl Table {
     }
 
     fn write(self, out: &mut String) -> fmt::Result {
-        let titles = ["bytes", "", "", "tensor", "made", "last read"].map(str::to_owned);
+        let titles = ["bytes", "", "", "tensor", "defined", "last use"].map(str::to_owned);
         let rows: Vec<[String; 6]> = std::iter::once(titles).chain(self.0).collect();
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..5).map(width).collect();
-        for [bytes, size, part, tensor, made, read] in &rows {
+        for [bytes, size, part, tensor, def, last_use] in &rows {
             let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(|column| widths[column]);
-            let line = format!("    {bytes:>a$}  {size:>b$}  {part:>c$}  {tensor:d$}  {made:e$}  {read}");
+            let line = format!("    {bytes:>a$}  {size:>b$}  {part:>c$}  {tensor:d$}  {def:e$}  {last_use}");
             writeln!(out, "{}", line.trim_end())?;
         }
         Ok(())
     }
 }
 
-/// Bytes, the same for people, and which part of the peak that is.
+/// Formats bytes, in their largest unit too, and as a part of the peak.
 fn amounts(bytes: Bytes, peak: Bytes) -> [String; 3] {
     let tenths = u128::from(bytes) * 1000 / u128::from(peak.max(1));
-    [bytes.to_string(), human(bytes), format!("{}.{} %", tenths / 10, tenths % 10)]
+    [bytes.to_string(), fixed(bytes), format!("{}.{} %", tenths / 10, tenths % 10)]
 }
 
-/// When a tensor is made, and who reads it last.
-fn life(tensor: &AliveTensor) -> [String; 2] {
-    let made = match &tensor.made {
+/// Formats the def and the last use of a tensor.
+fn live_range(tensor: &LiveTensor) -> [String; 2] {
+    let def = match &tensor.def {
         None => "start".to_owned(),
         Some(Node { step, .. }) => format!("step {step}"),
     };
-    let read = match (&tensor.last_read, tensor.kept) {
+    let last_use = match (&tensor.last_use, tensor.kept) {
         (Some(node), None) => node.to_string(),
-        (_, Some(Kept::Output)) => "kept to the end: output".to_owned(),
-        (_, Some(Kept::Unread)) => "kept to the end: nobody reads it".to_owned(),
-        (None, None) => "nobody".to_owned(),
+        (_, Some(Kept::Output)) => "output, kept to the end".to_owned(),
+        (_, Some(Kept::Unused)) => "never, kept to the end".to_owned(),
+        (None, None) => "never".to_owned(),
     };
-    [made, read]
+    [def, last_use]
 }
 
 fn write_reuse(out: &mut String, reuse: &Reuse, lower_bound: Bytes) -> fmt::Result {
     let Reuse { in_place, inside_concat, unread_inputs, inactive, bytes, .. } = reuse;
     if in_place.is_empty() && inside_concat.is_empty() && unread_inputs.is_empty() && inactive.is_empty() {
-        return writeln!(out, "\n  Nothing was reused in place.");
+        return writeln!(out, "\n  No memory is reused in place.");
     }
-    write!(out, "\n  Reused: {} in sum", exact(*bytes))?;
+    write!(out, "\n  Reused: {}", exact(*bytes))?;
     match reuse.lower_bound_without {
         Some(without) if without > lower_bound => {
-            writeln!(out, "; without that {} would be alive at the worst step", exact(without))?
+            writeln!(out, "; without that the lower bound would be {}", exact(without))?
         }
-        _ => writeln!(out, "; the worst step would need the same without")?,
+        _ => writeln!(out, "; the lower bound would be the same without that")?,
     }
-    let taken =
-        in_place.iter().map(|it| format!("{}, {}, in the memory of {}", it.tensor, human(it.bytes), it.memory_of));
-    write_some(out, "in place", in_place.len(), taken)?;
-    let inside = inside_concat.iter().map(|it| format!("{}, {}, inside {}", it.tensor, human(it.bytes), it.memory_of));
-    write_some(out, "computed where a CONCAT puts them", inside_concat.len(), inside)?;
-    let freed = |it: &Freed| format!("{}, {}", it.tensor, human(it.bytes));
+    let alias = |it: &Alias| format!("{}, {}, in the memory of {}", it.tensor, fixed(it.bytes), it.memory_of);
+    write_some(out, "in place", in_place.len(), in_place.iter().map(alias))?;
+    write_some(out, "inside the result of a CONCAT", inside_concat.len(), inside_concat.iter().map(alias))?;
+    let freed = |it: &Freed| format!("{}, {}", it.tensor, fixed(it.bytes));
     let unread = unread_inputs.iter().map(freed);
-    write_some(out, "unread, free once the graph starts", unread_inputs.len(), unread)?;
+    write_some(out, "never used, free once the graph starts", unread_inputs.len(), unread)?;
     write_some(out, "inactive (no backend computes them)", inactive.len(), inactive.iter().map(freed))
 }
 
@@ -208,30 +207,30 @@ fn write_some(out: &mut String, what: &str, count: usize, all: impl Iterator<Ite
     if count == 0 {
         return Ok(());
     }
-    writeln!(out, "    {count} {what}{}:", if count > MOST_REUSED { ", the largest" } else { "" })?;
-    all.take(MOST_REUSED).try_for_each(|line| writeln!(out, "      {line}"))
+    writeln!(out, "    {count} {what}{}:", if count > MAX_REUSED { ", the largest" } else { "" })?;
+    all.take(MAX_REUSED).try_for_each(|line| writeln!(out, "      {line}"))
 }
 
 fn write_advice(out: &mut String, buffer: &BufferExplanation, peak: &Peak) -> fmt::Result {
     if !buffer.advice.is_empty() {
-        writeln!(out, "\n  What would lower it most, each change alone:")?;
+        writeln!(out, "\n  Changes that lower the peak most, each alone:")?;
     }
     for advice in &buffer.advice {
-        writeln!(out, "    {} less: {}", exact(advice.saves), advice.change)?;
-        writeln!(out, "      the most is then alive at {}", advice.worst)?;
+        writeln!(out, "    saves {}: {}", exact(advice.saves), advice.change)?;
+        writeln!(out, "      then the peak is {}", advice.peak)?;
     }
     match &buffer.limit {
         Some(limit) => write_limit(out, limit, peak),
         None if buffer.advice.is_empty() => {
-            writeln!(out, "\n  No single change that was tried frees anything at that step.")
+            writeln!(out, "\n  No single change that was tried lowers the live bytes at that step.")
         }
         None => Ok(()),
     }
 }
 
 fn write_limit(out: &mut String, limit: &Limit, peak: &Peak) -> fmt::Result {
-    writeln!(out, "\n  No single change that was tried lowers it, not by a thousandth.")?;
-    writeln!(out, "  The nearest frees {} at step {}:", exact(limit.frees), peak.node.step)?;
+    writeln!(out, "\n  No single change that was tried lowers the peak by a thousandth or more.")?;
+    writeln!(out, "  The closest frees {} at step {}:", exact(limit.frees), peak.node.step)?;
     writeln!(out, "    {}", limit.change)?;
-    writeln!(out, "      but {} is then alive at {}", exact(limit.lower_bound), limit.worst)
+    writeln!(out, "      but then {} are live at {}", exact(limit.lower_bound), limit.peak)
 }

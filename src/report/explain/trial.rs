@@ -1,58 +1,57 @@
-//! What a graph needs once it is changed.
+//! The memory that a changed graph needs.
 
 use crate::graph::{Allocation, BufferIndex, BufferSpec, GraphPlan, Requests, TensorId, plan, shared_live_ranges};
-use crate::placement::{Bytes, Problem, lower_bound, memory_profile};
+use crate::placement::{Bytes, Problem, Step, lower_bound, memory_profile};
 
-use super::Node;
 use super::case::Case;
 use super::draft::Draft;
-use super::peak::worst;
+use super::named::Node;
 
-/// What a changed graph needs.
+/// The memory that a changed graph needs.
 #[derive(Debug)]
 pub struct Trial {
-    /// By buffer: bytes alive at the worst step.
+    /// By buffer: live bytes at the peak.
     pub bounds: Vec<Bytes>,
-    /// By buffer: bytes alive at each step.
+    /// By buffer and step: live bytes.
     loads: Vec<Vec<Bytes>>,
-    /// By step: the node, or the one of the given graph that it is made after.
+    /// By step: the node of the given graph that runs, or whose copy runs.
     nodes: Vec<TensorId>,
-    /// The same and the step, sorted.
+    /// `nodes` with their steps, sorted.
     steps: Vec<(TensorId, usize)>,
-    /// By tensor of the changed graph.
+    /// By tensor of the changed graph: its allocation.
     pub allocations: Vec<Option<Allocation>>,
 }
 
 impl Case<'_> {
-    /// Finds out what a changed graph needs. Nothing when it has too many bytes to be planned.
+    /// Computes what a changed graph needs; `None` if its bytes overflow.
     ///
-    /// Where its live ranges promise less in some buffer, it is planned: what is told is true of the plan that would be made.
+    /// If its live ranges alone need less in some buffer, it is planned in full, so the result holds for a real plan.
     pub fn try_draft(&self, draft: &Draft, buffers: &[BufferSpec]) -> Option<Trial> {
         let graph = draft.graph();
         let (leafs, nodes) = (draft.buffers(&draft.leafs), draft.buffers(&draft.nodes));
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let mut sizes = |id: TensorId, buffer: BufferIndex| {
             let original = draft.tensors[id as usize].original;
-            self.subject.snapshot.tensors[original as usize].size_in(buffer)
+            self.planned.snapshot.tensors[original as usize].size_in(buffer)
         };
         let found = shared_live_ranges(&graph, buffers, requests, &mut sizes).ok()?;
-        let promises = |(problem, given): (&Problem, &Bytes)| lower_bound(problem) < *given;
-        let given = self.subject.plan.buffers.iter().map(|buffer| &buffer.lower_bound);
-        if found.problems.iter().zip(given).any(promises) {
+        let needs_less = |(problem, given): (&Problem, &Bytes)| lower_bound(problem) < *given;
+        let given = self.planned.plan.buffers.iter().map(|buffer| &buffer.lower_bound);
+        if found.problems.iter().zip(given).any(needs_less) {
             let GraphPlan { problems, allocations, .. } = plan(&graph, buffers, requests, &mut sizes).ok()?;
             return Some(Trial::new(draft, &problems, allocations));
         }
         Some(Trial::new(draft, &found.problems, found.allocations))
     }
 
-    /// Bytes alive at the worst step of a buffer in the given plan.
+    /// Returns the live bytes at the peak of a buffer in the given plan.
     pub fn bound(&self, buffer: usize) -> Bytes {
-        self.subject.plan.buffers[buffer].lower_bound
+        self.planned.plan.buffers[buffer].lower_bound
     }
 
-    /// The worst step of a buffer.
-    pub fn worst_of(&self, trial: &Trial, buffer: usize) -> Node {
-        let step = worst(&trial.loads[buffer]).map_or(0, |(step, _)| step);
+    /// Returns the peak of a buffer in a changed graph.
+    pub fn peak_of(&self, trial: &Trial, buffer: usize) -> Node {
+        let step = first_peak(&trial.loads[buffer]).map_or(0, |(step, _)| step);
         Node { step, tensor: trial.nodes.get(step as usize).map(|&node| self.named(node)) }
     }
 }
@@ -71,10 +70,16 @@ impl Trial {
         }
     }
 
-    /// The most bytes alive when `node` of the given graph runs, or what is made after it.
+    /// Returns the most live bytes while `node` of the given graph, or a copy of it, runs.
     pub fn load_at(&self, buffer: usize, node: TensorId) -> Option<Bytes> {
         let first = self.steps.partition_point(|&(other, _)| other < node);
         let steps = self.steps[first..].iter().take_while(|&&(other, _)| other == node);
         steps.map(|&(_, step)| self.loads[buffer].get(step).copied().unwrap_or(0)).max()
     }
+}
+
+/// Returns the first step with the most bytes, and those bytes.
+pub fn first_peak(loads: &[Bytes]) -> Option<(Step, Bytes)> {
+    let most = loads.iter().copied().max()?;
+    (0..).zip(loads).find(|(_, load)| **load == most).map(|(step, _)| (step, most))
 }

@@ -1,21 +1,20 @@
-//! How much work trying changes takes.
+//! The work limit for trying changes.
 
 use std::cell::Cell;
 
-/// The tensors and buffers of changed graphs that may still be looked at.
+/// The number of tensors and buffers of changed graphs that may still be planned.
 #[derive(Debug)]
 pub struct Work {
     left: Cell<u64>,
-    is_cut: Cell<bool>,
+    is_exhausted: Cell<bool>,
 }
 
 impl Work {
-    /// As much as `limit`.
     pub fn new(limit: u64) -> Self {
-        Self { left: Cell::new(limit), is_cut: Cell::new(false) }
+        Self { left: Cell::new(limit), is_exhausted: Cell::new(false) }
     }
 
-    /// Takes `cost` where as much is left; otherwise something is not tried.
+    /// Takes `cost` if as much is left. Otherwise returns `false`: a change stays untried.
     pub fn take(&self, cost: u64) -> bool {
         let is_left = self.is_left(cost);
         if is_left {
@@ -24,15 +23,15 @@ impl Work {
         is_left
     }
 
-    /// Is as much left? Otherwise something is not tried.
+    /// Returns whether `cost` is left. Otherwise a change stays untried.
     pub fn is_left(&self, cost: u64) -> bool {
         let is_left = cost <= self.left.get();
-        self.is_cut.set(self.is_cut.get() || !is_left);
+        self.is_exhausted.set(self.is_exhausted.get() || !is_left);
         is_left
     }
 
-    /// Was there something that was not tried?
-    pub fn is_cut(&self) -> bool {
-        self.is_cut.get()
+    /// Returns whether some change stayed untried.
+    pub fn is_exhausted(&self) -> bool {
+        self.is_exhausted.get()
     }
 }

@@ -1,4 +1,4 @@
-//! Which views belong to one graph.
+//! Graphs with all plans to draw.
 
 use crate::graph::snapshot::Snapshot;
 
@@ -6,13 +6,13 @@ use super::scene::Scene;
 use super::{Options, View};
 
 /// A graph and its plans.
-pub struct Drawn<'a> {
+pub struct DrawnGraph<'a> {
     pub snapshot: &'a Snapshot,
     pub scenes: Vec<Scene<'a>>,
 }
 
-impl<'a> Drawn<'a> {
-    /// All graphs, in the order of the views.
+impl<'a> DrawnGraph<'a> {
+    /// Groups views by graph, in their order.
     pub fn all(views: &[View<'a>], options: &Options<'_>) -> Vec<Self> {
         let groups = views.chunk_by(|one, other| std::ptr::eq(one.snapshot, other.snapshot));
         let drawn = |group: &[View<'a>]| {
@@ -24,13 +24,13 @@ impl<'a> Drawn<'a> {
         groups.filter_map(drawn).collect()
     }
 
-    /// Bytes of the largest of its plans.
+    /// Returns the bytes of the largest plan.
     pub fn size(&self) -> u64 {
         self.scenes.iter().map(Scene::size).max().unwrap_or(0)
     }
 
-    /// What to call it.
+    /// Returns the label of the graph.
     pub fn title(&self) -> &'a str {
-        if self.snapshot.label.is_empty() { "A graph without a name" } else { &self.snapshot.label }
+        if self.snapshot.label.is_empty() { "Unnamed graph" } else { &self.snapshot.label }
     }
 }

@@ -1,6 +1,6 @@
-//! Kinds of operations, and their colours.
+//! Kinds of operations, with their colours.
 
-/// What an operation is about, for people.
+/// A kind of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Product,
@@ -15,7 +15,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// In the order of legends.
+    /// All kinds, in the order of the legend.
     pub const ALL: [Self; 9] = [
         Self::Product,
         Self::Attention,
@@ -28,7 +28,7 @@ impl Kind {
         Self::Other,
     ];
 
-    /// By ggml's name of the operation.
+    /// Returns the kind of an operation, by ggml's name.
     pub fn of(op: &str) -> Self {
         let named = |(_, names): &&(Self, &[&str])| names.contains(&op);
         NAMES.iter().find(named).map_or(Self::Other, |(kind, _)| *kind)
@@ -39,7 +39,7 @@ impl Kind {
             Self::Product => "matrix product",
             Self::Attention => "attention",
             Self::Norm => "normalization",
-            Self::Elementwise => "element by element",
+            Self::Elementwise => "elementwise",
             Self::Rows => "rows and positions",
             Self::Copy => "copy or join",
             Self::Convolution => "convolution or state",
@@ -48,7 +48,7 @@ impl Kind {
         }
     }
 
-    /// From the palette of Okabe and Ito, which people with any kind of colour vision can tell apart.
+    /// Returns the colour, from the palette of Okabe and Ito, which is safe for any kind of colour vision.
     pub fn colour(self) -> &'static str {
         match self {
             Self::Product => "#0072b2",
@@ -63,7 +63,7 @@ impl Kind {
         }
     }
 
-    /// What can be read on that colour.
+    /// Returns the colour of text that is readable on [`Self::colour`].
     pub fn ink(self) -> &'static str {
         match self {
             Self::Product | Self::Other => "#ffffff",
@@ -72,7 +72,7 @@ impl Kind {
     }
 }
 
-/// The operations of each kind; what is not named is [`Kind::Other`].
+/// The operations of each kind; all others are [`Kind::Other`].
 #[rustfmt::skip]
 const NAMES: [(Kind, &[&str]); 8] = [
     (Kind::Product, &["MUL_MAT", "MUL_MAT_ID", "OUT_PROD"]),

@@ -1,13 +1,13 @@
-//! Pictures of memory over time: SVG for documents, one HTML page to explore.
+//! Draws memory over time: as SVG for documents, or as an HTML page to explore.
 //!
 //! ```text
-//!  offset  ^  +------+              each rectangle is a tensor: from the step that makes it to the last that reads it,
-//!          |  |  a  >|  b   |       as high as its bytes; where b takes over the memory of a there is a mark.
+//!  offset  ^  +------+              each rectangle is a tensor, from its def to its last use, as high as its bytes;
+//!          |  |  a  >|  b   |       b is computed in place of a, which has a mark.
 //!          +--+------+------+--> step
-//!   live      ____-----____         below, on the same time axis: the bytes alive, and the lower bound
+//!   live      ____-----____         below, on the same time axis: the live bytes, and the lower bound
 //! ```
 //!
-//! The way of a plan: [`View`] -> a scene (rectangles and curves, no pixels yet) -> [`svg()`] or [`html()`].
+//! A [`View`] becomes a scene (rectangles and curves, without pixels), which [`svg()`] and [`html()`] draw.
 
 mod graphs;
 mod html;
@@ -25,22 +25,22 @@ use crate::graph::snapshot::Snapshot;
 pub use html::html;
 pub use svg::svg;
 
-/// A plan to be drawn. Views that follow one another with the same snapshot (the same place in memory) are plans of one
-/// graph: they are drawn beside one another, on the same scale.
+/// A plan to draw. Consecutive views with the same snapshot (by address) are plans of one graph: they are drawn side by side,
+/// on the same scale.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// Whose plan it is, in a word or two: "ggml-alloc", "lastuse".
+    /// The name of the planner: "ggml-alloc", "lastuse".
     pub label: &'a str,
     /// The graph.
     pub snapshot: &'a Snapshot,
-    /// Where its tensors lie.
+    /// The plan.
     pub plan: &'a GraphPlan,
 }
 
-/// Light or dark.
+/// The colour scheme.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Theme {
-    /// As whoever looks at it prefers.
+    /// Follows the reader's system.
     #[default]
     Auto,
     /// Dark on light.
@@ -49,13 +49,13 @@ pub enum Theme {
     Dark,
 }
 
-/// How to draw.
+/// Options for a picture.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options<'a> {
-    /// What is written above; the labels of the graphs when absent.
+    /// The title; if absent, the labels of the graphs.
     pub title: Option<&'a str>,
-    /// Light or dark.
+    /// The colour scheme.
     pub theme: Theme,
-    /// The name of the only buffer to draw; all when absent.
+    /// The name of the only buffer to draw; if absent, all are drawn.
     pub buffer: Option<&'a str>,
 }

@@ -1,4 +1,4 @@
-//! Small graphs to draw, and what holds for both kinds of pictures.
+//! Small graphs to draw, and tests of both kinds of pictures.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::graph::snapshot::Snapshot;
 
 use super::{Options, Theme, View, html, svg};
 
-/// A name that must do no harm wherever it is written.
+/// A name that must be escaped everywhere.
 const NASTY: &str = "</script><b>\"'&x\u{1}";
 
 pub fn text(lines: &[Value]) -> String {
@@ -28,7 +28,7 @@ fn with_header(tensors: Vec<Value>) -> Vec<Value> {
     [header].into_iter().chain(tensors).collect()
 }
 
-/// A leaf that is read first, and nodes behind it, all of 1 KiB.
+/// A leaf followed by nodes, all of 1 KiB.
 pub fn drawn(nodes: &[(&str, &[usize])]) -> Vec<Value> {
     let mut leaf = tensor(0, "NONE", 256, &[]);
     leaf["flags"] = json!(1);
@@ -36,7 +36,7 @@ pub fn drawn(nodes: &[(&str, &[usize])]) -> Vec<Value> {
     with_header([leaf].into_iter().chain(nodes).collect())
 }
 
-/// Two nodes in place, one behind the other.
+/// A chain of two nodes in place.
 pub fn scaled_twice() -> Vec<Value> {
     drawn(&[("MUL_MAT", &[0]), ("SCALE", &[1]), ("SCALE", &[2])])
 }
@@ -49,7 +49,7 @@ pub fn joined() -> Vec<Value> {
     with_header([leaf].into_iter().chain(parts).chain(rest).collect())
 }
 
-/// Both pictures of a graph, as ggml and as lastuse plan it.
+/// Draws the plans of ggml-alloc and lastuse, as SVG and as HTML.
 fn pictures(lines: &[Value], options: &Options<'_>) -> [String; 2] {
     let snapshot = Snapshot::read(text(lines).as_bytes()).expect("the graph is right");
     let (ours, ggml) = (snapshot.plan(Rules::ALL), snapshot.plan_as_ggml());
@@ -70,19 +70,19 @@ fn with_nasty_names(mut lines: Vec<Value>) -> Vec<Value> {
 }
 
 #[test]
-fn names_do_no_harm() {
+fn names_are_escaped() {
     let title = Some(NASTY);
     let [svg, html] = pictures(&with_nasty_names(scaled_twice()), &Options { title, ..Options::default() });
     assert!(!svg.contains("<b>") && !svg.contains("</script") && !svg.contains('\u{1}'));
     assert!(svg.contains("&lt;/script&gt;&lt;b&gt;&quot;&#39;&amp;x\u{fffd}"));
     assert!(!html.contains("<b>"));
-    // One ends the data, one the program.
+    // One ends the data, one the script.
     assert_eq!(html.matches("</script").count(), 2);
     assert!(html.contains("\\u003c/script>"));
 }
 
 #[test]
-fn page_loads_nothing_from_elsewhere() {
+fn page_loads_nothing() {
     let [_, html] = pictures(&joined(), &Options::default());
     for part in ["http://", "https://", "@import", "src=", "url("] {
         assert!(!html.contains(part), "the page has {part}");
@@ -90,15 +90,15 @@ fn page_loads_nothing_from_elsewhere() {
 }
 
 #[test]
-fn graphs_without_bytes_and_no_graphs_are_drawn() {
+fn empty_graphs_and_no_graphs_are_drawn() {
     let mut lines = scaled_twice();
     for line in &mut lines[1..] {
         (line["nbytes"], line["size"]) = (json!(0), json!(0));
     }
     let [picture, page] = pictures(&lines, &Options::default());
-    assert!(picture.contains("nothing to place") && page.contains("</html>"));
+    assert!(picture.contains("The graph needs no memory") && page.contains("</html>"));
     assert!(!picture.contains("NaN") && !picture.contains("inf"));
-    assert!(svg(&[], &Options::default()).contains("nothing to place"));
+    assert!(svg(&[], &Options::default()).contains("The graph needs no memory"));
     assert!(html(&[], &Options::default()).contains("</html>"));
 }
 
@@ -116,7 +116,7 @@ fn same_graph_gives_the_same_pictures() {
 }
 
 #[test]
-fn themes_are_said() {
+fn theme_is_applied() {
     let with = |theme| pictures(&joined(), &Options { theme, ..Options::default() });
     let [auto, page] = with(Theme::Auto);
     assert!(auto.contains("prefers-color-scheme: dark") && page.contains("data-theme=\"auto\""));

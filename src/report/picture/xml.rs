@@ -1,6 +1,6 @@
-//! Text inside XML and HTML.
+//! Text for XML and HTML.
 
-/// `text` with nothing left in it that XML or HTML would take for markup, or that XML does not allow.
+/// Escapes the markup of XML and HTML, and replaces characters that XML does not allow.
 pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -18,7 +18,7 @@ pub fn escaped(text: &str) -> String {
     escaped
 }
 
-/// At most `length` letters of `text`; the last is "…" where some are left out.
+/// Shortens `text` to at most `length` characters; the last is "…" if some are cut.
 pub fn shortened(text: &str, length: usize) -> String {
     if text.chars().count() <= length {
         return text.to_owned();

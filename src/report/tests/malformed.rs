@@ -1,4 +1,4 @@
-//! Files that are refused, and those that only just are not.
+//! Malformed files, which are refused, and valid files at the limits.
 
 use super::*;
 
@@ -116,14 +116,14 @@ fn largest_numbers_are_read() {
 }
 
 #[test]
-fn keys_and_ids_that_are_there_twice_are_refused() {
+fn duplicate_keys_and_ids_are_refused() {
     let twice = text(&sample()).replacen("\"flags\":0", "\"flags\":0,\"flags\":0", 1);
     assert_malformed(twice, 3, "duplicate field `flags`");
     assert_malformed(with(7, "id", json!(5)), 7, "id 5 is there twice");
 }
 
 #[test]
-fn references_to_nothing_are_refused() {
+fn references_to_unknown_ids_are_refused() {
     assert_malformed(with(4, "src", json!([7, 6])), 4, "src refers to id 6, which is in no line");
     assert_malformed(with(8, "src", json!([8])), 8, "src refers to id 8, which is in no line");
     assert_malformed(with(6, "view_of", json!(6)), 6, "view_of refers to id 6, which is in no line");
@@ -161,7 +161,7 @@ fn counts_that_differ_from_the_header_are_refused() {
 }
 
 #[test]
-fn nodes_that_read_what_is_computed_later_are_refused() {
+fn nodes_that_read_later_results_are_refused() {
     let mut lines = chain();
     lines.swap(2, 3);
     assert_malformed(text(&lines), 3, "tensor 3 reads 2, which is computed later");
@@ -171,7 +171,7 @@ fn nodes_that_read_what_is_computed_later_are_refused() {
 }
 
 #[test]
-fn views_of_what_is_computed_later_are_refused() {
+fn views_of_later_results_are_refused() {
     let mut lines = chain();
     lines[2]["view_of"] = json!(3);
     lines[3]["src"] = json!([1]);
@@ -196,7 +196,7 @@ fn nodes_that_read_views_of_themselves_are_refused() {
 }
 
 #[test]
-fn markers_may_name_what_is_computed_later_and_nodes_themselves() {
+fn dependency_markers_may_have_any_source() {
     let mut lines = chain();
     lines[2]["op"] = json!("NONE");
     lines[2]["src"] = json!([3]);

@@ -1,4 +1,4 @@
-//! A program while it runs.
+//! A running program.
 
 use std::io;
 use std::process::{Command, ExitStatus};
@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use wait4::Wait4;
 
-/// A program that was started.
+/// A running program, to which signals are forwarded.
 pub struct Child {
     child: std::process::Child,
     start: Instant,
@@ -19,17 +19,17 @@ pub struct Child {
     forwarder: JoinHandle<()>,
 }
 
-/// What came of it.
-pub struct Ended {
+/// How a program exited.
+pub struct Exit {
     pub status: ExitStatus,
     pub time: Duration,
-    /// The most resident memory that it, or a process that it waited for, ever had.
+    /// The peak resident memory of the program, or of a process that it waited for.
     pub peak_bytes: u64,
 }
 
 impl Child {
-    /// Starts it. From here until it has ended signals that ask to end go to the program, so that what it did can still be
-    /// told: those of a terminal it gets anyway.
+    /// Starts the program. Until it exits, SIGHUP and SIGTERM are forwarded to it, and SIGINT and SIGQUIT, which a terminal
+    /// sends to both, are ignored: so its results can still be reported.
     pub fn start(command: &mut Command) -> io::Result<Self> {
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM])?;
         let handle = signals.handle();
@@ -39,20 +39,20 @@ impl Child {
         let forwarder = spawn(move || {
             for signal in signals.forever().filter(|&signal| matches!(signal, SIGHUP | SIGTERM)) {
                 let signal = if signal == SIGHUP { Signal::SIGHUP } else { Signal::SIGTERM };
-                // It may have ended by itself.
+                // It may have exited.
                 let _ = kill(pid, signal);
             }
         });
         Ok(Self { child, start, signals: handle, forwarder })
     }
 
-    /// Waits for it.
-    pub fn wait(self) -> io::Result<Ended> {
+    /// Waits until it exits.
+    pub fn wait(self) -> io::Result<Exit> {
         let used = self.child.wait4();
         let time = self.start.elapsed();
         self.signals.close();
-        // It has nothing to answer.
+        // The thread returns nothing.
         let _ = self.forwarder.join();
-        used.map(|used| Ended { status: used.status, time, peak_bytes: used.rusage.maxrss })
+        used.map(|used| Exit { status: used.status, time, peak_bytes: used.rusage.maxrss })
     }
 }

@@ -1,4 +1,4 @@
-//! What the library reported of a run: a JSON object a line.
+//! The events of a run, as the library reports them: one JSON object per line.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::path::Path;
 use lastuse::report::{BufferRow, RunRow};
 use serde::Deserialize;
 
-/// Everything that a run reported.
+/// The events of a run.
 #[derive(Default)]
 pub struct Events {
-    /// Some program asked for an allocator.
+    /// True if the program created an allocator.
     pub any: bool,
-    /// The version of the ggml it has; all of them where there are several.
+    /// The version of its ggml; all versions if there are several.
     pub ggml: Option<String>,
-    /// By process and allocator, in that order.
+    /// By process and allocator: its latest plan.
     rows: BTreeMap<(u32, u64), RunRow>,
 }
 
@@ -47,7 +47,7 @@ struct Buffer {
 }
 
 impl Events {
-    /// Reads what there is. A program that died in the middle may have left half a line at the end.
+    /// Reads a file. Incomplete lines are skipped: a program that was killed may leave one at the end.
     pub fn read(file: &Path) -> Self {
         let text = std::fs::read(file).unwrap_or_default();
         let mut events = Self::default();
@@ -59,9 +59,19 @@ impl Events {
         events
     }
 
-    /// An allocator a row, those that planned nothing left out.
+    /// Returns a row for each allocator that has planned a graph.
     pub fn rows(&self) -> Vec<&RunRow> {
         self.rows.values().collect()
+    }
+
+    /// Returns why there is no row.
+    pub fn nothing_planned(&self) -> &'static str {
+        if self.any {
+            "the program created a ggml allocator, but planned no graph"
+        } else {
+            "the program never used a ggml allocator: it does not use ggml, or one of its libraries links ggml statically, or \
+             it clears its environment"
+        }
     }
 
     fn add_version(&mut self, version: Option<String>) {
@@ -85,7 +95,7 @@ impl Events {
     }
 }
 
-/// Each line holds the sums so far, so the last one is the whole.
+/// Makes a row of an event. Events hold sums, so the last event of an allocator has its totals.
 fn row(plan: Plan) -> RunRow {
     let Plan { pid, allocator, plans, plan_us, buffers } = plan;
     let buffers = buffers.into_iter().map(|Buffer { id, name, bytes, lower_bound, ggml_alloc_bytes }| BufferRow {

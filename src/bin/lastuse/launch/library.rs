@@ -1,20 +1,20 @@
-//! Where the shared library is.
+//! The shared libraries to preload.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::NotStarted;
+use super::failure::NotStarted;
 
 /// A library to preload.
 pub struct Library {
     name: &'static str,
-    /// The package that makes it.
+    /// The package that builds it.
     package: &'static str,
-    /// The library inside this tool.
+    /// The library embedded in this tool.
     embedded: Option<&'static [u8]>,
 }
 
-/// lastuse itself.
+/// The allocator.
 pub const LASTUSE: Library = Library {
     name: "liblastuse.so",
     package: "lastuse",
@@ -24,7 +24,7 @@ pub const LASTUSE: Library = Library {
     embedded: None,
 };
 
-/// What watches the operations of a program that knows nothing of it.
+/// The guard, which watches memory between the operations of a program.
 pub const GUARD: Library = Library {
     name: "liblastuse_guard.so",
     package: "lastuse-guard",
@@ -35,14 +35,16 @@ pub const GUARD: Library = Library {
 };
 
 impl Library {
-    /// The nearest one: beside this tool or in ../lib, or the one that this tool carries.
+    /// Finds the library beside this tool or in ../lib, or else unpacks the embedded one.
     pub fn find(&self) -> Result<PathBuf, NotStarted> {
         if let Some(file) = self.beside_this_tool() {
             return check_name(file);
         }
         let Self { name, package, embedded } = self;
         let missing = || {
-            NotStarted::failed(format!("{name} is not beside this tool: `cargo build --release -p {package}` makes it"))
+            NotStarted::failed(format!(
+                "{name} is not beside this tool: `cargo build --release -p {package}` builds it"
+            ))
         };
         embedded.ok_or_else(missing).and_then(|bytes| unpacked(name, bytes))
     }
@@ -55,34 +57,30 @@ impl Library {
     }
 }
 
-/// lastuse as it was named, or the nearest one.
-pub fn find(named: Option<&Path>) -> Result<PathBuf, NotStarted> {
+/// Finds the allocator: the file given, or that of LASTUSE_LIBRARY, or the nearest one.
+pub fn find(given: Option<&Path>) -> Result<PathBuf, NotStarted> {
     let variable = std::env::var_os("LASTUSE_LIBRARY").filter(|value| !value.is_empty()).map(PathBuf::from);
-    let Some(file) = named.map(Path::to_owned).or(variable) else { return LASTUSE.find() };
-    let missing = |error| NotStarted::failed(format!("the library {} cannot be used: {error}", file.display()));
-    check_name(file.canonicalize().map_err(missing)?)
+    let Some(file) = given.map(Path::to_owned).or(variable) else { return LASTUSE.find() };
+    let unusable = |error| NotStarted::failed(format!("the library {} cannot be used: {error}", file.display()));
+    check_name(file.canonicalize().map_err(unusable)?)
 }
 
-/// The dynamic loader takes spaces and colons for the end of a name.
+/// Refuses names with a space or a colon, which separate names in LD_PRELOAD.
 fn check_name(file: PathBuf) -> Result<PathBuf, NotStarted> {
     if file.to_string_lossy().contains([' ', ':']) {
         let message = "a library with a space or a colon in its path cannot be preloaded";
-        return Err(NotStarted::failed(format!(
-            "{}: {message}; copy it elsewhere and name it by --library",
-            file.display()
-        )));
+        return Err(NotStarted::failed(format!("{}: {message}; copy it elsewhere, and set --library", file.display())));
     }
     Ok(file)
 }
 
-/// Puts the library that this tool carries into the user's folder of caches, once for each version.
+/// Unpacks an embedded library into the user's cache folder, once per version.
 fn unpacked(name: &str, bytes: &[u8]) -> Result<PathBuf, NotStarted> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let allocation = || std::env::home_dir().map(|allocation| allocation.join(".cache"));
-    let folder =
-        cache.or_else(allocation).unwrap_or_else(std::env::temp_dir).join("lastuse").join(env!("CARGO_PKG_VERSION"));
+    let home = || std::env::home_dir().map(|home| home.join(".cache"));
+    let folder = cache.or_else(home).unwrap_or_else(std::env::temp_dir).join("lastuse").join(env!("CARGO_PKG_VERSION"));
     let file = check_name(folder.join(name))?;
-    if std::fs::read(&file).is_ok_and(|there| there == bytes) {
+    if std::fs::read(&file).is_ok_and(|content| content == bytes) {
         return Ok(file);
     }
     let write = || -> io::Result<()> {
@@ -93,7 +91,7 @@ fn unpacked(name: &str, bytes: &[u8]) -> Result<PathBuf, NotStarted> {
         Ok(())
     };
     write().map_err(|error| {
-        let message = format!("cannot unpack the library to {}: {error}; name one by --library", file.display());
+        let message = format!("cannot unpack the library to {}: {error}; set --library", file.display());
         NotStarted::failed(message)
     })?;
     Ok(file)

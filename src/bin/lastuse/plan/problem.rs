@@ -1,4 +1,4 @@
-//! Problems from CSV files: the smallest placement, or one within a capacity.
+//! Placement problems from CSV files: the smallest placement, or one that fits a capacity.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -9,48 +9,47 @@ use lastuse::placement::csv::Sheet;
 use lastuse::placement::{Bytes, Effort, Outcome, Placement, Problem, choose, lower_bound, padded, solve};
 use lastuse::report::{ProblemRow, Verdict};
 
-use super::super::planning::check_placement;
-use super::super::print::print;
-use super::super::progress::Progress;
+use crate::planning::check_placement;
+use crate::print::print;
+use crate::progress::Progress;
 
-/// Some seconds.
+/// Takes some seconds.
 const DEFAULT_EFFORT: Effort = Effort::units(1_000_000_000);
 
-/// What is wanted of a problem.
+/// Options for placement problems.
 #[derive(clap::Args)]
 pub struct Options {
-    /// CSV: find any placement within this many bytes, in place of the smallest.
+    /// For CSV: find any placement that fits this many bytes, instead of the smallest.
     #[arg(long, value_name = "BYTES", conflicts_with = "json")]
     capacity: Option<Bytes>,
 
-    /// CSV: write all rows in their order, with a column "offset", to this file; "-" is the standard output, which then
-    /// gets no table.
+    /// For CSV: write all rows with a column "offset" to this file; "-" is the standard output, in place of the table.
     #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
     output: Option<PathBuf>,
 }
 
 impl Options {
-    /// Is something wanted that only a single problem can give?
-    pub fn wants_one_file(&self) -> bool {
+    /// Returns whether the options allow a single file only.
+    pub fn needs_single_file(&self) -> bool {
         self.output.is_some()
     }
 
-    /// Is the standard output taken by the rows?
+    /// Returns whether the rows go to the standard output.
     pub fn prints_rows(&self) -> bool {
         self.output.as_deref() == Some(Path::new("-"))
     }
 
-    /// What is wanted that a graph cannot give.
+    /// Fails if an option is set that graphs do not support.
     pub fn refuse_graph(&self) -> Result<(), String> {
         match self {
-            Self { capacity: Some(_), .. } => Err("--capacity is for CSV files, and this is a graph".to_owned()),
-            Self { output: Some(_), .. } => Err("--output is for CSV files, and this is a graph".to_owned()),
+            Self { capacity: Some(_), .. } => Err("--capacity is for CSV files, but this is a graph".to_owned()),
+            Self { output: Some(_), .. } => Err("--output is for CSV files, but this is a graph".to_owned()),
             _ => Ok(()),
         }
     }
 }
 
-/// Places the blocks of `sheet`, and writes the rows where that is wanted and there is a placement.
+/// Places the blocks of `sheet`, and writes the rows if requested and a placement was found.
 pub fn plan(
     file: String,
     sheet: &Sheet,
@@ -60,9 +59,9 @@ pub fn plan(
 ) -> Result<ProblemRow, String> {
     let problem = sheet.problem();
     let start = Instant::now();
-    progress.go_on("searching");
+    progress.set("searching");
     let (placement, verdict) = place(problem, options.capacity, effort.unwrap_or(DEFAULT_EFFORT));
-    progress.go_on("checking and writing");
+    progress.set("checking and writing");
     let milliseconds = start.elapsed().as_secs_f64() * 1e3;
     if let Some(placement) = &placement {
         check(problem, placement, options.capacity)?;
@@ -92,8 +91,8 @@ fn place(problem: &Problem, capacity: Option<Bytes>, effort: Effort) -> (Option<
     }
 }
 
-/// Sizes are padded to the alignment. So a capacity that is no multiple of it is rounded down to find a placement, and
-/// up to prove that there is none.
+/// Finds a placement that fits the capacity. Sizes are padded to the alignment, so the capacity is rounded down to a multiple
+/// of it to find a placement, and up to prove that there is none.
 fn fit(problem: &Problem, capacity: Bytes, effort: Effort) -> Outcome {
     let (below, above) = (capacity - capacity % problem.alignment(), padded(capacity, problem.alignment()));
     if lower_bound(problem) > above {
@@ -112,11 +111,11 @@ fn fit(problem: &Problem, capacity: Bytes, effort: Effort) -> Outcome {
     }
 }
 
-/// A placement that is wrong is a defect of lastuse, and must never be shown as one that is right.
+/// Checks a placement. An invalid one is a defect of lastuse, and must not be shown.
 fn check(problem: &Problem, placement: &Placement, capacity: Option<Bytes>) -> Result<(), String> {
     check_placement(problem, placement)?;
     match capacity {
-        Some(capacity) if placement.size() > capacity => Err("the plan is wrong: it is beyond the capacity".to_owned()),
+        Some(capacity) if placement.size() > capacity => Err("the plan is invalid: it exceeds the capacity".to_owned()),
         _ => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! What changes the whole graph: rules, another order, copies that need not be made.
+//! Changes of the whole graph: sharing rules, another order of the nodes, no copies.
 
 use std::cmp::Reverse;
 
@@ -6,21 +6,23 @@ use crate::graph::order::{Effort, reorder};
 use crate::graph::{BufferIndex, BufferSpec, Requests, RuleSetting, Rules, TensorId};
 
 use super::super::case::Case;
+use super::super::change::Change;
+use super::super::named::Alias;
 use super::super::trial::Trial;
-use super::super::{Change, TakenOver};
-use super::{Tried, copies};
+use super::copies::try_remove_copies;
+use super::tried::Tried;
 
-/// Tries what concerns all buffers.
+/// Tries the changes that concern all buffers.
 pub fn for_all_buffers(case: &Case<'_>) -> Vec<Tried> {
     let mut tried = try_rules(case);
     tried.extend(try_reorder(case));
-    tried.extend(copies::try_remove_copies(case));
+    tried.extend(try_remove_copies(case));
     tried
 }
 
-/// Each rule that is off and would be right, and all of them.
+/// Tries each rule that is off but valid, and all of them.
 fn try_rules(case: &Case<'_>) -> Vec<Tried> {
-    let buffers = || case.subject.buffers.iter().zip(case.subject.allowed);
+    let buffers = || case.planned.buffers.iter().zip(case.planned.allowed);
     let mut names: Vec<&str> = buffers().flat_map(|(buffer, &allowed)| buffer.rules.off_among(allowed)).collect();
     names.sort_unstable();
     names.dedup();
@@ -31,43 +33,43 @@ fn try_rules(case: &Case<'_>) -> Vec<Tried> {
         let on: RuleSetting = name.parse().ok()?;
         let may = |allowed: Rules| Rules::NONE.off_among(allowed).any(|allowed| allowed == *name);
         let buffers = with(&|rules, allowed| if may(allowed) { on.rules(rules) } else { rules });
-        let trial = try_as_given(case, &buffers)?;
+        let trial = try_buffers(case, &buffers)?;
         let change = Change::Rule { rule: (*name).to_owned(), example: example(case, &trial) };
         Some(Tried::new(case, change, None, trial))
     };
     let mut tried: Vec<Tried> = names.iter().filter_map(one).collect();
     if names.len() > 1 {
-        let all = try_as_given(case, &with(&|_, allowed| allowed));
+        let all = try_buffers(case, &with(&|_, allowed| allowed));
         tried.extend(all.map(|trial| Tried::new(case, Change::AllRules, None, trial)));
     }
     tried
 }
 
-/// The given graph, planned in another way.
-fn try_as_given(case: &Case<'_>, buffers: &[BufferSpec]) -> Option<Trial> {
+/// Plans the given graph in other buffers.
+fn try_buffers(case: &Case<'_>, buffers: &[BufferSpec]) -> Option<Trial> {
     case.may_try(1).then(|| case.try_draft(case.draft(), buffers))?
 }
 
-/// The largest tensor that is computed in the place of another, and is not as things are.
-fn example(case: &Case<'_>, trial: &Trial) -> Option<TakenOver> {
+/// Returns the largest tensor that is computed in place in the trial, but not in the given plan.
+fn example(case: &Case<'_>, trial: &Trial) -> Option<Alias> {
     let is_in_place = |id: TensorId| {
-        case.subject.plan.allocations[id as usize].is_some_and(|allocation| allocation.in_place_of.is_some())
+        case.planned.plan.allocations[id as usize].is_some_and(|allocation| allocation.in_place_of.is_some())
     };
     let found = (0..).zip(&trial.allocations).filter(|&(id, _)| !is_in_place(id));
     let found = found.filter_map(|(id, allocation)| {
         let (allocation, step) = ((*allocation)?, case.uses.step[id as usize]?);
         let memory_of = case.named(allocation.in_place_of?);
-        Some(TakenOver { tensor: case.named(id), step, bytes: case.bytes(allocation), memory_of })
+        Some(Alias { tensor: case.named(id), step, bytes: case.bytes(allocation), memory_of })
     });
-    found.min_by_key(|taken| (Reverse(taken.bytes), taken.step))
+    found.min_by_key(|alias| (Reverse(alias.bytes), alias.step))
 }
 
-/// The search for another order, and the plans for it, are as much work as so many trials.
+/// The work of the search for another order, in trials.
 const REORDERING: u64 = 10;
 
-/// Another order of the nodes.
+/// Tries another order of the nodes.
 fn try_reorder(case: &Case<'_>) -> Option<Tried> {
-    let snapshot = case.subject.snapshot;
+    let snapshot = case.planned.snapshot;
     if !case.may_try(REORDERING) {
         return None;
     }
@@ -75,10 +77,10 @@ fn try_reorder(case: &Case<'_>) -> Option<Tried> {
     let requests = Requests { leafs: &leafs, nodes: &nodes };
     let mut sizes = |id: TensorId, buffer: BufferIndex| snapshot.tensors[id as usize].size_in(buffer);
     let found =
-        reorder(&snapshot.graph, case.subject.buffers, requests, &mut sizes, case.hazards(), Effort::default()).ok()?;
+        reorder(&snapshot.graph, case.planned.buffers, requests, &mut sizes, case.hazards(), Effort::default()).ok()?;
     let moved = Some(found.moved).filter(|&moved| moved > 0)?;
     let mut draft = case.new_draft()?;
     draft.nodes = found.order.iter().map(|&step| snapshot.graph.nodes()[step as usize]).collect();
-    let trial = case.try_draft(&draft, case.subject.buffers)?;
+    let trial = case.try_draft(&draft, case.planned.buffers)?;
     Some(Tried::new(case, Change::Reorder { moved }, None, trial))
 }

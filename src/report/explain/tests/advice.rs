@@ -1,4 +1,4 @@
-//! What would lower a peak. Each number is compared with that of the graph in which the change was really made.
+//! Changes that lower a peak. Each saving is compared with the bound of a graph built with the change.
 
 use super::scene::{Scene, explain_with};
 use crate::graph::tests::sketch::BUFFER;
@@ -6,8 +6,8 @@ use crate::graph::{BufferSpec, Flags, Rules, TensorId};
 use crate::placement::Bytes;
 use crate::report::explain::{Advice, Change, DEFAULT_TOP, Kept, explanation_text};
 
-/// A peak of two tensors of 64 bytes, behind the nodes so far; the result is small.
-fn pass_a_peak(scene: &mut Scene, source: TensorId) -> TensorId {
+/// Appends a peak of two tensors of 64 bytes; the result is small.
+fn add_peak(scene: &mut Scene, source: TensorId) -> TensorId {
     let a = scene.node(64, &[source]);
     let b = scene.node(64, &[a]);
     scene.node(16, &[b])
@@ -27,44 +27,44 @@ fn assert_saves(advice: &Advice, scene: &Scene, changed: &Scene, saves: Bytes) {
 }
 
 #[test]
-fn input_that_is_read_late_can_be_made_late() {
+fn input_with_a_late_use_can_be_filled_late() {
     let mut scene = Scene::new(Rules::GGML);
     let (x, big) = (scene.input(16), scene.input(160));
-    let c = pass_a_peak(&mut scene, x);
+    let c = add_peak(&mut scene, x);
     scene.node(16, &[c, big]);
     let advice = scene.advice(is_later);
 
     let mut changed = Scene::new(Rules::GGML);
     let x = changed.input(16);
-    let c = pass_a_peak(&mut changed, x);
+    let c = add_peak(&mut changed, x);
     let big = changed.node(160, &[]);
     changed.node(16, &[c, big]);
     assert_saves(&advice, &scene, &changed, 96);
-    let Change::Later { tensor, bytes, made, first_read, with } = advice.change else { panic!() };
-    assert_eq!((tensor.name.as_str(), bytes, made, first_read.step, with), ("x1", 160, None, 3, 0));
+    let Change::Later { tensor, bytes, def, first_use, with } = advice.change else { panic!() };
+    assert_eq!((tensor.name.as_str(), bytes, def, first_use.step, with), ("x1", 160, None, 3, 0));
 }
 
 #[test]
-fn result_that_is_read_late_can_be_computed_late() {
+fn result_with_a_late_use_can_be_computed_late() {
     let mut scene = Scene::new(Rules::GGML);
     let x = scene.input(16);
     let k = scene.node(160, &[x]);
-    let c = pass_a_peak(&mut scene, x);
+    let c = add_peak(&mut scene, x);
     scene.node(16, &[c, k]);
     let advice = scene.advice(is_later);
 
     let mut changed = Scene::new(Rules::GGML);
     let x = changed.input(16);
-    let c = pass_a_peak(&mut changed, x);
+    let c = add_peak(&mut changed, x);
     let k = changed.node(160, &[x]);
     changed.node(16, &[c, k]);
     assert_saves(&advice, &scene, &changed, 96);
-    let Change::Later { tensor, made, first_read, with, .. } = advice.change else { panic!() };
-    assert_eq!((tensor.name.as_str(), made, first_read.step, with), ("n1", Some(0), 4, 0));
+    let Change::Later { tensor, def, first_use, with, .. } = advice.change else { panic!() };
+    assert_eq!((tensor.name.as_str(), def, first_use.step, with), ("n1", Some(0), 4, 0));
 }
 
 #[test]
-fn those_that_only_it_needs_move_with_it() {
+fn nodes_that_only_it_needs_move_with_it() {
     let mut scene = Scene::new(Rules::GGML);
     let x = scene.input(16);
     let j = scene.node(80, &[x]);
@@ -88,13 +88,13 @@ fn those_that_only_it_needs_move_with_it() {
 }
 
 #[test]
-fn nothing_moves_over_what_writes_to_its_source() {
+fn node_does_not_move_past_a_write_to_its_source() {
     let scene = |overwrites: bool| {
         let mut scene = Scene::new(Rules::GGML);
         let (x, cache) = (scene.input(16), scene.input(16));
         scene.sketch.draft(cache).tensor.external = true;
         let k = scene.node(160, &[cache]);
-        let c = pass_a_peak(&mut scene, x);
+        let c = add_peak(&mut scene, x);
         if overwrites {
             scene.sketch.copy(c, cache, 16);
         }
@@ -106,12 +106,12 @@ fn nothing_moves_over_what_writes_to_its_source() {
 }
 
 #[test]
-fn result_that_nobody_reads_for_long_can_be_computed_again() {
+fn result_without_uses_at_the_peak_can_be_recomputed() {
     let mut scene = Scene::new(Rules::GGML);
     let x = scene.input(16);
     let t = scene.node(160, &[x]);
     let r = scene.node(16, &[t]);
-    let c = pass_a_peak(&mut scene, r);
+    let c = add_peak(&mut scene, r);
     scene.node(16, &[c, t]);
     let advice = scene.advice(is_again);
 
@@ -119,21 +119,21 @@ fn result_that_nobody_reads_for_long_can_be_computed_again() {
     let x = changed.input(16);
     let t = changed.node(160, &[x]);
     let r = changed.node(16, &[t]);
-    let c = pass_a_peak(&mut changed, r);
+    let c = add_peak(&mut changed, r);
     let t = changed.node(160, &[x]);
     changed.node(16, &[c, t]);
     assert_saves(&advice, &scene, &changed, 96);
-    let Change::Again { tensor, is_computed, last_read, next_read, .. } = advice.change else { panic!() };
-    assert_eq!((tensor.name.as_str(), is_computed, last_read.step, next_read.step), ("n1", true, 1, 5));
+    let Change::Again { tensor, is_computed, last_use, next_use, .. } = advice.change else { panic!() };
+    assert_eq!((tensor.name.as_str(), is_computed, last_use.step, next_use.step), ("n1", true, 1, 5));
 }
 
 #[test]
-fn input_that_nobody_reads_for_long_can_be_filled_again() {
+fn input_without_uses_at_the_peak_can_be_refilled() {
     let mut scene = Scene::new(Rules::GGML);
     let x = scene.input(160);
     let view = scene.sketch.view(x, 0, 160);
     let r = scene.node(16, &[view]);
-    let c = pass_a_peak(&mut scene, r);
+    let c = add_peak(&mut scene, r);
     scene.node(16, &[c, view]);
     let advice = scene.advice(is_again);
 
@@ -141,7 +141,7 @@ fn input_that_nobody_reads_for_long_can_be_filled_again() {
     let x = changed.input(160);
     let view = changed.sketch.view(x, 0, 160);
     let r = changed.node(16, &[view]);
-    let c = pass_a_peak(&mut changed, r);
+    let c = add_peak(&mut changed, r);
     let x = changed.node(160, &[]);
     let view = changed.sketch.view(x, 0, 160);
     changed.node(16, &[c, view]);
@@ -150,33 +150,33 @@ fn input_that_nobody_reads_for_long_can_be_filled_again() {
 }
 
 #[test]
-fn output_can_be_read_when_the_graph_needs_it_no_more() {
+fn output_can_be_read_after_its_last_use() {
     let mut scene = Scene::new(Rules::GGML);
     let x = scene.input(16);
     let o = scene.node(160, &[x]);
     let r = scene.node(16, &[o]);
     scene.sketch.flag(o, Flags::OUTPUT);
-    pass_a_peak(&mut scene, r);
+    add_peak(&mut scene, r);
     let advice = scene.advice(|advice| matches!(advice.change, Change::NoOutput { .. }));
 
     let mut changed = Scene::new(Rules::GGML);
     let x = changed.input(16);
     let o = changed.node(160, &[x]);
     let r = changed.node(16, &[o]);
-    pass_a_peak(&mut changed, r);
+    add_peak(&mut changed, r);
     assert_saves(&advice, &scene, &changed, 112);
     let Change::NoOutput { tensor, bytes, needed_until } = advice.change else { panic!() };
     assert_eq!((tensor.name.as_str(), bytes, needed_until.step), ("n1", 160, 1));
 }
 
 #[test]
-fn output_that_the_graph_does_not_read_is_told_by_its_view() {
+fn output_is_named_by_the_view_that_is_flagged() {
     let mut scene = Scene::new(Rules::GGML);
     let x = scene.input(16);
     let o = scene.node(160, &[x]);
     let view = scene.sketch.view(o, 0, 16);
     scene.sketch.flag(view, Flags::OUTPUT);
-    pass_a_peak(&mut scene, x);
+    add_peak(&mut scene, x);
     let advice = scene.advice(|advice| matches!(advice.change, Change::NoOutput { .. }));
     assert_eq!(advice.saves, 160 + 128 - 176);
     let Change::NoOutput { tensor, needed_until, .. } = advice.change else { panic!() };
@@ -184,24 +184,24 @@ fn output_that_the_graph_does_not_read_is_told_by_its_view() {
 }
 
 #[test]
-fn what_nobody_reads_can_be_left_out_with_what_it_needs() {
+fn unused_tensor_can_be_left_out_with_nodes_that_only_it_needs() {
     let mut scene = Scene::new(Rules::GGML);
     let x = scene.input(16);
     let v = scene.node(32, &[x]);
     let u = scene.node(160, &[v]);
-    pass_a_peak(&mut scene, x);
+    add_peak(&mut scene, x);
     let advice = scene.advice(|advice| matches!(advice.change, Change::LeaveOut { .. }));
 
     let mut changed = Scene::new(Rules::GGML);
     let x = changed.input(16);
-    pass_a_peak(&mut changed, x);
+    add_peak(&mut changed, x);
     assert_saves(&advice, &scene, &changed, 160);
-    let Change::LeaveOut { tensor, with, is_passed_over, .. } = advice.change else { panic!() };
-    assert_eq!((tensor.name, with, is_passed_over), (format!("n{u}"), 1, false));
+    let Change::LeaveOut { tensor, with, is_skipped, .. } = advice.change else { panic!() };
+    assert_eq!((tensor.name, with, is_skipped), (format!("n{u}"), 1, false));
     let computed = scene.node(16, &[]);
     scene.sketch.flag(computed, Flags::COMPUTE);
     let advice = scene.advice(|advice| matches!(advice.change, Change::LeaveOut { .. }));
-    assert!(matches!(advice.change, Change::LeaveOut { is_passed_over: true, .. }), "{advice:?}");
+    assert!(matches!(advice.change, Change::LeaveOut { is_skipped: true, .. }), "{advice:?}");
 }
 
 #[test]
@@ -211,8 +211,8 @@ fn result_of_the_graph_is_not_left_out() {
     scene.node(160, &[x]);
     let explained = scene.explained();
     assert!(explained.advice.is_empty(), "{:?}", explained.advice);
-    let peak = explained.peak.expect("something is alive");
-    assert_eq!(peak.alive[0].tensors[0].kept, Some(Kept::Unread));
+    let peak = explained.peak.expect("something is live");
+    assert_eq!(peak.live[0].tensors[0].kept, Some(Kept::Unused));
 }
 
 /// A copy of 96 bytes, which `reader` reads.
@@ -234,13 +234,13 @@ fn copy_can_be_left_out_when_its_readers_can_read_what_is_copied() {
             (copied(Rules::GGML, copy, "MUL_MAT", true), copied(Rules::GGML, copy, "MUL_MAT", false));
         assert_saves(&scene.advice(is_no_copy), &scene, &changed, 80);
     }
-    // It writes to its sources, so the copy may be what saves them.
+    // It writes to its sources, so the copy may protect them.
     let scene = copied(Rules::GGML, "CONT", "OPT_STEP_SGD", true);
     assert!(!scene.explained().advice.iter().any(is_no_copy));
 }
 
 #[test]
-fn rule_that_is_off_is_told_with_what_it_would_share() {
+fn rule_that_is_off_is_reported_with_an_example() {
     let gated = |rules: Rules| {
         let mut scene = Scene::new(rules);
         let x = scene.input(16);
@@ -253,7 +253,7 @@ fn rule_that_is_off_is_told_with_what_it_would_share() {
     let advice = scene.advice(|advice| matches!(advice.change, Change::Rule { .. }));
     assert_saves(&advice, &scene, &gated(Rules { rows: true, ..Rules::GGML }), 80);
     let Change::Rule { rule, example } = advice.change else { panic!() };
-    let example = example.expect("a tensor is computed in the place of another");
+    let example = example.expect("a tensor is computed in place");
     assert_eq!((rule.as_str(), example.tensor.name.as_str(), example.memory_of.name.as_str()), ("rows", "n3", "n1"));
     let all = scene.advice(|advice| advice.change == Change::AllRules);
     assert_saves(&all, &scene, &gated(Rules::ALL), 80);
@@ -261,7 +261,7 @@ fn rule_that_is_off_is_told_with_what_it_would_share() {
 }
 
 #[test]
-fn better_order_is_told() {
+fn better_order_is_reported() {
     let branches = |first: bool| {
         let mut scene = Scene::new(Rules::GGML);
         let x = scene.input(32);
@@ -292,26 +292,26 @@ fn copies_into_caches_can_be_removed() {
 }
 
 #[test]
-fn second_peak_is_told_where_it_is_in_the_way() {
+fn second_peak_is_the_limit() {
     let mut scene = Scene::new(Rules::GGML);
     let (x, big) = (scene.input(16), scene.input(160));
-    let c = pass_a_peak(&mut scene, x);
+    let c = add_peak(&mut scene, x);
     let d = scene.node(16, &[c, big]);
     let e = scene.node(128, &[d]);
     let f = scene.node(160, &[e]);
     scene.node(16, &[f]);
     let explained = scene.explained();
-    let peak = explained.peak.expect("something is alive");
+    let peak = explained.peak.expect("something is live");
     assert_eq!((peak.node.step, peak.bytes, peak.as_high), (1, 288, vec![(5, 5)]));
     assert!(explained.advice.is_empty(), "{:?}", explained.advice);
     let limit = explained.limit.expect("a change frees memory at the first of both");
     assert_eq!((limit.frees, limit.lower_bound), (160, 288));
-    assert_eq!(limit.worst.tensor.map(|node| node.name), Some(format!("n{f}")));
+    assert_eq!(limit.peak.tensor.map(|node| node.name), Some(format!("n{f}")));
     assert!(matches!(limit.change, Change::Later { tensor, .. } if tensor.name == "x1"));
 }
 
 #[test]
-fn what_another_buffer_would_pay_is_not_saved() {
+fn bytes_moved_to_another_buffer_are_not_saved() {
     let graph = |is_late: bool| {
         let mut scene = Scene::with_buffers(&[BufferSpec { rules: Rules::GGML, ..BUFFER }; 2]);
         let x = scene.input(16);
@@ -321,7 +321,7 @@ fn what_another_buffer_would_pay_is_not_saved() {
         let a = scene.node(64, &[r]);
         let b = scene.node(320, &[a]);
         let c = scene.node(16, &[b]);
-        // Late, it keeps what it reads alive together with `b`, in the other buffer.
+        // Late, it keeps its source live together with `b`, in the other buffer.
         let k = k.unwrap_or_else(|| scene.node(160, &[j]));
         scene.node(16, &[c, k]);
         (scene.sketch.draft(j).buffer, scene.sketch.draft(b).buffer) = (1, 1);
@@ -333,10 +333,10 @@ fn what_another_buffer_would_pay_is_not_saved() {
 }
 
 #[test]
-fn what_is_not_tried_for_want_of_work_is_said() {
+fn work_limit_is_reported() {
     let mut scene = Scene::new(Rules::GGML);
     let (x, big) = (scene.input(16), scene.input(160));
-    let c = pass_a_peak(&mut scene, x);
+    let c = add_peak(&mut scene, x);
     scene.node(16, &[c, big]);
     let snapshot = scene.snapshot();
     let remark = "not every change was tried";

@@ -1,7 +1,7 @@
-//! Explanations of small graphs, of which the right ones are known.
+//! Explanations of small graphs whose peaks and savings are known.
 
 mod advice;
 mod peaks;
 mod reuse;
 mod scene;
-mod words;
+mod text;

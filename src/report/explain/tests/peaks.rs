@@ -1,4 +1,4 @@
-//! The worst step, and who is alive there.
+//! The peak, and what is live there.
 
 use super::scene::{Scene, blocks, explain_snapshot};
 use crate::graph::tests::sketch::BUFFER;
@@ -10,11 +10,11 @@ fn node(step: u32, name: &str) -> Node {
 }
 
 fn peak(scene: &Scene) -> Peak {
-    scene.explained().peak.expect("something is alive")
+    scene.explained().peak.expect("something is live")
 }
 
 #[test]
-fn everyone_alive_is_told_with_its_maker_and_its_last_reader() {
+fn live_tensors_have_their_def_and_last_use() {
     let mut scene = Scene::new(Rules::GGML);
     let x0 = scene.input(16);
     let n1 = scene.node(64, &[x0]);
@@ -23,15 +23,15 @@ fn everyone_alive_is_told_with_its_maker_and_its_last_reader() {
     let peak = peak(&scene);
     assert_eq!((peak.node.clone(), peak.bytes, peak.as_high.len()), (node(1, "n2"), 192, 0));
     assert_eq!(blocks(&peak), [(112, vec!["n2"]), (64, vec!["n1"]), (16, vec!["x0"])]);
-    let lives: Vec<_> =
-        peak.alive.iter().map(|block| &block.tensors[0]).map(|it| (it.made.clone(), it.last_read.clone())).collect();
-    let reads = [node(2, "n3"), node(1, "n2"), node(2, "n3")].map(Some);
-    let made = [Some(node(1, "n2")), Some(node(0, "n1")), None];
-    assert_eq!(lives, Vec::from_iter(made.into_iter().zip(reads)));
+    let live_ranges: Vec<_> =
+        peak.live.iter().map(|block| &block.tensors[0]).map(|it| (it.def.clone(), it.last_use.clone())).collect();
+    let last_uses = [node(2, "n3"), node(1, "n2"), node(2, "n3")].map(Some);
+    let defs = [Some(node(1, "n2")), Some(node(0, "n1")), None];
+    assert_eq!(live_ranges, Vec::from_iter(defs.into_iter().zip(last_uses)));
 }
 
 #[test]
-fn memory_that_is_shared_counts_once() {
+fn shared_memory_counts_once() {
     let mut scene = Scene::new(Rules::GGML);
     let x0 = scene.input(16);
     let n1 = scene.node(64, &[x0]);
@@ -40,7 +40,7 @@ fn memory_that_is_shared_counts_once() {
     scene.node(160, &[n3]);
     let peak = peak(&scene);
     assert_eq!(blocks(&peak), [(160, vec!["n4"]), (64, vec!["n3"])]);
-    // Before that both the one that is read and the one that is computed in its place live there.
+    // One step earlier both the source and the result in place are live.
     let mut scene = Scene::new(Rules::GGML);
     let x0 = scene.input(160);
     let n1 = scene.node(64, &[]);
@@ -53,7 +53,7 @@ fn memory_that_is_shared_counts_once() {
 }
 
 #[test]
-fn what_is_kept_has_a_reason() {
+fn tensors_live_to_the_end_have_a_reason() {
     let mut scene = Scene::new(Rules::GGML);
     let x0 = scene.input(16);
     let n1 = scene.node(16, &[x0]);
@@ -63,16 +63,16 @@ fn what_is_kept_has_a_reason() {
     scene.node(64, &[n1]);
     let peak = peak(&scene);
     assert_eq!(peak.node.step, 3);
-    let kept: Vec<_> = peak.alive.iter().map(|block| (block.bytes, block.tensors[0].kept)).collect();
+    let kept: Vec<_> = peak.live.iter().map(|block| (block.bytes, block.tensors[0].kept)).collect();
     assert_eq!(
         kept,
-        [(64, Some(Kept::Unread)), (48, Some(Kept::Unread)), (32, Some(Kept::Unread)), (16, Some(Kept::Output))]
+        [(64, Some(Kept::Unused)), (48, Some(Kept::Unused)), (32, Some(Kept::Unused)), (16, Some(Kept::Output))]
     );
-    assert_eq!(peak.alive[2].tensors[0].tensor.name, format!("n{n2}"));
+    assert_eq!(peak.live[2].tensors[0].tensor.name, format!("n{n2}"));
 }
 
 #[test]
-fn views_read_for_their_owner() {
+fn use_of_a_view_is_a_use_of_its_owner() {
     let mut scene = Scene::new(Rules::GGML);
     let x0 = scene.input(16);
     let n1 = scene.node(64, &[x0]);
@@ -81,11 +81,11 @@ fn views_read_for_their_owner() {
     scene.node(16, &[n2, n3]);
     let peak = peak(&scene);
     assert_eq!(blocks(&peak), [(160, vec!["n3"]), (64, vec!["n1"]), (16, vec!["x0"])]);
-    assert_eq!(peak.alive[1].tensors[0].last_read, Some(node(3, "n4")));
+    assert_eq!(peak.live[1].tensors[0].last_use, Some(node(3, "n4")));
 }
 
 #[test]
-fn room_for_a_result_is_told_with_what_lies_in_it() {
+fn block_of_a_later_concat_names_the_result() {
     let mut scene = Scene::new(Rules::ALL);
     let x0 = scene.input(32);
     let n1 = scene.node(96, &[x0]);
@@ -95,11 +95,11 @@ fn room_for_a_result_is_told_with_what_lies_in_it() {
     let peak = peak(&scene);
     assert_eq!((peak.node.step, peak.as_high.as_slice()), (0, [(1, 1)].as_slice()));
     assert_eq!(blocks(&peak), [(192, vec!["n1"]), (32, vec!["x0"])]);
-    assert_eq!(peak.alive[0].room_for.as_ref().map(|result| result.name.as_str()), Some("n3"));
+    assert_eq!(peak.live[0].room_for.as_ref().map(|result| result.name.as_str()), Some("n3"));
 }
 
 #[test]
-fn what_lies_beyond_the_bound_is_fragmentation() {
+fn bytes_above_the_bound_are_fragmentation() {
     // Three of 48 bytes take a chunk of 96 and one of 48; then two of 64 do not fit without 16 bytes more.
     let mut scene = Scene::with_buffers(&[BufferSpec { max_chunk: Some(96), rules: Rules::GGML, ..BUFFER }]);
     let n0 = scene.node(48, &[]);
@@ -147,7 +147,7 @@ fn graph_without_nodes_has_one_step() {
 }
 
 #[test]
-fn ggml_alloc_is_computed_unless_it_is_known() {
+fn ggml_alloc_size_is_computed_unless_recorded() {
     let mut scene = Scene::new(Rules::ALL);
     let x0 = scene.input(16);
     let n1 = scene.operation("CONT", 16, &[x0]);

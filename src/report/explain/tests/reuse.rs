@@ -1,15 +1,15 @@
-//! What was reused.
+//! Memory saved by sharing.
 
 use super::scene::Scene;
 use crate::graph::{Flags, Rules};
-use crate::report::explain::TakenOver;
+use crate::report::explain::Alias;
 
-fn told(taken: &[TakenOver]) -> Vec<(&str, &str, u64)> {
-    taken.iter().map(|it| (it.tensor.name.as_str(), it.memory_of.name.as_str(), it.bytes)).collect()
+fn listed(aliases: &[Alias]) -> Vec<(&str, &str, u64)> {
+    aliases.iter().map(|it| (it.tensor.name.as_str(), it.memory_of.name.as_str(), it.bytes)).collect()
 }
 
 #[test]
-fn results_in_the_memory_of_their_sources_are_told_the_largest_first() {
+fn results_in_place_are_listed_largest_first() {
     let mut scene = Scene::new(Rules::ALL);
     let x0 = scene.input(16);
     let n1 = scene.node(64, &[x0]);
@@ -18,13 +18,13 @@ fn results_in_the_memory_of_their_sources_are_told_the_largest_first() {
     let n4 = scene.sketch.in_place(100, &[n3]);
     scene.node(16, &[n4]);
     let explained = scene.explained();
-    assert_eq!(told(&explained.reuse.in_place), [("n4", "n3", 112), ("n2", "n1", 64)]);
+    assert_eq!(listed(&explained.reuse.in_place), [("n4", "n3", 112), ("n2", "n1", 64)]);
     assert_eq!((explained.reuse.bytes, explained.lower_bound), (176, 176));
     assert_eq!(explained.reuse.lower_bound_without, Some(224));
 }
 
 #[test]
-fn operands_inside_a_concat_are_told() {
+fn operands_inside_a_concat_are_listed() {
     let mut scene = Scene::new(Rules::ALL);
     let x0 = scene.input(16);
     let n1 = scene.node(96, &[x0]);
@@ -32,12 +32,12 @@ fn operands_inside_a_concat_are_told() {
     let n3 = scene.sketch.concat([n1, n2], 192);
     scene.node(16, &[n3]);
     let explained = scene.explained();
-    assert_eq!(told(&explained.reuse.inside_concat), [("n1", "n3", 96), ("n2", "n3", 96)]);
+    assert_eq!(listed(&explained.reuse.inside_concat), [("n1", "n3", 96), ("n2", "n3", 96)]);
     assert_eq!((explained.lower_bound, explained.reuse.lower_bound_without), (208, Some(384)));
 }
 
 #[test]
-fn inputs_that_nobody_reads_are_told() {
+fn unread_inputs_are_listed() {
     let unread = |rules: Rules| {
         let mut scene = Scene::new(rules);
         let x0 = scene.input(16);
@@ -54,7 +54,7 @@ fn inputs_that_nobody_reads_are_told() {
 }
 
 #[test]
-fn nodes_that_no_backend_computes_are_told_with_the_inputs_that_only_they_read() {
+fn inactive_nodes_are_listed_with_the_inputs_that_only_they_read() {
     let selected = |rules: Rules| {
         let mut scene = Scene::new(rules);
         let [x0, x1] = [16, 64].map(|size| scene.input(size));

@@ -1,4 +1,4 @@
-//! Graphs by hand, with names.
+//! Small graphs with named tensors.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,10 @@ use crate::graph::tests::sketch::{BUFFER, Sketch};
 use crate::graph::{BufferSpec, Flags, Operation, Rules, TensorId};
 use crate::placement::Bytes;
 use crate::report::explain::{
-    Advice, AliveBlock, BufferExplanation, DEFAULT_TRIALS, Explanation, Peak, Subject, explain,
+    Advice, BufferExplanation, DEFAULT_TRIALS, Explanation, LiveBlock, Peak, PlannedGraph, explain,
 };
 
-/// A graph of tensors with names: leafs are called "x", nodes "n", each with its id behind it. Nodes are MUL_MAT unless
-/// something else is said.
+/// A graph of named tensors: leafs are "x" and nodes "n", each followed by its id. Nodes are MUL_MAT by default.
 pub struct Scene {
     pub sketch: Sketch,
     operations: HashMap<TensorId, &'static str>,
@@ -20,7 +19,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// One buffer, planned with rules.
+    /// Has one buffer, planned with `rules`.
     pub fn new(rules: Rules) -> Self {
         Self::with_buffers(&[BufferSpec { rules, ..BUFFER }])
     }
@@ -29,7 +28,7 @@ impl Scene {
         Self { sketch: Sketch::with_buffers(buffers), operations: HashMap::new(), names: HashMap::new() }
     }
 
-    /// A leaf that is filled from outside.
+    /// Adds a leaf that is filled from outside.
     pub fn input(&mut self, size: Bytes) -> TensorId {
         let id = self.sketch.leaf(size);
         self.sketch.flag(id, Flags::INPUT);
@@ -40,7 +39,7 @@ impl Scene {
         self.sketch.node(size, sources)
     }
 
-    /// A node with ggml's name of its operation, which is not in ggml's list of those that may write over a source.
+    /// Adds a node with an operation that is not in ggml's list of those that may be computed in place.
     pub fn operation(&mut self, name: &'static str, size: Bytes, sources: &[TensorId]) -> TensorId {
         let id = self.sketch.node(size, sources);
         self.sketch.draft(id).tensor.operation = Operation::named(name, false);
@@ -94,7 +93,7 @@ impl Scene {
         }
     }
 
-    /// By buffer: the lower bound of the plan.
+    /// Returns the lower bound of the plan, by buffer.
     pub fn bounds(&self) -> Vec<Bytes> {
         let plan = self.snapshot().plan_as_recorded().expect("sizes are small");
         plan.buffers.iter().map(|buffer| buffer.lower_bound).collect()
@@ -108,31 +107,31 @@ impl Scene {
         explain_snapshot(&self.snapshot())
     }
 
-    /// The only buffer.
+    /// Explains the only buffer.
     pub fn explained(&self) -> BufferExplanation {
         let mut buffers = self.explain().buffers;
         assert_eq!(buffers.len(), 1);
         buffers.remove(0)
     }
 
-    /// The only change of a kind that lowers the peak.
-    pub fn advice(&self, is_wanted: impl Fn(&Advice) -> bool) -> Advice {
+    /// Returns the only change of a kind that lowers the peak.
+    pub fn advice(&self, is_kind: impl Fn(&Advice) -> bool) -> Advice {
         let explained = self.explained();
-        let mut wanted = explained.advice.iter().filter(|advice| is_wanted(advice));
-        match (wanted.next(), wanted.next()) {
+        let mut found = explained.advice.iter().filter(|advice| is_kind(advice));
+        match (found.next(), found.next()) {
             (Some(advice), None) => advice.clone(),
             _ => panic!("{:#?}", explained.advice),
         }
     }
 }
 
-/// Explains a graph as it is planned by the program that wrote it; checks what must be true of every explanation.
+/// Explains a graph as planned by the program that captured it, and checks the invariants of every explanation.
 pub fn explain_snapshot(snapshot: &Snapshot) -> Explanation {
     let explanation = explain_with(snapshot, DEFAULT_TRIALS);
     assert!(explanation.all_tried);
     for buffer in &explanation.buffers {
-        let alive: Bytes = alive(buffer).iter().map(|block| block.bytes).sum();
-        assert_eq!(alive, buffer.lower_bound);
+        let live: Bytes = live(buffer).iter().map(|block| block.bytes).sum();
+        assert_eq!(live, buffer.lower_bound);
         assert_eq!(buffer.size - buffer.fragmentation, buffer.lower_bound);
         assert!(buffer.advice.iter().all(|advice| advice.lower_bound + advice.saves == buffer.lower_bound));
         assert!(buffer.advice.is_sorted_by(|a, b| a.saves >= b.saves));
@@ -140,23 +139,30 @@ pub fn explain_snapshot(snapshot: &Snapshot) -> Explanation {
     explanation
 }
 
-/// The same with so much work for changes, unchecked.
+/// Explains a graph with a work limit, unchecked.
 pub fn explain_with(snapshot: &Snapshot, trials: u64) -> Explanation {
     let buffers = snapshot.recorded_buffers();
     let plan = snapshot.plan_in(&buffers).expect("sizes are small");
     let same_memory: Vec<TensorId> = (0..).take(snapshot.tensors.len()).collect();
     let allowed = vec![Rules::ALL; buffers.len()];
-    explain(Subject { snapshot, buffers: &buffers, allowed: &allowed, same_memory: &same_memory, plan: &plan, trials })
+    explain(PlannedGraph {
+        snapshot,
+        buffers: &buffers,
+        allowed: &allowed,
+        same_memory: &same_memory,
+        plan: &plan,
+        trials,
+    })
 }
 
-fn alive(buffer: &BufferExplanation) -> &[AliveBlock] {
-    buffer.peak.as_ref().map_or(&[], |peak| &peak.alive)
+fn live(buffer: &BufferExplanation) -> &[LiveBlock] {
+    buffer.peak.as_ref().map_or(&[], |peak| &peak.live)
 }
 
-/// The bytes and the names of each block, the names in the order in which the tensors are made.
+/// Returns the bytes of each block and the names of its tensors, in the order of their defs.
 pub fn blocks(peak: &Peak) -> Vec<(Bytes, Vec<&str>)> {
-    peak.alive
+    peak.live
         .iter()
-        .map(|block| (block.bytes, block.tensors.iter().map(|alive| alive.tensor.name.as_str()).collect()))
+        .map(|block| (block.bytes, block.tensors.iter().map(|live| live.tensor.name.as_str()).collect()))
         .collect()
 }

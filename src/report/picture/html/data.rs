@@ -1,4 +1,4 @@
-//! The data of the page, as compact JSON: columns in place of objects, and numbers for what repeats.
+//! The data of the page as compact JSON: columns instead of objects, and numbers for repeated texts.
 
 use std::collections::HashMap;
 
@@ -6,26 +6,26 @@ use serde_json::{Value, json};
 
 use crate::graph::order::Effect;
 use crate::graph::snapshot::Snapshot;
-use crate::report::picture::graphs::Drawn;
+use crate::report::picture::graphs::DrawnGraph;
 use crate::report::picture::kinds::Kind;
 use crate::report::picture::scene::{BufferPicture, Scene, Span};
 
-/// All graphs, in a form that can stand inside `<script>`.
-pub fn json(graphs: &[Drawn<'_>], title: Option<&str>) -> String {
+/// Serializes all graphs, safe inside `<script>`.
+pub fn json(graphs: &[DrawnGraph<'_>], title: Option<&str>) -> String {
     let kinds = Kind::ALL.map(|kind| json!([kind.name(), kind.colour(), kind.ink()]));
     let graphs: Vec<Value> = graphs.iter().map(graph).collect();
     let text = json!({"title": title, "kinds": kinds, "graphs": graphs}).to_string();
-    // Only inside strings of JSON can there be this letter, which could end the script.
+    // This character, which could end the script, occurs only inside strings.
     text.replace('<', "\\u003c")
 }
 
-fn graph(drawn: &Drawn<'_>) -> Value {
+fn graph(drawn: &DrawnGraph<'_>) -> Value {
     let plans: Vec<Value> = drawn.scenes.iter().map(plan).collect();
     json!({"label": drawn.title(), "nodes": drawn.snapshot.graph.nodes().len(), "steps": drawn.snapshot.graph.steps(),
         "tensors": tensors(drawn.snapshot), "plans": plans})
 }
 
-/// Texts, each once.
+/// Distinct texts, with their numbers.
 #[derive(Default)]
 struct Texts<'a> {
     texts: Vec<&'a str>,
@@ -42,7 +42,7 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// The tensors, by column.
+/// Returns the tensors by column.
 fn tensors(snapshot: &Snapshot) -> Value {
     let graph = &snapshot.graph;
     let (mut ops, mut elements) = (Texts::default(), Texts::default());
@@ -65,8 +65,8 @@ fn tensors(snapshot: &Snapshot) -> Value {
         "name": snapshot.tensors.iter().map(|info| info.name.as_str()).collect::<Vec<_>>(),
         "op": op,
         "kind": snapshot.tensors.iter().map(|info| Kind::of(&info.op) as u8).collect::<Vec<_>>(),
-        // 1: another look at the memory of its source.
-        "look": snapshot.tensors.iter().map(|info| u8::from(Effect::of(&info.op) == Effect::View)).collect::<Vec<_>>(),
+        // 1: the node only makes a view.
+        "makesView": snapshot.tensors.iter().map(|info| u8::from(Effect::of(&info.op) == Effect::View)).collect::<Vec<_>>(),
         "type": element,
         "shape": ids.clone().map(shape).collect::<Vec<_>>(),
         "bytes": snapshot.tensors.iter().map(|info| info.nbytes).collect::<Vec<_>>(),
@@ -89,10 +89,10 @@ fn buffer(buffer: &BufferPicture<'_>) -> Value {
         "optimal": buffer.is_optimal, "live": buffer.live})
 }
 
-/// Ten numbers a rectangle, in the order in which the page reads them.
+/// Returns ten numbers for each rectangle, in the order in which the page reads them.
 fn span(span: &Span) -> [u64; 10] {
-    let Span { tensor, buffer, chunk, block, offset, size, start, end, seen_until, sharing } = *span;
-    let times = [start, end, seen_until].map(u64::from);
+    let Span { tensor, buffer, chunk, block, offset, size, start, end, visible_until, sharing } = *span;
+    let times = [start, end, visible_until].map(u64::from);
     let [tensor, buffer, chunk, block] = [tensor, buffer, chunk, block].map(u64::from);
     [tensor, buffer, chunk, block, offset, size, times[0], times[1], times[2], sharing as u64]
 }

@@ -1,4 +1,4 @@
-//! Axes, grids, and the names of strips.
+//! Axes, grids, and the names of rows.
 
 use std::fmt::Write;
 
@@ -8,10 +8,10 @@ use crate::report::picture::xml::{escaped, shortened};
 
 use super::frame::{Panel, Row, px};
 
-/// Pixels from one mark to the next, about.
-const MARKS: f64 = 40.0;
-/// So that there is a mark above 0 in most cases.
-const FEWEST: u64 = 3;
+/// The approximate distance of marks, in pixels.
+const MARK_DISTANCE: f64 = 40.0;
+/// The least number of marks, so that there mostly is one above 0.
+const MIN_MARKS: u64 = 3;
 
 pub fn draw(to: &mut String, panel: &Panel<'_>) {
     for row in &panel.rows.rows {
@@ -27,7 +27,7 @@ fn bytes_axis(to: &mut String, panel: &Panel<'_>, row: &Row) {
         "<rect class=\"field\" x=\"{left}\" y=\"{top}\" width=\"{}\" height=\"{height}\"/>",
         px(panel.width)
     );
-    for (mark, text) in byte_ticks(row.bytes, marks_in(row.height).max(FEWEST)) {
+    for (mark, text) in byte_ticks(row.bytes, marks_in(row.height).max(MIN_MARKS)) {
         let y = row.y(mark);
         let _ = writeln!(to, "<path class=\"grid\" d=\"M{left} {y}H{right}\"/>", y = px(y));
         let _ = writeln!(to, "<text class=\"mark\" x=\"{}\" y=\"{}\">{text}</text>", px(panel.left - 7.0), px(y + 3.5));
@@ -40,7 +40,7 @@ fn bytes_axis(to: &mut String, panel: &Panel<'_>, row: &Row) {
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a height in pixels is small")]
 fn marks_in(length: f64) -> u64 {
-    (length / MARKS).max(1.0) as u64
+    (length / MARK_DISTANCE).max(1.0) as u64
 }
 
 fn steps_axis(to: &mut String, panel: &Panel<'_>) {
@@ -54,6 +54,5 @@ fn steps_axis(to: &mut String, panel: &Panel<'_>) {
         let _ = writeln!(to, "<text class=\"step\" x=\"{x}\" y=\"{y}\">{step}</text>");
     }
     let (x, y) = (px(panel.left + panel.width / 2.0), px(last.bottom() + 30.0));
-    let _ =
-        writeln!(to, "<text class=\"step\" x=\"{x}\" y=\"{y}\">step (one node of the graph after the other)</text>");
+    let _ = writeln!(to, "<text class=\"step\" x=\"{x}\" y=\"{y}\">step (each runs one node of the graph)</text>");
 }

@@ -1,14 +1,14 @@
-//! The bytes alive over time, the lower bound, and the peak.
+//! The curve of live bytes, the lower bound, and the peak.
 
 use std::fmt::Write;
 
 use crate::report::picture::scene::BufferPicture;
-use crate::report::picture::units::bytes;
 use crate::report::picture::xml::{escaped, shortened};
+use crate::report::sizes::short;
 
 use super::frame::{Panel, Row, px};
 
-/// Half of the width of what is written about a peak.
+/// Half of the width of the text at a peak.
 const REMARK: f64 = 170.0;
 
 pub fn draw(to: &mut String, panel: &Panel<'_>, row: &Row) {
@@ -21,7 +21,7 @@ pub fn draw(to: &mut String, panel: &Panel<'_>, row: &Row) {
     peak(to, panel, row, buffer);
 }
 
-/// Down to the axis at both ends; no point where nothing changes.
+/// Returns the outline of the curve, down to the axis at both ends, with a point only where it changes.
 fn outline(panel: &Panel<'_>, row: &Row, buffer: &BufferPicture<'_>) -> String {
     let mut path = format!("M{} {}", px(panel.left), px(row.bottom()));
     let mut last = None;
@@ -44,11 +44,11 @@ fn peak(to: &mut String, panel: &Panel<'_>, row: &Row, buffer: &BufferPicture<'_
     let again = match again {
         0 => String::new(),
         1 => ", and once more".to_owned(),
-        more => format!(", and {more} times more"),
+        more => format!(", and {more} more times"),
     };
     let are_several = panel.scene.buffers.len() > 1;
     let name = if are_several { format!("{}, ", escaped(&shortened(buffer.name, 24))) } else { String::new() };
-    // Around the peak, but not beyond the panel.
+    // Centred at the peak, but inside the panel.
     let (anchor, at) = if x < panel.left + REMARK {
         ("start", panel.left)
     } else if x > panel.right() - REMARK {
@@ -58,16 +58,16 @@ fn peak(to: &mut String, panel: &Panel<'_>, row: &Row, buffer: &BufferPicture<'_
     };
     let _ = writeln!(
         to,
-        "<text class=\"remark\" text-anchor=\"{anchor}\" x=\"{}\" y=\"{}\">{name}peak: {} alive at step {}{again}</text>",
+        "<text class=\"remark\" text-anchor=\"{anchor}\" x=\"{}\" y=\"{}\">{name}peak: {} live at step {}{again}</text>",
         px(at),
         px(row.top - 11.0),
-        bytes(buffer.lower_bound),
+        short(buffer.lower_bound),
         first.start
     );
 }
 
 impl Panel<'_> {
-    /// Where the first peak of a buffer is: the middle of its step.
+    /// Returns the middle of the step of a buffer's first peak.
     pub fn peak_x(&self, buffer: &BufferPicture<'_>) -> Option<f64> {
         let first = buffer.peaks.first()?.start;
         Some(f64::midpoint(self.x(first), self.x(first + 1)))

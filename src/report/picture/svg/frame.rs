@@ -1,42 +1,42 @@
-//! Where everything is, in pixels.
+//! The layout, in pixels.
 
 use crate::graph::BufferIndex;
 use crate::placement::{Bytes, ChunkId, Offset, Step};
-use crate::report::picture::graphs::Drawn;
+use crate::report::picture::graphs::DrawnGraph;
 use crate::report::picture::scene::{BufferPicture, Scene};
-use crate::report::picture::units::as_float;
+use crate::report::sizes::as_float;
 
 /// The width of the whole picture.
 pub const WIDTH: f64 = 1200.0;
-/// Free space around.
+/// The margin.
 pub const MARGIN: f64 = 20.0;
-/// Left of each panel, for the numbers of its axis.
+/// The width of the byte axis, left of each panel.
 const AXIS: f64 = 62.0;
-/// The maps of a graph together.
+/// The height of all maps of a graph.
 const MAPS: f64 = 400.0;
-/// No map is lower.
-const LOWEST_MAP: f64 = 36.0;
-/// One curve.
+/// The least height of a map.
+const MIN_MAP: f64 = 36.0;
+/// The height of a curve.
 const CURVE: f64 = 84.0;
-/// Above a map, where several have names of their own.
+/// The height of a name above a map, if there are several.
 const NAME: f64 = 30.0;
-/// Above a curve, for what is said of the peak.
+/// The height of the text above a curve.
 const REMARK: f64 = 26.0;
-/// Below each row.
+/// The space below each row.
 const GAP: f64 = 8.0;
-/// Below the last row: the numbers of the steps.
+/// The height of the step axis, below the last row.
 const STEPS: f64 = 34.0;
 
-/// A strip of all panels: the map of a chunk, or the curve of a buffer.
+/// A row of all panels: the map of a chunk, or the curve of a buffer.
 pub struct Row {
     pub buffer: BufferIndex,
-    /// Which chunk; none for the curve.
+    /// The chunk; `None` for the curve.
     pub chunk: Option<ChunkId>,
-    /// What its axis reaches to: the largest in any of the plans.
+    /// The end of its byte axis: the largest size in any of the plans.
     pub bytes: Bytes,
     pub top: f64,
     pub height: f64,
-    /// What is written above it.
+    /// The name above it.
     pub name: Option<String>,
 }
 
@@ -45,28 +45,28 @@ impl Row {
         self.top + self.height
     }
 
-    /// Where so many bytes are; offset 0 is at the bottom.
+    /// Returns the position of an offset; 0 is at the bottom.
     pub fn y(&self, bytes: Offset) -> f64 {
         self.bottom() - as_float(bytes) / as_float(self.bytes.max(1)) * self.height
     }
 }
 
-/// All strips of a graph.
+/// All rows of a graph.
 pub struct Rows {
     pub rows: Vec<Row>,
     pub bottom: f64,
 }
 
 impl Rows {
-    /// The maps of a buffer's chunks, then its curve, then the next buffer.
-    pub fn of(drawn: &Drawn<'_>, mut top: f64) -> Self {
+    /// Lays out the maps of a buffer's chunks, then its curve, then the next buffer.
+    pub fn of(drawn: &DrawnGraph<'_>, mut top: f64) -> Self {
         let total: Bytes = buffers(drawn).iter().map(|&buffer| size(drawn, buffer)).fold(0, Bytes::saturating_add);
         let are_several =
             buffers(drawn).len() > 1 || buffers(drawn).iter().any(|&buffer| chunks(drawn, buffer).len() > 1);
         let mut rows = Vec::new();
         for buffer in buffers(drawn) {
             for (chunk, bytes) in (0..).zip(chunks(drawn, buffer)) {
-                let height = (as_float(bytes) / as_float(total.max(1)) * MAPS).max(LOWEST_MAP);
+                let height = (as_float(bytes) / as_float(total.max(1)) * MAPS).max(MIN_MAP);
                 let name = are_several.then(|| name(drawn, buffer, chunk));
                 top += if are_several { NAME } else { 0.0 };
                 rows.push(Row { buffer, chunk: Some(chunk), bytes, top, height, name });
@@ -80,7 +80,7 @@ impl Rows {
     }
 }
 
-fn buffers(drawn: &Drawn<'_>) -> Vec<BufferIndex> {
+fn buffers(drawn: &DrawnGraph<'_>) -> Vec<BufferIndex> {
     let mut buffers: Vec<BufferIndex> =
         drawn.scenes.iter().flat_map(|scene| &scene.buffers).map(|buffer| buffer.id).collect();
     buffers.sort_unstable();
@@ -88,16 +88,16 @@ fn buffers(drawn: &Drawn<'_>) -> Vec<BufferIndex> {
     buffers
 }
 
-fn plans<'a>(drawn: &'a Drawn<'_>, id: BufferIndex) -> impl Iterator<Item = &'a BufferPicture<'a>> {
+fn plans<'a>(drawn: &'a DrawnGraph<'_>, id: BufferIndex) -> impl Iterator<Item = &'a BufferPicture<'a>> {
     drawn.scenes.iter().flat_map(|scene| &scene.buffers).filter(move |buffer| buffer.id == id)
 }
 
-fn size(drawn: &Drawn<'_>, buffer: BufferIndex) -> Bytes {
+fn size(drawn: &DrawnGraph<'_>, buffer: BufferIndex) -> Bytes {
     plans(drawn, buffer).map(BufferPicture::size).max().unwrap_or(0)
 }
 
-/// By chunk, the largest size in any plan.
-fn chunks(drawn: &Drawn<'_>, buffer: BufferIndex) -> Vec<Bytes> {
+/// Returns the largest size of each chunk in any plan.
+fn chunks(drawn: &DrawnGraph<'_>, buffer: BufferIndex) -> Vec<Bytes> {
     let mut largest: Vec<Bytes> = Vec::new();
     for plan in plans(drawn, buffer) {
         largest.resize(largest.len().max(plan.chunks.len()), 0);
@@ -106,18 +106,18 @@ fn chunks(drawn: &Drawn<'_>, buffer: BufferIndex) -> Vec<Bytes> {
     largest
 }
 
-fn name(drawn: &Drawn<'_>, buffer: BufferIndex, chunk: ChunkId) -> String {
+fn name(drawn: &DrawnGraph<'_>, buffer: BufferIndex, chunk: ChunkId) -> String {
     let name = plans(drawn, buffer).next().map_or("", |buffer| buffer.name);
     if chunks(drawn, buffer).len() > 1 { format!("{name}, chunk {}", chunk + 1) } else { name.to_owned() }
 }
 
-/// One plan: a column of the picture.
+/// A column of the picture, with one plan.
 pub struct Panel<'a> {
     pub scene: &'a Scene<'a>,
     pub rows: &'a Rows,
     pub left: f64,
     pub width: f64,
-    /// Is it not the first? Then it is compared with the first.
+    /// True for all but the first, which the others are compared with.
     pub is_compared: bool,
 }
 
@@ -132,7 +132,7 @@ impl<'a> Panel<'a> {
         self.left + self.width
     }
 
-    /// Where a step begins.
+    /// Returns the start of a step.
     pub fn x(&self, step: Step) -> f64 {
         self.left + f64::from(step) / f64::from(self.scene.steps) * self.width
     }
@@ -142,7 +142,7 @@ impl<'a> Panel<'a> {
     }
 }
 
-/// A number of pixels with no more digits than can be seen.
+/// Formats pixels with at most two decimals.
 pub fn px(number: f64) -> String {
     let text = format!("{number:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,22 +1,22 @@
-//! What colours and lines mean.
+//! The legend of colours and lines.
 
 use std::fmt::Write;
 
-use crate::report::picture::graphs::Drawn;
+use crate::report::picture::graphs::DrawnGraph;
 use crate::report::picture::kinds::Kind;
 use crate::report::picture::scene::Sharing;
 
 use super::frame::{MARGIN, WIDTH, px};
 
 const LINE: f64 = 22.0;
-const LETTER: f64 = 6.4;
+const LETTER_WIDTH: f64 = 6.4;
 const SAMPLE: f64 = 16.0;
 
-/// Draws the kinds that are there, and the lines, as rows of samples. Tells where they end.
-pub fn draw(to: &mut String, graphs: &[Drawn<'_>], top: f64) -> f64 {
+/// Draws a sample of each kind that occurs and of each line, and returns the bottom.
+pub fn draw(to: &mut String, graphs: &[DrawnGraph<'_>], top: f64) -> f64 {
     let (mut x, mut y) = (MARGIN, top);
     for (class, text) in entries(graphs) {
-        let width = SAMPLE + 6.0 + as_width(text);
+        let width = SAMPLE + 6.0 + width_of(text);
         if x + width > WIDTH - MARGIN {
             (x, y) = (MARGIN, y + LINE);
         }
@@ -28,35 +28,30 @@ pub fn draw(to: &mut String, graphs: &[Drawn<'_>], top: f64) -> f64 {
     if x > MARGIN { y + LINE } else { y }
 }
 
-fn as_width(text: &str) -> f64 {
-    text.chars().map(|_| LETTER).sum()
+fn width_of(text: &str) -> f64 {
+    text.chars().map(|_| LETTER_WIDTH).sum()
 }
 
-fn entries(graphs: &[Drawn<'_>]) -> Vec<(String, &'static str)> {
+fn entries(graphs: &[DrawnGraph<'_>]) -> Vec<(String, &'static str)> {
     let spans = || {
         graphs.iter().flat_map(|drawn| {
             drawn.scenes.iter().flat_map(move |scene| scene.spans.iter().map(move |span| (drawn, span)))
         })
     };
-    let is_there = |kind: Kind| {
+    let occurs = |kind: Kind| {
         spans().any(|(drawn, span)| span.size > 0 && Kind::of(&drawn.snapshot.tensors[span.tensor as usize].op) == kind)
     };
-    let shares = |sharing| spans().any(|(_, span)| span.sharing == sharing);
-    let kinds = Kind::ALL.into_iter().filter(|&kind| is_there(kind));
+    let is_shared = |sharing| spans().any(|(_, span)| span.sharing == sharing);
+    let kinds = Kind::ALL.into_iter().filter(|&kind| occurs(kind));
     let mut entries: Vec<_> = kinds.map(|kind| (format!("k{}", kind as u8), kind.name())).collect();
     let ways = [
-        (Sharing::TakesOver, "over", "takes over the memory of a source"),
+        (Sharing::InPlace, "over", "computed in place"),
         (Sharing::Inside, "inside", "computed inside a later result"),
-        (Sharing::Kept, "kept", "kept free for that result"),
+        (Sharing::Reserved, "kept", "reserved for that result"),
     ];
-    entries.extend(ways.into_iter().filter(|way| shares(way.0)).map(|(_, class, text)| (class.to_owned(), text)));
+    entries.extend(ways.into_iter().filter(|way| is_shared(way.0)).map(|(_, class, text)| (class.to_owned(), text)));
     if spans().next().is_some() {
-        let lines = [
-            ("live", "bytes alive"),
-            ("bound", "lower bound of the live_ranges"),
-            ("end", "size of the buffer"),
-            ("peak", "peak"),
-        ];
+        let lines = [("live", "live bytes"), ("bound", "lower bound"), ("end", "buffer size"), ("peak", "peak")];
         entries.extend(lines.map(|(class, text)| (class.to_owned(), text)));
     }
     entries

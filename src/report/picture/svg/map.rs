@@ -6,23 +6,23 @@ use crate::graph::snapshot::TensorInfo;
 use crate::placement::Bytes;
 use crate::report::picture::kinds::Kind;
 use crate::report::picture::scene::{Sharing, Span};
-use crate::report::picture::units::bytes;
 use crate::report::picture::xml::escaped;
+use crate::report::sizes::short;
 
 use super::frame::{Panel, Row, px};
 use super::labels::{self, Place};
 
-/// Half of the height of the mark of a takeover, in pixels.
+/// Half of the height of the mark of a tensor in place, in pixels.
 const MARK: f64 = 5.0;
-/// What is narrower has no seam either.
+/// Narrower rectangles have no seam either.
 const SEAM: f64 = 3.5;
-/// What is narrower is drawn over the line of the peak.
+/// Narrower rectangles are drawn over the line of the peak.
 const NARROW: f64 = 6.0;
-/// And so wide at least.
+/// The least width of those.
 const AT_PEAK: f64 = 2.0;
-/// Nothing is drawn smaller.
+/// The least width and height of all rectangles.
 const THINNEST: f64 = 0.7;
-/// What is smaller has no frame.
+/// Smaller rectangles have no frame.
 const FRAMED: f64 = 2.5;
 
 /// Draws the rectangles of a chunk. `size` is that of the largest plan of the graph.
@@ -35,34 +35,34 @@ pub fn draw(to: &mut String, panel: &Panel<'_>, row: &Row, tensors: &[TensorInfo
     for span in &spans {
         rectangle(to, panel, row, span, &tensors[span.tensor as usize], THINNEST);
     }
-    spans.iter().filter(|span| span.sharing == Sharing::TakesOver).for_each(|span| mark(to, panel, row, span));
+    spans.iter().filter(|span| span.sharing == Sharing::InPlace).for_each(|span| mark(to, panel, row, span));
     peak_line(to, panel, row);
     for span in spans.iter().filter(|span| is_at_peak(panel, row, span)) {
-        // The line would hide it.
-        let seen = Span { end: span.seen_until, ..**span };
-        if panel.x(seen.end) - panel.x(seen.start) < NARROW {
-            rectangle(to, panel, row, &seen, &tensors[span.tensor as usize], AT_PEAK);
+        // The line would hide a narrow one.
+        let visible = Span { end: span.visible_until, ..**span };
+        if panel.x(visible.end) - panel.x(visible.start) < NARROW {
+            rectangle(to, panel, row, &visible, &tensors[span.tensor as usize], AT_PEAK);
         }
     }
     let field = [panel.left, row.y(used(panel, row)), panel.right(), row.bottom()];
-    let named = spans.iter().filter(|span| span.sharing != Sharing::Kept);
+    let named = spans.iter().filter(|span| span.sharing != Sharing::Reserved);
     labels::draw(to, named.map(|span| place(panel, row, span, &tensors[span.tensor as usize])).collect(), field);
 }
 
-/// What is to be seen of a rectangle, without the mark of a takeover.
+/// Returns the visible part of a rectangle, without the mark of a tensor in place.
 fn place<'a>(panel: &Panel<'_>, row: &Row, span: &Span, info: &'a TensorInfo) -> Place<'a> {
-    let (left, right) = (panel.x(span.start), panel.x(span.seen_until));
+    let (left, right) = (panel.x(span.start), panel.x(span.visible_until));
     let (top, bottom) = (row.y(span.offset + span.size), row.y(span.offset));
-    let left = if span.sharing == Sharing::TakesOver && has_notch(right - left) { left + MARK } else { left };
+    let left = if span.sharing == Sharing::InPlace && has_notch(right - left) { left + MARK } else { left };
     let (width, height, ink) = (right - left, bottom - top, Kind::of(&info.op));
     let is_at_peak = is_at_peak(panel, row, span);
     Place { name: &info.name, size: span.size, ink, left, top, width, height, is_at_peak }
 }
 
-/// Is it seen at the first peak?
+/// Returns whether a rectangle is visible at the first peak.
 fn is_at_peak(panel: &Panel<'_>, row: &Row, span: &Span) -> bool {
     let peak = panel.buffer(row.buffer).and_then(|buffer| buffer.peaks.first().map(|peak| peak.start));
-    span.sharing != Sharing::Kept && peak.is_some_and(|step| span.start <= step && step < span.seen_until)
+    span.sharing != Sharing::Reserved && peak.is_some_and(|step| span.start <= step && step < span.visible_until)
 }
 
 fn rectangle(to: &mut String, panel: &Panel<'_>, row: &Row, span: &Span, info: &TensorInfo, thinnest: f64) {
@@ -73,12 +73,12 @@ fn rectangle(to: &mut String, panel: &Panel<'_>, row: &Row, span: &Span, info: &
     let thin = if width < FRAMED || height < FRAMED { " thin" } else { "" };
     let sharing = match span.sharing {
         Sharing::Own => "",
-        Sharing::TakesOver => ", in place",
-        Sharing::Inside => ", inside the result that it becomes a part of",
-        Sharing::Kept => ", kept free for it",
+        Sharing::InPlace => ", in place",
+        Sharing::Inside => ", computed inside a later result",
+        Sharing::Reserved => ", reserved",
     };
     let class = match span.sharing {
-        Sharing::Kept => "kept".to_owned(),
+        Sharing::Reserved => "kept".to_owned(),
         _ => format!("k{}", Kind::of(&info.op) as u8),
     };
     let area =
@@ -88,7 +88,7 @@ fn rectangle(to: &mut String, panel: &Panel<'_>, row: &Row, span: &Span, info: &
         "<rect class=\"{class}{thin}\" {area}><title>{}: {}, {} at offset {}, steps {} to {}{sharing}</title></rect>",
         escaped(&info.name),
         escaped(&info.desc),
-        bytes(span.size),
+        short(span.size),
         span.offset,
         span.start,
         span.end - 1,
@@ -98,7 +98,7 @@ fn rectangle(to: &mut String, panel: &Panel<'_>, row: &Row, span: &Span, info: &
     }
 }
 
-/// Where a tensor takes over the memory of another, as far as there is space for a mark.
+/// Marks a tensor that is computed in place, if there is space.
 fn mark(to: &mut String, panel: &Panel<'_>, row: &Row, span: &Span) {
     let (left, top, bottom) = (px(panel.x(span.start)), row.y(span.offset + span.size), row.y(span.offset));
     let (width, height) = (panel.x(span.end) - panel.x(span.start), bottom - top);
@@ -111,12 +111,12 @@ fn mark(to: &mut String, panel: &Panel<'_>, row: &Row, span: &Span) {
     }
 }
 
-/// Is there space for it beside a name?
+/// Returns whether there is space for the mark beside a name.
 fn has_notch(width: f64) -> bool {
     width >= 8.0 * MARK
 }
 
-/// What the chunk does not need of the largest plan.
+/// Draws the bytes of the largest plan that this chunk does not need.
 fn saved(to: &mut String, panel: &Panel<'_>, row: &Row, size: Bytes) {
     let chunk = used(panel, row);
     let free = row.bytes.saturating_sub(chunk);
@@ -134,7 +134,7 @@ fn saved(to: &mut String, panel: &Panel<'_>, row: &Row, size: Bytes) {
     let _ = writeln!(to, "<path class=\"end\" d=\"M{left} {}h{width}\"/>", px(y));
     if height > 24.0 && free >= size / 50 {
         let (x, y) = (px(panel.left + panel.width / 2.0), px(row.top + height / 2.0 + 7.0));
-        let _ = writeln!(to, "<text class=\"saving\" x=\"{x}\" y=\"{y}\">{} less</text>", bytes(free));
+        let _ = writeln!(to, "<text class=\"saving\" x=\"{x}\" y=\"{y}\">{} less</text>", short(free));
     }
 }
 
@@ -165,7 +165,7 @@ fn peak_line(to: &mut String, panel: &Panel<'_>, row: &Row) {
     }
 }
 
-/// Bytes of the chunk in this plan.
+/// Returns the bytes of the chunk in this plan.
 fn used(panel: &Panel<'_>, row: &Row) -> Bytes {
     row.chunk.and_then(|chunk| panel.buffer(row.buffer)?.chunks.get(chunk as usize).copied()).unwrap_or(0)
 }

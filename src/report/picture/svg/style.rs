@@ -1,11 +1,11 @@
-//! Colours and letters. No variables, which not every viewer of SVG knows.
+//! The style sheet. It has no variables, which not every viewer of SVG supports.
 
 use std::fmt::Write;
 
 use crate::report::picture::Theme;
 use crate::report::picture::kinds::Kind;
 
-/// What differs from light to dark.
+/// The colours that differ between light and dark.
 struct Palette {
     page: &'static str,
     field: &'static str,
@@ -42,7 +42,7 @@ const DARK: Palette = Palette {
     bound: "#e8edf2",
 };
 
-/// The style sheet, and the pattern of what is kept free.
+/// Returns the style sheet and the patterns of stripes.
 pub fn sheet(theme: Theme) -> String {
     let mut sheet = String::from("<style>\n");
     sheet.push_str(SHAPES);

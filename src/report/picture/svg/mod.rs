@@ -1,4 +1,4 @@
-//! The picture for documents: one SVG without scripts.
+//! The SVG for documents, without scripts.
 
 mod axes;
 mod beside;
@@ -12,27 +12,27 @@ mod style;
 
 use std::fmt::Write;
 
-use super::graphs::Drawn;
+use super::graphs::DrawnGraph;
 use super::xml::escaped;
 use super::{Options, View};
 use frame::{Panel, Rows, WIDTH};
 
-/// Draws plans: those of one graph beside one another, one graph below the other. Names of the largest tensors are
-/// written into their rectangles; the others are told where a viewer shows titles.
+/// Draws plans as SVG: those of one graph side by side, and one graph below the other. The names of the largest tensors are
+/// written in their rectangles; the others are titles, which viewers show as tooltips.
 pub fn svg(views: &[View<'_>], options: &Options<'_>) -> String {
-    let graphs = Drawn::all(views, options);
+    let graphs = DrawnGraph::all(views, options);
     let mut body = String::new();
     let mut top = frame::MARGIN;
     if graphs.is_empty() {
         top = heading::nothing(&mut body, top);
     }
     for drawn in &graphs {
-        // A title stands in place of the label of a single graph.
+        // A title replaces the label of a single graph.
         let title = options.title.filter(|_| graphs.len() == 1).unwrap_or(drawn.title());
         top = graph(&mut body, drawn, title, top);
     }
     let height = legend::draw(&mut body, &graphs, top) + frame::MARGIN;
-    let title = escaped(options.title.unwrap_or(graphs.first().map_or("Memory over time", Drawn::title)));
+    let title = escaped(options.title.unwrap_or(graphs.first().map_or("Memory over time", DrawnGraph::title)));
     let mut document = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
          role=\"img\" aria-label=\"{title}\">\n<title>{title}</title>\n"
@@ -44,8 +44,8 @@ pub fn svg(views: &[View<'_>], options: &Options<'_>) -> String {
     document
 }
 
-/// Draws one graph with all its plans; tells where the next one may begin.
-fn graph(to: &mut String, drawn: &Drawn<'_>, title: &str, top: f64) -> f64 {
+/// Draws a graph with all its plans, and returns its bottom.
+fn graph(to: &mut String, drawn: &DrawnGraph<'_>, title: &str, top: f64) -> f64 {
     let top = heading::of_graph(to, drawn, title, top);
     if drawn.size() == 0 {
         return heading::nothing(to, top);

@@ -1,4 +1,4 @@
-//! What is to be seen of a plan: rectangles over time, and curves below. No pixels yet.
+//! Rectangles over time and curves of a plan, in steps and bytes, not pixels.
 
 mod blocks;
 
@@ -13,36 +13,36 @@ use super::View;
 /// A plan, ready to be drawn.
 pub struct Scene<'a> {
     pub label: &'a str,
-    /// The time axis ends here; step `i` is from `i` to `i + 1`.
+    /// The end of the time axis; step `i` is from `i` to `i + 1`.
     pub steps: Step,
-    /// The buffers that hold something.
+    /// The buffers that are not empty.
     pub buffers: Vec<BufferPicture<'a>>,
-    /// What lies where and when; later ones are drawn over earlier ones.
+    /// The rectangles; later ones are drawn over earlier ones.
     pub spans: Vec<Span>,
 }
 
-/// A buffer type.
+/// A buffer of a plan.
 pub struct BufferPicture<'a> {
     pub id: BufferIndex,
     pub name: &'a str,
     /// Bytes of each chunk.
     pub chunks: &'a [Bytes],
     pub lower_bound: Bytes,
-    /// No plan with the same live ranges is smaller.
+    /// True if no plan with the same live ranges is smaller.
     pub is_optimal: bool,
-    /// By step, the bytes alive.
+    /// By step: live bytes.
     pub live: Vec<Bytes>,
-    /// The steps with the most bytes alive, as ranges.
+    /// The steps with the most live bytes, as ranges.
     pub peaks: Vec<Range<Step>>,
 }
 
-/// A rectangle.
+/// A tensor in a plan, as a rectangle of steps and bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub tensor: TensorId,
     pub buffer: BufferIndex,
     pub chunk: ChunkId,
-    /// Tensors with the same number of the same buffer share memory.
+    /// Tensors in the same block of a buffer share memory.
     pub block: u32,
     pub offset: Offset,
     pub size: Bytes,
@@ -50,31 +50,31 @@ pub struct Span {
     pub start: Step,
     /// The step after the last.
     pub end: Step,
-    /// From here on another tensor has the memory; otherwise the same as `end`.
-    pub seen_until: Step,
+    /// The step in which another tensor is computed in place of it; otherwise `end`.
+    pub visible_until: Step,
     pub sharing: Sharing,
 }
 
-/// How a rectangle has its memory.
+/// How a tensor shares memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// Memory that nobody else is in when it comes.
+    /// It is the first in its memory.
     Own,
-    /// That of a source which nobody else reads: computed in place.
-    TakesOver,
-    /// A part of the result of a CONCAT, computed where it is wanted.
+    /// It is computed in place of a source.
+    InPlace,
+    /// It is an operand of a CONCAT, computed inside its result.
     Inside,
-    /// No value yet: kept free for the result of a CONCAT, of which parts are there already.
-    Kept,
+    /// It is the result of a CONCAT before that is computed: reserved, and partly filled by operands.
+    Reserved,
 }
 
 impl<'a> Scene<'a> {
-    /// What is to be seen of a plan; of one buffer alone where that is wanted.
+    /// Builds the scene of a plan, or of one of its buffers.
     pub fn of(view: &View<'a>, buffer: Option<&str>) -> Self {
         let steps = view.snapshot.graph.steps();
         let ids = (0..).zip(&view.snapshot.buffers);
-        let wanted = ids.filter(|(_, info)| buffer.is_none_or(|name| info.name == name));
-        let buffers = wanted.map(|(id, _)| BufferPicture::of(view, id, steps)).filter(|buffer| buffer.size() > 0);
+        let chosen = ids.filter(|(_, info)| buffer.is_none_or(|name| info.name == name));
+        let buffers = chosen.map(|(id, _)| BufferPicture::of(view, id, steps)).filter(|buffer| buffer.size() > 0);
         let buffers: Vec<BufferPicture<'a>> = buffers.collect();
         let mut spans = blocks::spans(view);
         let shown: HashSet<BufferIndex> = buffers.iter().map(|buffer| buffer.id).collect();
@@ -82,17 +82,17 @@ impl<'a> Scene<'a> {
         Self { label: view.label, steps, buffers, spans }
     }
 
-    /// Bytes of all buffers.
+    /// Returns the bytes of all buffers.
     pub fn size(&self) -> Bytes {
         self.buffers.iter().map(BufferPicture::size).fold(0, Bytes::saturating_add)
     }
 
-    /// Is there no smaller plan with the same live ranges, for no buffer?
+    /// Returns whether every buffer is proven to be the smallest with its live ranges.
     pub fn is_optimal(&self) -> bool {
         self.buffers.iter().all(|buffer| buffer.is_optimal)
     }
 
-    /// Have all buffers the bytes of the step that has the most?
+    /// Returns whether every buffer is at its lower bound.
     pub fn is_at_bound(&self) -> bool {
         self.buffers.iter().all(|buffer| buffer.size() == buffer.lower_bound)
     }
@@ -114,13 +114,13 @@ impl<'a> BufferPicture<'a> {
         }
     }
 
-    /// Bytes of all its chunks.
+    /// Returns the bytes of all chunks.
     pub fn size(&self) -> Bytes {
         self.chunks.iter().sum()
     }
 }
 
-/// The steps with so many bytes alive, as ranges.
+/// Returns the steps with `most` live bytes, as ranges.
 fn peaks(live: &[Bytes], most: Bytes) -> Vec<Range<Step>> {
     let mut peaks: Vec<Range<Step>> = Vec::new();
     for (step, _) in (0..).zip(live).filter(|(_, load)| **load == most) {

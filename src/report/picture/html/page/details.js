@@ -1,4 +1,4 @@
-// What is known of a tensor: beside the pointer, and in the column at the side. Names go in as text, never as markup.
+// The tooltip and the details of a tensor. Names are inserted as text, never as markup.
 
 function node(name, attributes = {}, ...children) {
   const made = document.createElement(name);
@@ -7,47 +7,47 @@ function node(name, attributes = {}, ...children) {
   return made;
 }
 
-function madeAt(id) {
+function defOf(id) {
   const { graph } = state;
-  if (graph.isExternal(id)) return "before: it has memory of its own";
+  if (graph.isExternal(id)) return "before the graph, in memory of its own";
   if (graph.has(id, INPUT) || graph.step(id) < 0) return "before the first step";
   return `step ${graph.step(id)}`;
 }
 
-function lastReadBy(id) {
+function lastUseOf(id) {
   const { graph } = state;
-  const last = graph.lastRead(id);
-  if (last < 0) return graph.has(id, OUTPUT) ? "nobody: it is an output" : "nobody";
+  const last = graph.lastUse(id);
+  if (last < 0) return graph.has(id, OUTPUT) ? "never: it is an output" : "never";
   const names = graph.readers(id).filter((reader) => graph.step(reader) === last).map((reader) => graph.name(reader));
   const output = graph.has(id, OUTPUT) ? "; an output, kept to the end" : "";
   return `step ${last}, ${names.join(", ")}${output}`;
 }
 
-// How the tensors of one plan share memory with it: a word, and whom.
+// The tensors that share memory with this one in a plan, and how.
 function sharing(plan, id) {
   const span = plan.spanOf(id);
   if (span < 0) return [];
-  const relation = (mate) => {
-    const [earlier, later] = plan.start[mate] < plan.start[span] || (plan.start[mate] === plan.start[span] && mate < span)
-      ? [mate, span] : [span, mate];
+  const relation = (other) => {
+    const [earlier, later] = plan.start[other] < plan.start[span] || (plan.start[other] === plan.start[span] && other < span)
+      ? [other, span] : [span, other];
     if (plan.sharing[earlier] === SHARING.INSIDE && plan.sharing[later] === SHARING.OWN) {
-      return earlier === span ? "becomes a part of" : "made of";
+      return earlier === span ? "computed inside" : "contains";
     }
-    return earlier === mate ? "in the memory of" : "then taken over by";
+    return earlier === other ? "in the memory of" : "memory reused by";
   };
   return plan.sharers(span).map((mate) => ({ how: relation(mate), id: plan.tensor[mate] }));
 }
 
-// One line, for those who listen.
+// One line for screen readers.
 function summary(id) {
   const { graph } = state;
-  return `${graph.name(id)}, ${graph.op(id)}, ${formatBytes(graph.bytes(id))}, made ${madeAt(id)}, last read by ${lastReadBy(id)}`;
+  return `${graph.name(id)}, ${graph.op(id)}, ${formatBytes(graph.bytes(id))}, defined ${defOf(id)}, last use ${lastUseOf(id)}`;
 }
 
 function where(plan, id) {
   const span = plan.spanOf(graphRoot(id));
   if (span < 0) return "";
-  const chunks = plan.pools.find((pool) => pool.id === plan.pool[span]).chunks.length;
+  const chunks = plan.buffers.find((buffer) => buffer.id === plan.buffer[span]).chunks.length;
   return `offset ${formatNumber(plan.offset[span])}${chunks > 1 ? ` of chunk ${plan.chunk[span] + 1}` : ""}`;
 }
 
@@ -63,8 +63,8 @@ function showTooltip(plan, id, x, y) {
   const lines = [
     `${graph.op(id)}, ${graph.type(id)}, ${graph.shape(id)}`,
     `${formatBytes(graph.bytes(id))} (${formatNumber(graph.bytes(id))} bytes), ${where(plan, id)}`,
-    `made: ${madeAt(id)}`,
-    `last read: ${lastReadBy(id)}`,
+    `defined: ${defOf(id)}`,
+    `last use: ${lastUseOf(id)}`,
   ];
   const mates = sharing(plan, id).slice(0, 3).map(({ how, id: mate }) => `${how} ${graph.name(mate)}`);
   tooltip.replaceChildren(node("strong", {}, graph.name(id)), ...lines.map((line) => node("span", {}, line)),
@@ -88,14 +88,14 @@ function showDetails(id) {
   fact("shape", graph.shape(id));
   fact("bytes", `${formatBytes(graph.bytes(id))} (${formatNumber(graph.bytes(id))})`);
   if (graph.root(id) !== id) fact("view of", link(graph.root(id)));
-  fact("made", madeAt(id));
-  fact("last read", lastReadBy(id));
+  fact("defined", defOf(id));
+  fact("last use", lastUseOf(id));
   for (const plan of graph.plans) if (where(plan, id)) fact(`in ${plan.label}`, where(plan, id));
   pane.replaceChildren(node("h2", {}, graph.name(id)), facts, ...lists(id), node("p", {}, closing()));
 }
 
 function closing() {
-  const button = node("button", { type: "button", class: "link" }, "Back to all (Esc)");
+  const button = node("button", { type: "button", class: "link" }, "Clear the selection (Esc)");
   button.addEventListener("click", () => choose(-1));
   return button;
 }
@@ -104,7 +104,7 @@ function lists(id) {
   const { graph } = state;
   const through = (source) => (source.through < 0 ? "" : `through ${graph.name(source.through)}`);
   const made = list("Sources", "sources", graph.sources(id).map((source) => ["", source.id, through(source)]));
-  made.push(...list("Readers", "readers", graph.readers(id).map((reader) => ["", reader, `step ${graph.step(reader)}`])));
+  made.push(...list("Uses", "readers", graph.readers(id).map((reader) => ["", reader, `step ${graph.step(reader)}`])));
   for (const plan of graph.plans) {
     const mates = sharing(plan, id).map(({ how, id: mate }) => [how, mate, ""]);
     made.push(...list(`Shares memory in ${plan.label}`, "sharers", mates));
@@ -134,24 +134,24 @@ function swatch(colour) {
   return made;
 }
 
-// Nothing is chosen: the largest tensors of the peak of the last plan, which is the one that matters.
+// Without a selection: the largest tensors at the peak of the last plan, which is that of lastuse.
 function overview() {
   const { graph } = state;
   const plan = graph.plans[graph.plans.length - 1];
   const made = [];
-  for (const pool of plan.pools) {
-    if (!pool.peaks.length) continue;
-    const step = pool.peaks[0][0];
-    const alive = plan.atPeak.get(pool.id);
-    const name = plan.pools.length > 1 ? ` of ${pool.name}` : "";
-    const entries = alive.slice(0, 12).map((span) => ["", plan.tensor[span], formatBytes(plan.size_[span])]);
+  for (const buffer of plan.buffers) {
+    if (!buffer.peaks.length) continue;
+    const step = buffer.peaks[0][0];
+    const live = plan.atPeak.get(buffer.id);
+    const name = plan.buffers.length > 1 ? ` of ${buffer.name}` : "";
+    const entries = live.slice(0, 12).map((span) => ["", plan.tensor[span], formatBytes(plan.size_[span])]);
     made.push(node("h2", {}, `At the peak${name}, step ${step}`));
-    const kept = pool.bound - alive.reduce((sum, span) => sum + plan.size_[span], 0);
-    const free = kept > 0 ? `, ${formatBytes(kept)} of them kept free for a result` : "";
-    made.push(node("p", { class: "note" }, `${plan.label}: ${formatBytes(pool.bound)} in ${alive.length} tensors${free}`));
+    const kept = buffer.bound - live.reduce((sum, span) => sum + plan.size_[span], 0);
+    const free = kept > 0 ? `, ${formatBytes(kept)} of them reserved for a result` : "";
+    made.push(node("p", { class: "note" }, `${plan.label}: ${formatBytes(buffer.bound)} in ${live.length} tensors${free}`));
     made.push(...list("Largest", "largest", entries));
   }
-  made.push(node("p", { class: "note" }, node("br"), "Click a tensor to see what it reads and who reads it."));
+  made.push(node("p", { class: "note" }, node("br"), "Click a tensor to see its sources and uses."));
   return made;
 }
 

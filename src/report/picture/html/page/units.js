@@ -1,5 +1,5 @@
 "use strict";
-// Bytes for people, and round numbers for axes.
+// Sizes in binary units, and round marks for axes.
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 

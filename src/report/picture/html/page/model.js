@@ -1,7 +1,7 @@
-// The graphs and their plans, from the data in the page.
+// The graphs and their plans, from the data of the page.
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
-const SHARING = { OWN: 0, TAKES_OVER: 1, INSIDE: 2, KEPT: 3 };
+const SHARING = { OWN: 0, IN_PLACE: 1, INSIDE: 2, KEPT: 3 };
 const INPUT = 1, OUTPUT = 2;
 
 class Graph {
@@ -17,14 +17,14 @@ class Graph {
     this.planned.sort((one, other) => this.time(one) - this.time(other) || one - other);
   }
 
-  // Whoever only looks at memory in another shape reads nothing.
+  // A node that only makes a view reads nothing.
   findReaders() {
-    const { sources, look } = this.tensors;
+    const { sources, makesView } = this.tensors;
     this.readersOf = new Map();
-    this.looksAt = new Map();
+    this.viewsOf = new Map();
     for (let id = 0; id < this.count; id += 1) {
-      if (this.root(id) !== id) append(this.looksAt, this.root(id), id);
-      if (look[id]) continue;
+      if (this.root(id) !== id) append(this.viewsOf, this.root(id), id);
+      if (makesView[id]) continue;
       for (const source of new Set(sources[id].map((source) => this.root(source)))) append(this.readersOf, source, id);
     }
   }
@@ -41,13 +41,13 @@ class Graph {
   isExternal(id) { return this.tensors.external[this.root(id)] === 1; }
   time(id) { return this.has(id, INPUT) ? -1 : this.step(id); }
 
-  // Whose values it reads: each once, with the view that it reads them through.
+  // The owners that a node reads, each once, with the view that it reads through.
   sources(id) {
-    const seen = new Map();
+    const views = new Map();
     for (const source of this.tensors.sources[id]) {
-      if (!seen.has(this.root(source))) seen.set(this.root(source), source);
+      if (!views.has(this.root(source))) views.set(this.root(source), source);
     }
-    return [...seen].map(([root, source]) => ({ id: root, through: source === root ? -1 : source }));
+    return [...views].map(([root, source]) => ({ id: root, through: source === root ? -1 : source }));
   }
 
   readers(id) {
@@ -55,40 +55,40 @@ class Graph {
     return readers.filter((reader) => reader !== id).sort((one, other) => this.step(one) - this.step(other));
   }
 
-  // The step that is the last to read it; -1 when nobody does.
-  lastRead(id) {
+  // The step of the last use; -1 without a use.
+  lastUse(id) {
     return this.readers(id).reduce((last, reader) => Math.max(last, this.step(reader)), -1);
   }
 }
 
 class Plan {
   constructor(raw, tensors) {
-    Object.assign(this, { label: raw.label, size: raw.size, pools: raw.pools });
+    Object.assign(this, { label: raw.label, size: raw.size, buffers: raw.buffers });
     const count = raw.spans.length / 10;
     const column = (Type, at) => Type.from({ length: count }, (_, index) => raw.spans[index * 10 + at]);
     this.count = count;
-    [this.tensor, this.pool, this.chunk, this.block] = [0, 1, 2, 3].map((at) => column(Int32Array, at));
+    [this.tensor, this.buffer, this.chunk, this.block] = [0, 1, 2, 3].map((at) => column(Int32Array, at));
     [this.offset, this.size_] = [4, 5].map((at) => column(Float64Array, at));
-    [this.start, this.end, this.seen] = [6, 7, 8].map((at) => column(Int32Array, at));
+    [this.start, this.end, this.visibleUntil] = [6, 7, 8].map((at) => column(Int32Array, at));
     this.sharing = column(Uint8Array, 9);
     this.spansOf = new Map();
     this.blocks = new Map();
     for (let span = 0; span < count; span += 1) {
       if (this.sharing[span] === SHARING.KEPT) continue;
       append(this.spansOf, this.tensor[span], span);
-      append(this.blocks, `${this.pool[span]} ${this.block[span]}`, span);
+      append(this.blocks, `${this.buffer[span]} ${this.block[span]}`, span);
     }
-    for (const pool of this.pools) pool.size = pool.chunks.reduce((sum, chunk) => sum + chunk, 0);
-    for (const pool of this.pools) pool.peaks = peaksOf(pool);
-    this.atPeak = new Map(this.pools.map((pool) => [pool.id, this.aliveAtPeak(pool)]));
+    for (const buffer of this.buffers) buffer.size = buffer.chunks.reduce((sum, chunk) => sum + chunk, 0);
+    for (const buffer of this.buffers) buffer.peaks = peaksOf(buffer);
+    this.atPeak = new Map(this.buffers.map((buffer) => [buffer.id, this.liveAtPeak(buffer)]));
   }
 
-  // What is there at the first peak of a buffer, the largest first.
-  aliveAtPeak(pool) {
-    const step = pool.peaks.length ? pool.peaks[0][0] : -1;
-    const isAlive = (span) => this.pool[span] === pool.id && this.sharing[span] !== SHARING.KEPT
-      && this.start[span] <= step && step < this.seen[span];
-    return [...this.tensor.keys()].filter(isAlive).sort((one, other) => this.size_[other] - this.size_[one]);
+  // The rectangles at the first peak of a buffer, the largest first.
+  liveAtPeak(buffer) {
+    const step = buffer.peaks.length ? buffer.peaks[0][0] : -1;
+    const isLive = (span) => this.buffer[span] === buffer.id && this.sharing[span] !== SHARING.KEPT
+      && this.start[span] <= step && step < this.visibleUntil[span];
+    return [...this.tensor.keys()].filter(isLive).sort((one, other) => this.size_[other] - this.size_[one]);
   }
 
   spanOf(tensor) {
@@ -96,22 +96,22 @@ class Plan {
     return spans ? spans[0] : -1;
   }
 
-  // The other tensors in the same memory that touch its bytes, in time.
+  // The other tensors in the same block that share bytes with it, by time.
   sharers(span) {
     const low = this.offset[span], high = low + this.size_[span];
-    const mates = this.blocks.get(`${this.pool[span]} ${this.block[span]}`) || [];
+    const mates = this.blocks.get(`${this.buffer[span]} ${this.block[span]}`) || [];
     const touches = (mate) => this.offset[mate] < high && this.offset[mate] + this.size_[mate] > low;
     return mates.filter((mate) => mate !== span && touches(mate));
   }
 
-  bound() { return this.pools.reduce((sum, pool) => sum + pool.bound, 0); }
+  bound() { return this.buffers.reduce((sum, buffer) => sum + buffer.bound, 0); }
 }
 
-// The steps with the most bytes alive, as ranges.
-function peaksOf(pool) {
+// The steps with the most live bytes, as ranges.
+function peaksOf(buffer) {
   const peaks = [];
-  pool.live.forEach((load, step) => {
-    if (load !== pool.bound) return;
+  buffer.live.forEach((load, step) => {
+    if (load !== buffer.bound) return;
     const last = peaks[peaks.length - 1];
     if (last && last[1] === step) last[1] = step + 1;
     else peaks.push([step, step + 1]);

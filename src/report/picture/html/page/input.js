@@ -32,7 +32,7 @@ function listenTo(canvas, painter) {
   canvas.addEventListener("blur", () => pointAt(painter, -1, -1, 0, 0));
 }
 
-// Where in the map an event is, as parts of its width and height.
+// The position of an event in the map, as fractions of its width and height.
 function parts(event, { canvas, frame }) {
   const box = canvas.getBoundingClientRect();
   const within = (number) => Math.min(Math.max(number, 0), 1);
@@ -46,7 +46,7 @@ function onWheel(event, painter) {
   zoom(event.altKey ? 1 : by, event.shiftKey ? 1 : by, ...parts(event, painter));
 }
 
-// One finger moves, two zoom; tells how far it went.
+// One finger moves, two zoom. Returns the distance in pixels.
 function drag(event, fingers, { frame }) {
   const before = [...fingers.values()].map((place) => [...place]);
   const was = fingers.get(event.pointerId);
@@ -106,7 +106,7 @@ function onCanvasKey(event, painter) {
   }
 }
 
-// The next tensor in time, told beside its rectangle.
+// Points at the next tensor in time, with a tooltip.
 function stepTo(painter, by) {
   const ids = state.graph.planned.filter((id) => painter.plan.spanOf(id) >= 0);
   if (!ids.length) return;
@@ -115,7 +115,7 @@ function stepTo(painter, by) {
   reveal(id);
   painter.frame.fit(...painter.size);
   const box = painter.canvas.getBoundingClientRect();
-  const place = painter.place(state.view, painter.plan.spanOf(id), painter.plan.seen[painter.plan.spanOf(id)]);
+  const place = painter.place(state.view, painter.plan.spanOf(id), painter.plan.visibleUntil[painter.plan.spanOf(id)]);
   const [x, y] = place ? [place.left + place.width / 2, place.top + place.height / 2] : [0, 0];
   pointAt(painter, id, painter.plan.start[painter.plan.spanOf(id)], box.left + x, box.top + y);
   announce(summary(id));
@@ -160,7 +160,7 @@ function listen() {
 
 function changeLayout() {
   const isBelow = element("plans").classList.toggle("below");
-  element("layout").textContent = isBelow ? "Beside" : "Stack";
+  element("layout").textContent = isBelow ? "Side by side" : "Stack";
 }
 
 function changeTheme() {

@@ -2,14 +2,14 @@
 
 function showGraph(index) {
   const entry = GRAPHS[index];
-  // The work for a graph is done when it is wanted.
+  // A graph is built when it is first shown.
   entry.graph = entry.graph || new Graph(entry.raw);
   Object.assign(state, { graph: entry.graph, frame: new Frame(entry.graph), chosen: -1, pointed: -1, step: -1 });
   const { graph } = state;
   element("title").textContent = (GRAPHS.length === 1 && DATA.title) || graph.label;
   element("facts").textContent =
-    `${formatNumber(graph.nodes)} steps, ${formatNumber(graph.planned.length)} tensors that need memory. ` +
-    "A rectangle is a tensor, from the step that makes it to its last reader.";
+    `${formatNumber(graph.nodes)} steps, ${formatNumber(graph.planned.length)} tensors in buffers. ` +
+    "A rectangle is a tensor, from its definition to its last use.";
   watching.disconnect();
   state.painters = [];
   element("plans").replaceChildren(...graph.plans.map((plan, number) => section(plan, number)));
@@ -37,7 +37,7 @@ function section(plan, number) {
   }
   const bar = node("i");
   bar.style.width = `${(plan.size / largest) * 100}%`;
-  const canvas = node("canvas", { tabindex: "0", role: "application", "aria-roledescription": "map of memory over time", "aria-label": spoken(plan) });
+  const canvas = node("canvas", { tabindex: "0", role: "application", "aria-roledescription": "map of memory over time", "aria-label": ariaLabel(plan) });
   const painter = new Painter(canvas, plan, frame);
   state.painters.push(painter);
   watching.observe(canvas);
@@ -49,18 +49,18 @@ function section(plan, number) {
 }
 
 function goodness(plan) {
-  if (!plan.size) return "there is nothing to place";
+  if (!plan.size) return "the graph needs no memory";
   const bound = plan.bound();
-  if (bound === plan.size) return "at the lower bound: no plan with these lifetimes is smaller";
-  if (plan.pools.every((pool) => pool.optimal)) {
-    return `proven: no plan with these lifetimes is smaller, though only ${formatBytes(bound)} are alive at once`;
+  if (bound === plan.size) return "at the lower bound: no plan with these live ranges is smaller";
+  if (plan.buffers.every((buffer) => buffer.optimal)) {
+    return `proven to be the smallest with these live ranges; the lower bound is ${formatBytes(bound)}`;
   }
-  return `${formatBytes(plan.size - bound)} above the lower bound of its lifetimes`;
+  return `${formatBytes(plan.size - bound)} above the lower bound`;
 }
 
-function spoken(plan) {
-  const peaks = plan.pools.filter((pool) => pool.peaks.length)
-    .map((pool) => `peak of ${pool.name}: ${formatBytes(pool.bound)} at step ${pool.peaks[0][0]}`);
+function ariaLabel(plan) {
+  const peaks = plan.buffers.filter((buffer) => buffer.peaks.length)
+    .map((buffer) => `peak of ${buffer.name}: ${formatBytes(buffer.bound)} at step ${buffer.peaks[0][0]}`);
   return [`${plan.label}: ${formatBytes(plan.size)}`, ...peaks,
     "arrow keys move, plus and minus zoom, n and p go from tensor to tensor, Enter follows one"].join("; ");
 }
@@ -73,16 +73,16 @@ function showLegend() {
   const entries = KINDS.map((kind, index) => [kinds.has(index), `<rect width="18" height="12" rx="2" fill="${kind.colour}"/>`, kind.name]);
   const box = '<rect width="18" height="12" rx="2" fill="#56b4e9"/>';
   const stripes = (colour) => `<path d="M2 12L10 0M8 12L16 0" stroke="${colour}" stroke-width="1.6"/>`;
-  entries.push([ways.has(SHARING.TAKES_OVER), `${box}<path d="M3 0V12" stroke="#fff" stroke-dasharray="2 2"/><path d="M3 1l5 5l-5 5z" fill="#fff"/>`, "takes over the memory of a source"]);
+  entries.push([ways.has(SHARING.IN_PLACE), `${box}<path d="M3 0V12" stroke="#fff" stroke-dasharray="2 2"/><path d="M3 1l5 5l-5 5z" fill="#fff"/>`, "computed in place"]);
   entries.push([ways.has(SHARING.INSIDE), box + stripes("#fff"), "computed inside a later result"]);
-  entries.push([ways.has(SHARING.KEPT), stripes("currentColor"), "kept free for that result"]);
-  entries.push([true, '<rect y="2" width="18" height="10" fill="var(--live)"/>', "bytes alive"]);
+  entries.push([ways.has(SHARING.KEPT), stripes("currentColor"), "reserved for that result"]);
+  entries.push([true, '<rect y="2" width="18" height="10" fill="var(--live)"/>', "live bytes"]);
   entries.push([true, '<path d="M0 6H18" stroke="currentColor" stroke-width="1.6" stroke-dasharray="5 3"/>', "lower bound"]);
-  entries.push([true, '<path d="M0 6H18" stroke="var(--less)" stroke-width="1.8"/>', "size of the buffer"]);
+  entries.push([true, '<path d="M0 6H18" stroke="var(--less)" stroke-width="1.8"/>', "buffer size"]);
   entries.push([true, '<path d="M9 0V12" stroke="var(--peak)" stroke-width="1.8" stroke-dasharray="3 2"/>', "peak"]);
   element("legend").replaceChildren(...entries.filter(([isThere]) => isThere).map(([, drawing, text]) => {
     const item = node("li");
-    // Fixed shapes and the colours of kinds: nothing from the graph.
+    // Only fixed shapes and colours, no text of the graph.
     item.innerHTML = `<svg viewBox="0 0 18 12" aria-hidden="true">${drawing}</svg>`;
     item.append(text);
     return item;
@@ -102,4 +102,4 @@ recolour();
 offerGraphs();
 listen();
 if (GRAPHS.length) showGraph(0);
-else element("title").textContent = "There is nothing to draw";
+else element("title").textContent = "No graphs";

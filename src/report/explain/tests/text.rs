@@ -5,7 +5,7 @@ use crate::graph::Rules;
 use crate::report::explain::explanation_text;
 
 #[test]
-fn text_tells_everything_in_its_order() {
+fn text_lists_peak_reuse_and_advice() {
     let mut scene = Scene::new(Rules::ALL);
     let (x0, x1) = (scene.input(16), scene.input(160));
     scene.name(x1, "late");
@@ -16,24 +16,24 @@ fn text_tells_everything_in_its_order() {
     let expected = "\
 scene: 4 nodes, steps counted from 0
 
-Buffer 0, buffer 0: 2.17 KiB (2224 bytes); ggml-alloc takes the same
-  The most is alive at step 0, MUL_MAT \"n2\": 2.17 KiB (2224 bytes).
-  As much is alive at 1 other step: 2.
-  Fragmentation: none, the plan is as large as what is alive.
+Buffer 0, buffer 0: 2.17 KiB (2224 bytes); ggml-alloc needs the same
+  Peak: step 0, MUL_MAT \"n2\": 2.17 KiB (2224 bytes).
+  Equally high at 1 other step: 2.
+  Fragmentation: none, the plan is at its lower bound.
 
-  Alive at that step, largest first:
-    bytes                    tensor        made    last read
-     2048  2.00 KiB  92.0 %  MUL_MAT \"n2\"  step 0  step 1, ADD \"n3\"
-      160     160 B   7.1 %  \"late\"        start   step 3, MUL_MAT \"n5\"
-       16      16 B   0.7 %  \"x0\"          start   step 0, MUL_MAT \"n2\"
+  Live at that step, largest first:
+    bytes                    tensor        defined  last use
+     2048  2.00 KiB  92.0 %  MUL_MAT \"n2\"  step 0   step 1, ADD \"n3\"
+      160     160 B   7.1 %  \"late\"        start    step 3, MUL_MAT \"n5\"
+       16      16 B   0.7 %  \"x0\"          start    step 0, MUL_MAT \"n2\"
 
-  Reused: 2.00 KiB (2048 bytes) in sum; without that 4.16 KiB (4256 bytes) would be alive at the worst step
+  Reused: 2.00 KiB (2048 bytes); without that the lower bound would be 4.16 KiB (4256 bytes)
     1 in place:
       ADD \"n3\", 2.00 KiB, in the memory of MUL_MAT \"n2\"
 
-  What would lower it most, each change alone:
-    160 bytes less: \"late\", 160 B, has memory from the start, and is first read at step 3, MUL_MAT \"n5\": make it right before that
-      the most is then alive at step 0, MUL_MAT \"n2\"
+  Changes that lower the peak most, each alone:
+    saves 160 bytes: \"late\", 160 B, is live from the start, but its first use is step 3, MUL_MAT \"n5\": fill it right before that
+      then the peak is step 0, MUL_MAT \"n2\"
 ";
     assert_eq!(explanation_text(&scene.explain(), 20), expected);
     let short = explanation_text(&scene.explain(), 1);
@@ -41,16 +41,16 @@ Buffer 0, buffer 0: 2.17 KiB (2224 bytes); ggml-alloc takes the same
 }
 
 #[test]
-fn buffer_with_nothing_in_it_says_so() {
+fn empty_buffer_is_reported() {
     let text = explanation_text(&Scene::new(Rules::ALL).explain(), 20);
     assert_eq!(
         text,
-        "scene: 0 nodes, steps counted from 0\n\nBuffer 0, buffer 0: 0 bytes; ggml-alloc takes the same\n  Nothing is alive in it at any step.\n"
+        "scene: 0 nodes, steps counted from 0\n\nBuffer 0, buffer 0: 0 bytes; ggml-alloc needs the same\n  The buffer is empty.\n"
     );
 }
 
 #[test]
-fn names_that_would_disturb_a_terminal_are_escaped() {
+fn control_characters_in_names_are_escaped() {
     let mut scene = Scene::new(Rules::ALL);
     let x0 = scene.input(16);
     scene.name(x0, "a\u{1b}[31m\nb");

@@ -1,9 +1,9 @@
-// What is seen, and what is chosen.
+// The view, and the selected tensor.
 
-// How many times larger than a tensor the view is that shows it.
-const NEARER = 8;
-// What takes less of the view is hard to see.
-const LITTLE = 0.02;
+// A tensor that is revealed has this fraction of the view: 1 / CONTEXT.
+const CONTEXT = 8;
+// A tensor with a smaller share of the view is hard to see.
+const MIN_SHARE = 0.02;
 
 const GRAPHS = DATA.graphs.map((raw) => ({ raw, graph: null }));
 const state = {
@@ -14,7 +14,7 @@ const state = {
 
 const element = (id) => document.getElementById(id);
 
-// Paints in the next frame, however often it is asked for.
+// Paints in the next frame, once however often it is called.
 function repaint() {
   if (state.waits) return;
   state.waits = true;
@@ -27,7 +27,7 @@ function paintNow() {
   for (const painter of state.painters) painter.paint(state.view, marks);
 }
 
-// What stands out: the chosen tensor with its sources and readers, or what was found.
+// The highlighted tensors: the selected one with its sources and uses, or those that were found.
 function marksOf() {
   const { graph, chosen, hits, pointed, step } = state;
   const sources = chosen < 0 ? [] : graph.sources(chosen).map((source) => source.id);
@@ -50,7 +50,7 @@ function fitAll() {
   setView(0, state.graph.steps, 0, 1);
 }
 
-// Zooms around a place of the view, given as parts of its width and height. Below 1 more is seen closer.
+// Zooms around a point of the view, given as fractions of its width and height. Factors below 1 zoom in.
 function zoom(byX, byY, atX = 0.5, atY = 0.5) {
   const { x0, x1, y0, y1 } = state.view;
   const [width, height] = [x1 - x0, y1 - y0];
@@ -58,21 +58,21 @@ function zoom(byX, byY, atX = 0.5, atY = 0.5) {
   setView(left, left + width * byX, top, top + height * byY);
 }
 
-// Moves by parts of what is seen.
+// Moves by fractions of the view.
 function move(byX, byY) {
   const { x0, x1, y0, y1 } = state.view;
   const [dx, dy] = [(x1 - x0) * byX, (y1 - y0) * byY];
   setView(x0 + dx, x1 + dx, y0 + dy, y1 + dy);
 }
 
-// Moves a tensor into sight in all plans, as near as it must be to be seen.
+// Moves a tensor into view in all plans, and zooms in if it is too small.
 function reveal(id) {
   const { frame, painters, view } = state;
   const places = painters.filter(({ plan, size }) => plan.spanOf(id) >= 0 && size).map((painter) => {
     const { plan } = painter;
     const span = plan.spanOf(id);
     frame.fit(...painter.size);
-    const map = frame.mapAt.get(`${plan.pool[span]} ${plan.chunk[span]}`);
+    const map = frame.mapAt.get(`${plan.buffer[span]} ${plan.chunk[span]}`);
     const part = (bytes) => map.bottom - (bytes / (map.bytes || 1)) * (map.bottom - map.top);
     const [low, high] = [plan.offset[span], plan.offset[span] + plan.size_[span]];
     return [plan.start[span], plan.end[span], part(high), part(low)];
@@ -81,10 +81,10 @@ function reveal(id) {
   const of = (choice, at) => choice(...places.map((place) => place[at]));
   const [start, end, top, bottom] = [of(Math.min, 0), of(Math.max, 1), of(Math.min, 2), of(Math.max, 3)];
   const isSeen = start >= view.x0 && end <= view.x1 && top >= view.y0 - 1e-9 && bottom <= view.y1 + 1e-9;
-  const isLarge = (end - start) / (view.x1 - view.x0) > LITTLE && (bottom - top) / (view.y1 - view.y0) > LITTLE;
+  const isLarge = (end - start) / (view.x1 - view.x0) > MIN_SHARE && (bottom - top) / (view.y1 - view.y0) > MIN_SHARE;
   if (isSeen && isLarge) return;
-  // No further away than now, and no nearer than is needed.
-  const wide = (size, seen) => Math.max(size, Math.min(seen, size * NEARER)) * 1.3;
+  // Never zooms out, and zooms in no more than needed.
+  const wide = (size, seen) => Math.max(size, Math.min(seen, size * CONTEXT)) * 1.3;
   const width = Math.min(wide(end - start, view.x1 - view.x0), state.graph.steps);
   const height = Math.min(wide(bottom - top, view.y1 - view.y0), 1);
   const [middleX, middleY] = [(start + end) / 2, (top + bottom) / 2];

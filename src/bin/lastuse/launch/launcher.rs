@@ -1,12 +1,4 @@
-//! Programs that run with lastuse in front of their ggml: what `run` and `compare` share.
-
-mod child;
-mod events;
-mod library;
-mod program;
-
-pub use child::{Child, Ended};
-pub use events::Events;
+//! Starts programs with lastuse preloaded.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -14,67 +6,51 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-/// Exit codes as `env`, `nohup` and `timeout` have them: lastuse itself failed; the program cannot be run; there is none.
-pub const FAILED: u8 = 125;
-const NOT_RUNNABLE: u8 = 126;
-const NOT_FOUND: u8 = 127;
+use super::child::Child;
+use super::failure::NotStarted;
+use super::{library, program};
 
-/// Why the program was not started.
-pub struct NotStarted {
-    /// The exit code for it.
-    pub code: u8,
-    /// What is wrong, and what to do.
-    pub message: String,
-}
-
-impl NotStarted {
-    /// lastuse itself failed.
-    pub fn failed(message: impl Into<String>) -> Self {
-        Self { code: FAILED, message: message.into() }
-    }
-}
-
-/// What to run.
+/// Options for the program to run.
 #[derive(clap::Args)]
 pub struct Target {
-    /// The shared library to preload. When nothing is said it is what LASTUSE_LIBRARY names, or liblastuse.so beside this
-    /// tool or in ../lib, or the one that this tool carries.
+    /// The shared library to preload [default: $LASTUSE_LIBRARY, or else liblastuse.so beside this tool or in ../lib, or
+    /// else the one embedded in this tool]
     #[arg(long = "library", value_name = "FILE")]
     preload: Option<PathBuf>,
 
-    /// The program and its arguments, behind "--".
+    /// The program and its arguments, after "--".
     #[arg(required = true, last = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
 
-/// Who serves the program's allocators.
+/// The allocator that the program uses.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Server {
+pub enum Allocator {
     Lastuse,
-    /// ggml's own allocator: lastuse hands every call on.
+    /// ggml-alloc: lastuse forwards every call.
     Ggml,
 }
 
-/// A program that can be started with lastuse in front of its ggml.
+/// A program that can be started with lastuse in place of its ggml-alloc.
 pub struct Launcher {
     program: PathBuf,
     arguments: Vec<OsString>,
-    /// What is preloaded.
+    /// The libraries to preload.
     libraries: Vec<PathBuf>,
-    /// Takes what the library reports.
+    /// Holds the files that the library writes.
     folder: TempDir,
     runs: usize,
 }
 
-/// A run that goes on.
+/// A running program.
 pub struct Run {
     pub child: Child,
-    /// Where its events are when it has ended.
+    /// The file with its events once it has exited.
     pub events: PathBuf,
 }
 
 impl Target {
-    /// Finds the program and the library, and whether the one can stand before the other's ggml.
+    /// Finds the program and the library, and checks that the library can replace the program's ggml-alloc.
     pub fn launcher(&self) -> Result<Launcher, NotStarted> {
         let (name, arguments) = self.command.split_first().expect("clap asks for one");
         let program = program::find(name)?;
@@ -89,24 +65,24 @@ impl Target {
 }
 
 impl Launcher {
-    /// The program's name, for people.
+    /// Returns the file name of the program.
     pub fn name(&self) -> String {
         self.program.file_name().unwrap_or(self.program.as_os_str()).to_string_lossy().into_owned()
     }
 
-    /// A folder that is there as long as this.
+    /// Returns a folder that exists as long as the launcher.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Puts a guard before the operations of the program.
+    /// Preloads the guard, which watches memory between the operations of the program.
     pub fn guard(&mut self) -> Result<(), NotStarted> {
         self.libraries.push(library::GUARD.find()?);
         Ok(())
     }
 
     /// Starts the program; `prepare` may change the command.
-    pub fn start(&mut self, server: Server, prepare: impl FnOnce(&mut Command)) -> Result<Run, NotStarted> {
+    pub fn start(&mut self, allocator: Allocator, prepare: impl FnOnce(&mut Command)) -> Result<Run, NotStarted> {
         let events = self.folder.path().join(format!("events-{}.jsonl", self.runs));
         self.runs += 1;
         let mut command = Command::new(&self.program);
@@ -114,9 +90,9 @@ impl Launcher {
         if !self.libraries.is_empty() {
             command.env("LD_PRELOAD", preloaded(&self.libraries));
         }
-        match server {
-            Server::Lastuse => command.env_remove("LASTUSE"),
-            Server::Ggml => command.env("LASTUSE", "off"),
+        match allocator {
+            Allocator::Lastuse => command.env_remove("LASTUSE"),
+            Allocator::Ggml => command.env("LASTUSE", "off"),
         };
         prepare(&mut command);
         let child = Child::start(&mut command).map_err(|error| program::not_started(&self.program, &error))?;
@@ -124,7 +100,7 @@ impl Launcher {
     }
 }
 
-/// The libraries first, and whatever is preloaded already.
+/// Returns the value of LD_PRELOAD: the libraries, followed by what it has already.
 fn preloaded(libraries: &[PathBuf]) -> OsString {
     let others = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty());
     let all: Vec<OsString> = libraries.iter().map(|library| library.as_os_str().to_owned()).chain(others).collect();

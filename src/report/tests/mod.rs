@@ -9,7 +9,7 @@ use crate::report::plan_json;
 use crate::testing::Random;
 use serde_json::{Value, json};
 
-/// A header for two leafs, four nodes and two buffers.
+/// Returns a header for two leafs, four nodes and two buffers.
 fn header() -> Value {
     json!({"format": "lastuse-graph", "version": 1, "label": "sample", "n_leafs": 2, "n_nodes": 4, "buffers": [
         {"name": "CPU", "alignment": 32, "max_size": null, "ggml_alloc_size": 4096},
@@ -22,7 +22,7 @@ fn tensor(id: u64, kind: &str, op: &str, size: u64, src: &[u64]) -> Value {
         "inplace": false, "external": false, "src": src})
 }
 
-/// Lines: the header, leafs 5 and 7, nodes 10 to 13, and 99, which is in no list.
+/// Returns the lines of a file: the header, leafs 5 and 7, nodes 10 to 13, and 99, which is in no list.
 fn sample() -> Vec<Value> {
     let mut lines = vec![
         header(),
@@ -48,7 +48,7 @@ fn sample() -> Vec<Value> {
     lines
 }
 
-/// A chain of leaf 1 and the nodes 2 and 3.
+/// Returns the lines of a chain: leaf 1 and the nodes 2 and 3.
 fn chain() -> Vec<Value> {
     let mut header = header();
     (header["n_leafs"], header["n_nodes"]) = (json!(1), json!(2));
@@ -68,13 +68,13 @@ fn good(lines: &[Value]) -> Snapshot {
     read(text(lines)).expect("the file is well-formed")
 }
 
-/// Expects the line, and the reason to start with some words.
+/// Expects an error in this line that starts with `reason`.
 fn assert_malformed(text: impl AsRef<[u8]>, line: usize, reason: &str) {
     let found = read(text).expect_err(reason);
-    assert!(found.line == line && found.reason.starts_with(reason), "{found}, and expected is line {line}: {reason}");
+    assert!(found.line == line && found.reason.starts_with(reason), "{found}, but expected line {line}: {reason}");
 }
 
-/// The sample with another value; the first line of the file is 1.
+/// Returns the sample with another value; the first line of the file is 1.
 fn with(line: usize, key: &str, value: Value) -> String {
     let mut lines = sample();
     lines[line - 1][key] = value;
@@ -93,7 +93,7 @@ fn simulated(snapshot: &Snapshot, plan: &GraphPlan) -> Result<(), Corruption> {
 }
 
 #[test]
-fn file_is_read_as_it_is_written() {
+fn file_is_read_as_written() {
     let snapshot = good(&sample());
     assert_eq!(snapshot.label, "sample");
     assert_eq!(snapshot.graph.leafs(), [0, 1]);
@@ -128,7 +128,7 @@ fn buffers_are_read_with_their_limits() {
 }
 
 #[test]
-fn equal_types_are_equal_and_others_are_not() {
+fn equal_element_types_have_equal_ids() {
     let mut lines = sample();
     lines[4]["type"] = json!("f16");
     let snapshot = good(&lines);
@@ -137,7 +137,7 @@ fn equal_types_are_equal_and_others_are_not() {
 }
 
 #[test]
-fn plan_in_json_is_the_plan() {
+fn json_has_the_whole_plan() {
     let snapshot = good(&sample());
     let plan = snapshot.plan(Rules::ALL).expect("sizes are small");
     assert_eq!(simulated(&snapshot, &plan), Ok(()));
@@ -166,15 +166,15 @@ fn document(snapshot: &Snapshot, plan: &GraphPlan) -> Value {
 }
 
 #[test]
-fn tensors_in_place_name_the_same_bytes() {
+fn tensors_in_place_have_the_location_of_their_source() {
     let snapshot = good(&sample());
     let document = document(&snapshot, &snapshot.plan(Rules::ALL).expect("sizes are small"));
     let tensors = document["tensors"].as_array().expect("a list");
-    let place = |id: u64| {
+    let location = |id: u64| {
         let tensor = tensors.iter().find(|tensor| tensor["id"] == id).expect("it is in the plan");
         (&tensor["buffer"], &tensor["chunk"], &tensor["offset"])
     };
-    assert_eq!(place(10), place(11));
+    assert_eq!(location(10), location(11));
 }
 
 #[test]
@@ -202,17 +202,17 @@ fn blank_lines_are_skipped_and_counted() {
 }
 
 #[test]
-fn last_line_needs_no_end() {
+fn last_line_needs_no_newline() {
     assert!(read(text(&sample()).trim_end()).is_ok());
 }
 
 #[test]
-fn defects_are_told_with_their_line() {
+fn errors_have_their_line() {
     let malformed = Malformed { line: 7, reason: "it is wrong".to_owned() };
     assert_eq!(malformed.to_string(), "line 7: it is wrong");
 }
 
-/// Other values for numbers, of which some are ids and some are at the edge of a type.
+/// Values for numbers, some of which are ids, and some at the limits of a type.
 const NUMBERS: [u64; 12] = [0, 1, 2, 5, 10, 11, 12, 99, 1 << 31, (1 << 62) - 32, 1 << 63, u64::MAX];
 
 /// Changes one value somewhere.
@@ -230,8 +230,8 @@ fn mangle(random: &mut Random, lines: &mut [Value]) {
     }
 }
 
-/// Is a tensor viewed that is in no list and has no memory yet? Nobody says when such a root gets its value.
-fn views_the_unknown(snapshot: &Snapshot) -> bool {
+/// Returns whether a tensor is viewed that is in no list and has no memory. No step defines the value of such a root.
+fn views_undefined_tensor(snapshot: &Snapshot) -> bool {
     let graph = &snapshot.graph;
     let listed = |id| graph.leafs().contains(&id) || graph.nodes().contains(&id);
     let mut roots = graph.tensors().iter().filter_map(|tensor| tensor.view).map(|view| view.root);
@@ -239,7 +239,7 @@ fn views_the_unknown(snapshot: &Snapshot) -> bool {
 }
 
 #[test]
-fn mangled_files_are_refused_or_planned_right() {
+fn mangled_files_are_refused_or_have_a_valid_plan() {
     let mut random = Random::new(11);
     let (mut planned, mut refused) = (0, 0);
     for _ in 0..5000 {
@@ -250,15 +250,15 @@ fn mangled_files_are_refused_or_planned_right() {
         }
         match read(text(&lines)) {
             Err(_) => refused += 1,
-            Ok(snapshot) if views_the_unknown(&snapshot) => {}
-            Ok(snapshot) => planned += u32::from(is_planned_right(&snapshot, &lines)),
+            Ok(snapshot) if views_undefined_tensor(&snapshot) => {}
+            Ok(snapshot) => planned += u32::from(has_valid_plan(&snapshot, &lines)),
         }
     }
     assert!(planned > 500 && refused > 500, "{planned} planned, {refused} refused");
 }
 
-/// Whether there is a plan; if so, one that every check accepts.
-fn is_planned_right(snapshot: &Snapshot, lines: &[Value]) -> bool {
+/// Returns whether there is a plan, and checks that it is valid.
+fn has_valid_plan(snapshot: &Snapshot, lines: &[Value]) -> bool {
     let Ok(plan) = snapshot.plan(Rules::ALL) else { return false };
     for (problem, buffer) in plan.problems.iter().zip(&plan.buffers) {
         assert_eq!(validate(problem, &buffer.placement), Ok(()), "{}", text(lines));

@@ -1,4 +1,4 @@
-// Colours: those of kinds are in the data, the others in the style sheet, which knows light and dark.
+// Colours: those of operations are in the data, the others in the style sheet, for light and dark.
 
 const KINDS = DATA.kinds.map(([name, colour, ink]) => ({ name, colour, ink }));
 const NAMES = ["page", "field", "line", "text", "note", "less", "peak", "live", "accent", "mark", "raised"];
@@ -14,7 +14,7 @@ function isDark() {
   return theme === "dark" || (theme === "auto" && matchMedia("(prefers-color-scheme: dark)").matches);
 }
 
-// Stripes for what is kept free, and for what is inside a later result.
+// Stripes for reserved bytes, and for tensors inside a later result.
 function stripes(context, colour) {
   const tile = document.createElement("canvas");
   tile.width = tile.height = 8;

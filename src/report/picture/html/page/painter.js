@@ -1,22 +1,22 @@
 // Draws one plan on its canvas: only what the view shows.
 
 const MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
-// The larger letters are preferred; all letters are equally wide.
+// Letter sizes, the preferred one first, and the width of a letter relative to its size.
 const LETTERS = [10.5, 8.5];
 const LETTER = 0.605;
-// A name that is cut to less is not worth reading.
-const SHORTEST = 7;
-// What is narrower has no mark of a takeover beside its name.
-const NOTCHED = 40;
-// What is narrower is drawn over the line of the peak.
-const NARROW = 6;
+// Names are not cut to fewer letters.
+const MIN_LETTERS = 7;
+// Narrower rectangles have no in-place mark beside their name.
+const MIN_NOTCH = 40;
+// Narrower rectangles are drawn over the line of the peak, which would hide them.
+const MIN_WIDTH = 6;
 const SANS = "11px system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
 
 class Painter {
   constructor(canvas, plan, frame) {
     Object.assign(this, { canvas, plan, frame, context: canvas.getContext("2d") });
-    // By rectangle: looked up for each in every frame.
-    this.mapOf = Array.from({ length: plan.count }, (_, span) => frame.mapAt.get(`${plan.pool[span]} ${plan.chunk[span]}`));
+    // By rectangle, since each frame needs it for all.
+    this.mapOf = Array.from({ length: plan.count }, (_, span) => frame.mapAt.get(`${plan.buffer[span]} ${plan.chunk[span]}`));
   }
 
   resize() {
@@ -38,7 +38,7 @@ class Painter {
     this.clipped(frame.left, frame.top, frame.width, frame.height, () => this.maps(view, marks));
     for (const map of frame.maps) this.peakMark(view, map);
     this.byteAxes(view);
-    frame.pools.forEach((pool, index) => this.curve(view, pool, frame.curveTops[index], marks));
+    frame.buffers.forEach((buffer, index) => this.curve(view, buffer, frame.curveTops[index], marks));
     this.stepAxis(view);
   }
 
@@ -58,19 +58,19 @@ class Painter {
     this.links(view, marks);
   }
 
-  // The field of a map: grid, what this plan does not need, and the steps of the peak.
+  // The background of a map: grid, bytes saved, and the steps of the peak.
   ground(view, map) {
     const { context, frame, plan } = this;
     const top = frame.screen(view, map.top), bottom = frame.screen(view, map.bottom);
     this.fill(COLOURS.field, frame.left, top, frame.width, bottom - top);
     context.strokeStyle = COLOURS.line;
     for (const [mark] of this.ticks(view, map)) this.line(frame.left, frame.y(view, map, mark), frame.left + frame.width);
-    const pool = plan.pools.find((other) => other.id === map.pool);
-    const size = pool ? pool.chunks[map.chunk] || 0 : 0;
+    const buffer = plan.buffers.find((other) => other.id === map.buffer);
+    const size = buffer ? buffer.chunks[map.chunk] || 0 : 0;
     const end = frame.y(view, map, size);
-    if (pool) {
+    if (buffer) {
       context.globalAlpha = 0.14;
-      for (const [from, to] of pool.peaks) {
+      for (const [from, to] of buffer.peaks) {
         const x = frame.x(view, from);
         this.fill(COLOURS.peak, x, end, Math.max(frame.x(view, to) - x, 1), bottom - end);
       }
@@ -101,7 +101,7 @@ class Painter {
     return to >= from && pixels > 8 ? byteTicks(from, to, pixels / 48) : [];
   }
 
-  // Where a rectangle is seen; nothing when it is outside of the view.
+  // The position of a rectangle on the canvas; null outside the view.
   place(view, span, until) {
     const { frame, plan } = this;
     const start = plan.start[span];
@@ -127,17 +127,17 @@ class Painter {
       context.globalAlpha = marks.isBright(tensor) ? 1 : 0.22;
       this.rectangle(place, sharing === SHARING.KEPT ? this.stripes("kept", COLOURS.note) : KINDS[kinds[tensor]].colour);
       if (sharing === SHARING.INSIDE) this.rectangle(place, this.stripes("inside", "#ffffffb0"));
-      if (sharing === SHARING.TAKES_OVER && place.width >= 4 && place.height >= 4) seams.push(place);
+      if (sharing === SHARING.IN_PLACE && place.width >= 4 && place.height >= 4) seams.push(place);
       if (sharing !== SHARING.KEPT && place.width > 22 && place.height > 8) labels.push(span);
     }
     context.globalAlpha = marks.isPlain ? 1 : 0.4;
-    this.takeovers(seams);
+    this.inPlaceMarks(seams);
     context.textAlign = "center";
     for (const span of labels) this.label(view, span, marks);
     context.globalAlpha = 1;
   }
 
-  // Patterns are made once for each colour.
+  // Makes a pattern once for each colour.
   stripes(name, colour) {
     this.patterns = this.patterns || {};
     const known = this.patterns[name];
@@ -147,14 +147,14 @@ class Painter {
     return pattern;
   }
 
-  // With space to its neighbours where there is some.
+  // Leaves a gap to its neighbours if there is space.
   rectangle({ left, top, width, height }, colour) {
     const [gapX, gapY] = [width > 4 ? 0.7 : 0, height > 4 ? 0.7 : 0];
     this.fill(colour, left, top, Math.max(width - gapX, 0.8), Math.max(height - gapY, 0.6));
   }
 
-  // The left edges of what took over the memory of a source, all in one go.
-  takeovers(places) {
+  // Marks the left edges of tensors computed in place, in one path.
+  inPlaceMarks(places) {
     const { context } = this;
     context.strokeStyle = context.fillStyle = "#ffffff";
     context.setLineDash([2, 2]);
@@ -167,7 +167,7 @@ class Painter {
     context.setLineDash([]);
     context.beginPath();
     for (const { left, top, width, height } of places) {
-      if (width < NOTCHED || height < 12) continue;
+      if (width < MIN_NOTCH || height < 12) continue;
       const middle = top + height / 2;
       context.moveTo(left, middle - 5);
       context.lineTo(left + 5, middle);
@@ -178,13 +178,13 @@ class Painter {
 
   label(view, span, marks) {
     const { plan, frame, context } = this;
-    const place = this.place(view, span, plan.seen[span]);
+    const place = this.place(view, span, plan.visibleUntil[span]);
     if (!place) return;
     const left = Math.max(place.left, frame.left), right = Math.min(place.left + place.width, frame.left + frame.width);
     const top = Math.max(place.top, frame.top), bottom = Math.min(place.top + place.height, frame.top + frame.height);
     const tensor = plan.tensor[span];
     const name = frame.graph.name(tensor), full = `${name} ${formatBytes(plan.size_[span])}`;
-    const mark = plan.sharing[span] === SHARING.TAKES_OVER && place.width >= NOTCHED && place.left >= frame.left ? 5 : 0;
+    const mark = plan.sharing[span] === SHARING.IN_PLACE && place.width >= MIN_NOTCH && place.left >= frame.left ? 5 : 0;
     const best = bestLabel(name, full, right - left - mark, bottom - top);
     if (!best) return;
     context.globalAlpha = marks.isBright(tensor) ? 1 : 0.35;
@@ -197,7 +197,7 @@ class Painter {
     context.restore();
   }
 
-  // The selected tensor, what it reads and who reads it; what was found; what is under the pointer.
+  // Outlines the selected tensor, its sources and uses, the tensors found, and the one under the pointer.
   links(view, marks) {
     for (const id of marks.found) this.outline(view, id, COLOURS.mark, 2, []);
     const chosen = this.plan.spanOf(marks.chosen);
@@ -213,7 +213,7 @@ class Painter {
 
   outline(view, tensor, colour, width, dash) {
     for (const span of this.plan.spansOf.get(tensor) || []) {
-      const place = this.place(view, span, this.plan.seen[span]);
+      const place = this.place(view, span, this.plan.visibleUntil[span]);
       if (!place) continue;
       const { context } = this;
       context.strokeStyle = colour;
@@ -230,7 +230,7 @@ class Painter {
     if (from < 0 || to < 0 || from === to) return;
     const { context, plan, frame } = this;
     const y = (span) => frame.y(view, this.mapOf[span], plan.offset[span] + plan.size_[span] / 2);
-    const start = Math.min(frame.x(view, plan.seen[from]), frame.x(view, plan.start[to]));
+    const start = Math.min(frame.x(view, plan.visibleUntil[from]), frame.x(view, plan.start[to]));
     const [x0, y0, x1, y1] = [start, y(from), frame.x(view, plan.start[to]), y(to)];
     const bend = Math.max(Math.min(Math.abs(x1 - x0) / 2, 60), 14);
     context.strokeStyle = context.fillStyle = COLOURS.text;
@@ -251,26 +251,25 @@ class Painter {
 
   peakLine(view, map, marks) {
     const { frame, plan } = this;
-    const pool = plan.pools.find((other) => other.id === map.pool);
-    if (!pool || !pool.peaks.length) return;
-    const x = frame.x(view, pool.peaks[0][0] + 0.5);
-    const top = frame.y(view, map, pool.chunks[map.chunk] || 0);
+    const buffer = plan.buffers.find((other) => other.id === map.buffer);
+    if (!buffer || !buffer.peaks.length) return;
+    const x = frame.x(view, buffer.peaks[0][0] + 0.5);
+    const top = frame.y(view, map, buffer.chunks[map.chunk] || 0);
     this.dashed(x, top, frame.screen(view, map.bottom));
-    for (const span of plan.atPeak.get(pool.id)) {
+    for (const span of plan.atPeak.get(buffer.id)) {
       if (plan.chunk[span] !== map.chunk) continue;
-      const place = this.place(view, span, plan.seen[span]);
+      const place = this.place(view, span, plan.visibleUntil[span]);
       const tensor = plan.tensor[span];
-      // The line would hide it.
-      if (place && place.width < NARROW && marks.isBright(tensor)) this.rectangle(place, KINDS[frame.graph.kind(tensor)].colour);
+      if (place && place.width < MIN_WIDTH && marks.isBright(tensor)) this.rectangle(place, KINDS[frame.graph.kind(tensor)].colour);
     }
   }
 
-  // A mark on the buffer, where its first peak is.
+  // Marks the first peak at the top of the buffer.
   peakMark(view, map) {
     const { context, frame, plan } = this;
-    const pool = plan.pools.find((other) => other.id === map.pool);
-    if (!pool || !pool.peaks.length || !pool.chunks[map.chunk]) return;
-    const [x, y] = [frame.x(view, pool.peaks[0][0] + 0.5), frame.y(view, map, pool.chunks[map.chunk] || 0)];
+    const buffer = plan.buffers.find((other) => other.id === map.buffer);
+    if (!buffer || !buffer.peaks.length || !buffer.chunks[map.chunk]) return;
+    const [x, y] = [frame.x(view, buffer.peaks[0][0] + 0.5), frame.y(view, map, buffer.chunks[map.chunk] || 0)];
     const isSeen = x >= frame.left && x <= frame.left + frame.width && y > frame.top - 1 && y < frame.top + frame.height;
     if (!isSeen) return;
     context.fillStyle = COLOURS.peak;
@@ -305,7 +304,7 @@ class Painter {
         if (y >= frame.top && y <= frame.top + frame.height + 1) context.fillText(text, frame.left - 6, Math.max(y + 3.5, 10));
       }
       const top = frame.screen(view, map.top);
-      if (frame.areSeveral && top > frame.top + 8 && top < frame.top + frame.height) {
+      if (frame.hasSeveralMaps && top > frame.top + 8 && top < frame.top + frame.height) {
         context.textAlign = "left";
         context.fillText(frame.name(map), frame.left, top - 11);
       }
@@ -314,10 +313,10 @@ class Painter {
 
   curve(view, id, top, marks) {
     const { context, frame, plan } = this;
-    const pool = plan.pools.find((other) => other.id === id);
+    const buffer = plan.buffers.find((other) => other.id === id);
     this.fill(COLOURS.field, frame.left, top, frame.width, CURVE);
-    if (!pool) return;
-    const most = frame.poolSize(id) || 1;
+    if (!buffer) return;
+    const most = frame.bufferSize(id) || 1;
     const y = (bytes) => top + CURVE - (bytes / most) * CURVE;
     context.font = SANS;
     context.textAlign = "right";
@@ -328,70 +327,70 @@ class Painter {
       context.fillText(text, frame.left - 6, y(mark) + 3.5);
     }
     this.clipped(frame.left, top - REMARK, frame.width, CURVE + REMARK, () => {
-      this.live(view, pool, y);
-      this.bound(pool, y);
+      this.live(view, buffer, y);
+      this.bound(buffer, y);
       if (marks.step >= 0) this.fill(COLOURS.text, frame.x(view, marks.step + 0.5) - 0.5, top, 1, CURVE);
-      this.peak(view, pool, top, y);
+      this.peak(view, buffer, top, y);
     });
-    this.remark(view, pool, top);
+    this.remark(view, buffer, top);
   }
 
-  // One point a pixel is enough: the largest of the steps in it.
-  live(view, pool, y) {
+  // Draws one bar per pixel: the largest of the steps in it.
+  live(view, buffer, y) {
     const { context, frame } = this;
     const perPixel = (view.x1 - view.x0) / frame.width;
     context.fillStyle = COLOURS.live;
     if (perPixel > 1) {
       for (let x = 0; x < frame.width; x += 1) {
         const from = Math.max(Math.floor(view.x0 + x * perPixel), 0);
-        const to = Math.min(Math.ceil(view.x0 + (x + 1) * perPixel), pool.live.length);
+        const to = Math.min(Math.ceil(view.x0 + (x + 1) * perPixel), buffer.live.length);
         let most = 0;
-        for (let step = from; step < to; step += 1) most = Math.max(most, pool.live[step]);
+        for (let step = from; step < to; step += 1) most = Math.max(most, buffer.live[step]);
         context.fillRect(frame.left + x, y(most), 1, y(0) - y(most));
       }
       return;
     }
-    const last = Math.min(Math.ceil(view.x1), pool.live.length);
+    const last = Math.min(Math.ceil(view.x1), buffer.live.length);
     for (let step = Math.max(Math.floor(view.x0), 0); step < last; step += 1) {
-      const x = frame.x(view, step), top = y(pool.live[step]);
+      const x = frame.x(view, step), top = y(buffer.live[step]);
       context.fillRect(x, top, frame.x(view, step + 1) - x + 0.5, y(0) - top);
     }
   }
 
-  bound(pool, y) {
+  bound(buffer, y) {
     const { context, frame } = this;
     context.strokeStyle = COLOURS.less;
     context.lineWidth = 1.5;
-    this.line(frame.left, y(pool.size), frame.left + frame.width);
+    this.line(frame.left, y(buffer.size), frame.left + frame.width);
     context.strokeStyle = COLOURS.text;
     context.setLineDash([6, 4]);
-    this.line(frame.left, y(pool.bound), frame.left + frame.width);
+    this.line(frame.left, y(buffer.bound), frame.left + frame.width);
     context.setLineDash([]);
     context.lineWidth = 1;
   }
 
-  peak(view, pool, top, y) {
-    if (!pool.peaks.length) return;
+  peak(view, buffer, top, y) {
+    if (!buffer.peaks.length) return;
     const { context, frame } = this;
-    const x = frame.x(view, pool.peaks[0][0] + 0.5);
+    const x = frame.x(view, buffer.peaks[0][0] + 0.5);
     this.dashed(x, top - 6, top + CURVE);
     context.fillStyle = COLOURS.peak;
     context.beginPath();
-    context.arc(x, y(pool.bound), 4, 0, 7);
+    context.arc(x, y(buffer.bound), 4, 0, 7);
     context.fill();
   }
 
-  remark(view, pool, top) {
-    if (!pool.peaks.length) return;
+  remark(view, buffer, top) {
+    if (!buffer.peaks.length) return;
     const { context, frame } = this;
-    const again = pool.peaks.length - 1;
-    const name = frame.pools.length > 1 ? `${pool.name}, ` : "";
-    const text = `${name}peak: ${formatBytes(pool.bound)} alive at step ${pool.peaks[0][0]}${again > 1 ? `, and ${again} times more` : again ? ", and once more" : ""}`;
+    const again = buffer.peaks.length - 1;
+    const name = frame.buffers.length > 1 ? `${buffer.name}, ` : "";
+    const text = `${name}peak: ${formatBytes(buffer.bound)} live at step ${buffer.peaks[0][0]}${again > 1 ? `, and ${again} more times` : again ? ", and once more" : ""}`;
     context.font = `600 12px ${SANS.slice(5)}`;
     context.fillStyle = COLOURS.peak;
     context.textAlign = "left";
     const width = context.measureText(text).width;
-    const x = frame.x(view, pool.peaks[0][0] + 0.5) - width / 2;
+    const x = frame.x(view, buffer.peaks[0][0] + 0.5) - width / 2;
     context.fillText(text, Math.max(Math.min(x, frame.left + frame.width - width), frame.left), top - 9);
   }
 
@@ -435,24 +434,24 @@ class Painter {
   }
 }
 
-// Along time or upwards, in larger or smaller letters: what says most of the name, the first of those that say as much.
+// The label with most of the name: along time or upwards, in larger or smaller letters.
 function bestLabel(name, full, width, height) {
   let best = null;
   for (const upwards of [false, true]) {
     for (const size of LETTERS) {
       const [along, across] = upwards ? [height, width] : [width, height];
       const text = across >= size + 2 ? fitted(name, full, Math.floor((along - 2) / (LETTER * size))) : "";
-      const said = text.startsWith(name) ? Infinity : text.length;
-      if (text && (!best || said > best.said)) best = { text, size, upwards, said };
+      const shown = text.startsWith(name) ? Infinity : text.length;
+      if (text && (!best || shown > best.shown)) best = { text, size, upwards, shown };
     }
   }
   return best;
 }
 
-// As much of a name as fits into so many letters, with the bytes where there is space.
+// As much of a name as fits into `letters`, with the bytes if there is space.
 function fitted(name, full, letters) {
   if (full.length <= letters) return full;
   if (name.length <= letters) return name;
-  return letters < SHORTEST ? "" : `${name.slice(0, letters - 1)}…`;
+  return letters < MIN_LETTERS ? "" : `${name.slice(0, letters - 1)}…`;
 }
 

@@ -1,45 +1,45 @@
-// Where everything is. A view shows steps x0..x1 and the part y0..y1 of the maps, where 0 is the top of all and 1 the bottom.
+// The layout. A view shows steps x0..x1 and the fraction y0..y1 of all maps, where 0 is the top and 1 the bottom.
 
 const AXIS = 66, RIGHT = 16, TOP = 12, CURVE = 74, REMARK = 24, STEPS = 34, NAME = 28, GAP = 6;
-const LOWEST_SHARE = 0.08, LOWEST = 100;
+const MIN_MAP_SHARE = 0.08, MIN_MAP = 100;
 
 // The maps of all chunks, one below the other, each as high as its largest size in any plan.
 class Frame {
   constructor(graph) {
     this.graph = graph;
-    this.pools = [...new Set(graph.plans.flatMap((plan) => plan.pools.map((pool) => pool.id)))].sort((a, b) => a - b);
-    this.maps = this.pools.flatMap((pool) => this.chunks(pool).map((bytes, chunk) => ({ pool, chunk, bytes })));
-    this.areSeveral = this.maps.length > 1;
+    this.buffers = [...new Set(graph.plans.flatMap((plan) => plan.buffers.map((buffer) => buffer.id)))].sort((a, b) => a - b);
+    this.maps = this.buffers.flatMap((buffer) => this.chunks(buffer).map((bytes, chunk) => ({ buffer, chunk, bytes })));
+    this.hasSeveralMaps = this.maps.length > 1;
     const total = this.maps.reduce((sum, map) => sum + map.bytes, 0) || 1;
-    for (const map of this.maps) map.share = Math.max(map.bytes / total, LOWEST_SHARE);
+    for (const map of this.maps) map.share = Math.max(map.bytes / total, MIN_MAP_SHARE);
     this.shares = this.maps.reduce((sum, map) => sum + map.share, 0) || 1;
-    this.mapAt = new Map(this.maps.map((map) => [`${map.pool} ${map.chunk}`, map]));
+    this.mapAt = new Map(this.maps.map((map) => [`${map.buffer} ${map.chunk}`, map]));
   }
 
-  // No canvas is lower.
+  // The least height of a canvas.
   leastHeight() {
-    return TOP + STEPS + this.maps.length * LOWEST + this.pools.length * (CURVE + REMARK);
+    return TOP + STEPS + this.maps.length * MIN_MAP + this.buffers.length * (CURVE + REMARK);
   }
 
-  plansOf(pool) {
-    return this.graph.plans.flatMap((plan) => plan.pools.filter((other) => other.id === pool));
+  plansOf(buffer) {
+    return this.graph.plans.flatMap((plan) => plan.buffers.filter((other) => other.id === buffer));
   }
 
-  poolSize(pool) {
-    return Math.max(...this.plansOf(pool).map((other) => other.size));
+  bufferSize(buffer) {
+    return Math.max(...this.plansOf(buffer).map((other) => other.size));
   }
 
-  chunks(pool) {
+  chunks(buffer) {
     const largest = [];
-    for (const { chunks } of this.plansOf(pool)) {
+    for (const { chunks } of this.plansOf(buffer)) {
       chunks.forEach((bytes, index) => { largest[index] = Math.max(largest[index] || 0, bytes); });
     }
     return largest;
   }
 
   name(map) {
-    const { name } = this.plansOf(map.pool)[0];
-    return this.chunks(map.pool).length > 1 ? `${name}, chunk ${map.chunk + 1}` : name;
+    const { name } = this.plansOf(map.buffer)[0];
+    return this.chunks(map.buffer).length > 1 ? `${name}, chunk ${map.chunk + 1}` : name;
   }
 
   // Lays everything out for a canvas of this size.
@@ -47,9 +47,9 @@ class Frame {
     this.left = AXIS;
     this.width = Math.max(width - AXIS - RIGHT, 10);
     this.top = TOP;
-    this.height = Math.max(height - TOP - STEPS - this.pools.length * (CURVE + REMARK), 60);
-    const named = this.areSeveral ? NAME / this.height : 0;
-    const gap = this.areSeveral ? GAP / this.height : 0;
+    this.height = Math.max(height - TOP - STEPS - this.buffers.length * (CURVE + REMARK), 60);
+    const named = this.hasSeveralMaps ? NAME / this.height : 0;
+    const gap = this.hasSeveralMaps ? GAP / this.height : 0;
     const room = 1 - this.maps.length * named - Math.max(this.maps.length - 1, 0) * gap;
     let at = 0;
     for (const map of this.maps) {
@@ -57,7 +57,7 @@ class Frame {
       map.bottom = map.top + (map.share / this.shares) * Math.max(room, 0.1);
       at = map.bottom + gap;
     }
-    this.curveTops = this.pools.map((_, index) => this.top + this.height + REMARK + index * (CURVE + REMARK));
+    this.curveTops = this.buffers.map((_, index) => this.top + this.height + REMARK + index * (CURVE + REMARK));
     this.bottom = this.curveTops.length ? this.curveTops[this.curveTops.length - 1] + CURVE : this.top + this.height;
   }
 
@@ -66,7 +66,7 @@ class Frame {
   screen(view, part) { return this.top + ((part - view.y0) / (view.y1 - view.y0)) * this.height; }
   part(view, y) { return view.y0 + ((y - this.top) / this.height) * (view.y1 - view.y0); }
 
-  // Where so many bytes of a map are; offset 0 is at its bottom.
+  // The position of an offset in a map; offset 0 is at its bottom.
   y(view, map, bytes) {
     return this.screen(view, map.bottom - (bytes / (map.bytes || 1)) * (map.bottom - map.top));
   }

@@ -1,15 +1,15 @@
-//! The page to explore: one file that holds everything it needs.
+//! The HTML page to explore: one file that loads nothing.
 
 mod data;
 
-use super::graphs::Drawn;
+use super::graphs::DrawnGraph;
 use super::xml::escaped;
 use super::{Options, Theme, View};
 
 const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
 
-/// The program of the page, in the order in which its parts need one another.
+/// The script of the page; each part uses those before it.
 const PROGRAM: [&str; 10] = [
     include_str!("page/units.js"),
     include_str!("page/model.js"),
@@ -23,18 +23,18 @@ const PROGRAM: [&str; 10] = [
     include_str!("page/main.js"),
 ];
 
-/// One page with all graphs, the largest first. Plans of one graph are beside one another; which graph is seen can be
-/// chosen. Nothing is loaded from elsewhere.
+/// Draws all graphs as one HTML page, which shows one graph at a time, the largest first, with its plans side by side. The
+/// page loads nothing.
 pub fn html(views: &[View<'_>], options: &Options<'_>) -> String {
-    let mut graphs = Drawn::all(views, options);
+    let mut graphs = DrawnGraph::all(views, options);
     graphs.sort_by_key(|drawn| std::cmp::Reverse(drawn.size()));
-    let title = options.title.unwrap_or(graphs.first().map_or("Memory over time", Drawn::title));
+    let title = options.title.unwrap_or(graphs.first().map_or("Memory over time", DrawnGraph::title));
     let theme = match options.theme {
         Theme::Auto => "auto",
         Theme::Light => "light",
         Theme::Dark => "dark",
     };
-    // The data last: what is in it is never looked into for what else is to be put in.
+    // `fill` never searches inserted text, so names in the data are safe.
     let parts = [
         ("{{theme}}", theme.to_owned()),
         ("{{title}}", escaped(title)),
@@ -42,11 +42,11 @@ pub fn html(views: &[View<'_>], options: &Options<'_>) -> String {
         ("{{program}}", PROGRAM.concat()),
         ("{{data}}", data::json(&graphs, options.title)),
     ];
-    filled(PAGE, &parts)
+    fill(PAGE, &parts)
 }
 
-/// Puts each part where its name first is, in one pass.
-fn filled(page: &str, parts: &[(&str, String)]) -> String {
+/// Inserts each part at the first occurrence of its name, in one pass.
+fn fill(page: &str, parts: &[(&str, String)]) -> String {
     let mut filled = String::new();
     let mut rest = page;
     loop {

@@ -1,0 +1,202 @@
+//! `lastuse run`: runs a program with lastuse in place of its ggml-alloc, and reports its buffers.
+
+mod captures;
+
+use std::io::{self, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, ExitStatus};
+
+use lastuse::graph::RuleSetting;
+use lastuse::report::run_table;
+use serde_json::json;
+
+use super::launch::{Allocator, Events, Exit, FAILED, Launcher, NotStarted, Target};
+use super::output::Output;
+use super::print::print_error;
+use captures::Captures;
+
+/// Run a program with lastuse in place of its ggml-alloc, and report its compute buffers.
+///
+/// Works with unchanged programs that use ggml as a shared library (libggml-base.so), such as those of llama.cpp, and with
+/// scripts that start one. When the program exits, a table on the standard error has a line for each buffer of each
+/// allocator: its bytes, the lower bound, the bytes with ggml-alloc, the ratio lastuse / ggml-alloc (lower is better), the
+/// number of plans, and the microseconds that planning took.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  lastuse run -- ./llama-cli -m model.gguf -p Hello
+  lastuse run --off -- ./llama-cli -m model.gguf -p Hello       with ggml-alloc, to compare
+  lastuse run --report memory.html -- ./llama-cli -m model.gguf  a picture of the memory
+  lastuse run --capture graphs -- ./llama-cli -m model.gguf      its graphs, for plan, explain and draw
+  lastuse run --verify -- ./llama-cli -m model.gguf              every plan is checked before it is used
+
+Exit codes: that of the program, or 128 plus the signal that killed it; 125 lastuse failed, 126 the program is not
+executable, 127 there is no such program.")]
+pub struct Arguments {
+    /// Use ggml-alloc: lastuse forwards every call, and only reports.
+    #[arg(long, conflicts_with_all = ["capture", "report", "verify", "rules", "effort"])]
+    off: bool,
+
+    /// Write every graph that is planned to this folder; "DIR/%s.jsonl.gz" compresses them.
+    #[arg(long, value_name = "DIR")]
+    capture: Option<PathBuf>,
+
+    /// Draw the memory over time as an HTML page.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+
+    /// Check each plan before it is used; "memory" also checks what each operation writes.
+    #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "plan",
+          value_parser = ["plan", "memory"])]
+    verify: Option<String>,
+
+    /// The rules for sharing memory, as in "lastuse plan".
+    #[arg(long)]
+    rules: Option<String>,
+
+    /// The work limit of the search for a smaller placement, as in "lastuse plan".
+    #[arg(long, value_name = "UNITS")]
+    effort: Option<u64>,
+
+    /// Print JSON instead of the table.
+    #[arg(long)]
+    json: bool,
+
+    /// Write the table, or the JSON, to this file instead of the standard error.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    #[command(flatten)]
+    target: Target,
+}
+
+/// Runs the program. Wrong options and unwritable files are reported before it starts.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    match run_program(arguments) {
+        Ok(code) => Ok(code),
+        Err(not_started) => {
+            print_error(&not_started.message);
+            Ok(ExitCode::from(not_started.code))
+        }
+    }
+}
+
+fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
+    arguments.check_rules()?;
+    let output = arguments.output.as_ref().map(|file| Output::open(file)).transpose().map_err(NotStarted::failed)?;
+    let picture = arguments.report.as_ref().map(|file| Output::open(file)).transpose().map_err(NotStarted::failed)?;
+    let mut launcher = arguments.target.launcher()?;
+    let captures = arguments.captures(&launcher)?;
+    if arguments.verify.as_deref() == Some("memory") {
+        launcher.guard()?;
+    }
+    let allocator = if arguments.off { Allocator::Ggml } else { Allocator::Lastuse };
+    let run = launcher.start(allocator, |command| arguments.prepare(command, captures.as_ref()))?;
+    let exit = run.child.wait().map_err(|error| NotStarted::failed(format!("cannot wait for the program: {error}")))?;
+    let events = Events::read(&run.events);
+    let reported = report(arguments, &launcher, &exit, &events, output).and_then(|()| match (picture, &captures) {
+        (Some(picture), Some(captures)) => draw(captures, &launcher.name(), picture),
+        _ => Ok(()),
+    });
+    if let Err(message) = reported {
+        print_error(&message);
+        return Ok(if exit.status.success() { ExitCode::from(FAILED) } else { exit_code(exit.status) });
+    }
+    Ok(exit_code(exit.status))
+}
+
+impl Arguments {
+    /// Refuses unknown rules, which the library would only log.
+    fn check_rules(&self) -> Result<(), NotStarted> {
+        let Some(rules) = &self.rules else { return Ok(()) };
+        let known: Result<RuleSetting, _> = rules.parse();
+        known.map(|_| ()).map_err(|unknown| NotStarted::failed(format!("--rules: {unknown}")))
+    }
+
+    /// Returns where captures go, which the picture is drawn from, too.
+    fn captures(&self, launcher: &Launcher) -> Result<Option<Captures>, NotStarted> {
+        match (&self.capture, &self.report) {
+            (Some(path), _) => Captures::new(path).map(Some),
+            (None, Some(_)) => Captures::new(&launcher.folder().join("graphs")).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn prepare(&self, command: &mut Command, captures: Option<&Captures>) {
+        let mut set = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                command.env(name, value);
+            }
+        };
+        set("LASTUSE_VERIFY", self.verify.clone());
+        set("LASTUSE_RULES", self.rules.clone());
+        set("LASTUSE_EFFORT", self.effort.map(|units| units.to_string()));
+        if let Some(captures) = captures {
+            command.env("LASTUSE_CAPTURE", &captures.names);
+        }
+    }
+}
+
+fn report(
+    arguments: &Arguments,
+    launcher: &Launcher,
+    exit: &Exit,
+    events: &Events,
+    output: Option<Output>,
+) -> Result<(), String> {
+    let text = if arguments.json {
+        let rows = events.rows();
+        let json = json!({
+            "program": launcher.name(),
+            "exit_code": exit.status.code(),
+            "signal": exit.status.signal(),
+            "seconds": exit.time.as_secs_f64(),
+            "peak_resident_bytes": exit.peak_bytes,
+            "server": if arguments.off { "ggml-alloc" } else { "lastuse" },
+            "ggml": events.ggml,
+            "allocators": rows,
+        });
+        format!("{json}\n")
+    } else {
+        summary(launcher, exit, events)
+    };
+    match output {
+        Some(output) => output.write(text.as_bytes()),
+        // A closed standard error cannot be reported.
+        None => {
+            let _ = io::stderr().write_all(text.as_bytes());
+            Ok(())
+        }
+    }
+}
+
+fn summary(launcher: &Launcher, exit: &Exit, events: &Events) -> String {
+    let name = launcher.name();
+    let end = match (exit.status.code(), exit.status.signal()) {
+        (Some(0), _) => "exited normally".to_owned(),
+        (Some(code), _) => format!("exited with code {code}"),
+        (None, signal) => format!("was killed by signal {}", signal.unwrap_or_default()),
+    };
+    let head = format!("lastuse: {name} {end} after {:.2} s", exit.time.as_secs_f64());
+    let rows = events.rows();
+    if rows.is_empty() {
+        return format!("{head}; {}\n", events.nothing_planned());
+    }
+    let version = events.ggml.as_ref().map_or_else(String::new, |version| format!("; ggml {version}"));
+    format!("{head}{version}\n{}", run_table(&rows))
+}
+
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
+    ExitCode::from(u8::try_from(code).unwrap_or(FAILED))
+}
+
+/// Draws all captured graphs.
+fn draw(captures: &Captures, program: &str, picture: Output) -> Result<(), String> {
+    let files = captures.files()?;
+    if files.is_empty() {
+        picture.discard();
+        return Err("no picture was drawn: the program planned no graph".to_owned());
+    }
+    picture.write(super::draw::page(&files, &format!("The memory of {program}"))?.as_bytes())
+}

@@ -1,0 +1,74 @@
+//! Sizes in binary units, as text.
+
+use crate::placement::Bytes;
+
+/// By power of 1024.
+pub const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+
+/// Returns the power of 1024 of the largest unit in which `bytes` is at least 1.
+pub fn power_of(bytes: Bytes) -> u32 {
+    bytes.checked_ilog2().unwrap_or(0) / 10
+}
+
+/// Formats a size in its largest unit with two decimals: "20.51 MiB", "512 B". Rows of a table align.
+pub fn fixed(bytes: Bytes) -> String {
+    let power = power_of(bytes);
+    if power == 0 {
+        return format!("{bytes} B");
+    }
+    let bits = 10 * power;
+    let hundredths = (u128::from(bytes) * 100 + (1 << (bits - 1))) >> bits;
+    format!("{}.{:02} {}", hundredths / 100, hundredths % 100, UNITS[power as usize])
+}
+
+/// Formats a size as [`fixed`], with the exact number: "2.00 KiB (2048 bytes)".
+pub fn exact(bytes: Bytes) -> String {
+    if bytes < 1024 { format!("{bytes} bytes") } else { format!("{} ({bytes} bytes)", fixed(bytes)) }
+}
+
+/// Formats a size in its largest unit with at most four significant digits and no trailing zeros: "80.5 MiB", "1.625 GiB".
+#[cfg(feature = "cli")]
+pub fn short(bytes: Bytes) -> String {
+    let power = power_of(bytes);
+    let number = as_float(bytes) / as_float(1 << (10 * power));
+    let (digits, parts) = match number {
+        number if number >= 100.0 => (1, 10.0),
+        number if number >= 10.0 => (2, 100.0),
+        _ => (3, 1000.0),
+    };
+    // Halves are rounded up, as on the HTML page.
+    let text = format!("{:.digits$}", (number * parts).round() / parts);
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text} {}", UNITS[power as usize])
+}
+
+/// Converts a size for ratios, means and pixels, which need no more digits.
+#[allow(clippy::cast_precision_loss, reason = "ratios, means and pixels need no more digits")]
+pub fn as_float(number: u64) -> f64 {
+    number as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fixed_sizes_have_two_decimals() {
+        let sizes = [0, 1023, 1024, 1536, 1 << 20, 21_501_984, (5 << 30) + 1, u64::MAX];
+        let expected = ["0 B", "1023 B", "1.00 KiB", "1.50 KiB", "1.00 MiB", "20.51 MiB", "5.00 GiB", "16.00 EiB"];
+        assert_eq!(sizes.map(fixed), expected);
+        assert_eq!((exact(512), exact(2048)), ("512 bytes".to_owned(), "2.00 KiB (2048 bytes)".to_owned()));
+    }
+
+    #[test]
+    #[cfg(feature = "cli")]
+    fn short_sizes_have_no_trailing_zeros() {
+        let expected = [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (84_422_656, "80.51 MiB"), (1 << 40, "1 TiB")];
+        for (number, text) in expected {
+            assert_eq!(short(number), text);
+        }
+        assert_eq!(short(1_744_830_464), "1.625 GiB");
+        assert_eq!(short(4160), "4.063 KiB");
+        assert_eq!(short(u64::MAX), "16 EiB");
+    }
+}
