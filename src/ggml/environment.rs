@@ -1,46 +1,46 @@
-//! Environment variables, and the words in them that switch something on or off.
+//! Environment variables, and the words for on and off in them.
 
 use std::ffi::{CStr, OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::str::FromStr;
 
-/// Copies the value of a variable, if it is set.
+/// Returns a copy of the value of a variable, if it is set.
 ///
-/// Variables are read with `getenv`, when lastuse first needs each of them: Rust's own functions would copy the whole environment, and
-/// take a lock that C does not know. As with every `getenv`, no other thread may call `setenv` meanwhile; a program that changes the
-/// environment does so before it starts threads.
+/// Variables are read with `getenv` when lastuse first needs them: Rust's own functions would copy the whole
+/// environment, and take a lock that C does not know. As with every `getenv`, no other thread may call `setenv`
+/// meanwhile: programs change their environment before they start threads.
 fn value_of(name: &CStr) -> Option<OsString> {
-    // SAFETY: the name ends in NUL; that no thread changes the environment meanwhile is every C program's promise (see above).
+    // SAFETY: the name ends in NUL; no thread changes the environment meanwhile (see above).
     let value = unsafe { libc::getenv(name.as_ptr()) };
     if value.is_null() {
         return None;
     }
-    // SAFETY: values end in NUL, and it is copied before anything else is called.
+    // SAFETY: values end in NUL, and this one is copied before anything else is called.
     let value = unsafe { CStr::from_ptr(value) };
     Some(OsStr::from_bytes(value.to_bytes()).to_owned())
 }
 
-/// The path that a variable names; a word that means off, as in other variables, names none: "./off" is a path.
+/// Returns the path in a variable. Words that mean off are no paths, but "./off" is one.
 pub fn path_in(name: &CStr) -> Option<OsString> {
     value_of(name).filter(|path| !path.is_empty() && !path.to_str().is_some_and(means_off))
 }
 
-/// The same as text.
+/// Returns the value of a variable as text, if it is set. Invalid UTF-8 is replaced by U+FFFD.
 pub fn text_of(name: &CStr) -> Option<String> {
     value_of(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-/// What a variable that only switches something on or off says.
+/// The value of a variable that switches something on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch {
-    /// Also an empty value.
+    /// on, 1, true, yes or empty.
     On,
-    /// See [`means_off`].
+    /// off, 0, false or no.
     Off,
 }
 
-/// A word that means neither.
+/// A word that means neither on nor off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownSwitch(String);
 
@@ -64,7 +64,7 @@ impl FromStr for Switch {
     }
 }
 
-/// Is it one of the usual words for "off"?
+/// Returns `true` for the words that mean off, in any case: off, 0, false, no.
 pub fn means_off(word: &str) -> bool {
     is_one_of(word.trim(), &["off", "0", "false", "no"])
 }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_usual_words_switch_in_any_case() {
+    fn words_for_on_and_off_are_accepted_in_any_case() {
         for off in ["off", "OFF", "Off", "0", "false", "FALSE", "no", "No", " off\n"] {
             assert_eq!(off.parse(), Ok(Switch::Off), "{off:?}");
         }
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn misspelled_words_are_named() {
+    fn unknown_words_are_quoted_in_the_error() {
         let wrong = "offf".parse::<Switch>().expect_err("there is no such word");
         assert_eq!(wrong.to_string(), "\"offf\" is unknown; known are on, 1, true, yes, off, 0, false, no");
     }

@@ -1,7 +1,8 @@
-//! What lastuse says, and to whom.
+//! Messages of lastuse and where they go.
 //!
-//! Errors and warnings go to ggml's logger. Whoever sets LASTUSE_LOG gets what is important enough on the standard error;
-//! ggml's logger then gets the same where the program has put its own in place, and would only say it twice otherwise.
+//! By default errors and warnings go to ggml's logger. With LASTUSE_LOG set, messages of that level or above go to the
+//! standard error, and also to ggml's logger if the program has installed its own: ggml's default logger would only
+//! print them twice.
 
 use std::ffi::{CStr, CString};
 use std::fmt;
@@ -14,19 +15,20 @@ use crate::ggml::environment::means_off;
 use crate::ggml::environment::text_of;
 use crate::ggml::linking::functions::Functions;
 
-/// Says how much is said: the word for a [`Level`], or one that means off, which is the default.
+/// The variable that sets the log level: a word for a [`Level`], or one that means off. Unset means errors and
+/// warnings.
 const LEVEL: &CStr = c"LASTUSE_LOG";
 
-/// How important a message is, the most important first.
+/// The level of a message, the most important first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Something cannot be done.
     Error,
-    /// Something is done otherwise than was asked for.
+    /// A request is not followed exactly.
     Warn,
-    /// What each allocator plans.
+    /// The plans of each allocator.
     Info,
-    /// What is decided at each call, and how long it takes.
+    /// The decision at each call, and the time that it takes.
     Debug,
 }
 
@@ -54,8 +56,8 @@ impl FromStr for Level {
 }
 
 impl Level {
-    /// ggml's number for it.
-    fn in_ggml(self) -> u32 {
+    /// Returns ggml's number for the level.
+    fn number(self) -> u32 {
         match self {
             Self::Debug => 1,
             Self::Info => 2,
@@ -65,96 +67,95 @@ impl Level {
     }
 }
 
-/// What the user wants to read, if the user says it.
-static WANTED: OnceLock<Option<Level>> = OnceLock::new();
+/// The level that LASTUSE_LOG sets, if it does.
+static CONFIGURED: OnceLock<Option<Level>> = OnceLock::new();
 
-/// The functions that ggmls print their messages with where the program says nothing else, by the addresses of their
-/// `ggml_log_internal`; `None` where that cannot be found out.
-static OWN_LOGGERS: Mutex<Vec<(usize, Option<usize>)>> = Mutex::new(Vec::new());
+/// By the address of a ggml's `ggml_log_internal`, that of its default logger; `None` if it is unknown.
+static DEFAULT_LOGGERS: Mutex<Vec<(usize, Option<usize>)>> = Mutex::new(Vec::new());
 
-/// Will anybody hear of this?
+/// Returns `true` if messages of this level are written anywhere.
 pub fn is_heard(functions: &Functions, level: Level) -> bool {
-    level <= wanted(functions).unwrap_or(Level::Warn)
+    level <= configured_level(functions).unwrap_or(Level::Warn)
 }
 
-/// Says something: a line with its end.
+/// Writes a message, which is a line including its newline, if its level is enabled.
 pub fn say(functions: &Functions, level: Level, message: &str) {
     if !is_heard(functions, level) {
         return;
     }
-    if wanted(functions).is_none() {
-        return tell_ggml(functions, level, message);
+    if configured_level(functions).is_none() {
+        return write_to_ggml(functions, level, message);
     }
     let line = format!("lastuse: {}", message.strip_prefix(crate::ggml::version::SIGNATURE).unwrap_or(message));
-    // There is nobody left to tell when the standard error is closed.
+    // There is no other place for the message if the standard error is closed.
     let _ = std::io::stderr().write_all(line.as_bytes());
-    let own = own_logger(functions);
-    if own.is_some() && own != current_logger(functions) {
-        tell_ggml(functions, level, message);
+    let default = default_logger(functions);
+    if default.is_some() && default != current_logger(functions) {
+        write_to_ggml(functions, level, message);
     }
 }
 
-/// What the user wants to read. A word that names no level is told when it is first read.
-fn wanted(functions: &Functions) -> Option<Level> {
-    if let Some(&wanted) = WANTED.get() {
-        return wanted;
+/// Returns the level that LASTUSE_LOG sets. An unknown word is reported once, when it is first read.
+fn configured_level(functions: &Functions) -> Option<Level> {
+    if let Some(&level) = CONFIGURED.get() {
+        return level;
     }
-    let said = text_of(LEVEL).unwrap_or_default();
-    let said =
-        Some(said.trim()).filter(|word| !word.is_empty() && !means_off(word)).map(str::parse::<Level>).transpose();
-    let wanted = said.clone().unwrap_or_default();
-    let is_first = WANTED.set(wanted).is_ok();
-    if let (true, Err(unknown)) = (is_first, said) {
+    let word = text_of(LEVEL).unwrap_or_default();
+    let parsed =
+        Some(word.trim()).filter(|word| !word.is_empty() && !means_off(word)).map(str::parse::<Level>).transpose();
+    let level = parsed.clone().unwrap_or_default();
+    let is_first = CONFIGURED.set(level).is_ok();
+    if let (true, Err(unknown)) = (is_first, parsed) {
         let signature = crate::ggml::version::SIGNATURE;
         let message = format!("{signature}{} has no effect: {unknown}\n", LEVEL.to_string_lossy());
-        tell_ggml(functions, Level::Error, &message);
+        write_to_ggml(functions, Level::Error, &message);
     }
-    wanted
+    level
 }
 
-/// The function that a ggml prints its messages with by default, found out when there is first something to say.
-fn own_logger(functions: &Functions) -> Option<usize> {
+/// Returns the address of a ggml's default logger, which is found when the first message is written.
+fn default_logger(functions: &Functions) -> Option<usize> {
     let ggml = functions.ggml_log_internal as usize;
-    let mut known = OWN_LOGGERS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, own)) = known.iter().find(|(known, _)| *known == ggml) {
-        return *own;
+    let mut known = DEFAULT_LOGGERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, default)) = known.iter().find(|(known, _)| *known == ggml) {
+        return *default;
     }
-    let own = ggmls_own_logger(functions);
-    known.push((ggml, own));
-    own
+    let default = find_default_logger(functions);
+    known.push((ggml, default));
+    default
 }
 
-fn tell_ggml(functions: &Functions, level: Level, message: &str) {
+fn write_to_ggml(functions: &Functions, level: Level, message: &str) {
     let message = c_string(message);
     // SAFETY: two strings that end in NUL, one of them for the one conversion in the format.
-    unsafe { (functions.ggml_log_internal)(level.in_ggml(), c"%s".as_ptr(), message.as_ptr()) };
+    unsafe { (functions.ggml_log_internal)(level.number(), c"%s".as_ptr(), message.as_ptr()) };
 }
 
-/// The same as C has it.
+/// Converts text to a C string; NULs in it become spaces.
 pub fn c_string(text: &str) -> CString {
     CString::new(text.replace('\0', " ")).unwrap_or_default()
 }
 
-/// The address of the function that gets ggml's messages.
+/// Returns the address of the function that ggml's messages go to now.
 fn current_logger(functions: &Functions) -> Option<usize> {
     let (mut callback, mut data): (ggml_log_callback, _) = (None, std::ptr::null_mut());
-    // SAFETY: both can be written.
+    // SAFETY: both are writable.
     unsafe { (functions.ggml_log_get?)(&raw mut callback, &raw mut data) };
     callback.map(|callback| callback as usize)
 }
 
-/// The address of the function that ggml's messages go to by default: ggml takes it up when it is given none.
-fn ggmls_own_logger(functions: &Functions) -> Option<usize> {
+/// Finds the address of ggml's default logger by resetting the logger for a moment.
+fn find_default_logger(functions: &Functions) -> Option<usize> {
     let (get, set) = (functions.ggml_log_get?, functions.ggml_log_set?);
     let (mut callback, mut data): (ggml_log_callback, _) = (None, std::ptr::null_mut());
-    // SAFETY: both can be written.
+    // SAFETY: both are writable.
     unsafe { get(&raw mut callback, &raw mut data) };
-    // SAFETY: no function is ggml's own.
+    // SAFETY: null selects ggml's default logger.
     unsafe { set(None, std::ptr::null_mut()) };
-    let own = current_logger(functions);
-    // SAFETY: what was there before.
+    let default = current_logger(functions);
+    // SAFETY: restores the logger.
     unsafe { set(callback, data) };
-    own
+    default
 }
 
 #[cfg(test)]
@@ -162,14 +163,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_are_words() {
+    fn levels_are_parsed_in_any_case() {
         assert_eq!(LEVELS.map(|(word, _)| word.parse()), LEVELS.map(|(_, level)| Ok(level)));
         assert_eq!("WARN".parse(), Ok(Level::Warn));
         assert!(Level::Error < Level::Warn && Level::Warn < Level::Info && Level::Info < Level::Debug);
     }
 
     #[test]
-    fn unknown_word_is_named_beside_the_known_ones() {
+    fn unknown_level_is_quoted_with_the_known_ones() {
         let unknown = "loud".parse::<Level>().expect_err("there is no such level");
         assert_eq!(unknown.to_string(), "there is no level \"loud\"; known are error, warn, info, debug, off");
     }

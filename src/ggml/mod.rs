@@ -1,7 +1,20 @@
-//! ggml's types and functions: the only place that names them.
+//! The only part of lastuse that uses ggml's types and functions.
 //!
-//! Uses [`crate::report`], [`crate::graph`] and [`crate::placement`]. The way of a graph through here: [`Runtime`] (which ggml is this?)
-//! -> [`GraphRef`] (a live `ggml_cgraph`) -> `read` (plain data) -> [`Allocator`] (plan, buffers, addresses).
+//! Uses [`crate::report`], [`crate::graph`] and [`crate::placement`]. A graph passes through this layer as follows:
+//!
+//! 1. `ggml_gallocr_reserve_n` and `ggml_gallocr_alloc_graph` find the [`Ggml`] of the call (`process`). Its [`Server`]
+//!    is lastuse, with the [`Runtime`] of a ggml whose struct layout is known (`live::probe`), or ggml's own allocator,
+//!    to which the call is forwarded.
+//! 2. A [`GraphRef`] gives access to the live `ggml_cgraph`, and an [`Allocator`] searches its remembered plans for one
+//!    that matches.
+//! 3. Without a match, `read` converts the [`GraphRef`] to a `Reading`: a [`crate::graph::Graph`], in which dense ids
+//!    replace pointers, with the live tensor of each id and the sizes that the [`BufferType`]s require.
+//! 4. The graph is planned to a [`crate::graph::GraphPlan`] (`allocator::planning`), which is remembered, and its
+//!    chunks are allocated.
+//! 5. For `ggml_gallocr_alloc_graph`, the locations in the plan become addresses, which are written to the tensors
+//!    (`allocator::assign`).
+//!
+//! The modules below are in order of use: each uses only those before it.
 
 #[rustfmt::skip]
 mod bindings;
@@ -47,8 +60,8 @@ pub use outputs::redirect::{LISTED_SLOT, Place, WANTED_SLOT, redirect, redirect_
 pub use outputs::set::{NoOutput, set_output};
 pub use process::current::{abort, log_error, now_for};
 pub use process::enabled::{NotEnabled, check_enabled};
+pub use process::forwarding::{Maker, forget, ggml_of_handed, hand_to, handed_to, is_remembered, maker, remember};
 pub use process::ggml::{Ggml, NoGgml, Server};
-pub use process::handed::{Maker, forget, ggml_of_handed, hand_to, handed_to, is_remembered, maker, remember};
 pub use process::original_events;
 pub use process::reached::note_reached;
 pub use process::registry::{ggml_of_buffers, ggml_of_caller, ggml_of_object, ggml_of_type};
@@ -62,7 +75,7 @@ pub type ContextKind = u32;
 /// ggml's status for success.
 pub const STATUS_SUCCESS: i32 = 0;
 
-/// ggml's usages of buffers.
+/// ggml's numbers for the usage of buffers.
 const USAGE_NOT_KNOWN: u32 = 0;
 const USAGE_WEIGHTS: u32 = 1;
 const USAGE_COMPUTE: u32 = 2;

@@ -1,4 +1,4 @@
-//! The version of lastuse, and what its messages begin with.
+//! The version of lastuse and the prefix of its messages.
 
 /// The version of lastuse.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,4 +1,4 @@
-//! Who has called lastuse: the code that a call came from.
+//! Finds the code that called lastuse.
 
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
@@ -18,15 +18,15 @@ unsafe extern "C" {
 const GO_ON: c_int = 0;
 const STOP: c_int = 5;
 
-/// What is looked for on the stack.
+/// A search of the stack for the first frame outside of lastuse.
 struct Search {
-    /// The code of lastuse.
+    /// The addresses of lastuse.
     own: Range<usize>,
     found: Option<usize>,
 }
 
-/// An address inside the function outside of lastuse's own library that called it: at most as many frames are unwound as
-/// lastuse has. `None` where the stack cannot be unwound.
+/// Returns an address in the function that called lastuse from outside of its library; `None` if the stack cannot be
+/// unwound. Unwinds only the frames of lastuse and one more.
 pub fn caller() -> Option<usize> {
     let mut search = Search { own: Object::own()?.addresses(), found: None };
     // SAFETY: `visit` matches the type of `search`, which outlives the call.
@@ -43,7 +43,7 @@ unsafe extern "C" fn visit(frame: *mut c_void, search: *mut c_void) -> c_int {
     if address == 0 {
         return STOP;
     }
-    // What is returned to may lie behind the end of a function that never returns.
+    // The return address lies behind the end of a caller whose last call never returns.
     let call = address - 1;
     if search.own.contains(&call) {
         return GO_ON;

@@ -1,5 +1,5 @@
-//! Whether a loaded object (the program or a shared library) defines a symbol, read from its hash table of symbols. That takes a
-//! fraction of what opening each object and asking the linker takes, and the first call of a process waits for it.
+//! Tests whether a loaded object (the program or a shared library) exports a symbol, by its hash table of symbols. That
+//! is much faster than `dlopen` and `dlsym` for each object, and the first call of a process waits for it.
 
 use std::ffi::CStr;
 
@@ -14,26 +14,26 @@ struct Dynamic {
     value: usize,
 }
 
-/// What the dynamic section of an object says of its symbols.
+/// The symbol tables of an object, from its dynamic section.
 struct Symbols {
     hash: *const u32,
     symbols: *const libc::Elf64_Sym,
     names: *const libc::c_char,
 }
 
-/// The first words of a hash table.
+/// The header of a GNU hash table.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Header {
     buckets: u32,
-    /// The symbols before this one are not in the table.
+    /// Index of the first symbol in the table; those before it are not in it.
     first: u32,
-    /// Words of 64 bits in the filter.
+    /// Number of 64-bit words in the Bloom filter.
     filter: u32,
     shift: u32,
 }
 
-/// Does an object define `name` for others? `None` where it has no hash table of the usual kind.
+/// Returns `true` if an object exports `name`; `None` if it has no GNU hash table.
 ///
 /// # Safety
 /// `info` describes an object that stays loaded meanwhile, as in a callback of `dl_iterate_phdr`.
@@ -50,13 +50,13 @@ pub unsafe fn defines(info: &libc::dl_phdr_info, name: &CStr) -> Option<bool> {
     Some(unsafe { may_contain(&symbols, header, hash) } && unsafe { contains(&symbols, header, hash, name) })
 }
 
-/// The tables of an object. `None` where it lacks one of them.
+/// Returns the symbol tables of an object; `None` if one of them is missing.
 ///
 /// # Safety
 /// `info` describes an object that stays loaded meanwhile.
 unsafe fn symbols(info: &libc::dl_phdr_info) -> Option<Symbols> {
     let base = usize::try_from(info.dlpi_addr).ok()?;
-    // SAFETY: that many headers.
+    // SAFETY: the object has `dlpi_phnum` headers.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     let dynamic = headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC)?;
     let start = base.wrapping_add(usize::try_from(dynamic.p_vaddr).ok()?);
@@ -74,7 +74,7 @@ unsafe fn symbols(info: &libc::dl_phdr_info) -> Option<Symbols> {
         }
         entries = entries.wrapping_add(1);
     }
-    // The linker has made addresses of offsets, except in the kernel's own object.
+    // The linker has relocated offsets to addresses, except in the kernel's own object.
     let address = |value: usize| if value < base { base.wrapping_add(value) } else { value };
     (hash != 0 && symbols != 0 && names != 0).then(|| Symbols {
         hash: std::ptr::with_exposed_provenance(address(hash)),
@@ -83,35 +83,35 @@ unsafe fn symbols(info: &libc::dl_phdr_info) -> Option<Symbols> {
     })
 }
 
-/// False where the filter tells that no symbol has this hash.
+/// Returns `false` if the Bloom filter rules out a symbol with this hash.
 ///
 /// # Safety
 /// The table of a live object, with its own header.
 unsafe fn may_contain(symbols: &Symbols, header: Header, hash: u32) -> bool {
     let filter = symbols.hash.wrapping_add(4).cast::<u64>();
-    // SAFETY: the filter has so many words.
+    // SAFETY: the filter has `header.filter` words.
     let word = unsafe { filter.wrapping_add((hash / u64::BITS % header.filter) as usize).read() };
     let bit = |hash: u32| word >> (hash % u64::BITS) & 1;
     bit(hash) & bit(hash.wrapping_shr(header.shift)) == 1
 }
 
-/// Is `name`, which has this hash, in the table?
+/// Returns `true` if `name`, which has this hash, is in the table.
 ///
 /// # Safety
 /// The table of a live object, with its own header.
 unsafe fn contains(symbols: &Symbols, header: Header, hash: u32, name: &CStr) -> bool {
     let buckets = symbols.hash.wrapping_add(4 + 2 * header.filter as usize);
     let hashes = buckets.wrapping_add(header.buckets as usize);
-    // SAFETY: the table has so many buckets.
+    // SAFETY: the table has `header.buckets` buckets.
     let mut symbol = unsafe { buckets.wrapping_add((hash % header.buckets) as usize).read() };
     while symbol >= header.first {
-        // SAFETY: behind the buckets come the hashes of all symbols in the table; the last of a bucket is odd.
-        let known = unsafe { hashes.wrapping_add((symbol - header.first) as usize).read() };
-        // SAFETY: there is a symbol of this number.
-        if known | 1 == hash | 1 && unsafe { name_of(symbols, symbol) } == name {
+        // SAFETY: the buckets are followed by the hashes of all symbols in the table; the last of a bucket is odd.
+        let symbol_hash = unsafe { hashes.wrapping_add((symbol - header.first) as usize).read() };
+        // SAFETY: the bucket contains this symbol.
+        if symbol_hash | 1 == hash | 1 && unsafe { name_of(symbols, symbol) } == name {
             return true;
         }
-        if known & 1 == 1 {
+        if symbol_hash & 1 == 1 {
             return false;
         }
         symbol += 1;
@@ -119,14 +119,14 @@ unsafe fn contains(symbols: &Symbols, header: Header, hash: u32, name: &CStr) ->
     false
 }
 
-/// The name of a symbol.
+/// Returns the name of a symbol.
 ///
 /// # Safety
-/// The tables of a live object, which has a symbol of this number.
+/// The tables of a live object, which has a symbol of this index.
 unsafe fn name_of(symbols: &Symbols, symbol: u32) -> &CStr {
     // SAFETY: the caller's promise.
     let offset = unsafe { (*symbols.symbols.wrapping_add(symbol as usize)).st_name };
-    // SAFETY: names of symbols lie so far from the start of the table of names, and end in NUL.
+    // SAFETY: `st_name` is an offset in the string table, and names end in NUL.
     unsafe { CStr::from_ptr(symbols.names.wrapping_add(offset as usize)) }
 }
 
@@ -136,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    /// How many objects of this process define a name, and how many have no usual table.
+    /// Counts the objects of this process that export a name, and those without a GNU hash table.
     fn count(name: &CStr) -> [usize; 2] {
         unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _size: usize, search: *mut c_void) -> c_int {
             // SAFETY: the value below.
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn symbols_are_found_where_they_are_defined() {
+    fn exported_symbols_are_found() {
         let of_libc = [c"malloc", c"qsort", c"dl_iterate_phdr", c"strerror_r"];
         for name in of_libc {
             assert!(count(name)[0] >= 1, "{name:?}");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_used_is_not_defined() {
+    fn imported_symbols_are_not_found() {
         // Programs refer to it, and libc defines it.
         assert_eq!(count(c"__libc_start_main")[0], 1);
     }

@@ -1,18 +1,19 @@
-//! Where ggml's functions are.
+//! The addresses of ggml's functions.
 //!
-//! They are found when the program runs, not when lastuse is linked: a preloaded library is loaded into programs that
-//! have no ggml at all (a shell, say) and must not keep them from starting, and some functions exist in some versions
-//! of ggml only. So lastuse refers to each function weakly, from one table; what is not there is null.
+//! They are resolved when the program runs, not when lastuse is linked: a preloaded library is also loaded into
+//! programs without ggml (a shell, say), which must still start, and some functions exist only in some versions of
+//! ggml. So one table refers to each function weakly; missing functions are null.
 
 use std::ffi::{CStr, c_void};
 
 use crate::ggml::bindings;
 use crate::ggml::linking::loaded::Library;
 
-/// Declares the table: functions that every supported ggml has, and functions that only some have.
+/// Declares [`Functions`] and the table of weak symbols: required functions exist in every supported ggml, optional
+/// ones in some.
 macro_rules! functions {
     (required { $($required:ident)* } optional { $($optional:ident)* }) => {
-        /// ggml's functions.
+        /// The functions of one ggml.
         #[derive(Clone, Copy)]
         #[allow(missing_docs, reason = "named and documented by ggml")]
         pub struct Functions {
@@ -22,7 +23,7 @@ macro_rules! functions {
 
         const NAMES: &[&CStr] = &[$(name(concat!(stringify!($required), "\0")),)* $(name(concat!(stringify!($optional), "\0")),)*];
 
-        // One pointer a function, null where the program has no such function.
+        // One pointer per function, null where the program has no such function.
         std::arch::global_asm!(
             ".pushsection .data.rel.ro.lastuse_ggml_functions, \"aw\"",
             ".balign 8",
@@ -35,7 +36,10 @@ macro_rules! functions {
         );
 
         impl Functions {
-            /// Gives each function the address at its position; the name of the first that is missing otherwise.
+            /// Converts addresses, in the order of `NAMES`, to functions.
+            ///
+            /// # Errors
+            /// The name of the first required function that is missing.
             fn from_addresses(addresses: &Addresses) -> Result<Self, &'static CStr> {
                 let mut next = addresses.iter().zip(NAMES);
                 Ok(Self {
@@ -83,7 +87,7 @@ functions! {
 
 type Addresses = [*const c_void; NAMES.len()];
 
-/// The name in a literal that ends in the only NUL.
+/// Converts a literal whose only NUL is at its end to a name.
 const fn name(literal: &'static str) -> &'static CStr {
     match CStr::from_bytes_with_nul(literal.as_bytes()) {
         Ok(name) => name,
@@ -96,7 +100,7 @@ fn linked_addresses() -> &'static Addresses {
         #[link_name = "lastuse_ggml_functions"]
         static LINKED: Addresses;
     }
-    // SAFETY: the table is defined above with one pointer a name, and never written after loading.
+    // SAFETY: the table is defined above with one pointer per name, and never written after loading.
     unsafe { &LINKED }
 }
 
@@ -107,7 +111,7 @@ impl std::fmt::Debug for Functions {
 }
 
 impl Functions {
-    /// The functions that the linker found: of the ggml that the program was linked with.
+    /// Returns the functions that the dynamic linker bound: those of the ggml that the program was linked with.
     ///
     /// # Errors
     /// The name of the first function that is missing.
@@ -115,13 +119,13 @@ impl Functions {
         Self::from_addresses(linked_addresses())
     }
 
-    /// The address of one of them among those that the linker found; null when it found none.
-    pub fn linked_address(wanted: &CStr) -> *const c_void {
-        let found = linked_addresses().iter().zip(NAMES).find(|(_, name)| **name == wanted);
+    /// Returns the address that the dynamic linker bound to the function `name`; null if it found none.
+    pub fn linked_address(name: &CStr) -> *const c_void {
+        let found = linked_addresses().iter().zip(NAMES).find(|(_, known)| **known == name);
         found.map_or(std::ptr::null(), |(&address, _)| address)
     }
 
-    /// The functions of the ggml in a library.
+    /// Returns the functions of the ggml in a library.
     ///
     /// # Errors
     /// The name of the first function that is missing.

@@ -1,4 +1,4 @@
-//! What the dynamic linker has loaded: the program and its shared libraries.
+//! The objects that the dynamic linker has loaded: the program and its shared libraries.
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::ops::Range;
@@ -7,10 +7,10 @@ use std::sync::OnceLock;
 
 use crate::ggml::linking::exports::defines;
 
-/// A function that every ggml defines, and that is not one of those that lastuse or others stand before.
+/// A function that every ggml defines, and that neither lastuse nor another library interposes.
 pub const ONLY_IN_GGML: &CStr = c"ggml_nbytes";
 
-/// A shared library that the process has loaded, and keeps loaded as long as this value is there.
+/// An open handle of a loaded library, which stays loaded until this value is dropped.
 #[derive(Debug)]
 pub struct Library {
     handle: *mut c_void,
@@ -18,33 +18,33 @@ pub struct Library {
 
 impl Drop for Library {
     fn drop(&mut self) {
-        // SAFETY: the handle is open, and nobody uses it afterwards.
+        // SAFETY: the handle is open, and not used afterwards.
         unsafe { libc::dlclose(self.handle) };
     }
 }
 
 impl Library {
-    /// Keeps it loaded to the end of the process.
+    /// Keeps the library loaded to the end of the process.
     pub fn keep(self) {
         let _ = std::mem::ManuallyDrop::new(self);
     }
 
-    /// The address of a symbol that the library, or one that it needs, defines; null when there is none.
+    /// Returns the address of a symbol that the library, or one that it needs, defines; null if there is none.
     pub fn symbol(&self, name: &CStr) -> *const c_void {
         // SAFETY: the handle is open, and the name ends in NUL.
         unsafe { libc::dlsym(self.handle, name.as_ptr()) }
     }
 
-    /// The global scope: the program, the libraries it needs, and those loaded later with `RTLD_GLOBAL`.
+    /// Returns the global scope: the program, the libraries it needs, and those loaded later with `RTLD_GLOBAL`.
     pub fn global_scope() -> Option<Self> {
-        // SAFETY: no name means the program, which is loaded.
+        // SAFETY: null stands for the program, which is loaded.
         let handle = unsafe { libc::dlopen(ptr::null(), libc::RTLD_LAZY) };
         // SAFETY: just opened.
         unsafe { Self::from_handle(handle) }
     }
 
     fn open(path: &CStr) -> Option<Self> {
-        // SAFETY: RTLD_NOLOAD loads nothing; it finds a library that is there and keeps it there.
+        // SAFETY: RTLD_NOLOAD only opens a library that is loaded.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
         // SAFETY: just opened.
         unsafe { Self::from_handle(handle) }
@@ -60,12 +60,12 @@ impl Library {
 /// The program or a shared library, as a range of addresses.
 #[derive(Clone, Debug)]
 pub struct Object {
-    /// Its file; empty for the program.
+    /// The file; empty for the program.
     path: CString,
     addresses: Range<usize>,
-    /// Does it define [`ONLY_IN_GGML`]? `None` where its table of symbols is of another kind than the usual one.
+    /// True if it exports [`ONLY_IN_GGML`]; `None` if it has no GNU hash table of symbols.
     pub is_ggml: Option<bool>,
-    /// Objects are numbered in the order in which they were loaded; the program comes first.
+    /// The position in load order; the program is at 0.
     pub position: usize,
 }
 
@@ -76,7 +76,7 @@ impl PartialEq for Object {
 }
 
 impl Object {
-    /// All that are loaded now.
+    /// Returns all objects that are loaded now, in load order.
     pub fn all() -> Vec<Self> {
         let mut objects: Vec<Self> = Vec::new();
         // SAFETY: `collect` matches the type of `objects`, which outlives the call.
@@ -84,44 +84,44 @@ impl Object {
         objects
     }
 
-    /// The one that an address lies in.
+    /// Returns the object that contains an address.
     pub fn at(address: usize) -> Option<Self> {
         Self::all().into_iter().find(|object| object.addresses.contains(&address))
     }
 
-    /// The one that this code lies in: liblastuse.so, or what it is linked into statically.
+    /// Returns the object that contains this code: liblastuse.so, or the object that lastuse is linked into statically.
     pub fn own() -> Option<&'static Self> {
         static OWN: OnceLock<Option<Object>> = OnceLock::new();
         OWN.get_or_init(|| Self::at(Self::own as *const () as usize)).as_ref()
     }
 
-    /// Is it the program?
+    /// Returns `true` for the program.
     pub fn is_program(&self) -> bool {
         self.position == 0
     }
 
-    /// From its first to its last byte.
+    /// Returns the addresses from its first to its last byte.
     pub fn addresses(&self) -> Range<usize> {
         self.addresses.clone()
     }
 
-    /// Does an address lie in it?
+    /// Returns `true` if it contains `address`.
     pub fn contains(&self, address: *const c_void) -> bool {
         self.addresses.contains(&address.addr())
     }
 
-    /// Looks up symbols in it, and keeps it loaded.
+    /// Opens it for symbol lookups, which keeps it loaded.
     pub fn open(&self) -> Option<Library> {
         if self.is_program() { Library::global_scope() } else { Library::open(&self.path) }
     }
 
-    /// Its file, for messages.
+    /// Returns its file, for messages.
     pub fn name(&self) -> String {
         if self.is_program() { "the program".to_owned() } else { self.path.to_string_lossy().into_owned() }
     }
 }
 
-/// How many objects the process has loaded so far. When the number is as it was, there is nothing new.
+/// Returns the number of objects that the process has loaded so far. While it is unchanged, there is no new object.
 pub fn load_count() -> u64 {
     unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _size: usize, count: *mut c_void) -> c_int {
         // SAFETY: the linker passes a valid description.
@@ -136,30 +136,30 @@ pub fn load_count() -> u64 {
     count
 }
 
-/// The definition of `name` that comes after lastuse's own in the order of the linker; null when there is none.
+/// Returns the definition of `name` that comes after lastuse's own in lookup order; null if there is none.
 pub fn next_symbol(name: &CStr) -> *const c_void {
     // SAFETY: the name ends in NUL.
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
 
-/// The first address of the function, exported by its library, that an address lies in; null when there is none.
+/// Returns the start of the exported function that contains `address`; null if there is none.
 pub fn function_at(address: usize) -> *const c_void {
     // SAFETY: plain old data; all zero is a valid value.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: `info` is writable; any address may be asked for.
+    // SAFETY: `info` is writable; any address is allowed.
     let is_known = unsafe { libc::dladdr(ptr::without_provenance(address), &raw mut info) } != 0;
     if is_known { info.dli_saddr } else { ptr::null() }
 }
 
-/// Adds an object to the list behind `list`.
+/// Callback of `dl_iterate_phdr`: appends an object to the `Vec<Object>` that `list` points to.
 unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, list: *mut c_void) -> c_int {
     // SAFETY: the linker passes a valid description.
     let info = unsafe { &*info };
     // SAFETY: `list` is the vector of `Object::all`, which nothing else touches meanwhile.
     let list = unsafe { &mut *list.cast::<Vec<Object>>() };
-    // SAFETY: a name that ends in NUL, where there is one.
+    // SAFETY: a name that is not null ends in NUL.
     let path = (!info.dlpi_name.is_null()).then(|| unsafe { CStr::from_ptr(info.dlpi_name) }.to_owned());
-    // SAFETY: that many headers.
+    // SAFETY: the object has `dlpi_phnum` headers.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     let loaded = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
     let start = loaded.clone().map(|header| header.p_vaddr).min().unwrap_or(0);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_found_by_addresses_inside() {
+    fn functions_are_found_by_the_addresses_in_them() {
         let malloc = Library::global_scope().map(|scope| scope.symbol(c"malloc")).expect("the program is loaded");
         assert_eq!(function_at(malloc.addr() + 1), malloc);
         assert_eq!(function_at(1), ptr::null());

@@ -1,8 +1,12 @@
-//! What the dynamic linker knows: the objects of this process, which of them hold a ggml, and where ggml's functions are.
+//! The dynamic linker's view of the process; nothing here calls ggml.
+//!
+//! [`loaded`] lists the objects of the process (the program and its libraries) and uses [`exports`] to find those with
+//! a ggml. [`functions`] is the table of ggml's functions, [`original`] that of ggml's own allocator, which lastuse
+//! replaces. [`owner`] and [`caller`] find the ggml that an object, or the code that called lastuse, is bound to.
 
-pub mod caller;
 pub mod exports;
-pub mod functions;
 pub mod loaded;
+pub mod functions;
 pub mod original;
 pub mod owner;
+pub mod caller;

@@ -1,11 +1,11 @@
-//! ggml's own allocator, where lastuse stands before it: every call can be handed on.
+//! ggml's own allocator, where lastuse is interposed before it: every call can be forwarded.
 
 use std::ffi::{CStr, c_int, c_void};
 
 use crate::ggml::bindings::{ggml_backend, ggml_backend_buffer, ggml_backend_buffer_type, ggml_cgraph, ggml_context};
 use crate::ggml::bindings::{ggml_tallocr, ggml_tensor};
 
-/// What a `ggml_gallocr_t` points to: an allocator of lastuse or of ggml, known only to the one that made it.
+/// What a `ggml_gallocr_t` points to: an allocator of lastuse or of ggml, opaque to the other.
 #[repr(C)]
 #[derive(Debug)]
 #[allow(non_camel_case_types, reason = "ggml's name")]
@@ -25,7 +25,7 @@ macro_rules! original {
         }
 
         impl Original {
-            /// Looks up each function; `None` when one is missing that every ggml has.
+            /// Looks up each function; `None` if one is missing that every ggml has.
             pub fn find(symbol: impl Fn(&CStr) -> *const c_void) -> Option<Self> {
                 Some(Self {
                     $($field: {

@@ -1,28 +1,28 @@
-//! Which ggml does an object (the program or a shared library) use? Told by what the dynamic linker binds it to.
+//! Finds the ggml that an object (the program or a shared library) uses, by how the dynamic linker binds its symbols.
 
 use std::ffi::c_void;
 
 use crate::ggml::linking::functions::Functions;
 use crate::ggml::linking::loaded::{Library, ONLY_IN_GGML, Object};
 
-/// Is it the object in which a ggml lies?
+/// Returns `true` if `object` contains a ggml.
 pub fn defines_ggml(object: &Object) -> bool {
     let is_exported = || definition(object.open()).is_some_and(|found| object.contains(found));
     object.is_ggml.unwrap_or_else(is_exported) || (Object::own() == Some(object) && is_linked(object))
 }
 
-/// The ggml that the linker found for lastuse itself when that was loaded: does it lie in `object`?
+/// Returns `true` if `object` contains the ggml that lastuse itself was bound to when it was loaded.
 pub fn is_linked(object: &Object) -> bool {
     object.contains(Functions::linked_address(ONLY_IN_GGML))
 }
 
-/// The object with the ggml whose structs the code of `object` knows: code of a backend, say.
+/// Returns the object with the ggml that the code of `object` (a backend, say) was linked with.
 pub fn owner_of_code(object: &Object) -> Option<Object> {
     if defines_ggml(object) { Some(object.clone()) } else { own_or_global(object, definition(object.open())?) }
 }
 
-/// The object with the ggml that calls from an address reach: the global scope comes first, then the libraries that were
-/// loaded with the caller's.
+/// Returns the object with the ggml that calls from `address` reach: the global scope comes first, then the libraries
+/// that were loaded with the caller's.
 pub fn bound_to(address: usize) -> Option<Object> {
     let object = Object::at(address)?;
     match definition(object.open()) {
@@ -31,7 +31,7 @@ pub fn bound_to(address: usize) -> Option<Object> {
     }
 }
 
-/// The ggml at `own`, unless one that was global before `object` was loaded comes first for it.
+/// Returns the object with the ggml at `own`, or the one in the global scope if that was loaded before `object`.
 fn own_or_global(object: &Object, own: *const c_void) -> Option<Object> {
     let global = definition(Library::global_scope()).and_then(at).filter(|global| global.position < object.position);
     global.or_else(|| at(own))

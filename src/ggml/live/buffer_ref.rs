@@ -1,4 +1,4 @@
-//! Live buffers, whoever allocated them, through ggml's public accessors.
+//! References to live buffers, and what ggml's public accessors report about them.
 
 use std::ptr::NonNull;
 
@@ -13,7 +13,7 @@ use super::tensor::TensorRef;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BufferRef(NonNull<ggml_backend_buffer>);
 
-// SAFETY: a reference only names the buffer. ggml is asked about it by the thread that uses the graph.
+// SAFETY: a reference is only an address. ggml's functions are called with it by the thread that uses the graph.
 unsafe impl Send for BufferRef {}
 // SAFETY: as above.
 unsafe impl Sync for BufferRef {}
@@ -27,22 +27,22 @@ impl BufferRef {
         NonNull::new(buffer).map(Self)
     }
 
-    /// The buffer as C sees it.
+    /// Returns the buffer as C's pointer.
     pub fn as_ptr(self) -> *mut ggml_backend_buffer {
         self.0.as_ptr()
     }
 }
 
 impl TensorRef<'_> {
-    /// The buffer that the tensor lies in, which lives as long as the tensor is used.
+    /// Returns the buffer that the tensor lies in, which lives as long as the tensor is used.
     pub fn buffer_ref(self) -> Option<BufferRef> {
-        // SAFETY: the buffer of a live tensor is alive.
+        // SAFETY: the buffer of a live tensor is live.
         unsafe { BufferRef::new(self.buffer()) }
     }
 }
 
 impl Runtime {
-    /// The first address of a buffer, and its size in bytes.
+    /// Returns the first address of a buffer, and its size in bytes.
     pub fn extent(&self, buffer: BufferRef) -> (*mut u8, Bytes) {
         // SAFETY: a live buffer.
         let base = unsafe { (self.functions.ggml_backend_buffer_get_base)(buffer.as_ptr()) };
@@ -51,7 +51,7 @@ impl Runtime {
         (base.cast(), size as Bytes)
     }
 
-    /// What a buffer is used for, as ggml numbers it.
+    /// Returns ggml's number for the usage of a buffer.
     pub fn usage(&self, buffer: BufferRef) -> u32 {
         // SAFETY: a live buffer.
         self.functions.ggml_backend_buffer_get_usage.map_or(USAGE_NOT_KNOWN, |usage| unsafe { usage(buffer.as_ptr()) })
@@ -63,7 +63,7 @@ impl Runtime {
         self.functions.ggml_backend_buffer_is_host.is_some_and(|is_host| unsafe { is_host(buffer.as_ptr()) })
     }
 
-    /// Bytes that `tensor` takes in a buffer, before padding.
+    /// Returns the bytes that `tensor` takes in a buffer, before padding.
     pub fn alloc_size_in(&self, buffer: BufferRef, tensor: TensorRef<'_>) -> Bytes {
         // SAFETY: a live buffer and a live tensor.
         unsafe { (self.functions.ggml_backend_buffer_get_alloc_size)(buffer.as_ptr(), tensor.as_ptr()) as Bytes }

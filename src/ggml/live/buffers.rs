@@ -1,4 +1,5 @@
-//! Buffer types and the buffers they give out, through ggml's public accessors: its interface structs change often.
+//! Buffer types and the buffers that they allocate, through ggml's public accessors: its interface structs change
+//! often.
 
 use std::ffi::CStr;
 use std::ptr::NonNull;
@@ -18,12 +19,12 @@ use crate::ggml::live::tensor_mut::TensorMut;
 const DEVICE_CPU: u32 = 0;
 const DEVICE_META: u32 = 4;
 
-/// Where buffers come from.
+/// A live buffer type, which allocates buffers.
 #[derive(Clone, Copy, Debug)]
 pub struct BufferType {
     runtime: &'static Runtime,
     buffer_type: NonNull<ggml_backend_buffer_type>,
-    /// Is it ggml's own for the CPU?
+    /// True for ggml's own buffer type of the CPU.
     is_plain: bool,
 }
 
@@ -46,17 +47,17 @@ impl BufferType {
         &self.runtime.functions
     }
 
-    /// The buffer type as C sees it.
+    /// Returns the buffer type as C's pointer.
     pub fn as_ptr(self) -> *mut ggml_backend_buffer_type {
         self.buffer_type.as_ptr()
     }
 
-    /// The ggml that the buffer type belongs to.
+    /// Returns the ggml that the buffer type belongs to.
     pub fn runtime(self) -> &'static Runtime {
         self.runtime
     }
 
-    /// The name that ggml's messages call it by.
+    /// Returns the name that ggml's messages use.
     pub fn name(self) -> String {
         // SAFETY: a live buffer type.
         let name = unsafe { (self.functions().ggml_backend_buft_name)(self.as_ptr()) };
@@ -64,30 +65,30 @@ impl BufferType {
         unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
     }
 
-    /// What the planner has to know of it.
+    /// Returns what planning needs to know about buffers of this type.
     pub fn spec(self, rules: &RuleSetting, effort: Effort) -> BufferSpec {
         BufferSpec { alignment: self.alignment(), max_chunk: self.max_size(), rules: self.rules(rules), effort }
     }
 
-    /// Which memory may be shared in it, with `setting`.
+    /// Returns the in-place and aliasing rules that `setting` allows in it.
     pub fn rules(self, setting: &RuleSetting) -> Rules {
         setting.rules_on(self.device())
     }
 
-    /// Addresses and sizes are multiples of this power of two.
+    /// Returns the power of two that addresses and sizes are multiples of.
     pub fn alignment(self) -> Bytes {
         // SAFETY: a live buffer type.
         unsafe { (self.functions().ggml_backend_buft_get_alignment)(self.as_ptr()) as Bytes }
     }
 
-    /// Bytes of the largest buffer, where there is a limit.
+    /// Returns the bytes of the largest buffer, if there is a limit.
     pub fn max_size(self) -> Option<Bytes> {
         // SAFETY: a live buffer type.
         let max_size = unsafe { (self.functions().ggml_backend_buft_get_max_size)(self.as_ptr()) };
         (max_size != usize::MAX).then_some(max_size as Bytes)
     }
 
-    /// Where the nodes in it are computed.
+    /// Returns the device that computes the nodes in it.
     fn device(self) -> Device {
         if self.belongs_to_cpu() {
             Device::Cpu
@@ -98,9 +99,9 @@ impl BufferType {
         }
     }
 
-    /// Is it the memory of a CPU device that ggml's ordinary kernels compute in? Some buffer types of GPUs are host memory
-    /// too, so the device is asked; ggml's own host memory, though, has none. Buffer types of a CPU device that are not
-    /// host memory have kernels of their own.
+    /// Returns `true` for memory of a CPU device that ggml's ordinary kernels compute in. Some buffer types of GPUs are
+    /// host memory too, so the device decides; ggml's own host memory, though, has none. Buffer types of a CPU device
+    /// that are not host memory have kernels of their own.
     pub fn belongs_to_cpu(self) -> bool {
         let Functions { ggml_backend_buft_get_device, ggml_backend_dev_type, .. } = self.functions();
         let (Some(get_device), Some(dev_type)) = (ggml_backend_buft_get_device, ggml_backend_dev_type) else {
@@ -112,13 +113,14 @@ impl BufferType {
         self.is_host() && (device.is_null() || unsafe { dev_type(device) == DEVICE_CPU })
     }
 
-    /// Is it made of several others? Such a type of an old ggml places all tensors of a context itself.
+    /// Returns `true` for a type that combines several others. In an old ggml it places all tensors of a context
+    /// itself.
     pub fn is_meta(self) -> bool {
         // SAFETY: a live buffer type.
         self.functions().ggml_backend_buft_is_meta.is_some_and(|is_meta| unsafe { is_meta(self.as_ptr()) })
     }
 
-    /// Must the type place tensors itself? Its buffers have no addresses then.
+    /// Returns `true` if the type has to place tensors itself, since its buffers have no addresses.
     pub fn places_by_itself(self) -> bool {
         let Functions { ggml_backend_buft_get_device, ggml_backend_dev_type, .. } = self.functions();
         let (Some(get_device), Some(dev_type)) = (ggml_backend_buft_get_device, ggml_backend_dev_type) else {
@@ -135,18 +137,19 @@ impl BufferType {
         self.functions().ggml_backend_buft_is_host.is_some_and(|is_host| unsafe { is_host(self.as_ptr()) })
     }
 
-    /// Bytes that it wants for a tensor.
+    /// Returns the bytes that a tensor takes in it.
     pub fn alloc_size(self, tensor: TensorRef<'_>) -> Bytes {
         // SAFETY: a live buffer type and a live tensor.
         unsafe { (self.functions().ggml_backend_buft_get_alloc_size)(self.as_ptr(), tensor.as_ptr()) as Bytes }
     }
 
-    /// Does it want for every tensor the bytes from the first to the last element, which the layout tells?
+    /// Returns `true` if every tensor takes the bytes from its first to its last element, which depend only on the
+    /// layout.
     pub fn goes_by_layout(self) -> bool {
         self.is_plain
     }
 
-    /// A new buffer, or `None` when there is not enough memory.
+    /// Allocates a buffer; `None` if there is not enough memory.
     pub fn allocate(self, size: Bytes) -> Option<Buffer> {
         let size = usize::try_from(size).ok()?;
         // SAFETY: a live buffer type.
@@ -160,7 +163,7 @@ impl BufferType {
     }
 }
 
-/// A buffer of ours, freed when dropped.
+/// A buffer that lastuse owns, freed when dropped.
 #[derive(Debug)]
 pub struct Buffer {
     runtime: &'static Runtime,
@@ -170,50 +173,51 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// The buffer as C sees it.
+    /// Returns the buffer as C's pointer.
     pub fn as_ptr(&self) -> *mut ggml_backend_buffer {
         self.buffer.as_ptr()
     }
 
-    /// Hands the buffer over to the caller, who frees it.
+    /// Releases ownership to the caller, which has to free the buffer.
     pub fn into_raw(self) -> *mut ggml_backend_buffer {
         std::mem::ManuallyDrop::new(self).as_ptr()
     }
 
-    /// A buffer in which the type has placed all tensors; its addresses are not known. `None` for null.
+    /// Takes ownership of a buffer in which the type has placed all tensors; its addresses are unknown. `None` for
+    /// null.
     ///
     /// # Safety
-    /// `buffer` is null, or a buffer of this ggml that nobody else frees.
+    /// `buffer` is null, or a buffer of this ggml that nothing else frees.
     pub unsafe fn filled(runtime: &'static Runtime, buffer: *mut ggml_backend_buffer) -> Option<Self> {
         NonNull::new(buffer).map(|buffer| Self { runtime, buffer, base: std::ptr::null_mut(), size: 0 })
     }
 
-    /// Marks it as holding intermediate results.
+    /// Sets ggml's usage for intermediate results.
     pub fn use_for_compute(&self) {
         self.set_usage(USAGE_COMPUTE);
     }
 
-    /// Marks it with one of ggml's usages.
+    /// Sets one of ggml's usages.
     pub fn set_usage(&self, usage: u32) {
         // SAFETY: a live buffer.
         unsafe { (self.runtime.functions.ggml_backend_buffer_set_usage)(self.as_ptr(), usage) };
     }
 
-    /// Bytes that it holds, which can be more than were asked for.
+    /// Returns the size in bytes, which can be larger than requested.
     pub fn size(&self) -> Bytes {
         self.size
     }
 
-    /// Its first address.
+    /// Returns the first address.
     pub fn base(&self) -> *mut u8 {
         self.base
     }
 
-    /// Gives `tensor` the memory that starts `offset` bytes after the first address. ggml aborts when `tensor` has
-    /// memory already, or would reach beyond the end.
+    /// Places `tensor` at `offset`, in bytes from the first address. ggml aborts if `tensor` has memory already, or
+    /// would reach beyond the end.
     ///
     /// # Errors
-    /// [`InitFailed`] when the backend says so.
+    /// [`InitFailed`] if the backend reports a failure.
     pub fn place(&self, tensor: TensorRef<'_>, offset: Bytes) -> Result<(), InitFailed> {
         let address = self.base.wrapping_add(usize::try_from(offset).map_err(|_| InitFailed)?).cast();
         let place = self.runtime.functions.ggml_backend_tensor_alloc;
@@ -222,14 +226,14 @@ impl Buffer {
         self.runtime.check(status)
     }
 
-    /// The same for a tensor without memory that is known to take no more than `alloc_size` bytes. ggml would ask for
-    /// that number once more, and some backends ask another machine.
+    /// Places a tensor without memory that is known to take at most `alloc_size` bytes. ggml would compute that size
+    /// once more, and some backends request it from another machine.
     ///
     /// # Errors
-    /// [`InitFailed`] when the backend says so, or the bytes do not lie in the buffer.
+    /// [`InitFailed`] if the backend reports a failure, or the bytes do not lie in the buffer.
     pub fn place_known(&self, tensor: TensorRef<'_>, offset: Bytes, alloc_size: Bytes) -> Result<(), InitFailed> {
-        let lies_in_it = offset.checked_add(alloc_size).is_some_and(|end| end <= self.size);
-        let offset = usize::try_from(offset).ok().filter(|_| lies_in_it).ok_or(InitFailed)?;
+        let fits = offset.checked_add(alloc_size).is_some_and(|end| end <= self.size);
+        let offset = usize::try_from(offset).ok().filter(|_| fits).ok_or(InitFailed)?;
         // SAFETY: no reference into the tensor is held here, nor by callers, which pass it on from a list.
         let mut writer = unsafe { TensorMut::new(tensor) };
         writer.set_memory(self.as_ptr(), self.base.wrapping_add(offset).cast());
@@ -239,7 +243,7 @@ impl Buffer {
         self.runtime.check(status)
     }
 
-    /// Tells the backend that the tensors in it are gone.
+    /// Informs the backend that the tensors in it are no longer used.
     pub fn reset(&self) {
         // SAFETY: a live buffer.
         unsafe { (self.runtime.functions.ggml_backend_buffer_reset)(self.as_ptr()) };
@@ -248,7 +252,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: the buffer is ours and nobody frees it but we.
+        // SAFETY: the buffer is ours, and nothing else frees it.
         unsafe { (self.runtime.functions.ggml_backend_buffer_free)(self.as_ptr()) };
     }
 }
@@ -258,12 +262,12 @@ impl Drop for Buffer {
 pub struct InitFailed;
 
 impl Runtime {
-    /// The type of the buffer that `tensor` lies in, if it lies in one.
+    /// Returns the type of the buffer that `tensor` lies in, if any.
     pub fn buffer_type_of(&'static self, tensor: TensorRef<'_>) -> Option<BufferType> {
         tensor.buffer_ref().and_then(|buffer| self.type_of(buffer))
     }
 
-    /// The type of a buffer.
+    /// Returns the type of a buffer.
     pub fn type_of(&'static self, buffer: BufferRef) -> Option<BufferType> {
         // SAFETY: a live buffer.
         let buffer_type = unsafe { (self.functions.ggml_backend_buffer_get_type)(buffer.as_ptr()) };
@@ -271,12 +275,12 @@ impl Runtime {
         Some(unsafe { BufferType::new(self, NonNull::new(buffer_type)?) })
     }
 
-    /// Gives a view the memory of its source.
+    /// Sets the address of a view from that of its root.
     ///
     /// # Errors
-    /// [`InitFailed`] when the backend says so.
+    /// `InitFailed` if the backend reports a failure.
     pub fn place_view(&self, view: TensorRef<'_>) -> Result<(), InitFailed> {
-        // SAFETY: a live view without a buffer, whose source has one.
+        // SAFETY: a live view without a buffer, whose root has one.
         let status = unsafe { (self.functions.ggml_backend_view_init)(view.as_ptr()) };
         self.check(status)
     }
@@ -284,7 +288,7 @@ impl Runtime {
     /// Places `tensor` at the next address of `talloc`, whose buffer is `buffer`. Returns ggml's status.
     ///
     /// # Errors
-    /// A message when the buffer is full.
+    /// A message if the buffer is full.
     pub fn place_next(
         &self,
         talloc: &mut ggml_tallocr,

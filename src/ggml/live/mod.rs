@@ -1,4 +1,8 @@
-//! Access to live tensors, graphs and buffers of a ggml whose struct layout the probe has confirmed.
+//! Access to the live tensors, graphs and buffers of a ggml.
+//!
+//! [`probe`] checks that the structs of a ggml have the layout that lastuse was built for; [`runtime`] stands for such
+//! a ggml. [`tensor`] and [`tensor_mut`] read and write the structs, [`ids`] numbers tensors, [`operations`] lists what
+//! each operation allows. [`buffer_ref`] and [`buffers`] use ggml's functions for buffers and buffer types.
 
 pub mod tensor;
 pub mod tensor_mut;

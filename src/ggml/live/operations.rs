@@ -1,4 +1,4 @@
-//! What lastuse must know of an operation. Numbers move between versions of ggml, so operations are known by name.
+//! Properties of ggml's operations. Their numbers change between versions of ggml, so they are identified by name.
 
 use std::ffi::CStr;
 use std::ops::Range;
@@ -10,8 +10,8 @@ use crate::graph::{Operation, Slots, Strides};
 
 use crate::ggml::linking::functions::Functions;
 
-/// The operations that may write over a source of the same layout, for a ggml whose own list cannot be asked because
-/// lastuse stands in its place. Source: `ggml_op_can_inplace` of ggml 0.9.5 and 0.26.
+/// The operations whose result may overwrite a source of the same layout, for a ggml whose `ggml_op_can_inplace` cannot
+/// be called because lastuse replaces it. Source: `ggml_op_can_inplace` of ggml 0.9.5 and 0.26.
 const IN_PLACE: &[&CStr] = &[
     c"SCALE",
     c"DIAG_MASK_ZERO",
@@ -30,7 +30,7 @@ const IN_PLACE: &[&CStr] = &[
     c"SOFT_MAX",
 ];
 
-/// Operations that entered that list later, with the version of ggml from which on they are known to be in it.
+/// Operations that were added to that list later, with the first version of ggml that is known to have them there.
 const IN_PLACE_SINCE: &[(&CStr, [u32; 3])] = &[
     (c"ADD_ID", [0, 9, 5]),
     (c"FILL", [0, 9, 5]),
@@ -41,40 +41,41 @@ const IN_PLACE_SINCE: &[(&CStr, [u32; 3])] = &[
     (c"CLAMP", [0, 26, 0]),
 ];
 
-/// An operation of every supported ggml that comes after all those in the lists above, and after those that call functions
-/// of programs.
+/// An operation of every supported ggml whose number is above those of the lists above and of the operations that call
+/// functions of the program.
 const AFTER_LISTED: &CStr = c"CROSS_ENTROPY_LOSS_BACK";
 
-/// Every ggml so far has fewer operations.
+/// Upper bound: every ggml so far has fewer operations.
 const MOST_OPERATIONS: usize = 128;
 
-/// From this version on the kernels of SOFT_MAX_BACK and RMS_NORM_BACK are known to read both sources before they write.
-const KEEPS_SOURCES: [u32; 3] = [0, 26, 0];
+/// From this version on, the kernels of SOFT_MAX_BACK and RMS_NORM_BACK are known to read both sources before they
+/// write.
+const READS_BEFORE_WRITES: [u32; 3] = [0, 26, 0];
 
-/// The operations of one ggml, each looked up when first met.
+/// The operations of one ggml, each looked up when first used.
 #[derive(Debug)]
 pub struct Operations {
     functions: Functions,
     original_list: Option<unsafe extern "C" fn(u32) -> bool>,
     version: Option<[u32; 3]>,
     known: [OnceLock<Operation>; MOST_OPERATIONS],
-    /// Looked at by few programs.
-    named: OnceLock<Box<[OnceLock<Named>; MOST_OPERATIONS]>>,
+    /// Allocated on first use, since planning does not need it.
+    for_passes: OnceLock<Box<[OnceLock<PassProperties>; MOST_OPERATIONS]>>,
     reshape: OnceLock<u32>,
     concat: OnceLock<u32>,
     after_listed: OnceLock<u32>,
-    functions_of_programs: OnceLock<Range<u32>>,
+    custom: OnceLock<Range<u32>>,
 }
 
-/// What the name of an operation tells of it.
+/// The properties that passes other than planning use.
 #[derive(Clone, Copy, Debug)]
-struct Named {
+struct PassProperties {
     effect: Effect,
     writes: Strides,
     kind: Kind,
 }
 
-impl Named {
+impl PassProperties {
     fn of(name: &CStr) -> Self {
         match name.to_str() {
             Ok(name) => Self { effect: Effect::of(name), writes: Strides::written_by(name), kind: Kind::of(name) },
@@ -84,19 +85,19 @@ impl Named {
 }
 
 impl Operations {
-    /// `original_list` is the `ggml_op_can_inplace` that lastuse stands before, where there is one.
+    /// `original_list` is ggml's own `ggml_op_can_inplace`, if lastuse is interposed before it.
     pub fn new(
         functions: Functions,
         original_list: Option<unsafe extern "C" fn(u32) -> bool>,
         version: Option<[u32; 3]>,
     ) -> Self {
-        let (known, named) = ([const { OnceLock::new() }; MOST_OPERATIONS], OnceLock::new());
+        let (known, for_passes) = ([const { OnceLock::new() }; MOST_OPERATIONS], OnceLock::new());
         let [reshape, concat, after_listed] = [const { OnceLock::new() }; 3];
-        let functions_of_programs = OnceLock::new();
-        Self { functions, original_list, version, known, named, reshape, concat, after_listed, functions_of_programs }
+        let custom = OnceLock::new();
+        Self { functions, original_list, version, known, for_passes, reshape, concat, after_listed, custom }
     }
 
-    /// What the planner has to know of `op`, an operation of this ggml, as in its tensors.
+    /// Returns the properties of `op` that planning uses. `op` is the number of an operation of this ggml.
     pub fn operation(&self, op: u32) -> Operation {
         match self.known.get(op as usize) {
             Some(known) => *known.get_or_init(|| self.look_up(op)),
@@ -104,8 +105,8 @@ impl Operations {
         }
     }
 
-    /// What `ggml_op_can_inplace` answers for `op`, which may be any number: false for those that are no operation.
-    /// Names are only asked for where ggml's table has some: its length is not known.
+    /// Returns the result of `ggml_op_can_inplace` for `op`, which may be any number: false if it is no operation.
+    /// The length of ggml's table of names is unknown, so names are read only up to `AFTER_LISTED`.
     pub fn is_listed(&self, op: u32) -> bool {
         match self.original_list {
             // SAFETY: takes any number.
@@ -118,51 +119,51 @@ impl Operations {
         *self.after_listed.get_or_init(|| self.number(AFTER_LISTED))
     }
 
-    /// The same as [`Operations::operation`] without looking it up: `None` unless somebody has asked for it.
+    /// Returns the properties of `op` if [`Operations::operation`] has looked them up before.
     #[inline]
     pub fn known(&self, op: u32) -> Option<&Operation> {
         self.known.get(op as usize)?.get()
     }
 
-    /// What running a node of this operation can change.
+    /// Returns what running a node of this operation can change.
     pub fn effect(&self, op: u32) -> Effect {
-        self.named(op).effect
+        self.pass_properties(op).effect
     }
 
-    /// What layouts of its result an operation can write, where ggml's CPU backend computes it.
+    /// Returns the layouts of its result that an operation can write on ggml's CPU backend.
     pub fn writes(&self, op: u32) -> Strides {
-        self.named(op).writes
+        self.pass_properties(op).writes
     }
 
-    /// What layouts of its source in `slot` an operation can read that was made for one without gaps, where ggml's CPU
-    /// backend computes it.
+    /// Returns the layouts of its source in `slot` that an operation can read on ggml's CPU backend, if the graph was
+    /// built with a contiguous source.
     pub fn reads(&self, op: u32, slot: usize) -> Strides {
         self.name(op).to_str().map_or(Strides::Contiguous, |name| Strides::read_by(name, slot))
     }
 
-    /// Does an operation copy?
+    /// Returns whether and how an operation copies.
     pub fn copies(&self, op: u32) -> Kind {
-        self.named(op).kind
+        self.pass_properties(op).kind
     }
 
-    fn named(&self, op: u32) -> Named {
-        match self.named.get_or_init(|| Box::new([const { OnceLock::new() }; _])).get(op as usize) {
-            Some(known) => *known.get_or_init(|| Named::of(self.name(op))),
-            None => Named::of(self.name(op)),
+    fn pass_properties(&self, op: u32) -> PassProperties {
+        match self.for_passes.get_or_init(|| Box::new([const { OnceLock::new() }; _])).get(op as usize) {
+            Some(known) => *known.get_or_init(|| PassProperties::of(self.name(op))),
+            None => PassProperties::of(self.name(op)),
         }
     }
 
-    /// The number of RESHAPE, which every ggml has.
+    /// Returns the number of RESHAPE, which every ggml has.
     pub fn reshape(&self) -> u32 {
         *self.reshape.get_or_init(|| self.number(c"RESHAPE"))
     }
 
-    /// The number of CONCAT, which every ggml has.
+    /// Returns the number of CONCAT, which every ggml has.
     pub fn concat(&self) -> u32 {
         *self.concat.get_or_init(|| self.number(c"CONCAT"))
     }
 
-    /// The number of NONE, which every ggml has.
+    /// Returns the number of NONE, which every ggml has.
     pub fn none(&self) -> u32 {
         self.number(c"NONE")
     }
@@ -171,9 +172,9 @@ impl Operations {
         (0..).find(|&op| self.name(op) == name).unwrap_or(0)
     }
 
-    /// The operations that call a function of the program: ggml numbers them one after the other.
-    pub fn functions_of_programs(&self) -> Range<u32> {
-        let range = self.functions_of_programs.get_or_init(|| {
+    /// Returns the operations that call a function of the program, which have consecutive numbers.
+    pub fn custom(&self) -> Range<u32> {
+        let range = self.custom.get_or_init(|| {
             let calls_function = |name: &CStr| name.to_bytes().starts_with(b"MAP_CUSTOM") || name == c"CUSTOM";
             let mut numbers = (0..self.after_listed()).filter(|&op| calls_function(self.name(op)));
             let first = numbers.next().unwrap_or(0);
@@ -182,14 +183,14 @@ impl Operations {
         range.clone()
     }
 
-    /// Is `op` the operation that ggml calls so?
+    /// Returns `true` if `name` is ggml's name of `op`.
     pub fn is_named(&self, op: u32, name: &CStr) -> bool {
         self.name(op) == name
     }
 
-    /// ggml's name of `op`.
+    /// Returns ggml's name of `op`.
     pub fn name(&self, op: u32) -> &'static CStr {
-        // SAFETY: an operation of this ggml, as the callers promise, so there is a name for it.
+        // SAFETY: an operation of this ggml, as the callers promise, so it has a name.
         let name = unsafe { (self.functions.ggml_op_name)(op) };
         // SAFETY: ggml's table of names is never freed, and holds strings that end in NUL.
         unsafe { CStr::from_ptr(name) }
@@ -203,14 +204,14 @@ impl Operations {
             None => IN_PLACE.contains(&name) || self.listed_since(name),
         };
         match name.to_bytes() {
-            // These kernels first copied one source onto the result, and then read the other.
-            b"SOFT_MAX_BACK" if listed && self.is_before(KEEPS_SOURCES) => Operation::Listed(Slots::FIRST),
-            b"RMS_NORM_BACK" if listed && self.is_before(KEEPS_SOURCES) => Operation::Listed(Slots::SECOND),
+            // Older kernels copy one source to the result before they read the other.
+            b"SOFT_MAX_BACK" if listed && self.is_before(READS_BEFORE_WRITES) => Operation::Listed(Slots::FIRST),
+            b"RMS_NORM_BACK" if listed && self.is_before(READS_BEFORE_WRITES) => Operation::Listed(Slots::SECOND),
             _ => Operation::named(&name.to_string_lossy(), listed),
         }
     }
 
-    /// Is this ggml older, or of an unknown version?
+    /// Returns `true` if this ggml is older than `version`, or of an unknown version.
     fn is_before(&self, version: [u32; 3]) -> bool {
         self.version.is_none_or(|own| own < version)
     }

@@ -1,5 +1,5 @@
-//! Does this ggml lay out its structs as lastuse expects? Found out by building a tiny graph and looking for known
-//! values in it, since neither the name nor the size of a library tells.
+//! Checks that a ggml lays out its structs as lastuse expects, by building a tiny graph and comparing its fields with
+//! known values: neither the name nor the size of a library determines the layout.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::offset_of;
@@ -9,26 +9,26 @@ use crate::graph::Flags;
 use crate::ggml::bindings::{ggml_cgraph, ggml_context, ggml_init_params, ggml_tensor};
 use crate::ggml::linking::functions::Functions;
 
-/// The field that was not where it should be.
+/// The field that is not at the expected offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownLayout(pub &'static str);
 
-/// Elements of the probed tensor, and the offset of the probed view into it: values that stand nowhere else.
+/// Elements of the probed tensor and view, and the offset of the view: values that occur nowhere else.
 const EXTENT: i64 = 0x345;
 const VIEW_EXTENT: i64 = 0x23;
 const VIEW_OFFSET: usize = 0x570;
 const F32: u32 = 0;
 
-/// Room for all of it, and little more: fresh memory takes time, and the first call of a process waits for it.
+/// Large enough for the graph and little more: fresh memory takes time, and the first call of a process waits for it.
 const BUFFER_SIZE: usize = 16 << 10;
 
-/// Builds `t`, a view `v` of it and a graph of one node, and finds them in each other.
+/// Builds a tensor, a view of it and a graph of one node, and checks their fields.
 ///
 /// # Errors
-/// The first field that is not at its place.
+/// The first field that is not at the expected offset.
 pub fn probe(functions: &Functions) -> Result<(), UnknownLayout> {
-    // The memory of the context is ours and zeroed, so that looking at any place in it is sound.
-    // ggml wants it aligned to 16 bytes.
+    // The memory of the context is ours and zeroed, so that any offset in it can be read.
+    // ggml requires an alignment of 16 bytes.
     let mut memory = vec![0u128; BUFFER_SIZE / size_of::<u128>()];
     let params = ggml_init_params { mem_size: BUFFER_SIZE, mem_buffer: memory.as_mut_ptr().cast(), no_alloc: false };
     // SAFETY: the memory outlives the context, which is freed below.
@@ -37,13 +37,13 @@ pub fn probe(functions: &Functions) -> Result<(), UnknownLayout> {
         return Err(UnknownLayout("ggml_init_params"));
     }
     let region = memory.as_ptr_range();
-    let found = look(functions, context, region.start.cast()..region.end.cast());
-    // SAFETY: the context was made above and nobody uses it after.
+    let result = check_layout(functions, context, region.start.cast()..region.end.cast());
+    // SAFETY: the context was created above and is not used after this.
     unsafe { (functions.ggml_free)(context) };
-    found
+    result
 }
 
-fn look(
+fn check_layout(
     functions: &Functions,
     context: *mut ggml_context,
     region: std::ops::Range<*const u8>,
@@ -62,23 +62,23 @@ fn look(
     unsafe { (functions.ggml_set_input)(tensor) };
     // SAFETY: marks a live tensor.
     unsafe { (functions.ggml_set_output)(node) };
-    let look = Look { functions, region };
+    let fields = Fields { functions, region };
     // SAFETY: two live tensors of the context.
-    unsafe { look.at_tensors(tensor, view) }?;
-    look.expect_flag(node, Flags::OUTPUT)?;
-    look.at_graph(graph, tensor, node)
+    unsafe { fields.check_tensors(tensor, view) }?;
+    fields.expect_flag(node, Flags::OUTPUT)?;
+    fields.check_graph(graph, tensor, node)
 }
 
 /// Reads fields at the offsets that lastuse expects, inside the memory of the probe.
-struct Look<'a> {
+struct Fields<'a> {
     functions: &'a Functions,
     region: std::ops::Range<*const u8>,
 }
 
-impl Look<'_> {
+impl Fields<'_> {
     /// # Safety
     /// Both are live tensors of this ggml.
-    unsafe fn at_tensors(&self, tensor: *mut ggml_tensor, view: *mut ggml_tensor) -> Result<(), UnknownLayout> {
+    unsafe fn check_tensors(&self, tensor: *mut ggml_tensor, view: *mut ggml_tensor) -> Result<(), UnknownLayout> {
         let [ne, nb] = [offset_of!(ggml_tensor, ne), offset_of!(ggml_tensor, nb)];
         self.expect("ggml_tensor.ne", tensor, ne, [EXTENT, 1, 1, 1])?;
         let row = 4 * usize::try_from(EXTENT).expect("a small number");
@@ -97,7 +97,7 @@ impl Look<'_> {
         self.expect_operation(view, c"VIEW")
     }
 
-    fn at_graph(
+    fn check_graph(
         &self,
         graph: *mut ggml_cgraph,
         leaf: *mut ggml_tensor,
@@ -112,7 +112,7 @@ impl Look<'_> {
         self.expect("ggml_cgraph.leafs", leafs, 0, leaf as usize)
     }
 
-    /// The number in `op` must have this name. It is read as a byte, so that a wrong place cannot lead far astray.
+    /// Expects an operation with this name. Large numbers are refused before ggml reads its table of names with them.
     fn expect_operation(&self, tensor: *mut ggml_tensor, name: &CStr) -> Result<(), UnknownLayout> {
         const FIELD: &str = "ggml_tensor.op";
         // Every ggml so far has more than 64 and fewer than 128 operations.
@@ -126,7 +126,8 @@ impl Look<'_> {
         if unsafe { CStr::from_ptr(found) } == name { Ok(()) } else { Err(UnknownLayout(FIELD)) }
     }
 
-    /// Of the flags that lastuse knows this one must be set; others, as that for "to be computed", may be.
+    /// Expects this flag, and not the other one that lastuse knows. Further flags may be set, such as the one for "to
+    /// be computed".
     fn expect_flag(&self, tensor: *mut ggml_tensor, flag: Flags) -> Result<(), UnknownLayout> {
         const FIELD: &str = "ggml_tensor.flags";
         let flags: u32 = self.read(FIELD, tensor, offset_of!(ggml_tensor, flags))?;
@@ -150,7 +151,7 @@ impl Look<'_> {
             return Err(UnknownLayout(field));
         }
         // SAFETY: the bytes lie inside the zeroed memory of the probe, and any bytes are a value of the integer and
-        // pointer types that are asked for.
+        // pointer types that are read.
         Ok(unsafe { start.cast::<T>().read_unaligned() })
     }
 }

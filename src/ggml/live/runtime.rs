@@ -1,57 +1,107 @@
-//! A ggml whose structs lastuse knows.
+//! A ggml whose struct layout the probe has confirmed.
 
 use std::ffi::CStr;
 
 use crate::ggml::linking::functions::Functions;
 use crate::ggml::linking::original::Original;
 use crate::ggml::live::operations::Operations;
+use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::log::{Level, is_heard, say};
 
-/// A ggml whose structs lastuse knows.
+/// A ggml whose struct layout the probe has confirmed.
 #[derive(Debug)]
 pub struct Runtime {
-    /// Its functions.
+    /// The functions of this ggml.
     pub functions: Functions,
-    /// Its operations.
+    /// The operations of this ggml.
     pub operations: Operations,
     version: String,
-    /// Do `ggml_backend_tensor_alloc` and `ggml_backend_view_init` return a status? In old versions they return
-    /// nothing; that they do is known only for those that can tell their version.
+    /// True if `ggml_backend_tensor_alloc` and `ggml_backend_view_init` are known to return a status. In old versions,
+    /// which lack `ggml_version`, they return nothing.
     pub returns_status: bool,
 }
 
 impl Runtime {
-    /// Of a ggml of this version, whose structs are laid out as lastuse knows them.
+    /// Creates the value for a ggml of this version that the probe has accepted.
     pub fn new(functions: Functions, original: Option<&Original>, version: &str) -> Self {
         let operations = Operations::new(functions, original.and_then(|it| it.op_can_inplace), number(version));
         let (version, returns_status) = (version.to_owned(), functions.ggml_version.is_some());
         Self { functions, operations, version, returns_status }
     }
 
-    /// Says that something is done otherwise than was asked for: a line with its end.
+    /// Logs that a request is not followed exactly. `message` is a line including its newline.
     pub fn log_warning(&self, message: &str) {
         say(&self.functions, Level::Warn, message);
     }
 
-    /// Says that something cannot be done.
+    /// Logs that something cannot be done. `message` is a line including its newline.
     pub fn log_error(&self, message: &str) {
         say(&self.functions, Level::Error, message);
     }
 
-    /// Says what only some want to read.
+    /// Logs the line that `message` returns, which is called only if the level is enabled.
     pub fn log(&self, level: Level, message: impl FnOnce() -> String) {
         if self.is_heard(level) {
             say(&self.functions, level, &message());
         }
     }
 
-    /// Will anybody hear of what is said so?
+    /// Returns `true` if messages of this level are written anywhere.
     pub fn is_heard(&self, level: Level) -> bool {
         is_heard(&self.functions, level)
     }
+
+    /// Returns the version that a ggml reports.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Returns the operation of a tensor as shown to users, with the name of a unary one, say.
+    pub fn description(&self, tensor: TensorRef<'_>) -> String {
+        match self.functions.ggml_op_desc {
+            Some(description) => {
+                // SAFETY: takes a live tensor.
+                let description = unsafe { description(tensor.as_ptr()) };
+                // SAFETY: one of ggml's constant strings.
+                unsafe { text(description) }
+            }
+            None => self.operations.name(tensor.op()).to_string_lossy().into_owned(),
+        }
+    }
+
+    /// Returns the name of the element type of a tensor, or its number.
+    pub fn element_name(&self, tensor: TensorRef<'_>) -> String {
+        match self.functions.ggml_type_name {
+            Some(name) => {
+                // SAFETY: takes the number of a type, which a live tensor has.
+                let name = unsafe { name(tensor.element()) };
+                // SAFETY: one of ggml's constant strings.
+                unsafe { text(name) }
+            }
+            None => tensor.element().to_string(),
+        }
+    }
+
+    /// Returns the bytes from the first to the last element.
+    pub fn nbytes(&self, tensor: TensorRef<'_>) -> u64 {
+        // SAFETY: a live tensor.
+        unsafe { (self.functions.ggml_nbytes)(tensor.as_ptr()) as u64 }
+    }
+
+    /// Returns `true` if the elements lie in order and without gaps.
+    pub fn is_contiguous(&self, tensor: TensorRef<'_>) -> bool {
+        // SAFETY: a live tensor.
+        unsafe { (self.functions.ggml_is_contiguous)(tensor.as_ptr()) }
+    }
+
+    /// Returns `true` if the element type is quantized: blocks of elements.
+    pub fn is_quantized(&self, tensor: TensorRef<'_>) -> bool {
+        // SAFETY: takes the number of a type, which a live tensor has.
+        unsafe { (self.functions.ggml_is_quantized)(tensor.element()) }
+    }
 }
 
-/// The version of ggml, as it says it itself.
+/// Returns the version that a ggml reports.
 pub fn version(functions: &Functions) -> String {
     match functions.ggml_version {
         Some(version) => {
@@ -64,13 +114,13 @@ pub fn version(functions: &Functions) -> String {
     }
 }
 
-/// `major.minor.patch`, whatever follows.
+/// Parses `major.minor.patch`; the rest is ignored.
 fn number(version: &str) -> Option<[u32; 3]> {
     let mut parts = version.split(['.', '-']).map(|part| part.parse().ok());
     Some([parts.next()??, parts.next()??, parts.next()??])
 }
 
-/// Copies a string of ggml; empty for null.
+/// Copies a string of ggml. Null gives an empty one.
 ///
 /// # Safety
 /// `string` is null, or ends in NUL.
@@ -80,55 +130,4 @@ unsafe fn text(string: *const std::ffi::c_char) -> String {
     }
     // SAFETY: the caller's promise.
     unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned()
-}
-
-impl Runtime {
-    /// The version of ggml, as it says it itself.
-    pub fn version(&self) -> &str {
-        &self.version
-    }
-
-    /// The operation of a tensor for people: which of the unary ones it is, say.
-    pub fn description(&self, tensor: crate::ggml::live::tensor::TensorRef<'_>) -> String {
-        match self.functions.ggml_op_desc {
-            Some(description) => {
-                // SAFETY: takes a live tensor.
-                let description = unsafe { description(tensor.as_ptr()) };
-                // SAFETY: one of ggml's constant strings.
-                unsafe { text(description) }
-            }
-            None => self.operations.name(tensor.op()).to_string_lossy().into_owned(),
-        }
-    }
-
-    /// The name of the element type of a tensor, or its number.
-    pub fn element_name(&self, tensor: crate::ggml::live::tensor::TensorRef<'_>) -> String {
-        match self.functions.ggml_type_name {
-            Some(name) => {
-                // SAFETY: takes the number of a type, which a live tensor has.
-                let name = unsafe { name(tensor.element()) };
-                // SAFETY: one of ggml's constant strings.
-                unsafe { text(name) }
-            }
-            None => tensor.element().to_string(),
-        }
-    }
-
-    /// Bytes from the first to the last element.
-    pub fn nbytes(&self, tensor: crate::ggml::live::tensor::TensorRef<'_>) -> u64 {
-        // SAFETY: a live tensor.
-        unsafe { (self.functions.ggml_nbytes)(tensor.as_ptr()) as u64 }
-    }
-
-    /// Does it lie without gaps, in the order of its elements?
-    pub fn is_contiguous(&self, tensor: crate::ggml::live::tensor::TensorRef<'_>) -> bool {
-        // SAFETY: a live tensor.
-        unsafe { (self.functions.ggml_is_contiguous)(tensor.as_ptr()) }
-    }
-
-    /// Are its elements in blocks?
-    pub fn is_quantized(&self, tensor: crate::ggml::live::tensor::TensorRef<'_>) -> bool {
-        // SAFETY: takes the number of a type, which a live tensor has.
-        unsafe { (self.functions.ggml_is_quantized)(tensor.element()) }
-    }
 }

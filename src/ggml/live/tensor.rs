@@ -8,15 +8,15 @@ use crate::graph::LayoutRef;
 
 use crate::ggml::bindings::{ggml_backend_buffer, ggml_cgraph, ggml_tensor};
 
-/// What a tensor says of itself, as it lies there one after the other: extents, strides, operation, parameters, flags,
-/// sources, and what it is a view of. Only its element type, its memory and its name are not in it.
+/// The consecutive fields of a tensor that describe it, as raw words: extents, strides, operation, parameters, flags,
+/// sources, and what it is a view of. Only its element type, its memory and its name are not among them.
 #[derive(Debug)]
 pub struct Image([u64; IMAGE_WORDS]);
 
 /// `GGML_MAX_SRC`.
 pub const MAX_SOURCES: usize = 10;
 
-/// Most tensors have no more sources.
+/// Most tensors have at most this many sources.
 const FEW_SOURCES: usize = 3;
 const _: () = assert!(size_of::<Option<TensorRef<'_>>>() == size_of::<*mut ggml_tensor>());
 
@@ -25,7 +25,7 @@ const IMAGE_END: usize = std::mem::offset_of!(ggml_tensor, view_offs) + size_of:
 const IMAGE_WORDS: usize = (IMAGE_END - IMAGE_START) / size_of::<u64>();
 const _: () = assert!(IMAGE_START + IMAGE_WORDS * size_of::<u64>() == IMAGE_END);
 
-/// What ggml keeps in the parameters of an operation that calls a function of the program.
+/// The layout of the parameters of an operation that calls a function of the program.
 #[repr(C)]
 struct FunctionParameters {
     function: *const c_void,
@@ -33,7 +33,8 @@ struct FunctionParameters {
     userdata: *const c_void,
 }
 
-/// Where the padding of [`FunctionParameters`] starts in an image, and its bytes. ggml copies it from its stack.
+/// Start and size of the padding of [`FunctionParameters`] in an image, in bytes. ggml copies the padding from its
+/// stack.
 const PADDING_START: usize = std::mem::offset_of!(ggml_tensor, op_params) - IMAGE_START
     + std::mem::offset_of!(FunctionParameters, n_tasks)
     + size_of::<std::ffi::c_int>();
@@ -44,12 +45,12 @@ const PADDING_WORD: usize = PADDING_START / size_of::<u64>();
 const _: () = assert!((PADDING_START + PADDING_BYTES - 1) / size_of::<u64>() == PADDING_WORD);
 
 impl Image {
-    /// The same as numbers.
+    /// Returns the fields as words.
     pub fn words(&self) -> &[u64] {
         &self.0
     }
 
-    /// A copy for a tensor whose operation calls a function of the program: its padding is zero.
+    /// Returns a copy with zero padding, for a tensor whose operation calls a function of the program.
     pub fn without_padding(&self) -> Self {
         let mut words = self.0;
         let mut bytes = words[PADDING_WORD].to_ne_bytes();
@@ -59,7 +60,8 @@ impl Image {
     }
 }
 
-/// A tensor that lives at least for `'g`. Equal references are the same tensor. In memory it is C's pointer.
+/// A tensor that lives at least for `'g`. Equal references are the same tensor. The memory layout is that of C's
+/// pointer.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TensorRef<'g> {
@@ -71,7 +73,7 @@ pub struct TensorRef<'g> {
 macro_rules! field {
     ($pointer:expr, $field:ident) => {{
         let object = $pointer.as_ptr();
-        // SAFETY: alive (see `TensorRef::new` and `GraphRef::new`), and the field is where the probe has found it.
+        // SAFETY: live (see `TensorRef::new` and `GraphRef::new`), and the probe has confirmed the offset of the field.
         unsafe { (&raw const (*object).$field).read() }
     }};
 }
@@ -86,12 +88,13 @@ impl<'g> TensorRef<'g> {
     }
 
     /// # Safety
-    /// As [`TensorRef::new`].
+    /// `tensor` points to a tensor that lives for `'g` and that no other thread changes meanwhile, and so do the
+    /// tensors that it refers to.
     pub unsafe fn from_non_null(tensor: NonNull<ggml_tensor>) -> Self {
         Self { tensor, lives: PhantomData }
     }
 
-    /// The tensor as C sees it.
+    /// Returns the tensor as C's pointer.
     pub fn as_ptr(self) -> *mut ggml_tensor {
         self.tensor.as_ptr()
     }
@@ -100,140 +103,140 @@ impl<'g> TensorRef<'g> {
         self.tensor
     }
 
-    /// Its address, which is never 0.
+    /// Returns the address of the tensor's struct, which is never 0.
     #[inline]
     pub fn address(self) -> usize {
         self.tensor.as_ptr().addr()
     }
 
-    /// The number of the element type.
+    /// Returns ggml's number of the element type.
     pub fn element(self) -> u32 {
         field!(self.tensor, type_)
     }
 
-    /// Element type, extents and strides.
+    /// Returns element type, extents and strides.
     pub fn layout(self) -> LayoutRef<'g> {
-        // SAFETY: the fields are where the probe has found them, and nobody writes them meanwhile.
+        // SAFETY: the probe has confirmed the offsets of the fields, and they are not written meanwhile.
         let ne = unsafe { self.at(std::mem::offset_of!(ggml_tensor, ne)) };
-        // SAFETY: as above; a stride is a `usize`, which has 64 bits wherever the layout is the known one.
+        // SAFETY: as above; a stride is a `usize`, which has 64 bits wherever the probe succeeds.
         let nb = unsafe { self.at(std::mem::offset_of!(ggml_tensor, nb)) };
         LayoutRef { element: self.element(), ne, nb }
     }
 
-    /// Extents in elements.
+    /// Returns the extents in elements.
     pub fn ne(self) -> [i64; 4] {
         field!(self.tensor, ne)
     }
 
-    /// Strides in bytes.
+    /// Returns the strides in bytes.
     pub fn nb(self) -> [usize; 4] {
         field!(self.tensor, nb)
     }
 
-    /// The number of the operation.
+    /// Returns ggml's number of the operation.
     pub fn op(self) -> u32 {
         field!(self.tensor, op)
     }
 
-    /// ggml's flags.
+    /// Returns ggml's flags.
     pub fn flags(self) -> u32 {
         field!(self.tensor, flags).cast_unsigned()
     }
 
-    /// The buffer that holds it, or null.
+    /// Returns the buffer that holds the tensor, or null.
     pub fn buffer(self) -> *mut ggml_backend_buffer {
         field!(self.tensor, buffer)
     }
 
-    /// Its memory, or null.
+    /// Returns the address of its data, or null.
     pub fn data(self) -> *mut c_void {
         field!(self.tensor, data)
     }
 
-    /// Bytes from the start of the tensor that it is a view of.
+    /// Returns the offset of a view in its root, in bytes.
     pub fn view_offset(self) -> usize {
         field!(self.tensor, view_offs)
     }
 
-    /// The owner of the memory of a view.
+    /// Returns the root of a view: the owner of its memory.
     pub fn view_source(self) -> Option<Self> {
         let source = field!(self.tensor, view_src);
         // SAFETY: a tensor refers to tensors that live as long as itself.
         unsafe { Self::new(source) }
     }
 
-    /// The sources in the order of their slots; empty slots are gaps, not the end.
+    /// Returns the sources in the order of their slots. Sources may follow an empty slot.
     #[inline]
     pub fn sources(self) -> impl Iterator<Item = Self> {
         let (first, others) = self.used_slots();
         first.iter().chain(others.unwrap_or_default()).copied().flatten()
     }
 
-    /// The first slots for sources, and the others where they are not all empty, as they mostly are.
+    /// Returns the first source slots, and the others unless all of those are empty, as in most tensors.
     #[inline]
     pub fn used_slots(self) -> (&'g [Option<Self>; FEW_SOURCES], Option<&'g [Option<Self>]>) {
         let slots = self.source_slots();
-        let (first, others) = (slots.first_chunk().expect("there are more"), &slots[FEW_SOURCES..]);
+        let (first, others) = (slots.first_chunk().expect("there are ten slots"), &slots[FEW_SOURCES..]);
         (first, (!are_empty(others)).then_some(others))
     }
 
-    /// The source in one of the slots, of which there are ten.
+    /// Returns the source in one of the ten slots.
     pub fn source(self, slot: usize) -> Option<Self> {
         self.source_slots()[slot]
     }
 
-    /// The sources as they are in their slots.
+    /// Returns all source slots.
     pub fn source_slots(self) -> &'g [Option<Self>; MAX_SOURCES] {
-        // SAFETY: a pointer, null or not, is what an `Option<TensorRef>` is in memory, and a tensor refers to tensors that
-        // live as long as itself; nobody writes the slots meanwhile.
+        // SAFETY: a pointer, null or not, is what an `Option<TensorRef>` is in memory, and a tensor refers to tensors
+        // that live as long as itself; the slots are not written meanwhile.
         unsafe { self.at(std::mem::offset_of!(ggml_tensor, src)) }
     }
 
-    /// Has it memory, and neither sources nor a root? Such are weights.
+    /// Returns `true` if it has memory and neither sources nor a root, as weights do.
     #[inline]
     pub fn is_constant(self) -> bool {
         self.has_memory() && are_empty(self.source_slots()) && self.view_source().is_none()
     }
 
-    /// Has it memory, or a buffer that will give it some?
+    /// Returns `true` if it has an address, or a buffer that will assign one.
     pub fn has_memory(self) -> bool {
         !self.data().is_null() || !self.buffer().is_null()
     }
 
-    /// What it says of itself.
+    /// Returns the fields that describe the tensor.
     pub fn image(self) -> &'g Image {
-        // SAFETY: these bytes lie inside the tensor, aligned as the tensor is, and are any numbers; nobody writes them
-        // meanwhile.
+        // SAFETY: these bytes lie inside the tensor, aligned as the tensor is, and any bytes are valid words; they are
+        // not written meanwhile.
         unsafe { self.at(IMAGE_START) }
     }
 
     /// # Safety
-    /// So many bytes from the start of the tensor lies a `T`, which nobody writes for `'g`.
+    /// A `T` lies `offset` bytes from the start of the tensor, and is not written for `'g`.
     unsafe fn at<T>(self, offset: usize) -> &'g T {
         let part = self.tensor.as_ptr().cast::<u8>().wrapping_add(offset).cast::<T>();
         // SAFETY: the caller's promise; the tensor lives for `'g`.
         unsafe { &*part }
     }
 
-    /// Its name. What is no UTF-8 in it is replaced by U+FFFD.
+    /// Returns its name. Invalid UTF-8 is replaced by U+FFFD.
     pub fn name(self) -> String {
         self.with_name(|name| name.to_string_lossy().into_owned())
     }
 
     /// Calls `read` with its name, without a copy.
-    pub fn with_name<T>(self, look: impl FnOnce(&CStr) -> T) -> T {
+    pub fn with_name<T>(self, read: impl FnOnce(&CStr) -> T) -> T {
         let name = self.tensor.as_ptr().cast::<u8>().wrapping_add(std::mem::offset_of!(ggml_tensor, name));
-        // SAFETY: `name` follows the last field whose place was probed, in every ggml, and ends in NUL.
-        look(unsafe { CStr::from_ptr(name.cast()) })
+        // SAFETY: `name` follows the last probed field in every ggml, and ends in NUL.
+        read(unsafe { CStr::from_ptr(name.cast()) })
     }
 }
 
-/// Without a branch a slot: mostly all are, or else the first is not.
+/// Returns `true` if all slots are empty. Has no branch per slot: mostly all are empty, or else the first is not.
 fn are_empty(slots: &[Option<TensorRef<'_>>]) -> bool {
     slots.iter().fold(0, |used, slot| used | slot.map_or(0, |it| it.as_ptr().addr())) == 0
 }
 
-/// A graph that lives at least for `'g`: its leafs and its nodes.
+/// A `ggml_cgraph` that lives at least for `'g`: its leafs and its nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct GraphRef<'g> {
     /// Constants and inputs.
@@ -243,7 +246,7 @@ pub struct GraphRef<'g> {
 }
 
 impl<'g> GraphRef<'g> {
-    /// Only the two lists are looked at: the scheduler's copy of a graph fills nothing else in.
+    /// Reads only the two lists: the other fields of the scheduler's copy of a graph are not set.
     ///
     /// # Safety
     /// `graph` points to a graph that lives for `'g`, as do its tensors (see [`TensorRef::new`]).
@@ -257,15 +260,16 @@ impl<'g> GraphRef<'g> {
         Self { leafs, nodes }
     }
 
-    /// Puts the nodes of `graph` into another order: `nodes` are those that it has.
+    /// Reorders the nodes of `graph`: `nodes` is a permutation of them.
     ///
     /// # Safety
-    /// As [`GraphRef::new`]; nobody looks at the list meanwhile, and nobody keeps a [`GraphRef`] of this graph.
+    /// The promise of [`GraphRef::new`]; the list is not read meanwhile, and no [`GraphRef`] of this graph is used
+    /// afterwards.
     pub unsafe fn set_nodes(graph: NonNull<ggml_cgraph>, nodes: &[TensorRef<'_>]) {
         let (list, count) = (field!(graph, nodes), field!(graph, n_nodes));
         assert!(usize::try_from(count).unwrap_or(0) == nodes.len(), "the graph keeps all of its nodes");
         for (at, node) in nodes.iter().enumerate() {
-            // SAFETY: the list holds that many pointers, and nobody else looks at them.
+            // SAFETY: the list holds that many pointers, and nothing else reads them.
             unsafe { list.wrapping_add(at).write(node.as_ptr()) };
         }
     }

@@ -1,4 +1,4 @@
-//! Writing into live tensors.
+//! Writes to live tensors.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -8,8 +8,8 @@ use crate::ggml::bindings::{ggml_backend_buffer, ggml_tensor};
 
 use super::tensor::TensorRef;
 
-/// Exclusive access to a tensor. It is made from a [`TensorRef`], which can be copied, so that nothing else reads the tensor
-/// meanwhile is the promise of [`TensorMut::new`].
+/// Exclusive access to a tensor. It is created from a [`TensorRef`], which can be copied: that nothing else reads the
+/// tensor meanwhile is the promise of [`TensorMut::new`].
 #[derive(Debug)]
 pub struct TensorMut<'t> {
     tensor: NonNull<ggml_tensor>,
@@ -20,15 +20,17 @@ pub struct TensorMut<'t> {
 macro_rules! write_field {
     ($tensor:expr, $field:ident $([$index:expr])?, $value:expr) => {{
         let tensor = $tensor.as_ptr();
-        // SAFETY: a live tensor without other references into it (see `TensorMut::new`), with the field where the probe found it.
+        // SAFETY: a live tensor without other references into it (see `TensorMut::new`), with the field where the probe
+        // found it.
         unsafe { (*tensor).$field $([$index])? = $value };
     }};
 }
 
 impl<'t> TensorMut<'t> {
     /// # Safety
-    /// As long as the value is used, no reference into the tensor is: none that [`TensorRef::layout`], [`TensorRef::source_slots`],
-    /// [`TensorRef::used_slots`], [`TensorRef::sources`] or [`TensorRef::image`] returned, and no other `TensorMut`.
+    /// As long as the value is used, no reference into the tensor is: none that [`TensorRef::layout`],
+    /// [`TensorRef::source_slots`], [`TensorRef::used_slots`], [`TensorRef::sources`] or [`TensorRef::image`] returned,
+    /// and no other `TensorMut`.
     pub unsafe fn new(tensor: TensorRef<'t>) -> Self {
         Self { tensor: tensor.as_non_null(), borrow: PhantomData }
     }
@@ -39,27 +41,27 @@ impl<'t> TensorMut<'t> {
         write_field!(self.tensor, data, data);
     }
 
-    /// Takes buffer and address away.
+    /// Resets the buffer and the address to null.
     pub fn clear_memory(&mut self) {
         self.set_memory(std::ptr::null_mut(), std::ptr::null_mut());
     }
 
-    /// Sets the operation that computes it, by ggml's number.
+    /// Sets the operation, by ggml's number.
     pub fn set_operation(&mut self, op: u32) {
         write_field!(self.tensor, op, op);
     }
 
-    /// Fills one of the ten slots for sources.
+    /// Sets the source in a slot.
     pub fn set_source(&mut self, slot: usize, source: TensorRef<'_>) {
         write_field!(self.tensor, src[slot], source.as_ptr());
     }
 
-    /// Empties one of the ten slots for sources.
+    /// Clears the source in a slot.
     pub fn clear_source(&mut self, slot: usize) {
         write_field!(self.tensor, src[slot], std::ptr::null_mut());
     }
 
-    /// Makes it a view of `root`, `offset` bytes from its start.
+    /// Makes the tensor a view of `root`, `offset` bytes from its start.
     pub fn set_view(&mut self, root: TensorRef<'_>, offset: usize) {
         write_field!(self.tensor, view_src, root.as_ptr());
         write_field!(self.tensor, view_offs, offset);

@@ -1,4 +1,4 @@
-//! The ggml that the current call of a thread is about: messages go to its log, and a panic ends in its abort.
+//! The ggml that the current call of a thread belongs to: messages go to its log, and a panic ends in its abort.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -12,20 +12,20 @@ thread_local! {
     static LATEST: Cell<Option<&'static Functions>> = const { Cell::new(None) };
 }
 
-/// The current call is about this ggml.
+/// Sets the ggml of the current call; `None` keeps the latest one.
 #[inline]
 pub fn now_for(functions: Option<&'static Functions>) {
     LATEST.set(functions.or(LATEST.get()));
 }
 
-/// Tells ggml's log that something cannot be done: that of the ggml which the call is about, or any that is there.
+/// Logs an error with the ggml of the current call, or any that is loaded.
 pub fn log_error(message: &str) {
     if let Some(functions) = functions() {
         say(&functions, Level::Error, message);
     }
 }
 
-/// Ends the process through `ggml_abort`, so that the abort callback of the program hears the message.
+/// Ends the process through `ggml_abort`, so that the abort callback of the program receives the message.
 pub fn abort(file: &str, line: u32, message: &str) -> ! {
     if let Some(functions) = functions() {
         let (file, message) = (c_string(file), c_string(message));
@@ -37,7 +37,7 @@ pub fn abort(file: &str, line: u32, message: &str) -> ! {
     std::process::abort();
 }
 
-/// The functions of the ggml that the call is about, or of any that is there.
+/// Returns the functions of the ggml of the current call, or of any that is loaded.
 fn functions() -> Option<Functions> {
     LATEST.get().copied().or_else(|| Functions::linked().ok()).or_else(loaded)
 }

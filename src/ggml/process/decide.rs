@@ -1,4 +1,4 @@
-//! What answers the calls of one ggml: lastuse, or ggml's own allocator?
+//! Decides for one ggml whether lastuse or ggml's own allocator serves its calls.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::null;
@@ -16,50 +16,50 @@ use crate::ggml::log::{Level, say};
 use crate::ggml::observe::events::Events;
 use crate::ggml::version::SIGNATURE;
 
-/// A [`Switch`]: off hands every call to ggml's own allocator, where lastuse stands before it.
+/// The variable with a [`Switch`]: off forwards every call to ggml's own allocator, if lastuse is interposed before it.
 const SWITCH: &CStr = c"LASTUSE";
 
-/// What the dynamic linker tells of a ggml.
-pub struct Found {
-    /// Where it lies, for messages.
-    place: String,
-    /// Its functions; the name of the first that is missing otherwise.
+/// A ggml as the dynamic linker describes it.
+pub struct LinkedGgml {
+    /// The object that it lies in, for messages.
+    object: String,
+    /// Its functions, or the name of the first that is missing.
     functions: Result<Functions, &'static CStr>,
-    /// Its own allocator, where lastuse stands before that.
+    /// Its own allocator, if lastuse is interposed before that.
     original: Option<Original>,
 }
 
-impl Found {
-    /// Looks up the functions of the ggml in `object`, which is one of several if `has_company`. A single ggml is used as the
-    /// linker binds lastuse to it, so that whatever the program puts before some functions of ggml is called.
-    pub fn new(object: &Object, has_company: bool) -> Self {
+impl LinkedGgml {
+    /// Looks up the functions of the ggml in `object`. A single ggml (not `is_one_of_several`) is used as the linker
+    /// binds lastuse to it, so that functions of ggml that the program interposes are called.
+    pub fn new(object: &Object, is_one_of_several: bool) -> Self {
         let library = object.open();
         let in_library = |name: &CStr| library.as_ref().map_or(null(), |library| not_own(library.symbol(name)));
         let loaded = || library.as_ref().map_or(Err(c"the library"), Functions::loaded);
         let (functions, original) = if Object::own() == Some(object) {
             (Functions::linked(), None)
-        } else if is_linked(object) && !has_company {
+        } else if is_linked(object) && !is_one_of_several {
             let original = Original::find(next_symbol).or_else(|| Original::find(in_library));
             (Functions::linked().or_else(|_| loaded()), original)
         } else {
             (loaded(), Original::find(in_library))
         };
-        Self { place: object.name(), functions, original }
+        Self { object: object.name(), functions, original }
     }
 }
 
-/// Decides for one ggml.
+/// Decides which code serves a ggml.
 ///
 /// # Errors
-/// Why it can be served neither by lastuse nor by its own allocator.
-pub fn decide(found: Found) -> Result<Ggml, String> {
-    let Found { place, functions, original } = found;
+/// The reason if neither lastuse nor its own allocator can.
+pub fn decide(linked: LinkedGgml) -> Result<Ggml, String> {
+    let LinkedGgml { object, functions, original } = linked;
     let missing = match functions {
         Ok(functions) => return decide_known(functions, original),
-        Err(missing) => format!("{} is missing in {place}", missing.to_string_lossy()),
+        Err(missing) => format!("{} is missing in {object}", missing.to_string_lossy()),
     };
     let original = original.ok_or_else(|| missing.clone())?;
-    // Its log may be missing too.
+    // The functions of its log may be missing too.
     eprintln!("{SIGNATURE}{missing}; ggml's own allocator does the work");
     let server = Server::Original(original);
     Ok(Ggml { server, original: Some(original), switched_off: None, functions: None, events: None })
@@ -75,32 +75,33 @@ fn decide_known(functions: Functions, original: Option<Original>) -> Result<Ggml
     let is_off = switched_off(|why| log(Level::Error, why));
     match (probe(&functions), original) {
         (layout, Some(original)) if is_off => {
-            let switched_off = layout.is_ok().then(|| known());
+            let switched_off = layout.is_ok().then(known);
             all(Server::Original(original), switched_off, events(false))
         }
         (Ok(()), _) => {
             if is_off {
-                log(Level::Warn, "there is no other allocator to hand over to: LASTUSE=off has no effect");
+                log(Level::Warn, "there is no other allocator to forward calls to: LASTUSE=off has no effect");
             }
             all(Server::Lastuse(known()), None, events(true))
         }
         (Err(UnknownLayout(field)), Some(original)) => {
-            let reason = format!("ggml {version} has {field} at an unknown place; ggml's own allocator does the work");
+            let reason = format!("ggml {version} has {field} at an unknown offset; ggml's own allocator does the work");
             log(Level::Warn, &reason);
             all(Server::Original(original), None, events(false))
         }
         (Err(UnknownLayout(field)), None) => {
-            Err(format!("it cannot work with ggml {version}, which has {field} at an unknown place"))
+            Err(format!("cannot work with ggml {version}, which has {field} at an unknown offset"))
         }
     }
 }
 
-/// An address that is not lastuse's own.
+/// Replaces an address in lastuse itself by null.
 fn not_own(address: *const c_void) -> *const c_void {
     if Object::own().is_some_and(|own| own.contains(address)) { null() } else { address }
 }
 
-/// Is lastuse switched off? An unknown word leaves it on, and `complain` is told so the first time.
+/// Returns `true` if the environment switches lastuse off. An unknown word leaves it on, and is reported to `complain`
+/// once.
 fn switched_off(complain: impl Fn(&str)) -> bool {
     static SWITCHED_OFF: OnceLock<bool> = OnceLock::new();
     *SWITCHED_OFF.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Does lastuse do the work?
+//! Checks whether lastuse serves the calls of a program.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use super::ggml::{NoGgml, Server};
 use super::reached::is_reached;
 use crate::ggml::process::registry::{all_ggmls, ggml_of_caller};
 
-/// Why lastuse does not do the work.
+/// Why lastuse does not serve the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotEnabled {
     /// The program calls ggml's own allocator, and not lastuse.
     NotReached,
-    /// lastuse hands every call to ggml's own allocator.
+    /// lastuse forwards every call to ggml's own allocator.
     HandsOn,
-    /// There is no ggml.
+    /// No ggml is known.
     NoGgml(NoGgml),
 }
 
@@ -31,7 +31,7 @@ impl fmt::Display for NotEnabled {
     }
 }
 
-/// Does lastuse do the work for the caller of lastuse? For one that uses no ggml itself: for any ggml of the process.
+/// Checks that lastuse serves the ggml of the caller, or any ggml of the process if the caller uses none.
 ///
 /// # Errors
 /// [`NotEnabled`].

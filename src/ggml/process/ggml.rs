@@ -1,4 +1,4 @@
-//! A ggml of this process, and which code serves its calls.
+//! A ggml of this process, and the code that serves its calls.
 
 use std::fmt;
 
@@ -9,39 +9,39 @@ use crate::ggml::observe::events::Events;
 
 use super::reached::is_reached;
 
-/// Who answers the calls of `ggml-alloc.h`.
+/// The code that serves the calls of `ggml-alloc.h`.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for each ggml")]
 pub enum Server {
     /// lastuse.
     Lastuse(Runtime),
-    /// ggml's own allocator, which lastuse stands before.
+    /// ggml's own allocator, which lastuse is interposed before.
     Original(Original),
 }
 
 /// A ggml of this process, and what was decided for it.
 #[derive(Debug)]
 pub struct Ggml {
-    /// What answers its calls.
+    /// The code that serves its calls.
     pub server: Server,
-    /// Its own allocator, where lastuse stands before it.
+    /// Its own allocator, if lastuse is interposed before it.
     pub original: Option<Original>,
-    /// The same ggml for what only lastuse has, where its own allocator serves and the layout is known.
+    /// Access for functions that only lastuse has, if its own allocator serves the calls and the layout is known.
     pub switched_off: Option<Runtime>,
-    /// `None` when something is missing that every ggml has.
+    /// Its functions; `None` if one is missing that every ggml has.
     pub functions: Option<Functions>,
     /// The report that its allocators write to, if one is requested.
     pub events: Option<Events>,
 }
 
-/// Why no ggml can be told.
+/// Why the ggml of a call is unknown or unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoGgml {
-    /// There is none.
+    /// No ggml is loaded.
     NotLoaded,
-    /// There are several, and nothing tells which one is meant.
+    /// Several are loaded, and it is unclear which one the call belongs to.
     Several,
-    /// It can be served neither by lastuse nor by its own allocator: why.
+    /// Neither lastuse nor its own allocator can serve it, for this reason.
     Unusable(&'static str),
 }
 
@@ -50,8 +50,8 @@ impl fmt::Display for NoGgml {
         f.write_str(match self {
             Self::NotLoaded => "no ggml is loaded in this process",
             Self::Several => {
-                "several ggmls are loaded in this process, and nothing tells which one is meant: pass a buffer type, or call \
-                 from code that is linked with one of them"
+                "several ggmls are loaded in this process, and it is unclear which one the call belongs to: pass a buffer type, or \
+                 call from code that is linked with one of them"
             }
             Self::Unusable(why) => why,
         })
@@ -59,7 +59,8 @@ impl fmt::Display for NoGgml {
 }
 
 impl Ggml {
-    /// The ggml for what only lastuse has, also where its own allocator serves. `None` when its layout is not known.
+    /// Returns access for functions that only lastuse has, whichever code serves. `None` if the layout of its structs
+    /// is unknown.
     pub fn known(&'static self) -> Option<&'static Runtime> {
         match &self.server {
             Server::Lastuse(runtime) => Some(runtime),
@@ -67,7 +68,7 @@ impl Ggml {
         }
     }
 
-    /// Its own allocator, where the calls of the program end up there.
+    /// Returns its own allocator if the calls of the program end there.
     pub fn original_in_use(&'static self) -> Option<&'static Original> {
         match &self.server {
             Server::Original(original) => Some(original),

@@ -1,4 +1,5 @@
-//! Reports what ggml's own allocators do, where they serve and a report is requested: their buffer sizes are read after each call.
+//! Writes events of ggml's own allocators, if they serve and a report is requested. Their buffer sizes are read after
+//! each call.
 
 use std::ffi::{CStr, c_int};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,21 +16,22 @@ use crate::ggml::observe::events::{BufferEvent, Events};
 /// One of ggml's own allocators.
 #[derive(Debug)]
 struct Watched {
-    /// Where it is.
+    /// The address of the allocator.
     address: usize,
     number: u64,
     /// By buffer id; `None` for one that repeats the type of an earlier one.
     names: Vec<Option<String>>,
-    /// By buffer id: bytes, as they were told last.
+    /// By buffer id: bytes, as reported last.
     sizes: Vec<Bytes>,
 }
 
 static WATCHED: Mutex<Vec<Watched>> = Mutex::new(Vec::new());
 
-/// `galloc` was made for buffer types. ggml may make one by another of its functions, which comes here first.
+/// Reports that `galloc` was created for buffer types. If one of ggml's functions creates it through another one, both
+/// report it, and the first report counts.
 ///
 /// # Safety
-/// There are `count` buffer types, which are alive or null.
+/// `types` holds `count` buffer types, which are live or null.
 pub unsafe fn made(ggml: &Ggml, galloc: *mut ggml_gallocr, types: *const *mut ggml_backend_buffer_type, count: c_int) {
     let Some(events) = events_of(ggml).filter(|_| !galloc.is_null()) else { return };
     let mut watched = watched();
@@ -48,10 +50,10 @@ pub unsafe fn made(ggml: &Ggml, galloc: *mut ggml_gallocr, types: *const *mut gg
     events.tell_start();
 }
 
-/// `galloc` may have other buffers by now, because of a graph whose layout may be known.
+/// Reports the buffers of `galloc` if they have changed. `graph` is the cause, if the layout of graphs is known.
 ///
 /// # Safety
-/// `galloc` is alive.
+/// `galloc` is live.
 pub unsafe fn used(ggml: &Ggml, galloc: *mut ggml_gallocr, graph: Option<GraphRef<'_>>) {
     let (Some(events), Some(original)) = (events_of(ggml), ggml.original) else { return };
     let mut watched = watched();
@@ -65,14 +67,14 @@ pub unsafe fn used(ggml: &Ggml, galloc: *mut ggml_gallocr, graph: Option<GraphRe
     }
     known.sizes = sizes;
     let buffers = known.names.iter().zip(&known.sizes).enumerate();
-    let told =
+    let events_by_buffer =
         buffers.filter_map(|(id, (name, &bytes))| Some(BufferEvent { id, name: name.as_ref()?, bytes, planned: None }));
     let count = |list: fn(GraphRef<'_>) -> usize| graph.map(|graph| list(graph) as u64);
     let counts = [count(|graph| graph.leafs.len()), count(|graph| graph.nodes.len())];
-    events.tell_buffers(known.number, counts, told);
+    events.tell_buffers(known.number, counts, events_by_buffer);
 }
 
-/// `galloc` is about to be freed.
+/// Reports that `galloc` is about to be freed.
 pub fn freed(ggml: &Ggml, galloc: *mut ggml_gallocr) {
     let Some(events) = events_of(ggml) else { return };
     let mut watched = watched();
@@ -81,7 +83,7 @@ pub fn freed(ggml: &Ggml, galloc: *mut ggml_gallocr) {
 }
 
 /// # Safety
-/// The buffer type is alive, or null.
+/// The buffer type is live, or null.
 unsafe fn name(events: &Events, buffer_type: *mut ggml_backend_buffer_type) -> String {
     if buffer_type.is_null() {
         return String::new();
@@ -96,7 +98,7 @@ fn watched() -> MutexGuard<'static, Vec<Watched>> {
     WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The report, where ggml's own allocators serve.
+/// Returns the report if ggml's own allocators serve.
 fn events_of(ggml: &Ggml) -> Option<&Events> {
     ggml.events.as_ref().filter(|_| matches!(ggml.server, Server::Original(_)))
 }

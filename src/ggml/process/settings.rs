@@ -1,4 +1,4 @@
-//! What a program, or its user, says about all allocators that are made from now on.
+//! The settings of new allocators, from the environment and from C functions.
 
 use std::ffi::CStr;
 use std::fmt::Display;
@@ -12,70 +12,71 @@ use crate::ggml::observe::verify::Verify;
 use crate::ggml::process::current::log_error;
 use crate::ggml::version::SIGNATURE;
 
-/// Says which memory may be shared: a [`RuleSetting`].
+/// The variable with the in-place and aliasing rules: a [`RuleSetting`].
 const RULES: &CStr = c"LASTUSE_RULES";
 
-/// Says how much work placing may take: a whole number, as [`effort`] takes it.
+/// The variable that limits the work of placement: a whole number, as [`effort`] takes it.
 const EFFORT: &CStr = c"LASTUSE_EFFORT";
 
-/// Says what is watched at run time: a [`Verify`].
+/// The variable that selects what is verified at run time: a [`Verify`].
 const VERIFY: &CStr = c"LASTUSE_VERIFY";
 
-/// What holds for new allocators.
+/// The settings of a new allocator.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Which memory they may share.
+    /// The in-place and aliasing rules.
     pub rules: RuleSetting,
-    /// How much work the search for smaller offsets may do.
+    /// The limit on the work of placement.
     pub effort: Effort,
-    /// What is watched at run time.
+    /// What is verified at run time.
     pub verify: Verify,
 }
 
 impl Settings {
-    /// What the environment says; what it says wrongly has no effect, and `complain` is told so.
+    /// Reads the settings from the environment. Invalid values have no effect, and are reported to `complain`.
     pub fn of_environment(variable: impl Fn(&CStr) -> Option<String>, complain: impl Fn(&str)) -> Self {
-        let said = |name: &CStr| variable(name).unwrap_or_default();
+        let value = |name: &CStr| variable(name).unwrap_or_default();
         Self {
-            rules: accepted(RULES, said(RULES).parse(), &complain),
-            effort: accepted(EFFORT, effort_in(said(EFFORT).trim()), &complain),
-            verify: accepted(VERIFY, said(VERIFY).parse(), &complain),
+            rules: valid_or_default(RULES, value(RULES).parse(), &complain),
+            effort: valid_or_default(EFFORT, parse_effort(value(EFFORT).trim()), &complain),
+            verify: valid_or_default(VERIFY, value(VERIFY).parse(), &complain),
         }
     }
 }
 
-/// What holds for the allocators made from now on.
+/// Returns the settings of allocators created from now on.
 pub fn settings() -> Settings {
     of_process().lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Changes what holds for the allocators made from now on.
+/// Changes the settings of allocators created from now on.
 pub fn change_settings(change: impl FnOnce(&mut Settings)) {
     change(&mut of_process().lock().unwrap_or_else(PoisonError::into_inner));
 }
 
-/// First as the environment says.
+/// The settings of the process, which start as the environment sets them.
 fn of_process() -> &'static Mutex<Settings> {
     static OF_PROCESS: OnceLock<Mutex<Settings>> = OnceLock::new();
     let complain = |what: &str| log_error(&format!("{SIGNATURE}{what}\n"));
     OF_PROCESS.get_or_init(|| Mutex::new(Settings::of_environment(text_of, complain)))
 }
 
-/// The effort that a number of units stands for where C or the environment says it: 0 is the default.
+/// Converts a number of units, as C functions and the environment pass it, to an effort: 0 is the default.
 pub fn effort(units: u64) -> Effort {
     if units == 0 { Effort::default() } else { Effort::units(units) }
 }
 
-fn effort_in(text: &str) -> Result<Effort, String> {
+fn parse_effort(text: &str) -> Result<Effort, String> {
     let units = if text.is_empty() { Ok(0) } else { text.parse() };
-    let wrong = |error| format!("{text:?} is no number of units ({error}); known are whole numbers, 0 for the default");
+    let wrong =
+        |error| format!("{text:?} is not a number of units ({error}); known are whole numbers, 0 for the default");
     units.map(effort).map_err(wrong)
 }
 
-/// What was said, where it is right.
-fn accepted<T: Default, E: Display>(name: &CStr, said: Result<T, E>, complain: &impl Fn(&str)) -> T {
-    said.unwrap_or_else(|wrong| {
-        complain(&format!("{} has no effect: {wrong}", name.to_string_lossy()));
+/// Returns a parsed value, or the default after reporting that the variable `name` has no effect.
+fn valid_or_default<T: Default, E: Display>(name: &CStr, value: Result<T, E>, complain: &impl Fn(&str)) -> T {
+    value.unwrap_or_else(|error| {
+        complain(&format!("{} has no effect: {error}", name.to_string_lossy()));
         T::default()
     })
 }

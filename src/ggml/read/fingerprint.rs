@@ -1,11 +1,11 @@
-//! A graph in 128 bits: one that lies at the same addresses and looks the same has the same fingerprint.
+//! A hash of a live graph in 128 bits: graphs with equal tensors at equal addresses have the same fingerprint.
 //!
-//! Programs build their graph anew for every token, mostly in the same memory. Where a graph was compared with the plan of
-//! another one, or verified, the fingerprint tells the next time that nothing has changed, for one look at each tensor. That
-//! two graphs differ and have the same one happens, by chance, once in 2^64.
+//! Programs build their graph anew for every token, mostly in the same memory. Once a graph was matched with the plan
+//! of another one, or verified, its fingerprint shows in one pass over the tensors that nothing has changed. Two
+//! different graphs have the same fingerprint with a probability of 2^-64.
 //!
-//! All parameters of operations count, since the sizes that a buffer type wants may depend on any of them. Padding between them,
-//! which ggml leaves uninitialized, is not read.
+//! All parameters of operations count, since the sizes that a buffer type requires may depend on any of them. Padding
+//! between them, which ggml leaves uninitialized, is not read.
 
 use std::ops::Range;
 
@@ -18,70 +18,71 @@ use crate::ggml::outputs::redirect::redirected_to;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u64; 2]);
 
-/// Pairs of words that are 0 in most tensors: parameters after the third, and sources after the third. Where they are, they
-/// add nothing.
+/// Pairs of words that are 0 in most tensors: parameters after the third, and sources after the third. Zeros are
+/// skipped.
 const SPARE: [Range<usize>; 2] = [5..8, 10..13];
 
-/// Arbitrary numbers, one for each word that is taken of a tensor.
+/// Arbitrary numbers, one for each word of a tensor that is hashed.
 const KEYS: [u64; 32] = keys();
 
 impl Fingerprint {
-    /// Of `graph`; tensors that are in no list are told by their addresses.
+    /// Returns the fingerprint of `graph`. Of tensors that are in neither list, only the addresses count.
     pub fn of(operations: &Operations, graph: GraphRef<'_>) -> Self {
-        let (mut print, functions) = (Self::new(graph), operations.functions_of_programs());
+        let (mut fingerprint, custom) = (Self::new(graph), operations.custom());
         for &leaf in graph.leafs {
-            print.add_leaf(leaf, &functions);
+            fingerprint.add_leaf(leaf, &custom);
         }
-        graph.nodes.iter().for_each(|&node| print.add(node, &functions));
-        print
+        graph.nodes.iter().for_each(|&node| fingerprint.add(node, &custom));
+        fingerprint
     }
 
-    /// Of a graph and of where its tensors lie; of all leafs what they say of themselves too.
+    /// Returns the fingerprint of `graph` with the addresses of its tensors and the fields of all leafs, constants
+    /// included.
     pub fn of_placed(operations: &Operations, graph: GraphRef<'_>) -> Self {
-        let (mut print, functions) = (Self::new(graph), operations.functions_of_programs());
+        let (mut fingerprint, custom) = (Self::new(graph), operations.custom());
         for &tensor in graph.leafs.iter().chain(graph.nodes) {
-            print.add(tensor, &functions);
-            print.mix(tensor.data().addr() as u64, tensor.buffer().addr() as u64);
+            fingerprint.add(tensor, &custom);
+            fingerprint.mix(tensor.data().addr() as u64, tensor.buffer().addr() as u64);
         }
-        print
+        fingerprint
     }
 
-    /// Of what decides, beside what [`Fingerprint::of`] tells, whether redirected results can be where they are wanted: all that
-    /// leafs say of themselves, constants too, and the types of the buffers that hold the wanted memory. `None` where no
-    /// result is redirected.
+    /// Returns the fingerprint of what decides, besides [`Fingerprint::of`], whether redirected results can be at their
+    /// destinations: the fields of all leafs, constants included, and the types of the buffers of the destinations.
+    /// `None` if no result is redirected.
     pub fn of_outputs(runtime: &'static Runtime, graph: GraphRef<'_>) -> Option<Self> {
         let mut roots =
             graph.nodes.iter().filter_map(|&node| redirected_to(node).and_then(|_| node.view_source())).peekable();
         roots.peek()?;
-        let (mut print, functions) = (Self::new(graph), runtime.operations.functions_of_programs());
-        graph.leafs.iter().for_each(|&leaf| print.add(leaf, &functions));
+        let (mut fingerprint, custom) = (Self::new(graph), runtime.operations.custom());
+        graph.leafs.iter().for_each(|&leaf| fingerprint.add(leaf, &custom));
         for root in roots {
             let buffer_type = runtime.buffer_type_of(root).map_or(0, |buffer_type| buffer_type.as_ptr().addr());
-            print.mix(root.as_ptr().addr() as u64, buffer_type as u64);
+            fingerprint.mix(root.as_ptr().addr() as u64, buffer_type as u64);
         }
-        Some(print)
+        Some(fingerprint)
     }
 
-    /// Of a graph of this size, before any tensor of it was looked at.
+    /// Returns the initial state for a graph of this size.
     fn new(graph: GraphRef<'_>) -> Self {
         Self([graph.leafs.len() as u64, graph.nodes.len() as u64])
     }
 
-    /// Adds a leaf. Of a constant nothing matters but where it is.
+    /// Adds a leaf. Of a constant, only the address counts.
     #[inline]
-    fn add_leaf(&mut self, leaf: TensorRef<'_>, functions: &Range<u32>) {
+    fn add_leaf(&mut self, leaf: TensorRef<'_>, custom: &Range<u32>) {
         if leaf.is_constant() {
             self.mix(leaf.as_ptr() as u64, KEYS[0]);
         } else {
-            self.add(leaf, functions);
+            self.add(leaf, custom);
         }
     }
 
-    /// Adds a tensor: what it says of itself, where it is, and whether it has memory. `functions` are the operations that
-    /// call functions of programs.
+    /// Adds a tensor: its fields, its address, and whether it has memory. `custom` are the operations that call
+    /// functions of the program.
     #[inline]
-    fn add(&mut self, tensor: TensorRef<'_>, functions: &Range<u32>) {
-        if functions.contains(&tensor.op()) {
+    fn add(&mut self, tensor: TensorRef<'_>, custom: &Range<u32>) {
+        if custom.contains(&tensor.op()) {
             self.add_without_padding(tensor);
         } else {
             self.add_image(tensor, tensor.image());
@@ -120,7 +121,7 @@ impl Fingerprint {
     }
 }
 
-/// Apart, so that the words are not kept at hand for it.
+/// A separate function, so that the caller does not keep the words in registers for it.
 #[cold]
 #[inline(never)]
 fn add_all_products(sum: u128, image: &Image) -> u128 {
@@ -128,29 +129,29 @@ fn add_all_products(sum: u128, image: &Image) -> u128 {
     add_products(sum, pairs, KEYS.as_chunks().0)
 }
 
-/// The products do not wait for each other, so a processor makes them side by side.
+/// The products do not depend on each other, so a processor computes them in parallel.
 #[inline]
 fn add_products(sum: u128, pairs: &[[u64; 2]], keys: &[[u64; 2]]) -> u128 {
     pairs.iter().zip(keys).map(|(words, keys)| product(*words, *keys)).fold(sum, u128::wrapping_add)
 }
 
-/// Depends on both words, whatever the other is.
+/// A product that depends on each word whatever the other one is.
 fn product(words: [u64; 2], keys: [u64; 2]) -> u128 {
     u128::from(words[0].wrapping_add(keys[0])) * u128::from(words[1].wrapping_add(keys[1]))
 }
 
-/// Both halves of the product in one number.
+/// The exclusive or of both halves of the product.
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     low(product) ^ low(product >> 64)
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
+#[allow(clippy::cast_possible_truncation, reason = "only the low half is used")]
 fn low(wide: u128) -> u64 {
     wide as u64
 }
 
-/// Computed, so that nobody need trust thirty-two numbers from nowhere; always the same, as fingerprints are compared.
+/// Computes the keys, which are the same in every process.
 const fn keys() -> [u64; 32] {
     let mut keys = [0; 32];
     let mut state: u64 = 0x9E37_79B9_7F4A_7C15;

@@ -1,4 +1,4 @@
-//! Which tensors of a graph have their memory already, and share some of it.
+//! Finds tensors that have memory before planning and alias each other.
 
 use crate::graph::{Graph, TensorId};
 use crate::placement::Bytes;
@@ -7,9 +7,9 @@ use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::read::Reading;
 
-/// By tensor, the first of those that have their memory already and whose memory overlaps with its own, directly or
-/// through others. A program may have made two tensors of the same bytes without making one a view of the other. Addresses
-/// of different buffers are compared too: two buffers may be of the same memory.
+/// Returns, by tensor, the first tensor whose memory overlaps with its own, directly or through others, among those
+/// that have memory before planning. Tensors may alias without being views of each other. Addresses in different
+/// buffers are compared too: two buffers may be of the same memory.
 pub fn same_memory(runtime: &Runtime, reading: &Reading<'_>) -> Vec<TensorId> {
     let mut same: Vec<TensorId> = (0..).take(reading.tensors.len()).collect();
     let mut end: Bytes = 0;
@@ -24,7 +24,7 @@ pub fn same_memory(runtime: &Runtime, reading: &Reading<'_>) -> Vec<TensorId> {
     same
 }
 
-/// The first byte and the number of bytes of all that have their memory already, in order of addresses.
+/// Returns address, size in bytes and id of the tensors that have memory before planning, in order of addresses.
 fn known_memory(runtime: &Runtime, graph: &Graph, tensors: &[TensorRef<'_>]) -> Vec<(Bytes, Bytes, TensorId)> {
     let external = (0..).zip(tensors).filter(|&(id, tensor)| graph.tensor(id).external && !tensor.data().is_null());
     let mut known: Vec<_> =

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::graph::{BufferIndex, Graph};
 
-/// The buffers that are wanted for leafs and nodes; both empty where there is one buffer only.
+/// The buffers requested for leafs and nodes; both lists are empty if there is only one buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Requested {
     /// By leaf.
@@ -14,7 +14,7 @@ pub struct Requested {
 }
 
 impl Requested {
-    /// The same with a buffer for every leaf and node of `graph`.
+    /// Returns the requests with a buffer for every leaf and node of `graph`, also if there is only one buffer.
     pub fn of_all(&self, graph: &Graph) -> Cow<'_, Self> {
         if !self.leafs.is_empty() || !self.nodes.is_empty() {
             return Cow::Borrowed(self);
@@ -22,7 +22,7 @@ impl Requested {
         Cow::Owned(Self { leafs: vec![0; graph.leafs().len()], nodes: vec![0; graph.nodes().len()] })
     }
 
-    /// The buffer wanted for a tensor, by its position among leafs and nodes.
+    /// Returns the buffer requested for a tensor, by its position in the leafs followed by the nodes.
     pub fn buffer(&self, position: usize) -> BufferIndex {
         let buffer = self.leafs.get(position).or_else(|| self.nodes.get(position.checked_sub(self.leafs.len())?));
         buffer.copied().unwrap_or(0)

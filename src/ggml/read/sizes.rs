@@ -1,4 +1,4 @@
-//! What tensors take, asked for while they are at hand.
+//! The sizes of tensors, computed while the tensors are in the cache.
 
 use crate::graph::{Graph, LayoutId, TensorId};
 use crate::placement::Bytes;
@@ -8,37 +8,38 @@ use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::read::requested::Requested;
 
-/// Most graphs have fewer distinct layouts.
+/// Most graphs have at most this many distinct layouts.
 const FEW_LAYOUTS: usize = 32;
 
-/// Sizes of the tensors of a graph, as far as they were asked for.
+/// The sizes of the tensors of a graph, as far as they are known.
 #[derive(Debug)]
-pub struct KnownSizes {
-    /// By layout, bytes from the first to the last element; `None` where no type goes by layouts.
+pub struct AllocSizes {
+    /// By layout, bytes from the first to the last element; `None` if no buffer type uses those as sizes.
     of_layouts: Option<Vec<Bytes>>,
-    /// By id, of listed tensors that need memory: what the buffer wanted for it takes, and 0 for the others. `None` where
-    /// all types go by layouts, and where a tensor is listed twice.
+    /// By id of listed tensors: bytes in the requested buffer, and 0 for tensors that need no memory. `None` if sizes
+    /// depend on the layout alone in all buffer types, or if a tensor is listed twice.
     of_tensors: Option<Vec<Bytes>>,
 }
 
-impl KnownSizes {
-    /// None yet, of `listed` tensors that are to get memory in `types`; 0 where one is listed twice.
+impl AllocSizes {
+    /// Creates an empty value for `listed` tensors that are planned in `types`; `listed` is 0 if a tensor is listed
+    /// twice.
     pub fn new(types: &[BufferType], listed: usize) -> Self {
-        let is_by_layout = |buffer_type: &BufferType| buffer_type.goes_by_layout();
+        let by_layout = |buffer_type: &BufferType| buffer_type.goes_by_layout();
         Self {
-            of_layouts: types.iter().any(is_by_layout).then(|| Vec::with_capacity(FEW_LAYOUTS)),
-            of_tensors: (listed > 0 && !types.iter().all(is_by_layout)).then(|| Vec::with_capacity(listed)),
+            of_layouts: types.iter().any(by_layout).then(|| Vec::with_capacity(FEW_LAYOUTS)),
+            of_tensors: (listed > 0 && !types.iter().all(by_layout)).then(|| Vec::with_capacity(listed)),
         }
     }
 
-    /// Adds new layouts among those of `tensors`, which are the latest in `plain`.
+    /// Adds the new layouts among those of `tensors`, the last ones in `graph`.
     #[inline]
-    pub fn add_layouts(&mut self, runtime: &Runtime, plain: &Graph, tensors: &[TensorRef<'_>]) {
+    pub fn add_layouts(&mut self, runtime: &Runtime, graph: &Graph, tensors: &[TensorRef<'_>]) {
         if let Some(sizes) = &mut self.of_layouts
-            && sizes.len() < plain.distinct_layouts()
+            && sizes.len() < graph.distinct_layouts()
         {
-            let latest = plain.layout_ids();
-            for (&layout, &tensor) in latest[latest.len() - tensors.len()..].iter().zip(tensors) {
+            let layouts = graph.layout_ids();
+            for (&layout, &tensor) in layouts[layouts.len() - tensors.len()..].iter().zip(tensors) {
                 add_if_new(runtime, sizes, layout, tensor);
             }
         }
@@ -51,44 +52,44 @@ impl KnownSizes {
         }
     }
 
-    /// Asks for the sizes of `tensors`, which are the latest in `plain`, where they need memory in types that do not go
-    /// by layouts.
+    /// Adds the sizes of `tensors`, the last ones in `graph`, in the requested buffers. Calls ggml for those that need
+    /// memory in types whose sizes do not depend on the layout alone.
     #[inline]
     pub fn add_tensors(
         &mut self,
         types: &[BufferType],
         requested: &Requested,
-        plain: &Graph,
+        graph: &Graph,
         tensors: &[TensorRef<'_>],
     ) {
         let Some(sizes) = &mut self.of_tensors else { return };
         let first = sizes.len();
-        let plain = plain.tensors()[first..].iter().zip(tensors);
-        sizes.extend((first..).zip(plain).map(|(position, (plain, &tensor))| {
+        let added = graph.tensors()[first..].iter().zip(tensors);
+        sizes.extend((first..).zip(added).map(|(position, (planned, &tensor))| {
             let buffer_type = types[requested.buffer(position) as usize];
-            if plain.is_owned() && !buffer_type.goes_by_layout() { buffer_type.alloc_size(tensor) } else { 0 }
+            if planned.is_owned() && !buffer_type.goes_by_layout() { buffer_type.alloc_size(tensor) } else { 0 }
         }));
     }
 
-    /// Those of all layouts, by layout, when there are so many.
+    /// Returns the sizes of all layouts, by layout, if all `count` are known.
     pub fn of_all_layouts(&self, count: usize) -> Option<&[Bytes]> {
         self.of_layouts.as_deref().filter(|sizes| sizes.len() == count)
     }
 
-    /// That of a layout.
+    /// Returns the size of a layout.
     #[inline]
     pub fn of_layout(&self, layout: LayoutId) -> Option<Bytes> {
         self.of_layouts.as_ref()?.get(layout as usize).copied()
     }
 
-    /// That of a tensor in the buffer that was wanted for it.
+    /// Returns the size of a tensor in the buffer requested for it.
     #[inline]
     pub fn of_tensor(&self, tensor: TensorId) -> Option<Bytes> {
         self.of_tensors.as_ref()?.get(tensor as usize).copied()
     }
 }
 
-/// Layouts are numbered in the order in which they are met.
+/// Layouts are numbered in order of their first use, so a new one has the next number.
 fn add_if_new(runtime: &Runtime, sizes: &mut Vec<Bytes>, layout: LayoutId, tensor: TensorRef<'_>) {
     if layout as usize == sizes.len() {
         sizes.push(runtime.nbytes(tensor));

@@ -1,4 +1,4 @@
-//! From a live graph to plain data with names: what a capture holds, and what people are told of a graph.
+//! Converts a graph that was read to a [`Snapshot`]: plain data with names, for captures and reports.
 
 use crate::graph::snapshot::{BufferInfo, Snapshot, TensorInfo};
 use crate::graph::{BufferIndex, BufferSpec, Graph, Requests, TensorId, sizes_by_ggml};
@@ -11,23 +11,23 @@ use crate::ggml::read::Reading;
 use crate::ggml::read::requested::Requested;
 use crate::ggml::version::VERSION;
 
-/// A graph as an allocator sees it.
+/// A graph as an allocator receives it, of which a snapshot can be made.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a, 'g> {
     /// The ggml that it belongs to.
     pub runtime: &'a Runtime,
     /// By buffer.
     pub types: &'a [BufferType],
-    /// By buffer: what is allowed in it.
+    /// By buffer.
     pub buffers: &'a [BufferSpec],
-    /// The buffers that are asked for, with one for every leaf and node.
+    /// The requested buffers, with one for every leaf and node.
     pub requested: &'a Requested,
     /// The graph.
     pub reading: &'a Reading<'g>,
 }
 
 impl Subject<'_, '_> {
-    /// The graph with its names and all sizes, planned as [`Snapshot::plan_as_recorded`] does it.
+    /// Returns the graph with its names and all sizes, planned as [`Snapshot::plan_as_recorded`] does it.
     pub fn snapshot(&self) -> Snapshot {
         let buffer_of = buffers_of_all(&self.reading.graph, self.requested);
         let tensors = (0..).zip(&self.reading.tensors).zip(buffer_of);
@@ -46,7 +46,8 @@ impl Subject<'_, '_> {
         snapshot
     }
 
-    /// By buffer: the bytes that ggml's own allocator would take. `None` where they add up to more than can be addressed.
+    /// Returns, by buffer, the bytes that ggml's own allocator would take. `None` if they add up to more than can be
+    /// addressed.
     pub fn sizes_by_ggml(&self) -> Option<Vec<Bytes>> {
         let Reading { graph, tensors, .. } = self.reading;
         let requests = Requests { leafs: &self.requested.leafs, nodes: &self.requested.nodes };
@@ -57,7 +58,7 @@ impl Subject<'_, '_> {
 
     fn tensor(&self, id: TensorId, tensor: TensorRef<'_>, buffer: BufferIndex) -> TensorInfo {
         let nbytes = self.runtime.nbytes(tensor);
-        // What is never planned is not asked for: with some backends another machine would have to answer.
+        // The size of a tensor that is never planned is not requested: some backends request it from another machine.
         let is_owned = self.reading.graph.tensor(id).is_owned();
         let size_in =
             |buffer: BufferIndex| if is_owned { self.types[buffer as usize].alloc_size(tensor) } else { nbytes };
@@ -88,7 +89,8 @@ fn buffer_info(buffer_type: BufferType, buffer: &BufferSpec) -> BufferInfo {
     }
 }
 
-/// The buffer asked for by tensor: for what is in no list that of its first reader, which is where it goes.
+/// Returns the buffer of each tensor: the requested one, or for unlisted tensors that of the first node that uses them,
+/// where they are placed.
 fn buffers_of_all(graph: &Graph, requested: &Requested) -> Vec<BufferIndex> {
     let mut buffers = vec![None; graph.tensors().len()];
     let leafs = graph.leafs().iter().zip(&requested.leafs);

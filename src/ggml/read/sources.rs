@@ -1,22 +1,22 @@
-//! Whom the tensors that are looked at read.
+//! The sources of a batch of tensors.
 
 use crate::ggml::live::tensor::{MAX_SOURCES, TensorRef};
 use crate::ggml::outputs::redirect::redirected_to;
 use crate::graph::TensorId;
 
-/// How many tensors are looked at together: few enough to stay in the nearest cache of a processor, and that it fetches the
-/// next ones while it still works on the last.
-pub const TOGETHER: usize = 64;
+/// Tensors in a batch: few enough to stay in the first cache of a processor, and to let it prefetch the next ones
+/// meanwhile.
+pub const BATCH: usize = 64;
 
-/// Room for the sources that so many tensors mostly have, and for all that the last of them can have.
-const ROOM: usize = 3 * TOGETHER + MAX_SOURCES;
+/// Enough for the sources that most batches have, and for all that the last tensor can have.
+const CAPACITY: usize = 3 * BATCH + MAX_SOURCES;
 
-/// The sources of some tensors: those of the first, then those of the next.
+/// The sources of a batch of tensors: those of the first, then those of the next.
 pub struct Sources<'g> {
-    tensors: [Option<TensorRef<'g>>; ROOM],
-    readers: [TensorId; ROOM],
+    tensors: [Option<TensorRef<'g>>; CAPACITY],
+    readers: [TensorId; CAPACITY],
     count: usize,
-    ends: [u32; TOGETHER],
+    ends: [u32; BATCH],
 }
 
 impl<'g> Sources<'g> {
@@ -24,8 +24,8 @@ impl<'g> Sources<'g> {
         Self { tensors: [None; _], readers: [0; _], count: 0, ends: [0; _] }
     }
 
-    /// Collects those of `readers`, at most so many as are looked at together, and of which the first has the id `first`.
-    /// Returns how many of them there was room for. Adds those whose results are redirected to `redirecting`.
+    /// Collects the sources of `readers`, at most [`BATCH`] tensors, of which the first has the id `first`. Returns how
+    /// many of them fit. Adds those whose results are redirected to `redirecting`.
     #[inline]
     pub fn collect(&mut self, readers: &[TensorRef<'g>], first: TensorId, redirecting: &mut Vec<TensorId>) -> usize {
         let (mut count, mut collected) = (0, 0);
@@ -53,23 +53,23 @@ impl<'g> Sources<'g> {
         collected
     }
 
-    /// All that were collected.
+    /// Returns the collected sources.
     pub fn tensors(&self) -> &[Option<TensorRef<'g>>] {
         &self.tensors[..self.count]
     }
 
-    /// Who reads each.
+    /// Returns the tensor that uses each source.
     pub fn readers(&self) -> &[TensorId] {
         &self.readers[..self.count]
     }
 
-    /// By reader, where its sources end.
+    /// Returns, by reader, the end of its sources.
     pub fn ends(&self) -> &[u32] {
         &self.ends
     }
 }
 
-/// Adds the sources in further slots to `tensors`, behind as many as are `used`, and tells how many there are then.
+/// Adds the sources in the other slots to `tensors` after the first `used`, and returns their new number.
 #[cold]
 #[inline(never)]
 fn collect_others<'g>(

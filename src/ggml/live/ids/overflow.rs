@@ -1,26 +1,26 @@
-//! The tensors whose cell is taken by another.
+//! The tensors whose cell another one occupies.
 
 use crate::ggml::live::tensor::TensorRef;
 use crate::graph::TensorId;
 
-/// An entry of a table without a tensor; no graph has that many.
+/// An empty entry of a table; no graph has that many tensors.
 pub const NO_ID: TensorId = TensorId::MAX;
 
 /// A hash table by address, with linear probing.
 #[derive(Debug, Default)]
 pub struct Overflow {
-    /// An id or [`NO_ID`]. A power of two of them, at least twice as many as tensors.
+    /// Ids or [`NO_ID`]. The length is a power of two, at least twice `count`.
     slots: Vec<TensorId>,
     count: usize,
 }
 
 impl Overflow {
-    /// How many there are.
+    /// Returns the number of tensors in the table.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Adds one of `tensors` that is not there.
+    /// Adds one of `tensors`, which is not in the table.
     pub fn add(&mut self, id: TensorId, tensors: &[TensorRef<'_>]) {
         self.count += 1;
         if 2 * self.count > self.slots.len() {
@@ -42,16 +42,16 @@ impl Overflow {
         self.slots[slot] = id;
     }
 
-    /// The id of that of `tensors` that lies at `wanted`, if it is there.
-    pub fn id(&self, wanted: usize, tensors: &[TensorRef<'_>]) -> Option<TensorId> {
+    /// Returns the id of the tensor at `address`, if it is in the table.
+    pub fn id(&self, address: usize, tensors: &[TensorRef<'_>]) -> Option<TensorId> {
         if self.slots.is_empty() {
             return None;
         }
-        let mut slot = self.first_slot(wanted);
+        let mut slot = self.first_slot(address);
         while let id = self.slots[slot]
             && let Some(&tensor) = tensors.get(id as usize)
         {
-            if tensor.address() == wanted {
+            if tensor.address() == address {
                 return Some(id);
             }
             slot = (slot + 1) & (self.slots.len() - 1);
@@ -59,7 +59,7 @@ impl Overflow {
         None
     }
 
-    /// Multiplies by the golden ratio and takes the high bits: the low bits of pointers are all alike.
+    /// Multiplies by the golden ratio and takes the high bits: the low bits of pointers are all equal.
     fn first_slot(&self, address: usize) -> usize {
         address.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (usize::BITS - self.slots.len().trailing_zeros())
     }

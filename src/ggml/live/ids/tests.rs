@@ -6,125 +6,126 @@ use crate::graph::TensorId;
 
 use super::{Ids, TensorRef};
 
-/// What ggml puts between two tensors of a context.
+/// The distance of two tensors in a context of ggml.
 const STRIDE: usize = size_of::<ggml_tensor>() + 32;
 const MEBIBYTE: usize = 1 << 20;
 
-/// Address space, of which only addresses are looked at.
-struct Room {
+/// Allocated address space, whose contents are not read.
+struct Arena {
     memory: Vec<MaybeUninit<u128>>,
 }
 
-impl Room {
+impl Arena {
     fn new(bytes: usize) -> Self {
         Self { memory: Vec::with_capacity((bytes + size_of::<ggml_tensor>()).div_ceil(size_of::<u128>())) }
     }
 
-    /// A tensor so many bytes from the start, a multiple of 16.
+    /// Returns a tensor `offset` bytes from the start, a multiple of 16.
     fn tensor(&self, offset: usize) -> TensorRef<'_> {
         assert!(offset + size_of::<ggml_tensor>() <= self.memory.capacity() * size_of::<u128>());
         let start = self.memory.as_ptr().cast_mut().cast::<u8>();
-        // SAFETY: lives as long as the room, and nothing of it is read.
+        // SAFETY: lives as long as the arena, and none of its fields is read.
         unsafe { TensorRef::new(start.wrapping_add(offset).cast()) }.expect("not null")
     }
 }
 
-/// Numbers that repeat each other now and then, in no order.
+/// Returns pseudo-random numbers below `among`, some of them repeated.
 fn scattered(count: usize, among: usize) -> impl Iterator<Item = usize> {
     let next = |seed: &u64| Some(seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
     std::iter::successors(Some(1), next).take(count).map(move |seed: u64| (seed >> 33) as usize % among)
 }
 
-/// The offsets of `count` tensors in each of `contexts`, layer by layer.
+/// Returns the offsets of `count` tensors in each of `contexts`, layer by layer.
 fn layers(contexts: &[usize], count: usize) -> Vec<usize> {
     (0..count).flat_map(|layer| contexts.iter().map(move |start| start + layer * STRIDE)).collect()
 }
 
-/// Looks up all tensors, and as many that are not there.
-fn expect_ids(ids: &Ids<'_>, room: &Room, expected: &HashMap<usize, TensorId>, others: &[usize]) {
+/// Expects the ids of all tensors in `expected`, and none for `others`.
+fn expect_ids(ids: &Ids<'_>, arena: &Arena, expected: &HashMap<usize, TensorId>, others: &[usize]) {
     assert_eq!(ids.tensors().len(), expected.len());
     for (&offset, &id) in expected {
-        assert_eq!(ids.known().id(room.tensor(offset)), Some(id), "{offset}");
-        assert_eq!(ids.tensors()[id as usize], room.tensor(offset));
-        let in_cell = ids.known().id_in_cell(Some(room.tensor(offset)));
+        assert_eq!(ids.known().id(arena.tensor(offset)), Some(id), "{offset}");
+        assert_eq!(ids.tensors()[id as usize], arena.tensor(offset));
+        let in_cell = ids.known().id_in_cell(Some(arena.tensor(offset)));
         assert!(in_cell.is_none_or(|found| found == id), "{offset}");
     }
     for &other in others.iter().filter(|other| !expected.contains_key(other)) {
-        assert!(!ids.contains(room.tensor(other)), "{other}");
-        assert_eq!(ids.known().id_in_cell(Some(room.tensor(other))), None, "{other}");
+        assert!(!ids.contains(arena.tensor(other)), "{other}");
+        assert_eq!(ids.known().id_in_cell(Some(arena.tensor(other))), None, "{other}");
     }
     assert_eq!(ids.known().id(None), None);
 }
 
-/// The ids of tensors at these offsets, once given at once and once one by one.
-fn check(room: &Room, offsets: &[usize], others: &[usize]) -> usize {
+/// Checks the ids of tensors at these offsets, added all at once and one by one. Returns the size of the overflow
+/// table.
+fn check(arena: &Arena, offsets: &[usize], others: &[usize]) -> usize {
     let mut expected = HashMap::new();
     for &offset in offsets {
         let next = TensorId::try_from(expected.len()).expect("few");
         expected.entry(offset).or_insert(next);
     }
-    let all: Vec<TensorRef<'_>> = offsets.iter().map(|&offset| room.tensor(offset)).collect();
+    let all: Vec<TensorRef<'_>> = offsets.iter().map(|&offset| arena.tensor(offset)).collect();
     let mut one_by_one = Ids::with_capacity(0);
     for &tensor in &all {
         let id = one_by_one.id(tensor);
         assert_eq!((one_by_one.id(tensor), one_by_one.tensors()[id as usize]), (id, tensor));
     }
     let at_once = Ids::of(all);
-    expect_ids(&at_once, room, &expected, others);
-    expect_ids(&one_by_one, room, &expected, others);
+    expect_ids(&at_once, arena, &expected, others);
+    expect_ids(&one_by_one, arena, &expected, others);
     at_once.overflow.len()
 }
 
 #[test]
-fn ids_are_the_order_of_first_mention() {
-    let room = Room::new(4000 * STRIDE);
+fn ids_are_in_order_of_first_occurrence() {
+    let arena = Arena::new(4000 * STRIDE);
     for (count, among) in [(0, 1), (1, 1), (5, 2), (40, 4000), (3000, 1000), (3000, 4000)] {
         let offsets: Vec<usize> = scattered(count, among).map(|at| at * STRIDE).collect();
         let others: Vec<usize> = (0..among).map(|at| at * STRIDE).collect();
-        check(&room, &offsets, &others);
+        check(&arena, &offsets, &others);
     }
 }
 
 #[test]
-fn contexts_have_cells_of_their_own_wherever_they_lie() {
-    let room = Room::new(64 * MEBIBYTE);
+fn contexts_at_any_distance_have_separate_cells() {
+    let arena = Arena::new(64 * MEBIBYTE);
     // Distances that are multiples of every table's size, others, and next to each other.
     for distance in [16 * MEBIBYTE, 4 * MEBIBYTE, 5 * MEBIBYTE + 48, 200 * STRIDE] {
         let contexts = [0, 1, 2, 3].map(|number| number * distance);
-        // Fewer tensors of contexts that lie next to each other leave gaps, and small tables have no room for gaps.
+        // Fewer tensors of contexts that lie next to each other leave gaps, and small tables have no space for gaps.
         let counts: &[usize] = if distance > MEBIBYTE { &[1, 7, 100, 199] } else { &[100, 199] };
         for &count in counts {
             let offsets = layers(&contexts, count);
             let others = layers(&contexts.map(|start| start + 16), count);
-            let overflow = check(&room, &offsets, &others);
+            let overflow = check(&arena, &offsets, &others);
             assert!(overflow * 16 <= offsets.len(), "{overflow} of {} at distance {distance}", offsets.len());
         }
     }
 }
 
 #[test]
-fn tensors_in_many_places_are_found() {
-    let room = Room::new(256 * MEBIBYTE);
+fn tensors_in_many_regions_are_found() {
+    let arena = Arena::new(256 * MEBIBYTE);
     let spread: [(usize, usize); 5] =
         [(2 * MEBIBYTE, 127), (2 * MEBIBYTE + 16, 127), (64 << 10, 4000), (4096, 5000), (MEBIBYTE / 2, 500)];
     for (distance, count) in spread {
         let contexts: Vec<usize> = (0..count).map(|number| number * distance).collect();
-        check(&room, &layers(&contexts, 1), &layers(&contexts, 2));
-        check(&room, &layers(&contexts, 5), &layers(&contexts, 6));
+        check(&arena, &layers(&contexts, 1), &layers(&contexts, 2));
+        check(&arena, &layers(&contexts, 5), &layers(&contexts, 6));
     }
     let anywhere = |count: usize| -> Vec<usize> { scattered(count, 256 * MEBIBYTE / 512).map(|at| at * 512).collect() };
-    check(&room, &anywhere(5000), &anywhere(6000));
+    check(&arena, &anywhere(5000), &anywhere(6000));
 }
 
 #[test]
-fn tensors_that_are_added_later_are_found() {
-    let room = Room::new(64 * MEBIBYTE);
+fn tensors_added_later_are_found() {
+    let arena = Arena::new(64 * MEBIBYTE);
     let (first, later) = (layers(&[0], 300), layers(&[8 * MEBIBYTE, 16 * MEBIBYTE], 200));
-    let mut ids = Ids::of(first.iter().map(|&offset| room.tensor(offset)).collect());
+    let mut ids = Ids::of(first.iter().map(|&offset| arena.tensor(offset)).collect());
     for &offset in &later {
-        ids.id(room.tensor(offset));
+        ids.id(arena.tensor(offset));
     }
     let all = first.iter().chain(&later);
     let expected = all.copied().zip(0..).collect();
-    expect_ids(&ids, &room, &expected, &layers(&[24 * MEBIBYTE], 300));
+    expect_ids(&ids, &arena, &expected, &layers(&[24 * MEBIBYTE], 300));
 }

@@ -1,30 +1,30 @@
-//! Where the cells of each region of memory are in one small table: hash and displace.
+//! Maps the cells of each region of memory to one dense range, by hash and displace.
 
-/// Bytes of a cell: no two tensors begin in the same one.
+/// Log2 of the bytes of a cell, which are fewer than those of a tensor: no two tensors begin in the same cell.
 const CELL_BITS: u32 = 8;
 const _: () = assert!(1 << CELL_BITS <= size_of::<crate::ggml::ggml_tensor>());
 
-/// Bytes of a region, within which cells keep their distances. Most contexts lie in one or two.
+/// Log2 of the bytes of a region, whose cells all have the same offset. Most contexts lie in one or two regions.
 const REGION_BITS: u32 = 21;
 
-/// Entries for regions.
+/// Entries of the table of regions.
 const ENTRIES: usize = 64;
 
-/// Regions that are displaced. Tensors in more are scattered anyway.
+/// Most regions that are mapped. Tensors in more regions are scattered anyway.
 const REGIONS: usize = 32;
 
-/// Cells from one tensor of a context to the next, at most.
+/// Most cells from one tensor of a context to the next.
 const MARGIN: usize = 2;
 
-/// How many multipliers are tried so that no two regions share an entry.
+/// Multipliers that are tried to find one with which no two regions share an entry.
 const TRIES: usize = 8;
 
-/// What is added to the cells of each region, so that regions do not overlap.
+/// The offset to add to the cells of each region, so that the cells of different regions do not overlap.
 #[derive(Debug)]
-pub struct Displacement {
-    /// Spreads the numbers of regions over the entries.
+pub struct RegionOffsets {
+    /// Hashes the numbers of regions to entries.
     multiplier: usize,
-    /// By entry, the number to add. No table has more cells than 32 bits can count.
+    /// By entry, the offset in cells. No table has more than 2^32 cells.
     entries: [u32; ENTRIES],
 }
 
@@ -42,29 +42,29 @@ struct Extents {
     count: usize,
 }
 
-impl Displacement {
-    /// None: for tensors of which nothing is known yet.
+impl RegionOffsets {
+    /// Adds nothing to any cell, for tensors whose addresses are not known yet.
     pub fn none() -> Self {
         // The golden ratio.
         Self { multiplier: 0x9E37_79B9_7F4A_7C15, entries: [0; ENTRIES] }
     }
 
-    /// For tensors at `addresses` and those between them, with the number of cells that their regions take together.
-    /// `addresses` are one of every `sample`.
+    /// Returns offsets for tensors of which every `sample`th is at one of `addresses`, and the number of cells of their
+    /// regions.
     pub fn of(addresses: impl Iterator<Item = usize> + Clone, sample: usize) -> (Self, usize) {
-        let mut displacement = Self::none();
+        let mut offsets = Self::none();
         for _ in 0..TRIES {
-            if let Some(extents) = displacement.extents(addresses.clone()) {
-                let cells = displacement.place(&extents, MARGIN * (sample - 1));
-                return (displacement, cells);
+            if let Some(extents) = offsets.extents(addresses.clone()) {
+                let cells = offsets.place(&extents, MARGIN * (sample - 1));
+                return (offsets, cells);
             }
-            let multiplier = displacement.multiplier.wrapping_mul(0x2545_F491_4F6C_DD1D);
-            displacement = Self { multiplier, ..Self::none() };
+            let multiplier = offsets.multiplier.wrapping_mul(0x2545_F491_4F6C_DD1D);
+            offsets = Self { multiplier, ..Self::none() };
         }
         (Self::none(), 0)
     }
 
-    /// The displaced cell of an address. Only the low bits mean something.
+    /// Returns the cell of an address. Only the low bits are significant.
     #[inline(always)]
     pub fn cell(&self, address: usize) -> usize {
         (address >> CELL_BITS).wrapping_add(self.entries[self.entry(address)] as usize)
@@ -75,7 +75,8 @@ impl Displacement {
         (address >> REGION_BITS).wrapping_mul(self.multiplier) >> (usize::BITS - ENTRIES.trailing_zeros())
     }
 
-    /// Finds the regions, and numbers them from 1 on in their entries. `None` where two share an entry, or there are too many.
+    /// Finds the regions, and numbers them from 1 on in their entries. `None` if two share an entry, or there are too
+    /// many.
     fn extents(&mut self, addresses: impl Iterator<Item = usize>) -> Option<Extents> {
         let mut extents = Extents { all: [Extent { region: 0, first: 0, last: 0 }; REGIONS], count: 0 };
         let (mut region, mut number, mut first, mut last) = (usize::MAX, 0, 0, 0);
@@ -93,7 +94,7 @@ impl Displacement {
         Some(extents)
     }
 
-    /// The number of a region, of which a tensor begins in `cell`.
+    /// Returns the number of a region, which is new or known; a tensor in it begins in `cell`.
     #[inline(never)]
     fn number(&mut self, region: usize, extents: &mut Extents, cell: usize) -> Option<usize> {
         let entry = self.entry(region << REGION_BITS);
@@ -107,7 +108,7 @@ impl Displacement {
         (extents.all[number].region == region).then_some(number)
     }
 
-    /// Places extents one after the other, so many cells apart, and tells how many they take.
+    /// Places extents one after the other with a margin around each, and returns the number of cells that they take.
     fn place(&mut self, extents: &Extents, margin: usize) -> usize {
         let mut next = 0usize;
         for extent in &extents.all[..extents.count] {

@@ -1,4 +1,4 @@
-//! The allocators that ggml's own functions have made for calls that came through lastuse, and their ggmls.
+//! Calls that lastuse forwards to ggml's own functions, and the allocators that those create.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -15,62 +15,63 @@ use crate::ggml::live::runtime::Runtime;
 use crate::ggml::process::registry::{ggml_behind_call, ggml_of_caller, ggml_of_type};
 use crate::ggml::version::SIGNATURE;
 
-/// Was it said that a program does not reach lastuse?
-static WAS_SAID: AtomicBool = AtomicBool::new(false);
-const PAST_US: &str =
+/// True after [`BYPASSED`] was logged.
+static WAS_LOGGED: AtomicBool = AtomicBool::new(false);
+const BYPASSED: &str =
     "the program has looked up ggml_gallocr_new in ggml's library: ggml's own allocator does the work";
 
 thread_local! {
-    static HANDED_TO: Cell<Option<&'static Ggml>> = const { Cell::new(None) };
+    static FORWARDING_TO: Cell<Option<&'static Ggml>> = const { Cell::new(None) };
 }
 
-/// Calls a function of this ggml's own allocator, which may call others of its functions: those come here first.
+/// Calls a function of this ggml's own allocator. If that calls other functions of `ggml-alloc.h`, they reach lastuse
+/// again, which finds `ggml` with [`handed_to`].
 pub fn hand_to<T>(ggml: &'static Ggml, call: impl FnOnce() -> T) -> T {
-    let before = HANDED_TO.replace(Some(ggml));
+    let before = FORWARDING_TO.replace(Some(ggml));
     let result = call();
-    HANDED_TO.set(before);
+    FORWARDING_TO.set(before);
     result
 }
 
-/// The ggml whose own allocator is at work in this thread, called by lastuse.
+/// Returns the ggml whose own allocator lastuse is calling in this thread.
 pub fn handed_to() -> Option<&'static Ggml> {
-    HANDED_TO.get()
+    FORWARDING_TO.get()
 }
 
-/// By address.
-static HANDED: Mutex<BTreeMap<usize, &'static Ggml>> = Mutex::new(BTreeMap::new());
+/// The allocators that ggml's own functions have created for forwarded calls, by address.
+static GALLOCS: Mutex<BTreeMap<usize, &'static Ggml>> = Mutex::new(BTreeMap::new());
 
-fn handed() -> MutexGuard<'static, BTreeMap<usize, &'static Ggml>> {
-    HANDED.lock().unwrap_or_else(PoisonError::into_inner)
+fn gallocs() -> MutexGuard<'static, BTreeMap<usize, &'static Ggml>> {
+    GALLOCS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// `galloc` was made by the functions of this ggml.
+/// Records that the functions of this ggml have created `galloc`.
 pub fn remember(ggml: &'static Ggml, galloc: *mut ggml_gallocr) {
     if !galloc.is_null() {
-        handed().insert(galloc.addr(), ggml);
+        gallocs().insert(galloc.addr(), ggml);
     }
 }
 
-/// `galloc` is about to be freed.
+/// Removes `galloc`, which is about to be freed.
 pub fn forget(galloc: *mut ggml_gallocr) {
-    handed().remove(&galloc.addr());
+    gallocs().remove(&galloc.addr());
 }
 
-/// Was it made by a call that came through lastuse?
+/// Returns `true` if a forwarded call has created `galloc`.
 pub fn is_remembered(galloc: NonNull<ggml_gallocr>) -> bool {
-    handed().contains_key(&galloc.addr().get())
+    gallocs().contains_key(&galloc.addr().get())
 }
 
-/// The ggml whose own functions have made `galloc`; for one that did not come through lastuse that of the caller.
+/// Returns the ggml whose own functions have created `galloc`, or that of the caller if the call bypassed lastuse.
 ///
 /// # Errors
 /// [`NoGgml`].
 pub fn ggml_of_handed(galloc: NonNull<ggml_gallocr>) -> Result<&'static Ggml, NoGgml> {
-    let known = handed().get(&galloc.addr().get()).copied();
+    let known = gallocs().get(&galloc.addr().get()).copied();
     known.map_or_else(ggml_of_caller, Ok)
 }
 
-/// What makes an allocator.
+/// The code that creates an allocator.
 #[derive(Debug)]
 pub enum Maker {
     /// lastuse, for this ggml.
@@ -79,7 +80,7 @@ pub enum Maker {
     Original(&'static Ggml, &'static Original),
 }
 
-/// What is to make an allocator whose first buffer type is `buft`.
+/// Selects the code that creates an allocator whose first buffer type is `buft`.
 ///
 /// # Errors
 /// [`NoGgml`].
@@ -95,23 +96,23 @@ pub unsafe fn maker(buft: *const ggml_backend_buffer_type) -> Result<Maker, NoGg
     match &ggml.server {
         Server::Lastuse(runtime) => Ok(match ggml.original.as_ref().filter(|original| is_called_by(original)) {
             Some(original) => {
-                if !WAS_SAID.swap(true, Relaxed) {
-                    runtime.log_warning(&format!("{SIGNATURE}{PAST_US}\n"));
+                if !WAS_LOGGED.swap(true, Relaxed) {
+                    runtime.log_warning(&format!("{SIGNATURE}{BYPASSED}\n"));
                 }
                 Maker::Original(ggml, original)
             }
             None => Maker::Lastuse(ggml, runtime),
         }),
         Server::Original(original) => Ok(match ggml_behind_call().map(|bound| (bound, &bound.server)) {
-            // The caller may be bound to another one than its objects are of.
+            // The caller may be bound to another ggml than its buffer types belong to.
             Some((bound, Server::Original(original))) => Maker::Original(bound, original),
             _ => Maker::Original(ggml, original),
         }),
     }
 }
 
-/// Has ggml's own `ggml_gallocr_new` called lastuse? A program that has looked up ggml's functions in their library calls those
-/// with what is made now, and they know only what is theirs.
+/// Returns `true` if ggml's own `ggml_gallocr_new` has called lastuse. A program that looks up ggml's functions in
+/// their library will pass the new allocator to those, which accept only ggml's own.
 fn is_called_by(original: &Original) -> bool {
     caller().is_some_and(|caller| function_at(caller).addr() == original.gallocr_new as usize)
 }
