@@ -42,7 +42,7 @@ static void context_of_ggml(struct case_args args) {
     struct ggml_init_params params = { .mem_size = 10000, .mem_buffer = NULL, .no_alloc = true };
     struct ggml_context *   ctx    = ggml_init(params);
     lastuse_context_free(ctx);
-    expect_error("lastuse_context_free: ", "does not come from lastuse_context_new");
+    expect_error("lastuse_context_free: ", "was not created by lastuse_context_new");
     CHECK(ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 10) != NULL, "the context is still alive");
     ggml_free(ctx);
 }

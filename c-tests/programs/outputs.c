@@ -237,7 +237,7 @@ static void what_does_not_fit_is_refused(struct case_args args) {
     check_refused(blocks, new_like(ctx, blocks), "quantized");
     struct ggml_tensor * one = new_like(ctx, t);
     one->nb[1] = one->nb[2] = one->nb[3] = one->nb[0];
-    check_refused(t, one, "over one another");
+    check_refused(t, one, "elements of dst overlap");
     struct ggml_tensor * columns = ggml_transpose(ctx, ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 2, 8));
     check_refused(t, columns, "strides of dst");
     room_free(room);

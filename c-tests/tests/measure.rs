@@ -41,7 +41,7 @@ fn switched_off_tells_the_sizes_of_ggml() {
     }
 }
 
-/// Only lastuse knows of tensors that wait for memory from their contexts.
+/// Only lastuse recognizes tensors that their contexts have yet to allocate.
 #[test]
 fn switched_off_asks_for_contexts_that_are_realized() {
     let on = run(Package::LlamaCpp, "measure-weights", &["weights"], &[]);

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::fmt::Display;
 use std::ptr::{NonNull, null_mut};
 
-use crate::ggml::{BufferType, ContextKind, Kind, NotAlive, NotRealized, Runtime, Wanted, abort, free_context};
+use crate::ggml::{BufferType, ContextKind, ContextOptions, Kind, NotLive, NotRealized, Runtime, abort, free_context};
 use crate::ggml::{ggml_backend_buffer_type, ggml_context, ggml_of_type, is_freed, new_context, realize_context};
 
 use super::abort::abort_on_panic;
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn lastuse_context_realize(ctx: *mut ggml_context) -> bool
         let realized = realize_context(ctx);
         match &realized {
             Ok(()) => {}
-            Err(NotRealized::NotAlive(why)) => fail_on_misuse(NAME, why),
+            Err(NotRealized::NotLive(why)) => fail_on_misuse(NAME, why),
             Err(why) => fail(NAME, why),
         }
         realized.is_ok()
@@ -186,7 +186,7 @@ fn fail_on_misuse(function: &str, why: &dyn Display) {
 /// In debug builds, aborts if one of the addresses is in a context that was freed recently.
 pub(super) fn expect_not_freed(function: &str, addresses: &[usize]) {
     if addresses.iter().any(|&address| is_freed(address)) {
-        fail_on_misuse(function, &NotAlive::Freed);
+        fail_on_misuse(function, &NotLive::Freed);
     }
 }
 
@@ -215,7 +215,7 @@ unsafe fn request(
     runtime: &'static Runtime,
     kind: ContextKind,
     params: &lastuse_context_params,
-) -> Result<Wanted, String> {
+) -> Result<ContextOptions, String> {
     let kind = match kind {
         kind if kind == lastuse_context_kind::LASTUSE_CONTEXT_IMMEDIATE as ContextKind => Kind::Immediate,
         kind if kind == lastuse_context_kind::LASTUSE_CONTEXT_DEFERRED as ContextKind => Kind::Deferred,
@@ -229,5 +229,5 @@ unsafe fn request(
         return Err("a deferred context has no memory of its own: params->buft must be NULL".to_owned());
     }
     let address_space = Some(params.address_space).filter(|&bytes| bytes > 0);
-    Ok(Wanted { kind, memory: buft.map(|buft| (buft, usage)), address_space })
+    Ok(ContextOptions { kind, memory: buft.map(|buft| (buft, usage)), address_space })
 }

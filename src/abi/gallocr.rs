@@ -4,7 +4,8 @@ use std::ffi::c_int;
 use std::ptr::NonNull;
 
 use crate::ggml::{
-    Allocator, Ggml, GraphRef, Refusal, Server, Waiting, abort, ggml_of_caller, hand_to, handed_to, original_events,
+    Allocator, Ggml, GraphRef, PendingTensors, Refusal, Server, abort, forward_to, forwarding_to, ggml_of_caller,
+    original_events,
 };
 use crate::ggml::{ggml_cgraph, ggml_gallocr};
 use crate::placement::Bytes;
@@ -94,7 +95,7 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n_size(
         GraphAllocator::Original(ggml, original) => match original.gallocr_reserve_n_size {
             Some(function) => {
                 // SAFETY: ggml's function takes what the caller passes.
-                hand_to(ggml, || unsafe { function(galloc, graph, node_buffer_ids, leaf_buffer_ids, sizes) })
+                forward_to(ggml, || unsafe { function(galloc, graph, node_buffer_ids, leaf_buffer_ids, sizes) })
             }
             None => abort(file!(), line!(), &format!("{NAME}: this ggml has no such function")),
         },
@@ -164,7 +165,7 @@ pub unsafe extern "C" fn ggml_gallocr_get_buffer_size(galloc: *mut ggml_gallocr,
 /// number that is no operation.
 #[unsafe(no_mangle)]
 pub extern "C" fn ggml_op_can_inplace(op: u32) -> bool {
-    abort_on_panic(|| match &found_or_abort(handed_to().map_or_else(ggml_of_caller, Ok)).server {
+    abort_on_panic(|| match &found_or_abort(forwarding_to().map_or_else(ggml_of_caller, Ok)).server {
         // SAFETY: ggml's function takes any number.
         Server::Original(original) => original.op_can_inplace.is_some_and(|function| unsafe { function(op) }),
         Server::Lastuse(runtime) => runtime.operations.is_listed(op),
@@ -196,12 +197,12 @@ unsafe fn call_original(
     if !unsafe { realize_contexts(function, graph) } {
         return false;
     }
-    let is_done = hand_to(ggml, call);
-    let graph = NonNull::new(graph).filter(|_| ggml.known().is_some());
+    let is_done = forward_to(ggml, call);
+    let graph = NonNull::new(graph).filter(|_| ggml.runtime().is_some());
     // SAFETY: a live graph, as the caller guarantees, of a known layout.
     let graph = graph.map(|graph| unsafe { GraphRef::new(graph) });
     // SAFETY: a live allocator, as the caller guarantees.
-    unsafe { original_events::used(ggml, galloc, graph) };
+    unsafe { original_events::report_buffers(ggml, galloc, graph) };
     is_done
 }
 
@@ -211,10 +212,10 @@ unsafe fn call_original(
 /// # Safety
 /// `graph` is NULL, or live with its tensors, and no other thread uses them.
 unsafe fn realize_contexts(function: &str, graph: *mut ggml_cgraph) -> bool {
-    let Some(graph) = NonNull::new(graph).filter(|_| Waiting::is_possible()) else { return true };
+    let Some(graph) = NonNull::new(graph).filter(|_| PendingTensors::is_possible()) else { return true };
     // SAFETY: a live graph, as the caller guarantees; such contexts exist only where the layout is known.
     let graph = unsafe { GraphRef::new(graph) };
-    Waiting::in_graph(graph).realize().inspect_err(|why| fail(function, why)).is_ok()
+    PendingTensors::in_graph(graph).realize().inspect_err(|why| fail(function, why)).is_ok()
 }
 
 /// # Safety

@@ -3,7 +3,8 @@
 use std::ffi::c_int;
 
 use crate::ggml::{
-    Allocator, BufferType, Ggml, Maker, Runtime, abort, forget, hand_to, maker, note_reached, original_events, remember,
+    Allocator, BufferType, GallocFactory, Ggml, Runtime, abort, forward_to, galloc_factory, note_reached,
+    original_events, register_forwarded, unregister_forwarded,
 };
 use crate::ggml::{ggml_backend_buffer_type, ggml_gallocr};
 
@@ -19,16 +20,16 @@ use super::graph_allocator::{GraphAllocator, graph_allocator};
 pub unsafe extern "C" fn ggml_gallocr_new(buft: *mut ggml_backend_buffer_type) -> *mut ggml_gallocr {
     const NAME: &str = "ggml_gallocr_new";
     // SAFETY: NULL or live, as the caller guarantees.
-    abort_on_panic(|| match found_or_abort(unsafe { maker(buft) }) {
-        Maker::Original(ggml, original) => {
+    abort_on_panic(|| match found_or_abort(unsafe { galloc_factory(buft) }) {
+        GallocFactory::Original(ggml, original) => {
             // SAFETY: ggml's function takes what the caller passes.
-            let galloc = hand_to(ggml, || unsafe { (original.gallocr_new)(buft) });
+            let galloc = forward_to(ggml, || unsafe { (original.gallocr_new)(buft) });
             // SAFETY: one buffer type, which is live or NULL.
             unsafe { remember_original(ggml, galloc, &raw const buft, 1) };
             galloc
         }
         // SAFETY: the buffer type is NULL or outlives the allocator, as the caller guarantees.
-        Maker::Lastuse(ggml, runtime) => unsafe { new_allocator(ggml, runtime, NAME, &[buft]) },
+        GallocFactory::Lastuse(ggml, runtime) => unsafe { new_allocator(ggml, runtime, NAME, &[buft]) },
     })
 }
 
@@ -47,16 +48,16 @@ pub unsafe extern "C" fn ggml_gallocr_new_n(
         // SAFETY: NULL, or `n_bufs` pointers, as the caller guarantees.
         let list = unsafe { required_list(NAME, bufts, n_bufs) };
         // SAFETY: NULL or live, as the caller guarantees.
-        match found_or_abort(unsafe { maker(list[0]) }) {
-            Maker::Original(ggml, original) => {
+        match found_or_abort(unsafe { galloc_factory(list[0]) }) {
+            GallocFactory::Original(ggml, original) => {
                 // SAFETY: ggml's function takes what the caller passes.
-                let galloc = hand_to(ggml, || unsafe { (original.gallocr_new_n)(bufts, n_bufs) });
+                let galloc = forward_to(ggml, || unsafe { (original.gallocr_new_n)(bufts, n_bufs) });
                 // SAFETY: `n_bufs` buffer types, which are live or NULL.
                 unsafe { remember_original(ggml, galloc, bufts, n_bufs) };
                 galloc
             }
             // SAFETY: each buffer type is NULL or outlives the allocator, as the caller guarantees.
-            Maker::Lastuse(ggml, runtime) => unsafe { new_allocator(ggml, runtime, NAME, list) },
+            GallocFactory::Lastuse(ggml, runtime) => unsafe { new_allocator(ggml, runtime, NAME, list) },
         }
     })
 }
@@ -75,8 +76,8 @@ pub unsafe extern "C" fn ggml_gallocr_free(galloc: *mut ggml_gallocr) {
         // SAFETY: a live allocator of this thread, as the caller guarantees.
         match unsafe { graph_allocator("ggml_gallocr_free", galloc) } {
             GraphAllocator::Original(ggml, original) => {
-                original_events::freed(ggml, galloc);
-                forget(galloc);
+                original_events::report_free(ggml, galloc);
+                unregister_forwarded(galloc);
                 // SAFETY: ggml's function takes what the caller passes.
                 unsafe { (original.gallocr_free)(galloc) };
             }
@@ -112,9 +113,9 @@ unsafe fn remember_original(
     bufts: *const *mut ggml_backend_buffer_type,
     count: c_int,
 ) {
-    remember(ggml, galloc);
+    register_forwarded(ggml, galloc);
     // SAFETY: `count` buffer types, which are live or NULL, as the caller guarantees.
-    unsafe { original_events::made(ggml, galloc, bufts, count) };
+    unsafe { original_events::report_new(ggml, galloc, bufts, count) };
 }
 
 /// Creates an allocator of lastuse; aborts if a buffer type is NULL.

@@ -19,7 +19,7 @@ pub(super) fn found_or_abort<T>(found: Result<T, NoGgml>) -> T {
 /// its layout is unknown.
 pub(super) fn runtime_or_fail(function: &str, found: Result<&'static Ggml, NoGgml>) -> Option<&'static Runtime> {
     let found = found.inspect_err(|why| fail(function, why)).ok()?;
-    let known = found.known();
+    let known = found.runtime();
     if known.is_none() {
         fail(function, &"this ggml has a layout that lastuse does not know");
     }

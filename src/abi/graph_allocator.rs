@@ -2,7 +2,9 @@
 
 use std::ptr::NonNull;
 
-use crate::ggml::{Allocator, Ggml, NotEnabled, Original, abort, ggml_gallocr, ggml_of_handed, is_remembered, now_for};
+use crate::ggml::{
+    Allocator, Ggml, NotEnabled, Original, abort, ggml_gallocr, ggml_of_galloc, is_forwarded, set_current_ggml,
+};
 
 use super::abort::required;
 use super::enabled::set_not_enabled;
@@ -27,7 +29,7 @@ pub(super) unsafe fn graph_allocator<'g>(function: &str, galloc: *mut ggml_gallo
     if let Some(allocator) = unsafe { made_by_lastuse(galloc) } {
         return GraphAllocator::Lastuse(allocator);
     }
-    let ggml = found_or_abort(ggml_of_handed(galloc));
+    let ggml = found_or_abort(ggml_of_galloc(galloc));
     match &ggml.original {
         Some(original) => GraphAllocator::Original(ggml, original),
         None => abort(file!(), line!(), &format!("{function}: galloc is no allocator, or was freed")),
@@ -48,7 +50,7 @@ pub(super) unsafe fn try_lastuse_allocator<'g>(
     let galloc = required(galloc, function, "galloc");
     // SAFETY: live for `'g` and used by this thread only, as the caller guarantees.
     let allocator = unsafe { made_by_lastuse(galloc) };
-    let why_not = || if is_remembered(galloc) { NotEnabled::HandsOn } else { NotEnabled::NotReached };
+    let why_not = || if is_forwarded(galloc) { NotEnabled::ForwardsCalls } else { NotEnabled::NotReached };
     allocator.ok_or_else(why_not)
 }
 
@@ -71,6 +73,6 @@ unsafe fn made_by_lastuse<'g>(galloc: NonNull<ggml_gallocr>) -> Option<&'g mut A
     let mut made = unsafe { Allocator::from_c(galloc) }?;
     // SAFETY: an allocator of lastuse, live for `'g` and used by this thread only.
     let allocator = unsafe { made.as_mut() };
-    now_for(Some(&allocator.runtime().functions));
+    set_current_ggml(Some(&allocator.runtime().functions));
     Some(allocator)
 }

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::ptr::{NonNull, null, null_mut};
 
-use crate::ggml::{BufferType, Ggml, GraphRef, Need, hand_to, measure};
+use crate::ggml::{BufferType, Ggml, GraphRef, Need, forward_to, measure};
 use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_of_type};
 
 use super::abort::abort_on_panic;
@@ -248,7 +248,7 @@ unsafe fn measure_one(target: &Target, measured: &MeasuredGraph) -> Result<Vec<N
     let ids = ids.map_err(|bad| format!(": {bad}, and n_bufs is {}", types.len()))?;
     let (nodes, leafs) = (ids.nodes.as_deref(), ids.leafs.as_deref());
     // SAFETY: a live graph of this thread, as the caller guarantees.
-    let needs = hand_to(ggml, || unsafe { measure(ggml.original_in_use(), types, graph, nodes, leafs) });
+    let needs = forward_to(ggml, || unsafe { measure(ggml.original_in_use(), types, graph, nodes, leafs) });
     needs.map_err(|why| format!(": {why}"))
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{NonNull, null, null_mut};
 
-use crate::ggml::{Guard, NextCallback, NotComputed, STATUS_SUCCESS, TensorRef, Verify, compute_guarded};
+use crate::ggml::{MemoryGuard, NextCallback, NotComputed, STATUS_SUCCESS, TensorRef, Verify, compute_guarded};
 use crate::ggml::{ggml_backend, ggml_cgraph, ggml_of_caller, ggml_of_object, ggml_tensor, settings};
 
 use super::abort::{abort_on_panic, abort_on_violation, required};
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn lastuse_guard_new(params: *const lastuse_guard_params) 
         let Some(verify) = verify else { return null_mut() };
         let user_data = params.map_or(null_mut(), |params| params.next_user_data);
         let next = params.and_then(|params| params.next).map(|function| NextCallback { function, user_data });
-        Box::into_raw(Box::new(Guard::new(runtime, verify, next))).cast()
+        Box::into_raw(Box::new(MemoryGuard::new(runtime, verify, next))).cast()
     })
 }
 
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn lastuse_guard_eval(t: *mut ggml_tensor, ask: bool, guar
     const NAME: &str = "lastuse_guard_eval";
     abort_on_panic(|| {
         let tensor = required(t, NAME, "t");
-        let mut guard = required(guard, NAME, "guard").cast::<Guard>();
+        let mut guard = required(guard, NAME, "guard").cast::<MemoryGuard>();
         // SAFETY: a live tensor of this thread, as the caller guarantees.
         let tensor = unsafe { TensorRef::from_non_null(tensor) };
         // SAFETY: boxed by `lastuse_guard_new`, live, and used by this thread only, as the caller guarantees.
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn lastuse_guard_eval(t: *mut ggml_tensor, ask: bool, guar
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_guard_free(guard: *mut lastuse_guard) {
     abort_on_panic(|| {
-        if let Some(guard) = NonNull::new(guard.cast::<Guard>()) {
+        if let Some(guard) = NonNull::new(guard.cast::<MemoryGuard>()) {
             // SAFETY: boxed by `lastuse_guard_new`, and freed once, as the caller guarantees.
             drop(unsafe { Box::from_raw(guard.as_ptr()) });
         }

@@ -74,13 +74,13 @@ static CONFIGURED: OnceLock<Option<Level>> = OnceLock::new();
 static DEFAULT_LOGGERS: Mutex<Vec<(usize, Option<usize>)>> = Mutex::new(Vec::new());
 
 /// Returns `true` if messages of this level are written anywhere.
-pub fn is_heard(functions: &Functions, level: Level) -> bool {
+pub fn is_log_enabled(functions: &Functions, level: Level) -> bool {
     level <= configured_level(functions).unwrap_or(Level::Warn)
 }
 
 /// Writes a message, which is a line including its newline, if its level is enabled.
-pub fn say(functions: &Functions, level: Level, message: &str) {
-    if !is_heard(functions, level) {
+pub fn log_message(functions: &Functions, level: Level, message: &str) {
+    if !is_log_enabled(functions, level) {
         return;
     }
     if configured_level(functions).is_none() {

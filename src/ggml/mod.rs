@@ -7,7 +7,7 @@
 //!    to which the call is forwarded.
 //! 2. A [`GraphRef`] gives access to the live `ggml_cgraph`, and an [`Allocator`] searches its remembered plans for one
 //!    that matches.
-//! 3. Without a match, `read` converts the [`GraphRef`] to a `Reading`: a [`crate::graph::Graph`], in which dense ids
+//! 3. Without a match, `read` converts the [`GraphRef`] to a `ReadGraph`: a [`crate::graph::Graph`], in which dense ids
 //!    replace pointers, with the live tensor of each id and the sizes that the [`BufferType`]s require.
 //! 4. The graph is planned to a [`crate::graph::GraphPlan`] (`allocator::planning`), which is remembered, and its
 //!    chunks are allocated.
@@ -38,10 +38,11 @@ pub use bindings::{
 };
 pub use context::allocate::{allocate_context, context_size};
 pub use context::{
-    Kind, NoAddressSpace, NotAlive, NotRealized, Waiting, Wanted, free_context, is_freed, new_context, realize_context,
+    ContextOptions, Kind, NoAddressSpace, NotLive, NotRealized, PendingTensors, free_context, is_freed, new_context,
+    realize_context,
 };
 pub use extensions::copies::remove_copies;
-pub use extensions::dependency::{NoDependency, depend};
+pub use extensions::dependency::{DependencyError, depend};
 pub use extensions::measure::{Need, measure};
 pub use extensions::reorder::{Reordered, reorder_nodes};
 pub use linking::functions::Functions;
@@ -50,17 +51,22 @@ pub use live::buffer_ref::BufferRef;
 pub use live::buffers::BufferType;
 pub use live::runtime::Runtime;
 pub use live::tensor::{GraphRef, TensorRef};
-pub use observe::capture::{Destination, NoDestination, captures};
+pub use observe::capture::{Destination, DestinationError, captures};
 pub use observe::statistics::{Totals, totals};
 pub use observe::verify::{
-    Guard, NextCallback, NotComputed, Verifier, Verify, Violation, compute_guarded, verify_graph,
+    MemoryGuard, NextCallback, NotComputed, Verifier, Verify, Violation, compute_guarded, verify_graph,
 };
-pub use outputs::check::{BrokenOutput, check_outputs};
-pub use outputs::redirect::{LISTED_SLOT, Place, WANTED_SLOT, redirect, redirect_as_listed, redirected_to};
-pub use outputs::set::{NoOutput, set_output};
-pub use process::current::{abort, log_error, now_for};
+pub use outputs::check::{OutputError, check_outputs};
+pub use outputs::redirect::{
+    ORDERED_OUTPUT_SLOT, OUTPUT_SLOT, OutputTarget, redirect, redirect_ordered, redirected_to,
+};
+pub use outputs::set::{SetOutputError, set_output};
+pub use process::current::{abort, log_error, set_current_ggml};
 pub use process::enabled::{NotEnabled, check_enabled};
-pub use process::forwarding::{Maker, forget, ggml_of_handed, hand_to, handed_to, is_remembered, maker, remember};
+pub use process::forwarding::{
+    GallocFactory, forward_to, forwarding_to, galloc_factory, ggml_of_galloc, is_forwarded, register_forwarded,
+    unregister_forwarded,
+};
 pub use process::ggml::{Ggml, NoGgml, Server};
 pub use process::original_events;
 pub use process::reached::note_reached;

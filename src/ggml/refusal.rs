@@ -2,22 +2,23 @@
 
 use std::fmt;
 
-use crate::ggml::outputs::check::BrokenOutput;
+use crate::ggml::outputs::check::OutputError;
 use crate::placement::Bytes;
 
 /// Why an allocator refuses a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The graph is not the one that was reserved, and with several buffers nobody says which tensor goes where.
+    /// The graph differs from the reserved one, and with several buffers only a reservation states which tensor goes
+    /// where.
     NeedsReserve,
     /// There is not enough memory for this buffer.
     NoMemory {
         /// The name of the buffer type.
         buffer: String,
-        /// Bytes that the plan needs in it.
+        /// Bytes that the plan requires in it.
         size: Bytes,
     },
-    /// A tensor is to get its memory in the buffer type of its context, and the graph expects it in another.
+    /// A tensor is allocated in the buffer type of its context, but the graph expects it in another.
     NotRealized {
         /// The name of the tensor.
         tensor: String,
@@ -31,8 +32,8 @@ pub enum Refusal {
         /// The name of the tensor.
         tensor: String,
     },
-    /// A result cannot be in the memory that it was redirected to.
-    Output(BrokenOutput),
+    /// A result cannot be computed in the memory that it was redirected to.
+    Output(OutputError),
 }
 
 impl fmt::Display for Refusal {
@@ -42,10 +43,10 @@ impl fmt::Display for Refusal {
             Self::NoMemory { buffer, size } => write!(f, "failed to allocate {buffer} buffer of size {size}"),
             Self::NotRealized { tensor, buffer } => write!(
                 f,
-                "the context of tensor {tensor} gives it memory in {buffer}, and the graph expects it elsewhere: call \
-                 lastuse_context_realize before the graph goes to a scheduler"
+                "the context of tensor {tensor} allocates it in {buffer}, but the graph expects it elsewhere: call \
+                 lastuse_context_realize before the graph is passed to a scheduler"
             ),
-            Self::ListedTwice => write!(f, "the graph lists a tensor twice, and the reserved graph did not"),
+            Self::ListedTwice => write!(f, "the graph lists a tensor twice, but the reserved graph did not"),
             Self::Output(broken) => broken.fmt(f),
             Self::InitFailed { tensor } => write!(f, "failed to initialize tensor {tensor}"),
         }
@@ -55,18 +56,18 @@ impl fmt::Display for Refusal {
 /// Why a graph cannot be measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotMeasured {
-    /// More bytes than can be addressed.
+    /// The tensors need more bytes than can be addressed.
     TooLarge {
         /// The name of the buffer type.
         buffer: String,
-        /// The sum, or the largest number there is.
+        /// The sum; saturated.
         size: Bytes,
     },
-    /// No memory would be enough for it.
+    /// An allocator would refuse it, however much memory is free.
     Refused(Refusal),
-    /// ggml's own allocator does the work, and has no function that measures.
-    OriginalCannotTell,
-    /// ggml's own allocator does the work, and would count tensors that are to get their memory from their contexts.
+    /// ggml's own allocator is in use, and has no function that measures.
+    NoSizeFunction,
+    /// ggml's own allocator is in use, and would count pending tensors, which their contexts allocate.
     NotRealized,
 }
 
@@ -79,12 +80,12 @@ impl fmt::Display for NotMeasured {
             Self::Refused(refusal) => refusal.fmt(f),
             Self::NotRealized => write!(
                 f,
-                "ggml's own allocator does the work, and it would count tensors that wait for memory from their contexts: \
-                 call lastuse_context_realize first"
+                "ggml's own allocator does the work, and it would count tensors that their contexts have yet to \
+                 allocate: call lastuse_context_realize first"
             ),
-            Self::OriginalCannotTell => write!(
+            Self::NoSizeFunction => write!(
                 f,
-                "ggml's own allocator does the work, and in this version it cannot tell sizes: it has no \
+                "ggml's own allocator does the work, and this version of it cannot measure: it has no \
                  ggml_gallocr_reserve_n_size"
             ),
         }

@@ -189,7 +189,7 @@ fn folder_that_goes_away_is_said_once() {
     let said: Vec<&str> = outcome.stderr.lines().collect();
     let [line] = said[..] else { panic!("{said:?}") };
     assert!(line.starts_with("lastuse 0.1.0: a graph cannot be written to /tmp/lastuse-recording-"), "{line}");
-    assert!(line.ends_with("No such file or directory (os error 2); this is said once"), "{line}");
+    assert!(line.ends_with("No such file or directory (os error 2); this is logged once"), "{line}");
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn without_zlib_files_are_not_compressed() {
     let variables = [("LASTUSE_CAPTURE", place.as_os_str()), ("LD_LIBRARY_PATH", libraries.0.as_os_str())];
     let outcome = run(&["odd_names"], &variables);
     let expected = "lastuse 0.1.0: graphs are written uncompressed: libz.so.1 cannot be loaded; install zlib to have them \
-                    compressed; this is said once\n";
+                    compressed; this is logged once\n";
     assert_eq!(outcome.stderr, expected);
     assert_eq!(folder.graphs().len(), 5);
     assert!(folder.names().iter().all(|name| name.ends_with(".jsonl")), "{:?}", folder.names());

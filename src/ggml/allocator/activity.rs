@@ -5,34 +5,37 @@ use std::time::{Duration, Instant};
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::log::Level;
-use crate::ggml::observe::events::{BufferEvent, Events, PlannedBuffer};
-use crate::ggml::observe::statistics::{Largest, Statistics};
+use crate::ggml::observe::events::{BufferEvent, Events, PlannedSizes};
+use crate::ggml::observe::statistics::{LargestPlan, Statistics};
 use crate::ggml::refusal::Refusal;
 use crate::graph::GraphPlan;
 use crate::placement::Bytes;
+
+use super::chunks::Chunks;
+use super::types::BufferTypes;
 
 /// What was decided for a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// It was planned.
     Planned,
-    /// A remembered plan was made for it, and it was reserved again.
+    /// It was reserved again, and a remembered plan was made for it.
     Remembered,
-    /// Its key matches the plan, or the plan served it last.
-    Same,
-    /// It differs from the planned graph, and the plan is right for it.
+    /// It matches the key of a remembered plan, or is the latest other graph that a plan served.
+    Matches,
+    /// It differs from the planned graph, and the plan fits it.
     Fits,
     /// It has no tensors.
     Empty,
 }
 
 impl Decision {
-    /// For the log.
-    fn words(self) -> &'static str {
+    /// The predicate of a log line about the graph.
+    fn description(self) -> &'static str {
         match self {
             Self::Planned => "was planned",
-            Self::Remembered => "has a plan from earlier",
-            Self::Same => "is the planned one",
+            Self::Remembered => "has a remembered plan",
+            Self::Matches => "matches the plan",
             Self::Fits => "fits the plan",
             Self::Empty => "is empty",
         }
@@ -63,7 +66,7 @@ pub struct BufferState {
     pub required: Required,
 }
 
-/// What an allocator has done, and where that is reported.
+/// What an allocator has done, and where it is reported.
 #[derive(Debug)]
 pub struct Activity {
     runtime: &'static Runtime,
@@ -74,15 +77,15 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Of an allocator of a program. Its existence is reported.
+    /// Creates the activity of an allocator that a program uses; reports the start.
     pub fn new(runtime: &'static Runtime, events: Option<&'static Events>, buffers: usize) -> Self {
         if let Some(events) = events {
-            events.tell_start();
+            events.write_start();
         }
         Self { runtime, events, statistics: Statistics::new(buffers), reported_plans: 0 }
     }
 
-    /// Of an allocator for a single measurement, which is neither reported nor counted.
+    /// Creates the activity of an allocator for a single measurement, which is neither reported nor counted.
     pub fn unreported(runtime: &'static Runtime, buffers: usize) -> Self {
         Self { runtime, events: None, statistics: Statistics::uncounted(buffers), reported_plans: 0 }
     }
@@ -92,25 +95,25 @@ impl Activity {
         self.events.is_some()
     }
 
-    /// Counts an attempt to plan.
+    /// Counts a plan, or an attempt that failed.
     pub fn count_planning(&mut self, time: Duration) {
-        self.statistics.has_planned(time);
+        self.statistics.count_planning(time);
     }
 
     /// Notes a new plan. `by_ggml` has the bytes that ggml's own allocator would have needed, by buffer.
     pub fn note_plan(&mut self, plan: &GraphPlan, by_ggml: Option<&[Bytes]>) {
-        let plans = plan.buffers.iter().enumerate().map(|(buffer, plan)| Largest {
+        let plans = plan.buffers.iter().enumerate().map(|(buffer, plan)| LargestPlan {
             size: plan.placement.size(),
             lower_bound: plan.lower_bound,
             by_ggml: by_ggml.map(|sizes| sizes[buffer]),
         });
-        self.statistics.has_plan(plans);
+        self.statistics.record_plan(plans);
     }
 
-    /// Notes the bytes held after a plan for `counts` leafs and nodes was selected. Reports the plan and the buffers, which `states`
-    /// returns, where either is new.
+    /// Notes the bytes held after a plan for `counts` leafs and nodes was selected. Reports the plan and the buffers,
+    /// which `states` returns, where either is new.
     pub fn note_buffers(&mut self, held: Bytes, counts: Option<[usize; 2]>, states: impl Fn() -> Vec<BufferState>) {
-        let is_new = self.statistics.has_buffers(held) | (self.statistics.plans != self.reported_plans);
+        let is_new = self.statistics.record_held(held) | (self.statistics.plans != self.reported_plans);
         if let (true, Some(counts)) = (is_new, counts) {
             self.reported_plans = self.statistics.plans;
             self.report_plan(counts, states);
@@ -121,11 +124,11 @@ impl Activity {
         if let Some(events) = self.events {
             let states = states();
             let buffers = states.iter().map(|state| {
-                let Largest { lower_bound, by_ggml, .. } = self.statistics.largest()[state.index];
-                let planned = PlannedBuffer { plan_bytes: state.required.size, lower_bound, by_ggml };
+                let LargestPlan { lower_bound, by_ggml, .. } = self.statistics.largest()[state.index];
+                let planned = PlannedSizes { plan_bytes: state.required.size, lower_bound, by_ggml };
                 BufferEvent { id: state.id, name: &state.name, bytes: state.bytes, planned: Some(planned) }
             });
-            events.tell_plan(&self.statistics, [leafs, nodes], buffers);
+            events.write_plan(&self.statistics, [leafs, nodes], buffers);
         }
         self.runtime.log(Level::Info, || {
             let Statistics { number, plans, planning, .. } = &self.statistics;
@@ -138,9 +141,9 @@ impl Activity {
         });
     }
 
-    /// Starts a clock, if the log shows how long calls take.
+    /// Starts a clock if the log shows how long calls take.
     pub fn clock(&self) -> Option<Instant> {
-        self.runtime.is_heard(Level::Debug).then(Instant::now)
+        self.runtime.is_log_enabled(Level::Debug).then(Instant::now)
     }
 
     /// Counts and logs what was decided in `call`.
@@ -154,8 +157,8 @@ impl Activity {
         if let Some(time) = clock.map(|start| start.elapsed()) {
             self.runtime.log(Level::Debug, || self.decision_line(call, time, graph, decision));
         }
-        if let Ok(Decision::Remembered | Decision::Same | Decision::Fits) = decision {
-            self.statistics.has_served_again();
+        if let Ok(Decision::Remembered | Decision::Matches | Decision::Fits) = decision {
+            self.statistics.count_reuse();
         }
     }
 
@@ -168,7 +171,7 @@ impl Activity {
     ) -> String {
         let (number, leafs, nodes) = (self.statistics.number, graph.leafs.len(), graph.nodes.len());
         let decision = match decision {
-            Ok(decision) => format!("the graph {}", decision.words()),
+            Ok(decision) => format!("the graph {}", decision.description()),
             Err(refusal) => format!("refused: {refusal}"),
         };
         format!("allocator {number}: {call} {leafs} leafs and {nodes} nodes: {decision}, {} us\n", time.as_micros())
@@ -178,7 +181,17 @@ impl Activity {
 impl Drop for Activity {
     fn drop(&mut self) {
         if let Some(events) = self.events {
-            events.tell_free(self.statistics.number);
+            events.write_free(self.statistics.number);
         }
     }
+}
+
+/// Returns what is reported of each buffer.
+pub fn buffer_states(types: &BufferTypes, chunks: &Chunks, required: &[Required]) -> Vec<BufferState> {
+    let state = |id: usize| {
+        let index = types.first_use(id)?;
+        let (name, bytes) = (types.types()[index].name(), chunks.size(index));
+        Some(BufferState { id, index, name, bytes, required: required[index] })
+    };
+    (0..types.id_count()).filter_map(state).collect()
 }

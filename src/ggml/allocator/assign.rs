@@ -1,4 +1,4 @@
-//! From a plan to the addresses of tensors.
+//! Writes the addresses of a plan into tensors.
 
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
@@ -6,10 +6,11 @@ use crate::ggml::refusal::Refusal;
 use crate::graph::TensorId;
 
 use super::chunks::Chunks;
-use super::remembered::fit::Fitting;
+use super::remembered::fit::FittedGraph;
 use super::remembered::plan::{Assignment, RememberedPlan};
 
-/// Assigns memory to the tensors of `graph` in the order of its lists. `None` if a tensor that may need memory is in neither list.
+/// Assigns memory to the tensors of `graph` in the order of its lists. `None` if a tensor that may need memory is in
+/// neither list.
 ///
 /// # Errors
 /// [`Refusal::InitFailed`] or [`Refusal::ListedTwice`].
@@ -30,9 +31,9 @@ pub fn assign_fitting(
     runtime: &Runtime,
     chunks: &Chunks,
     plan: &RememberedPlan,
-    fitting: &Fitting<'_>,
+    fitted: &FittedGraph<'_>,
 ) -> Result<(), Refusal> {
-    assign(runtime, chunks, plan, fitting.waiting, |id| fitting.tensors[id as usize])
+    assign(runtime, chunks, plan, fitted.unassigned, |id| fitted.tensors[id as usize])
 }
 
 /// Assigns memory to the tensors that `tensor` returns by id; `unassigned` of them need memory of the plan.
@@ -54,6 +55,6 @@ fn assign<'g>(
         };
         done.map_err(|_| Refusal::InitFailed { tensor: tensor.name() })?;
     }
-    // A tensor that is listed where the planned graph had two gets only one of their addresses.
+    // A tensor that is listed twice, where the planned graph had two tensors, gets only one of the two addresses.
     if unassigned == 0 { Ok(()) } else { Err(Refusal::ListedTwice) }
 }

@@ -9,7 +9,7 @@ use crate::placement::Bytes;
 /// The chunks of each buffer.
 #[derive(Debug)]
 pub struct Chunks {
-    /// By buffer: its chunks, `None` until they are allocated.
+    /// The chunks of each buffer, `None` until they are allocated.
     of_buffers: Vec<Option<Vec<Buffer>>>,
 }
 
@@ -49,20 +49,20 @@ impl Chunks {
         &chunks[address.chunk as usize]
     }
 
-    /// Returns `true` if a plan fits into what is held.
+    /// Returns `true` if the chunks held are large enough for a plan.
     pub fn suffice(&self, plans: &[BufferPlan]) -> bool {
         plans.iter().enumerate().all(|(buffer, plan)| self.suffice_for(buffer, &plan.placement.chunks))
     }
 
-    /// Returns `true` if chunks of these sizes fit into those of a buffer. One without bytes counts too: tensors without bytes
-    /// take their address from it.
+    /// Returns `true` if the chunks of a buffer have at least these sizes. A chunk of 0 bytes must exist too: tensors
+    /// without bytes take their address from it.
     pub fn suffice_for(&self, buffer: usize, sizes: &[Bytes]) -> bool {
         self.of_buffers[buffer].as_ref().is_some_and(|chunks| {
             sizes.len() <= chunks.len() && sizes.iter().zip(chunks).all(|(&size, chunk)| size <= chunk.size())
         })
     }
 
-    /// Replaces the chunks of a buffer. The old ones are freed first, so that both never take memory at once.
+    /// Replaces the chunks of a buffer. The old ones are freed first, so that both never exist at once.
     ///
     /// # Errors
     /// [`Refusal::NoMemory`]; the buffer then has no chunks.

@@ -1,4 +1,4 @@
-//! What an allocator reports of a graph without serving it: neither the graph nor the allocator is changed.
+//! What an allocator reports on request: its sizes, and snapshots and explanations of a graph. Nothing is changed.
 
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::read::memory::same_memory;
@@ -7,14 +7,37 @@ use crate::ggml::read::requested::Requested;
 use crate::ggml::refusal::{NotMeasured, Refusal};
 use crate::graph::snapshot::Snapshot;
 use crate::graph::{PlanError, RuleSetting, Rules, TensorId};
+use crate::placement::Bytes;
 use crate::report::explain::{DEFAULT_TRIALS, Explanation, PlannedGraph, explain};
 
 use super::Allocator;
+use super::outputs::check_outputs;
 
 impl Allocator {
-    /// Returns `graph` with its names, as this allocator would plan it: [`Snapshot::plan_as_recorded`] makes the plan. Tensors in
-    /// the allocator's own chunks count as tensors without memory, so an allocated graph looks like one that is not. Where the
-    /// ids are `None` they are those of the plan in use, if that is for as many leafs and nodes, and otherwise 0.
+    /// The number of buffer ids.
+    pub fn buffer_count(&self) -> usize {
+        self.types.id_count()
+    }
+
+    /// Bytes held in the buffer behind `id`; 0 for an id that repeats the buffer type of an earlier one.
+    pub fn buffer_size(&self, id: usize) -> Bytes {
+        self.types.first_use(id).map_or(0, |buffer| self.chunks.size(buffer))
+    }
+
+    /// Bytes that the latest plan requires for `id`, whether or not they could be allocated.
+    pub fn required_size(&self, id: usize) -> Bytes {
+        self.types.first_use(id).map_or(0, |buffer| self.required[buffer].size)
+    }
+
+    /// The lower bound of the latest plan for `id`.
+    pub fn lower_bound(&self, id: usize) -> Bytes {
+        self.types.first_use(id).map_or(0, |buffer| self.required[buffer].lower_bound)
+    }
+
+    /// Returns `graph` with its names, as this allocator would plan it: [`Snapshot::plan_as_recorded`] makes the plan.
+    /// Tensors in the allocator's own chunks count as tensors without memory, so an allocated graph is recorded like
+    /// one that is not. Where the ids are `None` they are those of the plan in use, if that is for as many leafs and
+    /// nodes, and otherwise 0.
     pub fn snapshot(&self, graph: GraphRef<'_>, node_ids: Option<&[usize]>, leaf_ids: Option<&[usize]>) -> Snapshot {
         let counts = |requested: &Requested| (requested.leafs.len(), requested.nodes.len());
         let mut requested = self.types.requested(graph, node_ids, leaf_ids);
@@ -35,7 +58,7 @@ impl Allocator {
     /// Explains the plan that would be made for [`Allocator::snapshot`] of `graph`.
     ///
     /// # Errors
-    /// [`NotMeasured`] if a reservation of the graph would be refused whatever memory there is.
+    /// [`NotMeasured`] if a reservation of the graph would be refused however much memory is free.
     pub fn explain(&self, graph: GraphRef<'_>) -> Result<Explanation, NotMeasured> {
         self.expect_acceptable(graph, None, None)?;
         let mut snapshot = self.snapshot(graph, None, None);
@@ -50,7 +73,7 @@ impl Allocator {
             snapshot: &snapshot,
             buffers: &snapshot.recorded_buffers(),
             allowed: &allowed,
-            same_memory: &self.shared_memory(graph, &snapshot),
+            same_memory: &self.aliases(graph, &snapshot),
             plan: &plan,
             trials: DEFAULT_TRIALS,
         });
@@ -61,7 +84,7 @@ impl Allocator {
         Ok(explanation)
     }
 
-    /// Returns an error if a reservation of `graph` would be refused whatever memory there is.
+    /// Returns an error if a reservation of `graph` would be refused however much memory is free.
     ///
     /// # Errors
     /// [`Refusal::NotRealized`] or [`Refusal::Output`], as [`Allocator::reserve`] returns them.
@@ -72,14 +95,15 @@ impl Allocator {
         leaf_ids: Option<&[usize]>,
     ) -> Result<(), Refusal> {
         let requested = self.types.requested(graph, node_ids, leaf_ids);
-        self.waiting(graph, &requested)?;
-        self.check_outputs(graph, &requested)
+        self.types.pending(graph, &requested)?;
+        check_outputs(self.runtime, self.types.types(), graph, &requested)
     }
 
-    /// By tensor: the first tensor whose memory overlaps its own. What lies in the allocator's own chunks will be placed anew.
-    fn shared_memory(&self, graph: GraphRef<'_>, snapshot: &Snapshot) -> Vec<TensorId> {
-        let same = same_memory(self.runtime, &read(self.runtime, &[], graph, &Requested::default()));
-        let own = |(id, same): (TensorId, TensorId)| if snapshot.graph.tensor(id).external { same } else { id };
-        (0..).zip(same).map(own).collect()
+    /// Returns for each tensor the first one that aliases it. Tensors in the allocator's own chunks will be placed
+    /// anew.
+    fn aliases(&self, graph: GraphRef<'_>, snapshot: &Snapshot) -> Vec<TensorId> {
+        let aliases = same_memory(self.runtime, &read(self.runtime, &[], graph, &Requested::default()));
+        let own = |(id, alias): (TensorId, TensorId)| if snapshot.graph.tensor(id).external { alias } else { id };
+        (0..).zip(aliases).map(own).collect()
     }
 }

@@ -1,19 +1,23 @@
-//! Plans what was read of a live graph.
+//! Plans a graph that was read.
 
-use crate::ggml::read::Reading;
+use crate::ggml::read::ReadGraph;
 use crate::ggml::read::requested::Requested;
 use crate::graph::{BufferIndex, GraphPlan, PlanError, Requests, TensorId, plan};
 
 use super::types::BufferTypes;
 
-/// Plans the graph of `reading` for the buffers that were requested when it was read. Debug builds simulate every plan.
+/// Plans the graph of `reading` for the requested buffers. Debug builds simulate every plan.
 ///
 /// # Errors
 /// [`PlanError::TooLarge`] when sizes overflow.
 ///
 /// # Panics
 /// In debug builds, if the plan is wrong.
-pub fn plan_reading(types: &BufferTypes, reading: &Reading<'_>, requested: &Requested) -> Result<GraphPlan, PlanError> {
+pub fn plan_reading(
+    types: &BufferTypes,
+    reading: &ReadGraph<'_>,
+    requested: &Requested,
+) -> Result<GraphPlan, PlanError> {
     let buffers = requested.of_all(&reading.graph);
     let requests = Requests { leafs: &buffers.leafs, nodes: &buffers.nodes };
     let plan = match reading.sizes_by_layout(types.types()) {
@@ -28,7 +32,7 @@ pub fn plan_reading(types: &BufferTypes, reading: &Reading<'_>, requested: &Requ
 }
 
 #[cfg(debug_assertions)]
-fn check(types: &BufferTypes, reading: &Reading<'_>, plan: &GraphPlan) {
+fn check(types: &BufferTypes, reading: &ReadGraph<'_>, plan: &GraphPlan) {
     let runtime = types.types().first().map(|buffer_type| buffer_type.runtime());
     let nbytes: Vec<_> =
         reading.tensors.iter().map(|&tensor| runtime.map_or(0, |runtime| runtime.nbytes(tensor))).collect();

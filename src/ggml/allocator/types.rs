@@ -1,9 +1,11 @@
-//! The buffer types of an allocator: what each allows, and which buffer ids stand for it.
+//! The buffer types of an allocator, their rules and limits, and the buffer ids that stand for them.
 
+use crate::ggml::context::PendingTensors;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::process::settings::Settings;
 use crate::ggml::read::requested::Requested;
+use crate::ggml::refusal::Refusal;
 use crate::graph::{BufferIndex, BufferSpec, RuleSetting};
 use crate::placement::Effort;
 
@@ -11,14 +13,14 @@ use crate::placement::Effort;
 #[derive(Debug)]
 pub struct BufferTypes {
     types: Vec<BufferType>,
-    /// By buffer: what is allowed in it.
+    /// The rules and limits of each buffer.
     specs: Vec<BufferSpec>,
-    /// By buffer id. Ids that name one buffer type share its buffer.
+    /// The buffer behind each id. Ids that name one buffer type share its buffer.
     buffer_of_id: Vec<BufferIndex>,
 }
 
 impl BufferTypes {
-    /// Buffer id `i` stands for `by_id[i]`.
+    /// Buffer id `i` stands for `by_id[i]`; rules and effort come from `settings`.
     pub fn new(by_id: &[BufferType], settings: &Settings) -> Self {
         let mut types: Vec<BufferType> = Vec::new();
         let mut buffer_of_id = Vec::with_capacity(by_id.len());
@@ -51,7 +53,7 @@ impl BufferTypes {
         &self.types
     }
 
-    /// What is allowed in each buffer.
+    /// The rules and limits of each buffer.
     pub fn specs(&self) -> &[BufferSpec] {
         &self.specs
     }
@@ -72,7 +74,20 @@ impl BufferTypes {
         (!self.buffer_of_id[..id].contains(&buffer)).then_some(buffer as usize)
     }
 
-    /// The buffers requested for the leafs and nodes of `graph`, where `None` for the ids means 0. Empty with a single buffer.
+    /// Returns the pending tensors of `graph`, if each is requested in the buffer type of its context.
+    ///
+    /// # Errors
+    /// [`Refusal::NotRealized`].
+    pub fn pending<'g>(&self, graph: GraphRef<'g>, requested: &Requested) -> Result<PendingTensors<'g>, Refusal> {
+        let pending = PendingTensors::in_graph(graph);
+        if self.types.len() > 1 {
+            pending.expect_in(|position| self.types[requested.buffer(position) as usize])?;
+        }
+        Ok(pending)
+    }
+
+    /// The buffers requested for the leafs and nodes of `graph`, where `None` for the ids means 0. Empty with a single
+    /// buffer.
     pub fn requested(&self, graph: GraphRef<'_>, node_ids: Option<&[usize]>, leaf_ids: Option<&[usize]>) -> Requested {
         if self.types.len() == 1 {
             return Requested::default();

@@ -1,4 +1,4 @@
-//! Memory for all tensors of a context, for ggmls whose `ggml_backend_buft_alloc_buffer_n` does not do it.
+//! Allocates all tensors of a context: by the buffer type if ggml has a function for that, and otherwise here.
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -10,11 +10,11 @@ use crate::ggml::linking::functions::Functions;
 use crate::ggml::live::buffers::{Buffer, BufferType};
 use crate::ggml::live::tensor::TensorRef;
 
-/// The function that ggml's messages name.
+/// The function named in ggml's messages, which are kept.
 const NAME: &str = "alloc_tensor_range";
 
-/// Gives memory to all tensors of `context` that have none: in their order, in several buffers when one would exceed
-/// the largest that the type allows. Null on failure, and when no tensor needs memory.
+/// Allocates all tensors of `context` without memory: in their order, in several buffers when one would exceed the
+/// largest that the type allows. Returns null on failure, and when no tensor needs memory.
 ///
 /// # Safety
 /// `context` is a live context of this ggml.
@@ -26,15 +26,15 @@ pub unsafe fn allocate_context(context: NonNull<ggml_context>, buffer_type: Buff
         return buffer;
     }
     let buffers: Option<Vec<Buffer>> =
-        ranges(&tensors, buffer_type).iter().map(|range| range.allocate(&tensors, buffer_type)).collect();
+        split(&tensors, buffer_type).iter().map(|part| part.allocate(&tensors, buffer_type)).collect();
     join(buffers.unwrap_or_default(), buffer_type)
 }
 
-/// Leaves it to the buffer type to place `tensors`, which are of `context`, where ggml has a function for that: null when
-/// it fails. `None` where ggml has none.
+/// Lets the buffer type allocate and place `tensors`, which are of `context`; null if it fails. `None` if this ggml has
+/// no function for that.
 ///
 /// # Safety
-/// The context and the tensors are alive.
+/// The context and the tensors are live.
 pub unsafe fn allocate_by_type(
     context: NonNull<ggml_context>,
     tensors: &[TensorRef<'_>],
@@ -49,11 +49,11 @@ pub unsafe fn allocate_by_type(
         return Some(unsafe { allocate(buffer_type.as_ptr(), pointers.as_mut_ptr(), count) });
     }
     let allocate = functions.ggml_backend_meta_alloc_ctx_tensors_from_buft.filter(|_| buffer_type.is_meta())?;
-    // SAFETY: a live context and a buffer type made of several.
+    // SAFETY: a live context and a meta buffer type.
     Some(unsafe { allocate(context.as_ptr(), buffer_type.as_ptr()) })
 }
 
-/// The bytes that [`allocate_context`] would allocate.
+/// Returns the bytes that [`allocate_context`] would allocate.
 ///
 /// # Safety
 /// `context` is a live context of this ggml.
@@ -68,16 +68,16 @@ pub unsafe fn context_size(context: NonNull<ggml_context>, buffer_type: BufferTy
         // SAFETY: that many live tensors; ggml keeps no reference to the list.
         return unsafe { size(buffer_type.as_ptr(), pointers.as_mut_ptr(), count) as Bytes };
     }
-    ranges(&tensors, buffer_type).iter().map(|range| range.size).sum()
+    split(&tensors, buffer_type).iter().map(|part| part.size).sum()
 }
 
-/// The list that C takes.
+/// Returns the tensors as an array for C, and its length.
 fn pointers(tensors: &[TensorRef<'_>]) -> (Vec<*mut ggml_tensor>, c_int) {
     let count = c_int::try_from(tensors.len()).expect("fewer than 2^31 tensors");
     (tensors.iter().map(|tensor| tensor.as_ptr()).collect(), count)
 }
 
-/// The tensors of a context, in their order.
+/// Returns the tensors of a context, in their order.
 ///
 /// # Safety
 /// `context` is a live context of this ggml.
@@ -90,10 +90,10 @@ pub unsafe fn tensors<'c>(context: NonNull<ggml_context>, functions: &Functions)
     unsafe { tensors_from(context, functions, first) }.collect()
 }
 
-/// `first` and the tensors of the context that come after it.
+/// Iterates over `first` and the tensors of the context after it.
 ///
 /// # Safety
-/// `context` is a live context of this ggml, and stays as it is meanwhile; `first` is a tensor of it.
+/// `context` is a live context of this ggml, and is not changed meanwhile; `first` is a tensor of it.
 pub unsafe fn tensors_from<'c>(
     context: NonNull<ggml_context>,
     functions: &Functions,
@@ -107,39 +107,39 @@ pub unsafe fn tensors_from<'c>(
     })
 }
 
-/// Tensors that go into one buffer.
-struct Range {
+/// Consecutive tensors that go into one buffer of `size` bytes.
+struct BufferContents {
     first: usize,
     end: usize,
     size: Bytes,
 }
 
-/// Splits where the next tensor would exceed the largest buffer. Ranges without bytes are left out.
-fn ranges(tensors: &[TensorRef<'_>], buffer_type: BufferType) -> Vec<Range> {
+/// Splits the tensors where the next one would exceed the largest buffer. Parts without bytes are left out.
+fn split(tensors: &[TensorRef<'_>], buffer_type: BufferType) -> Vec<BufferContents> {
     let (alignment, max_size) = (buffer_type.alignment(), buffer_type.max_size());
-    let mut ranges = Vec::new();
-    let mut range = Range { first: 0, end: 0, size: 0 };
+    let mut parts = Vec::new();
+    let mut part = BufferContents { first: 0, end: 0, size: 0 };
     for (index, &tensor) in tensors.iter().enumerate() {
         let needed = if needs_memory(tensor) { padded(buffer_type.alloc_size(tensor), alignment) } else { 0 };
-        let sum = range.size.saturating_add(needed);
-        if range.size > 0 && max_size.is_some_and(|max| sum > max) {
-            ranges.push(Range { end: index, ..range });
-            range = Range { first: index, end: index, size: needed };
+        let sum = part.size.saturating_add(needed);
+        if part.size > 0 && max_size.is_some_and(|max| sum > max) {
+            parts.push(BufferContents { end: index, ..part });
+            part = BufferContents { first: index, end: index, size: needed };
         } else {
-            range.size = sum;
+            part.size = sum;
         }
     }
-    if range.size > 0 {
-        ranges.push(Range { end: tensors.len(), ..range });
+    if part.size > 0 {
+        parts.push(BufferContents { end: tensors.len(), ..part });
     }
-    ranges
+    parts
 }
 
 fn needs_memory(tensor: TensorRef<'_>) -> bool {
     tensor.data().is_null() && tensor.view_source().is_none()
 }
 
-impl Range {
+impl BufferContents {
     fn allocate(&self, tensors: &[TensorRef<'_>], buffer_type: BufferType) -> Option<Buffer> {
         let runtime = buffer_type.runtime();
         let Some(buffer) = buffer_type.allocate(self.size) else {
@@ -156,7 +156,7 @@ impl Range {
         }
     }
 
-    /// The tensor that the backend could not initialize, if there is one.
+    /// Places the tensors in `buffer`. Fails with the tensor that the backend could not initialize.
     fn fill<'c>(
         &self,
         tensors: &[TensorRef<'c>],
@@ -179,7 +179,7 @@ impl Range {
     }
 }
 
-/// One buffer for all.
+/// Joins several buffers in one multi buffer. Returns null for none.
 fn join(buffers: Vec<Buffer>, buffer_type: BufferType) -> *mut ggml_backend_buffer {
     let mut pointers: Vec<_> = buffers.into_iter().map(Buffer::into_raw).collect();
     match pointers.as_mut_slice() {
@@ -187,7 +187,7 @@ fn join(buffers: Vec<Buffer>, buffer_type: BufferType) -> *mut ggml_backend_buff
         [buffer] => *buffer,
         many => {
             let join = buffer_type.runtime().functions.ggml_backend_multi_buffer_alloc_buffer;
-            // SAFETY: that many live buffers, which the multi buffer takes over; the list is copied.
+            // SAFETY: that many live buffers, which the multi buffer then owns; the list is copied.
             unsafe { join(many.as_mut_ptr(), many.len()) }
         }
     }

@@ -1,23 +1,23 @@
-//! How much address space a context gets when nobody says it.
+//! The default size of a context's address space.
 
 use super::address_space::reserved;
 
 const GIB: usize = 1 << 30;
 
-/// A tensor without its data takes 368 bytes, so this is room for eleven million of them; and more than thirty thousand
-/// such contexts fit into the 47 bits of address space that a process has.
+/// Room for eleven million tensors without data, of 368 bytes each. More than thirty thousand such contexts fit into
+/// the 47 bits of address space that a process has.
 const DESCRIPTORS: usize = 4 * GIB;
 
-/// Below this a context would rather fail than be too small: a hundred and eighty thousand tensors without data.
-const LEAST: usize = GIB / 16;
+/// The minimum: a smaller context, with fewer than 180 000 tensors without data, is not created at all.
+const MIN: usize = GIB / 16;
 
-/// Half of the address space of a process is for the contexts whose size is left to us.
+/// Half of the address space of a process is for contexts of default size.
 const BUDGET: usize = 1 << 46;
 
-/// Of what is left of the budget a context gets this part at most, so that it is never used up.
+/// A context gets at most this part of what is left of the budget, so that it is never used up.
 const SHARE: usize = 128;
 
-/// What a context is for.
+/// What a context holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
     /// Tensors without their data.
@@ -26,29 +26,29 @@ pub enum Contents {
     Data,
 }
 
-/// The fewest and the most bytes of address space for a context.
+/// Returns the minimum and the maximum bytes of address space for a context.
 pub fn default_size(contents: Contents) -> (usize, usize) {
-    let wanted = match contents {
+    let preferred = match contents {
         Contents::Descriptors => DESCRIPTORS,
         Contents::Data => machine_memory(),
     };
-    (LEAST, within_budget(wanted, reserved()))
+    (MIN, within_budget(preferred, reserved()))
 }
 
-/// The part of `wanted` that leaves enough for all contexts still to come.
-fn within_budget(wanted: usize, reserved: usize) -> usize {
+/// Reduces `preferred` so that enough is left for later contexts.
+fn within_budget(preferred: usize, reserved: usize) -> usize {
     let share = BUDGET.saturating_sub(reserved) / SHARE;
-    wanted.min(share.max(GIB)).max(LEAST) / LEAST * LEAST
+    preferred.min(share.max(GIB)).max(MIN) / MIN * MIN
 }
 
-/// Bytes of memory that the machine has.
+/// The bytes of memory of the machine.
 fn machine_memory() -> usize {
-    // SAFETY: takes nothing but a name.
+    // SAFETY: takes a constant.
     let pages = usize::try_from(unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) });
-    // SAFETY: takes nothing but a name.
+    // SAFETY: takes a constant.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) });
     match (pages, page) {
-        (Ok(pages), Ok(page)) => pages.saturating_mul(page).saturating_add(LEAST - 1),
+        (Ok(pages), Ok(page)) => pages.saturating_mul(page).saturating_add(MIN - 1),
         _ => DESCRIPTORS,
     }
 }
@@ -63,11 +63,11 @@ mod tests {
         let mut sizes = Vec::new();
         for _ in 0..20_000 {
             let size = within_budget(64 * GIB, reserved);
-            assert!((LEAST..=64 * GIB).contains(&size) && size.is_multiple_of(LEAST));
+            assert!((MIN..=64 * GIB).contains(&size) && size.is_multiple_of(MIN));
             reserved += size;
             sizes.push(size);
         }
-        assert!(sizes[..800].iter().all(|&size| size == 64 * GIB), "the first ones get what they want");
+        assert!(sizes[..800].iter().all(|&size| size == 64 * GIB), "the first ones get their preferred size");
         assert!(reserved < (1 << 47) - BUDGET / 4, "{reserved}");
     }
 
@@ -78,6 +78,6 @@ mod tests {
 
     #[test]
     fn a_small_machine_gets_a_usable_context() {
-        assert_eq!(within_budget(1, 0), LEAST);
+        assert_eq!(within_budget(1, 0), MIN);
     }
 }

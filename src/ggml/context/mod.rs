@@ -1,20 +1,22 @@
-//! Contexts that need no size: genuine ggml contexts in reserved address space, of which only what is used takes
-//! memory.
+//! Contexts that need no size: genuine ggml contexts in reserved address space, which takes memory only where it is
+//! used.
 //!
-//! The way of a context: `default_size` (how much address space?) -> `address_space` -> `ggml_init` -> `registry`
-//! (is this one of ours, and alive?). Those that name a buffer type give their tensors memory of it: `realize` finds
-//! the tensors that wait, `chunks` holds the buffers, `waiting` finds the contexts that a graph reads.
+//! A new context gets a range of addresses (`address_space`, as long as `default_size` chooses) and is created in it
+//! (`live_context`); `registry` knows all live ones. A context may name a buffer type, which then holds the data of its
+//! tensors: `realize` finds the pending tensors, those still without memory, and `chunks` holds the buffers. `pending`
+//! finds the contexts whose pending tensors a graph reads. [`allocate`] is ggml's own way: all tensors of any context,
+//! in one call.
 
 mod address_space;
 mod default_size;
 pub mod allocate;
 mod chunks;
-mod live;
 mod realize;
+mod live_context;
 mod registry;
-mod waiting;
+mod pending;
 
 pub use address_space::NoAddressSpace;
-pub use live::{Kind, Wanted};
-pub use registry::{NotAlive, NotRealized, free_context, is_freed, new_context, realize_context};
-pub use waiting::{GrowingContexts, Waiting};
+pub use live_context::{ContextOptions, Kind};
+pub use pending::{BackedContexts, PendingTensors};
+pub use registry::{NotLive, NotRealized, free_context, is_freed, new_context, realize_context};

@@ -1,54 +1,54 @@
-//! Which tensors of a context wait for memory, and where they get it.
+//! Finds the pending tensors of a context, and allocates them.
 
 use std::ptr::NonNull;
 
-use super::chunks::Chunks;
+use super::chunks::ContextChunks;
 use crate::ggml::bindings::{ggml_context, ggml_tensor};
 use crate::ggml::context::allocate::{tensors, tensors_from};
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::refusal::Refusal;
 
-/// The memory of the tensors of one context, in a buffer type.
+/// The memory of one context's tensors, in a buffer type.
 #[derive(Debug)]
 pub struct TensorMemory {
-    chunks: Chunks,
-    /// How far the context is known: then only what is new is looked at.
-    known: Option<Known>,
+    chunks: ContextChunks,
+    /// Up to where all tensors have memory: only later ones are searched.
+    progress: Option<Progress>,
 }
 
-/// All tensors up to one of them have their memory. That holds while the first of them that lives in a chunk is still
-/// at its place: `ggml_reset` takes the tensors away without a word, and those that come after it have no memory.
+/// All tensors up to `last` have memory. That holds while the first of them that is in a chunk is still there:
+/// `ggml_reset` removes all tensors silently, and those created afterwards have no memory.
 #[derive(Clone, Copy, Debug)]
-struct Known {
-    /// How many tensors come before the first that lives in a chunk.
+struct Progress {
+    /// The number of tensors before the first that is in a chunk.
     before: usize,
-    /// The last that has its memory.
+    /// The last tensor that has memory.
     last: NonNull<ggml_tensor>,
 }
 
 impl TensorMemory {
-    /// Memory of this type for a context without tensors; its buffers are marked with `usage`.
+    /// Creates the memory of a context without tensors; its buffers will have `usage`.
     pub fn new(buffer_type: BufferType, usage: u32) -> Self {
-        Self { chunks: Chunks::new(buffer_type, usage), known: None }
+        Self { chunks: ContextChunks::new(buffer_type, usage), progress: None }
     }
 
-    /// Where the memory comes from.
+    /// The buffer type.
     pub fn buffer_type(&self) -> BufferType {
         self.chunks.buffer_type()
     }
 
-    /// Gives memory to all tensors of `context` that have none, and to views whose roots have some.
+    /// Allocates all pending tensors of `context`, and places views whose roots have memory.
     ///
     /// # Errors
-    /// [`Refusal::NoMemory`] or [`Refusal::InitFailed`]; tensors that got their memory keep it, and the next call goes
-    /// on.
+    /// [`Refusal::NoMemory`] or [`Refusal::InitFailed`]; tensors allocated so far keep their memory, and the next call
+    /// continues.
     ///
     /// # Safety
-    /// The context is alive, always the same, and used by no other thread.
+    /// The context is live, always the same one, and used by no other thread.
     pub unsafe fn realize(&mut self, context: NonNull<ggml_context>) -> Result<(), Refusal> {
         // SAFETY: the caller's promise.
-        let Some(last) = (unsafe { self.last_known(context) }) else {
+        let Some(last) = (unsafe { self.last_allocated(context) }) else {
             // SAFETY: the caller's promise.
             return unsafe { self.realize_all(context) };
         };
@@ -56,74 +56,74 @@ impl TensorMemory {
         // SAFETY: the caller's promise; the tensor is one of the context's.
         let new: Vec<TensorRef<'_>> = unsafe { tensors_from(context, functions, Some(last)) }.skip(1).collect();
         // SAFETY: the caller's promise.
-        let last = unsafe { self.give(context, &new) }?;
-        if let (Some(known), Some(last)) = (&mut self.known, last) {
-            known.last = last;
+        let last = unsafe { self.allocate(context, &new) }?;
+        if let (Some(progress), Some(last)) = (&mut self.progress, last) {
+            progress.last = last;
         }
         Ok(())
     }
 
-    /// The same for a context of which nothing is known: it is new, or was emptied.
+    /// Allocates the pending tensors of a context that is new or was reset.
     ///
     /// # Safety
-    /// As [`Self::realize`].
+    /// The context is live, and used by no other thread.
     unsafe fn realize_all(&mut self, context: NonNull<ggml_context>) -> Result<(), Refusal> {
-        self.known = None;
+        self.progress = None;
         // SAFETY: the caller's promise.
         let all = unsafe { tensors(context, &self.buffer_type().runtime().functions) };
-        self.chunks.keep_only(&all);
+        self.chunks.free_unused(&all);
         // SAFETY: the caller's promise.
-        let last = unsafe { self.give(context, &all) }?;
-        let before = all.iter().position(|&tensor| self.chunks.hold(tensor));
-        self.known = before.zip(last).map(|(before, last)| Known { before, last });
+        let last = unsafe { self.allocate(context, &all) }?;
+        let before = all.iter().position(|&tensor| self.chunks.contain(tensor));
+        self.progress = before.zip(last).map(|(before, last)| Progress { before, last });
         Ok(())
     }
 
-    /// Gives memory to those of `new` that wait for some. Answers the last up to which none waits any more.
+    /// Allocates the pending ones of `new`. Returns the last tensor up to which all have memory.
     ///
     /// # Safety
-    /// As [`Self::realize`]; `new` are tensors of the context.
-    unsafe fn give(
+    /// The context is live, and used by no other thread; `new` are tensors of it.
+    unsafe fn allocate(
         &mut self,
         context: NonNull<ggml_context>,
         new: &[TensorRef<'_>],
     ) -> Result<Option<NonNull<ggml_tensor>>, Refusal> {
-        let waiting: Vec<TensorRef<'_>> = new.iter().copied().filter(|&tensor| is_waiting_root(tensor)).collect();
+        let pending: Vec<TensorRef<'_>> = new.iter().copied().filter(|&tensor| is_pending(tensor)).collect();
         // SAFETY: the caller's promise.
-        unsafe { self.chunks.place(context, &waiting) }?;
+        unsafe { self.chunks.allocate(context, &pending) }?;
         let runtime = self.buffer_type().runtime();
         for &view in new.iter().filter(|&&tensor| is_ready_view(tensor)) {
             runtime.place_view(view).map_err(|_| Refusal::InitFailed { tensor: view.name() })?;
         }
-        let served = new.iter().take_while(|tensor| tensor.has_memory());
-        Ok(served.last().and_then(|tensor| NonNull::new(tensor.as_ptr())))
+        let allocated = new.iter().take_while(|tensor| tensor.has_memory());
+        Ok(allocated.last().and_then(|tensor| NonNull::new(tensor.as_ptr())))
     }
 
-    /// The last known tensor, if the context was not emptied since.
+    /// The last tensor known to have memory, if the context was not reset since.
     ///
     /// # Safety
-    /// As [`Self::realize`].
-    unsafe fn last_known<'c>(&self, context: NonNull<ggml_context>) -> Option<TensorRef<'c>> {
-        let known = self.known?;
+    /// The context is live, and used by no other thread.
+    unsafe fn last_allocated<'c>(&self, context: NonNull<ggml_context>) -> Option<TensorRef<'c>> {
+        let progress = self.progress?;
         let functions = &self.buffer_type().runtime().functions;
         // SAFETY: the caller's promise.
         let first = unsafe { (functions.ggml_get_first_tensor)(context.as_ptr()) };
         // SAFETY: a tensor of the context, or null.
         let first = unsafe { TensorRef::new(first) };
         // SAFETY: the caller's promise, and a tensor of the context.
-        let first_held = unsafe { tensors_from(context, functions, first) }.nth(known.before)?;
-        // SAFETY: the tensors of the context are still those that were there, as one of them is.
-        self.chunks.hold(first_held).then(|| unsafe { TensorRef::from_non_null(known.last) })
+        let first_held = unsafe { tensors_from(context, functions, first) }.nth(progress.before)?;
+        // SAFETY: the context was not reset, as one of its tensors is still there.
+        self.chunks.contain(first_held).then(|| unsafe { TensorRef::from_non_null(progress.last) })
     }
 }
 
-/// Does it wait for memory of its own?
-pub fn is_waiting_root(tensor: TensorRef<'_>) -> bool {
+/// Returns `true` if `tensor` is no view and has no memory.
+pub fn is_pending(tensor: TensorRef<'_>) -> bool {
     tensor.view_source().is_none() && !tensor.has_memory()
 }
 
-/// Is it a view that can get the memory of its root? ggml refuses views of what has an address but no buffer, and they
-/// need nothing.
+/// Returns `true` if `tensor` is a view that can be placed in the memory of its root. ggml refuses to place views of a
+/// root that has an address but no buffer; they need nothing.
 fn is_ready_view(tensor: TensorRef<'_>) -> bool {
     tensor.buffer().is_null()
         && tensor.view_source().is_some_and(|root| !root.buffer().is_null() && !root.data().is_null())

@@ -1,4 +1,4 @@
-//! The live contexts of this process: what is asked about any other is answered, and not followed.
+//! The live contexts of this process. A pointer to any other is recognized without being followed.
 
 use std::collections::BTreeMap;
 #[cfg(debug_assertions)]
@@ -9,57 +9,57 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::address_space::NoAddressSpace;
-use super::live::{Kind, LiveContext, Wanted};
+use super::live_context::{ContextOptions, Kind, LiveContext};
 use crate::ggml::bindings::ggml_context;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::refusal::Refusal;
 
-/// So many freed contexts keep their addresses in debug builds, so that whoever uses one is found out.
+/// The number of freed contexts whose addresses debug builds keep, to detect use after free.
 #[cfg(debug_assertions)]
-const FREED: usize = 64;
+const KEPT_FREED: usize = 64;
 
-/// How many live contexts give their tensors memory in a buffer type. Mostly none: then no graph is searched for them.
-static GROWING: AtomicUsize = AtomicUsize::new(0);
+/// The number of live contexts with a buffer type. It is mostly 0: then no graph is searched for pending tensors.
+static BACKED: AtomicUsize = AtomicUsize::new(0);
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry::new());
 
 struct Registry {
-    /// By the address of ggml's struct.
+    /// Live contexts by the address of ggml's struct.
     live: BTreeMap<usize, Arc<LiveContext>>,
-    /// By their first address, those that give their tensors memory in a buffer type.
-    growing: BTreeMap<usize, Arc<LiveContext>>,
-    /// The latest last.
+    /// Live contexts with a buffer type, by their first address.
+    backed: BTreeMap<usize, Arc<LiveContext>>,
+    /// Contexts freed lately, the latest last.
     #[cfg(debug_assertions)]
     freed: VecDeque<LiveContext>,
 }
 
 /// Why a context cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotAlive {
+pub enum NotLive {
     /// It was freed.
     Freed,
-    /// ggml has freed its own part of it, which nobody should have asked for.
+    /// It was freed by `ggml_free`, which frees only ggml's part of it.
     FreedByGgml,
-    /// It is not one of lastuse's, or was freed long ago.
+    /// It was not created by lastuse, or was freed long ago.
     Unknown,
 }
 
-impl fmt::Display for NotAlive {
+impl fmt::Display for NotLive {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Freed => "the context was freed before",
-            Self::FreedByGgml => "the context was freed with ggml_free; lastuse_context_free is what frees it",
-            Self::Unknown => "the context does not come from lastuse_context_new, or was freed before",
+            Self::FreedByGgml => "the context was freed with ggml_free; call lastuse_context_free instead",
+            Self::Unknown => "the context was not created by lastuse_context_new, or was freed before",
         })
     }
 }
 
-/// Why the tensors of a context have no memory.
+/// Why the tensors of a context cannot be allocated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotRealized {
     /// The context cannot be used.
-    NotAlive(NotAlive),
-    /// They are to get it from the allocator of a graph.
+    NotLive(NotLive),
+    /// They are allocated with a graph.
     Deferred,
     /// There is not enough memory, or the backend fails.
     Refused(Refusal),
@@ -68,8 +68,8 @@ pub enum NotRealized {
 impl fmt::Display for NotRealized {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotAlive(why) => write!(f, "{why}"),
-            Self::Deferred => write!(f, "the tensors of a deferred context get their memory when a graph is allocated"),
+            Self::NotLive(why) => write!(f, "{why}"),
+            Self::Deferred => write!(f, "the tensors of a deferred context are allocated when a graph is"),
             Self::Refused(why) => write!(f, "{why}"),
         }
     }
@@ -79,48 +79,48 @@ impl Registry {
     const fn new() -> Self {
         Self {
             live: BTreeMap::new(),
-            growing: BTreeMap::new(),
+            backed: BTreeMap::new(),
             #[cfg(debug_assertions)]
             freed: VecDeque::new(),
         }
     }
 
-    /// Answers the context that was at this place: ggml has freed it, or it would still be there.
+    /// Adds a context. Returns the one that was at its address before, which `ggml_free` must have freed by mistake.
     fn add(&mut self, context: Arc<LiveContext>) -> Option<Arc<LiveContext>> {
         let mistaken = self.remove(context.as_ptr());
         if context.buffer_type().is_some() {
-            self.growing.insert(context.addresses().start, Arc::clone(&context));
+            self.backed.insert(context.addresses().start, Arc::clone(&context));
         }
         self.live.insert(context.as_ptr().addr(), context);
-        self.count();
+        self.update_count();
         mistaken
     }
 
     fn remove(&mut self, context: *mut ggml_context) -> Option<Arc<LiveContext>> {
         let removed = self.live.remove(&context.addr())?;
-        self.growing.remove(&removed.addresses().start);
-        self.count();
+        self.backed.remove(&removed.addresses().start);
+        self.update_count();
         Some(removed)
     }
 
-    fn count(&self) {
-        GROWING.store(self.growing.len(), Ordering::Release);
+    fn update_count(&self) {
+        BACKED.store(self.backed.len(), Ordering::Release);
     }
 
-    fn why_not(&self, context: *mut ggml_context) -> NotAlive {
+    fn not_live(&self, context: *mut ggml_context) -> NotLive {
         #[cfg(debug_assertions)]
         if self.freed.iter().any(|freed| freed.as_ptr() == context) {
-            return NotAlive::Freed;
+            return NotLive::Freed;
         }
         let _ = context;
-        NotAlive::Unknown
+        NotLive::Unknown
     }
 
-    /// Keeps the addresses of a freed context for a while. Answers the one that was kept longest.
+    /// Keeps the addresses of a freed context. Returns the oldest one if too many are kept.
     #[cfg(debug_assertions)]
     fn keep_freed(&mut self, context: LiveContext) -> Option<LiveContext> {
         self.freed.push_back(context);
-        if self.freed.len() > FREED { self.freed.pop_front() } else { None }
+        if self.freed.len() > KEPT_FREED { self.freed.pop_front() } else { None }
     }
 }
 
@@ -128,12 +128,12 @@ fn registry() -> MutexGuard<'static, Registry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A new context, which [`free_context`] frees.
+/// Creates a context, which [`free_context`] frees.
 ///
 /// # Errors
 /// [`NoAddressSpace`].
-pub fn new_context(runtime: &'static Runtime, wanted: Wanted) -> Result<*mut ggml_context, NoAddressSpace> {
-    let context = Arc::new(LiveContext::new(runtime, wanted)?);
+pub fn new_context(runtime: &'static Runtime, options: ContextOptions) -> Result<*mut ggml_context, NoAddressSpace> {
+    let context = Arc::new(LiveContext::new(runtime, options)?);
     let pointer = context.as_ptr();
     let mistaken = registry().add(context);
     drop(mistaken);
@@ -143,20 +143,20 @@ pub fn new_context(runtime: &'static Runtime, wanted: Wanted) -> Result<*mut ggm
 /// Frees a context, the buffers of its tensors and its addresses.
 ///
 /// # Errors
-/// [`NotAlive`]; where ggml has freed its part, the rest is freed.
-pub fn free_context(context: *mut ggml_context) -> Result<(), NotAlive> {
+/// [`NotLive`]; if `ggml_free` has freed its part, the rest is freed.
+pub fn free_context(context: *mut ggml_context) -> Result<(), NotLive> {
     let removed = {
         let mut registry = registry();
-        registry.remove(context).ok_or_else(|| registry.why_not(context))?
+        registry.remove(context).ok_or_else(|| registry.not_live(context))?
     };
     let is_intact = removed.is_intact();
-    // Whoever realizes it at this moment, against the rules, frees it a moment later.
+    // A thread that realizes it right now, against the rules, drops the last reference instead.
     if let Ok(context) = Arc::try_unwrap(removed)
         && is_intact
     {
         retire(context);
     }
-    if is_intact { Ok(()) } else { Err(NotAlive::FreedByGgml) }
+    if is_intact { Ok(()) } else { Err(NotLive::FreedByGgml) }
 }
 
 #[cfg(not(debug_assertions))]
@@ -171,53 +171,53 @@ fn retire(mut context: LiveContext) {
     drop(oldest);
 }
 
-/// Gives memory to the tensors of a context that wait for some.
+/// Allocates the pending tensors of a context.
 ///
 /// # Errors
 /// [`NotRealized`].
 pub fn realize_context(context: *mut ggml_context) -> Result<(), NotRealized> {
     let found = {
         let registry = registry();
-        registry.live.get(&context.addr()).cloned().ok_or_else(|| registry.why_not(context))
+        registry.live.get(&context.addr()).cloned().ok_or_else(|| registry.not_live(context))
     };
-    let live = found.and_then(|live| if live.is_intact() { Ok(live) } else { Err(NotAlive::FreedByGgml) });
-    let live = live.map_err(NotRealized::NotAlive)?;
+    let live = found.and_then(|live| if live.is_intact() { Ok(live) } else { Err(NotLive::FreedByGgml) });
+    let live = live.map_err(NotRealized::NotLive)?;
     match live.kind() {
         Kind::Deferred => Err(NotRealized::Deferred),
         Kind::Immediate => live.realize().map_err(NotRealized::Refused),
     }
 }
 
-/// Is it the address of a context freed lately, or of something in it? Only debug builds remember them.
+/// Returns `true` if `address` is, or lies in, a context freed lately. Only debug builds keep track of them.
 #[cfg(debug_assertions)]
 pub fn is_freed(address: usize) -> bool {
     let holds = |freed: &LiveContext| freed.as_ptr().addr() == address || freed.addresses().contains(&address);
     registry().freed.iter().any(holds)
 }
 
-/// Is it the address of a context freed lately? Only debug builds remember them.
+/// Returns `false`: only debug builds keep track of freed contexts.
 #[cfg(not(debug_assertions))]
 pub fn is_freed(_address: usize) -> bool {
     false
 }
 
-/// Are there contexts that give their tensors memory in a buffer type?
-pub fn are_some_growing() -> bool {
-    GROWING.load(Ordering::Acquire) > 0
+/// Returns `true` if there are live contexts with a buffer type.
+pub fn has_backed_contexts() -> bool {
+    BACKED.load(Ordering::Acquire) > 0
 }
 
-/// The addresses of those contexts, in order. Only addresses: a context that no graph of ours reads may be freed
-/// meanwhile, with all that belongs to it.
-pub fn growing() -> Vec<Range<usize>> {
-    if !are_some_growing() {
+/// Returns the addresses of the live contexts with a buffer type, in order. Only addresses: another thread may free a
+/// context that the caller's graph does not read.
+pub fn backed_contexts() -> Vec<Range<usize>> {
+    if !has_backed_contexts() {
         return Vec::new();
     }
-    registry().growing.values().filter(|context| context.is_intact()).map(|context| context.addresses()).collect()
+    registry().backed.values().filter(|context| context.is_intact()).map(|context| context.addresses()).collect()
 }
 
-/// The one of those contexts that the address lies in.
-pub fn growing_at(address: usize) -> Option<Arc<LiveContext>> {
+/// Returns the live context with a buffer type that `address` lies in.
+pub fn backed_at(address: usize) -> Option<Arc<LiveContext>> {
     let registry = registry();
-    let (_, context) = registry.growing.range(..=address).next_back()?;
+    let (_, context) = registry.backed.range(..=address).next_back()?;
     context.addresses().contains(&address).then(|| Arc::clone(context))
 }

@@ -1,4 +1,4 @@
-//! A live graph without the copies that need not be made.
+//! Removes needless copies from a live graph.
 
 use crate::graph::copies::{Becomes, Change, Facts, Found, Freedom, Kind, Memory, Target, find};
 use crate::graph::order::Effect;
@@ -11,15 +11,15 @@ use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, MAX_SOURCES, TensorRef};
 use crate::ggml::live::tensor_mut::TensorMut;
 use crate::ggml::outputs::check::writes;
-use crate::ggml::outputs::redirect::{LISTED_SLOT, Place, redirect_as_listed};
+use crate::ggml::outputs::redirect::{ORDERED_OUTPUT_SLOT, OutputTarget, redirect_ordered};
 use crate::ggml::process::settings::settings;
 use crate::ggml::read::memory::same_memory;
 use crate::ggml::read::requested::Requested;
-use crate::ggml::read::{Reading, read};
+use crate::ggml::read::{ReadGraph, read};
 
-/// Removes copies from `graph`: changes its tensors, not its lists. `buffer_type` is that of all memory which an allocator will
-/// give; without one, only copies are removed that need to know nothing of it. No more bytes are alive at the worst step than
-/// before.
+/// Removes copies from `graph`: changes its tensors, not its lists. `buffer_type` is that of all memory which an
+/// allocator will assign; without it, only copies whose removal does not depend on it are removed. The peak of live
+/// bytes does not grow.
 pub fn remove_copies(runtime: &'static Runtime, graph: GraphRef<'_>, buffer_type: Option<BufferType>) -> Found {
     let types: Vec<BufferType> = buffer_type.into_iter().collect();
     let reading = read(runtime, &types, graph, &Requested::default());
@@ -28,12 +28,12 @@ pub fn remove_copies(runtime: &'static Runtime, graph: GraphRef<'_>, buffer_type
     found
 }
 
-fn find_copies(runtime: &'static Runtime, reading: &Reading<'_>, buffer_type: Option<BufferType>) -> Found {
-    let known = Known::of(runtime, reading);
+fn find_copies(runtime: &'static Runtime, reading: &ReadGraph<'_>, buffer_type: Option<BufferType>) -> Found {
+    let known = TensorFacts::of(runtime, reading);
     if !known.kinds.iter().any(|&kind| kind != Kind::Other) {
         return Found::default();
     }
-    let same_memory = same_memory(runtime, reading);
+    let aliases = same_memory(runtime, reading);
     let runs_at = |node: TensorId, place: TensorId| {
         let [node, place] = [node, place].map(|id| reading.tensors[id as usize]);
         runs_at(runtime, node, place)
@@ -43,14 +43,14 @@ fn find_copies(runtime: &'static Runtime, reading: &Reading<'_>, buffer_type: Op
         kinds: &known.kinds,
         writes: &known.writes,
         memory: &known.memory,
-        same_memory: &same_memory,
+        same_memory: &aliases,
         has_slot: &known.has_slot,
         fused: &known.fused,
         target: target(buffer_type),
         alignment: buffer_type.map_or(UNKNOWN_ALIGNMENT, BufferType::alignment),
         runs_at: &runs_at,
     };
-    let bounds = Bounds { runtime, reading, buffer_type };
+    let peak = PeakBytes { runtime, reading, buffer_type };
     let mut before = None;
     for freedom in [Freedom::Births, Freedom::Owners] {
         let found = find(&reading.graph, facts, freedom);
@@ -61,8 +61,8 @@ fn find_copies(runtime: &'static Runtime, reading: &Reading<'_>, buffer_type: Op
         if !found.changes.iter().any(changes_owners) {
             return found;
         }
-        let given = *before.get_or_insert_with(|| bounds.of(&reading.graph));
-        if bounds.of(&found.applied_to(&reading.graph)) <= given {
+        let old_peak = *before.get_or_insert_with(|| peak.of(&reading.graph));
+        if peak.of(&found.applied_to(&reading.graph)) <= old_peak {
             return found;
         }
     }
@@ -77,7 +77,7 @@ fn target(buffer_type: Option<BufferType>) -> Target {
     }
 }
 
-/// Would the backend of the buffer that `place` lies in compute `node` without getting its sources from elsewhere?
+/// Returns `true` if the backend of the buffer that holds `place` would compute `node` without copying its sources.
 fn runs_at(runtime: &'static Runtime, node: TensorRef<'_>, place: TensorRef<'_>) -> bool {
     let Some(there) = runtime.buffer_type_of(place) else { return true };
     let roots = node.sources().map(|source| source.view_source().unwrap_or(source));
@@ -85,8 +85,8 @@ fn runs_at(runtime: &'static Runtime, node: TensorRef<'_>, place: TensorRef<'_>)
     if there.belongs_to_cpu() { types.all(BufferType::belongs_to_cpu) } else { types.all(|it| it == there) }
 }
 
-/// What is known of the tensors of a graph by looking at each alone, by tensor.
-struct Known {
+/// Facts about each tensor of a graph by itself, by id.
+struct TensorFacts {
     effects: Vec<Effect>,
     kinds: Vec<Kind>,
     writes: Vec<Strides>,
@@ -95,8 +95,8 @@ struct Known {
     fused: Vec<u8>,
 }
 
-impl Known {
-    fn of(runtime: &'static Runtime, reading: &Reading<'_>) -> Self {
+impl TensorFacts {
+    fn of(runtime: &'static Runtime, reading: &ReadGraph<'_>) -> Self {
         let (tensors, operations) = (&reading.tensors, &runtime.operations);
         let is_norm = |source: TensorRef<'_>| operations.is_named(source.op(), c"RMS_NORM");
         let is_fused =
@@ -106,7 +106,7 @@ impl Known {
             kinds: tensors.iter().map(|tensor| operations.copies(tensor.op())).collect(),
             writes: tensors.iter().map(|&tensor| writes(runtime, tensor)).collect(),
             memory: tensors.iter().map(|&tensor| memory(runtime, tensor)).collect(),
-            has_slot: tensors.iter().map(|tensor| tensor.source(LISTED_SLOT).is_none()).collect(),
+            has_slot: tensors.iter().map(|tensor| tensor.source(ORDERED_OUTPUT_SLOT).is_none()).collect(),
             fused: tensors.iter().map(|&tensor| u8::from(is_fused(tensor))).collect(),
         }
     }
@@ -121,14 +121,14 @@ fn memory(runtime: &'static Runtime, tensor: TensorRef<'_>) -> Memory {
     }
 }
 
-/// Bytes alive at the worst step.
-struct Bounds<'a> {
+/// Computes the peak of live bytes.
+struct PeakBytes<'a> {
     runtime: &'static Runtime,
-    reading: &'a Reading<'a>,
+    reading: &'a ReadGraph<'a>,
     buffer_type: Option<BufferType>,
 }
 
-impl Bounds<'_> {
+impl PeakBytes<'_> {
     fn of(&self, graph: &Graph) -> Bytes {
         let (leafs, nodes) = (vec![0; graph.leafs().len()], vec![0; graph.nodes().len()]);
         let requests = Requests { leafs: &leafs, nodes: &nodes };
@@ -150,7 +150,7 @@ fn apply(runtime: &Runtime, tensors: &[TensorRef<'_>], change: &Change) {
         Becomes::Same => {}
         Becomes::Look => {
             set_operation(tensor, runtime.operations.reshape());
-            // A cast names itself.
+            // A cast has itself as a source.
             clear_sources(tensor, |source| source == tensor);
         }
         Becomes::Place => {
@@ -162,11 +162,11 @@ fn apply(runtime: &Runtime, tensors: &[TensorRef<'_>], change: &Change) {
     unsafe { TensorMut::new(tensor) }.set_strides(nb);
     if let Some(view) = change.view {
         let root = tensors[view.root as usize];
-        let place = Place { root, offset: usize::try_from(view.offset).unwrap_or(usize::MAX), nb };
-        redirect_as_listed(tensor, place, change.wanted.map(|wanted| tensors[wanted as usize]));
+        let target = OutputTarget { root, offset: usize::try_from(view.offset).unwrap_or(usize::MAX), nb };
+        redirect_ordered(tensor, target, change.wanted.map(|wanted| tensors[wanted as usize]));
     }
     if change.is_output {
-        // SAFETY: a live tensor, which nobody else uses.
+        // SAFETY: a live tensor, which no other thread uses.
         unsafe { (runtime.functions.ggml_set_output)(tensor.as_ptr()) };
     }
 }
@@ -176,9 +176,9 @@ fn set_operation(tensor: TensorRef<'_>, op: u32) {
     unsafe { TensorMut::new(tensor) }.set_operation(op);
 }
 
-fn clear_sources(tensor: TensorRef<'_>, is_needless: impl Fn(TensorRef<'_>) -> bool) {
-    for slot in (0..MAX_SOURCES).filter(|&slot| tensor.source(slot).is_some_and(&is_needless)) {
-        // SAFETY: no reference into the tensor is held: `is_needless` has returned.
+fn clear_sources(tensor: TensorRef<'_>, is_removed: impl Fn(TensorRef<'_>) -> bool) {
+    for slot in (0..MAX_SOURCES).filter(|&slot| tensor.source(slot).is_some_and(&is_removed)) {
+        // SAFETY: no reference into the tensor is held: `is_removed` has returned.
         unsafe { TensorMut::new(tensor) }.clear_source(slot);
     }
 }

@@ -1,4 +1,4 @@
-//! What the compute buffers of a graph would take: planned, and nothing kept.
+//! Measures the compute buffers that a graph needs: plans it without allocating anything.
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -7,39 +7,39 @@ use crate::placement::Bytes;
 
 use crate::ggml::allocator::Allocator;
 use crate::ggml::bindings::ggml_cgraph;
-use crate::ggml::context::Waiting;
+use crate::ggml::context::PendingTensors;
 use crate::ggml::linking::original::Original;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::refusal::NotMeasured;
 
-/// What a graph needs of one buffer.
+/// The memory that a graph needs in one buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Need {
-    /// Bytes that the allocator would take. 0 for a buffer type that repeats an earlier one.
+    /// Bytes that the allocator would allocate; 0 for a buffer type that repeats an earlier one.
     pub size: Bytes,
-    /// Bytes alive at the worst step: no plan with these live ranges is smaller. 0 where nobody knows it.
+    /// The peak of live bytes, the lower bound of any plan with these live ranges; 0 if ggml's own allocator measured.
     pub lower_bound: Bytes,
 }
 
 impl Need {
-    /// What is enough for both.
+    /// Returns what is enough for either of two graphs.
     pub fn max(self, other: Self) -> Self {
         Self { size: self.size.max(other.size), lower_bound: self.lower_bound.max(other.lower_bound) }
     }
 }
 
-/// Plans `graph` and tells by buffer id what it needs; buffer id `i` stands for `types[i]`, and `None` for the ids means 0.
-/// Allocates no buffers and changes nothing in the graph. With `original` it tells what that one would take.
+/// Plans `graph` and returns what it needs, by buffer id; buffer id `i` stands for `types[i]`, and `None` for the ids
+/// means 0. Allocates no buffers and does not change the graph. With `original`, ggml's own allocator measures.
 ///
 /// # Errors
 /// [`NotMeasured`].
 ///
 /// # Safety
-/// `graph` and its tensors are alive, and no other thread uses them.
+/// `graph` and its tensors are live, and no other thread uses them.
 ///
 /// # Panics
-/// Without `original` there must be at least one type.
+/// If there is neither `original` nor a type.
 pub unsafe fn measure(
     original: Option<&Original>,
     types: &[BufferType],
@@ -61,7 +61,7 @@ pub unsafe fn measure(
 }
 
 /// # Safety
-/// `graph` and its tensors are alive, and no other thread uses them.
+/// `graph` and its tensors are live, and no other thread uses them.
 unsafe fn measure_original(
     original: &Original,
     types: &[BufferType],
@@ -69,9 +69,9 @@ unsafe fn measure_original(
     node_ids: Option<&[usize]>,
     leaf_ids: Option<&[usize]>,
 ) -> Result<Vec<Need>, NotMeasured> {
-    let reserve_n_size = original.gallocr_reserve_n_size.ok_or(NotMeasured::OriginalCannotTell)?;
+    let reserve_n_size = original.gallocr_reserve_n_size.ok_or(NotMeasured::NoSizeFunction)?;
     // SAFETY: the caller's promise.
-    if Waiting::is_possible() && !Waiting::in_graph(unsafe { GraphRef::new(graph) }).is_empty() {
+    if PendingTensors::is_possible() && !PendingTensors::in_graph(unsafe { GraphRef::new(graph) }).is_empty() {
         return Err(NotMeasured::NotRealized);
     }
     let mut pointers: Vec<_> = types.iter().map(|buffer_type| buffer_type.as_ptr()).collect();
@@ -83,9 +83,9 @@ unsafe fn measure_original(
     let galloc = unsafe { (original.gallocr_new_n)(pointers.as_mut_ptr(), count) };
     // SAFETY: a live allocator, graph and lists of ids, and room for one size a buffer type.
     unsafe { reserve_n_size(galloc, graph.as_ptr(), pointer(&node_ids), pointer(&leaf_ids), sizes.as_mut_ptr()) };
-    // SAFETY: made above, and not used any more.
+    // SAFETY: created above, and not used afterwards.
     unsafe { (original.gallocr_free)(galloc) };
-    // That function counts a repeated type each time; its buffer is there once.
+    // ggml counts a repeated type each time, but allocates one buffer.
     let is_repeated = |id: usize| types[..id].contains(&types[id]);
     let size = |id: usize| if is_repeated(id) { 0 } else { sizes[id] as Bytes };
     Ok((0..types.len()).map(|id| Need { size: size(id), lower_bound: 0 }).collect())
@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// A ggml from before `ggml_gallocr_reserve_n_size`. Nothing of it is ever called.
+    /// A ggml older than `ggml_gallocr_reserve_n_size`. None of its functions are called.
     fn old_ggml() -> Original {
         let found = Original::find(|name| {
             if name == c"ggml_gallocr_reserve_n_size" { std::ptr::null() } else { old_ggml as *const c_void }
@@ -111,10 +111,10 @@ mod tests {
     }
 
     #[test]
-    fn a_ggml_that_cannot_tell_is_not_asked() {
-        // SAFETY: nobody looks at the graph.
+    fn ggml_without_a_measuring_function_is_an_error() {
+        // SAFETY: the graph is not read.
         let measured = unsafe { measure(Some(&old_ggml()), &[], NonNull::dangling(), None, None) };
-        assert_eq!(measured, Err(NotMeasured::OriginalCannotTell));
-        assert!(NotMeasured::OriginalCannotTell.to_string().contains("ggml_gallocr_reserve_n_size"));
+        assert_eq!(measured, Err(NotMeasured::NoSizeFunction));
+        assert!(NotMeasured::NoSizeFunction.to_string().contains("ggml_gallocr_reserve_n_size"));
     }
 }

@@ -1,6 +1,7 @@
-//! What lastuse offers beyond `ggml-alloc.h`: measuring without a backend, removal of copies, reordering, dependencies.
+//! What lastuse offers beyond `ggml-alloc.h`: measuring without a backend, dependencies between nodes, reordering,
+//! removal of copies.
 
-pub mod copies;
-pub mod dependency;
 pub mod measure;
+pub mod dependency;
 pub mod reorder;
+pub mod copies;

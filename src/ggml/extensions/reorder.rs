@@ -1,4 +1,4 @@
-//! A better order for the nodes of a live graph.
+//! Reorders the nodes of a live graph for a smaller peak.
 
 use crate::graph::order::{Effect, Effort, Hazards, Reordering, reorder};
 use crate::graph::{BufferIndex, BufferSpec, PlanError, Requests, Rules, TensorId};
@@ -12,10 +12,10 @@ use crate::ggml::read::memory::same_memory;
 use crate::ggml::read::read;
 use crate::ggml::read::requested::Requested;
 
-/// The alignment of a buffer type that is not known.
+/// The alignment assumed for an unknown buffer type.
 pub const UNKNOWN_ALIGNMENT: Bytes = 32;
 
-/// What stands for a buffer type that is not known: ggml's own for the CPU wants no more than this.
+/// Returns what is assumed of an unknown buffer type: ggml's CPU buffer type requires no more.
 pub fn unknown_type(settings: &Settings) -> BufferSpec {
     BufferSpec { alignment: UNKNOWN_ALIGNMENT, max_chunk: None, rules: Rules::ALL, effort: settings.effort }
 }
@@ -25,12 +25,12 @@ pub fn unknown_type(settings: &Settings) -> BufferSpec {
 pub struct Reordered<'g> {
     /// The nodes in the new order.
     pub nodes: Vec<TensorRef<'g>>,
-    /// What it brings.
+    /// Its peak, compared with the old order.
     pub found: Reordering,
 }
 
-/// Searches for an order of the nodes of `graph` in which fewer bytes are alive at the worst step, all of them in memory of
-/// `buffer_type`. The graph itself is not touched.
+/// Searches for an order of the nodes of `graph` with a smaller peak of live bytes, all in memory of `buffer_type`. The
+/// graph itself is not changed.
 ///
 /// # Errors
 /// [`PlanError`] when sizes overflow.

@@ -92,7 +92,7 @@ impl BufferType {
     fn device(self) -> Device {
         if self.belongs_to_cpu() {
             Device::Cpu
-        } else if self.places_by_itself() {
+        } else if self.places_tensors_itself() {
             Device::Several
         } else {
             Device::Gpu
@@ -121,7 +121,7 @@ impl BufferType {
     }
 
     /// Returns `true` if the type has to place tensors itself, since its buffers have no addresses.
-    pub fn places_by_itself(self) -> bool {
+    pub fn places_tensors_itself(self) -> bool {
         let Functions { ggml_backend_buft_get_device, ggml_backend_dev_type, .. } = self.functions();
         let (Some(get_device), Some(dev_type)) = (ggml_backend_buft_get_device, ggml_backend_dev_type) else {
             return self.is_meta();
@@ -145,7 +145,7 @@ impl BufferType {
 
     /// Returns `true` if every tensor takes the bytes from its first to its last element, which depend only on the
     /// layout.
-    pub fn goes_by_layout(self) -> bool {
+    pub fn alloc_size_is_nbytes(self) -> bool {
         self.is_plain
     }
 

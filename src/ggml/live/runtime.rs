@@ -6,7 +6,7 @@ use crate::ggml::linking::functions::Functions;
 use crate::ggml::linking::original::Original;
 use crate::ggml::live::operations::Operations;
 use crate::ggml::live::tensor::TensorRef;
-use crate::ggml::log::{Level, is_heard, say};
+use crate::ggml::log::{Level, is_log_enabled, log_message};
 
 /// A ggml whose struct layout the probe has confirmed.
 #[derive(Debug)]
@@ -31,24 +31,24 @@ impl Runtime {
 
     /// Logs that a request is not followed exactly. `message` is a line including its newline.
     pub fn log_warning(&self, message: &str) {
-        say(&self.functions, Level::Warn, message);
+        log_message(&self.functions, Level::Warn, message);
     }
 
     /// Logs that something cannot be done. `message` is a line including its newline.
     pub fn log_error(&self, message: &str) {
-        say(&self.functions, Level::Error, message);
+        log_message(&self.functions, Level::Error, message);
     }
 
     /// Logs the line that `message` returns, which is called only if the level is enabled.
     pub fn log(&self, level: Level, message: impl FnOnce() -> String) {
-        if self.is_heard(level) {
-            say(&self.functions, level, &message());
+        if self.is_log_enabled(level) {
+            log_message(&self.functions, level, &message());
         }
     }
 
     /// Returns `true` if messages of this level are written anywhere.
-    pub fn is_heard(&self, level: Level) -> bool {
-        is_heard(&self.functions, level)
+    pub fn is_log_enabled(&self, level: Level) -> bool {
+        is_log_enabled(&self.functions, level)
     }
 
     /// Returns the version that a ggml reports.

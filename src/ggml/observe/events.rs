@@ -1,7 +1,7 @@
-//! What the allocators of a process do, told to a file: a JSON object a line.
+//! The event report: what the allocators of a process do, one JSON object per line of a file.
 //!
-//! Each line is one write to the end of the file, so that threads and processes can share it, and what a program has done
-//! before it dies is told in whole lines.
+//! Each line is one write to the end of the file. Threads and processes can share it, and a program that crashes leaves
+//! whole lines.
 
 use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
@@ -15,14 +15,14 @@ use crate::placement::Bytes;
 
 use crate::ggml::environment::path_in;
 use crate::ggml::linking::functions::Functions;
-use crate::ggml::log::{Level, say};
+use crate::ggml::log::{Level, log_message};
 use crate::ggml::observe::statistics::Statistics;
 use crate::ggml::version::{SIGNATURE, VERSION};
 
-/// Names the file.
+/// The environment variable that names the file.
 const REPORT: &CStr = c"LASTUSE_REPORT";
 
-/// The file.
+/// An open event report.
 #[derive(Debug)]
 pub struct Events {
     functions: Functions,
@@ -30,7 +30,7 @@ pub struct Events {
     ggml: String,
     is_lastuse: bool,
     start: Once,
-    /// A file that cannot be written to is left alone.
+    /// Whether a write has failed; nothing is written after that.
     is_broken: AtomicBool,
 }
 
@@ -41,26 +41,26 @@ pub struct BufferEvent<'a> {
     pub id: usize,
     /// The name of its type.
     pub name: &'a str,
-    /// Bytes that it has.
+    /// Bytes held.
     pub bytes: Bytes,
-    /// What lastuse knows of it; `None` where ggml's own allocator serves.
-    pub planned: Option<PlannedBuffer>,
+    /// Sizes from plans; `None` if ggml's own allocator is in use.
+    pub planned: Option<PlannedSizes>,
 }
 
-/// What lastuse knows of a buffer.
+/// What the plans of lastuse require of a buffer.
 #[derive(Clone, Copy, Debug)]
-pub struct PlannedBuffer {
-    /// Bytes that the latest plan wants.
+pub struct PlannedSizes {
+    /// Bytes that the latest plan requires.
     pub plan_bytes: Bytes,
     /// The lower bound of the largest plan so far.
     pub lower_bound: Bytes,
-    /// What ggml's own allocator would have taken for the graph of the largest plan.
+    /// Bytes that ggml's own allocator would have needed for the graph of the largest plan.
     pub by_ggml: Option<Bytes>,
 }
 
 impl Events {
-    /// Opens the file that the environment names; `complain` hears why it cannot be opened.
-    pub fn of_environment(functions: Functions, ggml: &str, is_lastuse: bool, complain: impl Fn(&str)) -> Option<Self> {
+    /// Opens the file that the environment names, if any; `log` is called with the reason if it cannot be opened.
+    pub fn from_environment(functions: Functions, ggml: &str, is_lastuse: bool, log: impl Fn(&str)) -> Option<Self> {
         let path = path_in(REPORT)?;
         let path = Path::new(&path);
         match OpenOptions::new().append(true).create(true).open(path) {
@@ -70,7 +70,7 @@ impl Events {
             }
             Err(error) => {
                 let name = REPORT.to_string_lossy();
-                complain(&format!("{name} has no effect: cannot write to {}: {error}", path.display()));
+                log(&format!("{name} has no effect: cannot write to {}: {error}", path.display()));
                 None
             }
         }
@@ -81,49 +81,49 @@ impl Events {
         &self.functions
     }
 
-    /// There is an allocator; only the first is told.
-    pub fn tell_start(&self) {
+    /// Writes the event of the first allocator; later calls do nothing.
+    pub fn write_start(&self) {
         self.start.call_once(|| {
             let server = if self.is_lastuse { "lastuse" } else { "ggml-alloc" };
-            self.tell("start", |event| {
+            self.write("start", |event| {
                 event.text("lastuse", VERSION).text("ggml", &self.ggml).text("server", server);
             });
         });
     }
 
-    /// Lastuse has planned, or a buffer has changed.
-    pub fn tell_plan<'b>(
+    /// Writes that an allocator of lastuse has a new plan, or that the bytes held have changed.
+    pub fn write_plan<'b>(
         &self,
         statistics: &Statistics,
         [leafs, nodes]: [usize; 2],
         buffers: impl Iterator<Item = BufferEvent<'b>>,
     ) {
-        self.tell("plan", |event| {
+        self.write("plan", |event| {
             event.value("allocator", statistics.number).value("leafs", leafs).value("nodes", nodes);
             event.value("plans", statistics.plans).value("plan_us", statistics.planning.as_micros());
-            event.objects("buffers", buffers, tell_buffer);
+            event.objects("buffers", buffers, write_buffer);
         });
     }
 
-    /// A buffer of ggml's own allocator has changed.
-    pub fn tell_buffers<'b>(
+    /// Writes that a buffer of ggml's own allocator has changed.
+    pub fn write_buffers<'b>(
         &self,
         allocator: u64,
         [leafs, nodes]: [Option<u64>; 2],
         buffers: impl Iterator<Item = BufferEvent<'b>>,
     ) {
-        self.tell("plan", |event| {
+        self.write("plan", |event| {
             event.value("allocator", allocator).maybe("leafs", leafs).maybe("nodes", nodes);
-            event.maybe("plans", None).maybe("plan_us", None).objects("buffers", buffers, tell_buffer);
+            event.maybe("plans", None).maybe("plan_us", None).objects("buffers", buffers, write_buffer);
         });
     }
 
-    /// An allocator is gone.
-    pub fn tell_free(&self, allocator: u64) {
-        self.tell("free", |event| _ = event.value("allocator", allocator));
+    /// Writes that an allocator was freed.
+    pub fn write_free(&self, allocator: u64) {
+        self.write("free", |event| _ = event.value("allocator", allocator));
     }
 
-    fn tell(&self, name: &str, fill: impl FnOnce(&mut Object<'_>)) {
+    fn write(&self, name: &str, fill: impl FnOnce(&mut Object<'_>)) {
         if self.is_broken.load(Ordering::Relaxed) {
             return;
         }
@@ -133,20 +133,20 @@ impl Events {
         fill(&mut event);
         event.end();
         line.push('\n');
-        let why = match (&self.file).write(line.as_bytes()) {
+        let reason = match (&self.file).write(line.as_bytes()) {
             Ok(written) if written == line.len() => return,
             Ok(_) => "there is no room for a whole line".to_owned(),
             Err(error) => error.to_string(),
         };
         if !self.is_broken.swap(true, Ordering::Relaxed) {
             let name = REPORT.to_string_lossy();
-            let message = format!("{SIGNATURE}no more is written to the file that {name} names: {why}\n");
-            say(&self.functions, Level::Error, &message);
+            let message = format!("{SIGNATURE}no more is written to the file that {name} names: {reason}\n");
+            log_message(&self.functions, Level::Error, &message);
         }
     }
 }
 
-fn tell_buffer(object: &mut Object<'_>, buffer: BufferEvent<'_>) {
+fn write_buffer(object: &mut Object<'_>, buffer: BufferEvent<'_>) {
     object.value("id", buffer.id).text("name", buffer.name).value("bytes", buffer.bytes);
     if let Some(planned) = buffer.planned {
         object.value("plan_bytes", planned.plan_bytes).value("lower_bound", planned.lower_bound);

@@ -1,7 +1,7 @@
-//! Observation of allocators: statistics, reports of events, captures of graphs, and verification of memory at run time. None of it
-//! changes a plan.
+//! Observation of allocators: statistics, event reports, captures of graphs, and verification of memory at run time.
+//! None of it changes a plan.
 
-pub mod capture;
-pub mod events;
 pub mod statistics;
+pub mod events;
+pub mod capture;
 pub mod verify;

@@ -1,120 +1,115 @@
-//! What the allocators of a process have done so far: of each one, and of all together.
+//! Statistics of each allocator, and of all allocators of a process together.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::placement::Bytes;
 
-/// What one allocator has done so far. Those that are alive add up to the [`totals`].
+/// What one allocator has done so far. All of them add up to the [`totals`].
 #[derive(Debug)]
 pub struct Statistics {
-    /// Tells allocators of a process apart; counted from 1.
+    /// The number of the allocator in its process, from 1.
     pub number: u64,
-    /// Does a program know it? One that only measures is made for a single call.
+    /// Whether it counts in [`Totals::allocators`]: one for a single measurement does not.
     is_counted: bool,
-    /// Plans that it has made.
+    /// Plans made, and attempts that failed.
     pub plans: u64,
-    /// How long they took.
+    /// The time that they took.
     pub planning: Duration,
-    /// By buffer: the largest plan so far.
-    largest: Vec<Largest>,
-    /// Bytes of its buffers.
+    /// The largest plan so far, by buffer.
+    largest: Vec<LargestPlan>,
+    /// Bytes held in all buffers.
     held: Bytes,
 }
 
-/// The largest plan that a buffer had.
+/// The largest plan of a buffer.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Largest {
-    /// Bytes that it takes.
+pub struct LargestPlan {
+    /// Bytes that it requires.
     pub size: Bytes,
-    /// Bytes that are alive at its worst step.
+    /// Its lower bound: the peak of live bytes.
     pub lower_bound: Bytes,
-    /// Bytes that ggml's own allocator would have taken, where that was found out.
+    /// Bytes that ggml's own allocator would have needed, if that was computed.
     pub by_ggml: Option<Bytes>,
 }
 
-/// What all allocators of a process have done.
+/// Statistics of all allocators of a process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {
-    /// Plans that were made.
+    /// Plans made, and attempts that failed.
     pub plans: u64,
-    /// Graphs that were served by a plan made for an earlier one.
+    /// Graphs that a remembered plan served.
     pub served_again: u64,
-    /// How long planning took.
+    /// The time that planning took.
     pub planning: Duration,
-    /// Allocators that are alive.
+    /// Live allocators.
     pub allocators: u64,
-    /// Bytes of their buffers.
+    /// Bytes held in their buffers.
     pub held: Bytes,
-    /// The lower bounds of the largest plans that they had, by buffer.
+    /// The sum of the lower bounds of the largest plans of their buffers.
     pub lower_bounds: Bytes,
 }
 
 static PLANS: AtomicU64 = AtomicU64::new(0);
 static SERVED_AGAIN: AtomicU64 = AtomicU64::new(0);
 static PLANNING_NANOSECONDS: AtomicU64 = AtomicU64::new(0);
-static MADE: AtomicU64 = AtomicU64::new(0);
-static ALIVE: AtomicU64 = AtomicU64::new(0);
+static CREATED: AtomicU64 = AtomicU64::new(0);
+static LIVE: AtomicU64 = AtomicU64::new(0);
 static HELD: AtomicU64 = AtomicU64::new(0);
 static LOWER_BOUNDS: AtomicU64 = AtomicU64::new(0);
 
-/// What all allocators have done.
+/// Returns the statistics of all allocators.
 pub fn totals() -> Totals {
     Totals {
         plans: PLANS.load(Relaxed),
         served_again: SERVED_AGAIN.load(Relaxed),
         planning: Duration::from_nanos(PLANNING_NANOSECONDS.load(Relaxed)),
-        allocators: ALIVE.load(Relaxed),
+        allocators: LIVE.load(Relaxed),
         held: HELD.load(Relaxed),
         lower_bounds: LOWER_BOUNDS.load(Relaxed),
     }
 }
 
-/// The number of a new allocator.
+/// Returns the number of a new allocator.
 pub fn next_number() -> u64 {
-    MADE.fetch_add(1, Relaxed) + 1
+    CREATED.fetch_add(1, Relaxed) + 1
 }
 
 impl Statistics {
-    /// Of an allocator with so many buffers.
+    /// Creates the statistics of an allocator with `buffers` buffers.
     pub fn new(buffers: usize) -> Self {
-        ALIVE.fetch_add(1, Relaxed);
+        LIVE.fetch_add(1, Relaxed);
         let mut statistics = Self::uncounted(buffers);
         (statistics.number, statistics.is_counted) = (next_number(), true);
         statistics
     }
 
-    /// Of an allocator that no program knows. Its plans count for the process.
+    /// Creates the statistics of an allocator for a single measurement. Only its plans count in the [`totals`].
     pub fn uncounted(buffers: usize) -> Self {
-        let largest = vec![Largest::default(); buffers];
+        let largest = vec![LargestPlan::default(); buffers];
         Self { number: 0, is_counted: false, plans: 0, planning: Duration::ZERO, largest, held: 0 }
     }
 
-    /// Does a program know the allocator?
-    pub fn is_counted(&self) -> bool {
-        self.is_counted
-    }
-
-    /// By buffer: the largest plan so far.
-    pub fn largest(&self) -> &[Largest] {
+    /// The largest plan so far, by buffer.
+    pub fn largest(&self) -> &[LargestPlan] {
         &self.largest
     }
 
-    /// A plan was made, or could not be.
-    pub fn has_planned(&mut self, time: Duration) {
+    /// Counts a plan, or an attempt that failed.
+    pub fn count_planning(&mut self, time: Duration) {
         self.plans += 1;
         self.planning += time;
         PLANS.fetch_add(1, Relaxed);
         PLANNING_NANOSECONDS.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Relaxed);
     }
 
-    /// A graph is served by an earlier plan.
-    pub fn has_served_again(&self) {
+    /// Counts a graph that a remembered plan serves.
+    pub fn count_reuse(&self) {
         SERVED_AGAIN.fetch_add(1, Relaxed);
     }
 
-    /// The allocator has a new plan: one for each buffer.
-    pub fn has_plan(&mut self, plans: impl Iterator<Item = Largest>) {
+    /// Records a new plan, given by buffer.
+    pub fn record_plan(&mut self, plans: impl Iterator<Item = LargestPlan>) {
         for (largest, plan) in self.largest.iter_mut().zip(plans) {
             if plan.size >= largest.size {
                 if self.is_counted {
@@ -125,8 +120,8 @@ impl Statistics {
         }
     }
 
-    /// The buffers have so many bytes. Answers whether that is news.
-    pub fn has_buffers(&mut self, held: Bytes) -> bool {
+    /// Records the bytes held in all buffers. Returns `true` if they have changed.
+    pub fn record_held(&mut self, held: Bytes) -> bool {
         if self.is_counted {
             HELD.fetch_add(held.wrapping_sub(self.held), Relaxed);
         }
@@ -137,7 +132,7 @@ impl Statistics {
 impl Drop for Statistics {
     fn drop(&mut self) {
         if self.is_counted {
-            ALIVE.fetch_sub(1, Relaxed);
+            LIVE.fetch_sub(1, Relaxed);
             HELD.fetch_sub(self.held, Relaxed);
             let lower_bounds = self.largest.iter().fold(0, |sum: Bytes, plan| sum.wrapping_add(plan.lower_bound));
             LOWER_BOUNDS.fetch_sub(lower_bounds, Relaxed);

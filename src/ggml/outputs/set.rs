@@ -1,4 +1,4 @@
-//! Results where they are wanted: a tensor that is computed in the memory of another.
+//! Checks and redirects one result: a tensor that is computed in the memory of another.
 
 use std::fmt;
 
@@ -10,12 +10,12 @@ use crate::ggml::live::ids::Ids;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::outputs::check::{range, writes};
-use crate::ggml::outputs::redirect::{Place, WANTED_SLOT, redirect};
+use crate::ggml::outputs::redirect::{OUTPUT_SLOT, OutputTarget, redirect};
 
-/// Why a result cannot be in that memory.
+/// Why a result cannot be computed in that memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoOutput {
-    /// Both tensors are the same.
+pub enum SetOutputError {
+    /// The tensor and `dst` are the same.
     OnItself,
     /// Their element types differ.
     OtherType,
@@ -27,7 +27,7 @@ pub enum NoOutput {
     Quantized,
     /// The result is not computed by an operation.
     NotComputed,
-    /// The result is only another look at its source.
+    /// The result is only a view of its source.
     OnlyAView,
     /// The result is written into the memory of another tensor already.
     IsAView,
@@ -37,24 +37,24 @@ pub enum NoOutput {
     FilledByTheProgram,
     /// All slots for sources are taken.
     NoSlot,
-    /// The other tensor is a view of the result.
+    /// `dst` is a view of the result.
     ViewOfTheResult,
-    /// The other tensor is computed from the result.
+    /// `dst` is computed from the result.
     Cycle,
-    /// Two elements of the other tensor are at the same place.
+    /// Elements of `dst` share bytes.
     ElementsOverlap,
-    /// The operation is not known to write such a layout.
+    /// The operation is not known to write the layout of `dst`.
     Layout,
-    /// It is known to do so only in memory of ggml's CPU backend.
+    /// The operation is known to write the layout of `dst` only in memory of ggml's CPU backend.
     NotOnCpu,
-    /// A source of the operation lies there, and is read after the first byte was written.
+    /// A source of the operation is in that memory, and is read after the first byte was written.
     OverASource,
 }
 
-impl fmt::Display for NoOutput {
+impl fmt::Display for SetOutputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::OnItself => "a tensor cannot be the memory of its own result: t and dst are the same",
+            Self::OnItself => "t and dst are the same tensor",
             Self::OtherType => "t and dst have different element types",
             Self::OtherShape => "t and dst have different shapes",
             Self::Empty => "t has no elements",
@@ -67,7 +67,7 @@ impl fmt::Display for NoOutput {
             Self::NoSlot => "the operation of t has no slot left for one more source",
             Self::ViewOfTheResult => "dst is a view of t",
             Self::Cycle => "dst is computed from t",
-            Self::ElementsOverlap => "elements of dst lie over one another",
+            Self::ElementsOverlap => "elements of dst overlap",
             Self::Layout => "the operation of t is not known to write a result with the strides of dst",
             Self::NotOnCpu => "only ggml's CPU backend is known to write a result with the strides of dst",
             Self::OverASource => "a source of t lies in the memory of dst, and would be overwritten before it is read",
@@ -78,95 +78,95 @@ impl fmt::Display for NoOutput {
 /// Flags of tensors whose memory the program fills: INPUT, PARAM, LOSS.
 const FILLED: [Flags; 3] = [Flags::INPUT, Flags(4), Flags(8)];
 
-/// Makes the operation of `tensor` write its result where `wanted` lies. `tensor` then is a view of that memory.
+/// Makes the operation of `tensor` write its result into the memory of `dst`. `tensor` then is a view of that memory.
 ///
 /// # Errors
-/// [`NoOutput`]; nothing was changed then.
-pub fn set_output(runtime: &'static Runtime, tensor: TensorRef<'_>, wanted: TensorRef<'_>) -> Result<(), NoOutput> {
-    let place = place_for(runtime, tensor, wanted)?;
-    redirect(tensor, place, wanted);
+/// [`SetOutputError`]; nothing is changed.
+pub fn set_output(runtime: &'static Runtime, tensor: TensorRef<'_>, dst: TensorRef<'_>) -> Result<(), SetOutputError> {
+    let target = target_for(runtime, tensor, dst)?;
+    redirect(tensor, target, dst);
     Ok(())
 }
 
-/// Where `tensor` will lie, and that it can.
-fn place_for<'g>(
+/// Returns the memory for the result, if it can be computed there.
+fn target_for<'g>(
     runtime: &'static Runtime,
     tensor: TensorRef<'g>,
-    wanted: TensorRef<'g>,
-) -> Result<Place<'g>, NoOutput> {
-    check_pair(runtime, tensor, wanted)?;
+    dst: TensorRef<'g>,
+) -> Result<OutputTarget<'g>, SetOutputError> {
+    check_pair(runtime, tensor, dst)?;
     check_result(runtime, tensor)?;
-    check_layout(runtime, tensor, wanted)?;
-    check_sources(runtime, tensor, wanted)?;
-    check_cycle(tensor, wanted)?;
-    let strides = wanted.layout().to_layout().tidied(tensor.nb()[0] as u64).nb;
+    check_layout(runtime, tensor, dst)?;
+    check_sources(runtime, tensor, dst)?;
+    check_cycle(tensor, dst)?;
+    let strides = dst.layout().to_layout().tidied(tensor.nb()[0] as u64).nb;
     let nb = strides.map(|stride| usize::try_from(stride).unwrap_or(usize::MAX));
-    Ok(Place { nb, ..Place::of(wanted) })
+    Ok(OutputTarget { nb, ..OutputTarget::of(dst) })
 }
 
-fn refuse_if(is_so: bool, why: NoOutput) -> Result<(), NoOutput> {
-    if is_so { Err(why) } else { Ok(()) }
+fn refuse_if(condition: bool, error: SetOutputError) -> Result<(), SetOutputError> {
+    if condition { Err(error) } else { Ok(()) }
 }
 
-fn check_pair(runtime: &'static Runtime, tensor: TensorRef<'_>, wanted: TensorRef<'_>) -> Result<(), NoOutput> {
-    refuse_if(tensor == wanted, NoOutput::OnItself)?;
-    refuse_if(wanted.view_source() == Some(tensor), NoOutput::ViewOfTheResult)?;
-    refuse_if(tensor.element() != wanted.element(), NoOutput::OtherType)?;
-    refuse_if(tensor.ne() != wanted.ne(), NoOutput::OtherShape)?;
-    refuse_if(tensor.ne().contains(&0), NoOutput::Empty)?;
-    refuse_if(runtime.is_quantized(wanted), NoOutput::Quantized)
+fn check_pair(runtime: &'static Runtime, tensor: TensorRef<'_>, dst: TensorRef<'_>) -> Result<(), SetOutputError> {
+    refuse_if(tensor == dst, SetOutputError::OnItself)?;
+    refuse_if(dst.view_source() == Some(tensor), SetOutputError::ViewOfTheResult)?;
+    refuse_if(tensor.element() != dst.element(), SetOutputError::OtherType)?;
+    refuse_if(tensor.ne() != dst.ne(), SetOutputError::OtherShape)?;
+    refuse_if(tensor.ne().contains(&0), SetOutputError::Empty)?;
+    refuse_if(runtime.is_quantized(dst), SetOutputError::Quantized)
 }
 
-fn check_result(runtime: &'static Runtime, tensor: TensorRef<'_>) -> Result<(), NoOutput> {
+fn check_result(runtime: &'static Runtime, tensor: TensorRef<'_>) -> Result<(), SetOutputError> {
     let effect = runtime.operations.effect(tensor.op());
-    refuse_if(effect == Effect::Nothing, NoOutput::NotComputed)?;
-    refuse_if(effect == Effect::View, NoOutput::OnlyAView)?;
-    refuse_if(tensor.view_source().is_some(), NoOutput::IsAView)?;
-    refuse_if(tensor.has_memory(), NoOutput::HasMemory)?;
-    refuse_if(FILLED.iter().any(|&flag| Flags(tensor.flags()).has(flag)), NoOutput::FilledByTheProgram)?;
-    refuse_if(tensor.source(WANTED_SLOT).is_some(), NoOutput::NoSlot)
+    refuse_if(effect == Effect::Nothing, SetOutputError::NotComputed)?;
+    refuse_if(effect == Effect::View, SetOutputError::OnlyAView)?;
+    refuse_if(tensor.view_source().is_some(), SetOutputError::IsAView)?;
+    refuse_if(tensor.has_memory(), SetOutputError::HasMemory)?;
+    refuse_if(FILLED.iter().any(|&flag| Flags(tensor.flags()).has(flag)), SetOutputError::FilledByTheProgram)?;
+    refuse_if(tensor.source(OUTPUT_SLOT).is_some(), SetOutputError::NoSlot)
 }
 
-fn check_layout(runtime: &'static Runtime, tensor: TensorRef<'_>, wanted: TensorRef<'_>) -> Result<(), NoOutput> {
-    let (own, there) = (tensor.layout().to_layout(), wanted.layout().to_layout());
-    refuse_if(there.has_elements_over_one_another(own.nb[0]), NoOutput::ElementsOverlap)?;
-    refuse_if(!writes(runtime, tensor).allows(&own, &there), NoOutput::Layout)?;
-    let buffer_type = runtime.buffer_type_of(Place::of(wanted).root);
+fn check_layout(runtime: &'static Runtime, tensor: TensorRef<'_>, dst: TensorRef<'_>) -> Result<(), SetOutputError> {
+    let (own, there) = (tensor.layout().to_layout(), dst.layout().to_layout());
+    refuse_if(there.has_elements_over_one_another(own.nb[0]), SetOutputError::ElementsOverlap)?;
+    refuse_if(!writes(runtime, tensor).allows(&own, &there), SetOutputError::Layout)?;
+    let buffer_type = runtime.buffer_type_of(OutputTarget::of(dst).root);
     let is_on_cpu = buffer_type.is_none_or(BufferType::belongs_to_cpu);
-    refuse_if(!is_on_cpu && !Strides::Contiguous.allows(&own, &there), NoOutput::NotOnCpu)
+    refuse_if(!is_on_cpu && !Strides::Contiguous.allows(&own, &there), SetOutputError::NotOnCpu)
 }
 
-/// A source may lie there when the operation is one that ggml itself computes in place, no other source lies there, and
-/// each element is where that of the source is.
-fn check_sources(runtime: &'static Runtime, tensor: TensorRef<'_>, wanted: TensorRef<'_>) -> Result<(), NoOutput> {
-    let root = Place::of(wanted).root;
-    let there = range(runtime, wanted, 0);
-    let lies_there =
-        |source: TensorRef<'_>| Place::of(source).root == root && range(runtime, source, 0).overlaps(there);
-    // A kernel that computes RMS_NORM and its product at once reads the sources of both.
+/// A source may be in that memory if ggml itself computes the operation in place, no other source is there, and each
+/// element of the result has the address of the source's.
+fn check_sources(runtime: &'static Runtime, tensor: TensorRef<'_>, dst: TensorRef<'_>) -> Result<(), SetOutputError> {
+    let root = OutputTarget::of(dst).root;
+    let there = range(runtime, dst, 0);
+    let is_there =
+        |source: TensorRef<'_>| OutputTarget::of(source).root == root && range(runtime, source, 0).overlaps(there);
+    // A fused kernel for RMS_NORM and MUL reads the sources of both.
     let of_norms = tensor.sources().filter(|source| runtime.operations.is_named(source.op(), c"RMS_NORM"));
-    refuse_if(of_norms.flat_map(TensorRef::sources).any(lies_there), NoOutput::OverASource)?;
-    let mut over = tensor.sources().enumerate().filter(|&(_, source)| lies_there(source));
+    refuse_if(of_norms.flat_map(TensorRef::sources).any(is_there), SetOutputError::OverASource)?;
+    let mut over = tensor.sources().enumerate().filter(|&(_, source)| is_there(source));
     let Some((slot, source)) = over.next() else { return Ok(()) };
     let operation = runtime.operations.operation(tensor.op());
     let is_in_place = operation.is_listed()
         && operation.may_write_over(slot)
         && over.next().is_none()
         && source.layout() == tensor.layout()
-        && wanted.layout().to_layout().tidied(tensor.nb()[0] as u64).by_ref() == tensor.layout()
+        && dst.layout().to_layout().tidied(tensor.nb()[0] as u64).by_ref() == tensor.layout()
         && range(runtime, source, 0) == there;
-    refuse_if(!is_in_place, NoOutput::OverASource)
+    refuse_if(!is_in_place, SetOutputError::OverASource)
 }
 
-/// Whatever `wanted` is computed from is looked at once.
-fn check_cycle(tensor: TensorRef<'_>, wanted: TensorRef<'_>) -> Result<(), NoOutput> {
-    let mut seen = Ids::with_capacity(1);
-    seen.id(wanted);
+/// Visits every tensor that `dst` depends on once.
+fn check_cycle(tensor: TensorRef<'_>, dst: TensorRef<'_>) -> Result<(), SetOutputError> {
+    let mut visited = Ids::with_capacity(1);
+    visited.id(dst);
     let mut next = 0;
-    while let Some(&known) = seen.tensors().get(next) {
+    while let Some(&known) = visited.tensors().get(next) {
         for source in known.sources().chain(known.view_source()) {
-            refuse_if(source == tensor, NoOutput::Cycle)?;
-            seen.id(source);
+            refuse_if(source == tensor, SetOutputError::Cycle)?;
+            visited.id(source);
         }
         next += 1;
     }

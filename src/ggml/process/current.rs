@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use crate::ggml::linking::functions::Functions;
 use crate::ggml::linking::loaded::Object;
 use crate::ggml::linking::owner::defines_ggml;
-use crate::ggml::log::{Level, c_string, say};
+use crate::ggml::log::{Level, c_string, log_message};
 
 thread_local! {
     static LATEST: Cell<Option<&'static Functions>> = const { Cell::new(None) };
@@ -14,14 +14,14 @@ thread_local! {
 
 /// Sets the ggml of the current call; `None` keeps the latest one.
 #[inline]
-pub fn now_for(functions: Option<&'static Functions>) {
+pub fn set_current_ggml(functions: Option<&'static Functions>) {
     LATEST.set(functions.or(LATEST.get()));
 }
 
 /// Logs an error with the ggml of the current call, or any that is loaded.
 pub fn log_error(message: &str) {
     if let Some(functions) = functions() {
-        say(&functions, Level::Error, message);
+        log_message(&functions, Level::Error, message);
     }
 }
 

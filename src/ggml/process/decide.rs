@@ -12,7 +12,7 @@ use crate::ggml::linking::original::Original;
 use crate::ggml::linking::owner::is_linked;
 use crate::ggml::live::probe::{UnknownLayout, probe};
 use crate::ggml::live::runtime::{Runtime, version};
-use crate::ggml::log::{Level, say};
+use crate::ggml::log::{Level, log_message};
 use crate::ggml::observe::events::Events;
 use crate::ggml::version::SIGNATURE;
 
@@ -67,8 +67,8 @@ pub fn decide(linked: LinkedGgml) -> Result<Ggml, String> {
 
 fn decide_known(functions: Functions, original: Option<Original>) -> Result<Ggml, String> {
     let version = version(&functions);
-    let log = |level, message: &str| say(&functions, level, &format!("{SIGNATURE}{message}\n"));
-    let events = |is_lastuse| Events::of_environment(functions, &version, is_lastuse, |why| log(Level::Error, why));
+    let log = |level, message: &str| log_message(&functions, level, &format!("{SIGNATURE}{message}\n"));
+    let events = |is_lastuse| Events::from_environment(functions, &version, is_lastuse, |why| log(Level::Error, why));
     let known = || Runtime::new(functions, original.as_ref(), &version);
     let all =
         |server, switched_off, events| Ok(Ggml { server, original, switched_off, functions: Some(functions), events });

@@ -12,7 +12,7 @@ pub enum NotEnabled {
     /// The program calls ggml's own allocator, and not lastuse.
     NotReached,
     /// lastuse forwards every call to ggml's own allocator.
-    HandsOn,
+    ForwardsCalls,
     /// No ggml is known.
     NoGgml(NoGgml),
 }
@@ -25,7 +25,7 @@ impl fmt::Display for NotEnabled {
                 "the functions of ggml-alloc.h that the program calls are ggml's own: liblastuse has to come before libggml-base \
                  on the link line, or be preloaded"
             ),
-            Self::HandsOn => write!(f, "ggml's own allocator does the work"),
+            Self::ForwardsCalls => write!(f, "ggml's own allocator does the work"),
             Self::NoGgml(why) => why.fmt(f),
         }
     }
@@ -45,5 +45,5 @@ pub fn check_enabled() -> Result<(), NotEnabled> {
         Err(other) => return Err(NotEnabled::NoGgml(other)),
     };
     let is_served = ggmls.iter().any(|ggml| matches!(ggml.server, Server::Lastuse(_)));
-    if is_served { Ok(()) } else { Err(NotEnabled::HandsOn) }
+    if is_served { Ok(()) } else { Err(NotEnabled::ForwardsCalls) }
 }

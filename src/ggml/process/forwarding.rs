@@ -25,8 +25,8 @@ thread_local! {
 }
 
 /// Calls a function of this ggml's own allocator. If that calls other functions of `ggml-alloc.h`, they reach lastuse
-/// again, which finds `ggml` with [`handed_to`].
-pub fn hand_to<T>(ggml: &'static Ggml, call: impl FnOnce() -> T) -> T {
+/// again, which finds `ggml` with [`forwarding_to`].
+pub fn forward_to<T>(ggml: &'static Ggml, call: impl FnOnce() -> T) -> T {
     let before = FORWARDING_TO.replace(Some(ggml));
     let result = call();
     FORWARDING_TO.set(before);
@@ -34,7 +34,7 @@ pub fn hand_to<T>(ggml: &'static Ggml, call: impl FnOnce() -> T) -> T {
 }
 
 /// Returns the ggml whose own allocator lastuse is calling in this thread.
-pub fn handed_to() -> Option<&'static Ggml> {
+pub fn forwarding_to() -> Option<&'static Ggml> {
     FORWARDING_TO.get()
 }
 
@@ -46,19 +46,19 @@ fn gallocs() -> MutexGuard<'static, BTreeMap<usize, &'static Ggml>> {
 }
 
 /// Records that the functions of this ggml have created `galloc`.
-pub fn remember(ggml: &'static Ggml, galloc: *mut ggml_gallocr) {
+pub fn register_forwarded(ggml: &'static Ggml, galloc: *mut ggml_gallocr) {
     if !galloc.is_null() {
         gallocs().insert(galloc.addr(), ggml);
     }
 }
 
 /// Removes `galloc`, which is about to be freed.
-pub fn forget(galloc: *mut ggml_gallocr) {
+pub fn unregister_forwarded(galloc: *mut ggml_gallocr) {
     gallocs().remove(&galloc.addr());
 }
 
 /// Returns `true` if a forwarded call has created `galloc`.
-pub fn is_remembered(galloc: NonNull<ggml_gallocr>) -> bool {
+pub fn is_forwarded(galloc: NonNull<ggml_gallocr>) -> bool {
     gallocs().contains_key(&galloc.addr().get())
 }
 
@@ -66,14 +66,14 @@ pub fn is_remembered(galloc: NonNull<ggml_gallocr>) -> bool {
 ///
 /// # Errors
 /// [`NoGgml`].
-pub fn ggml_of_handed(galloc: NonNull<ggml_gallocr>) -> Result<&'static Ggml, NoGgml> {
+pub fn ggml_of_galloc(galloc: NonNull<ggml_gallocr>) -> Result<&'static Ggml, NoGgml> {
     let known = gallocs().get(&galloc.addr().get()).copied();
     known.map_or_else(ggml_of_caller, Ok)
 }
 
 /// The code that creates an allocator.
 #[derive(Debug)]
-pub enum Maker {
+pub enum GallocFactory {
     /// lastuse, for this ggml.
     Lastuse(&'static Ggml, &'static Runtime),
     /// The original functions of this ggml.
@@ -87,9 +87,9 @@ pub enum Maker {
 ///
 /// # Safety
 /// `buft` is null, or a live buffer type.
-pub unsafe fn maker(buft: *const ggml_backend_buffer_type) -> Result<Maker, NoGgml> {
-    if let Some((ggml, original)) = handed_to().and_then(|ggml| Some((ggml, ggml.original.as_ref()?))) {
-        return Ok(Maker::Original(ggml, original));
+pub unsafe fn galloc_factory(buft: *const ggml_backend_buffer_type) -> Result<GallocFactory, NoGgml> {
+    if let Some((ggml, original)) = forwarding_to().and_then(|ggml| Some((ggml, ggml.original.as_ref()?))) {
+        return Ok(GallocFactory::Original(ggml, original));
     }
     // SAFETY: the caller's promise.
     let ggml = unsafe { ggml_of_type(buft) }?;
@@ -99,14 +99,14 @@ pub unsafe fn maker(buft: *const ggml_backend_buffer_type) -> Result<Maker, NoGg
                 if !WAS_LOGGED.swap(true, Relaxed) {
                     runtime.log_warning(&format!("{SIGNATURE}{BYPASSED}\n"));
                 }
-                Maker::Original(ggml, original)
+                GallocFactory::Original(ggml, original)
             }
-            None => Maker::Lastuse(ggml, runtime),
+            None => GallocFactory::Lastuse(ggml, runtime),
         }),
         Server::Original(original) => Ok(match ggml_behind_call().map(|bound| (bound, &bound.server)) {
             // The caller may be bound to another ggml than its buffer types belong to.
-            Some((bound, Server::Original(original))) => Maker::Original(bound, original),
-            _ => Maker::Original(ggml, original),
+            Some((bound, Server::Original(original))) => GallocFactory::Original(bound, original),
+            _ => GallocFactory::Original(ggml, original),
         }),
     }
 }

@@ -61,7 +61,7 @@ impl fmt::Display for NoGgml {
 impl Ggml {
     /// Returns access for functions that only lastuse has, whichever code serves. `None` if the layout of its structs
     /// is unknown.
-    pub fn known(&'static self) -> Option<&'static Runtime> {
+    pub fn runtime(&'static self) -> Option<&'static Runtime> {
         match &self.server {
             Server::Lastuse(runtime) => Some(runtime),
             Server::Original(_) => self.switched_off.as_ref(),

@@ -32,7 +32,12 @@ static WATCHED: Mutex<Vec<Watched>> = Mutex::new(Vec::new());
 ///
 /// # Safety
 /// `types` holds `count` buffer types, which are live or null.
-pub unsafe fn made(ggml: &Ggml, galloc: *mut ggml_gallocr, types: *const *mut ggml_backend_buffer_type, count: c_int) {
+pub unsafe fn report_new(
+    ggml: &Ggml,
+    galloc: *mut ggml_gallocr,
+    types: *const *mut ggml_backend_buffer_type,
+    count: c_int,
+) {
     let Some(events) = events_of(ggml).filter(|_| !galloc.is_null()) else { return };
     let mut watched = watched();
     if watched.iter().any(|known| known.address == galloc.addr()) {
@@ -47,14 +52,14 @@ pub unsafe fn made(ggml: &Ggml, galloc: *mut ggml_gallocr, types: *const *mut gg
     });
     let (names, sizes) = (names.collect(), vec![0; types.len()]);
     watched.push(Watched { address: galloc.addr(), number: next_number(), names, sizes });
-    events.tell_start();
+    events.write_start();
 }
 
 /// Reports the buffers of `galloc` if they have changed. `graph` is the cause, if the layout of graphs is known.
 ///
 /// # Safety
 /// `galloc` is live.
-pub unsafe fn used(ggml: &Ggml, galloc: *mut ggml_gallocr, graph: Option<GraphRef<'_>>) {
+pub unsafe fn report_buffers(ggml: &Ggml, galloc: *mut ggml_gallocr, graph: Option<GraphRef<'_>>) {
     let (Some(events), Some(original)) = (events_of(ggml), ggml.original) else { return };
     let mut watched = watched();
     let Some(known) = watched.iter_mut().find(|known| known.address == galloc.addr()) else { return };
@@ -71,15 +76,15 @@ pub unsafe fn used(ggml: &Ggml, galloc: *mut ggml_gallocr, graph: Option<GraphRe
         buffers.filter_map(|(id, (name, &bytes))| Some(BufferEvent { id, name: name.as_ref()?, bytes, planned: None }));
     let count = |list: fn(GraphRef<'_>) -> usize| graph.map(|graph| list(graph) as u64);
     let counts = [count(|graph| graph.leafs.len()), count(|graph| graph.nodes.len())];
-    events.tell_buffers(known.number, counts, events_by_buffer);
+    events.write_buffers(known.number, counts, events_by_buffer);
 }
 
 /// Reports that `galloc` is about to be freed.
-pub fn freed(ggml: &Ggml, galloc: *mut ggml_gallocr) {
+pub fn report_free(ggml: &Ggml, galloc: *mut ggml_gallocr) {
     let Some(events) = events_of(ggml) else { return };
     let mut watched = watched();
     let Some(at) = watched.iter().position(|known| known.address == galloc.addr()) else { return };
-    events.tell_free(watched.swap_remove(at).number);
+    events.write_free(watched.swap_remove(at).number);
 }
 
 /// # Safety

@@ -11,7 +11,7 @@ use crate::ggml::linking::caller::caller;
 use crate::ggml::linking::loaded::{Library, Object, load_count};
 use crate::ggml::linking::owner::{bound_to, defines_ggml, owner_of_code};
 use crate::ggml::observe::capture::captures;
-use crate::ggml::process::current::{log_error, now_for};
+use crate::ggml::process::current::{log_error, set_current_ggml};
 use crate::ggml::process::decide::{LinkedGgml, decide};
 use crate::ggml::process::settings::settings;
 
@@ -51,7 +51,7 @@ impl LoadedGgml {
             self.decided.get_or_init(|| decide(linked))
         });
         let ggml = decided.as_ref().map_err(|why| NoGgml::Unusable(why))?;
-        now_for(ggml.functions.as_ref());
+        set_current_ggml(ggml.functions.as_ref());
         if let Server::Lastuse(_) = ggml.server {
             read_environment();
         }
@@ -106,7 +106,9 @@ pub unsafe fn ggml_of_object<T>(object: *const T) -> Result<&'static Ggml, NoGgm
 pub unsafe fn ggml_of_buffers<T>(buffers: impl Iterator<Item = *const T>) -> Result<&'static Ggml, NoGgml> {
     match all().as_slice() {
         // The buffers of tensors are known only if the layout of tensors is.
-        several @ [_, _, ..] if several.iter().all(|loaded| loaded.decided().is_ok_and(|it| it.known().is_some())) => {
+        several @ [_, _, ..]
+            if several.iter().all(|loaded| loaded.decided().is_ok_and(|it| it.runtime().is_some())) =>
+        {
             // SAFETY: the caller's promise.
             let mut owners = buffers.filter_map(|buffer| unsafe { owner_of_object(buffer) });
             owners.next().map_or_else(ggml_of_caller, LoadedGgml::decided)

@@ -5,12 +5,12 @@ use crate::placement::Bytes;
 
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
-use crate::ggml::read::Reading;
+use crate::ggml::read::ReadGraph;
 
 /// Returns, by tensor, the first tensor whose memory overlaps with its own, directly or through others, among those
 /// that have memory before planning. Tensors may alias without being views of each other. Addresses in different
 /// buffers are compared too: two buffers may be of the same memory.
-pub fn same_memory(runtime: &Runtime, reading: &Reading<'_>) -> Vec<TensorId> {
+pub fn same_memory(runtime: &Runtime, reading: &ReadGraph<'_>) -> Vec<TensorId> {
     let mut same: Vec<TensorId> = (0..).take(reading.tensors.len()).collect();
     let mut end: Bytes = 0;
     let mut first = None;

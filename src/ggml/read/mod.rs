@@ -1,6 +1,6 @@
 //! Reads a live graph into plain data: pointers become dense ids, once.
 //!
-//! [`read`] and [`read_to_plan`] convert a [`GraphRef`] to a [`Reading`], in batches of tensors ([`sources`]), with
+//! [`read`] and [`read_for_planning`] convert a [`GraphRef`] to a [`ReadGraph`], in batches of tensors ([`sources`]), with
 //! [`sizes`] for the [`requested`] buffers. [`fingerprint`] hashes a graph without reading it into plain data.
 //! [`memory`] finds tensors that alias, and [`snapshot`] adds names for captures.
 
@@ -14,7 +14,7 @@ pub mod snapshot;
 use crate::graph::{BufferIndex, Flags, Graph, Operation, Tensor, TensorId, View};
 use crate::placement::Bytes;
 
-use crate::ggml::context::GrowingContexts;
+use crate::ggml::context::BackedContexts;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::ids::{Ids, KnownIds, id_of};
 use crate::ggml::live::operations::Operations;
@@ -26,7 +26,7 @@ use sources::{BATCH, Sources};
 
 /// A graph as plain data, with the live tensor of each id.
 #[derive(Debug)]
-pub struct Reading<'g> {
+pub struct ReadGraph<'g> {
     /// Ids number the leafs first, then the nodes, then the tensors that are only referred to.
     pub graph: Graph,
     /// The live tensors, by id.
@@ -36,17 +36,17 @@ pub struct Reading<'g> {
     /// By id, ggml's number of the operation; 0 for constants.
     pub ops: Vec<u32>,
     /// The tensors whose results are redirected, in the order of the lists.
-    pub redirecting: Vec<TensorId>,
+    pub redirected: Vec<TensorId>,
     /// The sizes that are known.
     pub sizes: AllocSizes,
 }
 
-impl Reading<'_> {
-    /// Returns the sizes of all tensors if they depend on the layout alone in all `types`. [`Reading::alloc_size`] returns
+impl ReadGraph<'_> {
+    /// Returns the sizes of all tensors if they depend on the layout alone in all `types`. [`ReadGraph::alloc_size`] returns
     /// the same ones.
     pub fn sizes_by_layout(&self, types: &[BufferType]) -> Option<impl Fn(TensorId) -> Bytes> {
         let (layouts, sizes) = (self.graph.layout_ids(), self.sizes.of_all_layouts(self.graph.distinct_layouts())?);
-        let by_layout = types.iter().all(|buffer_type| buffer_type.goes_by_layout());
+        let by_layout = types.iter().all(|buffer_type| buffer_type.alloc_size_is_nbytes());
         by_layout.then_some(move |tensor: TensorId| sizes[layouts[tensor as usize] as usize])
     }
 
@@ -59,7 +59,7 @@ impl Reading<'_> {
         buffer: BufferIndex,
     ) -> Bytes {
         let buffer_type = types[buffer as usize];
-        let known = if buffer_type.goes_by_layout() {
+        let known = if buffer_type.alloc_size_is_nbytes() {
             self.sizes.of_layout(self.graph.layout_id(tensor))
         } else if requested.buffer(tensor as usize) == buffer {
             self.sizes.of_tensor(tensor)
@@ -67,15 +67,15 @@ impl Reading<'_> {
             None
         };
         let by_ggml = || buffer_type.alloc_size(self.tensors[tensor as usize]);
-        debug_assert!(!buffer_type.goes_by_layout() || known.is_none_or(|known| known == by_ggml()));
+        debug_assert!(!buffer_type.alloc_size_is_nbytes() || known.is_none_or(|known| known == by_ggml()));
         known.unwrap_or_else(by_ggml)
     }
 }
 
 /// Reads the leafs and nodes of `graph` and the tensors that they refer to, with sizes and all layouts.
-pub fn read<'g>(runtime: &Runtime, types: &[BufferType], graph: GraphRef<'g>, requested: &Requested) -> Reading<'g> {
-    let mut reading = read_to_plan(runtime, types, graph, requested);
-    let Reading { graph, tensors, sizes, .. } = &mut reading;
+pub fn read<'g>(runtime: &Runtime, types: &[BufferType], graph: GraphRef<'g>, requested: &Requested) -> ReadGraph<'g> {
+    let mut reading = read_for_planning(runtime, types, graph, requested);
+    let ReadGraph { graph, tensors, sizes, .. } = &mut reading;
     for (id, &tensor) in (0..).zip(tensors.iter()) {
         add_layout(runtime, graph, sizes, id, tensor);
     }
@@ -84,12 +84,12 @@ pub fn read<'g>(runtime: &Runtime, types: &[BufferType], graph: GraphRef<'g>, re
 
 /// Reads a graph without what planning does not use: the layouts of constants that no CONCAT reads. Large graphs do not
 /// fit in the caches of a processor, so each batch of tensors is read completely before the next one.
-pub fn read_to_plan<'g>(
+pub fn read_for_planning<'g>(
     runtime: &Runtime,
     types: &[BufferType],
     graph: GraphRef<'g>,
     requested: &Requested,
-) -> Reading<'g> {
+) -> ReadGraph<'g> {
     let mut sources = Sources::none();
     let mut reader = Reader::new(runtime, types, graph, requested, &mut sources);
     let listed = reader.ids.tensors().len();
@@ -106,19 +106,19 @@ pub fn read_to_plan<'g>(
         reader.describe(&[tensor]);
         next += 1;
     }
-    let Reader { ids, graph, ops, redirecting, sizes, .. } = reader;
-    Reading { graph, tensors: ids.into_tensors(), listed, ops, redirecting, sizes }
+    let Reader { ids, graph, ops, redirected, sizes, .. } = reader;
+    ReadGraph { graph, tensors: ids.into_tensors(), listed, ops, redirected, sizes }
 }
 
 struct Reader<'a, 'g> {
     runtime: &'a Runtime,
     types: &'a [BufferType],
     requested: &'a Requested,
-    contexts: GrowingContexts,
+    contexts: BackedContexts,
     ids: Ids<'g>,
     graph: Graph,
     ops: Vec<u32>,
-    redirecting: Vec<TensorId>,
+    redirected: Vec<TensorId>,
     sizes: AllocSizes,
     /// The sources of the current batch.
     sources: &'a mut Sources<'g>,
@@ -134,7 +134,7 @@ impl<'a, 'g> Reader<'a, 'g> {
     ) -> Self {
         let lists = [live.leafs, live.nodes].concat();
         let count = lists.len();
-        let mut ids = Ids::of(lists);
+        let mut ids = Ids::from_tensors(lists);
         let mut graph = Graph::with_capacity(count);
         // Positions are ids unless a tensor is listed twice.
         let has_positions = ids.tensors().len() == count;
@@ -150,11 +150,11 @@ impl<'a, 'g> Reader<'a, 'g> {
             runtime,
             types,
             requested,
-            contexts: GrowingContexts::now(),
+            contexts: BackedContexts::current(),
             ids,
             graph,
             ops: Vec::with_capacity(count),
-            redirecting: Vec::new(),
+            redirected: Vec::new(),
             sizes: AllocSizes::new(types, if has_positions { count } else { 0 }),
             sources,
         }
@@ -186,8 +186,8 @@ impl<'a, 'g> Reader<'a, 'g> {
     /// Adds the sources of as many of `tensors` as fit in a batch to the graph, and returns their number.
     #[inline(never)]
     fn connect(&mut self, tensors: &[TensorRef<'g>]) -> usize {
-        let Self { ids, graph, redirecting, sources, .. } = self;
-        let collected = sources.collect(tensors, id_of(graph.tensors().len()), redirecting);
+        let Self { ids, graph, redirected, sources, .. } = self;
+        let collected = sources.collect(tensors, id_of(graph.tensors().len()), redirected);
         let (found, readers) = (sources.tensors(), sources.readers());
         let mut next = 0;
         loop {
@@ -217,9 +217,9 @@ impl<'a, 'g> Reader<'a, 'g> {
             graph.truncate(first);
             add_known(graph, tensors, &runtime.operations, ids.known());
         }
-        if contexts.are_some() {
+        if !contexts.is_empty() {
             for (id, &tensor) in (id_of(first)..).zip(tensors) {
-                if contexts.will_give(tensor) {
+                if contexts.will_allocate(tensor) {
                     graph.set_external(id, true);
                 }
             }

@@ -25,7 +25,7 @@ impl AllocSizes {
     /// Creates an empty value for `listed` tensors that are planned in `types`; `listed` is 0 if a tensor is listed
     /// twice.
     pub fn new(types: &[BufferType], listed: usize) -> Self {
-        let by_layout = |buffer_type: &BufferType| buffer_type.goes_by_layout();
+        let by_layout = |buffer_type: &BufferType| buffer_type.alloc_size_is_nbytes();
         Self {
             of_layouts: types.iter().any(by_layout).then(|| Vec::with_capacity(FEW_LAYOUTS)),
             of_tensors: (listed > 0 && !types.iter().all(by_layout)).then(|| Vec::with_capacity(listed)),
@@ -67,7 +67,7 @@ impl AllocSizes {
         let added = graph.tensors()[first..].iter().zip(tensors);
         sizes.extend((first..).zip(added).map(|(position, (planned, &tensor))| {
             let buffer_type = types[requested.buffer(position) as usize];
-            if planned.is_owned() && !buffer_type.goes_by_layout() { buffer_type.alloc_size(tensor) } else { 0 }
+            if planned.is_owned() && !buffer_type.alloc_size_is_nbytes() { buffer_type.alloc_size(tensor) } else { 0 }
         }));
     }
 

@@ -7,13 +7,13 @@ use crate::placement::Bytes;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
-use crate::ggml::read::Reading;
+use crate::ggml::read::ReadGraph;
 use crate::ggml::read::requested::Requested;
 use crate::ggml::version::VERSION;
 
 /// A graph as an allocator receives it, of which a snapshot can be made.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a, 'g> {
+pub struct SnapshotSource<'a, 'g> {
     /// The ggml that it belongs to.
     pub runtime: &'a Runtime,
     /// By buffer.
@@ -23,10 +23,10 @@ pub struct Subject<'a, 'g> {
     /// The requested buffers, with one for every leaf and node.
     pub requested: &'a Requested,
     /// The graph.
-    pub reading: &'a Reading<'g>,
+    pub reading: &'a ReadGraph<'g>,
 }
 
-impl Subject<'_, '_> {
+impl SnapshotSource<'_, '_> {
     /// Returns the graph with its names and all sizes, planned as [`Snapshot::plan_as_recorded`] does it.
     pub fn snapshot(&self) -> Snapshot {
         let buffer_of = buffers_of_all(&self.reading.graph, self.requested);
@@ -49,7 +49,7 @@ impl Subject<'_, '_> {
     /// Returns, by buffer, the bytes that ggml's own allocator would take. `None` if they add up to more than can be
     /// addressed.
     pub fn sizes_by_ggml(&self) -> Option<Vec<Bytes>> {
-        let Reading { graph, tensors, .. } = self.reading;
+        let ReadGraph { graph, tensors, .. } = self.reading;
         let requests = Requests { leafs: &self.requested.leafs, nodes: &self.requested.nodes };
         let mut sizes =
             |id: TensorId, buffer: BufferIndex| self.types[buffer as usize].alloc_size(tensors[id as usize]);

@@ -25,9 +25,9 @@ impl<'g> Sources<'g> {
     }
 
     /// Collects the sources of `readers`, at most [`BATCH`] tensors, of which the first has the id `first`. Returns how
-    /// many of them fit. Adds those whose results are redirected to `redirecting`.
+    /// many of them fit. Adds those whose results are redirected to `redirected`.
     #[inline]
-    pub fn collect(&mut self, readers: &[TensorRef<'g>], first: TensorId, redirecting: &mut Vec<TensorId>) -> usize {
+    pub fn collect(&mut self, readers: &[TensorRef<'g>], first: TensorId, redirected: &mut Vec<TensorId>) -> usize {
         let (mut count, mut collected) = (0, 0);
         for ((tensor, end), reader) in readers.iter().zip(&mut self.ends).zip(first..) {
             let Some(tensors) = self.tensors[count..].first_chunk_mut::<MAX_SOURCES>() else { break };
@@ -43,7 +43,7 @@ impl<'g> Sources<'g> {
             if let Some(others) = others {
                 used = collect_others(others, tensors, used);
                 readers[..used].fill(reader);
-                redirecting.extend(redirected_to(*tensor).map(|_| reader));
+                redirected.extend(redirected_to(*tensor).map(|_| reader));
             }
             count += used;
             *end = u32::try_from(count).expect("few sources");

@@ -1,8 +1,13 @@
 //! Plans that an allocator remembers, and how it recognizes the graphs that they serve.
+//!
+//! A graph is recognized by its [`key`] without reading it, or by [`fit`], which compares it tensor by tensor. The
+//! [`plan`] holds both the planned graph and the addresses.
 
 pub mod key;
 pub mod plan;
 pub mod fit;
+#[cfg(test)]
+mod tests;
 
 use std::cell::LazyCell;
 
@@ -11,13 +16,15 @@ use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::requested::Requested;
-use fit::{Fitting, fit};
+use fit::{FittedGraph, fit};
 use plan::RememberedPlan;
 
-/// The number of plans that an allocator remembers: programs alternate between prompt and token, or token and embedding.
+/// The number of plans that an allocator remembers: programs alternate between prompt and token, or token and
+/// embedding.
 const CAPACITY: usize = 4;
 
-/// The remembered plans, the one in use first. Empty when the latest plan could not be made or its buffers not be allocated.
+/// The remembered plans, the one in use first. Empty when the latest plan could not be made or its buffers not be
+/// allocated.
 #[derive(Debug)]
 pub struct RememberedPlans {
     plans: Vec<RememberedPlan>,
@@ -49,7 +56,7 @@ impl RememberedPlans {
         self.plans.first_mut()
     }
 
-    /// Drops the plan that was in use longest ago, where there is no room for another.
+    /// Drops the least recently used plan if there is no room for another.
     pub fn make_room(&mut self) {
         self.plans.truncate(CAPACITY - 1);
     }
@@ -76,18 +83,18 @@ impl RememberedPlans {
             || self.select(|plan| plan.served().filter(|served| *served == *fingerprint)).is_some()
     }
 
-    /// Selects the first plan that is right for `graph`, compared tensor by tensor.
+    /// Selects the first plan that fits `graph`, compared tensor by tensor.
     pub fn select_fitting<'g>(
         &mut self,
         runtime: &Runtime,
         types: &[BufferType],
         graph: GraphRef<'g>,
-    ) -> Option<Fitting<'g>> {
+    ) -> Option<FittedGraph<'g>> {
         self.select(|plan| fit(plan, runtime, types, graph))
     }
 
-    /// Moves the first plan that `accept` accepts to the front. With several buffers only plans for the buffers requested
-    /// last qualify: a call that allocates a graph does not say which ids it is for.
+    /// Moves the first plan that `accept` accepts to the front. With several buffers only plans for the buffers
+    /// requested last qualify: a call that allocates a graph does not pass ids.
     fn select<T>(&mut self, mut accept: impl FnMut(&RememberedPlan) -> Option<T>) -> Option<T> {
         let current = self.plans.first()?;
         let mut candidates = self.plans.iter().enumerate().filter(|(_, plan)| plan.requested == current.requested);

@@ -1,4 +1,4 @@
-//! A graph that was planned, and where its tensors go.
+//! A planned graph with its plan: what must be known to assign addresses and to compare other graphs with it.
 
 use std::cell::OnceCell;
 
@@ -7,104 +7,104 @@ use crate::placement::Bytes;
 
 use crate::ggml::allocator::remembered::key::GraphKey;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
-use crate::ggml::read::Reading;
+use crate::ggml::read::ReadGraph;
 use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::requested::Requested;
 
-/// A plan, and all that must be known to see whether it is right for another graph. What only giving memory out or
-/// comparing graphs takes is made when that is first done: many graphs are only ever reserved.
+/// A plan, and the facts that decide whether it serves a graph. What only assignment or comparison needs is computed on
+/// first use: many graphs are only reserved.
 #[derive(Debug)]
 pub struct RememberedPlan {
-    /// The graph as it was when it was planned.
+    /// The graph as it was planned.
     pub graph: Graph,
-    /// How many tensors are leafs or nodes: the others, with larger ids, are only referred to.
+    /// The number of tensors that are leafs or nodes; the others, with larger ids, are only referred to.
     pub listed: usize,
-    /// Tells the planned graph from others, as far as planning reads them.
+    /// Identifies the planned graph, as far as planning reads it.
     key: GraphKey,
-    /// Tells it from all others, where sizes were asked tensor by tensor: those may depend on whatever a tensor says.
+    /// The fingerprint of the planned graph, if a buffer type computes sizes tensor by tensor: those may depend on any
+    /// field.
     exact: Option<Fingerprint>,
-    /// Another graph that the plan served last.
+    /// The fingerprint of the latest other graph that the plan served.
     served: Option<Fingerprint>,
-    /// [`Fingerprint::of_outputs`] of the latest graph with redirected results that the plan serves: their check does not hold
-    /// for memory in a buffer of another type.
+    /// [`Fingerprint::of_outputs`] of the latest graph whose redirected results were checked: the check does not cover
+    /// memory in a buffer of another type.
     pub checked_outputs: Option<Fingerprint>,
-    /// The buffers that were wanted.
+    /// The buffers requested for leafs and nodes.
     pub requested: Requested,
-    /// Without the problems that it solves.
+    /// The plan, without the placement problems that it solves.
     plan: GraphPlan,
-    gifts: OnceCell<Gifts>,
-    wiring: OnceCell<Wiring>,
+    assignments: OnceCell<PlannedAssignments>,
+    expectations: OnceCell<Expectations>,
 }
 
-/// Who depends on whose memory.
+/// What the plan relies on in each tensor of a graph that it serves.
 #[derive(Debug)]
-pub struct Wiring {
-    /// Where each tensor gets its memory from, by id.
-    pub memory: Vec<Memory>,
-    /// By id: must it look as it was planned, since its bytes are where another operation expects them? Empty where none
-    /// must.
+pub struct Expectations {
+    /// Where each tensor's memory comes from, by id.
+    pub memory: Vec<MemorySource>,
+    /// Whether the operation and the layout must be the planned ones, by id, since a CONCAT expects its bytes at a
+    /// fixed place. Empty if that is so for no tensor.
     pub is_fixed: Vec<bool>,
 }
 
-/// What a plan gives.
+/// The assignments of a plan, by the ids of the planned graph.
 #[derive(Debug)]
-struct Gifts {
+struct PlannedAssignments {
     /// In ggml's order.
-    list: Vec<Gift>,
-    /// How many of them are memory of the plan.
+    list: Vec<PlannedAssignment>,
+    /// The number of [`PlannedAssignment::Place`] in `list`.
     placed: usize,
 }
 
-/// What a tensor gets.
 #[derive(Clone, Copy, Debug)]
-enum Gift {
-    /// Memory of the plan, and the bytes that its buffer type wanted for it.
-    Address(TensorId, Address, Bytes),
-    /// The memory of its root.
+enum PlannedAssignment {
+    /// An address of the plan, and the bytes that the buffer type requires for the tensor.
+    Place(TensorId, Address, Bytes),
+    /// The memory of the root.
     View(TensorId),
 }
 
 /// Where a tensor's memory comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory {
-    /// The plan gives it some.
+pub enum MemorySource {
+    /// From the plan.
     Planned {
-        /// Where.
+        /// The planned address.
         address: Address,
-        /// Bytes that the buffer type wanted.
+        /// Bytes that the buffer type required.
         alloc_size: Bytes,
-        /// The source that it is computed in place of.
+        /// The in-place source.
         in_place_of: Option<TensorId>,
     },
-    /// It is a view. A node computed in place through it needs it to stay at the start of its root.
+    /// From the root that it is a view of.
     View {
-        /// The owner of the memory.
+        /// The root.
         root: TensorId,
-        /// Is a node computed in place through it?
+        /// Whether a node is computed in place of the view, which then must start where its root does.
         at_start: bool,
     },
     /// It came with memory.
     External,
-    /// Nobody needs it.
-    Nothing,
+    /// It needs none: no node uses it.
+    Unneeded,
 }
 
-/// What giving a tensor its memory takes.
+/// How one tensor is assigned its memory.
 #[derive(Clone, Copy, Debug)]
 pub enum Assignment<'g> {
-    /// It gets memory of the plan, of so many bytes.
+    /// At an address of the plan, with the bytes that the buffer type required.
     Place(TensorRef<'g>, Address, Bytes),
-    /// It gets the memory of its root.
+    /// In the memory of its root.
     PlaceView(TensorRef<'g>),
 }
 
 impl RememberedPlan {
-    /// Remembers the graph of `reading`, planned as `plan`, and its tensors; with its fingerprint where sizes depend on more
+    /// Remembers that the graph of `reading` was planned as `plan`; `exact` is its fingerprint if sizes depend on more
     /// than layouts.
-    pub fn new(reading: Reading<'_>, plan: GraphPlan, requested: Requested, exact: Option<Fingerprint>) -> Self {
-        let Reading { graph, tensors, listed, ops, redirecting, .. } = reading;
+    pub fn new(reading: ReadGraph<'_>, plan: GraphPlan, requested: Requested, exact: Option<Fingerprint>) -> Self {
+        let ReadGraph { graph, tensors, listed, ops, redirected, .. } = reading;
         Self {
-            key: GraphKey::new(tensors, ops, redirecting, &graph, listed),
+            key: GraphKey::new(tensors, ops, redirected, &graph, listed),
             exact,
             served: None,
             checked_outputs: None,
@@ -112,60 +112,61 @@ impl RememberedPlan {
             requested,
             plan: GraphPlan { problems: Vec::new(), ..plan },
             graph,
-            gifts: OnceCell::new(),
-            wiring: OnceCell::new(),
+            assignments: OnceCell::new(),
+            expectations: OnceCell::new(),
         }
     }
 
-    /// By buffer: its chunks and its lower bound.
+    /// The chunks and the lower bound of each buffer.
     pub fn buffers(&self) -> &[BufferPlan] {
         &self.plan.buffers
     }
 
-    /// Who depends on whose memory.
-    pub fn wiring(&self) -> &Wiring {
+    /// What the plan relies on in each tensor of a graph that it serves.
+    pub fn expectations(&self) -> &Expectations {
         let Self { graph, plan, .. } = self;
-        self.wiring.get_or_init(|| Wiring { memory: memory(graph, plan), is_fixed: fixed(graph, plan) })
+        self.expectations.get_or_init(|| Expectations { memory: memory(graph, plan), is_fixed: fixed(graph, plan) })
     }
 
-    /// How many tensors the plan gives memory to.
+    /// The number of tensors that the plan has an address for.
     pub fn placed(&self) -> usize {
-        self.gifts().placed
+        self.planned_assignments().placed
     }
 
-    fn gifts(&self) -> &Gifts {
-        self.gifts.get_or_init(|| Gifts::new(&self.graph, &self.plan, self.listed))
+    fn planned_assignments(&self) -> &PlannedAssignments {
+        self.assignments.get_or_init(|| PlannedAssignments::new(&self.graph, &self.plan, self.listed))
     }
 
-    /// Is it made for this very graph? `fingerprint` takes that of the graph.
+    /// Returns `true` if the plan was made for `graph`, whose fingerprint `fingerprint` computes.
     pub fn is_made_for(&self, graph: GraphRef<'_>, fingerprint: impl FnOnce() -> Fingerprint) -> bool {
         match self.exact {
             Some(exact) => self.lists_all() && exact == fingerprint(),
-            None => self.has_positions() && self.key.are_those_of(graph, &self.graph),
+            None => self.has_positions() && self.key.matches(graph, &self.graph),
         }
     }
 
-    /// The fingerprint of another graph that it served last, if all of its tensors are in its lists: fingerprints tell nothing
-    /// of others.
+    /// The fingerprint of the latest other graph that the plan served, if every tensor is listed: fingerprints do not
+    /// cover unlisted ones.
     pub fn served(&self) -> Option<Fingerprint> {
         self.served.filter(|_| self.lists_all())
     }
 
-    /// Notes that it serves another graph than the planned one: the next graph is probably that one again, as a prompt is planned and tokens
-    /// follow. `unassigned` of its tensors need memory of the plan: where others came with memory, their sizes were not compared, so such a graph is compared each time.
+    /// Notes that the plan serves another graph than the planned one. The next graph is probably that one again: a
+    /// prompt is planned, then tokens follow. `unassigned` of its tensors need memory of the plan. Where others came
+    /// with memory, their sizes were not compared, so such a graph is compared each time.
     pub fn note_served(&mut self, unassigned: usize, fingerprint: Fingerprint) {
         if self.placed() == unassigned {
             self.served = Some(fingerprint);
         }
     }
 
-    /// Are all tensors in the lists, each once?
+    /// Returns `true` if every tensor is listed once.
     fn lists_all(&self) -> bool {
         self.has_positions() && self.listed == self.graph.tensors().len()
     }
 
-    /// Are all tensors in the lists, each once, but for some that came with memory, as results of another graph do? Then the
-    /// ids of all others are positions there.
+    /// Returns `true` if every tensor is listed once, except some that came with memory, such as results of another
+    /// graph. The ids of listed tensors then are their positions.
     fn has_positions(&self) -> bool {
         let Self { graph, listed, .. } = self;
         let others = &graph.tensors()[*listed..];
@@ -173,7 +174,8 @@ impl RememberedPlan {
             && others.iter().all(|tensor| tensor.external && tensor.view.is_none())
     }
 
-    /// The tensors of a graph that it serves, by id. `None` when some that may need memory are in none of its lists.
+    /// Returns the lookup of `graph`'s tensors by planned id. `None` if a tensor that may need memory is in neither
+    /// list.
     pub fn tensors_of<'g>(&self, graph: GraphRef<'g>) -> Option<impl Fn(TensorId) -> Option<TensorRef<'g>>> {
         let leafs = graph.leafs.len();
         self.has_positions().then_some(move |id: TensorId| {
@@ -182,18 +184,18 @@ impl RememberedPlan {
         })
     }
 
-    /// What tensors, given by id, still need, in ggml's order.
+    /// Returns the assignments that remain to be made, in ggml's order; `tensor` looks tensors up by id.
     pub fn assignments<'a, 'g: 'a>(
         &'a self,
         tensor: impl Fn(TensorId) -> Option<TensorRef<'g>> + 'a,
     ) -> impl Iterator<Item = Assignment<'g>> + 'a {
-        self.gifts().list.iter().filter_map(move |gift| match *gift {
-            Gift::Address(id, address, alloc_size) => {
+        self.planned_assignments().list.iter().filter_map(move |assignment| match *assignment {
+            PlannedAssignment::Place(id, address, alloc_size) => {
                 let tensor = tensor(id).filter(|tensor| !tensor.has_memory())?;
                 Some(Assignment::Place(tensor, address, alloc_size))
             }
             // An empty root in an empty buffer has no address, and ggml aborts on views of it; they need none either.
-            Gift::View(id) => {
+            PlannedAssignment::View(id) => {
                 let tensor = tensor(id).filter(|tensor| tensor.buffer().is_null())?;
                 let root = tensor.view_source()?;
                 let is_placed = !root.buffer().is_null() && !root.data().is_null();
@@ -203,44 +205,45 @@ impl RememberedPlan {
     }
 }
 
-impl Gifts {
+impl PlannedAssignments {
     fn new(graph: &Graph, plan: &GraphPlan, listed: usize) -> Self {
-        let gift = |id: TensorId| match graph.tensor(id) {
-            Tensor { view: Some(_), .. } => Some(Gift::View(id)),
+        let assignment = |id: TensorId| match graph.tensor(id) {
+            Tensor { view: Some(_), .. } => Some(PlannedAssignment::View(id)),
             Tensor { external: true, .. } => None,
-            _ => plan.placed(id).map(|(address, alloc_size)| Gift::Address(id, address, alloc_size)),
+            _ => plan.placed(id).map(|(address, alloc_size)| PlannedAssignment::Place(id, address, alloc_size)),
         };
         let mut list = Vec::with_capacity(graph.tensors().len());
         if listed == graph.tensors().len() && is_in_order(graph) {
-            list.extend((0..).take(plan.allocations.len()).filter_map(gift));
+            list.extend((0..).take(plan.allocations.len()).filter_map(assignment));
         } else {
-            list.extend(order(graph).into_iter().filter_map(gift));
+            list.extend(order(graph).into_iter().filter_map(assignment));
         }
-        let placed = list.iter().filter(|gift| matches!(gift, Gift::Address(..))).count();
+        let placed = list.iter().filter(|it| matches!(it, PlannedAssignment::Place(..))).count();
         Self { list, placed }
     }
 }
 
-fn memory(graph: &Graph, plan: &GraphPlan) -> Vec<Memory> {
+fn memory(graph: &Graph, plan: &GraphPlan) -> Vec<MemorySource> {
     let of_tensor = |(id, tensor): (TensorId, &Tensor)| match (tensor.view, plan.placed(id)) {
-        (Some(view), _) => Memory::View { root: view.root, at_start: false },
-        (None, _) if tensor.external => Memory::External,
+        (Some(view), _) => MemorySource::View { root: view.root, at_start: false },
+        (None, _) if tensor.external => MemorySource::External,
         (None, Some((address, alloc_size))) => {
             let in_place_of = plan.allocations[id as usize].and_then(|allocation| allocation.in_place_of);
-            Memory::Planned { address, alloc_size, in_place_of }
+            MemorySource::Planned { address, alloc_size, in_place_of }
         }
-        (None, None) => Memory::Nothing,
+        (None, None) => MemorySource::Unneeded,
     };
-    let mut memory: Vec<Memory> = (0..).zip(graph.tensors()).map(of_tensor).collect();
+    let mut memory: Vec<MemorySource> = (0..).zip(graph.tensors()).map(of_tensor).collect();
     for source in plan.allocations.iter().filter_map(|allocation| (*allocation)?.in_place_of) {
-        if let Memory::View { at_start, .. } = &mut memory[source as usize] {
+        if let MemorySource::View { at_start, .. } = &mut memory[source as usize] {
             *at_start = true;
         }
     }
     memory
 }
 
-/// A CONCAT with an operand inside its result finds it there only while both are as long as planned.
+/// Returns the tensors whose layout must stay as planned: a CONCAT whose operand was computed inside of its result
+/// relies on the layouts of all operands and of the result.
 fn fixed(graph: &Graph, plan: &GraphPlan) -> Vec<bool> {
     let mut fixed = Vec::new();
     for &node in graph.nodes() {
@@ -260,19 +263,20 @@ fn fixed(graph: &Graph, plan: &GraphPlan) -> Vec<bool> {
     fixed
 }
 
-/// Does every tensor come after those that it refers to?
+/// Returns `true` if every tensor has a larger id than the tensors that it refers to.
 fn is_in_order(graph: &Graph) -> bool {
     let comes_after = |(id, tensor): (TensorId, &Tensor)| tensor.view.is_none_or(|view| view.root <= id);
     graph.last_readers().is_some() && (0..).zip(graph.tensors()).all(comes_after)
 }
 
-/// Roots come before their views, also where a marker names a view before its root is computed.
+/// Returns the tensors in ggml's order, but with roots before their views even if a dependency marker reads a view
+/// first.
 fn order(graph: &Graph) -> Vec<TensorId> {
-    let mut seen = vec![false; graph.tensors().len()];
+    let mut is_listed = vec![false; graph.tensors().len()];
     let mut order = Vec::with_capacity(graph.tensors().len());
     let mut visit = |id: TensorId| {
         for id in [graph.root(id), id] {
-            if !std::mem::replace(&mut seen[id as usize], true) {
+            if !std::mem::replace(&mut is_listed[id as usize], true) {
                 order.push(id);
             }
         }

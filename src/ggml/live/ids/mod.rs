@@ -32,7 +32,7 @@ pub struct Ids<'g> {
 
 impl<'g> Ids<'g> {
     /// Numbers `tensors` in their order; one that is repeated has the id of the first.
-    pub fn of(tensors: Vec<TensorRef<'g>>) -> Self {
+    pub fn from_tensors(tensors: Vec<TensorRef<'g>>) -> Self {
         let most = tensors.len() / 16;
         match Self::try_distinct(tensors, SAMPLE) {
             Ok(ids) if ids.overflow.len() > most => Self::try_distinct(ids.tensors, 1),
@@ -122,7 +122,7 @@ impl<'g> Ids<'g> {
         if 2 * self.tensors.len() > self.cells.len() {
             let mut tensors = std::mem::take(&mut self.tensors);
             tensors.reserve(tensors.len());
-            *self = Self::of(tensors);
+            *self = Self::from_tensors(tensors);
         } else if self.fill_cells(id).is_some() {
             self.overflow.add(id, &self.tensors);
         }

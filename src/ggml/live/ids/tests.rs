@@ -70,7 +70,7 @@ fn check(arena: &Arena, offsets: &[usize], others: &[usize]) -> usize {
         let id = one_by_one.id(tensor);
         assert_eq!((one_by_one.id(tensor), one_by_one.tensors()[id as usize]), (id, tensor));
     }
-    let at_once = Ids::of(all);
+    let at_once = Ids::from_tensors(all);
     expect_ids(&at_once, arena, &expected, others);
     expect_ids(&one_by_one, arena, &expected, others);
     at_once.overflow.len()
@@ -121,7 +121,7 @@ fn tensors_in_many_regions_are_found() {
 fn tensors_added_later_are_found() {
     let arena = Arena::new(64 * MEBIBYTE);
     let (first, later) = (layers(&[0], 300), layers(&[8 * MEBIBYTE, 16 * MEBIBYTE], 200));
-    let mut ids = Ids::of(first.iter().map(|&offset| arena.tensor(offset)).collect());
+    let mut ids = Ids::from_tensors(first.iter().map(|&offset| arena.tensor(offset)).collect());
     for &offset in &later {
         ids.id(arena.tensor(offset));
     }

@@ -1,4 +1,4 @@
-//! Files that are there as a whole or not at all, also when several processes write the same.
+//! Writes files completely or not at all, also when several processes write the same file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -8,31 +8,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::destination::Destination;
-use super::gzip::{self, NoGzip};
+use super::gzip::{self, ZlibUnavailable};
 
-/// What became of a graph.
+/// The result of writing a graph.
 #[derive(Debug)]
 pub enum Written {
-    /// It is there.
+    /// The file was written.
     New,
-    /// It is there, without the compression that was asked for.
-    Uncompressed(NoGzip),
-    /// It was there before.
-    Already,
+    /// The file was written without the requested compression.
+    Uncompressed(ZlibUnavailable),
+    /// The file existed before.
+    Exists,
 }
 
-/// Puts `text`, whose hash is `content`, into its file.
+/// Writes `text`, whose hash is `content`, to its file.
 ///
 /// # Errors
-/// When the file cannot be written; then there is none.
+/// If the file cannot be written; it then does not exist.
 pub fn write(destination: &Destination, content: u64, text: &[u8]) -> io::Result<Written> {
     if !destination.is_compressed() {
         return write_as(&destination.file(content), text, write_plain);
     }
     match gzip::compressor() {
         Ok(gzip) => write_as(&destination.file(content), text, |file, text| gzip.write(file, text)),
-        Err(why) => match write_as(&destination.uncompressed().file(content), text, write_plain)? {
-            Written::New => Ok(Written::Uncompressed(why)),
+        Err(reason) => match write_as(&destination.uncompressed().file(content), text, write_plain)? {
+            Written::New => Ok(Written::Uncompressed(reason)),
             other => Ok(other),
         },
     }
@@ -40,13 +40,13 @@ pub fn write(destination: &Destination, content: u64, text: &[u8]) -> io::Result
 
 fn write_as(path: &Path, text: &[u8], fill: impl Fn(OwnedFd, &[u8]) -> io::Result<()>) -> io::Result<Written> {
     if path.exists() {
-        return Ok(Written::Already);
+        return Ok(Written::Exists);
     }
     let folder = path.parent().unwrap_or(Path::new("."));
     let (temporary, file) = new_file(folder)?;
     let done = fill(file.into(), text).and_then(|()| fs::rename(&temporary, path));
     if let Err(error) = done {
-        // It may be gone together with its folder.
+        // Its folder may have been removed.
         let _ = fs::remove_file(&temporary);
         return Err(error);
     }
@@ -57,8 +57,8 @@ fn write_plain(file: OwnedFd, text: &[u8]) -> io::Result<()> {
     File::from(file).write_all(text)
 }
 
-/// A file that nobody else writes to, hidden by its name. Processes in other containers may have the same number, and
-/// files of dead processes stay, so the time is in the name too.
+/// Creates a hidden file with a unique name. Processes in other containers may have the same number, and files of
+/// crashed processes remain, so the name contains the time too.
 fn new_file(folder: &Path) -> io::Result<(PathBuf, File)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     loop {
@@ -77,7 +77,7 @@ fn new_file(folder: &Path) -> io::Result<(PathBuf, File)> {
 mod tests {
     use super::*;
 
-    /// A folder of this process, gone when dropped.
+    /// A temporary folder, removed when dropped.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -92,7 +92,7 @@ mod tests {
         }
 
         fn names(&self) -> Vec<String> {
-            let entries = fs::read_dir(&self.0).expect("it is there").flatten();
+            let entries = fs::read_dir(&self.0).expect("the folder exists").flatten();
             entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
         }
     }
@@ -104,17 +104,17 @@ mod tests {
     }
 
     #[test]
-    fn text_is_there_once_and_nothing_else() {
+    fn file_is_written_once() {
         let folder = Folder::new("once");
         let destination = folder.destination("%s.txt");
         assert!(matches!(write(&destination, 1, b"text"), Ok(Written::New)));
-        assert!(matches!(write(&destination, 1, b"other"), Ok(Written::Already)));
+        assert!(matches!(write(&destination, 1, b"other"), Ok(Written::Exists)));
         assert_eq!(folder.names(), ["0000000000000001.txt"]);
         assert_eq!(fs::read(destination.file(1)).expect("it was written"), b"text");
     }
 
     #[test]
-    fn failure_leaves_nothing() {
+    fn failure_leaves_no_file() {
         let folder = Folder::new("failure");
         let file = folder.0.join("file");
         let full = |_, _: &[u8]| Err(io::Error::from(io::ErrorKind::StorageFull));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn folder_that_is_gone_is_an_error() {
+    fn removed_folder_is_an_error() {
         let destination = {
             let folder = Folder::new("gone");
             folder.destination("%s.txt")
@@ -133,7 +133,7 @@ mod tests {
 
     #[cfg(feature = "cli")]
     #[test]
-    fn compressed_text_is_the_text() {
+    fn compression_keeps_the_text() {
         use std::io::Read;
 
         let folder = Folder::new("compressed");
@@ -148,7 +148,7 @@ mod tests {
                 assert_eq!(folder.names(), ["0000000000000001.gz"]);
             }
             Written::Uncompressed(_) => assert_eq!(folder.names(), ["0000000000000001"]),
-            Written::Already => panic!("it was not there"),
+            Written::Exists => panic!("the file is new"),
         }
     }
 }

@@ -1,24 +1,24 @@
-//! Compression by the zlib of the system, where there is one: lastuse itself depends on no such library.
+//! Compression by the zlib of the system, if there is one: lastuse itself does not link zlib.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::os::fd::{IntoRawFd, OwnedFd};
 use std::sync::OnceLock;
 use std::{fmt, io};
 
-/// The name that zlib has on every Linux.
+/// The name of zlib on every Linux.
 const ZLIB: &CStr = c"libz.so.1";
 
-/// Quick rather than small: half the work of zlib's default makes graphs a tenth larger.
+/// Level 3: half the work of zlib's default level, for files a tenth larger.
 const MODE: &CStr = c"wb3";
 
-/// So much is compressed at once: a call takes less than 4 GiB.
+/// Bytes that are compressed at once: a call accepts less than 4 GiB.
 const PART: usize = 1 << 20;
 
-/// There is no zlib that can be used.
+/// zlib cannot be loaded.
 #[derive(Clone, Copy, Debug)]
-pub struct NoGzip;
+pub struct ZlibUnavailable;
 
-impl fmt::Display for NoGzip {
+impl fmt::Display for ZlibUnavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} cannot be loaded; install zlib to have them compressed", ZLIB.to_string_lossy())
     }
@@ -36,17 +36,17 @@ pub struct Gzip {
     close: Close,
 }
 
-/// Finds zlib, once.
+/// Loads zlib on the first call.
 ///
 /// # Errors
-/// [`NoGzip`].
-pub fn compressor() -> Result<Gzip, NoGzip> {
+/// [`ZlibUnavailable`].
+pub fn compressor() -> Result<Gzip, ZlibUnavailable> {
     static FOUND: OnceLock<Option<Gzip>> = OnceLock::new();
-    FOUND.get_or_init(Gzip::find).ok_or(NoGzip)
+    FOUND.get_or_init(Gzip::find).ok_or(ZlibUnavailable)
 }
 
 impl Gzip {
-    /// zlib stays loaded to the end of the process.
+    /// Loads zlib, which stays loaded until the process ends.
     fn find() -> Option<Self> {
         // SAFETY: zlib runs no code when it is loaded.
         let library = unsafe { libc::dlopen(ZLIB.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
@@ -66,27 +66,27 @@ impl Gzip {
         })
     }
 
-    /// Compresses `text` into `file`, and closes it.
+    /// Compresses `text` into `file`, and closes the file.
     ///
     /// # Errors
-    /// When there is no memory, or the file cannot be written.
+    /// If there is no memory, or the file cannot be written.
     pub fn write(self, file: OwnedFd, text: &[u8]) -> io::Result<()> {
         let number = file.into_raw_fd();
-        // SAFETY: an open file, which the stream closes in the end.
+        // SAFETY: an open file, which the stream then owns.
         let stream = unsafe { (self.open)(number, MODE.as_ptr()) };
         if stream.is_null() {
-            // SAFETY: still ours, as there is no stream.
+            // SAFETY: an open file that no stream owns.
             unsafe { libc::close(number) };
             return Err(io::Error::from(io::ErrorKind::OutOfMemory));
         }
         let is_whole = text.chunks(PART).all(|part| {
             let length = c_uint::try_from(part.len()).expect("a part is small");
-            // SAFETY: an open stream, and as many bytes as are said.
+            // SAFETY: an open stream, and a buffer of `length` bytes.
             let put = unsafe { (self.put)(stream, part.as_ptr().cast(), length) };
             usize::try_from(put).is_ok_and(|put| put == part.len())
         });
         let error = io::Error::last_os_error();
-        // SAFETY: an open stream, which nobody uses any more. What is not yet in the file is written now.
+        // SAFETY: an open stream, which is not used afterwards. This writes what is still buffered.
         let closed = unsafe { (self.close)(stream) };
         match (is_whole, closed) {
             (true, 0) => Ok(()),

@@ -1,11 +1,11 @@
-//! Captures: every graph that is planned goes to a file, each distinct graph once.
+//! Captures: every graph that is planned is written to a file, each distinct graph once.
 //!
-//! `destination` says where, `file` writes so that nobody ever sees half a file, `gzip` compresses with the zlib of the system.
-//! A capture that cannot be written is said once, and disturbs nothing.
+//! `destination` names the files, `gzip` compresses with the zlib of the system, `file` writes so that no reader finds
+//! half a file. The first capture that cannot be written is logged; planning goes on.
 
 mod destination;
-mod file;
 mod gzip;
+mod file;
 
 use std::collections::HashSet;
 use std::ffi::CStr;
@@ -17,118 +17,118 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 use crate::ggml::environment::path_in;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::GraphRef;
-use crate::ggml::log::{Level, say};
+use crate::ggml::log::{Level, log_message};
 use crate::ggml::read::fingerprint::Fingerprint;
-use crate::ggml::read::snapshot::Subject;
+use crate::ggml::read::snapshot::SnapshotSource;
 use crate::ggml::version::SIGNATURE;
 use file::Written;
 
-pub use destination::{Destination, NoDestination};
+pub use destination::{Destination, DestinationError};
 
-/// Says where graphs go: see [`Destination`].
+/// The environment variable with the [`Destination`].
 const CAPTURE: &CStr = c"LASTUSE_CAPTURE";
 
 /// The captures of a process.
 #[derive(Debug)]
 pub struct Captures {
-    /// Was the environment read?
+    /// Done once the environment was read.
     environment: Once,
-    /// Is there a destination? Asked at each plan.
-    is_on: AtomicBool,
+    /// Whether there is a destination, which is checked at each plan.
+    is_enabled: AtomicBool,
     state: Mutex<State>,
     written: AtomicU64,
     failed: AtomicU64,
-    /// Was it said that a graph cannot be written?
-    has_told_failure: AtomicBool,
-    /// Was it said that files are not compressed?
-    has_told_uncompressed: AtomicBool,
+    /// Whether it was logged that a graph cannot be written.
+    has_logged_failure: AtomicBool,
+    /// Whether it was logged that files are not compressed.
+    has_logged_uncompressed: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct State {
     destination: Option<Arc<Destination>>,
-    /// The live graphs that were looked at since there is this destination.
-    seen: HashSet<u64>,
-    /// What is in the files that are there, or about to be.
+    /// Hashes of the live graphs that were captured since this destination was set.
+    live_graphs: HashSet<u64>,
+    /// Hashes of the files that exist, or are being written.
     contents: HashSet<u64>,
 }
 
-/// Where the graphs of this process go.
+/// Returns the captures of this process.
 pub fn captures() -> &'static Captures {
     static OF_PROCESS: OnceLock<Captures> = OnceLock::new();
     OF_PROCESS.get_or_init(Captures::new)
 }
 
 impl Captures {
-    /// Graphs go nowhere.
+    /// Creates disabled captures.
     fn new() -> Self {
-        let [is_on, has_told_failure, has_told_uncompressed] = [const { AtomicBool::new(false) }; 3];
+        let [is_enabled, has_logged_failure, has_logged_uncompressed] = [const { AtomicBool::new(false) }; 3];
         let [written, failed] = [const { AtomicU64::new(0) }; 2];
         let (environment, state) = (Once::new(), Mutex::default());
-        Self { environment, is_on, state, written, failed, has_told_failure, has_told_uncompressed }
+        Self { environment, is_enabled, state, written, failed, has_logged_failure, has_logged_uncompressed }
     }
 
-    /// Takes the destination from the environment, the first time; `complain` is called with what is wrong with it.
-    pub fn follow_environment(&self, complain: impl Fn(&str)) {
+    /// Takes the destination from the environment on the first call; `log` is called with the reason if that fails.
+    pub fn follow_environment(&self, log: impl Fn(&str)) {
         self.environment.call_once(|| {
-            let Some(said) = path_in(CAPTURE) else { return };
-            match Destination::new(&said) {
+            let Some(path) = path_in(CAPTURE) else { return };
+            match Destination::new(&path) {
                 Ok(destination) => self.set(Some(destination)),
-                Err(wrong) => {
-                    complain(&format!("{SIGNATURE}{} has no effect: {wrong}\n", CAPTURE.to_string_lossy()));
+                Err(error) => {
+                    log(&format!("{SIGNATURE}{} has no effect: {error}\n", CAPTURE.to_string_lossy()));
                 }
             }
         });
     }
 
-    /// From now on graphs go to `destination`, or nowhere.
+    /// Writes later graphs to `destination`, or to no file.
     pub fn set(&self, destination: Option<Destination>) {
         let mut state = self.state();
-        self.is_on.store(destination.is_some(), Ordering::Relaxed);
+        self.is_enabled.store(destination.is_some(), Ordering::Relaxed);
         *state = State { destination: destination.map(Arc::new), ..State::default() };
-        for has_told in [&self.has_told_failure, &self.has_told_uncompressed] {
-            has_told.store(false, Ordering::Relaxed);
+        for has_logged in [&self.has_logged_failure, &self.has_logged_uncompressed] {
+            has_logged.store(false, Ordering::Relaxed);
         }
     }
 
-    /// How many graphs this process has written, and how many it could not write.
+    /// Returns how many graphs this process has written, and how many it failed to write.
     pub fn counts(&self) -> [u64; 2] {
         [&self.written, &self.failed].map(|count| count.load(Ordering::Relaxed))
     }
 
-    /// Do graphs go anywhere?
-    pub fn are_wanted(&self) -> bool {
-        self.is_on.load(Ordering::Relaxed)
+    /// Returns `true` if graphs are captured.
+    pub fn is_enabled(&self) -> bool {
+        self.is_enabled.load(Ordering::Relaxed)
     }
 
-    /// Writes the graph, unless it is there already.
-    pub fn capture(&self, subject: Subject<'_, '_>) {
-        let Some(destination) = self.destination_for(appearance(subject)) else { return };
+    /// Writes the graph, unless that was done before.
+    pub fn capture(&self, subject: SnapshotSource<'_, '_>) {
+        let Some(destination) = self.destination_for(live_hash(subject)) else { return };
         let text = subject.snapshot().text();
         let content = content_hash(text.as_bytes());
         if !self.state().contents.insert(content) {
             return;
         }
         match file::write(&destination, content, text.as_bytes()) {
-            Ok(Written::Already) => {}
+            Ok(Written::Exists) => {}
             Ok(Written::New) => _ = self.written.fetch_add(1, Ordering::Relaxed),
-            Ok(Written::Uncompressed(why)) => {
+            Ok(Written::Uncompressed(reason)) => {
                 self.written.fetch_add(1, Ordering::Relaxed);
-                let message = format!("graphs are written uncompressed: {why}");
-                tell_once(&self.has_told_uncompressed, subject.runtime, Level::Warn, &message);
+                let message = format!("graphs are written uncompressed: {reason}");
+                log_once(&self.has_logged_uncompressed, subject.runtime, Level::Warn, &message);
             }
             Err(error) => {
                 self.failed.fetch_add(1, Ordering::Relaxed);
                 let message = failure(&destination, &error);
-                tell_once(&self.has_told_failure, subject.runtime, Level::Error, &message);
+                log_once(&self.has_logged_failure, subject.runtime, Level::Error, &message);
             }
         }
     }
 
-    /// Where to write a graph of this appearance; `None` when it was seen already.
-    fn destination_for(&self, appearance: Option<u64>) -> Option<Arc<Destination>> {
+    /// Returns where to write a live graph with this hash; `None` if captures are disabled or it was captured before.
+    fn destination_for(&self, hash: Option<u64>) -> Option<Arc<Destination>> {
         let mut state = self.state();
-        let is_new = appearance.is_none_or(|appearance| state.seen.insert(appearance));
+        let is_new = hash.is_none_or(|hash| state.live_graphs.insert(hash));
         state.destination.as_ref().filter(|_| is_new).map(Arc::clone)
     }
 
@@ -137,10 +137,10 @@ impl Captures {
     }
 }
 
-/// Once: the reason is mostly the same for all.
-fn tell_once(has_told: &AtomicBool, runtime: &Runtime, level: Level, what: &str) {
-    if !has_told.swap(true, Ordering::Relaxed) {
-        say(&runtime.functions, level, &format!("{SIGNATURE}{what}; this is said once\n"));
+/// Logs only the first message: the reason is mostly the same for all.
+fn log_once(has_logged: &AtomicBool, runtime: &Runtime, level: Level, message: &str) {
+    if !has_logged.swap(true, Ordering::Relaxed) {
+        log_message(&runtime.functions, level, &format!("{SIGNATURE}{message}; this is logged once\n"));
     }
 }
 
@@ -148,11 +148,10 @@ fn failure(destination: &Destination, error: &io::Error) -> String {
     format!("a graph cannot be written to {}: {error}", destination.folder().display())
 }
 
-/// What is the same for a live graph that would be written just as it was before: so that a program that plans the same
-/// graph again and again does not pay for its text each time. `None` where that takes as long as the text.
-fn appearance(subject: Subject<'_, '_>) -> Option<u64> {
+/// Returns a hash of everything in a live graph that its file contains, so that the text of a graph that is planned
+/// again and again is made once. `None` if a tensor is unlisted: fingerprints do not cover those.
+fn live_hash(subject: SnapshotSource<'_, '_>) -> Option<u64> {
     let reading = subject.reading;
-    // Fingerprints tell nothing of tensors that are in no list.
     if reading.listed != reading.tensors.len() {
         return None;
     }
@@ -167,7 +166,7 @@ fn appearance(subject: Subject<'_, '_>) -> Option<u64> {
     Some(hasher.finish())
 }
 
-/// The same in all processes and builds.
+/// Returns a hash that is the same in all processes and builds.
 fn content_hash(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];
@@ -179,7 +178,7 @@ fn content_hash(bytes: &[u8]) -> u64 {
     })
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "the low half is what is wanted")]
+#[allow(clippy::cast_possible_truncation, reason = "only the low half is used")]
 fn low(wide: u128) -> u64 {
     wide as u64
 }
@@ -189,14 +188,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contents_that_differ_have_other_names() {
+    fn different_contents_have_different_hashes() {
         let texts = ["", "\0", "a", "b", "a\0", "12345678", "123456789", "12345678\0", "87654321"];
         let hashes: HashSet<u64> = texts.iter().map(|text| content_hash(text.as_bytes())).collect();
         assert_eq!(hashes.len(), texts.len());
     }
 
     #[test]
-    fn every_byte_counts() {
+    fn every_bit_changes_the_hash() {
         let text: Vec<u8> = (0..1000u32).map(|at| u8::try_from(at % 251).expect("a byte")).collect();
         let mut hashes = HashSet::from([content_hash(&text)]);
         for at in 0..text.len() {

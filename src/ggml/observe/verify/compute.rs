@@ -1,4 +1,4 @@
-//! Computes a graph node by node, under guard.
+//! Computes a graph node by node with a memory guard.
 
 use std::ffi::c_int;
 use std::fmt;
@@ -6,10 +6,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::Violation;
-use super::guard::Guard;
+use super::memory_guard::MemoryGuard;
 use super::mode::Verify;
-use super::placed::Placed;
-use super::watch::Watch;
+use super::placed_graph::PlacedGraph;
+use super::watched_graph::WatchedGraph;
 use crate::ggml::STATUS_SUCCESS;
 use crate::ggml::USAGE_COMPUTE;
 use crate::ggml::bindings::{ggml_backend, ggml_cgraph};
@@ -19,11 +19,11 @@ use crate::ggml::live::tensor::GraphRef;
 /// Why a graph was not computed to its end.
 #[derive(Clone, Debug)]
 pub enum NotComputed {
-    /// This ggml lacks what it takes.
+    /// This ggml has no functions to compute a part of a graph.
     Unsupported,
-    /// The backend answered something else than success: ggml's status.
+    /// The backend returned this status of ggml, not success.
     Status(i32),
-    /// Memory is not what it should be.
+    /// The addresses are wrong, or an operation wrote outside of its result.
     Violation(Violation),
 }
 
@@ -31,19 +31,19 @@ impl fmt::Display for NotComputed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unsupported => write!(f, "this ggml cannot compute a part of a graph"),
-            Self::Status(status) => write!(f, "the backend answers with the status {status}"),
+            Self::Status(status) => write!(f, "the backend returned status {status}"),
             Self::Violation(violation) => violation.fmt(f),
         }
     }
 }
 
-/// Runs a graph that has its memory in thought, and then on `backend`, one node after the other.
+/// Simulates a graph at its addresses, then computes it on `backend`, one node after the other.
 ///
 /// # Errors
-/// [`NotComputed`] says how far it got.
+/// [`NotComputed`]; nodes before the defect were computed.
 ///
 /// # Safety
-/// `backend`, `graph`, its tensors and their buffers are alive, and no other thread uses them.
+/// `backend`, `graph`, its tensors and their buffers are live, and no other thread uses them.
 pub unsafe fn compute_guarded(
     runtime: &'static Runtime,
     backend: *mut ggml_backend,
@@ -56,14 +56,14 @@ pub unsafe fn compute_guarded(
     };
     // SAFETY: the caller's promise.
     let nodes = unsafe { GraphRef::new(graph) };
-    let placed = Placed::read(runtime, nodes, |buffer| runtime.usage(buffer) == USAGE_COMPUTE);
+    let placed = PlacedGraph::read(runtime, nodes, |buffer| runtime.usage(buffer) == USAGE_COMPUTE);
     placed.verify(runtime).map_err(NotComputed::Violation)?;
-    let watch = Arc::new(Watch::new(runtime, &placed));
-    let mut guard = Guard::new(runtime, mode, None);
+    let watch = Arc::new(WatchedGraph::new(runtime, &placed));
+    let mut guard = MemoryGuard::new(runtime, mode, None);
     for (index, &node) in nodes.nodes.iter().enumerate() {
         guard.before(node, Some(Arc::clone(&watch)));
         let first = c_int::try_from(index).map_err(|_| NotComputed::Unsupported)?;
-        // SAFETY: a live graph with so many nodes; there is room for what is answered, whatever its size.
+        // SAFETY: a live graph with more than `index` nodes; the struct returned fits, whatever its size.
         let mut one = unsafe { part(graph.as_ptr(), first, first + 1) };
         // SAFETY: a live backend, and a part of a live graph.
         let status = unsafe { compute(backend, (&raw mut one).cast()) };

@@ -1,26 +1,27 @@
-//! Verification at run time: is the memory that tensors have the right memory, and do operations write only their own?
+//! Verification at run time: whether the addresses of tensors are right, and operations write only their own results.
 //!
-//! A graph in memory ([`Placed`]) is run in thought by [`crate::graph::simulate_at`]; a [`Guard`] looks at the bytes
-//! themselves while the graph runs, and knows from a [`Watch`] which of them are free.
+//! A graph with its addresses (`placed_graph`) is simulated by [`crate::graph::simulate_at`]; the [`Verifier`] of an
+//! allocator does that for each graph. A [`MemoryGuard`] compares the bytes of buffers with copies (`buffer_copy`)
+//! while the graph runs, and knows from a `watched_graph` which of them are free; it reports a `stray_write`.
 
-mod compute;
-mod guard;
 mod mode;
-mod placed;
-mod shadow;
-mod stray;
+mod placed_graph;
+mod watched_graph;
 mod verifier;
-mod watch;
+mod buffer_copy;
+mod stray_write;
+mod memory_guard;
+mod compute;
 
 pub use compute::{NotComputed, compute_guarded};
-pub use guard::{Guard, NextCallback};
+pub use memory_guard::{MemoryGuard, NextCallback};
 pub use mode::Verify;
-pub use placed::verify_graph;
+pub use placed_graph::verify_graph;
 pub use verifier::Verifier;
 
 use std::fmt;
 
-/// Memory is not what it should be: what is wrong, for people.
+/// A defect found in the memory of a graph, as a message.
 #[derive(Clone, Debug)]
 pub struct Violation(String);
 

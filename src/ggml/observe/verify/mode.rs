@@ -1,24 +1,24 @@
-//! What is watched at run time.
+//! The modes of verification.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::ggml::environment::means_off;
 
-/// What is watched at run time; by default nothing.
+/// What is verified at run time; by default nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verify {
-    /// Is each graph that gets its memory run in thought?
+    /// Simulates each graph that an allocator assigns memory to.
     pub plan: bool,
-    /// Is the memory itself looked at while graphs run?
+    /// Compares memory while graphs run.
     pub memory: bool,
-    /// The memory of buffers that are marked as weights too?
+    /// Compares memory of buffers that are marked as weights too.
     pub weights: bool,
-    /// May functions of the program write whatever they like?
+    /// Allows custom operations, functions of the program, to write anywhere.
     pub trusts_custom: bool,
 }
 
-/// A word that says nothing about what is watched.
+/// A word that is not a mode of verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownWord(String);
 
@@ -31,7 +31,7 @@ impl fmt::Display for UnknownWord {
 impl FromStr for Verify {
     type Err = UnknownWord;
 
-    /// Words separated by commas, in any case, each adding to those before it.
+    /// Parses words separated by commas, in any case; each adds to those before it, and `off` removes them.
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
         let mut verify = Self::default();
         for word in text.split(',').map(str::trim) {
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_add_up_and_off_takes_them_back() {
+    fn words_add_up_and_off_removes_them() {
         let of = |text: &str| text.parse::<Verify>().expect("known words");
         assert_eq!(of(""), Verify::default());
         assert_eq!(of("plan"), Verify { plan: true, ..Verify::default() });

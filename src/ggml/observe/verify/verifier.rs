@@ -1,72 +1,73 @@
-//! Watches what an allocator does.
+//! Verifies the graphs of one allocator.
 
 use super::Violation;
 use super::mode::Verify;
-use super::placed::Placed;
-use super::watch::{Registration, Watch};
+use super::placed_graph::PlacedGraph;
+use super::watched_graph::{Registration, WatchedGraph};
 use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::read::fingerprint::Fingerprint;
 
-/// So many graphs are remembered as right.
+/// The number of verified graphs that are remembered.
 const REMEMBERED: usize = 4;
 
-/// Watches one allocator.
+/// Verifies the graphs of one allocator.
 #[derive(Debug)]
 pub struct Verifier {
     mode: Verify,
-    /// Graphs at addresses that were found to be right, the latest first.
-    right: Vec<Fingerprint>,
-    /// The latest graph, for guards, and what it was.
+    /// Graphs with their addresses that were verified, the latest first.
+    verified: Vec<Fingerprint>,
+    /// The latest graph that guards can find, and its fingerprint.
     watched: Option<(Fingerprint, Registration)>,
 }
 
 impl Verifier {
-    /// Watches what `mode` says.
+    /// Creates a verifier that does what `mode` enables.
     pub fn new(mode: Verify) -> Self {
-        Self { mode, right: Vec::new(), watched: None }
+        Self { mode, verified: Vec::new(), watched: None }
     }
 
-    /// Forgets all graphs: their memory is gone.
+    /// Forgets all graphs, since their memory is freed.
     pub fn forget(&mut self) {
-        self.right.clear();
+        self.verified.clear();
         self.watched = None;
     }
 
-    /// Verifies a graph whose memory lies in buffers for which `is_ours` returns `true`.
+    /// Verifies `graph`, unless it was verified before. Only tensors in buffers for which `is_own` returns `true` are
+    /// checked.
     ///
     /// # Errors
-    /// What is wrong with that.
+    /// [`Violation`] if a value would be overwritten.
     pub fn verify(
         &mut self,
         runtime: &'static Runtime,
         graph: GraphRef<'_>,
-        is_ours: impl Fn(BufferRef) -> bool,
+        is_own: impl Fn(BufferRef) -> bool,
     ) -> Result<(), Violation> {
         if !self.mode.plan {
             return Ok(());
         }
         let fingerprint = Fingerprint::of_placed(&runtime.operations, graph);
         let is_watched = self.watched.as_ref().is_some_and(|(watched, _)| *watched == fingerprint);
-        if self.is_right(fingerprint) && (is_watched || !self.mode.memory) {
+        if self.is_verified(fingerprint) && (is_watched || !self.mode.memory) {
             return Ok(());
         }
-        let placed = Placed::read(runtime, graph, is_ours);
+        let placed = PlacedGraph::read(runtime, graph, is_own);
         placed.verify(runtime)?;
         if self.mode.memory {
-            self.watched = Some((fingerprint, Registration::new(Watch::new(runtime, &placed))));
+            self.watched = Some((fingerprint, Registration::new(WatchedGraph::new(runtime, &placed))));
         }
-        // Fingerprints tell nothing of tensors that are in no list.
+        // Fingerprints do not cover unlisted tensors.
         if placed.all_listed {
-            self.right.truncate(REMEMBERED - 1);
-            self.right.insert(0, fingerprint);
+            self.verified.truncate(REMEMBERED - 1);
+            self.verified.insert(0, fingerprint);
         }
         Ok(())
     }
 
-    fn is_right(&mut self, fingerprint: Fingerprint) -> bool {
-        let known = self.right.iter().position(|&right| right == fingerprint);
-        known.map(|known| self.right[..=known].rotate_right(1)).is_some()
+    fn is_verified(&mut self, fingerprint: Fingerprint) -> bool {
+        let known = self.verified.iter().position(|&verified| verified == fingerprint);
+        known.map(|known| self.verified[..=known].rotate_right(1)).is_some()
     }
 }

@@ -1,4 +1,4 @@
-//! A graph at the addresses that its tensors have.
+//! A live graph with the addresses that its tensors have.
 
 use crate::graph::{Graph, Places, Region, TensorId, Words, describe, simulate_at};
 use crate::placement::Bytes;
@@ -11,20 +11,20 @@ use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::read::read;
 use crate::ggml::read::requested::Requested;
 
-/// A live graph, and where its tensors lie.
+/// A live graph, and the addresses of its tensors.
 #[derive(Debug)]
-pub struct Placed<'g> {
-    /// As plain data. Only tensors in the memory to be looked at, and those that have none, are not external.
+pub struct PlacedGraph<'g> {
+    /// The graph as plain data. Tensors are external unless they are in the buffers to be verified, or have no memory.
     pub graph: Graph,
-    /// By id.
+    /// The tensors, by id.
     pub tensors: Vec<TensorRef<'g>>,
-    /// Are all tensors in a list of the graph?
+    /// Whether all tensors are leafs or nodes.
     pub all_listed: bool,
-    /// In the memory to be looked at. The spaces are its buffers.
+    /// Where tensors are in the buffers to be verified, which are the spaces.
     pub places: Places,
-    /// By space.
+    /// The buffer of each space.
     pub buffers: Vec<Space>,
-    /// By id: bytes from the first to the last element.
+    /// Bytes from the first to the last element, by id.
     pub nbytes: Vec<Bytes>,
 }
 
@@ -39,9 +39,9 @@ pub struct Space {
     pub name: String,
 }
 
-impl<'g> Placed<'g> {
-    /// Reads the tensors of `graph` that lie in buffers for which `is_ours` returns `true`.
-    pub fn read(runtime: &'static Runtime, graph: GraphRef<'g>, is_ours: impl Fn(BufferRef) -> bool) -> Self {
+impl<'g> PlacedGraph<'g> {
+    /// Reads `graph`. The buffers to be verified are those for which `is_own` returns `true`.
+    pub fn read(runtime: &'static Runtime, graph: GraphRef<'g>, is_own: impl Fn(BufferRef) -> bool) -> Self {
         let reading = read(runtime, &[], graph, &Requested::default());
         let all_listed = reading.listed == reading.tensors.len();
         let nbytes = reading.tensors.iter().map(|&tensor| runtime.nbytes(tensor)).collect();
@@ -50,7 +50,7 @@ impl<'g> Placed<'g> {
             Self { graph: reading.graph, tensors: reading.tensors, all_listed, places, buffers: Vec::new(), nbytes };
         for (id, tensor) in (0..).zip(placed.tensors.clone()) {
             if placed.graph.tensor(id).view.is_none() {
-                placed.place(runtime, id, tensor, &is_ours);
+                placed.place(runtime, id, tensor, &is_own);
             }
         }
         placed
@@ -61,14 +61,14 @@ impl<'g> Placed<'g> {
         runtime: &'static Runtime,
         id: TensorId,
         tensor: TensorRef<'_>,
-        is_ours: impl Fn(BufferRef) -> bool,
+        is_own: impl Fn(BufferRef) -> bool,
     ) {
         let (buffer, data) = (tensor.buffer_ref(), tensor.data());
-        // Empty tensors need no memory, and may have an address all the same.
+        // Empty tensors need no memory, but may have an address.
         let is_empty = self.nbytes[id as usize] == 0;
-        let waits = buffer.is_none() && data.is_null() && !is_empty;
-        let buffer = buffer.filter(|&buffer| !data.is_null() && is_ours(buffer));
-        self.graph.set_external(id, !waits && buffer.is_none());
+        let is_unallocated = buffer.is_none() && data.is_null() && !is_empty;
+        let buffer = buffer.filter(|&buffer| !data.is_null() && is_own(buffer));
+        self.graph.set_external(id, !is_unallocated && buffer.is_none());
         if let Some(buffer) = buffer {
             let space = self.space(runtime, buffer, tensor);
             let start = data.addr().wrapping_sub(self.buffers[space as usize].base) as u64;
@@ -89,10 +89,10 @@ impl<'g> Placed<'g> {
         u32::try_from(index).expect("fewer than 2^32 buffers")
     }
 
-    /// Runs the graph in thought.
+    /// Simulates the graph at its addresses.
     ///
     /// # Errors
-    /// The first thing that goes wrong.
+    /// [`Violation`] with the first defect.
     pub fn verify(&self, runtime: &Runtime) -> Result<(), Violation> {
         self.check_views(runtime)?;
         let findings = simulate_at(&self.graph, &self.places, &self.nbytes, 1);
@@ -102,7 +102,7 @@ impl<'g> Placed<'g> {
         findings.first().map_or(Ok(()), |finding| Err(wrong(finding)))
     }
 
-    /// A view lies in the memory of its root.
+    /// Checks that each view is at its offset in its root.
     fn check_views(&self, runtime: &Runtime) -> Result<(), Violation> {
         for (id, &tensor) in (0..).zip(&self.tensors) {
             let Some(root) = tensor.view_source().filter(|_| !self.graph.tensor(self.graph.root(id)).external) else {
@@ -124,21 +124,21 @@ impl<'g> Placed<'g> {
     }
 }
 
-/// Runs a live graph in thought, at the addresses that its tensors have, whoever gave them. Tensors outside of compute
-/// buffers are not looked at.
+/// Simulates a live graph at the addresses of its tensors, whichever allocator assigned them. Tensors outside of
+/// compute buffers are not checked.
 ///
 /// # Errors
-/// The first thing that goes wrong; a word of excuse when this ggml cannot tell which buffers are compute buffers.
+/// [`Violation`] with the first defect, or if this ggml does not report which buffers are compute buffers.
 pub fn verify_graph(runtime: &'static Runtime, graph: GraphRef<'_>) -> Result<(), Violation> {
     if runtime.functions.ggml_backend_buffer_get_usage.is_none() {
-        return Err(Violation("this ggml does not tell which buffers are compute buffers".to_owned()));
+        return Err(Violation("this ggml does not report which buffers are compute buffers".to_owned()));
     }
-    Placed::read(runtime, graph, |buffer| runtime.usage(buffer) == USAGE_COMPUTE).verify(runtime)
+    PlacedGraph::read(runtime, graph, |buffer| runtime.usage(buffer) == USAGE_COMPUTE).verify(runtime)
 }
 
-/// What the tensors and buffers of a live graph are called.
+/// The names of the tensors and buffers of a live graph, for messages.
 struct Names<'a, 'g> {
-    placed: &'a Placed<'g>,
+    placed: &'a PlacedGraph<'g>,
     runtime: &'a Runtime,
 }
 
@@ -155,7 +155,7 @@ impl Words for Names<'_, '_> {
 }
 
 impl Runtime {
-    /// The name of a tensor, and of the operation that computes it.
+    /// Returns the name of a tensor, and of the operation that computes it.
     pub(in crate::ggml) fn describe(&self, tensor: TensorRef<'_>) -> String {
         format!("{:?} ({})", tensor.name(), self.operations.name(tensor.op()).to_string_lossy())
     }

@@ -1,73 +1,73 @@
-//! A copy of a buffer in host memory, by which changes are seen.
+//! A copy of a buffer in host memory, to detect changes.
 
 use std::ops::Range;
 
 use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::runtime::Runtime;
 
-/// What fills free memory. As a number of any float type it is large and negative, or no number at all.
+/// The byte that fills free memory. As a number of any float type it is large and negative, or NaN.
 const POISON: u8 = 0xfd;
 
 /// Bytes that are compared and copied together.
 const PAGE: usize = 4096;
 
-/// Changed bytes that are no further apart are told as one place.
+/// Changed bytes closer than this are reported as one place.
 const NEAR: usize = 64;
 
-/// A buffer, and its bytes as they were.
+/// A buffer, and a copy of its bytes.
 #[derive(Debug)]
-pub struct Shadow {
+pub struct BufferCopy {
     /// The buffer.
     pub buffer: BufferRef,
     base: *mut u8,
     copy: Vec<u8>,
 }
 
-/// Changed bytes, from the start of the buffer: places, and how many bytes in all.
+/// Changed bytes, as offsets from the start of the buffer.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
-    /// In order.
+    /// The changed places, in order.
     pub places: Vec<Range<usize>>,
-    /// The sum.
+    /// The number of changed bytes.
     pub bytes: usize,
 }
 
-impl Shadow {
-    /// A copy of a live buffer in host memory. `None` without memory for it.
+impl BufferCopy {
+    /// Copies a live buffer in host memory. `None` if there is no memory for that.
     pub fn new(runtime: &Runtime, buffer: BufferRef) -> Option<Self> {
         let (base, size) = runtime.extent(buffer);
         let size = usize::try_from(size).ok()?;
         let mut copy = Vec::new();
         copy.try_reserve_exact(size).ok()?;
-        let mut shadow = Self { buffer, base, copy };
-        // SAFETY: the host memory of a live buffer, which nobody writes now.
-        shadow.copy.extend_from_slice(unsafe { std::slice::from_raw_parts(shadow.base, size) });
-        Some(shadow)
+        let mut this = Self { buffer, base, copy };
+        // SAFETY: the host memory of a live buffer, which no thread writes now.
+        this.copy.extend_from_slice(unsafe { std::slice::from_raw_parts(this.base, size) });
+        Some(this)
     }
 
-    /// Is the buffer the one that was copied, at the same place?
+    /// Returns `true` if `buffer` is the one that was copied, with the same address and size.
     pub fn is_of(&self, runtime: &Runtime, buffer: BufferRef) -> bool {
         let (base, size) = runtime.extent(buffer);
         self.buffer == buffer && self.base == base && self.copy.len() as u64 == size
     }
 
-    /// Where it starts.
+    /// The first address of the buffer.
     pub fn base(&self) -> usize {
         self.base.addr()
     }
 
-    /// Its bytes as they are.
+    /// Returns bytes of the buffer as they are now.
     fn memory(&self, range: Range<usize>) -> &[u8] {
-        // SAFETY: inside of the host memory of a live buffer, which nobody writes while it is looked at.
+        // SAFETY: inside of the host memory of a live buffer, which no thread writes while it is compared.
         unsafe { std::slice::from_raw_parts(self.base.wrapping_add(range.start), range.len()) }
     }
 
-    /// Takes all bytes as they are for right.
+    /// Copies all bytes again.
     pub fn refresh(&mut self) {
         self.accept(0..self.copy.len());
     }
 
-    /// Takes these bytes as they are for right.
+    /// Copies these bytes again.
     pub fn accept(&mut self, range: Range<usize>) {
         let range = self.clipped(range);
         for start in range.clone().step_by(PAGE) {
@@ -81,15 +81,15 @@ impl Shadow {
         }
     }
 
-    /// Fills free bytes.
+    /// Poisons free bytes in the buffer and in the copy.
     pub fn poison(&mut self, range: Range<usize>) {
         let range = self.clipped(range);
-        // SAFETY: inside of the host memory of a live buffer that an allocator made for computing, and nobody's.
+        // SAFETY: inside of the host memory of a live compute buffer, where no tensor is live.
         unsafe { self.base.wrapping_add(range.start).write_bytes(POISON, range.len()) };
         self.copy[range].fill(POISON);
     }
 
-    /// What has changed elsewhere than in `allowed`, ranges from the start of the buffer.
+    /// Returns the changes outside of `allowed`, ranges of offsets.
     pub fn changes(&self, allowed: &[Range<usize>]) -> Changes {
         let mut allowed: Vec<Range<usize>> = allowed.iter().map(|range| self.clipped(range.clone())).collect();
         allowed.sort_by_key(|range| range.start);
@@ -108,7 +108,7 @@ impl Shadow {
             let page = start..range.end.min(start + PAGE);
             let (memory, copy) = (self.memory(page.clone()), &self.copy[page]);
             if memory != copy {
-                let differ = (start..).zip(memory.iter().zip(copy)).filter(|(_, (now, then))| now != then);
+                let differ = (start..).zip(memory.iter().zip(copy)).filter(|(_, (now, before))| now != before);
                 differ.for_each(|(at, _)| changes.add(at));
             }
         }

@@ -1,4 +1,4 @@
-//! What guards know of a graph that has its memory: plain data, and addresses to compare.
+//! What guards know of a verified graph: plain data, and addresses to compare.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,27 +7,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::graph::{Freed, Graph, Places, Region, TensorId, freed, owner_at};
 use crate::placement::Step;
 
-use super::placed::{Placed, Space};
+use super::placed_graph::{PlacedGraph, Space};
 use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
 
-/// The memory of a graph over time.
+/// A verified graph: what each byte of its buffers holds at each step.
 #[derive(Debug)]
-pub struct Watch {
+pub struct WatchedGraph {
     graph: Graph,
     places: Places,
-    /// By space: the first address.
+    /// The first address of each space.
     bases: Vec<usize>,
-    /// By space.
+    /// The buffer of each space.
     own_buffers: Vec<BufferRef>,
-    /// All that tensors lie in.
+    /// All buffers that tensors are in.
     pub buffers: Vec<BufferRef>,
-    /// The addresses of all tensors that lie elsewhere than in the spaces.
+    /// The addresses of all tensors outside of the spaces.
     outside: Vec<(Range<usize>, TensorId)>,
-    /// By id: its name and its operation.
+    /// The name and the operation of each tensor, by id.
     names: Vec<String>,
-    /// The nodes by their addresses.
+    /// The nodes, by the addresses of their structs.
     nodes: HashMap<usize, Node>,
     freed: Freed,
 }
@@ -39,10 +39,10 @@ struct Node {
     op: u32,
 }
 
-impl Watch {
-    /// Of a graph whose memory is right.
-    pub fn new(runtime: &Runtime, placed: &Placed<'_>) -> Self {
-        let Placed { graph, tensors, places, buffers, nbytes, .. } = placed;
+impl WatchedGraph {
+    /// Creates it from a verified graph.
+    pub fn new(runtime: &Runtime, placed: &PlacedGraph<'_>) -> Self {
+        let PlacedGraph { graph, tensors, places, buffers, nbytes, .. } = placed;
         let mut all: Vec<BufferRef> = Vec::new();
         for buffer in tensors.iter().filter_map(|tensor| tensor.buffer_ref()) {
             if all.last() != Some(&buffer) && !all.contains(&buffer) {
@@ -72,23 +72,23 @@ impl Watch {
         }
     }
 
-    /// The step that computes `tensor`, if the graph does and the tensor is as it was.
+    /// The step that computes `tensor`; `None` if it is not a node of the graph, or has changed.
     pub fn step(&self, tensor: TensorRef<'_>) -> Option<Step> {
         let node = self.nodes.get(&tensor.as_ptr().addr())?;
         (node.data == tensor.data().addr() && node.op == tensor.op()).then_some(node.step)
     }
 
-    /// How many nodes the graph has.
+    /// The number of nodes of the graph.
     pub fn steps(&self) -> usize {
         self.graph.nodes().len()
     }
 
-    /// What is free before the first step: the buffer, and bytes from its start.
+    /// Returns what is free before the first step: buffers, and ranges of offsets in them.
     pub fn free_at_start(&self) -> impl Iterator<Item = (BufferRef, Range<usize>)> {
         self.freed.at_start.iter().map(|&region| self.in_buffer(region))
     }
 
-    /// What becomes free when a step is done.
+    /// Returns what becomes free after a step: buffers, and ranges of offsets in them.
     pub fn free_after(&self, step: Step) -> impl Iterator<Item = (BufferRef, Range<usize>)> {
         self.freed.after[step as usize].iter().map(|&region| self.in_buffer(region))
     }
@@ -98,7 +98,7 @@ impl Watch {
         (self.own_buffers[region.space as usize], start..end)
     }
 
-    /// Whose bytes these are while `step` runs, in words.
+    /// Returns a predicate about the owner of `addresses` while `step` runs, if they are in a known tensor or space.
     pub fn owner(&self, step: Option<Step>, addresses: &Range<usize>) -> Option<String> {
         let holds = |(span, _): &&(Range<usize>, TensorId)| span.start < addresses.end && addresses.start < span.end;
         if let Some((_, id)) = self.outside.iter().find(holds) {
@@ -118,32 +118,32 @@ impl Watch {
     }
 }
 
-static WATCHES: Mutex<Vec<Arc<Watch>>> = Mutex::new(Vec::new());
+static REGISTERED: Mutex<Vec<Arc<WatchedGraph>>> = Mutex::new(Vec::new());
 
-fn watches() -> MutexGuard<'static, Vec<Arc<Watch>>> {
-    WATCHES.lock().unwrap_or_else(PoisonError::into_inner)
+fn registered() -> MutexGuard<'static, Vec<Arc<WatchedGraph>>> {
+    REGISTERED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A watch that guards can find, as long as this value is there.
+/// Lets guards find a graph, until dropped.
 #[derive(Debug)]
-pub struct Registration(Arc<Watch>);
+pub struct Registration(Arc<WatchedGraph>);
 
 impl Registration {
-    /// Lets guards find `watch`.
-    pub fn new(watch: Watch) -> Self {
-        let watch = Arc::new(watch);
-        watches().push(Arc::clone(&watch));
-        Self(watch)
+    /// Registers `graph`.
+    pub fn new(graph: WatchedGraph) -> Self {
+        let graph = Arc::new(graph);
+        registered().push(Arc::clone(&graph));
+        Self(graph)
     }
 
-    /// The watch of the graph that computes `tensor`, the latest where there are several.
-    pub fn find(tensor: TensorRef<'_>) -> Option<Arc<Watch>> {
-        watches().iter().rev().find(|watch| watch.step(tensor).is_some()).cloned()
+    /// Returns the latest registered graph that computes `tensor`.
+    pub fn find(tensor: TensorRef<'_>) -> Option<Arc<WatchedGraph>> {
+        registered().iter().rev().find(|graph| graph.step(tensor).is_some()).cloned()
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        watches().retain(|watch| !Arc::ptr_eq(watch, &self.0));
+        registered().retain(|graph| !Arc::ptr_eq(graph, &self.0));
     }
 }

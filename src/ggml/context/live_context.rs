@@ -1,4 +1,4 @@
-//! One context in reserved address space, with the memory of its tensors.
+//! A live context in reserved address space, and the memory of its tensors.
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -12,41 +12,41 @@ use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::refusal::Refusal;
 
-/// Where huge pages may begin in a context that holds data: so many bytes are enough that what is lost in the last huge
-/// page does not count.
+/// Bytes of small pages at the start of a context that holds data. Huge pages follow: after this many bytes, the unused
+/// part of the last one is negligible.
 const SMALL_PAGES: usize = 32 << 20;
 
-/// When tensors get their memory.
+/// When the tensors of a context are allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// When they are made, or, in a buffer type, when they are first needed.
+    /// When they are created, or, in a buffer type, when they are first needed.
     Immediate,
-    /// When a graph is allocated.
+    /// With the graph that uses them.
     Deferred,
 }
 
-/// What a context is to be.
+/// Options for a new context.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
-    /// When its tensors get their memory.
+pub struct ContextOptions {
+    /// When its tensors are allocated.
     pub kind: Kind,
-    /// Where they get it, and the usage of the buffers; `None` means from the context itself.
+    /// The buffer type of the tensors' data, and the usage of its buffers; `None` keeps data in the context itself.
     pub memory: Option<(BufferType, u32)>,
-    /// Bytes of address space; `None` leaves it to us.
+    /// Bytes of address space; `None` for the default.
     pub address_space: Option<usize>,
 }
 
-/// A context of ours.
+/// A context that [`super::new_context`] created.
 #[derive(Debug)]
 pub struct LiveContext {
     runtime: &'static Runtime,
     context: NonNull<ggml_context>,
     kind: Kind,
     buffer_type: Option<BufferType>,
-    // Declared before the address space: buffers are freed while the tensors in them can still be looked at.
+    // Declared before the address space: backends may read the tensors while their buffers are freed.
     memory: Option<Mutex<TensorMemory>>,
     space: AddressSpace,
-    /// Bytes that ggml was given, also when fewer are left.
+    /// Bytes that were passed to ggml, also after the address space was shortened.
     length: usize,
 }
 
@@ -56,12 +56,12 @@ unsafe impl Send for LiveContext {}
 unsafe impl Sync for LiveContext {}
 
 impl LiveContext {
-    /// A new context without tensors.
+    /// Creates a context without tensors.
     ///
     /// # Errors
     /// [`NoAddressSpace`].
-    pub fn new(runtime: &'static Runtime, wanted: Wanted) -> Result<Self, NoAddressSpace> {
-        let Wanted { kind, memory, address_space } = wanted;
+    pub fn new(runtime: &'static Runtime, options: ContextOptions) -> Result<Self, NoAddressSpace> {
+        let ContextOptions { kind, memory, address_space } = options;
         let holds_data = kind == Kind::Immediate && memory.is_none();
         let space = match address_space {
             Some(length) => AddressSpace::reserve(length)?,
@@ -71,58 +71,58 @@ impl LiveContext {
         let params = ggml_init_params { mem_size: space.length(), mem_buffer: space.start(), no_alloc: !holds_data };
         // SAFETY: the memory outlives the context, which is freed before it.
         let context = unsafe { (runtime.functions.ggml_init)(params) };
-        let context = NonNull::new(context).expect("ggml_init answers with a context or aborts");
+        let context = NonNull::new(context).expect("ggml_init returns a context or aborts");
         let length = space.length();
         let buffer_type = memory.map(|(buffer_type, _)| buffer_type);
         let memory = memory.map(|(buffer_type, usage)| Mutex::new(TensorMemory::new(buffer_type, usage)));
         Ok(Self { runtime, context, kind, buffer_type, memory, space, length })
     }
 
-    /// The context as C sees it.
+    /// The context as a C pointer.
     pub fn as_ptr(&self) -> *mut ggml_context {
         self.context.as_ptr()
     }
 
-    /// When its tensors get their memory.
+    /// When its tensors are allocated.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Where all of it lies.
+    /// The addresses of the context, with everything in it.
     pub fn addresses(&self) -> Range<usize> {
         self.space.addresses()
     }
 
-    /// Where its tensors get their memory, if not in the context.
+    /// The buffer type of its tensors' data; `None` if that lies in the context, or is left to graphs.
     pub fn buffer_type(&self) -> Option<BufferType> {
         self.buffer_type
     }
 
-    /// Gives memory to the tensors that wait for some; nothing where they get it otherwise.
+    /// Allocates the pending tensors in the buffer type of the context; does nothing if there is none.
     ///
     /// # Errors
-    /// [`Refusal::NoMemory`] or [`Refusal::InitFailed`]; tensors that got their memory keep it, and the next call goes
-    /// on.
+    /// [`Refusal::NoMemory`] or [`Refusal::InitFailed`]; tensors allocated so far keep their memory, and the next call
+    /// continues.
     pub fn realize(&self) -> Result<(), Refusal> {
         let Some(memory) = &self.memory else { return Ok(()) };
         let mut memory = memory.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: alive, since whoever frees it takes it out of the registry first, and by the promise of the caller of
-        // C no other thread uses it.
+        // SAFETY: live, since it is removed from the registry before it is freed; C callers promise that no other
+        // thread uses it.
         unsafe { memory.realize(self.context) }
     }
 
-    /// Is the struct of ggml still that of this context? `ggml_free`, called by mistake, has then given it to others.
+    /// Returns `false` if ggml's struct no longer belongs to this context: `ggml_free` was called on it by mistake.
     pub fn is_intact(&self) -> bool {
         let functions = &self.runtime.functions;
-        // SAFETY: alive, or freed memory of the process that the C library keeps mapped: a mistake of the program,
-        // which this look finds in practice.
+        // SAFETY: live, or freed memory that the C library keeps mapped: a mistake of the program, which this read
+        // detects in practice.
         let start = unsafe { (functions.ggml_get_mem_buffer)(self.as_ptr()) };
         // SAFETY: as above.
         let length = unsafe { (functions.ggml_get_mem_size)(self.as_ptr()) };
         start == self.space.start() && length == self.length
     }
 
-    /// Frees its memory and keeps ggml's struct and the first addresses, so that nobody else gets them.
+    /// Frees its memory and keeps ggml's struct and the first addresses, so that they are not reused.
     #[cfg(debug_assertions)]
     pub fn retire(&mut self) {
         self.memory = None;
@@ -133,13 +133,13 @@ impl LiveContext {
 impl Drop for LiveContext {
     fn drop(&mut self) {
         if self.is_intact() {
-            // SAFETY: made by us, freed once, and nobody uses it after.
+            // SAFETY: created by this type, freed once, and not used afterwards.
             unsafe { (self.runtime.functions.ggml_free)(self.as_ptr()) };
         }
     }
 }
 
-/// As much as there is, up to what makes sense; says so when that is less.
+/// Reserves the default range, or as much of it as there is; logs a warning when that is less.
 fn reserve_default(runtime: &Runtime, contents: Contents) -> Result<AddressSpace, NoAddressSpace> {
     let (least, most) = default_size(contents);
     let space = AddressSpace::reserve_within(least, most)?;

@@ -1,4 +1,4 @@
-//! Checks memory while a graph runs node by node.
+//! Compares memory while a graph runs node by node.
 
 use std::collections::HashSet;
 use std::ffi::c_void;
@@ -9,72 +9,73 @@ use crate::graph::order::Effect;
 use crate::placement::Step;
 
 use super::Violation;
+use super::buffer_copy::{BufferCopy, Changes};
 use super::mode::Verify;
-use super::shadow::{Changes, Shadow};
-use super::stray::Stray;
-use super::watch::{Registration, Watch};
+use super::stray_write::StrayWrite;
+use super::watched_graph::{Registration, WatchedGraph};
 use crate::ggml::USAGE_WEIGHTS;
 use crate::ggml::bindings::ggml_tensor;
 use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
 
-/// A callback of the program that is called as the guard is, with what it is called with.
+/// A callback of the program that the guard calls as the scheduler would.
 #[derive(Clone, Copy, Debug)]
 pub struct NextCallback {
     /// The function.
     pub function: unsafe extern "C" fn(*mut ggml_tensor, bool, *mut c_void) -> bool,
-    /// Its last argument.
+    /// The last argument.
     pub user_data: *mut c_void,
 }
 
-/// Keeps a copy of all memory that a graph uses, and sees by it which bytes a node has changed.
+/// Keeps copies of all buffers that a graph uses, to detect which bytes each node changes.
 #[derive(Debug)]
-pub struct Guard {
+pub struct MemoryGuard {
     runtime: &'static Runtime,
     mode: Verify,
     next: Option<NextCallback>,
-    /// Does the next callback want to see the node that is computed?
-    next_wants: bool,
-    /// The graph that is running, where it is known.
-    watch: Option<Arc<Watch>>,
-    shadows: Vec<Shadow>,
-    /// Of the shadows, those of the node that is computed.
+    /// Whether the next callback requested the node that is computed.
+    is_requested_by_next: bool,
+    /// The graph that is running, if it is registered.
+    graph: Option<Arc<WatchedGraph>>,
+    copies: Vec<BufferCopy>,
+    /// The copies of buffers that are compared for the node that is computed.
     in_use: Vec<usize>,
-    /// Buffers that are left out, and were told.
-    left_out: HashSet<BufferRef>,
+    /// Buffers that are not guarded, which was logged.
+    unguarded: HashSet<BufferRef>,
 }
 
-impl Guard {
-    /// A guard that has seen nothing yet.
+impl MemoryGuard {
+    /// Creates a guard without copies.
     pub fn new(runtime: &'static Runtime, mode: Verify, next: Option<NextCallback>) -> Self {
         Self {
             runtime,
             mode,
             next,
-            next_wants: false,
-            watch: None,
-            shadows: Vec::new(),
+            is_requested_by_next: false,
+            graph: None,
+            copies: Vec::new(),
             in_use: Vec::new(),
-            left_out: HashSet::new(),
+            unguarded: HashSet::new(),
         }
     }
 
-    /// What ggml asks its callback for: before a node is computed, and after. True: compute this one alone; and go on.
+    /// The callback of a scheduler: before a node is computed (`ask`) and after. Returns `true` to have the node
+    /// computed alone, or to continue.
     ///
     /// # Errors
-    /// What the node has done to memory that is not its own.
+    /// A write of the node outside of its result.
     pub fn eval(&mut self, tensor: TensorRef<'_>, ask: bool) -> Result<bool, Violation> {
         if ask {
-            self.next_wants = self.call_next(tensor, true);
-            let watch = Registration::find(tensor);
-            self.before(tensor, watch);
+            self.is_requested_by_next = self.call_next(tensor, true);
+            let graph = Registration::find(tensor);
+            self.before(tensor, graph);
             return Ok(true);
         }
         self.after(tensor)?;
-        let goes_on = !self.next_wants || self.call_next(tensor, false);
+        let continues = !self.is_requested_by_next || self.call_next(tensor, false);
         self.clear_after(tensor);
-        Ok(goes_on)
+        Ok(continues)
     }
 
     fn call_next(&self, tensor: TensorRef<'_>, ask: bool) -> bool {
@@ -82,90 +83,90 @@ impl Guard {
         self.next.is_some_and(|next| unsafe { (next.function)(tensor.as_ptr(), ask, next.user_data) })
     }
 
-    /// Records memory before `tensor` is computed, in the graph of `watch` where that is known.
-    pub fn before(&mut self, tensor: TensorRef<'_>, watch: Option<Arc<Watch>>) {
-        let is_new = match (&self.watch, &watch) {
+    /// Copies memory before `tensor` is computed; `graph` is its graph, if registered.
+    pub fn before(&mut self, tensor: TensorRef<'_>, graph: Option<Arc<WatchedGraph>>) {
+        let is_new = match (&self.graph, &graph) {
             (Some(old), Some(new)) => !Arc::ptr_eq(old, new),
             (None, None) => false,
             _ => true,
         };
-        let buffers = match &watch {
-            Some(watch) => watch.buffers.clone(),
+        let buffers = match &graph {
+            Some(graph) => graph.buffers.clone(),
             None => buffers_of(tensor),
         };
         if is_new {
             let runtime = self.runtime;
-            self.shadows.retain(|shadow| buffers.iter().any(|&buffer| shadow.is_of(runtime, buffer)));
+            self.copies.retain(|copy| buffers.iter().any(|&buffer| copy.is_of(runtime, buffer)));
         }
-        self.in_use = buffers.into_iter().filter_map(|buffer| self.shadow(buffer)).collect();
-        self.watch = watch;
-        if is_new && let Some(watch) = self.watch.clone() {
-            watch.free_at_start().for_each(|(buffer, range)| self.poison(buffer, range));
+        self.in_use = buffers.into_iter().filter_map(|buffer| self.copy_of(buffer)).collect();
+        self.graph = graph;
+        if is_new && let Some(graph) = self.graph.clone() {
+            graph.free_at_start().for_each(|(buffer, range)| self.poison(buffer, range));
         }
     }
 
-    /// The shadow of a buffer as the buffer is, or `None` when it is left out.
-    fn shadow(&mut self, buffer: BufferRef) -> Option<usize> {
-        if let Some(known) = self.shadows.iter().position(|shadow| shadow.is_of(self.runtime, buffer)) {
-            self.shadows[known].refresh();
+    /// Returns the index of an up-to-date copy of a buffer, or `None` if it is not guarded.
+    fn copy_of(&mut self, buffer: BufferRef) -> Option<usize> {
+        if let Some(known) = self.copies.iter().position(|copy| copy.is_of(self.runtime, buffer)) {
+            self.copies[known].refresh();
             return Some(known);
         }
-        if self.left_out.contains(&buffer) {
+        if self.unguarded.contains(&buffer) {
             return None;
         }
-        let why = if !self.runtime.is_host(buffer) {
-            "is no host memory"
+        let reason = if !self.runtime.is_host(buffer) {
+            "is not host memory"
         } else if self.runtime.usage(buffer) == USAGE_WEIGHTS && !self.mode.weights {
             "is marked as weights (LASTUSE_VERIFY=weights guards them too)"
-        } else if let Some(shadow) = Shadow::new(self.runtime, buffer) {
-            self.shadows.push(shadow);
-            return Some(self.shadows.len() - 1);
+        } else if let Some(copy) = BufferCopy::new(self.runtime, buffer) {
+            self.copies.push(copy);
+            return Some(self.copies.len() - 1);
         } else {
             "is too large: there is no memory for a copy"
         };
-        self.left_out.insert(buffer);
+        self.unguarded.insert(buffer);
         let (name, bytes) = (self.runtime.name_of(buffer), self.runtime.extent(buffer).1);
-        self.runtime.log_warning(&format!("lastuse: a {name} buffer of {bytes} bytes is not guarded: it {why}\n"));
+        self.runtime.log_warning(&format!("lastuse: a {name} buffer of {bytes} bytes is not guarded: it {reason}\n"));
         None
     }
 
-    /// Checks memory after `tensor` was computed.
+    /// Compares memory after `tensor` was computed.
     ///
     /// # Errors
-    /// What has changed that must not.
+    /// A write outside of the result.
     pub fn after(&mut self, tensor: TensorRef<'_>) -> Result<(), Violation> {
         let allowed = self.allowed(tensor);
         for &index in &self.in_use {
-            let shadow = &mut self.shadows[index];
+            let copy = &mut self.copies[index];
             let Some(allowed) = &allowed else {
-                shadow.refresh();
+                copy.refresh();
                 continue;
             };
-            let allowed: Vec<Range<usize>> = allowed.iter().map(|range| from_base(range, shadow.base())).collect();
-            let changes = shadow.changes(&allowed);
+            let allowed: Vec<Range<usize>> = allowed.iter().map(|range| from_base(range, copy.base())).collect();
+            let changes = copy.changes(&allowed);
             if changes.bytes > 0 {
-                return Err(self.stray(tensor, index, &changes));
+                return Err(self.violation(tensor, index, &changes));
             }
-            allowed.into_iter().for_each(|range| shadow.accept(range));
+            allowed.into_iter().for_each(|range| copy.accept(range));
         }
         Ok(())
     }
 
-    /// Poisons what nobody needs any more when `tensor` was computed.
+    /// Poisons the memory that is free after `tensor` was computed.
     pub fn clear_after(&mut self, tensor: TensorRef<'_>) {
-        let Some(watch) = self.watch.clone() else { return };
-        if let Some(step) = watch.step(tensor) {
-            watch.free_after(step).for_each(|(buffer, range)| self.poison(buffer, range));
+        let Some(graph) = self.graph.clone() else { return };
+        if let Some(step) = graph.step(tensor) {
+            graph.free_after(step).for_each(|(buffer, range)| self.poison(buffer, range));
         }
     }
 
     fn poison(&mut self, buffer: BufferRef, range: Range<usize>) {
-        if let Some(&index) = self.in_use.iter().find(|&&index| self.shadows[index].buffer == buffer) {
-            self.shadows[index].poison(range);
+        if let Some(&index) = self.in_use.iter().find(|&&index| self.copies[index].buffer == buffer) {
+            self.copies[index].poison(range);
         }
     }
 
-    /// The addresses that a node may write; `None` for any.
+    /// Returns the addresses that a node may write; `None` for any.
     fn allowed(&self, tensor: TensorRef<'_>) -> Option<Vec<Range<usize>>> {
         match self.runtime.operations.effect(tensor.op()) {
             Effect::Nothing | Effect::View => Some(Vec::new()),
@@ -183,31 +184,31 @@ impl Guard {
         start..start.saturating_add(usize::try_from(size).unwrap_or(usize::MAX))
     }
 
-    fn stray(&self, tensor: TensorRef<'_>, index: usize, changes: &Changes) -> Violation {
-        let (shadow, result) = (&self.shadows[index], self.span(tensor));
-        let base = shadow.base();
-        let away = |place: &&Range<usize>| {
+    fn violation(&self, tensor: TensorRef<'_>, index: usize, changes: &Changes) -> Violation {
+        let (copy, result) = (&self.copies[index], self.span(tensor));
+        let base = copy.base();
+        let distance = |place: &&Range<usize>| {
             let (start, end) = (base + place.start, base + place.end);
             start.saturating_sub(result.end).max(result.start.saturating_sub(end))
         };
-        let nearest = changes.places.iter().min_by_key(away).cloned().unwrap_or(0..1);
+        let nearest = changes.places.iter().min_by_key(distance).cloned().unwrap_or(0..1);
         let place = base + nearest.start..base + nearest.end;
-        let step = self.watch.as_ref().and_then(|watch| watch.step(tensor));
-        let owner = match &self.watch {
-            Some(watch) => watch.owner(step, &place),
+        let step = self.graph.as_ref().and_then(|graph| graph.step(tensor));
+        let owner = match &self.graph {
+            Some(graph) => graph.owner(step, &place),
             None => self.owner_among_sources(tensor, &place),
         };
-        let buffer = (format!("the {} buffer", self.runtime.name_of(shadow.buffer)), base);
-        let is_same_buffer = tensor.buffer() == shadow.buffer.as_ptr();
+        let buffer = (format!("the {} buffer", self.runtime.name_of(copy.buffer)), base);
+        let is_same_buffer = tensor.buffer() == copy.buffer.as_ptr();
         let writer = self.at_step(tensor, step);
         let (bytes, places) = (changes.bytes, changes.places.len());
-        Stray { writer, result, place, buffer, is_same_buffer, bytes, places, owner }.violation()
+        StrayWrite { writer, result, place, buffer, is_same_buffer, bytes, places, owner }.violation()
     }
 
     fn at_step(&self, tensor: TensorRef<'_>, step: Option<Step>) -> String {
         let name = self.runtime.describe(tensor);
-        match (step, &self.watch) {
-            (Some(step), Some(watch)) => format!("step {step} of {}, {name},", watch.steps()),
+        match (step, &self.graph) {
+            (Some(step), Some(graph)) => format!("step {step} of {}, {name},", graph.steps()),
             _ => name,
         }
     }
@@ -222,7 +223,7 @@ impl Guard {
     }
 }
 
-/// The buffers that a node and its sources lie in.
+/// Returns the buffers of a node and its sources.
 fn buffers_of(tensor: TensorRef<'_>) -> Vec<BufferRef> {
     let mut buffers = Vec::new();
     for it in tensor.sources().chain([tensor]) {
@@ -238,7 +239,7 @@ fn from_base(range: &Range<usize>, base: usize) -> Range<usize> {
 }
 
 impl Runtime {
-    /// The name of the type of a live buffer.
+    /// Returns the name of the type of a live buffer.
     fn name_of(&'static self, buffer: BufferRef) -> String {
         self.type_of(buffer).map(|buffer_type| buffer_type.name()).unwrap_or_default()
     }
