@@ -111,7 +111,7 @@ fn node_in_place_may_lie_in_the_buffer_of_its_source() {
         let output = tool().arg("check").args([&graph, &plan]).output().expect("the tool starts");
         let told = text(&output.stdout);
         assert_eq!(output.status.success(), right, "{told}");
-        assert!(right || told.contains("lies in buffer 0, and the graph wants it in 1"), "{told}");
+        assert!(right || told.contains("lies in buffer 0, and the graph requests it in 1"), "{told}");
     }
 }
 
@@ -273,7 +273,7 @@ fn malformed_plans_are_refused_with_the_place() {
     assert_malformed(&whole[..whole.len() / 2], &["line 1: ", "is the file whole?"]);
     assert_malformed("[]", &["a JSON object is expected"]);
     assert_malformed("{\n  \"format\": x\n}", &["line 2: "]);
-    assert_malformed(&format!("{whole}\n{whole}"), &["a single plan is wanted"]);
+    assert_malformed(&format!("{whole}\n{whole}"), &["a single plan is expected"]);
     assert_malformed(&format!("{whole} and more"), &["behind the plan: line 1"]);
     assert_malformed(&graph(), &["the format is \"lastuse-graph\", and \"lastuse-plan\" is expected"]);
     assert_malformed("{\"format\":\"lastuse-plan\",\"version\":2}", &["version 2 is unknown; known is 1"]);

@@ -1,35 +1,49 @@
-//! A computation graph as plain data, and everything about memory that can be told from it.
+//! Computation graphs as plain data, and what can be derived from them.
 //!
 //! Uses [`crate::placement`] only; knows nothing of pointers or of ggml's C types. The way of a graph:
-//! [`Graph`] -> [`live ranges`] -> one [`crate::placement::Problem`] per buffer -> [`plan`] -> [`GraphPlan`].
+//! [`Graph`] -> [`live ranges`](live_ranges()) -> one [`crate::placement::Problem`] per buffer -> [`plan`](plan()) ->
+//! [`GraphPlan`].
+//!
+//! Each part uses only those above it in this list:
+//!
+//! - `layout`, `layouts`, `operation`, `tensor`: one tensor
+//! - `def_use`, `computation`: the graph, with the sources and the last user of each tensor
+//! - `access`: which bytes a node reads and writes, and in which layouts
+//! - `rules`, `buffer`: what is planned for
+//! - `live_ranges`: when each tensor needs memory
+//! - `plan`: the address of each tensor
+//! - `simulate`: runs a graph on a plan without computing, to verify the plan
+//! - [`order`]: a pass to another order of execution, with a lower peak
+//! - [`copies`]: a pass that removes copies
+//! - [`snapshot`]: a captured graph with its names and sizes
 
-mod as_ggml;
-mod concat;
+mod access;
+mod buffer;
+mod computation;
 pub mod copies;
+mod def_use;
 mod layout;
+mod layouts;
 mod live_ranges;
 mod operation;
 pub mod order;
-mod outputs;
 mod plan;
-mod reads;
 mod rules;
 mod simulate;
 pub mod snapshot;
-mod strides;
 mod tensor;
 #[cfg(test)]
 pub(crate) mod tests;
-mod writes;
 
-pub use as_ggml::{plan_as_ggml, sizes_by_ggml};
-pub use layout::{Layout, LayoutId, LayoutRef};
-pub use live_ranges::{Allocation, InactiveNode, LiveRanges, Sizes, live_ranges};
+pub use access::{Access, Accesses, Effect, Region, Strides, Unordered};
+pub use buffer::{Address, BufferIndex, BufferSpec, Requests, Sizes};
+pub use computation::Graph;
+pub use layout::{Layout, LayoutRef};
+pub use layouts::LayoutId;
+pub use live_ranges::{Allocation, InactiveNode, LiveRanges, live_ranges};
 pub use operation::{Operation, Slots};
-pub use outputs::{Access, Accesses, Range, Unordered};
-pub use plan::{Address, BufferPlan, BufferSpec, GraphPlan, PlanError, plan, shared_live_ranges};
+pub use plan::{BufferPlan, GraphPlan, PlanError, ggml_alloc_sizes, plan, plan_as_ggml, shared_live_ranges};
 pub use rules::{Device, RuleSetting, Rules, UnknownRule};
-pub use simulate::{Corruption, Finding, Places, Region, Words, describe, simulate, simulate_at};
+pub use simulate::{AddressMap, Corruption, Finding, Labels, describe, simulate, simulate_at};
 pub use simulate::{Freed, freed, owner_at};
-pub use strides::Strides;
-pub use tensor::{BufferIndex, Flags, Graph, Requests, Tensor, TensorId, View};
+pub use tensor::{Flags, Tensor, TensorId, View};

@@ -14,12 +14,12 @@ impl Slots {
     /// Every source.
     pub const ALL: Self = Self(u8::MAX);
 
-    /// The set as a number: the lowest bit is the first source, and all bits are every source.
+    /// Returns the set as a number: the lowest bit is the first source, and all bits are every source.
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// The set that [`Slots::bits`] gives as this number.
+    /// Returns the set with this number, see [`Slots::bits`].
     pub const fn from_bits(bits: u8) -> Self {
         Self(bits)
     }
@@ -29,35 +29,35 @@ impl Slots {
     }
 }
 
-/// What the planner has to know of an operation. Where a result may lie in the memory of a source, that source must
-/// have its layout, and no other source may lie there.
+/// What the planner has to know of an operation. A result may be computed in place of a source only if the source has
+/// its layout, and no other source is in that memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// NONE: computes nothing. In the list of nodes such a tensor only marks dependencies.
+    /// NONE, a no-op. Among the nodes such a tensor is a dependency marker.
     Marker,
-    /// VIEW and its kind: another layout of the memory of its source, which computes nothing.
+    /// VIEW and the like: another layout of the memory of its source, which computes nothing.
     View,
     /// May read any byte of a source after it has written any byte of its result.
     Other,
     /// In ggml's own list of operations that may write over a source.
     Listed(Slots),
-    /// Not in that list, yet reads an element, or a whole row, before it writes there.
+    /// Not in that list, but reads an element, or a whole row, before it writes there.
     RowByRow(Slots),
-    /// Not in that list, yet begins by moving the bytes of its first source to where they may already be.
+    /// Not in that list, but begins by moving the bytes of its first source to its result, where they may be already.
     Copy,
     /// Puts the bytes of two sources into one result.
     Concat,
 }
 
 impl Operation {
-    /// The operation with ggml's name `name`; `listed` is what `ggml_op_can_inplace` says of it. The slots are those
-    /// for which the kernels of ggml's CPU backend give the same bits in place: `c-tests/programs/in_place_kernels.c` runs
-    /// them.
+    /// Returns the operation with ggml's name `name`; `listed` is the result of `ggml_op_can_inplace`. The slots are
+    /// those for which the kernels of ggml's CPU backend give the same bits in place:
+    /// `c-tests/programs/in_place_kernels.c` runs them.
     pub fn named(name: &str, listed: bool) -> Self {
         match name {
             "NONE" => Self::Marker,
             "VIEW" | "RESHAPE" | "PERMUTE" | "TRANSPOSE" => Self::View,
-            // Rows of the second source are picked by numbers, so it is read again after it was written.
+            // Rows of the second source are selected by index, so it would be read again after it was written.
             "ADD_ID" if listed => Self::Listed(Slots::FIRST),
             _ if listed => Self::Listed(Slots::ALL),
             "GLU" => Self::RowByRow(Slots::BOTH),
@@ -70,7 +70,7 @@ impl Operation {
         }
     }
 
-    /// May the operation write over a source in this slot, whatever the rules in force?
+    /// Returns `true` if the operation may write over a source in this slot, whatever the rules in force.
     pub fn may_write_over(self, slot: usize) -> bool {
         match self {
             Self::Listed(slots) | Self::RowByRow(slots) => slots.has(slot),
@@ -79,7 +79,7 @@ impl Operation {
         }
     }
 
-    /// Is it in ggml's own list?
+    /// Returns `true` if it is in ggml's own list.
     pub fn is_listed(self) -> bool {
         matches!(self, Self::Listed(_))
     }

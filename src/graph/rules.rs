@@ -1,31 +1,31 @@
-//! Which sharing of memory is allowed.
+//! Rules: which reuse of memory is allowed.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::Operation;
 
-/// The rules of reuse beyond the freeing after the last reader; each can be switched off to see what it brings.
+/// The rules of reuse beyond freeing after the last use; each can be switched off to measure its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rules {
-    /// A node may be computed in the memory of a source that nobody else reads. ggml does so, for the operations in its
-    /// list, and takes the first source that allows it.
+    /// A node may be computed in place of a source that has no later use. ggml does so for the operations in its list,
+    /// and chooses the first source that allows it.
     pub in_place: bool,
-    /// The same where the source is a view at offset 0 of a root that nobody else reads. In ggml this is dead code.
+    /// In place also where the source is a view at offset 0 of a root without later uses. In ggml this is dead code.
     pub views: bool,
-    /// The same for operations that read an element, or a whole row, before they write there.
+    /// In place also for operations that read an element, or a whole row, before they write there.
     pub rows: bool,
-    /// The same for copies onto themselves.
+    /// In place also for copies onto themselves.
     pub copies: bool,
     /// An operand of CONCAT may be computed inside the result, where that does not raise the peak.
     pub concat: bool,
-    /// Among the sources that allow it a node takes the one that has been there for longest, so that what flows
-    /// through the whole graph stays where it is.
+    /// Among the in-place sources a node takes the one whose block is the oldest, so that values that pass through the
+    /// whole graph keep their address.
     pub oldest_source: bool,
-    /// An input that no node reads gives its memory back once the graph starts.
+    /// An unused input is free after the first step.
     pub unread_inputs: bool,
-    /// Nodes that no backend computes, since they lack [`Flags::COMPUTE`](super::Flags::COMPUTE), have no memory of their
-    /// own, and inputs that only they read give theirs back once the graph starts.
+    /// Nodes that no backend computes, since they lack [`Flags::COMPUTE`](super::Flags::COMPUTE), have no memory of
+    /// their own, and inputs that only they use are free after the first step.
     pub inactive: bool,
 }
 
@@ -43,7 +43,7 @@ impl Rules {
     };
     /// What ggml's own allocator does.
     pub const GGML: Self = Self { in_place: true, ..Self::NONE };
-    /// Everything that is right where ggml's CPU backend computes.
+    /// Everything that is correct where ggml's CPU backend computes.
     pub const ALL: Self = Self {
         in_place: true,
         views: true,
@@ -55,12 +55,12 @@ impl Rules {
         inactive: true,
     };
 
-    /// The same without what ggml's own allocator would not do.
+    /// Returns the rules without those that ggml's own allocator does not have.
     pub fn as_ggml(self) -> Self {
         Self { in_place: self.in_place, ..Self::NONE }
     }
 
-    /// These rules, with those that are on in `which` as they are in `other`.
+    /// Returns these rules, with those that are on in `which` as in `other`.
     fn with(mut self, mut other: Self, mut which: Self) -> Self {
         for (_, rule) in RULES.iter().filter(|(_, rule)| *rule(&mut which)) {
             *rule(&mut self) = *rule(&mut other);
@@ -68,12 +68,12 @@ impl Rules {
         self
     }
 
-    /// The names of the rules that are switched off here and on in `allowed`, as [`RuleSetting`] knows them.
+    /// Returns the names, as in a [`RuleSetting`], of the rules that are off here and on in `allowed`.
     pub fn off_among(mut self, mut allowed: Self) -> impl Iterator<Item = &'static str> {
         RULES.iter().filter(move |(_, rule)| !*rule(&mut self) && *rule(&mut allowed)).map(|(name, _)| *name)
     }
 
-    /// May `operation` write over a source of the same layout in this slot?
+    /// Returns `true` if `operation` may write over a source of the same layout in this slot.
     pub fn allow(&self, operation: Operation, slot: usize) -> bool {
         let is_on = match operation {
             Operation::RowByRow(_) => self.rows,
@@ -98,7 +98,7 @@ const RULES: [Rule; 8] = [
     ("inactive", |rules| &mut rules.inactive),
 ];
 
-/// The words that [`RuleSetting`] reads.
+/// Writes the words that [`RuleSetting`] parses.
 impl fmt::Display for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bases = [(Self::ALL, "all"), (Self::GGML, "ggml"), (Self::NONE, "none")];
@@ -116,16 +116,16 @@ impl fmt::Display for Rules {
 pub enum Device {
     /// Memory in which ggml's CPU backend computes, and nothing else.
     Cpu,
-    /// A GPU or another device. Its backend fuses nodes without comparing addresses, relying on the in-place decisions of
-    /// ggml's own allocator.
+    /// A GPU or another device. Its backend fuses nodes without comparing addresses, relying on the in-place decisions
+    /// of ggml's own allocator.
     Gpu,
-    /// Several devices behind one buffer type, which divide a node among them. They sum up parts also of nodes that lack
-    /// [`Flags::COMPUTE`](super::Flags::COMPUTE).
+    /// Several devices behind one buffer type, which divide each node among them. They sum up parts also of nodes that
+    /// lack [`Flags::COMPUTE`](super::Flags::COMPUTE).
     Several,
 }
 
 impl Device {
-    /// The rules in force where a user sets none: all that is right there.
+    /// Returns the rules in force where a user sets none: all that are correct there.
     pub fn default_rules(self) -> Rules {
         match self {
             Self::Cpu => Rules::ALL,
@@ -134,7 +134,7 @@ impl Device {
         }
     }
 
-    /// The rules that a word without a device may change.
+    /// Returns the rules that a word without a device may change.
     fn open_rules(self) -> Rules {
         match self {
             Self::Cpu => Rules::ALL,
@@ -143,7 +143,7 @@ impl Device {
         }
     }
 
-    /// The device that a prefix of a word names.
+    /// Returns `true` if a prefix of a word names this device.
     fn is_named(self, prefix: &str) -> bool {
         prefix == if self == Self::Cpu { "cpu" } else { "gpu" }
     }
@@ -151,21 +151,21 @@ impl Device {
 
 /// Rules as a user sets them: words separated by commas, in any case, the later ones over the earlier ones.
 ///
-/// `default` is what the buffer's device allows, `ggml` what ggml's own allocator does, `all` everything that is right
-/// on a CPU, `none` nothing; the name of a rule switches it on, with `no-` before it off. Off the CPU a word reaches only
-/// the rules that are right on every device, unless it names the device: `gpu:rows`.
+/// `default` is what the buffer's device allows, `ggml` what ggml's own allocator does, `all` everything that is
+/// correct on a CPU, `none` nothing; the name of a rule switches it on, with `no-` before it off. Off the CPU a word
+/// changes only the rules that are correct on every device, unless it names the device: `gpu:rows`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RuleSetting(Vec<Word>);
+pub struct RuleSetting(Vec<RuleWord>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Word {
+struct RuleWord {
     /// `cpu` or `gpu`; `None` for both.
     device: Option<&'static str>,
-    change: Change,
+    change: RuleChange,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
+enum RuleChange {
     /// Sets all rules; `None` stands for the default of the device.
     Base(Option<Rules>),
     /// Switches one of [`RULES`] on or off.
@@ -196,33 +196,34 @@ impl FromStr for RuleSetting {
 
     fn from_str(text: &str) -> Result<Self, UnknownRule> {
         let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
-        let parse = |word: &str| Word::parse(&word.to_ascii_lowercase()).ok_or_else(|| UnknownRule(word.to_owned()));
+        let parse =
+            |word: &str| RuleWord::parse(&word.to_ascii_lowercase()).ok_or_else(|| UnknownRule(word.to_owned()));
         words.map(parse).collect::<Result<_, _>>().map(Self)
     }
 }
 
 impl RuleSetting {
-    /// The rules for a buffer of `device`.
+    /// Returns the rules for a buffer of `device`.
     pub fn rules_on(&self, device: Device) -> Rules {
         let default = device.default_rules();
         self.0.iter().fold(default, |rules, word| {
             let changed = word.change.apply(rules, default);
             match word.device {
                 Some(prefix) if !device.is_named(prefix) => rules,
-                None if word.change != Change::Base(None) => rules.with(changed, device.open_rules()),
+                None if word.change != RuleChange::Base(None) => rules.with(changed, device.open_rules()),
                 _ => changed,
             }
         })
     }
 
-    /// The rules that the words make of `default` where every rule is right: on a CPU.
+    /// Returns the rules that the words make of `default` on a CPU, where every rule is correct.
     pub fn rules(&self, default: Rules) -> Rules {
         let words = self.0.iter().filter(|word| word.device != Some("gpu"));
         words.fold(default, |rules, word| word.change.apply(rules, default))
     }
 }
 
-impl Word {
+impl RuleWord {
     fn parse(word: &str) -> Option<Self> {
         let (device, word) = match word.split_once(':') {
             Some(("cpu", word)) => (Some("cpu"), word.trim()),
@@ -230,11 +231,11 @@ impl Word {
             Some(_) => return None,
             None => (None, word),
         };
-        Some(Self { device, change: Change::parse(word)? })
+        Some(Self { device, change: RuleChange::parse(word)? })
     }
 }
 
-impl Change {
+impl RuleChange {
     fn parse(word: &str) -> Option<Self> {
         match word {
             "default" => Some(Self::Base(None)),

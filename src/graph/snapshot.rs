@@ -1,105 +1,80 @@
-//! Graphs with their names, as they are written to files: the format "lastuse-graph", version 1.
+//! Captured graphs: a graph with the names and sizes of its tensors and its buffers, to plan or reorder again.
 //!
-//! One JSON object a line: a header, then one line a tensor. [`Snapshot::text`] writes it without a library; reading it
-//! needs the feature "cli".
-
-#[cfg(feature = "cli")]
-mod check;
-#[cfg(feature = "cli")]
-mod file;
-pub mod json;
-mod of_problem;
-#[cfg(feature = "cli")]
-mod plan_file;
-#[cfg(feature = "cli")]
-mod read;
-#[cfg(all(test, feature = "cli"))]
-mod tests;
-mod write;
+//! [`crate::formats`] reads and writes them.
 
 use std::collections::HashMap;
 
 use crate::placement::{Bytes, Effort};
 
-use super::order::{self, Effect, Hazards, Reordering, reorder};
-use super::{BufferIndex, BufferSpec, Graph, GraphPlan, PlanError, Requests, Rules, TensorId, sizes_by_ggml};
+use super::order::{self, Hazards, Reordering, reorder};
+use super::{
+    BufferIndex, BufferSpec, Effect, Graph, GraphPlan, PlanError, Requests, Rules, TensorId, ggml_alloc_sizes,
+};
 
-#[cfg(feature = "cli")]
-pub use check::{Defect, Kind as DefectKind, check};
-#[cfg(feature = "cli")]
-pub use file::Unreadable;
-#[cfg(feature = "cli")]
-pub use plan_file::{MalformedPlan, PlanFile, PlannedBuffer, PlannedTensor};
-#[cfg(feature = "cli")]
-pub use read::Malformed;
-
-/// The name of the format, and the only version of it so far.
-const FORMAT: (&str, u64) = ("lastuse-graph", 1);
-
-/// A graph with its names.
+/// A captured graph.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// Free text.
     pub label: String,
-    /// The buffer types.
+    /// The buffers, one per buffer type.
     pub buffers: Vec<BufferInfo>,
-    /// The graph; tensors have the ids of their lines, counted from 0.
+    /// The graph.
     pub graph: Graph,
-    /// By tensor: its id in the file, its names and its sizes.
+    /// By tensor: its id in files, its names and its sizes.
     pub tensors: Vec<TensorInfo>,
 }
 
-/// A buffer type in a file.
+/// A buffer of a captured graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferInfo {
-    /// ggml's name for it.
+    /// ggml's name of its buffer type.
     pub name: String,
     /// Offsets and sizes are multiples of this power of two.
     pub alignment: Bytes,
-    /// The largest buffer; no limit when absent.
+    /// The largest chunk in bytes, where there is a limit.
     pub max_size: Option<Bytes>,
-    /// What ggml's own allocator needed for the graph.
+    /// Bytes that ggml's own allocator needed for the graph, where known.
     pub ggml_alloc_size: Option<Bytes>,
-    /// Which memory the program shared in it, where that is known.
+    /// The rules that the program used in it, where known.
     pub rules: Option<Rules>,
-    /// How much the program searched, where that is known.
+    /// The effort that the program used in it, where known.
     pub effort: Option<Effort>,
 }
 
-/// What the planner does not need of a tensor, but people and sizes do.
+/// What is known of a captured tensor beside the graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorInfo {
-    /// Its id in the file.
+    /// Its id in files.
     pub id: u64,
     /// Its name.
     pub name: String,
     /// ggml's name of its operation.
     pub op: String,
-    /// The operation for people: which of the unary ones it is, say. The same as `op` where there is no more to tell.
+    /// The operation with details, such as which unary operation it is; otherwise equal to `op`.
     pub desc: String,
     /// ggml's name of its element type.
     pub element: String,
     /// Bytes from its first to its last element.
     pub nbytes: Bytes,
-    /// Bytes that its buffer type wants, before padding.
+    /// Bytes that its buffer type requires, before padding.
     pub size: Bytes,
-    /// The buffer that was asked for.
+    /// The requested buffer.
     pub buffer: BufferIndex,
-    /// What other buffers want for it, where that is another number: a node computed in place moves to the buffer of its
+    /// Bytes that other buffers require for it, where they differ: a node computed in place moves to the buffer of its
     /// source.
     pub elsewhere: Vec<(BufferIndex, Bytes)>,
 }
 
 impl TensorInfo {
-    /// Bytes that a buffer wants for it, before padding.
+    /// Returns the bytes that a buffer requires for it, before padding.
     pub fn size_in(&self, buffer: BufferIndex) -> Bytes {
         self.elsewhere.iter().find(|(other, _)| *other == buffer).map_or(self.size, |(_, size)| *size)
     }
 }
 
 impl BufferInfo {
-    /// What it is planned with: as the program did, where that is known, and otherwise with everything that is right on a
-    /// CPU and the default effort.
+    /// Returns the buffer to plan, with the rules and effort of the program where known, otherwise with all rules that
+    /// are correct on a CPU and the default effort.
     pub fn buffer(&self) -> BufferSpec {
         BufferSpec {
             alignment: self.alignment,
@@ -111,37 +86,37 @@ impl BufferInfo {
 }
 
 impl Snapshot {
-    /// The buffers to plan for as the program did: see [`BufferInfo::buffer`].
+    /// Returns the buffers to plan as the program did, see [`BufferInfo::buffer`].
     pub fn recorded_buffers(&self) -> Vec<BufferSpec> {
         self.buffers.iter().map(BufferInfo::buffer).collect()
     }
 
-    /// The buffers to plan for, all with these rules and this effort.
+    /// Returns the buffers to plan, all with these rules and this effort.
     pub fn buffers(&self, rules: Rules, effort: Effort) -> Vec<BufferSpec> {
         self.buffers.iter().map(|buffer| BufferSpec { rules, effort, ..buffer.buffer() }).collect()
     }
 
-    /// The tensors by their ids in the file.
+    /// Returns the tensors by their ids in files.
     pub fn tensor_ids(&self) -> HashMap<u64, TensorId> {
         (0..).zip(&self.tensors).map(|(id, tensor)| (tensor.id, id)).collect()
     }
 
-    /// What messages call a tensor.
+    /// Returns the label of a tensor in messages.
     pub fn tensor(&self, id: TensorId) -> String {
         let TensorInfo { id, name, op, .. } = &self.tensors[id as usize];
         format!("tensor {id} {name:?} ({op})")
     }
 
-    /// The buffer of each leaf and of each node.
+    /// Returns the requested buffers of the leafs and of the nodes.
     pub fn requested_buffers(&self) -> (Vec<BufferIndex>, Vec<BufferIndex>) {
         let buffers = |ids: &[TensorId]| ids.iter().map(|&id| self.tensors[id as usize].buffer).collect();
         (buffers(self.graph.leafs()), buffers(self.graph.nodes()))
     }
 
-    /// Plans the graph as the program did, with the rules and the effort of the file.
+    /// Plans the graph as the program did, with the recorded rules and effort.
     ///
     /// # Errors
-    /// See [`super::plan`].
+    /// [`PlanError::TooLarge`] when sizes overflow.
     pub fn plan_as_recorded(&self) -> Result<GraphPlan, PlanError> {
         self.plan_in(&self.recorded_buffers())
     }
@@ -149,23 +124,23 @@ impl Snapshot {
     /// Plans the graph with the default effort.
     ///
     /// # Errors
-    /// See [`super::plan`].
+    /// [`PlanError::TooLarge`] when sizes overflow.
     pub fn plan(&self, rules: Rules) -> Result<GraphPlan, PlanError> {
         self.plan_with(rules, Effort::default())
     }
 
-    /// Like [`Self::plan`], with as much searching for each buffer as `effort` allows.
+    /// Plans the graph with these rules and this effort in each buffer.
     ///
     /// # Errors
-    /// See [`super::plan`].
+    /// [`PlanError::TooLarge`] when sizes overflow.
     pub fn plan_with(&self, rules: Rules, effort: Effort) -> Result<GraphPlan, PlanError> {
         self.plan_in(&self.buffers(rules, effort))
     }
 
-    /// Plans the graph for buffers, one a buffer.
+    /// Plans the graph with `buffers` in place of the recorded ones, one each.
     ///
     /// # Errors
-    /// See [`super::plan`].
+    /// [`PlanError::TooLarge`] when sizes overflow.
     pub fn plan_in(&self, buffers: &[BufferSpec]) -> Result<GraphPlan, PlanError> {
         let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
@@ -175,14 +150,14 @@ impl Snapshot {
     /// Plans the graph as ggml's own allocator does.
     ///
     /// # Errors
-    /// See [`super::plan_as_ggml`].
+    /// [`PlanError::TooLarge`] when sizes overflow.
     pub fn plan_as_ggml(&self) -> Result<GraphPlan, PlanError> {
         let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         super::plan_as_ggml(&self.graph, &self.recorded_buffers(), requests, &mut |id, buffer| self.size(id, buffer))
     }
 
-    /// Finds out what ggml's own allocator takes in each buffer, and notes it there.
+    /// Records in each buffer the bytes that ggml's own allocator takes.
     pub fn add_ggml_alloc_sizes(&mut self) {
         let found = self.ggml_alloc_sizes();
         for (buffer, size) in self.buffers.iter_mut().zip(found.into_iter().flatten()) {
@@ -190,19 +165,19 @@ impl Snapshot {
         }
     }
 
-    /// By buffer: what ggml's own allocator takes. `None` when sizes overflow.
+    /// Returns, by buffer, the bytes that ggml's own allocator takes. `None` when sizes overflow.
     pub fn ggml_alloc_sizes(&self) -> Option<Vec<Bytes>> {
         let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        sizes_by_ggml(&self.graph, &self.recorded_buffers(), requests, &mut |id, buffer| self.size(id, buffer))
+        ggml_alloc_sizes(&self.graph, &self.recorded_buffers(), requests, &mut |id, buffer| self.size(id, buffer))
     }
 
-    /// Puts the nodes into an order in which fewer bytes are alive at the worst step, where one is found. Tensors that
-    /// have their memory already are taken to share none: the file does not say. `buffers` are for each plan that is
-    /// made, as [`Self::plan_in`] takes them, `effort` is for the search for an order.
+    /// Puts the nodes into an order with a lower peak, where one is found. External tensors are assumed not to alias:
+    /// captures do not record it. `buffers` are for the plans, see [`Self::plan_in`]; `effort` is for the search for an
+    /// order.
     ///
     /// # Errors
-    /// See [`super::plan`].
+    /// [`PlanError::TooLarge`] when sizes overflow.
     pub fn reorder(&mut self, buffers: &[BufferSpec], effort: order::Effort) -> Result<Reordering, PlanError> {
         let effects: Vec<Effect> = self.tensors.iter().map(|tensor| Effect::of(&tensor.op)).collect();
         let roots: Vec<TensorId> = (0..).take(self.tensors.len()).collect();

@@ -42,8 +42,6 @@ mod search;
 mod choose;
 
 // Problems in files.
-#[cfg(feature = "cli")]
-pub mod csv;
 
 #[cfg(test)]
 mod tests;

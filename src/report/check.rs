@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::graph::snapshot::{Defect, PlanFile, Snapshot};
+use crate::formats::{Defect, PlanFile};
+use crate::graph::snapshot::Snapshot;
 use crate::placement::Bytes;
 
 /// Formats the result as text: a line for each buffer of a valid plan, or a line for each defect and their number.

@@ -9,8 +9,6 @@ mod compare_table;
 pub mod explain;
 #[cfg(feature = "cli")]
 pub mod picture;
-#[cfg(feature = "cli")]
-mod plan_json;
 mod plan_table;
 mod problem_table;
 #[cfg(feature = "cli")]
@@ -24,8 +22,6 @@ mod verdict;
 pub use check::{check_json, check_text};
 #[cfg(feature = "cli")]
 pub use compare_table::{CompareRow, Samples, compare_table};
-#[cfg(feature = "cli")]
-pub use plan_json::plan_json;
 pub use plan_table::{PlanRow, plan_table};
 pub use problem_table::{ProblemRow, problem_table};
 #[cfg(feature = "cli")]

@@ -1,7 +1,7 @@
 //! The page in a real browser.
 
+use lastuse::graph::Effect;
 use lastuse::graph::TensorId;
-use lastuse::graph::order::Effect;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse_c_tests::{Browser, read_graph};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Files of placement problems.
 
-use lastuse::placement::csv::{Sheet, write_blocks};
+use lastuse::formats::csv::{Sheet, write_blocks};
 use lastuse::placement::{Effort, Placement, Problem, choose, validate};
 
 use crate::in_proportion;

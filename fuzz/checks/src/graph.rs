@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use lastuse::graph::snapshot::{PlanFile, Snapshot, check};
+use lastuse::formats::plan_json;
+use lastuse::formats::{PlanFile, check};
+use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{BufferSpec, TensorId};
 use lastuse::placement::Effort;
-use lastuse::report::plan_json;
 
 use crate::in_proportion;
 

@@ -1,6 +1,7 @@
 //! A plan against a graph.
 
-use lastuse::graph::snapshot::{PlanFile, Snapshot, check};
+use lastuse::formats::{PlanFile, check};
+use lastuse::graph::snapshot::Snapshot;
 use lastuse::report::{check_json, check_text};
 
 /// What a line starts with that is the plan; the lines before it are the graph.

@@ -1,6 +1,6 @@
 //! Files of plans.
 
-use lastuse::graph::snapshot::PlanFile;
+use lastuse::formats::PlanFile;
 
 use crate::in_proportion;
 

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use lastuse::graph::snapshot::{PlanFile, Snapshot, check};
+use lastuse::formats::{PlanFile, check};
+use lastuse::graph::snapshot::Snapshot;
 use lastuse::report::{check_json, check_text};
 
 use super::print::print;

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use lastuse::formats::csv::{Sheet, write_blocks};
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{Allocation, RuleSetting};
-use lastuse::placement::csv::{Sheet, write_blocks};
 
 use super::buffer::{find_buffer, listed};
 use super::input::Input;

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
+use lastuse::formats::csv::Sheet;
 use lastuse::graph::snapshot::Snapshot;
-use lastuse::placement::csv::Sheet;
 
 /// The longest header of a CSV file, in bytes.
 const MAX_HEADER: u64 = 1 << 16;

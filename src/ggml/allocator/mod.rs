@@ -251,7 +251,7 @@ impl Allocator {
         }
         let plan = self.plan(&reading, &requested, start).inspect_err(|_| self.plans.clear())?;
         let is_compared = self.activity.are_events_requested();
-        let by_ggml = is_compared.then(|| self.subject(&reading, &requested.of_all(&reading.graph)).sizes_by_ggml());
+        let by_ggml = is_compared.then(|| self.subject(&reading, &requested.of_all(&reading.graph)).ggml_alloc_sizes());
         self.activity.note_plan(&plan, by_ggml.flatten().as_deref());
         self.plans.make_room();
         let is_by_layout = self.types.types().iter().all(|buffer_type| buffer_type.alloc_size_is_nbytes());

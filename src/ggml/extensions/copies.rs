@@ -1,7 +1,7 @@
 //! Removes needless copies from a live graph.
 
-use crate::graph::copies::{Becomes, Change, Facts, Found, Freedom, Kind, Memory, Target, find};
-use crate::graph::order::Effect;
+use crate::graph::Effect;
+use crate::graph::copies::{Becomes, Change, CopyKind, Facts, Found, Freedom, Storage, Target, find};
 use crate::graph::{BufferIndex, BufferSpec, Graph, Requests, Strides, TensorId, live_ranges};
 use crate::placement::{Bytes, lower_bound};
 
@@ -30,7 +30,7 @@ pub fn remove_copies(runtime: &'static Runtime, graph: GraphRef<'_>, buffer_type
 
 fn find_copies(runtime: &'static Runtime, reading: &ReadGraph<'_>, buffer_type: Option<BufferType>) -> Found {
     let known = TensorFacts::of(runtime, reading);
-    if !known.kinds.iter().any(|&kind| kind != Kind::Other) {
+    if !known.kinds.iter().any(|&kind| kind != CopyKind::Other) {
         return Found::default();
     }
     let aliases = same_memory(runtime, reading);
@@ -52,11 +52,11 @@ fn find_copies(runtime: &'static Runtime, reading: &ReadGraph<'_>, buffer_type: 
     };
     let peak = PeakBytes { runtime, reading, buffer_type };
     let mut before = None;
-    for freedom in [Freedom::Births, Freedom::Owners] {
+    for freedom in [Freedom::LiveRanges, Freedom::Owners] {
         let found = find(&reading.graph, facts, freedom);
         let changes_owners = |change: &Change| {
             change.becomes != Becomes::Same
-                && known.memory[reading.graph.root(change.tensor) as usize] == Memory::Planned
+                && known.memory[reading.graph.root(change.tensor) as usize] == Storage::Planned
         };
         if !found.changes.iter().any(changes_owners) {
             return found;
@@ -88,9 +88,9 @@ fn runs_at(runtime: &'static Runtime, node: TensorRef<'_>, place: TensorRef<'_>)
 /// Facts about each tensor of a graph by itself, by id.
 struct TensorFacts {
     effects: Vec<Effect>,
-    kinds: Vec<Kind>,
+    kinds: Vec<CopyKind>,
     writes: Vec<Strides>,
-    memory: Vec<Memory>,
+    memory: Vec<Storage>,
     has_slot: Vec<bool>,
     fused: Vec<u8>,
 }
@@ -112,12 +112,12 @@ impl TensorFacts {
     }
 }
 
-fn memory(runtime: &'static Runtime, tensor: TensorRef<'_>) -> Memory {
+fn memory(runtime: &'static Runtime, tensor: TensorRef<'_>) -> Storage {
     let start = tensor.data().addr() as Bytes;
     match runtime.buffer_type_of(tensor) {
-        Some(buffer_type) => Memory::Buffer { start, cpu: buffer_type.belongs_to_cpu() },
-        None if start > 0 => Memory::Context { start },
-        None => Memory::Planned,
+        Some(buffer_type) => Storage::Buffer { start, cpu: buffer_type.belongs_to_cpu() },
+        None if start > 0 => Storage::Context { start },
+        None => Storage::Planned,
     }
 }
 
@@ -148,12 +148,12 @@ fn apply(runtime: &Runtime, tensors: &[TensorRef<'_>], change: &Change) {
     let nb = change.nb.map(|stride| usize::try_from(stride).unwrap_or(usize::MAX));
     match change.becomes {
         Becomes::Same => {}
-        Becomes::Look => {
+        Becomes::View => {
             set_operation(tensor, runtime.operations.reshape());
             // A cast has itself as a source.
             clear_sources(tensor, |source| source == tensor);
         }
-        Becomes::Place => {
+        Becomes::Placeholder => {
             set_operation(tensor, runtime.operations.none());
             clear_sources(tensor, |_| true);
         }
@@ -163,7 +163,7 @@ fn apply(runtime: &Runtime, tensors: &[TensorRef<'_>], change: &Change) {
     if let Some(view) = change.view {
         let root = tensors[view.root as usize];
         let target = OutputTarget { root, offset: usize::try_from(view.offset).unwrap_or(usize::MAX), nb };
-        redirect_ordered(tensor, target, change.wanted.map(|wanted| tensors[wanted as usize]));
+        redirect_ordered(tensor, target, change.destination.map(|wanted| tensors[wanted as usize]));
     }
     if change.is_output {
         // SAFETY: a live tensor, which no other thread uses.

@@ -1,6 +1,7 @@
 //! Reorders the nodes of a live graph for a smaller peak.
 
-use crate::graph::order::{Effect, Effort, Hazards, Reordering, reorder};
+use crate::graph::Effect;
+use crate::graph::order::{Effort, Hazards, Reordering, reorder};
 use crate::graph::{BufferIndex, BufferSpec, PlanError, Requests, Rules, TensorId};
 use crate::placement::Bytes;
 

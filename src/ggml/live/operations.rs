@@ -4,8 +4,8 @@ use std::ffi::CStr;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use crate::graph::copies::Kind;
-use crate::graph::order::Effect;
+use crate::graph::Effect;
+use crate::graph::copies::CopyKind;
 use crate::graph::{Operation, Slots, Strides};
 
 use crate::ggml::linking::functions::Functions;
@@ -72,14 +72,14 @@ pub struct Operations {
 struct PassProperties {
     effect: Effect,
     writes: Strides,
-    kind: Kind,
+    kind: CopyKind,
 }
 
 impl PassProperties {
     fn of(name: &CStr) -> Self {
         match name.to_str() {
-            Ok(name) => Self { effect: Effect::of(name), writes: Strides::written_by(name), kind: Kind::of(name) },
-            Err(_) => Self { effect: Effect::Anything, writes: Strides::OnlyItsOwn, kind: Kind::Other },
+            Ok(name) => Self { effect: Effect::of(name), writes: Strides::written_by(name), kind: CopyKind::of(name) },
+            Err(_) => Self { effect: Effect::Anything, writes: Strides::OnlyItsOwn, kind: CopyKind::Other },
         }
     }
 }
@@ -142,7 +142,7 @@ impl Operations {
     }
 
     /// Returns whether and how an operation copies.
-    pub fn copies(&self, op: u32) -> Kind {
+    pub fn copies(&self, op: u32) -> CopyKind {
         self.pass_properties(op).kind
     }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::graph::snapshot::json::Object;
+use crate::formats::json::Object;
 use crate::placement::Bytes;
 
 use crate::ggml::environment::path_in;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::graph::order::Effect;
-use crate::graph::{Access, Accesses, Range, Strides};
+use crate::graph::Effect;
+use crate::graph::{Access, Accesses, Region, Strides};
 use crate::placement::{Bytes, Step};
 
 use crate::ggml::live::buffers::BufferType;
@@ -154,9 +154,9 @@ fn element_size(runtime: &'static Runtime, tensor: TensorRef<'_>) -> u64 {
 }
 
 /// The bytes of `tensor`, from the start of its root; `memory` is a number for the root.
-pub fn range(runtime: &'static Runtime, tensor: TensorRef<'_>, memory: u32) -> Range {
+pub fn range(runtime: &'static Runtime, tensor: TensorRef<'_>, memory: u32) -> Region {
     let start = tensor.view_source().map_or(0, |_| tensor.view_offset() as Bytes);
-    Range { memory, start, end: start.saturating_add(runtime.nbytes(tensor)) }
+    Region { space: memory, start, end: start.saturating_add(runtime.nbytes(tensor)) }
 }
 
 struct AccessCollector<'g> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::graph::order::Effect;
+use crate::graph::Effect;
 use crate::graph::{Flags, Strides};
 
 use crate::ggml::live::buffers::BufferType;
@@ -129,7 +129,7 @@ fn check_result(runtime: &'static Runtime, tensor: TensorRef<'_>) -> Result<(), 
 
 fn check_layout(runtime: &'static Runtime, tensor: TensorRef<'_>, dst: TensorRef<'_>) -> Result<(), SetOutputError> {
     let (own, there) = (tensor.layout().to_layout(), dst.layout().to_layout());
-    refuse_if(there.has_elements_over_one_another(own.nb[0]), SetOutputError::ElementsOverlap)?;
+    refuse_if(there.has_overlapping_elements(own.nb[0]), SetOutputError::ElementsOverlap)?;
     refuse_if(!writes(runtime, tensor).allows(&own, &there), SetOutputError::Layout)?;
     let buffer_type = runtime.buffer_type_of(OutputTarget::of(dst).root);
     let is_on_cpu = buffer_type.is_none_or(BufferType::belongs_to_cpu);

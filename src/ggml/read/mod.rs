@@ -240,7 +240,7 @@ impl<'a, 'g> Reader<'a, 'g> {
             let operation = runtime.operations.operation(leaf.op());
             Tensor { flags: Flags(leaf.flags()), view: None, operation, external: true }
         }));
-        graph.skip_layouts(leafs.len());
+        graph.defer_layouts(leafs.len());
         sizes.add_tensors(types, requested, graph, leafs);
     }
 
@@ -279,7 +279,7 @@ fn ops_of_last<'a>(ops: &'a [u32], tensors: &[TensorRef<'_>]) -> &'a [u32] {
 /// Adds the layout of a tensor that has none yet.
 fn add_layout(runtime: &Runtime, graph: &mut Graph, sizes: &mut AllocSizes, id: TensorId, tensor: TensorRef<'_>) {
     if !graph.has_layout(id) {
-        graph.say_layout(id, tensor.layout());
+        graph.set_layout(id, tensor.layout());
         sizes.add_layout(runtime, graph.layout_id(id), tensor);
     }
 }

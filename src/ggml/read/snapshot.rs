@@ -1,7 +1,7 @@
 //! Converts a graph that was read to a [`Snapshot`]: plain data with names, for captures and reports.
 
 use crate::graph::snapshot::{BufferInfo, Snapshot, TensorInfo};
-use crate::graph::{BufferIndex, BufferSpec, Graph, Requests, TensorId, sizes_by_ggml};
+use crate::graph::{BufferIndex, BufferSpec, Graph, Requests, TensorId, ggml_alloc_sizes};
 use crate::placement::Bytes;
 
 use crate::ggml::live::buffers::BufferType;
@@ -48,12 +48,12 @@ impl SnapshotSource<'_, '_> {
 
     /// Returns, by buffer, the bytes that ggml's own allocator would take. `None` if they add up to more than can be
     /// addressed.
-    pub fn sizes_by_ggml(&self) -> Option<Vec<Bytes>> {
+    pub fn ggml_alloc_sizes(&self) -> Option<Vec<Bytes>> {
         let ReadGraph { graph, tensors, .. } = self.reading;
         let requests = Requests { leafs: &self.requested.leafs, nodes: &self.requested.nodes };
         let mut sizes =
             |id: TensorId, buffer: BufferIndex| self.types[buffer as usize].alloc_size(tensors[id as usize]);
-        sizes_by_ggml(graph, self.buffers, requests, &mut sizes)
+        ggml_alloc_sizes(graph, self.buffers, requests, &mut sizes)
     }
 
     fn tensor(&self, id: TensorId, tensor: TensorRef<'_>, buffer: BufferIndex) -> TensorInfo {

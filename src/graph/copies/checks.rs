@@ -1,81 +1,85 @@
-//! Whether a producer can write where a copy would, and so early.
+//! Whether a producer can write where a copy would, at its earlier step.
 
-use crate::graph::order::Effect;
-use crate::graph::{Layout, Strides, TensorId};
+use crate::graph::{Effect, Layout, Strides, TensorId};
 use crate::placement::Step;
 
-use super::facts::{Memory, Target};
-use super::find::Pass;
-use super::found::{Becomes, Reason};
-use super::moves::{Given, Move};
+use super::changes::{Becomes, Reason};
+use super::facts::{Storage, Target};
+use super::moves::{Destination, Move};
 use super::producer::Producer;
+use super::removal::Pass;
 
-/// With how many nodes before it another backend than the CPU's may compute a node as one.
+/// With how many nodes before it another backend than the CPU's may fuse a node.
 const FUSED_ELSEWHERE: u8 = 8;
 
-/// How far the search for a cycle goes before it expects one.
+/// Visits after which the search for a cycle assumes one.
 const MOST_VISITS: usize = 16;
 
 impl Pass<'_> {
-    /// Can the producer write there, and then?
+    /// Checks that the producer can write there, at its step.
+    ///
+    /// # Errors
+    /// The reason why it cannot.
     pub fn check(&mut self, found: &Move, step: Step) -> Result<(), Reason> {
         let node = found.producer.node;
         let root = found.place.root;
         let memory = self.state.facts.memory[root as usize];
         let on_cpu = match memory {
-            Memory::Buffer { cpu, .. } => cpu,
-            Memory::Context { .. } => true,
-            Memory::Planned => self.state.facts.target == Target::Cpu,
+            Storage::Buffer { cpu, .. } => cpu,
+            Storage::Context { .. } => true,
+            Storage::Planned => self.state.facts.target == Target::Cpu,
         };
         if !self.may_write(found, on_cpu) {
             return Err(Reason::Layout);
         }
-        if found.given == Given::ToProducer {
+        if found.destination == Destination::Producer {
             return Ok(());
         }
-        if matches!(memory, Memory::Buffer { .. }) && !(self.state.facts.runs_at)(node, root) {
+        if matches!(memory, Storage::Buffer { .. }) && !(self.state.facts.runs_at)(node, root) {
             return Err(Reason::Device);
         }
-        if found.given != Given::Already && !self.state.facts.has_slot[node as usize] {
+        if found.destination != Destination::Context && !self.state.facts.has_slot[node as usize] {
             return Err(Reason::Slot);
         }
-        if matches!(found.given, Given::To(wanted) if !self.comes_before(wanted, root, found.producer.step)) {
+        if matches!(found.destination, Destination::Tensor(destination) if !self.comes_before(destination, root, found.producer.step))
+        {
             return Err(Reason::Order);
         }
         self.check_order(found, step, on_cpu)
     }
 
-    /// Can `wanted` be there, with the memory of `root`, before a node at `step` runs?
-    fn comes_before(&self, wanted: TensorId, root: TensorId, step: Step) -> bool {
+    /// Returns `true` if `destination` can exist, with the memory of `root`, before a node at `step` runs.
+    fn comes_before(&self, destination: TensorId, root: TensorId, step: Step) -> bool {
         let state = &self.state;
-        let is_given = state.facts.memory[root as usize] != Memory::Planned
+        let is_given = state.facts.memory[root as usize] != Storage::Planned
             || state.is_leaf[root as usize]
             || state.steps[root as usize].is_some_and(|at| at < step)
-            || state.change(root).is_some_and(|change| change.becomes == Becomes::Place);
-        is_given && !self.may_need(wanted, step)
+            || state.change(root).is_some_and(|change| change.becomes == Becomes::Placeholder);
+        is_given && !self.may_need(destination, step)
     }
 
-    /// Other devices than the CPU write what ggml made, at addresses like those that an allocator gives.
+    /// Returns `true` if the operation can write the layout. Devices other than the CPU write only what ggml created,
+    /// at aligned addresses.
     fn may_write(&self, found: &Move, on_cpu: bool) -> bool {
         let facts = &self.state.facts;
         let node = found.producer.node;
         let own = self.state.graph.layout(node);
-        let wanted = Layout { nb: found.nb, ..*own };
-        let stays = found.given == Given::ToProducer && wanted.nb == own.tidied(own.nb[0]).nb;
+        let requested = Layout { nb: found.nb, ..*own };
+        let stays = found.destination == Destination::Producer && requested.nb == own.tidied(own.nb[0]).nb;
         let can = facts.writes[node as usize];
         let can = if on_cpu { can } else { can.min(Strides::Contiguous) };
         let is_aligned = on_cpu || found.place.offset.is_multiple_of(facts.alignment);
-        stays || (is_aligned && can.allows(own, &wanted))
+        stays || (is_aligned && can.allows(own, &requested))
     }
 
-    /// Could making `wanted` need what a node at `step` computes? Only nodes behind it could.
-    fn may_need(&self, wanted: TensorId, step: Step) -> bool {
+    /// Returns `true` if computing `destination` may need the result of the node at `step`. Only later nodes can.
+    fn may_need(&self, destination: TensorId, step: Step) -> bool {
         let state = &self.state;
-        let mut left = vec![wanted];
+        let mut left = vec![destination];
         let mut visits = 0;
         while let Some(id) = left.pop() {
-            let is_place = state.change(id).is_some_and(|change| change.becomes == Becomes::Place);
-            if is_place || state.steps[id as usize].is_none_or(|at| at < step) {
+            let is_placeholder = state.change(id).is_some_and(|change| change.becomes == Becomes::Placeholder);
+            if is_placeholder || state.steps[id as usize].is_none_or(|at| at < step) {
                 continue;
             }
             visits += 1;
@@ -87,15 +91,15 @@ impl Pass<'_> {
         false
     }
 
-    /// Does nobody else use the memory between the producer and the copy? A producer may be computed as one with nodes
-    /// before it: it then writes while their sources are read.
+    /// Checks that no other node accesses the memory between the producer and the copy. A producer may be fused with
+    /// nodes before it: it then writes while their sources are read.
     fn check_order(&mut self, found: &Move, step: Step, on_cpu: bool) -> Result<(), Reason> {
         let Producer { node, step: from, .. } = found.producer;
         let region = self.state.region_at(found.place, &self.layout_of(found));
         let fused = if on_cpu { self.state.facts.fused[node as usize] } else { FUSED_ELSEWHERE };
         let first = self.first_fused(from, fused);
         let anything = self.anything[step as usize].is_some_and(|at| at >= first);
-        if anything || self.touches.any(&region, first..step, from) {
+        if anything || self.history.any(region, first..step, from) {
             return Err(Reason::Order);
         }
         self.check_sources(found, on_cpu)
@@ -105,7 +109,7 @@ impl Pass<'_> {
         Layout { nb: found.nb, ..*self.state.graph.layout(found.producer.node) }
     }
 
-    /// The first of `count` computing nodes before a step.
+    /// Returns the first of `count` computing nodes before a step.
     fn first_fused(&self, step: Step, count: u8) -> Step {
         let computes = |&step: &Step| {
             let node = self.state.graph.nodes()[step as usize];
@@ -114,7 +118,8 @@ impl Pass<'_> {
         (0..step).rev().filter(computes).take(usize::from(count)).last().unwrap_or(step)
     }
 
-    /// What the producer reads must not lie where it would write, except exactly there, where it may be computed in place.
+    /// Checks that the producer reads no memory where it would write, except exactly there, where it may be computed in
+    /// place.
     fn check_sources(&self, found: &Move, on_cpu: bool) -> Result<(), Reason> {
         let state = &self.state;
         let node = found.producer.node;
@@ -124,14 +129,14 @@ impl Pass<'_> {
         let mut overlaps = 0;
         for (slot, &source) in state.graph.sources(node).iter().enumerate() {
             let other = state.region(source);
-            if source == node || !other.meets(&region) {
+            if source == node || !other.shares_bytes(region) {
                 continue;
             }
             let may = operation.may_write_over(slot) && (on_cpu || operation.is_listed());
             let element_size = layout.nb[0];
             let is_same = state.layout(source).tidied(element_size) == layout.tidied(element_size);
             overlaps += 1;
-            if !may || !is_same || other.bytes.start != region.bytes.start || overlaps > 1 {
+            if !may || !is_same || other.start != region.start || overlaps > 1 {
                 return Err(Reason::Overlap);
             }
         }

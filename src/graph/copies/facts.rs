@@ -2,25 +2,24 @@
 
 use std::fmt;
 
-use crate::graph::order::Effect;
-use crate::graph::{Strides, TensorId};
+use crate::graph::{Effect, Strides, TensorId};
 use crate::placement::Bytes;
 
-/// What an operation does, as far as it is a copy.
+/// How an operation copies its sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// No copy.
+pub enum CopyKind {
+    /// It is no copy.
     Other,
-    /// CPY: into its second source; or, where that is the node itself, into memory of its own.
+    /// CPY: into its second source, or into memory of its own where that source is the node itself.
     Into,
     /// CONT and DUP: into memory of its own.
     Whole,
-    /// CONCAT: two sources, one behind the other.
+    /// CONCAT: two sources, one after the other.
     Concat,
 }
 
-impl Kind {
-    /// By ggml's name of the operation.
+impl CopyKind {
+    /// Returns the kind of an operation by ggml's name.
     pub fn of(operation: &str) -> Self {
         match operation {
             "CPY" => Self::Into,
@@ -31,12 +30,12 @@ impl Kind {
     }
 }
 
-/// Where the owner of memory has it.
+/// Where the memory of a tensor that is no view is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory {
-    /// Nowhere: an allocator will give it some.
+pub enum Storage {
+    /// Not allocated yet: an allocator will plan it.
     Planned,
-    /// In host memory without a buffer: that of its context.
+    /// In the host memory of its context, without a buffer.
     Context {
         /// Its address.
         start: Bytes,
@@ -45,15 +44,15 @@ pub enum Memory {
     Buffer {
         /// Its address.
         start: Bytes,
-        /// Is it memory that ggml's CPU backend computes in?
+        /// True for memory that ggml's CPU backend computes in.
         cpu: bool,
     },
 }
 
-/// What is known of the memory that an allocator will give.
+/// What is known of the memory that an allocator will plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Nothing: it may be of several backends.
+    /// Nothing: it may belong to several backends.
     Unknown,
     /// One buffer type of the CPU.
     Cpu,
@@ -61,28 +60,28 @@ pub enum Target {
     Other,
 }
 
-/// What must be known of each tensor of a graph, by tensor.
+/// What must be known of a graph beside its nodes. The lists are by tensor.
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
     /// What running it can change.
     pub effects: &'a [Effect],
-    /// Is it a copy?
-    pub kinds: &'a [Kind],
-    /// What layouts its operation can write.
+    /// How it copies its sources.
+    pub kinds: &'a [CopyKind],
+    /// The layouts that its operation can write.
     pub writes: &'a [Strides],
-    /// Where it has its memory; of views nobody asks.
-    pub memory: &'a [Memory],
-    /// The first of those whose memory overlaps with its own; itself where there is none.
+    /// Where its memory is; any value for views.
+    pub memory: &'a [Storage],
+    /// The first tensor whose memory overlaps with its own, or itself.
     pub same_memory: &'a [TensorId],
-    /// Is the slot free that names where a result is wanted?
+    /// True if the source slot for the destination of its result is free.
     pub has_slot: &'a [bool],
-    /// With how many computing nodes before it ggml's CPU backend may compute it as one.
+    /// With how many computing nodes before it ggml's CPU backend may fuse it.
     pub fused: &'a [u8],
-    /// What an allocator will give.
+    /// The memory that an allocator will plan.
     pub target: Target,
     /// Addresses of results on other devices than the CPU are multiples of this.
     pub alignment: Bytes,
-    /// Can the first tensor be computed where the second, which has a buffer, is?
+    /// Returns `true` if the first tensor can be computed where the second, which has a buffer, is.
     pub runs_at: &'a dyn Fn(TensorId, TensorId) -> bool,
 }
 

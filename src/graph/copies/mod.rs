@@ -1,30 +1,34 @@
-//! Copies that need not be made: who computes what is copied can write where the copy would go.
+//! A pass that removes copies: the producer of a copied value writes directly where the copy would go. Uses the graph
+//! and `access`.
 //!
 //! ```text
 //!  before   | product |--copy--> | part of a cache |       after   | product, in part of a cache |
 //! ```
 //!
-//! The nodes are looked at from the last to the first. So a result that is copied twice on its way, into a CONCAT and with that
-//! into a cache, goes where the last copy wants it.
+//! Nodes are visited from the last to the first. So a result that is copied twice, into a CONCAT and with that into a
+//! cache, goes directly to the destination of the last copy.
 //!
-//! - `producer`: who computes what is copied, for nobody else
-//! - `moves`: where it would write; by `strides` each element lies where the copy would have put it
-//! - `checks`: whether it can, and nobody uses that memory in between, which `touches` tells
-//! - `find`: which copies can go, and what changes in the graph then
+//! - `facts`: what must be known of each tensor beside the graph
+//! - `changes`: what changes in the graph, and why other copies stay
+//! - `element_order`: strides that put each element where the copy would have put it
+//! - `state`: the graph with the changes so far
+//! - `producer`: the node that computes what is copied, with no other use
+//! - `moves`: where the producer would write
+//! - `checks`: whether it can, and no other node accesses that memory in between
+//! - `removal`: visits all copies, and removes those it can
 
+mod changes;
 mod checks;
+mod element_order;
 mod facts;
-mod find;
-mod found;
 mod moves;
 mod producer;
+mod removal;
 mod state;
-mod strides;
 
 #[cfg(test)]
 mod tests;
-mod touches;
 
-pub use facts::{Facts, Kind, Memory, Target};
-pub use find::{Freedom, find};
-pub use found::{Becomes, Change, Found, Reason};
+pub use changes::{Becomes, Change, Found, Reason};
+pub use facts::{CopyKind, Facts, Storage, Target};
+pub use removal::{Freedom, find};

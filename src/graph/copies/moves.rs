@@ -1,48 +1,48 @@
-//! What must move so that a copy can go: who computes what is copied, and where it is to write.
+//! Where the producers of a copy would write for it to be removed.
 
 use crate::graph::{Flags, Layout, TensorId, View};
 use crate::placement::{Bytes, Step};
 
-use super::facts::{Kind, Memory, Target};
-use super::find::{Freedom, Pass};
-use super::found::Reason;
+use super::changes::Reason;
+use super::element_order::{ElementOrder, is_plain, strides_by_address, strides_of_view};
+use super::facts::{CopyKind, Storage, Target};
 use super::producer::Producer;
-use super::strides::{Counting, is_plain, strides_of_view, wanted_by_address};
+use super::removal::{Freedom, Pass};
 
-/// INPUT, PARAM and LOSS of ggml: such a tensor must stay what it is.
+/// INPUT, PARAM and LOSS of ggml: such a tensor must stay as it is.
 const EXPECTED: Flags = Flags(1 | 4 | 8);
 
-/// How the memory is given in which a producer is to write.
+/// The tensor whose memory a producer is to write, and how that memory is allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Given {
-    /// This tensor lies there, and must come before the producer.
-    To(TensorId),
-    /// An allocator gives it to the copy, which computes nothing any more, and comes before the producer.
-    ToCopy,
-    /// An allocator gives it to the producer, and the copy becomes a view of that.
-    ToProducer,
-    /// The copy, or what it is a view of, has it from its context.
-    Already,
+pub enum Destination {
+    /// This tensor is there, and must come before the producer.
+    Tensor(TensorId),
+    /// An allocator plans it for the copy, which becomes a placeholder before the producer.
+    Copy,
+    /// An allocator plans it for the producer, and the copy becomes a view of that.
+    Producer,
+    /// The copy or its root has it from its context.
+    Context,
 }
 
-/// Where something that is copied is wanted in the memory of the copy.
+/// Where a source of the copy goes in the memory of the copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// From the start of the owner of the memory.
+    /// Bytes from the start of the owner of the memory.
     pub offset: Bytes,
-    /// What of it.
+    /// Its layout there.
     pub layout: Layout,
 }
 
-/// A producer that can write where a copy would.
+/// A producer, and where it would write.
 #[derive(Debug)]
 pub struct Move {
-    /// Who computes what is copied.
+    /// The node that computes what is copied.
     pub producer: Producer,
     /// Where it is to write.
     pub place: View,
-    /// How the memory comes to be there.
-    pub given: Given,
+    /// The tensor whose memory that is.
+    pub destination: Destination,
     /// Its strides there.
     pub nb: [u64; 4],
     /// Strides of the views between the producer and the copy.
@@ -50,7 +50,10 @@ pub struct Move {
 }
 
 impl Pass<'_> {
-    /// What must move so that the copy can go.
+    /// Returns the moves that remove a copy.
+    ///
+    /// # Errors
+    /// The reason why the copy stays.
     pub fn moves(&mut self, node: TensorId, step: Step) -> Result<Vec<Move>, Reason> {
         if self.state.graph.tensor(node).flags.has(EXPECTED) {
             return Err(Reason::Producer);
@@ -61,10 +64,10 @@ impl Pass<'_> {
         moves.collect()
     }
 
-    /// Where what is copied lies in the memory of the copy, by source.
+    /// Returns where each source goes in the memory of the copy.
     fn parts(&self, node: TensorId) -> Result<Vec<Part>, Reason> {
         let whole = Part { offset: self.state.place(node).offset, layout: self.state.layout(node) };
-        if self.state.facts.kinds[node as usize] != Kind::Concat {
+        if self.state.facts.kinds[node as usize] != CopyKind::Concat {
             return Ok(vec![whole]);
         }
         let &[first, second] = self.state.graph.sources(node) else { return Err(Reason::Producer) };
@@ -75,72 +78,72 @@ impl Pass<'_> {
         if !(0..4).all(fits) {
             return Err(Reason::Part);
         }
-        let behind = whole.offset + a[joined].unsigned_abs() * whole.layout.nb[joined];
+        let after = whole.offset + a[joined].unsigned_abs() * whole.layout.nb[joined];
         let part = |offset, ne| Part { offset, layout: Layout { ne, ..whole.layout } };
-        Ok(vec![part(whole.offset, a), part(behind, b)])
+        Ok(vec![part(whole.offset, a), part(after, b)])
     }
 
-    /// The move of what computes `source`, which `node` copies.
+    /// Returns the move of the producer of `source`, which `node` copies.
     fn find_move(&mut self, node: TensorId, step: Step, source: TensorId, part: &Part) -> Result<Move, Reason> {
         if self.state.graph.layout(source).element != part.layout.element {
             return Err(Reason::Type);
         }
         let producer = Producer::find(&self.state, source, step)?;
-        let given = self.given(node, producer.node)?;
-        let place = match given {
-            Given::ToProducer => View { root: producer.node, offset: 0 },
+        let destination = self.destination(node, producer.node)?;
+        let place = match destination {
+            Destination::Producer => View { root: producer.node, offset: 0 },
             _ => View { offset: part.offset, ..self.state.place(node) },
         };
         let (nb, views) = self.strides(&producer, source, &part.layout)?;
-        let found = Move { producer, place, given, nb, views };
+        let found = Move { producer, place, destination, nb, views };
         self.check(&found, step)?;
         Ok(found)
     }
 
-    /// How the memory comes to be there that `node` copies to.
-    fn given(&self, node: TensorId, producer: TensorId) -> Result<Given, Reason> {
+    /// Returns the tensor whose memory `node` copies to.
+    fn destination(&self, node: TensorId, producer: TensorId) -> Result<Destination, Reason> {
         let state = &self.state;
         let (kind, root) = (state.facts.kinds[node as usize], state.place(node).root);
         let [memory, own] = [root, producer].map(|id| state.facts.memory[id as usize]);
-        let given = match (root == node, memory) {
-            (false, _) => self.named_place(node)?,
-            (true, Memory::Buffer { .. }) => return Err(Reason::Memory),
-            (true, Memory::Context { .. }) => Given::Already,
-            (true, Memory::Planned) if kind != Kind::Concat => Given::ToProducer,
-            (true, Memory::Planned) => Given::ToCopy,
+        let destination = match (root == node, memory) {
+            (false, _) => self.existing_destination(node)?,
+            (true, Storage::Buffer { .. }) => return Err(Reason::Memory),
+            (true, Storage::Context { .. }) => Destination::Context,
+            (true, Storage::Planned) if kind != CopyKind::Concat => Destination::Producer,
+            (true, Storage::Planned) => Destination::Copy,
         };
-        let is_one_backend = given == Given::ToProducer || state.facts.target != Target::Unknown;
+        let is_one_backend = destination == Destination::Producer || state.facts.target != Target::Unknown;
         match (own, memory) {
-            (Memory::Planned, Memory::Planned) if is_one_backend => {}
-            (Memory::Planned | Memory::Context { .. }, Memory::Buffer { .. } | Memory::Context { .. }) => {}
+            (Storage::Planned, Storage::Planned) if is_one_backend => {}
+            (Storage::Planned | Storage::Context { .. }, Storage::Buffer { .. } | Storage::Context { .. }) => {}
             _ => return Err(Reason::Memory),
         }
-        let wanted = match (given, memory) {
-            (Given::ToCopy, _) => Freedom::Births,
-            (_, Memory::Planned) => Freedom::Owners,
+        let required = match (destination, memory) {
+            (Destination::Copy, _) => Freedom::LiveRanges,
+            (_, Storage::Planned) => Freedom::Owners,
             _ => Freedom::Nothing,
         };
-        if wanted > self.freedom { Err(Reason::Peak) } else { Ok(given) }
+        if required > self.freedom { Err(Reason::Peak) } else { Ok(destination) }
     }
 
-    /// The tensor that lies where a copy writes that is a view itself.
-    fn named_place(&self, node: TensorId) -> Result<Given, Reason> {
+    /// Returns the tensor that is where a copy writes that is a view itself.
+    fn existing_destination(&self, node: TensorId) -> Result<Destination, Reason> {
         if let Some(change) = self.state.change(node) {
-            return Ok(change.wanted.map_or(Given::Already, Given::To));
+            return Ok(change.destination.map_or(Destination::Context, Destination::Tensor));
         }
         match self.state.graph.sources(node) {
-            &[_, place] if self.state.facts.kinds[node as usize] == Kind::Into => Ok(Given::To(place)),
+            &[_, place] if self.state.facts.kinds[node as usize] == CopyKind::Into => Ok(Destination::Tensor(place)),
             _ => Err(Reason::Overlap),
         }
     }
 
-    /// The strides with which the producer puts each element where the copy would have put it, and those that the views
-    /// between the two then have.
+    /// Returns the strides with which the producer puts each element where the copy would have put it, and those of the
+    /// views between the two.
     fn strides(
         &self,
         producer: &Producer,
         source: TensorId,
-        wanted: &Layout,
+        requested: &Layout,
     ) -> Result<([u64; 4], Vec<[u64; 4]>), Reason> {
         let state = &self.state;
         let own = state.graph.layout(producer.node);
@@ -150,14 +153,14 @@ impl Pass<'_> {
             return Err(Reason::Part);
         }
         let read = state.graph.layout(source);
-        if count(&read.ne) != count(&own.ne) || count(&read.ne) != count(&wanted.ne) {
+        if count(&read.ne) != count(&own.ne) || count(&read.ne) != count(&requested.ne) {
             return Err(Reason::Part);
         }
-        if wanted.has_elements_over_one_another(element_size) {
+        if requested.has_overlapping_elements(element_size) {
             return Err(Reason::Layout);
         }
-        let strides = Counting::of(wanted).strides(read.ne, element_size).ok_or(Reason::Layout)?;
-        let elements = wanted_by_address(read, strides, element_size).ok_or(Reason::Part)?;
+        let strides = ElementOrder::of(requested).strides(read.ne, element_size).ok_or(Reason::Layout)?;
+        let elements = strides_by_address(read, strides, element_size).ok_or(Reason::Part)?;
         let nb = elements.strides(own.ne, element_size).ok_or(Reason::Layout)?;
         let of_view = |&id: &TensorId| strides_of_view(state.graph.layout(id), &elements, element_size);
         let views: Option<Vec<[u64; 4]>> = producer.views.iter().map(of_view).collect();
@@ -165,7 +168,7 @@ impl Pass<'_> {
     }
 }
 
-/// How many elements there are.
+/// Returns the number of elements.
 pub fn count(ne: &[i64; 4]) -> u64 {
     ne.iter().fold(1, |count: u64, &extent| count.saturating_mul(extent.unsigned_abs()))
 }

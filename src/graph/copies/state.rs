@@ -1,43 +1,42 @@
 //! The graph with the changes so far.
 
-use crate::graph::{Graph, Layout, TensorId, View};
+use crate::graph::{Graph, Layout, Region, TensorId, View};
 use crate::placement::{Bytes, Step};
 
-use super::facts::{Facts, Memory};
-use super::found::{Becomes, Change};
-use super::strides::reach;
-use super::touches::Region;
+use super::changes::{Becomes, Change};
+use super::element_order::reach;
+use super::facts::{Facts, Storage};
 
-/// A graph that is being changed.
+/// A graph with changes, which are kept beside it.
 pub struct State<'a> {
-    /// As it was given.
+    /// The graph as given.
     pub graph: &'a Graph,
     /// What is known beside it.
     pub facts: Facts<'a>,
     /// By tensor: the step that computes it.
     pub steps: Vec<Option<Step>>,
-    /// By tensor: how often nodes name it as a source, other than itself.
-    pub readers: Vec<u32>,
-    /// By tensor: how many are views of it.
+    /// By tensor: its uses as a source of other nodes.
+    pub uses: Vec<u32>,
+    /// By tensor: the number of its views.
     pub views: Vec<u32>,
-    /// By tensor: is it a leaf?
+    /// By tensor: whether it is a leaf.
     pub is_leaf: Vec<bool>,
-    /// By tensor: what stands for its memory.
+    /// By tensor: the tensor that stands for its memory.
     memory: Vec<TensorId>,
-    /// By tensor: one more than the place of its change; 0: none.
+    /// By tensor: the position plus one of its change; 0 where there is none.
     change_of: Vec<u32>,
     changes: Vec<Change>,
 }
 
 impl<'a> State<'a> {
-    /// `None` when a tensor is listed twice: such a graph computes it twice.
+    /// Creates the state without changes. `None` if a tensor is listed twice: such a graph computes it twice.
     pub fn new(graph: &'a Graph, facts: Facts<'a>) -> Option<Self> {
         let count = graph.tensors().len();
         let mut state = Self {
             graph,
             facts,
             steps: vec![None; count],
-            readers: vec![0; count],
+            uses: vec![0; count],
             views: vec![0; count],
             is_leaf: vec![false; count],
             memory: facts.same_memory.to_vec(),
@@ -52,7 +51,7 @@ impl<'a> State<'a> {
                 return None;
             }
             for &source in graph.sources(node).iter().filter(|&&source| source != node) {
-                state.readers[source as usize] += 1;
+                state.uses[source as usize] += 1;
             }
         }
         for view in graph.tensors().iter().filter_map(|tensor| tensor.view) {
@@ -61,16 +60,23 @@ impl<'a> State<'a> {
         Some(state)
     }
 
-    /// What was changed in a tensor.
+    /// Returns the change of a tensor, if any.
     pub fn change(&self, id: TensorId) -> Option<&Change> {
         self.changes.get((self.change_of[id as usize] as usize).checked_sub(1)?)
     }
 
-    /// The change of a tensor, to be filled in; at first it changes nothing.
+    /// Returns the change of a tensor, to be filled in; a new one changes nothing.
     pub fn change_mut(&mut self, id: TensorId) -> &mut Change {
         if self.change_of[id as usize] == 0 {
             let (view, nb) = (self.graph.tensor(id).view, self.graph.layout(id).nb);
-            self.changes.push(Change { tensor: id, view, nb, becomes: Becomes::Same, wanted: None, is_output: false });
+            self.changes.push(Change {
+                tensor: id,
+                view,
+                nb,
+                becomes: Becomes::Same,
+                destination: None,
+                is_output: false,
+            });
             self.change_of[id as usize] = u32::try_from(self.changes.len()).expect("fewer than 2^32 tensors");
         }
         &mut self.changes[self.change_of[id as usize] as usize - 1]
@@ -80,7 +86,7 @@ impl<'a> State<'a> {
         self.change(id).map_or(self.graph.tensor(id).view, |change| change.view)
     }
 
-    /// The owner of the memory of a tensor, and where in it the tensor starts.
+    /// Returns the owner of the memory of a tensor, and where in it the tensor starts.
     pub fn place(&self, id: TensorId) -> View {
         let mut place = View { root: id, offset: 0 };
         while let Some(view) = self.view(place.root) {
@@ -89,38 +95,38 @@ impl<'a> State<'a> {
         place
     }
 
-    /// The layout of a tensor.
+    /// Returns the layout of a tensor.
     pub fn layout(&self, id: TensorId) -> Layout {
         let layout = *self.graph.layout(id);
         self.change(id).map_or(layout, |change| Layout { nb: change.nb, ..layout })
     }
 
-    /// What stands for the memory of a root.
+    /// Returns the tensor that stands for the memory of a root.
     pub fn memory(&self, root: TensorId) -> TensorId {
         self.memory[root as usize]
     }
 
-    /// The bytes of elements that lie so.
+    /// Returns the bytes of elements with this layout at this place.
     pub fn region_at(&self, place: View, layout: &Layout) -> Region {
         let start = match self.facts.memory[place.root as usize] {
-            Memory::Planned => 0,
-            Memory::Context { start } | Memory::Buffer { start, .. } => start,
+            Storage::Planned => 0,
+            Storage::Context { start } | Storage::Buffer { start, .. } => start,
         };
         let start: Bytes = start.saturating_add(place.offset);
-        Region { memory: self.memory(place.root), bytes: start..start.saturating_add(reach(layout)) }
+        Region { space: self.memory(place.root), start, end: start.saturating_add(reach(layout)) }
     }
 
-    /// The bytes of a tensor.
+    /// Returns the bytes of a tensor.
     pub fn region(&self, id: TensorId) -> Region {
         self.region_at(self.place(id), &self.layout(id))
     }
 
-    /// The memory of `old` is that of `new` from now on, byte for byte.
+    /// Replaces the memory of `new` by that of `old`, byte for byte.
     pub fn move_memory(&mut self, old: TensorId, new: TensorId) {
         self.memory[new as usize] = self.memory[old as usize];
     }
 
-    /// All changes. Views of what has become a view itself are views of its root.
+    /// Returns all changes. Views of what has become a view itself become views of its root.
     pub fn into_changes(mut self) -> Vec<Change> {
         for id in (0..).take(self.graph.tensors().len()) {
             let place = self.place(id);

@@ -1,74 +1,76 @@
-//! Graphs in which tensors may be mentioned before they are computed, or are in no list. The moment of a step is its
-//! number plus 1.
+//! The first pass over any graph: tensors may be used before their def, or be in no list. The program point of a step
+//! is its number plus 1.
 
 use crate::graph::{BufferIndex, Flags, Graph, Operation, Requests, TensorId};
 use crate::placement::Step;
 
-use super::inactive::{Inactive, Readers};
-use super::start::{Ends, INACTIVE, Moment, NEVER, NOBODY, Start};
+use super::inactive::{InactiveNodes, KnownUses};
+use super::last_uses::{FirstPass, LastUses, Point};
 
-/// Follows the graph; `candidates` may be inactive.
-pub fn start(graph: &Graph, requests: Requests<'_>, candidates: &[(Step, TensorId)]) -> Start {
-    let mut found = Mentions::new(graph, inactive(graph, candidates));
-    found.look_at_leafs(requests.leafs);
-    found.look_at_nodes(requests.nodes);
-    found.forget_early_writers();
-    let ends = found.ends();
-    let Mentions { leafs, inputs, names_unseen, inactive, .. } = found;
-    Start { leafs, inputs, ends, names_unseen, inactive }
+/// The point of the first step.
+const FIRST: Point = Point(1);
+
+/// Runs the first pass; `candidates` may be inactive.
+pub fn first_pass(graph: &Graph, requests: Requests<'_>, candidates: &[(Step, TensorId)]) -> FirstPass {
+    let mut scan = UseScan::new(graph, inactive(graph, candidates));
+    scan.visit_leafs(requests.leafs);
+    scan.visit_nodes(requests.nodes);
+    scan.discount_early_writers();
+    let last_uses = scan.last_uses();
+    let UseScan { leafs, inputs, uses_before_def, inactive, .. } = scan;
+    FirstPass { leafs, inputs, last_uses, uses_before_def, inactive }
 }
 
-fn inactive(graph: &Graph, candidates: &[(Step, TensorId)]) -> Inactive {
+fn inactive(graph: &Graph, candidates: &[(Step, TensorId)]) -> InactiveNodes {
     if candidates.is_empty() {
-        return Inactive::default();
+        return InactiveNodes::default();
     }
-    let mut is_read = vec![false; graph.tensors().len()];
-    for &source in graph.nodes().iter().flat_map(|&node| graph.sources(node)) {
-        is_read[source as usize] = true;
-    }
-    let readers = Readers { is_read: |id| is_read[id as usize], is_read_after: |_| false };
+    let is_used = graph.used_by_nodes();
+    let uses = KnownUses { is_used: |id| is_used[id as usize], is_used_after: |_| false };
     let steps = Step::try_from(graph.nodes().len()).expect("fewer than 2^32 nodes");
-    Inactive::find(graph, candidates, steps, &readers)
+    InactiveNodes::find(graph, candidates, steps, &uses)
 }
 
 /// What is found on the way.
-struct Mentions<'a> {
+struct UseScan<'a> {
     graph: &'a Graph,
-    inactive: Inactive,
-    tensors: Vec<Mentioned>,
-    /// As in [`Start`].
+    inactive: InactiveNodes,
+    tensors: Vec<DefAndUses>,
+    /// The leafs to allocate, and their buffers.
     leafs: Vec<(TensorId, BufferIndex)>,
-    /// As in [`Start`].
+    /// The inputs to allocate that are no leafs, and their buffers.
     inputs: Vec<(TensorId, BufferIndex)>,
-    /// As in [`Start`].
-    names_unseen: Vec<Step>,
-    /// They write through a view whose root no step has computed by then.
+    /// The steps, in order, that use a source before its def.
+    uses_before_def: Vec<Step>,
+    /// Nodes that write through a view before the def of its root.
     early_writers: Vec<TensorId>,
 }
 
-/// What is known of a tensor.
+/// The def and the last uses of a tensor.
 #[derive(Clone)]
-struct Mentioned {
-    /// The moment of the last step that names it as a source, but for inactive nodes.
-    last_read: Moment,
-    /// The moment of the last step of an inactive node that does.
-    last_inactive_read: Moment,
-    /// Is it a leaf?
+struct DefAndUses {
+    /// The last use by an active node.
+    last_use: Point,
+    /// The last use by an inactive node.
+    last_inactive_use: Point,
     is_leaf: bool,
-    /// The moment of the last step that computes it; that of the first step for what no step computes.
-    computed: Moment,
-    /// Memory is to be planned for it, and it has none from the start.
-    waits: bool,
-    /// No step so far computes it, and it has no memory.
-    unseen: bool,
+    /// The last step that computes it; the first step where none does.
+    def: Point,
+    /// True until it is allocated from the start; false where no memory is planned for it.
+    unallocated: bool,
+    /// True as long as no step so far computes it, and it has no memory.
+    undefined: bool,
 }
 
-impl<'a> Mentions<'a> {
-    fn new(graph: &'a Graph, inactive: Inactive) -> Self {
-        let tensors = graph.tensors().iter().map(|tensor| {
-            let unseen = tensor.view.is_some() || !tensor.external;
-            let (last_read, last_inactive_read, is_leaf) = (NOBODY, NOBODY, false);
-            Mentioned { last_read, last_inactive_read, is_leaf, computed: FIRST, waits: tensor.is_owned(), unseen }
+impl<'a> UseScan<'a> {
+    fn new(graph: &'a Graph, inactive: InactiveNodes) -> Self {
+        let tensors = graph.tensors().iter().map(|tensor| DefAndUses {
+            last_use: Point::UNUSED,
+            last_inactive_use: Point::UNUSED,
+            is_leaf: false,
+            def: FIRST,
+            unallocated: tensor.is_owned(),
+            undefined: tensor.view.is_some() || !tensor.external,
         });
         Self {
             graph,
@@ -76,53 +78,53 @@ impl<'a> Mentions<'a> {
             tensors: tensors.collect(),
             leafs: Vec::new(),
             inputs: Vec::new(),
-            names_unseen: Vec::new(),
+            uses_before_def: Vec::new(),
             early_writers: Vec::new(),
         }
     }
 
-    fn look_at_leafs(&mut self, buffers: &[BufferIndex]) {
+    fn visit_leafs(&mut self, buffers: &[BufferIndex]) {
         for (&leaf, &buffer) in self.graph.leafs().iter().zip(buffers) {
             self.tensors[leaf as usize].is_leaf = true;
-            if self.tensors[leaf as usize].gets_memory() {
+            if self.tensors[leaf as usize].allocate() {
                 self.leafs.push((leaf, buffer));
             }
         }
     }
 
-    /// Finds out when each tensor is computed and when it is named for the last time.
-    fn look_at_nodes(&mut self, buffers: &[BufferIndex]) {
+    /// Finds the def and the last uses of each tensor.
+    fn visit_nodes(&mut self, buffers: &[BufferIndex]) {
         for (step, (&node, &buffer)) in (0..).zip(self.graph.nodes().iter().zip(buffers)) {
-            self.tensors[node as usize].computed = FIRST + step;
+            self.tensors[node as usize].def = point(step);
             if self.graph.tensor(node).operation != Operation::Marker {
-                self.tensors[node as usize].unseen = false;
-                if self.is_counted(node) && self.tensors[self.graph.root(node) as usize].unseen {
+                self.tensors[node as usize].undefined = false;
+                if self.is_planned_view(node) && self.tensors[self.graph.root(node) as usize].undefined {
                     self.early_writers.push(node);
                 }
             }
-            self.give_to_input(node, buffer);
+            self.allocate_input(node, buffer);
             let is_inactive = self.inactive.has(node);
             for &source in self.graph.sources(node) {
                 let tensor = &mut self.tensors[source as usize];
-                *(if is_inactive { &mut tensor.last_inactive_read } else { &mut tensor.last_read }) = FIRST + step;
-                if self.tensors[source as usize].unseen || source == node {
-                    self.notice_unseen(source, step, buffer);
+                *(if is_inactive { &mut tensor.last_inactive_use } else { &mut tensor.last_use }) = point(step);
+                if self.tensors[source as usize].undefined || source == node {
+                    self.use_before_def(source, step, buffer);
                 }
             }
         }
     }
 
-    /// A step names a source that is in no list, or is computed then or later.
-    fn notice_unseen(&mut self, source: TensorId, step: Step, buffer: BufferIndex) {
+    /// Records a use of a source that is in no list, or is computed at this step or later.
+    fn use_before_def(&mut self, source: TensorId, step: Step, buffer: BufferIndex) {
         if self.is_input(source) {
-            self.give_to_input(source, buffer);
-        } else if self.names_unseen.last() != Some(&step) {
-            self.names_unseen.push(step);
+            self.allocate_input(source, buffer);
+        } else if self.uses_before_def.last() != Some(&step) {
+            self.uses_before_def.push(step);
         }
     }
 
-    fn give_to_input(&mut self, id: TensorId, buffer: BufferIndex) {
-        if self.is_input(id) && self.tensors[id as usize].gets_memory() {
+    fn allocate_input(&mut self, id: TensorId, buffer: BufferIndex) {
+        if self.is_input(id) && self.tensors[id as usize].allocate() {
             self.inputs.push((id, buffer));
         }
     }
@@ -131,74 +133,76 @@ impl<'a> Mentions<'a> {
         self.graph.tensor(id).flags.has(Flags::INPUT)
     }
 
-    /// Is it a view of memory to be planned?
-    fn is_counted(&self, id: TensorId) -> bool {
+    /// Returns `true` for a view of memory to plan.
+    fn is_planned_view(&self, id: TensorId) -> bool {
         self.graph.tensor(id).view.is_some_and(|view| self.graph.tensor(view.root).is_owned())
     }
 
-    /// What is written into memory before its owner is listed belongs to the making of that one: it is no reader of it.
-    fn forget_early_writers(&mut self) {
+    /// Discounts views that write into memory before its owner is computed: they belong to its def, and are no uses.
+    fn discount_early_writers(&mut self) {
         for &writer in &self.early_writers {
-            if self.tensors[self.graph.root(writer) as usize].computed > self.tensors[writer as usize].computed {
-                self.tensors[writer as usize].unseen = true;
+            if self.tensors[self.graph.root(writer) as usize].def > self.tensors[writer as usize].def {
+                self.tensors[writer as usize].undefined = true;
             }
         }
     }
 
-    /// When memory ends, now that all is known.
-    fn ends(&self) -> Ends {
-        let mut ends = Ends { first: FIRST, moments: self.tensors.iter().map(Mentioned::end).collect() };
+    /// Returns the last use of all memory, now that each tensor was visited.
+    fn last_uses(&self) -> LastUses {
+        let points = self.tensors.iter().map(DefAndUses::last_use).collect();
+        let mut last_uses = LastUses { first: FIRST, points };
         let tensors = self.graph.tensors();
-        for (end, tensor) in ends.moments.iter_mut().zip(tensors) {
+        for (last_use, tensor) in last_uses.points.iter_mut().zip(tensors) {
             if tensor.view.is_none() && tensor.flags.has(Flags::OUTPUT) {
-                *end = NEVER;
+                *last_use = Point::KEPT;
             }
         }
         for (id, tensor) in (0..).zip(tensors) {
             let Some(view) = tensor.view.filter(|_| !self.inactive.has(id)) else { continue };
-            let Mentioned { computed, unseen, .. } = self.tensors[id as usize];
-            let last_read = self.tensors[id as usize].end();
-            // Nobody needs a view that no node computes and nobody reads.
-            let is_idle = last_read == NOBODY && unseen && !tensor.flags.has(Flags::OUTPUT);
-            if is_idle {
+            let DefAndUses { def, undefined, .. } = self.tensors[id as usize];
+            let last_use = self.tensors[id as usize].last_use();
+            let is_dead = last_use == Point::UNUSED && undefined && !tensor.flags.has(Flags::OUTPUT);
+            if is_dead {
                 continue;
             }
-            // Somebody may read a view after the graph that is computed after its last reader.
-            ends.add_view([id, view.root], tensor, &tensors[view.root as usize]);
-            if computed > last_read && tensors[view.root as usize].is_owned() {
-                ends.moments[view.root as usize] = NEVER;
+            last_uses.add_view([id, view.root], tensor, &tensors[view.root as usize]);
+            // A view that is computed after its last use may be read after the graph.
+            if def > last_use && tensors[view.root as usize].is_owned() {
+                last_uses.points[view.root as usize] = Point::KEPT;
             }
         }
-        // Where nobody reads a tensor once it is computed, nobody says when it is done with.
+        // A tensor with uses only before its def may be read after the graph too.
         for &node in self.graph.nodes() {
-            let end = &mut ends.moments[node as usize];
-            if *end != NOBODY && *end < self.tensors[node as usize].computed {
-                *end = NEVER;
+            let last_use = &mut last_uses.points[node as usize];
+            if *last_use != Point::UNUSED && *last_use < self.tensors[node as usize].def {
+                *last_use = Point::KEPT;
             }
         }
-        self.inactive.nodes().for_each(|node| ends.moments[node as usize] = INACTIVE);
-        ends
+        self.inactive.nodes().for_each(|node| last_uses.points[node as usize] = Point::INACTIVE);
+        last_uses
     }
 }
 
-/// The moment of the first step.
-const FIRST: Moment = 1;
+fn point(step: Step) -> Point {
+    Point(FIRST.0 + step)
+}
 
-impl Mentioned {
-    /// The moment at which it is needed for the last time, as far as its readers tell. What only inactive nodes read stays
-    /// until the last of them, but for a leaf, which is not needed beyond the first step.
-    fn end(&self) -> Moment {
-        match (self.last_read, self.last_inactive_read) {
-            (NOBODY, NOBODY) => NOBODY,
-            (NOBODY, _) if self.is_leaf => FIRST,
-            (NOBODY, last) | (last, _) => last,
+impl DefAndUses {
+    /// Returns the last use, without regard to views. What only inactive nodes use stays until the last of them, but
+    /// for a leaf, which is not needed beyond the first step.
+    fn last_use(&self) -> Point {
+        match (self.last_use, self.last_inactive_use) {
+            (Point::UNUSED, Point::UNUSED) => Point::UNUSED,
+            (Point::UNUSED, _) if self.is_leaf => FIRST,
+            (Point::UNUSED, last) | (last, _) => last,
         }
     }
 
-    /// Is memory to be planned for it now, and was not before?
-    fn gets_memory(&mut self) -> bool {
-        let gets = std::mem::take(&mut self.waits);
-        self.unseen &= !gets;
-        gets
+    /// Marks it as allocated from the start. Returns `true` if memory is planned for it, and it was not allocated
+    /// before.
+    fn allocate(&mut self) -> bool {
+        let allocates = std::mem::take(&mut self.unallocated);
+        self.undefined &= !allocates;
+        allocates
     }
 }

@@ -1,103 +1,115 @@
-//! Graphs in which whatever a tensor refers to comes before it, as in nearly all: they tell at once who reads whom.
+//! The first pass over graphs in which every tensor comes after what it refers to, as in nearly all: the last users
+//! recorded with the sources are the last uses.
 
 use crate::graph::{BufferIndex, Flags, Graph, Operation, Requests, Tensor, TensorId};
 use crate::placement::Step;
 
-use super::inactive::{Inactive, Readers};
-use super::start::{Ends, INACTIVE, NEVER, NOBODY, Start};
+use super::inactive::{InactiveNodes, KnownUses};
+use super::last_uses::{FirstPass, LastUses, Point};
 
-/// `None` unless the first tensors are leafs, which refer to nobody, the others the nodes in their order, which refer
-/// to such before them, or themselves. The moment of a step is then the id of its node. `candidates` may be inactive.
-pub fn start(graph: &Graph, requests: Requests<'_>, candidates: &[(Step, TensorId)]) -> Option<Start> {
+/// Runs the first pass, whose program points are the ids of nodes. `candidates` may be inactive. Returns `None` unless
+/// the first tensors are the leafs, which refer to nothing, and the others the nodes in their order, which refer to
+/// tensors before them or themselves.
+pub fn first_pass(graph: &Graph, requests: Requests<'_>, candidates: &[(Step, TensorId)]) -> Option<FirstPass> {
     let (leafs, nodes) = graph.tensors().split_at_checked(graph.leafs().len())?;
     let first = TensorId::try_from(leafs.len()).expect("fewer than 2^32 tensors");
     let is_listed = !leafs.is_empty()
         && graph.nodes().len() == nodes.len()
-        && are_counting(graph.leafs(), 0)
-        && are_counting(graph.nodes(), first);
-    let last_readers = graph.last_readers()?.get(..graph.tensors().len())?;
+        && are_consecutive(graph.leafs(), 0)
+        && are_consecutive(graph.nodes(), first);
+    let last_users = graph.last_users()?.get(..graph.tensors().len())?;
     if !is_listed {
         return None;
     }
-    let mut ends = Ends { first, moments: last_readers.to_vec() };
-    let inactive = leave_out_inactive(graph, &mut ends, candidates);
-    let leafs = look_at_leafs(leafs, requests.leafs, &mut ends)?;
-    let inputs = look_at_nodes(graph.tensors(), requests.nodes, &mut ends)?;
-    // Whoever reads itself.
-    let names_unseen = graph.self_readers().iter().filter_map(|reader| reader.checked_sub(first)).collect();
-    Some(Start { leafs, inputs, ends, names_unseen, inactive })
+    let points = last_users.iter().copied().map(Point).collect();
+    let mut last_uses = LastUses { first: Point(first), points };
+    let inactive = skip_inactive(graph, &mut last_uses, candidates);
+    let leafs = owned_leafs(leafs, requests.leafs, &mut last_uses)?;
+    let inputs = extend_roots(graph.tensors(), requests.nodes, &mut last_uses)?;
+    let uses_before_def = graph.self_users().iter().filter_map(|user| user.checked_sub(first)).collect();
+    Some(FirstPass { leafs, inputs, last_uses, uses_before_def, inactive })
 }
 
-/// Finds the inactive nodes, and moves the last reads of their sources to the last nodes that are computed. A leaf that
-/// only they read is not needed beyond the first step; what else only they read stays until the last of them.
-fn leave_out_inactive(graph: &Graph, ends: &mut Ends, candidates: &[(Step, TensorId)]) -> Inactive {
-    let Some(&(last, _)) = candidates.last() else { return Inactive::default() };
-    let readers = Readers {
-        is_read: |id| ends.moments[id as usize] != NOBODY,
-        is_read_after: |id| ends.moments[id as usize] > ends.moment(last),
+/// Finds the inactive nodes, and moves the last uses of their sources to active nodes. A leaf that only inactive nodes
+/// use is not needed beyond the first step; what else only they use stays until the last of them.
+fn skip_inactive(graph: &Graph, last_uses: &mut LastUses, candidates: &[(Step, TensorId)]) -> InactiveNodes {
+    let Some(&(last, _)) = candidates.last() else { return InactiveNodes::default() };
+    let uses = KnownUses {
+        is_used: |id| last_uses.points[id as usize] != Point::UNUSED,
+        is_used_after: |id| last_uses.points[id as usize] > last_uses.point(last),
     };
-    let inactive = Inactive::find(graph, candidates, last + 1, &readers);
-    // The moment of a step is its node: memory ends with an inactive one, or that is behind it by now.
+    let inactive = InactiveNodes::find(graph, candidates, last + 1, &uses);
+    // Points are ids of nodes. Going back, the first active user of a source whose last use is inactive becomes its
+    // last use.
     for &node in graph.nodes()[..=last as usize].iter().rev().filter(|&&node| !inactive.has(node)) {
         for &source in graph.sources(node) {
-            let end = &mut ends.moments[source as usize];
-            if inactive.has(*end) {
-                *end = node;
+            let last_use = &mut last_uses.points[source as usize];
+            if inactive.has(last_use.0) {
+                *last_use = Point(node);
             }
         }
     }
-    for &leaf in inactive.nodes().flat_map(|node| graph.sources(node)).filter(|&&source| source < ends.first) {
-        let end = &mut ends.moments[leaf as usize];
-        if inactive.has(*end) {
-            *end = ends.first;
+    for &leaf in inactive.nodes().flat_map(|node| graph.sources(node)).filter(|&&source| source < last_uses.first.0) {
+        let last_use = &mut last_uses.points[leaf as usize];
+        if inactive.has(last_use.0) {
+            *last_use = last_uses.first;
         }
     }
-    inactive.nodes().for_each(|node| ends.moments[node as usize] = INACTIVE);
+    inactive.nodes().for_each(|node| last_uses.points[node as usize] = Point::INACTIVE);
     inactive
 }
 
-/// Most graphs have fewer leafs that are to get memory.
+/// Most graphs have fewer leafs to allocate.
 const FEW_INPUTS: usize = 32;
 
-/// Tells which leafs are to get memory.
+/// Returns the leafs to allocate, and keeps outputs. `None` if a leaf is a view or has sources.
 #[inline(never)]
-fn look_at_leafs(leafs: &[Tensor], buffers: &[BufferIndex], ends: &mut Ends) -> Option<Vec<(TensorId, BufferIndex)>> {
+fn owned_leafs(
+    leafs: &[Tensor],
+    buffers: &[BufferIndex],
+    last_uses: &mut LastUses,
+) -> Option<Vec<(TensorId, BufferIndex)>> {
     let mut owned = Vec::with_capacity(FEW_INPUTS);
-    let leafs = leafs.iter().zip(buffers).zip(&mut ends.moments);
-    for (id, ((leaf, &buffer), end)) in (0..).zip(leafs) {
-        let is_read_by_leaf = (1..ends.first).contains(end);
-        if leaf.view.is_some() || is_read_by_leaf {
+    let leafs = leafs.iter().zip(buffers).zip(&mut last_uses.points);
+    for (id, ((leaf, &buffer), last_use)) in (0..).zip(leafs) {
+        let is_used_by_leaf = (Point(1)..last_uses.first).contains(last_use);
+        if leaf.view.is_some() || is_used_by_leaf {
             return None;
         }
         if leaf.external {
-            *end = NOBODY;
+            *last_use = Point::UNUSED;
             continue;
         }
         if leaf.flags.has(Flags::OUTPUT) {
-            *end = NEVER;
+            *last_use = Point::KEPT;
         }
         owned.push((id, buffer));
     }
     Some(owned)
 }
 
-/// Lets roots last as long as their views, and tells which nodes are inputs.
+/// Extends the live ranges of roots to those of their views, keeps outputs, and returns the nodes that are inputs.
+/// `None` if a view comes before its root or is a no-op.
 #[inline(never)]
-fn look_at_nodes(tensors: &[Tensor], buffers: &[BufferIndex], ends: &mut Ends) -> Option<Vec<(TensorId, BufferIndex)>> {
-    let first = ends.first;
+fn extend_roots(
+    tensors: &[Tensor],
+    buffers: &[BufferIndex],
+    last_uses: &mut LastUses,
+) -> Option<Vec<(TensorId, BufferIndex)>> {
+    let first = last_uses.first.0;
     let mut inputs = Vec::new();
     for (step, node) in (0..).zip(&tensors[first as usize..]) {
         let id = first + step;
-        if ends.is_inactive(id) {
+        if last_uses.is_inactive(id) {
             // An inactive view keeps no memory.
         } else if let Some(view) = node.view {
             if view.root >= id || node.operation == Operation::Marker {
                 return None;
             }
-            ends.add_view([id, view.root], node, &tensors[view.root as usize]);
+            last_uses.add_view([id, view.root], node, &tensors[view.root as usize]);
         } else if node.flags.has(Flags::INPUT) || node.flags.has(Flags::OUTPUT) {
             if node.flags.has(Flags::OUTPUT) {
-                ends.moments[id as usize] = NEVER;
+                last_uses.points[id as usize] = Point::KEPT;
             }
             if node.flags.has(Flags::INPUT) && !node.external {
                 inputs.push((id, buffers[step as usize]));
@@ -107,7 +119,7 @@ fn look_at_nodes(tensors: &[Tensor], buffers: &[BufferIndex], ends: &mut Ends) -
     Some(inputs)
 }
 
-/// Are these `first` and the following numbers? GraphKey at all, which is faster than to stop at the first that is not.
-fn are_counting(ids: &[TensorId], first: TensorId) -> bool {
+/// Returns `true` if `ids` count up from `first`. Compares all, which is faster than to stop at the first that differs.
+fn are_consecutive(ids: &[TensorId], first: TensorId) -> bool {
     (first..).zip(ids).fold(0, |differences, (expected, &id)| differences | (expected ^ id)) == 0
 }

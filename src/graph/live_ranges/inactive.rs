@@ -1,37 +1,37 @@
 //! Nodes that no backend computes.
 //!
 //! A graph can hold alternatives of which one is selected (`ggml_build_forward_select`). The nodes of the others lack
-//! [`Flags::COMPUTE`], and backends skip them: they read nothing and write nothing, so they need an address, but no bytes
-//! of their own.
+//! [`Flags::COMPUTE`], and backends skip them: they read nothing and write nothing, so they need an address, but no
+//! bytes of their own.
 
 use std::cmp::Reverse;
 
 use crate::graph::{Flags, Graph, Operation, Tensor, TensorId};
 use crate::placement::Step;
 
-/// How many nodes are looked at together.
-const TOGETHER: usize = 16;
+/// How many nodes are checked together.
+const CHUNK: usize = 16;
 
 /// The inactive nodes of a graph.
 #[derive(Default)]
-pub struct Inactive {
+pub struct InactiveNodes {
     /// In the order of execution.
     nodes: Vec<(Step, TensorId)>,
     /// By tensor; empty where there are none.
     is_inactive: Vec<bool>,
 }
 
-/// What is known of the readers of a tensor beside the steps that are followed.
-pub struct Readers<R, A> {
-    /// Does any node read it?
-    pub is_read: R,
-    /// Does a node read it that is not followed?
-    pub is_read_after: A,
+/// What is known of the uses of a tensor beyond the steps that are followed.
+pub struct KnownUses<R, A> {
+    /// Returns `true` if any node uses a tensor.
+    pub is_used: R,
+    /// Returns `true` if a node uses a tensor that is not followed.
+    pub is_used_after: A,
 }
 
-impl Inactive {
-    /// The nodes of `graph` that lack the flag though others have it, in the order of execution: those that may be
-    /// inactive. `is_allowed` says it of a step. Dependency markers, inputs and outputs never are.
+impl InactiveNodes {
+    /// Returns the nodes of `graph` that may be inactive, in the order of execution: they lack the flag though others
+    /// have it, and `is_allowed` for their steps. Dependency markers, inputs and outputs never are.
     pub fn candidates(graph: &Graph, is_allowed: impl Fn(Step) -> bool) -> Vec<(Step, TensorId)> {
         let mut found = Vec::new();
         if !graph.has_flag_compute() {
@@ -40,8 +40,8 @@ impl Inactive {
         let tensors = graph.tensors();
         let flags = |node: TensorId| tensors[node as usize].flags.0;
         let mut first = 0;
-        // Most nodes are computed, which several together tell sooner than one after the other.
-        for nodes in graph.nodes().chunks(TOGETHER) {
+        // Most nodes are computed, so several are checked at once.
+        for nodes in graph.nodes().chunks(CHUNK) {
             if nodes.iter().fold(u32::MAX, |common, &node| common & flags(node)) & Flags::COMPUTE.0 == 0 {
                 let may_be =
                     |&(step, node): &(Step, TensorId)| may_be_inactive(&tensors[node as usize]) && is_allowed(step);
@@ -52,54 +52,54 @@ impl Inactive {
         found
     }
 
-    /// Those of `candidates` whose results nothing needs: no node that is computed reads them, through views or other
-    /// candidates either. Follows the steps before `end`. A VIEW that no node reads stays active: the scheduler lists one
-    /// of each tensor that it copies to another backend, so that its memory lasts until then.
+    /// Returns those of `candidates` whose results nothing needs: no active node uses them, directly or through views
+    /// and other candidates. Follows the steps before `end`. An unused VIEW stays active: the scheduler lists one of
+    /// each tensor that it copies to another backend, so that its memory lasts until then.
     pub fn find<R: Fn(TensorId) -> bool, A: Fn(TensorId) -> bool>(
         graph: &Graph,
         candidates: &[(Step, TensorId)],
         end: Step,
-        readers: &Readers<R, A>,
+        uses: &KnownUses<R, A>,
     ) -> Self {
         let mut is_inactive = vec![false; graph.tensors().len()];
         for &(_, node) in candidates {
-            let is_kept = graph.tensor(node).operation == Operation::View && !(readers.is_read)(node);
-            is_inactive[node as usize] = !is_kept && !(readers.is_read_after)(node);
+            let is_kept = graph.tensor(node).operation == Operation::View && !(uses.is_used)(node);
+            is_inactive[node as usize] = !is_kept && !(uses.is_used_after)(node);
         }
         while Self::spread(graph, end, &mut is_inactive) {}
         let nodes = candidates.iter().copied().filter(|&(_, node)| is_inactive[node as usize]).collect();
         Self { nodes, is_inactive }
     }
 
-    /// Makes active what an active node reads or lies in. Answers whether that was any.
+    /// Makes active what an active node uses or is a view of. Returns `true` if anything changed.
     fn spread(graph: &Graph, end: Step, is_inactive: &mut [bool]) -> bool {
-        let mut again = false;
+        let mut changed = false;
         for &node in graph.nodes()[..end as usize].iter().rev() {
             if is_inactive[node as usize] {
                 continue;
             }
             for &id in graph.sources(node).iter().chain([&node]) {
                 for id in [id, graph.root(id)] {
-                    again |= std::mem::take(&mut is_inactive[id as usize]);
+                    changed |= std::mem::take(&mut is_inactive[id as usize]);
                 }
             }
         }
-        again
+        changed
     }
 
-    /// Is it an inactive node?
+    /// Returns `true` for an inactive node.
     #[inline]
     pub fn has(&self, tensor: TensorId) -> bool {
         self.is_inactive.get(tensor as usize).is_some_and(|&is_inactive| is_inactive)
     }
 
-    /// The inactive nodes, in the order of execution.
+    /// Returns the inactive nodes, in the order of execution.
     pub fn nodes(&self) -> impl Iterator<Item = TensorId> {
         self.nodes.iter().map(|&(_, node)| node)
     }
 
-    /// What inactive nodes read or are views of, in the order of ids, and the step until which ggml's own allocator keeps its
-    /// memory for them. It keeps memory with a view that no node reads to the end.
+    /// Returns what inactive nodes use or are views of, by id, with the step until which ggml's own allocator keeps its
+    /// memory for them. It keeps memory with an unused view to the end.
     pub fn last_uses(&self, graph: &Graph) -> Vec<(TensorId, Step)> {
         let mut uses = Vec::new();
         for &(step, node) in &self.nodes {
@@ -111,8 +111,8 @@ impl Inactive {
         let last = latest(uses);
         let mut kept = Vec::new();
         for &(_, node) in &self.nodes {
-            let is_read = last.binary_search_by_key(&node, |&(used, _)| used).is_ok();
-            if graph.tensor(node).view.is_some() && !is_read {
+            let is_used = last.binary_search_by_key(&node, |&(used, _)| used).is_ok();
+            if graph.tensor(node).view.is_some() && !is_used {
                 kept.push((graph.root(node), Step::MAX));
             }
         }
@@ -121,7 +121,7 @@ impl Inactive {
     }
 }
 
-/// By tensor, the latest of its uses, in the order of ids.
+/// Keeps the last use of each tensor, by id.
 fn latest(mut uses: Vec<(TensorId, Step)>) -> Vec<(TensorId, Step)> {
     uses.sort_unstable_by_key(|&(used, step)| (used, Reverse(step)));
     uses.dedup_by_key(|&mut (used, _)| used);

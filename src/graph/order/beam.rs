@@ -1,8 +1,8 @@
-//! Searches for an order of a window of steps under which no more than given bytes are alive.
+//! Beam search for an order of a window of steps whose live bytes stay below caps.
 //!
-//! Breadth first by the number of nodes that have run. Of the states with the same number only the few with the fewest
-//! live bytes are kept. Whatever can run without adding to the live bytes runs at once: that never spoils anything,
-//! since it can only free more the later it runs, and leaves more room to all others the earlier.
+//! Breadth first by the number of nodes that have run. Of the states with the same number, those with the fewest live
+//! bytes are kept. A node that can run without adding to the live bytes runs at once: running it later can only free
+//! more, and running it early leaves more bytes to all others.
 
 use std::collections::VecDeque;
 
@@ -11,36 +11,36 @@ use crate::placement::{Bytes, Step};
 use super::Hazards;
 use super::run::Run;
 
-/// How many nodes are tried next in a state, by the width of the search: graphs may have thousands that are ready at once.
+/// How many nodes are tried next in a state, per width of the beam: graphs may have thousands that are ready at once.
 const BRANCHES: usize = 8;
 
-/// What is searched: an order whose steps in `window` may be swapped among themselves.
+/// What is searched: an order, of which the steps in `window` may be permuted.
 #[derive(Clone, Copy, Debug)]
 pub struct Search<'a> {
     pub hazards: &'a Hazards,
     pub order: &'a [Step],
-    /// First and last step of the window, the last not included.
+    /// The window, half-open.
     pub window: (usize, usize),
-    /// Most bytes that may be alive, by buffer.
+    /// The most live bytes allowed, by buffer.
     pub caps: &'a [Bytes],
-    /// How many states are kept of those with the same number of nodes run.
+    /// The width of the beam: how many states with the same number of nodes are kept.
     pub width: usize,
 }
 
 /// A set of nodes of the window that have run.
 #[derive(Debug)]
-struct State {
-    /// One bit a node of the window.
+struct BeamState {
+    /// One bit per node of the window.
     done: Vec<u64>,
-    /// Bytes alive, in all buffers.
+    /// Live bytes of all buffers.
     live: Bytes,
-    /// The state before, and the nodes that ran since.
+    /// The state before, and the nodes run since.
     parent: usize,
     moves: Vec<u32>,
 }
 
-/// Runs the search. `run` must be before the first step of the window, and is there again afterwards. Takes from `work`
-/// one unit for each node that is looked at in a state; answers `None` when there is no order or no work left.
+/// Runs the search. `run` must be before the first step of the window, and is there again afterwards. Takes one unit of
+/// `work` for each node that is tried in a state; returns `None` if no order is found or no work is left.
 pub fn search(run: &mut Run<'_>, search: Search<'_>, work: &mut u64) -> Option<Vec<Step>> {
     let mut beam = Beam::new(run, search);
     let found = beam.descend(work);
@@ -51,21 +51,21 @@ pub fn search(run: &mut Run<'_>, search: Search<'_>, work: &mut u64) -> Option<V
 struct Beam<'r, 'm, 'a> {
     run: &'r mut Run<'m>,
     search: Search<'a>,
-    /// By node of the window: those in the window that wait for it.
+    /// By node of the window: its successors in the window.
     after: Vec<Vec<u32>>,
-    /// By node of the window: how many of the window it waits for.
-    waits_for: Vec<u32>,
-    /// By value: the nodes of the window that read it.
-    readers: Vec<Vec<u32>>,
-    /// One bit a node of the window.
+    /// By node of the window: how many of its predecessors in the window have not run.
+    pending: Vec<u32>,
+    /// By value: the nodes of the window that use it.
+    users: Vec<Vec<u32>>,
+    /// One bit per node of the window.
     done: Vec<u64>,
     ready: Vec<u64>,
-    /// How many bits of `done` are set.
+    /// The number of bits set in `done`.
     count: usize,
-    /// Room for the nodes that have run since a state, and for those that may run without adding to the live bytes.
+    /// Scratch: the nodes run since a state, and those that may run without adding to the live bytes.
     moves: Vec<u32>,
     open: VecDeque<u32>,
-    states: Vec<State>,
+    states: Vec<BeamState>,
     /// By number of nodes that have run: states, fewest live bytes first.
     levels: Vec<Vec<usize>>,
 }
@@ -73,23 +73,23 @@ struct Beam<'r, 'm, 'a> {
 impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
     fn new(run: &'r mut Run<'m>, search: Search<'a>) -> Self {
         let steps = &search.order[search.window.0..search.window.1];
-        let mut place = vec![None; search.order.len()];
+        let mut position = vec![None; search.order.len()];
         for (node, &step) in (0u32..).zip(steps) {
-            place[step as usize] = Some(node);
+            position[step as usize] = Some(node);
         }
         let words = steps.len().div_ceil(64);
-        let inside = |steps: &[Step]| steps.iter().filter_map(|&step| place[step as usize]).collect::<Vec<u32>>();
-        let waits_for: Vec<usize> = steps.iter().map(|&step| inside(search.hazards.before(step)).len()).collect();
-        let mut readers = vec![Vec::new(); run.values()];
+        let inside = |steps: &[Step]| steps.iter().filter_map(|&step| position[step as usize]).collect::<Vec<u32>>();
+        let pending: Vec<usize> = steps.iter().map(|&step| inside(search.hazards.before(step)).len()).collect();
+        let mut users = vec![Vec::new(); run.values()];
         for (node, &step) in (0..).zip(steps) {
-            run.reads(step).iter().for_each(|&(value, _)| readers[value as usize].push(node));
+            run.uses(step).iter().for_each(|&(value, _)| users[value as usize].push(node));
         }
         let mut beam = Self {
             run,
-            readers,
+            users,
             search,
             after: steps.iter().map(|&step| inside(search.hazards.after(step))).collect(),
-            waits_for: waits_for.iter().map(|&count| u32::try_from(count).unwrap_or(u32::MAX)).collect(),
+            pending: pending.iter().map(|&count| u32::try_from(count).unwrap_or(u32::MAX)).collect(),
             done: vec![0; words],
             ready: vec![0; words],
             count: 0,
@@ -98,7 +98,7 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
             states: Vec::new(),
             levels: vec![Vec::new(); steps.len() + 1],
         };
-        for node in (0..).zip(&waits_for).filter(|(_, count)| **count == 0).map(|(node, _)| node) {
+        for node in (0..).zip(&pending).filter(|(_, count)| **count == 0).map(|(node, _)| node) {
             flip(&mut beam.ready, node);
         }
         beam
@@ -106,7 +106,7 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
 
     fn descend(&mut self, work: &mut u64) -> Option<Vec<Step>> {
         self.open.extend(ones(&self.ready));
-        self.run_what_is_free(Bytes::MAX, work);
+        self.run_free_nodes(Bytes::MAX, work);
         self.keep_state(0);
         for level in 0..self.levels.len() {
             for state in std::mem::take(&mut self.levels[level]) {
@@ -119,7 +119,7 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
         None
     }
 
-    /// Runs each of some nodes that fit next, and keeps what comes of it.
+    /// Tries nodes that fit next, and keeps the states they lead to.
     fn expand(&mut self, state: usize, work: &mut u64) -> Option<()> {
         let done = std::mem::take(&mut self.states[state].done);
         *work = work.checked_sub(self.go_to(&done))?;
@@ -129,7 +129,7 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
             if self.run.fits(self.step(node), self.search.caps) {
                 self.moves.clear();
                 self.advance(node);
-                self.run_what_is_free(live, work);
+                self.run_free_nodes(live, work);
                 self.keep_state(state);
                 for at in (0..self.moves.len()).rev() {
                     self.backward(self.moves[at]);
@@ -139,7 +139,7 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
         Some(())
     }
 
-    /// What can run next: the first of the window that are ready, and those that waited for the latest move.
+    /// Returns nodes to run next: the first ready ones of the window, and the successors of the latest moves.
     fn next_nodes(&self, state: usize) -> Vec<u32> {
         let mut nodes: Vec<u32> = ones(&self.ready).take(BRANCHES * self.search.width).collect();
         let last = nodes.last().copied();
@@ -149,9 +149,9 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
         nodes
     }
 
-    /// Runs nodes that fit and do not add to the live bytes, as long as there are any. `open` are those that may be such
-    /// nodes now, when there were none as long as `live` bytes were alive.
-    fn run_what_is_free(&mut self, mut live: Bytes, work: &mut u64) {
+    /// Runs nodes that fit and do not add to the live bytes, as long as there are any. `open` has the nodes that may
+    /// have become such; `live` is the least number of live bytes at which there were no others.
+    fn run_free_nodes(&mut self, mut live: Bytes, work: &mut u64) {
         loop {
             while let Some(node) = self.open.pop_front() {
                 *work = work.saturating_sub(1);
@@ -160,7 +160,7 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
                     self.advance(node);
                 }
             }
-            // With fewer bytes alive than ever some may fit that did not.
+            // With fewer live bytes than before, nodes may fit that did not.
             if self.run.total() >= live {
                 return;
             }
@@ -169,17 +169,17 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
         }
     }
 
-    /// Runs `node`, and opens those that may have become ready by that, or may now free what it has read.
+    /// Runs `node`, and opens its successors and the nodes that may now free what it has used.
     fn advance(&mut self, node: u32) {
         self.forward(node);
         self.moves.push(node);
-        let read = self.run.reads(self.step(node)).iter().filter(|(value, _)| self.run.has_one_reader(*value));
-        let read = read.flat_map(|&(value, _)| &self.readers[value as usize]);
-        let affected = self.after[node as usize].iter().chain(read).copied();
+        let used = self.run.uses(self.step(node)).iter().filter(|(value, _)| self.run.may_have_one_user(*value));
+        let users = used.flat_map(|&(value, _)| &self.users[value as usize]);
+        let affected = self.after[node as usize].iter().chain(users).copied();
         self.open.extend(affected.filter(|&other| is_set(&self.ready, other)));
     }
 
-    /// Keeps the state that was reached, if it is among the best with as many nodes run, and not known yet.
+    /// Keeps the current state, if it is new and among the best with as many nodes run.
     fn keep_state(&mut self, parent: usize) {
         let live = self.run.total();
         let level = &mut self.levels[self.count];
@@ -192,10 +192,10 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
         for dropped in level.drain(self.search.width.min(level.len())..) {
             self.states[dropped].done = Vec::new();
         }
-        self.states.push(State { done: self.done.clone(), live, parent, moves: self.moves.clone() });
+        self.states.push(BeamState { done: self.done.clone(), live, parent, moves: self.moves.clone() });
     }
 
-    /// The steps of the window in the order that led to a state.
+    /// Returns the steps of the window in the order that led to a state.
     fn path(&self, mut state: usize) -> Vec<Step> {
         let mut nodes = Vec::with_capacity(self.after.len());
         loop {
@@ -208,9 +208,9 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
         nodes.iter().rev().map(|&node| self.step(node)).collect()
     }
 
-    /// Makes `done` the set of nodes that have run. Answers how many were run or undone for that.
+    /// Makes `done` the set of nodes that have run. Returns how many were run or undone.
     fn go_to(&mut self, done: &[u64]) -> u64 {
-        // The window's own order is one that hazards allow, so it serves for any set that can have run.
+        // Hazards allow the window's own order, so it can reach any set.
         let mut moves = 0;
         for (word, &then) in done.iter().enumerate().rev() {
             let mut extra = self.done[word] & !then;
@@ -243,8 +243,8 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
         flip(&mut self.done, node);
         flip(&mut self.ready, node);
         for &later in &self.after[node as usize] {
-            self.waits_for[later as usize] -= 1;
-            if self.waits_for[later as usize] == 0 {
+            self.pending[later as usize] -= 1;
+            if self.pending[later as usize] == 0 {
                 flip(&mut self.ready, later);
             }
         }
@@ -256,10 +256,10 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
         flip(&mut self.done, node);
         flip(&mut self.ready, node);
         for &later in &self.after[node as usize] {
-            if self.waits_for[later as usize] == 0 {
+            if self.pending[later as usize] == 0 {
                 flip(&mut self.ready, later);
             }
-            self.waits_for[later as usize] += 1;
+            self.pending[later as usize] += 1;
         }
     }
 }
@@ -276,7 +276,7 @@ fn node_at(word: usize, bit: u32) -> u32 {
     u32::try_from(word).expect("fewer than 2^32 nodes") * 64 + bit
 }
 
-/// The places of the bits that are set, in order.
+/// Returns the positions of the set bits, in order.
 fn ones(bits: &[u64]) -> impl Iterator<Item = u32> {
     bits.iter().enumerate().flat_map(|(index, &word)| {
         let mut rest = word;

@@ -1,12 +1,10 @@
-//! Who must stay before whom.
+//! Which nodes must stay before which.
 
-use crate::graph::{Graph, TensorId};
+use crate::graph::{Effect, Graph, TensorId};
 use crate::placement::Step;
 
-use super::Effect;
-
-/// For each node the nodes that must run before it, and those that must run after it; nodes are named by their steps in
-/// the given order. Whoever is before another is so in the given order too, so the given order is always allowed.
+/// For each node, the nodes that must run before it and those that must run after it, by their steps in the given
+/// order. The given order is always allowed.
 #[derive(Clone, Debug)]
 pub struct Hazards {
     before: Vec<Vec<Step>>,
@@ -14,73 +12,72 @@ pub struct Hazards {
 }
 
 impl Hazards {
-    /// What `graph` does not allow to be swapped:
+    /// Finds the pairs of nodes that must not be swapped:
     ///
-    /// - a node and what it reads, or is a view of;
-    /// - two nodes that touch the same memory, unless both only read it. Views touch the memory of their roots, and
-    ///   tensors with the same number in `same_memory` touch the same;
-    /// - anything and a node that may do anything, or that computes nothing: the latter mark where in the order
-    ///   something must have memory, or must still have it, or is filled from outside. Tensors without an operation and
-    ///   without sources mark nothing when they have their memory already, as parameters do, or when a node before them
-    ///   names them: then others write them;
+    /// - a node and its sources, or the root of its view;
+    /// - two nodes that access the same memory, unless both only read it. Views access the memory of their roots, and
+    ///   tensors with the same number in `same_memory` access the same;
+    /// - any node and one that may do anything, or a dependency marker: markers fix where in the order something must
+    ///   have memory, or must still have it, or is filled from outside. No-op nodes without sources are no markers when
+    ///   they have memory already, as parameters do, or when a node before them uses them: then others write them;
     /// - the last node and any other: programs find a graph's result at its end.
     ///
-    /// `effects` and `same_memory` are by tensor; a root that shares its memory with no other has its own id there.
+    /// `effects` and `same_memory` are by tensor; in the latter, a root whose memory aliases no other has its own id.
     pub fn new(graph: &Graph, effects: &[Effect], same_memory: &[TensorId]) -> Self {
         let count = graph.nodes().len();
         let tensors = graph.tensors().len();
         let mut finder = Finder { before: vec![Vec::new(); count], uses: vec![Uses::default(); 2 * tensors] };
         let mut barrier = None;
-        let mut is_named = vec![false; tensors];
+        let mut is_used = vec![false; tensors];
         for (step, &node) in (0..).zip(graph.nodes()) {
             if let Some(barrier) = barrier {
                 finder.order(barrier, step);
             }
-            if is_barrier(graph, effects, node, is_named[node as usize]) {
+            if is_barrier(graph, effects, node, is_used[node as usize]) {
                 let first = barrier.map_or(0, |barrier| barrier + 1);
                 (first..step).for_each(|earlier| finder.order(earlier, step));
                 barrier = Some(step);
             }
             finder.run(graph, effects[node as usize], same_memory, node, step);
-            graph.sources(node).iter().for_each(|&source| is_named[source as usize] = true);
+            graph.sources(node).iter().for_each(|&source| is_used[source as usize] = true);
         }
         finder.finish()
     }
 
-    /// Is `order` one of all the nodes in which nobody overtakes whom it must not?
+    /// Returns `true` if `order` has each node once, and keeps every pair that must not be swapped.
     pub fn allow(&self, order: &[Step]) -> bool {
-        let mut place = vec![None; self.before.len()];
+        let mut position = vec![None; self.before.len()];
         for (at, &step) in order.iter().enumerate() {
-            if place.get(step as usize) != Some(&None) {
+            if position.get(step as usize) != Some(&None) {
                 return false;
             }
-            place[step as usize] = Some(at);
+            position[step as usize] = Some(at);
         }
         let in_order = |(step, before): (usize, &Vec<Step>)| {
-            place[step].is_some() && before.iter().all(|&earlier| place[earlier as usize] < place[step])
+            position[step].is_some() && before.iter().all(|&earlier| position[earlier as usize] < position[step])
         };
         self.before.iter().enumerate().all(in_order)
     }
 
-    /// Must run before `step`; others follow from these.
+    /// Returns steps that must run before `step`; the others follow from these.
     pub fn before(&self, step: Step) -> &[Step] {
         &self.before[step as usize]
     }
 
-    /// Must run after `step`; others follow from these.
+    /// Returns steps that must run after `step`; the others follow from these.
     pub fn after(&self, step: Step) -> &[Step] {
         &self.after[step as usize]
     }
 }
 
-fn is_barrier(graph: &Graph, effects: &[Effect], node: TensorId, is_named: bool) -> bool {
+fn is_barrier(graph: &Graph, effects: &[Effect], node: TensorId, is_used: bool) -> bool {
     let tensor = graph.tensor(node);
-    let is_there = (tensor.external || is_named) && graph.sources(node).is_empty();
-    let marks = tensor.is_marker() && !is_there;
+    let is_defined_elsewhere = (tensor.external || is_used) && graph.sources(node).is_empty();
+    let marks = tensor.is_marker() && !is_defined_elsewhere;
     marks || effects[node as usize] == Effect::Anything
 }
 
-/// Who last wrote something, and who has read it since.
+/// The last step that wrote a resource, and the steps that have read it since.
 #[derive(Clone, Default)]
 struct Uses {
     written: Option<Step>,
@@ -89,7 +86,7 @@ struct Uses {
 
 struct Finder {
     before: Vec<Vec<Step>>,
-    /// Two things a tensor: that it has been computed, and the memory of which it is the root.
+    /// Two resources per tensor: its value, and the memory that it is the root of.
     uses: Vec<Uses>,
 }
 
@@ -107,8 +104,8 @@ impl Finder {
             }
         }
         self.write(node as usize, step);
-        let only_looks = effect == Effect::View && graph.tensor(node).view.is_some();
-        if only_looks || graph.tensor(node).is_marker() {
+        let is_pure_view = effect == Effect::View && graph.tensor(node).view.is_some();
+        if is_pure_view || graph.tensor(node).is_marker() {
             self.read(graph.root(node) as usize, step);
             self.read(memory(node), step);
         } else {
@@ -116,20 +113,20 @@ impl Finder {
         }
     }
 
-    fn read(&mut self, thing: usize, step: Step) {
-        if let Some(writer) = self.uses[thing].written {
+    fn read(&mut self, resource: usize, step: Step) {
+        if let Some(writer) = self.uses[resource].written {
             self.order(writer, step);
         }
-        if self.uses[thing].read.last() != Some(&step) {
-            self.uses[thing].read.push(step);
+        if self.uses[resource].read.last() != Some(&step) {
+            self.uses[resource].read.push(step);
         }
     }
 
-    fn write(&mut self, thing: usize, step: Step) {
-        if let Some(writer) = self.uses[thing].written.replace(step) {
+    fn write(&mut self, resource: usize, step: Step) {
+        if let Some(writer) = self.uses[resource].written.replace(step) {
             self.order(writer, step);
         }
-        for reader in std::mem::take(&mut self.uses[thing].read) {
+        for reader in std::mem::take(&mut self.uses[resource].read) {
             self.order(reader, step);
         }
     }
@@ -153,13 +150,13 @@ impl Finder {
         Hazards { before: self.before, after }
     }
 
-    /// Whoever has nobody else behind it must stay before the last.
+    /// Keeps the last node last: nodes that no other must follow stay before it.
     fn keep_the_last(&mut self) {
-        let mut is_awaited = vec![false; self.before.len()];
-        self.before.iter().flatten().for_each(|&earlier| is_awaited[earlier as usize] = true);
+        let mut has_successor = vec![false; self.before.len()];
+        self.before.iter().flatten().for_each(|&earlier| has_successor[earlier as usize] = true);
         if let Some(last) = self.before.last_mut() {
-            is_awaited.pop();
-            last.extend((0..).zip(is_awaited).filter(|(_, is_awaited)| !is_awaited).map(|(step, _)| step));
+            has_successor.pop();
+            last.extend((0..).zip(has_successor).filter(|(_, has_successor)| !has_successor).map(|(step, _)| step));
             last.sort_unstable();
         }
     }

@@ -7,8 +7,8 @@ use super::beam::{Search, search};
 use super::model::Model;
 use super::run::{Run, peaks_of};
 
-/// Steps on each side of the peak, and how many states are kept: what is tried one after the other until one lowers the
-/// peak. Windows that reach as far as can be are the whole graph.
+/// Windows to search, one after the other until one lowers the peak: steps on each side of the peak, and the width of
+/// the beam. The largest window is the whole graph.
 pub type Ladder = &'static [(usize, usize)];
 
 /// Small windows first: most of the graph stays as it is.
@@ -31,24 +31,24 @@ pub const GLOBAL: Ladder = &[(usize::MAX, 1), (usize::MAX, 4), (32, 16), (128, 1
 /// How often a window is searched for a still lower peak.
 const DEEPER: usize = 5;
 
-/// An order being improved.
+/// The search for an order with lower peaks.
 #[derive(Debug)]
 pub struct Improver<'a> {
     pub model: &'a Model,
     pub hazards: &'a Hazards,
-    /// What is tried.
+    /// The windows to search.
     pub ladder: Ladder,
     /// The order so far.
     pub order: Vec<Step>,
-    /// Nodes that may still be looked at.
+    /// Work that is left.
     pub work: u64,
 }
 
 impl Improver<'_> {
-    /// Improves the order until nothing that is tried helps, or the work is done. No buffer's peak ever rises.
+    /// Improves the order until no window helps, or no work is left. No buffer's peak ever rises.
     pub fn improve(&mut self) {
         while self.work > 0 {
-            self.look_at_all();
+            self.count_whole_run();
             let peaks = peaks_of(&mut Run::new(self.model), &self.order);
             let mut buffers: Vec<usize> = (0..peaks.len()).filter(|&buffer| peaks[buffer] > 0).collect();
             buffers.sort_by_key(|&buffer| std::cmp::Reverse(peaks[buffer]));
@@ -58,22 +58,22 @@ impl Improver<'_> {
         }
     }
 
-    /// Running the whole graph in thought is work too.
-    fn look_at_all(&mut self) {
+    /// Takes the work of simulating the whole graph.
+    fn count_whole_run(&mut self) {
         self.work = self.work.saturating_sub(self.order.len() as u64);
     }
 
     fn lower_buffer(&mut self, buffer: usize, peaks: &[Bytes]) -> bool {
-        let loads = self.loads(buffer);
-        let Some(at) = loads.iter().position(|&load| load == peaks[buffer]) else { return false };
+        let live = self.live_bytes(buffer);
+        let Some(at) = live.iter().position(|&live| live == peaks[buffer]) else { return false };
         let mut tried = Vec::new();
         for (side, width) in self.ladder.iter().copied() {
-            let window = (at.saturating_sub(side), at.saturating_add(side).saturating_add(1).min(loads.len()));
+            let window = (at.saturating_sub(side), at.saturating_add(side).saturating_add(1).min(live.len()));
             if tried.contains(&(window, width)) {
                 continue;
             }
             tried.push((window, width));
-            let outside = loads[..window.0].iter().chain(&loads[window.1..]).copied().max().unwrap_or(0);
+            let outside = live[..window.0].iter().chain(&live[window.1..]).copied().max().unwrap_or(0);
             if self.lower_window(window, width, buffer, peaks, outside) {
                 return true;
             }
@@ -81,15 +81,15 @@ impl Improver<'_> {
         false
     }
 
-    /// Bytes alive in a buffer at each step.
-    fn loads(&self, buffer: usize) -> Vec<Bytes> {
+    /// Returns the memory profile of a buffer: live bytes by step.
+    fn live_bytes(&self, buffer: usize) -> Vec<Bytes> {
         let mut run = Run::new(self.model);
-        let load = |&step: &Step| peaks_of(&mut run, &[step])[buffer];
-        self.order.iter().map(load).collect()
+        let live = |&step: &Step| peaks_of(&mut run, &[step])[buffer];
+        self.order.iter().map(live).collect()
     }
 
-    /// GraphKey for an order of the window with a lower peak, then for lower ones still, as long as it is above what is alive
-    /// `outside`.
+    /// Searches for an order of the window with a lower peak, then for lower ones still, as long as the peak is above
+    /// the live bytes `outside`.
     fn lower_window(
         &mut self,
         window: (usize, usize),
@@ -98,7 +98,7 @@ impl Improver<'_> {
         peaks: &[Bytes],
         outside: Bytes,
     ) -> bool {
-        self.look_at_all();
+        self.count_whole_run();
         let mut run = Run::new(self.model);
         self.order[..window.0].iter().for_each(|&step| run.forward(step));
         let mut caps = peaks.to_vec();
@@ -110,8 +110,8 @@ impl Improver<'_> {
         let mut lowered = false;
         caps[buffer] = most - 1;
         for _ in 0..DEEPER {
-            let wanted = Search { hazards: self.hazards, order: &self.order, window, caps: &caps, width };
-            match search(&mut run, wanted, &mut self.work) {
+            let next = Search { hazards: self.hazards, order: &self.order, window, caps: &caps, width };
+            match search(&mut run, next, &mut self.work) {
                 Some(steps) => {
                     most = peaks_of(&mut run.clone(), &steps)[buffer];
                     self.order[window.0..window.1].copy_from_slice(&steps);

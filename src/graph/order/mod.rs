@@ -1,20 +1,20 @@
-//! Another order of execution, in which fewer bytes are alive at once.
+//! A pass to another order of execution, with a lower peak. Uses the graph, `access`, `live_ranges` and `plan`.
 //!
-//! The order of a graph's nodes decides what lives at the same time. Here the nodes are moved so that the lower bound
-//! falls, within what [`Hazards`] allow: whoever reads or writes the same memory stays in the given order.
+//! The order of a graph's nodes decides what is live at the same time. Here the nodes are moved so that the lower bound
+//! falls, within what [`Hazards`] allow: nodes that access the same memory stay in the given order.
 //!
 //! ```text
-//!  graph -> Hazards (who must stay before whom)
-//!        -> Model   (how many bytes are alive once some nodes have run; the order in which they ran is no matter)
-//!        -> improve (windows around the peak are searched: once small ones first, once the whole graph first)
-//!        -> restore (what did not have to move goes back)
-//!        -> live ranges and plans of both orders decide
+//!  graph -> Hazards (which nodes must stay before which)
+//!        -> Model   (live bytes after a set of nodes has run, in whatever order)
+//!        -> Run     (simulates an order step by step)
+//!        -> improve (searches windows around the peak by `beam`: small ones first, or the whole graph first)
+//!        -> restore (moves back what did not have to move)
+//!        -> reorder (compares live ranges and plans of both orders)
 //! ```
 //!
 //! All searching is counted in work, never in time: the same graph gives the same order, always.
 
 mod beam;
-mod effect;
 mod hazards;
 mod improve;
 mod model;
@@ -25,6 +25,5 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-pub use effect::Effect;
 pub use hazards::Hazards;
 pub use reorder::{Effort, Measure, Reordering, reorder};

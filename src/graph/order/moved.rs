@@ -1,9 +1,9 @@
-//! How far two orders are apart.
+//! How many nodes an order moves.
 
 use crate::placement::Step;
 
-/// The least number of nodes that must be taken out and put in elsewhere to make `order` of the given order: all but
-/// those of its longest rising part.
+/// Returns the least number of nodes to take out and insert elsewhere to get `order` from the given order: all but
+/// those of its longest increasing subsequence.
 pub fn moved(order: &[Step]) -> usize {
     let mut ends: Vec<Step> = Vec::new();
     for &step in order {
@@ -21,7 +21,7 @@ mod tests {
     use super::{Step, moved};
 
     #[test]
-    fn nodes_that_keep_their_order_have_not_moved() {
+    fn only_nodes_outside_the_longest_increasing_subsequence_have_moved() {
         let orders: [&[Step]; 5] = [&[], &[0, 1, 2], &[3, 0, 1, 2], &[1, 2, 3, 0], &[2, 1, 0]];
         assert_eq!(orders.map(moved), [0, 0, 1, 1, 2]);
     }

@@ -1,4 +1,4 @@
-//! The new order of a graph, and the proof that it is no worse.
+//! The new order of a graph, compared with the given one by their plans.
 
 use std::collections::HashMap;
 
@@ -14,8 +14,8 @@ use super::moved::moved;
 use super::restore::restore;
 use super::run::{Run, peaks_of};
 
-/// How much work the search may take: how many times a node is looked at. A million takes some hundredths of a second, on
-/// graphs of more than ten thousand nodes up to two tenths.
+/// Work limit of the search: how many times a node is tried. A million takes some hundredths of a second, on graphs of
+/// more than ten thousand nodes up to two tenths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort(pub u64);
 
@@ -25,10 +25,10 @@ impl Default for Effort {
     }
 }
 
-/// What an order needs of one buffer.
+/// What an order needs in one buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measure {
-    /// The most bytes that are alive at a step.
+    /// The most live bytes at a step.
     pub lower_bound: Bytes,
     /// Bytes of the plan.
     pub size: Bytes,
@@ -36,29 +36,29 @@ pub struct Measure {
     pub chunks: usize,
 }
 
-/// An order of a graph's nodes, and what it brings.
+/// An order of a graph's nodes, and what both orders need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reordering {
-    /// The steps of the given order, in the new one.
+    /// The steps of the given order, in the new order.
     pub order: Vec<Step>,
-    /// How many nodes had to be moved; 0 when the order stays as it was given.
+    /// How many nodes moved; 0 if the order stays as given.
     pub moved: usize,
     /// What the given order needs, by buffer.
     pub before: Vec<Measure>,
-    /// What the new one needs, by buffer: nowhere more, and somewhere a lower bound that is lower, unless nothing has moved.
+    /// What the new one needs, by buffer: nowhere more, and unless nothing moved, a lower bound is lower somewhere.
     pub after: Vec<Measure>,
 }
 
 impl Reordering {
-    /// The lower bound of the given order, of all buffers together.
+    /// Returns the lower bound of the given order, summed over all buffers.
     pub fn given_bound(&self) -> Bytes {
         self.before.iter().map(|measure| measure.lower_bound).fold(0, Bytes::saturating_add)
     }
 }
 
-/// GraphKey for an order of the nodes of `graph` with fewer live bytes at the worst step. `requests` are for the given
-/// order. The order stays as it is when no better one is found: one whose lower bound is lower in some buffer, and in no
-/// buffer higher, and whose plan is in no buffer larger or in more chunks.
+/// Searches for an order of the nodes of `graph` with a lower peak. `requests` are for the given order. The order stays
+/// as given unless a better one is found: its lower bound is lower in some buffer, and higher in none, and its plan is
+/// in no buffer larger or in more chunks.
 ///
 /// # Errors
 /// [`PlanError`] when sizes overflow.
@@ -81,7 +81,7 @@ pub fn reorder<S: Sizes>(
         if best.moved > 0 && total(&best.after) <= bound {
             break;
         }
-        debug_assert!(hazards.allow(&order), "a node has overtaken another that it must not");
+        debug_assert!(hazards.allow(&order), "hazards do not allow this order");
         let nodes: Vec<BufferIndex> = order.iter().map(|&step| requests.nodes[step as usize]).collect();
         let requests = Requests { nodes: &nodes, ..requests };
         let after = measure(&plan(&graph.in_order(&order), buffers, requests, &mut sizes)?);
@@ -99,11 +99,10 @@ struct Candidate {
     bound: Bytes,
 }
 
-/// Searches in two ways. Orders with the lowest peaks come first, and of two that are alike the one that is closer to the
-/// given order.
+/// Searches in two ways. Orders with the lowest peaks come first, and among equals those closer to the given order.
 fn candidates(model: &Model, hazards: &Hazards, given: &[Step], effort: Effort) -> Vec<Candidate> {
     let improver = |ladder, work| Improver { model, hazards, ladder, order: given.to_vec(), work };
-    // What the one way leaves of its half is the other's.
+    // The work that one way leaves of its half is for the other.
     let mut local = improver(LOCAL, effort.0 / 2);
     local.improve();
     let mut global = improver(GLOBAL, effort.0 - effort.0 / 2 + local.work);
@@ -133,7 +132,7 @@ fn measure(plan: &GraphPlan) -> Vec<Measure> {
     plan.buffers.iter().map(measure).collect()
 }
 
-/// Bytes of the plan, in all buffers.
+/// Returns the bytes of the plan, in all buffers.
 fn total(measures: &[Measure]) -> Bytes {
     measures.iter().map(|measure| measure.size).fold(0, Bytes::saturating_add)
 }

@@ -1,5 +1,4 @@
-//! Puts back what did not have to move: nodes that stand next to each other in the given order are often run as one by
-//! backends.
+//! Moves back what did not have to move: backends often fuse nodes that are neighbours in the given order.
 
 use crate::placement::{Bytes, Step};
 
@@ -7,7 +6,7 @@ use super::Hazards;
 use super::model::Model;
 use super::run::{Run, peaks_of};
 
-/// Brings `order` closer to the given one without raising its peaks above `caps`. Stops when `work` is done.
+/// Brings `order` closer to the given one without raising its peaks above `caps`. Stops when no `work` is left.
 pub fn restore(model: &Model, hazards: &Hazards, order: &mut [Step], caps: &[Bytes], work: &mut u64) {
     let mut run = Run::new(model);
     let mut start = 0;
@@ -26,7 +25,7 @@ pub fn restore(model: &Model, hazards: &Hazards, order: &mut [Step], caps: &[Byt
     }
 }
 
-/// Where the same nodes have run as in the given order.
+/// Returns the positions at which the same nodes have run as in the given order.
 fn cuts(order: &[Step]) -> Vec<usize> {
     let mut highest = 0;
     let is_cut = |(at, &step): (usize, &Step)| {
@@ -36,7 +35,7 @@ fn cuts(order: &[Step]) -> Vec<usize> {
     order.iter().enumerate().filter_map(is_cut).collect()
 }
 
-/// Lets each node sink before those that stand behind it in the given order, as long as nothing forbids it.
+/// Moves each node before those that follow it in the given order, as far as hazards and caps allow.
 fn sort_where_possible(hazards: &Hazards, run: &mut Run<'_>, part: &mut [Step], caps: &[Bytes], work: &mut u64) {
     for next in 0..part.len() {
         let mut at = next;

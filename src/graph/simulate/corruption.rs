@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use crate::graph::{Graph, TensorId};
+use crate::graph::{Graph, Region, TensorId};
 use crate::placement::Step;
-
-use super::Region;
 
 /// What goes wrong when a graph runs on a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,20 +12,20 @@ pub enum Corruption {
     OutOfChunk(TensorId),
     /// A tensor that is needed has no memory.
     NoMemory(TensorId),
-    /// Two values that must both be there before the first step share bytes.
+    /// Two values that must both exist before the first step share bytes.
     SharedStart {
-        /// The one.
+        /// One of them.
         first: TensorId,
-        /// The other.
+        /// The other one.
         second: TensorId,
     },
-    /// A node reads a value that somebody has overwritten.
+    /// A node reads a value that was overwritten.
     Overwritten {
         /// The step that reads.
         step: Step,
-        /// Whose value is wanted.
-        wanted: TensorId,
-        /// Whose value, if any, is there.
+        /// The tensor whose value is required.
+        expected: TensorId,
+        /// The tensor whose value is there instead, if any.
         found: Option<TensorId>,
     },
     /// A node overwrites a source while it still reads it.
@@ -37,37 +35,37 @@ pub enum Corruption {
         /// The source.
         source: TensorId,
     },
-    /// A result is gone when the graph has run.
+    /// A result is lost when the graph has run.
     LostResult {
-        /// Whose value is wanted.
-        wanted: TensorId,
-        /// Whose value, if any, is there.
+        /// The tensor whose value is required.
+        expected: TensorId,
+        /// The tensor whose value is there instead, if any.
         found: Option<TensorId>,
     },
 }
 
-/// A corruption, and where it is.
+/// A corruption, and its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// What goes wrong.
     pub corruption: Corruption,
-    /// The first bytes that it is about: those that two tensors share, or that reach beyond the end. `None` when a tensor
-    /// has no memory.
+    /// The first bytes that are affected: those that two tensors share, or that are beyond the end. `None` when a
+    /// tensor has no memory.
     pub bytes: Option<Region>,
 }
 
 impl Corruption {
-    /// The tensors that it is about: first the one that is harmed.
+    /// Returns the tensors involved: first the one whose value is wrong.
     pub fn tensors(self, graph: &Graph) -> impl Iterator<Item = TensorId> {
         let node = |step: Step| graph.nodes().get(step as usize).copied();
-        let (harmed, other, reader) = match self {
+        let (wrong, other, reader) = match self {
             Self::OutOfChunk(id) | Self::NoMemory(id) => (id, None, None),
             Self::SharedStart { first, second } => (first, Some(second), None),
-            Self::Overwritten { step, wanted, found } => (wanted, found, node(step)),
+            Self::Overwritten { step, expected, found } => (expected, found, node(step)),
             Self::OverwritesSource { step, source } => (source, node(step), None),
-            Self::LostResult { wanted, found } => (wanted, found, None),
+            Self::LostResult { expected, found } => (expected, found, None),
         };
-        [Some(harmed), other, reader].into_iter().flatten()
+        [Some(wrong), other, reader].into_iter().flatten()
     }
 }
 
@@ -79,11 +77,13 @@ impl fmt::Display for Corruption {
             Self::SharedStart { first, second } => {
                 write!(f, "tensors {first} and {second} share bytes before the first step")
             }
-            Self::Overwritten { step, wanted, found } => {
-                write!(f, "step {step} reads tensor {wanted}, but there is {found:?}")
+            Self::Overwritten { step, expected, found } => {
+                write!(f, "step {step} reads tensor {expected}, but there is {found:?}")
             }
             Self::OverwritesSource { step, source } => write!(f, "step {step} overwrites its source {source}"),
-            Self::LostResult { wanted, found } => write!(f, "at the end {wanted} is wanted, but there is {found:?}"),
+            Self::LostResult { expected, found } => {
+                write!(f, "at the end {expected} is required, but there is {found:?}")
+            }
         }
     }
 }

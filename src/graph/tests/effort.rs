@@ -28,7 +28,7 @@ fn random_live_ranges(random: &mut Random, nodes: TensorId, longest: u32) -> Ske
     sketch
 }
 
-/// The same in two buffers, with nodes that lastuse's rules, but not ggml's, let write over a source.
+/// Random live ranges in two buffers, with nodes that lastuse's rules, but not ggml's, let write over a source.
 fn random_rows_in_two_buffers(seed: u64) -> Sketch {
     let mut random = Random::new(seed);
     let mut sketch = random_live_ranges(&mut random, 120, 30);
@@ -48,8 +48,8 @@ fn random_rows_in_two_buffers(seed: u64) -> Sketch {
     sketch
 }
 
-/// Of these forty tensors no more are alive at once than 420 times the alignment, and that much suffices; quick ways
-/// of placing them need a tenth more.
+/// Forty tensors with a lower bound of 420 times the alignment, which a placement meets; quick strategies need a tenth
+/// more.
 fn hard_graph() -> Sketch {
     random_live_ranges(&mut Random::new(525), 40, 18)
 }
@@ -88,8 +88,8 @@ fn each_buffer_has_an_effort_of_its_own() {
     assert_eq!(at_bound.collect::<Vec<_>>(), [false, true]);
 }
 
-/// In some of the graphs with two buffers, the last four among them, more effort lets other rules win one buffer that lose
-/// the other.
+/// In some of the graphs with two buffers, the last four among them, more effort lets other rules win one buffer that
+/// lose the other.
 #[test]
 fn more_effort_than_the_default_never_gives_a_larger_plan() {
     let mut random = Random::new(11);

@@ -1,11 +1,11 @@
-//! Who may be computed in whose memory.
+//! Which sources nodes are computed in place of.
 
 use crate::graph::{Flags, Rules, TensorId, View};
 
-use super::sketch::{BUFFER, Sketch, allocation, life};
+use super::sketch::{BUFFER, Sketch, allocation, live_range};
 
-/// Whose memory a node takes over.
-fn donor(sketch: &Sketch, node: TensorId, rules: Rules) -> Option<TensorId> {
+/// Returns the source that a node is computed in place of.
+fn in_place_source(sketch: &Sketch, node: TensorId, rules: Rules) -> Option<TensorId> {
     let found = sketch.live_ranges(rules);
     let allocation = allocation(&found, node);
     if let Some(source) = allocation.in_place_of {
@@ -17,68 +17,68 @@ fn donor(sketch: &Sketch, node: TensorId, rules: Rules) -> Option<TensorId> {
 }
 
 #[test]
-fn node_takes_over_the_memory_of_its_last_read_source() {
+fn node_is_computed_in_place_of_a_source_at_its_last_use() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let a = sketch.node(64, &[x]);
     let b = sketch.in_place(64, &[a]);
     sketch.node(64, &[b]);
     for rules in [Rules::GGML, Rules::ALL] {
-        assert_eq!(donor(&sketch, b, rules), Some(a));
-        assert_eq!(life(&sketch.live_ranges(rules), a), 0..3, "the block goes on as the node's");
+        assert_eq!(in_place_source(&sketch, b, rules), Some(a));
+        assert_eq!(live_range(&sketch.live_ranges(rules), a), 0..3, "the block goes on as the node's");
     }
-    assert_eq!(donor(&sketch, b, Rules::NONE), None);
+    assert_eq!(in_place_source(&sketch, b, Rules::NONE), None);
 }
 
 #[test]
-fn first_source_that_allows_it_is_taken() {
+fn first_possible_source_is_used() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(32);
     let [small, read_later, first, second] = [32, 64, 64, 64].map(|size| sketch.node(size, &[x]));
     let b = sketch.in_place(64, &[small, read_later, first, second]);
     sketch.node(64, &[b, read_later]);
-    assert_eq!(donor(&sketch, b, Rules::ALL), Some(first));
+    assert_eq!(in_place_source(&sketch, b, Rules::ALL), Some(first));
 }
 
 #[test]
-fn operation_that_cannot_run_in_place_does_not() {
+fn other_operations_are_not_computed_in_place() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let a = sketch.node(64, &[x]);
     let b = sketch.node(64, &[a]);
-    assert_eq!(donor(&sketch, b, Rules::ALL), None);
+    assert_eq!(in_place_source(&sketch, b, Rules::ALL), None);
 }
 
 #[test]
-fn source_named_twice_is_not_taken() {
+fn source_in_two_slots_is_not_overwritten() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let sum = sketch.in_place(64, &[x, x]);
     sketch.node(64, &[sum]);
-    assert_eq!(donor(&sketch, sum, Rules::ALL), None);
-    assert_eq!(life(&sketch.live_ranges(Rules::ALL), x), 0..1);
+    assert_eq!(in_place_source(&sketch, sum, Rules::ALL), None);
+    assert_eq!(live_range(&sketch.live_ranges(Rules::ALL), x), 0..1);
 }
 
 #[test]
-fn source_with_a_later_reader_is_taken_by_that_reader() {
+fn source_is_overwritten_by_its_last_user() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let first = sketch.in_place(64, &[x]);
     let second = sketch.in_place(64, &[x]);
     sketch.node(64, &[first, second]);
-    assert_eq!(donor(&sketch, first, Rules::ALL), None);
-    assert_eq!(donor(&sketch, second, Rules::ALL), Some(x));
+    assert_eq!(in_place_source(&sketch, first, Rules::ALL), None);
+    assert_eq!(in_place_source(&sketch, second, Rules::ALL), Some(x));
 }
 
 #[test]
-fn output_is_never_taken() {
+fn output_is_never_overwritten() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let a = sketch.node(64, &[x]);
     let b = sketch.in_place(64, &[a]);
     sketch.node(64, &[b]);
     sketch.flag(a, Flags::OUTPUT);
-    assert_eq!(donor(&sketch, b, Rules::ALL), None);
+    assert_eq!(in_place_source(&sketch, b, Rules::ALL), None);
 }
 
 #[test]
@@ -89,12 +89,12 @@ fn output_may_be_computed_in_place_and_stays() {
     let b = sketch.in_place(64, &[a]);
     sketch.node(64, &[b]);
     sketch.flag(a, Flags::OUTPUT);
-    assert_eq!(donor(&sketch, a, Rules::ALL), Some(x));
-    assert_eq!(life(&sketch.live_ranges(Rules::ALL), a), 0..3);
+    assert_eq!(in_place_source(&sketch, a, Rules::ALL), Some(x));
+    assert_eq!(live_range(&sketch.live_ranges(Rules::ALL), a), 0..3);
 }
 
 #[test]
-fn source_of_another_layout_is_not_taken() {
+fn source_of_another_layout_is_not_overwritten() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let a = sketch.node(64, &[x]);
@@ -106,42 +106,42 @@ fn source_of_another_layout_is_not_taken() {
     others[2].nb[1] = 128;
     for other in others {
         sketch.draft(b).layout = other;
-        assert_eq!(donor(&sketch, b, Rules::ALL), None, "{other:?}");
+        assert_eq!(in_place_source(&sketch, b, Rules::ALL), None, "{other:?}");
     }
 }
 
 #[test]
-fn source_that_is_too_small_is_not_taken() {
+fn source_that_is_too_small_is_not_used() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let a = sketch.node(64, &[x]);
     let b = sketch.in_place(64, &[a]);
     sketch.draft(b).size = 65;
-    assert_eq!(donor(&sketch, b, Rules::ALL), None);
+    assert_eq!(in_place_source(&sketch, b, Rules::ALL), None);
     sketch.draft(a).size = 65;
-    assert_eq!(donor(&sketch, b, Rules::ALL), Some(a));
+    assert_eq!(in_place_source(&sketch, b, Rules::ALL), Some(a));
 }
 
 #[test]
-fn source_with_a_view_is_not_taken() {
+fn source_with_a_view_is_not_overwritten() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let a = sketch.node(64, &[x]);
     let view = sketch.view(a, 0, 64);
     let b = sketch.in_place(64, &[a]);
     sketch.node(64, &[b, view]);
-    assert_eq!(donor(&sketch, b, Rules::ALL), None);
+    assert_eq!(in_place_source(&sketch, b, Rules::ALL), None);
 }
 
 #[test]
-fn root_and_its_view_as_two_sources_are_not_taken() {
+fn root_and_its_view_as_two_sources_are_not_overwritten() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let a = sketch.node(64, &[x]);
     let view = sketch.view(a, 0, 64);
     for sources in [[a, view], [view, a]] {
         let b = sketch.in_place(64, &sources);
-        assert_eq!(donor(&sketch, b, Rules::ALL), None);
+        assert_eq!(in_place_source(&sketch, b, Rules::ALL), None);
         sketch.drafts.pop();
     }
 }
@@ -153,11 +153,11 @@ fn node_in_place_stays_in_the_buffer_of_its_source() {
     let a = sketch.node(64, &[x]);
     let b = sketch.in_place(64, &[a]);
     sketch.draft(b).buffer = 1;
-    assert_eq!(donor(&sketch, b, Rules::ALL), Some(a));
+    assert_eq!(in_place_source(&sketch, b, Rules::ALL), Some(a));
     assert_eq!(allocation(&sketch.live_ranges(Rules::ALL), b).buffer, 0);
 }
 
-/// A root, a view of all of it, and a node that reads the view last.
+/// A root, a view of all of it, and a node that is the last use of the view.
 fn through_view() -> (Sketch, TensorId, TensorId, TensorId) {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
@@ -169,66 +169,66 @@ fn through_view() -> (Sketch, TensorId, TensorId, TensorId) {
 }
 
 #[test]
-fn root_is_taken_through_a_view_unless_the_rules_are_those_of_ggml() {
+fn root_is_overwritten_through_a_view_unless_the_rules_are_those_of_ggml() {
     let (sketch, _, view, b) = through_view();
-    assert_eq!(donor(&sketch, b, Rules::ALL), Some(view));
-    assert_eq!(donor(&sketch, b, Rules::GGML), None);
+    assert_eq!(in_place_source(&sketch, b, Rules::ALL), Some(view));
+    assert_eq!(in_place_source(&sketch, b, Rules::GGML), None);
     assert!(sketch.live_ranges(Rules::ALL).beyond_ggml);
     assert!(!sketch.live_ranges(Rules::GGML).beyond_ggml);
 }
 
 #[test]
-fn larger_root_gives_its_tail_back() {
+fn tail_of_a_larger_root_is_freed() {
     let (mut sketch, root, view, b) = through_view();
     sketch.draft(root).size = 128;
-    assert_eq!(donor(&sketch, b, Rules::ALL), Some(view));
+    assert_eq!(in_place_source(&sketch, b, Rules::ALL), Some(view));
     assert_eq!(sketch.live_ranges(Rules::ALL).problems[0].shrinks().len(), 1);
 }
 
 #[test]
-fn root_is_not_taken_through_a_view_beyond_its_start() {
+fn root_is_not_overwritten_through_a_view_beyond_its_start() {
     let (mut sketch, root, view, b) = through_view();
     sketch.draft(root).size = 128;
     sketch.draft(view).tensor.view = Some(View { root, offset: 16 });
-    assert_eq!(donor(&sketch, b, Rules::ALL), None);
+    assert_eq!(in_place_source(&sketch, b, Rules::ALL), None);
 }
 
 #[test]
-fn root_with_another_reader_is_not_taken() {
+fn root_with_another_use_is_not_overwritten() {
     let (mut sketch, root, _, b) = through_view();
     sketch.node(64, &[root]);
-    assert_eq!(donor(&sketch, b, Rules::ALL), None);
+    assert_eq!(in_place_source(&sketch, b, Rules::ALL), None);
 }
 
 #[test]
-fn root_with_another_view_is_not_taken() {
+fn root_with_another_view_is_not_overwritten() {
     let (mut sketch, root, _, b) = through_view();
     let other = sketch.unlisted_view(root, 0, 16);
     sketch.node(16, &[other]);
-    assert_eq!(donor(&sketch, b, Rules::ALL), None);
+    assert_eq!(in_place_source(&sketch, b, Rules::ALL), None);
 }
 
 #[test]
-fn view_with_another_reader_is_not_taken() {
+fn root_of_a_view_with_another_use_is_not_overwritten() {
     let (mut sketch, _, view, b) = through_view();
     sketch.node(64, &[view]);
-    assert_eq!(donor(&sketch, b, Rules::ALL), None);
+    assert_eq!(in_place_source(&sketch, b, Rules::ALL), None);
 }
 
 #[test]
-fn root_that_is_an_output_is_not_taken() {
+fn root_that_is_an_output_is_not_overwritten() {
     let (mut sketch, root, view, b) = through_view();
     sketch.flag(root, Flags::OUTPUT);
-    assert_eq!(donor(&sketch, b, Rules::ALL), None);
+    assert_eq!(in_place_source(&sketch, b, Rules::ALL), None);
     let (mut sketch, ..) = through_view();
     sketch.flag(view, Flags::OUTPUT);
-    assert_eq!(donor(&sketch, b, Rules::ALL), None);
+    assert_eq!(in_place_source(&sketch, b, Rules::ALL), None);
 }
 
 #[test]
-fn root_in_another_buffer_is_not_taken() {
+fn root_in_another_buffer_is_not_overwritten() {
     let (mut sketch, _, _, b) = through_view();
     sketch.buffers.push(BUFFER);
     sketch.draft(b).buffer = 1;
-    assert_eq!(donor(&sketch, b, Rules::ALL), None);
+    assert_eq!(in_place_source(&sketch, b, Rules::ALL), None);
 }

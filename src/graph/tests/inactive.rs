@@ -3,7 +3,7 @@
 use crate::graph::{BufferIndex, BufferSpec, Flags, GraphPlan, Operation, Rules, TensorId};
 use crate::placement::Bytes;
 
-use super::sketch::{BUFFER, List, Sketch, allocation, life};
+use super::sketch::{BUFFER, List, Sketch, allocation, live_range};
 
 /// A small input, the result of an alternative that was not selected, and a chain of three nodes that are computed.
 struct Selected {
@@ -37,11 +37,11 @@ fn inactive(plan: &GraphPlan) -> Vec<TensorId> {
 }
 
 #[test]
-fn inactive_node_and_the_input_that_only_it_reads_take_no_bytes_while_the_graph_runs() {
+fn inactive_node_and_its_only_input_take_no_bytes_while_the_graph_runs() {
     let Selected { sketch, input, alternative, chain } = selected(96);
     let found = sketch.live_ranges(Rules::ALL);
-    assert_eq!((found.allocations[alternative as usize], life(&found, input)), (None, 0..1));
-    assert_eq!(chain.map(|id| life(&found, id)), [1..3, 2..4, 3..4]);
+    assert_eq!((found.allocations[alternative as usize], live_range(&found, input)), (None, 0..1));
+    assert_eq!(chain.map(|id| live_range(&found, id)), [1..3, 2..4, 3..4]);
     let plan = sketch.plan(Rules::ALL);
     assert_eq!((inactive(&plan), plan.buffers[0].placement.size()), (vec![alternative], 192));
     let without = Rules { inactive: false, ..Rules::ALL };
@@ -67,7 +67,7 @@ fn graph_in_which_no_node_has_the_flag_has_no_inactive_nodes() {
     sketch.drafts.iter_mut().for_each(|draft| draft.tensor.flags.0 &= !Flags::COMPUTE.0);
     let found = sketch.live_ranges(Rules::ALL);
     assert!(found.inactive.is_empty());
-    assert_eq!(life(&found, alternative), 0..4);
+    assert_eq!(live_range(&found, alternative), 0..4);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn alternatives_of_several_nodes_are_inactive_as_a_whole() {
 }
 
 #[test]
-fn what_may_be_looked_at_is_not_inactive() {
+fn tensors_that_programs_may_read_are_not_inactive() {
     type Change = fn(&mut Sketch, TensorId);
     let changes: [(&str, Change); 6] = [
         ("an output", |sketch, id| sketch.flag(id, Flags::OUTPUT)),
@@ -117,10 +117,10 @@ fn reads_of_inactive_nodes_do_not_count_where_others_read() {
     let [first, second, _] = add_chain(&mut sketch, x);
     sketch.node(16, &[first, x]);
     let found = sketch.live_ranges(Rules::ALL);
-    assert_eq!([x, first, second].map(|id| life(&found, id)), [0..1, 0..2, 1..3]);
+    assert_eq!([x, first, second].map(|id| live_range(&found, id)), [0..1, 0..2, 1..3]);
 }
 
-/// As in ggml, so that no plan is larger.
+/// ggml does so too, so no plan is larger.
 #[test]
 fn computed_value_that_only_inactive_nodes_read_lasts_until_then() {
     let mut sketch = Sketch::new();
@@ -129,7 +129,7 @@ fn computed_value_that_only_inactive_nodes_read_lasts_until_then() {
     sketch.flag(value, Flags::COMPUTE);
     sketch.node(16, &[value]);
     add_chain(&mut sketch, x);
-    assert_eq!(life(&sketch.live_ranges(Rules::ALL), value), 0..2);
+    assert_eq!(live_range(&sketch.live_ranges(Rules::ALL), value), 0..2);
 }
 
 #[test]
@@ -137,11 +137,11 @@ fn unread_copy_of_the_scheduler_keeps_its_root() {
     let Selected { mut sketch, input, .. } = selected(96);
     let view = sketch.view(input, 0, 64);
     sketch.draft(view).tensor.operation = Operation::View;
-    assert_eq!(life(&sketch.live_ranges(Rules::ALL), input), 0..5);
+    assert_eq!(live_range(&sketch.live_ranges(Rules::ALL), input), 0..5);
 }
 
 #[test]
-fn rule_is_that_of_the_buffer_that_a_node_is_wanted_in() {
+fn rule_is_that_of_the_requested_buffer() {
     let mut sketch = Sketch::with_buffers(&[BUFFER, BUFFER]);
     let x = sketch.leaf(64);
     let alternatives = [0, 1].map(|buffer: BufferIndex| {
@@ -156,9 +156,9 @@ fn rule_is_that_of_the_buffer_that_a_node_is_wanted_in() {
     assert!(found.allocations[alternatives[1] as usize].is_some());
 }
 
-/// ggml's own allocator computes it in place, and needs nothing for it in the buffer that it is wanted in.
+/// ggml's own allocator computes it in place, and needs nothing for it in the requested buffer.
 #[test]
-fn inactive_node_lies_where_it_would_be_computed_in_place() {
+fn inactive_node_has_the_address_of_its_in_place_source() {
     let mut sketch = Sketch::with_buffers(&[BUFFER, BUFFER]);
     let x = sketch.leaf(64);
     let [first, second] = [sketch.node(96, &[x]), sketch.node(96, &[x])];

@@ -1,8 +1,8 @@
-//! Each layout is kept once, and told from all others.
+//! Each layout is kept once, and distinguished from all others.
 
 use crate::graph::{Graph, Layout, Tensor, TensorId};
 
-/// More than there is room for at first, and such that differ in one number only.
+/// More layouts than the first capacity, many of them different in one number only.
 fn layouts() -> Vec<Layout> {
     let plain = Layout { element: 1, ne: [64, 32, 1, 1], nb: [4, 256, 8192, 8192] };
     let mut layouts = vec![plain, Layout { element: 2, ..plain }];
@@ -33,7 +33,7 @@ fn every_tensor_has_its_own_layout() {
 }
 
 #[test]
-fn tensors_look_alike_when_their_layouts_are_equal() {
+fn tensors_have_the_same_layout_if_layouts_are_equal() {
     let layouts = layouts();
     let mut graph = Graph::with_capacity(0);
     for _ in 0..2 {
@@ -42,10 +42,10 @@ fn tensors_look_alike_when_their_layouts_are_equal() {
     }
     let count = TensorId::try_from(layouts.len()).expect("few");
     for id in 0..count {
-        assert!(graph.look_alike(id, id + count));
-        assert!(!graph.look_alike(id, (id + 1) % count));
+        assert!(graph.same_layout(id, id + count));
+        assert!(!graph.same_layout(id, (id + 1) % count));
     }
     for id in 1..32 {
-        assert!(!graph.look_alike(0, id));
+        assert!(!graph.same_layout(0, id));
     }
 }

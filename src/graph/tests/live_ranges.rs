@@ -1,12 +1,12 @@
-//! Who has memory from when to when.
+//! From which step to which tensors are live.
 
 use crate::graph::{Flags, Operation, Rules};
 use crate::placement::Shrink;
 
-use super::sketch::{BUFFER, List, Sketch, allocation, life};
+use super::sketch::{BUFFER, List, Sketch, allocation, live_range};
 
 #[test]
-fn value_lives_from_its_step_through_its_last_reader() {
+fn value_is_live_from_its_def_through_its_last_use() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let a = sketch.node(64, &[x]);
@@ -14,7 +14,7 @@ fn value_lives_from_its_step_through_its_last_reader() {
     let c = sketch.node(64, &[b, a]);
     let d = sketch.node(64, &[c]);
     let found = sketch.live_ranges(Rules::ALL);
-    let lives = [x, a, b, c, d].map(|id| life(&found, id));
+    let lives = [x, a, b, c, d].map(|id| live_range(&found, id));
     assert_eq!(lives, [0..1, 0..3, 1..3, 2..4, 3..4]);
 }
 
@@ -36,7 +36,7 @@ fn output_is_never_freed() {
     sketch.node(64, &[b]);
     sketch.flag(a, Flags::OUTPUT);
     let found = sketch.live_ranges(Rules::ALL);
-    assert_eq!((life(&found, a), life(&found, b)), (0..3, 1..3));
+    assert_eq!((live_range(&found, a), live_range(&found, b)), (0..3, 1..3));
 }
 
 #[test]
@@ -49,12 +49,12 @@ fn output_view_keeps_its_root() {
     sketch.node(64, &[b]);
     sketch.flag(view, Flags::OUTPUT);
     let found = sketch.live_ranges(Rules::ALL);
-    assert_eq!(life(&found, root), 0..4);
+    assert_eq!(live_range(&found, root), 0..4);
     assert_eq!(found.allocations[view as usize], None);
 }
 
 #[test]
-fn inputs_have_memory_from_the_start_to_their_last_reader() {
+fn inputs_are_live_from_the_start_through_their_last_use() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let unlisted = sketch.add(List::None, 64, &[]);
@@ -66,33 +66,33 @@ fn inputs_have_memory_from_the_start_to_their_last_reader() {
         sketch.flag(input, Flags::INPUT);
     }
     let found = sketch.live_ranges(Rules::ALL);
-    assert_eq!((life(&found, unlisted), life(&found, node)), (0..3, 0..3));
+    assert_eq!((live_range(&found, unlisted), live_range(&found, node)), (0..3, 0..3));
 }
 
 #[test]
-fn leaf_without_readers_stays() {
+fn unused_leaf_stays() {
     let mut sketch = Sketch::new();
     let unread = sketch.leaf(64);
     let x = sketch.leaf(64);
     let a = sketch.node(64, &[x]);
     sketch.node(64, &[a]);
     let found = sketch.live_ranges(Rules::ALL);
-    assert_eq!(life(&found, unread), 0..2);
+    assert_eq!(live_range(&found, unread), 0..2);
 }
 
 #[test]
-fn node_without_readers_stays() {
+fn unused_node_stays() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let unread = sketch.node(64, &[x]);
     let a = sketch.node(64, &[x]);
     let last = sketch.node(64, &[a]);
     let found = sketch.live_ranges(Rules::ALL);
-    assert_eq!((life(&found, unread), life(&found, last)), (0..3, 2..3));
+    assert_eq!((live_range(&found, unread), live_range(&found, last)), (0..3, 2..3));
 }
 
 #[test]
-fn view_keeps_its_root_until_the_last_reader_of_the_view() {
+fn view_keeps_its_root_through_the_last_use_of_the_view() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let root = sketch.node(64, &[x]);
@@ -101,11 +101,11 @@ fn view_keeps_its_root_until_the_last_reader_of_the_view() {
     let b = sketch.node(32, &[view]);
     sketch.node(64, &[a, b]);
     let found = sketch.live_ranges(Rules::ALL);
-    assert_eq!(life(&found, root), 0..4);
+    assert_eq!(live_range(&found, root), 0..4);
 }
 
 #[test]
-fn view_without_readers_keeps_its_root_to_the_end() {
+fn unused_view_keeps_its_root_to_the_end() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let root = sketch.node(64, &[x]);
@@ -113,11 +113,11 @@ fn view_without_readers_keeps_its_root_to_the_end() {
     let a = sketch.node(64, &[root]);
     sketch.node(64, &[a]);
     let found = sketch.live_ranges(Rules::ALL);
-    assert_eq!(life(&found, root), 0..4);
+    assert_eq!(live_range(&found, root), 0..4);
 }
 
 #[test]
-fn view_that_only_a_marker_is_keeps_nothing() {
+fn view_that_is_a_marker_keeps_nothing() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let root = sketch.node(64, &[x]);
@@ -126,12 +126,12 @@ fn view_that_only_a_marker_is_keeps_nothing() {
     let a = sketch.node(64, &[root]);
     sketch.node(64, &[a]);
     let found = sketch.live_ranges(Rules::ALL);
-    assert_eq!(life(&found, root), 0..3);
+    assert_eq!(live_range(&found, root), 0..3);
     sketch.plan(Rules::ALL);
 }
 
 #[test]
-fn inputs_get_their_blocks_in_the_order_in_which_they_are_named() {
+fn inputs_are_allocated_in_the_order_of_their_first_use() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let [early, late] = [(); 2].map(|()| sketch.add(List::None, 64, &[]));
@@ -157,12 +157,12 @@ fn view_that_is_in_no_list_keeps_its_root_too() {
     let c = sketch.node(64, &[a, b]);
     sketch.node(64, &[c]);
     let found = sketch.live_ranges(Rules::ALL);
-    assert_eq!(life(&found, root), 0..3);
+    assert_eq!(live_range(&found, root), 0..3);
     sketch.plan(Rules::ALL);
 }
 
 #[test]
-fn marker_before_the_producer_gives_memory_early_and_frees_nothing() {
+fn marker_before_the_def_allocates_early_and_frees_nothing() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let marker = sketch.marker(&[]);
@@ -172,14 +172,14 @@ fn marker_before_the_producer_gives_memory_early_and_frees_nothing() {
     let last = sketch.node(64, &[late]);
     sketch.draft(marker).sources = vec![late, unread];
     let found = sketch.live_ranges(Rules::ALL);
-    assert_eq!(life(&found, late), 0..5);
-    assert_eq!(life(&found, unread), 0..5, "read by the marker alone, so nobody says when it is done with");
-    assert_eq!(life(&found, last), 4..5);
+    assert_eq!(live_range(&found, late), 0..5);
+    assert_eq!(live_range(&found, unread), 0..5, "read by the marker alone, so no use ends it");
+    assert_eq!(live_range(&found, last), 4..5);
     sketch.plan(Rules::ALL);
 }
 
 #[test]
-fn marker_after_the_producer_keeps_it_alive() {
+fn marker_after_the_def_keeps_it_live() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let a = sketch.node(64, &[x]);
@@ -187,11 +187,11 @@ fn marker_after_the_producer_keeps_it_alive() {
     sketch.marker(&[a]);
     sketch.node(64, &[b]);
     let found = sketch.live_ranges(Rules::ALL);
-    assert_eq!((life(&found, a), life(&found, b)), (0..3, 1..4));
+    assert_eq!((live_range(&found, a), live_range(&found, b)), (0..3, 1..4));
 }
 
 #[test]
-fn node_that_names_itself_as_a_source_is_a_reader_of_itself() {
+fn node_that_is_its_own_source_uses_itself() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let cast = sketch.in_place(64, &[x]);
@@ -199,7 +199,7 @@ fn node_that_names_itself_as_a_source_is_a_reader_of_itself() {
     let a = sketch.node(64, &[cast]);
     sketch.node(64, &[a]);
     let found = sketch.live_ranges(Rules::ALL);
-    assert_eq!((life(&found, x), life(&found, cast)), (0..1, 0..2));
+    assert_eq!((live_range(&found, x), live_range(&found, cast)), (0..1, 0..2));
     assert_eq!(allocation(&found, cast).in_place_of, None);
     sketch.plan(Rules::ALL);
 }
@@ -223,7 +223,7 @@ fn external_tensors_and_their_views_get_no_memory() {
 }
 
 #[test]
-fn unlisted_source_gets_the_buffer_of_its_first_reader() {
+fn unlisted_source_gets_the_buffer_of_its_first_user() {
     let mut sketch = Sketch::with_buffers(&[BUFFER, BUFFER]);
     let x = sketch.leaf(64);
     let [early, late] = [(); 2].map(|()| sketch.add(List::None, 64, &[]));
@@ -233,30 +233,30 @@ fn unlisted_source_gets_the_buffer_of_its_first_reader() {
     sketch.draft(b).buffer = 1;
     let found = sketch.live_ranges(Rules::ALL);
     assert_eq!([x, early, late, a, b].map(|id| allocation(&found, id).buffer), [0, 0, 1, 0, 1]);
-    assert_eq!((life(&found, early), life(&found, late)), (0..2, 0..2));
+    assert_eq!((live_range(&found, early), live_range(&found, late)), (0..2, 0..2));
 }
 
 #[test]
-fn graph_without_nodes_lives_for_one_step() {
+fn graph_without_nodes_takes_one_step() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let found = sketch.live_ranges(Rules::ALL);
-    assert_eq!(life(&found, x), 0..1);
+    assert_eq!(live_range(&found, x), 0..1);
     assert_eq!(Sketch::new().live_ranges(Rules::ALL).problems[0].blocks(), []);
 }
 
 #[test]
-fn larger_donor_gives_its_tail_back() {
+fn tail_of_a_larger_in_place_source_is_freed() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
-    let donor = sketch.node(64, &[x]);
-    let smaller = sketch.in_place(64, &[donor]);
+    let larger = sketch.node(64, &[x]);
+    let smaller = sketch.in_place(64, &[larger]);
     let other = sketch.node(64, &[smaller]);
     sketch.node(64, &[smaller, other]);
-    sketch.draft(donor).size = 120;
+    sketch.draft(larger).size = 120;
     let found = sketch.live_ranges(Rules::GGML);
-    assert_eq!(allocation(&found, smaller).block, allocation(&found, donor).block);
-    let block = allocation(&found, donor).block;
+    assert_eq!(allocation(&found, smaller).block, allocation(&found, larger).block);
+    let block = allocation(&found, larger).block;
     assert_eq!(found.problems[0].shrinks(), [Shrink { block, step: 2, size: 64 }]);
     assert_eq!(found.problems[0].blocks()[block as usize].size, 128);
 }

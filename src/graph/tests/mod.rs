@@ -1,4 +1,4 @@
-//! LiveRanges, plans and the simulator, on hand-made graphs and on random ones.
+//! Live ranges, plans and the simulator, on hand-made graphs and on random ones.
 
 mod effort;
 mod findings;

@@ -1,4 +1,4 @@
-//! Where tensors lie.
+//! The addresses of tensors.
 
 use crate::graph::{Address, BufferSpec, Flags, GraphPlan, PlanError, Rules, TensorId};
 
@@ -13,7 +13,7 @@ fn offset(plan: &GraphPlan, id: TensorId) -> u64 {
 }
 
 #[test]
-fn chain_reuses_the_memory_of_its_grandparents() {
+fn chain_reuses_the_memory_of_the_step_before_last() {
     let mut sketch = Sketch::new();
     let mut chain = vec![sketch.leaf(64)];
     for _ in 0..6 {
@@ -51,17 +51,17 @@ fn reuse_through_a_view_saves_a_block() {
 }
 
 #[test]
-fn tail_of_a_larger_donor_is_used_by_the_next_node() {
+fn tail_of_a_larger_in_place_source_is_used_by_the_next_node() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(16);
-    let donor = sketch.node(64, &[x]);
-    let smaller = sketch.in_place(64, &[donor]);
+    let larger = sketch.node(64, &[x]);
+    let smaller = sketch.in_place(64, &[larger]);
     let next = sketch.node(64, &[smaller]);
     sketch.node(16, &[next, smaller]);
-    sketch.draft(donor).size = 128;
+    sketch.draft(larger).size = 128;
     let plan = sketch.plan(Rules::GGML);
-    assert_eq!(offset(&plan, smaller), offset(&plan, donor));
-    assert_eq!(offset(&plan, next), offset(&plan, donor) + 64);
+    assert_eq!(offset(&plan, smaller), offset(&plan, larger));
+    assert_eq!(offset(&plan, next), offset(&plan, larger) + 64);
     assert_eq!(plan.buffers[0].placement.size(), 144);
 }
 
@@ -98,7 +98,7 @@ fn each_buffer_is_planned_apart() {
 }
 
 #[test]
-fn graph_without_nodes_gets_its_leafs_planned() {
+fn leafs_of_a_graph_without_nodes_are_planned() {
     let mut sketch = Sketch::new();
     for size in [64, 16] {
         sketch.leaf(size);
@@ -107,7 +107,7 @@ fn graph_without_nodes_gets_its_leafs_planned() {
 }
 
 #[test]
-fn empty_graph_needs_nothing() {
+fn empty_graph_needs_no_memory() {
     let plan = Sketch::with_buffers(&[BUFFER, BUFFER]).plan(Rules::ALL);
     assert_eq!(plan.buffers.len(), 2);
     assert!(plan.buffers.iter().all(|buffer| buffer.placement.size() == 0 && buffer.is_optimal()));

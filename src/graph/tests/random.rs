@@ -31,7 +31,7 @@ pub fn random_sketch_of(random: &mut Random, most: u32) -> Sketch {
     sketch
 }
 
-/// Of some graphs, says which nodes are to be computed.
+/// Flags the nodes to compute of some graphs.
 fn flag_most(random: &mut Random, sketch: &mut Sketch) {
     if random.chance(60) {
         return;
@@ -136,7 +136,7 @@ fn add_view(random: &mut Random, sketch: &mut Sketch) {
     finish(random, sketch, id);
 }
 
-/// Names something earlier, or what is added next.
+/// Adds a marker that uses something earlier, or what is added next.
 fn add_marker(random: &mut Random, sketch: &mut Sketch) {
     let named = earlier(random, sketch);
     let marker = sketch.marker(&[named]);
@@ -178,7 +178,7 @@ fn measures(plan: &GraphPlan) -> impl Iterator<Item = (Bytes, usize)> {
 }
 
 #[test]
-fn plans_are_right_and_more_reuse_never_costs_memory() {
+fn plans_are_correct_and_more_reuse_never_costs_memory() {
     let mut random = Random::new(7);
     let (mut in_place, mut through_views, mut inside) = (0, 0, 0);
     for _ in 0..1700 {
@@ -199,7 +199,7 @@ fn plans_are_right_and_more_reuse_never_costs_memory() {
 }
 
 #[test]
-fn plans_are_never_larger_than_what_best_fit_makes_of_ggml_live_ranges() {
+fn plans_are_never_larger_than_best_fit_of_ggml_live_ranges() {
     let mut random = Random::new(8);
     for _ in 0..500 {
         let sketch = random_sketch(&mut random);
@@ -224,9 +224,9 @@ fn same_graph_gives_same_plan() {
     }
 }
 
-/// One more tensor, which is in no list and which nobody reads, makes a graph one that is not known to be in order.
+/// One more unlisted and unused tensor makes a graph one for the general first pass.
 #[test]
-fn lifetimes_are_the_same_whether_or_not_a_graph_is_known_to_be_in_order() {
+fn both_first_passes_find_the_same_live_ranges() {
     let (mut random, mut inactive) = (Random::new(11), 0);
     for _ in 0..1000 {
         let mut sketch = random_sketch_in_order(&mut random);
@@ -245,9 +245,9 @@ fn lifetimes_are_the_same_whether_or_not_a_graph_is_known_to_be_in_order() {
     assert!(inactive > 100, "poor graphs: {inactive} inactive nodes");
 }
 
-/// Not every spoilt plan is a wrong one: a block that moves onto one of another time does no harm.
+/// Not every damaged plan is wrong: a block may move onto one with a disjoint live range.
 #[test]
-fn spoilt_plans_are_mostly_found() {
+fn most_damaged_plans_are_found() {
     let mut random = Random::new(10);
     let (mut spoilt, mut found) = (0, 0);
     for _ in 0..300 {

@@ -1,4 +1,4 @@
-//! The simulator finds what is wrong with a plan, and names it.
+//! The simulator finds and names what is wrong with a plan.
 
 use crate::graph::{Corruption, Flags, GraphPlan, Operation, Rules, Slots, TensorId, View};
 
@@ -15,7 +15,7 @@ fn sample() -> (Sketch, [TensorId; 5]) {
     (sketch, [x, y, a, b, c])
 }
 
-/// A right plan with the block of one tensor at the place of another's.
+/// A correct plan but for the block of one tensor, which is at the location of another's.
 fn moved(sketch: &Sketch, tensor: TensorId, onto: TensorId) -> GraphPlan {
     let mut plan = sketch.plan(Rules::GGML);
     *location(&mut plan, tensor) = *location(&mut plan, onto);
@@ -33,7 +33,7 @@ fn tensor_beyond_its_chunk() {
 }
 
 #[test]
-fn tensor_in_a_chunk_that_there_is_not() {
+fn tensor_in_a_missing_chunk() {
     let (sketch, [_, _, _, _, c]) = sample();
     let mut plan = sketch.plan(Rules::ALL);
     location(&mut plan, c).chunk = 7;
@@ -63,12 +63,12 @@ fn inputs_that_share_bytes() {
 #[test]
 fn value_overwritten_before_its_last_reader() {
     let (sketch, [_, y, a, b, c]) = sample();
-    let step_of_b = Corruption::Overwritten { step: 1, wanted: y, found: Some(a) };
+    let step_of_b = Corruption::Overwritten { step: 1, expected: y, found: Some(a) };
     assert_eq!(sketch.simulate(&moved(&sketch, a, y)), Err(step_of_b));
     let mut longer = sketch;
     let other = longer.node(64, &[c]);
     longer.node(64, &[a, other]);
-    let last_step = Corruption::Overwritten { step: 4, wanted: a, found: Some(other) };
+    let last_step = Corruption::Overwritten { step: 4, expected: a, found: Some(other) };
     assert_eq!(longer.simulate(&moved(&longer, other, a)), Err(last_step));
     assert_eq!(allocation(&longer.live_ranges(Rules::GGML), b).in_place_of, None);
 }
@@ -83,7 +83,7 @@ fn value_overwritten_in_part() {
         let mut plan = sketch.plan(Rules::ALL);
         location(&mut plan, x).offset = at_x;
         location(&mut plan, a).offset = at_a;
-        let overwritten = Corruption::Overwritten { step: 1, wanted: x, found: Some(a) };
+        let overwritten = Corruption::Overwritten { step: 1, expected: x, found: Some(a) };
         assert_eq!(sketch.simulate(&plan), Err(overwritten));
     }
 }
@@ -98,10 +98,10 @@ fn view_of_an_overwritten_root() {
     sketch.node(64, &[view, a]);
     let mut plan = sketch.plan(Rules::ALL);
     location(&mut plan, a).offset = location(&mut plan, root).offset + 32;
-    let overwritten = Corruption::Overwritten { step: 3, wanted: root, found: Some(a) };
+    let overwritten = Corruption::Overwritten { step: 3, expected: root, found: Some(a) };
     assert_eq!(sketch.simulate(&plan), Err(overwritten));
     location(&mut plan, a).offset -= 16;
-    assert_eq!(sketch.simulate(&plan), Ok(()), "bytes before the view are read by nobody");
+    assert_eq!(sketch.simulate(&plan), Ok(()), "no node reads the bytes before the view");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn node_over_a_source_of_another_layout() {
 fn result_that_is_gone_at_the_end() {
     let (mut sketch, [x, _, a, b, c]) = sample();
     sketch.flag(x, Flags::OUTPUT);
-    let lost = |wanted, found| Err(Corruption::LostResult { wanted, found: Some(found) });
+    let lost = |expected, found| Err(Corruption::LostResult { expected, found: Some(found) });
     assert_eq!(sketch.simulate(&moved(&sketch, b, x)), lost(x, b));
     let unread = sketch.node(64, &[x]);
     let last = sketch.node(64, &[a]);
@@ -161,7 +161,7 @@ fn leaf_without_readers_that_is_gone_at_the_end() {
     let x = sketch.leaf(64);
     let a = sketch.node(64, &[x]);
     let found = sketch.simulate(&moved(&sketch, a, unread));
-    assert_eq!(found, Err(Corruption::LostResult { wanted: unread, found: Some(a) }));
+    assert_eq!(found, Err(Corruption::LostResult { expected: unread, found: Some(a) }));
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn root_of_an_output_view_that_is_gone_at_the_end() {
     let last = sketch.node(64, &[a]);
     sketch.flag(view, Flags::OUTPUT);
     let found = sketch.simulate(&moved(&sketch, last, root));
-    assert_eq!(found, Err(Corruption::LostResult { wanted: root, found: Some(last) }));
+    assert_eq!(found, Err(Corruption::LostResult { expected: root, found: Some(last) }));
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn view_beyond_the_end_of_its_root_reads_nothing() {
 }
 
 #[test]
-fn bytes_beyond_the_size_of_a_tensor_are_nobodys() {
+fn bytes_beyond_the_size_of_a_tensor_may_be_overwritten() {
     let (mut sketch, ids) = sample();
     for id in ids {
         sketch.draft(id).nbytes = u64::MAX;
@@ -244,9 +244,12 @@ fn corruptions_name_tensors_and_steps() {
         (Corruption::OutOfChunk(3), "tensor 3 reaches beyond its chunk"),
         (Corruption::NoMemory(3), "tensor 3 is needed and has no memory"),
         (Corruption::SharedStart { first: 1, second: 2 }, "tensors 1 and 2 share bytes before the first step"),
-        (Corruption::Overwritten { step: 4, wanted: 1, found: Some(2) }, "step 4 reads tensor 1, but there is Some(2)"),
+        (
+            Corruption::Overwritten { step: 4, expected: 1, found: Some(2) },
+            "step 4 reads tensor 1, but there is Some(2)",
+        ),
         (Corruption::OverwritesSource { step: 4, source: 1 }, "step 4 overwrites its source 1"),
-        (Corruption::LostResult { wanted: 1, found: None }, "at the end 1 is wanted, but there is None"),
+        (Corruption::LostResult { expected: 1, found: None }, "at the end 1 is required, but there is None"),
     ];
     for (corruption, text) in corruptions {
         assert_eq!(corruption.to_string(), text);

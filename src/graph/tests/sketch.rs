@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::graph::order::Effect;
+use crate::graph::Effect;
 use crate::graph::{
     Allocation, BufferIndex, BufferSpec, Corruption, Flags, Graph, GraphPlan, Layout, LiveRanges, Operation, PlanError,
     Requests, Rules, Slots, Tensor, TensorId, View, simulate,
@@ -27,7 +27,7 @@ pub struct Draft {
     pub layout: Layout,
     pub list: List,
     pub sources: Vec<TensorId>,
-    /// What the buffer type wants, before padding.
+    /// Bytes that the buffer type requires, before padding.
     pub size: Bytes,
     pub nbytes: Bytes,
     pub buffer: BufferIndex,
@@ -35,8 +35,8 @@ pub struct Draft {
     pub effect: Effect,
 }
 
-/// A graph in the making. Tensors are listed, and nodes executed, in the order in which they are added. Rules are said
-/// when it is planned.
+/// A graph under construction. Tensors are listed, and nodes executed, in the order in which they are added. Rules are
+/// set when it is planned.
 pub struct Sketch {
     pub buffers: Vec<BufferSpec>,
     pub drafts: Vec<Draft>,
@@ -77,7 +77,7 @@ impl Sketch {
         id
     }
 
-    /// A node that puts one source behind the other.
+    /// A node that puts one source after the other.
     pub fn concat(&mut self, sources: [TensorId; 2], size: Bytes) -> TensorId {
         let id = self.node(size, &sources);
         self.draft(id).tensor.operation = Operation::Concat;
@@ -107,7 +107,7 @@ impl Sketch {
         id
     }
 
-    /// A node that computes nothing and only names others.
+    /// Adds a dependency marker.
     pub fn marker(&mut self, sources: &[TensorId]) -> TensorId {
         let id = self.node(0, sources);
         self.draft(id).tensor.operation = Operation::Marker;
@@ -137,7 +137,7 @@ impl Sketch {
         graph
     }
 
-    /// The buffers wanted for the tensors of a list.
+    /// Returns the buffers requested for the tensors of a list.
     pub fn requests(&self, list: List) -> Vec<BufferIndex> {
         self.drafts.iter().filter(|draft| draft.list == list).map(|draft| draft.buffer).collect()
     }
@@ -164,7 +164,7 @@ impl Sketch {
         crate::graph::plan(&self.graph(), &self.buffers_with(rules), requests, &mut sizes)
     }
 
-    /// A plan that both validators accept.
+    /// Plans, and asserts that the validator and the simulator accept the plan.
     pub fn plan(&self, rules: Rules) -> GraphPlan {
         let plan = self.try_plan(rules).expect("sizes are small");
         for (index, (problem, buffer)) in (0..).zip(plan.problems.iter().zip(&plan.buffers)) {
@@ -190,19 +190,19 @@ impl Sketch {
     }
 }
 
-/// Where a tensor lives.
+/// Returns the allocation of a tensor.
 pub fn allocation(found: &LiveRanges, id: TensorId) -> Allocation {
     found.allocations[id as usize].expect("the tensor has memory")
 }
 
-/// When the block of a tensor is alive.
-pub fn life(found: &LiveRanges, id: TensorId) -> Range<Step> {
+/// Returns the live range of a tensor's block.
+pub fn live_range(found: &LiveRanges, id: TensorId) -> Range<Step> {
     let allocation = allocation(found, id);
     let block = found.problems[allocation.buffer as usize].blocks()[allocation.block as usize];
     block.first_step..block.end_step
 }
 
-/// The location of a tensor, to be read or spoilt.
+/// Returns the location of a tensor's block, to be read or damaged.
 pub fn location(plan: &mut GraphPlan, id: TensorId) -> &mut Location {
     let allocation = plan.allocations[id as usize].expect("the tensor has memory");
     &mut plan.buffers[allocation.buffer as usize].placement.locations[allocation.block as usize]

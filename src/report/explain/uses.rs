@@ -1,6 +1,6 @@
 //! Defs and uses of tensors.
 
-use crate::graph::order::Effect;
+use crate::graph::Effect;
 use crate::graph::snapshot::Snapshot;
 use crate::graph::{Flags, Graph, GraphPlan, TensorId};
 use crate::placement::Step;

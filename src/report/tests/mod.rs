@@ -2,10 +2,11 @@
 
 mod malformed;
 
-use crate::graph::snapshot::{Malformed, Snapshot};
+use crate::formats::Malformed;
+use crate::formats::plan_json;
+use crate::graph::snapshot::Snapshot;
 use crate::graph::{Corruption, Flags, GraphPlan, PlanError, Rules, TensorId, View, simulate};
 use crate::placement::{Bytes, Effort, validate};
-use crate::report::plan_json;
 use crate::testing::Random;
 use serde_json::{Value, json};
 

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use lastuse::formats::plan_json;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{BufferPlan, BufferSpec, GraphPlan};
 use lastuse::placement::{Bytes, Effort};
-use lastuse::report::{PlanRow, ProblemRow, Verdict, plan_json, plan_table, problem_table};
+use lastuse::report::{PlanRow, ProblemRow, Verdict, plan_table, problem_table};
 
 use super::input::Input;
 use super::planning::{self, check};

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use lastuse::placement::csv::Sheet;
+use lastuse::formats::csv::Sheet;
 use lastuse::placement::{Bytes, Effort, Outcome, Placement, Problem, choose, lower_bound, padded, solve};
 use lastuse::report::{ProblemRow, Verdict};
 

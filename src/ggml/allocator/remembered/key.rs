@@ -79,7 +79,7 @@ impl GraphKey {
                 let are_fields_equal = (address(tensor) == known)
                     & (tensor.op() == op)
                     & (tensor.flags() == planned.flags.0)
-                    & tensor.layout().is(plain.layout_of_id(layout));
+                    & tensor.layout().is(plain.layout_by_id(layout));
                 are_fields_equal && self.memory_matches(planned, tensor) && self.sources_match(plain, id, tensor)
             },
         )

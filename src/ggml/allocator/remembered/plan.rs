@@ -266,7 +266,7 @@ fn fixed(graph: &Graph, plan: &GraphPlan) -> Vec<bool> {
 /// Returns `true` if every tensor has a larger id than the tensors that it refers to.
 fn is_in_order(graph: &Graph) -> bool {
     let comes_after = |(id, tensor): (TensorId, &Tensor)| tensor.view.is_none_or(|view| view.root <= id);
-    graph.last_readers().is_some() && (0..).zip(graph.tensors()).all(comes_after)
+    graph.last_users().is_some() && (0..).zip(graph.tensors()).all(comes_after)
 }
 
 /// Returns the tensors in ggml's order, but with roots before their views even if a dependency marker reads a view

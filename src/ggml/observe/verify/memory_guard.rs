@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::graph::order::Effect;
+use crate::graph::Effect;
 use crate::placement::Step;
 
 use super::Violation;

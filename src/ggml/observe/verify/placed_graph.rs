@@ -1,6 +1,6 @@
 //! A live graph with the addresses that its tensors have.
 
-use crate::graph::{Graph, Places, Region, TensorId, Words, describe, simulate_at};
+use crate::graph::{AddressMap, Graph, Labels, Region, TensorId, describe, simulate_at};
 use crate::placement::Bytes;
 
 use super::Violation;
@@ -21,7 +21,7 @@ pub struct PlacedGraph<'g> {
     /// Whether all tensors are leafs or nodes.
     pub all_listed: bool,
     /// Where tensors are in the buffers to be verified, which are the spaces.
-    pub places: Places,
+    pub places: AddressMap,
     /// The buffer of each space.
     pub buffers: Vec<Space>,
     /// Bytes from the first to the last element, by id.
@@ -45,7 +45,7 @@ impl<'g> PlacedGraph<'g> {
         let reading = read(runtime, &[], graph, &Requested::default());
         let all_listed = reading.listed == reading.tensors.len();
         let nbytes = reading.tensors.iter().map(|&tensor| runtime.nbytes(tensor)).collect();
-        let places = Places { spaces: Vec::new(), regions: vec![None; reading.tensors.len()] };
+        let places = AddressMap { spaces: Vec::new(), regions: vec![None; reading.tensors.len()] };
         let mut placed =
             Self { graph: reading.graph, tensors: reading.tensors, all_listed, places, buffers: Vec::new(), nbytes };
         for (id, tensor) in (0..).zip(placed.tensors.clone()) {
@@ -142,7 +142,7 @@ struct Names<'a, 'g> {
     runtime: &'a Runtime,
 }
 
-impl Words for Names<'_, '_> {
+impl Labels for Names<'_, '_> {
     fn tensor(&self, tensor: TensorId) -> String {
         self.runtime.describe(self.placed.tensors[tensor as usize])
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::graph::{Freed, Graph, Places, Region, TensorId, freed, owner_at};
+use crate::graph::{AddressMap, Freed, Graph, Region, TensorId, freed, owner_at};
 use crate::placement::Step;
 
 use super::placed_graph::{PlacedGraph, Space};
@@ -16,7 +16,7 @@ use crate::ggml::live::tensor::TensorRef;
 #[derive(Debug)]
 pub struct WatchedGraph {
     graph: Graph,
-    places: Places,
+    places: AddressMap,
     /// The first address of each space.
     bases: Vec<usize>,
     /// The buffer of each space.

@@ -1,12 +1,11 @@
 //! Copies in hand-made graphs.
 
+mod element_order;
 mod moves;
 mod reasons;
-mod strides;
-mod touches;
 
-use crate::graph::copies::{Facts, Found, Freedom, Kind, Memory, Reason, Target, find};
-use crate::graph::order::Effect;
+use crate::graph::Effect;
+use crate::graph::copies::{CopyKind, Facts, Found, Freedom, Reason, Storage, Target, find};
 use crate::graph::tests::sketch::{List, Sketch};
 use crate::graph::{Flags, Layout, Operation, Slots, Strides, TensorId, View};
 use crate::placement::Bytes;
@@ -24,12 +23,12 @@ fn bytes(layout: &Layout) -> Bytes {
     layout.ne.iter().map(|extent| extent.unsigned_abs()).product::<u64>() * 4
 }
 
-/// A graph whose copies are looked for.
+/// A graph whose copies are to be removed.
 struct Scene {
     sketch: Sketch,
-    kinds: Vec<Kind>,
+    kinds: Vec<CopyKind>,
     writes: Vec<Strides>,
-    memory: Vec<Memory>,
+    memory: Vec<Storage>,
     has_slot: Vec<bool>,
     fused: Vec<u8>,
     target: Target,
@@ -38,7 +37,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// On one backend of the CPU, with all freedom.
+    /// Creates an empty graph on one CPU backend, with all freedom.
     fn new() -> Self {
         Self {
             sketch: Sketch::new(),
@@ -49,16 +48,16 @@ impl Scene {
             fused: Vec::new(),
             target: Target::Cpu,
             runs_elsewhere: true,
-            freedom: Freedom::Births,
+            freedom: Freedom::LiveRanges,
         }
     }
 
     fn add(&mut self, list: List, layout: Layout, sources: &[TensorId]) -> TensorId {
         let id = self.sketch.add(list, bytes(&layout), sources);
         self.sketch.draft(id).layout = layout;
-        self.kinds.push(Kind::Other);
+        self.kinds.push(CopyKind::Other);
         self.writes.push(Strides::Rows);
-        self.memory.push(Memory::Planned);
+        self.memory.push(Storage::Planned);
         self.has_slot.push(true);
         self.fused.push(0);
         id
@@ -72,7 +71,7 @@ impl Scene {
     fn cache(&mut self, ne: [i64; 4]) -> TensorId {
         let id = self.input(ne);
         self.sketch.draft(id).tensor.external = true;
-        self.memory[id as usize] = Memory::Buffer { start: 0x1000 * (Bytes::from(id) + 1), cpu: true };
+        self.memory[id as usize] = Storage::Buffer { start: 0x1000 * (Bytes::from(id) + 1), cpu: true };
         id
     }
 
@@ -105,7 +104,7 @@ impl Scene {
         self.view(source, 0, plain(ne))
     }
 
-    /// The dimensions of a source in another order: the dimension at each place.
+    /// A view with the dimensions of a source in another order.
     fn permute(&mut self, source: TensorId, order: [usize; 4]) -> TensorId {
         let from = self.layout(source);
         self.view(source, 0, Layout { ne: order.map(|d| from.ne[d]), nb: order.map(|d| from.nb[d]), ..from })
@@ -117,14 +116,14 @@ impl Scene {
         let draft = self.sketch.draft(id);
         draft.sources = vec![source, place];
         draft.effect = Effect::Result;
-        self.kinds[id as usize] = Kind::Into;
+        self.kinds[id as usize] = CopyKind::Into;
         id
     }
 
     /// CONT to some shape.
     fn cont(&mut self, source: TensorId, ne: [i64; 4]) -> TensorId {
         let id = self.node(ne, &[source]);
-        self.kinds[id as usize] = Kind::Whole;
+        self.kinds[id as usize] = CopyKind::Whole;
         id
     }
 
@@ -133,7 +132,7 @@ impl Scene {
         let mut ne = self.layout(sources[0]).ne;
         ne[dimension] += self.layout(sources[1]).ne[dimension];
         let id = self.node(ne, &sources);
-        self.kinds[id as usize] = Kind::Concat;
+        self.kinds[id as usize] = CopyKind::Concat;
         id
     }
 
@@ -159,7 +158,7 @@ impl Scene {
         find(&self.sketch.graph(), facts, self.freedom)
     }
 
-    /// All copies are removed.
+    /// Asserts that all copies are removed.
     #[track_caller]
     fn assert_removed(&self, copies: &[TensorId]) -> Found {
         let found = self.find();
@@ -169,7 +168,7 @@ impl Scene {
         found
     }
 
-    /// The only copy stays.
+    /// Asserts that the only copy stays.
     #[track_caller]
     fn assert_left(&self, reason: Reason) {
         let found = self.find();
@@ -179,7 +178,7 @@ impl Scene {
     }
 }
 
-/// What changes in a tensor: its view and its strides.
+/// Returns the new view and strides of a tensor.
 #[track_caller]
 fn moved(found: &Found, id: TensorId) -> (Option<View>, [u64; 4]) {
     let change = found.changes.iter().find(|change| change.tensor == id).expect("the tensor changes");

@@ -1,4 +1,4 @@
-//! Where producers write when their copies are gone.
+//! Where producers write when their copies are removed.
 
 use super::*;
 use crate::graph::copies::Becomes;
@@ -13,7 +13,7 @@ fn product_is_computed_in_rows_of_a_cache() {
     let found = scene.assert_removed(&[copy]);
     assert_eq!(found.bytes, 64);
     assert_eq!(moved(&found, product), (Some(View { root: cache, offset: 128 }), [4, 32, 64, 64]));
-    let wanted = found.changes.iter().find(|change| change.tensor == product).and_then(|change| change.wanted);
+    let wanted = found.changes.iter().find(|change| change.tensor == product).and_then(|change| change.destination);
     assert_eq!(wanted, Some(slots));
 }
 
@@ -92,7 +92,7 @@ fn operands_are_computed_inside_their_concatenation() {
     assert_eq!(moved(&found, a).0, Some(View { root: joined, offset: 0 }));
     assert_eq!(moved(&found, b), (Some(View { root: joined, offset: 64 }), [4, 32, 96, 96]));
     let becomes = found.changes.iter().find(|change| change.tensor == joined).map(|change| change.becomes);
-    assert_eq!(becomes, Some(Becomes::Place));
+    assert_eq!(becomes, Some(Becomes::Placeholder));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn operands_are_computed_side_by_side_with_gaps() {
 }
 
 #[test]
-fn what_is_copied_twice_goes_where_the_last_copy_wants_it() {
+fn result_copied_twice_goes_to_the_last_destination() {
     let mut scene = Scene::new();
     let (x, cache) = (scene.input([8, 2, 1, 1]), scene.cache([8, 16, 1, 1]));
     let [a, b, c] = [1, 2, 3].map(|rows| scene.node([8, rows, 1, 1], &[x]));
@@ -131,17 +131,17 @@ fn state_is_updated_in_place() {
 }
 
 #[test]
-fn memory_of_a_context_is_written_without_a_name_for_it() {
+fn memory_of_a_context_needs_no_destination_source() {
     let mut scene = Scene::new();
     let x = scene.input([8, 2, 1, 1]);
     let product = scene.node([8, 2, 1, 1], &[x]);
     let copied = scene.cont(product, [8, 2, 1, 1]);
     for (id, start) in [(x, 0x100), (product, 0x200), (copied, 0x300)] {
-        scene.memory[id as usize] = Memory::Context { start };
+        scene.memory[id as usize] = Storage::Context { start };
     }
     let found = scene.assert_removed(&[copied]);
     assert_eq!(moved(&found, product).0, Some(View { root: copied, offset: 0 }));
-    assert!(found.changes.iter().all(|change| change.wanted.is_none()));
+    assert!(found.changes.iter().all(|change| change.destination.is_none()));
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn two_copies_into_one_cache_are_both_removed() {
 }
 
 #[test]
-fn nothing_is_found_in_a_graph_without_copies() {
+fn graph_without_copies_stays_as_it_is() {
     let mut scene = Scene::new();
     assert_eq!(scene.find(), Found::default());
     let x = scene.input([8, 2, 1, 1]);

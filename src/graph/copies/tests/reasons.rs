@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A result and a copy of it into a cache, with what `change` makes of the two and of the cache.
+/// Asserts why a copy of a result into a cache stays after `change` of the three.
 fn left(reason: Reason, change: impl FnOnce(&mut Scene, [TensorId; 3])) {
     let mut scene = Scene::new();
     let (x, cache) = (scene.input([8, 2, 1, 1]), scene.cache([8, 2, 1, 1]));
@@ -51,14 +51,14 @@ fn copy_of_what_is_written_in_place() {
 }
 
 #[test]
-fn somebody_else_reads_it() {
+fn source_with_another_reader() {
     left(Reason::Readers, |scene, [product, _, _]| {
         scene.node([8, 2, 1, 1], &[product]);
     });
 }
 
 #[test]
-fn somebody_else_reads_a_view_of_it() {
+fn source_with_another_reader_of_a_view() {
     left(Reason::Readers, |scene, [product, _, _]| {
         let view = scene.reshape(product, [16, 1, 1, 1]);
         scene.node([16, 1, 1, 1], &[view]);
@@ -86,7 +86,7 @@ fn elements_are_repeated() {
 }
 
 #[test]
-fn operation_cannot_write_so() {
+fn operation_that_cannot_write_the_layout() {
     left(Reason::Layout, |scene, [product, _, _]| scene.writes[product as usize] = Strides::OnlyItsOwn);
     left(Reason::Layout, |scene, [_, copy, _]| scene.sketch.draft(copy).layout.nb = [8, 4, 64, 64]);
     left(Reason::Layout, |scene, [product, copy, _]| {
@@ -96,9 +96,9 @@ fn operation_cannot_write_so() {
 }
 
 #[test]
-fn other_devices_write_no_gaps_and_where_they_like() {
+fn other_devices_write_no_gaps_and_need_alignment() {
     let on_gpu = |scene: &mut Scene, cache: TensorId| {
-        scene.memory[cache as usize] = Memory::Buffer { start: 0x8000, cpu: false };
+        scene.memory[cache as usize] = Storage::Buffer { start: 0x8000, cpu: false };
     };
     left(Reason::Layout, |scene, [_, copy, cache]| {
         on_gpu(scene, cache);
@@ -111,7 +111,7 @@ fn other_devices_write_no_gaps_and_where_they_like() {
 }
 
 #[test]
-fn shape_that_no_strides_say() {
+fn shape_without_strides() {
     let mut scene = Scene::new();
     let (x, cache) = (scene.input([6, 1, 1, 1]), scene.cache([8, 2, 1, 1]));
     let product = scene.node([6, 1, 1, 1], &[x]);
@@ -121,7 +121,7 @@ fn shape_that_no_strides_say() {
 }
 
 #[test]
-fn view_between_that_no_strides_say() {
+fn view_between_without_strides() {
     let mut scene = Scene::new();
     let (x, cache) = (scene.input([4, 2, 3, 1]), scene.cache([4, 3, 2, 1]));
     let heads = scene.node([4, 2, 3, 1], &[x]);
@@ -132,7 +132,7 @@ fn view_between_that_no_strides_say() {
     scene.assert_left(Reason::Layout);
 }
 
-/// A result, what `between` does to the cache that it is copied to, and the copy.
+/// Creates a result, the nodes of `between`, which get the cache, and a copy of the result into the cache.
 fn with(between: impl FnOnce(&mut Scene, TensorId)) -> Scene {
     let mut scene = Scene::new();
     let (x, cache) = (scene.input([8, 2, 1, 1]), scene.cache([8, 4, 1, 1]));
@@ -144,7 +144,7 @@ fn with(between: impl FnOnce(&mut Scene, TensorId)) -> Scene {
 }
 
 #[test]
-fn somebody_touches_the_memory_between() {
+fn memory_is_accessed_between() {
     with(|scene, cache| {
         scene.node([1, 1, 1, 1], &[cache]);
     })
@@ -163,7 +163,7 @@ fn somebody_touches_the_memory_between() {
 }
 
 #[test]
-fn other_bytes_may_be_touched_between() {
+fn other_bytes_may_be_accessed_between() {
     let scene = with(|scene, cache| {
         let others = scene.view(cache, 0, plain([8, 2, 1, 1]));
         scene.node([1, 1, 1, 1], &[others]);
@@ -238,9 +238,9 @@ fn nothing_is_known_of_the_memory() {
 }
 
 #[test]
-fn allocator_has_given_memory_already() {
+fn memory_is_planned_already() {
     left(Reason::Memory, |scene, [product, _, _]| {
-        scene.memory[product as usize] = Memory::Buffer { start: 0x100, cpu: true };
+        scene.memory[product as usize] = Storage::Buffer { start: 0x100, cpu: true };
     });
 }
 
@@ -274,7 +274,7 @@ fn one_operand_that_stays_keeps_the_other() {
 }
 
 #[test]
-fn graph_that_lists_a_tensor_twice_is_left_alone() {
+fn graph_that_lists_a_tensor_twice_stays_as_it_is() {
     let mut scene = Scene::new();
     let (x, cache) = (scene.input([8, 2, 1, 1]), scene.cache([8, 2, 1, 1]));
     let product = scene.node([8, 2, 1, 1], &[x]);
@@ -295,5 +295,5 @@ fn graph_that_lists_a_tensor_twice_is_left_alone() {
         alignment: 32,
         runs_at: &|_, _| true,
     };
-    assert_eq!(find(&graph, facts, Freedom::Births), Found::default());
+    assert_eq!(find(&graph, facts, Freedom::LiveRanges), Found::default());
 }

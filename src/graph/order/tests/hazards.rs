@@ -1,14 +1,15 @@
-//! Who must stay before whom.
+//! Which nodes must stay before which.
 
+use crate::graph::Effect;
 use crate::graph::TensorId;
-use crate::graph::order::{Effect, Hazards};
+use crate::graph::order::Hazards;
 use crate::graph::tests::sketch::Sketch;
 use crate::testing::Random;
 
 use super::{effects, hazards, own_memory, pairs, random_graph, random_order};
 
-/// Two nodes that only read a leaf, and a last one, with what `change` adds between the first two. Answers whether the
-/// first two nodes of the whole may be swapped.
+/// Returns whether the first two nodes may be swapped in a graph of two nodes that only read a leaf, the nodes of `add`
+/// between them, and a last node.
 fn may_swap(add: impl FnOnce(&mut Sketch, TensorId)) -> bool {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
@@ -34,7 +35,7 @@ fn nodes_that_only_read_the_same_may_be_swapped() {
 }
 
 #[test]
-fn reader_stays_behind_what_it_reads() {
+fn reader_stays_after_its_source() {
     assert!(!may_swap(|sketch, x| {
         let a = sketch.node(64, &[x]);
         sketch.node(64, &[a]);
@@ -42,7 +43,7 @@ fn reader_stays_behind_what_it_reads() {
 }
 
 #[test]
-fn reader_of_a_view_that_is_in_no_list_stays_behind_its_root() {
+fn reader_of_an_unlisted_view_stays_after_its_root() {
     assert!(!may_swap(|sketch, x| {
         let root = sketch.node(64, &[x]);
         let view = sketch.unlisted_view(root, 0, 32);
@@ -60,7 +61,7 @@ fn read_stays_before_a_later_write() {
 }
 
 #[test]
-fn read_through_a_view_stays_behind_an_earlier_write_through_another() {
+fn read_through_a_view_stays_after_an_earlier_write_through_another() {
     assert!(!may_swap(|sketch, x| {
         let cache = external(sketch);
         let view = sketch.unlisted_view(cache, 0, 32);
@@ -103,7 +104,7 @@ fn step_of_an_optimizer_writes_its_sources() {
 }
 
 #[test]
-fn nothing_passes_a_node_that_may_do_anything() {
+fn node_that_may_do_anything_is_a_barrier() {
     let with = |effect| {
         may_swap(|sketch, x| {
             sketch.node(64, &[x]);
@@ -116,7 +117,7 @@ fn nothing_passes_a_node_that_may_do_anything() {
 }
 
 #[test]
-fn nothing_passes_a_marker() {
+fn dependency_marker_is_a_barrier() {
     assert!(!may_swap(|sketch, x| {
         sketch.marker(&[x]);
         sketch.node(64, &[x]);
@@ -128,7 +129,7 @@ fn nothing_passes_a_marker() {
 }
 
 #[test]
-fn parameters_in_the_list_of_nodes_stop_nothing() {
+fn parameters_among_the_nodes_are_no_barriers() {
     assert!(may_swap(|sketch, x| {
         let parameter = sketch.marker(&[]);
         sketch.draft(parameter).tensor.external = true;
@@ -137,7 +138,7 @@ fn parameters_in_the_list_of_nodes_stop_nothing() {
 }
 
 #[test]
-fn memory_that_others_write_comes_behind_them_and_stops_nothing_else() {
+fn no_op_node_that_others_write_follows_them_and_is_no_barrier() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let part = sketch.node(32, &[x]);
@@ -164,7 +165,7 @@ fn last_node_stays_the_last() {
 }
 
 #[test]
-fn external_tensors_can_be_said_to_share_memory() {
+fn external_tensors_may_alias() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let (cache, same) = (external(&mut sketch), external(&mut sketch));
@@ -203,7 +204,7 @@ fn reader_before_its_producer_stays_there() {
 }
 
 #[test]
-fn node_that_is_listed_twice_stays_around_its_readers() {
+fn node_that_is_listed_twice_keeps_its_order_with_readers() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let twice = sketch.node(64, &[x]);
@@ -217,9 +218,9 @@ fn node_that_is_listed_twice_stays_around_its_readers() {
     }
 }
 
-/// In both directions: nothing is forgotten, and nothing is forbidden without need.
+/// In both directions: no pair is missing, and none is superfluous.
 #[test]
-fn hazards_are_those_of_all_pairs() {
+fn hazards_match_a_check_of_all_pairs() {
     let mut random = Random::new(20);
     let mut other = 0;
     for _ in 0..400 {

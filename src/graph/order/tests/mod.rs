@@ -1,18 +1,19 @@
-//! Orders of sketched graphs.
+//! Hazards, the model, and the orders that are found.
 
 mod hazards;
 mod model;
 mod orders;
 mod smallest;
 
-use crate::graph::order::{Effect, Effort, Hazards, Reordering, reorder};
+use crate::graph::Effect;
+use crate::graph::order::{Effort, Hazards, Reordering, reorder};
 use crate::graph::tests::random::random_sketch_of;
 use crate::graph::tests::sketch::{List, Sketch};
 use crate::graph::{BufferIndex, Graph, GraphPlan, Operation, Requests, Rules, TensorId, plan, simulate};
 use crate::placement::{Bytes, Problem, Step, lower_bound, validate};
 use crate::testing::Random;
 
-/// What the model knows to the byte.
+/// The rules that the model covers exactly.
 const RULES: Rules = Rules { concat: false, unread_inputs: false, inactive: false, ..Rules::ALL };
 
 fn effects(sketch: &Sketch) -> Vec<Effect> {
@@ -56,7 +57,7 @@ fn plan_in_order(sketch: &Sketch, order: &[Step]) -> GraphPlan {
     plan
 }
 
-/// The blocks of the live ranges that share the most memory, by buffer.
+/// Returns, by buffer, the blocks of the live ranges with the most reuse.
 fn problems(sketch: &Sketch, order: &[Step], rules: Rules) -> Vec<Problem> {
     let (graph, nodes) = in_order(sketch, order);
     let requests = Requests { leafs: &sketch.requests(List::Leafs), nodes: &nodes };
@@ -64,12 +65,12 @@ fn problems(sketch: &Sketch, order: &[Step], rules: Rules) -> Vec<Problem> {
     crate::graph::live_ranges(&graph, &sketch.buffers_with(rules), requests, &mut sizes).problems
 }
 
-/// The most bytes alive at a step, by buffer.
+/// Returns the lower bounds, by buffer.
 fn bounds(sketch: &Sketch, order: &[Step], rules: Rules) -> Vec<Bytes> {
     problems(sketch, order, rules).iter().map(lower_bound).collect()
 }
 
-/// A graph with some nodes that write into others, and now and then one that may do anything.
+/// A graph with some nodes that write into others, and a few that may do anything.
 fn random_graph(random: &mut Random, most: u32) -> Sketch {
     let mut sketch = random_sketch_of(random, most);
     let markers = random.chance(30);
@@ -93,7 +94,7 @@ fn random_graph(random: &mut Random, most: u32) -> Sketch {
     sketch
 }
 
-/// By step, the steps that must run before it: every pair of nodes is looked at, and nothing of [`Hazards`] is used.
+/// Returns, by step, the steps that must run before it: checks every pair of nodes, without [`Hazards`].
 fn pairs(sketch: &Sketch) -> Vec<Vec<Step>> {
     let graph = sketch.graph();
     let nodes = graph.nodes();
@@ -103,7 +104,7 @@ fn pairs(sketch: &Sketch) -> Vec<Vec<Step>> {
         named(a, b)
             || named(b, a)
             || later + 1 == nodes.len()
-            || [earlier, later].into_iter().any(|step| stops_everything(sketch, &graph, step))
+            || [earlier, later].into_iter().any(|step| is_barrier(sketch, &graph, step))
             || share_memory(sketch, &graph, a, b)
     };
     (0..nodes.len())
@@ -113,7 +114,7 @@ fn pairs(sketch: &Sketch) -> Vec<Vec<Step>> {
         .collect()
 }
 
-fn stops_everything(sketch: &Sketch, graph: &Graph, step: usize) -> bool {
+fn is_barrier(sketch: &Sketch, graph: &Graph, step: usize) -> bool {
     let node = graph.nodes()[step];
     let tensor = graph.tensor(node);
     let is_named = graph.nodes()[..step].iter().any(|&earlier| graph.sources(earlier).contains(&node));
@@ -132,7 +133,7 @@ fn share_memory(sketch: &Sketch, graph: &Graph, a: TensorId, b: TensorId) -> boo
     a.iter().any(|(root, writes)| b.iter().any(|(other, also)| root == other && (*writes || *also)))
 }
 
-/// A random order in which everybody comes after those that must run before.
+/// Returns a random order that keeps `before`.
 fn random_order(random: &mut Random, before: &[Vec<Step>]) -> Vec<Step> {
     let mut order: Vec<Step> = Vec::new();
     let mut left: Vec<Step> = (0..).take(before.len()).collect();

@@ -1,4 +1,4 @@
-//! Live bytes as the search counts them.
+//! The live bytes of the model.
 
 use crate::graph::Rules;
 use crate::graph::order::model::Model;
@@ -14,7 +14,7 @@ fn model(sketch: &Sketch, rules: Rules) -> Model {
 }
 
 #[test]
-fn peaks_are_those_of_the_live_ranges_in_every_order() {
+fn peaks_match_the_live_ranges_in_every_order() {
     let mut random = Random::new(21);
     let mut orders = 0;
     for _ in 0..1500 {
@@ -41,7 +41,7 @@ fn peaks_are_those_of_the_live_ranges_in_every_order() {
 }
 
 #[test]
-fn what_ran_can_be_undone() {
+fn steps_can_be_undone() {
     let mut random = Random::new(22);
     for _ in 0..300 {
         let sketch = random_graph(&mut random, 40);
@@ -63,7 +63,7 @@ fn what_ran_can_be_undone() {
 }
 
 #[test]
-fn fits_when_no_cap_is_passed() {
+fn step_fits_while_no_cap_is_exceeded() {
     let mut random = Random::new(23);
     for _ in 0..300 {
         let sketch = random_graph(&mut random, 30);

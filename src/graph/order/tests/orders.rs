@@ -1,4 +1,4 @@
-//! Orders that are found.
+//! The orders that are found.
 
 use crate::graph::Flags;
 use crate::graph::order::{Effort, Measure};
@@ -9,13 +9,13 @@ use crate::testing::Random;
 
 use super::{RULES, pairs, plan_in_order, problems, random_graph, reordered};
 
-/// Something large from `x`, and what is left of it.
+/// Adds a large tensor computed from `x`, and a small one computed from that.
 fn branch(sketch: &mut Sketch, x: TensorId) -> (TensorId, TensorId) {
     let large = sketch.node(1024, &[x]);
     (large, sketch.node(16, &[large]))
 }
 
-/// Branches that are all computed before any is reduced.
+/// Adds branches that are all computed before any is reduced.
 fn branches(sketch: &mut Sketch, x: TensorId, count: usize) -> TensorId {
     let large: Vec<TensorId> = (0..count).map(|_| sketch.node(1024, &[x])).collect();
     let small: Vec<TensorId> = large.iter().map(|&large| sketch.node(16, &[large])).collect();
@@ -35,7 +35,7 @@ fn branches_run_one_after_the_other() {
 }
 
 #[test]
-fn order_that_cannot_be_better_stays() {
+fn optimal_order_stays() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(16);
     let small: Vec<TensorId> = (0..4).map(|_| branch(&mut sketch, x).1).collect();
@@ -46,7 +46,7 @@ fn order_that_cannot_be_better_stays() {
 }
 
 #[test]
-fn what_need_not_move_stays() {
+fn nodes_that_need_not_move_stay() {
     let mut sketch = Sketch::new();
     let mut x = sketch.leaf(16);
     for layer in 0..40 {
@@ -65,9 +65,9 @@ fn what_need_not_move_stays() {
     assert!(others.into_iter().all(|at| (40..45).contains(&at)), "{:?}", found.order);
 }
 
-/// As in the training of a network: a step for each weight, all at the end, although each could follow its gradient.
+/// The training of a network: a step for each weight, all at the end, although each could follow its gradient.
 #[test]
-fn gradients_are_used_when_they_are_there() {
+fn gradients_are_used_as_soon_as_they_are_computed() {
     let mut sketch = Sketch::new();
     let mut gradient = sketch.leaf(64);
     let weights: Vec<TensorId> = (0..20).map(|_| sketch.leaf(1024)).collect();
@@ -89,7 +89,7 @@ fn gradients_are_used_when_they_are_there() {
 }
 
 #[test]
-fn thousands_of_branches_are_no_trouble() {
+fn thousands_of_branches_are_reordered() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(16);
     let large: Vec<TensorId> = (0..2000).map(|_| sketch.node(1024, &[x])).collect();
@@ -101,7 +101,7 @@ fn thousands_of_branches_are_no_trouble() {
     assert!(found.before[0].lower_bound > 2000 * 1024 && found.after[0].lower_bound < 2 * 1024, "{:?}", found.after);
 }
 
-/// Level by level all leaves of the tree live at once; branch by branch one tensor a level.
+/// Level by level all leaves of the tree are live at once; branch by branch one tensor per level.
 #[test]
 fn trees_are_run_branch_by_branch() {
     let mut sketch = Sketch::new();
@@ -125,7 +125,7 @@ fn effort_is_a_limit() {
 }
 
 #[test]
-fn no_buffer_pays_for_another() {
+fn no_buffer_grows_for_another() {
     let other = BUFFER;
     let mut sketch = Sketch::with_buffers(&[BUFFER, other]);
     let x = sketch.leaf(16);
@@ -148,7 +148,7 @@ fn no_buffer_pays_for_another() {
 }
 
 #[test]
-fn graphs_with_little_in_them_stay() {
+fn tiny_graphs_stay() {
     let empty = reordered(&Sketch::new(), Effort::default());
     assert_eq!((empty.moved, empty.order), (0, Vec::new()));
     let mut sketch = Sketch::new();
@@ -192,7 +192,7 @@ fn sizes_that_overflow_are_an_error() {
 }
 
 #[test]
-fn random_graphs_are_right_in_their_new_order_and_never_worse() {
+fn random_graphs_stay_correct_and_never_get_worse() {
     let mut random = Random::new(24);
     let (mut changed, mut others) = (0, 0);
     for _ in 0..1000 {

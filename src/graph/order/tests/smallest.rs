@@ -1,4 +1,4 @@
-//! Small graphs, compared with all of their orders.
+//! Small graphs, compared with all their orders.
 
 use crate::graph::order::Effort;
 use crate::placement::{Bytes, Step};
@@ -6,7 +6,7 @@ use crate::testing::Random;
 
 use super::{RULES, bounds, pairs, random_graph, reordered};
 
-/// The least that the first buffer can need, over all orders.
+/// Returns the least bound of the first buffer, over all orders.
 fn least(sketch: &crate::graph::tests::sketch::Sketch, before: &[Vec<Step>], order: &mut Vec<Step>) -> Bytes {
     if order.len() == before.len() {
         return bounds(sketch, order, RULES)[0];
@@ -24,7 +24,7 @@ fn least(sketch: &crate::graph::tests::sketch::Sketch, before: &[Vec<Step>], ord
 }
 
 #[test]
-fn small_graphs_get_the_least_bound_that_an_order_has() {
+fn small_graphs_get_the_least_bound_of_all_orders() {
     let mut random = Random::new(26);
     let (mut compared, mut improvable, mut optimal) = (0, 0, 0);
     while compared < 1500 {

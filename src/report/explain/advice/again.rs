@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::graph::order::Effect;
+use crate::graph::Effect;
 use crate::graph::{Flags, Operation, TensorId, View};
 use crate::placement::Step;
 

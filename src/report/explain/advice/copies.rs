@@ -1,7 +1,7 @@
 //! Removes copies.
 
-use crate::graph::copies::{Facts, Found, Freedom, Kind, Memory, Target, find};
-use crate::graph::order::Effect;
+use crate::graph::Effect;
+use crate::graph::copies::{CopyKind, Facts, Found, Freedom, Storage, Target, find};
 use crate::graph::{Flags, Layout, Operation, Rules, Strides, TensorId, View};
 use crate::placement::{Bytes, Step};
 
@@ -71,10 +71,10 @@ fn as_view(case: &Case<'_>, copy: TensorId, source: TensorId) -> Option<Draft> {
 /// external memory belongs to: it is assumed to be the CPU if the rules are those of the CPU.
 pub fn try_remove_copies(case: &Case<'_>) -> Vec<Tried> {
     let tensors = &case.planned.snapshot.tensors;
-    if tensors.iter().all(|tensor| Kind::of(&tensor.op) == Kind::Other) {
+    if tensors.iter().all(|tensor| CopyKind::of(&tensor.op) == CopyKind::Other) {
         return Vec::new();
     }
-    [Freedom::Births, Freedom::Owners, Freedom::Nothing]
+    [Freedom::LiveRanges, Freedom::Owners, Freedom::Nothing]
         .into_iter()
         .filter_map(|freedom| {
             // The search takes about as much work as a trial.
@@ -93,8 +93,8 @@ fn removable(case: &Case<'_>, freedom: Freedom) -> Found {
     let ids = (0..).take(tensors.len());
     let memory = ids.clone().map(|id: TensorId| match graph.tensor(graph.root(id)).external {
         // Far enough apart that none overlaps another.
-        true => Memory::Buffer { start: (Bytes::from(id) + 1) << 38, cpu: on_cpu },
-        false => Memory::Planned,
+        true => Storage::Buffer { start: (Bytes::from(id) + 1) << 38, cpu: on_cpu },
+        false => Storage::Planned,
     });
     let is_norm = |&source: &TensorId| tensors[source as usize].op == "RMS_NORM";
     let fused: Vec<u8> = ids
@@ -107,7 +107,7 @@ fn removable(case: &Case<'_>, freedom: Freedom) -> Found {
     });
     let facts = Facts {
         effects: &case.uses.effects,
-        kinds: &tensors.iter().map(|tensor| Kind::of(&tensor.op)).collect::<Vec<_>>(),
+        kinds: &tensors.iter().map(|tensor| CopyKind::of(&tensor.op)).collect::<Vec<_>>(),
         writes: &writes.collect::<Vec<_>>(),
         memory: &memory.collect::<Vec<_>>(),
         same_memory: case.planned.same_memory,

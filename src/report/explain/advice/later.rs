@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::graph::order::Effect;
+use crate::graph::Effect;
 use crate::graph::{Flags, Operation, TensorId};
 use crate::placement::Step;
 

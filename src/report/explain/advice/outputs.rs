@@ -1,6 +1,6 @@
 //! Frees outputs early, and leaves out unused tensors.
 
-use crate::graph::order::Effect;
+use crate::graph::Effect;
 use crate::graph::{Flags, Operation, Tensor, TensorId};
 
 use super::super::case::Case;

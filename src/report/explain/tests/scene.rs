@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::graph::order::Effect;
+use crate::graph::Effect;
 use crate::graph::snapshot::{BufferInfo, Snapshot, TensorInfo};
 use crate::graph::tests::sketch::{BUFFER, Sketch};
 use crate::graph::{BufferSpec, Flags, Operation, Rules, TensorId};

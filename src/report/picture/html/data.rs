@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use crate::graph::order::Effect;
+use crate::graph::Effect;
 use crate::graph::snapshot::Snapshot;
 use crate::report::picture::graphs::DrawnGraph;
 use crate::report::picture::kinds::Kind;

@@ -1,0 +1,18 @@
+//! Captured graphs in files: the format "lastuse-graph", version 1.
+//!
+//! One JSON object a line: a header, then one line a tensor. [`Snapshot::text`](crate::graph::snapshot::Snapshot::text)
+//! writes it without a library; reading it needs the feature "cli".
+
+#[cfg(feature = "cli")]
+mod open;
+#[cfg(feature = "cli")]
+mod read;
+#[cfg(all(test, feature = "cli"))]
+mod tests;
+mod write;
+
+#[cfg(feature = "cli")]
+pub use open::Unreadable;
+
+/// The name of the format, and its only version so far.
+const FORMAT: (&str, u64) = ("lastuse-graph", 1);

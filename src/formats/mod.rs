@@ -1,0 +1,29 @@
+//! Files: captured graphs, plans and placement problems, with the reading and writing of each.
+//!
+//! Uses [`crate::graph`] and [`crate::placement`]. Plain data in and out: nothing here prints or knows ggml's types.
+//! Without the feature "cli" graphs can be written and nothing can be read, so that the library depends on libc alone.
+//!
+//! - [`json`]: writes JSON without a library
+//! - `gzip`, `malformed`: compressed input, and defects of files of lines
+//! - `graph_file`: captured graphs, "lastuse-graph"
+//! - `problem_graph`: placement problems as captured graphs
+//! - `plan_file`: plans, "lastuse-plan", and the check of a plan against its graph
+//! - [`csv`]: placement problems
+
+pub mod csv;
+mod graph_file;
+#[cfg(feature = "cli")]
+mod gzip;
+pub mod json;
+#[cfg(feature = "cli")]
+mod malformed;
+#[cfg(feature = "cli")]
+mod plan_file;
+mod problem_graph;
+
+#[cfg(feature = "cli")]
+pub use graph_file::Unreadable;
+#[cfg(feature = "cli")]
+pub use malformed::Malformed;
+#[cfg(feature = "cli")]
+pub use plan_file::{Defect, DefectKind, MalformedPlan, PlanFile, PlannedBuffer, PlannedTensor, check, plan_json};

@@ -1,0 +1,111 @@
+//! Def-use facts: the sources of each tensor, and the last user of each source.
+
+use super::TensorId;
+
+/// The sources and the users of every tensor, recorded in the order of ids.
+#[derive(Clone, Debug)]
+pub struct DefUse {
+    /// All sources of the first tensor, then those of the next.
+    sources: Vec<TensorId>,
+    /// By tensor, where its sources begin, which is where those of the one before end. Tensors without sources may be
+    /// missing at the end.
+    bounds: Vec<u32>,
+    /// By tensor, the user with the largest id; 0 where there is none. Tensors without users may be missing at the end.
+    last_users: Vec<TensorId>,
+    /// False once a tensor has a source with a larger id.
+    in_order: bool,
+    /// The tensors that are sources of themselves.
+    self_users: Vec<TensorId>,
+}
+
+impl DefUse {
+    /// Creates an empty record with capacity for `tensors`.
+    pub fn with_capacity(tensors: usize) -> Self {
+        let mut bounds = Vec::with_capacity(tensors + 1);
+        bounds.push(0);
+        Self {
+            sources: Vec::with_capacity(2 * tensors),
+            bounds,
+            last_users: vec![0; tensors],
+            in_order: true,
+            self_users: Vec::new(),
+        }
+    }
+
+    /// Adds the sources of the next tensor, in the order of its slots.
+    pub fn push_tensor(&mut self, sources: impl Iterator<Item = TensorId>) {
+        let (user, first) = (number(self.bounds.len() - 1), self.sources.len());
+        sources.for_each(|source| self.push(source, user));
+        self.end_tensors(&[number(self.sources.len() - first)]);
+    }
+
+    /// Adds sources of the next tensors as long as `id` knows them and they come before their users. Returns how many
+    /// were added. Nothing else changes meanwhile, which keeps the loop fast.
+    #[inline]
+    pub fn extend<S: Copy>(&mut self, sources: &[S], users: &[TensorId], id: impl Fn(S) -> Option<TensorId>) -> usize {
+        let before = self.sources.len();
+        self.sources.resize(before + sources.len(), 0);
+        let mut count = 0;
+        for ((&source, &user), slot) in sources.iter().zip(users).zip(&mut self.sources[before..]) {
+            let Some(source) = id(source).filter(|source| *source < user) else { break };
+            let Some(last) = self.last_users.get_mut(source as usize) else { break };
+            (*last, *slot) = (user, source);
+            count += 1;
+        }
+        self.sources.truncate(before + count);
+        count
+    }
+
+    /// Adds one source of the next tensors.
+    pub fn push(&mut self, source: TensorId, user: TensorId) {
+        self.sources.push(source);
+        let needed = source as usize + 1;
+        if self.last_users.len() < needed {
+            self.last_users.resize(needed, 0);
+        }
+        self.last_users[source as usize] = user;
+        if source >= user {
+            self.in_order &= source == user && user > 0;
+            self.self_users.push(user);
+        }
+    }
+
+    /// Assigns the sources added last to the next tensors. `ends` holds, by tensor, how many of them belong to it and
+    /// the tensors before it.
+    #[inline]
+    pub fn end_tensors(&mut self, ends: &[u32]) {
+        let before = number(self.sources.len()) - ends.last().copied().unwrap_or(0);
+        self.bounds.extend(ends.iter().map(|end| before + end));
+    }
+
+    /// Gives the next tensors no sources.
+    #[inline]
+    pub fn skip_tensors(&mut self, tensors: usize) {
+        let end = number(self.sources.len());
+        self.bounds.resize(self.bounds.len() + tensors, end);
+    }
+
+    /// Returns the sources of a tensor, in the order of its slots.
+    #[inline]
+    pub fn sources(&self, id: TensorId) -> &[TensorId] {
+        match self.bounds.get(id as usize..id as usize + 2) {
+            Some(&[start, end]) => &self.sources[start as usize..end as usize],
+            _ => &[],
+        }
+    }
+
+    /// Returns, by tensor, the user with the largest id; 0 or missing at the end where there is none. `None` if a
+    /// tensor has a source with a larger id.
+    pub fn last_users(&self) -> Option<&[TensorId]> {
+        self.in_order.then_some(&self.last_users)
+    }
+
+    /// Returns the tensors that are sources of themselves; meaningful where [`DefUse::last_users`] is `Some`.
+    pub fn self_users(&self) -> &[TensorId] {
+        &self.self_users
+    }
+}
+
+fn number(count: usize) -> u32 {
+    u32::try_from(count).expect("fewer than 2^32 tensors, and as many sources")
+}

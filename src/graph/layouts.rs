@@ -1,0 +1,123 @@
+//! The distinct layouts of a graph, each kept once: a graph has many tensors and few layouts.
+
+use super::layout::{Layout, LayoutRef};
+
+/// Dense index of a layout: equal layouts have equal indices.
+pub type LayoutId = u32;
+
+/// The index of a tensor whose layout is not recorded. Two such tensors need not have the same layout. A sentinel,
+/// since `Option` would double a list that is compared each time that a plan is matched.
+pub const UNKNOWN: LayoutId = LayoutId::MAX;
+
+static NO_LAYOUT: Layout = Layout { element: u32::MAX, ne: [0; 4], nb: [0; 4] };
+
+/// Capacity for the layouts of most graphs, and hash slots of which few are taken then.
+const FEW_LAYOUTS: usize = 64;
+const FEW_SLOTS: usize = 256;
+
+/// The distinct layouts of a graph: a hash table with dense indices.
+#[derive(Clone, Debug, Default)]
+pub struct Layouts {
+    distinct: Vec<Layout>,
+    /// Open addressing: an index plus one, or 0 for a free slot. At most half of the slots are taken.
+    slots: Vec<LayoutId>,
+}
+
+impl Layouts {
+    /// Returns the index of `layout`, which is added where it is new.
+    #[inline]
+    pub fn id(&mut self, layout: LayoutRef<'_>) -> LayoutId {
+        match self.find(layout) {
+            Ok(id) => id,
+            Err(slot) => self.add(layout, slot),
+        }
+    }
+
+    /// Appends the indices of the layouts of `tensors` to `ids`, and adds new layouts.
+    #[inline]
+    pub fn add_ids<'l, T>(&mut self, tensors: &[T], layout: impl Fn(&T) -> LayoutRef<'l>, ids: &mut Vec<LayoutId>) {
+        let mut next = ids.len();
+        let first = next;
+        ids.resize(first + tensors.len(), 0);
+        while let Some((at, slot)) = self.find_until_new(&tensors[next - first..], &layout, &mut ids[next..]) {
+            ids[next + at] = self.add(layout(&tensors[next - first + at]), slot);
+            next += at + 1;
+        }
+    }
+
+    /// Fills in indices as far as the layouts are known. Returns the position of the first new layout, and its free
+    /// slot. Nothing is added on the way, which keeps the loop fast.
+    #[inline]
+    fn find_until_new<'l, T>(
+        &self,
+        tensors: &[T],
+        layout: &impl Fn(&T) -> LayoutRef<'l>,
+        ids: &mut [LayoutId],
+    ) -> Option<(usize, usize)> {
+        for (at, (tensor, id)) in tensors.iter().zip(ids).enumerate() {
+            match self.find(layout(tensor)) {
+                Ok(found) => *id = found,
+                Err(slot) => return Some((at, slot)),
+            }
+        }
+        None
+    }
+
+    /// Returns the index of `layout`, or the free slot for it.
+    #[inline]
+    fn find(&self, layout: LayoutRef<'_>) -> Result<LayoutId, usize> {
+        let mut slot = self.first_slot(layout);
+        while let Some(id) = self.slots.get(slot).map(|taken| taken.wrapping_sub(1))
+            && let Some(known) = self.distinct.get(id as usize)
+        {
+            if layout.is(known) {
+                return Ok(id);
+            }
+            slot = (slot + 1) & (self.slots.len() - 1);
+        }
+        Err(slot)
+    }
+
+    /// Returns the number of distinct layouts.
+    pub fn len(&self) -> usize {
+        self.distinct.len()
+    }
+
+    /// Returns the layout with this index; an empty one of no element type for [`UNKNOWN`].
+    pub fn get(&self, id: LayoutId) -> &Layout {
+        self.distinct.get(id as usize).unwrap_or(&NO_LAYOUT)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add(&mut self, layout: LayoutRef<'_>, slot: usize) -> LayoutId {
+        if 2 * self.distinct.len() >= self.slots.len() {
+            self.grow();
+            return self.id(layout);
+        }
+        self.distinct.push(layout.to_layout());
+        let taken = LayoutId::try_from(self.distinct.len()).expect("fewer than 2^32 layouts");
+        self.slots[slot] = taken;
+        taken - 1
+    }
+
+    fn grow(&mut self) {
+        let slots = (4 * self.slots.len()).max(FEW_SLOTS);
+        let room = (2 * self.distinct.len()).max(FEW_LAYOUTS);
+        let known = std::mem::replace(self, Self { distinct: Vec::with_capacity(room), slots: vec![0; slots] });
+        for layout in &known.distinct {
+            self.id(layout.by_ref());
+        }
+    }
+
+    /// Hashes a layout to the slot where its search begins. The fields that are left out mostly follow from the rest.
+    #[inline]
+    fn first_slot(&self, layout: LayoutRef<'_>) -> usize {
+        let LayoutRef { ne: [a, b, _, _], nb: [_, row, _, last], .. } = layout;
+        let extents = a.wrapping_add(b.wrapping_mul(0x3243_F6A9)).cast_unsigned();
+        let strides = row.wrapping_mul(0x5A82_7999).wrapping_add(last.wrapping_mul(0x2B7E_1517));
+        // Multiplies by the golden ratio and takes high bits, which depend on all lower ones.
+        let hash = extents.wrapping_add(strides).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        usize::try_from(hash >> 32).unwrap_or(0) & self.slots.len().wrapping_sub(1)
+    }
+}

@@ -1,0 +1,198 @@
+//! The search for a source that a node is computed in place of.
+
+use crate::graph::{Allocation, BufferIndex, Graph, Operation, Sizes, TensorId};
+use crate::placement::{Bytes, Step};
+
+use super::blocks::{Blocks, InPlaceSource};
+use super::last_uses::{LastUses, Point};
+
+/// What is known of a graph before any block is added.
+pub struct Known<'a> {
+    pub graph: &'a Graph,
+    pub last_uses: &'a LastUses,
+    /// The last uses by inactive nodes, see [`InactiveNodes::last_uses`](super::inactive::InactiveNodes::last_uses);
+    /// empty with one buffer.
+    pub used_by_inactive: &'a [(TensorId, Step)],
+}
+
+/// The search for the in-place source of one node, whose operation may write over sources.
+pub struct InPlaceSearch<'a, S> {
+    pub known: &'a Known<'a>,
+    pub blocks: &'a Blocks,
+    pub node: TensorId,
+    pub operation: Operation,
+    pub sources: &'a [TensorId],
+    /// The buffer requested for the node.
+    pub buffer: BufferIndex,
+    /// The point of the node's step.
+    pub now: Point,
+    pub sizes: &'a mut S,
+    /// The buffer of the last size query for the node, and its result.
+    pub known_size: Option<(BufferIndex, Bytes)>,
+}
+
+impl<S: Sizes> InPlaceSearch<'_, S> {
+    /// Returns the source to compute the node in place of; where there is none, the bytes of the node in its buffer.
+    // Takes `self` by value, so that the fields get into memory only where the search is a longer one.
+    #[inline]
+    pub fn find(mut self) -> Result<InPlaceSource, Bytes> {
+        let mut ending = self.sources.iter().enumerate().filter(|&(_, &source)| self.ends_now(source));
+        let (first, is_only) = (ending.next(), ending.next().is_none());
+        match first {
+            Some(_) if !is_only => self.best_of_several(),
+            Some((slot, &source)) if self.has_layout_of(source) => {
+                self.checked(slot, source).ok_or_else(|| self.requested_size())
+            }
+            _ => Err(self.requested_size()),
+        }
+    }
+
+    fn step(&self) -> Step {
+        self.now.0 - self.known.last_uses.first.0
+    }
+
+    /// Returns the bytes of the node in the buffer requested for it.
+    #[inline]
+    fn requested_size(&mut self) -> Bytes {
+        self.size_in(self.buffer)
+    }
+
+    /// Returns the bytes of the node in a buffer; queried once per buffer.
+    #[inline]
+    fn size_in(&mut self, buffer: BufferIndex) -> Bytes {
+        match self.known_size {
+            Some((known, size)) if known == buffer => size,
+            _ => {
+                let size = self.sizes.alloc_size(self.node, buffer);
+                self.known_size = Some((buffer, size));
+                size
+            }
+        }
+    }
+
+    /// Returns `true` if this step is the last use of the source.
+    #[inline]
+    fn ends_now(&self, source: TensorId) -> bool {
+        self.known.last_uses.points[source as usize] == self.now
+    }
+
+    #[inline]
+    fn has_layout_of(&self, source: TensorId) -> bool {
+        self.known.graph.same_layout(source, self.node)
+    }
+
+    /// Chooses among several sources. Those that ggml would not use come last: a node then moves to another buffer
+    /// exactly when ggml would move it, so that no buffer grows beyond what ggml needs.
+    #[inline(never)]
+    fn best_of_several(mut self) -> Result<InPlaceSource, Bytes> {
+        let mut has_others = false;
+        let mut best: Option<InPlaceSource> = None;
+        for (slot, &source) in self.sources.iter().enumerate() {
+            if !self.is_candidate(slot, source) {
+                continue;
+            }
+            if !self.ggml_may_use(source) {
+                has_others = true;
+                continue;
+            }
+            let Some(candidate) = self.checked(slot, source) else { continue };
+            best = match best {
+                Some(first) if !self.is_better(source, first.source) => Some(first),
+                Some(_) => Some(InPlaceSource { beyond_ggml: true, ..candidate }),
+                None => Some(candidate),
+            };
+            // Otherwise a later source may be better.
+            if !self.blocks.rules(candidate.buffer).oldest_source {
+                break;
+            }
+        }
+        if best.is_none() && has_others {
+            best = self.first_beyond_ggml();
+        }
+        best.ok_or_else(|| self.requested_size())
+    }
+
+    /// Returns the first usable source among those that ggml would not use.
+    #[cold]
+    fn first_beyond_ggml(&mut self) -> Option<InPlaceSource> {
+        self.sources.iter().enumerate().find_map(|(slot, &source)| {
+            let right = !self.ggml_may_use(source) && self.is_candidate(slot, source);
+            if right { self.checked(slot, source) } else { None }
+        })
+    }
+
+    /// Returns `true` unless ggml would not use this source, whose last use is here: views, and what an inactive node
+    /// uses later.
+    #[inline(always)]
+    fn ggml_may_use(&self, source: TensorId) -> bool {
+        self.known.graph.tensor(source).view.is_none() && !self.is_used_later_by_inactive(source)
+    }
+
+    /// Returns `true` if this is the last use of the source in this slot, its layout is that of the node, and no other
+    /// source is in its memory.
+    #[inline(always)]
+    fn is_candidate(&self, slot: usize, source: TensorId) -> bool {
+        self.ends_now(source) && self.has_layout_of(source) && self.is_alone(slot, source)
+    }
+
+    #[inline(always)]
+    fn is_alone(&self, slot: usize, source: TensorId) -> bool {
+        let root = self.known.graph.root(source);
+        let is_elsewhere =
+            |(other, &source): (usize, &TensorId)| other == slot || self.known.graph.root(source) != root;
+        self.sources.iter().enumerate().all(is_elsewhere)
+    }
+
+    /// Returns the memory of the candidate in this slot, if the node may write over it.
+    #[inline(always)]
+    fn checked(&mut self, slot: usize, source: TensorId) -> Option<InPlaceSource> {
+        let view = self.known.graph.tensor(source).view;
+        let root = view.map_or(source, |view| view.root);
+        let allocation = self.blocks.allocation(root)?;
+        let rules = self.blocks.rules(allocation.buffer);
+        let beyond_ggml = view.is_some() || !self.operation.is_listed();
+        // What ggml would not do must not move a node to another buffer.
+        let is_right = allocation.buffer == self.buffer || !(beyond_ggml || self.is_used_later_by_inactive(source));
+        let may_be_view = view.is_none_or(|view| view.offset == 0 && rules.views && self.ends_now(root));
+        if !(is_right && may_be_view && rules.allow(self.operation, slot)) {
+            return None;
+        }
+        let Allocation { buffer, block, alloc_size: held, .. } = *allocation;
+        let alloc_size = self.size_in(buffer);
+        self.blocks.fits(alloc_size, allocation).then_some(InPlaceSource {
+            source,
+            buffer,
+            block,
+            held,
+            alloc_size,
+            beyond_ggml,
+        })
+    }
+
+    /// Returns `true` if an inactive node uses the source after this step. For ggml that is a use like any other.
+    #[inline]
+    fn is_used_later_by_inactive(&self, source: TensorId) -> bool {
+        !self.known.used_by_inactive.is_empty() && self.is_among_used_later(source)
+    }
+
+    #[cold]
+    fn is_among_used_later(&self, source: TensorId) -> bool {
+        let found = self.known.used_by_inactive.binary_search_by_key(&source, |&(used, _)| used);
+        found.is_ok_and(|at| self.known.used_by_inactive[at].1 > self.step())
+    }
+
+    /// Returns `true` if another source in the same buffer is better than the first, which ggml would choose. Backends
+    /// may fuse a node with the one before it, whose memory the result must then have. Otherwise the older block is
+    /// better.
+    #[cold]
+    fn is_better(&self, other: TensorId, first: TensorId) -> bool {
+        let before = self.step().checked_sub(1).map(|step| self.known.graph.nodes()[step as usize]);
+        let may_be_fused =
+            |source: TensorId| before == Some(source) && self.known.graph.tensor(source).operation.is_listed();
+        let allocations = self.blocks.allocation(other).zip(self.blocks.allocation(first));
+        allocations.is_some_and(|(allocation, first_allocation)| {
+            let is_older = || self.blocks.first_step(allocation) < self.blocks.first_step(first_allocation);
+            allocation.buffer == first_allocation.buffer && !may_be_fused(first) && (may_be_fused(other) || is_older())
+        })
+    }
+}

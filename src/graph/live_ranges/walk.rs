@@ -1,0 +1,168 @@
+//! The walk over a graph that adds a block for each tensor.
+
+use std::ops::Range;
+
+use crate::graph::{BufferIndex, BufferSpec, Flags, Graph, Operation, Requests, Sizes, TensorId};
+use crate::placement::{Bytes, Step};
+
+use super::allocation::{InactiveNode, LiveRanges};
+use super::blocks::{Blocks, InPlaceSource};
+use super::in_place::{InPlaceSearch, Known};
+use super::inactive::InactiveNodes;
+use super::last_uses::FirstPass;
+use super::{any_order, in_order};
+
+/// Finds the live ranges of all tensors of `graph` that need memory. Queries the size of each once per buffer.
+pub fn live_ranges<S: Sizes>(
+    graph: &Graph,
+    buffers: &[BufferSpec],
+    requests: Requests<'_>,
+    sizes: &mut S,
+) -> LiveRanges {
+    let may_be_inactive = |buffer: BufferIndex| buffers[buffer as usize].rules.inactive;
+    let FirstPass { leafs, inputs, last_uses, uses_before_def, inactive } =
+        first_pass(graph, requests, may_be_inactive);
+    // With one buffer, no node can move to another.
+    let used_by_inactive = if buffers.len() > 1 { inactive.last_uses(graph) } else { Vec::new() };
+    let mut inactive: Vec<TensorId> = inactive.nodes().collect();
+    let mut blocks = Blocks::new(buffers, graph.tensors().len(), graph.steps());
+    blocks.beyond_ggml = !inactive.is_empty();
+    let known = Known { graph, last_uses: &last_uses, used_by_inactive: &used_by_inactive };
+    let mut walk = Walk { known, blocks, sizes, concats: Vec::new() };
+    leafs.into_iter().for_each(|(leaf, buffer)| walk.allocate_leaf(leaf, buffer));
+    inputs.into_iter().for_each(|(input, buffer)| walk.allocate(input, buffer, 0));
+    let mut next = 0;
+    for step in uses_before_def {
+        walk.run(next..step, requests.nodes);
+        walk.allocate_sources(step, requests.nodes);
+        next = step;
+    }
+    let end = Step::try_from(graph.nodes().len()).expect("fewer than 2^32 nodes");
+    walk.run(next..end, requests.nodes);
+    let Walk { blocks: Blocks { allocations, mut inactive_owners, beyond_ggml, buffers, .. }, concats, .. } = walk;
+    inactive.sort_unstable();
+    inactive_owners.sort_unstable_by_key(|node| node.tensor);
+    let problems = buffers.into_iter().map(|buffer| buffer.problem).collect();
+    LiveRanges { problems, allocations, inactive, inactive_owners, concats, beyond_ggml }
+}
+
+/// Runs the first pass; `may_be_inactive` returns whether the rules of a buffer allow inactive nodes.
+fn first_pass(graph: &Graph, requests: Requests<'_>, may_be_inactive: impl Fn(BufferIndex) -> bool) -> FirstPass {
+    let candidates = InactiveNodes::candidates(graph, |step| may_be_inactive(requests.nodes[step as usize]));
+    in_order::first_pass(graph, requests, &candidates)
+        .unwrap_or_else(|| any_order::first_pass(graph, requests, &candidates))
+}
+
+struct Walk<'a, S> {
+    known: Known<'a>,
+    blocks: Blocks,
+    sizes: &'a mut S,
+    /// The steps of CONCATs so far.
+    concats: Vec<Step>,
+}
+
+impl<S: Sizes> Walk<'_, S> {
+    /// Allocates a leaf. An unused input is written before the first step, and may be overwritten in the second.
+    fn allocate_leaf(&mut self, leaf: TensorId, buffer: BufferIndex) {
+        self.allocate(leaf, buffer, 0);
+        if self.known.last_uses.is_unused(leaf) && self.known.graph.tensor(leaf).flags.has(Flags::INPUT) {
+            self.blocks.end_unused(leaf);
+        }
+    }
+
+    /// Allocates the nodes of `steps`; `buffers` has the requested buffer of each node.
+    #[inline(never)]
+    fn run(&mut self, steps: Range<Step>, buffers: &[BufferIndex]) {
+        let (nodes, tensors) = (self.known.graph.nodes(), self.known.graph.tensors());
+        let range = steps.start as usize..steps.end as usize;
+        let nodes = nodes[range.clone()].iter().zip(&buffers[range]);
+        for (step, (&node, &buffer)) in steps.zip(nodes) {
+            let tensor = &tensors[node as usize];
+            if tensor.is_owned() {
+                if self.known.last_uses.is_inactive(node) {
+                    self.add_inactive(node, buffer);
+                    continue;
+                }
+                if tensor.operation == Operation::Concat {
+                    self.concats.push(step);
+                }
+                if self.blocks.allocation(node).is_none() {
+                    self.allocate_node(node, tensor.operation, buffer, step);
+                }
+            }
+        }
+    }
+
+    /// Allocates the sources of a step that are used before their def.
+    #[cold]
+    fn allocate_sources(&mut self, step: Step, buffers: &[BufferIndex]) {
+        for &source in self.known.graph.sources(self.known.graph.nodes()[step as usize]) {
+            let is_needed = self.known.graph.tensor(source).is_owned() && !self.known.last_uses.is_inactive(source);
+            if is_needed && self.blocks.allocation(source).is_none() {
+                self.allocate(source, buffers[step as usize], step);
+            }
+        }
+    }
+
+    /// Records an inactive node, without a block. Where ggml's own allocator may compute it in place, it has the
+    /// address of its source: the buffer requested for it may be too small then.
+    #[cold]
+    fn add_inactive(&mut self, node: TensorId, buffer: BufferIndex) {
+        let source = (0..)
+            .zip(self.known.graph.sources(node))
+            .find_map(|(slot, &source)| self.inactive_in_place(node, slot, source));
+        let inactive = source.unwrap_or_else(|| InactiveNode {
+            tensor: node,
+            buffer,
+            alloc_size: self.sizes.alloc_size(node, buffer),
+            in_place_of: None,
+        });
+        self.blocks.inactive_owners.push(inactive);
+    }
+
+    /// Returns an inactive node in place of a source, where ggml's own list of operations allows it and it fits.
+    fn inactive_in_place(&mut self, node: TensorId, slot: usize, source: TensorId) -> Option<InactiveNode> {
+        let operation = self.known.graph.tensor(node).operation;
+        if !operation.is_listed() || !operation.may_write_over(slot) || !self.known.graph.same_layout(source, node) {
+            return None;
+        }
+        let allocation = self.blocks.allocation(source).map(|allocation| (allocation.buffer, allocation.alloc_size));
+        let inactive = || self.blocks.inactive_owners.iter().rfind(|node| node.tensor == source);
+        let (buffer, held) = allocation.or_else(|| inactive().map(|node| (node.buffer, node.alloc_size)))?;
+        let alloc_size = self.sizes.alloc_size(node, buffer);
+        (alloc_size <= held).then_some(InactiveNode { tensor: node, buffer, alloc_size, in_place_of: Some(source) })
+    }
+
+    /// Allocates a block for a tensor alone.
+    fn allocate(&mut self, id: TensorId, buffer: BufferIndex, step: Step) {
+        let alloc_size = self.sizes.alloc_size(id, buffer);
+        self.blocks.add(id, buffer, step, self.known.last_uses.last_step(id), alloc_size);
+    }
+
+    /// Allocates a node: in place of a source, or a block of its own.
+    #[inline]
+    fn allocate_node(&mut self, node: TensorId, operation: Operation, buffer: BufferIndex, step: Step) {
+        let last_use = self.known.last_uses.last_step(node);
+        match self.in_place_source(node, operation, buffer, step) {
+            Ok(source) => self.blocks.add_in_place(node, source, step, last_use),
+            Err(alloc_size) => self.blocks.add(node, buffer, step, last_use, alloc_size),
+        }
+    }
+
+    /// Returns the source to compute the node in place of; where there is none, the bytes of the node in its buffer.
+    #[inline]
+    fn in_place_source(
+        &mut self,
+        node: TensorId,
+        operation: Operation,
+        buffer: BufferIndex,
+        step: Step,
+    ) -> Result<InPlaceSource, Bytes> {
+        let Self { known, blocks, sizes, .. } = self;
+        if matches!(operation, Operation::Marker | Operation::View | Operation::Other | Operation::Concat) {
+            return Err(sizes.alloc_size(node, buffer));
+        }
+        let (sources, now) = (known.graph.sources(node), known.last_uses.point(step));
+        InPlaceSearch::<S> { known, blocks, node, operation, sources, buffer, now, sizes, known_size: None }.find()
+    }
+}

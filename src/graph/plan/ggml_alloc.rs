@@ -1,0 +1,50 @@
+//! The plan that ggml's own allocator makes: its rules of reuse, its strategy.
+
+use crate::graph::{BufferSpec, Graph, Requests, Rules, Sizes, live_ranges};
+use crate::placement::{BestFit, Bytes, Strategy, TooLarge, lower_bound};
+
+use super::graph_plan::{BufferPlan, GraphPlan, PlanError};
+
+/// Plans `graph` as ggml's own allocator does, offset by offset, whatever the rules and effort of `buffers`; where that
+/// one overwrites live values, the plan keeps them. Queries the size of each tensor once.
+///
+/// # Errors
+/// [`PlanError::TooLarge`] when sizes overflow.
+pub fn plan_as_ggml<S: Sizes>(
+    graph: &Graph,
+    buffers: &[BufferSpec],
+    requests: Requests<'_>,
+    sizes: &mut S,
+) -> Result<GraphPlan, PlanError> {
+    let buffers: Vec<BufferSpec> = buffers.iter().map(|buffer| BufferSpec { rules: Rules::GGML, ..*buffer }).collect();
+    let found = live_ranges(graph, &buffers, requests, sizes);
+    for (buffer, problem) in (0..).zip(&found.problems) {
+        problem.check_total().map_err(|TooLarge { bytes }| PlanError::TooLarge { buffer, bytes })?;
+    }
+    let place = |problem| BufferPlan {
+        placement: BestFit.place(problem),
+        strategy: BestFit.name(),
+        lower_bound: lower_bound(problem),
+        proven: false,
+    };
+    let buffers = found.problems.iter().map(place).collect();
+    Ok(GraphPlan {
+        problems: found.problems,
+        buffers,
+        allocations: found.allocations,
+        inactive: found.inactive,
+        inactive_owners: found.inactive_owners,
+    })
+}
+
+/// Returns, by buffer, the bytes that ggml's own allocator takes for `graph`, whatever the rules of the buffers. `None`
+/// where sizes overflow.
+pub fn ggml_alloc_sizes<S: Sizes>(
+    graph: &Graph,
+    buffers: &[BufferSpec],
+    requests: Requests<'_>,
+    sizes: &mut S,
+) -> Option<Vec<Bytes>> {
+    let plan = plan_as_ggml(graph, buffers, requests, sizes).ok()?;
+    Some(plan.buffers.iter().map(|buffer| buffer.placement.size()).collect())
+}

@@ -1,0 +1,125 @@
+//! Plans a graph: live ranges, placements, and other reuse where that may take fewer bytes.
+
+use crate::graph::live_ranges::compute_inside_concats;
+use crate::graph::{BufferSpec, Graph, InactiveNode, LiveRanges, Requests, Rules, Sizes, live_ranges};
+use crate::placement::{Bytes, Effort, Timeline, TooLarge, choose_with_timeline, lower_bound};
+
+use super::graph_plan::{GraphPlan, PlanError};
+use super::planned_sizes::PlannedSizes;
+
+/// Plans the memory of `graph`. No buffer is larger than with ggml's own allocator, where that one is right, nor larger
+/// with an effort above the default than with the default. Queries the size of each tensor once per buffer.
+///
+/// # Errors
+/// [`PlanError::TooLarge`] when sizes overflow.
+pub fn plan<S: Sizes>(
+    graph: &Graph,
+    buffers: &[BufferSpec],
+    requests: Requests<'_>,
+    sizes: &mut S,
+) -> Result<GraphPlan, PlanError> {
+    if buffers.iter().all(|buffer| buffer.effort <= Effort::default()) {
+        return plan_with_efforts(graph, buffers, requests, sizes);
+    }
+    let mut quick = buffers.to_vec();
+    quick.iter_mut().for_each(|buffer| buffer.effort = buffer.effort.min(Effort::default()));
+    let plan = plan_with_efforts(graph, &quick, requests, sizes)?;
+    if plan.is_at_bound() {
+        return Ok(plan);
+    }
+    let mut known = PlannedSizes::of(&plan, sizes);
+    let other = plan_with_efforts(graph, buffers, requests, &mut known)?;
+    // A longer search tries other sizes first, and other rules may win one buffer and lose another.
+    Ok(if is_smaller(&plan, &other) { plan } else { other })
+}
+
+/// Plans with the effort of each buffer, without comparing it with the default.
+fn plan_with_efforts<S: Sizes>(
+    graph: &Graph,
+    buffers: &[BufferSpec],
+    requests: Requests<'_>,
+    sizes: &mut S,
+) -> Result<GraphPlan, PlanError> {
+    let mut found = live_ranges(graph, buffers, requests, sizes);
+    check_totals(&found)?;
+    let timelines = compute_inside_concats(graph, buffers, &mut found);
+    let beyond_ggml = found.beyond_ggml;
+    let mut plan = place(found, timelines, buffers);
+    if !beyond_ggml || plan.is_at_bound() {
+        return Ok(plan);
+    }
+    // Reuse lowers the bound, yet a strategy can be unlucky with merged blocks.
+    let mut known = PlannedSizes::of(&plan, sizes);
+    let without = |change: fn(&mut Rules)| -> Vec<BufferSpec> {
+        let mut buffers = buffers.to_vec();
+        buffers.iter_mut().for_each(|buffer| change(&mut buffer.rules));
+        buffers
+    };
+    for buffers in [without(|rules| rules.oldest_source = false), without(|rules| *rules = rules.as_ggml())] {
+        let other = live_ranges(graph, &buffers, requests, &mut known);
+        if check_totals(&other).is_ok() && may_be_smaller(&other, &plan) {
+            let other = place(other, buffers.iter().map(|_| None).collect(), &buffers);
+            plan = if is_smaller(&other, &plan) { other } else { plan };
+        }
+        if plan.is_at_bound() {
+            break;
+        }
+    }
+    Ok(plan)
+}
+
+/// Finds the live ranges that [`plan`] places first: with every reuse that the rules of the buffers allow. [`plan`]
+/// tries others only where no placement of these is at the lower bound.
+///
+/// # Errors
+/// [`PlanError::TooLarge`] when sizes overflow.
+pub fn shared_live_ranges<S: Sizes>(
+    graph: &Graph,
+    buffers: &[BufferSpec],
+    requests: Requests<'_>,
+    sizes: &mut S,
+) -> Result<LiveRanges, PlanError> {
+    let mut found = live_ranges(graph, buffers, requests, sizes);
+    check_totals(&found)?;
+    compute_inside_concats(graph, buffers, &mut found);
+    Ok(found)
+}
+
+fn check_totals(live_ranges: &LiveRanges) -> Result<(), PlanError> {
+    for (buffer, problem) in (0..).zip(&live_ranges.problems) {
+        problem.check_total().map_err(|TooLarge { bytes }| PlanError::TooLarge { buffer, bytes })?;
+    }
+    match live_ranges.inactive_owners.iter().find(|node| node.alloc_size > Bytes::MAX / 2) {
+        Some(&InactiveNode { buffer, alloc_size: bytes, .. }) => Err(PlanError::TooLarge { buffer, bytes }),
+        None => Ok(()),
+    }
+}
+
+/// Places the blocks of all buffers. `timelines` has, by buffer, the timeline of its problem, where it is known.
+fn place(live_ranges: LiveRanges, timelines: Vec<Option<Timeline>>, buffers: &[BufferSpec]) -> GraphPlan {
+    let problems = live_ranges.problems.iter().zip(timelines);
+    let chosen = problems.zip(buffers).map(|((problem, timeline), buffer)| {
+        choose_with_timeline(problem, &timeline.unwrap_or_else(|| Timeline::of(problem)), buffer.effort)
+    });
+    let chosen = chosen.collect();
+    let LiveRanges { problems, allocations, inactive, inactive_owners, .. } = live_ranges;
+    let mut plan = GraphPlan { buffers: chosen, problems, allocations, inactive, inactive_owners };
+    plan.make_room_for_inactive(buffers);
+    plan
+}
+
+/// Returns `true` if a plan for these live ranges may be smaller than `plan`, or in fewer chunks, in some buffer.
+fn may_be_smaller(live_ranges: &LiveRanges, plan: &GraphPlan) -> bool {
+    live_ranges
+        .problems
+        .iter()
+        .zip(&plan.buffers)
+        .any(|(problem, buffer)| buffer.placement.chunks.len() > 1 || lower_bound(problem) < buffer.placement.size())
+}
+
+/// Returns `true` if some buffer of `plan` is smaller, or in fewer chunks, than in `other`.
+fn is_smaller(plan: &GraphPlan, other: &GraphPlan) -> bool {
+    plan.buffers.iter().zip(&other.buffers).any(|(buffer, other)| {
+        buffer.placement.size() < other.placement.size() || buffer.placement.chunks.len() < other.placement.chunks.len()
+    })
+}
