@@ -1,10 +1,10 @@
 // A llama-style transformer with random weights, run on ggml's CPU backend.
 //
-// It asks the graph allocator for what a language model asks of it: one worst-case reservation, a prompt graph of
+// It uses the graph allocator like a language model: one worst-case reservation, a prompt graph of
 // hundreds of tokens, then many single-token graphs whose topology stays the same while the KV length grows. It reports
 // the size of the compute buffer, the time that planning and allocation take, and a hash over every logit. Two
-// allocators that are both right give the same hash for the same options and the same build of ggml. The thread count
-// is one of those options: it decides how ggml splits its sums.
+// correct allocators give equal hashes for equal options and one build of ggml. The thread count is one of those
+// options: it decides how ggml splits its sums.
 //
 // With --capture it runs nothing, and writes the prompt graph to a file for lastuse's own tools.
 //

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use criterion::Criterion;
 use lastuse_c_tests::{Allocators, Gallocr, LiveGraph, captured_graphs, graph_name, graphs_in, read_graph};
 
-/// What the names of the graphs that are measured start with: small ones of one program, and those of 500 to 6,000 nodes.
+/// Prefixes of the measured graphs: small ones of one program, and those of 500 to 6,000 nodes.
 const MEASURED: &[&str] = &["llama-", "deep48", "sd-"];
 
 /// Makes an allocator.
 type New = fn(&Allocators) -> Gallocr;
 
-/// Both, by the name that they are reported under.
+/// Both allocators, by the name in the report.
 const KINDS: [(&str, New); 2] = [("upstream", Allocators::upstream), ("lastuse", Allocators::lastuse)];
 
 fn main() {
@@ -37,7 +37,7 @@ fn main() {
     criterion.final_summary();
 }
 
-/// Planning a graph that no plan is remembered for, when the buffer is there.
+/// Times planning a graph without a remembered plan, when the buffer is already allocated.
 fn plan(criterion: &mut Criterion, allocators: &Allocators, name: &str, graph: &mut LiveGraph) {
     let mut group = criterion.benchmark_group(format!("plan/{name}"));
     for (kind, new) in KINDS {
@@ -60,7 +60,7 @@ fn time_of_plan(allocator: &mut Gallocr, graph: &mut LiveGraph) -> Duration {
     time
 }
 
-/// Planning a graph again that was planned before, as where prompts and tokens alternate.
+/// Times planning a graph that was planned before, as when prompts and tokens alternate.
 fn replan(criterion: &mut Criterion, allocators: &Allocators, name: &str, graph: &mut LiveGraph) {
     let mut group = criterion.benchmark_group(format!("replan/{name}"));
     for (kind, new) in KINDS {
@@ -72,7 +72,7 @@ fn replan(criterion: &mut Criterion, allocators: &Allocators, name: &str, graph:
     group.finish();
 }
 
-/// Giving memory to a graph that fits the plan, as a program does for every token.
+/// Times the allocation of a graph that fits the plan, as a program does for every token.
 fn alloc_graph(criterion: &mut Criterion, allocators: &Allocators, name: &str, graph: &mut LiveGraph) {
     let mut group = criterion.benchmark_group(format!("alloc_graph/{name}"));
     for (kind, new) in KINDS {
@@ -96,7 +96,7 @@ fn time_of_alloc_graph(allocator: &mut Gallocr, graph: &mut LiveGraph) -> Durati
     time
 }
 
-/// Telling what a graph would need, without an allocator.
+/// Times measuring a graph without an allocator.
 fn measure(criterion: &mut Criterion, allocators: &Allocators, name: &str, graph: &mut LiveGraph) {
     let mut group = criterion.benchmark_group(format!("measure/{name}"));
     graph.reset();
@@ -104,7 +104,7 @@ fn measure(criterion: &mut Criterion, allocators: &Allocators, name: &str, graph
     group.finish();
 }
 
-/// Those of our own captures and of the folder that the variable names.
+/// Returns the graphs to measure: committed ones, and those of the folder that the variable names.
 fn graphs() -> Vec<PathBuf> {
     let extra = std::env::var_os("LASTUSE_GRAPHS").map(PathBuf::from);
     let folders = [captured_graphs()].into_iter().chain(extra);

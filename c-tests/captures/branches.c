@@ -10,7 +10,7 @@
 static const char usage[] =
     "usage: branches GRAPH.jsonl [options]\n"
     "Writes the graph of a network with many branches.\n"
-    "  --network NAME   googlenet      an image seen in four ways, nine times (default)\n"
+    "  --network NAME   googlenet      nine modules of four branches each (default)\n"
     "                   mixture        experts one after another\n"
     "                   mixture-wide   the same experts side by side\n"
     "                   random-wiring  convolutions wired at random\n"

@@ -1,5 +1,5 @@
-// Captures the graphs of Stable Diffusion's networks, at their real sizes: the UNets of versions 1 and XL, and the decoder
-// of the autoencoder. The architecture is the published one; the code is ours.
+// Captures the graphs of Stable Diffusion's networks, at their real sizes: the UNets of versions 1 and XL, and the
+// decoder of the autoencoder. The architecture is the published one; the code is ours.
 
 #include "diffusion/unet.h"
 #include "diffusion/vae_decoder.h"

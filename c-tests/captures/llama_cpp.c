@@ -1,17 +1,18 @@
 // Captures the largest graph that llama.cpp plans for a model: that of a full batch of prompt tokens.
 //
-// Only a description of the model is needed (see llama_cpp/model_file.h). llama.cpp first makes a model with every weight
-// that the architecture may have, optional ones too; those that the real model has are written to a file whose data is a
-// hole, and the graph of that file is captured. llama.cpp only pretends to allocate both times, so that models of any
-// size are captured without memory for them.
+// Only a description of the model is needed (see llama_cpp/model_file.h). llama.cpp first makes a model with every
+// weight that the architecture may have, optional ones too; those that the real model has are written to a file whose
+// data is a hole, and the graph of that file is captured. llama.cpp only pretends to allocate both times, so that
+// models of any size are captured without memory for them.
 //
 // With --what model that file is all that is written: for programs that let llama.cpp plan its graphs again.
 //
-// The graphs are taken where llama.cpp asks ggml's allocator for the size of the compute buffer. This program's function
-// of that name comes before ggml's own, which it calls, so that the answer stands in the captured graph.
+// The graphs are taken where llama.cpp gets the size of the compute buffer from ggml's allocator. This program's
+// function of that name comes before ggml's own, which it calls, so that the captured graph contains the size.
 
 #include "llama_cpp/hollow_gguf.h"
 #include "llama_cpp/model_file.h"
+#include "log_errors.h"
 #include "options.h"
 
 #include "graph_file.h"
@@ -46,7 +47,7 @@ static const char usage[] =
     "  --flash on|off   flash attention               (default on)\n"
     "  --help           this text\n";
 
-// What becomes of the next graph that llama.cpp plans.
+// What is done with the next graph that llama.cpp plans.
 struct graph_taker {
     bool (*take)(struct graph_taker * taker, struct ggml_cgraph * graph, size_t ggml_alloc_size);
     bool taken;
@@ -84,14 +85,7 @@ static bool take_graph(struct graph_taker * self, struct ggml_cgraph * graph, si
     return write_graph_file(self->out, graph, self->label, ggml_backend_cpu_buffer_type(), ggml_alloc_size);
 }
 
-static void log_errors_only(enum ggml_log_level level, const char * text, void * user_data) {
-    (void) user_data;
-    if (level == GGML_LOG_LEVEL_ERROR) {
-        fputs(text, stderr);
-    }
-}
-
-// llama.cpp wants a function that fills tensors, and calls it for none when nothing is allocated.
+// llama.cpp requires a function that fills tensors, and never calls it when nothing is allocated.
 static void set_nothing(struct ggml_tensor * tensor, void * user_data) {
     (void) tensor;
     (void) user_data;
@@ -158,7 +152,7 @@ static bool plan_with_real_weights(const struct model_file * file, const struct 
     return planned;
 }
 
-static bool is_model_wanted(const struct settings * settings) {
+static bool writes_model(const struct settings * settings) {
     return strcmp(settings->what, "model") == 0;
 }
 
@@ -185,7 +179,7 @@ static bool run(const struct settings * settings) {
     llama_log_set(log_errors_only, NULL);
     llama_backend_init();
     const bool done = plan_with_all_weights(&file, settings, &weights)
-        && (is_model_wanted(settings) ? write_model(settings, &weights)
+        && (writes_model(settings) ? write_model(settings, &weights)
                                       : plan_with_real_weights(&file, settings, &weights));
     llama_backend_free();
     hollow_gguf_free(&weights);
@@ -214,7 +208,7 @@ int main(int argc, char ** argv) {
         fprintf(stderr, PROGRAM ": --model is missing\n");
         return EXIT_USAGE;
     }
-    if (!is_model_wanted(&settings) && strcmp(settings.what, "graph") != 0) {
+    if (!writes_model(&settings) && strcmp(settings.what, "graph") != 0) {
         fprintf(stderr, PROGRAM ": --what needs 'graph' or 'model', not '%s'\n", settings.what);
         return EXIT_USAGE;
     }

@@ -1,4 +1,5 @@
-// A graph that is built to be captured: weights that look allocated, inputs, and room for nodes. Nothing is computed.
+// A graph that is built to be captured: weights that count as allocated, inputs, and room for nodes. Nothing is
+// computed.
 //
 // Failures end the process at once, without freeing: the system takes the memory back.
 #pragma once
@@ -37,7 +38,7 @@ static inline struct new_graph new_graph(size_t max_nodes, bool grads) {
     return g;
 }
 
-// A tensor that the allocator sees as allocated; nobody reads or writes it.
+// A tensor that the allocator treats as allocated; it is never read or written.
 static inline struct ggml_tensor * new_weight(const struct new_graph * g, enum ggml_type type, int64_t ne0, int64_t ne1,
                                               int64_t ne2, int64_t ne3) {
     static char memory[1];

@@ -1,5 +1,5 @@
-// Captures a training step of a llama-style transformer: forward pass, backward pass by ggml's automatic differentiation,
-// and AdamW on every weight.
+// Captures a training step of a llama-style transformer: forward pass, backward pass by ggml's automatic
+// differentiation, and AdamW on every weight.
 
 #include "new_graph.h"
 #include "options.h"
@@ -31,7 +31,7 @@ struct step {
     struct new_graph          g;
     const struct settings *   settings;
     struct ggml_tensor *      positions; // [tokens]
-    struct ggml_tensor *      mask;      // [tokens, tokens]: 0 where attention may look, -inf elsewhere
+    struct ggml_tensor *      mask;      // [tokens, tokens]: 0 where attention is allowed, -inf elsewhere
 };
 
 // A weight that the step trains.

@@ -4,6 +4,7 @@
 // whisper.cpp takes a model file without any weights, which then stay untouched memory. The graphs are taken where
 // ggml's scheduler allocates them: this program's function of that name comes before ggml's own, which it calls.
 
+#include "log_errors.h"
 #include "options.h"
 
 #include "graph_file.h"
@@ -47,10 +48,10 @@ enum { N_GRAPHS = 4 };
 static struct {
     const char * out;
     char         label[256];
-    int          wanted;
-    int          seen;
+    int          number;
+    int          count; // of graphs so far
     bool         written;
-} capture = { .wanted = -1 };
+} capture = { .number = -1 };
 
 static void take_graph(struct ggml_cgraph * graph) {
     ggml_backend_buffer_type_t buft = ggml_backend_cpu_buffer_type();
@@ -68,19 +69,12 @@ bool ggml_gallocr_alloc_graph(ggml_gallocr_t galloc, struct ggml_cgraph * graph)
         fprintf(stderr, PROGRAM ": ggml has no ggml_gallocr_alloc_graph\n");
         abort();
     }
-    // The scheduler asks again when it has reserved memory; each graph has a scheduler of its own.
-    if (galloc != last && capture.seen++ == capture.wanted) {
+    // The scheduler calls again after it has reserved memory; each graph has a scheduler of its own.
+    if (galloc != last && capture.count++ == capture.number) {
         take_graph(graph);
     }
     last = galloc;
     return next(galloc, graph);
-}
-
-static void log_errors_only(enum ggml_log_level level, const char * text, void * user_data) {
-    (void) user_data;
-    if (level == GGML_LOG_LEVEL_ERROR) {
-        fputs(text, stderr);
-    }
 }
 
 // A model file: the magic number and the sizes of the model, one mel filter, no words, no weights.
@@ -153,8 +147,8 @@ int main(int argc, char ** argv) {
         case PARSE_ERROR: fputs(usage, stderr); return EXIT_USAGE;
         case PARSE_OK:    break;
     }
-    capture.wanted = graph_number(settings.graph);
-    if (capture.wanted < 0) {
+    capture.number = graph_number(settings.graph);
+    if (capture.number < 0) {
         fprintf(stderr, PROGRAM ": the graph '%s' is not known\n", settings.graph);
         return EXIT_USAGE;
     }

@@ -8,8 +8,11 @@
 // Everything is recorded when the calls happen, as a program may free its allocators
 // long before it exits. A process that never creates an allocator writes no report.
 
+#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
+#endif
 
+#include "clock.h"
 #include "ggml-alloc.h"
 
 #include <dlfcn.h>
@@ -59,7 +62,7 @@ static struct lastuse_functions lastuse;
 
 // Measured functions call each other (alloc_graph may reserve), in ggml through symbols that
 // this library intercepts, elsewhere perhaps directly. Only the outermost call counts, so
-// that the numbers mean the same for every implementation.
+// that the numbers are comparable between implementations.
 static _Thread_local int call_depth;
 
 static void * next_definition(const char * name) {
@@ -82,12 +85,6 @@ static void find_lastuse(void) {
     lastuse.lower_bound = dlsym(RTLD_DEFAULT, "lastuse_gallocr_lower_bound");
     lastuse.plan_count  = dlsym(RTLD_DEFAULT, "lastuse_plan_count");
     snprintf(allocator_name, sizeof(allocator_name), "lastuse %s", version());
-}
-
-static uint64_t nanoseconds_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
 }
 
 static void add_time(struct call_times * times, uint64_t nanoseconds) {
@@ -128,7 +125,7 @@ static void remember_allocator(ggml_gallocr_t galloc, int buffers) {
     pthread_mutex_unlock(&lock);
 }
 
-static void forget_allocator(ggml_gallocr_t galloc) {
+static void drop_allocator(ggml_gallocr_t galloc) {
     pthread_mutex_lock(&lock);
     struct live_allocator ** link = find_live(galloc);
     if (*link != NULL) {
@@ -191,7 +188,7 @@ ggml_gallocr_t ggml_gallocr_new(ggml_backend_buffer_type_t buft) {
 void ggml_gallocr_free(ggml_gallocr_t galloc) {
     void (*next)(ggml_gallocr_t) = next_definition("ggml_gallocr_free");
     // Before the memory is released: another thread may get the same address for a new allocator.
-    forget_allocator(galloc);
+    drop_allocator(galloc);
     next(galloc);
 }
 
@@ -230,12 +227,6 @@ bool ggml_gallocr_alloc_graph(ggml_gallocr_t galloc, struct ggml_cgraph * graph)
     return allocated;
 }
 
-static int compare_times(const void * a, const void * b) {
-    const uint64_t left  = *(const uint64_t *) a;
-    const uint64_t right = *(const uint64_t *) b;
-    return (left > right) - (left < right);
-}
-
 static double microseconds(uint64_t nanoseconds) {
     return (double) nanoseconds / 1000.0;
 }
@@ -267,7 +258,7 @@ static size_t sum_over_buffers(const size_t * sizes) {
 }
 
 static void print_times(FILE * report) {
-    // The reserve that first grows a buffer also allocates memory, which says nothing about
+    // The reserve that first grows a buffer also allocates memory, which is no measure of
     // planning; the fastest reserve is the one closest to planning alone. The total shows
     // what the program really spent.
     fprintf(report, "plan_us=%.3f\n", plan_times.count > 0 ? microseconds(plan_times.nanoseconds[0]) : 0.0);

@@ -1,9 +1,9 @@
 // Loads a GGUF model, decodes a prompt of random tokens, then generates greedily, and
-// reports the speed of both and a hash over all the logits it saw. Two runs computed
-// the same thing exactly when their hashes are equal.
+// reports the speed of both and a hash over all logits. Equal hashes mean equal results.
 
 #define _POSIX_C_SOURCE 200809L
 
+#include "log_errors.h"
 #include "options.h"
 #include "splitmix.h"
 
@@ -51,18 +51,6 @@ static double seconds_now(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
-}
-
-static void log_errors_only(enum ggml_log_level level, const char * text, void * user_data) {
-    (void) user_data;
-    // A continuation belongs to the message before it.
-    static enum ggml_log_level message_level = GGML_LOG_LEVEL_NONE;
-    if (level != GGML_LOG_LEVEL_CONT) {
-        message_level = level;
-    }
-    if (message_level == GGML_LOG_LEVEL_ERROR) {
-        fputs(text, stderr);
-    }
 }
 
 static bool load_model(struct session * session, const char * path) {

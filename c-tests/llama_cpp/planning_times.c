@@ -1,11 +1,13 @@
-// Times two graph allocators inside llama.cpp: on its own graphs, where it has built them, with weights, caches and graph
-// in the contexts that it has made.
+// Times two graph allocators inside llama.cpp: on its own graphs, where it has built them, with weights, caches and
+// graph in the contexts that it has made.
 //
-// The model is a file without data (see captures/llama_cpp.c), for which llama.cpp only pretends to allocate, and nothing is
-// computed. This program's functions come before those of ggml that llama.cpp calls, and see each graph. With --lastuse both
-// allocators do the same with it in turn, for ggml's allocator is the one that llama.cpp is linked with, and the other one is
-// loaded beside it. Without, the first calls of the process are timed, be it ggml or a preloaded library that answers them.
+// The model is a file without data (see captures/llama_cpp.c), for which llama.cpp only pretends to allocate, and
+// nothing is computed. This program's functions come before those of ggml that llama.cpp calls, and get each graph.
+// With --lastuse both allocators plan it in turn, for ggml's allocator is the one that llama.cpp is linked with, and
+// the other one is loaded beside it. Without, the first calls of the process are timed, of ggml or of a preloaded
+// library.
 
+#include "log_errors.h"
 #include "options.h"
 #include "splitmix.h"
 
@@ -17,7 +19,7 @@
 
 #include "llama.h"
 
-// A prompt of so many tokens is computed as one graph.
+// The number of tokens of a prompt, which is computed as one graph.
 enum { PROMPT = 512 };
 
 // In units of 16 bytes: more than what malloc gives pages of their own.
@@ -90,13 +92,6 @@ enum ggml_status ggml_backend_sched_graph_compute_async(ggml_backend_sched_t sch
     (void) sched;
     (void) graph;
     return GGML_STATUS_SUCCESS;
-}
-
-static void log_errors_only(enum ggml_log_level level, const char * text, void * user_data) {
-    (void) user_data;
-    if (level == GGML_LOG_LEVEL_ERROR) {
-        fputs(text, stderr);
-    }
 }
 
 static struct llama_model * load_model(const struct settings * settings) {

@@ -1,5 +1,5 @@
-// The same model written in lastuse's API: contexts without sizes, order as a part of the graph, results computed where they
-// are wanted, sizes told before there is memory.
+// The same model written in lastuse's API: contexts without sizes, order as a part of the graph, results computed where
+// they are wanted, sizes known before there is memory.
 #pragma once
 
 #include "errors.h"
@@ -51,7 +51,7 @@ static struct ggml_context * api_graph_context(void) {
     return ctx;
 }
 
-// Has `rows` computed in `slots`, or copies them there where they are converted on the way.
+// Computes `rows` in `slots`, or copies them there if they are converted.
 static struct ggml_tensor * api_write(struct ggml_context * ctx, struct ggml_tensor * rows, struct ggml_tensor * slots) {
     if (rows->type != slots->type) {
         return ggml_cpy(ctx, rows, slots);

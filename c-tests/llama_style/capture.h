@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// Tensors that the graph allocator sees as allocated; nobody reads or writes them.
+// Tensors that the graph allocator treats as allocated; they are never read or written.
 static void pretend_memory(struct ggml_context * ctx) {
     static char memory[1];
     struct ggml_tensor * tensor = ggml_get_first_tensor(ctx);

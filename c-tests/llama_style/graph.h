@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define NODES_PER_LAYER 64 // more than build_layer makes, views included
-#define NODES_OUTSIDE   64 // the same for what stands before and after the layers
+#define NODES_OUTSIDE   64 // nodes before and after the layers
 #define NORM_EPS        1e-5f
 #define ROPE_FREQ_BASE  10000.0f
 
@@ -41,8 +41,8 @@ struct graph {
     struct ggml_tensor * tokens;    // I32 [n_tokens]
     struct ggml_tensor * positions; // I32 [n_tokens]
     struct ggml_tensor * kv_rows;   // I64 [n_tokens]: the cache rows to write; NULL where rows are copied to a view
-    struct ggml_tensor * mask;      // F32 [n_kv, n_tokens]: 0 where attention may look, -inf elsewhere
-    struct ggml_tensor * out_rows;  // I32 [1]: the token whose logits are wanted
+    struct ggml_tensor * mask;      // F32 [n_kv, n_tokens]: 0 where attention is allowed, -inf elsewhere
+    struct ggml_tensor * out_rows;  // I32 [1]: the token whose logits are computed
     struct ggml_tensor * attn_mask; // the mask in the type that the attention takes
 
     struct ggml_tensor * logits;    // F32 [vocab]
@@ -121,8 +121,9 @@ static struct ggml_tensor * build_rotated_heads(const struct graph * graph, cons
             ROPE_FREQ_BASE, 1.0f, 0.0f, 1.0f, 32.0f, 1.0f);
 }
 
-// The rows of the tokens into a cache with one row per token. A copy to a view is all that the rows are computed for, and can
-// be done without where they have the type of the cache; rows that go where an input says are always written by themselves.
+// The rows of the tokens into a cache with one row per token. A copy to a view is all that the rows are computed for,
+// and can be done without where they have the type of the cache; rows whose indices are an input are always written by
+// a node of their own.
 static struct ggml_tensor * build_row_write(const struct graph * graph, const struct model * model,
         const struct batch * batch, struct ggml_tensor * cache, struct ggml_tensor * rows) {
     struct ggml_context * ctx = graph->ctx;
@@ -178,8 +179,8 @@ struct cache {
     struct ggml_tensor * keys, * values;
 };
 
-// The values, mixed by their probabilities: [head_width, n_tokens, heads]. ggml multiplies by columns of any type, and sums up
-// rows of 32-bit numbers only.
+// The values, mixed by their probabilities: [head_width, n_tokens, heads]. ggml multiplies by columns of any type, and
+// sums up rows of 32-bit numbers only.
 static struct ggml_tensor * build_mixed(struct ggml_context * ctx, const struct model * model,
         struct ggml_tensor * values, int n_kv, struct ggml_tensor * probs) {
     if (values_are_rows(&model->opt)) {
@@ -211,9 +212,9 @@ static struct ggml_tensor * build_attention(const struct graph * graph, const st
     return ggml_cont_2d(ctx, mixed, model->opt.width, batch->n_tokens);
 }
 
-// The cache of a layer after the keys and values of these tokens were written. The views that attention reads it through do
-// not depend on the writes: only the order of the nodes puts the writes first. The queries go in before them, so that the
-// three projections of one tensor stand together.
+// The cache of a layer after the keys and values of these tokens were written. The views that attention reads it
+// through do not depend on the writes: only the order of the nodes puts the writes first. The queries go in before
+// them, so that the three projections of one tensor stand together.
 static struct cache build_cache(const struct graph * graph, const struct model * model, const struct layer * layer,
         const struct batch * batch, struct ggml_tensor * queries, struct ggml_tensor * keys, struct ggml_tensor * values) {
     struct ggml_tensor * key_write   = build_key_write(graph, model, layer, batch, keys);
@@ -255,7 +256,7 @@ static struct ggml_tensor * build_layer(const struct graph * graph, const struct
     struct ggml_tensor * cur = build_norm(ctx, residual, layer->attn_norm);
     cur = build_attention_block(graph, model, layer, batch, cur);
 
-    // past the last attention only the rows whose logits are wanted matter
+    // after the last attention only the rows whose logits are computed matter
     if (il == model->opt.layers - 1) {
         cur      = ggml_get_rows(ctx, cur, graph->out_rows);
         residual = ggml_get_rows(ctx, residual, graph->out_rows);

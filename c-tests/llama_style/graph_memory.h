@@ -97,5 +97,5 @@ static bool graph_memory_lower_bound(const struct graph_memory * memory, size_t 
         return false;
     }
     *bound = lastuse_gallocr_lower_bound(memory->gallocr, 0);
-    return *bound > 0; // every graph needs some memory: 0 says that there is no plan to bound
+    return *bound > 0; // every graph needs some memory: 0 means that there is no plan
 }

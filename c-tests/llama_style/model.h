@@ -94,8 +94,9 @@ static void create_weights(struct model * model) {
     }
 }
 
-// Keys are one row per token. So are values for flash attention, and where they can be summed up row by row. Otherwise softmax
-// attention multiplies by the transposed values, and a cache that is transposed already saves a copy of it per step.
+// Keys are one row per token. So are values for flash attention, and where they can be summed up row by row. Otherwise
+// softmax attention multiplies by the transposed values, and a cache that is transposed already saves a copy of it per
+// step.
 static bool values_are_rows(const struct options * opt) {
     return opt->attention == ATTENTION_FLASH || opt->kv_type == KV_TYPE_F32;
 }

@@ -72,7 +72,7 @@ static void session_free(struct session * session) {
     arena_free(&session->arena);
 }
 
-// Token i sees the cache rows up to its own position; the rest, the padding included, is masked.
+// Token i attends to the cache rows up to its own position; the rest, the padding included, is masked.
 static void set_mask(struct ggml_tensor * mask, const struct batch * batch) {
     const size_t n_kv  = (size_t) batch->n_kv;
     const size_t count = n_kv * (size_t) batch->n_tokens;

@@ -1,11 +1,11 @@
-// What ends a program: mistakes that no answer could tell about. ggml's own way out is ggml_abort(), and
-// its message must say which argument was wrong.
+// Mistakes that no return value can report: they end the program in ggml_abort(), with a message that names the wrong
+// argument.
 //
 //   aborts <case> [lastuse|upstream]
 //
-// prints the message and exits 43 when the program was ended with a message that names the argument;
-// 44 when the message does not name it, 1 when nothing ended the program. Upstream checks only what the
-// first table lists.
+// prints the message and exits with 43 when the program was aborted with a message that names the argument, with 44
+// when the message does not name it, and with 1 when it was not aborted. Upstream checks only what the first table
+// lists.
 
 #include "check.h"
 #include "dummy_buffer.h"
@@ -22,6 +22,8 @@ struct abort_case {
     void (*run)(const struct allocator_api * api);
 };
 
+#define MISTAKE(function, word) { #function, word, function }
+
 static const struct abort_case * running;
 
 static void print_and_exit(const char * message) {
@@ -34,7 +36,7 @@ static void print_and_exit(const char * message) {
     _Exit(names_it ? 43 : 44); // not exit(): leaks do not matter here
 }
 
-// What the calls are made with, where it is not what is wrong with them
+// Valid arguments
 
 static struct dummy_buft * a_dummy(void) {
     static struct dummy_buft dummy;
@@ -134,14 +136,14 @@ static void context_with_memory_on_backend(const struct allocator_api * api) {
 }
 
 static const struct abort_case both_cases[] = {
-    { "negative_node_id", "buffer_id", negative_node_id },
-    { "negative_leaf_id", "buffer_id", negative_leaf_id },
-    { "size_of_negative_id", "buffer_id", size_of_negative_id },
-    { "size_of_too_large_id", "buffer_id", size_of_too_large_id },
-    { "tallocr_overflow", "not enough space in the buffer", tallocr_overflow },
-    { "context_with_memory", "no_alloc", context_with_memory },
-    { "context_with_memory_measured", "no_alloc", context_with_memory_measured },
-    { "context_with_memory_on_backend", "no_alloc", context_with_memory_on_backend },
+    MISTAKE(negative_node_id, "buffer_id"),
+    MISTAKE(negative_leaf_id, "buffer_id"),
+    MISTAKE(size_of_negative_id, "buffer_id"),
+    MISTAKE(size_of_too_large_id, "buffer_id"),
+    MISTAKE(tallocr_overflow, "not enough space in the buffer"),
+    MISTAKE(context_with_memory, "no_alloc"),
+    MISTAKE(context_with_memory_measured, "no_alloc"),
+    MISTAKE(context_with_memory_on_backend, "no_alloc"),
 };
 
 // lastuse only
@@ -343,49 +345,49 @@ static void null_graph_compute_guarded(const struct allocator_api * api) {
     lastuse_graph_compute_guarded(ggml_backend_cpu_init(), NULL);
 }
 
-// The words are the parameters' names in ggml-alloc.h and lastuse.h, or say which element it was.
+// The words are the names of parameters in ggml-alloc.h and lastuse.h, or name the element.
 static const struct abort_case lastuse_cases[] = {
-    { "too_large_node_id", "buffer_id", too_large_node_id },
-    { "too_large_leaf_id", "buffer_id", too_large_leaf_id },
-    { "null_galloc_reserve", "galloc", null_galloc_reserve },
-    { "null_galloc_reserve_n", "galloc", null_galloc_reserve_n },
-    { "null_galloc_measure", "galloc", null_galloc_measure },
-    { "null_galloc_alloc", "galloc", null_galloc_alloc },
-    { "null_galloc_size", "galloc", null_galloc_size },
-    { "null_galloc_lower_bound", "galloc", null_galloc_lower_bound },
-    { "null_galloc_wanted_size", "galloc", null_galloc_wanted_size },
-    { "null_galloc_rules", "galloc", null_galloc_rules },
-    { "null_galloc_effort", "galloc", null_galloc_effort },
-    { "null_rules", "rules", null_rules },
-    { "null_rules_of_process", "rules", null_rules_of_process },
-    { "lower_bound_of_too_large_id", "buffer_id", lower_bound_of_too_large_id },
-    { "wanted_size_of_negative_id", "buffer_id", wanted_size_of_negative_id },
-    { "null_graph_reserve", "graph", null_graph_reserve },
-    { "null_graph_reserve_n", "graph", null_graph_reserve_n },
-    { "null_graph_measure", "graph", null_graph_measure },
-    { "null_graph_alloc", "graph", null_graph_alloc },
-    { "null_graph_reorder", "graph", null_graph_reorder },
-    { "reorder_report_without_size", "struct_size", reorder_report_without_size },
-    { "null_context_of_dependency", "ctx", null_context_of_dependency },
-    { "null_tensor_of_dependency", "a is NULL", null_tensor_of_dependency },
-    { "null_tensor_before_dependency", "b is NULL", null_tensor_before_dependency },
-    { "null_result", "t is NULL", null_result },
-    { "null_place_of_result", "dst is NULL", null_place_of_result },
-    { "null_graph_remove_copies", "graph", null_graph_remove_copies },
-    { "copies_report_without_size", "struct_size", copies_report_without_size },
-    { "null_words_of_verify", "words", null_words_of_verify },
-    { "null_graph_verify", "graph", null_graph_verify },
-    { "guard_params_without_size", "params->struct_size", guard_params_without_size },
-    { "null_tensor_of_guard", "t is NULL", null_tensor_of_guard },
-    { "null_guard", "guard is NULL", null_guard },
-    { "null_backend_compute_guarded", "backend", null_backend_compute_guarded },
-    { "null_graph_compute_guarded", "graph", null_graph_compute_guarded },
-    { "null_sizes", "sizes", null_sizes },
-    { "null_type", "buffer type", null_type },
-    { "null_types", "bufts", null_types },
-    { "null_among_types", "buffer type 1", null_among_types },
-    { "no_types", "n_bufs", no_types },
-    { "negative_number_of_types", "n_bufs", negative_number_of_types },
+    MISTAKE(too_large_node_id, "buffer_id"),
+    MISTAKE(too_large_leaf_id, "buffer_id"),
+    MISTAKE(null_galloc_reserve, "galloc"),
+    MISTAKE(null_galloc_reserve_n, "galloc"),
+    MISTAKE(null_galloc_measure, "galloc"),
+    MISTAKE(null_galloc_alloc, "galloc"),
+    MISTAKE(null_galloc_size, "galloc"),
+    MISTAKE(null_galloc_lower_bound, "galloc"),
+    MISTAKE(null_galloc_wanted_size, "galloc"),
+    MISTAKE(null_galloc_rules, "galloc"),
+    MISTAKE(null_galloc_effort, "galloc"),
+    MISTAKE(null_rules, "rules"),
+    MISTAKE(null_rules_of_process, "rules"),
+    MISTAKE(lower_bound_of_too_large_id, "buffer_id"),
+    MISTAKE(wanted_size_of_negative_id, "buffer_id"),
+    MISTAKE(null_graph_reserve, "graph"),
+    MISTAKE(null_graph_reserve_n, "graph"),
+    MISTAKE(null_graph_measure, "graph"),
+    MISTAKE(null_graph_alloc, "graph"),
+    MISTAKE(null_graph_reorder, "graph"),
+    MISTAKE(reorder_report_without_size, "struct_size"),
+    MISTAKE(null_context_of_dependency, "ctx"),
+    MISTAKE(null_tensor_of_dependency, "a is NULL"),
+    MISTAKE(null_tensor_before_dependency, "b is NULL"),
+    MISTAKE(null_result, "t is NULL"),
+    MISTAKE(null_place_of_result, "dst is NULL"),
+    MISTAKE(null_graph_remove_copies, "graph"),
+    MISTAKE(copies_report_without_size, "struct_size"),
+    MISTAKE(null_words_of_verify, "words"),
+    MISTAKE(null_graph_verify, "graph"),
+    MISTAKE(guard_params_without_size, "params->struct_size"),
+    MISTAKE(null_tensor_of_guard, "t is NULL"),
+    MISTAKE(null_guard, "guard is NULL"),
+    MISTAKE(null_backend_compute_guarded, "backend"),
+    MISTAKE(null_graph_compute_guarded, "graph"),
+    MISTAKE(null_sizes, "sizes"),
+    MISTAKE(null_type, "buffer type"),
+    MISTAKE(null_types, "bufts"),
+    MISTAKE(null_among_types, "buffer type 1"),
+    MISTAKE(no_types, "n_bufs"),
+    MISTAKE(negative_number_of_types, "n_bufs"),
 };
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))

@@ -1,4 +1,4 @@
-// Uses a freed context where only a debug build of lastuse can tell: the program must not get to its end.
+// Uses of a freed context that only debug builds of lastuse detect: the program must not reach its end.
 //
 //   context_freed <case>
 
@@ -40,16 +40,16 @@ static void data_of_a_freed_context(struct case_args args) {
     struct ggml_tensor *  t     = ggml_new_tensor_1d(freed, GGML_TYPE_F32, 10);
     float *               data  = t->data;
     lastuse_context_free(freed);
-    // Would be where the freed one was.
+    // The new tensor would have the address of the freed one.
     ggml_set_f32(ggml_new_tensor_1d(lastuse_context_new(LASTUSE_CONTEXT_IMMEDIATE, NULL), GGML_TYPE_F32, 10), 1.0f);
     CHECK(data[0] != data[0] + 1.0f, "never reached");
 }
 
-static const struct test_case cases[] = {
-    { "dependency_in_a_freed_context",             dependency_in_a_freed_context             },
-    { "dependency_on_a_tensor_of_a_freed_context", dependency_on_a_tensor_of_a_freed_context },
-    { "tensor_in_a_freed_context",                 tensor_in_a_freed_context                 },
-    { "data_of_a_freed_context",                   data_of_a_freed_context                   },
+static const struct test_case CASES[] = {
+    CASE(dependency_in_a_freed_context),
+    CASE(dependency_on_a_tensor_of_a_freed_context),
+    CASE(tensor_in_a_freed_context),
+    CASE(data_of_a_freed_context),
 };
 
-TEST_MAIN(cases)
+TEST_MAIN(CASES)

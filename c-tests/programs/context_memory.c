@@ -1,4 +1,4 @@
-// What contexts without sizes take: resident memory, mappings, address space.
+// The resident memory, mappings and address space of contexts without sizes.
 //
 //   context_memory <case>
 
@@ -15,7 +15,7 @@
 
 #define MIB ((size_t) 1024 * 1024)
 
-// What the system counts for the process itself varies by so much.
+// The variation of what the system counts for the process itself.
 #define NOISE (2 * MIB)
 
 static struct ggml_context * new_context(enum lastuse_context_kind kind) {
@@ -82,7 +82,7 @@ static void data_in_an_immediate_context(struct case_args args) {
     CHECK(resident() < before + NOISE, "%zu bytes stay", resident() - before);
 }
 
-// Makes a context with some tensors, in one of the ways that there are.
+// Creates a context with some tensors, in one of several ways.
 static struct ggml_context * some_context(int i) {
     struct lastuse_context_params params = { .struct_size = sizeof(params) };
     params.buft                          = i % 3 == 0 ? ggml_backend_cpu_buffer_type() : NULL;
@@ -116,20 +116,20 @@ static void ten_thousand_made_and_freed(struct case_args args) {
     CHECK(count_mappings() <= mappings + 2, "%d mappings more", count_mappings() - mappings);
 }
 
-static void thousands_alive(struct case_args args) {
+static void thousands_of_live_contexts(struct case_args args) {
     (void) args;
     enum { COUNT = 6000 };
-    static struct ggml_context * alive[COUNT];
+    static struct ggml_context * contexts[COUNT];
     size_t                       before = resident();
     for (int i = 0; i < COUNT; i++) {
-        alive[i] = some_context(i);
+        contexts[i] = some_context(i);
     }
-    // Two pages each, and what the maps of addresses take.
+    // Two pages each, and the maps of addresses.
     CHECK(resident() - before < COUNT * 40 * (size_t) 1024, "%zu bytes for each", (resident() - before) / COUNT);
     for (int i = 0; i < COUNT; i++) {
-        struct ggml_tensor * first = ggml_get_first_tensor(alive[i]);
-        CHECK(ggml_used_mem(alive[i]) > 0 && first->ne[0] == 10, "context %d is another", i);
-        lastuse_context_free(alive[i]);
+        struct ggml_tensor * first = ggml_get_first_tensor(contexts[i]);
+        CHECK(ggml_used_mem(contexts[i]) > 0 && first->ne[0] == 10, "context %d is another", i);
+        lastuse_context_free(contexts[i]);
     }
 }
 
@@ -166,7 +166,7 @@ static void ten_thousand_tokens(struct case_args args) {
 
 // Limits
 
-// Runs `body` in a process of its own, which may have so many bytes of addresses more than it has.
+// Runs `body` in a process of its own whose address space may grow by the given number of bytes.
 static void with_address_space(size_t bytes, void (*body)(void)) {
     pid_t child = fork();
     CHECK(child >= 0, "no process");
@@ -192,7 +192,7 @@ static void expect_none(void) {
         CHECK(strstr(why, "vm.overcommit_memory=2") != NULL, "%s", why);
     }
     CHECK(log_capture_has(&logged, "cannot reserve "), "nothing in the log");
-    // What is asked for can be had when there is so much.
+    // A requested size is granted when it is available.
     struct lastuse_context_params params = { .struct_size = sizeof(params), .address_space = 16 * MIB };
     struct ggml_context *         ctx    = lastuse_context_new(LASTUSE_CONTEXT_DEFERRED, &params);
     CHECK(ctx != NULL && ggml_get_mem_size(ctx) == 16 * MIB, "%s", lastuse_last_error());
@@ -203,7 +203,7 @@ static void expect_none(void) {
     log_capture_stop();
 }
 
-static void without_address_space_there_is_none(struct case_args args) {
+static void no_context_without_address_space(struct case_args args) {
     (void) args;
     CHECK(lastuse_version() != NULL && lastuse_enabled() + 1 > 0, "lastuse has found ggml");
     with_address_space(100 * MIB, expect_none);
@@ -226,19 +226,19 @@ static void expect_a_small_one(void) {
     lastuse_context_free(ctx);
 }
 
-static void with_little_address_space_there_is_a_smaller_one(struct case_args args) {
+static void smaller_context_with_little_address_space(struct case_args args) {
     (void) args;
     with_address_space(1000 * MIB, expect_a_small_one);
 }
 
-static const struct test_case cases[] = {
-    { "a_million_tensors",                                a_million_tensors                                },
-    { "data_in_an_immediate_context",                     data_in_an_immediate_context                     },
-    { "ten_thousand_made_and_freed",                      ten_thousand_made_and_freed                      },
-    { "thousands_alive",                                  thousands_alive                                  },
-    { "ten_thousand_tokens",                              ten_thousand_tokens                              },
-    { "without_address_space_there_is_none",              without_address_space_there_is_none              },
-    { "with_little_address_space_there_is_a_smaller_one", with_little_address_space_there_is_a_smaller_one },
+static const struct test_case CASES[] = {
+    CASE(a_million_tensors),
+    CASE(data_in_an_immediate_context),
+    CASE(ten_thousand_made_and_freed),
+    CASE(thousands_of_live_contexts),
+    CASE(ten_thousand_tokens),
+    CASE(no_context_without_address_space),
+    CASE(smaller_context_with_little_address_space),
 };
 
-TEST_MAIN(cases)
+TEST_MAIN(CASES)

@@ -1,5 +1,5 @@
-// Contexts that are not alive. Debug builds of lastuse end the program with a message that says what was
-// wrong; release builds do nothing, say it, and go on, as each case here expects.
+// Uses of freed or foreign contexts. Debug builds of lastuse abort with a message; release builds log the message and
+// do nothing, which each case expects.
 //
 //   context_misuse <case>
 
@@ -39,11 +39,10 @@ static void realized_after_free(struct case_args args) {
 
 static void context_of_ggml(struct case_args args) {
     (void) args;
-    struct ggml_init_params params = { .mem_size = 10000, .mem_buffer = NULL, .no_alloc = true };
-    struct ggml_context *   ctx    = ggml_init(params);
+    struct ggml_context * ctx = no_alloc_context(10000);
     lastuse_context_free(ctx);
     expect_error("lastuse_context_free: ", "was not created by lastuse_context_new");
-    CHECK(ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 10) != NULL, "the context is still alive");
+    CHECK(ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 10) != NULL, "the context is still valid");
     ggml_free(ctx);
 }
 
@@ -63,12 +62,12 @@ static void realized_after_ggml_free(struct case_args args) {
     expect_error("lastuse_context_realize: ", "freed with ggml_free");
 }
 
-static const struct test_case cases[] = {
-    { "freed_twice",              freed_twice              },
-    { "realized_after_free",      realized_after_free      },
-    { "context_of_ggml",          context_of_ggml          },
-    { "freed_by_ggml",            freed_by_ggml            },
-    { "realized_after_ggml_free", realized_after_ggml_free },
+static const struct test_case CASES[] = {
+    CASE(freed_twice),
+    CASE(realized_after_free),
+    CASE(context_of_ggml),
+    CASE(freed_by_ggml),
+    CASE(realized_after_ggml_free),
 };
 
-TEST_MAIN(cases)
+TEST_MAIN(CASES)

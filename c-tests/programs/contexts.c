@@ -1,4 +1,4 @@
-// Contexts without sizes: what ggml does in them, and where the tensors of those with a buffer type get memory.
+// Contexts without sizes: ggml's functions on them, and the memory of tensors in contexts with a buffer type.
 //
 //   contexts <case>
 
@@ -36,7 +36,7 @@ static bool error_says(const char * part) {
     return strstr(lastuse_last_error(), part) != NULL;
 }
 
-// Contexts as ggml sees them
+// ggml's functions on contexts
 
 static void ggml_knows_the_context(struct case_args args) {
     (void) args;
@@ -125,7 +125,7 @@ static void all_tensors_of_a_deferred_context_at_once(struct case_args args) {
     lastuse_context_free(ctx);
 }
 
-static void address_space_can_be_said(struct case_args args) {
+static void address_space_can_be_set(struct case_args args) {
     (void) args;
     struct lastuse_context_params params = { .struct_size = sizeof(params), .address_space = 10000 };
     struct ggml_context * ctx = lastuse_context_new(LASTUSE_CONTEXT_DEFERRED, &params);
@@ -196,7 +196,7 @@ static void first_buffer_is_exact(struct case_args args) {
     struct ggml_tensor * tensors[100];
     for (int i = 0; i < 100; i++) {
         tensors[i] = add_tensor(ctx, (size_t) (i + 1));
-        CHECK(tensors[i]->data == NULL, "nobody has asked for memory");
+        CHECK(tensors[i]->data == NULL, "memory was not requested");
     }
     CHECK(lastuse_context_realize(ctx), "%s", lastuse_last_error());
     CHECK(dummy.live_buffers == 1, "%zu buffers", dummy.live_buffers);
@@ -215,7 +215,7 @@ static void first_buffer_is_exact(struct case_args args) {
     CHECK(dummy.live_buffers == 0, "the buffer is freed with the context");
 }
 
-static void tensors_alike_share_buffers(struct case_args args) {
+static void tensors_of_equal_size_share_buffers(struct case_args args) {
     (void) args;
     for (size_t size = ALIGNMENT; size < 100000; size = size * 3 / 2 / ALIGNMENT * ALIGNMENT + ALIGNMENT) {
         struct dummy_buft dummy;
@@ -230,7 +230,7 @@ static void tensors_alike_share_buffers(struct case_args args) {
     }
 }
 
-// One after the other: few buffers, and little that nobody uses.
+// One after the other: few buffers, and few unused bytes.
 static void buffers_grow(struct case_args args) {
     (void) args;
     enum { COUNT = 2000 };
@@ -257,7 +257,7 @@ static void buffers_grow(struct case_args args) {
     CHECK(dummy.live_buffers == 0, "the buffers are freed with the context");
 }
 
-static void what_is_free_has_a_limit(struct case_args args) {
+static void free_bytes_are_limited(struct case_args args) {
     (void) args;
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
@@ -288,7 +288,7 @@ static void limits_of_the_type_are_kept(struct case_args args) {
         CHECK(lastuse_context_realize(ctx), "%s", lastuse_last_error());
         CHECK(dummy.last_requested <= 4096, "%zu bytes in one buffer", dummy.last_requested);
     }
-    // No buffer holds it by the advice of the type, so it is left to the type.
+    // It exceeds the maximum size that the type advises: the type decides.
     struct ggml_tensor * large = add_tensor(ctx, 5000);
     CHECK(lastuse_context_realize(ctx) && large->data != NULL, "%s", lastuse_last_error());
     lastuse_context_free(ctx);
@@ -360,8 +360,8 @@ static void memory_of_the_program_is_left_alone(struct case_args args) {
     ggml_backend_buffer_free(buffer);
 }
 
-// At each allocation and at each tensor in turn.
-static void failures_are_survived(struct case_args args) {
+// Fails at each allocation and at each tensor in turn.
+static void failures_leave_everything_usable(struct case_args args) {
     (void) args;
     for (int failing = 0; failing < 40; failing++) {
         struct dummy_buft dummy;
@@ -393,14 +393,14 @@ static void failures_are_survived(struct case_args args) {
             check_pattern(tensors[i], i);
         }
         bool init_failed = failing >= 5 && fails;
-        CHECK(dummy.counts.init_tensor == 20 + init_failed, "%zu calls", dummy.counts.init_tensor);
+        CHECK(dummy.counts.init_tensor == 20 + (size_t) init_failed, "%zu calls", dummy.counts.init_tensor);
         CHECK(dummy.live_buffers == 5, "%zu buffers", dummy.live_buffers);
         lastuse_context_free(ctx);
         CHECK(dummy.live_buffers == 0, "%zu buffers are left", dummy.live_buffers);
     }
 }
 
-static void without_memory_to_spare_none_is_wanted(struct case_args args) {
+static void no_spare_bytes_are_requested_when_memory_is_short(struct case_args args) {
     (void) args;
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
@@ -438,8 +438,8 @@ static ggml_backend_buffer_t place_backwards(ggml_backend_buffer_type_t type, st
     return buffer;
 }
 
-// Such a type has to place tensors itself, and all that are new at once.
-static void type_made_of_several_places_by_itself(struct case_args args) {
+// Such a type must place all new tensors itself, at once.
+static void type_made_of_several_places_all_tensors_itself(struct case_args args) {
     (void) args;
     struct ggml_backend_device device = { .iface = { .get_type = is_made_of_several } };
     struct dummy_buft          dummy;
@@ -480,7 +480,7 @@ static void emptied_context_uses_its_buffers_again(struct case_args args) {
     void *                first[3];
     for (int token = 0; token < 1000; token++) {
         ggml_reset(ctx);
-        // The first tensor is not the first that gets memory here.
+        // The first tensor is not the first that is realized.
         struct ggml_tensor * view = ggml_view_1d(ctx, another, 10, 0);
         for (int i = 0; i < 3; i++) {
             ggml_view_1d(ctx, add_tensor(ctx, (size_t) (100 * (i + 1))), 10, 0);
@@ -500,7 +500,7 @@ static void emptied_context_uses_its_buffers_again(struct case_args args) {
         CHECK(dummy.counts.alloc_buffer == 1, "token %d takes more memory", token);
         CHECK(view->data == another->data, "token %d has moved a view", token);
     }
-    CHECK(dummy.counts.reset == 999, "the backend is told %zu times", dummy.counts.reset);
+    CHECK(dummy.counts.reset == 999, "the backend is notified %zu times", dummy.counts.reset);
     lastuse_context_free(ctx);
     lastuse_context_free(others);
 }
@@ -524,8 +524,8 @@ static void emptied_context_takes_more_when_it_must(struct case_args args) {
     lastuse_context_free(ctx);
 }
 
-// The program has put its own tensor where ours was: nothing that lives is handed out twice.
-static void what_lives_is_not_overwritten(struct case_args args) {
+// The program allocates its own tensor at the address of an earlier one: live bytes are never allocated twice.
+static void live_tensors_are_not_overwritten(struct case_args args) {
     (void) args;
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
@@ -544,7 +544,7 @@ static void what_lives_is_not_overwritten(struct case_args args) {
     lastuse_context_free(ctx);
 }
 
-// First needed
+// Realized by graphs
 
 // out = (in + weight)^2
 static struct ggml_cgraph * a_graph(struct ggml_context * graphs, struct ggml_tensor * in,
@@ -578,7 +578,7 @@ static void graph_that_reads_a_context_realizes_it(struct case_args args) {
         CHECK(ggml_gallocr_alloc_graph(galloc, graph), "not allocated");
         CHECK(dummy_buft_contains(&weights_type, weight->data, 64), "the weight is not where its context puts it");
         CHECK(dummy_buft_contains(&compute_type, ggml_graph_node(graph, -1)->data, 64), "the result is elsewhere");
-        CHECK(elsewhere->data == NULL, "nobody has asked for that tensor");
+        CHECK(elsewhere->data == NULL, "that tensor was not requested");
 
         ggml_set_f32(in, 2.0f);
         ggml_set_f32(weight, 3.0f);
@@ -620,11 +620,11 @@ static void measuring_allocates_nothing(struct case_args args) {
     lastuse_context_free(weights);
 }
 
-// What a scheduler does: it says for each tensor where it is, and does not know what the context will do.
+// What a scheduler does: it sets the buffer of each tensor, whatever the context will do.
 static void graph_must_expect_a_tensor_where_its_context_puts_it(struct case_args args) {
     (void) args;
     if (!lastuse_enabled()) {
-        return; // nobody looks
+        return; // nothing is checked
     }
     struct dummy_buft weights_type;
     struct dummy_buft other_type;
@@ -677,7 +677,7 @@ static void scheduler_computes_with_realized_weights(struct case_args args) {
     for (int token = 0; token < 20; token++) {
         ggml_reset(graphs);
         ggml_reset(inputs);
-        // Not realized by the program: with one backend there is one place only.
+        // Not realized by the program: with one backend there is one buffer type only.
         struct ggml_tensor * in    = ggml_new_tensor_1d(inputs, GGML_TYPE_F32, 16);
         struct ggml_cgraph * graph = a_graph(graphs, in, weight);
         ggml_backend_sched_reset(sched);
@@ -744,37 +744,37 @@ static void contexts_in_threads(struct case_args args) {
     }
 }
 
-static const struct test_case cases[] = {
-    { "ggml_knows_the_context",                               ggml_knows_the_context                               },
-    { "graph_is_computed_in_an_immediate_context",            graph_is_computed_in_an_immediate_context            },
-    { "deferred_graph_is_allocated_and_computed",             deferred_graph_is_allocated_and_computed             },
-    { "graph_of_a_million_nodes",                             graph_of_a_million_nodes                             },
-    { "all_tensors_of_a_deferred_context_at_once",            all_tensors_of_a_deferred_context_at_once            },
-    { "address_space_can_be_said",                            address_space_can_be_said                            },
-    { "wrong_arguments_are_refused",                          wrong_arguments_are_refused                          },
-    { "only_immediate_contexts_are_realized",                 only_immediate_contexts_are_realized                 },
-    { "first_buffer_is_exact",                                first_buffer_is_exact                                },
-    { "tensors_alike_share_buffers",                          tensors_alike_share_buffers                          },
-    { "buffers_grow",                                         buffers_grow                                         },
-    { "what_is_free_has_a_limit",                             what_is_free_has_a_limit                             },
-    { "limits_of_the_type_are_kept",                          limits_of_the_type_are_kept                          },
-    { "extra_bytes_of_the_type_are_kept_free",                extra_bytes_of_the_type_are_kept_free                },
-    { "views_and_empty_tensors",                              views_and_empty_tensors                              },
-    { "memory_of_the_program_is_left_alone",                  memory_of_the_program_is_left_alone                  },
-    { "failures_are_survived",                                failures_are_survived                                },
-    { "without_memory_to_spare_none_is_wanted",               without_memory_to_spare_none_is_wanted               },
+static const struct test_case CASES[] = {
+    CASE(ggml_knows_the_context),
+    CASE(graph_is_computed_in_an_immediate_context),
+    CASE(deferred_graph_is_allocated_and_computed),
+    CASE(graph_of_a_million_nodes),
+    CASE(all_tensors_of_a_deferred_context_at_once),
+    CASE(address_space_can_be_set),
+    CASE(wrong_arguments_are_refused),
+    CASE(only_immediate_contexts_are_realized),
+    CASE(first_buffer_is_exact),
+    CASE(tensors_of_equal_size_share_buffers),
+    CASE(buffers_grow),
+    CASE(free_bytes_are_limited),
+    CASE(limits_of_the_type_are_kept),
+    CASE(extra_bytes_of_the_type_are_kept_free),
+    CASE(views_and_empty_tensors),
+    CASE(memory_of_the_program_is_left_alone),
+    CASE(failures_leave_everything_usable),
+    CASE(no_spare_bytes_are_requested_when_memory_is_short),
 #if GGML_BACKEND_API_VERSION >= 3
-    { "type_made_of_several_places_by_itself",                type_made_of_several_places_by_itself                },
+    CASE(type_made_of_several_places_all_tensors_itself),
 #endif
-    { "emptied_context_uses_its_buffers_again",               emptied_context_uses_its_buffers_again               },
-    { "emptied_context_takes_more_when_it_must",              emptied_context_takes_more_when_it_must              },
-    { "what_lives_is_not_overwritten",                        what_lives_is_not_overwritten                        },
-    { "graph_that_reads_a_context_realizes_it",               graph_that_reads_a_context_realizes_it               },
-    { "measuring_allocates_nothing",                          measuring_allocates_nothing                          },
-    { "graph_must_expect_a_tensor_where_its_context_puts_it", graph_must_expect_a_tensor_where_its_context_puts_it },
-    { "scheduler_computes_with_realized_weights",             scheduler_computes_with_realized_weights             },
-    { "without_memory_the_graph_is_refused",                  without_memory_the_graph_is_refused                  },
-    { "contexts_in_threads",                                  contexts_in_threads                                  },
+    CASE(emptied_context_uses_its_buffers_again),
+    CASE(emptied_context_takes_more_when_it_must),
+    CASE(live_tensors_are_not_overwritten),
+    CASE(graph_that_reads_a_context_realizes_it),
+    CASE(measuring_allocates_nothing),
+    CASE(graph_must_expect_a_tensor_where_its_context_puts_it),
+    CASE(scheduler_computes_with_realized_weights),
+    CASE(without_memory_the_graph_is_refused),
+    CASE(contexts_in_threads),
 };
 
-TEST_MAIN(cases)
+TEST_MAIN(CASES)

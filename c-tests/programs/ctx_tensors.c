@@ -1,5 +1,5 @@
-// Memory for all tensors of a context at once: where lastuse puts them must be where upstream puts them,
-// to the byte, because programs save and share such buffers.
+// Memory for all tensors of a context at once: lastuse must use exactly the offsets of upstream, because programs save
+// and share such buffers.
 //
 //   ctx_tensors <case>
 
@@ -14,7 +14,7 @@
 #define ALIGNMENT   64
 #define MAX_TENSORS 64
 
-// The functions that place tensors without looking at a graph.
+// The functions that place tensors without a graph.
 struct placing_api {
     const char * name;
     ggml_backend_buffer_t (*on_backend)(struct ggml_context * ctx, ggml_backend_t backend);
@@ -33,15 +33,14 @@ static const struct placing_api apis[2] = {
 };
 
 static struct ggml_context * new_context(void) {
-    struct ggml_init_params params = { .mem_size = 1024 * 1024, .mem_buffer = NULL, .no_alloc = true };
-    return ggml_init(params);
+    return no_alloc_context(1024 * 1024);
 }
 
 static struct ggml_tensor * add_tensor(struct ggml_context * ctx, size_t bytes) {
     return ggml_new_tensor_1d(ctx, GGML_TYPE_I8, (int64_t) bytes);
 }
 
-// Where the tensors of a context are
+// The offsets of the tensors of a context
 
 #define NOWHERE (-1)
 #define OUTSIDE (-2) // in memory that is not the dummy's
@@ -124,7 +123,7 @@ static struct places run_on(const struct placing_api * api, fill_fn fill) {
         size_t size     = ggml_backend_buffer_get_size(buffer);
         places.is_multi = ggml_backend_buffer_is_multi_buffer(buffer);
         CHECK(size == measured, "%s measured %zu bytes and took %zu", api->name, measured, size);
-        CHECK(dummy.live_bytes - before == size, "%s: the answer has %zu bytes of %zu", api->name, size,
+        CHECK(dummy.live_bytes - before == size, "%s: the returned buffer has %zu bytes of %zu", api->name, size,
               dummy.live_bytes);
         CHECK(dummy_buft_all_have_usage(&dummy, GGML_BACKEND_BUFFER_USAGE_ANY), "%s set a usage", api->name);
         ggml_backend_buffer_free(buffer);
@@ -333,7 +332,7 @@ static void random_contexts(struct case_args args) {
     }
 }
 
-// Other ways to the same
+// Other functions
 
 static void place_on_backend(const struct placing_api * api) {
     ggml_backend_t        backend = ggml_backend_cpu_init();
@@ -383,7 +382,7 @@ static void fill_backwards(struct ggml_context * ctx, struct dummy_buft * dummy)
     dummy->type.iface.get_alloc_size_n = measure_backwards;
 }
 
-static void type_may_place_by_itself(struct case_args args) {
+static void type_may_place_tensors_itself(struct case_args args) {
     (void) args;
     struct places places = same_on_both(fill_backwards);
     CHECK(places.measured == 8192 && places.items[5].offset == 0, "the type's own functions were not used");
@@ -469,21 +468,21 @@ static void tallocr_passes_failures_on(struct case_args args) {
     fail_in_tallocr(&apis[1]);
 }
 
-static const struct test_case cases[] = {
-    { "context_order_and_padding", context_order_and_padding },
-    { "split_at_the_maximum", split_at_the_maximum },
-    { "extra_bytes_are_counted", extra_bytes_are_counted },
-    { "nothing_to_place_gives_null", nothing_to_place_gives_null },
-    { "views_get_the_memory_of_their_roots", views_get_the_memory_of_their_roots },
-    { "failure_frees_everything", failure_frees_everything },
-    { "random_contexts", random_contexts },
-    { "backend_means_its_default_type", backend_means_its_default_type },
+static const struct test_case CASES[] = {
+    CASE(context_order_and_padding),
+    CASE(split_at_the_maximum),
+    CASE(extra_bytes_are_counted),
+    CASE(nothing_to_place_gives_null),
+    CASE(views_get_the_memory_of_their_roots),
+    CASE(failure_frees_everything),
+    CASE(random_contexts),
+    CASE(backend_means_its_default_type),
 #if GGML_BACKEND_API_VERSION >= 3
-    { "type_may_place_by_itself", type_may_place_by_itself },
+    CASE(type_may_place_tensors_itself),
 #endif
-    { "tallocr_pads_its_start_and_its_tensors", tallocr_pads_its_start_and_its_tensors },
-    { "tallocr_uses_the_last_byte", tallocr_uses_the_last_byte },
-    { "tallocr_passes_failures_on", tallocr_passes_failures_on },
+    CASE(tallocr_pads_its_start_and_its_tensors),
+    CASE(tallocr_uses_the_last_byte),
+    CASE(tallocr_passes_failures_on),
 };
 
-TEST_MAIN(cases)
+TEST_MAIN(CASES)

@@ -1,5 +1,5 @@
-// Graphs with functions of the program. ggml keeps a pointer, a number of tasks and another pointer for them, with padding between
-// that it never initializes: a graph that differs only there is the same one.
+// Graphs with functions of the program. ggml stores a pointer, a number of tasks and another pointer for them, with
+// padding that it never initializes: graphs that differ only there are equal.
 //
 //   custom_operations <case>
 
@@ -61,14 +61,14 @@ static struct ggml_cgraph * build(struct ggml_context * ctx, int32_t padding, vo
     return graph;
 }
 
-// A type that may want any size, so that graphs are compared by all that their tensors say.
+// A type whose sizes may depend on anything, so that graphs are compared by all fields of their tensors.
 static size_t no_more(const struct ggml_tensor * tensor) {
     (void) tensor;
     return 0;
 }
 
 static void use_graphs(bool are_sizes_counted) {
-    struct ggml_context * ctx = ggml_init((struct ggml_init_params) { .mem_size = 1u << 20, .no_alloc = true });
+    struct ggml_context * ctx = no_alloc_context(1u << 20);
     struct dummy_buft     dummy;
     dummy_buft_init(&dummy, "dummy", 64, 0);
     dummy.extra_bytes                    = no_more;
@@ -81,9 +81,9 @@ static void use_graphs(bool are_sizes_counted) {
         CHECK(ggml_gallocr_reserve(galloc, build(ctx, 2, &userdata[0])), "not reserved again");
         CHECK(lastuse_plan_count() == before + 1, "a graph with other padding is planned again");
         for (int round = 3; round < 6; round++) {
-            size_t asked = dummy.counts.get_alloc_size;
+            size_t queries = dummy.counts.get_alloc_size;
             CHECK(ggml_gallocr_alloc_graph(galloc, build(ctx, round, &userdata[0])), "not allocated");
-            CHECK(!are_sizes_counted || dummy.counts.get_alloc_size == asked, "a graph with other padding is compared tensor by tensor");
+            CHECK(!are_sizes_counted || dummy.counts.get_alloc_size == queries, "a graph with other padding is compared tensor by tensor");
         }
         CHECK(ggml_gallocr_alloc_graph(galloc, build(ctx, 6, NULL)), "not allocated without userdata");
         CHECK(ggml_gallocr_reserve(galloc, build(ctx, 7, &userdata[1])), "not reserved with other userdata");
@@ -93,7 +93,7 @@ static void use_graphs(bool are_sizes_counted) {
     ggml_free(ctx);
 }
 
-static void graphs_are_known_again(struct case_args args) {
+static void graphs_are_recognized(struct case_args args) {
     (void) args;
     use_graphs(true);
 }
@@ -105,8 +105,8 @@ static void graphs_are_used(struct case_args args) {
 }
 
 static const struct test_case CASES[] = {
-    { "graphs_are_known_again", graphs_are_known_again },
-    { "graphs_are_used", graphs_are_used },
+    CASE(graphs_are_recognized),
+    CASE(graphs_are_used),
 };
 
 TEST_MAIN(CASES)

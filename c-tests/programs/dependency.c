@@ -2,7 +2,7 @@
 //
 //   dependency <case>
 
-#include "apart.h"
+#include "separate_backends.h"
 #include "attention.h"
 #include "check.h"
 #include "computing.h"
@@ -12,20 +12,8 @@
 #define HEAD  17
 #define BYTES (ATTENTION_WIDTH * ATTENTION_NEW * sizeof(float))
 
-struct result {
-    float output[ATTENTION_WIDTH * ATTENTION_NEW];
-    float caches[ATTENTION_LAYERS * 2][ATTENTION_WIDTH * ATTENTION_ROWS];
-};
-
-static void keep_result(const struct attention * a, struct result * result) {
-    ggml_backend_tensor_get(a->output, result->output, 0, sizeof(result->output));
-    for (int i = 0; i < ATTENTION_LAYERS * 2; i++) {
-        ggml_backend_tensor_get(a->caches[i / 2][i % 2], result->caches[i], 0, sizeof(result->caches[i]));
-    }
-}
-
-static struct result computed(enum caching caching, int n_threads, bool right_to_left) {
-    static struct result result;
+static struct attention_result computed(enum caching caching, int n_threads, bool right_to_left) {
+    static struct attention_result result;
     ggml_backend_t       cpu    = new_cpu(n_threads);
     struct attention     a      = attention_new(ggml_backend_cpu_buffer_type());
     ggml_gallocr_t       galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
@@ -34,24 +22,24 @@ static struct result computed(enum caching caching, int n_threads, bool right_to
     CHECK(ggml_gallocr_alloc_graph(galloc, a.graph), "not allocated");
     attention_fill_input(&a, 0);
     CHECK(ggml_backend_graph_compute(cpu, a.graph) == GGML_STATUS_SUCCESS, "not computed");
-    keep_result(&a, &result);
+    attention_keep_result(&a, &result);
     ggml_gallocr_free(galloc);
     attention_free(&a);
     ggml_backend_free(cpu);
     return result;
 }
 
-static bool same_outputs(const struct result * a, const struct result * b) {
+static bool same_outputs(const struct attention_result * a, const struct attention_result * b) {
     return memcmp(a->output, b->output, sizeof(a->output)) == 0;
 }
 
 // No call of ggml_build_forward_expand for the copies, whatever the order of the walk and the number of threads.
 static void caches_are_read_after_they_are_written(struct case_args args) {
     (void) args;
-    struct result classic = computed(COPIED_AND_EXPANDED, 1, false);
+    struct attention_result classic = computed(COPIED_AND_EXPANDED, 1, false);
     for (int n_threads = 1; n_threads <= 4; n_threads++) {
         for (int order = 0; order < 2; order++) {
-            struct result ours = computed(COPIED, n_threads, order == 1);
+            struct attention_result ours = computed(COPIED, n_threads, order == 1);
             CHECK(memcmp(&ours, &classic, sizeof(ours)) == 0, "%d threads, order %d", n_threads, order);
         }
     }
@@ -60,8 +48,8 @@ static void caches_are_read_after_they_are_written(struct case_args args) {
 // The same copies, only put into the graph at a wrong place: the caches are read before.
 static void without_it_the_order_is_wrong(struct case_args args) {
     (void) args;
-    struct result classic = computed(COPIED_AND_EXPANDED, 1, false);
-    struct result late    = computed(COPIED_TOO_LATE, 1, false);
+    struct attention_result classic = computed(COPIED_AND_EXPANDED, 1, false);
+    struct attention_result late    = computed(COPIED_TOO_LATE, 1, false);
     CHECK(!same_outputs(&late, &classic), "the order made no difference");
 }
 
@@ -75,10 +63,10 @@ static void compute_scheduled(ggml_backend_sched_t sched, struct ggml_cgraph * g
 
 static void two_backends_that_share_memory(struct case_args args) {
     (void) args;
-    struct result         classic     = computed(COPIED_AND_EXPANDED, 1, false);
+    struct attention_result         classic     = computed(COPIED_AND_EXPANDED, 1, false);
     ggml_backend_t        backends[2] = { new_cpu(2), new_cpu(1) };
     ggml_backend_sched_t  sched       = ggml_backend_sched_new(backends, NULL, 2, 256, false, true);
-    static struct result  ours;
+    static struct attention_result  ours;
     struct attention      a = attention_new(ggml_backend_cpu_buffer_type());
     attention_fill(&a);
     attention_build(&a, COPIED, HEAD, false);
@@ -88,7 +76,7 @@ static void two_backends_that_share_memory(struct case_args args) {
     CHECK(ggml_backend_sched_alloc_graph(sched, a.graph), "not allocated");
     attention_fill_input(&a, 0);
     compute_scheduled(sched, a.graph);
-    keep_result(&a, &ours);
+    attention_keep_result(&a, &ours);
     CHECK(memcmp(&ours, &classic, sizeof(ours)) == 0, "other bits");
     attention_free(&a);
     ggml_backend_sched_free(sched);
@@ -110,21 +98,14 @@ static int copies_of(struct ggml_cgraph * graph, const struct ggml_tensor * tens
     return count;
 }
 
-static struct ggml_context * new_room(void) {
-    struct ggml_init_params params = { .mem_size = 1u << 20, .no_alloc = true };
-    struct ggml_context *   ctx    = ggml_init(params);
-    CHECK(ctx != NULL, "no context");
-    return ctx;
-}
-
-// a is on the first backend, b on the second, and whoever reads a after b on either.
-static void backends_apart_copy_nothing_for_it(struct case_args args) {
+// a is on the first backend, b on the second, and the reader of a after b is on either.
+static void separate_backends_copy_nothing_for_it(struct case_args args) {
     (void) args;
-    for (int reader = 0; reader < APART; reader++) {
-        struct apart apart;
-        apart_init(&apart, 1);
-        ggml_backend_sched_t  sched = ggml_backend_sched_new(apart.backends, apart.types, APART, 64, false, true);
-        struct ggml_context * ctx   = new_room();
+    for (int reader = 0; reader < BACKENDS; reader++) {
+        struct separate_backends separate;
+        separate_backends_init(&separate, 1);
+        ggml_backend_sched_t  sched = ggml_backend_sched_new(separate.backends, separate.types, BACKENDS, 64, false, true);
+        struct ggml_context * ctx   = no_alloc_context(1u << 20);
         struct ggml_cgraph *  graph = ggml_new_graph(ctx);
         struct ggml_tensor *  x     = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 100);
         struct ggml_tensor *  y     = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 100);
@@ -141,7 +122,7 @@ static void backends_apart_copy_nothing_for_it(struct case_args args) {
         struct ggml_tensor * placed[] = { a, b, d };
         int                  where[]  = { 0, 1, reader };
         for (int i = 0; i < 3; i++) {
-            ggml_backend_sched_set_tensor_backend(sched, placed[i], apart.backends[where[i]]);
+            ggml_backend_sched_set_tensor_backend(sched, placed[i], separate.backends[where[i]]);
         }
         CHECK(ggml_backend_sched_alloc_graph(sched, graph), "not allocated");
         float expected[100];
@@ -157,39 +138,39 @@ static void backends_apart_copy_nothing_for_it(struct case_args args) {
         CHECK(memcmp(d->data, expected, sizeof(expected)) == 0, "other values");
         ggml_free(ctx);
         ggml_backend_sched_free(sched);
-        apart_free(&apart);
+        separate_backends_free(&separate);
     }
 }
 
 // The caches and what is copied into them are on one backend, attention is on the other.
 static void caches_on_another_backend(struct case_args args) {
     (void) args;
-    struct result        classic = computed(COPIED_AND_EXPANDED, 1, false);
-    static struct result ours;
-    struct apart         apart;
-    apart_init(&apart, 1);
-    ggml_backend_sched_t sched = ggml_backend_sched_new(apart.backends, apart.types, APART, 256, false, true);
-    struct attention     a     = attention_new(apart.types[1]);
+    struct attention_result        classic = computed(COPIED_AND_EXPANDED, 1, false);
+    static struct attention_result ours;
+    struct separate_backends separate;
+    separate_backends_init(&separate, 1);
+    ggml_backend_sched_t sched = ggml_backend_sched_new(separate.backends, separate.types, BACKENDS, 256, false, true);
+    struct attention     a     = attention_new(separate.types[1]);
     attention_fill(&a);
     attention_build(&a, COPIED, HEAD, false);
     for (int i = 0; i < ggml_graph_n_nodes(a.graph); i++) {
         struct ggml_tensor * node = ggml_graph_node(a.graph, i);
         if (node->op == GGML_OP_SOFT_MAX || node->op == GGML_OP_CONT || node->op == GGML_OP_SCALE) {
-            ggml_backend_sched_set_tensor_backend(sched, node, apart.backends[0]);
+            ggml_backend_sched_set_tensor_backend(sched, node, separate.backends[0]);
         }
     }
     CHECK(ggml_backend_sched_alloc_graph(sched, a.graph), "not allocated");
     CHECK(ggml_backend_sched_get_n_splits(sched) > 2, "both backends work");
     attention_fill_input(&a, 0);
     compute_scheduled(sched, a.graph);
-    keep_result(&a, &ours);
+    attention_keep_result(&a, &ours);
     CHECK(memcmp(&ours, &classic, sizeof(ours)) == 0, "other bits");
     for (int i = 0; i < ATTENTION_LAYERS * 2; i++) {
         CHECK(copies_of(a.graph, a.rows[i / 2][i % 2]) == 0, "copy %d was copied", i);
     }
     attention_free(&a);
     ggml_backend_sched_free(sched);
-    apart_free(&apart);
+    separate_backends_free(&separate);
 }
 
 // ---------------------------------------------------------------------------------------------------
@@ -205,9 +186,8 @@ struct gradients {
 
 // The loss is a sum over w * f(p), where f(p), permuted or not, is read directly or after something else.
 static struct gradients gradients_of(bool with_dependency, bool permuted) {
-    struct ggml_init_params params = { .mem_size = 8u << 20, .no_alloc = true };
-    struct ggml_context *   ctx    = ggml_init(params);
-    struct ggml_context *   keep   = new_room();
+    struct ggml_context *   ctx    = no_alloc_context(8u << 20);
+    struct ggml_context *   keep   = no_alloc_context(1u << 20);
     struct ggml_cgraph *    graph  = ggml_new_graph_custom(ctx, 512, true);
     struct ggml_tensor *    p      = ggml_new_tensor_2d(keep, GGML_TYPE_F32, COLS, ROWS);
     struct ggml_tensor *    w      = ggml_new_tensor_2d(keep, GGML_TYPE_F32, permuted ? ROWS : COLS, permuted ? COLS : ROWS);
@@ -300,27 +280,27 @@ static void any_tensor_has_one(struct case_args args) {
 static void after_itself_is_refused(struct case_args args) {
     (void) args;
     struct log_capture    log;
-    struct ggml_context * ctx = new_room();
+    struct ggml_context * ctx = no_alloc_context(1u << 20);
     struct ggml_tensor *  a   = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 3);
     size_t                used = ggml_used_mem(ctx);
     log_capture_start(&log);
     CHECK(ggml_dependency(ctx, a, a) == NULL, "not refused");
     log_capture_stop();
-    CHECK(strstr(lastuse_last_error(), "a and b are the same") != NULL, "it says: %s", lastuse_last_error());
-    CHECK(log_capture_has(&log, "a and b are the same"), "the log does not tell");
+    CHECK(strstr(lastuse_last_error(), "a and b are the same") != NULL, "the error is: %s", lastuse_last_error());
+    CHECK(log_capture_has(&log, "a and b are the same"), "the log does not contain it");
     CHECK(ggml_used_mem(ctx) == used, "something was made");
     ggml_free(ctx);
 }
 
 static const struct test_case CASES[] = {
-    { "caches_are_read_after_they_are_written", caches_are_read_after_they_are_written },
-    { "without_it_the_order_is_wrong", without_it_the_order_is_wrong },
-    { "two_backends_that_share_memory", two_backends_that_share_memory },
-    { "backends_apart_copy_nothing_for_it", backends_apart_copy_nothing_for_it },
-    { "caches_on_another_backend", caches_on_another_backend },
-    { "gradients_pass_through", gradients_pass_through },
-    { "any_tensor_has_one", any_tensor_has_one },
-    { "after_itself_is_refused", after_itself_is_refused },
+    CASE(caches_are_read_after_they_are_written),
+    CASE(without_it_the_order_is_wrong),
+    CASE(two_backends_that_share_memory),
+    CASE(separate_backends_copy_nothing_for_it),
+    CASE(caches_on_another_backend),
+    CASE(gradients_pass_through),
+    CASE(any_tensor_has_one),
+    CASE(after_itself_is_refused),
 };
 
 TEST_MAIN(CASES)

@@ -1,5 +1,5 @@
-// Random graphs planned by lastuse and by upstream in one process: the same answers, no buffer larger
-// than upstream's, and plans that a judge of its own finds right.
+// Random graphs planned by lastuse and by upstream in one process: equal return values, no buffer larger than
+// upstream's, and plans that plan_check() accepts.
 //
 //   differential <case> [first seed] [number of seeds]
 
@@ -7,14 +7,14 @@
 #include "random_graph.h"
 #include "side_by_side.h"
 
-// Plans one graph with both, and gives back what lastuse said.
+// Plans one graph with both, and returns the outcome of lastuse.
 static struct outcome compare(struct bench * ours, struct bench * theirs, uint64_t seed,
                               struct random_graph_options options) {
     struct random_graph g = random_graph_new(seed, options);
     struct random_graph h = random_graph_new(seed, options);
     struct outcome      a = bench_plan(ours, &g);
     struct outcome      b = bench_plan(theirs, &h);
-    check_answers(seed, ours, &a, theirs, &b);
+    check_outcomes(seed, ours, &a, theirs, &b);
     CHECK(a.reserved && a.allocated, "seed %llu was not allocated", (unsigned long long) seed);
     bench_check_plan(theirs, &h);
     bench_check_plan(ours, &g);
@@ -33,7 +33,7 @@ static void compare_many(struct case_args args, struct random_graph_options opti
         both_init(&ours, &theirs, options.n_buffers > 1 ? options.n_buffers : 1, 0);
         struct outcome a = compare(&ours, &theirs, seed, options);
         for (int i = 0; i < N_TYPES; i++) {
-            // the last id repeats a type: the size is told for the first
+            // The last id repeats a type: the size is reported for the first.
             CHECK(a.held[i] == ours.types[i].live_bytes, "seed %llu: buffer %d", (unsigned long long) seed, i);
         }
         both_free(&ours, &theirs);
@@ -71,8 +71,8 @@ static void unlisted_leafs(struct case_args args) {
     compare_many(args, options);
 }
 
-// Markers in front of what they name, as well as behind it: upstream can hand out memory twice then,
-// so only lastuse is asked.
+// Markers in front of what they name, as well as behind it: upstream can allocate memory twice then,
+// so only lastuse is tested.
 static void early_markers(struct case_args args) {
     struct random_graph_options options = { .early_markers = true, .markers = true };
     uint64_t                    first   = (uint64_t) case_number(args, 0, 1);
@@ -109,7 +109,7 @@ static void chunk_limits(struct case_args args) {
         both_init(&ours, &theirs, 1, limits[seed % (sizeof(limits) / sizeof(limits[0]))]);
         struct outcome a = bench_plan(&ours, &g);
         struct outcome b = bench_plan(&theirs, &h);
-        check_answers(seed, &ours, &a, &theirs, &b);
+        check_outcomes(seed, &ours, &a, &theirs, &b);
         bench_check_plan(&theirs, &h);
         bench_check_chunks(&theirs, &h);
         bench_check_plan(&ours, &g);
@@ -126,7 +126,7 @@ static void chunk_limits(struct case_args args) {
 // Use over time
 // ---------------------------------------------------------------------------------------------------
 
-// How many buffers an allocator has asked for, and how large those are that it has.
+// How many buffers an allocator has requested, and the bytes that it holds.
 struct held {
     size_t requests[N_TYPES];
     size_t bytes[N_TYPES];
@@ -145,17 +145,16 @@ static struct held held_by(const struct bench * bench) {
 static void check_kept(uint64_t seed, const struct bench * bench, const struct held * before,
                        const struct outcome * outcome) {
     for (int i = 0; i < N_TYPES && i < bench->n_buffers; i++) {
-        bool   fits     = outcome->wanted[i] <= before->bytes[i];
+        bool   fits     = outcome->measured[i] <= before->bytes[i];
         size_t requests = bench->types[i].counts.alloc_buffer - before->requests[i];
-        CHECK(requests == (fits ? 0 : 1), "seed %llu: buffer %d: wants %zu, held %zu, and %zu requests",
-              (unsigned long long) seed, i, outcome->wanted[i], before->bytes[i], requests);
-        CHECK(bench->types[i].live_bytes >= outcome->wanted[i], "seed %llu: buffer %d: holds %zu of %zu",
-              (unsigned long long) seed, i, bench->types[i].live_bytes, outcome->wanted[i]);
+        CHECK(requests == (fits ? 0 : 1), "seed %llu: buffer %d: measured %zu, held %zu, and %zu requests",
+              (unsigned long long) seed, i, outcome->measured[i], before->bytes[i], requests);
+        CHECK(bench->types[i].live_bytes >= outcome->measured[i], "seed %llu: buffer %d: holds %zu of %zu",
+              (unsigned long long) seed, i, bench->types[i].live_bytes, outcome->measured[i]);
     }
 }
 
-// Asks lastuse for a graph that nothing was reserved for, and upstream to reserve for the same, so that
-// both have seen the same graphs.
+// Lastuse allocates a graph that was not reserved, and upstream reserves it, so that both have planned the same graphs.
 static void plan_unreserved(struct bench * ours, struct bench * theirs, uint64_t seed,
                             struct random_graph_options options) {
     struct random_graph g = random_graph_new(seed, options);
@@ -194,14 +193,14 @@ static void growing_and_shrinking(struct case_args args) {
 }
 
 static const struct test_case CASES[] = {
-    { "single_buffer", single_buffer },
-    { "several_buffer_types", several_buffer_types },
-    { "chunk_limits", chunk_limits },
-    { "markers", markers },
-    { "alternatives", alternatives },
-    { "early_markers", early_markers },
-    { "unlisted_leafs", unlisted_leafs },
-    { "growing_and_shrinking", growing_and_shrinking },
+    CASE(single_buffer),
+    CASE(several_buffer_types),
+    CASE(chunk_limits),
+    CASE(markers),
+    CASE(alternatives),
+    CASE(early_markers),
+    CASE(unlisted_leafs),
+    CASE(growing_and_shrinking),
 };
 
 TEST_MAIN(CASES)

@@ -1,4 +1,4 @@
-// How much an allocator may search for a smaller plan: what that brings, and who says it.
+// How much an allocator may search for a smaller plan: the effect, and how it is set.
 //
 //   effort_settings <case>
 
@@ -27,11 +27,11 @@ static ggml_gallocr_t new_allocator_with(uint64_t effort) {
 }
 
 static size_t reserved(ggml_gallocr_t galloc, struct built built) {
-    CHECK(ggml_gallocr_reserve(galloc, built.graph), "nothing fails here");
+    CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
     return lastuse_gallocr_wanted_size(galloc, 0);
 }
 
-// Of the hard graph. The allocator is freed.
+// The size of the hard graph. Frees the allocator.
 static size_t size_by(ggml_gallocr_t galloc) {
     struct built built = hard_graph();
     size_t       size  = reserved(galloc, built);
@@ -48,24 +48,18 @@ static size_t size_with(uint64_t effort) {
     return size_by(new_allocator_with(effort));
 }
 
-static size_t size_in_scheduler(void) {
-    ggml_backend_t       cpu   = new_cpu(1);
-    ggml_backend_sched_t sched = ggml_backend_sched_new(&cpu, NULL, 1, 256, false, false);
-    struct built         built = hard_graph();
-    CHECK(ggml_backend_sched_reserve(sched, built.graph), "nothing fails here");
-    size_t size = ggml_backend_sched_get_buffer_size(sched, cpu);
-    ggml_backend_sched_free(sched);
-    ggml_backend_free(cpu);
+static size_t default_size_in_scheduler(void) {
+    struct built built = hard_graph();
+    size_t       size  = size_in_scheduler(built.graph);
     built_free(built);
     return size;
 }
 
-// What it brings
+// The effect
 
 static void allocate(ggml_gallocr_t galloc, struct built built) {
-    CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "nothing fails here");
-    const char * wrong = plan_check(built.graph);
-    CHECK(wrong == NULL, "%s", wrong);
+    CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "not allocated");
+    CHECK_PLAN(built.graph, "%d nodes", built.graph->n_nodes);
 }
 
 static void more_effort_needs_less_memory(struct case_args args) {
@@ -119,7 +113,7 @@ static void more_effort_never_needs_more_memory(struct case_args args) {
     CHECK(smaller > 0, "all graphs are easy");
 }
 
-// Who says it
+// How it is set
 
 // The next graph is planned anew; the buffer stays.
 static void effort_changes_from_the_next_plan_on(struct case_args args) {
@@ -152,7 +146,7 @@ static void several_types_need_a_reserve(struct case_args args) {
     lastuse_gallocr_set_effort(galloc, AMPLE);
     CHECK(!ggml_gallocr_alloc_graph(galloc, built.graph), "a plan was there");
     CHECK(reserved(galloc, built) == size_with(AMPLE), "the old plan was used");
-    CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "nothing fails here");
+    CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "not allocated");
     ggml_gallocr_free(galloc);
     built_free(built);
 }
@@ -169,7 +163,7 @@ static void rules_and_effort_do_not_mix(struct case_args args) {
     lastuse_gallocr_set_effort(galloc, LEAST);
     CHECK(reserved(galloc, norm) == by_ggml, "a new effort has changed the rules");
     CHECK(lastuse_gallocr_set_rules(galloc, "all"), "all is known");
-    CHECK(reserved(galloc, norm) < by_ggml, "the graph does not tell rules apart");
+    CHECK(reserved(galloc, norm) < by_ggml, "the rules make no difference");
     ggml_gallocr_free(galloc);
     built_free(hard);
     built_free(norm);
@@ -181,17 +175,17 @@ static void effort_of_the_process_is_that_of_new_allocators(struct case_args arg
     size_t         less = size_with(AMPLE);
     ggml_gallocr_t old  = new_allocator();
     CHECK(less < more, "the graph is easy");
-    CHECK(size_in_scheduler() == more, "a scheduler's allocator has another effort");
+    CHECK(default_size_in_scheduler() == more, "a scheduler's allocator has another effort");
     lastuse_set_effort(AMPLE);
     CHECK(size_by_default() == less, "a new allocator has another effort");
-    CHECK(size_in_scheduler() == less, "a new scheduler's allocator has another effort");
+    CHECK(default_size_in_scheduler() == less, "a new scheduler's allocator has another effort");
     CHECK(size_by(old) == more, "the effort of an allocator that was there has changed");
     CHECK(size_with(0) == more, "an allocator's own effort counts more, and 0 is the default");
     lastuse_set_effort(0);
     CHECK(size_by_default() == more, "0 is not the default");
 }
 
-// Its report tells what the allocators made from now on would need.
+// Its report has the sizes of allocators made from now on.
 static void reorder_plans_with_the_effort_of_the_process(struct case_args args) {
     (void) args;
     struct lastuse_reorder_report report = { .struct_size = sizeof(report) };
@@ -199,7 +193,7 @@ static void reorder_plans_with_the_effort_of_the_process(struct case_args args) 
     for (int has_type = 0; has_type < 2; has_type++) {
         ggml_backend_buffer_type_t type = has_type ? ggml_backend_cpu_buffer_type() : NULL;
         lastuse_set_effort(0);
-        // Nothing passes a function of the program, and all nodes are such.
+        // No node may be moved past a function of the program, and all nodes are such functions.
         CHECK(!lastuse_graph_reorder(built.graph, type, 0, &report), "the order has changed");
         CHECK(report.size_before == size_by_default(), "%zu bytes by default", report.size_before);
         lastuse_set_effort(AMPLE);
@@ -211,7 +205,7 @@ static void reorder_plans_with_the_effort_of_the_process(struct case_args args) 
 
 // The environment: read with the first call of the process.
 
-static void environment_says_effort(struct case_args args) {
+static void environment_sets_effort(struct case_args args) {
     (void) args;
     static struct log_capture log;
     setenv("LASTUSE_EFFORT", " 20000000 ", 1);
@@ -220,12 +214,12 @@ static void environment_says_effort(struct case_args args) {
     log_capture_stop();
     CHECK(log.count == 0, "something is wrong: %s", log.lines[0]);
     CHECK(size == size_with(AMPLE) && size < size_with(LEAST), "LASTUSE_EFFORT has no effect");
-    CHECK(size_in_scheduler() == size, "a scheduler's allocator has another effort");
+    CHECK(default_size_in_scheduler() == size, "a scheduler's allocator has another effort");
     setenv("LASTUSE_EFFORT", "1", 1);
     CHECK(size_by_default() == size, "LASTUSE_EFFORT is read once");
     CHECK(size_with(0) > size, "0 is not lastuse's own default");
     lastuse_set_effort(LEAST);
-    CHECK(size_by_default() == size_with(LEAST), "the program has the last word");
+    CHECK(size_by_default() == size_with(LEAST), "the program overrides the environment");
 }
 
 static void default_by_environment(const char * value) {
@@ -243,12 +237,12 @@ static void zero_in_the_environment_is_the_default(struct case_args args) {
     default_by_environment("0");
 }
 
-static void empty_environment_says_nothing(struct case_args args) {
+static void empty_environment_is_the_default(struct case_args args) {
     (void) args;
     default_by_environment("");
 }
 
-// One line says what is wrong, and what would be right.
+// One line names the wrong value and what is expected.
 static void no_effect_in_environment(const char * value) {
     static struct log_capture log;
     char                      quoted[64];
@@ -258,7 +252,7 @@ static void no_effect_in_environment(const char * value) {
     size_t size = size_by_default();
     log_capture_stop();
     CHECK(log.count == 1 && log_capture_has(&log, quoted), "%d lines, the first: %s", log.count, log.lines[0]);
-    CHECK(log_capture_has(&log, "whole number"), "the line does not say what would be right: %s", log.lines[0]);
+    CHECK(log_capture_has(&log, "whole number"), "the line does not name what is expected: %s", log.lines[0]);
     CHECK(size == size_with(0), "LASTUSE_EFFORT has some effect");
 }
 
@@ -277,7 +271,7 @@ static void too_large_environment_is_reported(struct case_args args) {
     no_effect_in_environment("18446744073709551616");
 }
 
-// What is wrong with one variable does not touch the other.
+// A wrong value of one variable does not affect the other.
 static void both_variables_are_read(struct case_args args) {
     (void) args;
     static struct log_capture log;
@@ -290,22 +284,22 @@ static void both_variables_are_read(struct case_args args) {
     CHECK(size == size_with(AMPLE), "LASTUSE_EFFORT has no effect");
 }
 
-static const struct test_case cases[] = {
-    { "more_effort_needs_less_memory", more_effort_needs_less_memory },
-    { "same_values_with_every_effort", same_values_with_every_effort },
-    { "more_effort_never_needs_more_memory", more_effort_never_needs_more_memory },
-    { "effort_changes_from_the_next_plan_on", effort_changes_from_the_next_plan_on },
-    { "several_types_need_a_reserve", several_types_need_a_reserve },
-    { "rules_and_effort_do_not_mix", rules_and_effort_do_not_mix },
-    { "effort_of_the_process_is_that_of_new_allocators", effort_of_the_process_is_that_of_new_allocators },
-    { "reorder_plans_with_the_effort_of_the_process", reorder_plans_with_the_effort_of_the_process },
-    { "environment_says_effort", environment_says_effort },
-    { "zero_in_the_environment_is_the_default", zero_in_the_environment_is_the_default },
-    { "empty_environment_says_nothing", empty_environment_says_nothing },
-    { "word_in_the_environment_is_reported", word_in_the_environment_is_reported },
-    { "negative_environment_is_reported", negative_environment_is_reported },
-    { "too_large_environment_is_reported", too_large_environment_is_reported },
-    { "both_variables_are_read", both_variables_are_read },
+static const struct test_case CASES[] = {
+    CASE(more_effort_needs_less_memory),
+    CASE(same_values_with_every_effort),
+    CASE(more_effort_never_needs_more_memory),
+    CASE(effort_changes_from_the_next_plan_on),
+    CASE(several_types_need_a_reserve),
+    CASE(rules_and_effort_do_not_mix),
+    CASE(effort_of_the_process_is_that_of_new_allocators),
+    CASE(reorder_plans_with_the_effort_of_the_process),
+    CASE(environment_sets_effort),
+    CASE(zero_in_the_environment_is_the_default),
+    CASE(empty_environment_is_the_default),
+    CASE(word_in_the_environment_is_reported),
+    CASE(negative_environment_is_reported),
+    CASE(too_large_environment_is_reported),
+    CASE(both_variables_are_read),
 };
 
-TEST_MAIN(cases)
+TEST_MAIN(CASES)

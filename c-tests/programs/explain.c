@@ -1,4 +1,4 @@
-// What lastuse_gallocr_explain tells of live graphs, and that asking leaves no trace.
+// The explanations of lastuse_gallocr_explain for live graphs, and that explaining changes nothing.
 //
 //   explain <case>
 
@@ -21,9 +21,7 @@ struct built {
 };
 
 static struct built room(void) {
-    struct ggml_init_params params = { 64 * ggml_tensor_overhead() + ggml_graph_overhead(), NULL, true };
-    struct built            b      = { ggml_init(params), NULL };
-    CHECK(b.ctx != NULL, "no context");
+    struct built b = { no_alloc_context(64 * ggml_tensor_overhead() + ggml_graph_overhead()), NULL };
     b.graph = ggml_new_graph(b.ctx);
     return b;
 }
@@ -34,13 +32,13 @@ static struct ggml_tensor * input(struct built b, int64_t size, const char * nam
     return ggml_set_name(tensor, name);
 }
 
-// Two wide tensors are alive at once, while an input waits for its only reader at the end.
+// Two wide tensors are live at once, while an input waits for its only reader at the end.
 static struct built graph_that_waits(void) {
     struct built         b    = room();
     struct ggml_tensor * late = input(b, WIDTH, "late");
     struct ggml_tensor * wide = ggml_pad(b.ctx, input(b, WIDTH, "start"), 7 * WIDTH, 0, 0, 0);
     struct ggml_tensor * sum  = ggml_sum(b.ctx, ggml_set_name(wide, "wide"));
-    ggml_build_forward_expand(b.graph, ggml_add1(b.ctx, late, ggml_set_name(sum, "total")));
+    ggml_build_forward_expand(b.graph, ggml_add(b.ctx, late, ggml_set_name(sum, "total")));
     return b;
 }
 
@@ -50,18 +48,18 @@ static char * explained(ggml_gallocr_t galloc, struct ggml_cgraph * graph) {
     return text;
 }
 
-static void check_tells(const char * text, const char * part) {
+static void check_contains(const char * text, const char * part) {
     CHECK(strstr(text, part) != NULL, "\"%s\" is not in\n%s", part, text);
 }
 
-static void peak_is_told(struct case_args args) {
+static void peak_is_explained(struct case_args args) {
     (void) args;
     struct built   b      = graph_that_waits();
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     char *         text   = explained(galloc, b.graph);
-    check_tells(text, "3 nodes, steps counted from 0\n\nBuffer 0, CPU: 40.00 KiB (40960 bytes)");
-    check_tells(text, "Peak: step 0, PAD \"wide\": 40.00 KiB (40960 bytes).");
-    check_tells(text, "saves 4.00 KiB (4096 bytes): \"late\", 4.00 KiB, is live from the start");
+    check_contains(text, "3 nodes, steps counted from 0\n\nBuffer 0, CPU: 40.00 KiB (40960 bytes)");
+    check_contains(text, "Peak: step 0, PAD \"wide\": 40.00 KiB (40960 bytes).");
+    check_contains(text, "saves 4.00 KiB (4096 bytes): \"late\", 4.00 KiB, is live from the start");
     CHECK(ggml_gallocr_reserve(galloc, b.graph), "not reserved");
     size_t size = ggml_gallocr_get_buffer_size(galloc, 0);
     CHECK(size == 40960, "%zu bytes were reserved", size);
@@ -70,8 +68,8 @@ static void peak_is_told(struct case_args args) {
     ggml_free(b.ctx);
 }
 
-// What has its memory from this allocator is told as if it had none.
-static void allocated_graph_is_told_as_before(struct case_args args) {
+// Tensors that this allocator placed are explained as if they had no memory.
+static void allocation_does_not_change_the_explanation(struct case_args args) {
     (void) args;
     struct built   b      = graph_that_waits();
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
@@ -93,10 +91,10 @@ static void nothing_is_allocated_or_planned(struct case_args args) {
     ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
     uint64_t       plans  = lastuse_plan_count();
     char *         text   = explained(galloc, b.graph);
-    check_tells(text, "Buffer 0, dummy: ");
+    check_contains(text, "Buffer 0, dummy: ");
     CHECK(dummy.counts.alloc_buffer == 0, "%zu buffers", dummy.counts.alloc_buffer);
     CHECK(lastuse_plan_count() == plans, "a plan was made for the allocator");
-    CHECK(lastuse_gallocr_wanted_size(galloc, 0) == 0, "the allocator wants memory");
+    CHECK(lastuse_gallocr_wanted_size(galloc, 0) == 0, "the allocator needs memory");
     lastuse_string_free(text);
     ggml_gallocr_free(galloc);
     ggml_free(b.ctx);
@@ -116,8 +114,8 @@ static void buffers_are_those_of_the_latest_reservation(struct case_args args) {
     ggml_gallocr_t             galloc  = ggml_gallocr_new_n(types, 3);
     CHECK(ggml_gallocr_reserve_n(galloc, b.graph, nodes, leafs), "not reserved");
     char * text = explained(galloc, b.graph);
-    check_tells(text, "\nBuffer 0, first: 8.00 KiB (8192 bytes)");
-    check_tells(text, "\nBuffer 2, second: 32.00 KiB (32768 bytes)");
+    check_contains(text, "\nBuffer 0, first: 8.00 KiB (8192 bytes)");
+    check_contains(text, "\nBuffer 2, second: 32.00 KiB (32768 bytes)");
     CHECK(strstr(text, "\nBuffer 1") == NULL, "a repeated type has no buffer:\n%s", text);
     lastuse_string_free(text);
     ggml_gallocr_free(galloc);
@@ -131,18 +129,18 @@ static void graph_that_is_too_large_is_refused(struct case_args args) {
     ggml_build_forward_expand(b.graph, ggml_add(b.ctx, ggml_sqr(b.ctx, huge), input(b, (int64_t) 1 << 60, "other")));
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     CHECK(lastuse_gallocr_explain(galloc, b.graph) == NULL, "it was planned");
-    check_tells(lastuse_last_error(), "lastuse_gallocr_explain: the tensors in CPU add up to ");
+    check_contains(lastuse_last_error(), "lastuse_gallocr_explain: the tensors in CPU add up to ");
     ggml_gallocr_free(galloc);
     ggml_free(b.ctx);
 }
 
-static void empty_graph_has_nothing_to_tell(struct case_args args) {
+static void empty_graph_has_no_peak(struct case_args args) {
     (void) args;
     struct built   b      = room();
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     char *         text   = explained(galloc, b.graph);
-    check_tells(text, "0 nodes");
-    check_tells(text, "The buffer is empty.");
+    check_contains(text, "0 nodes");
+    check_contains(text, "The buffer is empty.");
     lastuse_string_free(text);
     ggml_gallocr_free(galloc);
     ggml_free(b.ctx);
@@ -155,7 +153,7 @@ static void only_lastuse_explains(struct case_args args) {
     char *         text   = lastuse_gallocr_explain(galloc, b.graph);
     CHECK((text != NULL) == lastuse_enabled(), "%s", lastuse_last_error());
     if (text == NULL) {
-        check_tells(lastuse_last_error(), "lastuse_gallocr_explain: ggml's own allocator does the work");
+        check_contains(lastuse_last_error(), "lastuse_gallocr_explain: ggml's own allocator does the work");
     }
     lastuse_string_free(text);
     ggml_gallocr_free(galloc);
@@ -163,13 +161,13 @@ static void only_lastuse_explains(struct case_args args) {
 }
 
 static const struct test_case CASES[] = {
-    { "peak_is_told", peak_is_told },
-    { "allocated_graph_is_told_as_before", allocated_graph_is_told_as_before },
-    { "nothing_is_allocated_or_planned", nothing_is_allocated_or_planned },
-    { "buffers_are_those_of_the_latest_reservation", buffers_are_those_of_the_latest_reservation },
-    { "graph_that_is_too_large_is_refused", graph_that_is_too_large_is_refused },
-    { "empty_graph_has_nothing_to_tell", empty_graph_has_nothing_to_tell },
-    { "only_lastuse_explains", only_lastuse_explains },
+    CASE(peak_is_explained),
+    CASE(allocation_does_not_change_the_explanation),
+    CASE(nothing_is_allocated_or_planned),
+    CASE(buffers_are_those_of_the_latest_reservation),
+    CASE(graph_that_is_too_large_is_refused),
+    CASE(empty_graph_has_no_peak),
+    CASE(only_lastuse_explains),
 };
 
 TEST_MAIN(CASES)

@@ -1,5 +1,5 @@
-// How an allocator deals with its buffer types: what it asks them for, in which order, and what it does
-// when they refuse. Most cases run the same body on lastuse and on upstream.
+// How an allocator uses its buffer types: which requests it makes, in which order, and what it does when they fail.
+// Most cases run the same body on lastuse and on upstream.
 //
 //   failures <case>
 
@@ -24,7 +24,7 @@ static void on_both(body_fn body) {
     body(&upstream_api);
 }
 
-// A graph in which nothing is ever free, so that every right plan needs the same bytes: one input and
+// A graph in which nothing is ever free, so that every valid plan needs the same bytes: one input and
 // `count` results, results[i] = input * (i + 1), all of them outputs.
 struct all_live {
     struct ggml_context * ctx;
@@ -36,10 +36,9 @@ struct all_live {
 
 static struct all_live all_live_new(int count) {
     CHECK(count <= MAX_RESULTS, "%d results are too many", count);
-    struct ggml_init_params params = { .mem_size = 1024 * 1024, .mem_buffer = NULL, .no_alloc = true };
-    struct all_live         live   = { .ctx = ggml_init(params), .count = count };
-    live.graph                     = ggml_new_graph(live.ctx);
-    live.input                     = ggml_new_tensor_1d(live.ctx, GGML_TYPE_F32, WIDTH);
+    struct all_live live = { .ctx = no_alloc_context(1024 * 1024), .count = count };
+    live.graph           = ggml_new_graph(live.ctx);
+    live.input           = ggml_new_tensor_1d(live.ctx, GGML_TYPE_F32, WIDTH);
     ggml_set_input(live.input);
     ggml_set_output(live.input);
     for (int i = 0; i < count; i++) {
@@ -54,7 +53,7 @@ static size_t all_live_bytes(const struct all_live * live) {
     return (size_t) (live->count + 1) * BYTES;
 }
 
-// Computes the allocated graph and compares with what it must be.
+// Computes the allocated graph and compares its results.
 static void check_computes(const struct all_live * live) {
     for (int i = 0; i < WIDTH; i++) {
         ((float *) live->input->data)[i] = (float) i;
@@ -75,7 +74,7 @@ static void check_no_leak(const struct dummy_buft * dummy) {
     CHECK(dummy->live_buffers == 0, "%zu buffers of %s leaked", dummy->live_buffers, dummy->name);
 }
 
-// Buffers that cannot be had
+// Failed allocations
 
 // Lets every allocation fail in turn, first the first, then the second, until none fails. After each
 // failure the same allocator gets its memory and computes.
@@ -83,7 +82,7 @@ static void fail_everywhere(const struct allocator_api * api, struct dummy_buft 
                             const int * node_ids, size_t n_failures) {
     ggml_backend_buffer_type_t types[2] = { dummy_buft_type(&dummies[0]), dummy_buft_type(&dummies[n_dummies - 1]) };
     for (size_t failure = 0; failure < n_failures; failure++) {
-        // Type 1 is asked after type 0 has had all that it wants.
+        // Type 1 comes after all allocations of type 0.
         size_t of_first        = n_dummies == 1 ? n_failures : n_failures / 2;
         dummies[0].allocs_left = failure < of_first ? (long) failure : DUMMY_UNLIMITED;
         if (n_dummies == 2) {
@@ -141,7 +140,7 @@ static void every_failure_in_two_types(struct case_args args) {
     on_both(fail_types);
 }
 
-// What a failed reserve logs. `max_size` decides about the number of chunks.
+// The log of a failed reserve. `max_size` decides about the number of chunks.
 static void log_failed_reserve(const struct allocator_api * api, size_t max_size, struct log_capture * capture) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "a named type", ALIGNMENT, max_size);
@@ -153,8 +152,8 @@ static void log_failed_reserve(const struct allocator_api * api, size_t max_size
     CHECK(!api->reserve(galloc, live.graph), "there is not enough memory");
     log_capture_stop();
     if (api == &lastuse_api) {
-        size_t wanted = lastuse_gallocr_wanted_size(galloc, 0);
-        CHECK(wanted == all_live_bytes(&live), "%zu bytes are reported", wanted);
+        size_t reported = lastuse_gallocr_wanted_size(galloc, 0);
+        CHECK(reported == all_live_bytes(&live), "%zu bytes are reported", reported);
     }
     api->free(galloc);
     ggml_free(live.ctx);
@@ -204,7 +203,7 @@ static void failed_growth_leaves_a_usable_allocator(struct case_args args) {
     on_both(fail_to_grow);
 }
 
-// The wanted size stays known while there is no memory, and afterwards.
+// The required size is reported while there is no memory, and afterwards.
 static void wanted_size_per_type(struct case_args args) {
     (void) args;
     static const int  node_ids[5] = { 0, 1, 1, 1, 1 };
@@ -228,7 +227,7 @@ static void wanted_size_per_type(struct case_args args) {
     check_no_leak(&dummies[1]);
 }
 
-// A tensor that its backend could not prepare is not usable. (Upstream answers true.)
+// A tensor that its backend could not prepare is not usable. (Upstream returns true.)
 static void failed_init_tensor_is_not_success(struct case_args args) {
     (void) args;
     struct dummy_buft dummy;
@@ -247,7 +246,7 @@ static void failed_init_tensor_is_not_success(struct case_args args) {
     check_no_leak(&dummy);
 }
 
-// What buffer types are asked for
+// Requests to buffer types
 
 // Old and new buffer together would be over the cap.
 static void grow_under_a_cap(const struct allocator_api * api) {
@@ -279,7 +278,7 @@ static void look_at_chunks(const struct allocator_api * api) {
     struct all_live first  = all_live_new(5);
     struct all_live second = all_live_new(5);
     ggml_gallocr_t  galloc = api->new(dummy_buft_type(&dummy));
-    CHECK(api->reserve(galloc, first.graph), "nothing fails here");
+    CHECK(api->reserve(galloc, first.graph), "not reserved");
     CHECK(dummy.live_buffers == 3, "6 tensors, 2 a chunk, and %zu chunks", dummy.live_buffers);
     CHECK(dummy_buft_all_have_usage(&dummy, GGML_BACKEND_BUFFER_USAGE_COMPUTE), "a chunk is not for computing");
     size_t size = api->get_buffer_size(galloc, 0);
@@ -311,9 +310,9 @@ static void leave_a_type_empty(const struct allocator_api * api) {
     ggml_backend_buffer_type_t types[2] = { dummy_buft_type(&dummies[0]), dummy_buft_type(&dummies[1]) };
     struct all_live            live     = all_live_new(5);
     ggml_gallocr_t             galloc   = api->new_n(types, 2);
-    CHECK(api->reserve_n(galloc, live.graph, all_in_1, all_in_1), "nothing fails here");
+    CHECK(api->reserve_n(galloc, live.graph, all_in_1, all_in_1), "not reserved");
     CHECK(api->alloc_graph(galloc, live.graph), "the plan is new");
-    CHECK(dummies[0].counts.alloc_buffer == 0, "a type without tensors was asked for a buffer");
+    CHECK(dummies[0].counts.alloc_buffer == 0, "a buffer of a type without tensors was requested");
     CHECK(api->get_buffer_size(galloc, 0) == 0, "a type without tensors has memory");
     CHECK(api->get_buffer_size(galloc, 1) == all_live_bytes(&live), "the other type has all");
     check_computes(&live);
@@ -345,7 +344,7 @@ static void repeat_a_type(const struct allocator_api * api) {
           sizes[0], sizes[1], sizes[2]);
     CHECK(dummies[0].counts.alloc_buffer == 0, "measuring allocates nothing");
 
-    CHECK(api->reserve_n(galloc, live.graph, node_ids, NULL), "nothing fails here");
+    CHECK(api->reserve_n(galloc, live.graph, node_ids, NULL), "not reserved");
     CHECK(api->get_buffer_size(galloc, 0) == 4 * BYTES, "id 0 has the buffer");
     CHECK(api->get_buffer_size(galloc, 1) == 2 * BYTES, "id 1 has its own");
     CHECK(api->get_buffer_size(galloc, 2) == 0, "id 2 repeats id 0");
@@ -369,7 +368,7 @@ static void exceed_the_maximum(const struct allocator_api * api) {
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, BYTES / 2);
     struct all_live live   = all_live_new(3);
     ggml_gallocr_t  galloc = api->new(dummy_buft_type(&dummy));
-    CHECK(api->reserve(galloc, live.graph), "nothing fails here");
+    CHECK(api->reserve(galloc, live.graph), "not reserved");
     CHECK(dummy.live_buffers == 4, "%zu chunks for 4 tensors", dummy.live_buffers);
     for (size_t i = 0; i < dummy.live_buffers; i++) {
         size_t size = ggml_backend_buffer_get_size(dummy_buft_live(&dummy, i));
@@ -393,7 +392,7 @@ static void run_out_of_chunks(const struct allocator_api * api) {
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, BYTES);
     struct all_live live   = all_live_new(40);
     ggml_gallocr_t  galloc = api->new(dummy_buft_type(&dummy));
-    CHECK(api->reserve(galloc, live.graph), "nothing fails here");
+    CHECK(api->reserve(galloc, live.graph), "not reserved");
     CHECK(dummy.live_buffers == 16, "%zu chunks", dummy.live_buffers);
     CHECK(dummy.live_bytes == all_live_bytes(&live), "%zu bytes", dummy.live_bytes);
     CHECK(dummy.last_requested == 26 * BYTES, "the last chunk has %zu bytes", dummy.last_requested);
@@ -409,26 +408,26 @@ static void sixteen_chunks_at_most(struct case_args args) {
     on_both(run_out_of_chunks);
 }
 
-// Over RPC each question is a round trip. (Upstream asks several times.)
-static void sizes_are_asked_once(struct case_args args) {
+// Over RPC each query is a round trip. (Upstream queries several times.)
+static void sizes_are_queried_once(struct case_args args) {
     (void) args;
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     struct all_live live   = all_live_new(30);
     ggml_gallocr_t  galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
-    CHECK(ggml_gallocr_reserve(galloc, live.graph), "nothing fails here");
+    CHECK(ggml_gallocr_reserve(galloc, live.graph), "not reserved");
     CHECK(dummy.counts.get_alloc_size <= 31, "%zu questions about 31 tensors", dummy.counts.get_alloc_size);
     ggml_gallocr_free(galloc);
     ggml_free(live.ctx);
 }
 
-// What a tensor takes
+// The bytes of a tensor
 
 static size_t extra_for_leafs(const struct ggml_tensor * tensor) {
     return tensor->op == GGML_OP_NONE ? 1000 : 0;
 }
 
-// Whether any of the graph's tensors overlap; each takes its alloc size. All are alive to the end.
+// Whether any of the graph's tensors overlap; each takes its alloc size. All are live to the end.
 static void check_apart(struct dummy_buft * dummy, struct ggml_context * ctx) {
     ggml_backend_buffer_type_t type = dummy_buft_type(dummy);
     for (struct ggml_tensor * a = ggml_get_first_tensor(ctx); a != NULL; a = ggml_get_next_tensor(ctx, a)) {
@@ -451,7 +450,7 @@ static void place_tensors(const struct allocator_api * api, size_t alignment,
     dummy.extra_bytes      = extra;
     struct all_live live   = all_live_new(9);
     ggml_gallocr_t  galloc = api->new(dummy_buft_type(&dummy));
-    CHECK(api->alloc_graph(galloc, live.graph), "nothing fails here");
+    CHECK(api->alloc_graph(galloc, live.graph), "not allocated");
     check_apart(&dummy, live.ctx);
     check_computes(&live);
     api->free(galloc);
@@ -479,23 +478,23 @@ static void every_alignment_is_kept(struct case_args args) {
     on_both(place_with_alignments);
 }
 
-static const struct test_case cases[] = {
-    { "every_failure_in_one_chunk", every_failure_in_one_chunk },
-    { "every_failure_in_several_chunks", every_failure_in_several_chunks },
-    { "every_failure_in_two_types", every_failure_in_two_types },
-    { "failure_is_logged_like_upstream", failure_is_logged_like_upstream },
-    { "failed_growth_leaves_a_usable_allocator", failed_growth_leaves_a_usable_allocator },
-    { "wanted_size_per_type", wanted_size_per_type },
-    { "failed_init_tensor_is_not_success", failed_init_tensor_is_not_success },
-    { "old_buffer_is_freed_first", old_buffer_is_freed_first },
-    { "chunks_are_prepared_and_reset", chunks_are_prepared_and_reset },
-    { "unused_type_is_not_called", unused_type_is_not_called },
-    { "repeated_type_is_counted_once", repeated_type_is_counted_once },
-    { "oversized_tensor_gets_its_own_chunk", oversized_tensor_gets_its_own_chunk },
-    { "sixteen_chunks_at_most", sixteen_chunks_at_most },
-    { "sizes_are_asked_once", sizes_are_asked_once },
-    { "extra_bytes_are_kept_free", extra_bytes_are_kept_free },
-    { "every_alignment_is_kept", every_alignment_is_kept },
+static const struct test_case CASES[] = {
+    CASE(every_failure_in_one_chunk),
+    CASE(every_failure_in_several_chunks),
+    CASE(every_failure_in_two_types),
+    CASE(failure_is_logged_like_upstream),
+    CASE(failed_growth_leaves_a_usable_allocator),
+    CASE(wanted_size_per_type),
+    CASE(failed_init_tensor_is_not_success),
+    CASE(old_buffer_is_freed_first),
+    CASE(chunks_are_prepared_and_reset),
+    CASE(unused_type_is_not_called),
+    CASE(repeated_type_is_counted_once),
+    CASE(oversized_tensor_gets_its_own_chunk),
+    CASE(sixteen_chunks_at_most),
+    CASE(sizes_are_queried_once),
+    CASE(extra_bytes_are_kept_free),
+    CASE(every_alignment_is_kept),
 };
 
-TEST_MAIN(cases)
+TEST_MAIN(CASES)

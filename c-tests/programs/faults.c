@@ -6,7 +6,7 @@
 // exits 0 when all was right, and prints "fault shown: ..." and exits 42 when it was not. On upstream
 // some cases end by a signal instead.
 //
-// Where data can tell, it does: the graph is built twice, once for the allocator and once with memory of
+// Faults are shown by data where possible: the graph is built twice, once for the allocator and once with memory of
 // its own for every tensor, and both must compute the same bytes.
 
 #include "check.h"
@@ -101,7 +101,7 @@ static void end_with(struct ggml_cgraph * graph, struct ggml_tensor * out) {
 
 // Running them
 
-// Whether the graph is computed for this tensor. memset() and memcmp() want an address even for 0 bytes.
+// Whether the tensor is a result of the graph. memset() and memcmp() need an address even for 0 bytes.
 static bool is_output(const struct ggml_tensor * tensor) {
     return (tensor->flags & GGML_TENSOR_FLAG_OUTPUT) != 0 && ggml_nbytes(tensor) > 0;
 }
@@ -120,7 +120,7 @@ static void fill_inputs(struct built built) {
     }
 }
 
-// Outputs hold `poison` before, so that an output that no node wrote is seen.
+// Fills outputs with `poison` before, so that an output that no node wrote differs.
 static void compute(struct built built, int poison) {
     for (struct ggml_tensor * t = ggml_get_first_tensor(built.ctx); t != NULL; t = ggml_get_next_tensor(built.ctx, t)) {
         if (is_output(t)) {
@@ -136,7 +136,7 @@ static void compute(struct built built, int poison) {
 
 // Computes an allocated graph and shows a fault when an output differs from what it is when every
 // tensor has memory of its own.
-static void expect_right_outputs(struct built planned, build_fn fn, bool second) {
+static void expect_equal_outputs(struct built planned, build_fn fn, bool second) {
     struct built reference = build(fn, second, true);
     compute(planned, 0x55);
     compute(reference, 0xaa);
@@ -154,15 +154,15 @@ static void expect_right_outputs(struct built planned, build_fn fn, bool second)
     ggml_free(reference.ctx);
 }
 
-// Plans for the first graph, allocates the second: an allocator may answer false when it needs to be
-// asked for a new plan, but it must not answer true and give tensors the wrong memory.
+// Plans for the first graph, allocates the second: an allocator may return false when it needs a new plan, but it must
+// not return true with a plan that is invalid for the second.
 static void run_with_stale_plan(const struct allocator_api * api, build_fn fn) {
     struct built   first  = build(fn, false, false);
     struct built   second = build(fn, true, false);
     ggml_gallocr_t galloc = api->new(ggml_backend_cpu_buffer_type());
     CHECK(api->reserve(galloc, first.graph), "the first graph was not planned");
     CHECK(api->alloc_graph(galloc, second.graph), "one buffer type: a new plan is made when one is needed");
-    expect_right_outputs(second, fn, true);
+    expect_equal_outputs(second, fn, true);
     api->free(galloc);
     ggml_free(second.ctx);
     ggml_free(first.ctx);
@@ -172,7 +172,7 @@ static void run_with_fresh_plan(const struct allocator_api * api, build_fn fn) {
     struct built   built  = build(fn, false, false);
     ggml_gallocr_t galloc = api->new(ggml_backend_cpu_buffer_type());
     CHECK(api->alloc_graph(galloc, built.graph), "the graph was not allocated");
-    expect_right_outputs(built, fn, false);
+    expect_equal_outputs(built, fn, false);
     api->free(galloc);
     ggml_free(built.ctx);
 }
@@ -301,7 +301,7 @@ static void size_then_alloc(struct case_args args) {
     api->reserve_n_size(galloc, built.graph, NULL, NULL, &size);
     CHECK(size >= 8 * ROW_BYTES, "a source and its result need more than %zu bytes", size);
     CHECK(api->alloc_graph(galloc, built.graph), "the graph was not allocated");
-    expect_right_outputs(built, build_chain, false);
+    expect_equal_outputs(built, build_chain, false);
     api->free(galloc);
     ggml_free(built.ctx);
 }
@@ -318,14 +318,14 @@ static void failed_reserve_then_alloc(struct case_args args) {
     CHECK(!api->alloc_graph(galloc, built.graph), "there is still no memory");
     dummy.allocs_left = DUMMY_UNLIMITED;
     CHECK(api->alloc_graph(galloc, built.graph), "there is memory now");
-    expect_right_outputs(built, build_chain, false);
+    expect_equal_outputs(built, build_chain, false);
 
     api->free(galloc);
     CHECK(dummy.live_buffers == 0, "%zu buffers leaked", dummy.live_buffers);
     ggml_free(built.ctx);
 }
 
-// ggml-alloc: nobody learns how much was wanted
+// ggml-alloc does not report the required size.
 static void wanted_size_after_failure(struct case_args args) {
     const struct allocator_api * api   = api_of(args);
     struct built                 built = build(build_chain, false, false);
@@ -335,9 +335,9 @@ static void wanted_size_after_failure(struct case_args args) {
 
     dummy.allocs_left = 0;
     CHECK(!api->reserve(galloc, built.graph), "there was no memory to reserve");
-    size_t told = api == &upstream_api ? api->get_buffer_size(galloc, 0) : lastuse_gallocr_wanted_size(galloc, 0);
-    if (told != dummy.last_requested) {
-        show_fault("%zu bytes were wanted, %zu are reported", dummy.last_requested, told);
+    size_t reported = api == &upstream_api ? api->get_buffer_size(galloc, 0) : lastuse_gallocr_wanted_size(galloc, 0);
+    if (reported != dummy.last_requested) {
+        show_fault("%zu bytes were requested, %zu are reported", dummy.last_requested, reported);
     }
     api->free(galloc);
     ggml_free(built.ctx);
@@ -409,7 +409,7 @@ static void in_place_through_view(struct case_args args) {
     struct built                 built  = build(build_reshaped, false, false);
     ggml_gallocr_t               galloc = api->new(ggml_backend_cpu_buffer_type());
     CHECK(api->alloc_graph(galloc, built.graph), "the graph was not allocated");
-    expect_right_outputs(built, build_reshaped, false);
+    expect_equal_outputs(built, build_reshaped, false);
     size_t size   = api->get_buffer_size(galloc, 0);
     size_t needed = WIDTH * ROW_BYTES;
     if (size > needed) {
@@ -433,7 +433,7 @@ static void output_view(struct case_args args) {
     run_with_fresh_plan(api_of(args), build_output_view);
 }
 
-// ggml-org/llama.cpp#27301: a marker that keeps `late` alive stands before the node that makes `late`.
+// ggml-org/llama.cpp#27301: a marker that keeps `late` live comes before the node that computes `late`.
 // Upstream gives `late` the memory of `early` there, and then `early`, which already holds its result,
 // another place.
 static void build_marker(struct ggml_context * ctx, struct ggml_cgraph * graph, bool second) {
@@ -456,23 +456,23 @@ static void marker_before_producer(struct case_args args) {
     run_with_fresh_plan(api_of(args), build_marker);
 }
 
-static const struct test_case cases[] = {
-    { "stale_plan_wiring", stale_plan_wiring },
-    { "stale_plan_flags", stale_plan_flags },
-    { "stale_plan_view_root", stale_plan_view_root },
-    { "stale_plan_op", stale_plan_op },
-    { "stale_plan_in_place_broadcast", stale_plan_in_place_broadcast },
-    { "stale_plan_unread_leaf_grew", stale_plan_unread_leaf_grew },
-    { "stale_plan_external_leaf", stale_plan_external_leaf },
-    { "size_then_alloc", size_then_alloc },
-    { "failed_reserve_then_alloc", failed_reserve_then_alloc },
-    { "wanted_size_after_failure", wanted_size_after_failure },
-    { "out_of_free_blocks", out_of_free_blocks },
-    { "hash_set_full", hash_set_full },
-    { "only_zero_sizes", only_zero_sizes },
-    { "in_place_through_view", in_place_through_view },
-    { "output_view", output_view },
-    { "marker_before_producer", marker_before_producer },
+static const struct test_case CASES[] = {
+    CASE(stale_plan_wiring),
+    CASE(stale_plan_flags),
+    CASE(stale_plan_view_root),
+    CASE(stale_plan_op),
+    CASE(stale_plan_in_place_broadcast),
+    CASE(stale_plan_unread_leaf_grew),
+    CASE(stale_plan_external_leaf),
+    CASE(size_then_alloc),
+    CASE(failed_reserve_then_alloc),
+    CASE(wanted_size_after_failure),
+    CASE(out_of_free_blocks),
+    CASE(hash_set_full),
+    CASE(only_zero_sizes),
+    CASE(in_place_through_view),
+    CASE(output_view),
+    CASE(marker_before_producer),
 };
 
-TEST_MAIN(cases)
+TEST_MAIN(CASES)

@@ -1,5 +1,5 @@
-// What a plugin, or a package of an interpreter, does with its own ggml: weights, a graph on an allocator, the same graph on a
-// scheduler. Where lastuse is there it is asked too, about the same ggml.
+// What a plugin, or a package of an interpreter, does with its own ggml: weights, a graph on an allocator, the same
+// graph on a scheduler. If lastuse is loaded its functions are called too, for the same ggml.
 
 #include <string.h>
 
@@ -110,7 +110,7 @@ struct plugin * plugin_open(void) {
     return plugin;
 }
 
-// Everything that lastuse tells of a graph without being told which ggml it is of.
+// All functions of lastuse that find the ggml of a graph by themselves.
 static void ask_lastuse(struct plugin * plugin, int rows) {
     if (lastuse_enabled == NULL || !lastuse_enabled()) {
         return;
@@ -127,7 +127,7 @@ static void ask_lastuse(struct plugin * plugin, int rows) {
     CHECK(lower_bound > 0 && lower_bound <= size, "%zu of %zu bytes", lower_bound, size);
     struct lastuse_reorder_report order = { .struct_size = sizeof(order) };
     lastuse_graph_reorder(graph, NULL, 0, &order);
-    CHECK(order.lower_bound_before > 0, "the order of the graph was not looked at: %s", lastuse_last_error());
+    CHECK(order.lower_bound_before > 0, "the graph was not reordered: %s", lastuse_last_error());
     struct lastuse_copies_report copies = { .struct_size = sizeof(copies) };
     lastuse_graph_remove_copies(graph, NULL, &copies);
     CHECK(copies.removed + copies.left_part + copies.left_memory > 0, "no copies were found: %s", lastuse_last_error());

@@ -1,5 +1,5 @@
 // Which operations may be computed in the memory of a source: the kernels of the CPU run on it, over types, shapes,
-// layouts and numbers of threads. Every result must be the same to the last bit as in memory of its own.
+// layouts and numbers of threads. Every result must equal that in memory of its own to the last bit.
 //
 //   in_place_kernels <case> [first seed] [number of seeds]
 //
@@ -252,14 +252,14 @@ static void breaking(struct case_args args) {
 }
 
 static const struct test_case CASES[] = {
-    { "elementwise", elementwise },
-    { "binary", binary },
-    { "rows", rows },
-    { "gates", gates },
-    { "copies", copies },
-    { "backward", backward },
-    { "parts", parts },
-    { "breaking", breaking },
+    CASE(elementwise),
+    CASE(binary),
+    CASE(rows),
+    CASE(gates),
+    CASE(copies),
+    CASE(backward),
+    CASE(parts),
+    CASE(breaking),
 };
 
 TEST_MAIN(CASES)

@@ -1,4 +1,4 @@
-// Does what the sanitizers must find, to show that they are on.
+// Faults that the sanitizers must find, to show that they are on.
 
 #include <stdlib.h>
 #include <string.h>

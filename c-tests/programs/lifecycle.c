@@ -1,5 +1,5 @@
 // One allocator and many graphs: what programs do with it from the first reserve to the last free.
-// Most cases run the same body on lastuse and on upstream. Plans are judged by plan_check().
+// Most cases run the same body on lastuse and on upstream. Plans are validated by plan_check().
 //
 //   lifecycle <case>
 
@@ -23,14 +23,9 @@ static void on_both(body_fn body) {
     body(&upstream_api);
 }
 
-static void check_plan(const struct allocator_api * api, struct built built) {
-    const char * wrong = plan_check(built.graph);
-    CHECK(wrong == NULL, "%s: %s", api->name, wrong);
-}
-
 static void alloc_and_check(const struct allocator_api * api, ggml_gallocr_t galloc, struct built built) {
     CHECK(api->alloc_graph(galloc, built.graph), "%s did not allocate the graph", api->name);
-    check_plan(api, built);
+    CHECK_PLAN(built.graph, "%s", api->name);
 }
 
 // For cases that need one graph on one allocator.
@@ -62,7 +57,7 @@ static void grow_and_shrink(const struct allocator_api * api) {
     size_t         size   = 0;
     for (size_t i = 0; i < sizeof(tokens) / sizeof(tokens[0]); i++) {
         struct built built = transformer_new((struct shape){ .layers = 2, .tokens = tokens[i], .past = 5 });
-        CHECK(api->reserve(galloc, built.graph), "nothing fails here");
+        CHECK(api->reserve(galloc, built.graph), "not reserved");
         CHECK(!has_memory(built), "reserve changed the graph");
         alloc_and_check(api, galloc, built);
         size_t new_size = api->get_buffer_size(galloc, 0);
@@ -109,7 +104,7 @@ static void serve_smaller(const struct allocator_api * api) {
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     ggml_gallocr_t galloc  = api->new(dummy_buft_type(&dummy));
     struct built   largest = transformer_new((struct shape){ .layers = 3, .tokens = 32, .past = 96 });
-    CHECK(api->reserve(galloc, largest.graph), "nothing fails here");
+    CHECK(api->reserve(galloc, largest.graph), "not reserved");
     size_t size = api->get_buffer_size(galloc, 0);
     for (int tokens = 32; tokens > 1; tokens -= 3) {
         struct built smaller = transformer_new((struct shape){ .layers = 3, .tokens = tokens, .past = 2 * tokens });
@@ -143,7 +138,7 @@ static void alloc_twice(const struct allocator_api * api) {
     for (int i = 0; i < n_nodes; i++) {
         CHECK(ggml_graph_node(built.graph, i)->data == before[i], "node %d moved", i);
     }
-    check_plan(api, built);
+    CHECK_PLAN(built.graph, "%s", api->name);
     CHECK(dummy.counts.alloc_buffer == 1, "%zu buffers were allocated", dummy.counts.alloc_buffer);
 
     struct built next = transformer_new((struct shape){ .layers = 1, .tokens = 8, .past = 0 });
@@ -178,7 +173,7 @@ static void move_a_view(const struct allocator_api * api) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     ggml_gallocr_t galloc = api->new(dummy_buft_type(&dummy));
-    CHECK(api->reserve(galloc, first.graph), "nothing fails here");
+    CHECK(api->reserve(galloc, first.graph), "not reserved");
     alloc_and_check(api, galloc, second);
     api->free(galloc);
     built_free(first);
@@ -192,18 +187,6 @@ static void plan_does_not_outlive_a_views_offset(struct case_args args) {
 
 // Several buffer types
 
-struct two_types {
-    struct dummy_buft          dummies[2];
-    ggml_backend_buffer_type_t types[2];
-};
-
-static void two_types_init(struct two_types * two) {
-    for (int i = 0; i < 2; i++) {
-        dummy_buft_init(&two->dummies[i], i == 0 ? "first" : "second", ALIGNMENT, 0);
-        two->types[i] = dummy_buft_type(&two->dummies[i]);
-    }
-}
-
 // Layers are often split between two devices. Here every third node is on the second one.
 static int * split_ids(struct built built) {
     int   n_nodes = ggml_graph_n_nodes(built.graph);
@@ -215,10 +198,10 @@ static int * split_ids(struct built built) {
     return ids;
 }
 
-// Without a plan, and with a plan for another topology, only the program knows where nodes belong.
+// Without a plan, or with one for another topology, only the program knows the buffers of nodes.
 static void need_reserve(const struct allocator_api * api) {
-    struct two_types two;
-    two_types_init(&two);
+    struct dummy_pair two;
+    dummy_pair_init(&two, ALIGNMENT);
     struct built   prompt = transformer_new((struct shape){ .layers = 2, .tokens = 16, .past = 4 });
     struct built   decode = transformer_new((struct shape){ .layers = 2, .tokens = 1, .past = 20 });
     int *          ids    = split_ids(prompt);
@@ -226,7 +209,7 @@ static void need_reserve(const struct allocator_api * api) {
 
     CHECK(!api->alloc_graph(galloc, prompt.graph), "there is no plan yet");
     CHECK(!has_memory(prompt), "a refused graph was changed");
-    CHECK(api->reserve_n(galloc, prompt.graph, ids, NULL), "nothing fails here");
+    CHECK(api->reserve_n(galloc, prompt.graph, ids, NULL), "not reserved");
     CHECK(!api->alloc_graph(galloc, decode.graph), "the plan is for another graph");
     CHECK(!has_memory(decode), "a refused graph was changed");
     alloc_and_check(api, galloc, prompt);
@@ -258,22 +241,22 @@ static struct built built_with_wiring(bool reads_first) {
     return b;
 }
 
-// A plan for another wiring is refused, unless it happens to be right for this one, too. (Upstream
-// answers true in any case.)
+// A plan for another wiring is refused, unless it happens to be valid for this one, too. (Upstream
+// returns true in any case.)
 static void several_types_refuse_a_stale_plan(struct case_args args) {
     (void) args;
-    struct two_types two;
-    two_types_init(&two);
+    struct dummy_pair two;
+    dummy_pair_init(&two, ALIGNMENT);
     struct built   first  = built_with_wiring(false);
     struct built   second = built_with_wiring(true);
     int            ids[4] = { 0, 0, 0, 1 };
     ggml_gallocr_t galloc = ggml_gallocr_new_n(two.types, 2);
-    CHECK(ggml_gallocr_reserve_n(galloc, first.graph, ids, NULL), "nothing fails here");
+    CHECK(ggml_gallocr_reserve_n(galloc, first.graph, ids, NULL), "not reserved");
     if (ggml_gallocr_alloc_graph(galloc, second.graph)) {
-        check_plan(&lastuse_api, second);
+        CHECK_PLAN(second.graph, "%s", "on lastuse");
     } else {
         CHECK(!has_memory(second), "a refused graph was changed");
-        CHECK(ggml_gallocr_reserve_n(galloc, second.graph, ids, NULL), "nothing fails here");
+        CHECK(ggml_gallocr_reserve_n(galloc, second.graph, ids, NULL), "not reserved");
         alloc_and_check(&lastuse_api, galloc, second);
     }
     ggml_gallocr_free(galloc);
@@ -284,8 +267,8 @@ static void several_types_refuse_a_stale_plan(struct case_args args) {
 // A measured plan has no buffers yet. (Upstream crashes.)
 static void measured_then_allocated(struct case_args args) {
     (void) args;
-    struct two_types two;
-    two_types_init(&two);
+    struct dummy_pair two;
+    dummy_pair_init(&two, ALIGNMENT);
     struct built   built    = transformer_new((struct shape){ .layers = 2, .tokens = 16, .past = 4 });
     int *          ids      = split_ids(built);
     size_t         sizes[2] = { 0, 0 };
@@ -295,10 +278,10 @@ static void measured_then_allocated(struct case_args args) {
     CHECK(two.dummies[0].counts.alloc_buffer == 0, "measuring allocates nothing");
     CHECK(!has_memory(built), "measuring changed the graph");
     if (ggml_gallocr_alloc_graph(galloc, built.graph)) {
-        check_plan(&lastuse_api, built);
+        CHECK_PLAN(built.graph, "%s", "on lastuse");
     } else {
         CHECK(!has_memory(built), "a refused graph was changed");
-        CHECK(ggml_gallocr_reserve_n(galloc, built.graph, ids, NULL), "nothing fails here");
+        CHECK(ggml_gallocr_reserve_n(galloc, built.graph, ids, NULL), "not reserved");
         alloc_and_check(&lastuse_api, galloc, built);
     }
     for (int i = 0; i < 2; i++) {
@@ -427,9 +410,9 @@ static void * work(void * argument) {
     for (int i = 0; i < N_ITERATIONS; i++) {
         struct built built =
             transformer_new((struct shape){ .layers = 1, .tokens = 1 + (i * 7 + number) % 16, .past = i % 50 });
-        CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "nothing fails here");
+        CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "not allocated");
         pthread_mutex_lock(&plan_check_lock);
-        check_plan(&lastuse_api, built);
+        CHECK_PLAN(built.graph, "%s", "on lastuse");
         pthread_mutex_unlock(&plan_check_lock);
         built_free(built);
     }
@@ -451,22 +434,22 @@ static void allocators_in_threads(struct case_args args) {
     }
 }
 
-static const struct test_case cases[] = {
-    { "growing_and_shrinking_graphs", growing_and_shrinking_graphs },
-    { "prompt_and_decode_alternate", prompt_and_decode_alternate },
-    { "largest_plan_serves_smaller_graphs", largest_plan_serves_smaller_graphs },
-    { "allocated_graph_is_left_alone", allocated_graph_is_left_alone },
-    { "plan_does_not_outlive_a_views_offset", plan_does_not_outlive_a_views_offset },
-    { "several_types_need_a_reserve", several_types_need_a_reserve },
-    { "several_types_refuse_a_stale_plan", several_types_refuse_a_stale_plan },
-    { "measured_then_allocated", measured_then_allocated },
-    { "freeing_null", freeing_null },
-    { "empty_graph", empty_graph },
-    { "only_leafs", only_leafs },
-    { "source_in_no_list", source_in_no_list },
-    { "zero_size_tensors", zero_size_tensors },
-    { "large_graphs", large_graphs },
-    { "allocators_in_threads", allocators_in_threads },
+static const struct test_case CASES[] = {
+    CASE(growing_and_shrinking_graphs),
+    CASE(prompt_and_decode_alternate),
+    CASE(largest_plan_serves_smaller_graphs),
+    CASE(allocated_graph_is_left_alone),
+    CASE(plan_does_not_outlive_a_views_offset),
+    CASE(several_types_need_a_reserve),
+    CASE(several_types_refuse_a_stale_plan),
+    CASE(measured_then_allocated),
+    CASE(freeing_null),
+    CASE(empty_graph),
+    CASE(only_leafs),
+    CASE(source_in_no_list),
+    CASE(zero_size_tensors),
+    CASE(large_graphs),
+    CASE(allocators_in_threads),
 };
 
-TEST_MAIN(cases)
+TEST_MAIN(CASES)

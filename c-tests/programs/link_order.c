@@ -9,9 +9,9 @@
 
 // The last refusal names the function and the order on the link line.
 static void expect_refusal(const char * function) {
-    const char * said = lastuse_last_error();
-    CHECK(strncmp(said, function, strlen(function)) == 0, "%s is not in: %s", function, said);
-    CHECK(strstr(said, "before libggml-base on the link line") != NULL, "%s", said);
+    const char * error = lastuse_last_error();
+    CHECK(strncmp(error, function, strlen(function)) == 0, "%s is not in: %s", function, error);
+    CHECK(strstr(error, "before libggml-base on the link line") != NULL, "%s", error);
 }
 
 int main(void) {

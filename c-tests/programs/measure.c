@@ -1,4 +1,4 @@
-// What lastuse_graph_measure tells is what ggml_gallocr_reserve_n gets, and asking leaves no trace.
+// lastuse_graph_measure returns the sizes that ggml_gallocr_reserve_n gets, and changes nothing.
 //
 //   measure <case> [first seed] [number of seeds]
 
@@ -17,53 +17,34 @@
 #include <stdlib.h>
 
 #define ALIGNMENT   64
-#define MAX_BUFFERS 4
-#define N_TYPES     3
 #define UNTOUCHED   12345 // what the outputs hold before a call
 
-struct types {
-    struct dummy_buft          dummies[N_TYPES];
-    ggml_backend_buffer_type_t bufts[MAX_BUFFERS]; // the last repeats the second
-};
-
-// `max_size` 0: buffers of any size.
-static void types_init(struct types * types, size_t max_size) {
-    static const size_t alignments[N_TYPES] = { 32, 128, 64 };
-    for (int i = 0; i < N_TYPES; i++) {
-        dummy_buft_init(&types->dummies[i], "dummy", alignments[i], max_size);
-        types->dummies[i].imaginary = true;
-    }
-    for (int i = 0; i < MAX_BUFFERS; i++) {
-        types->bufts[i] = dummy_buft_type(&types->dummies[i < N_TYPES ? i : 1]);
-    }
-}
-
-static size_t buffers_asked_for(const struct types * types) {
+static size_t buffers_requested(const struct dummy_types * types) {
     size_t count = 0;
-    for (int i = 0; i < N_TYPES; i++) {
+    for (int i = 0; i < DUMMY_TYPES; i++) {
         count += types->dummies[i].counts.alloc_buffer;
     }
     return count;
 }
 
 struct measured {
-    size_t sizes[MAX_BUFFERS];
-    size_t lower_bounds[MAX_BUFFERS];
+    size_t sizes[DUMMY_BUFFERS];
+    size_t lower_bounds[DUMMY_BUFFERS];
 };
 
-static struct measured measure(struct ggml_cgraph * graph, const struct types * types, int n, const int * node_ids,
+static struct measured measure(struct ggml_cgraph * graph, const struct dummy_types * types, int n, const int * node_ids,
                                const int * leaf_ids) {
     struct measured measured = { { 0 }, { 0 } };
     CHECK(lastuse_graph_measure(graph, types->bufts, n, node_ids, leaf_ids, measured.sizes, measured.lower_bounds),
           "%s", lastuse_last_error());
-    CHECK(buffers_asked_for(types) == 0, "measuring allocated %zu buffers", buffers_asked_for(types));
+    CHECK(buffers_requested(types) == 0, "measuring allocated %zu buffers", buffers_requested(types));
     return measured;
 }
 
-// Sizes that upstream would take may only be larger; 0 in ours stands for a type that is there already.
-static void check_upstream(struct measured measured, struct ggml_cgraph * graph, struct types * types, int n,
+// Sizes of upstream may only be larger; 0 in ours is an id that repeats a type.
+static void check_upstream(struct measured measured, struct ggml_cgraph * graph, struct dummy_types * types, int n,
                            const int * node_ids, const int * leaf_ids) {
-    size_t         sizes[MAX_BUFFERS];
+    size_t         sizes[DUMMY_BUFFERS];
     ggml_gallocr_t galloc = upstream_ggml_gallocr_new_n(types->bufts, n);
     upstream_ggml_gallocr_reserve_n_size(galloc, graph, node_ids, leaf_ids, sizes);
     upstream_ggml_gallocr_free(galloc);
@@ -72,10 +53,10 @@ static void check_upstream(struct measured measured, struct ggml_cgraph * graph,
     }
 }
 
-static void check_reserved(struct measured measured, struct ggml_cgraph * graph, struct types * types, int n,
+static void check_reserved(struct measured measured, struct ggml_cgraph * graph, struct dummy_types * types, int n,
                            const int * node_ids, const int * leaf_ids) {
     ggml_gallocr_t galloc = ggml_gallocr_new_n(types->bufts, n);
-    CHECK(ggml_gallocr_reserve_n(galloc, graph, node_ids, leaf_ids), "nothing fails here");
+    CHECK(ggml_gallocr_reserve_n(galloc, graph, node_ids, leaf_ids), "not reserved");
     for (int i = 0; i < n; i++) {
         size_t size        = ggml_gallocr_get_buffer_size(galloc, i);
         size_t lower_bound = lastuse_gallocr_lower_bound(galloc, i);
@@ -93,8 +74,8 @@ static void random_graphs(struct case_args args, int n, size_t max_size) {
     uint64_t count = (uint64_t) case_number(args, 1, 100);
     for (uint64_t seed = first; seed < first + count; seed++) {
         struct random_graph graph = random_graph_new(seed, (struct random_graph_options){ .n_buffers = n });
-        struct types        types;
-        types_init(&types, max_size);
+        struct dummy_types        types;
+        dummy_types_init(&types, max_size);
         const int *     nodes    = graph.node_buffer_ids;
         const int *     leafs    = graph.leaf_buffer_ids;
         struct measured measured = measure(graph.graph, &types, n, nodes, leafs);
@@ -109,19 +90,19 @@ static void one_type(struct case_args args) {
 }
 
 static void several_types_of_which_one_repeats(struct case_args args) {
-    random_graphs(args, MAX_BUFFERS, 0);
+    random_graphs(args, DUMMY_BUFFERS, 0);
 }
 
 static void chunks_are_added_up(struct case_args args) {
     random_graphs(args, 3, 16384);
 }
 
-// What NULL means to ggml_gallocr_reserve_n it means here.
+// NULL means what it means in ggml_gallocr_reserve_n.
 static void null_ids_mean_the_first_type(struct case_args args) {
     (void) args;
     struct built built = transformer_new((struct shape){ .layers = 2, .tokens = 16, .past = 3 });
-    struct types types;
-    types_init(&types, 0);
+    struct dummy_types types;
+    dummy_types_init(&types, 0);
     struct measured measured = measure(built.graph, &types, 2, NULL, NULL);
     CHECK(measured.sizes[0] > 0 && measured.sizes[1] == 0, "%zu and %zu bytes", measured.sizes[0], measured.sizes[1]);
     check_reserved(measured, built.graph, &types, 2, NULL, NULL);
@@ -131,8 +112,8 @@ static void null_ids_mean_the_first_type(struct case_args args) {
 static void lower_bounds_may_be_missing(struct case_args args) {
     (void) args;
     struct built built = transformer_new((struct shape){ .layers = 2, .tokens = 16, .past = 3 });
-    struct types types;
-    types_init(&types, 0);
+    struct dummy_types types;
+    dummy_types_init(&types, 0);
     size_t size = 0;
     CHECK(lastuse_graph_measure(built.graph, types.bufts, 1, NULL, NULL, &size, NULL), "%s", lastuse_last_error());
     CHECK(size == measure(built.graph, &types, 1, NULL, NULL).sizes[0], "%zu bytes", size);
@@ -142,8 +123,8 @@ static void lower_bounds_may_be_missing(struct case_args args) {
 static void rules_of_the_process_count(struct case_args args) {
     (void) args;
     struct built built = transformer_new((struct shape){ .layers = 2, .tokens = 16, .past = 3 });
-    struct types types;
-    types_init(&types, 0);
+    struct dummy_types types;
+    dummy_types_init(&types, 0);
     size_t with = measure(built.graph, &types, 1, NULL, NULL).sizes[0];
     CHECK(lastuse_set_rules("none"), "a known word");
     struct measured without = measure(built.graph, &types, 1, NULL, NULL);
@@ -155,14 +136,14 @@ static void rules_of_the_process_count(struct case_args args) {
 static void empty_graph_needs_nothing(struct case_args args) {
     (void) args;
     struct built built = built_new(8, 1024);
-    struct types types;
-    types_init(&types, 0);
+    struct dummy_types types;
+    dummy_types_init(&types, 0);
     struct measured measured = measure(built.graph, &types, 1, NULL, NULL);
     CHECK(measured.sizes[0] == 0 && measured.lower_bounds[0] == 0, "%zu bytes for nothing", measured.sizes[0]);
     built_free(built);
 }
 
-// Asking leaves no trace
+// Measuring changes nothing
 
 static void * copy_of(struct ggml_context * ctx) {
     void * copy = malloc(ggml_get_mem_size(ctx));
@@ -181,8 +162,8 @@ static void nothing_changes(struct case_args args) {
     struct built built   = transformer_new((struct shape){ .layers = 3, .tokens = 16, .past = 3 });
     void *       graph   = copy_of(built.ctx);
     void *       weights = copy_of(built.weights);
-    struct types types;
-    types_init(&types, 0);
+    struct dummy_types types;
+    dummy_types_init(&types, 0);
     measure(built.graph, &types, 1, NULL, NULL);
     struct ggml_cgraph * twice[2] = { built.graph, built.graph };
     size_t               size     = 0;
@@ -193,11 +174,11 @@ static void nothing_changes(struct case_args args) {
     built_free(built);
 }
 
-// Weights that are not loaded yet: measuring does not count them, and does not get memory for them either.
+// Weights that are not loaded yet: measuring neither counts them nor allocates memory for them.
 static void tensors_of_contexts_take_none(struct case_args args) {
     (void) args;
-    struct types types;
-    types_init(&types, 0);
+    struct dummy_types types;
+    dummy_types_init(&types, 0);
     struct lastuse_context_params params = { .struct_size = sizeof(params), .buft = types.bufts[0] };
     struct ggml_context *         weights = lastuse_context_new(LASTUSE_CONTEXT_IMMEDIATE, &params);
     struct ggml_context *         ctx     = lastuse_context_new(LASTUSE_CONTEXT_DEFERRED, NULL);
@@ -220,10 +201,10 @@ static void allocators_are_left_alone(struct case_args args) {
     struct shape shape  = { .layers = 2, .tokens = 16, .past = 3 };
     struct built built  = transformer_new(shape);
     struct built larger = transformer_new((struct shape){ .layers = 2, .tokens = 64, .past = 3 });
-    struct types types;
-    types_init(&types, 0);
+    struct dummy_types types;
+    dummy_types_init(&types, 0);
     ggml_gallocr_t galloc = ggml_gallocr_new(types.bufts[0]);
-    CHECK(ggml_gallocr_reserve(galloc, built.graph), "nothing fails here");
+    CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
     size_t size = ggml_gallocr_get_buffer_size(galloc, 0);
     size_t more = 0;
     CHECK(lastuse_graph_measure(larger.graph, types.bufts, 1, NULL, NULL, &more, NULL), "%s", lastuse_last_error());
@@ -231,7 +212,7 @@ static void allocators_are_left_alone(struct case_args args) {
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == size, "the buffer has another size");
     CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "not allocated");
     CHECK(types.dummies[0].counts.alloc_buffer == 1, "%zu buffers", types.dummies[0].counts.alloc_buffer);
-    // What has memory takes none.
+    // Tensors with memory take none.
     CHECK(lastuse_graph_measure(built.graph, types.bufts, 1, NULL, NULL, &size, NULL) && size == 0, "%zu bytes", size);
     ggml_gallocr_free(galloc);
     built_free(larger);
@@ -244,8 +225,8 @@ static void allocators_are_left_alone(struct case_args args) {
 static void largest_of_each_buffer(struct case_args args) {
     (void) args;
     enum { N_GRAPHS = 5, N_BUFFERS = 3 };
-    struct types types;
-    types_init(&types, 0);
+    struct dummy_types types;
+    dummy_types_init(&types, 0);
     struct random_graph  randoms[N_GRAPHS];
     struct ggml_cgraph * graphs[N_GRAPHS];
     const int *          nodes[N_GRAPHS];
@@ -288,18 +269,18 @@ static void largest_of_each_buffer(struct case_args args) {
     }
 }
 
-// A program that measures its graphs and reserves for them needs no other buffer afterwards.
+// A program that measures its graphs and reserves for them needs no larger buffer afterwards.
 static void enough_for_all(struct case_args args) {
     (void) args;
     struct built prompt = transformer_new((struct shape){ .layers = 2, .tokens = 32, .past = 0 });
     struct built decode = transformer_new((struct shape){ .layers = 2, .tokens = 1, .past = 100 });
-    struct types types;
-    types_init(&types, 0);
+    struct dummy_types types;
+    dummy_types_init(&types, 0);
     struct ggml_cgraph * graphs[] = { decode.graph, prompt.graph };
     size_t               size     = 0;
     CHECK(lastuse_graph_measure_many(graphs, 2, types.bufts, 1, NULL, NULL, &size, NULL), "%s", lastuse_last_error());
     ggml_gallocr_t galloc = ggml_gallocr_new(types.bufts[0]);
-    CHECK(ggml_gallocr_reserve(galloc, decode.graph) && ggml_gallocr_reserve(galloc, prompt.graph), "nothing fails here");
+    CHECK(ggml_gallocr_reserve(galloc, decode.graph) && ggml_gallocr_reserve(galloc, prompt.graph), "not reserved");
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == size, "measured %zu bytes, reserved %zu", size,
           ggml_gallocr_get_buffer_size(galloc, 0));
     ggml_gallocr_free(galloc);
@@ -309,11 +290,11 @@ static void enough_for_all(struct case_args args) {
 
 // Refusals
 
-// After a refusal: it was told why, and nothing was written.
+// Checks a refusal: the reason is set, and no output was written.
 static void check_refused(bool done, const char * why, const struct measured * outputs) {
     CHECK(!done, "%s: not refused", why);
-    CHECK(strstr(lastuse_last_error(), why) != NULL, "'%s' does not say '%s'", lastuse_last_error(), why);
-    for (int i = 0; i < MAX_BUFFERS; i++) {
+    CHECK(strstr(lastuse_last_error(), why) != NULL, "'%s' does not contain '%s'", lastuse_last_error(), why);
+    for (int i = 0; i < DUMMY_BUFFERS; i++) {
         CHECK(outputs->sizes[i] == UNTOUCHED && outputs->lower_bounds[i] == UNTOUCHED, "%s: buffer %d was written", why,
               i);
     }
@@ -321,7 +302,7 @@ static void check_refused(bool done, const char * why, const struct measured * o
 
 static struct measured untouched(void) {
     struct measured measured;
-    for (int i = 0; i < MAX_BUFFERS; i++) {
+    for (int i = 0; i < DUMMY_BUFFERS; i++) {
         measured.sizes[i]        = UNTOUCHED;
         measured.lower_bounds[i] = UNTOUCHED;
     }
@@ -332,8 +313,8 @@ static void bad_arguments_are_refused(struct case_args args) {
     (void) args;
     struct built         built = transformer_new((struct shape){ .layers = 1, .tokens = 4, .past = 1 });
     struct ggml_cgraph * graph = built.graph;
-    struct types         types;
-    types_init(&types, 0);
+    struct dummy_types         types;
+    dummy_types_init(&types, 0);
     ggml_backend_buffer_type_t holes[2] = { types.bufts[0], NULL };
     struct measured            out      = untouched();
     struct log_capture         log;
@@ -357,8 +338,8 @@ static void bad_arguments_are_refused(struct case_args args) {
 static void bad_ids_are_refused(struct case_args args) {
     (void) args;
     struct built built = transformer_new((struct shape){ .layers = 1, .tokens = 4, .past = 1 });
-    struct types types;
-    types_init(&types, 0);
+    struct dummy_types types;
+    dummy_types_init(&types, 0);
     int *           nodes = calloc((size_t) built.graph->n_nodes, sizeof(int));
     int *           leafs = calloc((size_t) built.graph->n_leafs, sizeof(int));
     struct measured out   = untouched();
@@ -380,8 +361,8 @@ static void bad_ids_are_refused(struct case_args args) {
 static void bad_lists_of_graphs_are_refused(struct case_args args) {
     (void) args;
     struct built built = transformer_new((struct shape){ .layers = 1, .tokens = 4, .past = 1 });
-    struct types types;
-    types_init(&types, 0);
+    struct dummy_types types;
+    dummy_types_init(&types, 0);
     struct ggml_cgraph * graphs[2] = { built.graph, NULL };
     int *                ids       = calloc((size_t) built.graph->n_nodes, sizeof(int));
     const int *          lists[2]  = { NULL, ids };
@@ -404,11 +385,11 @@ static void bad_lists_of_graphs_are_refused(struct case_args args) {
     built_free(built);
 }
 
-// What ggml_gallocr_reserve refuses has no size: here nothing says whether the cache is read before it is written.
+// What ggml_gallocr_reserve refuses has no size: here the order of reading and writing the cache is undefined.
 static void graphs_that_cannot_be_reserved_are_refused(struct case_args args) {
     (void) args;
-    struct types types;
-    types_init(&types, 0);
+    struct dummy_types types;
+    dummy_types_init(&types, 0);
     struct built         built = built_new(16, 65536);
     struct ggml_tensor * cache = ggml_new_tensor_2d(built.weights, GGML_TYPE_F32, WIDTH, 8);
     struct ggml_tensor * slot  = ggml_view_2d(built.ctx, cache, WIDTH, 2, cache->nb[1], 0);
@@ -432,8 +413,8 @@ static size_t half_of_all_bytes(const struct ggml_tensor * tensor) {
 static void sizes_that_overflow_are_refused(struct case_args args) {
     (void) args;
     struct built built = transformer_new((struct shape){ .layers = 1, .tokens = 4, .past = 1 });
-    struct types types;
-    types_init(&types, 0);
+    struct dummy_types types;
+    dummy_types_init(&types, 0);
     types.dummies[0].extra_bytes = half_of_all_bytes;
     struct measured out          = untouched();
     check_refused(lastuse_graph_measure(built.graph, types.bufts, 1, NULL, NULL, out.sizes, out.lower_bounds),
@@ -441,24 +422,24 @@ static void sizes_that_overflow_are_refused(struct case_args args) {
     built_free(built);
 }
 
-static const struct test_case cases[] = {
-    { "one_type", one_type },
-    { "several_types_of_which_one_repeats", several_types_of_which_one_repeats },
-    { "chunks_are_added_up", chunks_are_added_up },
-    { "null_ids_mean_the_first_type", null_ids_mean_the_first_type },
-    { "lower_bounds_may_be_missing", lower_bounds_may_be_missing },
-    { "rules_of_the_process_count", rules_of_the_process_count },
-    { "empty_graph_needs_nothing", empty_graph_needs_nothing },
-    { "nothing_changes", nothing_changes },
-    { "tensors_of_contexts_take_none", tensors_of_contexts_take_none },
-    { "allocators_are_left_alone", allocators_are_left_alone },
-    { "largest_of_each_buffer", largest_of_each_buffer },
-    { "enough_for_all", enough_for_all },
-    { "bad_arguments_are_refused", bad_arguments_are_refused },
-    { "bad_ids_are_refused", bad_ids_are_refused },
-    { "bad_lists_of_graphs_are_refused", bad_lists_of_graphs_are_refused },
-    { "graphs_that_cannot_be_reserved_are_refused", graphs_that_cannot_be_reserved_are_refused },
-    { "sizes_that_overflow_are_refused", sizes_that_overflow_are_refused },
+static const struct test_case CASES[] = {
+    CASE(one_type),
+    CASE(several_types_of_which_one_repeats),
+    CASE(chunks_are_added_up),
+    CASE(null_ids_mean_the_first_type),
+    CASE(lower_bounds_may_be_missing),
+    CASE(rules_of_the_process_count),
+    CASE(empty_graph_needs_nothing),
+    CASE(nothing_changes),
+    CASE(tensors_of_contexts_take_none),
+    CASE(allocators_are_left_alone),
+    CASE(largest_of_each_buffer),
+    CASE(enough_for_all),
+    CASE(bad_arguments_are_refused),
+    CASE(bad_ids_are_refused),
+    CASE(bad_lists_of_graphs_are_refused),
+    CASE(graphs_that_cannot_be_reserved_are_refused),
+    CASE(sizes_that_overflow_are_refused),
 };
 
-TEST_MAIN(cases)
+TEST_MAIN(CASES)

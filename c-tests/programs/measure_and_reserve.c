@@ -1,4 +1,4 @@
-// Prints what a graph is said to need and what it then takes, with two buffer types of which the second repeats the
+// Prints the measured and the reserved sizes of a graph, with two buffer types of which the second repeats the
 // first. For any version of ggml, and for lastuse at work or switched off.
 //
 //   measure_and_reserve            a graph of inputs

@@ -1,40 +1,39 @@
-// A redirected result is written with gaps, which only ggml's CPU backend can do; then the tensor that it is wanted in lies in
-// another buffer, at the same address. Allocators that know the graph must see that.
+// A redirected result is written with gaps, which only ggml's CPU backend can do; then its destination is in another
+// buffer, at the same address. Allocators that remember a plan of the graph must notice that.
 //
 //   moved_outputs <case>
 
-#include "apart.h"
+#include "separate_backends.h"
 #include "check.h"
 #include "ggml-alloc.h"
 #include "lastuse.h"
 
 struct scene {
-    struct apart          apart;
+    struct separate_backends separate;
     struct ggml_context * keep;
     struct ggml_context * ctx; // of one graph, made anew each time
-    struct ggml_tensor *  wide; // 20 x 2: what results are wanted in
+    struct ggml_tensor *  wide; // 20 x 2: the destination of results
     ggml_backend_buffer_t here;
     ggml_backend_buffer_t there; // of another device
     ggml_gallocr_t        galloc;
 };
 
-// A type that may want any size, so that allocators compare graphs by all that their tensors say.
+// A type whose sizes may depend on anything, so that allocators compare graphs by all fields of their tensors.
 static size_t no_more(const struct ggml_tensor * tensor) {
     (void) tensor;
     return 0;
 }
 
 static void scene_init(struct scene * scene, bool is_by_layout) {
-    apart_init(&scene->apart, 1);
-    scene->apart.dummies[0].type.iface.is_host = NULL;
-    scene->apart.dummies[1].extra_bytes        = no_more;
-    struct ggml_init_params params = { .mem_size = 1u << 20, .no_alloc = true };
-    scene->keep   = ggml_init(params);
-    scene->ctx    = ggml_init(params);
+    separate_backends_init(&scene->separate, 1);
+    scene->separate.dummies[0].type.iface.is_host = NULL;
+    scene->separate.dummies[1].extra_bytes        = no_more;
+    scene->keep   = no_alloc_context(1u << 20);
+    scene->ctx    = no_alloc_context(1u << 20);
     scene->wide   = ggml_new_tensor_2d(scene->keep, GGML_TYPE_F32, 20, 2);
     scene->here   = ggml_backend_alloc_ctx_tensors_from_buft(scene->keep, ggml_backend_cpu_buffer_type());
-    scene->there  = ggml_backend_buft_alloc_buffer(scene->apart.types[0], 4096);
-    scene->galloc = ggml_gallocr_new(is_by_layout ? ggml_backend_cpu_buffer_type() : scene->apart.types[1]);
+    scene->there  = ggml_backend_buft_alloc_buffer(scene->separate.types[0], 4096);
+    scene->galloc = ggml_gallocr_new(is_by_layout ? ggml_backend_cpu_buffer_type() : scene->separate.types[1]);
 }
 
 static void scene_free(struct scene * scene) {
@@ -43,7 +42,7 @@ static void scene_free(struct scene * scene) {
     ggml_backend_buffer_free(scene->here);
     ggml_free(scene->ctx);
     ggml_free(scene->keep);
-    apart_free(&scene->apart);
+    separate_backends_free(&scene->separate);
 }
 
 // The same tensors at the same addresses each time.
@@ -61,48 +60,48 @@ static struct ggml_cgraph * build(const struct scene * scene, int64_t input_widt
     return graph;
 }
 
-static bool answer(const struct scene * scene, struct ggml_cgraph * graph, bool reserve) {
+static bool plan(const struct scene * scene, struct ggml_cgraph * graph, bool reserve) {
     return reserve ? ggml_gallocr_reserve(scene->galloc, graph) : ggml_gallocr_alloc_graph(scene->galloc, graph);
 }
 
 static void check_refused_elsewhere(const struct scene * scene, struct ggml_cgraph * graph, bool reserve) {
     scene->wide->buffer = scene->there;
-    CHECK(!answer(scene, graph, reserve), "%s: accepted in another buffer", reserve ? "reserve" : "alloc_graph");
-    CHECK(strstr(lastuse_last_error(), "CPU backend only") != NULL, "it says: %s", lastuse_last_error());
+    CHECK(!plan(scene, graph, reserve), "%s: accepted in another buffer", reserve ? "reserve" : "alloc_graph");
+    CHECK(strstr(lastuse_last_error(), "CPU backend only") != NULL, "the error is: %s", lastuse_last_error());
     scene->wide->buffer = scene->here;
 }
 
 static void check_moves_are_seen(bool is_by_layout) {
     static struct scene scene;
     scene_init(&scene, is_by_layout);
-    CHECK(answer(&scene, build(&scene, 64), true), "not reserved: %s", lastuse_last_error());
+    CHECK(plan(&scene, build(&scene, 64), true), "not reserved: %s", lastuse_last_error());
     // The planned graph.
     check_refused_elsewhere(&scene, build(&scene, 64), true);
     check_refused_elsewhere(&scene, build(&scene, 64), false);
-    CHECK(answer(&scene, build(&scene, 64), true), "not reserved again: %s", lastuse_last_error());
-    CHECK(answer(&scene, build(&scene, 64), false), "not allocated: %s", lastuse_last_error());
+    CHECK(plan(&scene, build(&scene, 64), true), "not reserved again: %s", lastuse_last_error());
+    CHECK(plan(&scene, build(&scene, 64), false), "not allocated: %s", lastuse_last_error());
     // Another one that the plan serves.
     for (int round = 0; round < 2; round++) {
-        CHECK(answer(&scene, build(&scene, 4), false), "round %d: not allocated: %s", round, lastuse_last_error());
+        CHECK(plan(&scene, build(&scene, 4), false), "round %d: not allocated: %s", round, lastuse_last_error());
         check_refused_elsewhere(&scene, build(&scene, 4), false);
     }
     CHECK(lastuse_plan_count() == 1, "%d plans", (int) lastuse_plan_count());
     scene_free(&scene);
 }
 
-static void moves_are_seen_where_sizes_go_by_layout(struct case_args args) {
+static void moved_outputs_are_noticed_where_sizes_depend_on_the_layout(struct case_args args) {
     (void) args;
     check_moves_are_seen(true);
 }
 
-static void moves_are_seen_where_sizes_depend_on_more(struct case_args args) {
+static void moved_outputs_are_noticed_where_sizes_depend_on_more(struct case_args args) {
     (void) args;
     check_moves_are_seen(false);
 }
 
 static const struct test_case CASES[] = {
-    { "moves_are_seen_where_sizes_go_by_layout", moves_are_seen_where_sizes_go_by_layout },
-    { "moves_are_seen_where_sizes_depend_on_more", moves_are_seen_where_sizes_depend_on_more },
+    CASE(moved_outputs_are_noticed_where_sizes_depend_on_the_layout),
+    CASE(moved_outputs_are_noticed_where_sizes_depend_on_more),
 };
 
 TEST_MAIN(CASES)

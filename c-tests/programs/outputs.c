@@ -1,8 +1,8 @@
-// ggml_set_output(t, dst): results that are computed where they are wanted.
+// ggml_set_output(t, dst): results that are computed in their destination.
 //
 //   outputs <case>
 
-#include "apart.h"
+#include "separate_backends.h"
 #include "attention.h"
 #include "check.h"
 #include "computing.h"
@@ -11,19 +11,7 @@
 
 #define HEAD 17
 
-struct result {
-    float output[ATTENTION_WIDTH * ATTENTION_NEW];
-    float caches[ATTENTION_LAYERS * 2][ATTENTION_WIDTH * ATTENTION_ROWS];
-};
-
-static void keep_result(const struct attention * a, struct result * result) {
-    ggml_backend_tensor_get(a->output, result->output, 0, sizeof(result->output));
-    for (int i = 0; i < ATTENTION_LAYERS * 2; i++) {
-        ggml_backend_tensor_get(a->caches[i / 2][i % 2], result->caches[i], 0, sizeof(result->caches[i]));
-    }
-}
-
-static void check_same(const struct result * a, const struct result * b, const char * what) {
+static void check_same(const struct attention_result * a, const struct attention_result * b, const char * what) {
     CHECK(memcmp(a->output, b->output, sizeof(a->output)) == 0, "%s: another output", what);
     CHECK(memcmp(a->caches, b->caches, sizeof(a->caches)) == 0, "%s: other caches", what);
 }
@@ -32,8 +20,8 @@ static void check_same(const struct result * a, const struct result * b, const c
 // Into caches
 // ---------------------------------------------------------------------------------------------------
 
-// Some steps, each with more rows in the caches. Answers the bytes of the compute buffer.
-static size_t decode(enum caching caching, int n_threads, bool right_to_left, struct result * result) {
+// Some steps, each with more rows in the caches. Returns the bytes of the compute buffer.
+static size_t decode(enum caching caching, int n_threads, bool right_to_left, struct attention_result * result) {
     ggml_backend_t   cpu    = new_cpu(n_threads);
     struct attention a      = attention_new(ggml_backend_cpu_buffer_type());
     ggml_gallocr_t   galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
@@ -46,7 +34,7 @@ static size_t decode(enum caching caching, int n_threads, bool right_to_left, st
         attention_fill_input(&a, head);
         CHECK(ggml_backend_graph_compute(cpu, a.graph) == GGML_STATUS_SUCCESS, "not computed");
     }
-    keep_result(&a, result);
+    attention_keep_result(&a, result);
     size_t bytes = ggml_gallocr_get_buffer_size(galloc, 0);
     ggml_gallocr_free(galloc);
     attention_free(&a);
@@ -56,8 +44,8 @@ static size_t decode(enum caching caching, int n_threads, bool right_to_left, st
 
 static void caches_are_written_without_copies(struct case_args args) {
     (void) args;
-    static struct result copied;
-    static struct result written;
+    static struct attention_result copied;
+    static struct attention_result written;
 
     size_t bytes = decode(COPIED_AND_EXPANDED, 1, false, &copied);
     for (int n_threads = 1; n_threads <= 4; n_threads++) {
@@ -69,11 +57,10 @@ static void caches_are_written_without_copies(struct case_args args) {
     }
 }
 
-// Where rows wait for their copy they take memory, and none where they are written.
+// Rows that are copied take memory; rows computed in their destination take none.
 static size_t bytes_of_rows(bool written) {
-    struct ggml_init_params params = { .mem_size = 1u << 20, .no_alloc = true };
-    struct ggml_context *   ctx    = ggml_init(params);
-    struct ggml_context *   keep   = ggml_init(params);
+    struct ggml_context *   ctx    = no_alloc_context(1u << 20);
+    struct ggml_context *   keep   = no_alloc_context(1u << 20);
     struct ggml_cgraph *    graph  = ggml_new_graph(ctx);
     struct ggml_tensor *    weight = ggml_new_tensor_2d(keep, GGML_TYPE_F32, 64, 256);
     struct ggml_tensor *    cache  = ggml_new_tensor_2d(keep, GGML_TYPE_F32, 256, 32);
@@ -103,8 +90,8 @@ static void rows_take_no_memory_of_their_own(struct case_args args) {
 
 static void scheduled(ggml_backend_t * backends, ggml_backend_buffer_type_t * types, ggml_backend_buffer_type_t cache_type,
                       int where) {
-    static struct result classic;
-    static struct result ours;
+    static struct attention_result classic;
+    static struct attention_result ours;
 
     decode(COPIED_AND_EXPANDED, 1, false, &classic);
     ggml_backend_sched_t sched = ggml_backend_sched_new(backends, types, 2, 256, false, true);
@@ -128,7 +115,7 @@ static void scheduled(ggml_backend_t * backends, ggml_backend_buffer_type_t * ty
             CHECK(rows->data == slots->data && strchr(slots->name, '#') == NULL, "rows %d are elsewhere", i);
         }
     }
-    keep_result(&a, &ours);
+    attention_keep_result(&a, &ours);
     check_same(&ours, &classic, "scheduled");
     attention_free(&a);
     ggml_backend_sched_free(sched);
@@ -143,18 +130,18 @@ static void scheduler(struct case_args args) {
     ggml_backend_free(backends[1]);
 }
 
-static void scheduler_with_backends_apart(struct case_args args) {
+static void scheduler_with_separate_backends(struct case_args args) {
     (void) args;
-    for (int caches = 0; caches < APART; caches++) {
-        struct apart apart;
-        apart_init(&apart, 1);
-        scheduled(apart.backends, apart.types, apart.types[caches], 1 - caches);
-        apart_free(&apart);
+    for (int caches = 0; caches < BACKENDS; caches++) {
+        struct separate_backends separate;
+        separate_backends_init(&separate, 1);
+        scheduled(separate.backends, separate.types, separate.types[caches], 1 - caches);
+        separate_backends_free(&separate);
     }
 }
 
 // ---------------------------------------------------------------------------------------------------
-// Rooms for small graphs
+// Small graphs
 // ---------------------------------------------------------------------------------------------------
 
 struct room {
@@ -169,8 +156,7 @@ struct room {
 
 static struct room room_new(void) {
     struct ggml_init_params memory = { .mem_size = 1u << 20 };
-    struct ggml_init_params none   = { .mem_size = 1u << 20, .no_alloc = true };
-    struct room             room   = { .keep = ggml_init(memory), .ctx = ggml_init(none) };
+    struct room             room   = { .keep = ggml_init(memory), .ctx = no_alloc_context(1u << 20) };
     room.graph                     = ggml_new_graph(room.ctx);
     room.cache                     = ggml_new_tensor_2d(room.keep, GGML_TYPE_F32, 8, 16);
     room.x                         = ggml_new_tensor_2d(room.keep, GGML_TYPE_F32, 4, 2);
@@ -200,15 +186,15 @@ static void compute_in(struct room room) {
     ggml_backend_free(cpu);
 }
 
-// Every tensor of the program that is looked at must be as it was.
+// The tensors of the program must be unchanged.
 static void check_refused(struct ggml_tensor * t, struct ggml_tensor * dst, const char * why) {
     struct ggml_tensor before[] = { *t, *dst };
     struct log_capture log;
     log_capture_start(&log);
-    CHECK(ggml_set_output(t, dst) == NULL, "accepted, and it should have said: %s", why);
+    CHECK(ggml_set_output(t, dst) == NULL, "accepted; expected error: %s", why);
     log_capture_stop();
-    CHECK(strstr(lastuse_last_error(), why) != NULL, "it says: %s, and not: %s", lastuse_last_error(), why);
-    CHECK(log_capture_has(&log, why), "the log does not tell: %s", why);
+    CHECK(strstr(lastuse_last_error(), why) != NULL, "the error is: %s; expected: %s", lastuse_last_error(), why);
+    CHECK(log_capture_has(&log, why), "the log does not contain: %s", why);
     CHECK(memcmp(&before[0], t, sizeof(*t)) == 0 && memcmp(&before[1], dst, sizeof(*dst)) == 0, "changed: %s", why);
 }
 
@@ -220,7 +206,7 @@ static struct ggml_tensor * new_like(struct ggml_context * ctx, const struct ggm
     return ggml_new_tensor(ctx, t->type, GGML_MAX_DIMS, t->ne);
 }
 
-static void what_does_not_fit_is_refused(struct case_args args) {
+static void results_that_do_not_fit_are_refused(struct case_args args) {
     (void) args;
     struct room           room = room_new();
     struct ggml_context * ctx  = room.ctx;
@@ -251,7 +237,7 @@ static void copy_by_program(struct ggml_tensor * dst, const struct ggml_tensor *
     }
 }
 
-static void what_is_no_result_is_refused(struct case_args args) {
+static void tensors_that_are_no_results_are_refused(struct case_args args) {
     (void) args;
     struct room           room = room_new();
     struct ggml_context * ctx  = room.ctx;
@@ -276,7 +262,7 @@ static void what_is_no_result_is_refused(struct case_args args) {
     room_free(room);
 }
 
-static void sources_in_the_way_are_refused(struct case_args args) {
+static void overlapping_sources_are_refused(struct case_args args) {
     (void) args;
     struct room           room    = room_new();
     struct ggml_context * ctx     = room.ctx;
@@ -291,8 +277,8 @@ static void sources_in_the_way_are_refused(struct case_args args) {
     room_free(room);
 }
 
-// ggml itself computes these in the place of a source.
-static void one_source_may_lie_there(struct case_args args) {
+// ggml itself computes these in place of a source.
+static void one_source_may_be_the_destination(struct case_args args) {
     (void) args;
     struct room          room = room_new();
     struct ggml_tensor * sum  = ggml_add(room.ctx, room.slots, rows_in(room));
@@ -325,11 +311,11 @@ static void check_plan_refused(struct room room, const char * first, const char 
         log_capture_start(&log);
         bool done = round == 0 ? ggml_gallocr_reserve(galloc, room.graph) : ggml_gallocr_alloc_graph(galloc, room.graph);
         log_capture_stop();
-        const char * said = lastuse_last_error();
-        CHECK(!done, "round %d: planned, and it should have said: %s", round, why);
-        CHECK(strstr(said, why) != NULL && strstr(said, first) != NULL && strstr(said, second) != NULL, "it says: %s",
-              said);
-        CHECK(log_capture_has(&log, why), "the log does not tell");
+        const char * error = lastuse_last_error();
+        CHECK(!done, "round %d: planned; expected error: %s", round, why);
+        CHECK(strstr(error, why) != NULL && strstr(error, first) != NULL && strstr(error, second) != NULL,
+              "the error is: %s", error);
+        CHECK(log_capture_has(&log, why), "the log does not contain it");
     }
     ggml_gallocr_free(galloc);
 }
@@ -341,7 +327,7 @@ static struct ggml_tensor * written_rows(struct room room) {
     return rows;
 }
 
-// The reader is before or behind the rows by nothing but the order of two calls.
+// Only the order of two calls puts the reader before or after the rows.
 static void readers_in_no_order_are_refused(struct case_args args) {
     (void) args;
     for (int reader_first = 0; reader_first < 2; reader_first++) {
@@ -356,7 +342,7 @@ static void readers_in_no_order_are_refused(struct case_args args) {
     }
 }
 
-// Both come after the rows, and in no order to each other.
+// Both come after the rows, and are not ordered among each other.
 static void overwriting_what_is_still_read_is_refused(struct case_args args) {
     (void) args;
     struct room          room   = room_new();
@@ -384,7 +370,7 @@ static void older_views_are_refused(struct case_args args) {
     room_free(room);
 }
 
-// A norm that goes into columns of a wider cache: rows with gaps between them.
+// A norm whose destination is columns of a wider cache: rows with gaps between them.
 struct gaps {
     struct room          room;
     struct ggml_tensor * wide; // 20 x 2
@@ -402,7 +388,7 @@ static struct gaps gaps_new(void) {
     return gaps;
 }
 
-// ggml accepted them for rows without gaps, and would compute something else, or abort.
+// ggml accepted these readers for rows without gaps; with gaps they would compute something else, or abort.
 static void readers_that_cannot_read_gaps_are_refused(struct case_args args) {
     (void) args;
     for (int i = 0; i < 3; i++) {
@@ -448,7 +434,7 @@ static void readers_that_can_read_gaps_are_planned(struct case_args args) {
     room_free(gaps.room);
 }
 
-// What reads before, after, or other bytes.
+// Readers before, readers after, and readers of other bytes.
 static void readers_in_order_are_planned(struct case_args args) {
     (void) args;
     struct room           room   = room_new();
@@ -457,10 +443,10 @@ static void readers_in_order_are_planned(struct case_args args) {
     struct ggml_tensor *  rows   = ggml_mul_mat(ctx, room.w, ggml_dependency(ctx, room.x, before));
     CHECK(ggml_set_output(rows, room.slots) == rows, "refused: %s", lastuse_last_error());
     struct ggml_tensor * after = ggml_sum(ctx, ggml_dependency(ctx, room.cache, rows));
-    struct ggml_tensor * apart = ggml_sum(ctx, ggml_view_2d(ctx, room.cache, 8, 4, room.cache->nb[1], 0));
+    struct ggml_tensor *  others = ggml_sum(ctx, ggml_view_2d(ctx, room.cache, 8, 4, room.cache->nb[1], 0));
     ggml_set_output(before);
     ggml_set_output(after);
-    ggml_build_forward_expand(room.graph, apart);
+    ggml_build_forward_expand(room.graph, others);
     ggml_build_forward_expand(room.graph, after);
     ggml_build_forward_expand(room.graph, before);
     float sum = 0.0f;
@@ -479,7 +465,7 @@ static void readers_in_order_are_planned(struct case_args args) {
     room_free(room);
 }
 
-// A graph like a planned one, only that it writes where the planned one did not.
+// A graph that differs from a planned one only in its destination.
 static void later_graphs_are_checked_too(struct case_args args) {
     (void) args;
     struct room    room   = room_new();
@@ -500,7 +486,7 @@ static void later_graphs_are_checked_too(struct case_args args) {
 }
 
 // ---------------------------------------------------------------------------------------------------
-// Other places
+// Other destinations
 // ---------------------------------------------------------------------------------------------------
 
 // Both halves of a tensor that has no memory until the graph is planned.
@@ -535,7 +521,7 @@ static void halves_of_a_planned_tensor(struct case_args args) {
     room_free(room);
 }
 
-// Beside the columns nothing is written.
+// Nothing outside of the columns is written.
 static void rows_with_gaps(struct case_args args) {
     (void) args;
     struct gaps          gaps = gaps_new();
@@ -564,17 +550,17 @@ static void rows_with_gaps(struct case_args args) {
     room_free(room);
 }
 
-// The kernels of other devices were not asked about gaps.
+// The kernels of other devices were not tested with gaps.
 static void gaps_elsewhere_are_refused(struct case_args args) {
     (void) args;
-    struct apart apart;
-    apart_init(&apart, 1);
-    apart.dummies[0].type.iface.is_host = NULL;
+    struct separate_backends separate;
+    separate_backends_init(&separate, 1);
+    separate.dummies[0].type.iface.is_host = NULL;
 
     struct room           room   = room_new();
-    struct ggml_context * keep   = ggml_init((struct ggml_init_params){ .mem_size = 1u << 16, .no_alloc = true });
+    struct ggml_context * keep   = no_alloc_context(1u << 16);
     struct ggml_tensor *  wide   = ggml_new_tensor_2d(keep, GGML_TYPE_F32, 20, 2);
-    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(keep, apart.types[0]);
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(keep, separate.types[0]);
     struct ggml_tensor *  part   = ggml_view_2d(room.ctx, wide, 8, 2, wide->nb[1], 0);
     struct ggml_tensor *  whole  = ggml_view_2d(room.ctx, wide, 8, 2, 8 * sizeof(float), 0);
     struct ggml_tensor *  norm   = ggml_rms_norm(room.ctx, rows_in(room), 1e-5f);
@@ -585,35 +571,35 @@ static void gaps_elsewhere_are_refused(struct case_args args) {
     struct ggml_tensor * other   = ggml_rms_norm(room.ctx, rows_in(room), 1e-5f);
     CHECK(ggml_set_output(other, inside) == other, "refused: %s", lastuse_last_error());
     ggml_build_forward_expand(room.graph, other);
-    ggml_gallocr_t galloc = ggml_gallocr_new(apart.types[0]);
+    ggml_gallocr_t galloc = ggml_gallocr_new(separate.types[0]);
     CHECK(!ggml_gallocr_reserve(galloc, room.graph), "planned");
-    CHECK(strstr(lastuse_last_error(), "CPU backend only") != NULL, "it says: %s", lastuse_last_error());
+    CHECK(strstr(lastuse_last_error(), "CPU backend only") != NULL, "the error is: %s", lastuse_last_error());
     ggml_gallocr_free(galloc);
     ggml_backend_buffer_free(buffer);
     ggml_free(keep);
     room_free(room);
-    apart_free(&apart);
+    separate_backends_free(&separate);
 }
 
 static const struct test_case CASES[] = {
-    { "caches_are_written_without_copies", caches_are_written_without_copies },
-    { "rows_take_no_memory_of_their_own", rows_take_no_memory_of_their_own },
-    { "scheduler", scheduler },
-    { "scheduler_with_backends_apart", scheduler_with_backends_apart },
-    { "what_does_not_fit_is_refused", what_does_not_fit_is_refused },
-    { "what_is_no_result_is_refused", what_is_no_result_is_refused },
-    { "sources_in_the_way_are_refused", sources_in_the_way_are_refused },
-    { "one_source_may_lie_there", one_source_may_lie_there },
-    { "halves_of_a_planned_tensor", halves_of_a_planned_tensor },
-    { "rows_with_gaps", rows_with_gaps },
-    { "readers_in_order_are_planned", readers_in_order_are_planned },
-    { "readers_in_no_order_are_refused", readers_in_no_order_are_refused },
-    { "overwriting_what_is_still_read_is_refused", overwriting_what_is_still_read_is_refused },
-    { "older_views_are_refused", older_views_are_refused },
-    { "readers_that_cannot_read_gaps_are_refused", readers_that_cannot_read_gaps_are_refused },
-    { "readers_that_can_read_gaps_are_planned", readers_that_can_read_gaps_are_planned },
-    { "later_graphs_are_checked_too", later_graphs_are_checked_too },
-    { "gaps_elsewhere_are_refused", gaps_elsewhere_are_refused },
+    CASE(caches_are_written_without_copies),
+    CASE(rows_take_no_memory_of_their_own),
+    CASE(scheduler),
+    CASE(scheduler_with_separate_backends),
+    CASE(results_that_do_not_fit_are_refused),
+    CASE(tensors_that_are_no_results_are_refused),
+    CASE(overlapping_sources_are_refused),
+    CASE(one_source_may_be_the_destination),
+    CASE(halves_of_a_planned_tensor),
+    CASE(rows_with_gaps),
+    CASE(readers_in_order_are_planned),
+    CASE(readers_in_no_order_are_refused),
+    CASE(overwriting_what_is_still_read_is_refused),
+    CASE(older_views_are_refused),
+    CASE(readers_that_cannot_read_gaps_are_refused),
+    CASE(readers_that_can_read_gaps_are_planned),
+    CASE(later_graphs_are_checked_too),
+    CASE(gaps_elsewhere_are_refused),
 };
 
 TEST_MAIN(CASES)

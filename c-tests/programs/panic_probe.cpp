@@ -1,4 +1,4 @@
-// A panic inside lastuse must end in ggml's abort callback. In C++, so that unwinding would be seen: as an exception
+// A panic inside lastuse must end in ggml's abort callback. In C++, so that unwinding would be visible: as an exception
 // that passes the catch, or as a destructor that runs.
 
 #include "ggml.h"

@@ -1,4 +1,4 @@
-// A program that knows nothing of lastuse: a graph of a scheduler, computed twice, with a function of its own in it.
+// A program that does not use lastuse: a graph of a scheduler, computed twice, with a function of the program in it.
 //
 //   plain_scheduler [fault]
 //

@@ -1,4 +1,4 @@
-// The judge of plans itself: it passes what is right, and names every fault that a plan can have.
+// plan_check() itself: it accepts valid plans, and names every fault that a plan can have.
 
 #include <string.h>
 
@@ -106,9 +106,7 @@ static void name_handmade(struct handmade * h) {
 }
 
 static void handmade_init(struct handmade * h) {
-    struct ggml_init_params params = { .mem_size = 1 << 20, .mem_buffer = NULL, .no_alloc = true };
-
-    h->ctx   = ggml_init(params);
+    h->ctx   = no_alloc_context(1 << 20);
     h->graph = ggml_new_graph_custom(h->ctx, 64, false);
     dummy_buft_init(&h->type, "handmade", 32, 0);
     h->type.imaginary = true;
@@ -137,7 +135,7 @@ static void handmade_free(struct handmade * h) {
     ggml_free(h->ctx);
 }
 
-// What is right.
+// Valid plans.
 static void nothing(struct handmade * h) { (void) h; }
 static void in_place(struct handmade * h) { place_at(h, h->sum, h->normed, 0); }
 static void in_place_through_view(struct handmade * h) { place_at(h, h->negated, h->twice, 0); }
@@ -183,7 +181,7 @@ static void over_source_of_norm(struct handmade * h) { place_at(h, h->fused, h->
 
 struct expectation {
     void (*spoil)(struct handmade * h);
-    const char * reason; // a part of it; NULL: the plan is right
+    const char * reason; // a part of it; NULL: the plan is valid
 };
 
 static const struct expectation EXPECTATIONS[] = {
@@ -220,10 +218,10 @@ static void checker_finds_faults(struct case_args args) {
         handmade_init(&h);
         EXPECTATIONS[i].spoil(&h);
         const char * reason = plan_check(h.graph);
-        const char * wanted = EXPECTATIONS[i].reason;
-        CHECK((reason == NULL) == (wanted == NULL), "fault %zu: wanted %s, got %s", i, wanted != NULL ? wanted : "none",
+        const char * expected = EXPECTATIONS[i].reason;
+        CHECK((reason == NULL) == (expected == NULL), "fault %zu: expected %s, got %s", i, expected != NULL ? expected : "none",
               reason != NULL ? reason : "none");
-        CHECK(reason == NULL || strstr(reason, wanted) != NULL, "fault %zu: wanted %s, got %s", i, wanted, reason);
+        CHECK(reason == NULL || strstr(reason, expected) != NULL, "fault %zu: expected %s, got %s", i, expected, reason);
         handmade_free(&h);
     }
 }
@@ -251,8 +249,8 @@ static void checker_finds_wrong_buffer_types(struct case_args args) {
 }
 
 static const struct test_case CASES[] = {
-    { "checker_finds_faults", checker_finds_faults },
-    { "checker_finds_wrong_buffer_types", checker_finds_wrong_buffer_types },
+    CASE(checker_finds_faults),
+    CASE(checker_finds_wrong_buffer_types),
 };
 
 TEST_MAIN(CASES)

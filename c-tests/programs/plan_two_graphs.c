@@ -1,4 +1,4 @@
-// Plans a graph twice with the base library alone. Knows nothing of lastuse.
+// Plans a graph twice with the base library alone. Does not use lastuse.
 
 #include "ggml-alloc.h"
 #include "ggml-backend.h"

@@ -5,9 +5,10 @@
 //
 //   read_layouts <case>
 //
-// Prints what survey_rules says, with the verb `reads`.
+// Prints the lines of survey_rules() with the verb `reads`.
 
 #include "check.h"
+#include "graph_fields.h"
 #include "lastuse.h"
 #include "survey.h"
 
@@ -24,15 +25,11 @@ struct reading {
     int                  slot;
 };
 
-static bool only_looks(const struct ggml_tensor * t) {
-    return t->op == GGML_OP_VIEW || t->op == GGML_OP_RESHAPE || t->op == GGML_OP_PERMUTE || t->op == GGML_OP_TRANSPOSE;
-}
-
 // The n-th reading of the graph, from 0. What an operation writes over is no source that it reads.
 static bool find_reading(const struct trial * trial, int n, struct reading * found) {
     for (int i = 0; i < ggml_graph_n_nodes(trial->graph); i++) {
         struct ggml_tensor * node = ggml_graph_node(trial->graph, i);
-        for (int slot = 0; slot < GGML_MAX_SRC && !only_looks(node); slot++) {
+        for (int slot = 0; slot < GGML_MAX_SRC && !is_view_op(node); slot++) {
             struct ggml_tensor * source = node->src[slot];
             if (source == NULL || ggml_is_quantized(source->type) ||
                 (node->view_src != NULL && (source == node->view_src || source->view_src == node->view_src))) {
@@ -47,7 +44,7 @@ static bool find_reading(const struct trial * trial, int n, struct reading * fou
     return false;
 }
 
-static void forget_places(const struct trial * trial) {
+static void drop_places(const struct trial * trial) {
     struct ggml_context * ctx = trial->form.ctx;
     for (struct ggml_tensor * t = ggml_get_first_tensor(ctx); t != NULL; t = ggml_get_next_tensor(ctx, t)) {
         t->buffer = NULL;
@@ -89,10 +86,10 @@ static bool try_one(const struct survey * survey, struct trial * trial, int layo
         return false;
     }
     struct ggml_tensor * source = movable(trial, reading);
-    struct ggml_tensor * wanted = wanted_tensor(trial->form.ctx, source, layout);
-    enum writes          needed = writes_needed(source, wanted);
-    forget_places(trial);
-    if (needed != WRITES_CONTIGUOUS && ggml_set_output(source, wanted) == source) {
+    struct ggml_tensor * dst = dst_tensor(trial->form.ctx, source, layout);
+    enum writes          needed = writes_needed(source, dst);
+    drop_places(trial);
+    if (needed != WRITES_CONTIGUOUS && ggml_set_output(source, dst) == source) {
         list_nodes(trial);
         bool claimed = is_accepted(survey, trial);
         char what[256];
@@ -114,8 +111,8 @@ static void try_all(const struct survey * survey, struct trial * trial, int layo
         struct ggml_tensor * before = reading.node->src[reading.slot];
         struct ggml_tensor * source = movable(trial, reading);
         struct ggml_tensor   saved  = *source;
-        forget_places(trial);
-        ggml_set_output(source, wanted_tensor(trial->form.ctx, source, layout));
+        drop_places(trial);
+        ggml_set_output(source, dst_tensor(trial->form.ctx, source, layout));
         struct ggml_cgraph * listed = trial->graph;
         list_nodes(trial);
         if (is_accepted(survey, trial)) {
@@ -130,7 +127,7 @@ static void try_all(const struct survey * survey, struct trial * trial, int layo
         return;
     }
     if (node->view_src == NULL && !ggml_is_quantized(node->type)) {
-        ggml_set_output(node, wanted_tensor(trial->form.ctx, node, layout));
+        ggml_set_output(node, dst_tensor(trial->form.ctx, node, layout));
     }
     list_nodes(trial);
     char what[256];

@@ -1,5 +1,5 @@
-// What lastuse records of what it does: captures, the report, the log, statistics. The test that runs a case reads the
-// records, and compares them with what the case prints.
+// The records of lastuse: captures, the report, the log, statistics. The test that runs a case compares the records
+// with what the case prints.
 //
 //   recording <case> [number...]
 
@@ -18,36 +18,15 @@
 #include "transformer.h"
 #include "upstream.h"
 
-#define N_TYPES     3
-#define MAX_BUFFERS 4
 #define N_THREADS   4
 
 // ---------------------------------------------------------------------------------------------------
 // Plans, printed tensor by tensor
 // ---------------------------------------------------------------------------------------------------
 
-struct types {
-    struct dummy_buft          dummies[N_TYPES];
-    ggml_backend_buffer_type_t bufts[MAX_BUFFERS]; // the last shares its type with the second
-};
-
-// As backends do that pad quantized matrices.
-static size_t extra_bytes(const struct ggml_tensor * tensor) {
-    bool pads = tensor->op == GGML_OP_MUL_MAT || tensor->op == GGML_OP_NONE;
-    return pads && tensor->ne[0] % 4 != 0 ? 96 : 0;
-}
-
-static void types_init(struct types * types, size_t max_size) {
-    static const size_t alignments[N_TYPES] = { 32, 128, 64 };
-    static const char * names[N_TYPES]      = { "first", "second", "third" };
-    for (int i = 0; i < N_TYPES; i++) {
-        dummy_buft_init(&types->dummies[i], names[i], alignments[i], max_size);
-        types->dummies[i].imaginary = true;
-    }
-    types->dummies[1].extra_bytes = extra_bytes;
-    for (int i = 0; i < MAX_BUFFERS; i++) {
-        types->bufts[i] = dummy_buft_type(&types->dummies[i < N_TYPES ? i : 1]);
-    }
+static void types_init(struct dummy_types * types, size_t max_size) {
+    dummy_types_init(types, max_size);
+    types->dummies[1].extra_bytes = dummy_row_padding;
 }
 
 static struct ggml_tensor * tensor_at(const struct ggml_cgraph * graph, int position) {
@@ -65,10 +44,10 @@ static void name_tensors(struct random_graph * g) {
 }
 
 // "at NAME TYPE CHUNK OFFSET" for each tensor with memory of a plan.
-static void print_places(const struct types * types, const struct random_graph * g) {
+static void print_places(const struct dummy_types * types, const struct random_graph * g) {
     for (int i = 0; i < count_of(g->graph); i++) {
         const struct ggml_tensor * t = tensor_at(g->graph, i);
-        for (int type = 0; t->view_src == NULL && type < N_TYPES; type++) {
+        for (int type = 0; t->view_src == NULL && type < DUMMY_TYPES; type++) {
             const struct dummy_buft * dummy = &types->dummies[type];
             for (size_t chunk = 0; chunk < dummy->live_buffers; chunk++) {
                 ggml_backend_buffer_t buffer = dummy_buft_live(dummy, chunk);
@@ -83,8 +62,8 @@ static void print_places(const struct types * types, const struct random_graph *
 
 // "sizes SEED" and by buffer the bytes of lastuse and of upstream.
 static void plan_and_print(uint64_t seed, struct random_graph_options options, size_t max_size) {
-    struct types        ours;
-    struct types        theirs;
+    struct dummy_types        ours;
+    struct dummy_types        theirs;
     struct random_graph g        = random_graph_new(seed, options);
     struct random_graph h        = random_graph_new(seed, options);
     int                 n        = options.n_buffers > 1 ? options.n_buffers : 1;
@@ -93,11 +72,11 @@ static void plan_and_print(uint64_t seed, struct random_graph_options options, s
     name_tensors(&g);
     ggml_gallocr_t lastuse  = ggml_gallocr_new_n(ours.bufts, n);
     ggml_gallocr_t upstream = upstream_ggml_gallocr_new_n(theirs.bufts, n);
-    CHECK(ggml_gallocr_reserve_n(lastuse, g.graph, g.node_buffer_ids, g.leaf_buffer_ids), "nothing fails here");
+    CHECK(ggml_gallocr_reserve_n(lastuse, g.graph, g.node_buffer_ids, g.leaf_buffer_ids), "not reserved");
     CHECK(upstream_ggml_gallocr_reserve_n(upstream, h.graph, h.node_buffer_ids, h.leaf_buffer_ids), "nor here");
     CHECK(ggml_gallocr_alloc_graph(lastuse, g.graph), "it is the reserved graph");
     printf("sizes %llu", (unsigned long long) seed);
-    for (int i = 0; i < n && i < N_TYPES; i++) {
+    for (int i = 0; i < n && i < DUMMY_TYPES; i++) {
         printf(" %zu %zu", ggml_gallocr_get_buffer_size(lastuse, i), upstream_ggml_gallocr_get_buffer_size(upstream, i));
     }
     printf("\n");
@@ -120,12 +99,12 @@ static void one_type(struct case_args args) {
 }
 
 static void several_types(struct case_args args) {
-    plan_many(args, (struct random_graph_options){ .n_buffers = MAX_BUFFERS }, 0);
+    plan_many(args, (struct random_graph_options){ .n_buffers = DUMMY_BUFFERS }, 0);
 }
 
 static void markers_and_unlisted(struct case_args args) {
     struct random_graph_options options = { .markers = true, .split_copies = true, .unlisted_leafs = true };
-    options.n_buffers                   = MAX_BUFFERS;
+    options.n_buffers                   = DUMMY_BUFFERS;
     plan_many(args, options, 0);
 }
 
@@ -143,12 +122,12 @@ static bool threads_go_on;
 // Each graph with an allocator of its own.
 static void plan_all(void) {
     for (uint64_t seed = 1; seed <= (uint64_t) graphs_in_threads; seed++) {
-        struct types        types;
+        struct dummy_types        types;
         struct random_graph g = random_graph_new(seed, (struct random_graph_options){ .n_steps = 30 });
         types_init(&types, 0);
         name_tensors(&g);
         ggml_gallocr_t galloc = ggml_gallocr_new(types.bufts[0]);
-        CHECK(ggml_gallocr_reserve(galloc, g.graph), "nothing fails here");
+        CHECK(ggml_gallocr_reserve(galloc, g.graph), "not reserved");
         CHECK(ggml_gallocr_alloc_graph(galloc, g.graph), "it is the reserved graph");
         ggml_gallocr_free(galloc);
         random_graph_free(&g);
@@ -177,7 +156,7 @@ static void in_threads(struct case_args args) {
     run_threads();
 }
 
-// Until somebody kills it.
+// Until it is killed.
 static void forever(struct case_args args) {
     graphs_in_threads = (int) case_number(args, 0, 1000);
     threads_go_on     = true;
@@ -198,7 +177,7 @@ static struct built small_graph(int64_t width, const char * name) {
 
 static void plan_once(ggml_gallocr_t galloc, int64_t width, const char * name) {
     struct built built = small_graph(width, name);
-    CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "nothing fails here");
+    CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "not allocated");
     built_free(built);
 }
 
@@ -222,8 +201,8 @@ static void one_graph(struct case_args args) {
     plan_small(8, "the one graph");
 }
 
-// Plans a graph, and then others after the folder is gone.
-static void folder_goes(struct case_args args) {
+// Plans a graph, and others after the folder is removed.
+static void folder_is_removed(struct case_args args) {
     (void) args;
     char folder[] = "/tmp/lastuse-recording-XXXXXX";
     CHECK(mkdtemp(folder) != NULL, "no folder");
@@ -237,7 +216,7 @@ static void folder_goes(struct case_args args) {
     CHECK(stats.captures_failed == 5 && stats.captures_written == 0, "%d failed", (int) stats.captures_failed);
 }
 
-// A disk that is full, as far as this process can see.
+// Simulates a full disk by a limit on file sizes.
 static void disk_is_full(struct case_args args) {
     (void) args;
     signal(SIGXFSZ, SIG_IGN);
@@ -258,7 +237,7 @@ static void capture_can_be_set(struct case_args args) {
     CHECK(lastuse_set_capture(second), "%s", lastuse_last_error());
     plan_small(2, "first folder");
     plan_small(3, "second folder");
-    CHECK(!lastuse_set_capture("/proc/no/such/folder"), "nobody can write there");
+    CHECK(!lastuse_set_capture("/proc/no/such/folder"), "there is no such folder");
     CHECK(strstr(lastuse_last_error(), "lastuse_set_capture: cannot write to the folder /proc/no/such/folder: ") ==
               lastuse_last_error(), "%s", lastuse_last_error());
     CHECK(!lastuse_set_capture("graph.jsonl.gz"), "one file is not enough");
@@ -289,13 +268,13 @@ static void leaf_twice(struct case_args args) {
     CHECK(built.graph->n_leafs == 1, "there is one leaf");
     built.graph->leafs[built.graph->n_leafs++] = built.graph->leafs[0];
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    CHECK(ggml_gallocr_reserve(galloc, built.graph), "nothing fails here");
+    CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
     printf("size=%zu\n", ggml_gallocr_get_buffer_size(galloc, 0));
     ggml_gallocr_free(galloc);
     built_free(built);
 }
 
-// What is measured is planned, too.
+// Measuring plans too.
 static void measured(struct case_args args) {
     (void) args;
     struct built               built = small_graph(8, "measured");
@@ -309,7 +288,7 @@ static void measured(struct case_args args) {
 // Report and log
 // ---------------------------------------------------------------------------------------------------
 
-// Two allocators: one grows, and takes up a plan again; the other stays to the end.
+// Two allocators: one grows and uses a remembered plan; the other is freed last.
 static void two_allocators(struct case_args args) {
     (void) args;
     ggml_gallocr_t first  = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
@@ -324,9 +303,9 @@ static void two_allocators(struct case_args args) {
 }
 
 // Not enough memory, and an abort in the middle.
-static void dies(struct case_args args) {
+static void is_killed(struct case_args args) {
     (void) args;
-    struct types types;
+    struct dummy_types types;
     types_init(&types, 0);
     types.dummies[0].byte_cap = 1024;
     ggml_gallocr_t galloc     = ggml_gallocr_new(types.bufts[0]);
@@ -342,7 +321,7 @@ static void log_to_program(enum ggml_log_level level, const char * text, void * 
     fflush(stdout);
 }
 
-// One message of each level, as far as they are heard: a refusal is an error.
+// One message of each level: a refusal is an error.
 static void every_level(struct case_args args) {
     if (args.count > 0) {
         ggml_log_set(log_to_program, NULL);
@@ -422,29 +401,29 @@ static void stats_without_room(struct case_args args) {
     lastuse_stats_get(&stats); // aborts
 }
 
-static const struct test_case cases[] = {
-    { "one_type", one_type },
-    { "several_types", several_types },
-    { "markers_and_unlisted", markers_and_unlisted },
-    { "small_chunks", small_chunks },
-    { "in_threads", in_threads },
-    { "forever", forever },
-    { "odd_names", odd_names },
-    { "one_graph", one_graph },
-    { "folder_goes", folder_goes },
-    { "disk_is_full", disk_is_full },
-    { "capture_can_be_set", capture_can_be_set },
-    { "same_again", same_again },
-    { "leaf_twice", leaf_twice },
-    { "measured", measured },
-    { "two_allocators", two_allocators },
-    { "dies", dies },
-    { "every_level", every_level },
-    { "stats_add_up", stats_add_up },
-    { "stats_of_measuring", stats_of_measuring },
-    { "stats_in_threads", stats_in_threads },
-    { "stats_of_other_sizes", stats_of_other_sizes },
-    { "stats_without_room", stats_without_room },
+static const struct test_case CASES[] = {
+    CASE(one_type),
+    CASE(several_types),
+    CASE(markers_and_unlisted),
+    CASE(small_chunks),
+    CASE(in_threads),
+    CASE(forever),
+    CASE(odd_names),
+    CASE(one_graph),
+    CASE(folder_is_removed),
+    CASE(disk_is_full),
+    CASE(capture_can_be_set),
+    CASE(same_again),
+    CASE(leaf_twice),
+    CASE(measured),
+    CASE(two_allocators),
+    CASE(is_killed),
+    CASE(every_level),
+    CASE(stats_add_up),
+    CASE(stats_of_measuring),
+    CASE(stats_in_threads),
+    CASE(stats_of_other_sizes),
+    CASE(stats_without_room),
 };
 
-TEST_MAIN(cases)
+TEST_MAIN(CASES)

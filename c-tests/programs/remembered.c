@@ -1,5 +1,5 @@
-// Plans that an allocator remembers: a graph that comes again is not planned again, and one that only looks like another
-// is.
+// Plans that an allocator remembers: a graph that matches a remembered plan is not planned again, one that is only
+// similar is.
 //
 //   remembered <case> [first seed] [number of seeds]
 
@@ -17,28 +17,23 @@
 #define ALIGNMENT  64
 #define REMEMBERED 4 // plans of one allocator
 
-static void check_plan(struct ggml_cgraph * graph, long long number, const char * what) {
-    const char * wrong = plan_check(graph);
-    CHECK(wrong == NULL, "%lld, %s: %s", number, what, wrong);
-}
-
 struct need {
     size_t size;
     size_t lower_bound;
 };
 
-// What a graph needs in an allocator of its own.
+// The size and lower bound of a graph in an allocator of its own.
 static struct need need_of(struct ggml_cgraph * graph) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "own", ALIGNMENT, 0);
     ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
-    CHECK(ggml_gallocr_reserve(galloc, graph), "nothing fails here");
+    CHECK(ggml_gallocr_reserve(galloc, graph), "not reserved");
     struct need need = { lastuse_gallocr_wanted_size(galloc, 0), lastuse_gallocr_lower_bound(galloc, 0) };
     ggml_gallocr_free(galloc);
     return need;
 }
 
-// Graphs that come again
+// Repeated graphs
 
 static const struct shape SHAPES[] = {
     { .layers = 2, .tokens = 32, .past = 0 }, { .layers = 2, .tokens = 1, .past = 32 },
@@ -63,7 +58,7 @@ static void reserve_in_turn(int count) {
     uint64_t plans = lastuse_plan_count();
     for (int round = 0; round < 4 * count; round++) {
         int i = round % count;
-        CHECK(ggml_gallocr_reserve(galloc, built[i].graph), "nothing fails here");
+        CHECK(ggml_gallocr_reserve(galloc, built[i].graph), "not reserved");
         CHECK(lastuse_gallocr_wanted_size(galloc, 0) == needs[i].size, "the size is that of another graph");
         CHECK(lastuse_gallocr_lower_bound(galloc, 0) == needs[i].lower_bound, "the bound is that of another graph");
         CHECK(ggml_gallocr_get_buffer_size(galloc, 0) >= size, "the buffer has shrunk");
@@ -85,7 +80,7 @@ static void reserved_in_turn(struct case_args args) {
     }
 }
 
-// Each is built anew where it was before, and gets its memory; sometimes it is reserved before.
+// Each is rebuilt at the same addresses and allocated; sometimes it is reserved before.
 static void allocated_in_turn(struct case_args args) {
     (void) args;
     struct dummy_buft dummy;
@@ -98,9 +93,9 @@ static void allocated_in_turn(struct case_args args) {
     for (int round = 0; round < 6 * N_SHAPES; round++) {
         int i    = round % N_SHAPES;
         rooms[i] = transformer_in(built_again(rooms[i]), SHAPES[i]);
-        CHECK(round % 3 == 0 || ggml_gallocr_reserve(galloc, rooms[i].graph), "nothing fails here");
-        CHECK(ggml_gallocr_alloc_graph(galloc, rooms[i].graph), "nothing fails here");
-        check_plan(rooms[i].graph, round, "in turn");
+        CHECK(round % 3 == 0 || ggml_gallocr_reserve(galloc, rooms[i].graph), "not reserved");
+        CHECK(ggml_gallocr_alloc_graph(galloc, rooms[i].graph), "not allocated");
+        CHECK_PLAN(rooms[i].graph, "in turn, %lld", (long long) (round));
     }
     ggml_gallocr_free(galloc);
     for (int i = 0; i < N_SHAPES; i++) {
@@ -108,29 +103,17 @@ static void allocated_in_turn(struct case_args args) {
     }
 }
 
-// Graphs that look like another
-
-struct two_types {
-    struct dummy_buft          dummies[2];
-    ggml_backend_buffer_type_t types[2];
-};
-
-static void two_types_init(struct two_types * two) {
-    for (int i = 0; i < 2; i++) {
-        dummy_buft_init(&two->dummies[i], i == 0 ? "first" : "second", ALIGNMENT, 0);
-        two->types[i] = dummy_buft_type(&two->dummies[i]);
-    }
-}
+// Similar graphs
 
 // With one type a graph may also be reserved before it is allocated; with two it has to be.
-static void place(ggml_gallocr_t galloc, struct random_graph * g, struct two_types * two, bool reserve,
+static void place(ggml_gallocr_t galloc, struct random_graph * g, struct dummy_pair * two, bool reserve,
                   const char * what) {
     bool several = g->node_buffer_ids != NULL;
     if (several || reserve) {
-        CHECK(ggml_gallocr_reserve_n(galloc, g->graph, g->node_buffer_ids, g->leaf_buffer_ids), "nothing fails here");
+        CHECK(ggml_gallocr_reserve_n(galloc, g->graph, g->node_buffer_ids, g->leaf_buffer_ids), "not reserved");
     }
     CHECK(ggml_gallocr_alloc_graph(galloc, g->graph), "seed %lld, %s: not allocated", (long long) g->seed, what);
-    check_plan(g->graph, (long long) g->seed, what);
+    CHECK_PLAN(g->graph, "%s, seed %lld", what, (long long) g->seed);
     if (several) {
         const char * wrong =
             plan_check_buffer_types(g->graph, two->types, g->node_buffer_ids, g->leaf_buffer_ids);
@@ -151,12 +134,12 @@ static void set_some_rules(ggml_gallocr_t galloc, uint64_t seed) {
     CHECK(lastuse_gallocr_set_rules(galloc, text), "%s is known", text);
 }
 
-// One change after the other, each time with all that the allocator remembers.
+// One change after the other, on an allocator that remembers earlier plans.
 static void change_and_place(uint64_t seed, int n_types) {
     struct random_graph_options options = { .n_steps = 25, .max_elements = 512, .n_buffers = n_types,
                                             .markers = seed % 3 == 0 };
-    struct two_types            two;
-    two_types_init(&two);
+    struct dummy_pair            two;
+    dummy_pair_init(&two, ALIGNMENT);
     struct random_graph g      = random_graph_new(seed, options);
     ggml_gallocr_t      galloc = ggml_gallocr_new_n(two.types, n_types);
     uint64_t            random = seed;
@@ -165,19 +148,19 @@ static void change_and_place(uint64_t seed, int n_types) {
     }
     place(galloc, &g, &two, false, "nothing");
     for (int i = 0; i < 12; i++) {
-        random_graph_forget_memory(&g);
+        random_graph_drop_memory(&g);
         const char * what = random_graph_change(&g, &random);
         place(galloc, &g, &two, (seed + (uint64_t) i / 2) % 2 == 0, what);
     }
     uint64_t plans = lastuse_plan_count();
-    random_graph_forget_memory(&g);
+    random_graph_drop_memory(&g);
     place(galloc, &g, &two, false, "nothing");
     CHECK(lastuse_plan_count() == plans, "seed %llu: planned anew, and nothing has changed", (unsigned long long) seed);
     ggml_gallocr_free(galloc);
     random_graph_free(&g);
 }
 
-static void changed_graphs_are_not_mistaken(struct case_args args) {
+static void changed_graphs_do_not_match(struct case_args args) {
     long long first = case_number(args, 0, 1);
     long long count = case_number(args, 1, 400);
     for (long long seed = first; seed < first + count; seed++) {
@@ -195,8 +178,8 @@ static void set_ids(int * ids, int count, int kind) {
 static void plans_for_other_buffers_are_not_used(struct case_args args) {
     (void) args;
     enum { KINDS = 4, IDS = 256 };
-    struct two_types two;
-    two_types_init(&two);
+    struct dummy_pair two;
+    dummy_pair_init(&two, ALIGNMENT);
     int            ids[IDS];
     struct built   room   = transformer_new(SHAPES[0]);
     ggml_gallocr_t galloc = ggml_gallocr_new_n(two.types, 2);
@@ -205,9 +188,9 @@ static void plans_for_other_buffers_are_not_used(struct case_args args) {
         room = transformer_in(built_again(room), SHAPES[0]);
         CHECK(room.graph->n_nodes <= IDS, "more nodes than expected");
         set_ids(ids, IDS, round % KINDS);
-        CHECK(ggml_gallocr_reserve_n(galloc, room.graph, ids, NULL), "nothing fails here");
-        CHECK(ggml_gallocr_alloc_graph(galloc, room.graph), "nothing fails here");
-        check_plan(room.graph, round, "other ids");
+        CHECK(ggml_gallocr_reserve_n(galloc, room.graph, ids, NULL), "not reserved");
+        CHECK(ggml_gallocr_alloc_graph(galloc, room.graph), "not allocated");
+        CHECK_PLAN(room.graph, "other ids, %lld", (long long) (round));
         const char * wrong = plan_check_buffer_types(room.graph, two.types, ids, NULL);
         CHECK(wrong == NULL, "round %d: %s", round, wrong);
     }
@@ -217,12 +200,12 @@ static void plans_for_other_buffers_are_not_used(struct case_args args) {
     built_free(room);
 }
 
-// Nobody says for which buffers a graph is allocated: for those that were reserved last.
+// Allocating a graph has no buffer ids: those of the last reserve are used.
 static void graph_of_other_buffers_is_refused(struct case_args args) {
     (void) args;
     enum { IDS = 256 };
-    struct two_types two;
-    two_types_init(&two);
+    struct dummy_pair two;
+    dummy_pair_init(&two, ALIGNMENT);
     int            ids[2][IDS];
     struct built   large  = transformer_new(SHAPES[0]);
     struct built   small  = transformer_new(SHAPES[2]);
@@ -230,15 +213,15 @@ static void graph_of_other_buffers_is_refused(struct case_args args) {
     set_ids(ids[0], IDS, 0);
     set_ids(ids[1], IDS, 1);
     CHECK(large.graph->n_nodes == small.graph->n_nodes, "as many nodes in both");
-    CHECK(ggml_gallocr_reserve_n(galloc, large.graph, ids[0], NULL), "nothing fails here");
-    CHECK(ggml_gallocr_reserve_n(galloc, small.graph, ids[1], NULL), "nothing fails here");
+    CHECK(ggml_gallocr_reserve_n(galloc, large.graph, ids[0], NULL), "not reserved");
+    CHECK(ggml_gallocr_reserve_n(galloc, small.graph, ids[1], NULL), "not reserved");
     CHECK(!ggml_gallocr_alloc_graph(galloc, large.graph), "a plan for other buffers was used");
     CHECK(large.graph->nodes[0]->data == NULL, "a refused graph was changed");
-    CHECK(ggml_gallocr_reserve_n(galloc, large.graph, ids[1], NULL), "nothing fails here");
+    CHECK(ggml_gallocr_reserve_n(galloc, large.graph, ids[1], NULL), "not reserved");
     CHECK(ggml_gallocr_alloc_graph(galloc, large.graph), "it was reserved");
     CHECK(ggml_gallocr_alloc_graph(galloc, small.graph), "it was reserved for the same buffers");
-    check_plan(large.graph, 0, "reserved last");
-    check_plan(small.graph, 0, "reserved before");
+    CHECK_PLAN(large.graph, "reserved last, %lld", (long long) (0));
+    CHECK_PLAN(small.graph, "reserved before, %lld", (long long) (0));
     const char * wrong = plan_check_buffer_types(small.graph, two.types, ids[1], NULL);
     CHECK(wrong == NULL, "%s", wrong);
     ggml_gallocr_free(galloc);
@@ -248,8 +231,8 @@ static void graph_of_other_buffers_is_refused(struct case_args args) {
 
 // Failures
 
-// Under a limit: an allocation succeeds exactly when the graph fits, whatever was remembered before.
-static void failures_are_survived(struct case_args args) {
+// Under a limit an allocation succeeds exactly when the graph fits, whatever plans are remembered.
+static void failures_leave_everything_usable(struct case_args args) {
     uint64_t          random = (uint64_t) case_number(args, 0, 1);
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
@@ -268,14 +251,14 @@ static void failures_are_survived(struct case_args args) {
         rooms[i]  = transformer_in(built_again(rooms[i]), SHAPES[i]);
         if (splitmix64(&random) % 2 == 0) {
             CHECK(ggml_gallocr_reserve(galloc, rooms[i].graph) == fits, "round %d: %zu bytes", round, sizes[i]);
-            CHECK(lastuse_gallocr_wanted_size(galloc, 0) == sizes[i], "round %d: wanted by another graph", round);
+            CHECK(lastuse_gallocr_wanted_size(galloc, 0) == sizes[i], "round %d: the size is that of another graph", round);
         }
         if (splitmix64(&random) % 2 == 0) {
             CHECK(ggml_gallocr_alloc_graph(galloc, rooms[i].graph) == fits, "round %d: %zu bytes", round, sizes[i]);
             CHECK(fits || rooms[i].graph->nodes[0]->data == NULL, "round %d: a refused graph was changed", round);
         }
         if (rooms[i].graph->nodes[0]->data != NULL) {
-            check_plan(rooms[i].graph, round, "under a limit");
+            CHECK_PLAN(rooms[i].graph, "under a limit, %lld", (long long) (round));
         }
         failures += !fits;
     }
@@ -287,12 +270,12 @@ static void failures_are_survived(struct case_args args) {
     }
 }
 
-// With several types nothing is left of a failed one's plans: the program has to reserve again.
-static void failure_with_several_types_forgets_all(struct case_args args) {
+// With several types a failure drops all plans: the program has to reserve again.
+static void failure_with_several_types_drops_all_plans(struct case_args args) {
     (void) args;
     enum { IDS = 256 };
-    struct two_types two;
-    two_types_init(&two);
+    struct dummy_pair two;
+    dummy_pair_init(&two, ALIGNMENT);
     int ids[IDS];
     set_ids(ids, IDS, 0);
     struct built   small  = transformer_new(SHAPES[1]);
@@ -305,13 +288,13 @@ static void failure_with_several_types_forgets_all(struct case_args args) {
     CHECK(small.graph->nodes[0]->data == NULL, "a refused graph was changed");
     CHECK(ggml_gallocr_reserve_n(galloc, small.graph, ids, NULL), "it fits");
     CHECK(ggml_gallocr_alloc_graph(galloc, small.graph), "it was reserved");
-    check_plan(small.graph, 0, "after a failure");
+    CHECK_PLAN(small.graph, "after a failure, %lld", (long long) (0));
     ggml_gallocr_free(galloc);
     built_free(small);
     built_free(large);
 }
 
-// Questions about sizes
+// Queries of sizes
 
 static bool is_referred_to(const struct ggml_cgraph * graph, const struct ggml_tensor * t) {
     for (int i = 0; i < graph->n_leafs; i++) {
@@ -341,27 +324,27 @@ static size_t count_waiting(struct ggml_context * ctx, const struct ggml_cgraph 
     return count;
 }
 
-// True when the plan meets its bound. The first plan that is tried may not, and then another one is. Of graphs with
-// tensors in no list no plan is remembered.
+// Returns whether the plan is at its bound. If the first plan is not, another one is tried. Plans of graphs with
+// tensors in no list are not remembered.
 static bool reserve_and_count(struct ggml_context * ctx, struct ggml_cgraph * graph, bool is_listed,
                               long long number) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
-    CHECK(ggml_gallocr_reserve(galloc, graph), "nothing fails here");
-    size_t asked   = dummy.counts.get_alloc_size;
+    CHECK(ggml_gallocr_reserve(galloc, graph), "not reserved");
+    size_t queries = dummy.counts.get_alloc_size;
     size_t waiting = count_waiting(ctx, graph);
-    CHECK(asked > 0 && asked <= waiting, "%lld: %zu questions about %zu tensors", number, asked, waiting);
+    CHECK(queries > 0 && queries <= waiting, "%lld: %zu queries of %zu tensors", number, queries, waiting);
     if (is_listed) {
-        CHECK(ggml_gallocr_reserve(galloc, graph), "nothing fails here");
-        CHECK(dummy.counts.get_alloc_size == asked, "%lld: a remembered plan asks again", number);
+        CHECK(ggml_gallocr_reserve(galloc, graph), "not reserved");
+        CHECK(dummy.counts.get_alloc_size == queries, "%lld: a remembered plan queries sizes again", number);
     }
     bool is_optimal = lastuse_gallocr_wanted_size(galloc, 0) == lastuse_gallocr_lower_bound(galloc, 0);
     ggml_gallocr_free(galloc);
     return is_optimal;
 }
 
-static void sizes_are_asked_at_most_once(struct case_args args) {
+static void sizes_are_queried_at_most_once(struct case_args args) {
     int beyond_bound = 0;
     for (int i = 0; i < N_SHAPES; i++) {
         struct built built = transformer_new(SHAPES[i]);
@@ -375,10 +358,10 @@ static void sizes_are_asked_at_most_once(struct case_args args) {
         beyond_bound += !reserve_and_count(g.ctx, g.graph, !options.unlisted_leafs, seed);
         random_graph_free(&g);
     }
-    CHECK(beyond_bound > 0 || args.count > 0, "each plan meets its bound: none was tried twice");
+    CHECK(beyond_bound > 0 || args.count > 0, "each plan is at its bound: none was tried twice");
 }
 
-// Sizes that more than layouts tells
+// Sizes that depend on more than layouts
 
 #define EXTRA (1 << 20) // bytes, more than the whole graph takes
 
@@ -392,40 +375,39 @@ static void ask_for_more(struct ggml_cgraph * graph, int32_t bytes) {
     }
 }
 
-static void parameters_that_tell_sizes_are_heeded(struct case_args args) {
+static void parameters_that_determine_sizes_are_compared(struct case_args args) {
     (void) args;
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
     dummy.extra_bytes      = said_by_last_parameter;
     struct built   built  = transformer_new((struct shape) { .layers = 1, .tokens = 1, .past = 1 });
     ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
-    CHECK(ggml_gallocr_reserve(galloc, built.graph), "nothing fails here");
+    CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
     CHECK(lastuse_gallocr_wanted_size(galloc, 0) < EXTRA, "the graph is larger than the test believes");
     ask_for_more(built.graph, EXTRA);
-    CHECK(ggml_gallocr_reserve(galloc, built.graph), "nothing fails here");
-    CHECK(lastuse_gallocr_wanted_size(galloc, 0) > EXTRA, "a plan with too little memory is taken up");
+    CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
+    CHECK(lastuse_gallocr_wanted_size(galloc, 0) > EXTRA, "a plan with too little memory is used");
     ask_for_more(built.graph, 0);
-    CHECK(ggml_gallocr_reserve(galloc, built.graph), "nothing fails here");
-    CHECK(lastuse_gallocr_wanted_size(galloc, 0) < EXTRA, "a plan with too much memory is taken up");
+    CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
+    CHECK(lastuse_gallocr_wanted_size(galloc, 0) < EXTRA, "a plan with too much memory is used");
     ggml_gallocr_free(galloc);
     built_free(built);
 }
 
-// What another graph has left
+// Results of another graph
 
-static void forget_memory(struct ggml_tensor * tensor) {
+static void drop_memory(struct ggml_tensor * tensor) {
     tensor->data   = NULL;
     tensor->buffer = NULL;
 }
 
-// As a decoder that reads what an encoder has left: by a view, whose root is in no list of the graph. It came with memory.
-static void results_of_another_graph_are_known_again(struct case_args args) {
+// Like a decoder that reads results of an encoder: by a view whose root is in no list of the graph and has memory.
+static void results_of_another_graph_are_recognized(struct case_args args) {
     (void) args;
-    struct ggml_init_params params = { .mem_size = 1 << 20, .no_alloc = true };
-    struct ggml_context *   outer  = ggml_init(params);
+    struct ggml_context *   outer  = no_alloc_context(1 << 20);
     struct ggml_tensor *    result = ggml_new_tensor_2d(outer, GGML_TYPE_F32, 64, 16);
     ggml_backend_buffer_t   buffer = ggml_backend_alloc_ctx_tensors_from_buft(outer, ggml_backend_cpu_buffer_type());
-    struct ggml_context *   ctx    = ggml_init(params);
+    struct ggml_context *   ctx    = no_alloc_context(1 << 20);
     struct ggml_cgraph *    graph  = ggml_new_graph(ctx);
     struct ggml_tensor *    view   = ggml_view_tensor(ctx, result);
     struct ggml_tensor *    input  = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, 16);
@@ -437,14 +419,14 @@ static void results_of_another_graph_are_known_again(struct case_args args) {
     ggml_build_forward_expand(graph, output);
     void *         data   = result->data;
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    CHECK(ggml_gallocr_reserve(galloc, graph), "nothing fails here");
+    CHECK(ggml_gallocr_reserve(galloc, graph), "not reserved");
     uint64_t plans = lastuse_plan_count();
     CHECK(ggml_gallocr_reserve(galloc, graph) && lastuse_plan_count() == plans, "it is planned again");
     CHECK(ggml_gallocr_alloc_graph(galloc, graph) && lastuse_plan_count() == plans, "it is planned once more");
-    check_plan(graph, 0, "a view of a result");
+    CHECK_PLAN(graph, "a view of a result, %lld", (long long) (0));
     CHECK(result->data == data && view->data == data && output->data != NULL, "memory is not where it belongs");
-    forget_memory(view);
-    forget_memory(result);
+    drop_memory(view);
+    drop_memory(result);
     CHECK(ggml_gallocr_reserve(galloc, graph) && lastuse_plan_count() == plans + 1, "lost memory is not noticed");
     ggml_gallocr_free(galloc);
     ggml_free(ctx);
@@ -454,7 +436,7 @@ static void results_of_another_graph_are_known_again(struct case_args args) {
 
 // Chunks without bytes
 
-// Two inputs that fill a chunk each. A result without bytes gets a chunk of its own behind them.
+// Two inputs that fill a chunk each. A result without bytes gets a chunk of its own after them.
 static struct built two_inputs(int64_t width, bool with_empty_result) {
     struct built         b      = built_new(16, 1024);
     struct ggml_tensor * first  = new_input(b.ctx, width, 1);
@@ -476,18 +458,18 @@ static void chunk_without_bytes_is_added(struct case_args args) {
     struct built   after  = two_inputs(LIMIT, true);
     ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
     CHECK(ggml_gallocr_alloc_graph(galloc, before.graph) && dummy.live_buffers == 2, "%zu chunks", dummy.live_buffers);
-    CHECK(ggml_gallocr_alloc_graph(galloc, after.graph), "nothing fails here");
-    check_plan(after.graph, 0, "one result has no bytes");
+    CHECK(ggml_gallocr_alloc_graph(galloc, after.graph), "not allocated");
+    CHECK_PLAN(after.graph, "one result has no bytes, %lld", (long long) (0));
     ggml_gallocr_free(galloc);
     built_free(before);
     built_free(after);
 }
 
-// A result that nothing computes and that has no bytes, alone in its buffer: it gets an address all the same.
+// A result that is not computed and has no bytes, alone in its buffer, gets an address too.
 static void empty_alternative_is_alone_in_its_buffer(struct case_args args) {
     (void) args;
-    struct two_types two;
-    two_types_init(&two);
+    struct dummy_pair two;
+    dummy_pair_init(&two, ALIGNMENT);
     struct built         b     = built_new(16, 1024);
     struct ggml_tensor * x     = new_input(b.ctx, 16, 1);
     struct ggml_tensor * empty = ggml_scale(b.ctx, ggml_view_2d(b.ctx, x, 16, 0, x->nb[1], 0), 2.0f);
@@ -497,26 +479,26 @@ static void empty_alternative_is_alone_in_its_buffer(struct case_args args) {
     CHECK(b.graph->n_nodes == 3 && b.graph->nodes[2] == empty, "%d nodes", b.graph->n_nodes);
     empty->flags &= ~FLAG_COMPUTE;
     ggml_gallocr_t galloc = ggml_gallocr_new_n(two.types, 2);
-    CHECK(ggml_gallocr_reserve_n(galloc, b.graph, ids, NULL), "nothing fails here");
-    CHECK(ggml_gallocr_alloc_graph(galloc, b.graph), "nothing fails here");
-    check_plan(b.graph, 0, "an empty alternative");
+    CHECK(ggml_gallocr_reserve_n(galloc, b.graph, ids, NULL), "not reserved");
+    CHECK(ggml_gallocr_alloc_graph(galloc, b.graph), "not allocated");
+    CHECK_PLAN(b.graph, "an empty alternative, %lld", (long long) (0));
     ggml_gallocr_free(galloc);
     built_free(b);
 }
 
-static const struct test_case cases[] = {
-    { "reserved_in_turn", reserved_in_turn },
-    { "allocated_in_turn", allocated_in_turn },
-    { "changed_graphs_are_not_mistaken", changed_graphs_are_not_mistaken },
-    { "plans_for_other_buffers_are_not_used", plans_for_other_buffers_are_not_used },
-    { "graph_of_other_buffers_is_refused", graph_of_other_buffers_is_refused },
-    { "failures_are_survived", failures_are_survived },
-    { "failure_with_several_types_forgets_all", failure_with_several_types_forgets_all },
-    { "sizes_are_asked_at_most_once", sizes_are_asked_at_most_once },
-    { "parameters_that_tell_sizes_are_heeded", parameters_that_tell_sizes_are_heeded },
-    { "results_of_another_graph_are_known_again", results_of_another_graph_are_known_again },
-    { "chunk_without_bytes_is_added", chunk_without_bytes_is_added },
-    { "empty_alternative_is_alone_in_its_buffer", empty_alternative_is_alone_in_its_buffer },
+static const struct test_case CASES[] = {
+    CASE(reserved_in_turn),
+    CASE(allocated_in_turn),
+    CASE(changed_graphs_do_not_match),
+    CASE(plans_for_other_buffers_are_not_used),
+    CASE(graph_of_other_buffers_is_refused),
+    CASE(failures_leave_everything_usable),
+    CASE(failure_with_several_types_drops_all_plans),
+    CASE(sizes_are_queried_at_most_once),
+    CASE(parameters_that_determine_sizes_are_compared),
+    CASE(results_of_another_graph_are_recognized),
+    CASE(chunk_without_bytes_is_added),
+    CASE(empty_alternative_is_alone_in_its_buffer),
 };
 
-TEST_MAIN(cases)
+TEST_MAIN(CASES)

@@ -1,5 +1,5 @@
-// Graphs in another order: they must compute the same to the last bit, in memory that lastuse planned for
-// the new order, and what they write into memory of their own must be the same too.
+// Graphs in another order: the results must be equal to the last bit, in memory that lastuse planned for the new order,
+// and so must be what they write into memory of their own.
 //
 //   reorder <case> [first seed] [number of seeds]
 
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "computing.h"
 #include "ggml-cpu.h"
 #include "graph_fields.h"
 #include "lastuse.h"
@@ -17,34 +18,11 @@
 #include "transformer.h"
 #include "upstream.h"
 
-static ggml_backend_t new_cpu(int n_threads) {
-    ggml_backend_t cpu = ggml_backend_cpu_init();
-    CHECK(cpu != NULL, "no CPU backend");
-    ggml_backend_cpu_set_n_threads(cpu, n_threads);
-    return cpu;
-}
-
 static ggml_gallocr_t allocate(struct ggml_cgraph * graph) {
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     CHECK(ggml_gallocr_alloc_graph(galloc, graph), "not allocated");
-    const char * reason = plan_check(graph);
-    CHECK(reason == NULL, "%s", reason);
+    CHECK_PLAN(graph, "%s", "after reordering");
     return galloc;
-}
-
-static void check_same_bytes(struct ggml_tensor * a, struct ggml_tensor * b, long long seed) {
-    size_t size   = ggml_nbytes(a);
-    char * ours   = malloc(size + 1);
-    char * theirs = malloc(size + 1);
-    CHECK(ours != NULL && theirs != NULL, "out of memory");
-    CHECK(ggml_nbytes(b) == size, "seed %lld: %s has another size", seed, a->name);
-    if (a->buffer != NULL && size > 0) {
-        ggml_backend_tensor_get(a, ours, 0, size);
-        ggml_backend_tensor_get(b, theirs, 0, size);
-        CHECK(memcmp(ours, theirs, size) == 0, "seed %lld: %s is not what it should be", seed, a->name);
-    }
-    free(ours);
-    free(theirs);
 }
 
 static bool reorder(struct ggml_cgraph * graph, struct lastuse_reorder_report * report) {
@@ -59,7 +37,7 @@ static bool reorder(struct ggml_cgraph * graph, struct lastuse_reorder_report * 
     return changed;
 }
 
-// The report tells what the allocator then needs.
+// The report has the size that the allocator then needs.
 static void check_report(ggml_gallocr_t galloc, struct lastuse_reorder_report report) {
     size_t bound = lastuse_gallocr_lower_bound(galloc, 0);
     CHECK(report.lower_bound_after == bound, "the bound is %zu, not %zu", bound, report.lower_bound_after);
@@ -67,7 +45,7 @@ static void check_report(ggml_gallocr_t galloc, struct lastuse_reorder_report re
     CHECK(report.size_after == size, "the size is %zu, not %zu", size, report.size_after);
 }
 
-// Computes the graph as it was built, and in its new order. Answers whether that is another.
+// Computes the graph as it was built, and in its new order. Returns whether they differ.
 static bool compare_random_graph(ggml_backend_t cpu, long long seed, struct random_graph_options options) {
     struct random_graph           given = random_graph_new((uint64_t) seed, options);
     struct random_graph           moved = random_graph_new((uint64_t) seed, options);
@@ -106,7 +84,7 @@ static void random_graphs(struct case_args args) {
     run_random_graphs(args, 500, 1, (struct random_graph_options){ 0 });
 }
 
-// Fewer graphs: on a busy machine the threads spend their time waiting for one another.
+// Fewer graphs: on a busy machine the threads wait for one another.
 static void random_graphs_in_threads(struct case_args args) {
     run_random_graphs(args, 30, 2, (struct random_graph_options){ 0 });
 }
@@ -128,7 +106,7 @@ static void alternatives(struct case_args args) {
     ggml_backend_free(cpu);
 }
 
-// What the scheduler inserts stays where it is, so fewer graphs change.
+// Nodes that the scheduler inserts are not moved, so fewer graphs change.
 static void markers(struct case_args args) {
     struct random_graph_options options = { .markers = true };
     ggml_backend_t              cpu     = new_cpu(1);
@@ -138,7 +116,7 @@ static void markers(struct case_args args) {
     ggml_backend_free(cpu);
 }
 
-// As the scheduler gives graphs to the allocator. They can be planned, not computed.
+// Graphs with what the scheduler adds. They can be planned, not computed.
 static void plan_random_graphs(long long count, struct random_graph_options options) {
     for (long long seed = 1; seed <= count; seed++) {
         struct random_graph           g = random_graph_new((uint64_t) seed, options);
@@ -159,11 +137,11 @@ static void what_the_scheduler_adds(struct case_args args) {
 }
 
 static void check_same_training(const struct training * a, const struct training * b) {
-    check_same_bytes(a->loss, b->loss, 0);
+    check_same_bytes(a->loss, b->loss, (uint64_t) 0);
     for (int i = 0; i < TRAINING_WEIGHTS; i++) {
-        check_same_bytes(a->weights[i], b->weights[i], i);
-        check_same_bytes(a->moments[0][i], b->moments[0][i], i);
-        check_same_bytes(a->moments[1][i], b->moments[1][i], i);
+        check_same_bytes(a->weights[i], b->weights[i], (uint64_t) i);
+        check_same_bytes(a->moments[0][i], b->moments[0][i], (uint64_t) i);
+        check_same_bytes(a->moments[1][i], b->moments[1][i], (uint64_t) i);
     }
 }
 
@@ -230,7 +208,7 @@ static void scheduler_runs_the_new_order(struct case_args args) {
     ggml_backend_free(cpu);
 }
 
-// Made by hand: what would be better in another order, if it were not for the hazard
+// Graphs made by hand: another order would be smaller but is not allowed
 
 #define ROW 256
 
@@ -245,7 +223,7 @@ static struct parts parts_new(void) {
     return p;
 }
 
-// Something large, and the only reader of it, which leaves something small.
+// A large tensor and its only reader, which has a small result.
 static struct ggml_tensor * expand(struct parts p, struct ggml_tensor * x) {
     return ggml_repeat_4d(p.b.ctx, x, x->ne[0], x->ne[1] * 8, 1, 1);
 }
@@ -309,8 +287,8 @@ static void nothing_passes_a_function_of_the_program(struct case_args args) {
     built_free(p.b);
 }
 
-// What is kept of the second branch is written where the reduction of the first reads by way of `alias`, so
-// the second must be computed while the first is there. Otherwise the first could be reduced before.
+// The result of the second branch is written where the reduction of the first reads through `alias`, so both large
+// tensors must be live at once. Without the alias the first could be reduced before.
 static void check_write_stays(struct ggml_tensor * (*alias)(struct parts p, struct ggml_tensor * kept), bool moves) {
     struct parts         p      = parts_new();
     struct ggml_tensor * kept   = ggml_new_tensor_1d(p.b.weights, GGML_TYPE_F32, ROW);
@@ -341,7 +319,7 @@ static struct ggml_tensor * a_view(struct parts p, struct ggml_tensor * kept) {
     return ggml_view_1d(p.b.ctx, kept, ROW, 0);
 }
 
-// Not a view: the program itself has pointed it into the middle of the other.
+// Not a view: the program has set its address to the middle of the other.
 static struct ggml_tensor * overlapping(struct parts p, struct ggml_tensor * kept) {
     struct ggml_tensor * other = ggml_new_tensor_1d(p.b.weights, GGML_TYPE_F32, ROW);
     other->data                = (char *) kept->data + ggml_nbytes(kept) / 2;
@@ -398,12 +376,12 @@ static void report_and_type_may_be_missing(struct case_args args) {
 static void effort_is_a_limit(struct case_args args) {
     (void) args;
     struct training t = training_new();
-    CHECK(!lastuse_graph_reorder(t.graph, NULL, 1, NULL), "one node was looked at, and the order changed");
+    CHECK(!lastuse_graph_reorder(t.graph, NULL, 1, NULL), "with an effort of one node the order changed");
     CHECK(lastuse_graph_reorder(t.graph, NULL, 1000000, NULL), "the order stays");
     training_free(&t);
 }
 
-// A program reserves for one graph, and runs another that is built alike.
+// A program reserves for one graph and runs another one that is built in the same way.
 static void graphs_built_alike_get_the_same_order(struct case_args args) {
     (void) args;
     struct training               first = training_new();
@@ -421,24 +399,24 @@ static void graphs_built_alike_get_the_same_order(struct case_args args) {
 }
 
 static const struct test_case CASES[] = {
-    { "random_graphs", random_graphs },
-    { "random_graphs_in_threads", random_graphs_in_threads },
-    { "large_random_graphs", large_random_graphs },
-    { "random_graphs_with_output_views", random_graphs_with_output_views },
-    { "markers", markers },
-    { "alternatives", alternatives },
-    { "what_the_scheduler_adds", what_the_scheduler_adds },
-    { "training_graph", training_graph },
-    { "training_graph_in_threads", training_graph_in_threads },
-    { "scheduler_runs_the_new_order", scheduler_runs_the_new_order },
-    { "two_branches_run_one_after_the_other", two_branches_run_one_after_the_other },
-    { "nothing_passes_a_function_of_the_program", nothing_passes_a_function_of_the_program },
-    { "writes_stay_before_reads", writes_stay_before_reads },
-    { "overlapping_tensors_are_one", overlapping_tensors_are_one },
-    { "little_to_reorder", little_to_reorder },
-    { "report_and_type_may_be_missing", report_and_type_may_be_missing },
-    { "effort_is_a_limit", effort_is_a_limit },
-    { "graphs_built_alike_get_the_same_order", graphs_built_alike_get_the_same_order },
+    CASE(random_graphs),
+    CASE(random_graphs_in_threads),
+    CASE(large_random_graphs),
+    CASE(random_graphs_with_output_views),
+    CASE(markers),
+    CASE(alternatives),
+    CASE(what_the_scheduler_adds),
+    CASE(training_graph),
+    CASE(training_graph_in_threads),
+    CASE(scheduler_runs_the_new_order),
+    CASE(two_branches_run_one_after_the_other),
+    CASE(nothing_passes_a_function_of_the_program),
+    CASE(writes_stay_before_reads),
+    CASE(overlapping_tensors_are_one),
+    CASE(little_to_reorder),
+    CASE(report_and_type_may_be_missing),
+    CASE(effort_is_a_limit),
+    CASE(graphs_built_alike_get_the_same_order),
 };
 
 TEST_MAIN(CASES)

@@ -1,4 +1,4 @@
-// Which rules of sharing are in force: by default for each kind of device, and as a program or its user says.
+// Which sharing rules are in force: the default of each kind of device, those set by a program, and by the environment.
 //
 //   rule_settings <case>
 
@@ -17,7 +17,7 @@
 
 static const struct shape SHAPE = { .layers = 3, .tokens = 9, .past = 4 };
 
-// Where the tensors of a graph lie.
+// The offsets of the tensors of a graph.
 struct places {
     size_t    size; // of the buffer
     int       count;
@@ -31,22 +31,21 @@ static void note_place(struct places * places, const struct ggml_tensor * t, ggm
     places->offsets[places->count++] = is_planned ? (const char *) t->data - base : -1;
 }
 
-// A product, in place of which a normalization may be computed on a CPU, and ggml's own allocator does not.
+// A product that a normalization may be computed in place of on a CPU; ggml's own allocator does not do so.
 static struct ggml_tensor * normalized_product(struct ggml_context * ctx) {
     struct ggml_tensor * product = ggml_mul_mat(ctx, new_input(ctx, WIDTH, 64), new_input(ctx, WIDTH, 9));
     return ggml_mul_mat(ctx, new_input(ctx, 64, 1), ggml_norm(ctx, product, 1e-5f));
 }
 
-// Of a small transformer, a normalization, and an input that nothing reads. The allocator is freed.
+// The offsets in a small transformer with a normalization and an unread input. Frees the allocator.
 static struct places places_by(ggml_gallocr_t galloc) {
     struct built         built  = transformer_new(SHAPE);
     struct places        places = { 0 };
     struct ggml_tensor * unread = new_input(built.ctx, WIDTH, 100);
     ggml_build_forward_expand(built.graph, unread);
     ggml_build_forward_expand(built.graph, normalized_product(built.ctx));
-    CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "nothing fails here");
-    const char * wrong = plan_check(built.graph);
-    CHECK(wrong == NULL, "%s", wrong);
+    CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "not allocated");
+    CHECK_PLAN(built.graph, "%d nodes", built.graph->n_nodes);
     for (int i = 0; i < built.graph->n_leafs; i++) {
         note_place(&places, built.graph->leafs[i], unread->buffer);
     }
@@ -70,18 +69,18 @@ static bool same_places(struct places a, struct places b) {
            memcmp(a.offsets, b.offsets, (size_t) a.count * sizeof(a.offsets[0])) == 0;
 }
 
-// Off the CPU: what ggml's allocator does, and what is right on every device.
+// Off the CPU: what ggml's allocator does, and what is safe on every device.
 #define OFF_THE_CPU "gpu:ggml,gpu:unread-inputs,gpu:inactive"
 
-// Without a word, the type has the rules of `wanted`, and not those of `others`; with a word it has either.
-static void check_default(const char * what, ggml_backend_buffer_type_t type, const char * wanted,
+// By default the type has the rules `own`, not `others`; it can be set to either.
+static void check_default(const char * what, ggml_backend_buffer_type_t type, const char * own,
                           const char * others) {
     struct places by_default = places_in(type, NULL);
-    struct places expected   = places_in(type, wanted);
+    struct places expected   = places_in(type, own);
     struct places different  = places_in(type, others);
-    CHECK(!same_places(expected, different), "%s: \"all\" and \"ggml\" cannot be told apart", what);
-    CHECK(same_places(by_default, expected), "%s: the default is not \"%s\"", what, wanted);
-    CHECK(same_places(places_in(type, "default"), expected), "%s: \"default\" is not \"%s\"", what, wanted);
+    CHECK(!same_places(expected, different), "%s: \"all\" and \"ggml\" have equal plans", what);
+    CHECK(same_places(by_default, expected), "%s: the default is not \"%s\"", what, own);
+    CHECK(same_places(places_in(type, "default"), expected), "%s: \"default\" is not \"%s\"", what, own);
 }
 
 // Devices
@@ -142,8 +141,8 @@ static void rules_by_device(struct case_args args) {
     }
 }
 
-// What ggml computes in place, and where, is left to it unless a word names the device: backends fuse nodes relying on
-// it. General words reach what is right everywhere.
+// In-place decisions are ggml's unless a word names the device: backends fuse nodes relying on them. General words
+// apply to what is safe on every device.
 static void general_words_leave_other_devices_in_place_decisions_alone(struct case_args args) {
     (void) args;
     static const char * const untouched[] = {
@@ -190,8 +189,8 @@ static void each_type_has_its_own_rules(struct case_args args) {
         ggml_gallocr_t             galloc      = ggml_gallocr_new_n(types, 2);
         const struct ggml_tensor * norm        = ggml_graph_node(built.graph, 1);
         CHECK(built.graph->n_nodes == 3 && built.graph->n_leafs <= 4, "other ids are needed");
-        CHECK(ggml_gallocr_reserve_n(galloc, built.graph, node_ids, leaf_ids), "nothing fails here");
-        CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "nothing fails here");
+        CHECK(ggml_gallocr_reserve_n(galloc, built.graph, node_ids, leaf_ids), "not reserved");
+        CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "not allocated");
         bool in_place = norm->data == norm->src[0]->data;
         CHECK(norm->op == GGML_OP_NORM && in_place == (id == 0), "buffer %d has the rules of the other", id);
         ggml_gallocr_free(galloc);
@@ -199,11 +198,11 @@ static void each_type_has_its_own_rules(struct case_args args) {
     }
 }
 
-// What is said
+// Words
 
 static size_t size_of(ggml_gallocr_t galloc) {
     struct built built = graph_with_norm();
-    CHECK(ggml_gallocr_reserve(galloc, built.graph), "nothing fails here");
+    CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
     size_t size = ggml_gallocr_get_buffer_size(galloc, 0);
     ggml_gallocr_free(galloc);
     built_free(built);
@@ -221,25 +220,25 @@ static size_t size_with(const char * rules) {
 }
 
 // Words apply from left to right.
-static void later_words_count(struct case_args args) {
+static void later_words_override_earlier_ones(struct case_args args) {
     (void) args;
     size_t all  = size_with("all");
     size_t ggml = size_with("ggml");
-    CHECK(all < ggml, "the graph tells them apart");
+    CHECK(all < ggml, "the rules make no difference");
     CHECK(size_with("no-rows,rows") == all, "the rule is on");
     CHECK(size_with("rows,no-rows") == ggml, "the rule is off");
     CHECK(size_with("all,ggml") == ggml, "ggml is all");
     CHECK(size_with("rows,ggml") == ggml, "a base replaces what stood before it");
     CHECK(size_with(" ggml , rows ") == all, "spaces do not count");
-    CHECK(size_with("") == all, "nothing said is the default");
+    CHECK(size_with("") == all, "an empty text is the default");
     CHECK(size_with("ggml,default") == all, "the default of a CPU");
 }
 
 static const char * const WRONG[] = { "colums", "ALLES", "no-all", "no-no-rows", "no-", "rows;views", "in_place",
                                        "gpu:", "gpu:colums", "tpu:rows", "gpu:cpu:rows", "no-gpu:rows" };
 
-// One line says which word is wrong, and which ones there are.
-static void check_complaint(const struct log_capture * log, const char * word) {
+// One line names the wrong word and the known ones.
+static void check_report(const struct log_capture * log, const char * word) {
     static const char * const known[] = { "default", "ggml",   "all",    "none",          "in-place",     "views",
                                           "rows",    "copies", "concat", "oldest-source", "unread-inputs",
                                           "inactive", "cpu:", "gpu:" };
@@ -261,7 +260,7 @@ static void wrong_words_are_refused(struct case_args args) {
     struct built              built  = graph_with_norm();
     size_t                    size   = size_with("ggml");
     CHECK(lastuse_gallocr_set_rules(galloc, "ggml"), "ggml is known");
-    CHECK(ggml_gallocr_reserve(galloc, built.graph), "nothing fails here");
+    CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
     uint64_t plans = lastuse_plan_count();
     for (size_t i = 0; i < sizeof(WRONG) / sizeof(WRONG[0]); i++) {
         char text[64];
@@ -269,13 +268,13 @@ static void wrong_words_are_refused(struct case_args args) {
         log_capture_start(&log);
         CHECK(!lastuse_gallocr_set_rules(galloc, text), "%s was accepted", text);
         log_capture_stop();
-        check_complaint(&log, WRONG[i]);
+        check_report(&log, WRONG[i]);
         log_capture_start(&log);
         CHECK(!lastuse_set_rules(text), "%s was accepted", text);
         log_capture_stop();
-        check_complaint(&log, WRONG[i]);
+        check_report(&log, WRONG[i]);
     }
-    CHECK(ggml_gallocr_reserve(galloc, built.graph), "nothing fails here");
+    CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
     CHECK(lastuse_plan_count() == plans, "the plan was forgotten");
     CHECK(size_of(galloc) == size, "the rules of the allocator have changed");
     CHECK(size_by_default() == size_with("all"), "the rules of new allocators have changed");
@@ -289,28 +288,23 @@ static void rules_change_from_the_next_plan_on(struct case_args args) {
     struct built   built  = graph_with_norm();
     size_t         less   = size_with("all");
     size_t         more   = size_with("ggml");
-    CHECK(ggml_gallocr_reserve(galloc, built.graph), "nothing fails here");
+    CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
     CHECK(lastuse_gallocr_wanted_size(galloc, 0) == less, "all rules are on");
     CHECK(lastuse_gallocr_set_rules(galloc, "ggml"), "ggml is known");
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == less, "the buffer has changed before a new plan");
-    CHECK(ggml_gallocr_reserve(galloc, built.graph), "nothing fails here");
+    CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == more, "the old plan was used");
     CHECK(lastuse_gallocr_set_rules(galloc, "default"), "default is known");
-    CHECK(ggml_gallocr_reserve(galloc, built.graph), "nothing fails here");
+    CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
     CHECK(lastuse_gallocr_wanted_size(galloc, 0) == less, "the old plan was used");
     CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == more, "the buffer has shrunk");
     ggml_gallocr_free(galloc);
     built_free(built);
 }
 
-static size_t size_in_scheduler(void) {
-    ggml_backend_t       cpu   = new_cpu(1);
-    ggml_backend_sched_t sched = ggml_backend_sched_new(&cpu, NULL, 1, 64, false, false);
-    struct built         built = graph_with_norm();
-    CHECK(ggml_backend_sched_reserve(sched, built.graph), "nothing fails here");
-    size_t size = ggml_backend_sched_get_buffer_size(sched, cpu);
-    ggml_backend_sched_free(sched);
-    ggml_backend_free(cpu);
+static size_t default_size_in_scheduler(void) {
+    struct built built = graph_with_norm();
+    size_t       size  = size_in_scheduler(built.graph);
     built_free(built);
     return size;
 }
@@ -320,11 +314,11 @@ static void rules_of_the_process_are_those_of_new_allocators(struct case_args ar
     size_t         all      = size_with("all");
     size_t         ggml     = size_with("ggml");
     ggml_gallocr_t old      = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    size_t         in_sched = size_in_scheduler();
+    size_t         in_sched = default_size_in_scheduler();
     CHECK(in_sched == all, "a scheduler's allocator has all rules: %zu, %zu bytes", in_sched, all);
     CHECK(lastuse_set_rules("ggml"), "ggml is known");
     CHECK(size_by_default() == ggml, "a new allocator has ggml's rules");
-    CHECK(size_in_scheduler() == ggml, "a new scheduler's allocator has ggml's rules");
+    CHECK(default_size_in_scheduler() == ggml, "a new scheduler's allocator has ggml's rules");
     CHECK(size_of(old) == all, "the rules of an allocator that was there have changed");
     CHECK(size_with("all") == all, "an allocator's own rules count more");
     CHECK(lastuse_set_rules("default"), "default is known");
@@ -333,16 +327,16 @@ static void rules_of_the_process_are_those_of_new_allocators(struct case_args ar
 
 // The environment: read with the first call of the process.
 
-static void environment_says_rules(struct case_args args) {
+static void environment_sets_rules(struct case_args args) {
     (void) args;
     setenv("LASTUSE_RULES", "ggml", 1);
     size_t size = size_by_default();
-    CHECK(size_in_scheduler() == size, "a scheduler's allocator has other rules");
+    CHECK(default_size_in_scheduler() == size, "a scheduler's allocator has other rules");
     CHECK(size_with("ggml") == size && size_with("all") < size, "LASTUSE_RULES has no effect");
     setenv("LASTUSE_RULES", "all", 1);
     CHECK(size_by_default() == size, "LASTUSE_RULES is read once");
     CHECK(lastuse_set_rules("default"), "default is known");
-    CHECK(size_by_default() == size_with("all"), "the program has the last word");
+    CHECK(size_by_default() == size_with("all"), "the program overrides the environment");
 }
 
 static void wrong_environment_is_reported(struct case_args args) {
@@ -352,22 +346,21 @@ static void wrong_environment_is_reported(struct case_args args) {
     log_capture_start(&log);
     size_t size = size_by_default();
     log_capture_stop();
-    check_complaint(&log, "colums");
-    CHECK(log_capture_has(&log, "LASTUSE_RULES"), "the line does not say where the word stands: %s", log.lines[0]);
+    check_report(&log, "colums");
+    CHECK(log_capture_has(&log, "LASTUSE_RULES"), "the line does not name the variable: %s", log.lines[0]);
     CHECK(size == size_with("all") && size < size_with("ggml"), "LASTUSE_RULES has some effect");
 }
 
-static const struct test_case cases[] = {
-    { "rules_by_device", rules_by_device },
-    { "general_words_leave_other_devices_in_place_decisions_alone",
-      general_words_leave_other_devices_in_place_decisions_alone },
-    { "each_type_has_its_own_rules", each_type_has_its_own_rules },
-    { "later_words_count", later_words_count },
-    { "wrong_words_are_refused", wrong_words_are_refused },
-    { "rules_change_from_the_next_plan_on", rules_change_from_the_next_plan_on },
-    { "rules_of_the_process_are_those_of_new_allocators", rules_of_the_process_are_those_of_new_allocators },
-    { "environment_says_rules", environment_says_rules },
-    { "wrong_environment_is_reported", wrong_environment_is_reported },
+static const struct test_case CASES[] = {
+    CASE(rules_by_device),
+    CASE(general_words_leave_other_devices_in_place_decisions_alone),
+    CASE(each_type_has_its_own_rules),
+    CASE(later_words_override_earlier_ones),
+    CASE(wrong_words_are_refused),
+    CASE(rules_change_from_the_next_plan_on),
+    CASE(rules_of_the_process_are_those_of_new_allocators),
+    CASE(environment_sets_rules),
+    CASE(wrong_environment_is_reported),
 };
 
-TEST_MAIN(cases)
+TEST_MAIN(CASES)

@@ -1,4 +1,4 @@
-// Which memory may be shared: what each rule brings, and where sharing would be wrong.
+// The sharing rules: the effect of each, and where sharing would be wrong.
 //
 //   rules <case>
 
@@ -21,8 +21,7 @@ static ggml_gallocr_t new_allocator(const char * rules) {
 
 static void alloc_and_check(ggml_gallocr_t galloc, struct built built, const char * rules) {
     CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "%s: not allocated", rules);
-    const char * wrong = plan_check(built.graph);
-    CHECK(wrong == NULL, "%s: %s", rules, wrong);
+    CHECK_PLAN(built.graph, "%s", rules);
 }
 
 // Each rule by itself
@@ -75,7 +74,7 @@ static void in_place_is_what_ggml_does(struct case_args args) {
     CHECK(size_with(graph_in_place, "all,no-in-place") == size, "nothing is in place without");
 }
 
-// Where the sum lies: 0 for its first source, 1 for its second, -1 elsewhere.
+// The source that the sum is computed in place of: 0 or 1, or -1.
 static int place_of_sum(struct sources_of_sum sources, const char * rules) {
     struct built   built  = graph_with_sum(sources);
     ggml_gallocr_t galloc = new_allocator(rules);
@@ -99,7 +98,7 @@ static void oldest_source_is_taken(struct case_args args) {
     CHECK(place_of_sum(older_first, "all") == 0, "the older source is the first");
 }
 
-// Backends compute such a pair in one go, and the result lies where that of the first one would.
+// Backends fuse such a pair, and the result is at the address of the first one.
 static void source_just_computed_in_place_is_taken(struct case_args args) {
     (void) args;
     struct sources_of_sum younger_first = { .younger_first = true, .squared = true };
@@ -129,13 +128,13 @@ static void add_id_never_lies_over_the_rows_it_picks(struct case_args args) {
         for (int row = 0; row < PICKED_ROWS; row++) {
             ((int32_t *) sum->src[2]->data)[row] = PICKED_ROWS - 1 - row;
         }
-        float wanted[PICKED_ROWS * WIDTH];
+        float expected[PICKED_ROWS * WIDTH];
         for (int j = 0; j < PICKED_ROWS * WIDTH; j++) {
             int picked = (PICKED_ROWS - 1 - j / WIDTH) * WIDTH + j % WIDTH;
-            wanted[j]  = ((const float *) rows->data)[j] + source[picked];
+            expected[j]  = ((const float *) rows->data)[j] + source[picked];
         }
         CHECK(ggml_backend_graph_compute(cpu, built.graph) == GGML_STATUS_SUCCESS, "not computed");
-        CHECK(memcmp(sum->data, wanted, sizeof(wanted)) == 0, "%s: the sum is wrong", settings[i]);
+        CHECK(memcmp(sum->data, expected, sizeof(expected)) == 0, "%s: the sum is wrong", settings[i]);
         ggml_gallocr_free(galloc);
         built_free(built);
     }
@@ -178,7 +177,7 @@ static bool lies_inside(const struct ggml_tensor * t, const struct ggml_tensor *
     return data >= start && data + ggml_nbytes(t) <= start + ggml_nbytes(whole);
 }
 
-// An operand that is shorter than planned is not where the copy looks for it, though it fits into its place.
+// An operand that is shorter than planned is not where the copy reads it, though it fits into its place.
 static void concat_of_other_lengths_is_planned_anew(struct case_args args) {
     (void) args;
     ggml_backend_t cpu    = new_cpu(1);
@@ -210,14 +209,14 @@ static void concat_of_other_lengths_is_planned_anew(struct case_args args) {
     ggml_backend_free(cpu);
 }
 
-static const struct test_case cases[] = {
-    { "each_rule_lowers_the_size", each_rule_lowers_the_size },
-    { "in_place_is_what_ggml_does", in_place_is_what_ggml_does },
-    { "oldest_source_is_taken", oldest_source_is_taken },
-    { "source_just_computed_in_place_is_taken", source_just_computed_in_place_is_taken },
-    { "add_id_never_lies_over_the_rows_it_picks", add_id_never_lies_over_the_rows_it_picks },
-    { "gradients_in_place_are_right", gradients_in_place_are_right },
-    { "concat_of_other_lengths_is_planned_anew", concat_of_other_lengths_is_planned_anew },
+static const struct test_case CASES[] = {
+    CASE(each_rule_lowers_the_size),
+    CASE(in_place_is_what_ggml_does),
+    CASE(oldest_source_is_taken),
+    CASE(source_just_computed_in_place_is_taken),
+    CASE(add_id_never_lies_over_the_rows_it_picks),
+    CASE(gradients_in_place_are_right),
+    CASE(concat_of_other_lengths_is_planned_anew),
 };
 
-TEST_MAIN(cases)
+TEST_MAIN(CASES)

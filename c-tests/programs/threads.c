@@ -1,5 +1,5 @@
-// Several allocators in several threads, each with graphs of its own: what valgrind's helgrind must not complain of, and
-// with "race" what it must.
+// Several allocators in several threads, each with graphs of its own: valgrind's helgrind must report nothing, and with
+// "race" a data race.
 //
 //   threads apart|race
 
@@ -24,8 +24,8 @@ struct worker {
 static void plan(ggml_gallocr_t galloc, uint64_t seed) {
     struct random_graph_options options = { .n_steps = 12, .max_elements = 256 };
     struct random_graph         g       = random_graph_new(seed, options);
-    CHECK(ggml_gallocr_reserve(galloc, g.graph), "nothing fails here");
-    CHECK(ggml_gallocr_alloc_graph(galloc, g.graph), "nothing fails here");
+    CHECK(ggml_gallocr_reserve(galloc, g.graph), "not reserved");
+    CHECK(ggml_gallocr_alloc_graph(galloc, g.graph), "not allocated");
     random_graph_free(&g);
 }
 
@@ -67,8 +67,8 @@ static void run(ggml_gallocr_t shared) {
     }
 }
 
-// What is found out once, of ggml and of its operations, is found out before: valgrind does not know atomic variables, by
-// which it is published.
+// What is found out once, of ggml and of its operations, is found out before: valgrind does not know atomic variables,
+// by which it is published.
 static void warm_up(void) {
     for (int i = 0; i < N_THREADS; i++) {
         work(&(struct worker){ .number = i });
@@ -93,8 +93,8 @@ static void race(struct case_args args) {
 }
 
 static const struct test_case CASES[] = {
-    { "apart", apart },
-    { "race", race },
+    CASE(apart),
+    CASE(race),
 };
 
 TEST_MAIN(CASES)

@@ -1,5 +1,5 @@
 // Random graphs computed on the CPU, once in memory that lastuse planned and once with every tensor in
-// memory of its own. What the graph gives must be the same to the last bit.
+// memory of its own. The results must be equal to the last bit.
 //
 //   truth <case> [first seed] [number of seeds]
 
@@ -42,8 +42,7 @@ static void check_same_outputs(const struct random_graph * g, const struct rando
 
 // Both graphs are made from the same seed and options; the allocator has already placed the first.
 static void check_truth(ggml_backend_t cpu, struct random_graph * g, struct random_graph * truth) {
-    const char * reason = plan_check(g->graph);
-    CHECK(reason == NULL, "seed %llu: %s", (unsigned long long) g->seed, reason);
+    CHECK_PLAN(g->graph, "seed %llu", (unsigned long long) g->seed);
     compute_graph(cpu, g);
     ggml_backend_buffer_t buffer = compute_in_own_memory(cpu, truth);
     check_same_outputs(g, truth);
@@ -105,8 +104,7 @@ static void oddities_are_planned(struct case_args args) {
         struct random_graph g      = random_graph_new((uint64_t) seed, options);
         ggml_gallocr_t      galloc = new_allocator();
         CHECK(ggml_gallocr_alloc_graph(galloc, g.graph), "seed %lld was not allocated", seed);
-        const char * reason = plan_check(g.graph);
-        CHECK(reason == NULL, "seed %lld: %s", seed, reason);
+        CHECK_PLAN(g.graph, "seed %lld", seed);
         ggml_gallocr_free(galloc);
         random_graph_free(&g);
     }
@@ -162,7 +160,7 @@ static void reserve_for_another(struct case_args args) {
 }
 
 // Space is reserved for a graph, and then allocated for one that has the same nodes, the same sizes and
-// other sources (llama.cpp issue 28448). Upstream fails here: it takes the plan for a fitting one.
+// other sources (llama.cpp issue 28448). Upstream fails here: it uses the stale plan.
 static void stale_plan(struct case_args args) {
     struct seeds                seeds   = seeds_from(args, 300);
     struct random_graph_options options = { 0 };
@@ -194,8 +192,8 @@ static struct shape random_shape(uint64_t seed) {
     };
 }
 
-// Normalizations that are the last reader of their source: what they read must outlive them where the product behind
-// them is computed in one go with them and lies elsewhere.
+// Normalizations that are the last reader of their source: what they read must outlive them where they are
+// fused with the product after them, which is elsewhere.
 static struct built normalized_chain_new(uint64_t seed) {
     struct built         b = built_new(64, 131072);
     struct ggml_tensor * x = new_input(b.ctx, WIDTH, 1 + (int64_t) (splitmix64(&seed) % 9));
@@ -212,15 +210,14 @@ static struct built model_new(uint64_t seed) {
     return seed % 2 == 0 ? transformer_new(random_shape(seed)) : normalized_chain_new(seed);
 }
 
-// A graph in memory that lastuse planned, and the same in memory that upstream's allocator planned.
+// Compares a graph in memory that lastuse planned with one that upstream's allocator planned.
 static void check_model(ggml_backend_t cpu, ggml_gallocr_t galloc, uint64_t seed, const char * rules) {
     struct built   built    = model_new(seed);
     struct built   truth    = model_new(seed);
     ggml_gallocr_t upstream = upstream_ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "seed %llu was not allocated", (unsigned long long) seed);
     CHECK(upstream_ggml_gallocr_alloc_graph(upstream, truth.graph), "upstream allocates it");
-    const char * reason = plan_check(built.graph);
-    CHECK(reason == NULL, "seed %llu, %s: %s", (unsigned long long) seed, rules, reason);
+    CHECK_PLAN(built.graph, "seed %llu, %s", (unsigned long long) seed, rules);
     compute_with_values(cpu, built.graph, seed);
     compute_with_values(cpu, truth.graph, seed);
     check_same_outputs_of(built.graph, truth.graph, seed, rules);
@@ -237,8 +234,8 @@ static void check_random_graph(ggml_backend_t cpu, ggml_gallocr_t galloc, uint64
     check_truth(cpu, &g, &truth);
 }
 
-// ggml computes a normalization and the product behind it in one go, which also has to be right where nothing, or only
-// some of it, is in place.
+// ggml fuses a normalization and the product after it, which must also be correct where none or only one of them is in
+// place.
 static void run_rules_on(int n_threads, struct seeds seeds, const char * rules) {
     ggml_backend_t cpu = new_cpu(n_threads);
     for (long long seed = seeds.first; seed < seeds.first + seeds.count; seed++) {
@@ -277,27 +274,27 @@ RULES_CASE(rules_without_unread_inputs, "all,no-unread-inputs")
 RULES_CASE(rules_without_inactive, "all,no-inactive")
 
 static const struct test_case CASES[] = {
-    { "one_thread", one_thread },
-    { "two_threads", two_threads },
-    { "markers", markers },
-    { "alternatives", alternatives },
-    { "alternatives_two_threads", alternatives_two_threads },
-    { "oddities_are_planned", oddities_are_planned },
-    { "output_views", output_views },
-    { "one_allocator", one_allocator },
-    { "reserve_for_another", reserve_for_another },
-    { "stale_plan", stale_plan },
-    { "rules_none", rules_none },
-    { "rules_of_ggml", rules_of_ggml },
-    { "rules_all", rules_all },
-    { "rules_without_in_place", rules_without_in_place },
-    { "rules_without_views", rules_without_views },
-    { "rules_without_rows", rules_without_rows },
-    { "rules_without_copies", rules_without_copies },
-    { "rules_without_concat", rules_without_concat },
-    { "rules_without_oldest_source", rules_without_oldest_source },
-    { "rules_without_unread_inputs", rules_without_unread_inputs },
-    { "rules_without_inactive", rules_without_inactive },
+    CASE(one_thread),
+    CASE(two_threads),
+    CASE(markers),
+    CASE(alternatives),
+    CASE(alternatives_two_threads),
+    CASE(oddities_are_planned),
+    CASE(output_views),
+    CASE(one_allocator),
+    CASE(reserve_for_another),
+    CASE(stale_plan),
+    CASE(rules_none),
+    CASE(rules_of_ggml),
+    CASE(rules_all),
+    CASE(rules_without_in_place),
+    CASE(rules_without_views),
+    CASE(rules_without_rows),
+    CASE(rules_without_copies),
+    CASE(rules_without_concat),
+    CASE(rules_without_oldest_source),
+    CASE(rules_without_unread_inputs),
+    CASE(rules_without_inactive),
 };
 
 TEST_MAIN(CASES)

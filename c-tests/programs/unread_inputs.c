@@ -1,6 +1,6 @@
-// Programs place an input for tokens and one for embeddings, and read one of them; or they compute something of each, and
-// select one of both results. A graph that reads or selects the other one needs another plan, yet no new plan each time
-// the two alternate, and no new buffer.
+// Programs place an input for tokens and one for embeddings, and read one of them; or they compute something of each,
+// and select one of both results. A graph that reads or selects the other one needs another plan, yet no new plan each
+// time the two alternate, and no new buffer.
 //
 //   unread_inputs <case>
 
@@ -53,7 +53,7 @@ static struct built graph_in(struct built b, bool reads_tokens) {
     return b;
 }
 
-// Something that gives a graph its memory.
+// An allocator or a scheduler.
 struct placing {
     bool (*place)(struct placing * placing, struct built built);
     ggml_gallocr_t             galloc;
@@ -96,8 +96,7 @@ static void alternate(struct placing * p, bool same_memory) {
         bool         reads_tokens = round % 2 == 0;
         struct built built        = graph_in(same_memory ? built_again(room) : new_room(), reads_tokens);
         CHECK(p->place(p, built), "round %d: not allocated", round);
-        const char * wrong = plan_check(built.graph);
-        CHECK(wrong == NULL, "round %d: %s", round, wrong);
+        CHECK_PLAN(built.graph, "round %d", round);
         check_same_as_upstream(cpu, built, reads_tokens, round);
         if (same_memory) {
             room = built;
@@ -120,7 +119,7 @@ static bool place_alone(struct placing * p, struct built built) {
 }
 
 static bool reserve_and_place(struct placing * p, struct built built) {
-    CHECK(ggml_gallocr_reserve_n(p->galloc, built.graph, p->ids, NULL), "nothing fails here");
+    CHECK(ggml_gallocr_reserve_n(p->galloc, built.graph, p->ids, NULL), "not reserved");
     return ggml_gallocr_alloc_graph(p->galloc, built.graph);
 }
 
@@ -198,46 +197,46 @@ static void selecting_in_a_scheduler(struct case_args args) {
     scheduler(args);
 }
 
-// A callback sees every node, computed or not.
-struct seen {
+// A callback gets every node, computed or not.
+struct node_counts {
     int computed;
     int skipped;
 };
 
-static bool look_at_node(struct ggml_tensor * t, bool ask, void * data) {
-    struct seen * seen = data;
+static bool count_node(struct ggml_tensor * t, bool ask, void * data) {
+    struct node_counts * counts = data;
     char          bytes[TOKENS * WIDTH * sizeof(float)];
     if (!ask && t->view_src == NULL && ggml_nbytes(t) <= sizeof(bytes)) {
         ggml_backend_tensor_get(t, bytes, 0, ggml_nbytes(t));
-        int * count = (t->flags & GGML_TENSOR_FLAG_COMPUTE) != 0 ? &seen->computed : &seen->skipped;
+        int * count = (t->flags & GGML_TENSOR_FLAG_COMPUTE) != 0 ? &counts->computed : &counts->skipped;
         *count += 1;
     }
     return true;
 }
 
-static void callbacks_look_at_every_node(struct case_args args) {
+static void callbacks_get_every_node(struct case_args args) {
     (void) args;
     selects                    = true;
     ggml_backend_t       cpu   = new_cpu(1);
     ggml_backend_sched_t sched = ggml_backend_sched_new(&cpu, NULL, 1, 64, false, false);
-    struct seen          seen  = { 0, 0 };
-    ggml_backend_sched_set_eval_callback(sched, look_at_node, &seen);
+    struct node_counts   counts = { 0, 0 };
+    ggml_backend_sched_set_eval_callback(sched, count_node, &counts);
     for (int tokens = 0; tokens < 2; tokens++) {
         struct built built = graph_in(new_room(), tokens == 1);
-        CHECK(ggml_backend_sched_alloc_graph(sched, built.graph), "nothing fails here");
+        CHECK(ggml_backend_sched_alloc_graph(sched, built.graph), "not allocated");
         set_leaf_values(built.graph, 1);
-        CHECK(ggml_backend_sched_graph_compute(sched, built.graph) == GGML_STATUS_SUCCESS, "nothing fails here");
+        CHECK(ggml_backend_sched_graph_compute(sched, built.graph) == GGML_STATUS_SUCCESS, "not computed");
         struct built   truth    = graph_in(new_room(), tokens == 1);
         ggml_gallocr_t upstream = upstream_ggml_gallocr_new(ggml_backend_cpu_buffer_type());
         CHECK(upstream_ggml_gallocr_alloc_graph(upstream, truth.graph), "upstream allocates it");
         compute_with_values(cpu, truth.graph, 1);
-        check_same_outputs_of(built.graph, truth.graph, 1, "seen by a callback");
+        check_same_outputs_of(built.graph, truth.graph, 1, "with a callback");
         upstream_ggml_gallocr_free(upstream);
         built_free(truth);
         ggml_backend_sched_reset(sched);
         built_free(built);
     }
-    CHECK(seen.computed > 10 && seen.skipped == 2, "%d computed, %d skipped", seen.computed, seen.skipped);
+    CHECK(counts.computed > 10 && counts.skipped == 2, "%d computed, %d skipped", counts.computed, counts.skipped);
     ggml_backend_sched_free(sched);
     ggml_backend_free(cpu);
 }
@@ -246,9 +245,8 @@ static size_t size_with(const char * rules) {
     struct built   built  = graph_in(new_room(), true);
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     CHECK(lastuse_gallocr_set_rules(galloc, rules), "%s is known", rules);
-    CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "nothing fails here");
-    const char * wrong = plan_check(built.graph);
-    CHECK(wrong == NULL, "%s: %s", rules, wrong);
+    CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "not allocated");
+    CHECK_PLAN(built.graph, "%s", rules);
     size_t size = ggml_gallocr_get_buffer_size(galloc, 0);
     CHECK(size == lastuse_gallocr_lower_bound(galloc, 0), "%zu bytes are more than are live", size);
     ggml_gallocr_free(galloc);
@@ -266,15 +264,15 @@ static void selecting_takes_no_memory_for_the_rest(struct case_args args) {
     CHECK(size_with("all,no-inactive") > unread, "the rule is never off");
 }
 
-static const struct test_case cases[] = {
-    { "one_type", one_type },
-    { "two_types", two_types },
-    { "scheduler", scheduler },
-    { "selecting_in_one_type", selecting_in_one_type },
-    { "selecting_in_two_types", selecting_in_two_types },
-    { "selecting_in_a_scheduler", selecting_in_a_scheduler },
-    { "selecting_takes_no_memory_for_the_rest", selecting_takes_no_memory_for_the_rest },
-    { "callbacks_look_at_every_node", callbacks_look_at_every_node },
+static const struct test_case CASES[] = {
+    CASE(one_type),
+    CASE(two_types),
+    CASE(scheduler),
+    CASE(selecting_in_one_type),
+    CASE(selecting_in_two_types),
+    CASE(selecting_in_a_scheduler),
+    CASE(selecting_takes_no_memory_for_the_rest),
+    CASE(callbacks_get_every_node),
 };
 
-TEST_MAIN(cases)
+TEST_MAIN(CASES)

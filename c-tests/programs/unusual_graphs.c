@@ -1,5 +1,5 @@
-// Graphs that no builder of ggml makes by itself: with memory that comes and goes, with tensors that are listed
-// twice, with very many tensors alive at once.
+// Graphs that ggml's builders do not make: with memory that is set and cleared, with tensors that are listed
+// twice, with very many live tensors.
 
 #include "check.h"
 #include "ggml-alloc.h"
@@ -12,11 +12,11 @@
 #include <sys/resource.h>
 
 static struct ggml_context * new_context(size_t n_tensors) {
-    size_t size = n_tensors * ggml_tensor_overhead() + ggml_graph_overhead_custom(n_tensors, false) + 1024 * 1024;
-    return ggml_init((struct ggml_init_params){ .mem_size = size, .mem_buffer = NULL, .no_alloc = true });
+    size_t tensors = n_tensors * ggml_tensor_overhead();
+    return no_alloc_context(tensors + ggml_graph_overhead_custom(n_tensors, false) + 1024 * 1024);
 }
 
-// add(y, get_rows(x, i)): the nodes look the same whatever the number of rows of x. x is in memory of its own when
+// add(y, get_rows(x, i)): the nodes are equal whatever the number of rows of x. x is in memory of its own when
 // `data` is not NULL.
 static struct ggml_cgraph * graph_on_rows(struct ggml_context * ctx, int64_t rows, void * data) {
     struct ggml_tensor * x = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, rows);
@@ -85,7 +85,7 @@ static void tensor_listed_twice_is_refused(struct case_args args) {
     ggml_free(ctx);
 }
 
-// Everything is alive at the end, as in training: planning must not take memory or time for every pair.
+// Everything is live at the end, as in training: planning must not take memory or time for every pair.
 static void very_many_live_tensors(struct case_args args) {
     (void) args;
     enum { COUNT = 40000 };
@@ -111,7 +111,7 @@ static void compute_nothing(struct ggml_tensor * dst, int ith, int nth, void * u
 }
 
 // Each node reads the nine tensors before it, as many as ggml lets a program's function read: they are live at once.
-static void nodes_that_read_as_much_as_they_can(struct case_args args) {
+static void nodes_with_all_sources(struct case_args args) {
     (void) args;
     enum { COUNT = 300, SOURCES = GGML_MAX_SRC - 1, BYTES = 256 };
     struct ggml_context * ctx   = new_context(COUNT + 1);
@@ -155,8 +155,8 @@ static void view_of_an_empty_tensor_is_left_alone(struct case_args args) {
     ggml_free(ctx);
 }
 
-// Past the end of ggml's table of names there is anything: 255 is far behind it, and 256 far behind lastuse's.
-static void numbers_that_are_no_operation_are_not_in_place(struct case_args args) {
+// Anything may follow ggml's table of names: 255 is far beyond its end, and 256 far beyond that of lastuse's table.
+static void unknown_operations_are_not_in_place(struct case_args args) {
     (void) args;
     for (unsigned op = 0; op < 1000; op++) {
         CHECK(ggml_op_can_inplace(op) == upstream_ggml_op_can_inplace(op), "operation %u", op);
@@ -167,13 +167,13 @@ static void numbers_that_are_no_operation_are_not_in_place(struct case_args args
     }
 }
 
-static const struct test_case cases[] = {
-    { "numbers_that_are_no_operation_are_not_in_place", numbers_that_are_no_operation_are_not_in_place },
-    { "view_of_an_empty_tensor_is_left_alone", view_of_an_empty_tensor_is_left_alone },
-    { "tensor_that_had_memory_is_measured", tensor_that_had_memory_is_measured },
-    { "tensor_listed_twice_is_refused", tensor_listed_twice_is_refused },
-    { "very_many_live_tensors", very_many_live_tensors },
-    { "nodes_that_read_as_much_as_they_can", nodes_that_read_as_much_as_they_can },
+static const struct test_case CASES[] = {
+    CASE(unknown_operations_are_not_in_place),
+    CASE(view_of_an_empty_tensor_is_left_alone),
+    CASE(tensor_that_had_memory_is_measured),
+    CASE(tensor_listed_twice_is_refused),
+    CASE(very_many_live_tensors),
+    CASE(nodes_with_all_sources),
 };
 
-TEST_MAIN(cases)
+TEST_MAIN(CASES)

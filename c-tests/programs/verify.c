@@ -1,5 +1,4 @@
-// Graphs whose memory is right pass every kind of verification with the results that they have without; what is wrong is
-// named by lastuse_graph_verify.
+// Correct graphs pass every kind of verification with unchanged results; lastuse_graph_verify names each fault.
 //
 //   verify <case> [first seed] [number of seeds]
 
@@ -45,10 +44,10 @@ static bool count_nodes(struct ggml_tensor * t, bool ask, void * user_data) {
     (void) t;
     int * counts = user_data;
     counts[ask ? 0 : 1]++;
-    return counts[0] % 2 == 0; // wants to see every second node
+    return counts[0] % 2 == 0; // selects every second node
 }
 
-// Twice: a guard sees a graph that it knows.
+// Twice: the second time the guard knows the graph.
 static void schedule(ggml_backend_t cpu, const struct random_graph * g, const struct random_graph * truth) {
     int                         counts[2] = { 0 };
     struct lastuse_guard_params params    = { .struct_size    = sizeof(params),
@@ -68,8 +67,8 @@ static void schedule(ggml_backend_t cpu, const struct random_graph * g, const st
         CHECK(ggml_backend_sched_graph_compute(sched, g->graph) == GGML_STATUS_SUCCESS, "it is computed");
         check_same_results(g, truth);
     }
-    CHECK(counts[0] == 2 * g->graph->n_nodes, "the next callback is asked for %d nodes", counts[0]);
-    CHECK(counts[1] == counts[0] / 2, "and is shown %d, which it asked for", counts[1]);
+    CHECK(counts[0] == 2 * g->graph->n_nodes, "the next callback is called before %d nodes", counts[0]);
+    CHECK(counts[1] == counts[0] / 2, "and after %d, which it selected", counts[1]);
     ggml_backend_buffer_free(buffer);
     ggml_backend_sched_free(sched);
     lastuse_guard_free(guard);
@@ -154,7 +153,7 @@ static void oddities(struct case_args args) {
     }
 }
 
-// What is wrong is named
+// Faults are named
 
 struct chain {
     struct built         built;
@@ -190,9 +189,9 @@ static struct chain chain_new(void) {
 
 static void expect_wrong(struct chain c, const char * const * words) {
     CHECK(!lastuse_graph_verify(c.built.graph), "a fault is found");
-    const char * said = lastuse_last_error();
+    const char * error = lastuse_last_error();
     for (; *words != NULL; words++) {
-        CHECK(strstr(said, *words) != NULL, "\"%s\" is missing in: %s", *words, said);
+        CHECK(strstr(error, *words) != NULL, "\"%s\" is missing in: %s", *words, error);
     }
     ggml_gallocr_free(c.galloc);
     built_free(c.built);
@@ -261,8 +260,8 @@ static void result_is_lost(struct case_args args) {
     expect_wrong(c, WORDS("\"first\"", "\"last\""));
 }
 
-// What is free says so
-static void freed_memory_makes_no_sense(struct case_args args) {
+// Freed bytes are overwritten
+static void freed_memory_is_overwritten(struct case_args args) {
     (void) args;
     struct chain c = chain_new();
     set_leaf_values(c.built.graph, 1);
@@ -270,7 +269,7 @@ static void freed_memory_makes_no_sense(struct case_args args) {
     CHECK(lastuse_graph_compute_guarded(cpu, c.built.graph) == GGML_STATUS_SUCCESS, "it is computed");
     const unsigned char * bytes = c.second->data;
     for (int i = 0; i < 256; i++) {
-        CHECK(bytes[i] == 0xfd, "byte %d of a result that nobody needs is %d", i, bytes[i]);
+        CHECK(bytes[i] == 0xfd, "byte %d of a dead result is %d", i, bytes[i]);
     }
     ggml_backend_free(cpu);
     ggml_gallocr_free(c.galloc);
@@ -303,10 +302,10 @@ static void functions_of_the_program_may_be_trusted(struct case_args args) {
     built_free(b);
 }
 
-static void marked_weights_are_left_out_and_that_is_said_once(struct case_args args) {
+static void marked_weights_are_skipped_and_logged_once(struct case_args args) {
     (void) args;
     ggml_backend_t        cpu     = new_cpu(1);
-    struct ggml_context * weights = ggml_init((struct ggml_init_params){ .mem_size = 4096, .no_alloc = true });
+    struct ggml_context * weights = no_alloc_context(4096);
     struct ggml_tensor *  weight  = ggml_new_tensor_2d(weights, GGML_TYPE_F32, 8, 8);
     ggml_backend_buffer_t buffer  = upstream_ggml_backend_alloc_ctx_tensors(weights, cpu);
     ggml_backend_buffer_set_usage(buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
@@ -323,9 +322,9 @@ static void marked_weights_are_left_out_and_that_is_said_once(struct case_args a
         CHECK(lastuse_graph_compute_guarded(cpu, b.graph) == GGML_STATUS_SUCCESS, "it is computed");
         log_capture_stop();
         int          index = 0;
-        const char * said  = log_capture_next(&log, &index, "is not guarded: it is marked as weights");
-        CHECK((said == NULL) == (guarded == 1), "%s", said != NULL ? said : "it is not said");
-        CHECK(log_capture_next(&log, &index, "is not guarded") == NULL, "it is said twice");
+        const char * line  = log_capture_next(&log, &index, "is not guarded: it is marked as weights");
+        CHECK((line == NULL) == (guarded == 1), "%s", line != NULL ? line : "it is not logged");
+        CHECK(log_capture_next(&log, &index, "is not guarded") == NULL, "it is logged twice");
     }
     ggml_gallocr_free(galloc);
     built_free(b);
@@ -361,26 +360,26 @@ static void graphs_of_many_shapes_pass(struct case_args args) {
 }
 
 static const struct test_case CASES[] = {
-    { "one_thread", one_thread },
-    { "two_threads", two_threads },
-    { "markers", markers },
-    { "copies", copies },
-    { "scheduler", scheduler },
-    { "upstream_allocator", upstream_allocator },
-    { "oddities", oddities },
-    { "inputs_share_bytes", inputs_share_bytes },
-    { "source_is_overwritten_while_it_is_read", source_is_overwritten_while_it_is_read },
-    { "value_is_overwritten_before_its_last_reader", value_is_overwritten_before_its_last_reader },
-    { "tensor_beyond_the_end_of_its_buffer", tensor_beyond_the_end_of_its_buffer },
-    { "tensor_before_the_start_of_its_buffer", tensor_before_the_start_of_its_buffer },
-    { "view_elsewhere", view_elsewhere },
-    { "tensor_without_memory", tensor_without_memory },
-    { "result_is_lost", result_is_lost },
-    { "freed_memory_makes_no_sense", freed_memory_makes_no_sense },
-    { "functions_of_the_program_may_be_trusted", functions_of_the_program_may_be_trusted },
-    { "marked_weights_are_left_out_and_that_is_said_once", marked_weights_are_left_out_and_that_is_said_once },
-    { "words", words },
-    { "graphs_of_many_shapes_pass", graphs_of_many_shapes_pass },
+    CASE(one_thread),
+    CASE(two_threads),
+    CASE(markers),
+    CASE(copies),
+    CASE(scheduler),
+    CASE(upstream_allocator),
+    CASE(oddities),
+    CASE(inputs_share_bytes),
+    CASE(source_is_overwritten_while_it_is_read),
+    CASE(value_is_overwritten_before_its_last_reader),
+    CASE(tensor_beyond_the_end_of_its_buffer),
+    CASE(tensor_before_the_start_of_its_buffer),
+    CASE(view_elsewhere),
+    CASE(tensor_without_memory),
+    CASE(result_is_lost),
+    CASE(freed_memory_is_overwritten),
+    CASE(functions_of_the_program_may_be_trusted),
+    CASE(marked_weights_are_skipped_and_logged_once),
+    CASE(words),
+    CASE(graphs_of_many_shapes_pass),
 };
 
 TEST_MAIN(CASES)

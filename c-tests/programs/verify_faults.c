@@ -1,9 +1,9 @@
-// Faults of allocators and of operations, planted here, and found where lastuse verifies at run time.
+// Deliberate faults of allocators and of operations, which verification at run time must find.
 //
 //   verify_faults <case>
 //
-// prints the message and exits 43 when the program was ended with a message that has all words of the case; 44 when a word
-// is missing, 1 when nothing ended the program.
+// prints the message and exits with 43 when the program was aborted with a message that has all words of the case, with
+// 44 when a word is missing, and with 1 when it was not aborted.
 
 #include "check.h"
 #include "computing.h"
@@ -17,6 +17,8 @@ struct fault {
     void (*run)(void);
     const char * words[MAX_WORDS]; // that the message must contain
 };
+
+#define FAULT(function, ...) { #function, function, { __VA_ARGS__ } }
 
 static const struct fault * running;
 
@@ -33,18 +35,12 @@ static void print_and_exit(const char * message) {
     _Exit(status); // not exit(): leaks do not matter here
 }
 
-static struct ggml_context * new_context(void) {
-    struct ggml_context * ctx = ggml_init((struct ggml_init_params){ .mem_size = 1 << 20, .no_alloc = true });
-    CHECK(ctx != NULL, "no context");
-    return ctx;
-}
-
 static struct ggml_tensor * named(struct ggml_tensor * t, const char * name) {
     ggml_set_name(t, name);
     return t;
 }
 
-// What an operation of the program does beside its work.
+// What an operation of the program writes in addition to its result.
 struct misdeed {
     struct ggml_tensor * tensor; // what it writes into; NULL: its own result
     ptrdiff_t            offset; // from the start of that
@@ -92,7 +88,7 @@ static ggml_backend_buffer_t new_buffer(size_t size, enum ggml_backend_buffer_us
 }
 
 static struct laid_out lay_out(struct misdeed * misdeed) {
-    struct ggml_context * ctx = new_context();
+    struct ggml_context * ctx = no_alloc_context(1 << 20);
     struct laid_out       l   = { .x = new_vector(ctx, "x"), .kept = new_vector(ctx, "kept"), .w = new_vector(ctx, "w") };
     l.early = named(ggml_sqr(ctx, l.x), "early");
     l.small = named(ggml_add(ctx, l.early, l.w), "small");
@@ -189,7 +185,7 @@ static void plan_is_checked_before_computing(void) {
     compute(&l);
 }
 
-// The same by a scheduler
+// Operations in a scheduler
 
 static struct lastuse_guard * new_guard(void) {
     struct lastuse_guard * guard = lastuse_guard_new(NULL);
@@ -205,7 +201,7 @@ struct scheduled {
 static struct scheduled schedule(const char * words) {
     CHECK(lastuse_set_verify(words), "%s", lastuse_last_error());
     ggml_backend_t        cpu = new_cpu(2);
-    struct ggml_context * ctx = new_context();
+    struct ggml_context * ctx = no_alloc_context(1 << 20);
     struct scheduled      s   = { .sched = ggml_backend_sched_new(&cpu, NULL, 1, 64, false, false) };
     ggml_backend_sched_set_eval_callback(s.sched, lastuse_guard_eval, new_guard());
     s.l.x     = named(ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, 64), "x");
@@ -253,7 +249,7 @@ static void scheduler_write_source_of_unknown_graph(void) {
     compute_scheduled(&s);
 }
 
-// Memory that is wrong before the graph runs
+// Addresses that are wrong before the graph runs
 
 static void allocate(ggml_gallocr_t galloc, struct ggml_context * ctx, struct ggml_tensor * last) {
     struct ggml_cgraph * graph = ggml_new_graph(ctx);
@@ -268,7 +264,7 @@ static ggml_gallocr_t new_watched_allocator(void) {
 
 // The program keeps a result of a graph, which the next one reads, in the memory of the same allocator.
 static void result_of_an_earlier_graph_is_overwritten(void) {
-    struct ggml_context * ctx    = new_context();
+    struct ggml_context * ctx    = no_alloc_context(1 << 20);
     ggml_gallocr_t        galloc = new_watched_allocator();
     struct ggml_tensor *  first  = ggml_sqr(ctx, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096));
     allocate(galloc, ctx, first);
@@ -281,7 +277,7 @@ static void result_of_an_earlier_graph_is_overwritten(void) {
 }
 
 static void changed_address_is_seen_by_the_next_allocation(void) {
-    struct ggml_context * ctx    = new_context();
+    struct ggml_context * ctx    = no_alloc_context(1 << 20);
     ggml_gallocr_t        galloc = new_watched_allocator();
     struct ggml_tensor *  x      = new_vector(ctx, "x");
     struct ggml_tensor *  y      = new_vector(ctx, "y");
@@ -293,30 +289,30 @@ static void changed_address_is_seen_by_the_next_allocation(void) {
 }
 
 static const struct fault FAULTS[] = {
-    { "no_fault", no_fault, { "nothing was found" } },
-    { "write_behind", write_behind,
-      { "step 2 of 4, \"evil\" (MAP_CUSTOM1)", "4 bytes", "right behind its end", "1280 to 1283", "\"kept\" (NONE)" } },
-    { "write_before", write_before, { "\"evil\"", "4 bytes", "12 bytes before its start", "1008 to 1011", "freed block" } },
-    { "write_far_away", write_far_away, { "\"evil\"", "8 bytes", "1792 bytes behind its end", "3072 to 3079", "free" } },
-    { "write_twice", write_twice, { "\"evil\"", "594 bytes", "right behind its end", "\"kept\" (NONE)" } },
-    { "write_freed_block", write_freed_block,
-      { "\"evil\"", "4 bytes", "756 bytes before its start", "264 to 267", "freed block" } },
-    { "write_weight", write_weight, { "\"evil\"", "12 bytes", "in another buffer", "520 to 531", "\"w\" (NONE)" } },
-    { "write_source", write_source, { "\"evil\"", "1 byte outside", "512 to 512", "\"small\" (ADD)" } },
-    { "write_input_that_is_read_later", write_input_that_is_read_later,
-      { "\"evil\"", "20 bytes", "100 bytes behind its end", "\"kept\" (NONE)" } },
-    { "write_marked_weight", write_marked_weight, { "\"evil\"", "12 bytes", "in another buffer", "\"w\" (NONE)" } },
-    { "plan_is_checked_before_computing", plan_is_checked_before_computing,
-      { "step 1, \"small\" (ADD)", "\"early\" (SQR)", "step 0", "504 to 511", "8 bytes" } },
-    { "scheduler_no_fault", scheduler_no_fault, { "nothing was found" } },
-    { "scheduler_write_freed_block", scheduler_write_freed_block, { "\"evil\"", "8 bytes", "freed block" } },
-    { "scheduler_write_weight", scheduler_write_weight, { "\"evil\"", "8 bytes", "another buffer", "508 to 515", "\"w\"" } },
-    { "scheduler_write_source_of_unknown_graph", scheduler_write_source_of_unknown_graph,
-      { "\"evil\" (MAP_CUSTOM1)", "8 bytes", "\"small\" (ADD)" } },
-    { "result_of_an_earlier_graph_is_overwritten", result_of_an_earlier_graph_is_overwritten,
-      { "\"state\" (NONE)", "\"other\" (NONE)", "before the first step", "to 255 of the CPU buffer" } },
-    { "changed_address_is_seen_by_the_next_allocation", changed_address_is_seen_by_the_next_allocation,
-      { "\"x\" (NONE)", "\"y\" (NONE)", "before the first step", "(192 bytes)" } },
+    FAULT(no_fault, "nothing was found"),
+    FAULT(write_behind,
+      "step 2 of 4, \"evil\" (MAP_CUSTOM1)", "4 bytes", "right behind its end", "1280 to 1283", "\"kept\" (NONE)"),
+    FAULT(write_before, "\"evil\"", "4 bytes", "12 bytes before its start", "1008 to 1011", "freed block"),
+    FAULT(write_far_away, "\"evil\"", "8 bytes", "1792 bytes behind its end", "3072 to 3079", "free"),
+    FAULT(write_twice, "\"evil\"", "594 bytes", "right behind its end", "\"kept\" (NONE)"),
+    FAULT(write_freed_block,
+      "\"evil\"", "4 bytes", "756 bytes before its start", "264 to 267", "freed block"),
+    FAULT(write_weight, "\"evil\"", "12 bytes", "in another buffer", "520 to 531", "\"w\" (NONE)"),
+    FAULT(write_source, "\"evil\"", "1 byte outside", "512 to 512", "\"small\" (ADD)"),
+    FAULT(write_input_that_is_read_later,
+      "\"evil\"", "20 bytes", "100 bytes behind its end", "\"kept\" (NONE)"),
+    FAULT(write_marked_weight, "\"evil\"", "12 bytes", "in another buffer", "\"w\" (NONE)"),
+    FAULT(plan_is_checked_before_computing,
+      "step 1, \"small\" (ADD)", "\"early\" (SQR)", "step 0", "504 to 511", "8 bytes"),
+    FAULT(scheduler_no_fault, "nothing was found"),
+    FAULT(scheduler_write_freed_block, "\"evil\"", "8 bytes", "freed block"),
+    FAULT(scheduler_write_weight, "\"evil\"", "8 bytes", "another buffer", "508 to 515", "\"w\""),
+    FAULT(scheduler_write_source_of_unknown_graph,
+      "\"evil\" (MAP_CUSTOM1)", "8 bytes", "\"small\" (ADD)"),
+    FAULT(result_of_an_earlier_graph_is_overwritten,
+      "\"state\" (NONE)", "\"other\" (NONE)", "before the first step", "to 255 of the CPU buffer"),
+    FAULT(changed_address_is_seen_by_the_next_allocation,
+      "\"x\" (NONE)", "\"y\" (NONE)", "before the first step", "(192 bytes)"),
 };
 
 #define COUNT (sizeof(FAULTS) / sizeof(FAULTS[0]))

@@ -1,16 +1,16 @@
 // Which layouts of its result each operation can write: the kernels of the CPU run on it, over types, shapes and
-// numbers of threads. What ggml_set_output(t, dst) accepts must give the same bits as a result in memory of its own, and
-// nothing beside it may be written. What it refuses is tried too.
+// numbers of threads. What ggml_set_output(t, dst) accepts must give the same bits as a result in memory of its own,
+// and nothing beside it may be written. What it refuses is tried too.
 //
 //   written_layouts <case>
 //
-// Prints what survey_rules says, with the verb `writes`.
+// Prints the lines of survey_rules() with the verb `writes`.
 
 #include "check.h"
 #include "lastuse.h"
 #include "survey.h"
 
-// As ggml_set_output(t, dst) does it, without asking whether it is right.
+// Does what ggml_set_output(t, dst) does, without its checks.
 static void redirect_anyway(struct ggml_tensor * t, const struct ggml_tensor * dst) {
     t->view_src  = dst->view_src;
     t->view_offs = dst->view_offs;
@@ -23,16 +23,16 @@ static void redirect_anyway(struct ggml_tensor * t, const struct ggml_tensor * d
 static void try_result(struct trial * trial, int layout) {
     const struct form *  form   = &trial->form;
     struct ggml_tensor * node   = trial->node;
-    struct ggml_tensor * wanted = wanted_tensor(form->ctx, node, layout);
-    struct question question    = { .op = node->op, .needed = writes_needed(node, wanted) };
+    struct ggml_tensor * dst = dst_tensor(form->ctx, node, layout);
+    struct question question    = { .op = node->op, .needed = writes_needed(node, dst) };
     node->buffer                = NULL;
     node->data                  = NULL;
-    question.claimed            = ggml_set_output(node, wanted) == node;
+    question.claimed            = ggml_set_output(node, dst) == node;
     if (!question.claimed) {
-        redirect_anyway(node, wanted);
+        redirect_anyway(node, dst);
     }
     char what[256];
-    snprintf(what, sizeof(what), "%s, %s, variant %d, [%d, %d, %d, %d], wanted layout %d (%s)", trial->rule->name,
+    snprintf(what, sizeof(what), "%s, %s, variant %d, [%d, %d, %d, %d], layout %d of the destination (%s)", trial->rule->name,
              ggml_type_name(form->type), form->variant, (int) form->ne[0], (int) form->ne[1], (int) form->ne[2],
              (int) form->ne[3], layout, WRITES_NAMES[question.needed]);
     survey_ask(question, what);

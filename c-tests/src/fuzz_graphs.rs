@@ -2,20 +2,15 @@
 
 use lastuse_vendor::Ggml;
 
-use crate::{Lastuse, Linked, Program, Result, sources};
+use crate::{Lastuse, Linked, Program, Result};
 
-/// Its files.
-pub fn fuzz_sources() -> Vec<String> {
-    let supports = ["fuzz", "side_by_side", "own_memory", "random_graph", "plan_check", "dummy_buffer"];
-    sources("fuzz_graphs", &supports)
-}
+/// Its source, relative to the folder of the C programs.
+pub const FUZZ_SOURCES: [&str; 1] = ["programs/fuzz_graphs.c"];
 
-/// Compiles it, with upstream's allocator beside that of lastuse.
+/// Builds it with upstream's allocator beside lastuse's.
 ///
 /// # Errors
-/// What the compiler said.
+/// The message of the compiler or the linker.
 pub fn fuzz_program(name: &str, ggml: &Ggml, lastuse: &Lastuse) -> Result<Program> {
-    let sources = fuzz_sources();
-    let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
-    Program::build(name, &sources, ggml, Linked::Both(lastuse), &["-O2"])
+    Program::build(name, &FUZZ_SOURCES, ggml, Linked::Both(lastuse), &["-O2"])
 }

@@ -1,27 +1,27 @@
 //! Builds C and C++ programs on real ggml and on lastuse, and runs them.
 
+mod artifacts;
 mod browser;
 mod captures;
 mod fuzz_graphs;
 mod graph_files;
-mod library;
 mod live_graph;
 mod making;
 mod markdown;
 mod program;
-mod tool;
+mod sources;
 
+pub use artifacts::{Build, Lastuse, guard_library, lastuse, tool};
 pub use browser::Browser;
 pub use captures::{Capture, Generator, program_on_llama, write_model_without_data};
-pub use fuzz_graphs::{fuzz_program, fuzz_sources};
+pub use fuzz_graphs::{FUZZ_SOURCES, fuzz_program};
 pub use graph_files::{captured_graphs, graph_name, graphs_in, read_graph, write_compressed};
-pub use library::{Build, Lastuse, guard_library, lastuse};
 pub use live_graph::{Allocators, Gallocr, LiveGraph};
 pub use markdown::aligned_table;
-pub use program::{Linked, Outcome, Program, sources};
-pub use tool::tool;
+pub use program::{Linked, Outcome, Program};
+pub use sources::cases;
 
-/// What went wrong, for people.
+/// A result whose error is a message.
 pub type Result<T> = std::result::Result<T, String>;
 
 /// The folder of the C programs.

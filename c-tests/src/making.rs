@@ -1,5 +1,5 @@
-//! A place to make a program in, so that nobody ever meets half a program: tests make programs of the same name at the
-//! same time, in several threads and processes, and run them.
+//! A folder to build a program in, so that no test runs a partly written program: several threads and processes build
+//! and run programs of one name at a time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use lastuse_vendor::target_folder;
 
 use crate::Result;
 
-/// A folder of one's own, gone when dropped.
+/// A temporary folder for one build, removed when dropped.
 #[derive(Debug)]
 pub struct Making {
     folder: PathBuf,
@@ -17,7 +17,7 @@ pub struct Making {
 }
 
 impl Making {
-    /// A place to make the program `name` in.
+    /// Creates the folder for the program `name`.
     ///
     /// # Errors
     /// When the folder cannot be made.
@@ -29,17 +29,17 @@ impl Making {
         Ok(Self { folder, name: name.to_owned() })
     }
 
-    /// Where an object file goes.
+    /// Returns the path of an object file.
     pub fn object(&self, label: &str) -> PathBuf {
         self.folder.join(label).with_extension("o")
     }
 
-    /// Where the program goes until it is finished.
+    /// Returns the path of the program until it is finished.
     pub fn program(&self) -> PathBuf {
         self.folder.join(&self.name)
     }
 
-    /// Moves the program to where it is run from; one that is there and running goes on undisturbed.
+    /// Moves the program to its final path. A process that runs the program of this path is not affected.
     ///
     /// # Errors
     /// When it cannot be moved.
@@ -56,7 +56,7 @@ impl Drop for Making {
     }
 }
 
-/// Where finished programs are.
+/// The folder of finished programs.
 fn programs() -> PathBuf {
     target_folder().join("c-tests")
 }

@@ -8,26 +8,27 @@ use std::process::Command;
 use lastuse_vendor::{Ggml, Language, compiler};
 
 use crate::making::Making;
+use crate::sources::all_sources;
 use crate::{Lastuse, Result, folder};
 
-/// Which allocator a program gets, and how.
+/// Which libraries a program is linked with, in which order.
 #[derive(Clone, Copy, Debug)]
 pub enum Linked<'a> {
     /// Static ggml and nothing else.
     Ggml,
     /// `liblastuse.a` before the static ggml.
     LastuseArchive(&'a Lastuse),
-    /// The same, and upstream's allocator beside it under other names.
+    /// `liblastuse.a` before the static ggml, and upstream's allocator beside it under other names.
     Both(&'a Lastuse),
     /// Shared ggml and nothing else.
     SharedGgml,
     /// `liblastuse.so` before the shared ggml.
     LastuseShared(&'a Lastuse),
-    /// `liblastuse.so` behind the shared ggml: in the wrong order.
+    /// `liblastuse.so` behind the shared ggml: the wrong order.
     LastuseBehind(&'a Lastuse),
 }
 
-/// Variables that a program does not inherit from who runs it.
+/// Variables that a program does not inherit from the process that runs it.
 const CLEARED: [&str; 9] = [
     "LASTUSE",
     "LASTUSE_RULES",
@@ -60,23 +61,24 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Everything, for a message.
+    /// Returns exit code, signal and output, for the message of a failed test.
     pub fn describe(&self) -> String {
         let Self { code, signal, stdout, stderr } = self;
         format!("exit code {code:?}, signal {signal:?}\n{stdout}{stderr}")
     }
 
-    /// The value after `key=` in the output.
+    /// Returns the value after `key=` in the output.
     pub fn value(&self, key: &str) -> Option<&str> {
         self.stdout.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
     }
 }
 
 impl Program {
-    /// Compiles `sources`, which are relative to the folder of the C programs. `flags` come with every file.
+    /// Compiles and links a program. `sources` are relative to the folder of the C programs; what they include from
+    /// `support/` is compiled with them. `flags` are passed for every file and to the linker.
     ///
     /// # Errors
-    /// What the compiler said.
+    /// The message of the compiler or the linker.
     pub fn build(name: &str, sources: &[&str], ggml: &Ggml, linked: Linked<'_>, flags: &[&str]) -> Result<Self> {
         let making = Making::new(name)?;
         let mut objects = compile_all(&making, sources, ggml, flags)?;
@@ -92,11 +94,11 @@ impl Program {
         Ok(Self { path: making.finish()? })
     }
 
-    /// The same on the shared base library of ggml alone, which some builds of ggml consist of; with lastuse linked
-    /// statically where it is given.
+    /// Compiles a program and links it with the base library of ggml alone: the static one behind a static lastuse if
+    /// `lastuse` is given, otherwise the shared one.
     ///
     /// # Errors
-    /// What the compiler said.
+    /// The message of the compiler or the linker.
     pub fn build_on_base(name: &str, sources: &[&str], ggml: &Ggml, lastuse: Option<&Lastuse>) -> Result<Self> {
         let making = Making::new(name)?;
         let objects = compile_all(&making, sources, ggml, &[])?;
@@ -112,10 +114,10 @@ impl Program {
         Ok(Self { path: making.finish()? })
     }
 
-    /// A shared library, to be preloaded or loaded. Answers where it is.
+    /// Builds a shared library, to be preloaded or loaded, and returns its path.
     ///
     /// # Errors
-    /// What the compiler said.
+    /// The message of the compiler or the linker.
     pub fn build_shared(name: &str, sources: &[&str], ggml: &Ggml, flags: &[&str]) -> Result<PathBuf> {
         let making = Making::new(name)?;
         let objects = compile_all(&making, sources, ggml, flags)?;
@@ -124,12 +126,12 @@ impl Program {
         making.finish()
     }
 
-    /// A program of this machine.
+    /// A program that is already there: a path, or a name to be found in `PATH`.
     pub fn existing(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// Where it is.
+    /// Returns the path of the executable.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -142,7 +144,7 @@ impl Program {
         self.run_with(arguments, &[] as &[(&str, &OsStr)])
     }
 
-    /// The same with additional environment variables.
+    /// Runs it to its end with additional environment variables.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -157,7 +159,8 @@ impl Program {
         })
     }
 
-    /// How to run it with additional environment variables.
+    /// Returns the command that runs it with additional environment variables, without lastuse's variables of this
+    /// process.
     pub fn command(&self, arguments: &[&str], variables: &[(&str, &OsStr)]) -> Command {
         let mut command = Command::new(&self.path);
         // Cargo points LD_LIBRARY_PATH at folders with other builds of lastuse.
@@ -165,38 +168,23 @@ impl Program {
             command.env_remove(variable);
         }
         command.args(arguments).envs(variables.iter().copied());
-        // A program that ends in ggml_abort would have a debugger print its stack.
+        // Keeps ggml_abort from starting a debugger to print the stack.
         command.env("GGML_NO_BACKTRACE", "1");
         command
     }
 }
 
-/// The files of a program from `programs/`: a support is a file in `support/`, with all of the folder of its name where
-/// there is one.
-pub fn sources(name: &str, supports: &[&str]) -> Vec<String> {
-    let mut sources = vec![format!("programs/{name}.c")];
-    for support in supports {
-        sources.push(format!("support/{support}.c"));
-        let entries = std::fs::read_dir(folder().join("support").join(support));
-        let names = entries.into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        let mut parts: Vec<String> = names.filter(|name| name.ends_with(".c")).collect();
-        parts.sort();
-        sources.extend(parts.iter().map(|part| format!("support/{support}/{part}")));
-    }
-    sources
-}
-
-/// The objects of a program.
+/// Compiles `sources` and what they include from `support/`, and returns the objects.
 fn compile_all(making: &Making, sources: &[&str], ggml: &Ggml, flags: &[&str]) -> Result<Vec<PathBuf>> {
-    let compile_one = |(number, source): (usize, &&str)| {
+    let compile_one = |(number, source): (usize, PathBuf)| {
         let object = making.object(&number.to_string());
-        compile(&folder().join(source), &object, ggml, flags)?;
+        compile(&source, &object, ggml, flags)?;
         Ok(object)
     };
-    sources.iter().enumerate().map(compile_one).collect()
+    all_sources(sources)?.into_iter().enumerate().map(compile_one).collect()
 }
 
-/// Our own programs: warnings are errors.
+/// Compiles a file of our own: warnings are errors.
 fn compile(source: &Path, object: &Path, ggml: &Ggml, flags: &[&str]) -> Result<()> {
     let is_c = source.extension().is_some_and(|extension| extension == "c");
     let mut command = compiler(if is_c { Language::C } else { Language::Cpp })?;
@@ -211,7 +199,7 @@ fn compile(source: &Path, object: &Path, ggml: &Ggml, flags: &[&str]) -> Result<
     lastuse_vendor::run(&mut command)
 }
 
-/// ggml's own allocator under other names, so that both can be in one program.
+/// Compiles ggml's own allocator under other names, so that both can be in one program.
 fn compile_upstream(object: &Path, ggml: &Ggml, flags: &[&str]) -> Result<()> {
     let mut command = compiler(Language::C)?;
     command.arg("-include").arg(folder().join("support/upstream_names.h"));

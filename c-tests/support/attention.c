@@ -8,11 +8,7 @@
 #define NODES 256
 
 static struct ggml_context * new_context(void) {
-    size_t                  bytes  = NODES * ggml_tensor_overhead() + ggml_graph_overhead_custom(NODES, false);
-    struct ggml_init_params params = { .mem_size = bytes, .no_alloc = true };
-    struct ggml_context *   ctx    = ggml_init(params);
-    CHECK(ctx != NULL, "no context");
-    return ctx;
+    return no_alloc_context(NODES * ggml_tensor_overhead() + ggml_graph_overhead_custom(NODES, false));
 }
 
 struct attention attention_new(ggml_backend_buffer_type_t type) {
@@ -110,4 +106,11 @@ void attention_fill(struct attention * a) {
 
 void attention_fill_input(struct attention * a, int seed) {
     set_values(a->input, 1000 + (uint64_t) seed);
+}
+
+void attention_keep_result(const struct attention * a, struct attention_result * result) {
+    ggml_backend_tensor_get(a->output, result->output, 0, sizeof(result->output));
+    for (int i = 0; i < ATTENTION_LAYERS * 2; i++) {
+        ggml_backend_tensor_get(a->caches[i / 2][i % 2], result->caches[i], 0, sizeof(result->caches[i]));
+    }
 }

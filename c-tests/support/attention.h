@@ -1,4 +1,4 @@
-// Keys and values of new rows go into caches, and attention reads the caches: in three ways.
+// Keys and values of new rows are written into caches in one of three ways, and attention reads the caches.
 #pragma once
 
 #include "ggml-backend.h"
@@ -10,10 +10,10 @@
 #define ATTENTION_NEW    5  // rows of one step
 
 enum caching {
-    COPIED_AND_EXPANDED, // copies, put into the graph in front of what reads them: the classic form
-    COPIED,              // copies, that what reads the caches depends on
-    WRITTEN,             // computed there, that what reads the caches depends on
-    COPIED_TOO_LATE,     // copies, put into the graph behind what reads them
+    COPIED_AND_EXPANDED, // copies, expanded into the graph before the readers: the classic form
+    COPIED,              // copies that the readers depend on
+    WRITTEN,             // rows computed in the caches, that the readers depend on
+    COPIED_TOO_LATE,     // copies, expanded into the graph after the readers
 };
 
 struct attention {
@@ -25,17 +25,25 @@ struct attention {
     struct ggml_cgraph *  graph;
     struct ggml_tensor *  input;
     struct ggml_tensor *  output;
-    struct ggml_tensor *  rows[ATTENTION_LAYERS][2]; // what goes into the caches
+    struct ggml_tensor *  rows[ATTENTION_LAYERS][2]; // that are written to the caches
 };
 
-// Weights and caches in memory of `type`. The graphs come later.
+// Creates weights and caches in memory of `type`, without a graph.
 struct attention attention_new(ggml_backend_buffer_type_t type);
 void             attention_free(struct attention * attention);
 
-// A graph for rows that go into the caches from `head` on, in place of an earlier graph. `right_to_left` is an order that
-// ggml may walk a graph in.
+// Builds a graph that writes rows into the caches from `head` on; replaces the graph before. `right_to_left` is an
+// order in which ggml may walk a graph.
 void attention_build(struct attention * attention, enum caching caching, int head, bool right_to_left);
 
-// The same values every time, in weights, caches and input; the latter has its memory.
+// Fill weights and caches, and the allocated input, with values that depend on nothing but `seed`.
 void attention_fill(struct attention * attention);
 void attention_fill_input(struct attention * attention, int seed);
+
+// What a computed graph has left.
+struct attention_result {
+    float output[ATTENTION_WIDTH * ATTENTION_NEW];
+    float caches[ATTENTION_LAYERS * 2][ATTENTION_WIDTH * ATTENTION_ROWS];
+};
+
+void attention_keep_result(const struct attention * attention, struct attention_result * result);

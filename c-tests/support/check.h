@@ -1,8 +1,8 @@
-// What every test program here is made of: a check that ends the program with a message, a table of
-// named cases, and a record of what ggml logged.
+// The base of every test program: a check that ends the program with a message, a table of named cases, and a record of
+// what ggml logged.
 //
-//   program <case> [number...]   runs one case and prints "ok <case>"; 1 when a check fails
-//   program                      lists the cases; 2
+//   program <case> [number...]   runs one case and prints "ok <case>"; exits with 1 when a check fails
+//   program                      lists the cases; exits with 2
 #pragma once
 
 #include <stdbool.h>
@@ -22,6 +22,13 @@
         }                                                                         \
     } while (0)
 
+// A context of `bytes` bytes for tensors and graphs, which get no data.
+static inline struct ggml_context * no_alloc_context(size_t bytes) {
+    struct ggml_context * ctx = ggml_init((struct ggml_init_params){ .mem_size = bytes, .no_alloc = true });
+    CHECK(ctx != NULL, "no context of %zu bytes", bytes);
+    return ctx;
+}
+
 // The numbers given after the case's name.
 struct case_args {
     int     count;
@@ -33,7 +40,11 @@ struct test_case {
     void (*run)(struct case_args args);
 };
 
-// The number at `index`, or `otherwise` when fewer were given.
+// An entry in the table of cases, named after its function. On a line of its own, since drivers read the table from the
+// source.
+#define CASE(function) { #function, function }
+
+// Returns the number at `index`, or `otherwise` when there are fewer.
 static inline long long case_number(struct case_args args, int index, long long otherwise) {
     if (index >= args.count) {
         return otherwise;
@@ -58,7 +69,7 @@ static inline int run_case(int argc, char ** argv, const struct test_case * case
     return 2;
 }
 
-// For the end of a program: `TEST_MAIN(cases)` with `cases` an array of struct test_case.
+// Defines main(); `cases` is an array of struct test_case.
 #define TEST_MAIN(cases)                                                                \
     int main(int argc, char ** argv) {                                                  \
         return run_case(argc, argv, (cases), sizeof(cases) / sizeof((cases)[0]));       \
@@ -67,8 +78,7 @@ static inline int run_case(int argc, char ** argv, const struct test_case * case
 #define LOG_CAPTURE_LINES  64
 #define LOG_CAPTURE_LENGTH 256
 
-// Lines that came through ggml's logger, with their levels. Lines after the last that fits are only
-// counted, longer lines are cut.
+// The lines of ggml's logger, with their levels. Lines beyond the capacity are only counted; longer lines are cut.
 struct log_capture {
     int                 count;
     enum ggml_log_level levels[LOG_CAPTURE_LINES];
@@ -89,12 +99,12 @@ static inline void log_capture_start(struct log_capture * capture) {
     ggml_log_set(log_capture_line, capture);
 }
 
-// Back to ggml's own logger; the record stays readable.
+// Restores ggml's own logger; the record stays readable.
 static inline void log_capture_stop(void) {
     ggml_log_set(NULL, NULL);
 }
 
-// The first warning or error at or after *index that contains `part`, or NULL; *index moves behind it.
+// The first warning or error at or after *index that contains `part`, or NULL; advances *index past it.
 static inline const char * log_capture_next(const struct log_capture * capture, int * index, const char * part) {
     for (; *index < capture->count && *index < LOG_CAPTURE_LINES; (*index)++) {
         enum ggml_log_level level = capture->levels[*index];
@@ -117,7 +127,7 @@ static inline const char * log_message(const char * line) {
     return colon != NULL ? colon + 2 : line;
 }
 
-// Whether two lines say the same. Runs of digits count as equal: two allocators ask for different sizes.
+// Whether two lines have equal messages. Runs of digits count as equal: two allocators request different sizes.
 static inline bool log_message_same(const char * a, const char * b) {
     const char * digits = "0123456789";
     a                   = log_message(a);
@@ -134,7 +144,7 @@ static inline bool log_message_same(const char * a, const char * b) {
     return *a == *b;
 }
 
-// Whether both records hold the same warnings and errors, in the same order.
+// Whether both records have equal warnings and errors, in the same order.
 static inline bool log_capture_same(const struct log_capture * a, const struct log_capture * b) {
     int index_a = 0;
     int index_b = 0;

@@ -1,4 +1,4 @@
-// The call that removes copies, with a look at whether its report tells what has become of the graph.
+// Removes copies and checks that the report agrees with the graph.
 #pragma once
 
 #include "check.h"
@@ -32,7 +32,7 @@ static inline struct lastuse_copies_report remove_copies(struct ggml_cgraph * gr
     int                          n_nodes = graph->n_nodes;
     int                          removed = lastuse_graph_remove_copies(graph, buft, &report);
     CHECK(removed == report.removed && report.struct_size == sizeof(report), "%d and %d", removed, report.removed);
-    CHECK(removed + left_of(&report) == before, "%d of %d copies are told of", removed + left_of(&report), before);
+    CHECK(removed + left_of(&report) == before, "%d of %d copies are reported", removed + left_of(&report), before);
     CHECK(count_copies(graph) == before - removed, "%d of %d copies are there", count_copies(graph), before);
     CHECK((removed > 0) == (report.bytes_removed > 0), "%zu bytes in %d copies", report.bytes_removed, removed);
     CHECK(graph->n_nodes == n_nodes, "%d nodes", graph->n_nodes);

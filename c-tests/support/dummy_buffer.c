@@ -14,7 +14,7 @@ struct dummy_memory {
 };
 
 // Where imaginary buffers start: far from anything that a process maps, so that touching them
-// crashes. They are never handed out twice, so that two buffers never seem to overlap.
+// crashes. No address is used twice, so that two buffers never seem to overlap.
 #define IMAGINARY_START ((uintptr_t) 1 << 56)
 
 static _Thread_local uintptr_t next_imaginary = IMAGINARY_START;
@@ -31,7 +31,7 @@ static size_t round_up(size_t size, size_t alignment) {
     return (size + alignment - 1) / alignment * alignment;
 }
 
-// Takes one from a countdown. False when nothing is left.
+// Decrements a countdown. Returns false when it is at 0.
 static bool take_one(long * left) {
     if (*left == DUMMY_UNLIMITED) {
         return true;
@@ -235,4 +235,28 @@ bool dummy_buft_contains(const struct dummy_buft * dummy, const void * data, siz
         }
     }
     return false;
+}
+
+void dummy_pair_init(struct dummy_pair * pair, size_t alignment) {
+    for (int i = 0; i < 2; i++) {
+        dummy_buft_init(&pair->dummies[i], i == 0 ? "first" : "second", alignment, 0);
+        pair->types[i] = dummy_buft_type(&pair->dummies[i]);
+    }
+}
+
+void dummy_types_init(struct dummy_types * types, size_t max_size) {
+    static const size_t alignments[DUMMY_TYPES] = { 32, 128, 64 };
+    static const char * names[DUMMY_TYPES]      = { "first", "second", "third" };
+    for (int i = 0; i < DUMMY_TYPES; i++) {
+        dummy_buft_init(&types->dummies[i], names[i], alignments[i], max_size);
+        types->dummies[i].imaginary = true;
+    }
+    for (int i = 0; i < DUMMY_BUFFERS; i++) {
+        types->bufts[i] = dummy_buft_type(&types->dummies[i < DUMMY_TYPES ? i : 1]);
+    }
+}
+
+size_t dummy_row_padding(const struct ggml_tensor * tensor) {
+    bool pads = tensor->op == GGML_OP_MUL_MAT || tensor->op == GGML_OP_NONE;
+    return pads && tensor->ne[0] % 4 != 0 ? 96 : 0;
 }

@@ -1,5 +1,5 @@
-// A ggml buffer type for tests: host memory with limits that a test sets, failures that a test
-// orders, and counters of every call that an allocator makes.
+// A ggml buffer type for tests: host memory with limits and failures that a test sets, and counters of every call that
+// an allocator makes.
 //
 // One `struct dummy_buft` is one buffer type. It must outlive every buffer made from it. It is not
 // thread-safe: a test with threads gives each thread a buffer type of its own.
@@ -16,7 +16,7 @@
 // The value of `allocs_left` and `inits_left` that never runs out.
 #define DUMMY_UNLIMITED (-1L)
 
-// How many calls the allocator under test has made. A test may set any of them back to 0.
+// The number of calls that the allocator under test has made. A test may set any of them back to 0.
 struct dummy_counts {
     size_t alloc_buffer;   // failed ones included
     size_t free_buffer;
@@ -25,10 +25,10 @@ struct dummy_counts {
     size_t reset;
 };
 
-struct dummy_memory; // what stands behind one buffer
+struct dummy_memory; // the memory of one buffer
 
 struct dummy_buft {
-    struct ggml_backend_buffer_type type; // what ggml sees; type.device is NULL unless a test sets it
+    struct ggml_backend_buffer_type type; // ggml's part; type.device is NULL unless a test sets it
 
     // Settings. All may be changed at any time.
     const char * name;
@@ -39,7 +39,7 @@ struct dummy_buft {
     long   inits_left;  // tensors that can still be initialized
     bool   imaginary;   // buffers are address ranges without memory: for plans, not for computing
     // Bytes that `tensor` needs beyond ggml_nbytes; NULL: none. ggml aborts when an op that it does
-    // not list in ggml_op_alloc_size_may_expand() asks for more; leafs and MUL_MAT may.
+    // not list in ggml_op_alloc_size_may_expand() needs more; leafs and MUL_MAT may.
     size_t (*extra_bytes)(const struct ggml_tensor * tensor);
 
     // Observations.
@@ -54,10 +54,34 @@ struct dummy_buft {
 // A buffer type without failures, extra bytes or a device. `max_size` 0: no maximum.
 void dummy_buft_init(struct dummy_buft * dummy, const char * name, size_t alignment, size_t max_size);
 
-// The type as ggml wants it.
+// The type in the form that ggml's functions take.
 ggml_backend_buffer_type_t dummy_buft_type(struct dummy_buft * dummy);
 
-// The live buffer with the given age: 0 is the oldest. NULL when there are not so many.
+// For `extra_bytes`: the padding of backends with quantized matrices. None for in-place operations, where ggml forbids
+// it.
+size_t dummy_row_padding(const struct ggml_tensor * tensor);
+
+// Two buffer types, "first" and "second", without a maximum size.
+struct dummy_pair {
+    struct dummy_buft          dummies[2];
+    ggml_backend_buffer_type_t types[2];
+};
+
+void dummy_pair_init(struct dummy_pair * pair, size_t alignment);
+
+#define DUMMY_TYPES   3
+#define DUMMY_BUFFERS 4
+
+// Three buffer types without memory, for four buffers.
+struct dummy_types {
+    struct dummy_buft          dummies[DUMMY_TYPES];
+    ggml_backend_buffer_type_t bufts[DUMMY_BUFFERS]; // the last repeats the second
+};
+
+// `max_size` 0: no maximum.
+void dummy_types_init(struct dummy_types * types, size_t max_size);
+
+// The live buffer with the given age: 0 is the oldest. NULL when there are fewer.
 ggml_backend_buffer_t dummy_buft_live(const struct dummy_buft * dummy, size_t age);
 
 // True when every live buffer has the given usage.

@@ -1,5 +1,5 @@
-// One random graph tried in one of several ways. A finding ends the process with a message; so does what a finding may
-// make of it: a crash or an abort.
+// One random graph tried in one of several ways. A finding ends the process with a message, a
+// crash or an abort.
 #pragma once
 
 #include <stdint.h>
@@ -7,13 +7,13 @@
 #include "ggml-backend.h"
 
 enum fuzz_kind {
-    FUZZ_PLANNED,   // planned by lastuse and by upstream: the same answers, never larger, judged
+    FUZZ_PLANNED,   // planned by lastuse and by upstream: equal outcomes, never larger, validated
     FUZZ_REPLANNED, // one allocator for a graph that changes: no stale plan is used
     FUZZ_COMPUTED,  // computed, and compared bit for bit with the graph in memory of its own
     FUZZ_KINDS,
 };
 
-// The seed decides, so that a seed alone reproduces what was found. `computed` is in percent.
+// The way depends on the seed alone, so that a seed reproduces a finding. `computed` is in percent.
 enum fuzz_kind fuzz_kind_of(uint64_t seed, int computed);
 
 // `cpu` computes, in one thread.

@@ -1,4 +1,4 @@
-// What a host calls of programs/ggml_plugin.c.
+// The functions of programs/ggml_plugin.c that a host calls.
 
 #ifndef GGML_PLUGIN_H
 #define GGML_PLUGIN_H

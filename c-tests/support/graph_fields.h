@@ -1,4 +1,4 @@
-// The fields of a graph, which ggml keeps to itself; the functions of its header are not all needed.
+// Access to the fields of a graph, which are internal to ggml; not every program uses all of the included functions.
 #pragma once
 
 #pragma GCC diagnostic push
@@ -15,4 +15,9 @@ static inline bool is_computed(const struct ggml_cgraph * graph, const struct gg
         some_have_flag = some_have_flag || (graph->nodes[i]->flags & FLAG_COMPUTE) != 0;
     }
     return !some_have_flag || (node->flags & FLAG_COMPUTE) != 0;
+}
+
+// Operations that only name memory of their source.
+static inline bool is_view_op(const struct ggml_tensor * t) {
+    return t->op == GGML_OP_VIEW || t->op == GGML_OP_RESHAPE || t->op == GGML_OP_PERMUTE || t->op == GGML_OP_TRANSPOSE;
 }

@@ -1,7 +1,7 @@
-// Writes a graph to a file of the format "lastuse-graph", version 1: what an allocator sees of it. All in this header,
-// so that a program of one file stays one.
+// Writes a graph to a file of the format "lastuse-graph", version 1: what an allocator reads of it. A header without a
+// .c file, so that programs that use it consist of one file.
 //
-// Leafs and nodes are written, and what only they refer to. Every tensor counts as one of the one buffer type given.
+// Leafs, nodes and their sources are written. Every tensor counts as one of the one buffer type given.
 
 #ifndef LASTUSE_GRAPH_FILE_H
 #define LASTUSE_GRAPH_FILE_H
@@ -32,7 +32,7 @@ static inline size_t graph_file_slot(const struct graph_file_ids * ids, const st
     return slot;
 }
 
-// Gives a tensor the next id, unless it has one.
+// Assigns the next id to a tensor without one.
 static inline void graph_file_add(struct graph_file_ids * ids, const struct ggml_tensor * tensor) {
     const size_t slot = graph_file_slot(ids, tensor);
     if (ids->table[slot] == 0) {
@@ -60,7 +60,7 @@ static inline void graph_file_add_referred(struct graph_file_ids * ids, const st
     }
 }
 
-// Leafs, nodes, then the rest. Answers false when there is not enough memory.
+// Leafs, nodes, then the rest. Returns false when there is not enough memory.
 static inline bool graph_file_collect(struct graph_file_ids * ids, const struct ggml_cgraph * graph) {
     const size_t listed = (size_t) graph->n_leafs + (size_t) graph->n_nodes;
     const size_t most   = listed * (2 * GGML_MAX_SRC + 2) + 1; // with all sources, and the roots of all views
@@ -102,7 +102,7 @@ static inline void graph_file_member(FILE * file, const char * key, const char *
     graph_file_string(file, text);
 }
 
-// A size of 0 for ggml's own allocator says that it is not known.
+// A size of 0 for ggml's own allocator means that it is unknown.
 static inline void graph_file_header(FILE * file, const struct ggml_cgraph * graph, const char * label,
         ggml_backend_buffer_type_t buft, size_t ggml_alloc_size) {
     fprintf(file, "{\"format\":\"lastuse-graph\",\"version\":1");
@@ -164,7 +164,7 @@ static inline void graph_file_tensor(FILE * file, const struct graph_file_ids * 
 }
 
 // Writes `graph`, as it is before an allocator gives it memory. `ggml_alloc_size` is what ggml's own allocator needs
-// for it in `buft`, or 0. Answers false when the file cannot be written.
+// for it in `buft`, or 0. Returns false when the file cannot be written.
 static inline bool write_graph_file(const char * path, const struct ggml_cgraph * graph, const char * label,
         ggml_backend_buffer_type_t buft, size_t ggml_alloc_size) {
     struct graph_file_ids ids;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "graph_fields.h"
 #include "ggml-cpu.h"
 
 #define GAP           64 // bytes between tensors that nothing may write
@@ -30,7 +31,7 @@ static char * arena_base(const struct trial * trial) {
 // Places
 // ---------------------------------------------------------------------------------------------------
 
-static void forget_places(struct ggml_context * ctx) {
+static void drop_places(struct ggml_context * ctx) {
     for (struct ggml_tensor * t = ggml_get_first_tensor(ctx); t != NULL; t = ggml_get_next_tensor(ctx, t)) {
         t->buffer = NULL;
         t->data   = NULL;
@@ -43,11 +44,11 @@ static void put(const struct trial * trial, struct ggml_tensor * root, size_t of
     ggml_backend_tensor_alloc(trial->arena, root, arena_base(trial) + offset);
 }
 
-// The result with what lies in it, at the start of the arena. Answers where they end.
+// Places the result and the overwritten sources at the start of the arena. Returns their end.
 static size_t put_result(const struct trial * trial, unsigned sources) {
-    struct ggml_tensor * home  = root_of(trial->node);
+    struct ggml_tensor * result  = root_of(trial->node);
     ptrdiff_t            first = 0;
-    ptrdiff_t            end   = (ptrdiff_t) ggml_nbytes(home);
+    ptrdiff_t            end   = (ptrdiff_t) ggml_nbytes(result);
     for (int i = 0; i < GGML_MAX_SRC; i++) {
         if (sources & SOURCE(i)) {
             ptrdiff_t offset = offset_of(trial, i);
@@ -56,21 +57,21 @@ static size_t put_result(const struct trial * trial, unsigned sources) {
             end              = offset + bytes > end ? offset + bytes : end;
         }
     }
-    put(trial, home, (size_t) -first);
+    put(trial, result, (size_t) -first);
     for (int i = 0; i < GGML_MAX_SRC; i++) {
         if (sources & SOURCE(i)) {
             struct ggml_tensor * root = root_of(overwritten(trial, i));
-            CHECK(root != home && root->buffer == NULL, "%s: source %d is elsewhere", trial->rule->name, i);
+            CHECK(root != result && root->buffer == NULL, "%s: source %d is elsewhere", trial->rule->name, i);
             put(trial, root, (size_t) (offset_of(trial, i) - first));
         }
     }
     return (size_t) (end - first);
 }
 
-// Places everything. Answers how many bytes of the arena are in use.
+// Places all tensors. Returns the number of bytes of the arena in use.
 static size_t place(const struct trial * trial, unsigned sources) {
     struct ggml_context * ctx = trial->form.ctx;
-    forget_places(ctx);
+    drop_places(ctx);
     size_t used = GGML_PAD(put_result(trial, sources) + GAP, GAP);
     for (struct ggml_tensor * t = ggml_get_first_tensor(ctx); t != NULL; t = ggml_get_next_tensor(ctx, t)) {
         if (t->view_src == NULL && t->buffer == NULL) {
@@ -86,17 +87,17 @@ static size_t place(const struct trial * trial, unsigned sources) {
     return used;
 }
 
-// What lies in the result is filled last: a copy's destination has values of its own.
+// Overwritten tensors are filled last: the destination of a copy has values of its own.
 static void fill(const struct trial * trial, size_t used) {
     struct ggml_context * ctx  = trial->form.ctx;
-    struct ggml_tensor *  home = root_of(trial->node);
+    struct ggml_tensor *  result = root_of(trial->node);
     memset(arena_base(trial), 0xa5, used);
-    if (home->op == GGML_OP_NONE) {
-        fill_values(home, 0, trial->rule);
+    if (result->op == GGML_OP_NONE) {
+        fill_values(result, 0, trial->rule);
     }
     uint64_t seed = 1;
     for (struct ggml_tensor * t = ggml_get_first_tensor(ctx); t != NULL; t = ggml_get_next_tensor(ctx, t), seed++) {
-        if (t->view_src == NULL && t != home && t->op == GGML_OP_NONE) {
+        if (t->view_src == NULL && t != result && t->op == GGML_OP_NONE) {
             fill_values(t, seed, trial->rule);
         }
     }
@@ -141,15 +142,11 @@ static char * new_bytes(size_t size) {
     return bytes;
 }
 
-static bool only_looks(const struct ggml_tensor * t) {
-    return t->op == GGML_OP_VIEW || t->op == GGML_OP_RESHAPE || t->op == GGML_OP_PERMUTE || t->op == GGML_OP_TRANSPOSE;
-}
-
 // In a copy of the arena: nothing where the results of operations are.
 static void blank_results(const struct trial * trial, char * arena) {
     for (int i = 0; i < ggml_graph_n_nodes(trial->graph); i++) {
         struct ggml_tensor * node = ggml_graph_node(trial->graph, i);
-        if (!only_looks(node)) {
+        if (!is_view_op(node)) {
             char * zeros = new_bytes(packed_bytes(node));
             move_elements(node, arena + ((char *) node->data - arena_base(trial)), zeros, INTO_TENSOR);
             free(zeros);
@@ -167,7 +164,8 @@ static void compute_together(const struct trial * trial, int n_threads) {
     CHECK(status == GGML_STATUS_SUCCESS, "%s: status %d", trial->rule->name, (int) status);
 }
 
-// Computes over `sources`. Answers the packed elements of the result; *clean says that nothing else was written.
+// Computes over `sources`. Returns the packed elements of the result; *clean is set to whether nothing else was
+// written.
 static char * compute(const struct trial * trial, unsigned sources, int n_threads, enum turns turns, bool * clean) {
     size_t used = place(trial, sources);
     fill(trial, used);
@@ -188,10 +186,8 @@ static char * compute(const struct trial * trial, unsigned sources, int n_thread
 }
 
 struct trial trial_new(const struct rule * rule, struct form form, ggml_backend_t cpu, ggml_backend_buffer_t arena) {
-    struct ggml_init_params params = { .mem_size = CONTEXT_BYTES, .no_alloc = true };
-    struct trial            trial  = { .rule = rule, .form = form, .cpu = cpu, .arena = arena };
-    trial.form.ctx                 = ggml_init(params);
-    CHECK(trial.form.ctx != NULL, "out of memory");
+    struct trial trial = { .rule = rule, .form = form, .cpu = cpu, .arena = arena };
+    trial.form.ctx     = no_alloc_context(CONTEXT_BYTES);
     trial.node  = rule->build(trial.form);
     trial.graph = ggml_new_graph_custom(trial.form.ctx, 16, false);
     ggml_build_forward_expand(trial.graph, trial.node);

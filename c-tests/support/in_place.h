@@ -1,7 +1,7 @@
 // Operations computed by the real kernels of the CPU in the memory of their own sources, compared bit by bit with the
 // same operations in memory of their own.
 //
-// The rules say which sources may be overwritten. They are what lastuse relies on: a rule here is proof for one there.
+// The rules state which sources may be overwritten. lastuse relies on them: each rule there is proven by one here.
 #pragma once
 
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 #include "ggml-backend.h"
 #include "ggml.h"
 
-// How an operand lies in memory. The result lies the same way.
+// The layout of an operand and of the result.
 enum layout {
     CONTIGUOUS  = 1,
     PADDED_ROWS = 2, // a gap behind each row
@@ -52,9 +52,9 @@ struct rule {
     bool     only_several_threads; // in BREAKING_RULES: holds with one
     bool     positive;             // no negative values, of which the operation would make NaNs
     bool     any_bytes;            // the values are only copied
-    // What lies where source `i` would, when it is not source `i`; NULL: source `i`.
+    // The tensor at the address of source `i`, when it is not source `i`; NULL: source `i`.
     struct ggml_tensor * (*overwritten)(struct ggml_tensor * node, int i);
-    // How many bytes behind the start of the result it lies, before it when negative; NULL: 0.
+    // Its offset from the start of the result in bytes, may be negative; NULL: 0.
     ptrdiff_t (*offset)(const struct ggml_tensor * node, int i);
 };
 
@@ -66,7 +66,7 @@ struct rules {
 
 #define RULES(name, items) { name, items, (int) (sizeof(items) / sizeof((items)[0])) }
 
-// What is safe.
+// Safe ways to overwrite a source.
 extern const struct rules ELEMENTWISE_RULES;
 extern const struct rules BINARY_RULES;
 extern const struct rules ROW_RULES;
@@ -74,24 +74,28 @@ extern const struct rules GATE_RULES;
 extern const struct rules COPY_RULES;
 extern const struct rules BACKWARD_RULES;
 extern const struct rules PART_RULES;
-// What is not: at least one shape gives other bits.
+// Unsafe ways: at least one shape gives other bits.
 extern const struct rules BREAKING_RULES;
+
+// Operations of rules of both kinds.
+struct ggml_tensor * build_soft_max_back(struct form form);
+struct ggml_tensor * build_cross_entropy_loss_back(struct form form);
 
 // An operand of the form's shape, type and layout.
 struct ggml_tensor * form_operand(struct form form);
-// The same of another shape.
+// An operand of another shape, of the form's type and layout.
 struct ggml_tensor * form_operand_of(struct form form, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3);
 // Numbers from 0 to `limit` - 1, in falling order.
 struct ggml_tensor * form_indices(struct form form, int64_t count, int64_t limit);
-// `node` with the layout of the form, as if ggml had made it so.
+// Sets the layout of the form on `node`, as if ggml had created it so.
 struct ggml_tensor * form_result(struct form form, struct ggml_tensor * node);
 // The form with ne[0] as a multiple of `n`.
 struct form form_with_multiple_of(struct form form, int64_t n);
 
-// Values for `tensor`, which has memory: the same for the same seed.
+// Fills `tensor`, which has memory, with values that depend on the seed alone.
 void fill_values(struct ggml_tensor * tensor, uint64_t seed, const struct rule * rule);
 
-// An operation with its sources, and what it should give.
+// An operation with its sources and the expected result.
 struct trial {
     const struct rule *   rule;
     struct form           form;
@@ -104,16 +108,16 @@ struct trial {
 
 // How an operation is computed.
 enum turns {
-    TOGETHER, // by threads, as always
-    FORWARD,  // the part of each thread after that of the one before
-    BACKWARD, // the other way round
+    TOGETHER, // by threads, the normal way
+    FORWARD,  // the parts of the threads one after the other
+    BACKWARD, // the parts of the threads in reverse order
 };
 
-// What came of it.
+// The outcome of a trial.
 enum outcome {
     SAME_BITS,
     OTHER_BITS,
-    OTHER_WRITES, // the same bits, and something beside the result was written
+    OTHER_WRITES, // equal bits, but something beside the result was written
 };
 
 // Makes the operation and computes it with one thread in memory of its own.

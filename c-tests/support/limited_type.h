@@ -10,7 +10,7 @@
 struct dummy_buft * limited_type_new(size_t alignment, size_t max_size);
 void limited_type_free(struct dummy_buft * type);
 
-// The type as ggml wants it.
+// The type in the form that ggml's functions take.
 ggml_backend_buffer_type_t limited_type_get(struct dummy_buft * type);
 
 // Its live buffers, and their bytes together.

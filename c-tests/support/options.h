@@ -14,7 +14,7 @@ enum { EXIT_USAGE = 2 };
 
 enum parse_result { PARSE_OK, PARSE_HELP, PARSE_ERROR };
 
-// Exactly one of `number` and `text` is set; it says where the value goes.
+// Exactly one of `number` and `text` is set; it points to where the value is stored.
 struct option_spec {
     const char * name;
     long long *  number;

@@ -1,9 +1,7 @@
 #include "own_memory.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "check.h"
+#include "computing.h"
 #include "upstream.h"
 
 void compute_graph(ggml_backend_t cpu, const struct random_graph * g) {
@@ -26,22 +24,6 @@ ggml_backend_buffer_t compute_in_own_memory(ggml_backend_t cpu, const struct ran
     init_views(g->ctx);
     compute_graph(cpu, g);
     return buffer;
-}
-
-static void check_same_bytes(struct ggml_tensor * t, struct ggml_tensor * truth, uint64_t seed) {
-    size_t size = ggml_nbytes(t);
-    char * got  = malloc(size + 1);
-    char * want = malloc(size + 1);
-    CHECK(got != NULL && want != NULL, "out of memory");
-    CHECK(ggml_nbytes(truth) == size, "seed %llu: %s has another size", (unsigned long long) seed, t->name);
-    if (truth->buffer != NULL && size > 0) {
-        ggml_backend_tensor_get(t, got, 0, size);
-        ggml_backend_tensor_get(truth, want, 0, size);
-        CHECK(memcmp(got, want, size) == 0, "seed %llu: %s is not what it should be", (unsigned long long) seed,
-              t->name);
-    }
-    free(got);
-    free(want);
 }
 
 void check_same_lists(struct tensor_list list, struct tensor_list truth, uint64_t seed) {

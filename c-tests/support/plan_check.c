@@ -3,15 +3,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "plan_check/judge.h"
+#include "plan_check/checker.h"
 
 const char * plan_check(struct ggml_cgraph * graph) {
     static char  reason[512];
-    struct judge j     = { .graph = graph };
-    find_skipped(&j);
-    bool         right = judge_places(&j) && judge_start(&j) && judge_steps(&j) && judge_end(&j);
-    free(j.owned);
-    free(j.skipped);
-    snprintf(reason, sizeof(reason), "%s", j.reason);
-    return right ? NULL : reason;
+    struct checker c     = { .graph = graph };
+    find_skipped(&c);
+    bool         valid = check_addresses(&c) && check_start(&c) && check_steps(&c) && check_end(&c);
+    free(c.owned);
+    free(c.skipped);
+    snprintf(reason, sizeof(reason), "%s", c.reason);
+    return valid ? NULL : reason;
 }

@@ -1,22 +1,33 @@
-// Brute-force judgement of an allocated graph, by its addresses alone: it knows nothing of how they
-// were chosen.
+// A brute-force validator of allocated graphs: it uses addresses alone and shares no code with an allocator.
 //
-// The nodes are gone through in their order, and for every byte it is known whose it is: that of a
-// tensor which is not a view; a node that no backend computes has none. Tensors without operation, inputs and memory that the allocator did not
-// place hold their bytes from the start; a node takes the bytes that it writes.
+// It simulates the nodes in their order and tracks which tensor's value each byte holds. Views have no bytes of their
+// own, nor has a node that no backend computes. Tensors without operation, inputs and memory that the allocator did not
+// place hold their values from the start; a node holds the bytes that it writes.
 #pragma once
 
 #include <stdbool.h>
 
+#include "check.h"
 #include "ggml-backend.h"
 #include "ggml.h"
 
-// To be called after the graph was allocated, and before it is computed or allocated again. Returns
-// NULL when the plan is right, else the reason, which names tensors and step and is valid until the
-// next call. Memory counts as placed by the allocator when its buffer has usage COMPUTE.
+// Validates a graph after it was allocated, before it is computed or allocated again. Returns NULL when the plan is
+// valid, otherwise the reason, which names tensors and step and is valid until the next call. Memory counts as placed
+// by the allocator when its buffer has usage COMPUTE.
 const char * plan_check(struct ggml_cgraph * graph);
 
-// Whether all memory is of the right buffer type: the one that the ids ask for, or that of the source
-// whose memory a node took over. Returns as plan_check() does. The ids may be NULL.
+// Ends the program unless the plan is valid. The format and its arguments name the graph.
+#define CHECK_PLAN(graph, ...)                                   \
+    do {                                                         \
+        const char * reason_ = plan_check(graph);                \
+        if (reason_ != NULL) {                                   \
+            fprintf(stderr, __VA_ARGS__);                        \
+            fprintf(stderr, ": ");                               \
+        }                                                        \
+        CHECK(reason_ == NULL, "%s", reason_);                   \
+    } while (0)
+
+// Validates that all memory is in the required buffer type: the one of the id, or that of the source that a node is
+// computed in place of. Returns what plan_check() returns. The ids may be NULL.
 const char * plan_check_buffer_types(struct ggml_cgraph * graph, const ggml_backend_buffer_type_t * bufts,
                                      const int * node_buffer_ids, const int * leaf_buffer_ids);

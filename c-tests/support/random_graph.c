@@ -8,19 +8,12 @@
 #include "random_graph/growing.h"
 #include "random_graph/random.h"
 
-// Graphs stay far smaller than this; a graph's hash table is as large as its capacity wants.
+// Graphs stay far smaller than this; the size of a graph's hash table depends on its capacity.
 #define GRAPH_CAPACITY 2048
 
 static struct ggml_context * new_context(size_t n_tensors, bool with_graph) {
-    struct ggml_init_params params = {
-        .mem_size = n_tensors * ggml_tensor_overhead() +
-                    (with_graph ? ggml_graph_overhead_custom(GRAPH_CAPACITY, false) : 0),
-        .mem_buffer = NULL,
-        .no_alloc   = true,
-    };
-    struct ggml_context * ctx = ggml_init(params);
-    CHECK(ctx != NULL, "no context");
-    return ctx;
+    size_t graph = with_graph ? ggml_graph_overhead_custom(GRAPH_CAPACITY, false) : 0;
+    return no_alloc_context(n_tensors * ggml_tensor_overhead() + graph);
 }
 
 struct random_graph random_graph_new(uint64_t seed, struct random_graph_options options) {

@@ -1,5 +1,5 @@
-// Random graphs of real ggml operations. The same seed and options always give the same graph, so one
-// graph can be had as often as a test needs it: once for each allocator, once for the truth.
+// Random graphs of real ggml operations. Seed and options determine the graph, so a test can build it
+// several times: once for each allocator, once for the reference.
 //
 // Graphs are valid under node order: a tensor that an explicit in-place node or a copy overwrites is
 // overwritten at the same place in every order of evaluation that ggml allows for, and no node reads
@@ -27,8 +27,8 @@ struct random_graph_options {
     bool copies; // many results are computed for a copy alone, into memory that others use too
 
     // What the backend scheduler adds to its copy of a graph:
-    bool markers;       // nodes without operation that keep their sources alive
-    bool early_markers; // such nodes also before the tensors that they name (upstream: undefined)
+    bool markers;       // dependency markers, which keep their sources live
+    bool early_markers; // markers also before the tensors that they name (upstream: undefined)
     bool split_copies;  // tensors without operation in the node list, read by later nodes
 
     // Some sources without operation are in no list of the graph.
@@ -52,8 +52,8 @@ struct random_graph {
     struct tensor_list inputs;
     // Tensors in memory of their own. Graphs also write to them, as programs do to a cache.
     struct tensor_list weights;
-    // What must have its bytes after the graph was computed: tensors flagged as outputs and computed tensors
-    // that nothing reads. In the order of the node list, then the leafs.
+    // The tensors that must hold their values after the graph was computed: tensors flagged as outputs and computed
+    // tensors that nothing reads. In the order of the node list, then the leafs.
     struct tensor_list outputs;
 
     int * node_buffer_ids; // one for each node, or NULL
@@ -65,17 +65,17 @@ struct random_graph {
 struct random_graph random_graph_new(uint64_t seed, struct random_graph_options options);
 void                random_graph_free(struct random_graph * graph);
 
-// Writes the same values for the same seed to all inputs and weights that have memory.
+// Fills all inputs and weights that have memory with values that depend on the seed alone.
 void random_graph_set_data(const struct random_graph * graph);
 
-// Gives some nodes another source of equal layout. Counts and sizes of the graph stay as they are, what
-// is alive when does not. To be called before the graph is planned; returns the number of changes.
+// Replaces a source of some nodes by another of equal layout. Counts and sizes do not change, live ranges do. To be
+// called before the graph is planned; returns the number of changes.
 int random_graph_rewire(struct random_graph * graph);
 
 // Changes one thing of one tensor: a parameter, a stride, the element type, the operation, a flag, a source, the offset
-// of a view, or whether it has memory of its own. The graph can be planned then, not computed, and its tensors lie
-// where they lay. Returns what was changed. To be called while the graph has no planned memory.
+// of a view, or whether it has memory of its own. The graph can be planned then, not computed, and its tensors have
+// the same addresses. Returns what was changed. To be called while the graph has no planned memory.
 const char * random_graph_change(struct random_graph * graph, uint64_t * random);
 
-// Takes back the memory that an allocator has given to the graph.
-void random_graph_forget_memory(struct random_graph * graph);
+// Clears the addresses that an allocator has assigned to the graph.
+void random_graph_drop_memory(struct random_graph * graph);

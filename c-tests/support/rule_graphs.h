@@ -1,5 +1,5 @@
-// Small graphs in which one rule of sharing decides how much memory is needed. Wide tensors count; what comes before and
-// behind them is narrow.
+// Small graphs in which one rule of sharing decides how much memory is needed. Wide tensors count; what comes before
+// and behind them is narrow.
 #pragma once
 
 #include "transformer.h"
@@ -30,7 +30,7 @@ struct sources_of_sum {
 
 struct built graph_with_sum(struct sources_of_sum sources);
 
-// A CONCAT of so many rows, and a product behind it.
+// A CONCAT of `first` and `second` rows, followed by a product.
 struct built         graph_with_concat_of(int first, int second);
 struct ggml_tensor * concat_of(struct built built);
 

@@ -1,5 +1,5 @@
-// ggml_set_output with one argument is ggml's function, with two it is lastuse's: in C and in C++, whichever header came
-// first.
+// ggml_set_output with one argument is ggml's function, with two it is lastuse's: in C and in C++, whichever header
+// came first.
 #pragma once
 
 #include <stdbool.h>

@@ -6,12 +6,6 @@
 #include "graph_fields.h"
 #include "plan_check.h"
 
-// As backends do that pad quantized matrices. Not for in-place operations: there ggml forbids it.
-static size_t extra_bytes(const struct ggml_tensor * tensor) {
-    bool pads = tensor->op == GGML_OP_MUL_MAT || tensor->op == GGML_OP_NONE;
-    return pads && tensor->ne[0] % 4 != 0 ? 96 : 0;
-}
-
 void bench_prepare(struct bench * bench, const struct allocator_api * api, int n_buffers, size_t max_size) {
     static const size_t alignments[N_TYPES] = { 32, 128, 64 };
     static const char * names[N_TYPES]      = { "first", "second", "third" };
@@ -22,7 +16,7 @@ void bench_prepare(struct bench * bench, const struct allocator_api * api, int n
         dummy_buft_init(&bench->types[i], names[i], alignments[i], max_size);
         bench->types[i].imaginary = true;
     }
-    bench->types[1].extra_bytes = extra_bytes;
+    bench->types[1].extra_bytes = dummy_row_padding;
     for (int i = 0; i < n_buffers; i++) {
         bench->bufts[i] = dummy_buft_type(&bench->types[i < N_TYPES ? i : 1]);
     }
@@ -56,7 +50,7 @@ void both_free(struct bench * ours, struct bench * theirs) {
 
 // Sizes for a graph by an allocator of their own: upstream has no plan left after reserve_n_size, and
 // crashes when it is asked to allocate.
-static void want_sizes(struct bench * bench, struct random_graph * g, size_t * sizes) {
+static void measure(struct bench * bench, struct random_graph * g, size_t * sizes) {
     ggml_gallocr_t galloc = bench->api->new_n(bench->bufts, bench->n_buffers);
     bench->api->reserve_n_size(galloc, g->graph, g->node_buffer_ids, g->leaf_buffer_ids, sizes);
     bench->api->free(galloc);
@@ -101,7 +95,7 @@ static bool reserve(struct bench * bench, struct random_graph * g) {
 struct outcome bench_plan(struct bench * bench, struct random_graph * g) {
     struct outcome outcome = { 0 };
     log_capture_start(&bench->log);
-    want_sizes(bench, g, outcome.wanted);
+    measure(bench, g, outcome.measured);
     outcome.reserved  = reserve(bench, g);
     outcome.allocated = bench->api->alloc_graph(bench->galloc, g->graph);
     log_capture_stop();
@@ -112,13 +106,12 @@ struct outcome bench_plan(struct bench * bench, struct random_graph * g) {
 }
 
 void bench_check_plan(const struct bench * bench, struct random_graph * g) {
-    const char * reason = plan_check(g->graph);
-    CHECK(reason == NULL, "seed %llu: %s: %s", (unsigned long long) g->seed, bench->api->name, reason);
-    reason = plan_check_buffer_types(g->graph, bench->bufts, g->node_buffer_ids, g->leaf_buffer_ids);
+    CHECK_PLAN(g->graph, "seed %llu: %s", (unsigned long long) g->seed, bench->api->name);
+    const char * reason = plan_check_buffer_types(g->graph, bench->bufts, g->node_buffer_ids, g->leaf_buffer_ids);
     CHECK(reason == NULL, "seed %llu: %s: %s", (unsigned long long) g->seed, bench->api->name, reason);
 }
 
-void check_answers(uint64_t seed, const struct bench * ours, const struct outcome * a, const struct bench * theirs,
+void check_outcomes(uint64_t seed, const struct bench * ours, const struct outcome * a, const struct bench * theirs,
                    const struct outcome * b) {
     unsigned long long number = seed;
     CHECK(a->reserved == b->reserved, "seed %llu: reserve gives %d, not %d", number, a->reserved, b->reserved);
@@ -126,8 +119,8 @@ void check_answers(uint64_t seed, const struct bench * ours, const struct outcom
     CHECK(log_capture_same(&ours->log, &theirs->log), "seed %llu: %d and %d log lines: %s", number, ours->log.count,
           theirs->log.count, ours->log.count > 0 ? ours->log.lines[0] : "");
     for (int i = 0; i < ours->n_buffers; i++) {
-        CHECK(a->wanted[i] <= b->wanted[i], "seed %llu: buffer %d: wants %zu, upstream %zu", number, i, a->wanted[i],
-              b->wanted[i]);
+        CHECK(a->measured[i] <= b->measured[i], "seed %llu: buffer %d: measured %zu, upstream %zu", number, i, a->measured[i],
+              b->measured[i]);
         CHECK(a->held[i] <= b->held[i], "seed %llu: buffer %d: holds %zu, upstream %zu", number, i, a->held[i],
               b->held[i]);
     }

@@ -1,5 +1,5 @@
 // An allocator under test, with the buffer types that it serves: lastuse and upstream's plan the same graphs in one
-// process, and their answers are compared.
+// process, and the outcomes are compared.
 #pragma once
 
 #include "check.h"
@@ -23,11 +23,12 @@ struct bench {
 struct outcome {
     bool   reserved;
     bool   allocated;
-    size_t wanted[MAX_BUFFERS]; // by reserve_n_size
+    size_t measured[MAX_BUFFERS]; // by reserve_n_size
     size_t held[MAX_BUFFERS];   // by get_buffer_size
 };
 
-// Buffer types whose buffers are address ranges without memory, and no allocator yet. `max_size` 0: buffers of any size.
+// Buffer types whose buffers are address ranges without memory, and no allocator yet. `max_size` 0: buffers of any
+// size.
 void bench_prepare(struct bench * bench, const struct allocator_api * api, int n_buffers, size_t max_size);
 // The allocator for these types.
 void bench_open(struct bench * bench);
@@ -44,6 +45,6 @@ struct outcome bench_plan(struct bench * bench, struct random_graph * g);
 void bench_check_plan(const struct bench * bench, struct random_graph * g);
 void bench_check_chunks(const struct bench * bench, const struct random_graph * g);
 
-// The same answers and the same log lines, and no buffer larger than upstream's.
-void check_answers(uint64_t seed, const struct bench * ours, const struct outcome * a, const struct bench * theirs,
+// Checks that return values and log lines are equal, and that no buffer is larger than upstream's.
+void check_outcomes(uint64_t seed, const struct bench * ours, const struct outcome * a, const struct bench * theirs,
                    const struct outcome * b);

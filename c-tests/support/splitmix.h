@@ -1,4 +1,4 @@
-// SplitMix64: small, fast, and the same numbers on every platform.
+// SplitMix64: small, fast, with equal numbers on every platform.
 
 #pragma once
 

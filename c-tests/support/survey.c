@@ -16,7 +16,7 @@
 
 enum verdict { NO_SUCH_PART = 2, NOT_CLAIMED_AND_WRONG, CLAIMED_AND_WRONG };
 
-// What came of a question. Children write here.
+// The results of a question. Child processes write here.
 struct tally {
     long long claimed;
     long long others;
@@ -25,7 +25,7 @@ struct tally {
 
 struct tallies {
     struct tally of[GGML_OP_COUNT][GGML_MAX_SRC][WRITES_COUNT];
-    // What a child does at this moment.
+    // The current action of the child.
     bool            asked;
     struct question question;
     char            what[256];
@@ -42,7 +42,7 @@ static struct tally * current(void) {
     return &tallies->of[question->op][question->source][question->needed];
 }
 
-static void said(const char * message) {
+static void print_message(const char * message) {
     if (tallies->question.claimed) {
         fprintf(stderr, "%s: %s\n", tallies->what, message);
     }
@@ -62,11 +62,11 @@ void survey_ask(struct question question, const char * what) {
 }
 
 static void try_threads(struct trial * trial, int n_threads) {
-    static const char * const outcomes[] = { "the same bits", "other bits", "writes beside the result" };
+    static const char * const outcomes[] = { "equal bits", "other bits", "writes beside the result" };
 
     enum outcome outcome = trial_run(trial, 0, n_threads, TOGETHER);
     if (outcome != SAME_BITS) {
-        said(outcomes[outcome]);
+        print_message(outcomes[outcome]);
     }
     current()->claimed += tallies->question.claimed;
     current()->others += !tallies->question.claimed;
@@ -94,7 +94,7 @@ static void try_shapes(const struct survey * survey, const struct rule * rule, s
     _exit(any ? 0 : NO_SUCH_PART);
 }
 
-// Answers whether there is such a part.
+// Returns whether there is such a part.
 static bool try_part(const struct survey * survey, const struct rule * rule, struct form form, int layout, int part,
                      try_shape try_shape_of) {
     int status     = 0;
@@ -140,7 +140,7 @@ static struct survey survey_new(void) {
     CHECK(survey.arena != NULL, "out of memory");
     tallies = mmap(NULL, sizeof(*tallies), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(tallies != MAP_FAILED, "out of memory");
-    ggml_set_abort_callback(said);
+    ggml_set_abort_callback(print_message);
     return survey;
 }
 

@@ -1,5 +1,5 @@
-// Asks the kernels of the CPU what they can do, over types, shapes and numbers of threads. A kernel may end its process, so
-// each way to call an operation has a process of its own.
+// Tries what the kernels of the CPU support, over types, shapes and numbers of threads. A kernel may abort its process,
+// so each way to call an operation runs in a process of its own.
 #pragma once
 
 #include <stdbool.h>
@@ -14,28 +14,29 @@ struct survey {
     int                   version; // of ggml
 };
 
-// What one run of a kernel tells about. It is of one operation, and of one of its sources where that is asked.
+// What one run of a kernel tests: one operation, or one of its sources.
 struct question {
     enum ggml_op op;
     int          source;
-    enum writes  needed;  // what it must be able to do
-    bool         claimed; // lastuse says that it can
+    enum writes  needed;  // what it must support
+    bool         claimed; // lastuse claims that it does
 };
 
-// Runs what a rule makes in this form: `part` is one of several things to try. Answers false when there is no such part.
+// Runs the operation of a rule in this form: `part` is one of several things to try. Returns false when there is no
+// such part.
 typedef bool (*try_shape)(const struct survey * survey, const struct rule * rule, struct form form, int layout,
                           int part);
 
-// Says what is asked from here on; `what` is for messages.
+// Sets the question of the next trials; `what` is for messages.
 void survey_ask(struct question question, const char * what);
-// Computes, with several threads too where asked for, and answers the question.
+// Computes, with several threads too if requested, and records the result.
 void survey_try(struct trial * trial, bool with_threads);
 
-// Asks over all shapes, all layouts that can be wanted, and so many parts. Prints `<verb> <operation> <source> <layout>` for
-// what is claimed and was right, and the same behind `could` for what is not claimed and was always right here.
+// Tries all shapes, all layouts and `parts` parts. Prints `<verb> <operation> <source> <layout>` for what is claimed
+// and was correct, and that line after `could` for what is not claimed and was always correct.
 void survey_rules(const struct rules * rules, int parts, try_shape try_shape, const char * verb);
 
-// Is it the form that threads are tried with?
+// Whether the form is tried with several threads too.
 bool survey_has_threads(struct form form);
 
 // A program with a case for each kind of operations.

@@ -11,13 +11,6 @@
 #define EXAMPLES 8
 #define NODES    2048
 
-static struct ggml_context * new_context(size_t bytes) {
-    struct ggml_init_params params = { .mem_size = bytes, .mem_buffer = NULL, .no_alloc = true };
-    struct ggml_context *   ctx    = ggml_init(params);
-    CHECK(ctx != NULL, "no context");
-    return ctx;
-}
-
 static struct ggml_tensor * new_weight(struct training * t, int number, int64_t columns, int64_t rows) {
     struct ggml_tensor * weight = ggml_new_tensor_2d(t->keeping, GGML_TYPE_F32, columns, rows);
     ggml_set_param(weight);
@@ -55,7 +48,7 @@ static void build_steps(struct training * t) {
 
 struct training training_new(void) {
     size_t          overhead = NODES * ggml_tensor_overhead() + ggml_graph_overhead_custom(NODES, true);
-    struct training t        = { .ctx = new_context(overhead), .keeping = new_context(overhead) };
+    struct training t        = { .ctx = no_alloc_context(overhead), .keeping = no_alloc_context(overhead) };
     t.graph                  = ggml_new_graph_custom(t.ctx, NODES, true);
     t.rows                   = ggml_new_tensor_2d(t.ctx, GGML_TYPE_F32, WIDTH, EXAMPLES);
     t.labels                 = ggml_new_tensor_2d(t.ctx, GGML_TYPE_F32, CLASSES, EXAMPLES);

@@ -1,4 +1,4 @@
-// Graphs of a small transformer with caches, and room for graphs made by hand.
+// Graphs of a small transformer with caches, and empty graphs to add nodes to.
 #pragma once
 
 #include "ggml.h"
@@ -14,15 +14,15 @@ struct shape {
 };
 
 struct built {
-    struct ggml_context * ctx;     // what the allocator places
-    struct ggml_context * weights; // what has memory of its own
+    struct ggml_context * ctx;     // of tensors that the allocator places
+    struct ggml_context * weights; // of tensors with memory of their own
     struct ggml_cgraph *  graph;
 };
 
 struct built built_new(size_t nodes, size_t weight_bytes);
 void         built_free(struct built built);
 
-// Room for another graph in the same memory: its tensors can lie where those of the graph before lay.
+// An empty graph in the same context memory: its tensors can have the addresses of those before.
 struct built built_again(struct built built);
 
 struct ggml_tensor * new_input(struct ggml_context * ctx, int64_t width, int64_t rows);

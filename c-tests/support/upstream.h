@@ -26,7 +26,7 @@ size_t                upstream_ggml_backend_alloc_ctx_tensors_from_buft_size(str
                                                                              ggml_backend_buffer_type_t buft);
 bool                  upstream_ggml_op_can_inplace(enum ggml_op op);
 
-// One graph allocator. A ggml_gallocr_t made by one must only be given to functions of the same.
+// One graph allocator. A ggml_gallocr_t may only be passed to functions of the allocator that made it.
 struct allocator_api {
     const char * name;
     ggml_gallocr_t (*new)(ggml_backend_buffer_type_t buft);

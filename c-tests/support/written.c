@@ -53,7 +53,7 @@ static struct ggml_tensor * spread(struct ggml_context * ctx, const struct ggml_
     return view;
 }
 
-struct ggml_tensor * wanted_tensor(struct ggml_context * ctx, const struct ggml_tensor * result, int layout) {
+struct ggml_tensor * dst_tensor(struct ggml_context * ctx, const struct ggml_tensor * result, int layout) {
     static const struct {
         int     order[GGML_MAX_DIMS];
         int64_t more[GGML_MAX_DIMS];
@@ -75,17 +75,17 @@ struct ggml_tensor * wanted_tensor(struct ggml_context * ctx, const struct ggml_
     return inside(ctx, result, root, kinds[layout - 1].order, kinds[layout - 1].start);
 }
 
-enum writes writes_needed(const struct ggml_tensor * result, const struct ggml_tensor * wanted) {
+enum writes writes_needed(const struct ggml_tensor * result, const struct ggml_tensor * dst) {
     bool   same   = true;
     bool   rising = true;
     size_t last   = 0;
     for (int i = 0; i < GGML_MAX_DIMS; i++) {
         if (result->ne[i] > 1) {
-            same   = same && result->nb[i] == wanted->nb[i];
-            rising = rising && wanted->nb[i] >= last;
-            last   = wanted->nb[i];
+            same   = same && result->nb[i] == dst->nb[i];
+            rising = rising && dst->nb[i] >= last;
+            last   = dst->nb[i];
         }
     }
-    bool whole_rows = result->ne[0] == 1 || result->nb[0] == wanted->nb[0];
+    bool whole_rows = result->ne[0] == 1 || result->nb[0] == dst->nb[0];
     return same ? WRITES_CONTIGUOUS : !whole_rows ? WRITES_ANYTHING : rising ? WRITES_PADDED_ROWS : WRITES_ROWS;
 }

@@ -1,4 +1,4 @@
-//! Mistakes that no answer could tell about end in `ggml_abort`, with a message that names the argument.
+//! Mistakes that no return value can report end in `ggml_abort`, with a message that names the argument.
 
 mod support;
 
@@ -7,31 +7,31 @@ use std::sync::OnceLock;
 use lastuse_c_tests::{Build, Linked, Program};
 use lastuse_vendor::Package;
 
-/// What the program answers when it was ended with the right message.
+/// The exit code of a program that was aborted with the expected message.
 const ABORTED: i32 = 43;
 
 fn program() -> &'static Program {
     static PROGRAM: OnceLock<Program> = OnceLock::new();
-    PROGRAM.get_or_init(|| support::program_with_both("aborts", &["dummy_buffer"], &[]))
+    PROGRAM.get_or_init(|| support::build_with_both("aborts"))
 }
 
 #[test]
 fn every_mistake_is_named() {
     let program = program();
-    let cases = support::expect(program.run(&[])).stdout;
-    assert!(cases.lines().count() > 20, "the program lists its cases");
-    for case in cases.lines() {
+    let cases = support::listed_cases(program, &[]);
+    assert!(cases.len() > 20, "{cases:?}");
+    for case in &cases {
         let outcome = support::expect(program.run(&[case, "lastuse"]));
         assert_eq!(outcome.code, Some(ABORTED), "{case}: {}", outcome.describe());
     }
 }
 
 #[test]
-fn what_ggml_aborts_on_is_aborted_on() {
+fn upstream_aborts_on_the_mistakes_that_it_checks() {
     let program = program();
-    let cases = support::expect(program.run(&["upstream"])).stdout;
-    assert!(cases.lines().count() > 5, "the program lists its cases");
-    for case in cases.lines() {
+    let cases = support::listed_cases(program, &["upstream"]);
+    assert!(cases.len() > 5, "{cases:?}");
+    for case in &cases {
         let outcome = support::expect(program.run(&[case, "upstream"]));
         let ended = outcome.code == Some(ABORTED) || outcome.signal.is_some();
         assert!(ended, "{case}: {}", outcome.describe());

@@ -1,4 +1,4 @@
-//! A language model whose cache is of the type that is computed: nothing is copied into it any more.
+//! A language model whose cache has the type of the computed rows: no row is copied into it.
 
 mod support;
 
@@ -10,7 +10,7 @@ use support::llama_style::{self, LAYERS, number, run};
 
 const SAME_TYPE: [&str; 2] = ["--kv-type", "f32"];
 
-/// The same model, with rows written by their numbers, with rows copied, and with the copies removed.
+/// Compares the model with rows written by index, with rows copied, and with the copies removed.
 fn compare(program: &Program, mode: &[&str], removed: u64, left: u64) {
     let with = |more: &[&str]| run(program, &[&SAME_TYPE, mode, more].concat(), &[]);
     let rows = with(&["--kv-write", "rows"]);
@@ -24,7 +24,7 @@ fn compare(program: &Program, mode: &[&str], removed: u64, left: u64) {
     assert!(number(&without, "compute_buffer_bytes") <= number(&kept, "compute_buffer_bytes"), "{mode:?}");
 }
 
-/// What stays with flash attention is the cast of the mask. Softmax attention puts the heads together by a copy.
+/// With flash attention the cast of the mask is left. Softmax attention joins the heads by a copy.
 fn compare_all(program: &Program) {
     for allocator in ["gallocr", "sched"] {
         let flash = ["--attention", "flash", "--allocator", allocator];
@@ -59,22 +59,17 @@ fn copies_are_removed_where_ggmls_own_allocator_serves() {
     assert!(number(&without, "compute_buffer_bytes") <= number(&kept, "compute_buffer_bytes"));
 }
 
-/// Kernels, fusion and the allocator of that version are others.
+/// That version has other kernels, another fusion and another allocator.
 #[test]
 fn removed_copies_compute_the_same_with_ggml_0_9_5() {
     let lastuse = support::checked();
     let ggml = support::ggml(Package::WhisperCpp);
-    let program = |name: &str, supports: &[&str]| {
-        let sources = support::sources(name, supports);
-        let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
-        let name = format!("{name}-0.9.5");
-        support::expect(Program::build(&name, &sources, &ggml, Linked::Both(&lastuse), &[]))
-    };
-    let random = program("remove_copies", &["own_memory", "random_graph", "plan_check", "transformer"]);
+    let program = |name| support::build(&format!("{name}-0.9.5"), name, &ggml, Linked::Both(&lastuse));
+    let random = program("remove_copies");
     for case in ["graphs_of_copies", "graphs_of_copies_on_upstreams_allocator", "graphs_of_copies_by_scheduler"] {
         support::passes(&random, &[case, "1", "200"]);
     }
-    let by_hand = program("removed_copies", &["dummy_buffer", "plan_check", "transformer"]);
+    let by_hand = program("removed_copies");
     for case in ["copies_are_removed", "copies_are_left", "memory_of_a_context_is_written"] {
         support::passes(&by_hand, &[case]);
     }

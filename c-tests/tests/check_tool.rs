@@ -1,18 +1,16 @@
-//! `lastuse check` as people and scripts meet it: what is right, each kind of defect by name, files that are malformed.
+//! The output and exit codes of `lastuse check`: valid plans, each kind of defect by name, malformed files.
 
 mod support;
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 
 use lastuse_vendor::target_folder;
 use serde_json::{Value, json};
 
 fn tool() -> Command {
-    static TOOL: OnceLock<PathBuf> = OnceLock::new();
-    Command::new(TOOL.get_or_init(|| support::expect(lastuse_c_tests::tool())))
+    support::tool::command(&[])
 }
 
 fn text(bytes: &[u8]) -> &str {
@@ -116,7 +114,7 @@ fn node_in_place_may_lie_in_the_buffer_of_its_source() {
 }
 
 #[test]
-fn right_plan_is_right() {
+fn valid_plan_is_accepted() {
     let folder = Folder::new("right");
     let output = folder.check(&plan().to_string(), &[]);
     let expected = "OK: 4 tensors are placed, and no live value is overwritten in 4 steps\nCPU: 320 bytes, lower bound 256, chunks: [320]\n";
@@ -129,7 +127,7 @@ fn right_plan_is_right() {
 }
 
 #[test]
-fn plans_of_the_tool_are_right_for_real_graphs() {
+fn plans_of_the_tool_are_valid_for_captured_graphs() {
     let folder = Folder::new("real");
     for name in ["llama-8-softmax", "sd-vae-decoder-512", "branches-random-wiring"] {
         for options in [&["plan", "--json"][..], &["plan", "--json", "--reorder", "--rules", "ggml"]] {
@@ -239,7 +237,7 @@ fn order_that_cannot_be_run() {
 }
 
 #[test]
-fn every_defect_is_told() {
+fn every_defect_is_reported() {
     let plan = changed(|plan| {
         plan["tensors"][1]["size"] = json!(32);
         plan["tensors"][0]["offset"] = json!(8);

@@ -1,27 +1,23 @@
-//! `lastuse convert` as people and scripts meet it: graphs to placement problems, and back.
+//! The output and exit codes of `lastuse convert`: graphs to placement problems, and back.
 
 mod support;
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use lastuse_vendor::target_folder;
 use serde_json::Value;
+use support::tool::stderr;
 
 fn tool(arguments: &[&str]) -> Output {
-    let tool = support::expect(lastuse_c_tests::tool());
-    Command::new(tool).args(arguments).output().expect("the tool starts")
+    support::tool::command(arguments).output().expect("the tool starts")
 }
 
 fn done(arguments: &[&str]) -> String {
     let output = tool(arguments);
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
     String::from_utf8(output.stdout).expect("UTF-8")
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).expect("UTF-8")
 }
 
 fn folder(test: &str) -> PathBuf {
@@ -107,7 +103,7 @@ fn what_cannot_be_converted_is_named() {
 #[test]
 fn endless_files_are_refused() {
     for file in ["/dev/zero", "-"] {
-        let mut command = Command::new(support::expect(lastuse_c_tests::tool()));
+        let mut command = support::tool::command(&[]);
         command.args(["plan", file]).stdin(fs::File::open("/dev/zero").expect("a device of Linux"));
         let output = command.output().expect("the tool starts");
         assert_eq!(output.status.code(), Some(1), "{file}");

@@ -1,7 +1,7 @@
-//! lastuse's functions of `ggml-alloc.h` are what that header declares: the same names, arguments, types and results.
+//! lastuse's functions of `ggml-alloc.h` have the names, arguments and return types that the header declares.
 //!
-//! cbindgen writes C declarations of the Rust functions, and the C compiler sees them behind those of ggml: it refuses what
-//! is declared twice in different ways.
+//! cbindgen writes C declarations of the Rust functions. The C compiler reads them after those of ggml and refuses
+//! conflicting declarations.
 
 mod support;
 
@@ -12,10 +12,10 @@ use std::process::Output;
 
 use lastuse_vendor::{Ggml, Language, Package, compiler};
 
-/// Where the functions are.
+/// The files that define the functions.
 const SOURCES: [&str; 4] = ["gallocr_new.rs", "gallocr.rs", "tallocr.rs", "context_tensors.rs"];
 
-/// Types that are ggml's.
+/// Types of ggml.
 const STRUCTS: [&str; 8] = [
     "ggml_backend",
     "ggml_backend_buffer",
@@ -27,7 +27,7 @@ const STRUCTS: [&str; 8] = [
     "ggml_tensor",
 ];
 
-/// C declarations of what Rust defines.
+/// Returns C declarations of what Rust defines.
 fn ours() -> String {
     let mut config = cbindgen::Config { language: cbindgen::Language::C, no_includes: true, ..Default::default() };
     config.documentation = false;
@@ -42,7 +42,7 @@ fn ours() -> String {
     String::from_utf8(text).expect("cbindgen writes UTF-8")
 }
 
-/// Compiles the declarations behind those of ggml.
+/// Compiles the declarations after those of ggml.
 fn compile(name: &str, ggml: &Ggml, declarations: &str) -> Output {
     let folder = lastuse_vendor::target_folder().join("c-tests");
     fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{error}"));
@@ -58,7 +58,7 @@ fn both_versions() -> [Ggml; 2] {
     [support::ggml(Package::LlamaCpp), support::ggml(Package::WhisperCpp)]
 }
 
-/// The names of functions that end in "(" somewhere in C.
+/// Returns the names that "(" follows in C.
 fn functions(text: &str) -> BTreeSet<String> {
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let ends = text.match_indices('(').map(|(at, _)| &text[..at]);
@@ -66,7 +66,7 @@ fn functions(text: &str) -> BTreeSet<String> {
     names.filter(|name| name.starts_with("ggml_")).map(str::to_owned).collect()
 }
 
-/// What the header declares, without comments.
+/// Returns the functions that a header declares, without comments.
 fn declared(header: &Path) -> BTreeSet<String> {
     let text = fs::read_to_string(header).unwrap_or_else(|error| panic!("{}: {error}", header.display()));
     let without_blocks: String = text
@@ -96,10 +96,10 @@ fn every_function_of_the_header_is_there_and_no_other() {
     }
 }
 
-/// One thing after the other is declared differently: each is refused.
+/// Each difference in a declaration is refused.
 #[test]
 fn differences_are_refused() {
-    let right = ours();
+    let correct = ours();
     for (from, to) in [
         ("size_t ggml_gallocr_get_buffer_size(", "int ggml_gallocr_get_buffer_size("),
         ("int buffer_id", "long buffer_id"),
@@ -108,8 +108,8 @@ fn differences_are_refused() {
         (", int n_bufs)", ")"),
         ("struct ggml_tallocr ggml_tallocr_new", "struct ggml_tallocr *ggml_tallocr_new"),
     ] {
-        let wrong = right.replace(from, to);
-        assert_ne!(wrong, right, "{from} is there:\n{right}");
+        let wrong = correct.replace(from, to);
+        assert_ne!(wrong, correct, "{from} is not in:\n{correct}");
         let output = compile("wrong", &both_versions()[0], &wrong);
         assert!(!output.status.success(), "{to} is accepted");
     }

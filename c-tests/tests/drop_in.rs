@@ -1,4 +1,4 @@
-//! A real program on lastuse in each of the three ways, and without it.
+//! A real program on lastuse, linked statically, linked with the shared library and preloaded; and without lastuse.
 
 mod support;
 
@@ -6,61 +6,22 @@ use std::ffi::OsStr;
 
 use lastuse_c_tests::{Linked, Outcome, Program};
 use lastuse_vendor::Package;
+use support::llama_style::{build, number, run};
 
-/// A small model: these tests are about who does the work, not about size.
-const SMALL: &[&str] = &[
-    "--layers",
-    "3",
-    "--width",
-    "256",
-    "--heads",
-    "8",
-    "--kv-heads",
-    "2",
-    "--ffn",
-    "1024",
-    "--vocab",
-    "1000",
-    "--prompt",
-    "64",
-    "--decode",
-    "4",
-    "--threads",
-    "1",
-    "--machine",
-];
-
-fn llama_style(name: &str, linked: Linked<'_>) -> Program {
-    let ggml = support::ggml(Package::LlamaCpp);
-    Program::build(name, &["llama_style.c"], &ggml, linked, &[]).unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn run(program: &Program, mode: &[&str], variables: &[(&str, &OsStr)]) -> Outcome {
-    let outcome = program.run_with(&[SMALL, mode].concat(), variables).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
-    outcome
-}
-
-/// The same bits as on ggml's own allocator, in less memory, and by lastuse's plans.
+/// Asserts that lastuse planned: the bits are those of ggml's own allocator, in less memory.
 fn assert_lastuse_did_it(outcome: &Outcome, mode: &[&str]) {
-    let reference = run(&llama_style("llama-style-reference", Linked::Ggml), mode, &[]);
+    let reference = run(&build("llama-style-reference", Package::LlamaCpp, Linked::Ggml), mode, &[]);
     assert_eq!(reference.value("allocator"), Some("ggml"));
     assert!(outcome.value("allocator").is_some_and(|name| name.starts_with("lastuse")), "{}", outcome.describe());
     assert_eq!(outcome.value("logits_hash"), reference.value("logits_hash"), "the logits differ");
-    let plans: u64 = number(outcome, "plans");
-    assert!(plans > 0, "lastuse made no plan");
+    assert!(number(outcome, "plans") > 0, "lastuse made no plan");
     assert!(number(outcome, "compute_buffer_bytes") < number(&reference, "compute_buffer_bytes"));
-}
-
-fn number(outcome: &Outcome, key: &str) -> u64 {
-    let value = outcome.value(key).and_then(|value| value.parse().ok());
-    value.unwrap_or_else(|| panic!("no {key}: {}", outcome.describe()))
 }
 
 #[test]
 fn static_library_before_ggml() {
     let lastuse = support::release();
-    let program = llama_style("llama-style-static", Linked::LastuseArchive(&lastuse));
+    let program = build("llama-style-static", Package::LlamaCpp, Linked::LastuseArchive(&lastuse));
     for mode in [["--allocator", "gallocr"], ["--allocator", "sched"]] {
         assert_lastuse_did_it(&run(&program, &mode, &[]), &mode);
     }
@@ -69,7 +30,7 @@ fn static_library_before_ggml() {
 #[test]
 fn shared_library_before_shared_ggml() {
     let lastuse = support::release();
-    let program = llama_style("llama-style-shared", Linked::LastuseShared(&lastuse));
+    let program = build("llama-style-shared", Package::LlamaCpp, Linked::LastuseShared(&lastuse));
     for mode in [["--allocator", "gallocr"], ["--allocator", "sched"]] {
         assert_lastuse_did_it(&run(&program, &mode, &[]), &mode);
     }
@@ -78,7 +39,7 @@ fn shared_library_before_shared_ggml() {
 #[test]
 fn preloaded_over_shared_ggml() {
     let lastuse = support::release();
-    let program = llama_style("llama-style-preloaded", Linked::SharedGgml);
+    let program = build("llama-style-preloaded", Package::LlamaCpp, Linked::SharedGgml);
     let preload = [("LD_PRELOAD", lastuse.shared.as_os_str())];
     for mode in [["--attention", "softmax"], ["--allocator", "sched"]] {
         assert_lastuse_did_it(&run(&program, &mode, &preload), &mode);
@@ -88,7 +49,7 @@ fn preloaded_over_shared_ggml() {
 #[test]
 fn switched_off_hands_every_call_to_ggml() {
     let lastuse = support::release();
-    let program = llama_style("llama-style-off", Linked::SharedGgml);
+    let program = build("llama-style-off", Package::LlamaCpp, Linked::SharedGgml);
     let variables = [("LD_PRELOAD", lastuse.shared.as_os_str()), ("LASTUSE", OsStr::new("off"))];
     let off = run(&program, &[], &variables);
     let plain = run(&program, &[], &[]);
@@ -110,7 +71,7 @@ fn preloaded_into_a_program_without_ggml_changes_nothing() {
     );
 }
 
-/// A plugin brings ggml with it, and nobody but the plugin can see that ggml.
+/// A plugin brings a ggml with it that only the plugin can see.
 #[test]
 fn preloaded_under_a_ggml_that_is_loaded_later() {
     let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::release());
@@ -119,7 +80,7 @@ fn preloaded_under_a_ggml_that_is_loaded_later() {
     let flags = ["-Dmain=plan_graphs", &flags[0], &flags[1], "-lggml-base"];
     let plugin = Program::build_shared("libplan_graphs.so", &["programs/plan_two_graphs.c"], &ggml, &flags);
     let plugin = support::expect(plugin).to_string_lossy().into_owned();
-    let program = support::expect(Program::build("load-plugin", &["programs/load_plugin.c"], &ggml, Linked::Ggml, &[]));
+    let program = support::build("load-plugin", "load_plugin", &ggml, Linked::Ggml);
     let preload = ("LD_PRELOAD", lastuse.shared.as_os_str());
     for (variables, plans) in [(vec![preload], "1"), (vec![preload, ("LASTUSE", OsStr::new("off"))], "0")] {
         let outcome = support::expect(program.run_with(&[&plugin], &variables));
@@ -128,13 +89,12 @@ fn preloaded_under_a_ggml_that_is_loaded_later() {
     }
 }
 
-/// Words in any case; LASTUSE_LOG shows who plans.
+/// Words may be in any case; `LASTUSE_LOG` shows which allocator plans.
 #[test]
-fn the_usual_words_switch_off_and_unknown_ones_are_reported() {
+fn usual_words_switch_off_and_unknown_ones_are_reported() {
     let lastuse = support::release();
     let ggml = support::ggml(Package::LlamaCpp);
-    let program = Program::build("plan-two-graphs", &["programs/plan_two_graphs.c"], &ggml, Linked::SharedGgml, &[]);
-    let program = support::expect(program);
+    let program = support::build("plan-two-graphs", "plan_two_graphs", &ggml, Linked::SharedGgml);
     let log_with = |word: &str| {
         let variables = [("LD_PRELOAD", lastuse.shared.as_os_str()), ("LASTUSE", OsStr::new(word))];
         let outcome =
@@ -154,12 +114,11 @@ fn the_usual_words_switch_off_and_unknown_ones_are_reported() {
     assert!(is_planned(&log) && log.contains("LASTUSE has no effect: \"offf\" is unknown; known are on,"), "{log}");
 }
 
-/// The program then calls ggml's own allocator, and lastuse must not take what that made for its own.
+/// The program then calls ggml's own allocator: lastuse must not mistake its allocators for its own.
 #[test]
-fn shared_library_behind_ggml_says_so_and_leaves_its_allocators_alone() {
+fn shared_library_behind_ggml_reports_it_and_leaves_ggmls_allocators_alone() {
     let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::release());
-    let program = Program::build("link-order", &["programs/link_order.c"], &ggml, Linked::LastuseBehind(&lastuse), &[]);
-    let program = support::expect(program);
+    let program = support::build("link-order", "link_order", &ggml, Linked::LastuseBehind(&lastuse));
     for variables in [&[][..], &[("LASTUSE", OsStr::new("off"))]] {
         let outcome = support::expect(program.run_with(&[], variables));
         assert_eq!(outcome.code, Some(0), "{variables:?}: {}", outcome.describe());

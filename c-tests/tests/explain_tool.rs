@@ -1,23 +1,21 @@
-//! `lastuse explain` as people and scripts meet it: text, JSON, messages, exit codes, and the page about it.
+//! `lastuse explain`: text, JSON, messages, exit codes, and the page about it.
 
 mod support;
 
 use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::path::Path;
+use std::process::{Child, Command, Output};
 
 use lastuse_vendor::target_folder;
 use serde_json::{Value, json};
+use support::tool::{self, assert_fails, finish, stderr, stdout};
 
 const PAGE: &str = include_str!("../../docs/explain.md");
 
-/// `lastuse explain` with arguments, built once; paths are relative to the repository.
+/// Returns `lastuse explain` with arguments; paths are relative to the repository.
 fn explain(arguments: &[&str]) -> Command {
-    static TOOL: OnceLock<PathBuf> = OnceLock::new();
-    let mut command = Command::new(TOOL.get_or_init(|| support::expect(lastuse_c_tests::tool())));
-    command.arg("explain").args(arguments).current_dir(lastuse_c_tests::folder().with_file_name(""));
+    let mut command = tool::command(&["explain"]);
+    command.args(arguments).current_dir(lastuse_c_tests::folder().with_file_name(""));
     command
 }
 
@@ -25,24 +23,11 @@ fn run(arguments: &[&str]) -> Output {
     explain(arguments).output().expect("the tool starts")
 }
 
-fn stdout(output: &Output) -> &str {
-    std::str::from_utf8(&output.stdout).expect("the tool prints UTF-8")
-}
-
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).expect("the tool prints UTF-8")
-}
-
 /// Exit code 0, no messages, and what was printed.
 fn explained(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{arguments:?}");
     stdout(&output).to_owned()
-}
-
-/// Expects exit code 1, and the message.
-fn assert_fails(output: &Output, message: &str) {
-    assert_eq!((output.status.code(), stderr(output)), (Some(1), format!("lastuse: {message}\n").as_str()));
 }
 
 /// A file of a folder of its own for each test.
@@ -115,7 +100,7 @@ it puts GLU \"product\", 3.13 KiB, in the memory of MUL_MAT \"gate\"
 }
 
 #[test]
-fn one_buffer_can_be_asked_for() {
+fn one_buffer_can_be_selected() {
     let file = write("buffer", "gated.jsonl", &gated());
     for buffer in ["1", "GPU"] {
         let text = explained(&["--buffer", buffer, &file]);
@@ -159,7 +144,7 @@ fn json_has_everything() {
 }
 
 #[test]
-fn several_files_are_told_apart_and_a_wrong_one_stops_none() {
+fn files_are_named_and_a_malformed_one_stops_no_other() {
     let good = write("several", "gated.jsonl", &gated());
     let cut = write("several", "cut.jsonl", gated().split_once("{\"buffer\":0").map_or("", |(start, _)| start));
     let missing = format!("{good}.missing");
@@ -182,7 +167,7 @@ fn only_graphs_can_be_explained() {
 }
 
 #[test]
-fn wrong_usage_is_told_apart() {
+fn wrong_usage_has_its_own_exit_code() {
     for arguments in
         [&[][..], &["--json"], &["--top", "few", "file"], &["--rules", "mine", "file"], &["--draw", "file"]]
     {
@@ -193,17 +178,7 @@ fn wrong_usage_is_told_apart() {
 
 /// The tool waiting for a graph on its standard input.
 fn waiting() -> Child {
-    let mut command = explain(&["-"]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().expect("the tool starts")
-}
-
-/// Gives it the graph, and waits for its end.
-fn finish(mut child: Child, text: &str) -> Output {
-    let mut stdin = child.stdin.take().expect("the standard input is a pipe");
-    stdin.write_all(text.as_bytes()).expect("the tool reads everything");
-    drop(stdin);
-    child.wait_with_output().expect("the tool ends")
+    tool::spawn(explain(&["-"]))
 }
 
 #[test]
@@ -214,7 +189,7 @@ fn minus_is_the_standard_input() {
 }
 
 #[test]
-fn reader_that_has_seen_enough_is_no_failure() {
+fn closed_output_is_no_failure() {
     let mut child = waiting();
     drop(child.stdout.take());
     let output = finish(child, &gated());

@@ -1,4 +1,4 @@
-//! What is told of the captured graphs is true of their plans.
+//! The explanations of the captured graphs agree with their plans.
 
 mod support;
 
@@ -12,18 +12,18 @@ use lastuse::report::explain::{Advice, BufferExplanation, Change, DEFAULT_TRIALS
 use lastuse_c_tests::{captured_graphs, graph_name, graphs_in, read_graph};
 use support::expect;
 
-/// A captured graph and what is told of it.
-struct Told {
+/// A captured graph with its explanation.
+struct Explained {
     name: String,
     snapshot: Snapshot,
-    /// By buffer: what ggml's own allocator takes; the snapshot does not say it.
+    /// By buffer: the bytes of ggml's own allocator, which were taken out of the snapshot.
     measured: Vec<Option<Bytes>>,
     buffers: Vec<BufferSpec>,
     plan: GraphPlan,
     explanation: Explanation,
 }
 
-impl Told {
+impl Explained {
     fn new(name: String, mut snapshot: Snapshot, rules: Rules) -> Self {
         let measured = snapshot.buffers.iter_mut().map(|buffer| buffer.ggml_alloc_size.take()).collect();
         let buffers = snapshot.buffers(rules, placement::Effort::default());
@@ -54,57 +54,57 @@ impl Told {
     }
 }
 
-/// With all rules, for all tests.
-fn all() -> &'static [Told] {
-    static ALL: OnceLock<Vec<Told>> = OnceLock::new();
-    ALL.get_or_init(|| Told::of_all(Rules::ALL))
+/// The graphs with all rules, planned once.
+fn all() -> &'static [Explained] {
+    static ALL: OnceLock<Vec<Explained>> = OnceLock::new();
+    ALL.get_or_init(|| Explained::of_all(Rules::ALL))
 }
 
 #[test]
-fn listed_blocks_are_what_is_alive_at_the_worst_step() {
-    for told in all() {
-        let Told { name, plan, .. } = told;
-        for buffer in &told.explanation.buffers {
+fn listed_blocks_are_those_live_at_the_peak() {
+    for explained in all() {
+        let Explained { name, plan, .. } = explained;
+        for buffer in &explained.explanation.buffers {
             let peak = buffer.peak.as_ref().expect("captured graphs need memory");
             let listed: Bytes = peak.live.iter().map(|block| block.bytes).sum();
             let loads = memory_profile(&plan.problems[buffer.id]);
             assert_eq!(listed, loads[peak.node.step as usize], "{name}");
-            assert_eq!([peak.bytes, told.bound(buffer), buffer.lower_bound], [listed; 3], "{name}");
+            assert_eq!([peak.bytes, explained.bound(buffer), buffer.lower_bound], [listed; 3], "{name}");
             let others = peak.as_high.iter().flat_map(|&(first, last)| first..=last);
             assert!(others.clone().all(|step| step != peak.node.step && loads[step as usize] == listed), "{name}");
             assert_eq!(others.count() + 1, loads.iter().filter(|load| **load == listed).count(), "{name}");
-            assert!(peak.live.iter().all(|block| !block.tensors.is_empty()), "{name}: nobody lives in a block");
+            assert!(peak.live.iter().all(|block| !block.tensors.is_empty()), "{name}: a block has no tensor");
         }
     }
 }
 
 #[test]
 fn every_change_is_tried() {
-    for Told { name, explanation, .. } in all() {
+    for Explained { name, explanation, .. } in all() {
         assert!(explanation.all_tried, "{name}");
     }
 }
 
 #[test]
-fn what_was_reused_is_what_the_plan_shares() {
-    for Told { name, plan, explanation, .. } in all() {
+fn listed_reuse_is_that_of_the_plan() {
+    for Explained { name, plan, explanation, .. } in all() {
         let in_place = plan.allocations.iter().flatten().filter(|allocation| allocation.in_place_of.is_some()).count();
-        let told: usize = explanation.buffers.iter().map(|buffer| buffer.reuse.in_place.len()).sum();
-        assert_eq!(told, in_place, "{name}");
+        let reused: usize = explanation.buffers.iter().map(|buffer| buffer.reuse.in_place.len()).sum();
+        assert_eq!(reused, in_place, "{name}");
     }
 }
 
 #[test]
-fn ggml_alloc_is_computed_as_it_was_measured() {
-    for Told { name, measured, explanation, .. } in all() {
+fn computed_size_of_ggml_alloc_is_the_measured_one() {
+    for Explained { name, measured, explanation, .. } in all() {
         let computed: Vec<_> = explanation.buffers.iter().map(|buffer| buffer.ggml_alloc).collect();
         assert_eq!(&computed, measured, "{name}");
     }
 }
 
-/// The lower bound once a change is made that the library has a function for.
-fn changed_bound(told: &Told, advice: &Advice, buffer: &BufferExplanation) -> Option<Bytes> {
-    let (mut snapshot, buffers) = (told.snapshot.clone(), &told.buffers);
+/// Returns the lower bound after a change, if the library has a function for it.
+fn changed_bound(explained: &Explained, advice: &Advice, buffer: &BufferExplanation) -> Option<Bytes> {
+    let (mut snapshot, buffers) = (explained.snapshot.clone(), &explained.buffers);
     let plan = match &advice.change {
         Change::Rule { rule, .. } => {
             let setting: RuleSetting = rule.parse().expect("the rule is known");
@@ -123,14 +123,14 @@ fn changed_bound(told: &Told, advice: &Advice, buffer: &BufferExplanation) -> Op
 }
 
 #[test]
-fn changes_save_what_is_promised() {
+fn changes_save_as_much_as_predicted() {
     let mut made = 0;
-    for told in all().iter().chain(&Told::of_all(Rules::GGML)) {
-        for buffer in &told.explanation.buffers {
+    for explained in all().iter().chain(&Explained::of_all(Rules::GGML)) {
+        for buffer in &explained.explanation.buffers {
             for advice in &buffer.advice {
-                let (name, change) = (&told.name, &advice.change);
+                let (name, change) = (&explained.name, &advice.change);
                 assert_eq!(advice.lower_bound + advice.saves, buffer.lower_bound, "{name}: {change}");
-                let changed = changed_bound(told, advice, buffer);
+                let changed = changed_bound(explained, advice, buffer);
                 made += usize::from(changed.is_some());
                 assert!(changed.is_none_or(|bound| bound == advice.lower_bound), "{name}: {change}");
             }

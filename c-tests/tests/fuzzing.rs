@@ -1,10 +1,10 @@
-//! A short run of `cargo fuzz-graphs`, on lastuse that simulates every plan; and a run that has something to find.
+//! A short run of `cargo fuzz-graphs` on lastuse, which simulates every plan, and a run on an allocator with faults.
 
 mod support;
 
 use std::sync::OnceLock;
 
-use lastuse_c_tests::{Linked, Program, fuzz_program, fuzz_sources};
+use lastuse_c_tests::{FUZZ_SOURCES, Linked, Program, fuzz_program};
 use lastuse_vendor::Package;
 
 fn program() -> &'static Program {
@@ -14,21 +14,20 @@ fn program() -> &'static Program {
 }
 
 #[test]
-fn some_thousand_graphs_without_a_finding() {
+fn thousands_of_graphs_have_no_finding() {
     let outcome = support::passes(program(), &["--seed", "20000001", "--graphs", "8000", "--computed", "10"]);
     assert!(outcome.stdout.contains("8000 graphs from seed 20000001"), "{}", outcome.describe());
     assert!(outcome.stdout.ends_with(" 0 findings\n"), "{}", outcome.describe());
 }
 
-/// ggml's own allocator in the place of lastuse: it uses stale plans, and more than that is wrong then.
+/// With ggml's own allocator in place of lastuse: it uses stale plans, among other faults.
 #[test]
-fn findings_are_told_with_their_seeds() {
+fn findings_are_reported_with_their_seeds() {
     let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::checked());
     let names = lastuse_c_tests::folder().join("support/upstream_names.h");
     let flags = ["-O2", "-include", names.to_str().expect("the path is UTF-8")];
-    let sources = fuzz_sources();
-    let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
-    let program = support::expect(Program::build("fuzz_upstream", &sources, &ggml, Linked::Both(&lastuse), &flags));
+    let build = Program::build("fuzz_upstream", &FUZZ_SOURCES, &ggml, Linked::Both(&lastuse), &flags);
+    let program = support::expect(build);
     let outcome = support::expect(program.run(&["--graphs", "3000"]));
     assert_eq!(outcome.code, Some(1), "{}", outcome.describe());
     let (_, rest) = outcome.stdout.split_once("finding 1: seed ").unwrap_or_else(|| panic!("{}", outcome.describe()));

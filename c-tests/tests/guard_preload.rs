@@ -1,4 +1,4 @@
-//! Programs that know nothing of lastuse run under guard when both libraries are preloaded, and as ever without the variable.
+//! Unmodified programs run under a guard when both libraries are preloaded, and unguarded without the variable.
 
 mod support;
 
@@ -17,8 +17,8 @@ fn preloaded() -> OsString {
 }
 
 fn program(package: Package, label: &str) -> Program {
-    let (name, sources) = (format!("plain_scheduler{label}"), ["programs/plain_scheduler.c"]);
-    support::expect(Program::build(&name, &sources, &support::ggml(package), Linked::SharedGgml, &[]))
+    let name = format!("plain_scheduler{label}");
+    support::build(&name, "plain_scheduler", &support::ggml(package), Linked::SharedGgml)
 }
 
 fn run(program: &Program, arguments: &[&str], words: &str) -> Outcome {
@@ -36,7 +36,7 @@ fn unmodified_programs_run_under_guard(package: Package, label: &str) {
     }
     for words in ["", "plan", "memory,off", "memory,no-custom"] {
         let outcome = run(&program, &["fault"], words);
-        assert_eq!(outcome.code, Some(0), "{words}: nobody looks: {}", outcome.describe());
+        assert_eq!(outcome.code, Some(0), "{words}: memory is not watched: {}", outcome.describe());
     }
     for words in ["memory", "weights"] {
         let outcome = run(&program, &["fault"], words);
@@ -58,7 +58,7 @@ fn on_ggml_0_9_5() {
 }
 
 #[test]
-fn without_lastuse_it_says_what_is_missing() {
+fn without_lastuse_it_names_what_is_missing() {
     let guard = support::expect(guard_library());
     let program = program(Package::LlamaCpp, "");
     let outcome = support::expect(program.run_with(&[], &[("LD_PRELOAD", guard.as_os_str())]));
@@ -70,7 +70,7 @@ fn without_lastuse_it_says_what_is_missing() {
 }
 
 #[test]
-fn exports_only_what_it_stands_before() {
+fn exports_only_the_functions_that_it_wraps() {
     let output = Command::new("nm").args(["-D", "--defined-only"]).arg(support::expect(guard_library())).output();
     let text = String::from_utf8_lossy(&output.expect("nm runs").stdout).into_owned();
     let names: BTreeSet<&str> = text.lines().filter_map(|line| line.split_whitespace().next_back()).collect();

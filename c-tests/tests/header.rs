@@ -54,3 +54,11 @@ fn from_cpp_behind_ggmls_own() {
 fn from_cpp() {
     compiles_and_runs("header-cpp", "programs/header_cpp.cpp");
 }
+
+/// What the other tests here rely on.
+#[test]
+fn warnings_are_errors() {
+    let ggml = support::ggml(Package::LlamaCpp);
+    let error = Program::build("warning", &["programs/warning.c"], &ggml, Linked::Ggml, &[]).map(drop);
+    assert!(error.is_err_and(|error| error.contains("-Werror=unused-variable")));
+}

@@ -1,5 +1,5 @@
-//! Whatever the tool does with a graph takes time that grows as the graph does: comparing all pairs of 300,000 nodes would take
-//! minutes, and so would planning 311 tensors anew for each of 70,000 buffers.
+//! Whatever the tool does with a graph takes time that grows as the graph does: comparing all pairs of 300,000 nodes
+//! would take minutes, and so would planning 311 tensors anew for each of 70,000 buffers.
 
 mod support;
 
@@ -7,7 +7,6 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 
 use lastuse_vendor::target_folder;
 
@@ -18,8 +17,7 @@ const PATIENCE: &str = "60";
 const TOO_LONG: i32 = 124;
 
 fn run(arguments: &[&str]) -> Output {
-    static TOOL: OnceLock<PathBuf> = OnceLock::new();
-    let tool = TOOL.get_or_init(|| support::expect(lastuse_c_tests::tool()));
+    let tool = support::tool::file();
     let output = Command::new("timeout").arg(PATIENCE).arg(tool).args(arguments).output().expect("timeout is there");
     assert_ne!(output.status.code(), Some(TOO_LONG), "{arguments:?} takes more than {PATIENCE} s");
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -37,8 +35,8 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("the target folder has a name in UTF-8")
 }
 
-/// An input and `nodes` nodes: each reads the one before it, and in the second half also one of the first half, as the way back
-/// of training does. So half of them are alive together.
+/// An input and `nodes` nodes: each reads the one before it, and in the second half also one of the first half, as the
+/// way back of training does. So half of them are live at once.
 fn graph(buffers: usize, nodes: usize) -> String {
     let buffer = |at| format!("{{\"name\":\"B{at}\",\"alignment\":32,\"max_size\":null}}");
     let buffers: Vec<String> = (0..buffers).map(buffer).collect();
@@ -65,7 +63,7 @@ fn graph(buffers: usize, nodes: usize) -> String {
     text
 }
 
-/// Plans, checks, explains, draws and converts a graph. Answers the explanation.
+/// Plans, checks, explains, draws and converts a graph. Returns the explanation.
 fn do_all(test: &str, graph: &str, more: &[&str]) -> String {
     let folder = folder(test);
     let [file, plan, svg, html, csv] =

@@ -16,7 +16,7 @@ const CACHES: [(&[&str], u64); 4] = [
     (&["--kv-write", "copy", "--kv-type", "f32", "--attention", "softmax"], 2 * LAYERS),
 ];
 
-/// Both APIs with the same options.
+/// Compares both APIs with equal options.
 fn compare(program: &Program, mode: &[&str], without_copy: u64, variables: &[(&str, &OsStr)]) {
     let ggml = run(program, &[mode, &["--api", "ggml"]].concat(), variables);
     let lastuse = run(program, &[mode, &["--api", "lastuse"]].concat(), variables);
@@ -56,7 +56,7 @@ fn same_logits_where_ggmls_own_allocator_serves() {
 }
 
 #[test]
-fn program_without_lastuse_says_what_it_lacks() {
+fn program_without_lastuse_reports_that_it_is_missing() {
     let program = llama_style::build("llama-api-without", Package::LlamaCpp, Linked::Ggml);
     let outcome = support::expect(program.run(&["--api", "lastuse"]));
     assert_eq!(outcome.code, Some(1), "{}", outcome.describe());

@@ -1,18 +1,17 @@
-//! What a graph is said to need is what it takes: with two versions of ggml, by lastuse and by ggml's own allocator.
+//! The measured size of a graph is the reserved one: with two versions of ggml, by lastuse and by ggml's own allocator.
 
 mod support;
 
 use std::ffi::OsStr;
 
-use lastuse_c_tests::{Linked, Outcome, Program};
+use lastuse_c_tests::{Linked, Outcome};
 use lastuse_vendor::Package;
 
 const OFF: &[(&str, &str)] = &[("LASTUSE", "off")];
 
 fn run(package: Package, name: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Outcome {
     let (ggml, lastuse) = (support::ggml(package), support::release());
-    let sources = ["programs/measure_and_reserve.c"];
-    let program = support::expect(Program::build(name, &sources, &ggml, Linked::LastuseShared(&lastuse), &[]));
+    let program = support::build(name, "measure_and_reserve", &ggml, Linked::LastuseShared(&lastuse));
     let variables: Vec<(&str, &OsStr)> = variables.iter().map(|&(name, value)| (name, OsStr::new(value))).collect();
     let outcome = support::expect(program.run_with(arguments, &variables));
     assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
@@ -20,7 +19,7 @@ fn run(package: Package, name: &str, arguments: &[&str], variables: &[(&str, &st
 }
 
 #[test]
-fn lastuse_tells_its_own_sizes_and_lower_bounds() {
+fn lastuse_returns_its_own_sizes_and_lower_bounds() {
     for (package, name) in [(Package::LlamaCpp, "measure-0.26"), (Package::WhisperCpp, "measure-0.9.5")] {
         let outcome = run(package, name, &[], &[]);
         assert_eq!(outcome.value("measured"), Some("1"), "{}", outcome.describe());
@@ -31,19 +30,23 @@ fn lastuse_tells_its_own_sizes_and_lower_bounds() {
 }
 
 #[test]
-fn switched_off_tells_the_sizes_of_ggml() {
+fn switched_off_returns_the_sizes_of_ggml() {
     for (package, name) in [(Package::LlamaCpp, "measure-off-0.26"), (Package::WhisperCpp, "measure-off-0.9.5")] {
         let (on, off) = (run(package, name, &[], &[]), run(package, name, &[], OFF));
         assert_eq!(off.value("measured"), Some("1"), "{}", off.describe());
         assert_eq!(off.value("sizes"), off.value("reserved"));
         assert_eq!(off.value("lower_bounds"), Some("0 0"));
-        assert_ne!(off.value("sizes"), on.value("sizes"), "both allocators do the same: the graph shows nothing");
+        assert_ne!(
+            off.value("sizes"),
+            on.value("sizes"),
+            "both allocators need equal sizes: the graph shows no difference"
+        );
     }
 }
 
 /// Only lastuse recognizes tensors that their contexts have yet to allocate.
 #[test]
-fn switched_off_asks_for_contexts_that_are_realized() {
+fn switched_off_needs_realized_contexts() {
     let on = run(Package::LlamaCpp, "measure-weights", &["weights"], &[]);
     assert_eq!((on.value("measured"), on.value("sizes")), (Some("1"), on.value("reserved")), "{}", on.describe());
     let off = run(Package::LlamaCpp, "measure-weights", &["weights"], OFF);

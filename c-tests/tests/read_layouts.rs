@@ -10,32 +10,32 @@ use lastuse_vendor::Package;
 
 type Reader = (String, usize);
 
-/// The most that each operation was seen to read of each source, of what was accepted.
-fn seen(package: Package, name: &str) -> BTreeMap<Reader, Strides> {
-    let mut seen = BTreeMap::new();
-    for answer in support::survey::ask("read_layouts", package, name) {
-        let most = seen.entry((answer.operation, answer.source)).or_insert(Strides::Contiguous);
-        *most = (*most).max(answer.layout);
+/// Returns the most general layout that each operation reads of each source, among the accepted ones.
+fn accepted(package: Package, name: &str) -> BTreeMap<Reader, Strides> {
+    let mut accepted = BTreeMap::new();
+    for supported in support::survey::run("read_layouts", package, name) {
+        let most = accepted.entry((supported.operation, supported.source)).or_insert(Strides::Contiguous);
+        *most = (*most).max(supported.layout);
     }
-    seen
+    accepted
 }
 
-/// Everything that is claimed was tried, and nothing more was accepted.
-fn only_what_is_claimed(seen: &BTreeMap<Reader, Strides>) {
-    for ((operation, slot), most) in seen {
+/// Asserts that everything claimed was tried and that nothing else was accepted.
+fn only_what_is_claimed(accepted: &BTreeMap<Reader, Strides>) {
+    for ((operation, slot), most) in accepted {
         assert_eq!(*most, Strides::read_by(operation, *slot), "source {slot} of {operation}");
     }
     for (operation, slot) in Strides::readers() {
-        assert!(seen.contains_key(&(operation.to_owned(), slot)), "source {slot} of {operation} was not tried");
+        assert!(accepted.contains_key(&(operation.to_owned(), slot)), "source {slot} of {operation} was not tried");
     }
 }
 
 #[test]
 fn ggml_0_26() {
-    only_what_is_claimed(&seen(Package::LlamaCpp, "read_layouts-0.26"));
+    only_what_is_claimed(&accepted(Package::LlamaCpp, "read_layouts-0.26"));
 }
 
 #[test]
 fn ggml_0_9_5() {
-    only_what_is_claimed(&seen(Package::WhisperCpp, "read_layouts-0.9.5"));
+    only_what_is_claimed(&accepted(Package::WhisperCpp, "read_layouts-0.9.5"));
 }

@@ -1,4 +1,4 @@
-//! `lastuse run` and `lastuse compare` as people and scripts meet them, on real programs.
+//! The output and exit codes of `lastuse run` and `lastuse compare` on real programs.
 
 mod support;
 
@@ -19,14 +19,9 @@ use support::llama_style;
 /// lastuse failed before the program started.
 const FAILED: i32 = 125;
 
-fn tool_file() -> &'static Path {
-    static TOOL: OnceLock<PathBuf> = OnceLock::new();
-    TOOL.get_or_init(|| support::expect(lastuse_c_tests::tool()))
-}
-
-/// The tool without what the environment says of lastuse.
+/// Returns the tool without lastuse's environment variables.
 fn tool(arguments: &[&str]) -> Command {
-    let mut command = Command::new(tool_file());
+    let mut command = support::tool::command(&[]);
     for (variable, _) in std::env::vars_os() {
         if variable.to_string_lossy().starts_with("LASTUSE") || variable == "LD_LIBRARY_PATH" {
             command.env_remove(variable);
@@ -55,7 +50,7 @@ fn folder(test: &str) -> PathBuf {
     folder
 }
 
-/// A language model on a shared ggml that knows nothing of lastuse.
+/// An unmodified language model on a shared ggml.
 fn model() -> &'static str {
     static MODEL: OnceLock<Program> = OnceLock::new();
     let build = || llama_style::build("run-tool", Package::LlamaCpp, Linked::SharedGgml);
@@ -81,7 +76,7 @@ fn bytes_of(report: &Value) -> u64 {
 }
 
 #[test]
-fn a_program_keeps_its_results_and_tells_its_memory() {
+fn program_keeps_its_results_and_its_memory_is_reported() {
     let with = run(&before_model(&["run", "--json"], &[]));
     let without = run(&before_model(&["run", "--off", "--json"], &[]));
     let alone = run(&before_model(&["run", "--json", "--library", "/nonexistent"], &[]));
@@ -116,7 +111,7 @@ fn a_program_keeps_its_results_and_tells_its_memory() {
 }
 
 #[test]
-fn the_table_tells_the_same() {
+fn table_has_the_bytes_of_the_program() {
     let output = run(&before_model(&["run"], &[]));
     let bytes = value(&stdout(&output), "compute_buffer_bytes").to_owned();
     let table = stderr(&output);
@@ -185,7 +180,7 @@ fn operations_that_write_elsewhere_are_named() {
 }
 
 #[test]
-fn what_cannot_be_written_is_said_before_the_program_starts() {
+fn unwritable_output_is_reported_before_the_program_starts() {
     let folder = folder("unwritable");
     let touched = folder.join("touched");
     for option in
@@ -200,7 +195,7 @@ fn what_cannot_be_written_is_said_before_the_program_starts() {
 }
 
 #[test]
-fn static_ggml_is_told_with_what_to_do() {
+fn static_ggml_is_reported_with_advice() {
     let program = llama_style::build("run-tool-static", Package::LlamaCpp, Linked::Ggml);
     for command in ["run", "compare"] {
         let output = run(&[command, "--", program.path().to_str().expect("UTF-8")]);
@@ -221,7 +216,7 @@ fn a_program_with_lastuse_inside_needs_no_library() {
 }
 
 #[test]
-fn a_program_without_ggml_is_said_to_have_none() {
+fn program_without_ggml_is_reported() {
     let output = run(&["run", "--", "true"]);
     assert_eq!(output.status.code(), Some(0));
     assert!(stderr(&output).contains("the program never used a ggml allocator"), "{}", stderr(&output));
@@ -247,7 +242,7 @@ fn exit_codes_are_those_of_the_program() {
 }
 
 #[test]
-fn a_wrong_word_is_said_before_the_program_starts() {
+fn unknown_word_is_reported_before_the_program_starts() {
     let output = run(&["run", "--rules", "everything", "--", "true"]);
     assert_eq!(output.status.code(), Some(FAILED));
     assert!(stderr(&output).starts_with("lastuse: --rules: "), "{}", stderr(&output));
@@ -284,7 +279,7 @@ fn a_signal_to_the_tool_ends_the_program() {
 fn the_tool_alone_brings_its_library() {
     let folder = folder("alone");
     let copy = folder.join("lastuse");
-    fs::copy(tool_file(), &copy).expect("it can be copied");
+    fs::copy(support::tool::file(), &copy).expect("it can be copied");
     for _ in 0..2 {
         let mut command = Command::new(&copy);
         command.args(before_model(&["run", "--json"], &[])).env("XDG_CACHE_HOME", folder.join("cache"));
@@ -316,7 +311,7 @@ fn compare_gives_medians_and_ratios() {
 }
 
 #[test]
-fn compare_tells_why_a_program_failed() {
+fn compare_reports_why_a_program_failed() {
     let output = run(&["compare", "--", "sh", "-c", "echo it was me >&2; exit 3"]);
     assert_eq!(output.status.code(), Some(FAILED));
     assert!(stderr(&output).contains("it was me") && stderr(&output).contains("exit status: 3"), "{}", stderr(&output));

@@ -1,5 +1,5 @@
-//! A program with sizes computed by hand, scratch buffers and copies, and the same without them: `examples/scratch_buffers`,
-//! and what `docs/from-scratch-buffers.md` says of both.
+//! `examples/scratch_buffers`: a program with sizes computed by hand, scratch buffers and copies, and one without them;
+//! and that `docs/from-scratch-buffers.md` quotes both.
 
 mod support;
 
@@ -17,14 +17,14 @@ fn build(name: &str, source: &str, ggml: &Ggml, linked: Linked<'_>) -> Program {
     support::expect(Program::build(name, &[&source], ggml, linked, &["-pedantic"]))
 }
 
-/// The program of before.c.
+/// Runs before.c.
 fn before(package: Package, threads: &str) -> Outcome {
     let ggml = support::ggml(package);
     let name = format!("scratch-buffers-before-{}", ggml.version);
     support::passes(&build(&name, "before.c", &ggml, Linked::Ggml), &[threads])
 }
 
-fn assert_same_answer(before: &Outcome, after: &Outcome) {
+fn assert_same_results(before: &Outcome, after: &Outcome) {
     assert!(before.value("logits_hash").is_some(), "{}", before.describe());
     for key in ["answer", "logits_hash"] {
         assert_eq!(before.value(key), after.value(key), "{}{}", before.describe(), after.describe());
@@ -44,9 +44,9 @@ fn same_bits_in_less_memory() {
         let program = build(&name, "after.c", &ggml, Linked::LastuseArchive(&lastuse));
         for threads in ["1", "2"] {
             let (before, after) = (before(package, threads), support::passes(&program, &[threads]));
-            assert_same_answer(&before, &after);
+            assert_same_results(&before, &after);
             assert!(compute_bytes(&after) < compute_bytes(&before));
-            assert_eq!(after.stderr, "", "a copy had to be made: ggml's log says why");
+            assert_eq!(after.stderr, "", "a copy had to be made: see ggml's log");
         }
     }
 }
@@ -57,7 +57,7 @@ fn same_bits_when_lastuse_is_switched_off() {
     let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::release());
     let program = build("scratch-buffers-off", "after.c", &ggml, Linked::LastuseShared(&lastuse));
     let off = support::expect(program.run_with(&["1"], &[("LASTUSE", OsStr::new("off"))]));
-    assert_same_answer(&before(Package::LlamaCpp, "1"), &off);
+    assert_same_results(&before(Package::LlamaCpp, "1"), &off);
 }
 
 /// The code in the page, each with what stands behind the fence: its language and its file.
@@ -84,7 +84,7 @@ fn page_quotes_the_programs() {
 }
 
 #[test]
-fn page_tells_the_bytes() {
+fn page_states_the_bytes() {
     let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::release());
     let program = build("scratch-buffers-page", "after.c", &ggml, Linked::LastuseArchive(&lastuse));
     let (before, after) = (before(Package::LlamaCpp, "1"), support::passes(&program, &["1"]));
@@ -93,5 +93,5 @@ fn page_tells_the_bytes() {
         compute_bytes(&before),
         compute_bytes(&after)
     );
-    assert!(PAGE.contains(&line), "the page does not say: {line}");
+    assert!(PAGE.contains(&line), "not in the page: {line}");
 }

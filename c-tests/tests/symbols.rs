@@ -40,7 +40,7 @@ fn static_library_defines_the_list() {
     assert_eq!(defined, committed());
 }
 
-/// The table of ggml's functions is seen inside the library only.
+/// The table of ggml's functions is visible inside the library only.
 #[test]
 fn table_of_functions_is_hidden() {
     let output = Command::new("readelf").args(["-sW"]).arg(support::release().archive).output();

@@ -1,5 +1,5 @@
-//! Two ggmls of different versions in one process: with lastuse preloaded each is served by itself, and with `LASTUSE=off`
-//! each does what it does without lastuse.
+//! Two ggmls of different versions in one process: a preloaded lastuse serves each by itself, and with `LASTUSE=off`
+//! each uses its own allocator.
 
 mod support;
 
@@ -9,14 +9,14 @@ use std::path::Path;
 use lastuse_c_tests::{Linked, Outcome, Program};
 use lastuse_vendor::{Ggml, Package};
 
-/// How a plugin comes by its ggml.
+/// How a plugin is linked with its ggml.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     /// It is a part of the plugin.
     Inside,
     /// It is a shared library of its own, under a name of its own.
     Apart,
-    /// The same, and the plugin is linked with lastuse before it.
+    /// It is a shared library under a name of its own, and the plugin is linked with lastuse before it.
     Linked,
 }
 
@@ -27,7 +27,7 @@ fn ggmls() -> [Ggml; 2] {
     [Package::LlamaCpp, Package::WhisperCpp].map(support::ggml)
 }
 
-/// A shared library of all that an archive of ggml has in it, under a name that no other ggml has.
+/// Links everything in an archive of ggml into a shared library with a unique name.
 fn library_of_its_own(ggml: &Ggml, part: &str, needs: &[&str]) -> String {
     let archive = ggml.libraries.join(format!("lib{part}.a")).display().to_string();
     let name = format!("lib{part}-{}.so", ggml.version);
@@ -35,7 +35,7 @@ fn library_of_its_own(ggml: &Ggml, part: &str, needs: &[&str]) -> String {
     support::expect(Program::build_shared(&name, &[], ggml, &[&all, needs].concat())).display().to_string()
 }
 
-/// The path of a plugin with this ggml.
+/// Builds a plugin with this ggml and returns its path.
 fn plugin(ggml: &Ggml, kind: Kind) -> String {
     let [base, cpu] = match kind {
         Kind::Inside => {
@@ -59,13 +59,13 @@ fn plugin(ggml: &Ggml, kind: Kind) -> String {
     support::expect(plugin).display().to_string()
 }
 
-/// A program that loads plugins, and has no ggml itself.
+/// Builds a program that loads plugins and has no ggml itself.
 fn host() -> Program {
     let ggml = support::ggml(Package::LlamaCpp);
-    support::expect(Program::build("two-ggmls", &["programs/two_ggmls.c"], &ggml, Linked::Ggml, &[]))
+    support::build("two-ggmls", "two_ggmls", &ggml, Linked::Ggml)
 }
 
-/// One that is linked with a shared ggml, and uses it.
+/// Builds a program that loads plugins and uses a shared ggml itself.
 fn host_with(ggml: &Ggml) -> Program {
     let sources = ["programs/two_ggmls.c", "programs/ggml_plugin.c"];
     let name = format!("two-ggmls-with-{}", ggml.version);
@@ -87,7 +87,7 @@ fn bytes(outcome: &Outcome, plugin: usize) -> u64 {
     value(outcome, plugin, "bytes").parse().unwrap_or_else(|error| panic!("{error}: {}", outcome.describe()))
 }
 
-/// Runs a host alone, with lastuse, and with lastuse switched off. Answers what it did alone.
+/// Runs a host alone, with lastuse, and with lastuse switched off. Returns the outcome of the first.
 fn compare(host: &Program, arguments: &[&str], plugins: usize) -> Outcome {
     let lastuse = support::release();
     let preload = ("LD_PRELOAD", lastuse.shared.as_os_str());
@@ -108,7 +108,7 @@ fn compare(host: &Program, arguments: &[&str], plugins: usize) -> Outcome {
     alone
 }
 
-/// Both orders of loading; the second one when the first is in use already, or both before the first call.
+/// Loads two plugins in both orders: the second after the first was used, or both before the first call.
 fn in_both_orders(kind: Kind, mode: &str, versions: impl Fn(&str, &str) -> [String; 2]) {
     let (host, ggmls) = (host(), ggmls());
     for [first, second] in [[&ggmls[0], &ggmls[1]], [&ggmls[1], &ggmls[0]]] {
@@ -132,7 +132,7 @@ fn plugins_with_shared_ggmls() {
     in_both_orders(Kind::Apart, "", |first, second| [first.to_owned(), second.to_owned()]);
 }
 
-/// What is global comes first for all that is loaded after it: both plugins use the first ggml.
+/// Global symbols come first for libraries loaded later: both plugins use the first ggml.
 #[test]
 fn global_plugins_with_ggml_inside() {
     in_both_orders(Kind::Inside, "global:", |first, _| [first.to_owned(), first.to_owned()]);
@@ -192,7 +192,7 @@ fn plugins_linked_with_lastuse() {
     }
 }
 
-/// One of them has a layout that lastuse does not know: its calls go to its own allocator, and the log says so once.
+/// One of them has a layout that lastuse does not know: its calls go to its own allocator, and the log reports it once.
 #[test]
 fn unknown_layout_beside_a_known_one() {
     let unknown = support::expect(lastuse_vendor::ggml_with_another_layout(Package::LlamaCpp));
@@ -207,18 +207,17 @@ fn unknown_layout_beside_a_known_one() {
     for (arguments, number) in [([odd.as_str(), &known], 2), ([known.as_str(), &odd], 1)] {
         let outcome = run(&host, &arguments, &variables);
         assert_eq!(value(&outcome, number, "enabled"), "1", "{}", outcome.describe());
-        let said: Vec<&str> = outcome.stderr.lines().filter(|line| line.contains("lastuse")).collect();
-        assert_eq!(said.len(), 1, "{}", outcome.describe());
-        assert!(said[0].contains("unknown place"), "{}", said[0]);
+        let lines: Vec<&str> = outcome.stderr.lines().filter(|line| line.contains("lastuse")).collect();
+        assert_eq!(lines.len(), 1, "{}", outcome.describe());
+        assert!(lines[0].contains("unknown place"), "{}", lines[0]);
     }
 }
 
-/// What looks the functions of the allocator up in ggml's library has ggml's own allocators: lastuse makes none for it.
+/// A program that looks up the functions of the allocator in ggml's library gets ggml's own allocators.
 #[test]
 fn functions_looked_up_in_ggmls_library() {
     let (ggmls, lastuse) = (ggmls(), support::release());
-    let program = Program::build("looked-up", &["programs/looked_up.c"], &ggmls[0], Linked::Ggml, &[]);
-    let program = support::expect(program);
+    let program = support::build("dlsym-functions", "dlsym_functions", &ggmls[0], Linked::Ggml);
     let [new, old] = ggmls.each_ref().map(|ggml| library_of_its_own(ggml, "ggml-base", &[]));
     for libraries in [vec![new.as_str()], vec![new.as_str(), &old], vec![old.as_str(), &new]] {
         let alone = run(&program, &libraries, &[]);

@@ -1,79 +1,43 @@
-//! One lastuse for many ggmls: a version with other numbers of operations, and one with a layout that nobody knows.
+//! One lastuse for many ggmls: a version whose operations have other numbers, and one with a layout that lastuse does
+//! not know.
 
 mod support;
 
-use std::ffi::OsStr;
-
-use lastuse_c_tests::{Linked, Outcome, Program};
+use lastuse_c_tests::{Linked, Program};
 use lastuse_vendor::{Ggml, Package};
-
-const SMALL: &[&str] = &[
-    "--layers",
-    "2",
-    "--width",
-    "128",
-    "--heads",
-    "4",
-    "--kv-heads",
-    "2",
-    "--ffn",
-    "512",
-    "--vocab",
-    "500",
-    "--prompt",
-    "48",
-    "--decode",
-    "3",
-    "--threads",
-    "1",
-    "--machine",
-];
-
-fn run(program: &Program, variables: &[(&str, &OsStr)]) -> Outcome {
-    support::expect(program.run_with(SMALL, variables))
-}
-
-fn llama_style(name: &str, ggml: &Ggml, linked: Linked<'_>) -> Program {
-    support::expect(Program::build(name, &["llama_style.c"], ggml, linked, &[]))
-}
-
-/// Bytes of the compute buffer.
-fn bytes(outcome: &Outcome) -> u64 {
-    let value = outcome.value("compute_buffer_bytes").and_then(|value| value.parse().ok());
-    value.unwrap_or_else(|| panic!("{}", outcome.describe()))
-}
+use support::llama_style::{self, number, run};
 
 #[test]
 fn serves_ggml_0_9_5_linked_and_preloaded() {
-    let (ggml, lastuse) = (support::ggml(Package::WhisperCpp), support::release());
-    assert_eq!(ggml.version, "0.9.5");
-    let reference = run(&llama_style("ggml-0.9.5-reference", &ggml, Linked::Ggml), &[]);
-    let linked = run(&llama_style("ggml-0.9.5-static", &ggml, Linked::LastuseArchive(&lastuse)), &[]);
+    let lastuse = support::release();
+    assert_eq!(support::ggml(Package::WhisperCpp).version, "0.9.5");
+    let build = |name, linked| llama_style::build(name, Package::WhisperCpp, linked);
+    let reference = run(&build("ggml-0.9.5-reference", Linked::Ggml), &[], &[]);
+    let linked = run(&build("ggml-0.9.5-static", Linked::LastuseArchive(&lastuse)), &[], &[]);
     let preload = [("LD_PRELOAD", lastuse.shared.as_os_str())];
-    let preloaded = run(&llama_style("ggml-0.9.5-shared", &ggml, Linked::SharedGgml), &preload);
+    let preloaded = run(&build("ggml-0.9.5-shared", Linked::SharedGgml), &[], &preload);
     for outcome in [&linked, &preloaded] {
-        assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
         assert!(outcome.value("allocator").is_some_and(|name| name.starts_with("lastuse")), "{}", outcome.describe());
         assert_eq!(outcome.value("logits_hash"), reference.value("logits_hash"));
-        assert!(bytes(outcome) < bytes(&reference));
+        assert!(number(outcome, "compute_buffer_bytes") < number(&reference, "compute_buffer_bytes"));
     }
 }
 
-/// Two sources more in each tensor: the shared ggml is there before any program is linked with it.
+/// Builds a ggml with two sources more in each tensor, before a program is linked with it.
 fn another_layout() -> Ggml {
     support::expect(lastuse_vendor::ggml_with_another_layout(Package::LlamaCpp))
 }
 
 #[test]
-fn unknown_layout_preloaded_leaves_the_work_to_ggml_and_says_so_once() {
+fn unknown_layout_preloaded_leaves_the_work_to_ggml_and_logs_it_once() {
     let (ggml, lastuse) = (another_layout(), support::release());
     let sources = ["programs/plan_two_graphs.c"];
     let program = support::expect(Program::build_on_base("another-layout-preloaded", &sources, &ggml, None));
     let outcome = support::expect(program.run_with(&[], &[("LD_PRELOAD", lastuse.shared.as_os_str())]));
     assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
-    let said: Vec<&str> = outcome.stderr.lines().filter(|line| line.contains("lastuse")).collect();
-    assert_eq!(said.len(), 1, "{}", outcome.describe());
-    assert!(said[0].contains("unknown place") && said[0].contains(&ggml.version), "{}", said[0]);
+    let lines: Vec<&str> = outcome.stderr.lines().filter(|line| line.contains("lastuse")).collect();
+    assert_eq!(lines.len(), 1, "{}", outcome.describe());
+    assert!(lines[0].contains("unknown place") && lines[0].contains(&ggml.version), "{}", lines[0]);
 }
 
 #[test]

@@ -8,32 +8,32 @@ use std::collections::BTreeMap;
 use lastuse::graph::Strides;
 use lastuse_vendor::Package;
 
-/// The most that each operation was seen to write, of what was accepted.
-fn seen(package: Package, name: &str) -> BTreeMap<String, Strides> {
-    let mut seen = BTreeMap::new();
-    for answer in support::survey::ask("written_layouts", package, name) {
-        let most = seen.entry(answer.operation).or_insert(Strides::OnlyItsOwn);
-        *most = (*most).max(answer.layout);
+/// Returns the most general layout that each operation writes, among the accepted ones.
+fn accepted(package: Package, name: &str) -> BTreeMap<String, Strides> {
+    let mut accepted = BTreeMap::new();
+    for supported in support::survey::run("written_layouts", package, name) {
+        let most = accepted.entry(supported.operation).or_insert(Strides::OnlyItsOwn);
+        *most = (*most).max(supported.layout);
     }
-    seen
+    accepted
 }
 
-/// Everything that is claimed was tried, and nothing more was accepted.
-fn only_what_is_claimed(seen: &BTreeMap<String, Strides>) {
-    for (operation, most) in seen {
+/// Asserts that everything claimed was tried and that nothing else was accepted.
+fn only_what_is_claimed(accepted: &BTreeMap<String, Strides>) {
+    for (operation, most) in accepted {
         assert_eq!(*most, Strides::written_by(operation), "{operation}");
     }
     for operation in Strides::writers() {
-        assert!(seen.contains_key(operation), "{operation} was not tried");
+        assert!(accepted.contains_key(operation), "{operation} was not tried");
     }
 }
 
 #[test]
 fn ggml_0_26() {
-    only_what_is_claimed(&seen(Package::LlamaCpp, "written_layouts-0.26"));
+    only_what_is_claimed(&accepted(Package::LlamaCpp, "written_layouts-0.26"));
 }
 
 #[test]
 fn ggml_0_9_5() {
-    only_what_is_claimed(&seen(Package::WhisperCpp, "written_layouts-0.9.5"));
+    only_what_is_claimed(&accepted(Package::WhisperCpp, "written_layouts-0.9.5"));
 }

@@ -1,4 +1,4 @@
-//! See `lastuse_fuzz_checks::csv`.
+//! Fuzzes `lastuse_fuzz_checks::csv`.
 #![no_main]
 
 use lastuse_fuzz_checks::Counting;

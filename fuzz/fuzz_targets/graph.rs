@@ -1,4 +1,4 @@
-//! See `lastuse_fuzz_checks::graph`.
+//! Fuzzes `lastuse_fuzz_checks::graph`.
 #![no_main]
 
 use lastuse_fuzz_checks::Counting;

@@ -1,4 +1,4 @@
-//! See `lastuse_fuzz_checks::pair`.
+//! Fuzzes `lastuse_fuzz_checks::pair`.
 #![no_main]
 
 use lastuse_fuzz_checks::Counting;

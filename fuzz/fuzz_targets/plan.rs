@@ -1,4 +1,4 @@
-//! See `lastuse_fuzz_checks::plan`.
+//! Fuzzes `lastuse_fuzz_checks::plan`.
 #![no_main]
 
 use lastuse_fuzz_checks::Counting;

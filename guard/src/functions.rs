@@ -1,11 +1,11 @@
-//! The functions of ggml that are behind ours, and those of lastuse.
+//! The functions of ggml that this library wraps, and those of lastuse that it calls.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 use crate::Callback;
 
-/// The variable that lastuse reads too.
+/// The environment variable, which lastuse reads too.
 const VERIFY: &CStr = c"LASTUSE_VERIFY";
 
 /// `struct lastuse_guard_params` of lastuse.h.
@@ -17,7 +17,7 @@ pub struct Params {
     pub next_user_data: *mut c_void,
 }
 
-/// All of them.
+/// Pointers to the functions.
 pub struct Functions {
     pub set_eval_callback: unsafe extern "C" fn(*mut c_void, Callback, *mut c_void),
     pub graph_compute_async: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int,
@@ -27,7 +27,7 @@ pub struct Functions {
     pub guard_free: unsafe extern "C" fn(*mut c_void),
 }
 
-/// Finds a function: behind this library in the order of the linker, or anywhere.
+/// Finds a function: after this library in the search order of the linker (`RTLD_NEXT`), or anywhere.
 ///
 /// # Safety
 /// `F` is the type of the function of that name: a pointer to a function.
@@ -43,7 +43,7 @@ unsafe fn find<F: Copy>(place: *mut c_void, name: &CStr) -> F {
 }
 
 impl Functions {
-    /// Found once; ends the process when one is missing.
+    /// Finds the functions once; aborts the process when one is missing.
     pub fn get() -> &'static Self {
         static FOUND: OnceLock<Functions> = OnceLock::new();
         FOUND.get_or_init(|| Self {
@@ -72,24 +72,24 @@ fn missing(name: &CStr) -> ! {
     std::process::abort();
 }
 
-/// What the environment says; never freed. NULL when it says nothing.
+/// Returns the value of `LASTUSE_VERIFY`, NULL when it is not set. It is never freed.
 pub fn verify_words() -> *const c_char {
     // SAFETY: the name ends in NUL.
     unsafe { libc::getenv(VERIFY.as_ptr()) }
 }
 
-/// Does the environment say that memory is to be guarded? What it says wrongly lastuse tells, and does nothing.
-pub fn is_wanted() -> bool {
-    static WANTED: OnceLock<bool> = OnceLock::new();
-    *WANTED.get_or_init(|| {
+/// Returns whether the environment enables guards. Errors in its value are left to lastuse, which reports them.
+pub fn is_enabled() -> bool {
+    static ENABLED: OnceLock<bool> = OnceLock::new();
+    *ENABLED.get_or_init(|| {
         let words = verify_words();
         if words.is_null() {
             return false;
         }
         // SAFETY: a string of the environment.
         let text = unsafe { CStr::from_ptr(words) }.to_string_lossy().into_owned();
-        let last = |wanted: &[&str]| {
-            text.split(",").enumerate().filter(|(_, word)| wanted.contains(&word.trim())).map(|(at, _)| at).last()
+        let last = |words: &[&str]| {
+            text.split(",").enumerate().filter(|(_, word)| words.contains(&word.trim())).map(|(at, _)| at).last()
         };
         last(&["memory", "weights"]) > last(&["off", "0"])
     })

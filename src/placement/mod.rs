@@ -41,8 +41,6 @@ mod search;
 
 mod choose;
 
-// Problems in files.
-
 #[cfg(test)]
 mod tests;
 

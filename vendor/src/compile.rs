@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::Result;
 
-/// What a compiler is needed for.
+/// A language that files are compiled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Language {
     /// C11.
@@ -31,7 +31,7 @@ impl Language {
     }
 }
 
-/// The system's compiler, as the `cc` crate finds it (`CC`, `CXX` and so on are heeded).
+/// Returns the system's compiler, as the `cc` crate finds it (it reads `CC`, `CXX` and so on).
 ///
 /// # Errors
 /// When there is none.
@@ -39,14 +39,15 @@ pub fn compiler(language: Language) -> Result<Command> {
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let mut build = cc::Build::new();
     build.cpp(language == Language::Cpp).target(&triple).host(&triple).opt_level(0).cargo_metadata(false);
-    build.no_default_flags(true).warnings(false);
+    // Not `warnings(false)`, which adds -w: nothing would warn even where -Wall and -Werror follow.
+    build.no_default_flags(true).warnings(true);
     let tool = build.try_get_compiler().map_err(|error| format!("no C compiler was found: {error}"))?;
     let mut command = tool.to_command();
     command.arg(language.standard());
     Ok(command)
 }
 
-/// Files that are compiled with the same flags.
+/// Settings to compile several files with.
 #[derive(Debug)]
 pub struct Objects<'a> {
     /// Stands before every line of progress.
@@ -58,11 +59,11 @@ pub struct Objects<'a> {
 }
 
 impl Objects<'_> {
-    /// The objects of `sources`, in their order. Those that are there already are not compiled again: the sources of
-    /// a pinned package never change, and the name of an object depends on its flags.
+    /// Compiles `sources` and returns the objects in their order. Existing objects are not compiled again: the sources
+    /// of a pinned package never change, and the name of an object depends on its flags.
     ///
     /// # Errors
-    /// What the compiler said about the first file that it refused.
+    /// The message of the compiler for the first file that fails.
     pub fn compile(&self, sources: &[PathBuf]) -> Result<Vec<PathBuf>> {
         std::fs::create_dir_all(self.folder).map_err(|error| format!("{}: {error}", self.folder.display()))?;
         let objects: Vec<PathBuf> = sources.iter().map(|source| self.object(source)).collect();
@@ -107,7 +108,7 @@ impl Objects<'_> {
 /// Links objects into a shared library whose SONAME is its file name.
 ///
 /// # Errors
-/// What the linker said.
+/// The message of the linker.
 pub fn link_shared(library: &Path, objects: &[PathBuf], arguments: &[String]) -> Result<()> {
     let partial = library.with_extension("partial");
     let mut command = compiler(Language::Cpp)?;
@@ -120,7 +121,7 @@ pub fn link_shared(library: &Path, objects: &[PathBuf], arguments: &[String]) ->
 /// Collects objects in a static library.
 ///
 /// # Errors
-/// What the archiver said.
+/// The message of the archiver.
 pub fn link_static(library: &Path, objects: &[PathBuf]) -> Result<()> {
     let partial = library.with_extension("partial");
     let _ = std::fs::remove_file(&partial);
@@ -131,7 +132,7 @@ pub fn link_static(library: &Path, objects: &[PathBuf]) -> Result<()> {
 /// Runs a compiler, a linker or the like.
 ///
 /// # Errors
-/// The command line and what the program said.
+/// The command line and the error output of the program.
 pub fn run(command: &mut Command) -> Result<()> {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let line = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");

@@ -15,7 +15,7 @@ pub struct Ggml {
     pub sources: PathBuf,
     /// The folder with `libggml-base.a`, `libggml-cpu.a` and `libggml-base.so`, `libggml-cpu.so`, `libggml.so`.
     pub libraries: PathBuf,
-    /// Is it compiled for all instruction sets of this machine?
+    /// True if it is compiled for all instruction sets of this machine.
     pub is_native: bool,
 }
 
@@ -25,7 +25,7 @@ impl Ggml {
         ["include", "src"].map(|folder| format!("-I{}", self.sources.join(folder).display())).into()
     }
 
-    /// `ggml-alloc.c`: the allocator that lastuse stands in for.
+    /// Returns the path of `ggml-alloc.c`, the allocator that lastuse replaces.
     pub fn allocator_source(&self) -> PathBuf {
         self.sources.join("src/ggml-alloc.c")
     }
@@ -48,7 +48,8 @@ impl Ggml {
     }
 }
 
-/// The ggml of a package, with base library, CPU backend and registry, for all instruction sets of this machine.
+/// Compiles the ggml of a package, with base library, CPU backend and registry, for all instruction sets of this
+/// machine.
 ///
 /// # Errors
 /// When the package cannot be fetched or compiled.
@@ -66,7 +67,8 @@ pub fn ggml(package: Package) -> Result<Ggml> {
     Ok(ggml)
 }
 
-/// The base library of a package's ggml for every machine: valgrind does not know all instructions of the newest ones.
+/// Compiles the base library of a package's ggml without `-march=native`: valgrind does not know all instructions of
+/// the newest machines.
 ///
 /// # Errors
 /// When the package cannot be fetched or compiled.
@@ -78,8 +80,8 @@ pub fn ggml_base_for_any_machine(package: Package) -> Result<Ggml> {
     Ok(ggml)
 }
 
-/// The base library of a ggml whose tensors have more sources than any released one: for the test of what lastuse
-/// does when it meets a layout that it does not know. Only the shared library is made.
+/// Compiles the base library of a ggml whose tensors have more sources than any released one: to test what lastuse does
+/// with an unknown layout. Only the shared library is made.
 ///
 /// # Errors
 /// When the package cannot be fetched or compiled.
@@ -155,7 +157,7 @@ fn version(sources: &Path) -> Result<String> {
     }
 }
 
-/// Keeps other processes from building the same.
+/// Keeps other processes from building in `folder`.
 fn lock(folder: &Path) -> Result<File> {
     let path = folder.join("lock");
     let file = File::create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -163,7 +165,7 @@ fn lock(folder: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Builds `lib<name>.a` and `lib<name>.so` where they are missing. Answers whether they were.
+/// Builds `lib<name>.a` and `lib<name>.so` if they are missing. Returns whether they were.
 fn library(ggml: &Ggml, name: &str, sources: &[PathBuf], needs: &[&str]) -> Result<bool> {
     let (archive, shared) = (ggml.libraries.join(format!("lib{name}.a")), ggml.libraries.join(format!("lib{name}.so")));
     if archive.exists() && shared.exists() {

@@ -15,5 +15,5 @@ pub use llama::{Llama, llama};
 pub use packages::{Package, target_folder};
 pub use whisper::{Whisper, whisper};
 
-/// What went wrong, for people.
+/// A result whose error is a message.
 pub type Result<T> = std::result::Result<T, String>;

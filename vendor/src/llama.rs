@@ -19,7 +19,7 @@ pub struct Llama {
 /// How many model files are compiled as one, as in llama.cpp's own build.
 const MODELS_TOGETHER: usize = 16;
 
-/// llama.cpp, with the ggml of the same package.
+/// Compiles llama.cpp with the ggml of its package.
 ///
 /// # Errors
 /// When the package cannot be fetched or compiled.
@@ -55,7 +55,7 @@ fn flags(root: &Path, generated: &Path) -> Vec<String> {
     flags
 }
 
-/// Files that include the models in groups, so that their common headers are read once a group.
+/// Writes files that include the models in groups, so that the compiler reads their common headers once per group.
 fn model_groups(root: &Path, folder: &Path) -> Result<Vec<PathBuf>> {
     let models = files(&root.join("src/models"), |file| file.extension().is_some_and(|it| it == "cpp"))?;
     let mut groups = Vec::new();

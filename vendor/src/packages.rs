@@ -1,4 +1,4 @@
-//! Where the sources are.
+//! The registry packages that hold the sources.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::Result;
 pub enum Package {
     /// llama.cpp with ggml 0.26.
     LlamaCpp,
-    /// whisper.cpp with ggml 0.9.5, whose operations have other numbers.
+    /// whisper.cpp with ggml 0.9.5, which numbers its operations differently.
     WhisperCpp,
 }
 
@@ -31,7 +31,7 @@ impl Package {
         }
     }
 
-    /// The folder of the sources, fetched if need be.
+    /// Returns the folder of the sources; fetches the package if necessary.
     ///
     /// # Errors
     /// When cargo cannot fetch the package, or its checksum is not the pinned one.

@@ -12,7 +12,7 @@ pub struct Whisper {
     pub include_flags: Vec<String>,
 }
 
-/// whisper.cpp, with the ggml of the same package.
+/// Compiles whisper.cpp with the ggml of its package.
 ///
 /// # Errors
 /// When the package cannot be fetched or compiled.

@@ -1,6 +1,6 @@
 //! Both allocators on all captured graphs, family by family: bytes, lower bounds, and times in one process.
 //!
-//! `cargo bench -p lastuse-c-tests --bench families`; `-- --help` tells the rest.
+//! `cargo bench -p lastuse-c-tests --bench families`; `-- --help` lists the options.
 
 mod measure;
 mod table;
@@ -26,7 +26,7 @@ Exit codes: 0 done, 1 something failed, 2 wrong usage.";
 
 fn main() -> ExitCode {
     let (options, names): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|it| it.starts_with('-'));
-    // Cargo tells benchmarks what they are.
+    // Cargo passes --bench to benchmarks.
     let options: Vec<&str> = options.iter().map(String::as_str).filter(|&option| option != "--bench").collect();
     let lines = match options.as_slice() {
         [] => Lines::Families,
@@ -63,16 +63,16 @@ fn run(names: &[String], lines: Lines) -> Result<()> {
     if found { Ok(()) } else { Err(format!("no graph has a name that begins with {}", names.join(" or "))) }
 }
 
-/// The folder as it is called in the repository, if it is there.
+/// Returns the path relative to the repository, if it is inside it.
 fn from_here(folder: &Path) -> &Path {
     let repository = lastuse_c_tests::folder().parent();
     repository.and_then(|repository| folder.strip_prefix(repository).ok()).unwrap_or(folder)
 }
 
-/// What was measured, by the name of the graph.
+/// Measures the selected graphs of a folder and returns the results by the name of the graph.
 fn measure_folder(allocators: &'static Allocators, folder: &Path, names: &[String]) -> Result<Vec<(String, Measured)>> {
-    let wanted = |path: &PathBuf| names.is_empty() || names.iter().any(|name| graph_name(path).starts_with(name));
-    let graphs: Vec<PathBuf> = graphs_in(folder)?.into_iter().filter(wanted).collect();
+    let is_selected = |path: &PathBuf| names.is_empty() || names.iter().any(|name| graph_name(path).starts_with(name));
+    let graphs: Vec<PathBuf> = graphs_in(folder)?.into_iter().filter(is_selected).collect();
     let mut measured = Vec::with_capacity(graphs.len());
     for (number, path) in graphs.iter().enumerate() {
         show_progress(number, graphs.len());

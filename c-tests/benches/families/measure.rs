@@ -1,4 +1,4 @@
-//! What both allocators need for one graph.
+//! Bytes and times of both allocators for one graph.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -22,13 +22,13 @@ pub struct Both<T> {
     pub lastuse: T,
 }
 
-/// What was found out about a graph. Times are medians.
+/// The results for one graph. Times are medians.
 #[derive(Debug)]
 pub struct Measured {
     pub nodes: usize,
     pub bytes: Both<Bytes>,
     pub lower_bound: Bytes,
-    /// `reserve` of a graph that the allocator has never seen, with the buffer there.
+    /// `reserve` of a graph that the allocator has not planned before, when the buffer is already allocated.
     pub plan: Both<Duration>,
     /// `reserve` of the graph that was planned last.
     pub plan_again: Both<Duration>,
@@ -49,7 +49,7 @@ pub fn measure(allocators: &'static Allocators, snapshot: &Snapshot) -> Result<M
     let mut graph = LiveGraph::build(allocators, snapshot)?;
     let both = planned(allocators, &graph)?;
     let bytes = both.as_ref().map(Gallocr::buffer_size);
-    let lower_bound = both.lastuse.lower_bound().ok_or("lastuse tells no lower bound")?;
+    let lower_bound = both.lastuse.lower_bound().ok_or("lastuse has no lower bound")?;
     let other = another_graph(allocators, snapshot, bytes)?;
     Ok(Measured {
         nodes: snapshot.graph.nodes().len(),
@@ -89,8 +89,8 @@ fn another_graph(allocators: &'static Allocators, snapshot: &Snapshot, bytes: Bo
 }
 
 /// An allocator that has all that planning needs and remembers nothing of the graph that will be planned: buffer and
-/// working memory were made for another graph. This decides what counts as planning. An allocator that recognizes graphs
-/// must not recognize the next one, so every sample gets an allocator of its own.
+/// working memory were made for another graph. This decides what counts as planning. An allocator that recognizes
+/// graphs must not recognize the next one, so every sample gets an allocator of its own.
 fn unfamiliar(allocators: &Allocators, new: New, other: &LiveGraph) -> Result<Gallocr> {
     reserved(new(allocators), other)
 }
@@ -149,7 +149,7 @@ impl<T> Both<T> {
         Both { upstream: &self.upstream, lastuse: &self.lastuse }
     }
 
-    /// Does the same to both.
+    /// Applies a function to both values.
     pub fn map<U>(self, mut of: impl FnMut(T) -> U) -> Both<U> {
         Both { upstream: of(self.upstream), lastuse: of(self.lastuse) }
     }

@@ -24,12 +24,12 @@ const HEADINGS: [&str; 11] = [
 ];
 
 const LEGEND: &str = "\
-ggml-alloc, MiB: what ggml's own allocator needs for all of them. Right of it, all but counts are lastuse's divided by those
-of ggml's own allocator, geometric means over the graphs (\"worst\": the largest). bytes: the compute buffer. lower bound: the
-bytes alive at the worst step. plan: time of reserve for a graph that the allocator has never seen; plan again: for the one
-that it planned last; alloc_graph: time of that call for a graph that it has served before.";
+ggml-alloc, MiB: the compute buffers of ggml's own allocator. The columns after it, except for counts, are ratios
+lastuse / ggml-alloc (lower is better), geometric means over the graphs (\"worst\": the largest). bytes: the compute buffer.
+lower bound: the live bytes at the peak. plan: time of reserve for a graph that is new to the allocator; plan again: for the one that it
+planned last; alloc_graph: time of that call for a graph that it has served before.";
 
-/// What a line of the table stands for.
+/// Whether a line of the table is a family or a graph.
 #[derive(Clone, Copy, Debug)]
 pub enum Lines {
     Families,
@@ -45,9 +45,9 @@ pub fn table(measured: &[(String, Measured)], lines: Lines) -> String {
     let mut labels: Vec<String> = measured.iter().map(|(name, _)| label(name)).collect();
     labels.dedup();
     let mut rows = vec![HEADINGS.map(str::to_owned).into()];
-    for wanted in labels {
-        let members = measured.iter().filter(|(name, _)| label(name) == wanted).map(|(_, measured)| measured);
-        rows.push(row(&wanted, &members.collect::<Vec<_>>()));
+    for family in labels {
+        let members = measured.iter().filter(|(name, _)| label(name) == family).map(|(_, measured)| measured);
+        rows.push(row(&family, &members.collect::<Vec<_>>()));
     }
     rows.push(row("all", &measured.iter().map(|(_, measured)| measured).collect::<Vec<_>>()));
     format!("{}\n{LEGEND}\n", aligned_table(&rows, 1))

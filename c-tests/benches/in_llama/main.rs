@@ -1,7 +1,7 @@
-//! Both allocators inside llama.cpp: on its own graphs, as it has built them, with weights, caches and graph in the contexts
-//! that it has made.
+//! Both allocators inside llama.cpp: on its own graphs, as it has built them, with weights, caches and graph in the
+//! contexts that it has made.
 //!
-//! `cargo bench -p lastuse-c-tests --bench in_llama`; `-- --help` tells the rest.
+//! `cargo bench -p lastuse-c-tests --bench in_llama`; `-- --help` lists the options.
 
 mod measure;
 mod table;
@@ -30,7 +30,7 @@ const LAYERS: [&str; 2] = ["8", "48"];
 
 fn main() -> ExitCode {
     let (options, names): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|it| it.starts_with('-'));
-    // Cargo tells benchmarks what they are.
+    // Cargo passes --bench to benchmarks.
     match options.iter().map(String::as_str).find(|&option| option != "--bench") {
         None => {}
         Some("--help" | "-h") => {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use lastuse_c_tests::{Build, Outcome, Program, Result, lastuse, program_on_llama, write_model_without_data};
 use lastuse_vendor::target_folder;
 
-/// Ways to lay out the address space, beside the randomness of the system: with paddings of random sizes between contexts,
-/// and with large contexts on the heap too.
+/// Ways to lay out the address space, beside the randomness of the system: with paddings of random sizes between
+/// contexts, and with large contexts on the heap too.
 pub const LAYOUTS: [Layout; 8] = [
     Layout { padding: "0", tunables: "" },
     Layout { padding: "1", tunables: "" },
@@ -33,7 +33,7 @@ pub struct Layout {
     tunables: &'static str,
 }
 
-/// What was found out about a model.
+/// The results for one model.
 #[derive(Debug)]
 pub struct Measured {
     pub nodes: u64,
@@ -43,7 +43,7 @@ pub struct Measured {
     pub first: BTreeMap<&'static str, f64>,
 }
 
-/// What it takes to measure.
+/// The programs and libraries that measuring needs.
 pub struct Programs {
     times: Program,
     libraries: PathBuf,
@@ -59,7 +59,7 @@ impl Programs {
         Ok(Self { times, libraries, lastuse })
     }
 
-    /// Writes a model without data. Answers where it is.
+    /// Writes a model without data and returns its path.
     ///
     /// # Errors
     /// When that fails.

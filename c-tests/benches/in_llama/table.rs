@@ -28,16 +28,16 @@ const FIRST: [&str; 4] = ["size", "reserve", "new and reserve", "alloc"];
 fn legend() -> String {
     format!(
         "\
-Time of lastuse divided by that of ggml's own allocator, medians. Warm, in one process, in turn, over {} layouts of the address
-space (the largest in parentheses): reserve_n_size and reserve of a graph that the allocator has never seen, with the buffer
-there; the first alloc_graph after that; alloc_graph of the same graph again; and of the graphs that llama.cpp builds for the
+Ratios of times, lastuse / ggml-alloc (lower is better), medians. Warm, in one process, in turn, over {} layouts of the address
+space (the largest in parentheses): reserve_n_size and reserve of a graph that is new to the allocator, with the buffer
+allocated; the first alloc_graph after that; alloc_graph of the same graph again; and of the graphs that llama.cpp builds for the
 next tokens. Right of \"process\": the first calls in a process, which each process makes with one allocator only; \"new\" is
 ggml_gallocr_new_n, where a preloaded lastuse finds out which ggml it serves.",
         LAYOUTS.len()
     )
 }
 
-/// The table, with what it says.
+/// Returns the table with its legend.
 pub fn table(measured: &[(&str, &str, Measured)]) -> String {
     let mut rows = vec![HEADINGS.map(str::to_owned).into()];
     rows.extend(measured.iter().map(|(model, layers, measured)| row(model, layers, measured)));

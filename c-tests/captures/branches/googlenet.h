@@ -1,4 +1,4 @@
-// GoogLeNet: nine modules, each of which looks at an image in four ways and joins the results.
+// GoogLeNet: nine modules, each of which has four branches and joins their results.
 #pragma once
 
 #include "../diffusion/layers.h"
@@ -6,7 +6,7 @@
 struct inception_shape {
     int ones;                         // channels of the 1x1 convolution
     int before_threes, threes;        // of the 3x3 convolution, and of the 1x1 before it
-    int before_fives, fives;          // the same for 5x5
+    int before_fives, fives;          // of the branch with 5x5
     int pooled;                       // of the 1x1 convolution after the pooling
 };
 

@@ -1,5 +1,5 @@
 // A mixture of experts that all see every token, each wider inside than at its ends. The order of the nodes decides how
-// many of the wide middles are alive at once: one when expert follows expert, all when layer follows layer.
+// many of the wide middles are live at once: one when expert follows expert, all when layer follows layer.
 #pragma once
 
 #include "../diffusion/layers.h"

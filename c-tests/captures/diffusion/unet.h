@@ -1,5 +1,5 @@
-// The UNet of Stable Diffusion 1.x and XL: an image through levels of halving size and back, with what left each block on
-// the way down joined to what enters one on the way up.
+// The UNet of Stable Diffusion 1.x and XL: an image through levels of halving size and back, with what left each block
+// on the way down joined to what enters one on the way up.
 #pragma once
 
 #include "layers.h"

@@ -1,7 +1,7 @@
 // Descriptions of models: the metadata of a GGUF file as text, one "key = value" a line, comments after '#'.
 //
-// The keys are GGUF's without the name of the architecture before them, which `architecture` gives. The type is told by
-// the value: 8 is a u32, 1e-5 an f32, true a bool, "a word" a string, and [0, 0, 8] an array of u32 that is repeated
+// The keys are GGUF's without the name of the architecture before them, which `architecture` gives. The type is given
+// by the value: 8 is a u32, 1e-5 an f32, true a bool, "a word" a string, and [0, 0, 8] an array of u32 that is repeated
 // until there is one number a layer. The numbers of layers and of tokens are not part of the file.
 //
 // `without` lists parts of names, with spaces between: optional weights of the architecture that this model lacks.
@@ -91,7 +91,7 @@ static bool set_value(struct gguf_context * model, const char * key, char * valu
     return set_number(model, key, value);
 }
 
-// Takes one line; answers whether it is well formed.
+// Parses one line; returns whether it is well formed.
 static bool read_model_line(struct model_file * file, char * line, long long layers) {
     struct gguf_context * model = file->metadata;
     line[strcspn(line, "#\n")] = '\0';

@@ -24,8 +24,8 @@ static void print_first_call(const char * name, uint64_t begin) {
     printf("%s=%" PRIu64 "\n", name, nanoseconds_now() - begin);
 }
 
-// Plans the first graph, gives it memory if that was reserved, and ends the program: nothing after that is the first of its
-// kind.
+// Plans the first graph, gives it memory if that was reserved, and ends the program: nothing after that is the first of
+// its kind.
 static void time_first_calls(const struct first_calls * times, const struct allocator_functions * functions,
                              ggml_gallocr_t galloc, struct planned_graph planned) {
     struct graph_memory memory = { 0 };

@@ -15,7 +15,7 @@ struct in_turn {
 
     struct graph_memory memory;
     struct samples      size;    // reserve_n_size
-    struct samples      reserve; // of a graph that the allocator has never seen, with the buffer there
+    struct samples      reserve; // of a graph that is new to the allocator, with the buffer allocated
     struct samples      first;   // alloc_graph after that
     struct samples      again;   // alloc_graph of the same graph
     struct samples      rebuilt; // alloc_graph of graphs that llama.cpp has built since
@@ -45,8 +45,8 @@ static size_t planned_size(const struct in_turn * times, int which, struct plann
     return size;
 }
 
-// A node for which both allocators need no less memory when it is an output: so the graph becomes another one, whose buffer
-// is large enough.
+// A node for which both allocators need no less memory when it is an output: so the graph becomes another one, whose
+// buffer is large enough.
 static struct ggml_tensor * other_output(const struct in_turn * times, struct planned_graph planned) {
     const size_t sizes[BOTH] = { planned_size(times, GGML, planned), planned_size(times, LASTUSE, planned) };
     for (int i = 0; i < planned.graph->n_nodes; i++) {
@@ -75,7 +75,7 @@ static void time_allocation(struct in_turn * times, struct samples * samples, in
     put_back_memory(&times->memory);
 }
 
-// All calls of a new allocator for a graph that it has never seen.
+// All calls of a new allocator for a graph that is new to it.
 static void time_new_allocator(struct in_turn * times, int which, struct planned_graph planned,
                                struct ggml_tensor * other) {
     const struct allocator_functions * functions = &times->functions[which];

@@ -2,11 +2,11 @@
 
 #pragma once
 
+#include "../clock.h"
 #include "allocators.h"
 
 #include <inttypes.h>
 #include <stdint.h>
-#include <time.h>
 
 enum { MAX_SAMPLES = 4096 };
 
@@ -16,22 +16,10 @@ struct samples {
     size_t       count[BOTH];
 };
 
-static uint64_t nanoseconds_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
-}
-
 static void add_sample(struct samples * samples, int which, uint64_t nanoseconds) {
     if (samples->count[which] < MAX_SAMPLES) {
         samples->nanoseconds[which][samples->count[which]++] = nanoseconds;
     }
-}
-
-static int compare_times(const void * a, const void * b) {
-    const uint64_t left  = *(const uint64_t *) a;
-    const uint64_t right = *(const uint64_t *) b;
-    return (left > right) - (left < right);
 }
 
 static uint64_t median_time(struct samples * samples, int which) {

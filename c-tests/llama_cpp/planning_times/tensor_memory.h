@@ -61,8 +61,8 @@ static void put_back_memory(const struct graph_memory * memory) {
     }
 }
 
-// llama.cpp has only pretended to allocate weights and caches: they have a buffer and no address. They get one that nothing
-// is read from or written to, as ggml wants an address before it makes a view.
+// llama.cpp has only pretended to allocate weights and caches: they have a buffer and no address. They get one that
+// nothing is read from or written to, as ggml requires an address before it creates a view.
 static void pretend_addresses(struct graph_memory * memory, const struct ggml_cgraph * graph) {
     static char nothing[64] __attribute__((aligned(64)));
     note_memory(memory, graph);

@@ -11,7 +11,7 @@ Captures the graphs in c-tests/graphs anew, with the programs in c-tests/capture
 Usage: cargo capture [--check] [NAME]...
 
   NAME      only graphs whose names begin so, such as \"sd-\" or \"deep48-llama\"
-  --check   write nothing, and say which graphs differ from what is committed
+  --check   write nothing, and list the graphs that differ from the committed ones
 
 llama.cpp and whisper.cpp come from pinned registry packages and are compiled the first time, which takes minutes.
 Exit codes: 0 done, 1 something failed or, with --check, a graph differs, 2 wrong usage.";
@@ -41,9 +41,9 @@ fn main() -> ExitCode {
 }
 
 fn run(names: &[String], check: bool) -> Result<ExitCode> {
-    let wanted =
+    let is_selected =
         |capture: &Capture| names.is_empty() || names.iter().any(|name| capture.name.starts_with(name.as_str()));
-    let captures: Vec<Capture> = Capture::all().into_iter().filter(wanted).collect();
+    let captures: Vec<Capture> = Capture::all().into_iter().filter(is_selected).collect();
     if captures.is_empty() {
         return Err(format!("no graph has a name that begins with {}", names.join(" or ")));
     }

@@ -1,6 +1,6 @@
 //! `cargo fuzz-graphs`: random graphs through the C ABI of lastuse as users build it, beside ggml's own allocator.
 //!
-//! `programs/fuzz_graphs.c` says what is tried, and which arguments there are.
+//! The arguments are documented in `programs/fuzz_graphs.c`.
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
@@ -20,6 +20,6 @@ fn run() -> Result<ExitCode> {
     let mut command = program.command(&[], &[] as &[(&str, &OsStr)]);
     let status = command.args(std::env::args_os().skip(1)).status();
     let code = status.map_err(|error| format!("cannot run {}: {error}", program.path().display()))?.code();
-    // A signal is told as shells do.
+    // A signal has no exit code: shells report 128 and more.
     Ok(code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::from(128), ExitCode::from))
 }

@@ -20,7 +20,7 @@ pub fn chromium() -> Result<PathBuf> {
     installed().map_or_else(install, Ok)
 }
 
-/// Does this program run as root?
+/// Returns whether this process runs as root.
 pub fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
@@ -32,12 +32,12 @@ fn installed() -> Option<PathBuf> {
 }
 
 fn install() -> Result<PathBuf> {
-    let wanted =
+    let instruction =
         "this test needs Chromium: install it (Debian: apt-get install chromium), or name it in LASTUSE_CHROMIUM";
     if !is_root() {
-        return Err(wanted.to_owned());
+        return Err(instruction.to_owned());
     }
-    let failed = |error: std::io::Error| format!("{wanted}: {error}");
+    let failed = |error: std::io::Error| format!("{instruction}: {error}");
     fs::create_dir_all(target_folder()).map_err(failed)?;
     let lock = File::create(target_folder().join("chromium.lock")).map_err(failed)?;
     // Another test may install it at the same time.
@@ -49,8 +49,8 @@ fn install() -> Result<PathBuf> {
         let output = Command::new("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive").output();
         let output = output.map_err(failed)?;
         if !output.status.success() {
-            return Err(format!("{wanted}; apt-get said:\n{}", String::from_utf8_lossy(&output.stderr)));
+            return Err(format!("{instruction}; the output of apt-get:\n{}", String::from_utf8_lossy(&output.stderr)));
         }
     }
-    installed().ok_or_else(|| wanted.to_owned())
+    installed().ok_or_else(|| instruction.to_owned())
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::Result;
 
-/// The browser reads commands from descriptor 3 and answers on 4.
+/// The browser reads commands from descriptor 3 and writes responses to 4.
 const THROUGH_PIPES: &str = r#"exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>/dev/null"#;
 
 const FLAGS: [&str; 10] = [
@@ -30,17 +30,17 @@ const FLAGS: [&str; 10] = [
     "--no-default-browser-check",
 ];
 
-/// How long the browser may take to end by itself.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// How long the browser may take to exit.
+const EXIT_LIMIT: Duration = Duration::from_secs(5);
 
-/// A running browser; ends with it.
+/// A running browser; it is ended when this is dropped.
 #[derive(Debug)]
 pub struct Pipe {
     child: Child,
     commands: ChildStdin,
     messages: Receiver<Value>,
     next: u64,
-    /// Its profile, and what it says.
+    /// Holds its profile and its log.
     folder: PathBuf,
 }
 
@@ -58,15 +58,15 @@ impl Pipe {
         let log = File::create(folder.join("log")).map_err(failed)?;
         let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn();
         let mut child = spawned.map_err(failed)?;
-        let (Some(commands), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+        let (Some(commands), Some(responses)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("the browser has no pipes".to_owned());
         };
         let (sender, messages) = channel();
-        thread::spawn(move || forward(answers, &sender));
+        thread::spawn(move || forward(responses, &sender));
         Ok(Self { child, commands, messages, next: 1, folder })
     }
 
-    /// Sends a command, to the browser itself where there is no session yet; tells the number of its answer.
+    /// Sends a command, to the browser itself if `session` is empty, and returns the id of its response.
     pub fn send(&mut self, method: &str, parameters: &Value, session: &str) -> Result<u64> {
         let id = self.next;
         self.next += 1;
@@ -76,21 +76,21 @@ impl Pipe {
         }
         let text = format!("{command}\0");
         let sent = self.commands.write_all(text.as_bytes()).and_then(|()| self.commands.flush());
-        sent.map(|()| id).map_err(|error| format!("{method}: {error}{}", self.said()))
+        sent.map(|()| id).map_err(|error| format!("{method}: {error}{}", self.log()))
     }
 
     pub fn receive(&self, patience: Duration) -> Result<Value> {
         self.messages.recv_timeout(patience).map_err(|error| match error {
-            RecvTimeoutError::Timeout => format!("no answer for {} s{}", patience.as_secs(), self.said()),
-            RecvTimeoutError::Disconnected => format!("the browser has ended{}", self.said()),
+            RecvTimeoutError::Timeout => format!("no response for {} s{}", patience.as_secs(), self.log()),
+            RecvTimeoutError::Disconnected => format!("the browser has ended{}", self.log()),
         })
     }
 
-    fn said(&self) -> String {
+    fn log(&self) -> String {
         let mut text = String::new();
-        // What cannot be read cannot be told.
+        // The error is reported without the log if it cannot be read.
         let _ = File::open(self.folder.join("log")).and_then(|mut log| log.read_to_string(&mut text));
-        format!("; it said:\n{text}")
+        format!("; its log:\n{text}")
     }
 }
 
@@ -99,7 +99,7 @@ impl Drop for Pipe {
         // It may have ended already.
         let _ = self.send("Browser.close", &json!({}), "");
         let start = Instant::now();
-        while start.elapsed() < FAREWELL && matches!(self.child.try_wait(), Ok(None)) {
+        while start.elapsed() < EXIT_LIMIT && matches!(self.child.try_wait(), Ok(None)) {
             thread::sleep(Duration::from_millis(20));
         }
         let _ = self.child.kill();
@@ -116,9 +116,9 @@ fn own_folder() -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Takes messages apart until the browser ends or nobody wants them.
-fn forward(answers: ChildStdout, messages: &Sender<Value>) {
-    for message in BufReader::new(answers).split(0) {
+/// Splits and parses messages until the browser ends or the receiver is gone.
+fn forward(responses: ChildStdout, messages: &Sender<Value>) {
+    for message in BufReader::new(responses).split(0) {
         let parsed = message.ok().and_then(|text| serde_json::from_slice(&text).ok());
         if parsed.is_none_or(|value| messages.send(value).is_err()) {
             return;

@@ -25,12 +25,12 @@ pub enum Generator {
 }
 
 impl Generator {
-    /// Takes seconds to build, once ggml is there.
+    /// Returns whether it builds in seconds once ggml is compiled.
     pub fn is_cheap(self) -> bool {
         !matches!(self, Self::LlamaCpp | Self::WhisperCpp)
     }
 
-    /// The program, built once in a process, and the folder of the shared libraries that it needs.
+    /// Returns the program, built once per process, and the folder of the shared libraries that it needs.
     pub(super) fn program(self) -> Result<(Program, PathBuf)> {
         static PROGRAMS: [OnceLock<Result<(Program, PathBuf)>>; 6] = [const { OnceLock::new() }; 6];
         PROGRAMS[self as usize].get_or_init(|| self.build()).clone()
@@ -67,16 +67,16 @@ impl Generator {
     }
 }
 
-/// A program on llama.cpp, and the folder of the shared libraries that it needs.
+/// Builds a program on llama.cpp; also returns the folder of the shared libraries that it needs.
 ///
 /// # Errors
-/// What the compiler said.
+/// The message of the compiler or the linker.
 pub fn program_on_llama(name: &str, source: &str) -> Result<(Program, PathBuf)> {
     let llama = llama()?;
     build_on("-lllama", name, source, &llama.ggml, &llama.include_flags)
 }
 
-/// A program on a shared library that lies beside those of its ggml.
+/// Builds a program on a shared library in the folder of the libraries of its ggml.
 fn build_on(
     library: &str,
     name: &str,

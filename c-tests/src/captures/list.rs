@@ -1,4 +1,4 @@
-//! Which graphs are committed.
+//! The list of committed graphs.
 
 use crate::folder;
 
@@ -35,7 +35,7 @@ const MODELS: [&str; 27] = [
     "starcoder2",
 ];
 
-/// The one whose graph is the same with either attention: it has none.
+/// A model without attention: its graph does not depend on flash attention.
 const WITHOUT_ATTENTION: &str = "mamba2";
 
 /// The models that are captured with 48 layers too.
@@ -56,7 +56,7 @@ struct Settings {
     flash: bool,
 }
 
-/// What the other programs are asked for, by the name of the graph.
+/// The options of the other programs, by the name of the graph.
 const OTHERS: [(&str, Generator, &str); 15] = [
     ("branches-googlenet", Generator::Branches, "--network googlenet"),
     ("branches-mixture", Generator::Branches, "--network mixture"),
@@ -75,7 +75,7 @@ const OTHERS: [(&str, Generator, &str); 15] = [
     ("train-8-512", Generator::Training, "--layers 8 --width 512 --heads 8 --tokens 512 --vocab 8192"),
 ];
 
-/// Models of whisper.cpp, and which of its graphs are captured; its convolutions know no attention.
+/// Models of whisper.cpp, and which of its graphs are captured; its convolutions have no attention.
 const WHISPER: [(&str, &str, &[&str]); 3] = [
     ("base", "--layers 6 --width 512 --heads 8 --mels 80 --vocab 51865", &["conv", "encode", "cross", "decode"]),
     (

@@ -19,12 +19,12 @@ pub struct Gallocr {
 }
 
 impl Allocators {
-    /// A new allocator of ggml's own kind, without memory.
+    /// Creates an allocator of ggml's own kind, without memory.
     pub fn upstream(&self) -> Gallocr {
         Gallocr::new(&self.ggml, self.upstream, None)
     }
 
-    /// A new allocator of lastuse, without memory.
+    /// Creates an allocator of lastuse, without memory.
     pub fn lastuse(&self) -> Gallocr {
         Gallocr::new(&self.ggml, self.lastuse, Some(self.own))
     }
@@ -36,18 +36,18 @@ impl Allocators {
         let buffer_type = unsafe { (self.ggml.functions.cpu_buffer_type)() };
         let (none, mut size) = (std::ptr::null(), 0);
         let (own, bounds) = (self.own, std::ptr::null_mut());
-        // SAFETY: a live graph that nobody else uses, one live buffer type, no ids, and room for one size.
+        // SAFETY: a live graph used by nothing else, one live buffer type, no ids, and room for one size.
         let done =
             unsafe { (own.graph_measure)(graph.graph, &raw const buffer_type, 1, none, none, &raw mut size, bounds) };
         done.then_some(size as Bytes)
     }
 
-    /// A new allocator of ggml's own kind over buffers of at most `max_size` bytes, which have no real memory.
+    /// Creates an allocator of ggml's own kind over buffers of at most `max_size` bytes without real memory.
     pub fn upstream_limited(&self, alignment: Bytes, max_size: Bytes) -> Gallocr {
         Gallocr::limited(self.upstream, None, LimitedType::new(self.limited_types, alignment, max_size))
     }
 
-    /// The same over buffers of at most `max_size` bytes, which have no real memory, with these rules.
+    /// Creates an allocator of lastuse with `rules`, over buffers of at most `max_size` bytes without real memory.
     pub fn lastuse_limited(&self, alignment: Bytes, max_size: Bytes, rules: &CStr) -> Gallocr {
         let limited = LimitedType::new(self.limited_types, alignment, max_size);
         let allocator = Gallocr::limited(self.lastuse, Some(self.own), limited);
@@ -73,7 +73,7 @@ impl Gallocr {
         Self { api, own, raw, limited: Some(limited) }
     }
 
-    /// How many buffers with a limit it holds, and their bytes together.
+    /// Returns the number of its limited buffers and the sum of their bytes.
     pub fn chunks(&self) -> (usize, Bytes) {
         self.limited.as_ref().map_or((0, 0), LimitedType::held)
     }
@@ -81,36 +81,36 @@ impl Gallocr {
     /// `ggml_gallocr_reserve`. The graph must be [reset](LiveGraph::reset).
     pub fn reserve(&mut self, graph: &LiveGraph) -> bool {
         assert!(graph.fresh, "the graph must be reset before it is planned");
-        // SAFETY: both are alive, and nobody else uses them.
+        // SAFETY: both are valid and used by nothing else.
         unsafe { (self.api.reserve)(self.raw, graph.graph) }
     }
 
     /// `ggml_gallocr_alloc_graph`. The graph must be [reset](LiveGraph::reset).
     pub fn allocate(&mut self, graph: &mut LiveGraph) -> bool {
-        // What is left of an earlier allocation may point into buffers that are gone.
+        // Addresses of an earlier allocation may point into freed buffers.
         assert!(std::mem::replace(&mut graph.fresh, false), "the graph must be reset before it is allocated again");
-        // SAFETY: both are alive, and nobody else uses them.
+        // SAFETY: both are valid and used by nothing else.
         unsafe { (self.api.alloc_graph)(self.raw, graph.graph) }
     }
 
-    /// Allocates, and answers by id where in the buffer each tensor lies that did not come with memory; `None` when
-    /// the allocator refuses.
+    /// Allocates, and returns by id the offset in the buffer of each tensor that had no memory before; `None` when the
+    /// allocator fails.
     pub fn place(&mut self, graph: &mut LiveGraph) -> Option<Vec<Option<Offset>>> {
         graph.reset();
         let done = self.allocate(graph);
-        // SAFETY: the graph was reset before, so all memory of its tensors is this allocator's, which is alive.
+        // SAFETY: the graph was reset before, so all memory of its tensors belongs to this allocator.
         done.then(|| unsafe { graph.offsets() })
     }
 
     /// `ggml_gallocr_get_buffer_size`.
     pub fn buffer_size(&self) -> Bytes {
-        // SAFETY: the allocator is alive, and has one buffer.
+        // SAFETY: the allocator is valid and has one buffer.
         unsafe { (self.api.get_buffer_size)(self.raw, 0) as Bytes }
     }
 
-    /// `lastuse_gallocr_lower_bound` of the last plan; `None` of ggml's own allocator, which knows no such thing.
+    /// `lastuse_gallocr_lower_bound` of the last plan; `None` for ggml's own allocator, which has none.
     pub fn lower_bound(&self) -> Option<Bytes> {
-        // SAFETY: the allocator is alive, lastuse's own, and has one buffer.
+        // SAFETY: the allocator is valid, lastuse's own, and has one buffer.
         self.own.map(|own| unsafe { (own.lower_bound)(self.raw, 0) as Bytes })
     }
 }

@@ -5,7 +5,7 @@ use lastuse::placement::Bytes;
 
 use super::loaded::{DummyBuft, LimitedTypes};
 
-/// A buffer type whose buffers should not exceed a size. They have no memory: nothing may be computed in them.
+/// A buffer type with a maximum size of its buffers. They have no memory: nothing may be computed in them.
 #[derive(Debug)]
 pub struct LimitedType {
     functions: LimitedTypes,
@@ -21,13 +21,13 @@ impl LimitedType {
     }
 
     pub fn as_ggml(&self) -> *mut ggml_backend_buffer_type {
-        // SAFETY: the type is alive.
+        // SAFETY: the type is valid.
         unsafe { (self.functions.get)(self.raw) }
     }
 
-    /// How many of its buffers are alive, and their bytes together.
+    /// Returns the number of its live buffers and the sum of their bytes.
     pub fn held(&self) -> (usize, Bytes) {
-        // SAFETY: the type is alive.
+        // SAFETY: the type is valid.
         let buffers = unsafe { (self.functions.buffers)(self.raw) };
         // SAFETY: as above.
         let bytes = unsafe { (self.functions.bytes)(self.raw) };
@@ -37,7 +37,7 @@ impl LimitedType {
 
 impl Drop for LimitedType {
     fn drop(&mut self) {
-        // SAFETY: the type is ours, and whoever made buffers of it is gone.
+        // SAFETY: the type is ours, and the allocator of its buffers was dropped before.
         unsafe { (self.functions.free)(self.raw) };
     }
 }

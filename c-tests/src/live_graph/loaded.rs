@@ -51,7 +51,7 @@ macro_rules! functions {
 }
 
 functions! {
-    /// What a graph allocator can do; the C functions of `ggml-alloc.h`.
+    /// The functions of a graph allocator in `ggml-alloc.h`.
     #[derive(Clone, Copy, Debug)]
     pub struct Api {
         fn gallocr_new = "ggml_gallocr_new" (*mut ggml_backend_buffer_type) -> *mut ggml_gallocr;
@@ -63,7 +63,7 @@ functions! {
 }
 
 functions! {
-    /// What it takes to build a graph and to look at it.
+    /// The functions of ggml that build and read a graph.
     #[derive(Clone, Copy, Debug)]
     pub struct Functions {
         fn init = "ggml_init" (InitParams) -> *mut ggml_context;
@@ -123,7 +123,7 @@ pub struct Ggml {
     pub(super) types: HashMap<String, u32>,
 }
 
-/// ggml's own allocator and lastuse, working for the same ggml in this process.
+/// ggml's own allocator and lastuse, both for one ggml in this process.
 #[derive(Debug)]
 pub struct Allocators {
     /// From `libggml-base.so`.
@@ -150,7 +150,7 @@ impl Allocators {
         // Visible to all: lastuse refers to ggml's functions without naming their library.
         let base = open(&vendored.libraries.join("libggml-base.so"), RTLD_GLOBAL)?;
         let ggml = Ggml::new(Functions::find(base)?, &vendored.sources.join("include/ggml.h"))?;
-        let sources = ["support/limited_type.c", "support/dummy_buffer.c"];
+        let sources = ["support/limited_type.c"];
         let limited = open(&Program::build_shared("limited-type.so", &sources, &vendored, &[])?, RTLD_LOCAL)?;
         let shared = open(&crate::lastuse(Build::Release)?.shared, RTLD_LOCAL)?;
         let (own, lastuse) = (Own::find(shared)?, Api::find(shared)?);
@@ -178,7 +178,7 @@ fn open(path: &Path, visibility: c_int) -> Result<&'static Library> {
 }
 
 impl Ggml {
-    /// ggml names its operations and types by number without looking at how many there are: the header says that.
+    /// ggml returns the names of operations and types without a bounds check: the header has their number.
     fn new(functions: Functions, header: &Path) -> Result<Self> {
         let text = fs::read_to_string(header).map_err(|error| format!("{}: {error}", header.display()))?;
         let numbers = |prefix: &str| {

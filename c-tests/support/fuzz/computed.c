@@ -9,7 +9,7 @@
 #include "plan_check.h"
 #include "ways.h"
 
-// What happens to the graph before it is planned.
+// How the graph is changed before it is planned.
 struct passes {
     bool removes_copies;
     bool reorders;
@@ -56,8 +56,7 @@ static void open_bench(struct bench * bench, uint64_t * random) {
 static void allocate(struct bench * bench, struct random_graph * g) {
     CHECK(bench->api->alloc_graph(bench->galloc, g->graph), "seed %llu was not allocated",
           (unsigned long long) g->seed);
-    const char * reason = plan_check(g->graph);
-    CHECK(reason == NULL, "seed %llu: %s", (unsigned long long) g->seed, reason);
+    CHECK_PLAN(g->graph, "seed %llu", (unsigned long long) g->seed);
 }
 
 static void place(struct bench * bench, struct random_graph * g, uint64_t * random) {
@@ -66,9 +65,9 @@ static void place(struct bench * bench, struct random_graph * g, uint64_t * rand
     CHECK(bench->api->reserve_n(bench->galloc, g->graph, node_ids, leaf_ids), "seed %llu was not reserved",
           (unsigned long long) g->seed);
     allocate(bench, g);
-    // As a program does that builds its graph anew: the plan is found again.
+    // As in a program that rebuilds its graph: the remembered plan is used.
     if (random_chance(random, 25)) {
-        random_graph_forget_memory(g);
+        random_graph_drop_memory(g);
         allocate(bench, g);
     }
     free(node_ids);

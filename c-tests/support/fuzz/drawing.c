@@ -1,4 +1,4 @@
-// What is drawn for a graph besides the graph itself.
+// Random settings for a graph: everything but the graph itself.
 
 #include <string.h>
 

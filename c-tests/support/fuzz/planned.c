@@ -13,7 +13,8 @@ static void check_bounds(const struct bench * ours, const struct outcome * outco
     }
 }
 
-// Upstream gives no address to a result without bytes that is alone in its buffer, and aborts when it meets it again.
+// Upstream gives no address to a result without bytes that is alone in its buffer, and aborts when it is given it
+// again.
 static bool may_abort_upstream(const struct ggml_cgraph * graph) {
     for (int i = 0; i < graph->n_nodes; i++) {
         if (ggml_is_empty(graph->nodes[i]) && graph->nodes[i]->view_src == NULL) {
@@ -27,14 +28,14 @@ static void plan_with_upstream(const struct bench * ours, const struct outcome *
                                uint64_t seed, struct random_graph_options options) {
     struct random_graph h = random_graph_new(seed, options);
     struct outcome      b = bench_plan(theirs, &h);
-    // What upstream plans wrongly may be small.
+    // An invalid plan of upstream may be smaller.
     if (plan_check(h.graph) == NULL) {
-        check_answers(seed, ours, a, theirs, &b);
+        check_outcomes(seed, ours, a, theirs, &b);
     }
     random_graph_free(&h);
 }
 
-// Upstream's plan is undefined where a marker stands before what it names, and can be wrong with outputs that are views.
+// Upstream's plan is undefined where a marker comes before its source, and can be wrong with outputs that are views.
 static bool is_comparable(const struct random_graph_options * options) {
     return !options->early_markers && !options->output_views;
 }

@@ -1,9 +1,9 @@
-// One allocator for a graph that changes from call to call: a plan is used again only where it is right.
+// One allocator for a graph that changes from call to call: a plan is reused only where it is valid.
 
 #include "plan_check.h"
 #include "ways.h"
 
-// How many changes.
+// The number of changes.
 #define ROUNDS 4
 
 static void place(struct bench * bench, struct random_graph * g, bool reserve, const char * change) {
@@ -18,8 +18,7 @@ static void place(struct bench * bench, struct random_graph * g, bool reserve, c
     CHECK(allocated || (!reserve && bench->n_buffers > 1), "seed %llu: not allocated after a change of %s", number,
           change);
     if (allocated) {
-        const char * reason = plan_check(g->graph);
-        CHECK(reason == NULL, "seed %llu: after a change of %s: %s", number, change, reason);
+        CHECK_PLAN(g->graph, "seed %llu: after a change of %s", number, change);
     }
     if (allocated && reserve) {
         const char * reason =
@@ -44,7 +43,7 @@ void fuzz_replanned(uint64_t seed, uint64_t * random) {
     struct random_graph g = random_graph_new(seed, options);
     place(&bench, &g, true, "nothing");
     for (int i = 0; i < ROUNDS; i++) {
-        random_graph_forget_memory(&g);
+        random_graph_drop_memory(&g);
         const char * change = random_graph_change(&g, random);
         place(&bench, &g, random_chance(random, 40), change);
     }

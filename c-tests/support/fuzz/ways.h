@@ -1,4 +1,4 @@
-// The ways to try a random graph, and what they draw for it.
+// The ways to test a random graph, and their random settings.
 #pragma once
 
 #include <stdbool.h>

@@ -14,12 +14,12 @@ static struct ggml_tensor * build_rms_norm_back(struct form form) {
     return form_result(form, ggml_rms_norm_back(form.ctx, a, form_operand(form), EPS));
 }
 
-static struct ggml_tensor * build_soft_max_back(struct form form) {
+struct ggml_tensor * build_soft_max_back(struct form form) {
     struct ggml_tensor * a = form_operand(form);
     return ggml_soft_max_ext_back(form.ctx, a, form_operand(form), 0.5f, 0.0f);
 }
 
-static struct ggml_tensor * build_cross_entropy_loss_back(struct form form) {
+struct ggml_tensor * build_cross_entropy_loss_back(struct form form) {
     struct ggml_tensor * logits = form_operand(form);
     struct ggml_tensor * labels = form_operand(form);
     return ggml_cross_entropy_loss_back(form.ctx, ggml_new_tensor_1d(form.ctx, form.type, 1), logits, labels);

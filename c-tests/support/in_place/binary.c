@@ -2,7 +2,7 @@
 
 #include "in_place.h"
 
-// What arithmetic needs of quantized types: kernels in both directions.
+// Quantized types with kernels in both directions, which arithmetic needs.
 #define QUANTIZED_TYPES                                                                                           \
     (TYPE(Q4_0) | TYPE(Q4_1) | TYPE(Q5_0) | TYPE(Q5_1) | TYPE(Q8_0) | TYPE(Q2_K) | TYPE(Q3_K) | TYPE(Q4_K) |      \
      TYPE(Q5_K) | TYPE(Q6_K) | TYPE(IQ4_NL) | TYPE(IQ4_XS) | TYPE(MXFP4) | TYPE(TQ1_0) | TYPE(TQ2_0))

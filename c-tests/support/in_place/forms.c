@@ -26,7 +26,7 @@ struct ggml_tensor * form_operand(struct form form) {
     return form_operand_of(form, form.ne[0], form.ne[1], form.ne[2], form.ne[3]);
 }
 
-// A tensor without operation has no parameters of one: the first says how large the numbers may be.
+// A tensor without operation has no parameters of one: the first is the limit of the numbers.
 struct ggml_tensor * form_indices(struct form form, int64_t count, int64_t limit) {
     struct ggml_tensor * indices = ggml_new_tensor_1d(form.ctx, GGML_TYPE_I32, count);
     indices->op_params[0]        = (int32_t) limit;

@@ -9,7 +9,7 @@ extern struct ggml_tensor * ggml_gated_delta_net(struct ggml_context * ctx, stru
                                                  struct ggml_tensor * state, int64_t n_snapshots)
     __attribute__((weak));
 
-// Half of a row: the variant says which half is the gate, and which half becomes the result.
+// Half of a row: the variant selects which half is the gate, and which half becomes the result.
 static struct ggml_tensor * build_glu_of_one_row(struct form form) {
     struct ggml_tensor * a = form_operand_of(form, form.ne[0] * 2, 1, 1, 1);
     return ggml_glu(form.ctx, a, GGML_GLU_OP_SWIGLU, form.variant % 2 == 1);

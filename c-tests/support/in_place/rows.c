@@ -105,7 +105,7 @@ static struct ggml_tensor * rms_norm_of(struct ggml_tensor * node) {
     return node->src[0]->op == GGML_OP_RMS_NORM ? node->src[0] : node->src[1];
 }
 
-// What MUL reads, and as a third what RMS_NORM reads.
+// The sources of MUL, and as a third that of RMS_NORM.
 static struct ggml_tensor * source_of_pair(struct ggml_tensor * node, int i) {
     return i < 2 ? node->src[i] : rms_norm_of(node)->src[0];
 }
@@ -151,7 +151,7 @@ static const struct rule RULES_OF_ROWS[] = {
         .types = TYPE(F32),
     },
     {
-        .name = "SOFT_MAX with a mask of the same layout",
+        .name = "SOFT_MAX with a mask of equal layout",
         .build = build_soft_max_same_mask,
         .variants = 2,
         .sources = SOURCE(0) | SOURCE(1),

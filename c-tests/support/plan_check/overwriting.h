@@ -39,7 +39,7 @@ static inline bool keeps_sources(void) {
     return sscanf(ggml_version(), "%d.%d", &major, &minor) == 2 && (major > 0 || minor >= 26);
 }
 
-// What ggml's list says, but for the sources that some kernel reads again after it has written them.
+// ggml's list, without the sources that some kernel reads again after it has written them.
 static bool is_listed(enum ggml_op op, int slot) {
     switch (op) {
         case GGML_OP_SOFT_MAX_BACK:
@@ -58,7 +58,7 @@ static bool may_overwrite(const struct ggml_tensor * node, int slot) {
     return is_listed(node->op, slot) || reads_before_writing(node->op, slot);
 }
 
-// Whether the source lies inside the result of a CONCAT, in one piece and just where it is copied to.
+// Whether the source lies inside the result of a CONCAT, contiguous and exactly where it is copied to.
 static bool is_in_its_place(const struct ggml_tensor * node, int slot) {
     if (node->op != GGML_OP_CONCAT || slot > 1 || !ggml_is_contiguous(node) || !ggml_is_contiguous(node->src[slot])) {
         return false;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "judge.h"
+#include "checker.h"
 
 // Whether a node reads another or memory of it, or is a view of it.
 static bool touches(const struct ggml_tensor * reader, const struct ggml_tensor * node) {
@@ -15,10 +15,10 @@ static bool touches(const struct ggml_tensor * reader, const struct ggml_tensor 
     return found && reader != node;
 }
 
-// Whether a node that is computed, as far as is known, reads the node of a step.
-static bool is_needed(const struct judge * j, int step) {
-    for (int i = 0; i < j->graph->n_nodes; i++) {
-        if (!j->skipped[i] && touches(j->graph->nodes[i], j->graph->nodes[step])) {
+// Whether a node that is not skipped so far reads the node of a step.
+static bool is_needed(const struct checker * c, int step) {
+    for (int i = 0; i < c->graph->n_nodes; i++) {
+        if (!c->skipped[i] && touches(c->graph->nodes[i], c->graph->nodes[step])) {
             return true;
         }
     }
@@ -31,17 +31,17 @@ static bool may_be_skipped(const struct ggml_cgraph * graph, const struct ggml_t
            !(is_view_op(node) && count_readers(graph, node) == 0);
 }
 
-void find_skipped(struct judge * j) {
-    j->skipped = calloc((size_t) j->graph->n_nodes + 1, sizeof(*j->skipped));
-    CHECK(j->skipped != NULL, "out of memory");
-    for (int i = 0; i < j->graph->n_nodes; i++) {
-        j->skipped[i] = may_be_skipped(j->graph, j->graph->nodes[i]);
+void find_skipped(struct checker * c) {
+    c->skipped = calloc((size_t) c->graph->n_nodes + 1, sizeof(*c->skipped));
+    CHECK(c->skipped != NULL, "out of memory");
+    for (int i = 0; i < c->graph->n_nodes; i++) {
+        c->skipped[i] = may_be_skipped(c->graph, c->graph->nodes[i]);
     }
     for (bool changed = true; changed;) {
         changed = false;
-        for (int i = 0; i < j->graph->n_nodes; i++) {
-            if (j->skipped[i] && is_needed(j, i)) {
-                j->skipped[i] = false;
+        for (int i = 0; i < c->graph->n_nodes; i++) {
+            if (c->skipped[i] && is_needed(c, i)) {
+                c->skipped[i] = false;
                 changed       = true;
             }
         }

@@ -1,4 +1,4 @@
-// What tensors are to the judge, and the bytes that they have.
+// Properties of tensors that the checks need, and their bytes.
 #pragma once
 
 #include <stdbool.h>
@@ -23,17 +23,13 @@ static inline bool is_view(const struct ggml_tensor * t) {
     return t->view_src != NULL;
 }
 
-// The scheduler's way to keep memory: a node without operation that has sources.
+// A dependency marker, with which schedulers keep memory: a node without operation that has sources.
 static inline bool is_marker(const struct ggml_tensor * t) {
     bool has_source = false;
     for (int i = 0; i < GGML_MAX_SRC; i++) {
         has_source = has_source || t->src[i] != NULL;
     }
     return t->op == GGML_OP_NONE && has_source;
-}
-
-static inline bool is_view_op(const struct ggml_tensor * t) {
-    return t->op == GGML_OP_VIEW || t->op == GGML_OP_RESHAPE || t->op == GGML_OP_PERMUTE || t->op == GGML_OP_TRANSPOSE;
 }
 
 // Nodes that only name memory. A tensor without operation in the node list is one that the scheduler
@@ -85,7 +81,7 @@ static inline bool is_view_of_later(const struct ggml_cgraph * graph, int step) 
     return false;
 }
 
-// Whether it is one of those that write there.
+// Whether the node of a step writes there.
 static inline bool is_part_of_later(const struct ggml_cgraph * graph, int step) {
     const struct ggml_tensor * node = graph->nodes[step];
     bool writes = is_view(node) && !touches_no_bytes(node) && is_source_of(node->view_src, node);
@@ -102,7 +98,7 @@ static inline struct range bytes_of(const struct ggml_tensor * t) {
     return range_of(t, ggml_nbytes(t));
 }
 
-// What the allocator has to set aside: some buffer types ask for more bytes than a tensor has.
+// The bytes that the allocator must reserve: some buffer types need more than a tensor has.
 static inline struct range memory_of(const struct ggml_tensor * t) {
     return is_external(t) ? bytes_of(t) : range_of(t, ggml_backend_buffer_get_alloc_size(t->buffer, t));
 }

@@ -87,16 +87,16 @@ bool is_plain_real(const struct ggml_tensor * t) {
     return is_real(t) && is_plain(t);
 }
 
-static bool is_readable(struct builder * b, struct ggml_tensor * t, tensor_property wanted) {
-    return !ggml_is_empty(t) && wanted(t) && *bound_of(b, t) <= READ_BOUND;
+static bool is_readable(struct builder * b, struct ggml_tensor * t, tensor_property property) {
+    return !ggml_is_empty(t) && property(t) && *bound_of(b, t) <= READ_BOUND;
 }
 
-struct ggml_tensor * pick(struct builder * b, tensor_property wanted) {
+struct ggml_tensor * pick(struct builder * b, tensor_property property) {
     int n      = b->values.count;
     int window = random_chance(&b->random, 70) && n > 8 ? 8 : n;
     for (int tries = 0; tries < 12 && n > 0; tries++) {
         struct ggml_tensor * t = b->values.items[n - 1 - (int) random_below(&b->random, window)];
-        if (is_readable(b, t, wanted)) {
+        if (is_readable(b, t, property)) {
             return t;
         }
     }

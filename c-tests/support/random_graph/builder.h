@@ -1,4 +1,4 @@
-// What is known while a graph grows: all values made so far, and how large each can be.
+// The state while a graph is built: all values so far, and the largest magnitude of each.
 #pragma once
 
 #include "random_graph.h"
@@ -62,8 +62,8 @@ bool is_f32(const struct ggml_tensor * t);
 bool has_dense_rows(const struct ggml_tensor * t);
 bool is_f32_with_dense_rows(const struct ggml_tensor * t);
 
-// Stricter than ggml_is_contiguous(), which does not look at the strides of dimensions of size 1; some
-// operations do.
+// Stricter than ggml_is_contiguous(), which ignores the strides of dimensions of size 1; some operations
+// compare them.
 bool is_plain(const struct ggml_tensor * t);
 
 bool is_plain_f32(const struct ggml_tensor * t);
@@ -72,4 +72,4 @@ bool is_dense_matrix(const struct ggml_tensor * t);
 bool is_plain_real(const struct ggml_tensor * t);
 
 // A random value with the property, mostly one of the latest, or NULL.
-struct ggml_tensor * pick(struct builder * b, tensor_property wanted);
+struct ggml_tensor * pick(struct builder * b, tensor_property property);

@@ -1,4 +1,4 @@
-// One thing that is different in a graph which lies where it lay.
+// Changes one thing in a graph and keeps all addresses.
 
 #include "builder.h"
 #include "completing.h"
@@ -25,7 +25,7 @@ static bool change_parameter(struct random_graph * g, struct ggml_tensor * t, ui
     return true;
 }
 
-// A normalization and the product behind it may be computed in one go. In every graph that ggml makes both have the layout
+// A normalization and the product behind it may be fused. In every graph that ggml makes both have the layout
 // of what the normalization reads.
 static bool may_be_fused(const struct ggml_cgraph * graph, const struct ggml_tensor * t) {
     bool fused = t->op == GGML_OP_RMS_NORM || t->op == GGML_OP_MUL;
@@ -157,7 +157,7 @@ static bool is_planned(const struct ggml_tensor * t) {
     return t->buffer != NULL && ggml_backend_buffer_get_usage(t->buffer) == GGML_BACKEND_BUFFER_USAGE_COMPUTE;
 }
 
-void random_graph_forget_memory(struct random_graph * g) {
+void random_graph_drop_memory(struct random_graph * g) {
     for (struct ggml_tensor * t = ggml_get_first_tensor(g->ctx); t != NULL; t = ggml_get_next_tensor(g->ctx, t)) {
         if (t->view_src != NULL || is_planned(t)) {
             t->buffer = NULL;

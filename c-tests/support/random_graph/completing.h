@@ -1,4 +1,4 @@
-// Completing: what enters the graph, and what it is wanted for.
+// Completes a graph: which values enter it, and which are outputs.
 #pragma once
 
 #include "builder.h"

@@ -73,7 +73,7 @@ static struct ggml_tensor * turn(struct builder * b, struct ggml_tensor * t) {
     return t;
 }
 
-// Memory for so many elements, mostly some that is used already.
+// Memory for that many elements, mostly some that is used already.
 static struct ggml_tensor * pick_memory(struct builder * b, int64_t n) {
     for (int tries = 0; tries < 8 && random_chance(&b->random, 90); tries++) {
         struct ggml_tensor * t = pick(b, is_plain_f32);

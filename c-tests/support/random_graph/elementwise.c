@@ -118,7 +118,7 @@ struct ggml_tensor * make_norm(struct builder * b) {
     }
     struct ggml_tensor * normed = add_value(b, ggml_rms_norm(b->ctx, x, eps), bound);
     if (random_chance(&b->random, 70)) {
-        // the pair that the CPU backend computes in one go
+        // the pair that the CPU backend fuses
         struct ggml_tensor * by = new_reals(b, GGML_TYPE_F32, (int64_t[4]){ x->ne[0], 1, 1, 1 }, 90);
         normed                  = add_value(b, ggml_mul(b->ctx, normed, by), bound);
     }

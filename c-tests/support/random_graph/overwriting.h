@@ -6,7 +6,7 @@
 bool is_in_graph(struct builder * b, const struct ggml_tensor * tensor);
 
 // A node that reads what it writes races with itself. Sources of `other` count as well: the CPU
-// backend computes a normalization and the product behind it in one go.
+// backend fuses a normalization and the product after it.
 bool may_overwrite(struct ggml_tensor * target, struct ggml_tensor * other);
 
 // Takes in a node that overwrites its view_src. All that reads the old values enters the graph before

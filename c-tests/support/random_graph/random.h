@@ -1,4 +1,4 @@
-// Random numbers: the same state gives the same ones.
+// Deterministic random numbers: they depend on the state alone.
 #pragma once
 
 #include <stdbool.h>

@@ -14,7 +14,7 @@ static void insert_node(struct ggml_cgraph * graph, int at, struct ggml_tensor *
     graph->n_nodes++;
 }
 
-// What the scheduler inserts so that memory is kept until a certain node: a view of one of the kept
+// The marker that the scheduler inserts so that memory is kept until a certain node: a view of one of the kept
 // tensors, without operation, that has all of them as sources.
 static struct ggml_tensor * new_marker(struct builder * b, struct ggml_tensor ** kept, int n_kept) {
     struct ggml_tensor * marker = ggml_view_tensor(b->ctx, kept[0]);

@@ -1,4 +1,4 @@
-// What the backend scheduler does to its copy of a graph.
+// The changes of the backend scheduler to its copy of a graph.
 #pragma once
 
 #include "builder.h"

@@ -1,4 +1,4 @@
-//! What the header says of each function.
+//! The documentation of each function in the header.
 
 /// The comment before a function, and its name.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Example {
 }
 
 impl Example {
-    /// Is `function` called in it? Its name may also be a part of other names.
+    /// Returns whether it calls `function`, whose name may also be part of other names.
     pub fn calls(&self, function: &str) -> bool {
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         self.code.match_indices(function).any(|(start, name)| {

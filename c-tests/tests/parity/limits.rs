@@ -70,7 +70,7 @@ impl Comparison {
 
     fn assert_never_worse(&self) {
         assert!(self.worse.is_empty(), "{} are worse:\n{}", self.worse.len(), self.worse.join("\n"));
-        // Limits that nobody sees would show nothing.
+        // Limits without effect would test nothing.
         assert!(self.several_chunks > 0, "no graph needs several buffers");
     }
 }
@@ -90,7 +90,7 @@ fn captured_graphs_take_no_more_buffers_than_in_ggml() {
     comparison.assert_never_worse();
 }
 
-/// The same for all files of a folder that the variable names.
+/// Compares all files of the folder that `LASTUSE_GRAPHS` names.
 #[test]
 fn graphs_of_a_folder_take_no_more_buffers_than_in_ggml() {
     let Some(folder) = std::env::var_os("LASTUSE_GRAPHS") else {

@@ -1,4 +1,5 @@
-//! Random graphs as the lines of a file. Operations have the layouts that the allocator looks at and need not compute.
+//! Random graphs as the lines of a file. Operations have the layouts that the allocator compares; they cannot be
+//! computed.
 //!
 //! Left out is what ggml's allocator is wrong about: OUTPUT on views, views in no list, markers before what they name.
 
@@ -72,7 +73,7 @@ impl Draft {
         }
     }
 
-    /// A node that looks like its first source, most of the time.
+    /// Adds a node, most of the time with the layout of its first source.
     fn add_in_place(&mut self) {
         let mut sources = vec![self.pick()];
         if self.random.one_in(3) {
@@ -113,7 +114,7 @@ impl Draft {
         self.add(Tensor { flags, ..owned("node", op, element, ne, sources) }, true);
     }
 
-    /// The whole of a tensor, the same with two axes swapped, or some of its rows.
+    /// Adds a view: a whole tensor, one with two axes swapped, or some of its rows.
     fn add_view(&mut self) {
         let source = self.pick();
         let Tensor { element, mut ne, mut nb, .. } = self.tensors[source];
@@ -137,7 +138,7 @@ impl Draft {
         self.add(Tensor { kind: "node", op, element, ne, nb, flags: COMPUTE, external: false, view, sources }, true);
     }
 
-    /// Keeps the tensor that it names alive up to here, as the backend scheduler's markers do.
+    /// Adds a dependency marker, which keeps its source live up to here, as those of the backend scheduler.
     fn add_marker(&mut self) {
         let source = self.pick();
         let Tensor { element, ne, nb, view, .. } = self.tensors[source];

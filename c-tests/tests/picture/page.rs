@@ -21,7 +21,7 @@ fn llama(name: &str) -> (Browser, Snapshot) {
     (browser, expect(read_graph(captured(LLAMA).as_ref())))
 }
 
-/// The middle of what is seen of a tensor in the last plan, in the page.
+/// Returns the centre of the visible part of a tensor in the last plan, in the page.
 fn middle_of(browser: &mut Browser, tensor: &str) -> [f64; 2] {
     let place = value(
         browser,
@@ -71,7 +71,7 @@ fn read_by(graph: &Snapshot, id: TensorId) -> Vec<TensorId> {
     roots
 }
 
-/// Who reads the memory of a tensor and computes something.
+/// Returns the nodes that read the memory of a tensor and compute something.
 fn readers_of(graph: &Snapshot, id: TensorId) -> Vec<TensorId> {
     let computes = |node: TensorId| Effect::of(&graph.tensors[node as usize].op) != Effect::View;
     let nodes = graph.graph.nodes().iter().copied();

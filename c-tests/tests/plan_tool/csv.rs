@@ -7,8 +7,8 @@ use super::{Folder, assert_fails, chain, finish, planned, run, stderr, stdout, t
 /// The example of MiniMalloc's documentation; 12 bytes suffice, and are needed.
 const EXAMPLE: &str = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n";
 
-/// Ten blocks of which at most 10 bytes are alive at once, and that fit into 11 bytes but not into 10: found among random
-/// problems, and proven by trying everything.
+/// Ten blocks of which at most 10 bytes are live at once, and that fit into 11 bytes but not into 10: found among
+/// random problems, and proven by trying everything.
 const TIGHT: &str = "id,start,size,end\nt0,0,4,3\nt1,0,5,0\nt2,2,4,2\nt3,3,2,6\nt4,3,2,5\nt5,4,6,4\nt6,5,2,6\nt7,5,2,5\nt8,6,5,7\nt9,7,4,7\n";
 
 /// A row with its offset: identifier, live range, bytes.
@@ -38,7 +38,7 @@ fn placed(written: &str) -> Vec<Placed> {
     rows.collect()
 }
 
-/// Expects that no two blocks share a byte at a step. Answers the peak.
+/// Asserts that no two blocks share a byte at a step. Returns the peak.
 fn checked_peak(written: &str) -> u64 {
     let rows = placed(written);
     for (place, a) in rows.iter().enumerate() {
@@ -199,7 +199,7 @@ fn capacities_between_two_multiples_of_the_alignment_are_handled() {
     assert_eq!(checked_peak(&planned(&["-o", "-", &file])), 32);
     assert_eq!(run(&["--capacity", "32", &file]).status.code(), Some(0));
     assert_eq!(run(&["--capacity", "16", &file]).status.code(), Some(3));
-    // Another order would need 26 bytes only: whoever pads may not claim a proof.
+    // Another order would need 26 bytes only: with padding the result is no proof.
     assert_eq!(run(&["--capacity", "26", &file]).status.code(), Some(4));
 }
 

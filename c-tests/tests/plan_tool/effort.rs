@@ -7,7 +7,7 @@ use super::{Folder, chain, planned, run, stdout, tensor, text};
 /// Enough to find the least for the graph here, and to prove it.
 const AMPLE: &str = "20000000";
 
-/// The tensors of a graph, each made by a node, in multiples of the alignment. At most 256 times the alignment is alive
+/// The tensors of a graph, each made by a node, in multiples of the alignment. At most 256 times the alignment is live
 /// at once, yet no plan takes less than 257: found among random graphs, and proven by searching.
 const SIZES: [u64; 24] = [35, 45, 16, 55, 51, 8, 38, 54, 51, 59, 40, 19, 8, 12, 40, 51, 48, 51, 25, 22, 42, 10, 42, 37];
 

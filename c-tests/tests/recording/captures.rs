@@ -58,7 +58,7 @@ fn killed_program_leaves_whole_files() {
 }
 
 #[test]
-fn files_of_dead_processes_do_no_harm() {
+fn temporary_files_of_ended_processes_are_ignored() {
     let folder = Folder::new("stale");
     for process in 1..1000 {
         fs::write(folder.join(&format!(".lastuse-{process}-0-0.tmp")), "half a gra").expect("it can be written");
@@ -89,7 +89,7 @@ fn names_may_hold_any_bytes() {
 }
 
 #[test]
-fn folder_is_made_and_files_are_called_as_said() {
+fn folder_is_created_and_files_follow_the_pattern() {
     let folder = Folder::new("made");
     let place = folder.join("on/the/way/llama-%s.json.txt");
     run(&["one_graph"], &capture(place.as_os_str()));
@@ -101,7 +101,7 @@ fn folder_is_made_and_files_are_called_as_said() {
 }
 
 #[test]
-fn same_graph_gets_the_same_name_everywhere() {
+fn name_depends_on_the_graph_alone() {
     let [first, second] = ["same-name-1", "same-name-2"].map(Folder::new);
     for folder in [&first, &second] {
         run(&["one_graph"], &capture(folder.0.as_os_str()));
@@ -124,7 +124,7 @@ fn graph_is_written_with_what_it_is_planned_with() {
 }
 
 #[test]
-fn what_is_planned_again_is_written_once() {
+fn graph_planned_again_is_written_once() {
     let folder = Folder::new("again");
     run(&["same_again"], &capture(folder.0.as_os_str()));
     assert_eq!(names(&folder), ["again", "in turn"]);
@@ -148,7 +148,7 @@ fn measured_graph_is_written() {
 }
 
 #[test]
-fn program_can_say_where() {
+fn program_can_set_the_folder() {
     let folder = Folder::new("by-call");
     run(&["capture_can_be_set"], &[("RECORDING_FOLDER", folder.0.as_os_str())]);
     let second = Folder(folder.join("made/on/the/way"));
@@ -160,14 +160,14 @@ fn program_can_say_where() {
 }
 
 #[test]
-fn folder_that_cannot_be_written_to_is_said_once() {
+fn folder_that_cannot_be_written_to_is_reported_once() {
     let folder = Folder::new("unwritable");
     let file = folder.join("file");
     fs::write(&file, "").expect("it can be written");
     for place in [file.join("graphs"), file.clone(), "/proc/no/such/folder".into()] {
         let outcome = run(&["same_again"], &capture(place.as_os_str()));
-        let said: Vec<&str> = outcome.stderr.lines().collect();
-        let [line] = said[..] else { panic!("{said:?}") };
+        let lines: Vec<&str> = outcome.stderr.lines().collect();
+        let [line] = lines[..] else { panic!("{lines:?}") };
         let start = "lastuse 0.1.0: LASTUSE_CAPTURE has no effect: cannot write to the folder ";
         assert!(line.starts_with(start) && line.contains(&*place.to_string_lossy()), "{line}");
     }
@@ -184,10 +184,10 @@ fn one_file_for_many_graphs_is_refused() {
 }
 
 #[test]
-fn folder_that_goes_away_is_said_once() {
-    let outcome = run(&["folder_goes"], &[]);
-    let said: Vec<&str> = outcome.stderr.lines().collect();
-    let [line] = said[..] else { panic!("{said:?}") };
+fn folder_that_is_removed_is_reported_once() {
+    let outcome = run(&["folder_is_removed"], &[]);
+    let lines: Vec<&str> = outcome.stderr.lines().collect();
+    let [line] = lines[..] else { panic!("{lines:?}") };
     assert!(line.starts_with("lastuse 0.1.0: a graph cannot be written to /tmp/lastuse-recording-"), "{line}");
     assert!(line.ends_with("No such file or directory (os error 2); this is logged once"), "{line}");
 }
@@ -202,7 +202,7 @@ fn full_disk_leaves_no_half_files() {
     }
 }
 
-/// What is called like zlib, and is found first, is none.
+/// The first file with the name of zlib is not a library.
 #[test]
 fn without_zlib_files_are_not_compressed() {
     let folder = Folder::new("no-zlib");
@@ -219,7 +219,7 @@ fn without_zlib_files_are_not_compressed() {
 }
 
 #[test]
-fn nothing_is_written_where_nobody_asks() {
+fn nothing_is_written_by_default() {
     let folder = Folder::new("nothing");
     let outcome = expect(
         program().command(&["one_graph"], &[]).current_dir(&folder.0).output().map_err(|error| error.to_string()),

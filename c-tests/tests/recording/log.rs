@@ -1,4 +1,4 @@
-//! LASTUSE_LOG: who hears what.
+//! LASTUSE_LOG: which lines go to standard error, and which to the logger of the program.
 
 use std::ffi::OsStr;
 
@@ -6,8 +6,8 @@ use super::run;
 
 const REFUSAL: &str = "lastuse_set_rules: there is no rule \"no-such-rule\"";
 
-/// Lines on the standard error, and those that the logger of the program got, where it has one.
-fn said(level: Option<&str>, with_logger: bool) -> (Vec<String>, Vec<String>) {
+/// Returns the lines on standard error, and those of the logger of the program, if it has one.
+fn logged_lines(level: Option<&str>, with_logger: bool) -> (Vec<String>, Vec<String>) {
     let arguments: &[&str] = if with_logger { &["every_level", "1"] } else { &["every_level"] };
     let variables: Vec<(&str, &OsStr)> = level.map(|level| ("LASTUSE_LOG", OsStr::new(level))).into_iter().collect();
     let outcome = run(arguments, &variables);
@@ -23,20 +23,20 @@ fn assert_starts(lines: &[String], starts: &[&str]) {
 }
 
 #[test]
-fn by_default_ggmls_logger_hears_of_errors_alone() {
-    let (stderr, logged) = said(None, false);
+fn by_default_ggmls_logger_gets_errors_alone() {
+    let (stderr, logged) = logged_lines(None, false);
     assert_starts(&stderr, &[REFUSAL]);
     assert_eq!(logged, [""; 0]);
-    let (stderr, logged) = said(None, true);
+    let (stderr, logged) = logged_lines(None, true);
     assert_eq!(stderr, [""; 0]);
     assert_starts(&logged, &[&format!("4 {REFUSAL}")]);
     for off in ["", "off", "False"] {
-        assert_eq!(said(Some(off), true).0, [""; 0], "{off:?}");
+        assert_eq!(logged_lines(Some(off), true).0, [""; 0], "{off:?}");
     }
 }
 
 #[test]
-fn each_level_has_those_above() {
+fn each_level_includes_the_more_severe_ones() {
     let error = format!("lastuse: {REFUSAL}");
     let info = "lastuse: allocator 1: 1 leafs and 2 nodes are planned (1 plans in ";
     let debug = "lastuse: allocator 1: allocate 1 leafs and 2 nodes: the graph was planned, ";
@@ -47,17 +47,17 @@ fn each_level_has_those_above() {
         ("info", vec![info, &error]),
         ("debug", vec![info, debug, &error]),
     ] {
-        let (stderr, _) = said(Some(level), false);
+        let (stderr, _) = logged_lines(Some(level), false);
         assert_starts(&stderr, &expected);
     }
-    let (stderr, _) = said(Some("info"), false);
+    let (stderr, _) = logged_lines(Some("info"), false);
     assert!(stderr[0].contains("; CPU: ") && stderr[0].contains(" bytes, lower bound "), "{stderr:?}");
 }
 
 /// The program's own logger may show its lines anywhere.
 #[test]
-fn logger_of_the_program_hears_the_same() {
-    let (stderr, logged) = said(Some("debug"), true);
+fn logger_of_the_program_gets_the_same_lines() {
+    let (stderr, logged) = logged_lines(Some("debug"), true);
     assert_eq!(stderr.len(), 3);
     let levels: Vec<&str> = logged.iter().map(|line| &line[..1]).collect();
     assert_eq!(levels, ["2", "1", "4"]);
@@ -67,11 +67,11 @@ fn logger_of_the_program_hears_the_same() {
 }
 
 #[test]
-fn unknown_word_is_said_and_has_no_effect() {
-    let (stderr, _) = said(Some("loud"), false);
-    let complaint =
+fn unknown_word_is_reported_and_has_no_effect() {
+    let (stderr, _) = logged_lines(Some("loud"), false);
+    let report =
         "lastuse 0.1.0: LASTUSE_LOG has no effect: there is no level \"loud\"; known are error, warn, info, debug, off";
-    assert_starts(&stderr, &[complaint, REFUSAL]);
+    assert_starts(&stderr, &[report, REFUSAL]);
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::process::Command;
 
 use lastuse::graph::snapshot::Snapshot;
 use lastuse_c_tests::Program;
@@ -10,7 +9,7 @@ use lastuse_vendor::Package;
 use serde_json::Value;
 
 use super::{Folder, build, program, run};
-use crate::support::expect;
+use crate::support::{expect, tool};
 
 /// Type, chunk and offset.
 type Place = [u64; 3];
@@ -48,7 +47,7 @@ impl Printed {
         printed
     }
 
-    /// Compares a graph with what was printed. Answers its seed.
+    /// Compares a graph with what was printed. Returns its seed.
     fn check(&self, snapshot: &Snapshot) -> String {
         let first = snapshot.graph.leafs().iter().chain(snapshot.graph.nodes()).next().expect("a tensor");
         let (seed, _) = snapshot.tensors[*first as usize].name.split_once('/').expect("a seed");
@@ -135,16 +134,15 @@ fn on_another_ggml() {
     }
 }
 
-/// The tool takes rules and effort from the file, unless it is told others.
+/// The tool takes rules and effort from the file, unless options set others.
 #[test]
 fn by_the_tool() {
     let folder = Folder::new("by-the-tool");
     let variables = [("LASTUSE_CAPTURE", folder.0.as_os_str()), ("LASTUSE_RULES", OsStr::new("none"))];
     let printed = Printed::read(&run(&["one_type"], &variables).stdout);
-    let tool = expect(lastuse_c_tests::tool());
     let files: Vec<_> = folder.names().iter().map(|name| folder.join(name)).collect();
     let sizes = |arguments: &[&str]| -> Vec<u64> {
-        let output = Command::new(&tool).args(["plan", "--json"]).args(arguments).args(&files).output();
+        let output = tool::command(&["plan", "--json"]).args(arguments).args(&files).output();
         let output = output.expect("the tool starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let size = |line: &str| serde_json::from_str::<Value>(line).expect("JSON")["buffers"][0]["size"].as_u64();

@@ -5,12 +5,12 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-use lastuse_c_tests::{Linked, Program};
+use lastuse_c_tests::Linked;
 use lastuse_vendor::Package;
 use serde_json::{Value, json};
 
 use super::{Folder, program, run};
-use crate::support::{self, expect};
+use crate::support::{self, expect, llama_style};
 
 fn events(path: &Path) -> Vec<Value> {
     let text = fs::read_to_string(path).expect("the report is there");
@@ -27,7 +27,7 @@ fn number(value: &Value) -> u64 {
 }
 
 #[test]
-fn report_tells_of_each_allocator() {
+fn report_has_events_of_each_allocator() {
     let folder = Folder::new("report");
     let path = folder.join("report.jsonl");
     let outcome = run(&["two_allocators"], &[("LASTUSE_REPORT", path.as_os_str())]);
@@ -91,10 +91,10 @@ fn threads_and_processes_share_a_file() {
 }
 
 #[test]
-fn program_that_dies_has_told_what_it_did() {
-    let folder = Folder::new("report-dies");
+fn report_of_a_killed_program_is_complete() {
+    let folder = Folder::new("report-killed");
     let path = folder.join("report.jsonl");
-    let outcome = expect(program().run_with(&["dies"], &[("LASTUSE_REPORT", path.as_os_str())]));
+    let outcome = expect(program().run_with(&["is_killed"], &[("LASTUSE_REPORT", path.as_os_str())]));
     assert_eq!(outcome.signal, Some(9), "{}", outcome.describe());
     let events = events(&path);
     let kinds: Vec<&str> = events.iter().map(|event| event["event"].as_str().expect("a word")).collect();
@@ -105,7 +105,7 @@ fn program_that_dies_has_told_what_it_did() {
 }
 
 #[test]
-fn what_ggml_would_take_is_what_it_takes() {
+fn reported_size_of_ggml_alloc_is_its_size() {
     let folder = Folder::new("report-ggml");
     let path = folder.join("report.jsonl");
     let outcome = run(&["several_types", "50"], &[("LASTUSE_REPORT", path.as_os_str())]);
@@ -116,7 +116,7 @@ fn what_ggml_would_take_is_what_it_takes() {
     for (sizes, event) in sizes.zip(plans) {
         let sizes: Vec<u64> = sizes.split(' ').skip(1).map(|word| word.parse().expect("a number")).collect();
         let buffers = event["buffers"].as_array().expect("a list");
-        assert_eq!(buffers.len(), 3, "an id that repeats a type is not told of");
+        assert_eq!(buffers.len(), 3, "an id that repeats a type is not reported");
         for (&[lastuse, ggml], buffer) in sizes.as_chunks().0.iter().zip(buffers) {
             assert_eq!((number(&buffer["bytes"]), number(&buffer["ggml_alloc_bytes"])), (lastuse, ggml), "{event}");
         }
@@ -124,11 +124,10 @@ fn what_ggml_would_take_is_what_it_takes() {
 }
 
 #[test]
-fn ggmls_own_allocator_is_told_of_too() {
-    let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::release());
-    let program = expect(Program::build("recording-off", &["llama_style.c"], &ggml, Linked::SharedGgml, &[]));
+fn ggmls_own_allocator_is_reported_too() {
+    let lastuse = support::release();
+    let program = llama_style::build("recording-off", Package::LlamaCpp, Linked::SharedGgml);
     let folder = Folder::new("report-off");
-    let small = "--layers 2 --width 128 --heads 4 --kv-heads 2 --ffn 512 --vocab 500 --prompt 48 --decode 3 --threads 1 --machine";
     for (switch, server) in [("off", "ggml-alloc"), ("on", "lastuse")] {
         for allocator in ["gallocr", "sched"] {
             let path = folder.join(&format!("{switch}-{allocator}.jsonl"));
@@ -137,9 +136,7 @@ fn ggmls_own_allocator_is_told_of_too() {
                 ("LASTUSE", OsStr::new(switch)),
                 ("LASTUSE_REPORT", path.as_os_str()),
             ];
-            let arguments: Vec<&str> = small.split(' ').chain(["--allocator", allocator]).collect();
-            let outcome = expect(program.run_with(&arguments, &variables));
-            assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
+            let outcome = llama_style::run(&program, &["--allocator", allocator], &variables);
             let events = events(&path);
             assert_eq!((of_kind(&events, "start").len(), &events[0]["server"]), (1, &json!(server)));
             let mut held = BTreeMap::new();
@@ -158,7 +155,7 @@ fn ggmls_own_allocator_is_told_of_too() {
 }
 
 #[test]
-fn file_that_cannot_be_written_is_said_once() {
+fn file_that_cannot_be_written_is_reported_once() {
     let path = Path::new("/proc/no/such/report.jsonl");
     let outcome = run(&["two_allocators"], &[("LASTUSE_REPORT", path.as_os_str())]);
     let start = "lastuse 0.1.0: LASTUSE_REPORT has no effect: cannot write to /proc/no/such/report.jsonl: ";

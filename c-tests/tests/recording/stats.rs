@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use lastuse_c_tests::{Linked, Program};
+use lastuse_c_tests::Linked;
 use lastuse_vendor::Package;
 
 use super::{Folder, program, run};
@@ -15,7 +15,7 @@ fn numbers_add_up() {
     }
 }
 
-/// What is written and told changes none of them.
+/// Captures and the report change none of them.
 #[test]
 fn numbers_add_up_with_records() {
     let folder = Folder::new("stats");
@@ -39,10 +39,9 @@ fn struct_that_is_too_small_is_refused() {
 }
 
 #[test]
-fn nothing_is_told_where_lastuse_is_not_enabled() {
+fn nothing_is_counted_where_lastuse_is_not_enabled() {
     let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::release());
-    let sources = ["programs/not_enabled.c"];
-    let program = Program::build("not-enabled", &sources, &ggml, Linked::LastuseShared(&lastuse), &[]);
-    let outcome = expect(expect(program).run_with(&[], &[("LASTUSE", OsStr::new("off"))]));
+    let program = support::build("not-enabled", "not_enabled", &ggml, Linked::LastuseShared(&lastuse));
+    let outcome = expect(program.run_with(&[], &[("LASTUSE", OsStr::new("off"))]));
     assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
 }

@@ -3,10 +3,11 @@
 
 pub mod llama_style;
 pub mod survey;
+pub mod tool;
+pub mod trials;
 
 use std::sync::Mutex;
 
-pub use lastuse_c_tests::sources;
 use lastuse_c_tests::{Build, Lastuse, Linked, Outcome, Program, lastuse};
 use lastuse_vendor::{Ggml, Package};
 
@@ -39,12 +40,23 @@ pub fn library(build: Build) -> Lastuse {
     expect(lastuse(build))
 }
 
-/// A test program from `programs/`, with upstream's allocator beside lastuse's.
-pub fn program_with_both(name: &str, supports: &[&str], flags: &[&str]) -> Program {
-    let sources = sources(name, supports);
-    let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
-    let (ggml, lastuse) = (ggml(Package::LlamaCpp), checked());
-    expect(Program::build(name, &sources, &ggml, Linked::Both(&lastuse), flags))
+/// Builds `programs/<source>.c` as a program called `name`, without further flags.
+pub fn build(name: &str, source: &str, ggml: &Ggml, linked: Linked<'_>) -> Program {
+    expect(Program::build(name, &[&format!("programs/{source}.c")], ggml, linked, &[]))
+}
+
+/// Builds a program from `programs/` on the ggml of llama.cpp, with upstream's allocator beside lastuse's.
+pub fn build_with_both(name: &str) -> Program {
+    build(name, name, &ggml(Package::LlamaCpp), Linked::Both(&checked()))
+}
+
+/// Returns the cases that a program lists when it is run without a case.
+pub fn listed_cases(program: &Program, arguments: &[&str]) -> Vec<String> {
+    let outcome = expect(program.run(arguments));
+    assert_eq!(outcome.code, Some(2), "{}", outcome.describe());
+    let cases: Vec<String> = outcome.stdout.lines().map(str::to_owned).collect();
+    assert!(!cases.is_empty(), "{} lists no case", program.path().display());
+    cases
 }
 
 /// Runs a program and expects it to pass.

@@ -1,31 +1,28 @@
-//! What programs that ask the kernels of the CPU print: see `support/survey.h` beside them.
+//! Runs the programs that try which layouts the kernels of the CPU read and write (`support/survey.h` of the C
+//! programs).
 
 use lastuse::graph::Strides;
-use lastuse_c_tests::{Linked, Program};
+use lastuse_c_tests::Linked;
 use lastuse_vendor::Package;
 
-const CASES: [&str; 8] = ["elementwise", "binary", "rows", "gates", "copies", "backward", "parts", "others"];
-
-/// A layout that lastuse says an operation can do, and that it could.
-pub struct Answer {
+/// A layout that lastuse claims for an operation, and that its kernel handled correctly.
+pub struct Supported {
     pub operation: String,
     pub source: usize,
     pub layout: Strides,
 }
 
-/// Runs all cases of a program with real ggml. What could be claimed too is printed.
-pub fn ask(program: &str, package: Package, name: &str) -> Vec<Answer> {
-    let sources = super::sources(program, &["in_place", "written", "survey"]);
-    let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+/// Runs all cases of a program with real ggml. Prints what could be claimed in addition.
+pub fn run(program: &str, package: Package, name: &str) -> Vec<Supported> {
     let (ggml, lastuse) = (super::ggml(package), super::release());
-    let program = super::expect(Program::build(name, &sources, &ggml, Linked::LastuseArchive(&lastuse), &[]));
-    let mut answers = Vec::new();
-    for case in CASES {
-        let outcome = super::passes(&program, &[case]);
+    let program = super::build(name, program, &ggml, Linked::LastuseArchive(&lastuse));
+    let mut supported = Vec::new();
+    for case in super::listed_cases(&program, &[]) {
+        let outcome = super::passes(&program, &[&case]);
         for line in outcome.stdout.lines() {
             match line.split(' ').collect::<Vec<_>>().as_slice() {
                 ["could", ..] => println!("{name}: {line}"),
-                [_, operation, source, layout] => answers.push(Answer {
+                [_, operation, source, layout] => supported.push(Supported {
                     operation: (*operation).to_owned(),
                     source: source.parse().expect("the number of a source"),
                     layout: strides(layout),
@@ -34,7 +31,7 @@ pub fn ask(program: &str, package: Package, name: &str) -> Vec<Answer> {
             }
         }
     }
-    answers
+    supported
 }
 
 fn strides(name: &str) -> Strides {

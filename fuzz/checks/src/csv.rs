@@ -6,16 +6,16 @@ use lastuse::placement::{Effort, Placement, Problem, choose, validate};
 use crate::in_proportion;
 
 /// Larger problems are read and written, not solved.
-const MOST_SOLVED: usize = 500;
+const MAX_SOLVED: usize = 500;
 
-/// Reads a problem. What can be read gets a right placement, and is the same when it is written and read again.
+/// Reads a problem. A valid one gets a valid placement, and is unchanged when it is written and read again.
 ///
 /// # Panics
-/// When something of that does not hold.
+/// When that does not hold.
 pub fn csv(bytes: &[u8]) {
     match in_proportion(bytes.len(), || Sheet::read(bytes)) {
         Ok(sheet) => {
-            if sheet.problem().blocks().len() <= MOST_SOLVED {
+            if sheet.problem().blocks().len() <= MAX_SOLVED {
                 assert_written_as_read(&sheet);
             }
         }
@@ -27,7 +27,7 @@ fn assert_written_as_read(sheet: &Sheet) {
     let choice = choose(sheet.problem(), Effort::units(2000));
     let placement = &choice.placement;
     if let Err(defect) = validate(sheet.problem(), placement) {
-        panic!("{} places wrongly: {defect:?}", choice.strategy);
+        panic!("{} makes an invalid placement: {defect:?}", choice.strategy);
     }
     assert!(
         placement.size() >= choice.lower_bound,
@@ -50,21 +50,20 @@ fn written(sheet: &Sheet, placement: &Placement) -> Vec<u8> {
 }
 
 fn read(text: &[u8]) -> Sheet {
-    Sheet::read(text)
-        .unwrap_or_else(|error| panic!("written, and not read: {error}\n{}", String::from_utf8_lossy(text)))
+    Sheet::read(text).unwrap_or_else(|error| panic!("cannot be read again: {error}\n{}", String::from_utf8_lossy(text)))
 }
 
-/// The blocks in the format's plainest form. Those without bytes are left out there.
+/// Writes and reads the blocks without offsets, a format that omits blocks without bytes.
 fn assert_blocks_alone(problem: &Problem) {
     let ids: Vec<u64> = (0..).take(problem.blocks().len()).collect();
     let mut text = Vec::new();
     write_blocks(problem, &ids, &mut text).expect("memory can be written to");
     let again = read(&text);
-    let wanted: Vec<_> = problem.blocks().iter().filter(|block| block.size > 0).collect();
-    assert_eq!(again.problem().blocks().iter().collect::<Vec<_>>(), wanted);
+    let expected: Vec<_> = problem.blocks().iter().filter(|block| block.size > 0).collect();
+    assert_eq!(again.problem().blocks().iter().collect::<Vec<_>>(), expected);
 }
 
-fn assert_same_blocks(found: &Problem, wanted: &Problem) {
-    assert_eq!(found.blocks(), wanted.blocks());
-    assert_eq!(found.alignment(), wanted.alignment());
+fn assert_same_blocks(found: &Problem, expected: &Problem) {
+    assert_eq!(found.blocks(), expected.blocks());
+    assert_eq!(found.alignment(), expected.alignment());
 }

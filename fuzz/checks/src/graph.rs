@@ -11,16 +11,16 @@ use lastuse::placement::Effort;
 
 use crate::in_proportion;
 
-/// Larger graphs are read and written, not planned: they take too long for what they find.
-const MOST_PLANNED: usize = 3000;
+/// Larger graphs are read and written but not planned: that takes too long.
+const MAX_PLANNED: usize = 3000;
 
-/// Searching is limited by the file, and a file may allow for years of it.
+/// Replaces the effort of the file, which may allow years of searching.
 const EFFORT: u64 = 2000;
 
-/// Reads a graph. What can be read is the same when it is written and read again, and gets a right plan.
+/// Reads a graph. A valid one is unchanged when it is written and read again, and gets a valid plan.
 ///
 /// # Panics
-/// When something of that does not hold.
+/// When that does not hold.
 pub fn graph(bytes: &[u8]) {
     let read = || Snapshot::read(bytes);
     let is_compressed = bytes.starts_with(&[0x1f, 0x8b]);
@@ -34,17 +34,16 @@ pub fn graph(bytes: &[u8]) {
     }
 }
 
-/// The lines of a file may be in any order; they are written in an order of their own.
+/// Lines may be read in any order; they are written in a fixed one.
 fn assert_written_as_read(snapshot: &Snapshot) {
     let text = snapshot.text();
-    let again =
-        Snapshot::read(text.as_bytes()).unwrap_or_else(|error| panic!("written, and not read: {error}\n{text}"));
+    let again = Snapshot::read(text.as_bytes()).unwrap_or_else(|error| panic!("cannot be read again: {error}\n{text}"));
     assert_eq!(again.text(), text);
     assert_eq!((&again.label, &again.buffers), (&snapshot.label, &snapshot.buffers));
     assert_eq!(by_id(&again), by_id(snapshot));
 }
 
-/// What is known of each tensor, with the ids of the file.
+/// Returns everything about each tensor, by the ids of the file.
 fn by_id(snapshot: &Snapshot) -> BTreeMap<u64, impl PartialEq + Debug> {
     let (graph, id_of) = (&snapshot.graph, |id: TensorId| snapshot.tensors[id as usize].id);
     let facts = (0..).zip(&snapshot.tensors).map(|(id, info)| {
@@ -57,7 +56,7 @@ fn by_id(snapshot: &Snapshot) -> BTreeMap<u64, impl PartialEq + Debug> {
 }
 
 fn assert_planned(snapshot: &Snapshot) {
-    if snapshot.tensors.len() > MOST_PLANNED {
+    if snapshot.tensors.len() > MAX_PLANNED {
         return;
     }
     let effort = Effort::units(EFFORT);
@@ -66,13 +65,13 @@ fn assert_planned(snapshot: &Snapshot) {
     let Ok(plan) = snapshot.plan_in(&buffers) else { return };
     let _ = snapshot.plan_as_ggml();
     let json = plan_json(snapshot, &plan, None).expect("a plan is plain data");
-    let plan = PlanFile::read(json.as_bytes()).unwrap_or_else(|error| panic!("written, and not read: {error}\n{json}"));
+    let plan = PlanFile::read(json.as_bytes()).unwrap_or_else(|error| panic!("cannot be read again: {error}\n{json}"));
     let defects = check(snapshot, &plan);
     let wrong = defects.first().filter(|_| is_consistent(snapshot));
     assert!(wrong.is_none(), "{wrong:?} in the plan of\n{}", snapshot.text());
 }
 
-/// No plan is right for a tensor that writes more bytes than it asks for, or for a view beyond its root.
+/// False if no plan is valid: a tensor writes more bytes than its size, or a view ends beyond its root.
 fn is_consistent(snapshot: &Snapshot) -> bool {
     (0..).zip(&snapshot.tensors).all(|(id, info)| match snapshot.graph.tensor(id).view {
         None => info.nbytes <= info.size && info.elsewhere.iter().all(|(_, size)| info.nbytes <= *size),

@@ -1,7 +1,7 @@
 //! What must hold for every file that lastuse reads, whatever its bytes are.
 //!
-//! Each function takes the bytes of a file, returns when they were treated well, and panics otherwise. `tests/` tries
-//! them with the committed corpus and with inputs made from it.
+//! Each function takes the bytes of a file, returns when they are handled correctly, and panics otherwise. `tests/`
+//! tries them with the committed corpus and with inputs made from it.
 
 mod csv;
 mod graph;

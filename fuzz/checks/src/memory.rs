@@ -1,9 +1,9 @@
-//! How much memory reading takes.
+//! Limits the memory that reading takes.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// Counts the bytes that each thread has taken and not given back.
+/// An allocator that counts the allocated and not yet freed bytes of each thread.
 #[derive(Debug)]
 pub struct Counting;
 
@@ -12,7 +12,7 @@ thread_local! {
     static MOST: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: everything is left to the system's allocator.
+// SAFETY: every call goes to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
@@ -22,12 +22,12 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         let _ = TAKEN.try_with(|taken| taken.set(taken.get().saturating_sub(layout.size())));
-        // SAFETY: the caller keeps the rules of `dealloc`, and `alloc` took the memory from the same allocator.
+        // SAFETY: the caller keeps the rules of `dealloc`, and `alloc` got the memory from the system's allocator.
         unsafe { System.dealloc(memory, layout) }
     }
 }
 
-/// A thread that ends has nothing to count in any more.
+/// Does nothing in a thread that has dropped its counters.
 fn count(size: usize) {
     let _ = TAKEN.try_with(|taken| {
         taken.set(taken.get() + size);
@@ -35,8 +35,8 @@ fn count(size: usize) {
     });
 }
 
-/// What `read` makes of an input of `length` bytes, which must not take much more memory than the input. Measures nothing
-/// unless [`Counting`] is the global allocator.
+/// Calls `read` for an input of `length` bytes and limits the memory it takes, in proportion to the input. Measures
+/// nothing unless [`Counting`] is the global allocator.
 ///
 /// # Panics
 /// When it takes more.

@@ -1,11 +1,11 @@
-//! Inputs made from others: what a fuzzer without a view of the code does, for every toolchain, and the same each time.
+//! Inputs made from others, as a fuzzer without coverage does: deterministic, and for every toolchain.
 
-/// Random numbers that are the same in every run: SplitMix64.
+/// A deterministic random number generator: SplitMix64.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A stream of its own for each seed.
+    /// Starts the sequence of a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -18,7 +18,7 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// A number below `limit`, which is not 0.
+    /// Returns a number below `limit`, which must not be 0.
     pub fn below(&mut self, limit: usize) -> usize {
         usize::try_from(self.next() % limit as u64).expect("it is below a usize")
     }
@@ -28,7 +28,7 @@ impl Random {
     }
 }
 
-/// Numbers at which readers go wrong.
+/// Numbers that readers are likely to mishandle.
 const NUMBERS: [&str; 16] = [
     "0",
     "1",
@@ -48,7 +48,7 @@ const NUMBERS: [&str; 16] = [
     "0.5",
 ];
 
-/// Text at which readers go wrong.
+/// Text that readers are likely to mishandle.
 const PIECES: [&str; 14] = [
     "",
     "\n",
@@ -66,8 +66,8 @@ const PIECES: [&str; 14] = [
     "{\"format\":\"lastuse-plan\",",
 ];
 
-/// `input` with one to four changes: numbers replaced, lines repeated, moved, taken away or swapped with those of `other`,
-/// bytes changed, text inserted or cut off.
+/// Returns `input` with one to four changes: numbers replaced; lines repeated, moved, removed or replaced by those of
+/// `other`; bytes changed; text inserted or truncated.
 pub fn mutated(input: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = input.to_vec();
     for _ in 0..1 + random.below(4) {
@@ -83,7 +83,7 @@ pub fn mutated(input: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// Every number of the text: where it starts and ends.
+/// Returns the start and end of every number in the text.
 fn numbers(bytes: &[u8]) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -97,7 +97,7 @@ fn numbers(bytes: &[u8]) -> Vec<(usize, usize)> {
     found
 }
 
-/// Takes the place of another number: one that is hard to read, or one of the same input.
+/// Replaces a number by one of [`NUMBERS`] or by another one of the input.
 fn with_another_number(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     let numbers = numbers(bytes);
     if numbers.is_empty() {

@@ -1,10 +1,10 @@
-//! A plan against a graph.
+//! Files of a graph followed by a plan.
 
 use lastuse::formats::{PlanFile, check};
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::report::{check_json, check_text};
 
-/// What a line starts with that is the plan; the lines before it are the graph.
+/// The start of the line that is the plan; the lines before it are the graph.
 const PLAN: &[u8] = b"{\"format\":\"lastuse-plan\"";
 
 /// Checks a plan against a graph that need not be its own: both in one input, the graph first.

@@ -1,6 +1,6 @@
-//! Every reader with the committed corpus, and with inputs that are made from it, the same in every run.
+//! Every reader with the committed corpus, and with inputs made from it, deterministically.
 //!
-//! `FUZZ_INPUTS` says how many are made for each; `docs/fuzzing.md` says more.
+//! `FUZZ_INPUTS` sets how many are made for each reader; see `docs/fuzzing.md`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ static MEMORY: Counting = Counting;
 /// Default number of inputs for a reader, which take a few seconds.
 const INPUTS: usize = 1000;
 
-/// Nothing here takes a second; a busy machine may take some.
-const LONGEST: Duration = Duration::from_secs(60);
+/// For one input. None takes a second on an idle machine.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// The committed inputs for a reader, with their names.
+/// Returns the committed inputs for a reader, with their names.
 fn corpus(reader: &str) -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("corpus").join(reader);
     let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -36,27 +36,27 @@ fn count() -> usize {
     std::env::var("FUZZ_INPUTS").map_or(INPUTS, |count| count.parse().expect("FUZZ_INPUTS is a number"))
 }
 
-/// Runs `check` on the corpus and on inputs made from it. What fails is written to a file for the corpus.
+/// Runs `check` on the corpus and on inputs made from it. An input that fails is written to a file.
 fn try_all(reader: &'static str, check: fn(&[u8])) {
     let corpus = corpus(reader);
-    let (tell, told) = channel();
+    let (done, progress) = channel();
     let work = std::thread::spawn(move || {
         let mut random = Random::new(1);
         for (name, bytes) in &corpus {
             try_one(reader, name, bytes, check);
-            let _ = tell.send(());
+            let _ = done.send(());
         }
         for number in 0..count() {
             let (_, input) = &corpus[random.below(corpus.len())];
             let (_, other) = &corpus[random.below(corpus.len())];
             try_one(reader, &number.to_string(), &mutated(input, other, &mut random), check);
-            let _ = tell.send(());
+            let _ = done.send(());
         }
     });
     loop {
-        match told.recv_timeout(LONGEST) {
+        match progress.recv_timeout(TIME_LIMIT) {
             Ok(()) => {}
-            Err(RecvTimeoutError::Timeout) => panic!("{reader}: an input takes longer than {LONGEST:?}"),
+            Err(RecvTimeoutError::Timeout) => panic!("{reader}: an input takes longer than {TIME_LIMIT:?}"),
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
@@ -64,7 +64,7 @@ fn try_all(reader: &'static str, check: fn(&[u8])) {
 }
 
 fn try_one(reader: &str, name: &str, bytes: &[u8], check: fn(&[u8])) {
-    /// Writes the input down when the check unwinds.
+    /// Writes the input to a file when the check panics.
     struct Keep<'b>(String, &'b [u8]);
 
     impl Drop for Keep<'_> {

@@ -97,7 +97,7 @@ impl Demo {
         Ok(Measured::from_lines(&(outcome.stdout + &measured)))
     }
 
-    /// Every logit of the prompt's last token and of each generated one.
+    /// Compares every logit of the prompt's last token and of each generated one.
     fn compare_logits(&self) -> Result<()> {
         let read = |name: &str| {
             let file = self.logits(name);
@@ -111,7 +111,7 @@ impl Demo {
         Ok(())
     }
 
-    /// The model and the logits are large and made anew by every run.
+    /// Removes the model and the logits: they are large, and every run makes them anew.
     fn clean_up(&self) {
         for file in [self.model(), self.logits("ggml"), self.logits("lastuse")] {
             let _ = fs::remove_file(file);

@@ -46,8 +46,8 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// The same model with a cache of the type that is computed, which rows are copied into: lastuse_graph_remove_copies lets them
-/// be computed there.
+/// Compares a cache of the computed type that rows are copied into with the graph after lastuse_graph_remove_copies,
+/// where they are computed in the cache.
 fn compare_copies(run: impl Fn(&[&str]) -> Result<Measured>) -> Result<()> {
     println!("The same with an F32 cache that new rows are copied into, and with lastuse_graph_remove_copies");
     let with = |copies: &str| run(&["--kv-type", "f32", "--kv-write", "copy", "--copies", copies]);

@@ -41,8 +41,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Threads for the programs: the same for both runs, since some kernels sum in another order with more threads. One core
-/// is left to the rest of the machine, since ggml's threads wait for each other by spinning.
+/// Returns the number of threads for both runs: it must be equal, since some kernels sum in another order with more
+/// threads. One core is left to the rest of the machine, since ggml's threads wait for each other by spinning.
 fn threads() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     (cores - 1).max(1).to_string()

@@ -28,7 +28,7 @@ impl Measured {
     }
 }
 
-/// A row of a table: what people read, the key, and how many decimals.
+/// A row of a table: its label, the key, and the number of decimals.
 pub type Row = (&'static str, &'static str, usize);
 
 /// Rows of the table that compares allocators.
@@ -73,7 +73,7 @@ pub fn print_rows(names: [&str; 2], rows: &[Row], first: &Measured, second: &Mea
     Ok(())
 }
 
-/// The results must be the same, bit for bit.
+/// Compares the hashes of the results.
 ///
 /// # Errors
 /// When they are not.

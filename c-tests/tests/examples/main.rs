@@ -1,28 +1,26 @@
-//! Every function of `include/lastuse.h` comes with an example, and every example, that of the README too, does what it says:
-//! as C11 and as C++17, on two versions of ggml.
+//! Every function of `include/lastuse.h` has an example, and every example, including that of docs/api.md, compiles and
+//! runs: as C11 and as C++17, on two versions of ggml.
 
-mod examples {
-    pub mod header;
-    pub mod program;
-}
+mod header;
+mod program;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::ffi::OsStr;
 
-use examples::header::{Page, example, functions, names, pages};
-use examples::program;
+use header::{Page, example, functions, names, pages};
 use lastuse_c_tests::Linked;
 use lastuse_vendor::{Language, Package};
 
-const HEADER: &str = include_str!("../../include/lastuse.h");
-const README: &str = include_str!("../../README.md");
+const HEADER: &str = include_str!("../../../include/lastuse.h");
+const API_PAGE: &str = include_str!("../../../docs/api.md");
 
-/// The pages of the header, and the README as the page of a function that is called so.
+/// Returns the pages of the header, and docs/api.md as the page named `api`.
 fn all_pages() -> Vec<Page> {
     let mut all = pages(HEADER);
-    let lines: Vec<(usize, &str)> = (1..).zip(README.lines()).collect();
-    all.push(Page { function: "readme".to_owned(), example: example(&lines) });
-    assert!(all.last().is_some_and(|page| page.example.is_some()), "the README has an example");
+    let lines: Vec<(usize, &str)> = (1..).zip(API_PAGE.lines()).collect();
+    all.push(Page { function: "api".to_owned(), example: example(&lines) });
+    assert!(all.last().is_some_and(|page| page.example.is_some()), "docs/api.md has an example");
     all
 }
 

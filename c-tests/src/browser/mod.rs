@@ -1,6 +1,6 @@
-//! A real browser without a window: pages are opened, clicked, typed into and looked at as people do.
+//! A real browser without a window: opens pages, clicks, types, takes screenshots.
 //!
-//! Chromium is spoken to through two pipes, in its DevTools protocol: a JSON object a message, each ended by a zero.
+//! Chromium is driven through two pipes by its DevTools protocol: each message is a JSON object followed by a zero.
 
 mod install;
 mod pipe;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::Result;
 use pipe::Pipe;
 
-/// No page here needs as long for anything.
+/// The time limit of a command.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A browser with one page. It ends when dropped.
@@ -25,10 +25,10 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts Chromium with an empty page of so many pixels; installs it first where it is missing and that is possible.
+    /// Starts Chromium with an empty page of `width` x `height` pixels; tries to install it if it is missing.
     ///
     /// # Errors
-    /// What is missing and how to install it, or what the browser said.
+    /// The instruction to install it if it is missing, or the message of the browser.
     pub fn start(width: u32, height: u32) -> Result<Self> {
         let mut browser =
             Self { pipe: Pipe::open(&install::chromium()?)?, session: String::new(), problems: Vec::new() };
@@ -43,19 +43,19 @@ impl Browser {
         Ok(browser)
     }
 
-    /// Gives the page so many pixels.
+    /// Resizes the page, in pixels.
     ///
     /// # Errors
-    /// What the browser said.
+    /// The message of the browser.
     pub fn resize(&mut self, width: u32, height: u32) -> Result<()> {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", &size).map(drop)
     }
 
-    /// Lets pages think that whoever looks prefers dark, or light.
+    /// Sets the preferred colour scheme of the user: dark or light.
     ///
     /// # Errors
-    /// What the browser said.
+    /// The message of the browser.
     pub fn prefer_dark(&mut self, dark: bool) -> Result<()> {
         let value = if dark { "dark" } else { "light" };
         let features = json!({"features": [{"name": "prefers-color-scheme", "value": value}]});
@@ -65,7 +65,7 @@ impl Browser {
     /// Opens a file and waits until it is loaded and painted.
     ///
     /// # Errors
-    /// What the browser said.
+    /// The message of the browser.
     pub fn open(&mut self, file: &Path) -> Result<()> {
         let file = std::path::absolute(file).map_err(|error| error.to_string())?;
         self.call("Page.navigate", &json!({"url": format!("file://{}", file.display())}))?;
@@ -76,29 +76,29 @@ impl Browser {
     /// Waits for two frames.
     ///
     /// # Errors
-    /// What the browser said.
+    /// The message of the browser.
     pub fn paint(&mut self) -> Result<()> {
         let frames = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))";
         self.evaluate(frames).map(drop)
     }
 
-    /// The value of an expression of JavaScript in the page; promises are waited for.
+    /// Evaluates a JavaScript expression in the page; waits for promises.
     ///
     /// # Errors
-    /// What was thrown.
+    /// The exception.
     pub fn evaluate(&mut self, expression: &str) -> Result<Value> {
         let what = json!({"expression": expression, "awaitPromise": true, "returnByValue": true});
-        let answer = self.call("Runtime.evaluate", &what)?;
-        match answer.get("exceptionDetails") {
+        let response = self.call("Runtime.evaluate", &what)?;
+        match response.get("exceptionDetails") {
             Some(details) => Err(format!("{expression}: {}", thrown(details))),
-            None => Ok(answer["result"]["value"].clone()),
+            None => Ok(response["result"]["value"].clone()),
         }
     }
 
     /// Waits until an expression is true.
     ///
     /// # Errors
-    /// That it has not come true for long, or what was thrown.
+    /// When it is not true within the time limit, or the exception.
     pub fn wait_for(&mut self, expression: &str) -> Result<()> {
         let start = Instant::now();
         while self.evaluate(expression)? != Value::Bool(true) {
@@ -110,10 +110,10 @@ impl Browser {
         Ok(())
     }
 
-    /// Presses and releases a key, by the name that pages know it by: "a", "Enter", "ArrowLeft".
+    /// Presses and releases a key, named as in `KeyboardEvent.key`: "a", "Enter", "ArrowLeft".
     ///
     /// # Errors
-    /// What the browser said.
+    /// The message of the browser.
     pub fn press(&mut self, key: &str) -> Result<()> {
         let code = match key {
             "Enter" => 13,
@@ -135,7 +135,7 @@ impl Browser {
     /// Types text into what has the focus.
     ///
     /// # Errors
-    /// What the browser said.
+    /// The message of the browser.
     pub fn type_text(&mut self, text: &str) -> Result<()> {
         self.call("Input.insertText", &json!({"text": text}))?;
         self.paint()
@@ -144,7 +144,7 @@ impl Browser {
     /// Moves the mouse to a place of the page.
     ///
     /// # Errors
-    /// What the browser said.
+    /// The message of the browser.
     pub fn point(&mut self, [x, y]: [f64; 2]) -> Result<()> {
         self.call("Input.dispatchMouseEvent", &json!({"type": "mouseMoved", "x": x, "y": y}))?;
         self.paint()
@@ -153,7 +153,7 @@ impl Browser {
     /// Clicks at a place of the page.
     ///
     /// # Errors
-    /// What the browser said.
+    /// The message of the browser.
     pub fn click(&mut self, [x, y]: [f64; 2]) -> Result<()> {
         for kind in ["mousePressed", "mouseReleased"] {
             let event = json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1});
@@ -165,7 +165,7 @@ impl Browser {
     /// Presses the mouse at one place and releases it at another.
     ///
     /// # Errors
-    /// What the browser said.
+    /// The message of the browser.
     pub fn drag(&mut self, from: [f64; 2], to: [f64; 2]) -> Result<()> {
         for (kind, [x, y]) in [("mousePressed", from), ("mouseMoved", to), ("mouseReleased", to)] {
             let event = json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1});
@@ -174,32 +174,32 @@ impl Browser {
         self.paint()
     }
 
-    /// Turns the wheel at a place of the page; away from oneself is negative.
+    /// Turns the wheel at a place of the page; up is negative.
     ///
     /// # Errors
-    /// What the browser said.
+    /// The message of the browser.
     pub fn wheel(&mut self, [x, y]: [f64; 2], delta: f64) -> Result<()> {
         let event = json!({"type": "mouseWheel", "x": x, "y": y, "deltaX": 0, "deltaY": delta});
         self.call("Input.dispatchMouseEvent", &event)?;
         self.paint()
     }
 
-    /// What is seen, as PNG in base64.
+    /// Takes a screenshot: PNG in base64.
     ///
     /// # Errors
-    /// What the browser said.
+    /// The message of the browser.
     pub fn screenshot(&mut self) -> Result<String> {
-        let answer = self.call("Page.captureScreenshot", &json!({"format": "png"}))?;
-        answer["data"].as_str().map(str::to_owned).ok_or_else(|| "the browser made no screenshot".to_owned())
+        let response = self.call("Page.captureScreenshot", &json!({"format": "png"}))?;
+        response["data"].as_str().map(str::to_owned).ok_or_else(|| "the browser made no screenshot".to_owned())
     }
 
-    /// How many colours there are in a screenshot.
+    /// Counts the colours in a screenshot.
     ///
     /// # Errors
-    /// What the browser said.
+    /// The message of the browser.
     pub fn colours(&mut self) -> Result<u64> {
         let png = self.screenshot()?;
-        // The browser knows how to read it.
+        // The browser decodes the PNG.
         let count = format!(
             "fetch('data:image/png;base64,{png}').then((answer) => answer.blob()).then(createImageBitmap).then((image) => {{
                 const pen = new OffscreenCanvas(image.width, image.height).getContext('2d');
@@ -210,13 +210,13 @@ impl Browser {
         self.evaluate(&count)?.as_u64().ok_or_else(|| "the colours cannot be counted".to_owned())
     }
 
-    /// What went wrong in pages so far: exceptions that nobody caught, errors and warnings in the console, and everything
-    /// that was loaded from elsewhere.
+    /// Returns the problems of all pages so far: uncaught exceptions, errors and warnings in the console, and loads
+    /// from other places.
     ///
     /// # Errors
-    /// What the browser said.
+    /// The message of the browser.
     pub fn problems(&mut self) -> Result<Vec<String>> {
-        // What was sent before the answer has come before it.
+        // Earlier events arrive before this response.
         self.evaluate("0")?;
         Ok(self.problems.clone())
     }
@@ -236,7 +236,7 @@ impl Browser {
     }
 }
 
-/// What is wrong when the browser tells this.
+/// Describes the problem that an event reports, if any.
 fn problem(event: &Value) -> Option<String> {
     let parameters = &event["params"];
     match event["method"].as_str()? {

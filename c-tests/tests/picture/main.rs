@@ -1,35 +1,27 @@
-//! `lastuse draw` as people meet it: the page in a real browser, the SVG in documents, and the tool's messages.
+//! `lastuse draw`: the page in a real browser, the SVG in documents, and the tool's messages.
 
-#[path = "picture/document.rs"]
 mod document;
-#[path = "picture/page.rs"]
 mod page;
+#[path = "../support/mod.rs"]
 mod support;
-#[path = "picture/tool.rs"]
 mod tool;
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::OnceLock;
+use std::path::Path;
+use std::process::Output;
 
 use lastuse_c_tests::{Browser, captured_graphs};
 use lastuse_vendor::target_folder;
 use serde_json::{Value, json};
 use support::expect;
+use support::tool::stderr;
 
 /// A name that must do no harm wherever it is written.
 const NASTY: &str = "</script><b>\"'&";
 
-/// `lastuse draw` with arguments, built once.
+/// Runs `lastuse draw` with arguments.
 fn draw(arguments: &[&str]) -> Output {
-    static TOOL: OnceLock<PathBuf> = OnceLock::new();
-    let mut command = Command::new(TOOL.get_or_init(|| expect(lastuse_c_tests::tool())));
-    command.arg("draw").args(arguments).output().expect("the tool starts")
-}
-
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).expect("the tool prints UTF-8")
+    support::tool::command(&[&["draw"], arguments].concat()).output().expect("the tool starts")
 }
 
 /// A captured graph of the repository.
@@ -48,7 +40,7 @@ fn scratch(name: &str) -> String {
     text_of(&folder.join(name))
 }
 
-/// Draws graphs into a file of this name, and tells its path.
+/// Draws graphs into a file called `name` and returns its path.
 fn drawn(graphs: &[&str], name: &str, more: &[&str]) -> String {
     let path = scratch(name);
     let output = draw(&[graphs, &["-o", path.as_str()], more].concat());

@@ -1,15 +1,11 @@
-//! What lastuse records of what it does: captures, the report, the log, statistics. The programs print what they did.
+//! What lastuse records: captures, the report, the log, statistics. The program prints what it did.
 
-#[path = "recording/captures.rs"]
 mod captures;
-#[path = "recording/log.rs"]
 mod log;
-#[path = "recording/plans.rs"]
 mod plans;
-#[path = "recording/report.rs"]
 mod report;
-#[path = "recording/stats.rs"]
 mod stats;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::ffi::OsStr;
@@ -23,22 +19,18 @@ use lastuse_vendor::{Package, target_folder};
 
 use support::expect;
 
-const SUPPORTS: &[&str] = &["random_graph", "dummy_buffer", "transformer"];
-
-/// The program of all cases, with both allocators in it, on the newest ggml.
+/// Returns the program with both allocators in it, on the newest ggml.
 fn program() -> &'static Program {
     static PROGRAM: OnceLock<Program> = OnceLock::new();
     PROGRAM.get_or_init(|| build("recording", Package::LlamaCpp))
 }
 
-/// As users build lastuse: what is recorded must not depend on checks of debug builds.
+/// Builds the program on lastuse as users build it: what is recorded must not depend on checks of debug builds.
 fn build(name: &str, package: Package) -> Program {
-    let sources = support::sources("recording", SUPPORTS);
-    let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
-    expect(Program::build(name, &sources, &support::ggml(package), Linked::Both(&support::release()), &[]))
+    support::build(name, "recording", &support::ggml(package), Linked::Both(&support::release()))
 }
 
-/// A folder of its own for each test, empty at first.
+/// A folder for one test, empty at first.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -54,7 +46,7 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// All names in it, in their order.
+    /// Returns the names of its files, sorted.
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).expect("the folder is there").flatten();
         let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -62,7 +54,7 @@ impl Folder {
         names
     }
 
-    /// Every file in it, which must be a graph.
+    /// Reads every file in it, each of which must be a graph.
     fn graphs(&self) -> Vec<Snapshot> {
         self.names().iter().map(|name| graph(&self.join(name))).collect()
     }
@@ -72,7 +64,7 @@ fn graph(path: &Path) -> Snapshot {
     Snapshot::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Runs a case to its good end.
+/// Runs a case, which must pass.
 fn run(arguments: &[&str], variables: &[(&str, &OsStr)]) -> Outcome {
     let outcome = expect(program().run_with(arguments, variables));
     assert_eq!(outcome.code, Some(0), "{arguments:?}: {}", outcome.describe());

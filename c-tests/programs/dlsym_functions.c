@@ -1,5 +1,5 @@
-// Plans graphs as an interpreter does that looks functions up in the library of ggml: looked_up LIBRARY... Its calls of
-// ggml-alloc.h go past a preloaded lastuse, and only what ggml itself calls comes to it.
+// Plans graphs with functions that dlsym() finds in libraries of ggml, like an interpreter: dlsym_functions LIBRARY...
+// Its calls of ggml-alloc.h go past a preloaded lastuse, and only what ggml itself calls comes to it.
 
 #include <dlfcn.h>
 

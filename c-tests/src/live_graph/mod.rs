@@ -27,14 +27,14 @@ pub struct LiveGraph {
     tensors: Vec<*mut ggml_tensor>,
     /// By id, the memory that a tensor has before it is allocated.
     outside: Vec<Memory>,
-    /// Has no tensor been allocated since the last [`LiveGraph::reset`]?
+    /// True if no tensor was allocated since the last [`LiveGraph::reset`].
     fresh: bool,
 }
 
-/// No ggml has a flag from this bit on.
+/// The first flag bit that no version of ggml uses.
 const UNKNOWN_FLAGS: u32 = 8;
 
-/// Where a tensor lies, as ggml says it.
+/// The address of a tensor in the terms of ggml.
 #[derive(Clone, Copy, Debug)]
 struct Memory {
     data: *mut c_void,
@@ -71,7 +71,7 @@ impl LiveGraph {
     /// Takes back all memory that an allocator has given, so that the graph can be allocated again.
     pub fn reset(&mut self) {
         for (&tensor, &memory) in self.tensors.iter().zip(&self.outside) {
-            // SAFETY: a tensor of our context, whose fields nobody else looks at meanwhile.
+            // SAFETY: a tensor of our context, whose fields nothing else reads meanwhile.
             unsafe { (*tensor).data = memory.data };
             // SAFETY: as above.
             unsafe { (*tensor).buffer = memory.buffer };
@@ -82,7 +82,7 @@ impl LiveGraph {
     /// Makes it another graph, as far as an allocator can see: the flags of the first node that no ggml knows become a
     /// number that they never were.
     pub fn make_new(&mut self) {
-        // SAFETY: the graph is ours, and nobody else uses it.
+        // SAFETY: the graph is ours, and nothing else uses it.
         let nodes = unsafe { (*self.graph).nodes };
         // SAFETY: every graph of these tests has a node.
         let first = unsafe { *nodes };
@@ -111,7 +111,7 @@ impl LiveGraph {
         unsafe { (*tensor).flags |= Flags::OUTPUT.0.cast_signed() };
     }
 
-    /// Tells a tensor whom it reads and whose memory it lies in.
+    /// Sets the sources and the view root of a tensor.
     fn connect(&mut self, snapshot: &Snapshot, id: TensorId) {
         let tensor = self.tensors[id as usize];
         // SAFETY: a tensor of our context.
@@ -130,7 +130,7 @@ impl LiveGraph {
 
     /// Fills the lists of the graph.
     fn list(&mut self, leafs: &[TensorId], nodes: &[TensorId]) {
-        // SAFETY: the graph is ours, and nobody else uses it.
+        // SAFETY: the graph is ours, and nothing else uses it.
         let graph = unsafe { &mut *self.graph };
         for (list, count, ids) in [(graph.leafs, &mut graph.n_leafs, leafs), (graph.nodes, &mut graph.n_nodes, nodes)] {
             // SAFETY: the list has room for as many tensors as the longer of both.
@@ -145,7 +145,7 @@ impl LiveGraph {
     /// By id, the bytes between the start of its buffer and a tensor that an allocator has given memory to.
     ///
     /// # Safety
-    /// The buffers that the tensors lie in are alive.
+    /// The buffers that the tensors lie in are valid.
     unsafe fn offsets(&self) -> Vec<Option<Offset>> {
         let offset = |(&tensor, outside): (&*mut ggml_tensor, &Memory)| {
             // SAFETY: a tensor of our context.
@@ -172,7 +172,7 @@ fn new_tensor(context: &Context, snapshot: &Snapshot, id: TensorId) -> Result<*m
     let (element, op) = (number(&ggml.types, &info.element)?, number(&ggml.ops, &info.op)?);
     // SAFETY: the context has room for all tensors, and four extents are given.
     let tensor = unsafe { (ggml.functions.new_tensor)(raw, element, 4, layout.ne.as_ptr()) };
-    // SAFETY: a tensor of our context, which nobody else uses.
+    // SAFETY: a tensor of our context, which nothing else uses.
     let fields = unsafe { &mut *tensor };
     fields.nb = layout.nb.map(|stride| usize::try_from(stride).unwrap_or(usize::MAX));
     fields.op = op;
@@ -191,7 +191,7 @@ fn new_tensor(context: &Context, snapshot: &Snapshot, id: TensorId) -> Result<*m
     }
     let size = context.alloc_size(tensor);
     if size != info.size {
-        return Err(format!("tensor {}: ggml wants {size} bytes for it, and the file says {}", info.id, info.size));
+        return Err(format!("tensor {}: ggml needs {size} bytes for it, the file has {}", info.id, info.size));
     }
     Ok(tensor)
 }
@@ -254,7 +254,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: the buffer is ours, and nobody looks at the tensors in it any more.
+        // SAFETY: the buffer is ours, and the tensors in it are no longer used.
         unsafe { (self.ggml.functions.buffer_free)(self.outside.buffer) };
         // SAFETY: the context is ours, and so is everything in it.
         unsafe { (self.ggml.functions.free)(self.raw) };

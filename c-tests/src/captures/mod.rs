@@ -64,7 +64,7 @@ impl Capture {
         }
     }
 
-    /// Captures the graph anew and commits it to its file. Answers whether that has changed.
+    /// Captures the graph anew and writes it to its file. Returns whether the file changed.
     ///
     /// # Errors
     /// When the program cannot be built, fails, or the file cannot be written.
@@ -77,7 +77,7 @@ impl Capture {
         Ok(changed)
     }
 
-    /// Is the committed file what the program writes today?
+    /// Returns whether the committed file equals what the program writes now.
     ///
     /// # Errors
     /// When the program cannot be built, fails, or the file cannot be read.

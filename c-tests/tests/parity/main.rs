@@ -1,10 +1,9 @@
-//! The same graph planned by ggml's own allocator and by lastuse in one process: with ggml's rules and ggml's strategy
-//! every offset is the same, and what the library gives to tensors is what its planner says.
+//! Each graph is planned by ggml's own allocator and by lastuse in one process: with ggml's rules and ggml's strategy
+//! every offset is equal, and the library assigns the offsets of its plan.
 
-#[path = "parity/limits.rs"]
 mod limits;
-#[path = "parity/random_graph.rs"]
 mod random_graph;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::path::Path;
@@ -26,10 +25,10 @@ fn random(seed: u64) -> Snapshot {
     Snapshot::read(text.as_bytes()).unwrap_or_else(|error| panic!("seed {seed}: {error}\n{text}"))
 }
 
-/// Where each tensor lies, and the size of the buffer.
+/// The offset of each tensor, and the size of the buffer.
 type Plan = (Vec<Option<Offset>>, Bytes);
 
-/// By tensor, views too, where it lies in its chunk.
+/// Returns the offset of each tensor, views included, in its chunk.
 fn offsets(snapshot: &Snapshot, plan: &GraphPlan) -> Vec<Option<Offset>> {
     let graph = &snapshot.graph;
     let offset = |id: TensorId| {
@@ -40,13 +39,13 @@ fn offsets(snapshot: &Snapshot, plan: &GraphPlan) -> Vec<Option<Offset>> {
     (0..).take(graph.tensors().len()).map(offset).collect()
 }
 
-/// ggml's rules and ggml's strategy, by lastuse.
+/// Plans with ggml's rules and ggml's strategy, by lastuse.
 fn replayed(snapshot: &Snapshot) -> Plan {
     let plan = snapshot.plan_as_ggml().unwrap_or_else(|error| panic!("{error}"));
     (offsets(snapshot, &plan), plan.buffers[0].placement.size())
 }
 
-/// lastuse's own plan.
+/// Plans with lastuse's rules and strategies.
 fn planned(snapshot: &Snapshot) -> Plan {
     let plan = snapshot.plan(Rules::ALL).unwrap_or_else(|error| panic!("{error}"));
     (offsets(snapshot, &plan), plan.buffers[0].placement.size())
@@ -60,7 +59,7 @@ fn assert_equal_plans(label: &str, snapshot: &Snapshot, found: &Plan, expected: 
     }
 }
 
-/// Compares all plans of one graph. Answers the sizes of ggml's buffer and of lastuse's.
+/// Compares all plans of one graph. Returns the sizes of ggml's buffer and of lastuse's.
 fn compare(label: &str, snapshot: &Snapshot, live: &mut LiveGraph) -> (Bytes, Bytes) {
     let (mut upstream, mut lastuse) = (allocators().upstream(), allocators().lastuse());
     let places = upstream.place(live).unwrap_or_else(|| panic!("{label}: ggml refuses the graph"));
@@ -75,7 +74,7 @@ fn live(label: &str, snapshot: &Snapshot) -> LiveGraph {
 }
 
 #[test]
-fn random_graphs_lie_where_ggml_puts_them() {
+fn random_graphs_get_the_offsets_of_ggml() {
     let mut smaller = 0;
     for seed in 0..RANDOM_GRAPHS {
         let (label, snapshot) = (format!("seed {seed}"), random(seed));
@@ -83,7 +82,7 @@ fn random_graphs_lie_where_ggml_puts_them() {
         assert!(lastuse <= ggml, "{label}: {lastuse} bytes, and ggml takes {ggml}");
         smaller += u64::from(lastuse < ggml);
     }
-    // Two names for the same allocator would be equal everywhere.
+    // If both were one allocator, no graph would be smaller.
     assert!(smaller > RANDOM_GRAPHS / 10, "lastuse is smaller on {smaller} graphs only");
 }
 
@@ -104,13 +103,13 @@ fn compare_file(path: &Path) {
 }
 
 #[test]
-fn captured_graphs_lie_where_ggml_puts_them() {
+fn captured_graphs_get_the_offsets_of_ggml() {
     expect(graphs_in(&captured_graphs())).iter().for_each(|path| compare_file(path));
 }
 
-/// The same for all files of a folder that the variable names.
+/// Compares all files of the folder that `LASTUSE_GRAPHS` names.
 #[test]
-fn graphs_of_a_folder_lie_where_ggml_puts_them() {
+fn graphs_of_a_folder_get_the_offsets_of_ggml() {
     let Some(folder) = std::env::var_os("LASTUSE_GRAPHS") else {
         println!("skipped: LASTUSE_GRAPHS names no folder");
         return;

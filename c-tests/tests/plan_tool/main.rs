@@ -1,38 +1,25 @@
-//! `lastuse plan` as people and scripts meet it: tables, JSON, messages, exit codes.
+//! `lastuse plan`: tables, JSON, messages, exit codes.
 
-#[path = "plan_tool/csv.rs"]
 mod csv;
-#[path = "plan_tool/effort.rs"]
 mod effort;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::process::{Child, Command, Output};
 
 use lastuse_vendor::target_folder;
 use serde_json::{Value, json};
+use support::tool::{self, assert_fails, finish, stderr, stdout};
 
-/// `lastuse plan` with arguments, built once.
+/// Returns `lastuse plan` with arguments.
 fn plan(arguments: &[&str]) -> Command {
-    static TOOL: OnceLock<PathBuf> = OnceLock::new();
-    let mut command = Command::new(TOOL.get_or_init(|| support::expect(lastuse_c_tests::tool())));
-    command.arg("plan").args(arguments);
-    command
+    tool::command(&[&["plan"], arguments].concat())
 }
 
 fn run(arguments: &[&str]) -> Output {
     plan(arguments).output().expect("the tool starts")
-}
-
-fn stdout(output: &Output) -> &str {
-    std::str::from_utf8(&output.stdout).expect("the tool prints UTF-8")
-}
-
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).expect("the tool prints UTF-8")
 }
 
 /// Exit code 0, no messages, and what was printed.
@@ -40,11 +27,6 @@ fn planned(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{arguments:?}");
     stdout(&output).to_owned()
-}
-
-/// Expects exit code 1, and the message.
-fn assert_fails(output: &Output, message: &str) {
-    assert_eq!((output.status.code(), stderr(output)), (Some(1), format!("lastuse: {message}\n").as_str()));
 }
 
 /// A folder of its own for each test.
@@ -87,7 +69,7 @@ fn text(lines: &[Value]) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// A leaf and three nodes in a row; two of the four tensors of 100 bytes, padded to 128, are alive at once.
+/// A leaf and three nodes in a row; two of the four tensors of 100 bytes, padded to 128, are live at once.
 fn chain() -> Vec<Value> {
     let buffers = json!([{"name": "CPU", "alignment": 32, "max_size": null, "ggml_alloc_size": 512}]);
     let tensors = [tensor(0, 100, &[]), tensor(1, 100, &[0]), tensor(2, 100, &[1]), tensor(3, 100, &[2])];
@@ -350,17 +332,7 @@ fn wrong_file_does_not_keep_the_others_from_being_planned() {
 
 /// The tool waiting for a graph on its standard input.
 fn waiting(arguments: &[&str]) -> Child {
-    let mut command = plan(arguments);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.spawn().expect("the tool starts")
-}
-
-/// Gives it the graph, and waits for its end.
-fn finish(mut child: Child, text: &str) -> Output {
-    let mut stdin = child.stdin.take().expect("the standard input is a pipe");
-    stdin.write_all(text.as_bytes()).expect("the tool reads everything");
-    drop(stdin);
-    child.wait_with_output().expect("the tool ends")
+    tool::spawn(plan(arguments))
 }
 
 #[test]
@@ -372,7 +344,7 @@ fn minus_is_the_standard_input() {
 }
 
 #[test]
-fn wrong_usage_is_told_apart() {
+fn wrong_usage_has_its_own_exit_code() {
     for arguments in [&[][..], &["--json"], &["--chart", "file"], &["--rules", "mine", "file"]] {
         let output = run(arguments);
         assert_eq!((output.status.code(), stdout(&output)), (Some(2), ""), "{arguments:?}");
@@ -381,7 +353,7 @@ fn wrong_usage_is_told_apart() {
 }
 
 #[test]
-fn reader_that_has_seen_enough_is_no_failure() {
+fn closed_output_is_no_failure() {
     for arguments in [&["-"][..], &["--json", "-"]] {
         let mut child = waiting(arguments);
         drop(child.stdout.take());
@@ -391,7 +363,7 @@ fn reader_that_has_seen_enough_is_no_failure() {
 }
 
 #[test]
-fn messages_that_nobody_reads_are_no_panic() {
+fn closed_standard_error_is_no_panic() {
     let mut child = waiting(&["-"]);
     drop(child.stderr.take());
     assert_eq!(finish(child, "nonsense").status.code(), Some(1));

@@ -1,0 +1,73 @@
+//! What cargo builds for the tests: the libraries that C programs are linked with, the guard, the tool.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lastuse_vendor::target_folder;
+
+use crate::{Result, folder};
+
+/// The settings that lastuse is built with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Build {
+    /// As users build it.
+    Release,
+    /// Every plan is simulated before it is used.
+    Checked,
+    /// As users build it, with an additional export that panics.
+    PanicProbe,
+}
+
+/// The built libraries.
+#[derive(Clone, Debug)]
+pub struct Lastuse {
+    /// `liblastuse.a`
+    pub archive: PathBuf,
+    /// `liblastuse.so`
+    pub shared: PathBuf,
+}
+
+/// Builds lastuse. Cargo knows whether it is up to date.
+///
+/// # Errors
+/// The message of cargo.
+pub fn lastuse(build: Build) -> Result<Lastuse> {
+    let (folder_name, profile, arguments): (&str, &str, &[&str]) = match build {
+        Build::Release => ("libraries", "release", &["--release"]),
+        Build::Checked => ("libraries", "debug", &[]),
+        Build::PanicProbe => ("libraries-panic-probe", "release", &["--release", "--features", "panic-probe"]),
+    };
+    let target = target_folder().join(folder_name);
+    let arguments = [&["--lib", "--no-default-features", "--package", "lastuse"], arguments].concat();
+    cargo_build(&target, &arguments)?;
+    let folder = target.join(profile);
+    Ok(Lastuse { archive: folder.join("liblastuse.a"), shared: folder.join("liblastuse.so") })
+}
+
+/// Builds `liblastuse_guard.so`, which runs the schedulers of unmodified programs under a guard.
+///
+/// # Errors
+/// The message of cargo.
+pub fn guard_library() -> Result<PathBuf> {
+    let target = target_folder().join("libraries");
+    cargo_build(&target, &["--release", "--package", "lastuse-guard"])?;
+    Ok(target.join("release/liblastuse_guard.so"))
+}
+
+/// Builds the command-line tool and returns its path. Cargo knows whether it is up to date.
+///
+/// # Errors
+/// The message of cargo.
+pub fn tool() -> Result<PathBuf> {
+    // Not the folder of the libraries: cargo writes the shared library there too, built with more features.
+    let target = target_folder().join("tool");
+    cargo_build(&target, &["--release", "--bin", "lastuse", "--package", "lastuse"])?;
+    Ok(target.join("release/lastuse"))
+}
+
+/// Runs `cargo build` in this workspace.
+fn cargo_build(target: &Path, arguments: &[&str]) -> Result<()> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(folder().with_file_name("Cargo.toml"));
+    lastuse_vendor::run(command.arg("--target-dir").arg(target).args(arguments))
+}

@@ -1,0 +1,67 @@
+//! Which files a C program consists of, and which cases it has.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::{Result, folder};
+
+/// Returns what must be compiled for a program: `roots`, relative to the folder of the C programs, and the
+/// implementations of all headers directly in `support/` that they include, themselves or through other files.
+/// `support/random_graph.h` is implemented by `support/random_graph.c` and `support/random_graph/*.c`.
+pub fn all_sources(roots: &[&str]) -> Result<Vec<PathBuf>> {
+    let support = folder().join("support");
+    let mut files: Vec<PathBuf> = roots.iter().map(|root| folder().join(root)).collect();
+    let mut next = 0;
+    while let Some(file) = files.get(next).cloned() {
+        next += 1;
+        for name in included(&file)? {
+            let Some(header) = [file.with_file_name(&name), support.join(&name)].into_iter().find(|path| path.exists())
+            else {
+                // A header of ggml, or `lastuse.h`.
+                continue;
+            };
+            let implementation = if header.parent() == Some(&support) { implementation(&header)? } else { Vec::new() };
+            for file in implementation.into_iter().chain([header]) {
+                if !files.contains(&file) {
+                    files.push(file);
+                }
+            }
+        }
+    }
+    files.retain(|file| file.extension().is_some_and(|extension| extension != "h"));
+    Ok(files)
+}
+
+/// Returns the cases of the program `programs/<name>.c`: the lines `CASE(case),` of its table.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn cases(name: &str) -> Result<Vec<String>> {
+    let text = read(&folder().join(format!("programs/{name}.c")))?;
+    let case = |line: &str| line.trim().strip_prefix("CASE(")?.strip_suffix("),").map(str::to_owned);
+    Ok(text.lines().filter_map(case).collect())
+}
+
+/// The names between quotes in `#include`.
+fn included(file: &Path) -> Result<Vec<String>> {
+    let name = |line: &str| line.strip_prefix("#include \"")?.strip_suffix('"').map(str::to_owned);
+    Ok(read(file)?.lines().filter_map(name).collect())
+}
+
+/// The files that define what a header of `support/` declares; none when the header holds all of it.
+fn implementation(header: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::from_iter(Some(header.with_extension("c")).filter(|file| file.exists()));
+    let folder = header.with_extension("");
+    if folder.is_dir() {
+        let entries = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let mut parts: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        parts.retain(|part| part.extension().is_some_and(|extension| extension == "c"));
+        parts.sort();
+        files.extend(parts);
+    }
+    Ok(files)
+}
+
+fn read(file: &Path) -> Result<String> {
+    fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))
+}

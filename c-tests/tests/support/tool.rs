@@ -1,0 +1,48 @@
+//! Runs the command-line tool.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use super::expect;
+
+/// Returns the tool, built once per process.
+pub fn file() -> &'static Path {
+    static TOOL: OnceLock<PathBuf> = OnceLock::new();
+    TOOL.get_or_init(|| expect(lastuse_c_tests::tool()))
+}
+
+/// Returns the tool with arguments.
+pub fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(file());
+    command.args(arguments);
+    command
+}
+
+pub fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).expect("the tool prints UTF-8")
+}
+
+pub fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).expect("the tool prints UTF-8")
+}
+
+/// Asserts exit code 1 and the message.
+pub fn assert_fails(output: &Output, message: &str) {
+    assert_eq!((output.status.code(), stderr(output)), (Some(1), format!("lastuse: {message}\n").as_str()));
+}
+
+/// Starts a command with pipes for its input and output.
+pub fn spawn(mut command: Command) -> Child {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the tool starts")
+}
+
+/// Writes `text` to the standard input of the tool and waits for its end.
+pub fn finish(mut child: Child, text: &str) -> Output {
+    let mut stdin = child.stdin.take().expect("the standard input is a pipe");
+    stdin.write_all(text.as_bytes()).expect("the tool reads everything");
+    drop(stdin);
+    child.wait_with_output().expect("the tool ends")
+}
