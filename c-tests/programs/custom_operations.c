@@ -35,7 +35,10 @@ static void leave_uninitialized(struct ggml_tensor * tensor, int32_t value) {
     struct ggml_tensor copy = *tensor;
     int32_t *          raw  = malloc(sizeof(*raw));
     CHECK(raw != NULL, "no memory");
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" // on purpose
     memcpy(&copy.op_params[PADDING], raw, sizeof(*raw));
+#pragma GCC diagnostic pop
     free(raw);
     // What is undefined stays undefined, whatever is added to it.
     copy.op_params[PADDING] ^= value;
