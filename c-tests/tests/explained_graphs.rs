@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::OnceLock;
 
-use lastuse::graph::order::Effort;
+use lastuse::graph::order::ReorderEffort;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{BufferSpec, GraphPlan, RuleSetting, Rules, TensorId};
 use lastuse::placement::{self, Bytes, memory_profile};
@@ -113,7 +113,7 @@ fn changed_bound(explained: &Explained, advice: &Advice, buffer: &BufferExplanat
         }
         Change::AllRules => snapshot.plan(Rules::ALL),
         Change::Reorder { moved } => {
-            let found = snapshot.reorder(buffers, Effort::default()).expect("captured graphs are small enough");
+            let found = snapshot.reorder(buffers, ReorderEffort::default()).expect("captured graphs are small enough");
             assert_eq!(found.moved, *moved);
             snapshot.plan_in(buffers)
         }

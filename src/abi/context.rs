@@ -4,7 +4,9 @@ use std::ffi::c_int;
 use std::fmt::Display;
 use std::ptr::{NonNull, null_mut};
 
-use crate::ggml::{BufferType, ContextKind, ContextOptions, Kind, NotLive, NotRealized, Runtime, abort, free_context};
+use crate::ggml::{
+    BufferType, ContextKind, ContextMode, ContextOptions, NotLive, NotRealized, Runtime, abort, free_context,
+};
 use crate::ggml::{ggml_backend_buffer_type, ggml_context, ggml_of_type, is_freed, new_context, realize_context};
 
 use super::abort::abort_on_panic;
@@ -217,15 +219,15 @@ unsafe fn request(
     params: &lastuse_context_params,
 ) -> Result<ContextOptions, String> {
     let kind = match kind {
-        kind if kind == lastuse_context_kind::LASTUSE_CONTEXT_IMMEDIATE as ContextKind => Kind::Immediate,
-        kind if kind == lastuse_context_kind::LASTUSE_CONTEXT_DEFERRED as ContextKind => Kind::Deferred,
+        kind if kind == lastuse_context_kind::LASTUSE_CONTEXT_IMMEDIATE as ContextKind => ContextMode::Immediate,
+        kind if kind == lastuse_context_kind::LASTUSE_CONTEXT_DEFERRED as ContextKind => ContextMode::Deferred,
         other => return Err(format!("kind is {other}, which is no enum lastuse_context_kind")),
     };
     let usage = u32::try_from(params.usage).ok().filter(|&usage| usage <= 2);
     let usage = usage.ok_or_else(|| format!("params->usage is {}: no enum ggml_backend_buffer_usage", params.usage))?;
     // SAFETY: not NULL, so it outlives the context, as the caller guarantees.
     let buft = NonNull::new(params.buft).map(|buft| unsafe { BufferType::new(runtime, buft) });
-    if kind == Kind::Deferred && buft.is_some() {
+    if kind == ContextMode::Deferred && buft.is_some() {
         return Err("a deferred context has no memory of its own: params->buft must be NULL".to_owned());
     }
     let address_space = Some(params.address_space).filter(|&bytes| bytes > 0);

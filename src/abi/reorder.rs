@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use crate::ggml::{BufferType, GraphRef, Reordered, Runtime, Server, reorder_nodes};
 use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph};
-use crate::graph::order::{Effort, Measure, Reordering};
+use crate::graph::order::{Measure, ReorderEffort, Reordering};
 use crate::placement::Bytes;
 
 use super::abort::{abort_on_panic, required};
@@ -121,7 +121,7 @@ unsafe fn reorder(
     let runtime = unsafe { enabled_runtime(function, buft, graph) }?;
     // SAFETY: a live buffer type of this ggml, as the caller guarantees.
     let buffer_type = NonNull::new(buft).map(|buft| unsafe { BufferType::new(runtime, buft) });
-    let effort = if effort == 0 { Effort::default() } else { Effort(effort) };
+    let effort = if effort == 0 { ReorderEffort::default() } else { ReorderEffort(effort) };
     // SAFETY: a live graph of this thread, as the caller guarantees.
     let live = unsafe { GraphRef::new(graph) };
     let reordered = reorder_nodes(runtime, live, buffer_type, effort);

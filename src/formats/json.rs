@@ -4,12 +4,12 @@ use std::fmt::{Display, Write};
 
 /// A JSON object under construction.
 #[derive(Debug)]
-pub struct Object<'o> {
+pub struct JsonObject<'o> {
     out: &'o mut String,
     is_empty: bool,
 }
 
-impl<'o> Object<'o> {
+impl<'o> JsonObject<'o> {
     /// Begins an object at the end of `out`.
     pub fn begin(out: &'o mut String) -> Self {
         out.push('{');
@@ -58,10 +58,10 @@ impl<'o> Object<'o> {
         &mut self,
         key: &str,
         items: impl IntoIterator<Item = T>,
-        fill: impl Fn(&mut Object<'_>, T),
+        fill: impl Fn(&mut JsonObject<'_>, T),
     ) -> &mut Self {
         list(self.member(key), items, |out, item| {
-            let mut object = Object::begin(out);
+            let mut object = JsonObject::begin(out);
             fill(&mut object, item);
             object.end();
         });
@@ -128,9 +128,9 @@ fn string(out: &mut String, text: &str) {
 mod tests {
     use super::*;
 
-    fn written(fill: impl Fn(&mut Object<'_>)) -> String {
+    fn written(fill: impl Fn(&mut JsonObject<'_>)) -> String {
         let mut out = String::new();
-        let mut object = Object::begin(&mut out);
+        let mut object = JsonObject::begin(&mut out);
         fill(&mut object);
         object.end();
         out

@@ -26,4 +26,6 @@ pub use graph_file::Unreadable;
 #[cfg(feature = "cli")]
 pub use malformed::Malformed;
 #[cfg(feature = "cli")]
-pub use plan_file::{Defect, DefectKind, MalformedPlan, PlanFile, PlannedBuffer, PlannedTensor, check, plan_json};
+pub use plan_file::{
+    MalformedPlan, PlanDefect, PlanDefectKind, PlanFile, PlannedBuffer, PlannedTensor, check, plan_json,
+};

@@ -38,8 +38,8 @@ pub use bindings::{
 };
 pub use context::allocate::{allocate_context, context_size};
 pub use context::{
-    ContextOptions, Kind, NoAddressSpace, NotLive, NotRealized, PendingTensors, free_context, is_freed, new_context,
-    realize_context,
+    ContextMode, ContextOptions, NoAddressSpace, NotLive, NotRealized, PendingTensors, free_context, is_freed,
+    new_context, realize_context,
 };
 pub use extensions::copies::remove_copies;
 pub use extensions::dependency::{DependencyError, depend};

@@ -178,7 +178,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// [`PlanError::TooLarge`] when sizes overflow.
-    pub fn reorder(&mut self, buffers: &[BufferSpec], effort: order::Effort) -> Result<Reordering, PlanError> {
+    pub fn reorder(&mut self, buffers: &[BufferSpec], effort: order::ReorderEffort) -> Result<Reordering, PlanError> {
         let effects: Vec<Effect> = self.tensors.iter().map(|tensor| Effect::of(&tensor.op)).collect();
         let roots: Vec<TensorId> = (0..).take(self.tensors.len()).collect();
         let hazards = Hazards::new(&self.graph, &effects, &roots);

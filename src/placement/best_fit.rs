@@ -70,7 +70,7 @@ impl Free {
     }
 }
 
-struct Chunk {
+struct FreeChunk {
     /// Sorted by offset, never adjacent. The last one is the rest of the chunk after all blocks.
     free: Vec<Free>,
     /// Highest byte ever used.
@@ -78,7 +78,7 @@ struct Chunk {
 }
 
 struct Heap {
-    chunks: Vec<Chunk>,
+    chunks: Vec<FreeChunk>,
     max_chunk: Bytes,
 }
 
@@ -142,7 +142,7 @@ impl Heap {
     fn grow(&mut self, size: Bytes) -> (usize, usize) {
         let last = self.chunks.len() == MAX_CHUNKS - 1;
         let size = if last { Bytes::MAX / 2 } else { self.max_chunk.max(size) };
-        self.chunks.push(Chunk { free: vec![Free { offset: 0, size }], peak: 0 });
+        self.chunks.push(FreeChunk { free: vec![Free { offset: 0, size }], peak: 0 });
         (self.chunks.len() - 1, 0)
     }
 

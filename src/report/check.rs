@@ -4,14 +4,14 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use crate::formats::{Defect, PlanFile};
+use crate::formats::{PlanDefect, PlanFile};
 use crate::graph::snapshot::Snapshot;
 use crate::placement::Bytes;
 
 /// Formats the result as text: a line for each buffer of a valid plan, or a line for each defect and their number.
-pub fn check_text(snapshot: &Snapshot, plan: &PlanFile, defects: &[Defect]) -> String {
+pub fn check_text(snapshot: &Snapshot, plan: &PlanFile, defects: &[PlanDefect]) -> String {
     let mut text = String::new();
-    for Defect { kind, message, .. } in defects {
+    for PlanDefect { kind, message, .. } in defects {
         let _ = writeln!(text, "{kind}: {message}");
     }
     let (nodes, tensors) = (snapshot.graph.nodes().len(), plan.tensors.len());
@@ -33,19 +33,19 @@ pub fn check_text(snapshot: &Snapshot, plan: &PlanFile, defects: &[Defect]) -> S
 }
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct CheckDocument<'a> {
     format: &'static str,
     version: u64,
     label: &'a str,
     ok: bool,
     nodes: usize,
     tensors: usize,
-    buffers: Vec<Buffer<'a>>,
+    buffers: Vec<BufferEntry<'a>>,
     defects: Vec<Entry<'a>>,
 }
 
 #[derive(Serialize)]
-struct Buffer<'a> {
+struct BufferEntry<'a> {
     name: &'a str,
     size: Bytes,
     lower_bound: Bytes,
@@ -62,11 +62,12 @@ struct Entry<'a> {
 ///
 /// # Errors
 /// None is known: the data is plain.
-pub fn check_json(snapshot: &Snapshot, plan: &PlanFile, defects: &[Defect]) -> serde_json::Result<String> {
-    let buffers = plan.buffers.iter().map(|it| Buffer { name: &it.name, size: it.size, lower_bound: it.lower_bound });
+pub fn check_json(snapshot: &Snapshot, plan: &PlanFile, defects: &[PlanDefect]) -> serde_json::Result<String> {
+    let buffers =
+        plan.buffers.iter().map(|it| BufferEntry { name: &it.name, size: it.size, lower_bound: it.lower_bound });
     let entries =
         defects.iter().map(|it| Entry { kind: it.kind.to_string(), tensors: &it.tensors, message: &it.message });
-    serde_json::to_string(&Document {
+    serde_json::to_string(&CheckDocument {
         format: "lastuse-check",
         version: 1,
         label: &snapshot.label,

@@ -73,9 +73,9 @@ impl fmt::Display for Column {
 
 /// The positions of the columns of a file.
 #[derive(Clone, Debug)]
-pub struct Columns([Option<usize>; Column::ALL.len()]);
+pub struct CsvColumns([Option<usize>; Column::ALL.len()]);
 
-impl Columns {
+impl CsvColumns {
     /// Reads the header.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use csv::StringRecord;
 
 use crate::formats::malformed::{Malformed, malformed};
 use crate::placement::{Block, BlockId, Bytes, Placement, Problem, Step, padded};
-use columns::{Column, Columns};
+use columns::{Column, CsvColumns};
 
 /// The most rows: half the number of steps, so that every live range can have two steps of its own.
 const MOST_ROWS: usize = 1 << 31;
@@ -31,7 +31,7 @@ const MOST_BYTES: u64 = 1 << 31;
 pub struct Sheet {
     header: StringRecord,
     rows: Vec<StringRecord>,
-    columns: Columns,
+    columns: CsvColumns,
     problem: Problem,
     /// By row: its block.
     blocks: Vec<BlockId>,
@@ -58,7 +58,7 @@ impl Sheet {
         let text = Text::new(&bytes)?;
         let mut records = text.records();
         let header = records.next().transpose()?.ok_or_else(|| malformed(1, "the file is empty"))?;
-        let columns = Columns::find(&header).map_err(|reason| malformed(text.line_of(&header), reason))?;
+        let columns = CsvColumns::find(&header).map_err(|reason| malformed(text.line_of(&header), reason))?;
         let rows: Vec<StringRecord> = records.collect::<Result<_, _>>()?;
         if rows.len() >= MOST_ROWS {
             return Err(malformed(text.line_of(&rows[MOST_ROWS - 1]), "too many rows"));
@@ -121,7 +121,7 @@ pub fn write_blocks(problem: &Problem, ids: &[u64], output: impl Write) -> io::R
 }
 
 /// A row in numbers.
-struct Row {
+struct CsvRow {
     size: Bytes,
     /// The live range, half-open, in the steps of the file.
     lower: u64,
@@ -129,7 +129,12 @@ struct Row {
     alignment: Bytes,
 }
 
-fn parse_rows(text: &Text, columns: &Columns, fields: usize, rows: &[StringRecord]) -> Result<Vec<Row>, Malformed> {
+fn parse_rows(
+    text: &Text,
+    columns: &CsvColumns,
+    fields: usize,
+    rows: &[StringRecord],
+) -> Result<Vec<CsvRow>, Malformed> {
     let mut first_with: HashMap<&str, &StringRecord> = HashMap::with_capacity(rows.len());
     let mut parsed = Vec::with_capacity(rows.len());
     for row in rows {
@@ -146,7 +151,7 @@ fn parse_rows(text: &Text, columns: &Columns, fields: usize, rows: &[StringRecor
     Ok(parsed)
 }
 
-fn parse_row(columns: &Columns, row: &StringRecord) -> Result<Row, String> {
+fn parse_row(columns: &CsvColumns, row: &StringRecord) -> Result<CsvRow, String> {
     let number = |column: Column| parse_number(column, columns.text(row, column));
     let (lower, size) = (number(Column::Lower)?, number(Column::Size)?);
     let upper = match columns.get(Column::End) {
@@ -168,7 +173,7 @@ fn parse_row(columns: &Columns, row: &StringRecord) -> Result<Row, String> {
     if !alignment.is_power_of_two() {
         return Err(format!("alignment {alignment} is no power of two"));
     }
-    Ok(Row { size, lower, upper, alignment })
+    Ok(CsvRow { size, lower, upper, alignment })
 }
 
 fn parse_number(column: Column, text: &str) -> Result<u64, String> {
@@ -185,7 +190,7 @@ fn parse_number(column: Column, text: &str) -> Result<u64, String> {
 
 /// Returns the alignment of all blocks: the largest. Where alignments differ, all sizes must be multiples of the
 /// largest, so that stacked blocks are aligned without padding.
-fn alignment(text: &Text, rows: &[StringRecord], parsed: &[Row]) -> Result<Bytes, Malformed> {
+fn alignment(text: &Text, rows: &[StringRecord], parsed: &[CsvRow]) -> Result<Bytes, Malformed> {
     let Some((largest, strictest)) = parsed.iter().enumerate().rev().max_by_key(|(_, row)| row.alignment) else {
         return Ok(1);
     };
@@ -206,14 +211,14 @@ fn alignment(text: &Text, rows: &[StringRecord], parsed: &[Row]) -> Result<Bytes
 }
 
 /// Returns the blocks, by first step, and by row its block.
-fn problem(rows: &[Row], alignment: Bytes) -> (Problem, Vec<BlockId>) {
+fn problem(rows: &[CsvRow], alignment: Bytes) -> (Problem, Vec<BlockId>) {
     let steps = Steps::of(rows);
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by_key(|&row| rows[row].lower);
     let mut problem = Problem::new(alignment, None);
     let mut blocks = vec![0; rows.len()];
     for row in order {
-        let Row { size, lower, upper, .. } = rows[row];
+        let CsvRow { size, lower, upper, .. } = rows[row];
         let (first_step, end_step) = (steps.number(lower), steps.number(upper));
         blocks[row] = problem.add(Block { size: padded(size, alignment), first_step, end_step });
     }
@@ -224,7 +229,7 @@ fn problem(rows: &[Row], alignment: Bytes) -> (Problem, Vec<BlockId>) {
 struct Steps(Vec<u64>);
 
 impl Steps {
-    fn of(rows: &[Row]) -> Self {
+    fn of(rows: &[CsvRow]) -> Self {
         if rows.iter().all(|row| row.upper <= u64::from(Step::MAX)) {
             return Self(Vec::new());
         }

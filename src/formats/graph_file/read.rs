@@ -26,7 +26,7 @@ struct Format {
 }
 
 #[derive(Deserialize)]
-struct Header {
+struct GraphHeader {
     #[serde(default)]
     label: String,
     n_leafs: usize,
@@ -141,7 +141,7 @@ fn parse<T: DeserializeOwned>(number: usize, text: &str) -> Result<T, Malformed>
     })
 }
 
-fn parse_header(number: usize, text: &str) -> Result<Header, Malformed> {
+fn parse_header(number: usize, text: &str) -> Result<GraphHeader, Malformed> {
     let (name, version) = FORMAT;
     let format: Format = parse(number, text)?;
     if format.format != name {
@@ -150,7 +150,7 @@ fn parse_header(number: usize, text: &str) -> Result<Header, Malformed> {
     if format.version != version {
         return Err(malformed(number, format!("version {} is unknown; known is {version}", format.version)));
     }
-    let header: Header = parse(number, text)?;
+    let header: GraphHeader = parse(number, text)?;
     if header.buffers.is_empty() { Err(malformed(number, "there is no buffer")) } else { Ok(header) }
 }
 
@@ -174,7 +174,7 @@ impl BufferLine {
 }
 
 struct GraphBuilder<'l> {
-    header: Header,
+    header: GraphHeader,
     buffers: Vec<BufferInfo>,
     lines: &'l [(usize, Line)],
     ids: HashMap<u64, TensorId>,
@@ -182,7 +182,7 @@ struct GraphBuilder<'l> {
 }
 
 impl<'l> GraphBuilder<'l> {
-    fn new(header: Header, buffers: Vec<BufferInfo>, lines: &'l [(usize, Line)]) -> Result<Self, Malformed> {
+    fn new(header: GraphHeader, buffers: Vec<BufferInfo>, lines: &'l [(usize, Line)]) -> Result<Self, Malformed> {
         let mut ids = HashMap::with_capacity(lines.len());
         for (id, (number, line)) in (0..).zip(lines) {
             if ids.insert(line.id, id).is_some() {

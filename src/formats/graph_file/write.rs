@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::formats::json::Object;
+use crate::formats::json::JsonObject;
 use crate::graph::snapshot::{BufferInfo, Snapshot};
 use crate::graph::{Operation, TensorId};
 
@@ -41,7 +41,7 @@ impl Snapshot {
     fn write_header(&self, text: &mut String, lists_repeat: bool) {
         let (format, version) = FORMAT;
         let (leafs, nodes) = (self.graph.leafs(), self.graph.nodes());
-        let mut header = Object::begin(text);
+        let mut header = JsonObject::begin(text);
         header.text("format", format).value("version", version).text("label", &self.label);
         header.value("n_leafs", leafs.len()).value("n_nodes", nodes.len());
         if lists_repeat {
@@ -55,7 +55,7 @@ impl Snapshot {
     fn write_tensor(&self, text: &mut String, kind: &str, id: TensorId) {
         let (info, tensor, layout) = (&self.tensors[id as usize], self.graph.tensor(id), self.graph.layout(id));
         let listed = tensor.operation.is_listed();
-        let mut line = Object::begin(text);
+        let mut line = JsonObject::begin(text);
         line.number("id", info.id).text("kind", kind).text("op", &info.op).text("desc", &info.desc);
         line.text("name", &info.name)
             .text("type", &info.element)
@@ -91,7 +91,7 @@ fn extent(extent: i64) -> u64 {
     extent.try_into().unwrap_or(0)
 }
 
-fn write_buffer(object: &mut Object<'_>, buffer: &BufferInfo) {
+fn write_buffer(object: &mut JsonObject<'_>, buffer: &BufferInfo) {
     object.text("name", &buffer.name).value("alignment", buffer.alignment).maybe("max_size", buffer.max_size);
     if let Some(size) = buffer.ggml_alloc_size {
         object.value("ggml_alloc_size", size);

@@ -15,9 +15,9 @@ const MOST_FINDINGS: usize = 1000;
 
 /// A defect of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Defect {
+pub struct PlanDefect {
     /// Its kind.
-    pub kind: DefectKind,
+    pub kind: PlanDefectKind,
     /// The ids, in the file of the graph, of the tensors involved.
     pub tensors: Vec<u64>,
     /// A description for people.
@@ -26,7 +26,7 @@ pub struct Defect {
 
 /// Kinds of defects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DefectKind {
+pub enum PlanDefectKind {
     /// A buffer does not match the graph, or contradicts itself.
     Buffer,
     /// The order of the nodes cannot be run.
@@ -43,7 +43,7 @@ pub enum DefectKind {
     Corruption,
 }
 
-impl fmt::Display for DefectKind {
+impl fmt::Display for PlanDefectKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Buffer => "buffer",
@@ -58,7 +58,7 @@ impl fmt::Display for DefectKind {
 }
 
 /// Returns all defects of `plan`, none if it is correct; at most a thousand corruptions.
-pub fn check(snapshot: &Snapshot, plan: &PlanFile) -> Vec<Defect> {
+pub fn check(snapshot: &Snapshot, plan: &PlanFile) -> Vec<PlanDefect> {
     let listed = snapshot.graph.leafs().iter().chain(snapshot.graph.nodes()).copied().collect();
     let mut checker = Checker { snapshot, plan, listed, entries: Entries::new(snapshot, plan), defects: Vec::new() };
     checker.check_buffers();
@@ -77,13 +77,13 @@ struct Checker<'a> {
     /// The leafs and the nodes.
     listed: HashSet<TensorId>,
     entries: Entries<'a>,
-    defects: Vec<Defect>,
+    defects: Vec<PlanDefect>,
 }
 
 impl Checker<'_> {
-    fn add(&mut self, kind: DefectKind, tensors: &[TensorId], message: String) {
+    fn add(&mut self, kind: PlanDefectKind, tensors: &[TensorId], message: String) {
         let tensors = tensors.iter().map(|&id| self.snapshot.tensors[id as usize].id).collect();
-        self.defects.push(Defect { kind, tensors, message });
+        self.defects.push(PlanDefect { kind, tensors, message });
     }
 
     fn check_buffers(&mut self) {
@@ -92,14 +92,14 @@ impl Checker<'_> {
         if expected != found {
             let message =
                 format!("the graph has {expected} buffers, and the plan has {found}: is it of another graph?");
-            self.add(DefectKind::Buffer, &[], message);
+            self.add(PlanDefectKind::Buffer, &[], message);
         }
         for (index, (buffer, planned)) in snapshot.buffers.iter().zip(&plan.buffers).enumerate() {
             for message in defects_of_buffer(buffer, planned) {
-                self.add(DefectKind::Buffer, &[], format!("buffer {index}: {message}"));
+                self.add(PlanDefectKind::Buffer, &[], format!("buffer {index}: {message}"));
             }
             for message in self.defects_of_chunks(index, buffer, planned) {
-                self.add(DefectKind::Buffer, &[], format!("buffer {index}: {message}"));
+                self.add(PlanDefectKind::Buffer, &[], format!("buffer {index}: {message}"));
             }
         }
     }
@@ -140,7 +140,7 @@ impl Checker<'_> {
         match steps_of(self.snapshot, order).and_then(|steps| in_order(graph, &steps)) {
             Ok(graph) => Some(graph),
             Err(message) => {
-                self.add(DefectKind::Order, &[], message);
+                self.add(PlanDefectKind::Order, &[], message);
                 None
             }
         }
@@ -149,17 +149,17 @@ impl Checker<'_> {
     fn check_entries(&mut self) {
         for id in self.entries.unknown.clone() {
             let message = format!("the plan allocates tensor {id}, which is not in the graph");
-            self.defects.push(Defect { kind: DefectKind::Entry, tensors: vec![id], message });
+            self.defects.push(PlanDefect { kind: PlanDefectKind::Entry, tensors: vec![id], message });
         }
         for id in self.entries.twice.clone() {
             let message = format!("the plan allocates {} twice", self.snapshot.tensor(id));
-            self.add(DefectKind::Entry, &[id], message);
+            self.add(PlanDefectKind::Entry, &[id], message);
         }
         for (id, tensor) in (0..).zip(self.snapshot.graph.tensors()) {
             if self.entries.by_tensor[id as usize].is_some() && !tensor.is_owned() {
                 let why = if tensor.external { "has its own already" } else { "is a view" };
                 let message = format!("the plan allocates {}, which {why}", self.snapshot.tensor(id));
-                self.add(DefectKind::Entry, &[id], message);
+                self.add(PlanDefectKind::Entry, &[id], message);
             }
         }
     }
@@ -174,37 +174,41 @@ impl Checker<'_> {
         }
     }
 
-    fn defects_of_address(&self, id: TensorId, entry: &PlannedTensor) -> Vec<(DefectKind, String)> {
+    fn defects_of_address(&self, id: TensorId, entry: &PlannedTensor) -> Vec<(PlanDefectKind, String)> {
         let (info, mut found) = (&self.snapshot.tensors[id as usize], Vec::new());
         let PlannedTensor { buffer, chunk, offset, size, .. } = *entry;
         let Some((requested, planned)) = self.buffer(buffer) else {
-            return vec![(DefectKind::Outside, format!("lies in buffer {buffer}, which is not there"))];
+            return vec![(PlanDefectKind::Outside, format!("lies in buffer {buffer}, which is not there"))];
         };
         if self.listed.contains(&id) && info.buffer != buffer && !self.is_in_place(id, entry) {
             found.push((
-                DefectKind::Outside,
+                PlanDefectKind::Outside,
                 format!("lies in buffer {buffer}, and the graph requests it in {}", info.buffer),
             ));
         }
         // Reading the graph has checked that sizes can be padded.
         let needed = info.size.next_multiple_of(requested.alignment);
         if size < needed {
-            found.push((DefectKind::Size, format!("has {size} bytes, and needs {needed}")));
+            found.push((PlanDefectKind::Size, format!("has {size} bytes, and needs {needed}")));
         }
         if offset % requested.alignment != 0 {
             let alignment = requested.alignment;
-            found
-                .push((DefectKind::Alignment, format!("lies at offset {offset}, which is no multiple of {alignment}")));
+            found.push((
+                PlanDefectKind::Alignment,
+                format!("lies at offset {offset}, which is no multiple of {alignment}"),
+            ));
         }
         match planned.chunks.get(chunk as usize) {
-            None => found
-                .push((DefectKind::Outside, format!("lies in chunk {chunk} of buffer {buffer}, which is not there"))),
+            None => found.push((
+                PlanDefectKind::Outside,
+                format!("lies in chunk {chunk} of buffer {buffer}, which is not there"),
+            )),
             Some(&chunk_size) => {
                 let end = offset.checked_add(size.max(info.size));
                 if end.is_none_or(|end| end > chunk_size) {
                     let end = end.map_or("2^64 or beyond".to_owned(), |end| end.to_string());
                     let place = format!("chunk {chunk} of buffer {buffer}, which has {chunk_size} bytes");
-                    found.push((DefectKind::Outside, format!("lies at {offset} to {end} of {place}")));
+                    found.push((PlanDefectKind::Outside, format!("lies at {offset} to {end} of {place}")));
                 }
             }
         }
@@ -249,7 +253,7 @@ impl Checker<'_> {
         for finding in simulate_at(graph, &addresses, &nbytes, MOST_FINDINGS) {
             let message = describe(graph, &finding, &spaces);
             let tensors: Vec<TensorId> = finding.corruption.tensors(graph).collect();
-            self.add(DefectKind::Corruption, &tensors, message);
+            self.add(PlanDefectKind::Corruption, &tensors, message);
         }
     }
 }

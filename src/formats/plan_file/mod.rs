@@ -10,7 +10,7 @@ use std::fmt;
 use crate::graph::BufferIndex;
 use crate::placement::{Bytes, ChunkId, Offset};
 
-pub use check::{Defect, DefectKind, check};
+pub use check::{PlanDefect, PlanDefectKind, check};
 pub use write::plan_json;
 
 /// The name of the format, and its only version so far.

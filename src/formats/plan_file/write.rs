@@ -10,18 +10,18 @@ use crate::placement::Bytes;
 use super::FORMAT;
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct PlanDocument<'a> {
     format: &'static str,
     version: u64,
     label: &'a str,
-    buffers: Vec<Buffer<'a>>,
+    buffers: Vec<BufferEntry<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     order: Option<Vec<u64>>,
-    tensors: Vec<Tensor>,
+    tensors: Vec<TensorEntry>,
 }
 
 #[derive(Serialize)]
-struct Buffer<'a> {
+struct BufferEntry<'a> {
     name: &'a str,
     size: Bytes,
     chunks: &'a [Bytes],
@@ -33,7 +33,7 @@ struct Buffer<'a> {
 }
 
 #[derive(Serialize)]
-struct Tensor {
+struct TensorEntry {
     id: u64,
     buffer: u32,
     chunk: u32,
@@ -48,7 +48,7 @@ struct Tensor {
 /// # Errors
 /// None in practice: all data can be serialized.
 pub fn plan_json(snapshot: &Snapshot, plan: &GraphPlan, reordering: Option<&Reordering>) -> serde_json::Result<String> {
-    let buffers = snapshot.buffers.iter().zip(&plan.buffers).enumerate().map(|(index, (buffer, plan))| Buffer {
+    let buffers = snapshot.buffers.iter().zip(&plan.buffers).enumerate().map(|(index, (buffer, plan))| BufferEntry {
         name: &buffer.name,
         size: plan.placement.size(),
         chunks: &plan.placement.chunks,
@@ -60,10 +60,10 @@ pub fn plan_json(snapshot: &Snapshot, plan: &GraphPlan, reordering: Option<&Reor
     let tensors = (0..).zip(&snapshot.tensors).filter_map(|(id, tensor)| {
         let (Address { buffer, chunk, offset }, alloc_size) = plan.placed(id)?;
         let size = alloc_size.next_multiple_of(snapshot.buffers[buffer as usize].alignment);
-        Some(Tensor { id: tensor.id, buffer, chunk, offset, size })
+        Some(TensorEntry { id: tensor.id, buffer, chunk, offset, size })
     });
     let (format, version) = FORMAT;
-    serde_json::to_string(&Document {
+    serde_json::to_string(&PlanDocument {
         format,
         version,
         label: &snapshot.label,

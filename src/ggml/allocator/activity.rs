@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::log::Level;
-use crate::ggml::observe::events::{BufferEvent, Events, PlannedSizes};
+use crate::ggml::observe::events::{BufferEvent, Events, PlannedBufferSizes};
 use crate::ggml::observe::statistics::{LargestPlan, Statistics};
 use crate::ggml::refusal::Refusal;
 use crate::graph::GraphPlan;
@@ -125,7 +125,7 @@ impl Activity {
             let states = states();
             let buffers = states.iter().map(|state| {
                 let LargestPlan { lower_bound, by_ggml, .. } = self.statistics.largest()[state.index];
-                let planned = PlannedSizes { plan_bytes: state.required.size, lower_bound, by_ggml };
+                let planned = PlannedBufferSizes { plan_bytes: state.required.size, lower_bound, by_ggml };
                 BufferEvent { id: state.id, name: &state.name, bytes: state.bytes, planned: Some(planned) }
             });
             events.write_plan(&self.statistics, [leafs, nodes], buffers);

@@ -26,7 +26,7 @@ const LARGER_SHARE: Bytes = 16;
 pub struct ContextChunks {
     buffer_type: BufferType,
     usage: u32,
-    chunks: Vec<Chunk>,
+    chunks: Vec<ContextChunk>,
     /// Buffers of a type that places tensors by itself.
     placed_by_type: Vec<Buffer>,
     /// Whether there was ever a chunk. The first has no extra room: it holds the tensors known by then.
@@ -34,13 +34,13 @@ pub struct ContextChunks {
 }
 
 #[derive(Debug)]
-struct Chunk {
+struct ContextChunk {
     buffer: Buffer,
     /// The offset of the next tensor, so that its address is aligned.
     next: Bytes,
 }
 
-impl Chunk {
+impl ContextChunk {
     fn new(buffer: Buffer, alignment: Bytes) -> Self {
         let mut chunk = Self { buffer, next: 0 };
         chunk.clear(alignment);
@@ -179,7 +179,7 @@ impl ContextChunks {
 
     /// Returns `true` if all pending tensors fit into the existing chunks.
     fn have_room_for(&self, pending: &[SizedTensor<'_>]) -> bool {
-        let mut free: Vec<Bytes> = self.chunks.iter().map(Chunk::free).collect();
+        let mut free: Vec<Bytes> = self.chunks.iter().map(ContextChunk::free).collect();
         pending.iter().all(|it| {
             let found = free.iter_mut().find(|free| **free >= it.size);
             found.map(|free| *free -= it.size).is_some()
@@ -189,7 +189,7 @@ impl ContextChunks {
     /// Places the pending tensors that fit into existing chunks; the rest stays in `pending`.
     fn fill(&mut self, pending: &mut Vec<SizedTensor<'_>>) -> Result<(), Refusal> {
         let mut left = Vec::new();
-        let mut open: Vec<&mut Chunk> = self.chunks.iter_mut().filter(|chunk| chunk.free() > 0).collect();
+        let mut open: Vec<&mut ContextChunk> = self.chunks.iter_mut().filter(|chunk| chunk.free() > 0).collect();
         for &it in pending.iter() {
             match open.iter_mut().find(|chunk| chunk.free() >= it.size) {
                 Some(chunk) => chunk.add(it.tensor, it.size)?,
@@ -225,7 +225,7 @@ impl ContextChunks {
             return 0;
         }
         let used = self.chunks.iter().map(|chunk| chunk.next).sum::<Bytes>().saturating_add(size);
-        let free: Bytes = self.chunks.iter().map(Chunk::free).sum();
+        let free: Bytes = self.chunks.iter().map(ContextChunk::free).sum();
         let extra = (used / EXTRA_SHARE).clamp(MIN_EXTRA, MAX_EXTRA);
         let extra = extra.min((extra * FREE_PER_EXTRA).saturating_sub(free));
         let last = pending.last().map_or(1, |last| last.size);
@@ -235,13 +235,13 @@ impl ContextChunks {
     }
 
     /// Allocates a chunk, without the extra bytes when there is not enough memory for them.
-    fn new_chunk(&self, size: Bytes, extra: Bytes) -> Result<Chunk, Refusal> {
+    fn new_chunk(&self, size: Bytes, extra: Bytes) -> Result<ContextChunk, Refusal> {
         let with_extra = size.checked_add(extra).filter(|_| extra > 0).and_then(|sum| self.buffer_type.allocate(sum));
         let buffer = with_extra.or_else(|| self.buffer_type.allocate(size));
         let no_memory = || Refusal::NoMemory { buffer: self.buffer_type.name(), size };
         let buffer = buffer.ok_or_else(no_memory)?;
         buffer.set_usage(self.usage);
-        let chunk = Chunk::new(buffer, self.buffer_type.alignment());
+        let chunk = ContextChunk::new(buffer, self.buffer_type.alignment());
         if chunk.free() >= size { Ok(chunk) } else { Err(no_memory()) }
     }
 }

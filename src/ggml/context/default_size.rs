@@ -19,7 +19,7 @@ const SHARE: usize = 128;
 
 /// What a context holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Contents {
+pub enum ContextContents {
     /// Tensors without their data.
     Descriptors,
     /// Tensors with their data: never more than the memory of the machine.
@@ -27,10 +27,10 @@ pub enum Contents {
 }
 
 /// Returns the minimum and the maximum bytes of address space for a context.
-pub fn default_size(contents: Contents) -> (usize, usize) {
+pub fn default_size(contents: ContextContents) -> (usize, usize) {
     let preferred = match contents {
-        Contents::Descriptors => DESCRIPTORS,
-        Contents::Data => machine_memory(),
+        ContextContents::Descriptors => DESCRIPTORS,
+        ContextContents::Data => machine_memory(),
     };
     (MIN, within_budget(preferred, reserved()))
 }

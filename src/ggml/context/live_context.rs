@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
 use super::address_space::{AddressSpace, NoAddressSpace};
-use super::default_size::{Contents, default_size};
+use super::default_size::{ContextContents, default_size};
 use super::realize::TensorMemory;
 use crate::ggml::bindings::{ggml_context, ggml_init_params};
 use crate::ggml::live::buffers::BufferType;
@@ -18,7 +18,7 @@ const SMALL_PAGES: usize = 32 << 20;
 
 /// When the tensors of a context are allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ContextMode {
     /// When they are created, or, in a buffer type, when they are first needed.
     Immediate,
     /// With the graph that uses them.
@@ -29,7 +29,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug)]
 pub struct ContextOptions {
     /// When its tensors are allocated.
-    pub kind: Kind,
+    pub kind: ContextMode,
     /// The buffer type of the tensors' data, and the usage of its buffers; `None` keeps data in the context itself.
     pub memory: Option<(BufferType, u32)>,
     /// Bytes of address space; `None` for the default.
@@ -41,7 +41,7 @@ pub struct ContextOptions {
 pub struct LiveContext {
     runtime: &'static Runtime,
     context: NonNull<ggml_context>,
-    kind: Kind,
+    kind: ContextMode,
     buffer_type: Option<BufferType>,
     // Declared before the address space: backends may read the tensors while their buffers are freed.
     memory: Option<Mutex<TensorMemory>>,
@@ -62,10 +62,12 @@ impl LiveContext {
     /// [`NoAddressSpace`].
     pub fn new(runtime: &'static Runtime, options: ContextOptions) -> Result<Self, NoAddressSpace> {
         let ContextOptions { kind, memory, address_space } = options;
-        let holds_data = kind == Kind::Immediate && memory.is_none();
+        let holds_data = kind == ContextMode::Immediate && memory.is_none();
         let space = match address_space {
             Some(length) => AddressSpace::reserve(length)?,
-            None => reserve_default(runtime, if holds_data { Contents::Data } else { Contents::Descriptors })?,
+            None => {
+                reserve_default(runtime, if holds_data { ContextContents::Data } else { ContextContents::Descriptors })?
+            }
         };
         space.use_small_pages(if holds_data { SMALL_PAGES } else { usize::MAX });
         let params = ggml_init_params { mem_size: space.length(), mem_buffer: space.start(), no_alloc: !holds_data };
@@ -84,7 +86,7 @@ impl LiveContext {
     }
 
     /// When its tensors are allocated.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ContextMode {
         self.kind
     }
 
@@ -140,7 +142,7 @@ impl Drop for LiveContext {
 }
 
 /// Reserves the default range, or as much of it as there is; logs a warning when that is less.
-fn reserve_default(runtime: &Runtime, contents: Contents) -> Result<AddressSpace, NoAddressSpace> {
+fn reserve_default(runtime: &Runtime, contents: ContextContents) -> Result<AddressSpace, NoAddressSpace> {
     let (least, most) = default_size(contents);
     let space = AddressSpace::reserve_within(least, most)?;
     let length = space.length();

@@ -17,6 +17,6 @@ mod registry;
 mod pending;
 
 pub use address_space::NoAddressSpace;
-pub use live_context::{ContextOptions, Kind};
+pub use live_context::{ContextMode, ContextOptions};
 pub use pending::{BackedContexts, PendingTensors};
 pub use registry::{NotLive, NotRealized, free_context, is_freed, new_context, realize_context};

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::address_space::NoAddressSpace;
-use super::live_context::{ContextOptions, Kind, LiveContext};
+use super::live_context::{ContextMode, ContextOptions, LiveContext};
 use crate::ggml::bindings::ggml_context;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::refusal::Refusal;
@@ -21,9 +21,9 @@ const KEPT_FREED: usize = 64;
 /// The number of live contexts with a buffer type. It is mostly 0: then no graph is searched for pending tensors.
 static BACKED: AtomicUsize = AtomicUsize::new(0);
 
-static REGISTRY: Mutex<Registry> = Mutex::new(Registry::new());
+static REGISTRY: Mutex<ContextRegistry> = Mutex::new(ContextRegistry::new());
 
-struct Registry {
+struct ContextRegistry {
     /// Live contexts by the address of ggml's struct.
     live: BTreeMap<usize, Arc<LiveContext>>,
     /// Live contexts with a buffer type, by their first address.
@@ -75,7 +75,7 @@ impl fmt::Display for NotRealized {
     }
 }
 
-impl Registry {
+impl ContextRegistry {
     const fn new() -> Self {
         Self {
             live: BTreeMap::new(),
@@ -124,7 +124,7 @@ impl Registry {
     }
 }
 
-fn registry() -> MutexGuard<'static, Registry> {
+fn registry() -> MutexGuard<'static, ContextRegistry> {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -183,8 +183,8 @@ pub fn realize_context(context: *mut ggml_context) -> Result<(), NotRealized> {
     let live = found.and_then(|live| if live.is_intact() { Ok(live) } else { Err(NotLive::FreedByGgml) });
     let live = live.map_err(NotRealized::NotLive)?;
     match live.kind() {
-        Kind::Deferred => Err(NotRealized::Deferred),
-        Kind::Immediate => live.realize().map_err(NotRealized::Refused),
+        ContextMode::Deferred => Err(NotRealized::Deferred),
+        ContextMode::Immediate => live.realize().map_err(NotRealized::Refused),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Removes needless copies from a live graph.
 
 use crate::graph::Effect;
-use crate::graph::copies::{Becomes, Change, CopyKind, Facts, Found, Freedom, Storage, Target, find};
+use crate::graph::copies::{Becomes, CopyKind, CopyTarget, Facts, Found, Freedom, Storage, TensorChange, find};
 use crate::graph::{BufferIndex, BufferSpec, Graph, Requests, Strides, TensorId, live_ranges};
 use crate::placement::{Bytes, lower_bound};
 
@@ -54,7 +54,7 @@ fn find_copies(runtime: &'static Runtime, reading: &ReadGraph<'_>, buffer_type: 
     let mut before = None;
     for freedom in [Freedom::LiveRanges, Freedom::Owners] {
         let found = find(&reading.graph, facts, freedom);
-        let changes_owners = |change: &Change| {
+        let changes_owners = |change: &TensorChange| {
             change.becomes != Becomes::Same
                 && known.memory[reading.graph.root(change.tensor) as usize] == Storage::Planned
         };
@@ -69,11 +69,11 @@ fn find_copies(runtime: &'static Runtime, reading: &ReadGraph<'_>, buffer_type: 
     find(&reading.graph, facts, Freedom::Nothing)
 }
 
-fn target(buffer_type: Option<BufferType>) -> Target {
+fn target(buffer_type: Option<BufferType>) -> CopyTarget {
     match buffer_type {
-        None => Target::Unknown,
-        Some(buffer_type) if buffer_type.belongs_to_cpu() => Target::Cpu,
-        Some(_) => Target::Other,
+        None => CopyTarget::Unknown,
+        Some(buffer_type) if buffer_type.belongs_to_cpu() => CopyTarget::Cpu,
+        Some(_) => CopyTarget::Other,
     }
 }
 
@@ -143,7 +143,7 @@ impl PeakBytes<'_> {
     }
 }
 
-fn apply(runtime: &Runtime, tensors: &[TensorRef<'_>], change: &Change) {
+fn apply(runtime: &Runtime, tensors: &[TensorRef<'_>], change: &TensorChange) {
     let tensor = tensors[change.tensor as usize];
     let nb = change.nb.map(|stride| usize::try_from(stride).unwrap_or(usize::MAX));
     match change.becomes {

@@ -1,7 +1,7 @@
 //! Reorders the nodes of a live graph for a smaller peak.
 
 use crate::graph::Effect;
-use crate::graph::order::{Effort, Hazards, Reordering, reorder};
+use crate::graph::order::{Hazards, ReorderEffort, Reordering, reorder};
 use crate::graph::{BufferIndex, BufferSpec, PlanError, Requests, Rules, TensorId};
 use crate::placement::Bytes;
 
@@ -39,7 +39,7 @@ pub fn reorder_nodes<'g>(
     runtime: &Runtime,
     graph: GraphRef<'g>,
     buffer_type: Option<BufferType>,
-    effort: Effort,
+    effort: ReorderEffort,
 ) -> Result<Reordered<'g>, PlanError> {
     let types: Vec<BufferType> = buffer_type.into_iter().collect();
     let reading = read(runtime, &types, graph, &Requested::default());

@@ -19,7 +19,7 @@ const GO_ON: c_int = 0;
 const STOP: c_int = 5;
 
 /// A search of the stack for the first frame outside of lastuse.
-struct Search {
+struct CallerSearch {
     /// The addresses of lastuse.
     own: Range<usize>,
     found: Option<usize>,
@@ -28,7 +28,7 @@ struct Search {
 /// Returns an address in the function that called lastuse from outside of its library; `None` if the stack cannot be
 /// unwound. Unwinds only the frames of lastuse and one more.
 pub fn caller() -> Option<usize> {
-    let mut search = Search { own: Object::own()?.addresses(), found: None };
+    let mut search = CallerSearch { own: Object::own()?.addresses(), found: None };
     // SAFETY: `visit` matches the type of `search`, which outlives the call.
     unsafe { _Unwind_Backtrace(visit, ptr::from_mut(&mut search).cast()) };
     search.found
@@ -37,7 +37,7 @@ pub fn caller() -> Option<usize> {
 /// Stops at the first frame that is not lastuse's.
 unsafe extern "C" fn visit(frame: *mut c_void, search: *mut c_void) -> c_int {
     // SAFETY: `search` is that of `caller`, which nothing else touches meanwhile.
-    let search = unsafe { &mut *search.cast::<Search>() };
+    let search = unsafe { &mut *search.cast::<CallerSearch>() };
     // SAFETY: the unwinder passes a frame.
     let address = unsafe { _Unwind_GetIP(frame) };
     if address == 0 {

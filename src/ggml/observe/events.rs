@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::formats::json::Object;
+use crate::formats::json::JsonObject;
 use crate::placement::Bytes;
 
 use crate::ggml::environment::path_in;
@@ -44,12 +44,12 @@ pub struct BufferEvent<'a> {
     /// Bytes held.
     pub bytes: Bytes,
     /// Sizes from plans; `None` if ggml's own allocator is in use.
-    pub planned: Option<PlannedSizes>,
+    pub planned: Option<PlannedBufferSizes>,
 }
 
 /// What the plans of lastuse require of a buffer.
 #[derive(Clone, Copy, Debug)]
-pub struct PlannedSizes {
+pub struct PlannedBufferSizes {
     /// Bytes that the latest plan requires.
     pub plan_bytes: Bytes,
     /// The lower bound of the largest plan so far.
@@ -123,12 +123,12 @@ impl Events {
         self.write("free", |event| _ = event.value("allocator", allocator));
     }
 
-    fn write(&self, name: &str, fill: impl FnOnce(&mut Object<'_>)) {
+    fn write(&self, name: &str, fill: impl FnOnce(&mut JsonObject<'_>)) {
         if self.is_broken.load(Ordering::Relaxed) {
             return;
         }
         let mut line = String::new();
-        let mut event = Object::begin(&mut line);
+        let mut event = JsonObject::begin(&mut line);
         event.text("event", name).value("pid", std::process::id());
         fill(&mut event);
         event.end();
@@ -146,7 +146,7 @@ impl Events {
     }
 }
 
-fn write_buffer(object: &mut Object<'_>, buffer: BufferEvent<'_>) {
+fn write_buffer(object: &mut JsonObject<'_>, buffer: BufferEvent<'_>) {
     object.value("id", buffer.id).text("name", buffer.name).value("bytes", buffer.bytes);
     if let Some(planned) = buffer.planned {
         object.value("plan_bytes", planned.plan_bytes).value("lower_bound", planned.lower_bound);

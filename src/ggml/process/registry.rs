@@ -23,7 +23,7 @@ pub struct LoadedGgml {
 }
 
 /// The ggmls found so far. Nothing is ever removed.
-struct Registry {
+struct GgmlRegistry {
     ggmls: Vec<&'static LoadedGgml>,
     /// Objects whose code and data belong to a ggml.
     owners: Vec<(Range<usize>, &'static LoadedGgml)>,
@@ -31,13 +31,14 @@ struct Registry {
     searched: Option<u64>,
 }
 
-static REGISTRY: RwLock<Registry> = RwLock::new(Registry { ggmls: Vec::new(), owners: Vec::new(), searched: None });
+static REGISTRY: RwLock<GgmlRegistry> =
+    RwLock::new(GgmlRegistry { ggmls: Vec::new(), owners: Vec::new(), searched: None });
 
-fn registry() -> RwLockReadGuard<'static, Registry> {
+fn registry() -> RwLockReadGuard<'static, GgmlRegistry> {
     REGISTRY.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn registry_to_write() -> RwLockWriteGuard<'static, Registry> {
+fn registry_to_write() -> RwLockWriteGuard<'static, GgmlRegistry> {
     REGISTRY.write().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -198,7 +199,7 @@ fn all() -> Vec<&'static LoadedGgml> {
 
 /// Returns the ggml that an object defines, registering it if it is new.
 fn registered(object: &Object) -> &'static LoadedGgml {
-    let known = |registry: &Registry| registry.ggmls.iter().copied().find(|known| known.object == *object);
+    let known = |registry: &GgmlRegistry| registry.ggmls.iter().copied().find(|known| known.object == *object);
     let found = known(&registry());
     found.unwrap_or_else(|| {
         // Opened without our lock, and closed without it if another thread was faster.

@@ -16,7 +16,7 @@ pub enum Access {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Touch {
+struct OrderedTouch {
     node: Step,
     region: Region,
     access: Access,
@@ -28,7 +28,7 @@ pub struct Accesses {
     /// By node: where its sources end in `sources`.
     ends: Vec<usize>,
     sources: Vec<Step>,
-    touches: Vec<Touch>,
+    touches: Vec<OrderedTouch>,
 }
 
 /// Two nodes that access the same bytes without depending on each other.
@@ -51,19 +51,20 @@ impl Accesses {
 
     /// Records that `node` accesses these bytes.
     pub fn touch(&mut self, node: Step, region: Region, access: Access) {
-        self.touches.push(Touch { node, region, access });
+        self.touches.push(OrderedTouch { node, region, access });
     }
 
     /// Returns the first pair that breaks the rule: of two nodes that access bytes which a result was redirected to, at
     /// least one writing, one must depend on the other.
     pub fn unordered(&self) -> Option<Unordered> {
         let redirected: Vec<Region> = self.redirected().collect();
-        let concerns = |touch: &&Touch| redirected.iter().any(|region| region.overlaps(touch.region));
-        let touches: Vec<&Touch> = self.touches.iter().filter(concerns).collect();
-        let writers: Vec<&Touch> = touches.iter().copied().filter(|touch| touch.access != Access::Reads).collect();
+        let concerns = |touch: &&OrderedTouch| redirected.iter().any(|region| region.overlaps(touch.region));
+        let touches: Vec<&OrderedTouch> = self.touches.iter().filter(concerns).collect();
+        let writers: Vec<&OrderedTouch> =
+            touches.iter().copied().filter(|touch| touch.access != Access::Reads).collect();
         writers.chunks(u64::BITS as usize).find_map(|writers| {
             let related = self.related(writers);
-            let is_free = |touch: &Touch, bit: usize, writer: &Touch| {
+            let is_free = |touch: &OrderedTouch, bit: usize, writer: &OrderedTouch| {
                 writer.node != touch.node
                     && related[touch.node as usize] >> bit & 1 == 0
                     && writer.region.overlaps(touch.region)
@@ -85,7 +86,7 @@ impl Accesses {
     }
 
     /// Returns, by node, one bit for each of `writers` that it depends on, or that depends on it.
-    fn related(&self, writers: &[&Touch]) -> Vec<u64> {
+    fn related(&self, writers: &[&OrderedTouch]) -> Vec<u64> {
         let mut own = vec![0u64; self.ends.len()];
         for (bit, writer) in writers.iter().enumerate() {
             own[writer.node as usize] |= 1 << bit;

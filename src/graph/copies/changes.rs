@@ -49,7 +49,7 @@ pub enum Becomes {
 
 /// What changes in a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct TensorChange {
     /// The tensor.
     pub tensor: TensorId,
     /// Its new view.
@@ -74,7 +74,7 @@ pub struct Found {
     /// How many stay, by [`Reason`].
     pub left: [u32; Reason::COUNT],
     /// The changed tensors, each once.
-    pub changes: Vec<Change>,
+    pub changes: Vec<TensorChange>,
 }
 
 impl Found {

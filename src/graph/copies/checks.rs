@@ -4,8 +4,8 @@ use crate::graph::{Effect, Layout, Strides, TensorId};
 use crate::placement::Step;
 
 use super::changes::{Becomes, Reason};
-use super::facts::{Storage, Target};
-use super::moves::{Destination, Move};
+use super::facts::{CopyTarget, Storage};
+use super::moves::{CopyDestination, Move};
 use super::producer::Producer;
 use super::removal::Pass;
 
@@ -27,21 +27,21 @@ impl Pass<'_> {
         let on_cpu = match memory {
             Storage::Buffer { cpu, .. } => cpu,
             Storage::Context { .. } => true,
-            Storage::Planned => self.state.facts.target == Target::Cpu,
+            Storage::Planned => self.state.facts.target == CopyTarget::Cpu,
         };
         if !self.may_write(found, on_cpu) {
             return Err(Reason::Layout);
         }
-        if found.destination == Destination::Producer {
+        if found.destination == CopyDestination::Producer {
             return Ok(());
         }
         if matches!(memory, Storage::Buffer { .. }) && !(self.state.facts.runs_at)(node, root) {
             return Err(Reason::Device);
         }
-        if found.destination != Destination::Context && !self.state.facts.has_slot[node as usize] {
+        if found.destination != CopyDestination::Context && !self.state.facts.has_slot[node as usize] {
             return Err(Reason::Slot);
         }
-        if matches!(found.destination, Destination::Tensor(destination) if !self.comes_before(destination, root, found.producer.step))
+        if matches!(found.destination, CopyDestination::Tensor(destination) if !self.comes_before(destination, root, found.producer.step))
         {
             return Err(Reason::Order);
         }
@@ -65,7 +65,7 @@ impl Pass<'_> {
         let node = found.producer.node;
         let own = self.state.graph.layout(node);
         let requested = Layout { nb: found.nb, ..*own };
-        let stays = found.destination == Destination::Producer && requested.nb == own.tidied(own.nb[0]).nb;
+        let stays = found.destination == CopyDestination::Producer && requested.nb == own.tidied(own.nb[0]).nb;
         let can = facts.writes[node as usize];
         let can = if on_cpu { can } else { can.min(Strides::Contiguous) };
         let is_aligned = on_cpu || found.place.offset.is_multiple_of(facts.alignment);

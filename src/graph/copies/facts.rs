@@ -51,7 +51,7 @@ pub enum Storage {
 
 /// What is known of the memory that an allocator will plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum CopyTarget {
     /// Nothing: it may belong to several backends.
     Unknown,
     /// One buffer type of the CPU.
@@ -78,7 +78,7 @@ pub struct Facts<'a> {
     /// With how many computing nodes before it ggml's CPU backend may fuse it.
     pub fused: &'a [u8],
     /// The memory that an allocator will plan.
-    pub target: Target,
+    pub target: CopyTarget,
     /// Addresses of results on other devices than the CPU are multiples of this.
     pub alignment: Bytes,
     /// Returns `true` if the first tensor can be computed where the second, which has a buffer, is.

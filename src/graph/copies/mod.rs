@@ -29,6 +29,6 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use changes::{Becomes, Change, Found, Reason};
-pub use facts::{CopyKind, Facts, Storage, Target};
+pub use changes::{Becomes, Found, Reason, TensorChange};
+pub use facts::{CopyKind, CopyTarget, Facts, Storage};
 pub use removal::{Freedom, find};

@@ -5,7 +5,7 @@ use crate::placement::{Bytes, Step};
 
 use super::changes::Reason;
 use super::element_order::{ElementOrder, is_plain, strides_by_address, strides_of_view};
-use super::facts::{CopyKind, Storage, Target};
+use super::facts::{CopyKind, CopyTarget, Storage};
 use super::producer::Producer;
 use super::removal::{Freedom, Pass};
 
@@ -14,7 +14,7 @@ const EXPECTED: Flags = Flags(1 | 4 | 8);
 
 /// The tensor whose memory a producer is to write, and how that memory is allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Destination {
+pub enum CopyDestination {
     /// This tensor is there, and must come before the producer.
     Tensor(TensorId),
     /// An allocator plans it for the copy, which becomes a placeholder before the producer.
@@ -42,7 +42,7 @@ pub struct Move {
     /// Where it is to write.
     pub place: View,
     /// The tensor whose memory that is.
-    pub destination: Destination,
+    pub destination: CopyDestination,
     /// Its strides there.
     pub nb: [u64; 4],
     /// Strides of the views between the producer and the copy.
@@ -91,7 +91,7 @@ impl Pass<'_> {
         let producer = Producer::find(&self.state, source, step)?;
         let destination = self.destination(node, producer.node)?;
         let place = match destination {
-            Destination::Producer => View { root: producer.node, offset: 0 },
+            CopyDestination::Producer => View { root: producer.node, offset: 0 },
             _ => View { offset: part.offset, ..self.state.place(node) },
         };
         let (nb, views) = self.strides(&producer, source, &part.layout)?;
@@ -101,25 +101,25 @@ impl Pass<'_> {
     }
 
     /// Returns the tensor whose memory `node` copies to.
-    fn destination(&self, node: TensorId, producer: TensorId) -> Result<Destination, Reason> {
+    fn destination(&self, node: TensorId, producer: TensorId) -> Result<CopyDestination, Reason> {
         let state = &self.state;
         let (kind, root) = (state.facts.kinds[node as usize], state.place(node).root);
         let [memory, own] = [root, producer].map(|id| state.facts.memory[id as usize]);
         let destination = match (root == node, memory) {
             (false, _) => self.existing_destination(node)?,
             (true, Storage::Buffer { .. }) => return Err(Reason::Memory),
-            (true, Storage::Context { .. }) => Destination::Context,
-            (true, Storage::Planned) if kind != CopyKind::Concat => Destination::Producer,
-            (true, Storage::Planned) => Destination::Copy,
+            (true, Storage::Context { .. }) => CopyDestination::Context,
+            (true, Storage::Planned) if kind != CopyKind::Concat => CopyDestination::Producer,
+            (true, Storage::Planned) => CopyDestination::Copy,
         };
-        let is_one_backend = destination == Destination::Producer || state.facts.target != Target::Unknown;
+        let is_one_backend = destination == CopyDestination::Producer || state.facts.target != CopyTarget::Unknown;
         match (own, memory) {
             (Storage::Planned, Storage::Planned) if is_one_backend => {}
             (Storage::Planned | Storage::Context { .. }, Storage::Buffer { .. } | Storage::Context { .. }) => {}
             _ => return Err(Reason::Memory),
         }
         let required = match (destination, memory) {
-            (Destination::Copy, _) => Freedom::LiveRanges,
+            (CopyDestination::Copy, _) => Freedom::LiveRanges,
             (_, Storage::Planned) => Freedom::Owners,
             _ => Freedom::Nothing,
         };
@@ -127,12 +127,14 @@ impl Pass<'_> {
     }
 
     /// Returns the tensor that is where a copy writes that is a view itself.
-    fn existing_destination(&self, node: TensorId) -> Result<Destination, Reason> {
+    fn existing_destination(&self, node: TensorId) -> Result<CopyDestination, Reason> {
         if let Some(change) = self.state.change(node) {
-            return Ok(change.destination.map_or(Destination::Context, Destination::Tensor));
+            return Ok(change.destination.map_or(CopyDestination::Context, CopyDestination::Tensor));
         }
         match self.state.graph.sources(node) {
-            &[_, place] if self.state.facts.kinds[node as usize] == CopyKind::Into => Ok(Destination::Tensor(place)),
+            &[_, place] if self.state.facts.kinds[node as usize] == CopyKind::Into => {
+                Ok(CopyDestination::Tensor(place))
+            }
             _ => Err(Reason::Overlap),
         }
     }

@@ -4,7 +4,7 @@ use crate::graph::{Effect, Flags, TensorId};
 use crate::placement::Step;
 
 use super::changes::Reason;
-use super::state::State;
+use super::state::CopyState;
 
 /// The longest chain of views that is followed; those of real graphs are shorter.
 const MOST_VIEWS: usize = 16;
@@ -24,7 +24,7 @@ pub struct Producer {
 }
 
 /// Returns `true` if the program uses this tensor by itself.
-pub fn is_flagged(state: &State<'_>, id: TensorId) -> bool {
+pub fn is_flagged(state: &CopyState<'_>, id: TensorId) -> bool {
     state.graph.tensor(id).flags.has(KEPT)
 }
 
@@ -33,7 +33,7 @@ impl Producer {
     ///
     /// # Errors
     /// The reason why there is no such node, or it has other uses.
-    pub fn find(state: &State<'_>, source: TensorId, step: Step) -> Result<Self, Reason> {
+    pub fn find(state: &CopyState<'_>, source: TensorId, step: Step) -> Result<Self, Reason> {
         let mut views = Vec::new();
         let mut at = source;
         while state.graph.tensor(at).view.is_some() {

@@ -6,8 +6,8 @@ use crate::placement::Step;
 
 use super::changes::{Becomes, Found};
 use super::facts::{CopyKind, Facts};
-use super::moves::{Destination, Move, count};
-use super::state::State;
+use super::moves::{CopyDestination, Move, count};
+use super::state::CopyState;
 
 /// How much the removal may change the memory that an allocator plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,7 +22,7 @@ pub enum Freedom {
 
 /// Finds the copies in `graph` that need not be made, and the changes that remove them.
 pub fn find(graph: &Graph, facts: Facts<'_>, freedom: Freedom) -> Found {
-    let Some(state) = State::new(graph, facts) else { return Found::default() };
+    let Some(state) = CopyState::new(graph, facts) else { return Found::default() };
     let (history, anything) = (history(&state), anything(&state));
     let mut pass = Pass { state, history, anything, freedom, found: Found::default() };
     let has_flag_compute = graph.has_flag_compute();
@@ -39,7 +39,7 @@ pub fn find(graph: &Graph, facts: Facts<'_>, freedom: Freedom) -> Found {
 }
 
 /// Records the accesses to the memory that copies write to.
-fn history(state: &State<'_>) -> History {
+fn history(state: &CopyState<'_>) -> History {
     let graph = state.graph;
     let mut history = History::new(graph.tensors().len());
     for &node in graph.nodes().iter().filter(|&&node| state.facts.kinds[node as usize] != CopyKind::Other) {
@@ -56,7 +56,7 @@ fn history(state: &State<'_>) -> History {
 }
 
 /// Returns, by step, the last step before it that may do anything.
-fn anything(state: &State<'_>) -> Vec<Option<Step>> {
+fn anything(state: &CopyState<'_>) -> Vec<Option<Step>> {
     let mut last = None;
     let last_before = |(step, &node): (Step, &TensorId)| {
         let before = last;
@@ -71,7 +71,7 @@ fn anything(state: &State<'_>) -> Vec<Option<Step>> {
 /// The pass over the nodes, from the last to the first.
 pub struct Pass<'a> {
     /// The graph with the changes so far.
-    pub state: State<'a>,
+    pub state: CopyState<'a>,
     /// The accesses to the memory that copies write to.
     pub history: History,
     /// By step: the last step before it that may do anything.
@@ -90,7 +90,7 @@ impl Pass<'_> {
     }
 
     fn remove(&mut self, node: TensorId, moves: Vec<Move>) {
-        let is_placeholder = moves.iter().any(|found| found.destination == Destination::Copy);
+        let is_placeholder = moves.iter().any(|found| found.destination == CopyDestination::Copy);
         for found in moves {
             let layout = self.state.graph.layout(found.producer.node);
             self.found.bytes += count(&layout.ne) * layout.nb[0];
@@ -110,16 +110,16 @@ impl Pass<'_> {
         let is_output = self.state.graph.tensor(node).flags.has(Flags::OUTPUT);
         let change = self.state.change_mut(producer.node);
         change.nb = nb;
-        if destination == Destination::Producer {
+        if destination == CopyDestination::Producer {
             change.is_output = is_output;
             self.state.change_mut(node).view = Some(place);
             self.state.move_memory(node, producer.node);
         } else {
             change.view = Some(place);
             change.destination = match destination {
-                Destination::Tensor(destination) => Some(destination),
-                Destination::Copy => Some(node),
-                Destination::Context | Destination::Producer => None,
+                CopyDestination::Tensor(destination) => Some(destination),
+                CopyDestination::Copy => Some(node),
+                CopyDestination::Context | CopyDestination::Producer => None,
             };
         }
     }

@@ -3,12 +3,12 @@
 use crate::graph::{Graph, Layout, Region, TensorId, View};
 use crate::placement::{Bytes, Step};
 
-use super::changes::{Becomes, Change};
+use super::changes::{Becomes, TensorChange};
 use super::element_order::reach;
 use super::facts::{Facts, Storage};
 
 /// A graph with changes, which are kept beside it.
-pub struct State<'a> {
+pub struct CopyState<'a> {
     /// The graph as given.
     pub graph: &'a Graph,
     /// What is known beside it.
@@ -25,10 +25,10 @@ pub struct State<'a> {
     memory: Vec<TensorId>,
     /// By tensor: the position plus one of its change; 0 where there is none.
     change_of: Vec<u32>,
-    changes: Vec<Change>,
+    changes: Vec<TensorChange>,
 }
 
-impl<'a> State<'a> {
+impl<'a> CopyState<'a> {
     /// Creates the state without changes. `None` if a tensor is listed twice: such a graph computes it twice.
     pub fn new(graph: &'a Graph, facts: Facts<'a>) -> Option<Self> {
         let count = graph.tensors().len();
@@ -61,15 +61,15 @@ impl<'a> State<'a> {
     }
 
     /// Returns the change of a tensor, if any.
-    pub fn change(&self, id: TensorId) -> Option<&Change> {
+    pub fn change(&self, id: TensorId) -> Option<&TensorChange> {
         self.changes.get((self.change_of[id as usize] as usize).checked_sub(1)?)
     }
 
     /// Returns the change of a tensor, to be filled in; a new one changes nothing.
-    pub fn change_mut(&mut self, id: TensorId) -> &mut Change {
+    pub fn change_mut(&mut self, id: TensorId) -> &mut TensorChange {
         if self.change_of[id as usize] == 0 {
             let (view, nb) = (self.graph.tensor(id).view, self.graph.layout(id).nb);
-            self.changes.push(Change {
+            self.changes.push(TensorChange {
                 tensor: id,
                 view,
                 nb,
@@ -127,7 +127,7 @@ impl<'a> State<'a> {
     }
 
     /// Returns all changes. Views of what has become a view itself become views of its root.
-    pub fn into_changes(mut self) -> Vec<Change> {
+    pub fn into_changes(mut self) -> Vec<TensorChange> {
         for id in (0..).take(self.graph.tensors().len()) {
             let place = self.place(id);
             let is_moved = self.view(id).is_some_and(|view| view.root != place.root);

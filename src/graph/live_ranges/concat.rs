@@ -25,7 +25,8 @@ pub fn compute_inside_concats(graph: &Graph, buffers: &[BufferSpec], found: &mut
     for step in std::mem::take(&mut found.concats) {
         let node = graph.nodes()[step as usize];
         for (operand, range) in operands_in_one_piece(graph, node).into_iter().flatten() {
-            let Some(candidate) = Candidate::find(buffers, found, [operand, node], range, [step, graph.steps()]) else {
+            let Some(candidate) = ConcatCandidate::find(buffers, found, [operand, node], range, [step, graph.steps()])
+            else {
                 continue;
             };
             let buffer = candidate.result.buffer as usize;
@@ -76,7 +77,7 @@ fn operands_in_one_piece(graph: &Graph, node: TensorId) -> [Option<(TensorId, Ra
 }
 
 /// An operand that could be computed inside the result.
-struct Candidate {
+struct ConcatCandidate {
     operand: Allocation,
     result: Allocation,
     /// Bytes from the start of the result to the operand.
@@ -85,7 +86,7 @@ struct Candidate {
     step: Step,
 }
 
-impl Candidate {
+impl ConcatCandidate {
     /// Returns the operand if its block may become a part of the block of `node`. `range` is the operand's bytes in the
     /// result.
     fn find(

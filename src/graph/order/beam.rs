@@ -16,7 +16,7 @@ const BRANCHES: usize = 8;
 
 /// What is searched: an order, of which the steps in `window` may be permuted.
 #[derive(Clone, Copy, Debug)]
-pub struct Search<'a> {
+pub struct BeamSearch<'a> {
     pub hazards: &'a Hazards,
     pub order: &'a [Step],
     /// The window, half-open.
@@ -41,7 +41,7 @@ struct BeamState {
 
 /// Runs the search. `run` must be before the first step of the window, and is there again afterwards. Takes one unit of
 /// `work` for each node that is tried in a state; returns `None` if no order is found or no work is left.
-pub fn search(run: &mut Run<'_>, search: Search<'_>, work: &mut u64) -> Option<Vec<Step>> {
+pub fn search(run: &mut Run<'_>, search: BeamSearch<'_>, work: &mut u64) -> Option<Vec<Step>> {
     let mut beam = Beam::new(run, search);
     let found = beam.descend(work);
     beam.go_to(&vec![0; beam.done.len()]);
@@ -50,7 +50,7 @@ pub fn search(run: &mut Run<'_>, search: Search<'_>, work: &mut u64) -> Option<V
 
 struct Beam<'r, 'm, 'a> {
     run: &'r mut Run<'m>,
-    search: Search<'a>,
+    search: BeamSearch<'a>,
     /// By node of the window: its successors in the window.
     after: Vec<Vec<u32>>,
     /// By node of the window: how many of its predecessors in the window have not run.
@@ -71,7 +71,7 @@ struct Beam<'r, 'm, 'a> {
 }
 
 impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
-    fn new(run: &'r mut Run<'m>, search: Search<'a>) -> Self {
+    fn new(run: &'r mut Run<'m>, search: BeamSearch<'a>) -> Self {
         let steps = &search.order[search.window.0..search.window.1];
         let mut position = vec![None; search.order.len()];
         for (node, &step) in (0u32..).zip(steps) {

@@ -26,7 +26,7 @@ impl Hazards {
     pub fn new(graph: &Graph, effects: &[Effect], same_memory: &[TensorId]) -> Self {
         let count = graph.nodes().len();
         let tensors = graph.tensors().len();
-        let mut finder = Finder { before: vec![Vec::new(); count], uses: vec![Uses::default(); 2 * tensors] };
+        let mut finder = Finder { before: vec![Vec::new(); count], uses: vec![HazardUses::default(); 2 * tensors] };
         let mut barrier = None;
         let mut is_used = vec![false; tensors];
         for (step, &node) in (0..).zip(graph.nodes()) {
@@ -79,7 +79,7 @@ fn is_barrier(graph: &Graph, effects: &[Effect], node: TensorId, is_used: bool) 
 
 /// The last step that wrote a resource, and the steps that have read it since.
 #[derive(Clone, Default)]
-struct Uses {
+struct HazardUses {
     written: Option<Step>,
     read: Vec<Step>,
 }
@@ -87,7 +87,7 @@ struct Uses {
 struct Finder {
     before: Vec<Vec<Step>>,
     /// Two resources per tensor: its value, and the memory that it is the root of.
-    uses: Vec<Uses>,
+    uses: Vec<HazardUses>,
 }
 
 impl Finder {

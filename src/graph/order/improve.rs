@@ -3,7 +3,7 @@
 use crate::placement::{Bytes, Step};
 
 use super::Hazards;
-use super::beam::{Search, search};
+use super::beam::{BeamSearch, search};
 use super::model::Model;
 use super::run::{Run, peaks_of};
 
@@ -110,7 +110,7 @@ impl Improver<'_> {
         let mut lowered = false;
         caps[buffer] = most - 1;
         for _ in 0..DEEPER {
-            let next = Search { hazards: self.hazards, order: &self.order, window, caps: &caps, width };
+            let next = BeamSearch { hazards: self.hazards, order: &self.order, window, caps: &caps, width };
             match search(&mut run, next, &mut self.work) {
                 Some(steps) => {
                     most = peaks_of(&mut run.clone(), &steps)[buffer];

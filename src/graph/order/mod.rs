@@ -26,4 +26,4 @@ mod run;
 mod tests;
 
 pub use hazards::Hazards;
-pub use reorder::{Effort, Measure, Reordering, reorder};
+pub use reorder::{Measure, ReorderEffort, Reordering, reorder};

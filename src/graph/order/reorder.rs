@@ -17,9 +17,9 @@ use super::run::{Run, peaks_of};
 /// Work limit of the search: how many times a node is tried. A million takes some hundredths of a second, on graphs of
 /// more than ten thousand nodes up to two tenths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Effort(pub u64);
+pub struct ReorderEffort(pub u64);
 
-impl Default for Effort {
+impl Default for ReorderEffort {
     fn default() -> Self {
         Self(3_000_000)
     }
@@ -68,7 +68,7 @@ pub fn reorder<S: Sizes>(
     requests: Requests<'_>,
     sizes: &mut S,
     hazards: &Hazards,
-    effort: Effort,
+    effort: ReorderEffort,
 ) -> Result<Reordering, PlanError> {
     let mut known = HashMap::new();
     let mut sizes =
@@ -77,7 +77,7 @@ pub fn reorder<S: Sizes>(
     let before = measure(&plan(graph, buffers, requests, &mut sizes)?);
     let model = Model::new(graph, buffers, &live_ranges(graph, buffers, requests, &mut sizes));
     let mut best = Reordering { order: given.clone(), moved: 0, after: before.clone(), before };
-    for Candidate { order, bound } in candidates(&model, hazards, &given, effort) {
+    for OrderCandidate { order, bound } in candidates(&model, hazards, &given, effort) {
         if best.moved > 0 && total(&best.after) <= bound {
             break;
         }
@@ -93,14 +93,14 @@ pub fn reorder<S: Sizes>(
 }
 
 /// An order that may be better than the given one.
-struct Candidate {
+struct OrderCandidate {
     order: Vec<Step>,
     /// The sum of its peaks: no plan for it is smaller.
     bound: Bytes,
 }
 
 /// Searches in two ways. Orders with the lowest peaks come first, and among equals those closer to the given order.
-fn candidates(model: &Model, hazards: &Hazards, given: &[Step], effort: Effort) -> Vec<Candidate> {
+fn candidates(model: &Model, hazards: &Hazards, given: &[Step], effort: ReorderEffort) -> Vec<OrderCandidate> {
     let improver = |ladder, work| Improver { model, hazards, ladder, order: given.to_vec(), work };
     // The work that one way leaves of its half is for the other.
     let mut local = improver(LOCAL, effort.0 / 2);
@@ -117,7 +117,7 @@ fn candidates(model: &Model, hazards: &Hazards, given: &[Step], effort: Effort) 
         let mut restored = order.clone();
         restore(model, hazards, &mut restored, &caps, &mut effort.0.clone());
         let bound = caps.iter().sum();
-        found.extend([restored, order].map(|order| Candidate { order, bound }));
+        found.extend([restored, order].map(|order| OrderCandidate { order, bound }));
     }
     found.sort_by_key(|candidate| candidate.bound);
     found

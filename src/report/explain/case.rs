@@ -11,13 +11,13 @@ use super::draft::Draft;
 use super::members::Members;
 use super::named::{Named, Node};
 use super::planned::PlannedGraph;
-use super::uses::Uses;
+use super::uses::NodeUses;
 use super::work::Work;
 
 /// A planned graph with its defs and uses, and the work left for trying changes.
 pub struct Case<'a> {
     pub planned: PlannedGraph<'a>,
-    pub uses: Uses,
+    pub uses: NodeUses,
     pub work: Work,
     pub members: Members,
     /// Computed on first use, which never comes for graphs that are too large to try changes.
@@ -31,7 +31,7 @@ impl<'a> Case<'a> {
     pub fn new(planned: PlannedGraph<'a>) -> Self {
         Self {
             planned,
-            uses: Uses::of(planned.snapshot, planned.plan),
+            uses: NodeUses::of(planned.snapshot, planned.plan),
             work: Work::new(planned.trials),
             members: Members::of(planned.plan),
             hazards: OnceCell::new(),

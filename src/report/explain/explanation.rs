@@ -116,10 +116,10 @@ pub struct Reuse {
     /// Operands computed inside the result of a CONCAT, the largest first.
     pub inside_concat: Vec<Alias>,
     /// Inputs without a use, whose memory is free once the graph starts; the largest first.
-    pub unread_inputs: Vec<Freed>,
+    pub unread_inputs: Vec<FreedInput>,
     /// Nodes that no backend computes, which have no memory of their own, and leafs that only they read, whose memory is
     /// free once the graph starts; the largest first.
-    pub inactive: Vec<Freed>,
+    pub inactive: Vec<FreedInput>,
     /// Bytes of all these tensors together.
     pub bytes: Bytes,
     /// The lower bound without any of this; `None` if the sum of the tensors overflows.
@@ -129,7 +129,7 @@ pub struct Reuse {
 /// A tensor whose memory is free early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(serde::Serialize))]
-pub struct Freed {
+pub struct FreedInput {
     /// The tensor.
     #[cfg_attr(feature = "cli", serde(flatten))]
     pub tensor: Named,

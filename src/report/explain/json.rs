@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::explanation::Explanation;
 
 #[derive(Serialize)]
-struct Document<'a> {
+struct ExplanationDocument<'a> {
     format: &'static str,
     version: u64,
     #[serde(flatten)]
@@ -17,5 +17,5 @@ struct Document<'a> {
 /// # Errors
 /// None is known: the data is plain.
 pub fn explanation_json(explanation: &Explanation) -> serde_json::Result<String> {
-    serde_json::to_string(&Document { format: "lastuse-explanation", version: 1, explanation })
+    serde_json::to_string(&ExplanationDocument { format: "lastuse-explanation", version: 1, explanation })
 }

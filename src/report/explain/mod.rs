@@ -34,7 +34,9 @@ use advice::Tried;
 use case::Case;
 
 pub use change::Change;
-pub use explanation::{Advice, BufferExplanation, Explanation, Freed, Kept, Limit, LiveBlock, LiveTensor, Peak, Reuse};
+pub use explanation::{
+    Advice, BufferExplanation, Explanation, FreedInput, Kept, Limit, LiveBlock, LiveTensor, Peak, Reuse,
+};
 #[cfg(feature = "cli")]
 pub use json::explanation_json;
 pub use named::{Alias, Named, Node};

@@ -6,7 +6,7 @@ use crate::graph::{BufferSpec, Flags, Operation, Rules, TensorId};
 use crate::placement::{Bytes, padded};
 
 use super::case::Case;
-use super::explanation::{Freed, Reuse};
+use super::explanation::{FreedInput, Reuse};
 use super::named::Alias;
 
 impl Case<'_> {
@@ -56,7 +56,7 @@ impl Case<'_> {
         found
     }
 
-    fn unread_inputs(&self, buffer: usize) -> Vec<Freed> {
+    fn unread_inputs(&self, buffer: usize) -> Vec<FreedInput> {
         let graph = &self.planned.snapshot.graph;
         if !self.planned.buffers[buffer].rules.unread_inputs {
             return Vec::new();
@@ -65,7 +65,7 @@ impl Case<'_> {
         self.freed_leafs(buffer).filter(is_unread).filter_map(|id| self.freed(id)).collect()
     }
 
-    fn inactive(&self, buffer: usize) -> Vec<Freed> {
+    fn inactive(&self, buffer: usize) -> Vec<FreedInput> {
         let nodes = self.members.inactive_owners(buffer).iter().copied();
         let leafs = self.freed_leafs(buffer).filter(|&id| self.is_read_by_inactive(id));
         nodes.chain(leafs).filter_map(|id| self.freed(id)).collect()
@@ -92,10 +92,10 @@ impl Case<'_> {
         self.uses.read_by_inactive[id as usize]
     }
 
-    fn freed(&self, id: TensorId) -> Option<Freed> {
+    fn freed(&self, id: TensorId) -> Option<FreedInput> {
         let (address, alloc_size) = self.planned.plan.placed(id)?;
         let bytes = padded(alloc_size, self.planned.buffers[address.buffer as usize].alignment);
-        Some(Freed { tensor: self.named(id), bytes })
+        Some(FreedInput { tensor: self.named(id), bytes })
     }
 
     /// Returns the lower bound without any sharing, by buffer; `None` if no work is left or the bytes overflow.

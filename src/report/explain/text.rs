@@ -6,7 +6,7 @@ use crate::placement::{Bytes, Step};
 use crate::report::sizes::{exact, fixed};
 
 use super::change::counted;
-use super::explanation::{BufferExplanation, Explanation, Freed, Kept, Limit, LiveBlock, LiveTensor, Peak, Reuse};
+use super::explanation::{BufferExplanation, Explanation, FreedInput, Kept, Limit, LiveBlock, LiveTensor, Peak, Reuse};
 use super::named::{Alias, Node};
 
 /// How many tensors are listed by default.
@@ -197,7 +197,7 @@ fn write_reuse(out: &mut String, reuse: &Reuse, lower_bound: Bytes) -> fmt::Resu
     let alias = |it: &Alias| format!("{}, {}, in the memory of {}", it.tensor, fixed(it.bytes), it.memory_of);
     write_some(out, "in place", in_place.len(), in_place.iter().map(alias))?;
     write_some(out, "inside the result of a CONCAT", inside_concat.len(), inside_concat.iter().map(alias))?;
-    let freed = |it: &Freed| format!("{}, {}", it.tensor, fixed(it.bytes));
+    let freed = |it: &FreedInput| format!("{}, {}", it.tensor, fixed(it.bytes));
     let unread = unread_inputs.iter().map(freed);
     write_some(out, "never used, free once the graph starts", unread_inputs.len(), unread)?;
     write_some(out, "inactive (no backend computes them)", inactive.len(), inactive.iter().map(freed))

@@ -9,7 +9,7 @@ use super::explanation::Kept;
 
 /// Where each tensor is defined and used. An owner is a tensor that is no view; its views share its memory.
 #[derive(Debug)]
-pub struct Uses {
+pub struct NodeUses {
     /// By tensor: the memory that its operation can change.
     pub effects: Vec<Effect>,
     /// By tensor: the step that computes it.
@@ -28,7 +28,7 @@ pub struct Uses {
     pub views: Vec<Vec<TensorId>>,
 }
 
-impl Uses {
+impl NodeUses {
     /// Visits each node once. The inactive nodes of `plan` read nothing.
     pub fn of(snapshot: &Snapshot, plan: &GraphPlan) -> Self {
         let graph = &snapshot.graph;

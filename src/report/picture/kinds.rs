@@ -2,7 +2,7 @@
 
 /// A kind of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum OperationKind {
     Product,
     Attention,
     Norm,
@@ -14,7 +14,7 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl OperationKind {
     /// All kinds, in the order of the legend.
     pub const ALL: [Self; 9] = [
         Self::Product,
@@ -72,28 +72,28 @@ impl Kind {
     }
 }
 
-/// The operations of each kind; all others are [`Kind::Other`].
+/// The operations of each kind; all others are [`OperationKind::Other`].
 #[rustfmt::skip]
-const NAMES: [(Kind, &[&str]); 8] = [
-    (Kind::Product, &["MUL_MAT", "MUL_MAT_ID", "OUT_PROD"]),
-    (Kind::Attention, &[
+const NAMES: [(OperationKind, &[&str]); 8] = [
+    (OperationKind::Product, &["MUL_MAT", "MUL_MAT_ID", "OUT_PROD"]),
+    (OperationKind::Attention, &[
         "DIAG_MASK_INF", "DIAG_MASK_ZERO", "FLASH_ATTN_BACK", "FLASH_ATTN_EXT", "GATED_DELTA_NET", "GATED_LINEAR_ATTN",
         "LIGHTNING_INDEXER", "SOFT_MAX", "SOFT_MAX_BACK",
     ]),
-    (Kind::Norm, &["GROUP_NORM", "L2_NORM", "NORM", "RMS_NORM", "RMS_NORM_BACK"]),
-    (Kind::Elementwise, &[
+    (OperationKind::Norm, &["GROUP_NORM", "L2_NORM", "NORM", "RMS_NORM", "RMS_NORM_BACK"]),
+    (OperationKind::Elementwise, &[
         "ADD", "ADD1", "ADD_ID", "CLAMP", "COS", "CUMSUM", "DIV", "FILL", "GLU", "LEAKY_RELU", "LOG", "MEAN", "MUL",
         "SCALE", "SILU_BACK", "SIN", "SQR", "SQRT", "SUB", "SUM", "SUM_ROWS", "TRI", "UNARY",
     ]),
-    (Kind::Rows, &[
+    (OperationKind::Rows, &[
         "ARANGE", "ARGMAX", "ARGSORT", "GET_ROWS", "GET_ROWS_BACK", "ROPE", "ROPE_BACK", "SET_ROWS",
         "TIMESTEP_EMBEDDING", "TOP_K",
     ]),
-    (Kind::Copy, &["ACC", "CONCAT", "CONT", "CPY", "DUP", "PAD", "PAD_REFLECT_1D", "REPEAT", "REPEAT_BACK", "ROLL", "SET"]),
-    (Kind::Convolution, &[
+    (OperationKind::Copy, &["ACC", "CONCAT", "CONT", "CPY", "DUP", "PAD", "PAD_REFLECT_1D", "REPEAT", "REPEAT_BACK", "ROLL", "SET"]),
+    (OperationKind::Convolution, &[
         "COL2IM_1D", "CONV_2D", "CONV_2D_DW", "CONV_3D", "CONV_TRANSPOSE_1D", "CONV_TRANSPOSE_2D", "IM2COL", "IM2COL_3D",
         "IM2COL_BACK", "POOL_1D", "POOL_2D", "POOL_2D_BACK", "RWKV_WKV6", "RWKV_WKV7", "SSM_CONV", "SSM_SCAN", "UPSCALE",
         "WIN_PART", "WIN_UNPART",
     ]),
-    (Kind::Input, &["NONE"]),
+    (OperationKind::Input, &["NONE"]),
 ];

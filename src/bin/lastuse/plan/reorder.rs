@@ -16,14 +16,14 @@ pub struct Arguments {
     reorder: bool,
 
     /// The work limit of --reorder, in nodes inspected: a million takes some hundredths of a second.
-    #[arg(long, value_name = "NODES", requires = "reorder", default_value_t = order::Effort::default().0)]
+    #[arg(long, value_name = "NODES", requires = "reorder", default_value_t = order::ReorderEffort::default().0)]
     reorder_effort: u64,
 }
 
 impl Arguments {
     /// Reorders the graph if the option is set; `buffers` are used for each plan.
     pub fn apply(&self, snapshot: &mut Snapshot, buffers: &[BufferSpec]) -> Result<Option<Reordering>, String> {
-        let reordering = self.reorder.then(|| snapshot.reorder(buffers, order::Effort(self.reorder_effort)));
+        let reordering = self.reorder.then(|| snapshot.reorder(buffers, order::ReorderEffort(self.reorder_effort)));
         reordering.transpose().map_err(|error| error.to_string())
     }
 }

@@ -30,7 +30,7 @@ type Close = unsafe extern "C" fn(*mut c_void) -> c_int;
 
 /// The functions of zlib that write files.
 #[derive(Clone, Copy, Debug)]
-pub struct Gzip {
+pub struct SystemZlib {
     open: Open,
     put: Put,
     close: Close,
@@ -40,12 +40,12 @@ pub struct Gzip {
 ///
 /// # Errors
 /// [`ZlibUnavailable`].
-pub fn compressor() -> Result<Gzip, ZlibUnavailable> {
-    static FOUND: OnceLock<Option<Gzip>> = OnceLock::new();
-    FOUND.get_or_init(Gzip::find).ok_or(ZlibUnavailable)
+pub fn compressor() -> Result<SystemZlib, ZlibUnavailable> {
+    static FOUND: OnceLock<Option<SystemZlib>> = OnceLock::new();
+    FOUND.get_or_init(SystemZlib::find).ok_or(ZlibUnavailable)
 }
 
-impl Gzip {
+impl SystemZlib {
     /// Loads zlib, which stays loaded until the process ends.
     fn find() -> Option<Self> {
         // SAFETY: zlib runs no code when it is loaded.

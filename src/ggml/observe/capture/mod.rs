@@ -35,7 +35,7 @@ pub struct Captures {
     environment: Once,
     /// Whether there is a destination, which is checked at each plan.
     is_enabled: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<CaptureState>,
     written: AtomicU64,
     failed: AtomicU64,
     /// Whether it was logged that a graph cannot be written.
@@ -45,7 +45,7 @@ pub struct Captures {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct CaptureState {
     destination: Option<Arc<Destination>>,
     /// Hashes of the live graphs that were captured since this destination was set.
     live_graphs: HashSet<u64>,
@@ -85,7 +85,7 @@ impl Captures {
     pub fn set(&self, destination: Option<Destination>) {
         let mut state = self.state();
         self.is_enabled.store(destination.is_some(), Ordering::Relaxed);
-        *state = State { destination: destination.map(Arc::new), ..State::default() };
+        *state = CaptureState { destination: destination.map(Arc::new), ..CaptureState::default() };
         for has_logged in [&self.has_logged_failure, &self.has_logged_uncompressed] {
             has_logged.store(false, Ordering::Relaxed);
         }
@@ -132,7 +132,7 @@ impl Captures {
         state.destination.as_ref().filter(|_| is_new).map(Arc::clone)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, CaptureState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -28,12 +28,12 @@ pub struct WatchedGraph {
     /// The name and the operation of each tensor, by id.
     names: Vec<String>,
     /// The nodes, by the addresses of their structs.
-    nodes: HashMap<usize, Node>,
+    nodes: HashMap<usize, GraphNode>,
     freed: Freed,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Node {
+struct GraphNode {
     step: Step,
     data: usize,
     op: u32,
@@ -57,7 +57,7 @@ impl WatchedGraph {
         let is_outside = |&(id, _): &(TensorId, &TensorRef<'_>)| graph.tensor(id).external;
         let node = |(step, &id): (Step, &TensorId)| {
             let tensor = tensors[id as usize];
-            (tensor.as_ptr().addr(), Node { step, data: tensor.data().addr(), op: tensor.op() })
+            (tensor.as_ptr().addr(), GraphNode { step, data: tensor.data().addr(), op: tensor.op() })
         };
         Self {
             bases: buffers.iter().map(|space: &Space| space.base).collect(),

@@ -5,7 +5,7 @@ mod moves;
 mod reasons;
 
 use crate::graph::Effect;
-use crate::graph::copies::{CopyKind, Facts, Found, Freedom, Reason, Storage, Target, find};
+use crate::graph::copies::{CopyKind, CopyTarget, Facts, Found, Freedom, Reason, Storage, find};
 use crate::graph::tests::sketch::{List, Sketch};
 use crate::graph::{Flags, Layout, Operation, Slots, Strides, TensorId, View};
 use crate::placement::Bytes;
@@ -31,7 +31,7 @@ struct Scene {
     memory: Vec<Storage>,
     has_slot: Vec<bool>,
     fused: Vec<u8>,
-    target: Target,
+    target: CopyTarget,
     runs_elsewhere: bool,
     freedom: Freedom,
 }
@@ -46,7 +46,7 @@ impl Scene {
             memory: Vec::new(),
             has_slot: Vec::new(),
             fused: Vec::new(),
-            target: Target::Cpu,
+            target: CopyTarget::Cpu,
             runs_elsewhere: true,
             freedom: Freedom::LiveRanges,
         }

@@ -58,7 +58,7 @@ fn continuous_copy_becomes_a_view_of_its_source() {
     let x = scene.input([8, 2, 1, 1]);
     let product = scene.node([8, 2, 1, 1], &[x]);
     scene.writes[product as usize] = Strides::OnlyItsOwn;
-    scene.target = Target::Unknown;
+    scene.target = CopyTarget::Unknown;
     let flat = scene.cont(product, [16, 1, 1, 1]);
     let part = scene.view(flat, 32, plain([8, 1, 1, 1]));
     scene.flag(flat, Flags::OUTPUT);

@@ -233,7 +233,7 @@ fn nothing_is_known_of_the_memory() {
     let x = scene.input([8, 2, 1, 1]);
     let [a, b] = [(); 2].map(|()| scene.node([8, 2, 1, 1], &[x]));
     scene.concat([a, b], 1);
-    scene.target = Target::Unknown;
+    scene.target = CopyTarget::Unknown;
     scene.assert_left(Reason::Memory);
 }
 
@@ -291,7 +291,7 @@ fn graph_that_lists_a_tensor_twice_stays_as_it_is() {
         same_memory: &same_memory,
         has_slot: &scene.has_slot,
         fused: &scene.fused,
-        target: Target::Cpu,
+        target: CopyTarget::Cpu,
         alignment: 32,
         runs_at: &|_, _| true,
     };

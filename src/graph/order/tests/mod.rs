@@ -6,7 +6,7 @@ mod orders;
 mod smallest;
 
 use crate::graph::Effect;
-use crate::graph::order::{Effort, Hazards, Reordering, reorder};
+use crate::graph::order::{Hazards, ReorderEffort, Reordering, reorder};
 use crate::graph::tests::random::random_sketch_of;
 use crate::graph::tests::sketch::{List, Sketch};
 use crate::graph::{BufferIndex, Graph, GraphPlan, Operation, Requests, Rules, TensorId, plan, simulate};
@@ -28,7 +28,7 @@ fn hazards(sketch: &Sketch) -> Hazards {
     Hazards::new(&sketch.graph(), &effects(sketch), &own_memory(sketch))
 }
 
-fn reordered(sketch: &Sketch, effort: Effort) -> Reordering {
+fn reordered(sketch: &Sketch, effort: ReorderEffort) -> Reordering {
     let (leafs, nodes) = (sketch.requests(List::Leafs), sketch.requests(List::Nodes));
     let requests = Requests { leafs: &leafs, nodes: &nodes };
     let mut sizes = |id: TensorId, _: BufferIndex| sketch.drafts[id as usize].size;

@@ -1,7 +1,7 @@
 //! The orders that are found.
 
 use crate::graph::Flags;
-use crate::graph::order::{Effort, Measure};
+use crate::graph::order::{Measure, ReorderEffort};
 use crate::graph::tests::sketch::{BUFFER, Sketch};
 use crate::graph::{BufferSpec, TensorId};
 use crate::placement::{choose, lower_bound};
@@ -27,7 +27,7 @@ fn branches_run_one_after_the_other() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(16);
     branches(&mut sketch, x, 4);
-    let found = reordered(&sketch, Effort::default());
+    let found = reordered(&sketch, ReorderEffort::default());
     assert_eq!((found.before[0].lower_bound, found.after[0].lower_bound), (16 + 4 * 1024, 1024 + 4 * 16));
     assert_eq!(found.moved, 3);
     assert_eq!(found.given_bound(), found.before[0].lower_bound);
@@ -40,7 +40,7 @@ fn optimal_order_stays() {
     let x = sketch.leaf(16);
     let small: Vec<TensorId> = (0..4).map(|_| branch(&mut sketch, x).1).collect();
     sketch.node(16, &small);
-    let found = reordered(&sketch, Effort::default());
+    let found = reordered(&sketch, ReorderEffort::default());
     assert_eq!((found.moved, found.order), (0, (0..9).collect()));
     assert_eq!(found.before, found.after);
 }
@@ -52,14 +52,14 @@ fn nodes_that_need_not_move_stay() {
     for layer in 0..40 {
         x = branches(&mut sketch, x, if layer == 20 { 3 } else { 2 });
     }
-    let found = reordered(&sketch, Effort::default());
+    let found = reordered(&sketch, ReorderEffort::default());
     assert_eq!(found.after[0].lower_bound, 1024 + 2 * 16 + 16);
     let mut sketch = Sketch::new();
     let mut x = sketch.leaf(16);
     for layer in 0..40 {
         x = if layer == 20 { branches(&mut sketch, x, 2) } else { branch(&mut sketch, x).1 };
     }
-    let found = reordered(&sketch, Effort::default());
+    let found = reordered(&sketch, ReorderEffort::default());
     assert_eq!((found.moved, found.after[0].lower_bound), (1, 1024 + 2 * 16));
     let others = found.order.iter().enumerate().filter(|(at, step)| *at != **step as usize).map(|(at, _)| at);
     assert!(others.into_iter().all(|at| (40..45).contains(&at)), "{:?}", found.order);
@@ -83,7 +83,7 @@ fn gradients_are_used_as_soon_as_they_are_computed() {
     for (&weight, &of_weight) in weights.iter().zip(&steps) {
         sketch.copy(of_weight, weight, 1024);
     }
-    let found = reordered(&sketch, Effort::default());
+    let found = reordered(&sketch, ReorderEffort::default());
     assert_eq!(found.before[0].lower_bound, 20 * 1024 + 2 * 64);
     assert!(found.after[0].lower_bound <= 2 * 1024 + 2 * 64, "{:?}", found.after);
 }
@@ -97,7 +97,7 @@ fn thousands_of_branches_are_reordered() {
     while level.len() > 1 {
         level = level.chunks(8).map(|part| sketch.node(16, part)).collect();
     }
-    let found = reordered(&sketch, Effort::default());
+    let found = reordered(&sketch, ReorderEffort::default());
     assert!(found.before[0].lower_bound > 2000 * 1024 && found.after[0].lower_bound < 2 * 1024, "{:?}", found.after);
 }
 
@@ -110,7 +110,7 @@ fn trees_are_run_branch_by_branch() {
     while level.len() > 1 {
         level = level.chunks(2).map(|pair| sketch.in_place(1024, pair)).collect();
     }
-    let found = reordered(&sketch, Effort::default());
+    let found = reordered(&sketch, ReorderEffort::default());
     assert_eq!((found.before[0].lower_bound, found.after[0].lower_bound), (16 + 256 * 1024, 16 + 9 * 1024));
 }
 
@@ -120,7 +120,7 @@ fn effort_is_a_limit() {
     let x = sketch.leaf(16);
     branches(&mut sketch, x, 4);
     for effort in [0, 1] {
-        assert_eq!(reordered(&sketch, Effort(effort)).moved, 0);
+        assert_eq!(reordered(&sketch, ReorderEffort(effort)).moved, 0);
     }
 }
 
@@ -141,7 +141,7 @@ fn no_buffer_grows_for_another() {
         .collect();
     let end = sketch.node(16, &small);
     sketch.draft(end).buffer = 1;
-    let found = reordered(&sketch, Effort::default());
+    let found = reordered(&sketch, ReorderEffort::default());
     assert!(found.after[0].lower_bound < found.before[0].lower_bound);
     assert!(found.after[1].lower_bound <= found.before[1].lower_bound);
     plan_in_order(&sketch, &found.order);
@@ -149,14 +149,14 @@ fn no_buffer_grows_for_another() {
 
 #[test]
 fn tiny_graphs_stay() {
-    let empty = reordered(&Sketch::new(), Effort::default());
+    let empty = reordered(&Sketch::new(), ReorderEffort::default());
     assert_eq!((empty.moved, empty.order), (0, Vec::new()));
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     sketch.flag(x, Flags::OUTPUT);
-    assert_eq!(reordered(&sketch, Effort::default()).moved, 0);
+    assert_eq!(reordered(&sketch, ReorderEffort::default()).moved, 0);
     sketch.node(64, &[x]);
-    assert_eq!(reordered(&sketch, Effort::default()).order, [0]);
+    assert_eq!(reordered(&sketch, ReorderEffort::default()).order, [0]);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn nodes_without_leafs_are_reordered_too() {
     let large: Vec<TensorId> = (0..3).map(|_| sketch.node(1024, &[])).collect();
     let small: Vec<TensorId> = large.iter().map(|&large| sketch.node(16, &[large])).collect();
     sketch.node(16, &small);
-    let found = reordered(&sketch, Effort::default());
+    let found = reordered(&sketch, ReorderEffort::default());
     assert_eq!(found.after[0].lower_bound, 1024 + 3 * 16);
 }
 
@@ -186,7 +186,7 @@ fn sizes_that_overflow_are_an_error() {
         requests,
         &mut sizes,
         &hazards,
-        Effort::default(),
+        ReorderEffort::default(),
     );
     assert_eq!(found.err(), sketch.try_plan(RULES).err());
 }
@@ -197,7 +197,7 @@ fn random_graphs_stay_correct_and_never_get_worse() {
     let (mut changed, mut others) = (0, 0);
     for _ in 0..1000 {
         let sketch = random_graph(&mut random, 60);
-        let found = reordered(&sketch, Effort(100_000));
+        let found = reordered(&sketch, ReorderEffort(100_000));
         let pairs = pairs(&sketch);
         let mut run = vec![false; pairs.len()];
         for &step in &found.order {
@@ -234,6 +234,6 @@ fn same_graph_gives_same_order() {
     let mut random = Random::new(25);
     for _ in 0..100 {
         let sketch = random_graph(&mut random, 60);
-        assert_eq!(reordered(&sketch, Effort::default()), reordered(&sketch, Effort::default()));
+        assert_eq!(reordered(&sketch, ReorderEffort::default()), reordered(&sketch, ReorderEffort::default()));
     }
 }

@@ -1,6 +1,6 @@
 //! Small graphs, compared with all their orders.
 
-use crate::graph::order::Effort;
+use crate::graph::order::ReorderEffort;
 use crate::placement::{Bytes, Step};
 use crate::testing::Random;
 
@@ -34,7 +34,7 @@ fn small_graphs_get_the_least_bound_of_all_orders() {
             continue;
         }
         compared += 1;
-        let found = reordered(&sketch, Effort::default());
+        let found = reordered(&sketch, ReorderEffort::default());
         let least = least(&sketch, &pairs, &mut Vec::new());
         assert!(found.after[0].lower_bound >= least, "{found:?} is below {least}");
         improvable += u32::from(found.before[0].lower_bound > least);

@@ -1,7 +1,7 @@
 //! Removes copies.
 
 use crate::graph::Effect;
-use crate::graph::copies::{CopyKind, Facts, Found, Freedom, Storage, Target, find};
+use crate::graph::copies::{CopyKind, CopyTarget, Facts, Found, Freedom, Storage, find};
 use crate::graph::{Flags, Layout, Operation, Rules, Strides, TensorId, View};
 use crate::placement::{Bytes, Step};
 
@@ -114,9 +114,9 @@ fn removable(case: &Case<'_>, freedom: Freedom) -> Found {
         has_slot: &ids.map(|id| graph.sources(id).len() <= SOURCES).collect::<Vec<_>>(),
         fused: &fused,
         target: match case.planned.buffers.len() {
-            1 if on_cpu => Target::Cpu,
-            1 => Target::Other,
-            _ => Target::Unknown,
+            1 if on_cpu => CopyTarget::Cpu,
+            1 => CopyTarget::Other,
+            _ => CopyTarget::Unknown,
         },
         alignment: case.planned.buffers.iter().map(|buffer| buffer.alignment).max().unwrap_or(1),
         runs_at: &|_, _| true,

@@ -6,7 +6,7 @@ use crate::graph::{Flags, Operation, Tensor, TensorId};
 use super::super::case::Case;
 use super::super::change::Change;
 use super::super::explanation::Kept;
-use super::super::uses::Uses;
+use super::super::uses::NodeUses;
 use super::candidate::Candidate;
 use super::later::with_ancestors;
 use super::tried::{Tried, try_change};
@@ -63,7 +63,7 @@ pub fn try_leave_out(case: &Case<'_>, candidate: Candidate) -> Option<Tried> {
     let with = group.iter().filter(|&&id| id != tensor && case.uses.step[id as usize].is_some()).count();
     let mut draft = case.new_draft()?;
     draft.unlist(&group);
-    let is_skipped = case.uses.step[tensor as usize].is_some() && Uses::is_skipped(graph, tensor);
+    let is_skipped = case.uses.step[tensor as usize].is_some() && NodeUses::is_skipped(graph, tensor);
     let change = Change::LeaveOut { tensor: case.named(tensor), bytes: candidate.bytes, with, is_skipped };
     try_change(case, change, Some(tensor), &draft)
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use crate::graph::order::{Effort, reorder};
+use crate::graph::order::{ReorderEffort, reorder};
 use crate::graph::{BufferIndex, BufferSpec, Requests, RuleSetting, Rules, TensorId};
 
 use super::super::case::Case;
@@ -77,7 +77,8 @@ fn try_reorder(case: &Case<'_>) -> Option<Tried> {
     let requests = Requests { leafs: &leafs, nodes: &nodes };
     let mut sizes = |id: TensorId, buffer: BufferIndex| snapshot.tensors[id as usize].size_in(buffer);
     let found =
-        reorder(&snapshot.graph, case.planned.buffers, requests, &mut sizes, case.hazards(), Effort::default()).ok()?;
+        reorder(&snapshot.graph, case.planned.buffers, requests, &mut sizes, case.hazards(), ReorderEffort::default())
+            .ok()?;
     let moved = Some(found.moved).filter(|&moved| moved > 0)?;
     let mut draft = case.new_draft()?;
     draft.nodes = found.order.iter().map(|&step| snapshot.graph.nodes()[step as usize]).collect();

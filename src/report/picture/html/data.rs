@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use crate::graph::Effect;
 use crate::graph::snapshot::Snapshot;
 use crate::report::picture::graphs::DrawnGraph;
-use crate::report::picture::kinds::Kind;
+use crate::report::picture::kinds::OperationKind;
 use crate::report::picture::scene::{BufferPicture, Scene, Span};
 
 /// Serializes all graphs, safe inside `<script>`.
 pub fn json(graphs: &[DrawnGraph<'_>], title: Option<&str>) -> String {
-    let kinds = Kind::ALL.map(|kind| json!([kind.name(), kind.colour(), kind.ink()]));
+    let kinds = OperationKind::ALL.map(|kind| json!([kind.name(), kind.colour(), kind.ink()]));
     let graphs: Vec<Value> = graphs.iter().map(graph).collect();
     let text = json!({"title": title, "kinds": kinds, "graphs": graphs}).to_string();
     // This character, which could end the script, occurs only inside strings.
@@ -64,7 +64,7 @@ fn tensors(snapshot: &Snapshot) -> Value {
         "types": elements.texts,
         "name": snapshot.tensors.iter().map(|info| info.name.as_str()).collect::<Vec<_>>(),
         "op": op,
-        "kind": snapshot.tensors.iter().map(|info| Kind::of(&info.op) as u8).collect::<Vec<_>>(),
+        "kind": snapshot.tensors.iter().map(|info| OperationKind::of(&info.op) as u8).collect::<Vec<_>>(),
         // 1: the node only makes a view.
         "makesView": snapshot.tensors.iter().map(|info| u8::from(Effect::of(&info.op) == Effect::View)).collect::<Vec<_>>(),
         "type": element,

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::fmt::Write;
 
 use crate::placement::Bytes;
-use crate::report::picture::kinds::Kind;
+use crate::report::picture::kinds::OperationKind;
 use crate::report::picture::xml::{escaped, shortened};
 use crate::report::sizes::{as_float, short};
 
@@ -22,7 +22,7 @@ const MIN_LETTERS: usize = 7;
 pub struct Place<'a> {
     pub name: &'a str,
     pub size: Bytes,
-    pub ink: Kind,
+    pub ink: OperationKind,
     pub left: f64,
     pub top: f64,
     pub width: f64,

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::report::picture::graphs::DrawnGraph;
-use crate::report::picture::kinds::Kind;
+use crate::report::picture::kinds::OperationKind;
 use crate::report::picture::scene::Sharing;
 
 use super::frame::{MARGIN, WIDTH, px};
@@ -38,11 +38,13 @@ fn entries(graphs: &[DrawnGraph<'_>]) -> Vec<(String, &'static str)> {
             drawn.scenes.iter().flat_map(move |scene| scene.spans.iter().map(move |span| (drawn, span)))
         })
     };
-    let occurs = |kind: Kind| {
-        spans().any(|(drawn, span)| span.size > 0 && Kind::of(&drawn.snapshot.tensors[span.tensor as usize].op) == kind)
+    let occurs = |kind: OperationKind| {
+        spans().any(|(drawn, span)| {
+            span.size > 0 && OperationKind::of(&drawn.snapshot.tensors[span.tensor as usize].op) == kind
+        })
     };
     let is_shared = |sharing| spans().any(|(_, span)| span.sharing == sharing);
-    let kinds = Kind::ALL.into_iter().filter(|&kind| occurs(kind));
+    let kinds = OperationKind::ALL.into_iter().filter(|&kind| occurs(kind));
     let mut entries: Vec<_> = kinds.map(|kind| (format!("k{}", kind as u8), kind.name())).collect();
     let ways = [
         (Sharing::InPlace, "over", "computed in place"),

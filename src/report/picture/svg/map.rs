@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::graph::snapshot::TensorInfo;
 use crate::placement::Bytes;
-use crate::report::picture::kinds::Kind;
+use crate::report::picture::kinds::OperationKind;
 use crate::report::picture::scene::{Sharing, Span};
 use crate::report::picture::xml::escaped;
 use crate::report::sizes::short;
@@ -54,7 +54,7 @@ fn place<'a>(panel: &Panel<'_>, row: &Row, span: &Span, info: &'a TensorInfo) ->
     let (left, right) = (panel.x(span.start), panel.x(span.visible_until));
     let (top, bottom) = (row.y(span.offset + span.size), row.y(span.offset));
     let left = if span.sharing == Sharing::InPlace && has_notch(right - left) { left + MARK } else { left };
-    let (width, height, ink) = (right - left, bottom - top, Kind::of(&info.op));
+    let (width, height, ink) = (right - left, bottom - top, OperationKind::of(&info.op));
     let is_at_peak = is_at_peak(panel, row, span);
     Place { name: &info.name, size: span.size, ink, left, top, width, height, is_at_peak }
 }
@@ -79,7 +79,7 @@ fn rectangle(to: &mut String, panel: &Panel<'_>, row: &Row, span: &Span, info: &
     };
     let class = match span.sharing {
         Sharing::Reserved => "kept".to_owned(),
-        _ => format!("k{}", Kind::of(&info.op) as u8),
+        _ => format!("k{}", OperationKind::of(&info.op) as u8),
     };
     let area =
         format!("x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"", px(left), px(top), px(right - left), px(bottom - top));

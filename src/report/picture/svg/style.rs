@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::report::picture::Theme;
-use crate::report::picture::kinds::Kind;
+use crate::report::picture::kinds::OperationKind;
 
 /// The colours that differ between light and dark.
 struct Palette {
@@ -46,7 +46,7 @@ const DARK: Palette = Palette {
 pub fn sheet(theme: Theme) -> String {
     let mut sheet = String::from("<style>\n");
     sheet.push_str(SHAPES);
-    for kind in Kind::ALL {
+    for kind in OperationKind::ALL {
         let (number, colour, ink) = (kind as u8, kind.colour(), kind.ink());
         let _ = writeln!(sheet, ".k{number}{{fill:{colour}}} .i{number}{{fill:{ink}}}");
     }
