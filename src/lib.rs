@@ -9,17 +9,17 @@
 //! - [`ggml`]: ggml's types and functions, and the allocator that uses them
 //! - [`abi`]: the functions that C calls
 
-pub mod abi;
-#[cfg(all(test, any(feature = "header", feature = "bindings")))]
-mod drift;
-#[forbid(unsafe_code)]
-pub mod formats;
-pub mod ggml;
-#[forbid(unsafe_code)]
-pub mod graph;
 #[forbid(unsafe_code)]
 pub mod placement;
 #[forbid(unsafe_code)]
+pub mod graph;
+#[forbid(unsafe_code)]
+pub mod formats;
+#[forbid(unsafe_code)]
 pub mod report;
+pub mod ggml;
+pub mod abi;
+#[cfg(all(test, any(feature = "header", feature = "bindings")))]
+mod drift;
 #[cfg(test)]
 mod testing;

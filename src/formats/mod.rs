@@ -10,13 +10,13 @@
 //! - `plan_file`: plans, "lastuse-plan", and the check of a plan against its graph
 //! - [`csv`]: placement problems
 
-pub mod csv;
-mod graph_file;
 #[cfg(feature = "cli")]
 mod gzip;
 pub mod json;
 #[cfg(feature = "cli")]
 mod malformed;
+pub mod csv;
+mod graph_file;
 #[cfg(feature = "cli")]
 mod plan_file;
 mod problem_graph;

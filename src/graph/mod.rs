@@ -17,21 +17,21 @@
 //! - [`copies`]: a pass that removes copies
 //! - [`snapshot`]: a captured graph with its names and sizes
 
-mod access;
-mod buffer;
-mod computation;
-pub mod copies;
-mod def_use;
 mod layout;
 mod layouts;
-mod live_ranges;
 mod operation;
-pub mod order;
-mod plan;
 mod rules;
+mod tensor;
+mod access;
+mod buffer;
+mod def_use;
+mod computation;
+pub mod copies;
+mod live_ranges;
+mod plan;
+pub mod order;
 mod simulate;
 pub mod snapshot;
-mod tensor;
 #[cfg(test)]
 pub(crate) mod tests;
 

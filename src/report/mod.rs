@@ -4,19 +4,19 @@
 
 #[cfg(feature = "cli")]
 mod check;
+mod sizes;
 #[cfg(feature = "cli")]
 mod compare_table;
 pub mod explain;
 #[cfg(feature = "cli")]
 pub mod picture;
-mod plan_table;
-mod problem_table;
 #[cfg(feature = "cli")]
 mod run_table;
-mod sizes;
+mod verdict;
+mod plan_table;
+mod problem_table;
 #[cfg(all(test, feature = "cli"))]
 mod tests;
-mod verdict;
 
 #[cfg(feature = "cli")]
 pub use check::{check_json, check_text};

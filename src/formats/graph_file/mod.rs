@@ -7,9 +7,9 @@
 mod open;
 #[cfg(feature = "cli")]
 mod read;
+mod write;
 #[cfg(all(test, feature = "cli"))]
 mod tests;
-mod write;
 
 #[cfg(feature = "cli")]
 pub use open::Unreadable;

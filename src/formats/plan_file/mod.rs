@@ -1,7 +1,7 @@
 //! Plans in files: the format "lastuse-plan", version 1. One JSON object, compressed by gzip or not.
 
-mod check;
 mod entries;
+mod check;
 mod read;
 mod write;
 

@@ -7,11 +7,11 @@
 //! - `ordering`: whether the graph itself orders all accesses to redirected results
 
 mod effect;
+mod region;
 mod history;
 mod ordering;
-mod read_layouts;
-mod region;
 mod strides;
+mod read_layouts;
 mod written_layouts;
 
 pub use effect::Effect;

@@ -6,8 +6,8 @@ use crate::placement::Step;
 use super::changes::{Becomes, Reason};
 use super::facts::{CopyTarget, Storage};
 use super::moves::{CopyDestination, Move};
+use super::pass::Pass;
 use super::producer::Producer;
-use super::removal::Pass;
 
 /// With how many nodes before it another backend than the CPU's may fuse a node.
 const FUSED_ELSEWHERE: u8 = 8;

@@ -12,23 +12,26 @@
 //! - `changes`: what changes in the graph, and why other copies stay
 //! - `element_order`: strides that put each element where the copy would have put it
 //! - `state`: the graph with the changes so far
+//! - `pass`: the accesses that the pass must respect, and what it may change
 //! - `producer`: the node that computes what is copied, with no other use
 //! - `moves`: where the producer would write
 //! - `checks`: whether it can, and no other node accesses that memory in between
 //! - `removal`: visits all copies, and removes those it can
 
-mod changes;
-mod checks;
-mod element_order;
 mod facts;
-mod moves;
-mod producer;
-mod removal;
+mod changes;
+mod element_order;
 mod state;
+mod pass;
+mod producer;
+mod moves;
+mod checks;
+mod removal;
 
 #[cfg(test)]
 mod tests;
 
 pub use changes::{Becomes, Found, Reason, TensorChange};
 pub use facts::{CopyKind, CopyTarget, Facts, Storage};
-pub use removal::{Freedom, find};
+pub use pass::Freedom;
+pub use removal::find;

@@ -6,8 +6,8 @@ use crate::placement::{Bytes, Step};
 use super::changes::Reason;
 use super::element_order::{ElementOrder, is_plain, strides_by_address, strides_of_view};
 use super::facts::{CopyKind, CopyTarget, Storage};
+use super::pass::{Freedom, Pass};
 use super::producer::Producer;
-use super::removal::{Freedom, Pass};
 
 /// INPUT, PARAM and LOSS of ggml: such a tensor must stay as it is.
 const EXPECTED: Flags = Flags(1 | 4 | 8);

@@ -16,13 +16,13 @@
 //! - `concat`: operands of CONCAT that are computed inside the result
 
 mod allocation;
-mod any_order;
 mod blocks;
 mod concat;
-mod in_order;
-mod in_place;
 mod inactive;
 mod last_uses;
+mod any_order;
+mod in_order;
+mod in_place;
 mod walk;
 
 pub use allocation::{Allocation, InactiveNode, LiveRanges};

@@ -14,14 +14,14 @@
 //!
 //! All searching is counted in work, never in time: the same graph gives the same order, always.
 
-mod beam;
 mod hazards;
-mod improve;
 mod model;
 mod moved;
-mod reorder;
-mod restore;
 mod run;
+mod beam;
+mod improve;
+mod restore;
+mod reorder;
 #[cfg(test)]
 mod tests;
 

@@ -5,8 +5,8 @@
 //! - `planner`: makes plans
 //! - `ggml_alloc`: the plan that ggml's own allocator makes, to compare with
 
-mod ggml_alloc;
 mod graph_plan;
+mod ggml_alloc;
 mod planned_sizes;
 mod planner;
 

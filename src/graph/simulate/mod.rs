@@ -16,8 +16,8 @@ mod contents;
 mod corruption;
 mod describe;
 mod findings;
-mod freed;
 mod roles;
+mod freed;
 mod simulation;
 
 pub use address_map::AddressMap;

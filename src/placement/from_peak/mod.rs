@@ -17,8 +17,8 @@
 //! Takes linear time where gaps are few, as they are in graphs. But no block makes room for later ones, so a placement
 //! is either at the lower bound or far above it.
 
-mod extension;
 mod gaps;
+mod extension;
 #[cfg(test)]
 mod tests;
 

@@ -21,10 +21,10 @@ mod partial_placement;
 
 mod corners;
 
-mod heuristics;
 mod no_goods;
 mod randomized;
 mod weights;
+mod heuristics;
 
 mod tree;
 

@@ -14,13 +14,13 @@
 //!
 //! The order in which valleys are filled makes no difference: a block that fits into one fits into no other.
 
-mod best_sweep;
 mod local_peaks;
 mod rank;
+mod best_sweep;
 mod skyline;
+mod unplaced;
 #[cfg(test)]
 mod tests;
-mod unplaced;
 
 use std::cell::OnceCell;
 

@@ -7,24 +7,24 @@
 //!               -> text, JSON
 //! ```
 
-mod advice;
-mod case;
-mod change;
 mod draft;
+mod members;
+mod named;
+mod change;
 mod explanation;
 #[cfg(feature = "cli")]
 mod json;
-mod members;
-mod named;
-mod peak;
 mod planned;
-mod reuse;
-#[cfg(test)]
-mod tests;
 mod text;
-mod trial;
 mod uses;
 mod work;
+mod case;
+mod reuse;
+mod trial;
+mod advice;
+mod peak;
+#[cfg(test)]
+mod tests;
 
 use std::cmp::Reverse;
 

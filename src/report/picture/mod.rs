@@ -9,15 +9,15 @@
 //!
 //! A [`View`] becomes a scene (rectangles and curves, without pixels), which [`svg()`] and [`html()`] draw.
 
-mod graphs;
-mod html;
 mod kinds;
 mod scene;
+mod graphs;
+mod units;
+mod xml;
+mod html;
 mod svg;
 #[cfg(test)]
 mod tests;
-mod units;
-mod xml;
 
 use crate::graph::GraphPlan;
 use crate::graph::snapshot::Snapshot;

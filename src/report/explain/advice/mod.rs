@@ -3,13 +3,13 @@
 //! [`tried`] holds a change with what it saves, [`candidate`] the tensors at a peak; [`later`], [`again`], [`outputs`] and
 //! [`copies`] change how one tensor is handled, [`settings`] how the whole graph is planned.
 
-mod again;
 mod candidate;
+mod tried;
+mod again;
 mod copies;
 mod later;
 mod outputs;
 mod settings;
-mod tried;
 
 use std::cmp::Reverse;
 

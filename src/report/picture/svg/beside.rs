@@ -6,7 +6,7 @@ use crate::report::picture::xml::escaped;
 use crate::report::sizes::short;
 
 use super::frame::px;
-use super::labels::{LETTERS, Place};
+use super::letters::{LETTERS, Place};
 
 /// The distance of a rectangle and its name, in pixels.
 const DISTANCE: f64 = 3.0;

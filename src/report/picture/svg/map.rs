@@ -10,7 +10,8 @@ use crate::report::picture::xml::escaped;
 use crate::report::sizes::short;
 
 use super::frame::{Panel, Row, px};
-use super::labels::{self, Place};
+use super::labels;
+use super::letters::Place;
 
 /// Half of the height of the mark of a tensor in place, in pixels.
 const MARK: f64 = 5.0;

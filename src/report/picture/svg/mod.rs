@@ -1,10 +1,11 @@
 //! The SVG for documents, without scripts.
 
-mod axes;
-mod beside;
-mod curve;
 mod frame;
+mod axes;
+mod curve;
 mod heading;
+mod letters;
+mod beside;
 mod labels;
 mod legend;
 mod map;
