@@ -1,13 +1,54 @@
-//! **lastuse**: a drop-in replacement for ggml's graph memory allocator.
+//! **lastuse**: a drop-in replacement for ggml's graph memory allocator (`ggml-alloc.c`).
 //!
-//! Layers, each using only those above it in this list:
+//! Programs use it through the C ABI of `ggml-alloc.h` and `include/lastuse.h`: linked before ggml, or preloaded. This page is
+//! for those who use the planner from Rust, and for those who work on it.
 //!
-//! - [`placement`]: blocks in bytes and time, and where each lies
+//! ```text
+//!    C program                  files                    people
+//!        |                        |                         ^
+//!   +---------+              +---------+               +---------+
+//!   |   abi   |              | formats |               |  report |   text, JSON, SVG, HTML
+//!   +---------+              +---------+               +---------+
+//!        |                        |                         ^
+//!   +---------+    Graph     +-----------------------------------+
+//!   |         | -----------> |  graph: live ranges, plans,       |   plain data, no pointers
+//!   |  ggml   |   GraphPlan  |         the simulator             |
+//!   |         | <----------- +-----------------------------------+
+//!   +---------+                   | Problem         ^ Placement
+//!        |                   +-----------------------------------+
+//!        v                   |  placement: blocks, offsets,      |   bytes and steps
+//!   addresses of tensors     |             lower bounds          |
+//!                            +-----------------------------------+
+//! ```
+//!
+//! Each layer uses only those before it in this list:
+//!
+//! - [`placement`]: blocks with live ranges, and an offset for each
 //! - [`graph`]: computation graphs as plain data; live ranges, plans, passes over a graph
 //! - [`formats`]: files of graphs, plans and placement problems
 //! - [`report`]: tables, pictures and explanations for people, JSON for programs
-//! - [`ggml`]: ggml's types and functions, and the allocator that uses them
-//! - [`abi`]: the functions that C calls
+//! - `ggml`: ggml's types and functions, and the allocator that uses them
+//! - `abi`: the functions that C calls
+//!
+//! `docs/architecture.md` walks the way of a graph through them.
+//!
+//! # Example
+//!
+//! Three results, each used by the next step. The first and the last are never live at the same step, so they share memory:
+//!
+//! ```
+//! use lastuse::placement::{Block, Effort, Problem, choose, validate};
+//!
+//! let mut problem = Problem::new(64, None);
+//! problem.add(Block { size: 4096, first_step: 0, end_step: 2 });
+//! problem.add(Block { size: 1024, first_step: 1, end_step: 3 });
+//! problem.add(Block { size: 4096, first_step: 2, end_step: 4 });
+//!
+//! let choice = choose(&problem, Effort::default());
+//! assert!(validate(&problem, &choice.placement).is_ok());
+//! assert_eq!(choice.placement.size(), 5120);
+//! assert_eq!(choice.placement.size(), choice.lower_bound);
+//! ```
 
 #[forbid(unsafe_code)]
 pub mod placement;
@@ -17,8 +58,9 @@ pub mod graph;
 pub mod formats;
 #[forbid(unsafe_code)]
 pub mod report;
-pub mod ggml;
-pub mod abi;
+mod ggml;
+mod abi;
+pub mod ffi;
 #[cfg(all(test, any(feature = "header", feature = "bindings")))]
 mod drift;
 #[cfg(test)]

@@ -38,29 +38,22 @@ pub use bindings::{
 };
 pub use context::allocate::{allocate_context, context_size};
 pub use context::{
-    ContextMode, ContextOptions, NoAddressSpace, NotLive, NotRealized, PendingTensors, free_context, is_freed,
-    new_context, realize_context,
+    ContextMode, ContextOptions, NotLive, NotRealized, PendingTensors, free_context, is_freed, new_context,
+    realize_context,
 };
 pub use extensions::copies::remove_copies;
-pub use extensions::dependency::{DependencyError, depend};
+pub use extensions::dependency::depend;
 pub use extensions::measure::{Need, measure};
 pub use extensions::reorder::{Reordered, reorder_nodes};
-pub use linking::functions::Functions;
 pub use linking::original::{Original, ggml_gallocr};
 pub use live::buffer_ref::BufferRef;
 pub use live::buffers::BufferType;
 pub use live::runtime::Runtime;
 pub use live::tensor::{GraphRef, TensorRef};
-pub use observe::capture::{Destination, DestinationError, captures};
-pub use observe::statistics::{Totals, totals};
-pub use observe::verify::{
-    MemoryGuard, NextCallback, NotComputed, Verifier, Verify, Violation, compute_guarded, verify_graph,
-};
-pub use outputs::check::{OutputError, check_outputs};
-pub use outputs::redirect::{
-    ORDERED_OUTPUT_SLOT, OUTPUT_SLOT, OutputTarget, redirect, redirect_ordered, redirected_to,
-};
-pub use outputs::set::{SetOutputError, set_output};
+pub use observe::capture::{Destination, captures};
+pub use observe::statistics::totals;
+pub use observe::verify::{MemoryGuard, NextCallback, NotComputed, Verify, Violation, compute_guarded, verify_graph};
+pub use outputs::set::set_output;
 pub use process::current::{abort, log_error, set_current_ggml};
 pub use process::enabled::{NotEnabled, check_enabled};
 pub use process::forwarding::{
@@ -71,8 +64,8 @@ pub use process::ggml::{Ggml, NoGgml, Server};
 pub use process::original_events;
 pub use process::reached::note_reached;
 pub use process::registry::{ggml_of_buffers, ggml_of_caller, ggml_of_object, ggml_of_type};
-pub use process::settings::{Settings, change_settings, effort, settings};
-pub use refusal::{NotMeasured, Refusal};
+pub use process::settings::{change_settings, effort, settings};
+pub use refusal::Refusal;
 pub use version::SIGNATURE;
 
 /// An `enum lastuse_context_kind` as C passes it: any number.

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 
-use lastuse::ggml::ggml_gallocr;
+use lastuse::ffi::ggml_gallocr;
 use lastuse::placement::{Bytes, Offset};
 
 use super::limited::LimitedType;

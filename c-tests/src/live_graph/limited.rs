@@ -1,6 +1,6 @@
 //! A buffer type with a limit.
 
-use lastuse::ggml::ggml_backend_buffer_type;
+use lastuse::ffi::ggml_backend_buffer_type;
 use lastuse::placement::Bytes;
 
 use super::loaded::{DummyBuft, LimitedTypes};

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use lastuse::ggml::{
+use lastuse::ffi::{
     ggml_backend_buffer, ggml_backend_buffer_type, ggml_cgraph, ggml_context, ggml_gallocr, ggml_tensor,
 };
 use lastuse_vendor::Package;

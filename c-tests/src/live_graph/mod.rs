@@ -7,7 +7,7 @@ mod loaded;
 
 use std::ffi::c_void;
 
-use lastuse::ggml::{ggml_backend_buffer, ggml_cgraph, ggml_context, ggml_tensor};
+use lastuse::ffi::{ggml_backend_buffer, ggml_cgraph, ggml_context, ggml_tensor};
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{Flags, TensorId};
 use lastuse::placement::{Bytes, Offset};

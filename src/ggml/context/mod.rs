@@ -16,7 +16,6 @@ mod live_context;
 mod registry;
 mod pending;
 
-pub use address_space::NoAddressSpace;
 pub use live_context::{ContextMode, ContextOptions};
 pub use pending::{BackedContexts, PendingTensors};
 pub use registry::{NotLive, NotRealized, free_context, is_freed, new_context, realize_context};

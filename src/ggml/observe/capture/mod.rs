@@ -23,7 +23,7 @@ use crate::ggml::read::snapshot::SnapshotSource;
 use crate::ggml::version::SIGNATURE;
 use file::Written;
 
-pub use destination::{Destination, DestinationError};
+pub use destination::Destination;
 
 /// The environment variable with the [`Destination`].
 const CAPTURE: &CStr = c"LASTUSE_CAPTURE";
