@@ -1,7 +1,7 @@
 //! The peak of a buffer, and what is live there.
 
 use crate::graph::TensorId;
-use crate::placement::{BlockId, Bytes, Problem, Step, memory_profile};
+use crate::placement::{BlockId, Bytes, Problem, Step, memory_profile, peaks};
 
 use super::case::Case;
 use super::explanation::{LiveBlock, LiveTensor, Peak};
@@ -13,9 +13,13 @@ impl Case<'_> {
     pub fn peak(&self, buffer: usize) -> Option<Peak> {
         let loads = memory_profile(&self.planned.plan.problems[buffer]);
         let (step, bytes) = first_peak(&loads).filter(|&(_, bytes)| bytes > 0)?;
+        // The first step of the first run is the one that is explained.
+        let others =
+            peaks(&loads).into_iter().map(|run| run.start.max(step + 1)..run.end).filter(|run| !run.is_empty());
+        let as_high = others.map(|run| (run.start, run.end - 1)).collect();
         let live =
             self.blocks_at(buffer, step).into_iter().map(|(block, bytes)| self.live_block(buffer, block, bytes, step));
-        Some(Peak { node: self.node(step), bytes, as_high: runs(&loads, bytes, step), live: live.collect() })
+        Some(Peak { node: self.node(step), bytes, as_high, live: live.collect() })
     }
 
     /// Returns the blocks that are live at a step, and the bytes that each holds then; the largest first.
@@ -81,16 +85,4 @@ fn held(problem: &Problem, step: Step) -> Vec<Bytes> {
         held[shrink.block as usize] = shrink.size;
     }
     held
-}
-
-/// Returns the runs of steps with `bytes` live bytes, without the step `known`.
-fn runs(loads: &[Bytes], bytes: Bytes, known: Step) -> Vec<(Step, Step)> {
-    let mut runs: Vec<(Step, Step)> = Vec::new();
-    for (step, _) in (0..).zip(loads).filter(|&(step, load)| *load == bytes && step != known) {
-        match runs.last_mut() {
-            Some((_, last)) if *last + 1 == step => *last = step,
-            _ => runs.push((step, step)),
-        }
-    }
-    runs
 }

@@ -1,7 +1,7 @@
 //! The memory that a changed graph needs.
 
 use crate::graph::{Allocation, BufferIndex, BufferSpec, GraphPlan, Requests, TensorId, plan, shared_live_ranges};
-use crate::placement::{Bytes, Problem, Step, lower_bound, memory_profile};
+use crate::placement::{Bytes, Problem, Step, lower_bound, memory_profile, peaks};
 
 use super::case::Case;
 use super::draft::Draft;
@@ -80,6 +80,6 @@ impl Trial {
 
 /// Returns the first step with the most bytes, and those bytes.
 pub fn first_peak(loads: &[Bytes]) -> Option<(Step, Bytes)> {
-    let most = loads.iter().copied().max()?;
-    (0..).zip(loads).find(|(_, load)| **load == most).map(|(step, _)| (step, most))
+    let step = peaks(loads).first()?.start;
+    Some((step, loads[step as usize]))
 }

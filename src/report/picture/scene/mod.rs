@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use crate::graph::{BufferIndex, TensorId};
-use crate::placement::{Bytes, ChunkId, Offset, Step, memory_profile};
+use crate::placement::{Bytes, ChunkId, Offset, Step, memory_profile, peaks};
 
 use super::View;
 
@@ -109,7 +109,8 @@ impl<'a> BufferPicture<'a> {
             chunks: &buffer.placement.chunks,
             lower_bound: buffer.lower_bound,
             is_optimal: buffer.is_optimal(),
-            peaks: peaks(&live, buffer.lower_bound),
+            // Inactive nodes can raise the lower bound above the live bytes.
+            peaks: if live.iter().max() == Some(&buffer.lower_bound) { peaks(&live) } else { Vec::new() },
             live,
         }
     }
@@ -118,16 +119,4 @@ impl<'a> BufferPicture<'a> {
     pub fn size(&self) -> Bytes {
         self.chunks.iter().sum()
     }
-}
-
-/// Returns the steps with `most` live bytes, as ranges.
-fn peaks(live: &[Bytes], most: Bytes) -> Vec<Range<Step>> {
-    let mut peaks: Vec<Range<Step>> = Vec::new();
-    for (step, _) in (0..).zip(live).filter(|(_, load)| **load == most) {
-        match peaks.last_mut() {
-            Some(last) if last.end == step => last.end = step + 1,
-            _ => peaks.push(step..step + 1),
-        }
-    }
-    peaks
 }
