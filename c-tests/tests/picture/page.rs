@@ -29,7 +29,7 @@ fn middle_of(browser: &mut Browser, tensor: &str) -> [f64; 2] {
             "(() => {{
                 const painter = state.painters[state.painters.length - 1];
                 const span = painter.plan.spanOf(state.graph.tensors.name.indexOf({}));
-                const place = painter.place(state.view, span, painter.plan.seen[span]);
+                const place = painter.place(state.view, span, painter.plan.visibleUntil[span]);
                 const box = painter.canvas.getBoundingClientRect();
                 return [box.left + place.left + place.width / 2, box.top + place.top + place.height / 2];
             }})()",
