@@ -19,6 +19,7 @@
 //! steps, but no graphs, and uses no other layer.
 
 // The problem, its solution, and the check of a solution.
+mod blocks;
 mod problem;
 mod validate;
 
@@ -45,12 +46,11 @@ mod choose;
 mod tests;
 
 pub use best_fit::BestFit;
+pub use blocks::{Block, BlockId, BlockList, Bytes, Shrink, Step, TooLarge, padded};
 pub use choose::{Choice, choose, choose_with_timeline};
 pub use from_peak::FromPeak;
 pub use largest_first::LargestFirst;
-pub use problem::{
-    Block, BlockId, Bytes, ChunkId, Location, MAX_CHUNKS, Offset, Placement, Problem, Shrink, Step, TooLarge, padded,
-};
+pub use problem::{ChunkId, Location, MAX_CHUNKS, Offset, Placement, Problem};
 pub use profile::{memory_profile, peaks};
 pub use search::{Effort, Outcome, solve};
 pub use strategy::Strategy;

@@ -1,18 +1,9 @@
 //! A placement problem and its solution.
 
-use std::ops::Range;
-
-/// A size in bytes.
-pub type Bytes = u64;
+use super::blocks::{Block, BlockId, BlockList, Bytes, Shrink, Step, TooLarge};
 
 /// A distance in bytes from the start of a chunk.
 pub type Offset = u64;
-
-/// A point in the execution: step `i` runs the `i`-th node.
-pub type Step = u32;
-
-/// Index of a block in its [`Problem`].
-pub type BlockId = u32;
 
 /// Index of a chunk: one backend buffer of the several that a plan may be split into.
 pub type ChunkId = u32;
@@ -20,116 +11,49 @@ pub type ChunkId = u32;
 /// The largest number of chunks of a plan, as in ggml-alloc. The last of them has no size limit.
 pub const MAX_CHUNKS: usize = 16;
 
-/// Rounds `size` up to a multiple of `alignment`, a power of two. Returns [`Bytes::MAX`], which no plan accepts, on
-/// overflow.
-pub fn padded(size: Bytes, alignment: Bytes) -> Bytes {
-    let below = alignment - 1;
-    size.checked_add(below).map_or(Bytes::MAX, |end| end & !below)
-}
-
-/// Memory that is needed during a range of steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
-    /// Bytes, already padded to the alignment of the problem.
-    pub size: Bytes,
-    /// First step at which the block is live.
-    pub first_step: Step,
-    /// First step at which the block is dead, after `first_step`: the live range is half-open, `first_step..end_step`.
-    pub end_step: Step,
-}
-
-/// A block becomes smaller: from `step` on it holds `size` bytes only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shrink {
-    /// The block that shrinks.
-    pub block: BlockId,
-    /// First step at which the tail is free.
-    pub step: Step,
-    /// Bytes that the block still holds, padded.
-    pub size: Bytes,
-}
-
-/// The end of a block that a [`Shrink`] frees before the block ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tail {
-    /// The block that shrinks.
-    pub block: BlockId,
-    /// Bytes from the start of the block to the tail.
-    pub offset: Bytes,
-    /// Bytes of the tail.
-    pub size: Bytes,
-    /// The steps of the block's live range at which the tail is free.
-    pub free: Range<Step>,
-}
-
-/// The sizes of a problem's blocks add up to more than can be addressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLarge {
-    /// The sum, or [`Bytes::MAX`] if it overflows.
-    pub bytes: Bytes,
-}
-
 /// Blocks to be placed in one buffer.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    blocks: Vec<Block>,
-    shrinks: Vec<Shrink>,
+    list: BlockList,
     alignment: Bytes,
     max_chunk: Option<Bytes>,
-    /// The sum of all sizes, or [`Bytes::MAX`] if it overflows.
-    total: Bytes,
 }
 
 impl Problem {
     /// Creates a problem without blocks. `alignment` is a power of two; no chunk should exceed `max_chunk` bytes.
     pub fn new(alignment: Bytes, max_chunk: Option<Bytes>) -> Self {
-        Self::with_capacity(alignment, max_chunk, 0)
+        Self::from_blocks(BlockList::default(), alignment, max_chunk)
     }
 
-    /// Creates a problem without blocks and with capacity for `blocks` blocks.
-    pub fn with_capacity(alignment: Bytes, max_chunk: Option<Bytes>, blocks: usize) -> Self {
-        Self { blocks: Vec::with_capacity(blocks), shrinks: Vec::new(), alignment, max_chunk, total: 0 }
+    /// Creates a problem of blocks whose sizes are padded to `alignment`, a power of two; no chunk should exceed `max_chunk` bytes.
+    pub fn from_blocks(list: BlockList, alignment: Bytes, max_chunk: Option<Bytes>) -> Self {
+        Self { list, alignment, max_chunk }
     }
 
     /// Adds a block, which is live for at least one step. Blocks are added in the order of their first steps.
     pub fn add(&mut self, block: Block) -> BlockId {
-        debug_assert!(block.first_step < block.end_step);
-        debug_assert!(self.blocks.last().is_none_or(|last| last.first_step <= block.first_step));
-        let id = BlockId::try_from(self.blocks.len()).expect("fewer than 2^32 blocks");
-        self.blocks.push(block);
-        self.total = self.total.saturating_add(block.size);
-        id
-    }
-
-    /// Sets the first step at which `block` is dead.
-    pub fn end(&mut self, block: BlockId, end_step: Step) {
-        self.blocks[block as usize].end_step = end_step;
+        self.list.add(block)
     }
 
     /// Shrinks `block` to `size` bytes from `step` on, which is not after its end. Shrinks are added in the order of
     /// their steps.
     pub fn shrink(&mut self, block: BlockId, step: Step, size: Bytes) {
-        self.shrinks.push(Shrink { block, step, size });
+        self.list.shrink(block, step, size);
+    }
+
+    /// Returns the blocks and shrinks without the constraints on their placement.
+    pub fn list(&self) -> &BlockList {
+        &self.list
     }
 
     /// Returns the blocks, in the order of their first steps.
     pub fn blocks(&self) -> &[Block] {
-        &self.blocks
+        self.list.blocks()
     }
 
     /// Returns the shrinks, in the order of their steps.
     pub fn shrinks(&self) -> &[Shrink] {
-        &self.shrinks
-    }
-
-    /// Returns the tails that shrinks free, in the order of their steps.
-    pub fn tails(&self) -> impl Iterator<Item = Tail> {
-        let blocks = if self.shrinks.is_empty() { &[] } else { self.blocks.as_slice() };
-        let mut held: Vec<Bytes> = blocks.iter().map(|block| block.size).collect();
-        self.shrinks.iter().map(move |&Shrink { block, step, size: offset }| {
-            let size = std::mem::replace(&mut held[block as usize], offset) - offset;
-            Tail { block, offset, size, free: step..self.blocks[block as usize].end_step.max(step) }
-        })
+        self.list.shrinks()
     }
 
     /// Returns the power of two that every offset is a multiple of.
@@ -144,7 +68,7 @@ impl Problem {
 
     /// Returns the sum of all sizes, or [`Bytes::MAX`] if it overflows.
     pub fn total(&self) -> Bytes {
-        self.total
+        self.list.total()
     }
 
     /// Checks that no offset can overflow.
@@ -152,7 +76,7 @@ impl Problem {
     /// # Errors
     /// Returns [`TooLarge`] if the sizes add up to more than half of the address space.
     pub fn check_total(&self) -> Result<(), TooLarge> {
-        if self.total <= Bytes::MAX / 2 { Ok(()) } else { Err(TooLarge { bytes: self.total }) }
+        self.list.check_total()
     }
 }
 

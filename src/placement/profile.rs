@@ -12,7 +12,7 @@ pub fn memory_profile(problem: &Problem) -> Vec<Bytes> {
     let steps = problem.blocks().iter().map(|block| block.end_step as usize).max().unwrap_or(0);
     let blocks = problem.blocks().iter().map(|block| (block.first_step as usize..block.end_step as usize, block.size));
     let tails =
-        problem.tails().map(|tail| (tail.free.start as usize..tail.free.end as usize, tail.size.wrapping_neg()));
+        problem.list().tails().map(|tail| (tail.free.start as usize..tail.free.end as usize, tail.size.wrapping_neg()));
     sum_of_ranges(steps, blocks.chain(tails))
 }
 

@@ -139,7 +139,7 @@ impl PeakBytes<'_> {
             let tensor = self.reading.tensors[id as usize];
             self.buffer_type.map_or_else(|| self.runtime.nbytes(tensor), |buffer_type| buffer_type.alloc_size(tensor))
         };
-        live_ranges(graph, &[buffer], requests, &mut sizes).problems.iter().map(lower_bound).sum()
+        live_ranges(graph, &[buffer], requests, &mut sizes).take_problems(&[buffer]).iter().map(lower_bound).sum()
     }
 }
 

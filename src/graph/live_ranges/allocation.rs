@@ -1,12 +1,12 @@
 //! The blocks of a graph, and which tensor is in which.
 
-use crate::graph::{BufferIndex, TensorId};
-use crate::placement::{BlockId, Bytes, Problem, Step};
+use crate::graph::{BufferIndex, BufferSpec, TensorId};
+use crate::placement::{BlockId, BlockList, Bytes, Problem, Step};
 
 /// The block of a tensor. Tensors computed in place share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allocation {
-    /// The buffer whose problem the block belongs to.
+    /// The buffer that the block belongs to.
     pub buffer: BufferIndex,
     /// The block.
     pub block: BlockId,
@@ -32,11 +32,11 @@ pub struct InactiveNode {
     pub in_place_of: Option<TensorId>,
 }
 
-/// The live ranges of a graph, as one placement problem per buffer.
+/// The live ranges of a graph, as blocks of each buffer.
 #[derive(Debug)]
 pub struct LiveRanges {
     /// By buffer.
-    pub problems: Vec<Problem>,
+    pub blocks: Vec<BlockList>,
     /// By tensor; `None` for views, external tensors, unused tensors and inactive nodes.
     pub allocations: Vec<Option<Allocation>>,
     /// The inactive nodes, by id.
@@ -47,4 +47,13 @@ pub struct LiveRanges {
     pub concats: Vec<Step>,
     /// True if memory is reused where ggml's own allocator would not reuse it.
     pub beyond_ggml: bool,
+}
+
+impl LiveRanges {
+    /// Takes the blocks as one placement problem per buffer. Nothing changes them any more.
+    pub fn take_problems(&mut self, buffers: &[BufferSpec]) -> Vec<Problem> {
+        let problem =
+            |(list, buffer): (BlockList, &BufferSpec)| Problem::from_blocks(list, buffer.alignment, buffer.max_chunk);
+        std::mem::take(&mut self.blocks).into_iter().zip(buffers).map(problem).collect()
+    }
 }

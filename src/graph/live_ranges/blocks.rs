@@ -1,7 +1,7 @@
 //! The blocks of all buffers, while a graph is walked.
 
 use crate::graph::{Allocation, BufferIndex, BufferSpec, InactiveNode, Rules, TensorId};
-use crate::placement::{Block, BlockId, Bytes, Problem, Step, padded};
+use crate::placement::{Block, BlockId, BlockList, Bytes, Step, padded};
 
 /// A source whose memory a node is computed in.
 #[derive(Clone, Copy)]
@@ -35,17 +35,21 @@ pub struct Blocks {
 
 /// The blocks of one buffer.
 pub struct BufferBlocks {
-    pub problem: Problem,
+    pub list: BlockList,
     rules: Rules,
+    alignment: Bytes,
 }
 
 impl Blocks {
     pub fn new(buffers: &[BufferSpec], tensors: usize, steps: Step) -> Self {
         // Most tensors are views, computed in place, or weights.
         let blocks = tensors / 3 / buffers.len().max(1);
-        let problem = |buffer: &BufferSpec| Problem::with_capacity(buffer.alignment, buffer.max_chunk, blocks);
-        let buffers =
-            buffers.iter().map(|buffer| BufferBlocks { problem: problem(buffer), rules: buffer.rules }).collect();
+        let empty = |&BufferSpec { rules, alignment, .. }: &BufferSpec| BufferBlocks {
+            list: BlockList::with_capacity(blocks),
+            rules,
+            alignment,
+        };
+        let buffers = buffers.iter().map(empty).collect();
         Self { steps, buffers, allocations: vec![None; tensors], inactive_owners: Vec::new(), beyond_ggml: false }
     }
 
@@ -60,9 +64,9 @@ impl Blocks {
     /// Adds a block for `tensor` alone, from `first_step` through its last use.
     #[inline(always)]
     pub fn add(&mut self, tensor: TensorId, buffer: BufferIndex, first_step: Step, last_use: Step, alloc_size: Bytes) {
-        let BufferBlocks { problem, rules } = &mut self.buffers[buffer as usize];
-        let size = padded(alloc_size, problem.alignment());
-        let block = problem.add(Block { size, first_step, end_step: end_step(rules, last_use, self.steps) });
+        let BufferBlocks { list, rules, alignment } = &mut self.buffers[buffer as usize];
+        let size = padded(alloc_size, *alignment);
+        let block = list.add(Block { size, first_step, end_step: end_step(rules, last_use, self.steps) });
         self.allocations[tensor as usize] =
             Some(Allocation { buffer, block, within: 0, alloc_size, in_place_of: None });
     }
@@ -71,9 +75,9 @@ impl Blocks {
     /// that.
     pub fn end_unused(&mut self, input: TensorId) {
         let Some(allocation) = &self.allocations[input as usize] else { return };
-        let BufferBlocks { problem, rules } = &mut self.buffers[allocation.buffer as usize];
+        let BufferBlocks { list, rules, .. } = &mut self.buffers[allocation.buffer as usize];
         if rules.unread_inputs {
-            problem.end(allocation.block, 1);
+            list.end(allocation.block, 1);
             self.beyond_ggml = true;
         }
     }
@@ -81,7 +85,7 @@ impl Blocks {
     /// Returns `true` if a tensor of that size fits into the memory of `allocation`.
     #[inline(always)]
     pub fn fits(&self, alloc_size: Bytes, allocation: &Allocation) -> bool {
-        let alignment = self.buffers[allocation.buffer as usize].problem.alignment();
+        let alignment = self.buffers[allocation.buffer as usize].alignment;
         alloc_size <= allocation.alloc_size || padded(alloc_size, alignment) <= padded(allocation.alloc_size, alignment)
     }
 
@@ -90,14 +94,14 @@ impl Blocks {
     #[inline(always)]
     pub fn add_in_place(&mut self, node: TensorId, source: InPlaceSource, step: Step, last_use: Step) {
         let InPlaceSource { source, buffer, block, held, alloc_size, beyond_ggml } = source;
-        let BufferBlocks { problem, rules } = &mut self.buffers[buffer as usize];
+        let BufferBlocks { list, rules, alignment } = &mut self.buffers[buffer as usize];
         if alloc_size != held {
-            let [held, size] = [held, alloc_size].map(|size| padded(size, problem.alignment()));
+            let [held, size] = [held, alloc_size].map(|size| padded(size, *alignment));
             if size < held {
-                problem.shrink(block, step + 1, size);
+                list.shrink(block, step + 1, size);
             }
         }
-        problem.end(block, end_step(rules, last_use, self.steps));
+        list.end(block, end_step(rules, last_use, self.steps));
         self.allocations[node as usize] =
             Some(Allocation { buffer, block, within: 0, alloc_size, in_place_of: Some(source) });
         self.beyond_ggml |= beyond_ggml;
@@ -105,7 +109,7 @@ impl Blocks {
 
     /// Returns the first step of the block of `allocation`.
     pub fn first_step(&self, allocation: &Allocation) -> Step {
-        self.buffers[allocation.buffer as usize].problem.blocks()[allocation.block as usize].first_step
+        self.buffers[allocation.buffer as usize].list.blocks()[allocation.block as usize].first_step
     }
 }
 

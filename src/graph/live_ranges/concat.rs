@@ -8,14 +8,14 @@
 
 use std::ops::Range;
 
-use crate::placement::{Block, BlockId, Bytes, Problem, Step, Timeline, padded};
+use crate::placement::{Block, BlockId, BlockList, Bytes, Step, Timeline, padded};
 
 use crate::graph::{BufferSpec, Graph, Layout, TensorId};
 
 use super::allocation::{Allocation, LiveRanges};
 
 /// Moves operands into results wherever the rules of the buffer allow it and that lowers the peak around the CONCAT.
-/// Returns, by buffer, the timeline of its problem, where it is known.
+/// Returns, by buffer, the timeline of its blocks, where it is known.
 pub fn compute_inside_concats(graph: &Graph, buffers: &[BufferSpec], found: &mut LiveRanges) -> Vec<Option<Timeline>> {
     if found.concats.is_empty() || !buffers.iter().any(|buffer| buffer.rules.concat) {
         found.concats.clear();
@@ -30,9 +30,9 @@ pub fn compute_inside_concats(graph: &Graph, buffers: &[BufferSpec], found: &mut
                 continue;
             };
             let buffer = candidate.result.buffer as usize;
-            let problem = &found.problems[buffer];
-            let profile = known[buffer].get_or_insert_with(|| Profile::of(problem));
-            if candidate.lowers_the_peak(problem, profile) {
+            let list = &found.blocks[buffer];
+            let profile = known[buffer].get_or_insert_with(|| Profile::of(list));
+            if candidate.lowers_the_peak(list, profile) {
                 candidate.accept(found);
                 known[buffer] = None;
             }
@@ -41,7 +41,7 @@ pub fn compute_inside_concats(graph: &Graph, buffers: &[BufferSpec], found: &mut
     known.into_iter().map(|profile| profile.map(|profile| profile.timeline)).collect()
 }
 
-/// The memory profile of a problem.
+/// The memory profile of the blocks of a buffer.
 struct Profile {
     timeline: Timeline,
     /// The blocks at whose first step the live bytes are at the peak.
@@ -49,8 +49,8 @@ struct Profile {
 }
 
 impl Profile {
-    fn of(problem: &Problem) -> Self {
-        let timeline = Timeline::of(problem);
+    fn of(list: &BlockList) -> Self {
+        let timeline = Timeline::of_blocks(list);
         let is_peak = |(block, load): (usize, &Bytes)| (*load == timeline.lower_bound).then_some(block);
         Self { peaks: timeline.live_bytes.iter().enumerate().filter_map(is_peak).collect(), timeline }
     }
@@ -108,9 +108,9 @@ impl ConcatCandidate {
         if !buffer.rules.concat || from.buffer != to.buffer || from.block == to.block {
             return None;
         }
-        let problem = &found.problems[from.buffer as usize];
-        let [old, new] = candidate.blocks(problem);
-        let is_shrinking = |block: BlockId| problem.shrinks().iter().any(|shrink| shrink.block == block);
+        let list = &found.blocks[from.buffer as usize];
+        let [old, new] = candidate.blocks(list);
+        let is_shrinking = |block: BlockId| list.shrinks().iter().any(|shrink| shrink.block == block);
         // A block that ends with this step holds the operand alone: tensors that it was computed in place of are dead.
         let is_right = old.end_step == step + 1
             && old.end_step < steps
@@ -123,16 +123,16 @@ impl ConcatCandidate {
         is_right.then_some(candidate)
     }
 
-    fn blocks(&self, problem: &Problem) -> [Block; 2] {
-        [self.operand, self.result].map(|allocation| problem.blocks()[allocation.block as usize])
+    fn blocks(&self, list: &BlockList) -> [Block; 2] {
+        [self.operand, self.result].map(|allocation| list.blocks()[allocation.block as usize])
     }
 
     /// Returns `true` if the peaks from the first step of the operand to this step are lower with it inside. Live bytes
     /// rise only at the first step of a block.
-    fn lowers_the_peak(&self, problem: &Problem, profile: &Profile) -> bool {
-        let [old, new] = self.blocks(problem);
+    fn lowers_the_peak(&self, list: &BlockList, profile: &Profile) -> bool {
+        let [old, new] = self.blocks(list);
         let Timeline { live_bytes: loads, lower_bound: peak, .. } = &profile.timeline;
-        let blocks = problem.blocks();
+        let blocks = list.blocks();
         let start = blocks.partition_point(|block| block.first_step < old.first_step);
         let end = blocks.partition_point(|block| block.first_step <= self.step);
         let stays_below = |at: usize| {
@@ -149,28 +149,28 @@ impl ConcatCandidate {
     /// Merges the two blocks.
     fn accept(&self, found: &mut LiveRanges) {
         let buffer = self.operand.buffer;
-        let problem = &found.problems[buffer as usize];
-        let [old, new] = self.blocks(problem);
+        let list = &found.blocks[buffer as usize];
+        let [old, new] = self.blocks(list);
         let merged = Block { size: new.size, first_step: old.first_step.min(new.first_step), end_step: new.end_step };
         let [from, to] = [self.operand.block, self.result.block];
-        let mut order: Vec<(BlockId, Block)> = (0..).zip(problem.blocks().iter().copied()).collect();
+        let mut order: Vec<(BlockId, Block)> = (0..).zip(list.blocks().iter().copied()).collect();
         order[to as usize].1 = merged;
         order.remove(from as usize);
         order.sort_by_key(|(_, block)| block.first_step);
-        let mut ids = vec![0; problem.blocks().len()];
-        let mut rebuilt = Problem::new(problem.alignment(), problem.max_chunk());
+        let mut ids = vec![0; list.blocks().len()];
+        let mut rebuilt = BlockList::with_capacity(list.blocks().len());
         for (id, block) in order {
             ids[id as usize] = rebuilt.add(block);
         }
         ids[from as usize] = ids[to as usize];
-        for shrink in problem.shrinks() {
+        for shrink in list.shrinks() {
             rebuilt.shrink(ids[shrink.block as usize], shrink.step, shrink.size);
         }
         for allocation in found.allocations.iter_mut().flatten().filter(|allocation| allocation.buffer == buffer) {
             allocation.within += if allocation.block == from { self.within } else { 0 };
             allocation.block = ids[allocation.block as usize];
         }
-        found.problems[buffer as usize] = rebuilt;
+        found.blocks[buffer as usize] = rebuilt;
         found.beyond_ggml = true;
     }
 }

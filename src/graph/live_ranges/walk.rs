@@ -42,8 +42,8 @@ pub fn live_ranges<S: Sizes>(
     let Walk { blocks: Blocks { allocations, mut inactive_owners, beyond_ggml, buffers, .. }, concats, .. } = walk;
     inactive.sort_unstable();
     inactive_owners.sort_unstable_by_key(|node| node.tensor);
-    let problems = buffers.into_iter().map(|buffer| buffer.problem).collect();
-    LiveRanges { problems, allocations, inactive, inactive_owners, concats, beyond_ggml }
+    let blocks = buffers.into_iter().map(|buffer| buffer.list).collect();
+    LiveRanges { blocks, allocations, inactive, inactive_owners, concats, beyond_ggml }
 }
 
 /// Runs the first pass; `may_be_inactive` returns whether the rules of a buffer allow inactive nodes.

@@ -17,8 +17,9 @@ pub fn plan_as_ggml<S: Sizes>(
     sizes: &mut S,
 ) -> Result<GraphPlan, PlanError> {
     let buffers: Vec<BufferSpec> = buffers.iter().map(|buffer| BufferSpec { rules: Rules::GGML, ..*buffer }).collect();
-    let found = live_ranges(graph, &buffers, requests, sizes);
-    for (buffer, problem) in (0..).zip(&found.problems) {
+    let mut found = live_ranges(graph, &buffers, requests, sizes);
+    let problems = found.take_problems(&buffers);
+    for (buffer, problem) in (0..).zip(&problems) {
         problem.check_total().map_err(|TooLarge { bytes }| PlanError::TooLarge { buffer, bytes })?;
     }
     let place = |problem| BufferPlan {
@@ -27,9 +28,9 @@ pub fn plan_as_ggml<S: Sizes>(
         lower_bound: lower_bound(problem),
         proven: false,
     };
-    let buffers = found.problems.iter().map(place).collect();
+    let buffers = problems.iter().map(place).collect();
     Ok(GraphPlan {
-        problems: found.problems,
+        problems,
         buffers,
         allocations: found.allocations,
         inactive: found.inactive,

@@ -2,7 +2,7 @@
 
 use crate::graph::live_ranges::compute_inside_concats;
 use crate::graph::{BufferSpec, Graph, InactiveNode, LiveRanges, Requests, Rules, Sizes, live_ranges};
-use crate::placement::{Bytes, Effort, Timeline, TooLarge, choose_with_timeline, lower_bound};
+use crate::placement::{Bytes, Effort, Timeline, TooLarge, choose_with_timeline};
 
 use super::graph_plan::{GraphPlan, PlanError};
 use super::planned_sizes::PlannedSizes;
@@ -86,8 +86,8 @@ pub fn shared_live_ranges<S: Sizes>(
 }
 
 fn check_totals(live_ranges: &LiveRanges) -> Result<(), PlanError> {
-    for (buffer, problem) in (0..).zip(&live_ranges.problems) {
-        problem.check_total().map_err(|TooLarge { bytes }| PlanError::TooLarge { buffer, bytes })?;
+    for (buffer, blocks) in (0..).zip(&live_ranges.blocks) {
+        blocks.check_total().map_err(|TooLarge { bytes }| PlanError::TooLarge { buffer, bytes })?;
     }
     match live_ranges.inactive_owners.iter().find(|node| node.alloc_size > Bytes::MAX / 2) {
         Some(&InactiveNode { buffer, alloc_size: bytes, .. }) => Err(PlanError::TooLarge { buffer, bytes }),
@@ -95,14 +95,14 @@ fn check_totals(live_ranges: &LiveRanges) -> Result<(), PlanError> {
     }
 }
 
-/// Places the blocks of all buffers. `timelines` has, by buffer, the timeline of its problem, where it is known.
-fn place(live_ranges: LiveRanges, timelines: Vec<Option<Timeline>>, buffers: &[BufferSpec]) -> GraphPlan {
-    let problems = live_ranges.problems.iter().zip(timelines);
-    let chosen = problems.zip(buffers).map(|((problem, timeline), buffer)| {
+/// Places the blocks of all buffers. `timelines` has, by buffer, the timeline of its blocks, where it is known.
+fn place(mut live_ranges: LiveRanges, timelines: Vec<Option<Timeline>>, buffers: &[BufferSpec]) -> GraphPlan {
+    let problems = live_ranges.take_problems(buffers);
+    let chosen = problems.iter().zip(timelines).zip(buffers).map(|((problem, timeline), buffer)| {
         choose_with_timeline(problem, &timeline.unwrap_or_else(|| Timeline::of(problem)), buffer.effort)
     });
     let chosen = chosen.collect();
-    let LiveRanges { problems, allocations, inactive, inactive_owners, .. } = live_ranges;
+    let LiveRanges { allocations, inactive, inactive_owners, .. } = live_ranges;
     let mut plan = GraphPlan { buffers: chosen, problems, allocations, inactive, inactive_owners };
     plan.make_room_for_inactive(buffers);
     plan
@@ -110,11 +110,9 @@ fn place(live_ranges: LiveRanges, timelines: Vec<Option<Timeline>>, buffers: &[B
 
 /// Returns `true` if a plan for these live ranges may be smaller than `plan`, or in fewer chunks, in some buffer.
 fn may_be_smaller(live_ranges: &LiveRanges, plan: &GraphPlan) -> bool {
-    live_ranges
-        .problems
-        .iter()
-        .zip(&plan.buffers)
-        .any(|(problem, buffer)| buffer.placement.chunks.len() > 1 || lower_bound(problem) < buffer.placement.size())
+    let bound = |blocks| Timeline::of_blocks(blocks).lower_bound;
+    let mut buffers = live_ranges.blocks.iter().zip(&plan.buffers);
+    buffers.any(|(blocks, plan)| plan.placement.chunks.len() > 1 || bound(blocks) < plan.placement.size())
 }
 
 /// Returns `true` if some buffer of `plan` is smaller, or in fewer chunks, than in `other`.

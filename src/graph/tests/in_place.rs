@@ -182,7 +182,7 @@ fn tail_of_a_larger_root_is_freed() {
     let (mut sketch, root, view, b) = through_view();
     sketch.draft(root).size = 128;
     assert_eq!(in_place_source(&sketch, b, Rules::ALL), Some(view));
-    assert_eq!(sketch.live_ranges(Rules::ALL).problems[0].shrinks().len(), 1);
+    assert_eq!(sketch.live_ranges(Rules::ALL).blocks[0].shrinks().len(), 1);
 }
 
 #[test]

@@ -196,8 +196,5 @@ fn order_of_the_tensors_does_not_matter() {
     let extra = sketch.add(List::None, 16, &[]);
     sketch.draft(extra).tensor.external = true;
     let found = sketch.live_ranges(Rules::ALL);
-    assert_eq!(
-        (known.inactive_owners, known.problems[0].blocks()),
-        (found.inactive_owners, found.problems[0].blocks())
-    );
+    assert_eq!((known.inactive_owners, known.blocks[0].blocks()), (found.inactive_owners, found.blocks[0].blocks()));
 }

@@ -24,7 +24,7 @@ fn sizes_are_padded_to_the_alignment() {
     let x = sketch.leaf(1);
     let found = sketch.live_ranges(Rules::ALL);
     assert_eq!(allocation(&found, x).alloc_size, 1);
-    assert_eq!(found.problems[0].blocks()[0].size, 16);
+    assert_eq!(found.blocks[0].blocks()[0].size, 16);
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn graph_without_nodes_takes_one_step() {
     let x = sketch.leaf(64);
     let found = sketch.live_ranges(Rules::ALL);
     assert_eq!(live_range(&found, x), 0..1);
-    assert_eq!(Sketch::new().live_ranges(Rules::ALL).problems[0].blocks(), []);
+    assert_eq!(Sketch::new().live_ranges(Rules::ALL).blocks[0].blocks(), []);
 }
 
 #[test]
@@ -257,6 +257,6 @@ fn tail_of_a_larger_in_place_source_is_freed() {
     let found = sketch.live_ranges(Rules::GGML);
     assert_eq!(allocation(&found, smaller).block, allocation(&found, larger).block);
     let block = allocation(&found, larger).block;
-    assert_eq!(found.problems[0].shrinks(), [Shrink { block, step: 2, size: 64 }]);
-    assert_eq!(found.problems[0].blocks()[block as usize].size, 128);
+    assert_eq!(found.blocks[0].shrinks(), [Shrink { block, step: 2, size: 64 }]);
+    assert_eq!(found.blocks[0].blocks()[block as usize].size, 128);
 }

@@ -203,7 +203,7 @@ fn plans_are_never_larger_than_best_fit_of_ggml_live_ranges() {
     let mut random = Random::new(8);
     for _ in 0..500 {
         let sketch = random_sketch(&mut random);
-        let best_fit = sketch.live_ranges(Rules::GGML).problems;
+        let best_fit = sketch.live_ranges(Rules::GGML).take_problems(&sketch.buffers_with(Rules::GGML));
         for (measure, problem) in measures(&sketch.plan(Rules::ALL)).zip(&best_fit) {
             let placement = BestFit.place(problem);
             assert!(measure.0 <= placement.size() && measure.1 <= placement.chunks.len());
@@ -238,7 +238,7 @@ fn both_first_passes_find_the_same_live_ranges() {
         assert_eq!(known.allocations, found.allocations[..known.allocations.len()]);
         assert_eq!((known.inactive, known.inactive_owners), (found.inactive, found.inactive_owners));
         assert_eq!((known.concats, known.beyond_ggml), (found.concats, found.beyond_ggml));
-        for (known, found) in known.problems.iter().zip(&found.problems) {
+        for (known, found) in known.blocks.iter().zip(&found.blocks) {
             assert_eq!((known.blocks(), known.shrinks()), (found.blocks(), found.shrinks()));
         }
     }

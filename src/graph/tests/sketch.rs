@@ -198,7 +198,7 @@ pub fn allocation(found: &LiveRanges, id: TensorId) -> Allocation {
 /// Returns the live range of a tensor's block.
 pub fn live_range(found: &LiveRanges, id: TensorId) -> Range<Step> {
     let allocation = allocation(found, id);
-    let block = found.problems[allocation.buffer as usize].blocks()[allocation.block as usize];
+    let block = found.blocks[allocation.buffer as usize].blocks()[allocation.block as usize];
     block.first_step..block.end_step
 }
 

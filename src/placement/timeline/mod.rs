@@ -3,7 +3,7 @@
 mod live_blocks;
 
 use super::profile::sum_of_ranges;
-use super::{Block, BlockId, Bytes, Problem, Step};
+use super::{Block, BlockId, BlockList, Bytes, Problem, Step};
 use live_blocks::LiveBlocks;
 
 /// Returns the peak of the memory profile. No placement of these live ranges is smaller.
@@ -32,21 +32,26 @@ pub struct Timeline {
 impl Timeline {
     /// Computes the timeline of a problem that [`Problem::check_total`] accepts.
     pub fn of(problem: &Problem) -> Self {
-        let blocks = problem.blocks();
+        Self::of_blocks(problem.list())
+    }
+
+    /// Computes the timeline of blocks that [`BlockList::check_total`] accepts.
+    pub fn of_blocks(list: &BlockList) -> Self {
+        let blocks = list.blocks();
         let mut timeline = sweep(blocks, LiveBlocks::none(blocks.len()), LiveBlocks::add)
             .or_else(|| sweep(blocks, LiveBlocks::all(blocks), |_, _, _| Some(())))
             .expect("blocks that are sorted in advance are never too many");
-        if !problem.shrinks().is_empty() {
-            timeline.subtract_tails(problem);
+        if !list.shrinks().is_empty() {
+            timeline.subtract_tails(list);
         }
         timeline
     }
 
     /// Subtracts the bytes that become free before their blocks end.
-    fn subtract_tails(&mut self, problem: &Problem) {
-        let blocks = problem.blocks();
+    fn subtract_tails(&mut self, list: &BlockList) {
+        let blocks = list.blocks();
         let first_from = |step: Step| blocks.partition_point(|block| block.first_step < step);
-        let tails = problem.tails().map(|tail| (first_from(tail.free.start)..first_from(tail.free.end), tail.size));
+        let tails = list.tails().map(|tail| (first_from(tail.free.start)..first_from(tail.free.end), tail.size));
         for (live, free) in self.live_bytes.iter_mut().zip(sum_of_ranges(blocks.len(), tails)) {
             *live -= free;
         }

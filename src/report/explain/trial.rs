@@ -34,14 +34,15 @@ impl Case<'_> {
             let original = draft.tensors[id as usize].original;
             self.planned.snapshot.tensors[original as usize].size_in(buffer)
         };
-        let found = shared_live_ranges(&graph, buffers, requests, &mut sizes).ok()?;
+        let mut found = shared_live_ranges(&graph, buffers, requests, &mut sizes).ok()?;
+        let problems = found.take_problems(buffers);
         let needs_less = |(problem, given): (&Problem, &Bytes)| lower_bound(problem) < *given;
         let given = self.planned.plan.buffers.iter().map(|buffer| &buffer.lower_bound);
-        if found.problems.iter().zip(given).any(needs_less) {
+        if problems.iter().zip(given).any(needs_less) {
             let GraphPlan { problems, allocations, .. } = plan(&graph, buffers, requests, &mut sizes).ok()?;
             return Some(Trial::new(draft, &problems, allocations));
         }
-        Some(Trial::new(draft, &found.problems, found.allocations))
+        Some(Trial::new(draft, &problems, found.allocations))
     }
 
     /// Returns the live bytes at the peak of a buffer in the given plan.

@@ -62,7 +62,8 @@ fn problems(sketch: &Sketch, order: &[Step], rules: Rules) -> Vec<Problem> {
     let (graph, nodes) = in_order(sketch, order);
     let requests = Requests { leafs: &sketch.requests(List::Leafs), nodes: &nodes };
     let mut sizes = |id: TensorId, _: BufferIndex| sketch.drafts[id as usize].size;
-    crate::graph::live_ranges(&graph, &sketch.buffers_with(rules), requests, &mut sizes).problems
+    let buffers = sketch.buffers_with(rules);
+    crate::graph::live_ranges(&graph, &buffers, requests, &mut sizes).take_problems(&buffers)
 }
 
 /// Returns the lower bounds, by buffer.
