@@ -52,7 +52,7 @@ static char * memory_take(const struct dummy_buft * dummy, size_t size) {
         next_imaginary = base + round_up(size, dummy->alignment) + dummy->alignment;
         return (char *) base;
     }
-    // aligned_alloc wants at least a pointer's alignment and a whole number of units.
+    // aligned_alloc requires at least a pointer's alignment and a whole number of units.
     size_t alignment = dummy->alignment < sizeof(void *) ? sizeof(void *) : dummy->alignment;
     return aligned_alloc(alignment, round_up(size, alignment));
 }

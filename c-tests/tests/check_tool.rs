@@ -143,12 +143,12 @@ fn plans_of_the_tool_are_valid_for_captured_graphs() {
 /// Expects exit code 3, a single defect of this kind, and the words in its line.
 fn assert_defect(test: &str, plan: &str, kind: &str, words: &[&str]) {
     let output = Folder::new(test).check(plan, &[]);
-    let said = text(&output.stdout);
-    assert_eq!((output.status.code(), text(&output.stderr)), (Some(3), ""), "{said}");
-    let line = said.lines().next().unwrap_or_default();
-    assert!(line.starts_with(&format!("{kind}: ")), "{said}");
-    assert!(words.iter().all(|word| line.contains(word)), "{words:?} in: {said}");
-    assert!(said.ends_with("The plan is invalid: 1 defect\n"), "{said}");
+    let printed = text(&output.stdout);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(3), ""), "{printed}");
+    let line = printed.lines().next().unwrap_or_default();
+    assert!(line.starts_with(&format!("{kind}: ")), "{printed}");
+    assert!(words.iter().all(|word| line.contains(word)), "{words:?} in: {printed}");
+    assert!(printed.ends_with("The plan is invalid: 1 defect\n"), "{printed}");
 }
 
 #[test]
@@ -258,10 +258,10 @@ fn every_defect_is_reported() {
 /// Expects exit code 1, and the words in the message, which names the file.
 fn assert_malformed(plan: &str, words: &[&str]) {
     let output = Folder::new("malformed").check(plan, &[]);
-    let said = text(&output.stderr);
-    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), ""), "{said}");
-    assert!(said.starts_with("lastuse: ") && said.contains("plan.json: "), "{said}");
-    assert!(words.iter().all(|word| said.contains(word)), "{words:?} in: {said}");
+    let printed = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), ""), "{printed}");
+    assert!(printed.starts_with("lastuse: ") && printed.contains("plan.json: "), "{printed}");
+    assert!(words.iter().all(|word| printed.contains(word)), "{words:?} in: {printed}");
 }
 
 #[test]

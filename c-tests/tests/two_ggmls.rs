@@ -209,7 +209,7 @@ fn unknown_layout_beside_a_known_one() {
         assert_eq!(value(&outcome, number, "enabled"), "1", "{}", outcome.describe());
         let lines: Vec<&str> = outcome.stderr.lines().filter(|line| line.contains("lastuse")).collect();
         assert_eq!(lines.len(), 1, "{}", outcome.describe());
-        assert!(lines[0].contains("unknown place"), "{}", lines[0]);
+        assert!(lines[0].contains("unknown offset"), "{}", lines[0]);
     }
 }
 

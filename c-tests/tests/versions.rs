@@ -37,7 +37,7 @@ fn unknown_layout_preloaded_leaves_the_work_to_ggml_and_logs_it_once() {
     assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
     let lines: Vec<&str> = outcome.stderr.lines().filter(|line| line.contains("lastuse")).collect();
     assert_eq!(lines.len(), 1, "{}", outcome.describe());
-    assert!(lines[0].contains("unknown place") && lines[0].contains(&ggml.version), "{}", lines[0]);
+    assert!(lines[0].contains("unknown offset") && lines[0].contains(&ggml.version), "{}", lines[0]);
 }
 
 #[test]

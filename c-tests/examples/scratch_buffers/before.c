@@ -97,7 +97,7 @@ static struct ggml_tensor * normalize(struct ggml_context * ctx, struct ggml_ten
     return ggml_mul(ctx, ggml_rms_norm(ctx, x, 1e-5f), scale);
 }
 
-// Copies the rows of these tokens into a cache. Whoever reads the cache
+// Copies the rows of these tokens into a cache. Nodes that read the cache
 // must be expanded later.
 static void write_cache(struct ggml_context * ctx,
                         struct ggml_cgraph * graph,

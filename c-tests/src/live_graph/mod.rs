@@ -243,7 +243,7 @@ impl Context {
         }
     }
 
-    /// Bytes that the CPU's buffer type wants for a tensor.
+    /// Bytes that the CPU's buffer type requires for a tensor.
     fn alloc_size(&self, tensor: *const ggml_tensor) -> Bytes {
         // SAFETY: takes nothing.
         let buffer_type = unsafe { (self.ggml.functions.cpu_buffer_type)() };

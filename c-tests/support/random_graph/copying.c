@@ -61,7 +61,7 @@ static struct ggml_tensor * turn_once(struct builder * b, struct ggml_tensor * t
     }
 }
 
-// Looks at all of a result, or, now and then, at a part of it.
+// Uses all of a result, or, now and then, at a part of it.
 static struct ggml_tensor * turn(struct builder * b, struct ggml_tensor * t) {
     int times = (int) random_below(&b->random, 4);
     for (int i = 0; i < times; i++) {

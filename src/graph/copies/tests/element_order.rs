@@ -54,7 +54,7 @@ fn random_strides(random: &mut Random, ne: [i64; 4]) -> [u64; 4] {
 fn strides_of_another_shape_address_the_same_elements() {
     let mut random = Random::new(1);
     let shapes = shapes();
-    let (mut said, mut not) = (0, 0);
+    let (mut known, mut not) = (0, 0);
     for _ in 0..4000 {
         let pick = |random: &mut Random| shapes[random.below(u32::try_from(shapes.len()).expect("few")) as usize];
         let (ne, other) = (pick(&mut random), pick(&mut random));
@@ -63,12 +63,12 @@ fn strides_of_another_shape_address_the_same_elements() {
         match ElementOrder::of(&layout).strides(other, 4) {
             Some(nb) => {
                 assert_eq!(addresses(other, nb), expected, "{layout:?} as {other:?}");
-                said += 1;
+                known += 1;
             }
             None => not += 1,
         }
     }
-    assert!(said > 1000 && not > 500, "{said} and {not}");
+    assert!(known > 1000 && not > 500, "{known} and {not}");
 }
 
 #[test]
