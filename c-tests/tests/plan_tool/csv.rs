@@ -64,7 +64,9 @@ fn fields(table: &str, line: usize) -> Vec<String> {
 #[test]
 fn help_explains_columns_options_and_exit_codes() {
     let help = planned(&["--help"]);
-    for part in ["buffer_id", "--capacity <BYTES>", "--effort <UNITS>", "--output <FILE>", "3 it is proven that no placement"] {
+    for part in
+        ["buffer_id", "--capacity <BYTES>", "--effort <UNITS>", "--output <FILE>", "3 it is proven that no placement"]
+    {
         assert!(help.contains(part), "{part} is not in\n{help}");
     }
 }
