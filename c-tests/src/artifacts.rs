@@ -10,11 +10,11 @@ use crate::{Result, folder};
 /// The settings that lastuse is built with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Build {
-    /// As users build it.
+    /// The build of users.
     Release,
     /// Every plan is simulated before it is used.
     Checked,
-    /// As users build it, with an additional export that panics.
+    /// The build of users with an additional export that panics.
     PanicProbe,
 }
 
