@@ -139,7 +139,8 @@ pub unsafe extern "C" fn lastuse_context_new(
 pub unsafe extern "C" fn lastuse_context_realize(ctx: *mut ggml_context) -> bool {
     const NAME: &str = "lastuse_context_realize";
     abort_on_panic(|| {
-        let realized = realize_context(ctx);
+        // SAFETY: no other thread uses it, as the caller guarantees.
+        let realized = unsafe { realize_context(ctx) };
         match &realized {
             Ok(()) => {}
             Err(NotRealized::NotLive(why)) => fail_on_misuse(NAME, why),
@@ -172,7 +173,8 @@ pub unsafe extern "C" fn lastuse_context_free(ctx: *mut ggml_context) {
     const NAME: &str = "lastuse_context_free";
     abort_on_panic(|| {
         if !ctx.is_null() {
-            free_context(ctx).unwrap_or_else(|not_live| fail_on_misuse(NAME, &not_live));
+            // SAFETY: no other thread uses it, and nothing does afterwards, as the caller guarantees.
+            unsafe { free_context(ctx) }.unwrap_or_else(|not_live| fail_on_misuse(NAME, &not_live));
         }
     });
 }

@@ -112,7 +112,7 @@ fn time_of_plan_again(planned: Both<Gallocr>, graph: &LiveGraph) -> Result<Both<
     })
 }
 
-/// As a program calls it for every token: with a graph that has no memory yet, again and again.
+/// Times the calls that a program makes for every token, with a graph that has no memory yet.
 fn time_of_alloc_graph(planned: Both<Gallocr>, graph: &mut LiveGraph) -> Result<Both<Duration>> {
     medians(planned, |allocator| {
         graph.reset();

@@ -76,7 +76,7 @@ fn chain() -> Vec<Value> {
     std::iter::once(header(&buffers, 3)).chain(tensors).collect()
 }
 
-/// The same where the third node may be computed in place, but reads the first only through the second, a view of it.
+/// Returns a chain whose third node may be computed in place, and uses the first only through the second, a view of it.
 fn chain_through_a_view() -> String {
     let mut lines = chain();
     lines[3]["view_of"] = json!(1);

@@ -40,8 +40,8 @@ pub struct PlannedBuffer {
     pub lower_bound: Bytes,
 }
 
-/// A tensor of a plan.
-#[derive(Clone, Copy, Debug)]
+/// A tensor of a plan, as it is written and read.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct PlannedTensor {
     /// Its id in the file of the graph.
     pub id: u64,

@@ -7,7 +7,7 @@ use crate::graph::snapshot::Snapshot;
 use crate::graph::{Address, GraphPlan};
 use crate::placement::Bytes;
 
-use super::FORMAT;
+use super::{FORMAT, PlannedTensor};
 
 #[derive(Serialize)]
 struct PlanDocument<'a> {
@@ -17,7 +17,7 @@ struct PlanDocument<'a> {
     buffers: Vec<BufferEntry<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     order: Option<Vec<u64>>,
-    tensors: Vec<TensorEntry>,
+    tensors: Vec<PlannedTensor>,
 }
 
 #[derive(Serialize)]
@@ -30,15 +30,6 @@ struct BufferEntry<'a> {
     given_order_lower_bound: Option<Bytes>,
     optimal: bool,
     strategy: &'static str,
-}
-
-#[derive(Serialize)]
-struct TensorEntry {
-    id: u64,
-    buffer: u32,
-    chunk: u32,
-    offset: Bytes,
-    size: Bytes,
 }
 
 /// Returns a plan as one line of JSON, with the address and padded size of every tensor that has one. For a reordered
@@ -60,7 +51,7 @@ pub fn plan_json(snapshot: &Snapshot, plan: &GraphPlan, reordering: Option<&Reor
     let tensors = (0..).zip(&snapshot.tensors).filter_map(|(id, tensor)| {
         let (Address { buffer, chunk, offset }, alloc_size) = plan.placed(id)?;
         let size = alloc_size.next_multiple_of(snapshot.buffers[buffer as usize].alignment);
-        Some(TensorEntry { id: tensor.id, buffer, chunk, offset, size })
+        Some(PlannedTensor { id: tensor.id, buffer, chunk, offset, size })
     });
     let (format, version) = FORMAT;
     serde_json::to_string(&PlanDocument {

@@ -144,7 +144,11 @@ pub fn new_context(runtime: &'static Runtime, options: ContextOptions) -> Result
 ///
 /// # Errors
 /// [`NotLive`]; if `ggml_free` has freed its part, the rest is freed.
-pub fn free_context(context: *mut ggml_context) -> Result<(), NotLive> {
+///
+/// # Safety
+/// No other thread uses the context, and nothing uses it or its tensors afterwards. Any address may be passed: one that is
+/// not of a live context is recognized.
+pub unsafe fn free_context(context: *mut ggml_context) -> Result<(), NotLive> {
     let removed = {
         let mut registry = registry();
         registry.remove(context).ok_or_else(|| registry.not_live(context))?
@@ -175,7 +179,10 @@ fn retire(mut context: LiveContext) {
 ///
 /// # Errors
 /// [`NotRealized`].
-pub fn realize_context(context: *mut ggml_context) -> Result<(), NotRealized> {
+///
+/// # Safety
+/// No other thread uses the context. Any address may be passed: one that is not of a live context is recognized.
+pub unsafe fn realize_context(context: *mut ggml_context) -> Result<(), NotRealized> {
     let found = {
         let registry = registry();
         registry.live.get(&context.addr()).cloned().ok_or_else(|| registry.not_live(context))

@@ -27,7 +27,7 @@ pub struct RandomRuns {
 impl RandomRuns {
     /// No random runs.
     pub const NONE: Self = Self { share: 0, count: 0 };
-    /// As much work as in all other runs.
+    /// Random runs get as much work as all other runs.
     pub const EQUAL: Self = Self { share: 1, count: 0 };
     /// Most of the work.
     pub const MOST: Self = Self { share: 4, count: 0 };
