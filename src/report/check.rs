@@ -40,12 +40,12 @@ struct CheckDocument<'a> {
     ok: bool,
     nodes: usize,
     tensors: usize,
-    buffers: Vec<BufferEntry<'a>>,
+    buffers: Vec<CheckedBuffer<'a>>,
     defects: Vec<Entry<'a>>,
 }
 
 #[derive(Serialize)]
-struct BufferEntry<'a> {
+struct CheckedBuffer<'a> {
     name: &'a str,
     size: Bytes,
     lower_bound: Bytes,
@@ -64,7 +64,7 @@ struct Entry<'a> {
 /// None is known: the data is plain.
 pub fn check_json(snapshot: &Snapshot, plan: &PlanFile, defects: &[PlanDefect]) -> serde_json::Result<String> {
     let buffers =
-        plan.buffers.iter().map(|it| BufferEntry { name: &it.name, size: it.size, lower_bound: it.lower_bound });
+        plan.buffers.iter().map(|it| CheckedBuffer { name: &it.name, size: it.size, lower_bound: it.lower_bound });
     let entries =
         defects.iter().map(|it| Entry { kind: it.kind.to_string(), tensors: &it.tensors, message: &it.message });
     serde_json::to_string(&CheckDocument {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{BufferSpec, GraphPlan};
-use lastuse::report::picture::{self, Options, View};
+use lastuse::report::picture::{self, Options, PlanView};
 
 use super::buffer::expect_name;
 use super::input::Input;
@@ -164,8 +164,8 @@ impl Planned {
         Ok(Self { snapshot, plans })
     }
 
-    fn views(&self) -> impl Iterator<Item = View<'_>> {
-        self.plans.iter().map(|(label, plan)| View { label, snapshot: &self.snapshot, plan })
+    fn views(&self) -> impl Iterator<Item = PlanView<'_>> {
+        self.plans.iter().map(|(label, plan)| PlanView { label, snapshot: &self.snapshot, plan })
     }
 }
 
@@ -181,12 +181,12 @@ pub fn page(files: &[PathBuf], title: &str) -> Result<String, String> {
     };
     let named = |file: &PathBuf| planned(file).map_err(|message| format!("{}: {message}", file.display()));
     let graphs: Vec<Planned> = files.iter().map(named).collect::<Result<_, _>>()?;
-    let views: Vec<View<'_>> = graphs.iter().flat_map(Planned::views).collect();
+    let views: Vec<PlanView<'_>> = graphs.iter().flat_map(Planned::views).collect();
     Ok(picture::html(&views, &Options { title: Some(title), theme: picture::Theme::Auto, buffer: None }))
 }
 
 fn picture_of(graphs: &[Planned], format: Format, arguments: &Arguments) -> String {
-    let views: Vec<View<'_>> = graphs.iter().flat_map(Planned::views).collect();
+    let views: Vec<PlanView<'_>> = graphs.iter().flat_map(Planned::views).collect();
     let theme = match arguments.theme {
         Theme::Auto => picture::Theme::Auto,
         Theme::Light => picture::Theme::Light,

@@ -3,7 +3,7 @@
 use crate::graph::snapshot::Snapshot;
 
 use super::scene::Scene;
-use super::{Options, View};
+use super::{Options, PlanView};
 
 /// A graph and its plans.
 pub struct DrawnGraph<'a> {
@@ -13,9 +13,9 @@ pub struct DrawnGraph<'a> {
 
 impl<'a> DrawnGraph<'a> {
     /// Groups views by graph, in their order.
-    pub fn all(views: &[View<'a>], options: &Options<'_>) -> Vec<Self> {
+    pub fn all(views: &[PlanView<'a>], options: &Options<'_>) -> Vec<Self> {
         let groups = views.chunk_by(|one, other| std::ptr::eq(one.snapshot, other.snapshot));
-        let drawn = |group: &[View<'a>]| {
+        let drawn = |group: &[PlanView<'a>]| {
             Some(Self {
                 snapshot: group.first()?.snapshot,
                 scenes: group.iter().map(|view| Scene::of(view, options.buffer)).collect(),

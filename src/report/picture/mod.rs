@@ -7,7 +7,7 @@
 //!   live      ____-----____         below, on the same time axis: the live bytes, and the lower bound
 //! ```
 //!
-//! A [`View`] becomes a scene (rectangles and curves, without pixels), which [`svg()`] and [`html()`] draw.
+//! A [`PlanView`] becomes a scene (rectangles and curves, without pixels), which [`svg()`] and [`html()`] draw.
 
 mod kinds;
 mod scene;
@@ -28,7 +28,7 @@ pub use svg::svg;
 /// A plan to draw. Consecutive views with the same snapshot (by address) are plans of one graph: they are drawn side by side,
 /// on the same scale.
 #[derive(Clone, Copy, Debug)]
-pub struct View<'a> {
+pub struct PlanView<'a> {
     /// The name of the planner: "ggml-alloc", "lastuse".
     pub label: &'a str,
     /// The graph.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::graph::Rules;
 use crate::graph::snapshot::Snapshot;
 
-use super::{Options, Theme, View, html, svg};
+use super::{Options, PlanView, Theme, html, svg};
 
 /// A name that must be escaped everywhere.
 const NASTY: &str = "</script><b>\"'&x\u{1}";
@@ -54,7 +54,7 @@ fn pictures(lines: &[Value], options: &Options<'_>) -> [String; 2] {
     let snapshot = Snapshot::read(text(lines).as_bytes()).expect("the graph is right");
     let (ours, ggml) = (snapshot.plan(Rules::ALL), snapshot.plan_as_ggml());
     let (ours, ggml) = (ours.expect("sizes are small"), ggml.expect("sizes are small"));
-    let view = |label, plan| View { label, snapshot: &snapshot, plan };
+    let view = |label, plan| PlanView { label, snapshot: &snapshot, plan };
     let views = [view("ggml-alloc", &ggml), view("lastuse", &ours)];
     [svg(&views, options), html(&views, options)]
 }

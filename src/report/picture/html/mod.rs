@@ -4,7 +4,7 @@ mod data;
 
 use super::graphs::DrawnGraph;
 use super::xml::escaped;
-use super::{Options, Theme, View};
+use super::{Options, PlanView, Theme};
 
 const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
@@ -25,7 +25,7 @@ const PROGRAM: [&str; 10] = [
 
 /// Draws all graphs as one HTML page, which shows one graph at a time, the largest first, with its plans side by side. The
 /// page loads nothing.
-pub fn html(views: &[View<'_>], options: &Options<'_>) -> String {
+pub fn html(views: &[PlanView<'_>], options: &Options<'_>) -> String {
     let mut graphs = DrawnGraph::all(views, options);
     graphs.sort_by_key(|drawn| std::cmp::Reverse(drawn.size()));
     let title = options.title.unwrap_or(graphs.first().map_or("Memory over time", DrawnGraph::title));

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use crate::graph::{Allocation, BufferIndex, Flags, Graph, TensorId};
 use crate::placement::{BlockId, Bytes, Step, padded};
 
-use super::{Sharing, Span, View};
+use super::{PlanView, Sharing, Span};
 
 /// Returns all rectangles of a plan, in drawing order.
-pub fn spans(view: &View<'_>) -> Vec<Span> {
+pub fn spans(view: &PlanView<'_>) -> Vec<Span> {
     let computed = computing_steps(&view.snapshot.graph);
     let mut spans = Vec::new();
     for ((buffer, block), tensors) in tensors_of_blocks(view) {
@@ -32,7 +32,7 @@ fn computing_steps(graph: &Graph) -> Vec<Option<Step>> {
     steps
 }
 
-fn tensors_of_blocks(view: &View<'_>) -> BTreeMap<(BufferIndex, BlockId), Vec<(TensorId, Allocation)>> {
+fn tensors_of_blocks(view: &PlanView<'_>) -> BTreeMap<(BufferIndex, BlockId), Vec<(TensorId, Allocation)>> {
     let mut blocks: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for (id, allocation) in (0..).zip(&view.plan.allocations) {
         if let Some(allocation) = allocation {
@@ -44,7 +44,7 @@ fn tensors_of_blocks(view: &View<'_>) -> BTreeMap<(BufferIndex, BlockId), Vec<(T
 
 /// A block with the tensors in it.
 struct SharedBlock<'a> {
-    view: &'a View<'a>,
+    view: &'a PlanView<'a>,
     buffer: BufferIndex,
     block: BlockId,
     tensors: Vec<(TensorId, Allocation)>,
@@ -120,7 +120,7 @@ mod tests {
     fn spans_of(lines: &[serde_json::Value]) -> Vec<Span> {
         let snapshot = Snapshot::read(text(lines).as_bytes()).expect("the graph is right");
         let plan = snapshot.plan(Rules::ALL).expect("sizes are small");
-        spans(&View { label: "lastuse", snapshot: &snapshot, plan: &plan })
+        spans(&PlanView { label: "lastuse", snapshot: &snapshot, plan: &plan })
     }
 
     fn times(spans: &[Span]) -> Vec<(TensorId, [Step; 3], Sharing)> {

@@ -8,7 +8,7 @@ use std::ops::Range;
 use crate::graph::{BufferIndex, TensorId};
 use crate::placement::{Bytes, ChunkId, Offset, Step, memory_profile, peaks};
 
-use super::View;
+use super::PlanView;
 
 /// A plan, ready to be drawn.
 pub struct Scene<'a> {
@@ -70,7 +70,7 @@ pub enum Sharing {
 
 impl<'a> Scene<'a> {
     /// Builds the scene of a plan, or of one of its buffers.
-    pub fn of(view: &View<'a>, buffer: Option<&str>) -> Self {
+    pub fn of(view: &PlanView<'a>, buffer: Option<&str>) -> Self {
         let steps = view.snapshot.graph.steps();
         let ids = (0..).zip(&view.snapshot.buffers);
         let chosen = ids.filter(|(_, info)| buffer.is_none_or(|name| info.name == name));
@@ -99,7 +99,7 @@ impl<'a> Scene<'a> {
 }
 
 impl<'a> BufferPicture<'a> {
-    fn of(view: &View<'a>, id: BufferIndex, steps: Step) -> Self {
+    fn of(view: &PlanView<'a>, id: BufferIndex, steps: Step) -> Self {
         let buffer = &view.plan.buffers[id as usize];
         let mut live = memory_profile(&view.plan.problems[id as usize]);
         live.resize(steps as usize, 0);

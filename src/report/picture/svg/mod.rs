@@ -15,12 +15,12 @@ use std::fmt::Write;
 
 use super::graphs::DrawnGraph;
 use super::xml::escaped;
-use super::{Options, View};
+use super::{Options, PlanView};
 use frame::{Panel, Rows, WIDTH};
 
 /// Draws plans as SVG: those of one graph side by side, and one graph below the other. The names of the largest tensors are
 /// written in their rectangles; the others are titles, which viewers show as tooltips.
-pub fn svg(views: &[View<'_>], options: &Options<'_>) -> String {
+pub fn svg(views: &[PlanView<'_>], options: &Options<'_>) -> String {
     let graphs = DrawnGraph::all(views, options);
     let mut body = String::new();
     let mut top = frame::MARGIN;
