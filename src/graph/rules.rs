@@ -17,7 +17,7 @@ pub struct Rules {
     pub rows: bool,
     /// In place also for copies onto themselves.
     pub copies: bool,
-    /// An operand of CONCAT may be computed inside the result, where that does not raise the peak.
+    /// An operand of CONCAT may be computed inside the result, where that lowers the peak.
     pub concat: bool,
     /// Among the in-place sources a node takes the one whose block is the oldest, so that values that pass through the
     /// whole graph keep their address.
