@@ -14,6 +14,7 @@
 //! - `plan`: the address of each tensor
 //! - `simulate`: runs a graph on a plan without computing, to verify the plan
 //! - [`order`]: a pass to another order of execution, with a lower peak
+//! - [`recompute`]: a pass to a graph that computes results again instead of keeping them
 //! - [`copies`]: a pass that removes copies
 //! - [`snapshot`]: a captured graph with its names and sizes
 
@@ -30,6 +31,7 @@ pub mod copies;
 mod live_ranges;
 mod plan;
 pub mod order;
+pub mod recompute;
 mod simulate;
 pub mod snapshot;
 #[cfg(test)]

@@ -24,7 +24,8 @@ impl Slots {
         Self(bits)
     }
 
-    fn has(self, slot: usize) -> bool {
+    /// Returns `true` if the slot is in the set.
+    pub fn has(self, slot: usize) -> bool {
         self == Self::ALL || u8::try_from(slot).is_ok_and(|slot| slot < 8 && self.0 & 1 << slot != 0)
     }
 }

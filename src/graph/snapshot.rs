@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use crate::placement::{Bytes, Effort};
 
 use super::order::{self, Hazards, Reordering, reorder};
+use super::recompute::{NotRecomputed, Recomputation, RecomputeEffort, Subject, recompute, work_of};
 use super::{
     BufferIndex, BufferSpec, Effect, Graph, GraphPlan, PlanError, Requests, Rules, TensorId, ggml_alloc_sizes,
 };
@@ -172,6 +173,50 @@ impl Snapshot {
         ggml_alloc_sizes(&self.graph, &self.recorded_buffers(), requests, &mut |id, buffer| self.size(id, buffer))
     }
 
+    /// Replaces the graph by one that computes forward results again in the backward pass, so that its plan fits `budget`,
+    /// a number of bytes for all buffers together. External tensors are assumed not to alias. The copy of a tensor has
+    /// its name with " (again)" behind, and an id that no other has. `buffers` are for the plans, see [`Self::plan_in`];
+    /// `progress` is called with the part of the effort that is used, and cancels the search by returning `false`.
+    ///
+    /// # Errors
+    /// [`NotRecomputed`]; the graph is then as before.
+    pub fn recompute(
+        &mut self,
+        buffers: &[BufferSpec],
+        budget: Bytes,
+        effort: RecomputeEffort,
+        progress: &mut dyn FnMut(f64) -> bool,
+    ) -> Result<Recomputation, NotRecomputed> {
+        let effects = self.effects();
+        let roots: Vec<TensorId> = (0..).take(self.tensors.len()).collect();
+        let work: Vec<u64> =
+            (0..).zip(&self.tensors).map(|(id, tensor)| work_of(&self.graph, id, &tensor.op)).collect();
+        let kept = vec![false; self.tensors.len()];
+        let hazards = Hazards::new(&self.graph, &effects, &roots);
+        let (leafs, nodes) = self.requested_buffers();
+        let requests = Requests { leafs: &leafs, nodes: &nodes };
+        let subject = Subject { graph: &self.graph, effects: &effects, same_memory: &roots, work: &work, kept: &kept };
+        let mut sizes = |id, buffer| self.size(id, buffer);
+        let found = recompute(subject, buffers, requests, &mut sizes, &hazards, budget, effort, progress)?;
+        let mut next_id = self.tensors.iter().map(|tensor| tensor.id).max().map_or(0, |id| id.saturating_add(1));
+        let info = |(&origin, &again): (&TensorId, &bool)| {
+            let mut info = self.tensors[origin as usize].clone();
+            if again {
+                info.name.push_str(" (again)");
+                info.id = next_id;
+                next_id = next_id.saturating_add(1);
+            }
+            info
+        };
+        let tensors = found.rebuilt.origins.iter().zip(&found.rebuilt.again).map(info).collect();
+        (self.tensors, self.graph) = (tensors, found.rebuilt.graph.clone());
+        Ok(found)
+    }
+
+    fn effects(&self) -> Vec<Effect> {
+        self.tensors.iter().map(|tensor| Effect::of(&tensor.op)).collect()
+    }
+
     /// Puts the nodes into an order with a lower peak, where one is found. External tensors are assumed not to alias:
     /// captures do not record it. `buffers` are for the plans, see [`Self::plan_in`]; `effort` is for the search for an
     /// order.
@@ -179,9 +224,8 @@ impl Snapshot {
     /// # Errors
     /// [`PlanError::TooLarge`] when sizes overflow.
     pub fn reorder(&mut self, buffers: &[BufferSpec], effort: order::ReorderEffort) -> Result<Reordering, PlanError> {
-        let effects: Vec<Effect> = self.tensors.iter().map(|tensor| Effect::of(&tensor.op)).collect();
         let roots: Vec<TensorId> = (0..).take(self.tensors.len()).collect();
-        let hazards = Hazards::new(&self.graph, &effects, &roots);
+        let hazards = Hazards::new(&self.graph, &self.effects(), &roots);
         let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let mut sizes = |id, buffer| self.size(id, buffer);

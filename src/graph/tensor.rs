@@ -16,6 +16,10 @@ impl Flags {
     pub const INPUT: Self = Self(1);
     /// Never freed, never overwritten.
     pub const OUTPUT: Self = Self(2);
+    /// A loss: the value that a training graph minimizes. The backward pass follows it.
+    pub const LOSS: Self = Self(8);
+    /// Filled or read from outside the graph: input, output, parameter (4) or loss.
+    pub const NEVER_RECOMPUTED: Self = Self(1 | 2 | 4 | 8);
     /// To be computed. Where a version of ggml knows this flag, backends skip nodes that do not have it.
     pub const COMPUTE: Self = Self(16);
 

@@ -22,7 +22,7 @@ mod tests;
 pub use check::{check_json, check_text};
 #[cfg(feature = "cli")]
 pub use compare_table::{CompareRow, Samples, compare_table};
-pub use plan_table::{PlanRow, plan_table};
+pub use plan_table::{PlanRow, RecomputedRow, plan_table};
 pub use problem_table::{ProblemRow, problem_table};
 #[cfg(feature = "cli")]
 pub use run_table::{BufferRow, RunRow, run_table, total_bytes};

@@ -24,10 +24,29 @@ pub struct PlanRow {
     pub given_bound: Option<Bytes>,
     /// No plan with the same live ranges is smaller.
     pub lower_bound: Bytes,
+    /// What is computed again, if it was recomputed.
+    pub recomputed: Option<RecomputedRow>,
     /// Time to plan, in microseconds.
     pub microseconds: f64,
     /// The outcome of the search, if an effort was given.
     pub verdict: Option<Verdict>,
+}
+
+/// What a recomputed graph computes again.
+#[derive(Clone, Copy, Debug)]
+pub struct RecomputedRow {
+    /// The number of nodes that run again.
+    pub nodes: usize,
+    /// Floating-point operations of the given graph.
+    pub work_before: u64,
+    /// Floating-point operations of the new graph.
+    pub work_after: u64,
+}
+
+impl RecomputedRow {
+    fn text(&self) -> String {
+        format!("  {:>6}  {:>6.4}", self.nodes, as_float(self.work_after) / as_float(self.work_before.max(1)))
+    }
 }
 
 impl PlanRow {
@@ -36,26 +55,29 @@ impl PlanRow {
     }
 }
 
-/// Formats the rows as an aligned table, followed by a summary if there are several. The bound of the given order and the
-/// outcome have a column if a row has one.
+/// Formats the rows as an aligned table, followed by a summary if there are several. The bound of the given order, what
+/// is computed again and the outcome have columns if a row has them.
 pub fn plan_table(rows: &[PlanRow]) -> String {
     let width = rows.iter().map(|row| row.file.chars().count()).max().unwrap_or(0).max(4);
     let reordered = rows.iter().any(|row| row.given_bound.is_some());
     let given_title = if reordered { format!("  {:>14}", "given bound") } else { String::new() };
+    let recomputed = rows.iter().any(|row| row.recomputed.is_some());
+    let again_title = if recomputed { format!("  {:>6}  {:>6}", "again", "work") } else { String::new() };
     let outcome_title = if rows.iter().any(|row| row.verdict.is_some()) { "  outcome" } else { "" };
     let mut table = format!(
-        "{:width$}  {:>6}  {:>6}  {:>14}  {:>14}{given_title}  {:>14}  {:>6}  {:>9}{outcome_title}\n",
+        "{:width$}  {:>6}  {:>6}  {:>14}  {:>14}{given_title}  {:>14}  {:>6}{again_title}  {:>9}{outcome_title}\n",
         "file", "nodes", "blocks", "ggml-alloc", "lastuse", "lower bound", "ratio", "us"
     );
     for row in rows {
         let known = row.ggml_alloc.map_or("unknown".to_owned(), |bytes| bytes.to_string());
         let ratio = row.ratio().map_or(String::new(), |ratio| format!("{ratio:.3}"));
         let given = row.given_bound.map_or(String::new(), |bytes| format!("  {bytes:>14}"));
+        let again = row.recomputed.map_or(String::new(), |recomputed| recomputed.text());
         let outcome = row.verdict.map_or(String::new(), |verdict| format!("  {verdict}"));
         let PlanRow { file, nodes, blocks, bytes, lower_bound, microseconds, .. } = row;
         let _ = writeln!(
             table,
-            "{file:width$}  {nodes:>6}  {blocks:>6}  {known:>14}  {bytes:>14}{given}  {lower_bound:>14}  {ratio:>6}  {microseconds:>9.1}{outcome}"
+            "{file:width$}  {nodes:>6}  {blocks:>6}  {known:>14}  {bytes:>14}{given}  {lower_bound:>14}  {ratio:>6}{again}  {microseconds:>9.1}{outcome}"
         );
     }
     if rows.len() > 1 {

@@ -16,8 +16,10 @@ use super::output::Output;
 use super::planning::buffers;
 use super::print::print_error;
 use super::progress::Progress;
+use super::recompute;
 
-/// Convert a graph to a placement problem as CSV for MiniMalloc, or such a problem to a graph.
+/// Convert a graph to a placement problem as CSV for MiniMalloc, such a problem to a graph, or a training graph to one
+/// that computes results again to fit a budget.
 ///
 /// A graph becomes the blocks of one of its buffers with their live ranges, after the decision which memory is shared. The
 /// id of a block is that of the first tensor in it. A problem becomes a graph with two nodes for each block, the def and the
@@ -28,6 +30,7 @@ use super::progress::Progress;
   lastuse convert --rules ggml llama.jsonl -o llama.csv   those of ggml-alloc
   lastuse convert --buffer CUDA0 split.jsonl -o gpu.csv   of one of several buffers
   lastuse convert blocks.csv -o blocks.jsonl.gz           a problem as a graph, compressed
+  lastuse convert --recompute 40% train.jsonl -o less.jsonl   the graph that computes results again
 
 Exit codes: 0 converted, 1 the file is malformed or cannot be read, or the output cannot be written, 2 wrong usage.")]
 pub struct Arguments {
@@ -45,6 +48,9 @@ pub struct Arguments {
     /// For a graph: the rules for sharing memory, as in "lastuse plan" [default: those recorded in the file, or else all]
     #[arg(long)]
     rules: Option<RuleSetting>,
+
+    #[command(flatten)]
+    recompute: recompute::Options,
 }
 
 /// Converts the file.
@@ -53,12 +59,22 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let progress = Progress::start(&arguments.file);
     let mut bytes = Vec::new();
     match Input::read(&arguments.file).map_err(in_file)? {
+        Input::Graph(mut snapshot) if arguments.recompute.is_set() => {
+            let buffers = buffers(&snapshot, arguments.rules.as_ref());
+            arguments.recompute.apply(&mut snapshot, &buffers, &progress).map_err(in_file)?;
+            // What ggml-alloc needed was for the given graph.
+            snapshot.buffers.iter_mut().for_each(|buffer| buffer.ggml_alloc_size = None);
+            bytes = snapshot.text().into_bytes();
+        }
         Input::Graph(snapshot) => {
             progress.set("planning");
             write_problem(&snapshot, arguments, &mut bytes).map_err(in_file)?;
         }
-        Input::Problem(_) if arguments.buffer.is_some() || arguments.rules.is_some() => {
-            return Err(in_file("--buffer and --rules are for graphs, but this is a placement problem".to_owned()));
+        Input::Problem(_)
+            if arguments.buffer.is_some() || arguments.rules.is_some() || arguments.recompute.is_set() =>
+        {
+            let message = "--buffer, --rules and --recompute are for graphs, but this is a placement problem";
+            return Err(in_file(message.to_owned()));
         }
         Input::Problem(sheet) => bytes = graph_of(&sheet, &arguments.file).text().into_bytes(),
     }

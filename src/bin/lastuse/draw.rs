@@ -14,12 +14,13 @@ use super::output::Output;
 use super::planning::{self, check};
 use super::print::print_error;
 use super::progress::Progress;
+use super::recompute;
 
 /// Draw the memory of graphs over time: a rectangle for each tensor, and the live bytes below.
 ///
 /// Reads files in the format "lastuse-graph", compressed by gzip or not. Draws an SVG for documents, or one HTML page to
 /// explore: zoom, search, and follow sources and uses. The page needs no network. The plan of ggml-alloc is drawn beside
-/// that of lastuse, on the same scale. Of several graphs the page shows one at a time, the largest first; an SVG has one
+/// that of lastuse, on the same scale; with --recompute the recomputed graph is one more. Of several graphs the page shows one at a time, the largest first; an SVG has one
 /// below the other.
 #[derive(clap::Args)]
 #[group(skip)]
@@ -28,6 +29,7 @@ use super::progress::Progress;
   lastuse draw llama.jsonl -o map.svg --theme dark   for a document
   lastuse draw graphs/*.jsonl -o all.html            many graphs in one page
   lastuse draw llama.jsonl -o map.svg --against none --rules ggml   a single plan
+  lastuse draw train.jsonl -o map.html --recompute 40%   with results computed again to fit a budget
   lastuse draw llama.jsonl -o - --format svg | less  to the standard output
 
 Exit codes: 0 drawn, 1 a file is malformed or cannot be read, or the picture cannot be written, 2 wrong usage. A file that
@@ -51,6 +53,9 @@ pub struct Arguments {
 
     #[command(flatten)]
     planning: planning::Options,
+
+    #[command(flatten)]
+    recompute: recompute::Options,
 
     /// Draw only the buffer with this name, such as "CPU".
     #[arg(long, value_name = "NAME")]
@@ -100,8 +105,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let mut graphs = Vec::new();
     let mut is_wrong = false;
     for file in &arguments.files {
-        match Planned::new(file, arguments) {
-            Ok(planned) => graphs.push(planned),
+        match Planned::all(file, arguments) {
+            Ok(planned) => graphs.extend(planned),
             Err(message) => {
                 print_error(&format!("{}: {message}", file.display()));
                 is_wrong = true;
@@ -142,7 +147,8 @@ struct Planned {
 }
 
 impl Planned {
-    fn new(file: &Path, arguments: &Arguments) -> Result<Self, String> {
+    /// Plans the graph of a file, and the recomputed one if the option is set.
+    fn all(file: &Path, arguments: &Arguments) -> Result<Vec<Self>, String> {
         let progress = Progress::start(file);
         let snapshot = Input::read_graph(file)?;
         if let Some(name) = &arguments.buffer {
@@ -150,7 +156,13 @@ impl Planned {
         }
         progress.set("planning");
         let buffers = arguments.planning.buffers(&snapshot);
-        Self::in_buffers(snapshot, &buffers, arguments.against)
+        let mut graphs = vec![snapshot];
+        if arguments.recompute.is_set() {
+            let mut recomputed = graphs[0].clone();
+            arguments.recompute.apply(&mut recomputed, &buffers, &progress)?;
+            graphs.push(recomputed);
+        }
+        graphs.into_iter().map(|graph| Self::in_buffers(graph, &buffers, arguments.against)).collect()
     }
 
     fn in_buffers(snapshot: Snapshot, buffers: &[BufferSpec], against: Against) -> Result<Self, String> {

@@ -13,6 +13,7 @@ mod plan;
 mod planning;
 mod print;
 mod progress;
+mod recompute;
 mod run;
 
 use std::process::ExitCode;

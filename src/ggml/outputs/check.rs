@@ -190,15 +190,14 @@ impl AccessCollector<'_> {
     }
 
     fn add_accesses(&self, accesses: &mut Accesses, step: Step, node: TensorRef<'_>, effect: Effect) {
-        let by_sources = match effect {
-            Effect::Nothing | Effect::View => return,
-            Effect::Result => Access::Reads,
-            Effect::Sources | Effect::Anything => Access::Writes,
-        };
+        if matches!(effect, Effect::Nothing | Effect::View) {
+            return;
+        }
         let dst = redirected_to(node);
         for (slot, source) in node.source_slots().iter().enumerate() {
             if let Some(source) = source.filter(|_| dst.is_none() || slot != OUTPUT_SLOT) {
-                self.add_access(accesses, step, source, by_sources);
+                let access = if effect.writes_source(slot) { Access::Writes } else { Access::Reads };
+                self.add_access(accesses, step, source, access);
             }
         }
         let by_result = if dst.is_some() { Access::Redirected } else { Access::Writes };

@@ -1,5 +1,7 @@
 //! What running a node can change, by the name of its operation.
 
+use crate::graph::Slots;
+
 /// What running a node can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -9,8 +11,8 @@ pub enum Effect {
     View,
     /// The node's own memory, or that of its root when it is a view.
     Result,
-    /// The node's own memory and that of its sources.
-    Sources,
+    /// The node's own memory and that of these sources.
+    Sources(Slots),
     /// Anything: the program's own function runs.
     Anything,
 }
@@ -38,14 +40,26 @@ const PURE: &[&str] = &[
 
 impl Effect {
     /// Returns the effect of an operation by ggml's name. An unknown operation is assumed to write its sources too, the
-    /// worst that operations of ggml do: the steps of optimizers write the moments, which are their sources.
+    /// worst that operations of ggml do.
     pub fn of(operation: &str) -> Self {
         match operation {
             "NONE" => Self::Nothing,
             name if VIEWS.contains(&name) => Self::View,
             name if CUSTOM.contains(&name) => Self::Anything,
             name if PURE.binary_search(&name).is_ok() => Self::Result,
-            _ => Self::Sources,
+            // The weight, which is also the result, and the two moments; not the gradient and the settings.
+            "OPT_STEP_ADAMW" => Self::Sources(Slots::from_bits(0b1101)),
+            "OPT_STEP_SGD" => Self::Sources(Slots::FIRST),
+            _ => Self::Sources(Slots::ALL),
+        }
+    }
+
+    /// Returns `true` if the node may change the memory of its source at this position.
+    pub fn writes_source(self, position: usize) -> bool {
+        match self {
+            Self::Sources(slots) => slots.has(position),
+            Self::Anything => true,
+            Self::Nothing | Self::View | Self::Result => false,
         }
     }
 }
@@ -57,10 +71,21 @@ mod tests {
     #[test]
     fn effects_follow_from_operation_names() {
         assert!(PURE.is_sorted());
-        let effects = ["NONE", "VIEW", "CPY", "MUL_MAT", "OPT_STEP_ADAMW", "MAP_CUSTOM1"].map(Effect::of);
-        let expected =
-            [Effect::Nothing, Effect::View, Effect::Result, Effect::Result, Effect::Sources, Effect::Anything];
+        let effects = ["NONE", "VIEW", "CPY", "MUL_MAT", "OPT_STEP_SGD", "MAP_CUSTOM1"].map(Effect::of);
+        let weight = Effect::Sources(Slots::FIRST);
+        let expected = [Effect::Nothing, Effect::View, Effect::Result, Effect::Result, weight, Effect::Anything];
         assert_eq!(effects, expected);
-        assert_eq!(Effect::of("INVENTED_TOMORROW"), Effect::Sources);
+        assert_eq!(Effect::of("INVENTED_TOMORROW"), Effect::Sources(Slots::ALL));
+    }
+
+    #[test]
+    fn optimizers_write_weights_and_moments_but_not_gradients_and_settings() {
+        let written = |operation, sources: usize| -> Vec<usize> {
+            (0..sources).filter(|&position| Effect::of(operation).writes_source(position)).collect()
+        };
+        assert_eq!(written("OPT_STEP_ADAMW", 5), [0, 2, 3]);
+        assert_eq!(written("OPT_STEP_SGD", 3), [0]);
+        assert_eq!(written("MUL_MAT", 2), [0; 0]);
+        assert_eq!(written("INVENTED_TOMORROW", 10).len(), 10);
     }
 }

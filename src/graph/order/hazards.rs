@@ -77,6 +77,19 @@ fn is_barrier(graph: &Graph, effects: &[Effect], node: TensorId, is_used: bool) 
     marks || effects[node as usize] == Effect::Anything
 }
 
+/// Returns the last step that no node may be moved across.
+pub fn last_barrier(graph: &Graph, effects: &[Effect]) -> Option<Step> {
+    let mut is_used = vec![false; graph.tensors().len()];
+    let mut last = None;
+    for (step, &node) in (0..).zip(graph.nodes()) {
+        if is_barrier(graph, effects, node, is_used[node as usize]) {
+            last = Some(step);
+        }
+        graph.sources(node).iter().for_each(|&source| is_used[source as usize] = true);
+    }
+    last
+}
+
 /// The last step that wrote a resource, and the steps that have read it since.
 #[derive(Clone, Default)]
 struct HazardUses {
@@ -94,13 +107,14 @@ impl Finder {
     fn run(&mut self, graph: &Graph, effect: Effect, same_memory: &[TensorId], node: TensorId, step: Step) {
         let tensors = graph.tensors().len();
         let memory = |id: TensorId| tensors + same_memory[graph.root(id) as usize] as usize;
-        for &source in graph.sources(node) {
+        for (position, &source) in graph.sources(node).iter().enumerate() {
             if source != node {
                 self.read(source as usize, step);
             }
-            match effect {
-                Effect::Sources | Effect::Anything => self.write(memory(source), step),
-                _ => self.read(memory(source), step),
+            if effect.writes_source(position) {
+                self.write(memory(source), step);
+            } else {
+                self.read(memory(source), step);
             }
         }
         self.write(node as usize, step);

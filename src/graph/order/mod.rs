@@ -7,6 +7,7 @@
 //!  graph -> Hazards (which nodes must stay before which)
 //!        -> Model   (live bytes after a set of nodes has run, in whatever order)
 //!        -> Run     (simulates an order step by step)
+//!        -> eager   (moves nodes that free memory to where they can run)
 //!        -> improve (searches windows around the peak by `beam`: small ones first, or the whole graph first)
 //!        -> restore (moves back what did not have to move)
 //!        -> reorder (compares live ranges and plans of both orders)
@@ -18,6 +19,7 @@ mod hazards;
 mod model;
 mod moved;
 mod run;
+mod eager;
 mod beam;
 mod improve;
 mod restore;
@@ -26,4 +28,6 @@ mod reorder;
 mod tests;
 
 pub use hazards::Hazards;
+pub(super) use hazards::last_barrier;
+pub(super) use model::{Model, ValueId};
 pub use reorder::{Measure, ReorderEffort, Reordering, reorder};

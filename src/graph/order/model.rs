@@ -48,6 +48,8 @@ pub struct Model {
     pub nodes: Vec<NodeValues>,
     /// How many buffers there are.
     pub buffers: usize,
+    /// By tensor: its value, where it owns one.
+    pub value_of: Vec<Option<ValueId>>,
 }
 
 impl Model {
@@ -63,7 +65,7 @@ impl Model {
             let most = &mut values[value as usize].most_by_one;
             *most = times.max(*most);
         }
-        Self { values, nodes, buffers: buffers.len() }
+        Self { values, nodes, buffers: buffers.len(), value_of: builder.value_of }
     }
 
     /// Returns the live bytes before the first step, by buffer.

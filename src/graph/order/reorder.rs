@@ -8,6 +8,7 @@ use crate::graph::{
 use crate::placement::{Bytes, Step};
 
 use super::Hazards;
+use super::eager::eager;
 use super::improve::{GLOBAL, Improver, LOCAL};
 use super::model::Model;
 use super::moved::moved;
@@ -99,9 +100,10 @@ struct OrderCandidate {
     bound: Bytes,
 }
 
-/// Searches in two ways. Orders with the lowest peaks come first, and among equals those closer to the given order.
+/// Searches in two ways, from the given order or, where its peaks are lower, from the eager one. Orders with the lowest peaks come first, and among equals those closer to the given order.
 fn candidates(model: &Model, hazards: &Hazards, given: &[Step], effort: ReorderEffort) -> Vec<OrderCandidate> {
-    let improver = |ladder, work| Improver { model, hazards, ladder, order: given.to_vec(), work };
+    let start = start(model, hazards, given);
+    let improver = |ladder, work| Improver { model, hazards, ladder, order: start.clone(), work };
     // The work that one way leaves of its half is for the other.
     let mut local = improver(LOCAL, effort.0 / 2);
     local.improve();
@@ -121,6 +123,15 @@ fn candidates(model: &Model, hazards: &Hazards, given: &[Step], effort: ReorderE
     }
     found.sort_by_key(|candidate| candidate.bound);
     found
+}
+
+/// Returns the order to start from.
+fn start(model: &Model, hazards: &Hazards, given: &[Step]) -> Vec<Step> {
+    let eager = eager(model, hazards);
+    let peaks = |order: &[Step]| peaks_of(&mut Run::new(model), order);
+    let (before, after) = (peaks(given), peaks(&eager));
+    let is_lower = after != before && after.iter().zip(&before).all(|(after, before)| after <= before);
+    if is_lower { eager } else { given.to_vec() }
 }
 
 fn measure(plan: &GraphPlan) -> Vec<Measure> {

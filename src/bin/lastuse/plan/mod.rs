@@ -12,12 +12,13 @@ use lastuse::formats::plan_json;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{BufferPlan, BufferSpec, GraphPlan};
 use lastuse::placement::{Bytes, Effort};
-use lastuse::report::{PlanRow, ProblemRow, Verdict, plan_table, problem_table};
+use lastuse::report::{PlanRow, ProblemRow, RecomputedRow, Verdict, plan_table, problem_table};
 
 use super::input::Input;
 use super::planning::{self, check};
 use super::print::{print, print_error};
 use super::progress::Progress;
+use super::recompute;
 
 /// Plan graphs or placement problems from files.
 ///
@@ -39,6 +40,7 @@ use super::progress::Progress;
   lastuse plan -o offsets.csv blocks.csv            the smallest placement of a problem
   lastuse plan --capacity 1048576 -o - blocks.csv   any placement within 1 MiB
   lastuse plan --reorder graphs/*.jsonl  in a better order of the nodes, if there is one
+  lastuse plan --recompute 40% train.jsonl          a training graph that computes results again to fit a budget
   lastuse plan --effort 1000000000 llama.jsonl      search for seconds where the quick plan is above the bound
 
 Exit codes: 0 all planned, 1 a file is malformed or cannot be read, 2 wrong usage, 3 it is proven that no placement fits
@@ -55,6 +57,9 @@ pub struct Arguments {
 
     #[command(flatten)]
     planning: planning::Options,
+
+    #[command(flatten)]
+    recompute: recompute::Options,
 
     #[command(flatten)]
     reorder: reorder::Arguments,
@@ -181,6 +186,14 @@ fn plan_graph(
     progress: &Progress,
 ) -> Result<Planned, String> {
     let buffers = arguments.planning.buffers(&snapshot);
+    if arguments.json && arguments.recompute.is_set() {
+        return Err(
+            "--json is for the tensors of the file, not for those that --recompute adds: write the graph with \
+                    lastuse convert --recompute, and plan that"
+                .to_owned(),
+        );
+    }
+    let recomputation = arguments.recompute.apply(&mut snapshot, &buffers, progress)?;
     progress.set("planning");
     let reordering = arguments.reorder.apply(&mut snapshot, &buffers)?;
     let (plan, microseconds) = timed_plan(&snapshot, &buffers, if arguments.json { 1 } else { RUNS })?;
@@ -197,6 +210,11 @@ fn plan_graph(
         bytes: plan.buffers.iter().map(|buffer| buffer.placement.size()).fold(0, Bytes::saturating_add),
         given_bound: reordering.map(|found| found.given_bound()),
         lower_bound: plan.buffers.iter().map(|buffer| buffer.lower_bound).fold(0, Bytes::saturating_add),
+        recomputed: recomputation.map(|found| RecomputedRow {
+            nodes: found.again().count(),
+            work_before: found.before.work,
+            work_after: found.after.work,
+        }),
         microseconds,
         verdict: arguments
             .planning

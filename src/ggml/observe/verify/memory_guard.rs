@@ -168,11 +168,15 @@ impl MemoryGuard {
 
     /// Returns the addresses that a node may write; `None` for any.
     fn allowed(&self, tensor: TensorRef<'_>) -> Option<Vec<Range<usize>>> {
-        match self.runtime.operations.effect(tensor.op()) {
+        let effect = self.runtime.operations.effect(tensor.op());
+        match effect {
             Effect::Nothing | Effect::View => Some(Vec::new()),
             Effect::Anything if self.mode.trusts_custom => None,
             Effect::Result | Effect::Anything => Some(vec![self.span(tensor)]),
-            Effect::Sources => Some(tensor.sources().chain([tensor]).map(|it| self.span(it)).collect()),
+            Effect::Sources(_) => {
+                let sources = tensor.sources().enumerate().filter(|&(position, _)| effect.writes_source(position));
+                Some(sources.map(|(_, source)| source).chain([tensor]).map(|it| self.span(it)).collect())
+            }
         }
     }
 

@@ -30,7 +30,7 @@ fn flagged_producers_and_copies() {
 
 #[test]
 fn producers_that_write_more_than_their_result() {
-    for effect in [Effect::Sources, Effect::Anything, Effect::Nothing] {
+    for effect in [Effect::Sources(Slots::ALL), Effect::Anything, Effect::Nothing] {
         left(Reason::Producer, |scene, [product, _, _]| scene.sketch.draft(product).effect = effect);
     }
 }

@@ -9,7 +9,7 @@ use crate::graph::Effect;
 use crate::graph::order::{Hazards, ReorderEffort, Reordering, reorder};
 use crate::graph::tests::random::random_sketch_of;
 use crate::graph::tests::sketch::{List, Sketch};
-use crate::graph::{BufferIndex, Graph, GraphPlan, Operation, Requests, Rules, TensorId, plan, simulate};
+use crate::graph::{BufferIndex, Graph, GraphPlan, Operation, Requests, Rules, Slots, TensorId, plan, simulate};
 use crate::placement::{Bytes, Problem, Step, lower_bound, validate};
 use crate::testing::Random;
 
@@ -87,7 +87,8 @@ fn random_graph(random: &mut Random, most: u32) -> Sketch {
         if is_node && draft.effect == Effect::Result {
             draft.effect = match random.below(100) {
                 0 => Effect::Anything,
-                1..6 => Effect::Sources,
+                1..4 => Effect::Sources(Slots::ALL),
+                4..6 => Effect::Sources(Slots::FIRST),
                 _ => Effect::Result,
             };
         }
@@ -128,7 +129,8 @@ fn share_memory(sketch: &Sketch, graph: &Graph, a: TensorId, b: TensorId) -> boo
         let effect = sketch.drafts[node as usize].effect;
         let looks = effect == Effect::Nothing || (effect == Effect::View && graph.tensor(node).view.is_some());
         let sources = graph.sources(node).iter();
-        sources.map(|&id| (graph.root(id), effect == Effect::Sources)).chain([(graph.root(node), !looks)]).collect()
+        let sources = sources.enumerate().map(|(position, &id)| (graph.root(id), effect.writes_source(position)));
+        sources.chain([(graph.root(node), !looks)]).collect()
     };
     let (a, b) = (touches(a), touches(b));
     a.iter().any(|(root, writes)| b.iter().any(|(other, also)| root == other && (*writes || *also)))

@@ -57,7 +57,10 @@ pub fn is_written(case: &Case<'_>, roots: &[TensorId], from: Step, to: Step) -> 
     let is_one = |id: TensorId| roots.iter().any(|&root| memory(root) == memory(id));
     let writes = |&node: &TensorId| match case.uses.effects[node as usize] {
         Effect::Anything => true,
-        Effect::Sources => is_one(node) || graph.sources(node).iter().any(|&source| is_one(source)),
+        effect @ Effect::Sources(_) => {
+            let mut sources = graph.sources(node).iter().enumerate();
+            is_one(node) || sources.any(|(position, &source)| effect.writes_source(position) && is_one(source))
+        }
         Effect::Result => is_one(node),
         Effect::View | Effect::Nothing => false,
     };

@@ -1,0 +1,132 @@
+//! `--recompute`: graphs that compute forward results again instead of keeping them.
+
+use std::str::FromStr;
+
+use lastuse::graph::BufferSpec;
+use lastuse::graph::recompute::{Recomputation, RecomputeEffort};
+use lastuse::graph::snapshot::Snapshot;
+use lastuse::placement::Bytes;
+
+use super::progress::Progress;
+
+/// Options for recomputation.
+#[derive(clap::Args)]
+#[group(skip)]
+pub struct Options {
+    /// For training graphs: compute forward results again in the backward pass, so that the plan fits this many bytes
+    ///
+    /// A number of bytes, with K, M or G for binary units ("512M"); a part of the plan for the given graph ("40%"); or
+    /// "min" for the smallest graph that is found. The least work that fits is searched for. The table then has the nodes
+    /// that run again, and the floating-point operations in relation to the given graph; ggml-alloc's bytes stay those
+    /// of the given graph.
+    #[arg(long, value_name = "BUDGET")]
+    recompute: Option<Budget>,
+
+    /// The work limit of --recompute, in nodes simulated: a million takes some hundredths of a second.
+    #[arg(long, value_name = "NODES", requires = "recompute", default_value_t = RecomputeEffort::default().0)]
+    recompute_effort: u64,
+}
+
+/// The bytes that a plan may need.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Budget {
+    Bytes(Bytes),
+    /// Hundredths of the bytes of the plan for the given graph.
+    Percent(f64),
+    Smallest,
+}
+
+impl FromStr for Budget {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is no budget: give bytes (53000000, 512M), a part (40%), or min");
+        if text == "min" {
+            return Ok(Self::Smallest);
+        }
+        if let Some(percent) = text.strip_suffix('%') {
+            let percent: f64 = percent.parse().map_err(|_| wrong())?;
+            return if percent.is_finite() && percent >= 0.0 { Ok(Self::Percent(percent)) } else { Err(wrong()) };
+        }
+        let number = text.trim_end_matches("iB").trim_end_matches('B');
+        let power = "KMGT".find(|unit| number.ends_with(unit)).map_or(0, |at| at + 1);
+        let digits = if power > 0 { &number[..number.len() - 1] } else { number };
+        let count: Bytes = digits.parse().map_err(|_| wrong())?;
+        count.checked_mul(1 << (10 * power)).map(Self::Bytes).ok_or_else(wrong)
+    }
+}
+
+impl Budget {
+    /// Returns the bytes; `given` are those of the plan for the given graph.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a part")]
+    fn bytes(self, given: Bytes) -> Bytes {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Percent(percent) => (given as f64 * percent / 100.0) as Bytes,
+            Self::Smallest => 0,
+        }
+    }
+}
+
+impl Options {
+    /// Returns `true` if the option is set.
+    pub fn is_set(&self) -> bool {
+        self.recompute.is_some()
+    }
+
+    /// Replaces the graph by one that fits the budget, if the option is set.
+    ///
+    /// # Errors
+    /// The graph cannot be recomputed, or no graph was found that fits the budget.
+    pub fn apply(
+        &self,
+        snapshot: &mut Snapshot,
+        buffers: &[BufferSpec],
+        progress: &Progress,
+    ) -> Result<Option<Recomputation>, String> {
+        let Some(budget) = self.recompute else { return Ok(None) };
+        progress.set("searching for what to compute again");
+        let given = snapshot.plan_in(buffers).map_err(|error| error.to_string())?;
+        let bytes = budget.bytes(given.buffers.iter().map(|buffer| buffer.placement.size()).sum());
+        let effort = RecomputeEffort(self.recompute_effort);
+        let found = snapshot.recompute(buffers, bytes, effort, &mut |_| true).map_err(|error| error.to_string())?;
+        if found.after.bytes > bytes && budget != Budget::Smallest {
+            return Err(format!(
+                "no graph was found that fits {bytes} bytes: the smallest needs {smallest}; use --recompute {smallest}, \
+                 or a larger --recompute-effort",
+                smallest = found.after.bytes
+            ));
+        }
+        let again = found.again().count();
+        snapshot.label.push_str(&format!(", {again} nodes computed again to fit {} bytes", found.after.bytes));
+        Ok(Some(found))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budgets_are_bytes_parts_or_the_smallest() {
+        let budgets = ["53000000", "512M", "1GiB", "3KB", "40%", "min"].map(|text| text.parse::<Budget>());
+        let expected = [
+            Budget::Bytes(53_000_000),
+            Budget::Bytes(512 << 20),
+            Budget::Bytes(1 << 30),
+            Budget::Bytes(3 << 10),
+            Budget::Percent(40.0),
+            Budget::Smallest,
+        ];
+        assert_eq!(budgets, expected.map(Ok));
+        assert_eq!(Budget::Percent(40.0).bytes(1000), 400);
+    }
+
+    #[test]
+    fn malformed_budgets_are_refused_by_name() {
+        for text in ["", "much", "-5", "40 %%", "nan%", "-1%", "99999999999999999999", "99999999999T"] {
+            let message = text.parse::<Budget>().unwrap_err();
+            assert!(message.starts_with(&format!("{text:?} is no budget")), "{message}");
+        }
+    }
+}

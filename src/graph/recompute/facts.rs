@@ -1,0 +1,241 @@
+//! What may be recomputed, and what a recomputation has to respect.
+
+use crate::graph::order::{Hazards, Model, ValueId, last_barrier};
+use crate::graph::{Effect, Flags, Graph, TensorId};
+use crate::placement::Step;
+
+use super::not_recomputed::NotRecomputed;
+
+/// A graph to recompute, with what is known of its tensors, all by id.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// A training graph: the forward pass up to the last node with [`Flags::LOSS`], then the backward pass.
+    pub graph: &'a Graph,
+    /// What running each node can change.
+    pub effects: &'a [Effect],
+    /// The first tensor that each tensor aliases; a root whose memory aliases no other has its own id.
+    pub same_memory: &'a [TensorId],
+    /// The work of each node, see [`work_of`](super::work_of).
+    pub work: &'a [u64],
+    /// Whether the caller keeps it: neither it nor its views are computed again.
+    pub kept: &'a [bool],
+}
+
+/// Facts about the nodes of a graph, by step, that hold whatever is recomputed.
+#[derive(Debug)]
+pub struct Facts {
+    /// The first step of the backward pass.
+    pub boundary: Step,
+    /// By step: the forward steps that compute its sources.
+    pub sources: Vec<Vec<Step>>,
+    /// By forward step: the value that it computes or is a view of.
+    pub values: Vec<Option<ValueId>>,
+    /// By value: whether it may be computed again, and the step that computes it.
+    pub candidates: Vec<Option<Step>>,
+    /// By step.
+    pub work: Vec<u64>,
+    /// Nodes that nothing depends on and that need no memory, such as the steps of an optimizer: they run as soon as
+    /// they can, so that what they use is freed.
+    pub sinks: Vec<Sink>,
+    /// By step: the sinks that wait for it.
+    pub waiting: Vec<Vec<u32>>,
+    /// By forward step: the sinks that write memory which it reads, and so wait until it has been computed again.
+    pub overwriting: Vec<Vec<u32>>,
+}
+
+/// A node that may run as soon as others have run.
+#[derive(Clone, Copy, Debug)]
+pub struct Sink {
+    /// Its step.
+    pub step: Step,
+    /// How many nodes it waits for.
+    pub waits_for: u32,
+}
+
+impl Facts {
+    /// Collects the facts.
+    ///
+    /// # Errors
+    /// [`NotRecomputed`] if the graph has no backward pass, or lists a node twice.
+    pub fn of(subject: Subject<'_>, hazards: &Hazards, model: &Model) -> Result<Self, NotRecomputed> {
+        let graph = subject.graph;
+        let boundary = boundary(graph)?;
+        let mut is_listed = vec![false; graph.tensors().len()];
+        let twice = graph.nodes().iter().find(|&&node| std::mem::replace(&mut is_listed[node as usize], true));
+        if let Some(&node) = twice {
+            return Err(NotRecomputed::ListedTwice(node));
+        }
+        let mut builder = Builder { subject, boundary, defs: graph.first_defs(), writers: writers(subject) };
+        let (sinks, waiting) = builder.sinks(hazards, model);
+        let overwriting = builder.overwriting(&sinks);
+        builder.forget_writers(&sinks);
+        let nodes = || graph.nodes().iter();
+        let values = &model.value_of;
+        let forward = &graph.nodes()[..boundary as usize];
+        Ok(Self {
+            boundary,
+            sources: nodes().map(|&node| builder.forward_sources(node)).collect(),
+            values: forward.iter().map(|&node| values[graph.root(node) as usize]).collect(),
+            candidates: builder.candidates(model, values),
+            work: nodes().map(|&node| subject.work[node as usize]).collect(),
+            sinks,
+            waiting,
+            overwriting,
+        })
+    }
+}
+
+/// Returns the first step after the last loss.
+fn boundary(graph: &Graph) -> Result<Step, NotRecomputed> {
+    let is_loss = |&node: &TensorId| graph.tensor(node).flags.has(Flags::LOSS);
+    let loss = graph.nodes().iter().rposition(is_loss).ok_or(NotRecomputed::NoLoss)?;
+    let boundary = Step::try_from(loss + 1).expect("fewer than 2^32 nodes");
+    if boundary as usize == graph.nodes().len() { Err(NotRecomputed::NoBackward) } else { Ok(boundary) }
+}
+
+/// Returns, by memory, the steps that write it.
+fn writers(subject: Subject<'_>) -> Vec<Vec<Step>> {
+    let graph = subject.graph;
+    let mut writers = vec![Vec::new(); graph.tensors().len()];
+    let memory = |id: TensorId| subject.same_memory[graph.root(id) as usize] as usize;
+    for (step, &node) in (0..).zip(graph.nodes()) {
+        match subject.effects[node as usize] {
+            Effect::Nothing | Effect::View => {}
+            Effect::Result => writers[memory(node)].push(step),
+            effect @ (Effect::Sources(_) | Effect::Anything) => {
+                let sources = graph.sources(node).iter().enumerate();
+                let written = sources.filter(|&(position, _)| effect.writes_source(position)).map(|(_, source)| source);
+                written.chain([&node]).for_each(|&tensor| writers[memory(tensor)].push(step));
+            }
+        }
+    }
+    writers
+}
+
+struct Builder<'a> {
+    subject: Subject<'a>,
+    boundary: Step,
+    /// By tensor: the step that computes it.
+    defs: Vec<Option<Step>>,
+    /// By memory: the steps that write it.
+    writers: Vec<Vec<Step>>,
+}
+
+impl Builder<'_> {
+    fn memory(&self, tensor: TensorId) -> usize {
+        self.subject.same_memory[self.subject.graph.root(tensor) as usize] as usize
+    }
+
+    fn forward_sources(&self, node: TensorId) -> Vec<Step> {
+        let sources = self.subject.graph.sources(node).iter().filter(|&&source| source != node);
+        sources.filter_map(|&source| self.defs[source as usize]).filter(|&step| step < self.boundary).collect()
+    }
+
+    /// Finds the sinks, and the steps that they wait for.
+    fn sinks(&self, hazards: &Hazards, model: &Model) -> (Vec<Sink>, Vec<Vec<u32>>) {
+        let mut sinks = Vec::new();
+        let count = self.subject.graph.nodes().len();
+        let mut waiting = vec![Vec::new(); count];
+        // The last node stays the last.
+        let last = Step::try_from(count - 1).expect("fewer than 2^32 nodes");
+        for step in self.boundary..last {
+            let is_sink = hazards.after(step).iter().all(|&later| later == last);
+            if is_sink && model.nodes[step as usize].computes.is_none() {
+                let number = u32::try_from(sinks.len()).expect("fewer than 2^32 nodes");
+                hazards.before(step).iter().for_each(|&earlier| waiting[earlier as usize].push(number));
+                let waits_for = u32::try_from(hazards.before(step).len()).expect("fewer than 2^32 nodes");
+                sinks.push(Sink { step, waits_for });
+            }
+        }
+        (sinks, waiting)
+    }
+
+    /// Returns, by forward step, the sinks that write memory which it reads.
+    fn overwriting(&self, sinks: &[Sink]) -> Vec<Vec<u32>> {
+        let mut by_memory = vec![Vec::new(); self.writers.len()];
+        let mut sink_at = vec![None; self.subject.graph.nodes().len()];
+        (0u32..).zip(sinks).for_each(|(number, sink)| sink_at[sink.step as usize] = Some(number));
+        for (memory, writers) in self.writers.iter().enumerate() {
+            by_memory[memory].extend(writers.iter().filter_map(|&step| sink_at[step as usize]));
+        }
+        let forward = &self.subject.graph.nodes()[..self.boundary as usize];
+        let of_node = |&node: &TensorId| {
+            let read = self.subject.graph.sources(node).iter().map(|&source| &by_memory[self.memory(source)]);
+            let mut found: Vec<u32> = read.flatten().copied().collect();
+            found.sort_unstable();
+            found.dedup();
+            found
+        };
+        forward.iter().map(of_node).collect()
+    }
+
+    /// Forgets what sinks write: they wait for those that read it.
+    fn forget_writers(&mut self, sinks: &[Sink]) {
+        for writers in &mut self.writers {
+            writers.retain(|step| sinks.binary_search_by_key(step, |sink| sink.step).is_err());
+        }
+    }
+
+    /// Returns the values that may be computed again: by an operation that writes its result and nothing else, from
+    /// sources that nothing writes later, into memory that nothing else writes.
+    fn candidates(&self, model: &Model, values: &[Option<ValueId>]) -> Vec<Option<Step>> {
+        let graph = self.subject.graph;
+        let barrier = last_barrier(graph, self.subject.effects);
+        let mut candidates = vec![None; model.values.len()];
+        for (step, &node) in (0..).zip(&graph.nodes()[..self.boundary as usize]) {
+            let Some(value) = values[node as usize] else { continue };
+            let is_kept = self.subject.kept[node as usize] || graph.tensor(node).flags.has(Flags::NEVER_RECOMPUTED);
+            let may = !is_kept
+                && self.subject.effects[node as usize] == Effect::Result
+                && model.values[value as usize].ends
+                && !model.values[value as usize].from_start
+                && barrier.is_none_or(|barrier| barrier < step)
+                && self.writers[self.memory(node)] == [step]
+                && graph.sources(node).iter().all(|&source| source == node || self.is_same_later(source, step));
+            candidates[value as usize] = may.then_some(step);
+        }
+        self.exclude_views(&mut candidates, values);
+        self.exclude_unread(&mut candidates, values);
+        candidates
+    }
+
+    /// Returns `true` if a source of a node at `step` holds the same bytes whenever the node runs again.
+    fn is_same_later(&self, source: TensorId, step: Step) -> bool {
+        let is_defined = self.defs[source as usize].is_none_or(|def| def < step);
+        is_defined && self.writers[self.memory(source)].last().is_none_or(|&last| last < step)
+    }
+
+    /// Excludes values with views that are kept, or that cannot be told to be views of a copy.
+    fn exclude_views(&self, candidates: &mut [Option<Step>], values: &[Option<ValueId>]) {
+        let graph = self.subject.graph;
+        for (id, tensor) in (0..).zip(graph.tensors()) {
+            let Some(value) = tensor.view.and_then(|view| values[view.root as usize]) else { continue };
+            let is_kept = self.subject.kept[id as usize] || tensor.flags.has(Flags::NEVER_RECOMPUTED);
+            if is_kept || self.defs[id as usize].is_none() || !self.reaches_root(id) {
+                candidates[value as usize] = None;
+            }
+        }
+    }
+
+    /// Returns `true` if a view's first source is its root, or a view of it that does.
+    fn reaches_root(&self, view: TensorId) -> bool {
+        let graph = self.subject.graph;
+        let Some(&source) = graph.sources(view).first() else { return false };
+        self.subject.effects[view as usize] == Effect::View && graph.root(source) == graph.root(view)
+    }
+
+    /// Excludes values that no forward node reads: dropping them would leave nothing that frees them.
+    fn exclude_unread(&self, candidates: &mut [Option<Step>], values: &[Option<ValueId>]) {
+        let graph = self.subject.graph;
+        let mut is_read = vec![false; candidates.len()];
+        for &node in &graph.nodes()[..self.boundary as usize] {
+            for &source in graph.sources(node).iter().filter(|&&source| source != node) {
+                if let Some(value) = values[graph.root(source) as usize] {
+                    is_read[value as usize] = true;
+                }
+            }
+        }
+        let unread = candidates.iter_mut().zip(is_read).filter(|(_, is_read)| !is_read);
+        unread.for_each(|(candidate, _)| *candidate = None);
+    }
+}

@@ -1,0 +1,34 @@
+//! A pass to a graph that fits a budget: forward results are dropped, and computed again in the backward pass.
+//!
+//! The backward pass of a training graph reads the results of the forward pass, so at its start all of them are live.
+//! Here values are dropped after their last use in the forward pass, and copies of the nodes that compute them run
+//! right before the backward pass uses them. Uses the graph, `access`, `live_ranges`, `plan` and `order`.
+//!
+//! ```text
+//!  graph -> Facts       (what may be dropped, what each node reads, the work of each node)
+//!        -> checkpoints (first choices of what to drop: all but what crosses a few narrow steps)
+//!        -> Search      (lowers the peak of a choice; then keeps again what saves the most work for its bytes)
+//!             Scheduler (the order of execution of a choice)
+//!             Estimator (the live bytes of an order)
+//!        -> Rebuilt     (the graph, with copies of the nodes that run again)
+//!        -> recompute   (compares plans with the budget)
+//! ```
+//!
+//! All searching is counted in work, never in time: the same graph gives the same result, always.
+
+mod work;
+mod not_recomputed;
+mod facts;
+mod schedule;
+mod estimate;
+mod checkpoints;
+mod search;
+mod rebuilt;
+mod recompute;
+
+pub use facts::Subject;
+pub use not_recomputed::NotRecomputed;
+pub use rebuilt::Rebuilt;
+pub use recompute::{Needs, Recomputation, RecomputeEffort, recompute};
+pub use schedule::Item;
+pub use work::work_of;

@@ -1,0 +1,120 @@
+//! The pass: a graph and a budget in, a graph that fits the budget out.
+
+use std::collections::HashMap;
+
+use crate::graph::order::{Hazards, Model};
+use crate::graph::{BufferIndex, BufferSpec, Requests, Sizes, TensorId, live_ranges, plan};
+use crate::placement::Bytes;
+
+use super::facts::{Facts, Subject};
+use super::not_recomputed::NotRecomputed;
+use super::rebuilt::Rebuilt;
+use super::schedule::Item;
+use super::search::Search;
+
+/// Work limit of the search: how many nodes are simulated. A million takes some hundredths of a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecomputeEffort(pub u64);
+
+impl Default for RecomputeEffort {
+    fn default() -> Self {
+        Self(40_000_000)
+    }
+}
+
+/// What a graph needs to run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Bytes of its plan, in all buffers.
+    pub bytes: Bytes,
+    /// Floating-point operations, see [`work_of`](super::work_of).
+    pub work: u64,
+}
+
+/// A graph in which forward results are computed again in the backward pass.
+#[derive(Clone, Debug)]
+pub struct Recomputation {
+    /// The nodes in the order of execution; those that run again are copies.
+    pub items: Vec<Item>,
+    /// The graph with these nodes.
+    pub rebuilt: Rebuilt,
+    /// What the given graph needs.
+    pub before: Needs,
+    /// What the new graph needs. More than the budget means that the budget cannot be met; then no smaller graph was
+    /// found, and a search with these bytes as the budget finds one that fits.
+    pub after: Needs,
+}
+
+impl Recomputation {
+    /// Returns the steps of the given graph that run again, in their order.
+    pub fn again(&self) -> impl Iterator<Item = crate::placement::Step> {
+        self.items.iter().filter(|item| item.again).map(|item| item.step)
+    }
+}
+
+/// How often fewer live bytes are searched for where a plan exceeds the budget though the live bytes fit.
+const ATTEMPTS: u32 = 4;
+
+/// Searches for a graph whose plan fits `budget`, a number of bytes for all buffers together, with the least work found.
+/// The graph stays as given where it fits. `progress` is called with the part of the effort that is used; the search is
+/// cancelled when it returns `false`.
+///
+/// Each forward result is computed at most twice. Nodes that need no memory of their own and that nothing depends on,
+/// such as the steps of an optimizer, run as soon as they can.
+///
+/// # Errors
+/// [`NotRecomputed`].
+#[expect(clippy::too_many_arguments, reason = "what a plan depends on, and the limits of the search")]
+pub fn recompute<S: Sizes>(
+    subject: Subject<'_>,
+    buffers: &[BufferSpec],
+    requests: Requests<'_>,
+    sizes: &mut S,
+    hazards: &Hazards,
+    budget: Bytes,
+    effort: RecomputeEffort,
+    progress: &mut dyn FnMut(f64) -> bool,
+) -> Result<Recomputation, NotRecomputed> {
+    let mut known = HashMap::new();
+    let mut sizes =
+        |id: TensorId, buffer: BufferIndex| *known.entry((id, buffer)).or_insert_with(|| sizes.alloc_size(id, buffer));
+    let graph = subject.graph;
+    let found = live_ranges(graph, buffers, requests, &mut sizes);
+    let model = Model::new(graph, buffers, &found);
+    let facts = Facts::of(subject, hazards, &model)?;
+    let given = plan(graph, buffers, requests, &mut sizes).map_err(NotRecomputed::Plan)?;
+    let work = facts.work.iter().fold(0, |sum: u64, &work| sum.saturating_add(work));
+    let before = Needs { bytes: total(&given), work };
+    let mut planned = |items: Vec<Item>, again: u64| {
+        let rebuilt = Rebuilt::new(graph, requests, &items, facts.boundary);
+        let mut sizes = |id: TensorId, buffer| sizes(rebuilt.origins[id as usize], buffer);
+        let requests = Requests { leafs: requests.leafs, nodes: &rebuilt.node_buffers };
+        let plan = plan(&rebuilt.graph, buffers, requests, &mut sizes).map_err(NotRecomputed::Plan)?;
+        let after = Needs { bytes: total(&plan), work: work.saturating_add(again) };
+        Ok(Recomputation { items, rebuilt, before, after })
+    };
+    if before.bytes <= budget {
+        let steps = (0..).take(graph.nodes().len());
+        return planned(steps.map(|step| Item { step, again: false }).collect(), 0);
+    }
+    let mut search = Search::new(&facts, &model, effort.0, progress);
+    let mut target = budget;
+    let mut attempts = ATTEMPTS;
+    loop {
+        let choice = search.choose(target);
+        if search.is_cancelled() {
+            return Err(NotRecomputed::Cancelled);
+        }
+        let found = planned(search.items(&choice), choice.work)?;
+        attempts -= 1;
+        if found.after.bytes <= budget || choice.bytes > target || attempts == 0 {
+            return Ok(found);
+        }
+        // A plan may need more than the live bytes.
+        target = if attempts == 1 { 0 } else { target.saturating_sub(found.after.bytes - budget) };
+    }
+}
+
+fn total(plan: &crate::graph::GraphPlan) -> Bytes {
+    plan.buffers.iter().map(|buffer| buffer.placement.size()).fold(0, Bytes::saturating_add)
+}
