@@ -86,7 +86,7 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define lastuse's own C functions, in the order of the header.
-    const SOURCES: [&str; 14] = [
+    const SOURCES: [&str; 17] = [
         "src/abi/process.rs",
         "src/abi/stats.rs",
         "src/abi/settings.rs",
@@ -97,8 +97,11 @@ mod header {
         "src/abi/measure.rs",
         "src/abi/dependency.rs",
         "src/abi/set_output.rs",
+        "src/abi/dedicate.rs",
         "src/abi/remove_copies.rs",
         "src/abi/reorder.rs",
+        "src/abi/steps.rs",
+        "src/abi/steps_report.rs",
         "src/abi/verify.rs",
         "src/abi/memory_guard.rs",
     ];
@@ -131,18 +134,25 @@ mod bindings {
         "ggml_(abort|is_contiguous|is_quantized|log_(internal|get|set)|version|op_(name|desc)|type_name|get_data|get_(first|next)_tensor)",
         "ggml_get_(no_alloc|mem_buffer|mem_size)",
         "ggml_(init|free|new_tensor_1d|view_(1d|tensor)|neg|set_input|set_output|tensor_overhead|nbytes)",
-        "ggml_(new_graph_custom|graph_overhead_custom|build_forward_expand)",
+        "ggml_(new_graph_custom|graph_overhead_custom|build_forward_expand|cont)",
         "ggml_backend_buft_(name|alloc_buffer|get_alignment|get_max_size|get_alloc_size)",
         "ggml_backend_buft_(alloc_buffer_n|get_alloc_size_n|is_meta|is_host|get_device)",
-        "ggml_backend_dev_type",
+        "ggml_backend_dev_(type|supports_op)",
         "ggml_backend_buffer_(free|get_type|get_base|get_size|get_alignment|get_alloc_size|init_tensor|reset|set_usage)",
         "ggml_backend_(tensor_alloc|view_init|get_default_buffer_type|cpu_buffer_type|multi_buffer_alloc_buffer)",
         "ggml_backend_(graph_compute|buffer_(get_usage|is_host))",
+        "ggml_backend_sched_(reset|split_graph|alloc_graph|graph_compute|get_n_backends|get_backend)",
+        "ggml_backend_sched_(get_buffer_type|get_buffer_size|get_tensor_backend|set_tensor_backend)",
     ];
 
     /// Types that lastuse only has pointers to.
-    const OPAQUE: [&str; 4] =
-        ["ggml_backend", "ggml_backend_buffer", "ggml_backend_buffer_type", "ggml_backend_device"];
+    const OPAQUE: [&str; 5] = [
+        "ggml_backend",
+        "ggml_backend_buffer",
+        "ggml_backend_buffer_type",
+        "ggml_backend_device",
+        "ggml_backend_sched",
+    ];
 
     fn opaque(name: &str) -> String {
         let pointer = name.replace("device", "dev");

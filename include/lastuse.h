@@ -9,9 +9,13 @@
 //   allocators  lastuse_gallocr_set_rules, lastuse_gallocr_set_effort, lastuse_gallocr_lower_bound,
 //               lastuse_gallocr_wanted_size, lastuse_gallocr_explain (lastuse_string_free)
 //   contexts    lastuse_context_new, lastuse_context_realize, lastuse_context_free: ggml contexts that need no size
-//   tensors     ggml_dependency: order as a part of the graph; ggml_set_output(t, dst): results without copies
+//   tensors     ggml_dependency: order as a part of the graph; ggml_set_output(t, dst): results without copies;
+//               lastuse_tensor_dedicate: results in buffers of the program, where they survive later graphs
+//               (lastuse_gallocr_dedicated_size, lastuse_gallocr_dedicated_reset)
 //   graphs      lastuse_graph_measure, lastuse_graph_measure_many: sizes, before anything is allocated;
 //               lastuse_graph_remove_copies, then lastuse_graph_reorder: less memory, before a graph is allocated
+//   steps       lastuse_steps_new, lastuse_steps_compute, lastuse_steps_report, lastuse_steps_step_report,
+//               lastuse_steps_step_count, lastuse_steps_free: a graph computed in parts, with less memory at a time
 //   checks      lastuse_graph_verify, lastuse_graph_compute_guarded,
 //               lastuse_guard_new, lastuse_guard_eval, lastuse_guard_free
 //
@@ -42,6 +46,8 @@ struct ggml_cgraph; // ggml.h
 struct ggml_context; // ggml.h
 struct ggml_tensor; // ggml.h
 struct ggml_backend; // ggml-backend.h
+struct ggml_backend_buffer; // ggml-backend.h
+struct ggml_backend_sched; // ggml-backend.h
 struct ggml_backend_buffer_type; // ggml-backend.h
 
 // ggml_set_output(t, dst) calls lastuse_tensor_set_output; ggml_set_output(t) calls ggml's function, which flags t
@@ -65,6 +71,9 @@ enum lastuse_context_kind {
 
 // Checks the memory of graphs while a scheduler runs them: made by lastuse_guard_new.
 struct lastuse_guard;
+
+// A graph that is computed step by step: made by lastuse_steps_new.
+struct lastuse_steps;
 
 // Statistics of the process, filled in by lastuse_stats_get. The caller sets struct_size and zeroes the rest.
 struct lastuse_stats {
@@ -155,6 +164,62 @@ struct lastuse_reorder_report {
   size_t size_after;
   // How many nodes were moved; 0 if the order is unchanged.
   int nodes_moved;
+};
+
+// Parameters of lastuse_steps_new. The caller sets struct_size and zeroes the rest; either cuts or n_steps is needed,
+// and either backend or sched.
+struct lastuse_steps_params {
+  // sizeof(struct lastuse_steps_params). Later versions may add fields at the end.
+  size_t struct_size;
+  // Nodes of the graph, each the last of a step, in the order in which the graph lists them. The step behind the
+  // last cut ends with the graph, so there is one step more than cuts. NULL if n_steps is set.
+  struct ggml_tensor *const *cuts;
+  // The length of cuts.
+  size_t n_cuts;
+  // The number of steps, if lastuse is to choose the cuts so that the peak is lowest; 0 if cuts is set.
+  size_t n_steps;
+  // The backend that computes the graph; NULL if sched is set.
+  struct ggml_backend *backend;
+  // The scheduler that computes the graph; NULL if backend is set.
+  struct ggml_backend_sched *sched;
+  // The buffer type of all memory; NULL: that of backend. NULL with a scheduler.
+  struct ggml_backend_buffer_type *buft;
+  // A function that is called after each step, with its number from 0, before the memory of the step is freed; or
+  // NULL. If it returns false, the computation stops.
+  bool (*callback)(int step, void *user_data);
+  // The last argument of callback.
+  void *user_data;
+};
+
+// The memory of a graph that is computed step by step: lastuse_steps_report. The caller sets struct_size and zeroes
+// the rest.
+struct lastuse_steps_memory {
+  // sizeof(struct lastuse_steps_memory). Later versions may add fields at the end.
+  size_t struct_size;
+  // The most bytes that are held at the same time: kept_size, and compute_size and crossing_size of the step for
+  // which they are most together.
+  size_t peak_size;
+  // Bytes of the inputs and outputs, which have memory until lastuse_steps_free.
+  size_t kept_size;
+  // Bytes that the graph takes as a whole, by ggml_gallocr_reserve; 0 with a scheduler, where that is not known.
+  size_t whole_size;
+  // The number of steps.
+  int n_steps;
+};
+
+// One step: lastuse_steps_step_report. The caller sets struct_size and zeroes the rest.
+struct lastuse_step_memory {
+  // sizeof(struct lastuse_step_memory). Later versions may add fields at the end.
+  size_t struct_size;
+  // Bytes of the compute buffer. With a scheduler, bytes of all its compute buffers after it has allocated the step:
+  // it keeps them from step to step.
+  size_t compute_size;
+  // Bytes of the tensors that have memory of their own during the step: those that cross a cut before or after it.
+  size_t crossing_size;
+  // The position of the first node, as for ggml_graph_node.
+  int first_node;
+  // The number of nodes.
+  int n_nodes;
 };
 
 // Parameters of lastuse_guard_new. The caller sets struct_size and zeroes the rest; zeros are the defaults.
@@ -720,6 +785,129 @@ struct ggml_tensor *ggml_dependency(struct ggml_context *ctx,
 struct ggml_tensor *lastuse_tensor_set_output(struct ggml_tensor *t,
                                               struct ggml_tensor *dst);
 
+// Gives t, a result of a graph, memory in a buffer of the program, where it survives later graphs. Returns the tensor
+// that lies there: t itself, whose operation then writes its result into the buffer; or, where that is impossible, a
+// new tensor that copies t there, for ggml_build_forward_expand.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
+// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+// ggml_set_input(input);
+// struct ggml_tensor * state = ggml_scale(ctx, input, 2.0f);
+// struct ggml_tensor * last  = ggml_view_1d(ctx, ggml_sqr(ctx, state), 1, 63 * sizeof(float));
+//
+// ggml_backend_buffer_type_t buft = ggml_backend_get_default_buffer_type(backend);
+// ggml_backend_buffer_t buffer = ggml_backend_buft_alloc_buffer(buft, 4096);
+// ggml_gallocr_t galloc = ggml_gallocr_new(buft);
+// struct ggml_tensor * kept[2];
+// kept[0] = lastuse_tensor_dedicate(galloc, state, buffer);
+// kept[1] = lastuse_tensor_dedicate(galloc, last, buffer);
+// GGML_ASSERT((kept[0] != NULL && kept[1] != NULL) == lastuse_enabled());
+// if (lastuse_enabled()) {
+//     GGML_ASSERT(kept[0] == state);  // written by ggml_scale
+//     GGML_ASSERT(kept[1] != last);   // a view is copied
+//     struct ggml_cgraph * graph = ggml_new_graph(ctx);
+//     ggml_build_forward_expand(graph, kept[0]);
+//     ggml_build_forward_expand(graph, kept[1]);
+//     GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
+//     float ones[64], value;
+//     for (int i = 0; i < 64; i++) { ones[i] = 1.0f; }
+//     ggml_backend_tensor_set(input, ones, 0, sizeof(ones));
+//     GGML_ASSERT(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS);
+//     ggml_backend_tensor_get(kept[1], &value, 0, sizeof(value)); // also after other graphs
+//     GGML_ASSERT(value == 4.0f);
+// }
+// ggml_gallocr_free(galloc);
+// ggml_backend_buffer_free(buffer);
+// ggml_set_no_alloc(ctx, false);
+// ```
+//
+// Call it once for a tensor, before its graph is reserved or allocated. t is copied if it is a view (a result of
+// ggml_view, ggml_reshape, ggml_permute, ggml_transpose, of an operation in place, or one redirected by
+// ggml_set_output(t, dst)), and if the device of buffer does not support its operation. A copy is contiguous, and is
+// computed where ggml_build_forward_expand adds it: add it before nodes that write over the memory t is a view of.
+// Views of t, older or newer, follow t. The returned tensor is flagged as an output, so that no backend fuses its
+// operation away.
+//
+// Bytes of buffer are handed out in the order of calls, each tensor at a multiple of the alignment: a tensor takes
+// ggml_backend_buft_get_alloc_size, and ggml_backend_buft_get_alignment less 1 more at most.
+// lastuse_gallocr_dedicated_size returns what is taken, lastuse_gallocr_dedicated_reset gives it back. Call that
+// before buffer is freed, and before the tensors of a graph that is built anew are dedicated in buffer again.
+//
+// A scheduler runs the returned tensor on the backend of buffer. Its own allocator is hidden, so pass another one that
+// allocates no graphs: it takes no memory.
+//
+// Returns NULL and changes nothing, with the reason in lastuse_last_error and in ggml's log, if
+// - t is not computed, is an input, has no elements, or has memory already: because it was dedicated before, or its
+//   graph is allocated;
+// - t is a view of a tensor that is dedicated or allocated, or of quantized elements that are not in order;
+// - buffer has too few bytes left, belongs to galloc itself, or is of a type that places tensors itself;
+// - the device of buffer can neither compute t nor copy it.
+//
+// Also returns NULL, with the reason in lastuse_last_error, if lastuse has not created galloc. Aborts if an argument
+// is NULL.
+//
+// # Safety
+// `galloc`, `t` and `buffer` are live, and no other thread uses them. `buffer` stays live as long as the returned
+// tensor is used. A returned copy lives until lastuse_gallocr_dedicated_reset or ggml_gallocr_free, and t as long as
+// graphs with the copy are used.
+struct ggml_tensor *lastuse_tensor_dedicate(struct ggml_gallocr *galloc,
+                                            struct ggml_tensor *t,
+                                            struct ggml_backend_buffer *buffer);
+
+// Returns the bytes of a buffer that tensors dedicated with galloc take, with the gaps that alignment leaves between
+// them; 0 if there are none.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true);
+// struct ggml_tensor * t = ggml_neg(ctx, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64));
+// ggml_backend_buffer_type_t buft = ggml_backend_get_default_buffer_type(backend);
+// ggml_backend_buffer_t buffer = ggml_backend_buft_alloc_buffer(buft, 1024);
+// ggml_gallocr_t galloc = ggml_gallocr_new(buft);
+// if (lastuse_tensor_dedicate(galloc, t, buffer) != NULL) {
+//     GGML_ASSERT(lastuse_gallocr_dedicated_size(galloc, buffer) == 64 * sizeof(float));
+// }
+// ggml_gallocr_free(galloc);
+// ggml_backend_buffer_free(buffer);
+// ggml_set_no_alloc(ctx, false);
+// ```
+//
+// Also returns 0, with the reason in lastuse_last_error, if lastuse has not created galloc. Aborts if an argument is
+// NULL.
+//
+// # Safety
+// `galloc` and `buffer` are live, and no other thread uses them.
+size_t lastuse_gallocr_dedicated_size(struct ggml_gallocr *galloc,
+                                      struct ggml_backend_buffer *buffer);
+
+// Forgets what galloc has dedicated in a buffer: its bytes can be handed out again, and the copies that
+// lastuse_tensor_dedicate returned for it are freed. Does nothing if there is nothing.
+//
+// ```c
+// ggml_backend_buffer_type_t buft = ggml_backend_get_default_buffer_type(backend);
+// ggml_backend_buffer_t buffer = ggml_backend_buft_alloc_buffer(buft, 1024); // 256 bytes are enough for each graph
+// ggml_gallocr_t galloc = ggml_gallocr_new(buft);
+// ggml_set_no_alloc(ctx, true);
+// for (int i = 0; i < 8 && lastuse_enabled(); i++) {
+//     lastuse_gallocr_dedicated_reset(galloc, buffer);
+//     struct ggml_tensor * t = ggml_neg(ctx, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64));
+//     GGML_ASSERT(lastuse_tensor_dedicate(galloc, t, buffer) == t);
+// }
+// lastuse_gallocr_dedicated_reset(galloc, buffer);
+// GGML_ASSERT(lastuse_gallocr_dedicated_size(galloc, buffer) == 0);
+// ggml_backend_buffer_free(buffer);
+// ggml_gallocr_free(galloc);
+// ggml_set_no_alloc(ctx, false);
+// ```
+//
+// If lastuse has not created galloc, does nothing; the reason is in lastuse_last_error. Aborts if an argument is NULL.
+//
+// # Safety
+// `galloc` and `buffer` are live, and no other thread uses them. Copies for `buffer` and graphs with them are not used
+// afterwards.
+void lastuse_gallocr_dedicated_reset(struct ggml_gallocr *galloc,
+                                     struct ggml_backend_buffer *buffer);
+
 // Removes copies from a graph: operations write their results where ggml_cpy, ggml_cont, ggml_dup and ggml_concat
 // would copy them. Returns how many copies were removed. The graph computes the same to the last bit, and no more
 // bytes are live at its peak than before.
@@ -829,6 +1017,216 @@ bool lastuse_graph_reorder(struct ggml_cgraph *graph,
                            struct ggml_backend_buffer_type *buft,
                            uint64_t effort,
                            struct lastuse_reorder_report *report);
+
+// Cuts a graph into steps, which lastuse_steps_compute computes one after the other: each is planned by itself, gets a
+// compute buffer, runs, and is freed before the next. The caller frees the result with lastuse_steps_free.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true); // these tensors get memory from lastuse_steps_new
+// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
+// ggml_set_input(input);
+// struct ggml_tensor * x = input;
+// for (int i = 0; i < 8; i++) { x = ggml_sqr(ctx, ggml_scale(ctx, x, 0.5f)); }
+// struct ggml_tensor * total = ggml_sum(ctx, x);
+// ggml_set_output(total);
+// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, total);
+//
+// struct lastuse_steps_params params;
+// memset(&params, 0, sizeof(params));
+// params.struct_size = sizeof(params);
+// params.n_steps     = 3;
+// params.backend     = backend;
+// struct lastuse_steps * steps = lastuse_steps_new(graph, &params);
+// GGML_ASSERT(steps != NULL);
+// float ones[4096], value;
+// for (int i = 0; i < 4096; i++) { ones[i] = 1.0f; }
+// for (int run = 0; run < 2; run++) {
+//     ggml_backend_tensor_set(input, ones, 0, sizeof(ones));
+//     GGML_ASSERT(lastuse_steps_compute(steps) == GGML_STATUS_SUCCESS);
+//     ggml_backend_tensor_get(total, &value, 0, sizeof(value));
+//     GGML_ASSERT(value >= 0.0f && value < 4096.0f);
+// }
+// lastuse_steps_free(steps);
+// ggml_set_no_alloc(ctx, false);
+// ```
+//
+// The results are those of the whole graph, to the last bit, on backends that run node by node. Memory:
+// - What only one step touches lies in the compute buffer of that step.
+// - A tensor that several steps touch crosses a cut. It has memory of its own from the step that computes it to the
+//   last step that uses it or a view of it; then that memory is freed.
+// - Inputs have memory when this function returns: leafs of the graph without memory. They keep their values, so an
+//   input that does not change is set once; constants without memory have to be set too. Outputs keep their memory as
+//   well: tensors flagged by ggml_set_output, and results that no node uses. Both are freed by lastuse_steps_free.
+// - Tensors that have memory, such as weights, are used where they are. Nodes may write there.
+//
+// lastuse_steps_report and lastuse_steps_step_report return the bytes.
+//
+// With n_steps, lastuse chooses the cuts for which the most bytes held at any time are fewest; of equal ones, those
+// that the fewest bytes cross. In a graph with more than 512 nodes, cuts are tried at 512 places, spread over the
+// graph, where few bytes cross. The same graph is always cut in the same way.
+//
+// With a scheduler, each step is split and allocated by it, and what crosses a cut lies in memory of the backend that
+// computes it. Inputs lie in memory of the last backend. The scheduler must be made for a graph of this size. It keeps
+// its compute buffers from step to step, as large as the largest step. Assignments by
+// ggml_backend_sched_set_tensor_backend, made before this call, hold in all steps. The program must not use the
+// scheduler for other graphs while lastuse_steps_compute runs; at other times it may, after ggml_backend_sched_reset.
+//
+// Call this after the graph is complete, its backward pass included, and instead of allocating the graph. The graph
+// must not be changed until lastuse_steps_free.
+//
+// Returns NULL, with the reason in lastuse_last_error and in ggml's log, and the graph unchanged, if
+// - both cuts and n_steps are set, or neither is; both backend and sched, or neither; or buft together with sched;
+// - the graph has no nodes, or fewer than n_steps;
+// - a cut is no node of the graph, is the last node, is the same as the one before it, or comes before it;
+// - the graph was allocated already, or a check of redirected results fails (ggml_set_output with two arguments);
+// - there is not enough memory;
+// - lastuse does not know the layout of this ggml, or this ggml cannot compute a part of a graph.
+//
+// Works also if lastuse is not enabled. Aborts if an argument or an entry of cuts is NULL, or params->struct_size is
+// too small.
+//
+// # Safety
+// `graph`, its tensors, and the backend or the scheduler live until lastuse_steps_free, and no other thread uses them.
+// `params` points to struct_size bytes; `cuts` is NULL or holds n_cuts live tensors; `callback` is NULL or may be
+// called with `user_data`, and does not use the returned steps.
+struct lastuse_steps *lastuse_steps_new(struct ggml_cgraph *graph,
+                                        const struct lastuse_steps_params *params);
+
+// Computes the steps one after the other. Returns an enum ggml_status.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true);
+// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+// struct ggml_tensor * x     = ggml_sqr(ctx, input);
+// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, ggml_sum(ctx, x));
+// struct lastuse_steps_params params;
+// memset(&params, 0, sizeof(params));
+// params.struct_size = sizeof(params);
+// params.cuts        = &x; // the first step ends with x
+// params.n_cuts      = 1;
+// params.backend     = backend;
+// struct lastuse_steps * steps = lastuse_steps_new(graph, &params);
+// ggml_backend_tensor_memset(input, 0, 0, ggml_nbytes(input));
+// GGML_ASSERT(lastuse_steps_compute(steps) == GGML_STATUS_SUCCESS);
+// lastuse_steps_free(steps);
+// ggml_set_no_alloc(ctx, false);
+// ```
+//
+// The callback of params is called after each step. It may read, with ggml_backend_tensor_get, inputs, the outputs
+// computed so far, what crosses the cut before or after the step, and those results of the step that no later node of
+// it overwrites.
+//
+// May be called again, for other inputs. Afterwards outputs can be read, until the next call or lastuse_steps_free.
+//
+// Returns GGML_STATUS_ABORTED if the callback returned false; GGML_STATUS_ALLOC_FAILED if there is not enough memory
+// for a step; or the status of the backend. Then the steps before it were computed, the reason is in
+// lastuse_last_error and in ggml's log, and the function can be called again. Aborts if steps is NULL.
+//
+// # Safety
+// `steps` comes from lastuse_steps_new; no other thread uses it, nor the graph, its tensors and their buffers.
+int lastuse_steps_compute(struct lastuse_steps *steps);
+
+// Frees steps, and the memory of the inputs and outputs of their graph: those tensors then have none, and the graph
+// can be allocated in another way. Does nothing for NULL.
+//
+// ```c
+// lastuse_steps_free(NULL);
+// ```
+//
+// # Safety
+// `steps` is NULL, or comes from lastuse_steps_new and is not used afterwards; its graph and tensors are live.
+void lastuse_steps_free(struct lastuse_steps *steps);
+
+// Returns the memory that all steps take together.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true);
+// struct ggml_tensor * x     = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 1024);
+// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, ggml_sum(ctx, ggml_concat(ctx, ggml_sqr(ctx, x), x, 0)));
+// struct lastuse_steps_params params;
+// memset(&params, 0, sizeof(params));
+// params.struct_size = sizeof(params);
+// params.n_steps     = 2;
+// params.backend     = backend;
+// struct lastuse_steps * steps = lastuse_steps_new(graph, &params);
+// struct lastuse_steps_memory report;
+// memset(&report, 0, sizeof(report));
+// report.struct_size = sizeof(report);
+// lastuse_steps_report(steps, &report);
+// GGML_ASSERT(report.n_steps == 2 && report.peak_size > report.kept_size);
+// printf("%zu bytes in steps, %zu at once\n", report.peak_size, report.whole_size);
+// lastuse_steps_free(steps);
+// ggml_set_no_alloc(ctx, false);
+// ```
+//
+// The numbers are the bytes that buffer types are asked for; they are known before the first run. Aborts if an
+// argument is NULL or report->struct_size is too small.
+//
+// # Safety
+// `steps` comes from lastuse_steps_new; `report` points to struct_size bytes; no other thread uses them.
+void lastuse_steps_report(const struct lastuse_steps *steps,
+                          struct lastuse_steps_memory *report);
+
+// Returns the nodes of one step and the memory that it takes. Steps count from 0. Returns true if report was written.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true);
+// struct ggml_tensor * x     = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 1024);
+// struct ggml_tensor * y     = ggml_sqr(ctx, x);
+// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, ggml_sum(ctx, ggml_concat(ctx, y, x, 0)));
+// struct lastuse_steps_params params;
+// memset(&params, 0, sizeof(params));
+// params.struct_size = sizeof(params);
+// params.cuts        = &y;
+// params.n_cuts      = 1;
+// params.backend     = backend;
+// struct lastuse_steps * steps = lastuse_steps_new(graph, &params);
+// struct lastuse_step_memory report;
+// memset(&report, 0, sizeof(report));
+// report.struct_size = sizeof(report);
+// for (int i = 0; lastuse_steps_step_report(steps, i, &report); i++) {
+//     printf("step %d: %d nodes, %zu + %zu bytes\n", i, report.n_nodes, report.compute_size, report.crossing_size);
+//     GGML_ASSERT(report.crossing_size == ggml_nbytes(y)); // y is computed in the first and used in the second
+// }
+// lastuse_steps_free(steps);
+// ggml_set_no_alloc(ctx, false);
+// ```
+//
+// Returns false, with the reason in lastuse_last_error, if there is no such step. Aborts if an argument is NULL or
+// report->struct_size is too small.
+//
+// # Safety
+// `steps` comes from lastuse_steps_new; `report` points to struct_size bytes; no other thread uses them.
+bool lastuse_steps_step_report(const struct lastuse_steps *steps,
+                               int step,
+                               struct lastuse_step_memory *report);
+
+// Returns the number of steps: one more than cuts, or the requested number.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true);
+// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, ggml_sum(ctx, ggml_sqr(ctx, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64))));
+// struct lastuse_steps_params params;
+// memset(&params, 0, sizeof(params));
+// params.struct_size = sizeof(params);
+// params.n_steps     = 2;
+// params.backend     = backend;
+// struct lastuse_steps * steps = lastuse_steps_new(graph, &params);
+// GGML_ASSERT(lastuse_steps_step_count(steps) == 2);
+// lastuse_steps_free(steps);
+// ggml_set_no_alloc(ctx, false);
+// ```
+//
+// Aborts if steps is NULL.
+//
+// # Safety
+// `steps` comes from lastuse_steps_new, and no other thread uses it.
+int lastuse_steps_step_count(const struct lastuse_steps *steps);
 
 // Sets what is verified for allocators created from now on, those of schedulers included. Where an error is found,
 // ggml's log gets the tensors, operations, steps and bytes, and the process ends in ggml's abort.

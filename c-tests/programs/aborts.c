@@ -298,6 +298,103 @@ static void null_place_of_result(const struct allocator_api * api) {
     ggml_set_output(a_tensor(), NULL);
 }
 
+static void null_tensor_to_dedicate(const struct allocator_api * api) {
+    lastuse_tensor_dedicate(an_allocator(api), NULL, ggml_backend_buft_alloc_buffer(dummy_buft_type(a_dummy()), 64));
+}
+
+static void null_buffer_to_dedicate_in(const struct allocator_api * api) {
+    lastuse_tensor_dedicate(an_allocator(api), a_tensor(), NULL);
+}
+
+static void null_allocator_to_dedicate_with(const struct allocator_api * api) {
+    (void) api;
+    lastuse_tensor_dedicate(NULL, a_tensor(), ggml_backend_buft_alloc_buffer(dummy_buft_type(a_dummy()), 64));
+}
+
+static void null_buffer_of_dedicated_size(const struct allocator_api * api) {
+    lastuse_gallocr_dedicated_size(an_allocator(api), NULL);
+}
+
+static void null_buffer_of_dedicated_reset(const struct allocator_api * api) {
+    lastuse_gallocr_dedicated_reset(an_allocator(api), NULL);
+}
+
+static struct lastuse_steps_params steps_params(void) {
+    struct lastuse_steps_params params;
+    memset(&params, 0, sizeof(params));
+    params.struct_size = sizeof(params);
+    params.backend     = ggml_backend_cpu_init();
+    params.n_steps     = 2;
+    return params;
+}
+
+static struct lastuse_steps * some_steps(void) {
+    struct lastuse_steps_params params = steps_params();
+    return lastuse_steps_new(a_graph(), &params);
+}
+
+static void null_graph_in_steps(const struct allocator_api * api) {
+    (void) api;
+    struct lastuse_steps_params params = steps_params();
+    lastuse_steps_new(NULL, &params);
+}
+
+static void null_params_of_steps(const struct allocator_api * api) {
+    (void) api;
+    lastuse_steps_new(a_graph(), NULL);
+}
+
+static void steps_params_without_size(const struct allocator_api * api) {
+    (void) api;
+    struct lastuse_steps_params params = steps_params();
+    params.struct_size                 = 8;
+    lastuse_steps_new(a_graph(), &params);
+}
+
+static void null_cuts_of_steps(const struct allocator_api * api) {
+    (void) api;
+    struct lastuse_steps_params params = steps_params();
+    params.n_steps                     = 0;
+    params.n_cuts                      = 1;
+    lastuse_steps_new(a_graph(), &params);
+}
+
+static void null_among_cuts_of_steps(const struct allocator_api * api) {
+    (void) api;
+    struct ggml_tensor *        cut    = NULL;
+    struct lastuse_steps_params params = steps_params();
+    params.n_steps                     = 0;
+    params.n_cuts                      = 1;
+    params.cuts                        = &cut;
+    lastuse_steps_new(a_graph(), &params);
+}
+
+static void null_steps_to_compute(const struct allocator_api * api) {
+    (void) api;
+    lastuse_steps_compute(NULL);
+}
+
+static void null_steps_to_count(const struct allocator_api * api) {
+    (void) api;
+    lastuse_steps_step_count(NULL);
+}
+
+static void null_report_of_steps(const struct allocator_api * api) {
+    (void) api;
+    lastuse_steps_report(some_steps(), NULL);
+}
+
+static void null_report_of_a_step(const struct allocator_api * api) {
+    (void) api;
+    lastuse_steps_step_report(some_steps(), 0, NULL);
+}
+
+static void steps_report_without_size(const struct allocator_api * api) {
+    (void) api;
+    struct lastuse_steps_memory report = { 0 };
+    lastuse_steps_report(some_steps(), &report);
+}
+
 static void null_graph_remove_copies(const struct allocator_api * api) {
     (void) api;
     lastuse_graph_remove_copies(NULL, NULL, NULL);
@@ -373,6 +470,21 @@ static const struct abort_case lastuse_cases[] = {
     MISTAKE(null_tensor_before_dependency, "b is NULL"),
     MISTAKE(null_result, "t is NULL"),
     MISTAKE(null_place_of_result, "dst is NULL"),
+    MISTAKE(null_tensor_to_dedicate, "t is NULL"),
+    MISTAKE(null_buffer_to_dedicate_in, "buffer is NULL"),
+    MISTAKE(null_allocator_to_dedicate_with, "galloc is NULL"),
+    MISTAKE(null_buffer_of_dedicated_size, "buffer is NULL"),
+    MISTAKE(null_buffer_of_dedicated_reset, "buffer is NULL"),
+    MISTAKE(null_graph_in_steps, "graph is NULL"),
+    MISTAKE(null_params_of_steps, "params is NULL"),
+    MISTAKE(steps_params_without_size, "params->struct_size"),
+    MISTAKE(null_cuts_of_steps, "params->cuts is NULL"),
+    MISTAKE(null_among_cuts_of_steps, "params->cuts[0] is NULL"),
+    MISTAKE(null_steps_to_compute, "steps is NULL"),
+    MISTAKE(null_steps_to_count, "steps is NULL"),
+    MISTAKE(null_report_of_steps, "report is NULL"),
+    MISTAKE(null_report_of_a_step, "report is NULL"),
+    MISTAKE(steps_report_without_size, "report->struct_size"),
     MISTAKE(null_graph_remove_copies, "graph"),
     MISTAKE(copies_report_without_size, "struct_size"),
     MISTAKE(null_words_of_verify, "words"),

@@ -13,9 +13,10 @@ use support::expect;
 use support::trials::{of_cases, of_function};
 
 /// Programs that get lastuse, which verifies every plan, with upstream's allocator beside it, on the ggml of llama.cpp.
-const PROGRAMS: [&str; 17] = [
+const PROGRAMS: [&str; 19] = [
     "ctx_tensors",
     "contexts",
+    "dedicate",
     "differential",
     "effort_settings",
     "failures",
@@ -28,6 +29,7 @@ const PROGRAMS: [&str; 17] = [
     "reorder",
     "rule_settings",
     "rules",
+    "steps",
     "truth",
     "unread_inputs",
     "unusual_graphs",

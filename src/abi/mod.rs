@@ -33,11 +33,14 @@ mod gallocr_size;
 
 // lastuse.h: contexts, tensors and graphs.
 mod context;
+mod dedicate;
 mod dependency;
 mod measure;
 mod remove_copies;
 mod reorder;
 mod set_output;
+mod steps;
+mod steps_report;
 
 // lastuse.h: checks.
 mod memory_guard;

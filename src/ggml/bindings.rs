@@ -20,6 +20,9 @@ pub type ggml_backend_buffer_type_t = *mut ggml_backend_buffer_type;
 #[repr(C)]
 pub struct ggml_backend_device([u8; 0]);
 pub type ggml_backend_dev_t = *mut ggml_backend_device;
+#[repr(C)]
+pub struct ggml_backend_sched([u8; 0]);
+pub type ggml_backend_sched_t = *mut ggml_backend_sched;
 
 // Between 2026-04 and the first ggml with `ggml_backend_buft_alloc_buffer_n`.
 pub type ggml_backend_meta_alloc_ctx_tensors_from_buft =
@@ -179,6 +182,7 @@ pub type ggml_get_data = unsafe extern "C" fn(tensor: *const ggml_tensor) -> *mu
 pub type ggml_set_input = unsafe extern "C" fn(tensor: *mut ggml_tensor);
 pub type ggml_set_output = unsafe extern "C" fn(tensor: *mut ggml_tensor);
 pub type ggml_neg = unsafe extern "C" fn(ctx: *mut ggml_context, a: *mut ggml_tensor) -> *mut ggml_tensor;
+pub type ggml_cont = unsafe extern "C" fn(ctx: *mut ggml_context, a: *mut ggml_tensor) -> *mut ggml_tensor;
 pub type ggml_view_1d = unsafe extern "C" fn(ctx: *mut ggml_context, a: *mut ggml_tensor, ne0: i64, offset: usize) -> *mut ggml_tensor;
 pub type ggml_build_forward_expand = unsafe extern "C" fn(cgraph: *mut ggml_cgraph, tensor: *mut ggml_tensor);
 pub type ggml_new_graph_custom = unsafe extern "C" fn(ctx: *mut ggml_context, size: usize, grads: bool) -> *mut ggml_cgraph;
@@ -217,6 +221,25 @@ pub type ggml_backend_buffer_reset = unsafe extern "C" fn(buffer: ggml_backend_b
 pub type ggml_backend_get_default_buffer_type = unsafe extern "C" fn(backend: ggml_backend_t) -> ggml_backend_buffer_type_t;
 pub type ggml_backend_graph_compute = unsafe extern "C" fn(backend: ggml_backend_t, cgraph: *mut ggml_cgraph) -> ggml_status;
 pub type ggml_backend_dev_type = unsafe extern "C" fn(device: ggml_backend_dev_t) -> u32;
+pub type ggml_backend_dev_supports_op = unsafe extern "C" fn(device: ggml_backend_dev_t, op: *const ggml_tensor) -> bool;
+pub type ggml_backend_sched_get_n_backends = unsafe extern "C" fn(sched: ggml_backend_sched_t) -> ::core::ffi::c_int;
+pub type ggml_backend_sched_get_backend = unsafe extern "C" fn(sched: ggml_backend_sched_t, i: ::core::ffi::c_int) -> ggml_backend_t;
+pub type ggml_backend_sched_get_buffer_type = unsafe extern "C" fn(
+    sched: ggml_backend_sched_t,
+    backend: ggml_backend_t,
+) -> ggml_backend_buffer_type_t;
+pub type ggml_backend_sched_get_buffer_size = unsafe extern "C" fn(sched: ggml_backend_sched_t, backend: ggml_backend_t) -> usize;
+pub type ggml_backend_sched_set_tensor_backend = unsafe extern "C" fn(
+    sched: ggml_backend_sched_t,
+    node: *mut ggml_tensor,
+    backend: ggml_backend_t,
+);
+pub type ggml_backend_sched_get_tensor_backend = unsafe extern "C" fn(sched: ggml_backend_sched_t, node: *mut ggml_tensor)
+-> ggml_backend_t;
+pub type ggml_backend_sched_split_graph = unsafe extern "C" fn(sched: ggml_backend_sched_t, graph: *mut ggml_cgraph);
+pub type ggml_backend_sched_alloc_graph = unsafe extern "C" fn(sched: ggml_backend_sched_t, graph: *mut ggml_cgraph) -> bool;
+pub type ggml_backend_sched_graph_compute = unsafe extern "C" fn(sched: ggml_backend_sched_t, graph: *mut ggml_cgraph) -> ggml_status;
+pub type ggml_backend_sched_reset = unsafe extern "C" fn(sched: ggml_backend_sched_t);
 pub type ggml_backend_tensor_alloc = unsafe extern "C" fn(
     buffer: ggml_backend_buffer_t,
     tensor: *mut ggml_tensor,

@@ -24,6 +24,7 @@ mod linking;
 mod log;
 mod live;
 mod outputs;
+mod dedicated;
 mod refusal;
 mod context;
 mod read;
@@ -31,10 +32,12 @@ mod observe;
 mod process;
 mod allocator;
 mod extensions;
+mod steps;
 
 pub use allocator::Allocator;
 pub use bindings::{
-    ggml_backend, ggml_backend_buffer, ggml_backend_buffer_type, ggml_cgraph, ggml_context, ggml_tallocr, ggml_tensor,
+    ggml_backend, ggml_backend_buffer, ggml_backend_buffer_type, ggml_backend_sched, ggml_cgraph, ggml_context,
+    ggml_tallocr, ggml_tensor,
 };
 pub use context::allocate::{allocate_context, context_size};
 pub use context::{
@@ -66,6 +69,7 @@ pub use process::reached::note_reached;
 pub use process::registry::{ggml_of_buffers, ggml_of_caller, ggml_of_object, ggml_of_type};
 pub use process::settings::{change_settings, effort, settings};
 pub use refusal::Refusal;
+pub use steps::{AfterStep, Cutting, Runner, StepsError, StepwiseGraph};
 pub use version::SIGNATURE;
 
 /// An `enum lastuse_context_kind` as C passes it: any number.

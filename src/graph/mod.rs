@@ -16,6 +16,7 @@
 //! - [`order`]: a pass to another order of execution, with a lower peak
 //! - [`recompute`]: a pass to a graph that computes results again instead of keeping them
 //! - [`copies`]: a pass that removes copies
+//! - [`steps`]: a pass that cuts a graph into parts, planned and run one after the other
 //! - [`snapshot`]: a captured graph with its names and sizes
 
 mod layout;
@@ -32,6 +33,7 @@ mod live_ranges;
 mod plan;
 pub mod order;
 pub mod recompute;
+pub mod steps;
 mod simulate;
 pub mod snapshot;
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod run_table;
 mod verdict;
 mod plan_table;
 mod problem_table;
+mod steps_table;
 #[cfg(all(test, feature = "cli"))]
 mod tests;
 
@@ -26,4 +27,5 @@ pub use plan_table::{PlanRow, RecomputedRow, plan_table};
 pub use problem_table::{ProblemRow, problem_table};
 #[cfg(feature = "cli")]
 pub use run_table::{BufferRow, RunRow, run_table, total_bytes};
+pub use steps_table::{StepRow, StepsTable, steps_table};
 pub use verdict::Verdict;

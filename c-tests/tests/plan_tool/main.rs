@@ -380,3 +380,30 @@ fn output_that_cannot_be_written_is_a_failure() {
     let output = plan(&[&file]).stdout(device).output().expect("the tool starts");
     assert_fails(&output, "cannot print: No space left on device (os error 28)");
 }
+
+#[test]
+fn steps_are_planned_one_after_the_other() {
+    let folder = Folder::new("steps");
+    let chain = folder.write("chain.jsonl", &text(&chain()));
+    let table = planned(&["--steps", "2", &chain]);
+    let nodes: usize = words(&planned(&[&chain]), 1)[1].parse().expect("a number");
+    assert_eq!(table.lines().next(), Some(format!("chain.jsonl: {nodes} nodes, steps: 2").as_str()));
+    let whole = words(&planned(&[&chain]), 1)[4].to_owned();
+    let last = words(&table, 6).join(" ");
+    assert!(last.starts_with(&format!("the graph as a whole {whole}, ratio ")), "{table}");
+    let bytes = |line: usize, word: usize| -> u64 { words(&table, line)[word].parse().expect("a number") };
+    let most = bytes(2, 4).max(bytes(3, 4));
+    assert_eq!(bytes(5, 3), bytes(4, 3) + most, "{table}");
+    assert_eq!(bytes(2, 1) + bytes(3, 1), nodes as u64);
+}
+
+#[test]
+fn numbers_of_steps_are_checked() {
+    let chain = Folder::new("few-nodes").write("chain.jsonl", &text(&chain()));
+    for (steps, why) in [("0", "0 steps"), ("4", "3 nodes, which are fewer than the 4 steps")] {
+        let output = run(&["--steps", steps, &chain]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&output.stderr).contains(why), "{output:?}");
+    }
+    assert_eq!(run(&["--steps", "2", "--json", &chain]).status.code(), Some(2));
+}

@@ -16,11 +16,13 @@ mod outputs;
 mod assign;
 mod activity;
 mod inspect;
+mod dedicate;
 
 use std::ptr::NonNull;
 use std::time::Instant;
 
 use crate::ggml::context::PendingTensors;
+use crate::ggml::dedicated::DedicatedBuffers;
 use crate::ggml::linking::original::ggml_gallocr;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
@@ -63,6 +65,7 @@ pub struct Allocator {
     plans: RememberedPlans,
     activity: Activity,
     verifier: Verifier,
+    dedicated: DedicatedBuffers,
 }
 
 impl Allocator {
@@ -90,6 +93,7 @@ impl Allocator {
             plans: RememberedPlans::none(),
             activity: activity(buffers),
             verifier: Verifier::new(settings.verify),
+            dedicated: DedicatedBuffers::default(),
         }
     }
 

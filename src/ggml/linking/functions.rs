@@ -68,7 +68,7 @@ functions! {
         ggml_get_no_alloc ggml_get_mem_buffer ggml_get_mem_size
         ggml_get_first_tensor ggml_get_next_tensor ggml_init ggml_free ggml_new_tensor_1d ggml_view_1d ggml_view_tensor ggml_neg
         ggml_set_input ggml_set_output ggml_new_graph_custom
-        ggml_build_forward_expand
+        ggml_build_forward_expand ggml_cont ggml_tensor_overhead
         ggml_backend_buft_name ggml_backend_buft_alloc_buffer ggml_backend_buft_get_alignment
         ggml_backend_buft_get_max_size ggml_backend_buft_get_alloc_size
         ggml_backend_buffer_free ggml_backend_buffer_get_base ggml_backend_buffer_get_size
@@ -78,10 +78,14 @@ functions! {
     }
     optional {
         ggml_version ggml_op_desc ggml_type_name ggml_log_get ggml_log_set ggml_backend_cpu_buffer_type
-        ggml_backend_buft_get_device ggml_backend_dev_type ggml_backend_buft_is_host
+        ggml_backend_buft_get_device ggml_backend_dev_type ggml_backend_dev_supports_op ggml_backend_buft_is_host
         ggml_backend_buft_alloc_buffer_n ggml_backend_buft_get_alloc_size_n
         ggml_backend_buffer_get_usage ggml_backend_buffer_is_host ggml_backend_graph_compute ggml_graph_view
         ggml_backend_buft_is_meta ggml_backend_meta_alloc_ctx_tensors_from_buft
+        ggml_backend_sched_reset ggml_backend_sched_split_graph ggml_backend_sched_alloc_graph
+        ggml_backend_sched_graph_compute ggml_backend_sched_get_n_backends ggml_backend_sched_get_backend
+        ggml_backend_sched_get_buffer_type ggml_backend_sched_get_buffer_size
+        ggml_backend_sched_get_tensor_backend ggml_backend_sched_set_tensor_backend
     }
 }
 

@@ -27,6 +27,12 @@ impl BufferRef {
         NonNull::new(buffer).map(Self)
     }
 
+    /// # Safety
+    /// `buffer` outlives the value.
+    pub unsafe fn from_non_null(buffer: NonNull<ggml_backend_buffer>) -> Self {
+        Self(buffer)
+    }
+
     /// Returns the buffer as C's pointer.
     pub fn as_ptr(self) -> *mut ggml_backend_buffer {
         self.0.as_ptr()

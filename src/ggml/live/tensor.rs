@@ -273,6 +273,20 @@ impl<'g> GraphRef<'g> {
             unsafe { list.wrapping_add(at).write(node.as_ptr()) };
         }
     }
+
+    /// Lists `leafs` as the leafs of `graph`.
+    ///
+    /// # Safety
+    /// `graph` points to a graph that no other thread uses, and no [`GraphRef`] of it is used; `leafs` stay where they are
+    /// as long as it is used.
+    pub unsafe fn set_leafs(graph: NonNull<ggml_cgraph>, leafs: &[TensorRef<'_>]) {
+        let count = std::ffi::c_int::try_from(leafs.len()).expect("fewer than 2^31 leafs");
+        let graph = graph.as_ptr();
+        // SAFETY: a graph of this thread; the probe has confirmed the offset of the field.
+        unsafe { (&raw mut (*graph).n_leafs).write(count) };
+        // SAFETY: as above; a `TensorRef` is a pointer to a tensor.
+        unsafe { (&raw mut (*graph).leafs).write(leafs.as_ptr().cast_mut().cast()) };
+    }
 }
 
 /// # Safety

@@ -2,6 +2,7 @@
 
 mod problem;
 mod reorder;
+mod steps;
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -41,6 +42,7 @@ use super::recompute;
   lastuse plan --capacity 1048576 -o - blocks.csv   any placement within 1 MiB
   lastuse plan --reorder graphs/*.jsonl  in a better order of the nodes, if there is one
   lastuse plan --recompute 40% train.jsonl          a training graph that computes results again to fit a budget
+  lastuse plan --steps 4 training.jsonl  cut into 4 steps, computed one after the other
   lastuse plan --effort 1000000000 llama.jsonl      search for seconds where the quick plan is above the bound
 
 Exit codes: 0 all planned, 1 a file is malformed or cannot be read, 2 wrong usage, 3 it is proven that no placement fits
@@ -63,6 +65,9 @@ pub struct Arguments {
 
     #[command(flatten)]
     reorder: reorder::Arguments,
+
+    #[command(flatten)]
+    steps: steps::Arguments,
 
     #[command(flatten)]
     problem: problem::Options,
@@ -94,6 +99,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         }
         match plan_file(file, arguments) {
             Ok(Planned::Json(json)) => print(format!("{json}\n").as_bytes())?,
+            Ok(Planned::Steps(table)) => print(table.as_bytes())?,
             Ok(row) => rows.push(row),
             Err(message) => {
                 print_error(&format!("{}: {message}", file.display()));
@@ -116,6 +122,7 @@ enum Planned {
     Graph(PlanRow),
     Problem(ProblemRow),
     Json(String),
+    Steps(String),
 }
 
 /// The tables that are printed when all files are planned.
@@ -132,7 +139,7 @@ impl Tables {
             match row {
                 Planned::Graph(row) => tables.graphs.push(row),
                 Planned::Problem(row) => tables.problems.push(row),
-                Planned::Json(_) => {}
+                Planned::Json(_) | Planned::Steps(_) => {}
             }
         }
         tables
@@ -169,6 +176,7 @@ fn plan_file(file: &Path, arguments: &Arguments) -> Result<Planned, String> {
         Input::Graph(snapshot) => {
             arguments.problem.refuse_graph().and_then(|()| plan_graph(name, snapshot, arguments, &progress))
         }
+        Input::Problem(_) if arguments.steps.steps.is_some() => Err("--steps is for graphs".to_owned()),
         Input::Problem(_) if arguments.json => {
             Err("--json is for graphs; --output writes the rows of a CSV file with offsets".to_owned())
         }
@@ -196,6 +204,9 @@ fn plan_graph(
     let recomputation = arguments.recompute.apply(&mut snapshot, &buffers, progress)?;
     progress.set("planning");
     let reordering = arguments.reorder.apply(&mut snapshot, &buffers)?;
+    if let Some(steps) = arguments.steps.steps {
+        return steps::plan(file, &snapshot, &buffers, steps).map(Planned::Steps);
+    }
     let (plan, microseconds) = timed_plan(&snapshot, &buffers, if arguments.json { 1 } else { RUNS })?;
     progress.set("checking");
     check(&snapshot, &plan)?;
