@@ -86,11 +86,13 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define lastuse's own C functions, in the order of the header.
-    const SOURCES: [&str; 17] = [
+    const SOURCES: [&str; 19] = [
         "src/abi/process.rs",
         "src/abi/stats.rs",
         "src/abi/settings.rs",
         "src/abi/capture.rs",
+        "src/abi/retain.rs",
+        "src/abi/dump.rs",
         "src/abi/gallocr_size.rs",
         "src/abi/explain.rs",
         "src/abi/context.rs",
@@ -128,19 +130,22 @@ mod bindings {
     use std::path::PathBuf;
     use std::process::Command;
 
-    const TYPES: &[&str] =
-        &["ggml_(tensor|cgraph|init_params|tallocr|context|hash_set|bitset_t|cgraph_eval_order|log_callback)"];
+    const TYPES: &[&str] = &[
+        "ggml_(tensor|cgraph|init_params|tallocr|context|hash_set|bitset_t|cgraph_eval_order|log_callback)",
+        "ggml_(type_traits|to_float_t|from_float_t)",
+    ];
     const FUNCTIONS: &[&str] = &[
         "ggml_(abort|is_contiguous|is_quantized|log_(internal|get|set)|version|op_(name|desc)|type_name|get_data|get_(first|next)_tensor)",
         "ggml_get_(no_alloc|mem_buffer|mem_size)",
         "ggml_(init|free|new_tensor_1d|view_(1d|tensor)|neg|set_input|set_output|tensor_overhead|nbytes)",
         "ggml_(new_graph_custom|graph_overhead_custom|build_forward_expand|cont)",
+        "ggml_(get_type_traits|type_size|set_name|used_mem)",
         "ggml_backend_buft_(name|alloc_buffer|get_alignment|get_max_size|get_alloc_size)",
         "ggml_backend_buft_(alloc_buffer_n|get_alloc_size_n|is_meta|is_host|get_device)",
         "ggml_backend_dev_(type|supports_op)",
         "ggml_backend_buffer_(free|get_type|get_base|get_size|get_alignment|get_alloc_size|init_tensor|reset|set_usage)",
         "ggml_backend_(tensor_alloc|view_init|get_default_buffer_type|cpu_buffer_type|multi_buffer_alloc_buffer)",
-        "ggml_backend_(graph_compute|buffer_(get_usage|is_host))",
+        "ggml_backend_(graph_compute|tensor_get|buffer_(get_usage|is_host))",
         "ggml_backend_sched_(reset|split_graph|alloc_graph|graph_compute|get_n_backends|get_backend)",
         "ggml_backend_sched_(get_buffer_type|get_buffer_size|get_tensor_backend|set_tensor_backend)",
     ];

@@ -5,13 +5,15 @@
 //
 //   process     lastuse_version, lastuse_enabled, lastuse_last_error, lastuse_plan_count, lastuse_stats_get
 //   settings    lastuse_set_rules, lastuse_set_effort, lastuse_set_verify: for allocators created later;
-//               lastuse_set_capture
+//               lastuse_set_capture; lastuse_set_retain, for all allocators; lastuse_set_dump, then
+//               lastuse_graph_dump_begin and lastuse_graph_dump: values of tensors in files
 //   allocators  lastuse_gallocr_set_rules, lastuse_gallocr_set_effort, lastuse_gallocr_lower_bound,
 //               lastuse_gallocr_wanted_size, lastuse_gallocr_explain (lastuse_string_free)
 //   contexts    lastuse_context_new, lastuse_context_realize, lastuse_context_free: ggml contexts that need no size
 //   tensors     ggml_dependency: order as a part of the graph; ggml_set_output(t, dst): results without copies;
 //               lastuse_tensor_dedicate: results in buffers of the program, where they survive later graphs
 //               (lastuse_gallocr_dedicated_size, lastuse_gallocr_dedicated_reset)
+//               lastuse_tensor_retain, lastuse_tensor_retain_until, lastuse_tensor_release: values to be read later
 //   graphs      lastuse_graph_measure, lastuse_graph_measure_many: sizes, before anything is allocated;
 //               lastuse_graph_remove_copies, then lastuse_graph_reorder: less memory, before a graph is allocated
 //   steps       lastuse_steps_new, lastuse_steps_compute, lastuse_steps_report, lastuse_steps_step_report,
@@ -414,6 +416,232 @@ void lastuse_gallocr_set_effort(struct ggml_gallocr *galloc,
 // # Safety
 // `dir` is NULL, or a string that ends in NUL.
 bool lastuse_set_capture(const char *dir);
+
+// Keeps the value of t readable to the end of the run, in every graph with t that galloc plans from now on: its memory
+// is neither reused nor written in place by a node that is computed later. Nothing in the graph changes.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
+// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+// ggml_set_input(input);
+// struct ggml_tensor * hidden = ggml_scale(ctx, input, 2.0f);
+// struct ggml_tensor * result = ggml_sqr(ctx, hidden); // would be computed in place of hidden
+// struct ggml_cgraph * graph  = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, result);
+//
+// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
+// bool is_retained = lastuse_tensor_retain(galloc, hidden); // false if lastuse is not enabled
+// GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
+// const float one = 1.0f;
+// for (size_t i = 0; i < 64; i++) { ggml_backend_tensor_set(input, &one, i*sizeof(one), sizeof(one)); }
+// GGML_ASSERT(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS);
+// float value;
+// ggml_backend_tensor_get(hidden, &value, 0, sizeof(value));
+// GGML_ASSERT(!is_retained || value == 2.0f);
+// ggml_gallocr_free(galloc);
+// ```
+//
+// t is a leaf or node of the graphs, in any of them, and may be a view: then the memory of its root lasts. A retained
+// tensor holds what the graph wrote there last: an operation that is a view of it, such as ggml_add_inplace or a
+// ggml_cpy into it, still writes. Has no effect on what has its own memory, on nodes that backends skip since they are
+// not flagged to be computed, and in graphs without t. Such graphs may need more memory than with ggml's own allocator.
+//
+// Takes effect at the next call that reserves or allocates a graph; with several buffers, the graph must be reserved
+// anew. Lasts until lastuse_tensor_release or until galloc is freed, and replaces an earlier call for t. t itself is not
+// kept: a tensor at its address with the same operation, type and extents, such as that of the same graph built again in
+// the same memory, counts as t, and any other does not. For allocators of a scheduler, which are out of reach, use
+// lastuse_set_retain.
+//
+// Returns false, without effect, if lastuse has not created galloc; lastuse_last_error has the reason. Aborts if an
+// argument is NULL.
+//
+// # Safety
+// `galloc` is a live allocator that no other thread uses, and `t` is live.
+bool lastuse_tensor_retain(struct ggml_gallocr *galloc,
+                           struct ggml_tensor *t);
+
+// Keeps the value of t readable until node has run, as lastuse_tensor_retain does to the end of the run: node does not
+// write over it, and later nodes may.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
+// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+// ggml_set_input(input);
+// struct ggml_tensor * hidden = ggml_scale(ctx, input, 2.0f);
+// struct ggml_tensor * square = ggml_sqr(ctx, hidden);
+// struct ggml_cgraph * graph  = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, ggml_sqr(ctx, square));
+//
+// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
+// bool is_retained = lastuse_tensor_retain_until(galloc, hidden, square);
+// GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
+// GGML_ASSERT(!is_retained || square->data != hidden->data); // both can be read when square has run
+// GGML_ASSERT(lastuse_tensor_release(galloc, hidden) == is_retained);
+// ggml_gallocr_free(galloc);
+// ```
+//
+// For programs that look at values while a graph runs: from the callback of a scheduler, or between two parts of the
+// graph. In a graph in which node is not among the nodes, t lasts to the end. If node runs before t, that t can be read
+// once it is computed, and is not retained.
+//
+// Returns false, without effect, if lastuse has not created galloc, or if no operation computes node; the reason is in
+// lastuse_last_error. Aborts if an argument is NULL.
+//
+// # Safety
+// `galloc` is a live allocator that no other thread uses, and `t` and `node` are live.
+bool lastuse_tensor_retain_until(struct ggml_gallocr *galloc,
+                                 struct ggml_tensor *t,
+                                 struct ggml_tensor *node);
+
+// Ends lastuse_tensor_retain and lastuse_tensor_retain_until for t, in the graphs that galloc plans from now on.
+//
+// ```c
+// struct ggml_tensor * t = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
+// bool is_retained = lastuse_tensor_retain(galloc, t);
+// GGML_ASSERT(lastuse_tensor_release(galloc, t) == is_retained);
+// GGML_ASSERT(!lastuse_tensor_release(galloc, t)); // it is not retained any more
+// ggml_gallocr_free(galloc);
+// ```
+//
+// Returns false, without effect, if t is not retained by these calls, or if lastuse has not created galloc; the reason is
+// in lastuse_last_error. What lastuse_set_retain names stays retained. Aborts if an argument is NULL.
+//
+// # Safety
+// `galloc` is a live allocator that no other thread uses, and `t` is live.
+bool lastuse_tensor_release(struct ggml_gallocr *galloc,
+                            struct ggml_tensor *t);
+
+// Keeps all tensors with matching names readable to the end of the run, as lastuse_tensor_retain does, in all graphs
+// that lastuse plans from now on: by existing and by later allocators, those of schedulers included, and by
+// lastuse_graph_measure and the like.
+//
+// names is a list of patterns separated by commas, such as "l_out-*,kq*": * stands for any characters or none, ? for
+// one, and other characters for themselves, in the same case. White space around a pattern does not count. "*" keeps
+// every tensor, to look at everything that was computed; "" keeps none, the default. The environment variable
+// LASTUSE_RETAIN sets the names at the start.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
+// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+// ggml_set_input(input);
+// struct ggml_tensor * hidden = ggml_set_name(ggml_scale(ctx, input, 2.0f), "hidden-0");
+// struct ggml_cgraph * graph  = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, ggml_sqr(ctx, hidden));
+//
+// bool is_retained = lastuse_set_retain("hidden-*"); // false if lastuse is not enabled
+// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
+// GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
+// GGML_ASSERT(!is_retained || hidden->data != ggml_graph_node(graph, -1)->data);
+// GGML_ASSERT(!lastuse_set_retain("hidden-*,,")); // a pattern is empty
+// lastuse_set_retain("");
+// ggml_gallocr_free(galloc);
+// ```
+//
+// Names are those of ggml (ggml_set_name) when a graph is planned. ggml names views and copies after their source,
+// "hidden-0 (view)", and tensors without a name by their place in the graph, "node_7"; a scheduler names its copies of a
+// tensor "CPU#hidden-0#0". Tensors of lastuse_tensor_retain_until are retained as that call says.
+//
+// Takes effect when a graph is next reserved or allocated; with several buffers, it must be reserved anew, which
+// schedulers do by themselves. lastuse_graph_reorder and lastuse_graph_remove_copies respect the names too.
+//
+// Returns false and changes nothing if one of several patterns is empty or names is not UTF-8, and, without effect, if
+// lastuse is not enabled; the reason is in lastuse_last_error. Aborts if names is NULL and lastuse is enabled. Any
+// thread may call it.
+//
+// # Safety
+// `names` is a string that ends in NUL.
+bool lastuse_set_retain(const char *names);
+
+// Sets the names of tensors whose values are written to files after a run, and the folder of these files. The
+// environment variables LASTUSE_DUMP and LASTUSE_DUMP_DIR set them at the start.
+//
+// pattern is a list of names separated by commas, in which "*" stands for any characters and "?" for one: "l_out-*,kq".
+// The tensors are retained (lastuse_set_retain) in every graph that is planned from now on, so that they can be read
+// after the run. NULL or an empty string ends that. dir is created if it is missing; NULL stands for "lastuse-dump" in
+// the working directory. The strings are copied.
+//
+// ```c
+// GGML_ASSERT(!lastuse_set_dump("l_out-*", "/dev/null/dump")); // not a folder
+// printf("nothing is dumped: %s\n", lastuse_last_error());
+// GGML_ASSERT(lastuse_set_dump(NULL, NULL) == lastuse_enabled()); // no names
+// ```
+//
+// Files are written by lastuse_graph_dump, which the program calls after it has computed a graph. For programs that do
+// not call it, "lastuse run --dump" does, or LD_PRELOAD with liblastuse.so and liblastuse_guard.so.
+//
+// Returns false and changes nothing if pattern is not valid, the folder cannot be written to or lastuse is not enabled;
+// the reason is in lastuse_last_error and in ggml's log. Any thread may call it.
+//
+// # Safety
+// `pattern` and `dir` are NULL, or strings that end in NUL.
+bool lastuse_set_dump(const char *pattern,
+                      const char *dir);
+
+// Prepares a graph for lastuse_graph_dump, before it is computed: flags the tensors that will be dumped as outputs, so
+// that no backend leaves out their results, as it may when it fuses a node with the next one. lastuse_graph_dump removes
+// these flags.
+//
+// ```c
+// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+// struct ggml_tensor * t = ggml_neg(ctx, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 8));
+// ggml_build_forward_expand(graph, t);
+// GGML_ASSERT(!lastuse_graph_dump_begin(graph)); // no names are set
+// ```
+//
+// Without this call, the file of a tensor that a backend has fused with the next one has other values: those that were
+// in its memory before. Where nodes are not fused, results do not depend on the call; those of a GPU may differ in the
+// last bits, as they do between versions of a backend.
+//
+// Returns false if no names are set or lastuse is not enabled; lastuse_last_error has the reason. Aborts if graph is
+// NULL.
+//
+// # Safety
+// `graph` and its tensors are live, and no other thread uses them.
+bool lastuse_graph_dump_begin(struct ggml_cgraph *graph);
+
+// Writes the values of the tensors of a graph that has been computed, as arrays for numpy.load: of the nodes and inputs
+// whose names lastuse_set_dump or LASTUSE_DUMP selects.
+//
+// ```c
+// GGML_ASSERT(lastuse_set_dump("square,sum", "dumped") == lastuse_enabled()); // before the graph is allocated
+// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
+// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+// ggml_set_input(input);
+// struct ggml_tensor * square = ggml_set_name(ggml_sqr(ctx, input), "square");
+// struct ggml_cgraph * graph  = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, ggml_set_name(ggml_sum(ctx, ggml_sqrt(ctx, square)), "sum"));
+// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
+// GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
+// ggml_backend_tensor_memset(input, 0, 0, ggml_nbytes(input));
+//
+// lastuse_graph_dump_begin(graph);
+// GGML_ASSERT(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS);
+// size_t files = 0;
+// GGML_ASSERT(lastuse_graph_dump(graph, &files) == lastuse_enabled());
+// GGML_ASSERT(files == 2 || !lastuse_enabled()); // dumped/run-00001/node-00000-square.npy, and that of the sum
+// lastuse_set_dump(NULL, NULL);
+// ggml_gallocr_free(galloc);
+// ```
+//
+// Each call writes to a folder of its own, "run-00001" and so on, with the next free number: files are never
+// overwritten. The file "index.jsonl" in it has a line for each tensor: position, name, operation, type, shape, file.
+// Arrays have the shape of the tensor in reverse order, without the extents at the end that are 1. BF16 and quantized
+// types are written as F32. A value that a later node changes in place, as ggml_add_inplace does, has the last bytes;
+// "changed_by" in the index names that node.
+//
+// If a scheduler or a backend runs the graph asynchronously, the program synchronizes it before the call. n_written may
+// be NULL; otherwise it gets the number of arrays, 0 if no tensor has a matching name, which is logged once.
+//
+// Returns false if a tensor could not be written, the others were; if no names are set; and if lastuse is not enabled or
+// does not know the layout of this ggml. The reason is in lastuse_last_error; that of the first tensor that could not be
+// written, in ggml's log too. Aborts if graph is NULL.
+//
+// # Safety
+// `graph`, its tensors and their buffers are live, and neither another thread nor a backend uses them; `n_written` is
+// NULL or writable.
+bool lastuse_graph_dump(struct ggml_cgraph *graph,
+                        size_t *n_written);
 
 // Returns the lower bound of the latest plan for a buffer, in bytes: no plan with the same live ranges is smaller.
 // Compare it with ggml_gallocr_get_buffer_size.
@@ -1397,8 +1625,9 @@ void lastuse_guard_free(struct lastuse_guard *guard);
 // ```
 //
 // Fills free memory in the compute buffers of the graph's tensors, whichever allocator owns them: what other graphs
-// keep there is overwritten. LASTUSE_VERIFY and lastuse_set_verify determine whether buffers marked as weights are
-// checked, and what functions of the program may write.
+// keep there is overwritten, and so are tensors of lastuse_tensor_retain unless lastuse_set_retain names them too.
+// LASTUSE_VERIFY and lastuse_set_verify determine whether buffers marked as weights are checked, and what functions of
+// the program may write.
 //
 // Returns an enum ggml_status: GGML_STATUS_SUCCESS; the status of the backend; or GGML_STATUS_FAILED, with the reason
 // in lastuse_last_error and in ggml's log, if lastuse does not know this ggml or its layout. Ends in ggml's abort if

@@ -231,6 +231,32 @@ static void null_graph_alloc(const struct allocator_api * api) {
     api->alloc_graph(an_allocator(api), NULL);
 }
 
+static void null_allocator_to_retain(const struct allocator_api * api) {
+    (void) api;
+    lastuse_tensor_retain(NULL, ggml_graph_node(a_graph(), 0));
+}
+
+static void null_tensor_to_retain(const struct allocator_api * api) {
+    lastuse_tensor_retain(an_allocator(api), NULL);
+}
+
+static void null_tensor_to_retain_until(const struct allocator_api * api) {
+    lastuse_tensor_retain_until(an_allocator(api), NULL, ggml_graph_node(a_graph(), 0));
+}
+
+static void null_node_to_retain_until(const struct allocator_api * api) {
+    lastuse_tensor_retain_until(an_allocator(api), ggml_graph_node(a_graph(), 0), NULL);
+}
+
+static void null_tensor_to_release(const struct allocator_api * api) {
+    lastuse_tensor_release(an_allocator(api), NULL);
+}
+
+static void null_names_to_retain(const struct allocator_api * api) {
+    (void) api;
+    lastuse_set_retain(NULL);
+}
+
 static void null_sizes(const struct allocator_api * api) {
     api->reserve_n_size(an_allocator(api), a_graph(), NULL, NULL, NULL);
 }
@@ -442,6 +468,16 @@ static void null_graph_compute_guarded(const struct allocator_api * api) {
     lastuse_graph_compute_guarded(ggml_backend_cpu_init(), NULL);
 }
 
+static void null_graph_dump_begin(const struct allocator_api * api) {
+    (void) api;
+    lastuse_graph_dump_begin(NULL);
+}
+
+static void null_graph_dump(const struct allocator_api * api) {
+    (void) api;
+    lastuse_graph_dump(NULL, NULL);
+}
+
 // The words are the names of parameters in ggml-alloc.h and lastuse.h, or name the element.
 static const struct abort_case lastuse_cases[] = {
     MISTAKE(too_large_node_id, "buffer_id"),
@@ -494,6 +530,14 @@ static const struct abort_case lastuse_cases[] = {
     MISTAKE(null_guard, "guard is NULL"),
     MISTAKE(null_backend_compute_guarded, "backend"),
     MISTAKE(null_graph_compute_guarded, "graph"),
+    MISTAKE(null_graph_dump_begin, "graph"),
+    MISTAKE(null_graph_dump, "graph"),
+    MISTAKE(null_allocator_to_retain, "galloc is NULL"),
+    MISTAKE(null_tensor_to_retain, "t is NULL"),
+    MISTAKE(null_tensor_to_retain_until, "t is NULL"),
+    MISTAKE(null_node_to_retain_until, "node is NULL"),
+    MISTAKE(null_tensor_to_release, "t is NULL"),
+    MISTAKE(null_names_to_retain, "names is NULL"),
     MISTAKE(null_sizes, "sizes"),
     MISTAKE(null_type, "buffer type"),
     MISTAKE(null_types, "bufts"),

@@ -14,5 +14,7 @@ int main(void) {
     CHECK(stats.plans == 0 && stats.version == LASTUSE_STATS_VERSION, "%d plans", (int) stats.plans);
     CHECK(!lastuse_set_capture("/tmp"), "no graphs are written");
     CHECK(strstr(lastuse_last_error(), "ggml's own allocator does the work") != NULL, "%s", lastuse_last_error());
+    CHECK(!lastuse_set_dump("*", "/tmp"), "no values are written");
+    CHECK(strstr(lastuse_last_error(), "ggml's own allocator does the work") != NULL, "%s", lastuse_last_error());
     return 0;
 }

@@ -83,3 +83,11 @@ int main(int argc, char ** argv) {
     ggml_backend_free(cpu);
     return 0;
 }
+
+#ifdef PLUGIN
+// What load_plugin.c calls; main has another name then.
+int plan_graphs(void) {
+    char name[] = "plan_graphs";
+    return main(1, (char *[]){ name, NULL });
+}
+#endif

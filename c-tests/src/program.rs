@@ -29,14 +29,17 @@ pub enum Linked<'a> {
 }
 
 /// Variables that a program does not inherit from the process that runs it.
-const CLEARED: [&str; 9] = [
+const CLEARED: [&str; 12] = [
     "LASTUSE",
     "LASTUSE_RULES",
     "LASTUSE_EFFORT",
     "LASTUSE_CAPTURE",
+    "LASTUSE_DUMP",
+    "LASTUSE_DUMP_DIR",
     "LASTUSE_REPORT",
     "LASTUSE_LOG",
     "LASTUSE_VERIFY",
+    "LASTUSE_RETAIN",
     "LD_PRELOAD",
     "LD_LIBRARY_PATH",
 ];
@@ -149,7 +152,20 @@ impl Program {
     /// # Errors
     /// When it cannot be started.
     pub fn run_with(&self, arguments: &[&str], variables: &[(&str, &OsStr)]) -> Result<Outcome> {
+        self.finish(self.command(arguments, variables))
+    }
+
+    /// Runs it to its end in a working directory, with additional environment variables.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn run_in(&self, folder: &Path, arguments: &[&str], variables: &[(&str, &OsStr)]) -> Result<Outcome> {
         let mut command = self.command(arguments, variables);
+        command.current_dir(folder);
+        self.finish(command)
+    }
+
+    fn finish(&self, mut command: Command) -> Result<Outcome> {
         let output = command.output().map_err(|error| format!("cannot run {}: {error}", self.path.display()))?;
         Ok(Outcome {
             code: output.status.code(),

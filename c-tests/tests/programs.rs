@@ -35,15 +35,23 @@ const PROGRAMS: [&str; 19] = [
     "unusual_graphs",
 ];
 
-/// A program that also runs on the ggml of whisper.cpp.
-const ON_BOTH: &str = "verify";
+/// Programs that also run on the ggml of whisper.cpp: the label of the tests, the program, and the ggml.
+const ON_BOTH: [(&str, &str, Package); 6] = [
+    ("retain_on_ggml_0_26", "retain", Package::LlamaCpp),
+    ("retain_on_ggml_0_9_5", "retain", Package::WhisperCpp),
+    ("retain_names_on_ggml_0_26", "retain_names", Package::LlamaCpp),
+    ("retain_names_on_ggml_0_9_5", "retain_names", Package::WhisperCpp),
+    ("verify_on_ggml_0_26", "verify", Package::LlamaCpp),
+    ("verify_on_ggml_0_9_5", "verify", Package::WhisperCpp),
+];
 
 /// Programs whose every case is run by another test, which names them.
-const RUN_ELSEWHERE: [(&str, &str); 11] = [
+const RUN_ELSEWHERE: [(&str, &str); 12] = [
     ("context_freed", "contexts.rs"),
     ("context_memory", "contexts.rs"),
     ("context_misuse", "contexts.rs"),
     ("dependency", "new_graphs.rs"),
+    ("dump", "dump/calls.rs"),
     ("explain", "new_graphs.rs"),
     ("faults", "faults.rs"),
     ("in_place_kernels", "in_place_kernels.rs"),
@@ -80,7 +88,7 @@ fn every_program_is_run() {
         let [file, name] =
             [path.file_name(), path.file_stem()].map(|name| name.and_then(|it| it.to_str()).expect("UTF-8"));
         let cases = if file.ends_with(".c") { expect(cases(name)) } else { Vec::new() };
-        if PROGRAMS.contains(&name) || name == ON_BOTH {
+        if PROGRAMS.contains(&name) || ON_BOTH.iter().any(|(_, program, _)| *program == name) {
             continue;
         } else if let Some((_, driver)) = RUN_ELSEWHERE.iter().find(|(program, _)| *program == name) {
             let text = &drivers[&folder().join("tests").join(driver)];
@@ -97,10 +105,9 @@ fn main() -> ExitCode {
     let passes = |program: &_, case: &str| drop(support::passes(program, &[case]));
     let programs = PROGRAMS.iter().map(|&name| of_cases(name, name, move || support::build_with_both(name), passes));
     let mut trials: Vec<_> = programs.flatten().collect();
-    for (label, package) in [("verify_on_ggml_0_26", Package::LlamaCpp), ("verify_on_ggml_0_9_5", Package::WhisperCpp)]
-    {
-        let build = move || support::build(label, ON_BOTH, &support::ggml(package), Linked::Both(&support::checked()));
-        trials.extend(of_cases(label, ON_BOTH, build, passes));
+    for (label, name, package) in ON_BOTH {
+        let build = move || support::build(label, name, &support::ggml(package), Linked::Both(&support::checked()));
+        trials.extend(of_cases(label, name, build, passes));
     }
     trials.push(of_function("every_program_is_run", every_program_is_run));
     support::trials::run(trials)

@@ -4,9 +4,11 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
 use crate::Callback;
+use crate::search::{find_anywhere, find_wrapped};
 
-/// The environment variable, which lastuse reads too.
+/// The environment variables, which lastuse reads too.
 const VERIFY: &CStr = c"LASTUSE_VERIFY";
+const DUMP: &CStr = c"LASTUSE_DUMP";
 
 /// `struct lastuse_guard_params` of lastuse.h.
 #[repr(C)]
@@ -20,26 +22,49 @@ pub struct Params {
 /// Pointers to the functions.
 pub struct Functions {
     pub set_eval_callback: unsafe extern "C" fn(*mut c_void, Callback, *mut c_void),
-    pub graph_compute_async: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int,
+    pub sched_graph_compute: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int,
+    pub sched_graph_compute_async: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int,
+    pub sched_synchronize: unsafe extern "C" fn(*mut c_void),
     pub sched_free: unsafe extern "C" fn(*mut c_void),
+    pub graph_compute: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int,
+    pub graph_compute_async: unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int,
+    pub synchronize: unsafe extern "C" fn(*mut c_void),
+    pub graph_dump_begin: unsafe extern "C" fn(*mut c_void) -> bool,
+    pub graph_dump: unsafe extern "C" fn(*mut c_void, *mut usize) -> bool,
     pub guard_new: unsafe extern "C" fn(*const Params) -> *mut c_void,
     pub guard_eval: unsafe extern "C" fn(*mut c_void, bool, *mut c_void) -> bool,
     pub guard_free: unsafe extern "C" fn(*mut c_void),
 }
 
-/// Finds a function: after this library in the search order of the linker (`RTLD_NEXT`), or anywhere.
+/// Converts the address of a function to a pointer; aborts the process if it is null.
 ///
 /// # Safety
-/// `F` is the type of the function of that name: a pointer to a function.
-unsafe fn find<F: Copy>(place: *mut c_void, name: &CStr) -> F {
+/// `F` is the type of the function at `address`: a pointer to a function.
+unsafe fn function<F: Copy>(name: &CStr, address: *mut c_void) -> F {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>(), "a pointer") };
-    // SAFETY: the name ends in NUL.
-    let address = unsafe { libc::dlsym(place, name.as_ptr()) };
     if address.is_null() {
         missing(name);
     }
     // SAFETY: not null, of the same size, and the caller's promise.
     unsafe { std::mem::transmute_copy(&address) }
+}
+
+/// Finds a function of ggml.
+///
+/// # Safety
+/// `F` is the type of the function of that name: a pointer to a function.
+unsafe fn of_ggml<F: Copy>(name: &CStr) -> F {
+    // SAFETY: the caller's promise.
+    unsafe { function(name, find_wrapped(name)) }
+}
+
+/// Finds a function of lastuse.
+///
+/// # Safety
+/// `F` is the type of the function of that name: a pointer to a function.
+unsafe fn of_lastuse<F: Copy>(name: &CStr) -> F {
+    // SAFETY: the caller's promise.
+    unsafe { function(name, find_anywhere(name)) }
 }
 
 impl Functions {
@@ -48,25 +73,39 @@ impl Functions {
         static FOUND: OnceLock<Functions> = OnceLock::new();
         FOUND.get_or_init(|| Self {
             // SAFETY: its type in ggml-backend.h or lastuse.h.
-            set_eval_callback: unsafe { find(libc::RTLD_NEXT, c"ggml_backend_sched_set_eval_callback") },
+            set_eval_callback: unsafe { of_ggml(c"ggml_backend_sched_set_eval_callback") },
             // SAFETY: its type in ggml-backend.h or lastuse.h.
-            graph_compute_async: unsafe { find(libc::RTLD_NEXT, c"ggml_backend_sched_graph_compute_async") },
+            sched_graph_compute: unsafe { of_ggml(c"ggml_backend_sched_graph_compute") },
             // SAFETY: its type in ggml-backend.h or lastuse.h.
-            sched_free: unsafe { find(libc::RTLD_NEXT, c"ggml_backend_sched_free") },
+            sched_graph_compute_async: unsafe { of_ggml(c"ggml_backend_sched_graph_compute_async") },
             // SAFETY: its type in ggml-backend.h or lastuse.h.
-            guard_new: unsafe { find(libc::RTLD_DEFAULT, c"lastuse_guard_new") },
+            sched_synchronize: unsafe { of_ggml(c"ggml_backend_sched_synchronize") },
             // SAFETY: its type in ggml-backend.h or lastuse.h.
-            guard_eval: unsafe { find(libc::RTLD_DEFAULT, c"lastuse_guard_eval") },
+            sched_free: unsafe { of_ggml(c"ggml_backend_sched_free") },
             // SAFETY: its type in ggml-backend.h or lastuse.h.
-            guard_free: unsafe { find(libc::RTLD_DEFAULT, c"lastuse_guard_free") },
+            graph_compute: unsafe { of_ggml(c"ggml_backend_graph_compute") },
+            // SAFETY: its type in ggml-backend.h or lastuse.h.
+            graph_compute_async: unsafe { of_ggml(c"ggml_backend_graph_compute_async") },
+            // SAFETY: its type in ggml-backend.h or lastuse.h.
+            synchronize: unsafe { of_ggml(c"ggml_backend_synchronize") },
+            // SAFETY: its type in ggml-backend.h or lastuse.h.
+            graph_dump_begin: unsafe { of_lastuse(c"lastuse_graph_dump_begin") },
+            // SAFETY: its type in ggml-backend.h or lastuse.h.
+            graph_dump: unsafe { of_lastuse(c"lastuse_graph_dump") },
+            // SAFETY: its type in ggml-backend.h or lastuse.h.
+            guard_new: unsafe { of_lastuse(c"lastuse_guard_new") },
+            // SAFETY: its type in ggml-backend.h or lastuse.h.
+            guard_eval: unsafe { of_lastuse(c"lastuse_guard_eval") },
+            // SAFETY: its type in ggml-backend.h or lastuse.h.
+            guard_free: unsafe { of_lastuse(c"lastuse_guard_free") },
         })
     }
 }
 
 fn missing(name: &CStr) -> ! {
     eprintln!(
-        "lastuse-guard: {} is missing: preload liblastuse.so before liblastuse_guard.so, into a program with a shared ggml \
-         that it is linked with",
+        "lastuse-guard: {} is missing: preload liblastuse.so before liblastuse_guard.so, into a program with a shared \
+         ggml",
         name.to_string_lossy()
     );
     std::process::abort();
@@ -92,5 +131,16 @@ pub fn is_enabled() -> bool {
             text.split(",").enumerate().filter(|(_, word)| words.contains(&word.trim())).map(|(at, _)| at).last()
         };
         last(&["memory", "weights"]) > last(&["off", "0"])
+    })
+}
+
+/// Returns whether the environment selects tensors to dump. Errors in its value are left to lastuse, which reports them.
+pub fn is_dumping() -> bool {
+    static DUMPING: OnceLock<bool> = OnceLock::new();
+    *DUMPING.get_or_init(|| {
+        // SAFETY: the name ends in NUL.
+        let names = unsafe { libc::getenv(DUMP.as_ptr()) };
+        // SAFETY: not null: a string of the environment.
+        !names.is_null() && !unsafe { CStr::from_ptr(names) }.is_empty()
     })
 }

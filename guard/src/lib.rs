@@ -1,10 +1,13 @@
-//! A library to preload after `liblastuse.so`: with `LASTUSE_VERIFY=memory` every scheduler of an unmodified program
-//! runs its graphs under a guard of lastuse.
+//! A library to preload after `liblastuse.so`, for programs that know nothing of lastuse: it wraps the functions of ggml
+//! that compute graphs. With `LASTUSE_VERIFY=memory` every scheduler runs its graphs under a guard of lastuse, and with
+//! `LASTUSE_DUMP` the values of tensors are written to files after each run.
 //!
-//! It is separate from liblastuse because it wraps functions of ggml's scheduler, which other programs should not
-//! depend on. Without that variable it forwards every call and does nothing else.
+//! It is separate from liblastuse because it wraps functions of ggml's schedulers and backends, which other programs
+//! should not depend on. Without these variables it forwards every call and does nothing else.
 
+mod search;
 mod functions;
+mod run;
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -12,6 +15,7 @@ use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use functions::{Functions, Params, is_enabled, verify_words};
+use run::run;
 
 /// The evaluation callback that ggml calls for each node: the tensor, whether this is the call before its computation,
 /// and the user data.
@@ -95,13 +99,11 @@ pub unsafe extern "C" fn ggml_backend_sched_set_eval_callback(
     }
 }
 
-/// Wraps ggml's function: creates a guard before the first graph of the scheduler.
+/// Creates the guard of a scheduler, if guards are enabled and it has none.
 ///
 /// # Safety
-/// The requirements of ggml's function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ggml_backend_sched_graph_compute_async(scheduler: *mut c_void, graph: *mut c_void) -> c_int {
-    let functions = Functions::get();
+/// `scheduler` is valid, and the program's callback may be called.
+unsafe fn guard_scheduler(functions: &Functions, scheduler: *mut c_void) {
     if is_enabled() {
         with_scheduler(scheduler, |state| {
             if state.guard.is_none() {
@@ -110,8 +112,67 @@ pub unsafe extern "C" fn ggml_backend_sched_graph_compute_async(scheduler: *mut 
             }
         });
     }
+}
+
+/// Wraps ggml's function: creates a guard before the first graph of the scheduler, and dumps tensors after each.
+///
+/// # Safety
+/// The requirements of ggml's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_backend_sched_graph_compute(scheduler: *mut c_void, graph: *mut c_void) -> c_int {
+    let functions = Functions::get();
+    // SAFETY: the caller's promise.
+    unsafe { guard_scheduler(functions, scheduler) };
     // SAFETY: the caller's arguments, forwarded.
-    unsafe { (functions.graph_compute_async)(scheduler, graph) }
+    let compute = || unsafe { (functions.sched_graph_compute)(scheduler, graph) };
+    // SAFETY: the caller's promise.
+    unsafe { run(functions, graph, compute, || ()) }
+}
+
+/// Wraps ggml's function: creates a guard before the first graph of the scheduler, and dumps tensors after each, for
+/// which it waits until the graph is computed.
+///
+/// # Safety
+/// The requirements of ggml's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_backend_sched_graph_compute_async(scheduler: *mut c_void, graph: *mut c_void) -> c_int {
+    let functions = Functions::get();
+    // SAFETY: the caller's promise.
+    unsafe { guard_scheduler(functions, scheduler) };
+    // SAFETY: the caller's arguments, forwarded.
+    let compute = || unsafe { (functions.sched_graph_compute_async)(scheduler, graph) };
+    // SAFETY: a valid scheduler.
+    let synchronize = || unsafe { (functions.sched_synchronize)(scheduler) };
+    // SAFETY: the caller's promise.
+    unsafe { run(functions, graph, compute, synchronize) }
+}
+
+/// Wraps ggml's function: dumps tensors after the graph was computed.
+///
+/// # Safety
+/// The requirements of ggml's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_backend_graph_compute(backend: *mut c_void, graph: *mut c_void) -> c_int {
+    let functions = Functions::get();
+    // SAFETY: the caller's arguments, forwarded.
+    let compute = || unsafe { (functions.graph_compute)(backend, graph) };
+    // SAFETY: the caller's promise.
+    unsafe { run(functions, graph, compute, || ()) }
+}
+
+/// Wraps ggml's function: dumps tensors after the graph was computed, for which it waits.
+///
+/// # Safety
+/// The requirements of ggml's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ggml_backend_graph_compute_async(backend: *mut c_void, graph: *mut c_void) -> c_int {
+    let functions = Functions::get();
+    // SAFETY: the caller's arguments, forwarded.
+    let compute = || unsafe { (functions.graph_compute_async)(backend, graph) };
+    // SAFETY: a valid backend.
+    let synchronize = || unsafe { (functions.synchronize)(backend) };
+    // SAFETY: the caller's promise.
+    unsafe { run(functions, graph, compute, synchronize) }
 }
 
 /// Wraps ggml's function: frees the guard after the scheduler.

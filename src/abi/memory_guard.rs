@@ -3,7 +3,9 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{NonNull, null, null_mut};
 
-use crate::ggml::{MemoryGuard, NextCallback, NotComputed, STATUS_SUCCESS, TensorRef, Verify, compute_guarded};
+use crate::ggml::{
+    LiveRetention, MemoryGuard, NextCallback, NotComputed, STATUS_SUCCESS, Settings, TensorRef, Verify, compute_guarded,
+};
 use crate::ggml::{ggml_backend, ggml_cgraph, ggml_of_caller, ggml_of_object, ggml_tensor, settings};
 
 use super::abort::{abort_on_panic, abort_on_violation, required};
@@ -177,8 +179,9 @@ pub unsafe extern "C" fn lastuse_guard_free(guard: *mut lastuse_guard) {
 /// ```
 ///
 /// Fills free memory in the compute buffers of the graph's tensors, whichever allocator owns them: what other graphs
-/// keep there is overwritten. LASTUSE_VERIFY and lastuse_set_verify determine whether buffers marked as weights are
-/// checked, and what functions of the program may write.
+/// keep there is overwritten, and so are tensors of lastuse_tensor_retain unless lastuse_set_retain names them too.
+/// LASTUSE_VERIFY and lastuse_set_verify determine whether buffers marked as weights are checked, and what functions of
+/// the program may write.
 ///
 /// Returns an enum ggml_status: GGML_STATUS_SUCCESS; the status of the backend; or GGML_STATUS_FAILED, with the reason
 /// in lastuse_last_error and in ggml's log, if lastuse does not know this ggml or its layout. Ends in ggml's abort if
@@ -195,9 +198,10 @@ pub unsafe extern "C" fn lastuse_graph_compute_guarded(backend: *mut ggml_backen
         // SAFETY: a live backend, as the caller guarantees.
         let ggml = unsafe { ggml_of_object(backend.as_ptr()) };
         let Some(runtime) = runtime_or_fail(NAME, ggml) else { return STATUS_FAILED };
-        let verify = settings().verify;
+        let Settings { verify, retain, .. } = settings();
+        let retention = LiveRetention::of_names(retain);
         // SAFETY: live, and used by this thread only, as the caller guarantees.
-        match unsafe { compute_guarded(runtime, backend.as_ptr(), graph, verify) } {
+        match unsafe { compute_guarded(runtime, backend.as_ptr(), graph, verify, &retention) } {
             Ok(()) => STATUS_SUCCESS,
             Err(NotComputed::Status(status)) => status,
             Err(NotComputed::Violation(violation)) => abort_on_violation(&violation),

@@ -23,7 +23,9 @@ mod tallocr;
 
 // lastuse.h: the process.
 mod capture;
+mod dump;
 mod process;
+mod retain;
 mod settings;
 mod stats;
 

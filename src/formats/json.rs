@@ -53,6 +53,12 @@ impl<'o> JsonObject<'o> {
         self
     }
 
+    /// Adds a member with a list of strings.
+    pub fn texts<'t>(&mut self, key: &str, texts: impl IntoIterator<Item = &'t str>) -> &mut Self {
+        list(self.member(key), texts, string);
+        self
+    }
+
     /// Adds a member with a list of objects, each filled by `fill`.
     pub fn objects<T>(
         &mut self,
@@ -151,6 +157,7 @@ mod tests {
             written(|object| _ = object.numbers("none", []).numbers("two", [1, 2])),
             r#"{"none":[],"two":[1,2]}"#
         );
+        assert_eq!(written(|object| _ = object.texts("texts", ["a\"", "b"])), r#"{"texts":["a\"","b"]}"#);
         let objects = written(|object| _ = object.objects("list", [1, 2], |item, number| _ = item.number("n", number)));
         assert_eq!(objects, r#"{"list":[{"n":1},{"n":2}]}"#);
     }

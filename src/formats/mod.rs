@@ -9,6 +9,7 @@
 //! - `problem_graph`: placement problems as captured graphs
 //! - `plan_file`: plans, "lastuse-plan", and the check of a plan against its graph
 //! - [`csv`]: placement problems
+//! - [`npy`]: arrays of NumPy, for the values of tensors
 
 #[cfg(feature = "cli")]
 mod gzip;
@@ -20,6 +21,7 @@ mod graph_file;
 #[cfg(feature = "cli")]
 mod plan_file;
 mod problem_graph;
+pub mod npy;
 
 #[cfg(feature = "cli")]
 pub use graph_file::Unreadable;

@@ -92,6 +92,36 @@ const _: () = {
 pub type ggml_log_callback = ::core::option::Option<
     unsafe extern "C" fn(level: ggml_log_level, text: *const ::core::ffi::c_char, user_data: *mut ::core::ffi::c_void),
 >;
+pub type ggml_to_float_t =
+    ::core::option::Option<unsafe extern "C" fn(x: *const ::core::ffi::c_void, y: *mut f32, k: i64)>;
+pub type ggml_from_float_t =
+    ::core::option::Option<unsafe extern "C" fn(x: *const f32, y: *mut ::core::ffi::c_void, k: i64)>;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct ggml_type_traits {
+    pub type_name: *const ::core::ffi::c_char,
+    pub blck_size: i64,
+    pub blck_size_interleave: i64,
+    pub type_size: usize,
+    pub is_quantized: bool,
+    pub to_float: ggml_to_float_t,
+    pub from_float_ref: ggml_from_float_t,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of ggml_type_traits"][::core::mem::size_of::<ggml_type_traits>() - 56usize];
+    ["Alignment of ggml_type_traits"][::core::mem::align_of::<ggml_type_traits>() - 8usize];
+    ["Offset of field: ggml_type_traits::type_name"][::core::mem::offset_of!(ggml_type_traits, type_name) - 0usize];
+    ["Offset of field: ggml_type_traits::blck_size"][::core::mem::offset_of!(ggml_type_traits, blck_size) - 8usize];
+    ["Offset of field: ggml_type_traits::blck_size_interleave"]
+        [::core::mem::offset_of!(ggml_type_traits, blck_size_interleave) - 16usize];
+    ["Offset of field: ggml_type_traits::type_size"][::core::mem::offset_of!(ggml_type_traits, type_size) - 24usize];
+    ["Offset of field: ggml_type_traits::is_quantized"]
+        [::core::mem::offset_of!(ggml_type_traits, is_quantized) - 32usize];
+    ["Offset of field: ggml_type_traits::to_float"][::core::mem::offset_of!(ggml_type_traits, to_float) - 40usize];
+    ["Offset of field: ggml_type_traits::from_float_ref"]
+        [::core::mem::offset_of!(ggml_type_traits, from_float_ref) - 48usize];
+};
 pub type ggml_bitset_t = u32;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -163,6 +193,7 @@ const _: () = {
 pub type ggml_abort = unsafe extern "C" fn(file: *const ::core::ffi::c_char, line: ::core::ffi::c_int, fmt: *const ::core::ffi::c_char, ...);
 pub type ggml_version = unsafe extern "C" fn() -> *const ::core::ffi::c_char;
 pub type ggml_nbytes = unsafe extern "C" fn(tensor: *const ggml_tensor) -> usize;
+pub type ggml_type_size = unsafe extern "C" fn(type_: ggml_type) -> usize;
 pub type ggml_type_name = unsafe extern "C" fn(type_: ggml_type) -> *const ::core::ffi::c_char;
 pub type ggml_op_name = unsafe extern "C" fn(op: ggml_op) -> *const ::core::ffi::c_char;
 pub type ggml_op_desc = unsafe extern "C" fn(t: *const ggml_tensor) -> *const ::core::ffi::c_char;
@@ -171,6 +202,7 @@ pub type ggml_is_contiguous = unsafe extern "C" fn(tensor: *const ggml_tensor) -
 pub type ggml_tensor_overhead = unsafe extern "C" fn() -> usize;
 pub type ggml_init = unsafe extern "C" fn(params: ggml_init_params) -> *mut ggml_context;
 pub type ggml_free = unsafe extern "C" fn(ctx: *mut ggml_context);
+pub type ggml_used_mem = unsafe extern "C" fn(ctx: *const ggml_context) -> usize;
 pub type ggml_get_no_alloc = unsafe extern "C" fn(ctx: *mut ggml_context) -> bool;
 pub type ggml_get_mem_buffer = unsafe extern "C" fn(ctx: *const ggml_context) -> *mut ::core::ffi::c_void;
 pub type ggml_get_mem_size = unsafe extern "C" fn(ctx: *const ggml_context) -> usize;
@@ -179,6 +211,7 @@ pub type ggml_view_tensor = unsafe extern "C" fn(ctx: *mut ggml_context, src: *m
 pub type ggml_get_first_tensor = unsafe extern "C" fn(ctx: *const ggml_context) -> *mut ggml_tensor;
 pub type ggml_get_next_tensor = unsafe extern "C" fn(ctx: *const ggml_context, tensor: *mut ggml_tensor) -> *mut ggml_tensor;
 pub type ggml_get_data = unsafe extern "C" fn(tensor: *const ggml_tensor) -> *mut ::core::ffi::c_void;
+pub type ggml_set_name = unsafe extern "C" fn(tensor: *mut ggml_tensor, name: *const ::core::ffi::c_char) -> *mut ggml_tensor;
 pub type ggml_set_input = unsafe extern "C" fn(tensor: *mut ggml_tensor);
 pub type ggml_set_output = unsafe extern "C" fn(tensor: *mut ggml_tensor);
 pub type ggml_neg = unsafe extern "C" fn(ctx: *mut ggml_context, a: *mut ggml_tensor) -> *mut ggml_tensor;
@@ -189,6 +222,7 @@ pub type ggml_new_graph_custom = unsafe extern "C" fn(ctx: *mut ggml_context, si
 pub type ggml_graph_overhead_custom = unsafe extern "C" fn(size: usize, grads: bool) -> usize;
 pub type ggml_log_get = unsafe extern "C" fn(log_callback: *mut ggml_log_callback, user_data: *mut *mut ::core::ffi::c_void);
 pub type ggml_log_set = unsafe extern "C" fn(log_callback: ggml_log_callback, user_data: *mut ::core::ffi::c_void);
+pub type ggml_get_type_traits = unsafe extern "C" fn(type_: ggml_type) -> *const ggml_type_traits;
 pub type ggml_log_internal = unsafe extern "C" fn(level: ggml_log_level, format: *const ::core::ffi::c_char, ...);
 pub type ggml_backend_buft_name = unsafe extern "C" fn(buft: ggml_backend_buffer_type_t) -> *const ::core::ffi::c_char;
 pub type ggml_backend_buft_alloc_buffer = unsafe extern "C" fn(buft: ggml_backend_buffer_type_t, size: usize) -> ggml_backend_buffer_t;
@@ -219,6 +253,12 @@ pub type ggml_backend_buffer_get_usage = unsafe extern "C" fn(buffer: ggml_backe
 pub type ggml_backend_buffer_get_type = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> ggml_backend_buffer_type_t;
 pub type ggml_backend_buffer_reset = unsafe extern "C" fn(buffer: ggml_backend_buffer_t);
 pub type ggml_backend_get_default_buffer_type = unsafe extern "C" fn(backend: ggml_backend_t) -> ggml_backend_buffer_type_t;
+pub type ggml_backend_tensor_get = unsafe extern "C" fn(
+    tensor: *const ggml_tensor,
+    data: *mut ::core::ffi::c_void,
+    offset: usize,
+    size: usize,
+);
 pub type ggml_backend_graph_compute = unsafe extern "C" fn(backend: ggml_backend_t, cgraph: *mut ggml_cgraph) -> ggml_status;
 pub type ggml_backend_dev_type = unsafe extern "C" fn(device: ggml_backend_dev_t) -> u32;
 pub type ggml_backend_dev_supports_op = unsafe extern "C" fn(device: ggml_backend_dev_t, op: *const ggml_tensor) -> bool;

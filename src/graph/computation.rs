@@ -7,6 +7,7 @@ use crate::placement::Step;
 use super::def_use::DefUse;
 use super::layout::{Layout, LayoutRef};
 use super::layouts::{LayoutId, Layouts, UNKNOWN};
+use super::retention::Retention;
 use super::tensor::{Flags, Tensor, TensorId, View};
 
 /// A computation graph. Tensors are added in the order of their ids, and so are their sources.
@@ -19,6 +20,7 @@ pub struct Graph {
     def_use: DefUse,
     leafs: Vec<TensorId>,
     nodes: Vec<TensorId>,
+    retention: Retention,
 }
 
 impl Graph {
@@ -31,6 +33,7 @@ impl Graph {
             def_use: DefUse::with_capacity(tensors),
             leafs: Vec::new(),
             nodes: Vec::new(),
+            retention: Retention::default(),
         }
     }
 
@@ -133,6 +136,16 @@ impl Graph {
         self.nodes.extend(tensors);
     }
 
+    /// Sets which tensors keep their values beyond their last use.
+    pub fn set_retention(&mut self, retention: Retention) {
+        self.retention = retention;
+    }
+
+    /// Returns a copy that retains no tensors; `None` if this graph retains none.
+    pub fn without_retention(&self) -> Option<Self> {
+        (!self.retention.is_empty()).then(|| Self { retention: Retention::default(), ..self.clone() })
+    }
+
     /// Returns the graph with its nodes in another order, given as positions in this one.
     #[must_use]
     pub fn in_order(&self, order: &[Step]) -> Self {
@@ -200,6 +213,29 @@ impl Graph {
     /// Returns the nodes in the order of execution.
     pub fn nodes(&self) -> &[TensorId] {
         &self.nodes
+    }
+
+    /// Returns the tensors that keep their values beyond their last use.
+    pub fn retention(&self) -> &Retention {
+        &self.retention
+    }
+
+    /// Returns the retained tensors by id, each with the last step in which it is retained; `None` if it is to the end.
+    pub fn retained(&self) -> Vec<(TensorId, Option<Step>)> {
+        let list = self.retention.list();
+        let mut last_steps = Vec::new();
+        if list.iter().any(|retained| retained.until.is_some()) {
+            last_steps.resize(self.tensors.len(), None);
+            (0..).zip(&self.nodes).for_each(|(step, &node)| last_steps[node as usize] = Some(step));
+        }
+        let until = |node: TensorId| last_steps.get(node as usize).copied().flatten();
+        list.iter().map(|retained| (retained.tensor, retained.until.and_then(until))).collect()
+    }
+
+    /// Returns `true` if `node` ends the retention of `root` or of a view of it: the node must not write over it.
+    #[inline]
+    pub fn is_retained_until(&self, root: TensorId, node: TensorId) -> bool {
+        !self.retention.is_empty() && self.retention.until(node).any(|tensor| self.root(tensor) == root)
     }
 
     /// Returns the sources of a tensor, in the order of its slots.

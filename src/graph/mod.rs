@@ -7,6 +7,7 @@
 //! Each part uses only those above it in this list:
 //!
 //! - `layout`, `layouts`, `operation`, `tensor`: one tensor
+//! - `retention`: the tensors that the program reads later than the graph does
 //! - `def_use`, `computation`: the graph, with the sources and the last user of each tensor
 //! - `access`: which bytes a node reads and writes, and in which layouts
 //! - `rules`, `buffer`: what is planned for
@@ -26,6 +27,7 @@ mod rules;
 mod tensor;
 mod access;
 mod buffer;
+mod retention;
 mod def_use;
 mod computation;
 pub mod copies;
@@ -47,6 +49,7 @@ pub use layouts::LayoutId;
 pub use live_ranges::{Allocation, InactiveNode, LiveRanges, live_ranges};
 pub use operation::{Operation, Slots};
 pub use plan::{BufferPlan, GraphPlan, PlanError, ggml_alloc_sizes, plan, plan_as_ggml, shared_live_ranges};
+pub use retention::{InvalidPattern, NamePattern, Retained, Retention};
 pub use rules::{Device, RuleSetting, Rules, UnknownRule};
 pub use simulate::{AddressMap, Corruption, Finding, Labels, describe, simulate, simulate_at};
 pub use simulate::{Freed, freed, owner_at};

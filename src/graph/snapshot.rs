@@ -9,7 +9,8 @@ use crate::placement::{Bytes, Effort};
 use super::order::{self, Hazards, Reordering, reorder};
 use super::recompute::{NotRecomputed, Recomputation, RecomputeEffort, Subject, recompute, work_of};
 use super::{
-    BufferIndex, BufferSpec, Effect, Graph, GraphPlan, PlanError, Requests, Rules, TensorId, ggml_alloc_sizes,
+    BufferIndex, BufferSpec, Effect, Graph, GraphPlan, NamePattern, PlanError, Requests, Retained, Retention, Rules,
+    TensorId, ggml_alloc_sizes,
 };
 
 /// A captured graph.
@@ -112,6 +113,14 @@ impl Snapshot {
     pub fn requested_buffers(&self) -> (Vec<BufferIndex>, Vec<BufferIndex>) {
         let buffers = |ids: &[TensorId]| ids.iter().map(|&id| self.tensors[id as usize].buffer).collect();
         (buffers(self.graph.leafs()), buffers(self.graph.nodes()))
+    }
+
+    /// Retains the tensors with matching names to the end, and no others. Tensors that are never planned need not be.
+    pub fn retain(&mut self, names: &NamePattern) {
+        let is_planned = |id: TensorId| self.graph.tensor(self.graph.root(id)).is_owned();
+        let named = (0..).zip(&self.tensors).filter(|&(id, tensor)| names.matches(&tensor.name) && is_planned(id));
+        let retention: Retention = named.map(|(tensor, _)| Retained { tensor, until: None }).collect();
+        self.graph.set_retention(retention);
     }
 
     /// Plans the graph as the program did, with the recorded rules and effort.

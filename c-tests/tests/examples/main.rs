@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 
 use header::{Page, example, functions, names, pages};
 use lastuse_c_tests::Linked;
-use lastuse_vendor::{Language, Package};
+use lastuse_vendor::{Language, Package, target_folder};
 
 const HEADER: &str = include_str!("../../../include/lastuse.h");
 const API_PAGE: &str = include_str!("../../../docs/api.md");
@@ -28,7 +28,12 @@ fn all_pages() -> Vec<Page> {
 fn examples_work(name: &str, package: Package, language: Language) {
     let (ggml, lastuse) = (support::ggml(package), support::release());
     let program = program::build(name, language, &all_pages(), &ggml, Linked::LastuseArchive(&lastuse));
-    let outcome = support::passes(&support::expect(program), &[]);
+    // Examples write files to the working directory.
+    let folder = target_folder().join("c-tests/examples-files").join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("the target folder can be written to");
+    let outcome = support::expect(support::expect(program).run_in(&folder, &[], &[]));
+    assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
     let ran = outcome.stdout.lines().filter(|line| line.starts_with("example of ")).count();
     assert_eq!(ran, all_pages().iter().filter(|page| page.example.is_some()).count(), "{}", outcome.describe());
 }

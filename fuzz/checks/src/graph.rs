@@ -46,11 +46,17 @@ fn assert_written_as_read(snapshot: &Snapshot) {
 /// Returns everything about each tensor, by the ids of the file.
 fn by_id(snapshot: &Snapshot) -> BTreeMap<u64, impl PartialEq + Debug> {
     let (graph, id_of) = (&snapshot.graph, |id: TensorId| snapshot.tensors[id as usize].id);
+    let retained: BTreeMap<TensorId, Option<u64>> = graph
+        .retained()
+        .into_iter()
+        .map(|(id, until)| (id, until.map(|step| id_of(graph.nodes()[step as usize]))))
+        .collect();
     let facts = (0..).zip(&snapshot.tensors).map(|(id, info)| {
         let (tensor, layout) = (graph.tensor(id), graph.layout(id));
         let sources: Vec<u64> = graph.sources(id).iter().copied().map(id_of).collect();
         let view = tensor.view.map(|view| (id_of(view.root), view.offset));
-        (info.id, (info, tensor.flags, tensor.operation, tensor.external, view, sources, layout.ne, layout.nb))
+        let memory = (tensor.external, view, retained.get(&id).copied());
+        (info.id, (info, tensor.flags, tensor.operation, memory, sources, layout.ne, layout.nb))
     });
     facts.collect()
 }

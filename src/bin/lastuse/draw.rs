@@ -31,6 +31,7 @@ use super::recompute;
   lastuse draw llama.jsonl -o map.svg --against none --rules ggml   a single plan
   lastuse draw train.jsonl -o map.html --recompute 40%   with results computed again to fit a budget
   lastuse draw llama.jsonl -o - --format svg | less  to the standard output
+  lastuse draw llama.jsonl -o map.html --retain 'l_out-*'   with tensors that stay readable
 
 Exit codes: 0 drawn, 1 a file is malformed or cannot be read, or the picture cannot be written, 2 wrong usage. A file that
 cannot be read does not stop the others.")]
@@ -150,7 +151,7 @@ impl Planned {
     /// Plans the graph of a file, and the recomputed one if the option is set.
     fn all(file: &Path, arguments: &Arguments) -> Result<Vec<Self>, String> {
         let progress = Progress::start(file);
-        let snapshot = Input::read_graph(file)?;
+        let snapshot = arguments.planning.retain_in(Input::read_graph(file)?);
         if let Some(name) = &arguments.buffer {
             expect_name(&snapshot, name)?;
         }

@@ -29,6 +29,7 @@ use super::progress::Progress;
   lastuse explain --top 5 graphs/*.jsonl.gz   five tensors at each peak
   lastuse explain --buffer CPU llama.jsonl    one buffer, by its name or number
   lastuse explain --rules ggml llama.jsonl    planned as ggml-alloc does: what would each rule save?
+  lastuse explain --retain '*' llama.jsonl    what would it take to keep every value readable?
   lastuse explain --json llama.jsonl          JSON, for programs
 
 Exit codes: 0 all explained, 1 a file is malformed, cannot be read or has no such buffer, 2 wrong usage.")]
@@ -93,7 +94,7 @@ fn formatted(
 
 fn explain_file(file: &Path, arguments: &Arguments) -> Result<Explanation, String> {
     let progress = Progress::start(file);
-    let snapshot = Input::read_graph(file)?;
+    let snapshot = arguments.planning.retain_in(Input::read_graph(file)?);
     let buffer = arguments.buffer.as_deref().map(|buffer| find_buffer(&snapshot, buffer)).transpose()?;
     progress.set("planning");
     let buffers = arguments.planning.buffers(&snapshot);

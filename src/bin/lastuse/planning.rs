@@ -1,7 +1,7 @@
 //! Plans of graphs from files.
 
 use lastuse::graph::snapshot::Snapshot;
-use lastuse::graph::{BufferSpec, GraphPlan, RuleSetting, Rules, simulate};
+use lastuse::graph::{BufferSpec, GraphPlan, NamePattern, RuleSetting, Rules, simulate};
 use lastuse::placement::{Effort, Placement, Problem, validate, validate_large};
 
 /// Placements of at most this many blocks are checked pair by pair, which takes some milliseconds.
@@ -28,9 +28,24 @@ pub struct Options {
     /// proven to be the smallest with its live ranges.
     #[arg(long, value_name = "UNITS")]
     pub effort: Option<u64>,
+
+    /// The names of tensors that stay readable to the end [default: those recorded in the file]
+    ///
+    /// A list of patterns separated by commas, as in LASTUSE_RETAIN: * stands for any characters, ? for one; "*" retains
+    /// every tensor, "" none. A plan that retains tensors may be larger than that of ggml-alloc, which does not.
+    #[arg(long, value_name = "NAMES")]
+    pub retain: Option<NamePattern>,
 }
 
 impl Options {
+    /// Retains what the options name in a graph that was read.
+    pub fn retain_in(&self, mut snapshot: Snapshot) -> Snapshot {
+        if let Some(names) = &self.retain {
+            snapshot.retain(names);
+        }
+        snapshot
+    }
+
     /// Returns how each buffer is planned: as recorded in the snapshot, except for what the options set.
     pub fn buffers(&self, snapshot: &Snapshot) -> Vec<BufferSpec> {
         let mut buffers = buffers(snapshot, self.rules.as_ref());

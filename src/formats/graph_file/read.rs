@@ -1,6 +1,6 @@
 //! Reads captured graphs, compressed by gzip or not. Unknown keys are ignored; any defect is reported with its line.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, BufRead, Read};
 
 use serde::Deserialize;
@@ -10,7 +10,8 @@ use crate::formats::gzip::decompressed;
 use crate::formats::malformed::{Malformed, malformed};
 use crate::graph::snapshot::{BufferInfo, Snapshot, TensorInfo};
 use crate::graph::{
-    BufferIndex, Flags, Graph, Layout, Operation, RuleSetting, Rules, Slots, Tensor, TensorId, UnknownRule, View,
+    BufferIndex, Flags, Graph, Layout, Operation, Retained, RuleSetting, Rules, Slots, Tensor, TensorId, UnknownRule,
+    View,
 };
 use crate::placement::{Bytes, Effort};
 
@@ -84,6 +85,8 @@ struct Line {
     view_of: Option<u64>,
     #[serde(default)]
     view_offset: Bytes,
+    retained: Option<bool>,
+    retained_until: Option<u64>,
     src: Vec<u64>,
 }
 
@@ -205,6 +208,8 @@ impl<'l> GraphBuilder<'l> {
         }
         self.check_counts(&graph)?;
         self.check_order(&graph)?;
+        let retained: Result<Vec<_>, _> = self.retained(&graph).collect();
+        graph.set_retention(retained?.into_iter().collect());
         let tensors = self.lines.iter().map(|(_, line)| line.info()).collect();
         Ok(Snapshot { label: self.header.label, buffers: self.buffers, graph, tensors })
     }
@@ -264,6 +269,21 @@ impl<'l> GraphBuilder<'l> {
             graph.set_view(id, View { root, offset: line.view_offset });
         }
         Ok(())
+    }
+
+    /// Returns the retained tensors.
+    fn retained(&self, graph: &Graph) -> impl Iterator<Item = Result<Retained, Malformed>> {
+        let is_node: HashSet<TensorId> = graph.nodes().iter().copied().collect();
+        (0..).zip(self.lines).filter_map(move |(tensor, (number, line))| match (line.retained, line.retained_until) {
+            (None | Some(false), None) => None,
+            (Some(true), None) => Some(Ok(Retained { tensor, until: None })),
+            (Some(false), Some(_)) => Some(Err(malformed(*number, "retained is false, and there is retained_until"))),
+            (None | Some(true), Some(id)) => {
+                let until = self.ids.get(&id).copied().filter(|node| is_node.contains(node));
+                let missing = || malformed(*number, format!("retained_until refers to id {id}, which is no node"));
+                Some(until.ok_or_else(missing).map(|node| Retained { tensor, until: Some(node) }))
+            }
+        })
     }
 
     fn check_counts(&self, graph: &Graph) -> Result<(), Malformed> {

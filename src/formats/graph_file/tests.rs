@@ -97,6 +97,22 @@ fn names_and_records_are_kept() {
 }
 
 #[test]
+fn retained_tensors_are_kept() {
+    let mut lines = lines();
+    lines[1]["retained"] = json!(true);
+    lines[2]["retained_until"] = json!(6);
+    lines[3]["retained"] = json!(false);
+    let snapshot = read(&text(&lines));
+    let nodes = snapshot.graph.nodes();
+    let second =
+        nodes.iter().position(|&node| snapshot.tensors[node as usize].id == 6).and_then(|at| at.try_into().ok());
+    assert_eq!(snapshot.graph.retained(), [(0, None), (1, second)]);
+    let again = read(&snapshot.text());
+    assert_eq!((again.graph.retained(), again.text()), (snapshot.graph.retained(), snapshot.text()));
+    assert!(read(&text(&self::lines())).graph.retention().is_empty());
+}
+
+#[test]
 fn tensor_may_be_listed_twice() {
     let mut lines = lines();
     lines[0]["n_leafs"] = json!(2);

@@ -1,10 +1,11 @@
 //! Writes captured graphs.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::formats::json::JsonObject;
 use crate::graph::snapshot::{BufferInfo, Snapshot};
 use crate::graph::{Operation, TensorId};
+use crate::placement::Step;
 
 use super::FORMAT;
 
@@ -18,8 +19,9 @@ impl Snapshot {
         let mut text = String::with_capacity(LINE * (self.tensors.len() + 1));
         let (lines, lists_repeat) = self.lines();
         self.write_header(&mut text, lists_repeat);
+        let retained: HashMap<TensorId, Option<Step>> = self.graph.retained().into_iter().collect();
         for (kind, id) in lines {
-            self.write_tensor(&mut text, kind, id);
+            self.write_tensor(&mut text, kind, id, retained.get(&id).copied());
         }
         text
     }
@@ -52,7 +54,8 @@ impl Snapshot {
         text.push('\n');
     }
 
-    fn write_tensor(&self, text: &mut String, kind: &str, id: TensorId) {
+    /// Writes a tensor; `retained` is the last step in which it is retained, if it is, and `None` for the end.
+    fn write_tensor(&self, text: &mut String, kind: &str, id: TensorId, retained: Option<Option<Step>>) {
         let (info, tensor, layout) = (&self.tensors[id as usize], self.graph.tensor(id), self.graph.layout(id));
         let listed = tensor.operation.is_listed();
         let mut line = JsonObject::begin(text);
@@ -75,6 +78,14 @@ impl Snapshot {
         }
         if let Some(view) = tensor.view {
             line.number("view_of", self.tensors[view.root as usize].id).number("view_offset", view.offset);
+        }
+        match retained {
+            Some(Some(step)) => {
+                let end = self.graph.nodes()[step as usize];
+                line.number("retained_until", self.tensors[end as usize].id);
+            }
+            Some(None) => _ = line.value("retained", true),
+            None => {}
         }
         line.numbers("src", self.file_ids(self.graph.sources(id)));
         line.end();

@@ -52,6 +52,7 @@ impl Allocator {
                 reading.graph.set_external(id, false);
             }
         }
+        self.retention.to_current().retain_in(&mut reading.graph, graph);
         self.subject(&reading, &requested.of_all(&reading.graph)).snapshot()
     }
 

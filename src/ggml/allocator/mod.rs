@@ -3,12 +3,13 @@
 //!
 //! `ggml_gallocr_reserve_n` calls [`Allocator::reserve`], `ggml_gallocr_alloc_graph` calls [`Allocator::allocate`].
 //! Both first search the [`remembered`] plans for one that serves the graph. Otherwise the graph is read
-//! ([`crate::ggml::read`]), its redirected results are checked ([`outputs`]), it is planned ([`planning`]), the plan is
-//! remembered, and [`chunks`] are allocated. [`assign`] writes addresses into tensors, [`activity`] reports what was
-//! done.
+//! ([`crate::ggml::read`]) with the tensors to retain ([`retention`]), its redirected results are checked ([`outputs`]),
+//! it is planned ([`planning`]), the plan is remembered, and [`chunks`] are allocated. [`assign`] writes addresses into
+//! tensors, [`activity`] reports what was done.
 
 mod tag;
 mod types;
+mod retention;
 mod planning;
 mod chunks;
 mod remembered;
@@ -37,6 +38,7 @@ use crate::ggml::read::requested::Requested;
 use crate::ggml::read::snapshot::SnapshotSource;
 use crate::ggml::read::{ReadGraph, read, read_for_planning};
 use crate::ggml::refusal::Refusal;
+use crate::ggml::retention::{RetainedAt, retain_at};
 use crate::graph::{GraphPlan, PlanError, RuleSetting};
 use crate::placement::{Bytes, Effort};
 use activity::{Activity, Decision, Required, buffer_states};
@@ -47,6 +49,7 @@ use planning::plan_reading;
 use remembered::RememberedPlans;
 use remembered::fit::fit;
 use remembered::plan::RememberedPlan;
+use retention::AllocatorRetention;
 use tag::Tag;
 use types::BufferTypes;
 
@@ -63,6 +66,7 @@ pub struct Allocator {
     /// What the latest plan requires of each buffer.
     required: Vec<Required>,
     plans: RememberedPlans,
+    retention: AllocatorRetention,
     activity: Activity,
     verifier: Verifier,
     dedicated: DedicatedBuffers,
@@ -91,6 +95,7 @@ impl Allocator {
             chunks: Chunks::none(buffers),
             required: vec![Required::default(); buffers],
             plans: RememberedPlans::none(),
+            retention: AllocatorRetention::new(),
             activity: activity(buffers),
             verifier: Verifier::new(settings.verify),
             dedicated: DedicatedBuffers::default(),
@@ -156,11 +161,12 @@ impl Allocator {
     ) -> Result<Decision, Refusal> {
         let requested = self.types.requested(graph, node_ids, leaf_ids);
         self.types.pending(graph, &requested)?.realize()?;
-        let decision = if self.plans.select_requested(self.runtime, graph, &requested) {
+        let retained = self.retention.current().positions(graph);
+        let decision = if self.plans.select_requested(self.runtime, graph, &requested, &retained) {
             self.check_outputs_again(graph)?;
             Decision::Remembered
         } else {
-            self.add_plan(graph, requested)?;
+            self.add_plan(graph, requested, retained)?;
             Decision::Planned
         };
         self.allocate_chunks().map(|()| decision)
@@ -179,7 +185,8 @@ impl Allocator {
         let requested = self.types.requested(graph, node_ids, leaf_ids);
         let start = Instant::now();
         let read = if captures().is_enabled() { read } else { read_for_planning };
-        let reading = read(self.runtime, self.types.types(), graph, &requested);
+        let mut reading = read(self.runtime, self.types.types(), graph, &requested);
+        self.retention.current().retain_in(&mut reading.graph, graph);
         self.plan(&reading, &requested, start)?;
         Ok(self.types.buffer_of_id().iter().map(|&buffer| self.required[buffer as usize].size).collect())
     }
@@ -197,8 +204,9 @@ impl Allocator {
 
     fn decide_allocate(&mut self, graph: GraphRef<'_>) -> Result<Decision, Refusal> {
         self.realize(&PendingTensors::among_listed(graph))?;
+        let retained = self.retention.current().positions(graph);
         if !self.plans.is_empty() {
-            if self.plans.select_known(self.runtime, graph) {
+            if self.plans.select_known(self.runtime, graph, &retained) {
                 self.check_outputs_again(graph)?;
                 self.ensure_chunks()?;
                 if let Some(done) = self.assign_by_position(graph) {
@@ -206,7 +214,7 @@ impl Allocator {
                 }
             }
             self.realize(&PendingTensors::in_graph(graph))?;
-            if let Some(fitted) = self.plans.select_fitting(self.runtime, self.types.types(), graph) {
+            if let Some(fitted) = self.plans.select_fitting(self.runtime, self.types.types(), graph, &retained) {
                 self.ensure_chunks()?;
                 let plan = self.plans.current_mut().ok_or(Refusal::NeedsReserve)?;
                 check_outputs(self.runtime, self.types.types(), graph, &plan.requested)?;
@@ -218,7 +226,7 @@ impl Allocator {
         }
         if self.types.id_count() == 1 {
             self.realize(&PendingTensors::in_graph(graph))?;
-            self.add_plan(graph, Requested::default())?;
+            self.add_plan(graph, Requested::default(), retained)?;
             self.allocate_chunks()?;
             let done = self.assign_by_position(graph).unwrap_or_else(|| self.assign_planned(graph));
             return done.map(|()| Decision::Planned);
@@ -232,8 +240,8 @@ impl Allocator {
     /// # Errors
     /// [`Violation`] if a value would be lost.
     pub fn verify(&mut self, graph: GraphRef<'_>) -> Result<(), Violation> {
-        let Self { runtime, verifier, chunks, .. } = self;
-        verifier.verify(runtime, graph, |buffer| chunks.contains(buffer.as_ptr()))
+        let Self { runtime, verifier, chunks, retention, .. } = self;
+        verifier.verify(runtime, graph, retention.current(), |buffer| chunks.contains(buffer.as_ptr()))
     }
 
     /// Lets contexts allocate their pending tensors. With several buffers only a reservation states where the graph
@@ -243,12 +251,18 @@ impl Allocator {
         if pending.is_empty() || is_single { pending.realize() } else { Err(Refusal::NeedsReserve) }
     }
 
-    /// Plans `graph` and remembers the plan, which is then in use.
-    fn add_plan(&mut self, graph: GraphRef<'_>, requested: Requested) -> Result<(), Refusal> {
+    /// Plans `graph` and remembers the plan, which is then in use and keeps the tensors `retained`.
+    fn add_plan(
+        &mut self,
+        graph: GraphRef<'_>,
+        requested: Requested,
+        retained: Vec<RetainedAt>,
+    ) -> Result<(), Refusal> {
         let start = Instant::now();
         let is_reported = captures().is_enabled() || self.activity.are_events_requested();
         let read = if is_reported { read } else { read_for_planning };
-        let reading = read(self.runtime, self.types.types(), graph, &requested);
+        let mut reading = read(self.runtime, self.types.types(), graph, &requested);
+        retain_at(&retained, &mut reading.graph);
         let is_redirecting = !reading.redirected.is_empty();
         if is_redirecting {
             check_outputs(self.runtime, self.types.types(), graph, &requested)?;
@@ -260,7 +274,7 @@ impl Allocator {
         self.plans.make_room();
         let is_by_layout = self.types.types().iter().all(|buffer_type| buffer_type.alloc_size_is_nbytes());
         let exact = (!is_by_layout).then(|| Fingerprint::of(&self.runtime.operations, graph));
-        self.plans.add(RememberedPlan::new(reading, plan, requested, exact));
+        self.plans.add(RememberedPlan::new(reading, plan, requested, retained, exact));
         if let (true, Some(plan)) = (is_redirecting, self.plans.current_mut()) {
             note_checked_outputs(self.runtime, graph, plan);
         }

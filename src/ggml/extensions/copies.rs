@@ -16,13 +16,15 @@ use crate::ggml::process::settings::settings;
 use crate::ggml::read::memory::same_memory;
 use crate::ggml::read::requested::Requested;
 use crate::ggml::read::{ReadGraph, read};
+use crate::ggml::retention::LiveRetention;
 
 /// Removes copies from `graph`: changes its tensors, not its lists. `buffer_type` is that of all memory which an
 /// allocator will assign; without it, only copies whose removal does not depend on it are removed. The peak of live
-/// bytes does not grow.
+/// bytes does not grow. Tensors whose names the settings retain stay as they are.
 pub fn remove_copies(runtime: &'static Runtime, graph: GraphRef<'_>, buffer_type: Option<BufferType>) -> Found {
     let types: Vec<BufferType> = buffer_type.into_iter().collect();
-    let reading = read(runtime, &types, graph, &Requested::default());
+    let mut reading = read(runtime, &types, graph, &Requested::default());
+    LiveRetention::of_names(settings().retain).retain_in(&mut reading.graph, graph);
     let found = find_copies(runtime, &reading, buffer_type);
     found.changes.iter().for_each(|change| apply(runtime, &reading.tensors, change));
     found

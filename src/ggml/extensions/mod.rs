@@ -3,5 +3,6 @@
 
 pub mod measure;
 pub mod dependency;
+pub mod dump;
 pub mod reorder;
 pub mod copies;

@@ -12,6 +12,7 @@ use crate::ggml::process::settings::{Settings, settings};
 use crate::ggml::read::memory::same_memory;
 use crate::ggml::read::read;
 use crate::ggml::read::requested::Requested;
+use crate::ggml::retention::LiveRetention;
 
 /// The alignment assumed for an unknown buffer type.
 pub const UNKNOWN_ALIGNMENT: Bytes = 32;
@@ -31,7 +32,7 @@ pub struct Reordered<'g> {
 }
 
 /// Searches for an order of the nodes of `graph` with a smaller peak of live bytes, all in memory of `buffer_type`. The
-/// graph itself is not changed.
+/// graph itself is not changed. Tensors whose names the settings retain stay live to the end.
 ///
 /// # Errors
 /// [`PlanError`] when sizes overflow.
@@ -42,7 +43,8 @@ pub fn reorder_nodes<'g>(
     effort: ReorderEffort,
 ) -> Result<Reordered<'g>, PlanError> {
     let types: Vec<BufferType> = buffer_type.into_iter().collect();
-    let reading = read(runtime, &types, graph, &Requested::default());
+    let mut reading = read(runtime, &types, graph, &Requested::default());
+    LiveRetention::of_names(settings().retain).retain_in(&mut reading.graph, graph);
     let effects: Vec<Effect> = reading.tensors.iter().map(|tensor| runtime.operations.effect(tensor.op())).collect();
     let hazards = Hazards::new(&reading.graph, &effects, &same_memory(runtime, &reading));
     let (leafs, nodes) = (vec![0; graph.leafs.len()], vec![0; graph.nodes.len()]);

@@ -51,6 +51,11 @@ impl<'t> TensorMut<'t> {
         write_field!(self.tensor, op, op);
     }
 
+    /// Sets ggml's flags.
+    pub fn set_flags(&mut self, flags: u32) {
+        write_field!(self.tensor, flags, flags.cast_signed());
+    }
+
     /// Sets the source in a slot.
     pub fn set_source(&mut self, slot: usize, source: TensorRef<'_>) {
         write_field!(self.tensor, src[slot], source.as_ptr());

@@ -16,6 +16,7 @@ use crate::placement::Bytes;
 use crate::ggml::environment::path_in;
 use crate::ggml::linking::functions::Functions;
 use crate::ggml::log::{Level, log_message};
+use crate::ggml::observe::dump::Dumped;
 use crate::ggml::observe::statistics::Statistics;
 use crate::ggml::version::{SIGNATURE, VERSION};
 
@@ -115,6 +116,15 @@ impl Events {
         self.write("plan", |event| {
             event.value("allocator", allocator).maybe("leafs", leafs).maybe("nodes", nodes);
             event.maybe("plans", None).maybe("plan_us", None).objects("buffers", buffers, write_buffer);
+        });
+    }
+
+    /// Writes that a graph has run while tensors are dumped to `folder`.
+    pub fn write_dump(&self, folder: &str, dumped: &Dumped) {
+        self.write("dump", |event| {
+            event.text("folder", folder).maybe("run", dumped.run);
+            event.value("written", dumped.written).value("failed", dumped.failed);
+            event.texts("similar", dumped.similar.iter().map(String::as_str));
         });
     }
 

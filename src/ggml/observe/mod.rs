@@ -1,7 +1,9 @@
-//! Observation of allocators: statistics, event reports, captures of graphs, and verification of memory at run time.
-//! None of it changes a plan.
+//! Observation of allocators: statistics, event reports, captures of graphs, dumps of
+//! values, and verification of memory at run time. None of it changes a plan, except that dumped tensors are retained.
 
 pub mod statistics;
+mod whole_file;
+pub mod dump;
 pub mod events;
 pub mod capture;
 pub mod verify;

@@ -11,6 +11,7 @@ use crate::ggml::linking::caller::caller;
 use crate::ggml::linking::loaded::{Library, Object, load_count};
 use crate::ggml::linking::owner::{bound_to, defines_ggml, owner_of_code};
 use crate::ggml::observe::capture::captures;
+use crate::ggml::observe::dump::dumps;
 use crate::ggml::process::current::{log_error, set_current_ggml};
 use crate::ggml::process::decide::{LinkedGgml, decide};
 use crate::ggml::process::settings::settings;
@@ -66,6 +67,7 @@ fn read_environment() {
     READ.call_once(|| {
         settings();
         captures().follow_environment(log_error);
+        dumps().follow_environment(log_error);
     });
 }
 

@@ -2,12 +2,14 @@
 
 use std::ffi::CStr;
 use std::fmt::Display;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::graph::RuleSetting;
+use crate::graph::{NamePattern, RuleSetting};
 use crate::placement::Effort;
 
 use crate::ggml::environment::text_of;
+use crate::ggml::observe::dump::dumps;
 use crate::ggml::observe::verify::Verify;
 use crate::ggml::process::current::log_error;
 use crate::ggml::version::SIGNATURE;
@@ -21,6 +23,12 @@ const EFFORT: &CStr = c"LASTUSE_EFFORT";
 /// The variable that selects what is verified at run time: a [`Verify`].
 const VERIFY: &CStr = c"LASTUSE_VERIFY";
 
+/// The variable with the names of tensors that stay readable: a [`NamePattern`].
+const RETAIN: &CStr = c"LASTUSE_RETAIN";
+
+/// The number of calls of [`set_retain`].
+static RETAIN_CHANGES: AtomicU64 = AtomicU64::new(0);
+
 /// The settings of a new allocator.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -30,6 +38,8 @@ pub struct Settings {
     pub effort: Effort,
     /// What is verified at run time.
     pub verify: Verify,
+    /// The names of tensors that stay readable; existing allocators follow its changes.
+    pub retain: NamePattern,
 }
 
 impl Settings {
@@ -40,18 +50,32 @@ impl Settings {
             rules: valid_or_default(RULES, value(RULES).parse(), &complain),
             effort: valid_or_default(EFFORT, parse_effort(value(EFFORT).trim()), &complain),
             verify: valid_or_default(VERIFY, value(VERIFY).parse(), &complain),
+            retain: valid_or_default(RETAIN, value(RETAIN).parse(), &complain),
         }
     }
 }
 
-/// Returns the settings of allocators created from now on.
+/// Returns the settings of allocators created from now on. Tensors that are dumped stay readable too.
 pub fn settings() -> Settings {
-    of_process().lock().unwrap_or_else(PoisonError::into_inner).clone()
+    let mut settings = of_process().lock().unwrap_or_else(PoisonError::into_inner).clone();
+    settings.retain = settings.retain.or(dumps().pattern());
+    settings
 }
 
 /// Changes the settings of allocators created from now on.
 pub fn change_settings(change: impl FnOnce(&mut Settings)) {
     change(&mut of_process().lock().unwrap_or_else(PoisonError::into_inner));
+}
+
+/// Sets the names of tensors that stay readable, for existing and for later allocators.
+pub fn set_retain(retain: NamePattern) {
+    change_settings(|settings| settings.retain = retain);
+    RETAIN_CHANGES.fetch_add(1, Ordering::Release);
+}
+
+/// Returns a number that changes with the names of tensors that stay readable, and is 0 before the first change.
+pub fn retain_changes() -> u64 {
+    RETAIN_CHANGES.load(Ordering::Acquire) + dumps().changes()
 }
 
 /// The settings of the process, which start as the environment sets them.

@@ -9,7 +9,7 @@ pub enum Reason {
     /// It converts to another type.
     Type,
     /// No node of the graph computes what is copied into memory of its own: it is an input, a weight, written in place
-    /// of something else, or flagged.
+    /// of something else, flagged, or retained.
     Producer,
     /// Another node reads what is copied.
     Readers,
@@ -105,6 +105,7 @@ impl Found {
         }
         changed.list_leafs(graph.leafs().iter().copied());
         changed.list_nodes(graph.nodes().iter().copied());
+        changed.set_retention(graph.retention().clone());
         changed
     }
 }

@@ -25,7 +25,7 @@ pub struct Producer {
 
 /// Returns `true` if the program uses this tensor by itself.
 pub fn is_flagged(state: &CopyState<'_>, id: TensorId) -> bool {
-    state.graph.tensor(id).flags.has(KEPT)
+    state.graph.tensor(id).flags.has(KEPT) || state.graph.retention().of(id).is_some()
 }
 
 impl Producer {

@@ -82,6 +82,14 @@ impl Blocks {
         }
     }
 
+    /// Lengthens the block of `tensor`, if it has one, so that it lasts through `step`.
+    pub fn keep_through(&mut self, tensor: TensorId, step: Step) {
+        let Some(allocation) = &self.allocations[tensor as usize] else { return };
+        let list = &mut self.buffers[allocation.buffer as usize].list;
+        let end = list.blocks()[allocation.block as usize].end_step;
+        list.end(allocation.block, end.max(step + 1));
+    }
+
     /// Returns `true` if a tensor of that size fits into the memory of `allocation`.
     #[inline(always)]
     pub fn fits(&self, alloc_size: Bytes, allocation: &Allocation) -> bool {

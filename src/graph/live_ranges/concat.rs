@@ -25,6 +25,9 @@ pub fn compute_inside_concats(graph: &Graph, buffers: &[BufferSpec], found: &mut
     for step in std::mem::take(&mut found.concats) {
         let node = graph.nodes()[step as usize];
         for (operand, range) in operands_in_one_piece(graph, node).into_iter().flatten() {
+            if graph.is_retained_until(graph.root(operand), node) {
+                continue;
+            }
             let Some(candidate) = ConcatCandidate::find(buffers, found, [operand, node], range, [step, graph.steps()])
             else {
                 continue;

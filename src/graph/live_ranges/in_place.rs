@@ -154,7 +154,8 @@ impl<S: Sizes> InPlaceSearch<'_, S> {
         // What ggml would not do must not move a node to another buffer.
         let is_right = allocation.buffer == self.buffer || !(beyond_ggml || self.is_used_later_by_inactive(source));
         let may_be_view = view.is_none_or(|view| view.offset == 0 && rules.views && self.ends_now(root));
-        if !(is_right && may_be_view && rules.allow(self.operation, slot)) {
+        let is_retained = self.known.graph.is_retained_until(root, self.node);
+        if is_retained || !(is_right && may_be_view && rules.allow(self.operation, slot)) {
             return None;
         }
         let Allocation { buffer, block, alloc_size: held, .. } = *allocation;

@@ -10,6 +10,7 @@ use super::blocks::{Blocks, InPlaceSource};
 use super::in_place::{InPlaceSearch, Known};
 use super::inactive::InactiveNodes;
 use super::last_uses::FirstPass;
+use super::retained::{extend_retained, keep_fused_sources, retained_owners};
 use super::{any_order, in_order};
 
 /// Finds the live ranges of all tensors of `graph` that need memory. Queries the size of each once per buffer.
@@ -28,7 +29,7 @@ pub fn live_ranges<S: Sizes>(
     let mut blocks = Blocks::new(buffers, graph.tensors().len(), graph.steps());
     blocks.beyond_ggml = !inactive.is_empty();
     let known = Known { graph, last_uses: &last_uses, used_by_inactive: &used_by_inactive };
-    let mut walk = Walk { known, blocks, sizes, concats: Vec::new() };
+    let mut walk = Walk { known, blocks, sizes, concats: Vec::new(), is_retained: retained_owners(graph) };
     leafs.into_iter().for_each(|(leaf, buffer)| walk.allocate_leaf(leaf, buffer));
     inputs.into_iter().for_each(|(input, buffer)| walk.allocate(input, buffer, 0));
     let mut next = 0;
@@ -49,8 +50,12 @@ pub fn live_ranges<S: Sizes>(
 /// Runs the first pass; `may_be_inactive` returns whether the rules of a buffer allow inactive nodes.
 fn first_pass(graph: &Graph, requests: Requests<'_>, may_be_inactive: impl Fn(BufferIndex) -> bool) -> FirstPass {
     let candidates = InactiveNodes::candidates(graph, |step| may_be_inactive(requests.nodes[step as usize]));
-    in_order::first_pass(graph, requests, &candidates)
-        .unwrap_or_else(|| any_order::first_pass(graph, requests, &candidates))
+    let mut found = in_order::first_pass(graph, requests, &candidates)
+        .unwrap_or_else(|| any_order::first_pass(graph, requests, &candidates));
+    if !graph.retention().is_empty() {
+        extend_retained(graph, &mut found.last_uses);
+    }
+    found
 }
 
 struct Walk<'a, S> {
@@ -59,6 +64,8 @@ struct Walk<'a, S> {
     sizes: &'a mut S,
     /// The steps of CONCATs so far.
     concats: Vec<Step>,
+    /// See [`retained_owners`].
+    is_retained: Vec<bool>,
 }
 
 impl<S: Sizes> Walk<'_, S> {
@@ -145,7 +152,12 @@ impl<S: Sizes> Walk<'_, S> {
         let last_use = self.known.last_uses.last_step(node);
         match self.in_place_source(node, operation, buffer, step) {
             Ok(source) => self.blocks.add_in_place(node, source, step, last_use),
-            Err(alloc_size) => self.blocks.add(node, buffer, step, last_use, alloc_size),
+            Err(alloc_size) => {
+                self.blocks.add(node, buffer, step, last_use, alloc_size);
+                if !self.is_retained.is_empty() {
+                    keep_fused_sources(self.known.graph, &self.is_retained, &mut self.blocks, node, step);
+                }
+            }
         }
     }
 

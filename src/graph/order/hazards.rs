@@ -20,6 +20,7 @@ impl Hazards {
     /// - any node and one that may do anything, or a dependency marker: markers fix where in the order something must
     ///   have memory, or must still have it, or is filled from outside. No-op nodes without sources are no markers when
     ///   they have memory already, as parameters do, or when a node before them uses them: then others write them;
+    /// - a retained tensor and the node that ends its retention;
     /// - the last node and any other: programs find a graph's result at its end.
     ///
     /// `effects` and `same_memory` are by tensor; in the latter, a root whose memory aliases no other has its own id.
@@ -41,6 +42,7 @@ impl Hazards {
             finder.run(graph, effects[node as usize], same_memory, node, step);
             graph.sources(node).iter().for_each(|&source| is_used[source as usize] = true);
         }
+        finder.order_retained(graph);
         finder.finish()
     }
 
@@ -124,6 +126,19 @@ impl Finder {
             self.read(memory(node), step);
         } else {
             self.write(memory(node), step);
+        }
+    }
+
+    fn order_retained(&mut self, graph: &Graph) {
+        let retained = graph.retained();
+        if retained.iter().all(|(_, until)| until.is_none()) {
+            return;
+        }
+        let defs = graph.first_defs();
+        for (tensor, until) in retained {
+            if let (Some(def), Some(until)) = (defs[tensor as usize], until) {
+                self.order(def.min(until), def.max(until));
+            }
         }
     }
 

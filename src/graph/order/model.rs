@@ -91,6 +91,10 @@ struct Builder<'a> {
     last_uses: Vec<Option<Step>>,
     /// By tensor: its value.
     value_of: Vec<Option<ValueId>>,
+    /// By tensor: whether it, or a view of it, is retained to the end.
+    is_kept: Vec<bool>,
+    /// The steps that end retentions, with the tensors, sorted. Such a step counts as a use.
+    retained_until: Vec<(Step, TensorId)>,
 }
 
 impl<'a> Builder<'a> {
@@ -103,14 +107,51 @@ impl<'a> Builder<'a> {
         used.for_each(|&id| is_used_or_leaf[id as usize] = true);
         let (defs, last_uses, value_of) = (vec![None; count], vec![None; count], vec![None; count]);
         let allocations = &found.allocations;
-        let mut builder = Self { graph, buffers, allocations, is_inactive, is_used_or_leaf, defs, last_uses, value_of };
+        let (is_kept, retained_until) = (vec![false; count], Vec::new());
+        let mut builder = Self {
+            graph,
+            buffers,
+            allocations,
+            is_inactive,
+            is_used_or_leaf,
+            defs,
+            last_uses,
+            value_of,
+            is_kept,
+            retained_until,
+        };
         for (step, &node) in (0..).zip(graph.nodes()) {
             builder.defs[node as usize] = Some(step);
             for source in builder.uses(node) {
                 builder.last_uses[source as usize] = Some(step);
             }
         }
+        builder.retain();
         builder
+    }
+
+    /// Notes what is retained. A retention that ends before the def of its tensor has no effect.
+    fn retain(&mut self) {
+        for (tensor, until) in self.graph.retained() {
+            if self.is_inactive[tensor as usize] {
+                continue;
+            }
+            match until {
+                None => self.is_kept[self.graph.root(tensor) as usize] = true,
+                Some(until) if self.defs[tensor as usize].is_none_or(|def| def <= until) => {
+                    self.retained_until.push((until, tensor));
+                }
+                Some(_) => {}
+            }
+        }
+        self.retained_until.sort_unstable();
+    }
+
+    /// Returns what a step uses: the sources of its node whose uses count, and the tensors that are retained until it.
+    fn uses_at(&self, step: Step, node: TensorId) -> impl Iterator<Item = TensorId> {
+        let first = self.retained_until.partition_point(|&(until, _)| until < step);
+        let retained = self.retained_until[first..].iter().take_while(move |&&(until, _)| until == step);
+        self.uses(node).into_iter().chain(retained.map(|&(_, tensor)| tensor))
     }
 
     /// Returns the sources of a node whose uses count.
@@ -139,7 +180,8 @@ impl<'a> Builder<'a> {
             let is_unused = is_leaf[id as usize] && self.last_uses[id as usize].is_none() && !has_view[id as usize];
             let ends_early =
                 tensor.flags.has(Flags::INPUT) && self.buffers[allocation.buffer as usize].rules.unread_inputs;
-            let is_kept = tensor.flags.has(Flags::OUTPUT) || !(ends_early || is_used_by_inactive[id as usize]);
+            let is_output = tensor.flags.has(Flags::OUTPUT) || self.is_kept[id as usize];
+            let is_kept = is_output || !(ends_early || is_used_by_inactive[id as usize]);
             if is_unused && !is_kept {
                 continue;
             }
@@ -149,7 +191,7 @@ impl<'a> Builder<'a> {
                 buffer: allocation.buffer,
                 uses: 0,
                 most_by_one: 0,
-                ends: !tensor.flags.has(Flags::OUTPUT),
+                ends: !is_output,
                 from_start: is_leaf[id as usize] || tensor.flags.has(Flags::INPUT),
             });
         }
@@ -161,9 +203,11 @@ impl<'a> Builder<'a> {
     fn count_uses(&self, values: &mut [Value]) {
         let mut used_later = vec![false; values.len()];
         for (step, &node) in (0..).zip(self.graph.nodes()) {
+            for value in self.uses_at(step, node).filter_map(|used| self.value(used)) {
+                values[value as usize].uses += 1;
+            }
             for source in self.uses(node) {
                 let Some(value) = self.value(source) else { continue };
-                values[value as usize].uses += 1;
                 let def = self.defs[self.graph.root(source) as usize];
                 used_later[value as usize] |= def.is_none_or(|def| def <= step);
             }
@@ -187,7 +231,7 @@ impl<'a> Builder<'a> {
 
     fn node_values(&self, values: &[Value], node: TensorId, step: Step) -> NodeValues {
         let mut found = NodeValues { computes: self.value_of[node as usize], ..NodeValues::default() };
-        for source in self.uses(node) {
+        for source in self.uses_at(step, node) {
             let Some(value) = self.value(source) else { continue };
             match found.uses.iter_mut().find(|(used, _)| *used == value) {
                 Some((_, times)) => *times += 1,

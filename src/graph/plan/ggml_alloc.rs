@@ -6,7 +6,7 @@ use crate::placement::{BestFit, Bytes, Strategy, TooLarge, lower_bound};
 use super::graph_plan::{BufferPlan, GraphPlan, PlanError};
 
 /// Plans `graph` as ggml's own allocator does, offset by offset, whatever the rules and effort of `buffers`; where that
-/// one overwrites live values, the plan keeps them. Queries the size of each tensor once.
+/// one overwrites live values, the plan keeps them. It retains no tensors. Queries the size of each tensor once.
 ///
 /// # Errors
 /// [`PlanError::TooLarge`] when sizes overflow.
@@ -17,7 +17,10 @@ pub fn plan_as_ggml<S: Sizes>(
     sizes: &mut S,
 ) -> Result<GraphPlan, PlanError> {
     let buffers: Vec<BufferSpec> = buffers.iter().map(|buffer| BufferSpec { rules: Rules::GGML, ..*buffer }).collect();
-    let mut found = live_ranges(graph, &buffers, requests, sizes);
+    let mut found = match graph.without_retention() {
+        Some(graph) => live_ranges(&graph, &buffers, requests, sizes),
+        None => live_ranges(graph, &buffers, requests, sizes),
+    };
     let problems = found.take_problems(&buffers);
     for (buffer, problem) in (0..).zip(&problems) {
         problem.check_total().map_err(|TooLarge { bytes }| PlanError::TooLarge { buffer, bytes })?;

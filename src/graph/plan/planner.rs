@@ -7,8 +7,9 @@ use crate::placement::{Bytes, Effort, Timeline, TooLarge, choose_with_timeline};
 use super::graph_plan::{GraphPlan, PlanError};
 use super::planned_sizes::PlannedSizes;
 
-/// Plans the memory of `graph`. No buffer is larger than with ggml's own allocator, where that one is right, nor larger
-/// with an effort above the default than with the default. Queries the size of each tensor once per buffer.
+/// Plans the memory of `graph`. No buffer is larger than with ggml's own allocator, where that one is right and no tensor
+/// is retained, nor larger with an effort above the default than with the default. Queries the size of each tensor once
+/// per buffer.
 ///
 /// # Errors
 /// [`PlanError::TooLarge`] when sizes overflow.

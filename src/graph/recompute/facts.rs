@@ -17,7 +17,7 @@ pub struct Subject<'a> {
     pub same_memory: &'a [TensorId],
     /// The work of each node, see [`work_of`](super::work_of).
     pub work: &'a [u64],
-    /// Whether the caller keeps it: neither it nor its views are computed again.
+    /// Whether the caller keeps it: neither it nor what it is a view of is computed again. Retained tensors are kept too.
     pub kept: &'a [bool],
 }
 
@@ -65,7 +65,7 @@ impl Facts {
         if let Some(&node) = twice {
             return Err(NotRecomputed::ListedTwice(node));
         }
-        let mut builder = Builder { subject, boundary, defs: graph.first_defs(), writers: writers(subject) };
+        let mut builder = Builder::new(subject, boundary);
         let (sinks, waiting) = builder.sinks(hazards, model);
         let overwriting = builder.overwriting(&sinks);
         builder.forget_writers(&sinks);
@@ -119,9 +119,19 @@ struct Builder<'a> {
     defs: Vec<Option<Step>>,
     /// By memory: the steps that write it.
     writers: Vec<Vec<Step>>,
+    /// By tensor: whether it must not be computed again.
+    is_kept: Vec<bool>,
 }
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
+    fn new(subject: Subject<'a>, boundary: Step) -> Self {
+        let graph = subject.graph;
+        let filled = graph.tensors().iter().map(|tensor| tensor.flags.has(Flags::NEVER_RECOMPUTED));
+        let mut is_kept: Vec<bool> = filled.zip(subject.kept).map(|(is_filled, kept)| is_filled || *kept).collect();
+        graph.retention().list().iter().for_each(|retained| is_kept[retained.tensor as usize] = true);
+        Self { subject, boundary, defs: graph.first_defs(), writers: writers(subject), is_kept }
+    }
+
     fn memory(&self, tensor: TensorId) -> usize {
         self.subject.same_memory[self.subject.graph.root(tensor) as usize] as usize
     }
@@ -184,8 +194,7 @@ impl Builder<'_> {
         let mut candidates = vec![None; model.values.len()];
         for (step, &node) in (0..).zip(&graph.nodes()[..self.boundary as usize]) {
             let Some(value) = values[node as usize] else { continue };
-            let is_kept = self.subject.kept[node as usize] || graph.tensor(node).flags.has(Flags::NEVER_RECOMPUTED);
-            let may = !is_kept
+            let may = !self.is_kept[node as usize]
                 && self.subject.effects[node as usize] == Effect::Result
                 && model.values[value as usize].ends
                 && !model.values[value as usize].from_start
@@ -210,8 +219,7 @@ impl Builder<'_> {
         let graph = self.subject.graph;
         for (id, tensor) in (0..).zip(graph.tensors()) {
             let Some(value) = tensor.view.and_then(|view| values[view.root as usize]) else { continue };
-            let is_kept = self.subject.kept[id as usize] || tensor.flags.has(Flags::NEVER_RECOMPUTED);
-            if is_kept || self.defs[id as usize].is_none() || !self.reaches_root(id) {
+            if self.is_kept[id as usize] || self.defs[id as usize].is_none() || !self.reaches_root(id) {
                 candidates[value as usize] = None;
             }
         }

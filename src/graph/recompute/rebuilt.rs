@@ -1,6 +1,6 @@
 //! The graph in which nodes run again.
 
-use crate::graph::{BufferIndex, Graph, Requests, TensorId, View};
+use crate::graph::{BufferIndex, Graph, Requests, Retained, TensorId, View};
 use crate::placement::Step;
 
 use super::schedule::Item;
@@ -72,6 +72,11 @@ impl<'a> Builder<'a> {
         let id = |count: usize| TensorId::try_from(count).expect("fewer than 2^32 tensors");
         graph.list_leafs(self.graph.leafs().iter().filter_map(|&leaf| self.new_ids[leaf as usize]));
         graph.list_nodes(id(leafs)..id(leafs + nodes));
+        let new_id = |id: TensorId| self.new_ids[id as usize].expect("all tensors are numbered");
+        let retained = self.graph.retention().list().iter();
+        let retained =
+            retained.map(|&Retained { tensor, until }| Retained { tensor: new_id(tensor), until: until.map(new_id) });
+        graph.set_retention(retained.collect());
         Rebuilt {
             graph,
             origins: self.origins.iter().map(|origin| origin.id).collect(),

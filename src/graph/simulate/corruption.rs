@@ -42,6 +42,15 @@ pub enum Corruption {
         /// The tensor whose value is there instead, if any.
         found: Option<TensorId>,
     },
+    /// A retained tensor is lost.
+    LostRetained {
+        /// The tensor whose value is required.
+        expected: TensorId,
+        /// The tensor whose value is there instead, if any.
+        found: Option<TensorId>,
+        /// The step until which it is retained; `None` if it is to the end.
+        until: Option<Step>,
+    },
 }
 
 /// A corruption, and its bytes.
@@ -63,7 +72,10 @@ impl Corruption {
             Self::SharedStart { first, second } => (first, Some(second), None),
             Self::Overwritten { step, expected, found } => (expected, found, node(step)),
             Self::OverwritesSource { step, source } => (source, node(step), None),
-            Self::LostResult { expected, found } => (expected, found, None),
+            Self::LostResult { expected, found } | Self::LostRetained { expected, found, until: None } => {
+                (expected, found, None)
+            }
+            Self::LostRetained { expected, found, until: Some(step) } => (expected, found, node(step)),
         };
         [Some(wrong), other, reader].into_iter().flatten()
     }
@@ -84,6 +96,10 @@ impl fmt::Display for Corruption {
             Self::LostResult { expected, found } => {
                 write!(f, "at the end {expected} is required, but there is {found:?}")
             }
+            Self::LostRetained { expected, found, until } => match until {
+                Some(step) => write!(f, "step {step} ends the retention of {expected}, but there is {found:?}"),
+                None => write!(f, "{expected} is retained to the end, but there is {found:?}"),
+            },
         }
     }
 }

@@ -47,6 +47,12 @@ impl Describer<'_> {
                 let place = self.place();
                 format!("{} overwrites {source} while it still reads it: both lie in {place}", self.at_step(step))
             }
+            Corruption::LostRetained { expected, found, until } => {
+                let (expected, holds) = (self.name(expected), self.holds(found));
+                let end =
+                    until.map_or_else(|| "to the end".to_owned(), |step| format!("until {} has run", self.step(step)));
+                format!("{expected} is retained {end}, but {holds} in {}", self.place())
+            }
             Corruption::LostResult { expected, found } => {
                 let (expected, holds) = (self.name(expected), self.holds(found));
                 format!("{expected} must be there when the graph has run, but {holds} in {}", self.place())
@@ -69,7 +75,14 @@ impl Describer<'_> {
 
     fn at_step(&self, step: Step) -> String {
         let node = self.graph.nodes().get(step as usize);
-        node.map_or_else(|| format!("step {step}"), |&node| format!("step {step}, {},", self.labels.tensor(node)))
+        let comma = if node.is_some() { "," } else { "" };
+        format!("{}{comma}", self.step(step))
+    }
+
+    /// Returns a step with the label of its node.
+    fn step(&self, step: Step) -> String {
+        let node = self.graph.nodes().get(step as usize);
+        node.map_or_else(|| format!("step {step}"), |&node| format!("step {step}, {}", self.labels.tensor(node)))
     }
 
     fn place(&self) -> String {

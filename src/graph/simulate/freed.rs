@@ -4,7 +4,7 @@ use crate::graph::{AddressMap, Graph, Region, TensorId};
 use crate::placement::{Offset, Step};
 
 use super::contents::Contents;
-use super::roles::{results, skipped_nodes};
+use super::roles::{results, retained_values, skipped_nodes};
 
 /// Bytes that hold no live value.
 #[derive(Clone, Debug, Default)]
@@ -98,6 +98,10 @@ fn ending(graph: &Graph, skipped: &[bool]) -> Vec<Vec<TensorId>> {
         if is_result {
             last[graph.root(id) as usize] = None;
         }
+    }
+    for (id, until) in retained_values(graph, skipped) {
+        let last = &mut last[graph.root(id) as usize];
+        *last = last.and_then(|last| Some(last.max(until?)));
     }
     let mut ending = vec![Vec::new(); graph.nodes().len()];
     for (id, last) in (0..).zip(last) {

@@ -29,6 +29,15 @@ pub fn known_tensors(graph: &Graph) -> Vec<bool> {
     known
 }
 
+/// Returns the retained tensors that are not skipped, each with the last step in which it is retained, in the order of
+/// these steps; first, with `None`, those that are retained to the end.
+pub fn retained_values(graph: &Graph, skipped: &[bool]) -> Vec<(TensorId, Option<Step>)> {
+    let mut retained = graph.retained();
+    retained.retain(|&(id, _)| !skipped[id as usize]);
+    retained.sort_by_key(|&(_, until)| until);
+    retained
+}
+
 /// Returns, by tensor, whether it is a result that must last: outputs, and what is in the graph, is no input, and is
 /// used by no node, not even through a view; of memory that is written before its owner is listed, the owner. `defs`
 /// has the step that computes each tensor, `skipped` the nodes that backends skip.

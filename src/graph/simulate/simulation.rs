@@ -6,7 +6,7 @@ use crate::placement::{Bytes, Step};
 use super::contents::{Contents, Mismatch};
 use super::corruption::{Corruption, Finding};
 use super::findings::Findings;
-use super::roles::{known_tensors, results, skipped_nodes};
+use super::roles::{known_tensors, results, retained_values, skipped_nodes};
 
 /// Simulates `graph` on `plan`. `nbytes` has, by tensor, the bytes from its first to its last element.
 ///
@@ -23,6 +23,7 @@ pub fn simulate(graph: &Graph, plan: &GraphPlan, nbytes: &[Bytes]) -> Result<(),
 pub fn simulate_at(graph: &Graph, addresses: &AddressMap, nbytes: &[Bytes], limit: usize) -> Vec<Finding> {
     let written = vec![false; graph.tensors().len()];
     let (known, defs, skipped) = (known_tensors(graph), graph.first_defs(), skipped_nodes(graph));
+    let retained = retained_values(graph, &skipped);
     let found = Findings::new(limit);
     let mut run = Simulation { graph, addresses, nbytes, contents: Contents::default(), written, known, found };
     run.write_starting_values();
@@ -30,21 +31,12 @@ pub fn simulate_at(graph: &Graph, addresses: &AddressMap, nbytes: &[Bytes], limi
         if run.found.is_full() {
             return run.found.list;
         }
-        if skipped[node as usize] {
-            continue;
+        if !skipped[node as usize] {
+            run.run(node, step, &defs);
         }
-        for &source in graph.sources(node) {
-            let root = graph.root(source) as usize;
-            // A dependency marker may be before the def of a source, and does not define it.
-            let comes_later = defs[root].is_some_and(|at| at > step) || (defs[root].is_none() && !run.written[root]);
-            if !(graph.tensor(node).is_marker() && comes_later) && source != node {
-                run.read(source, step);
-            }
-        }
-        if !graph.tensor(node).is_marker() {
-            run.compute(node, step);
-        }
+        run.check_retained(&retained, Some(step));
     }
+    run.check_retained(&retained, None);
     run.check_results(&defs, &skipped);
     run.found.list
 }
@@ -72,6 +64,22 @@ impl Simulation<'_> {
                 }
                 self.write(id, region);
             }
+        }
+    }
+
+    /// Runs a node that backends do not skip.
+    fn run(&mut self, node: TensorId, step: Step, defs: &[Option<Step>]) {
+        let graph = self.graph;
+        for &source in graph.sources(node) {
+            let root = graph.root(source) as usize;
+            // A dependency marker may be before the def of a source, and does not define it.
+            let comes_later = defs[root].is_some_and(|at| at > step) || (defs[root].is_none() && !self.written[root]);
+            if !(graph.tensor(node).is_marker() && comes_later) && source != node {
+                self.read(source, step);
+            }
+        }
+        if !graph.tensor(node).is_marker() {
+            self.compute(node, step);
         }
     }
 
@@ -136,6 +144,20 @@ impl Simulation<'_> {
         let before = Bytes::try_from(extents.fold(0, i64::saturating_add)).ok()?;
         let is_dense = part.element == result.element && part.nb[..=joined] == result.nb[..=joined];
         if is_dense && (0..4).all(same) { result.nb[joined].checked_mul(before) } else { None }
+    }
+
+    /// Checks those of the `retained` tensors, in the order of their ends, that are retained until this step, or to the
+    /// end, as far as they were computed.
+    fn check_retained(&mut self, retained: &[(TensorId, Option<Step>)], until: Option<Step>) {
+        let first = retained.partition_point(|(_, end)| *end < until);
+        for &(id, _) in retained[first..].iter().take_while(|(_, end)| *end == until) {
+            let expected = self.graph.root(id);
+            if self.written[expected as usize]
+                && let Some(Mismatch { found, bytes }) = self.mismatch(id)
+            {
+                self.found.add(Corruption::LostRetained { expected, found, until }, Some(bytes), expected, found);
+            }
+        }
     }
 
     fn check_results(&mut self, defs: &[Option<Step>], skipped: &[bool]) {

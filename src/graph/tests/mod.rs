@@ -8,6 +8,7 @@ mod layouts;
 mod live_ranges;
 mod plans;
 pub mod random;
+mod retention;
 mod simulator;
 pub mod sketch;
 mod sources;

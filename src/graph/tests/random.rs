@@ -31,6 +31,17 @@ pub fn random_sketch_of(random: &mut Random, most: u32) -> Sketch {
     sketch
 }
 
+/// Retains some tensors of a graph, to the end or until a node.
+pub fn retain_some(random: &mut Random, sketch: &mut Sketch) {
+    let count = u32::try_from(sketch.drafts.len()).expect("few tensors");
+    for tensor in 0..count {
+        if sketch.drafts[tensor as usize].list != List::None && random.chance(20) {
+            let until = random.chance(60).then(|| random.below(count));
+            sketch.retain(tensor, until);
+        }
+    }
+}
+
 /// Flags the nodes to compute of some graphs.
 fn flag_most(random: &mut Random, sketch: &mut Sketch) {
     if random.chance(60) {

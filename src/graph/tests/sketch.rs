@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::graph::Effect;
 use crate::graph::{
     Allocation, BufferIndex, BufferSpec, Corruption, Flags, Graph, GraphPlan, Layout, LiveRanges, Operation, PlanError,
-    Requests, Rules, Slots, Tensor, TensorId, View, simulate,
+    Requests, Retained, Rules, Slots, Tensor, TensorId, View, simulate,
 };
 use crate::placement::{Bytes, Defect, Effort, Location, Step, padded, validate};
 
@@ -40,6 +40,7 @@ pub struct Draft {
 pub struct Sketch {
     pub buffers: Vec<BufferSpec>,
     pub drafts: Vec<Draft>,
+    pub retained: Vec<Retained>,
 }
 
 impl Sketch {
@@ -48,7 +49,7 @@ impl Sketch {
     }
 
     pub fn with_buffers(buffers: &[BufferSpec]) -> Self {
-        Self { buffers: buffers.to_vec(), drafts: Vec::new() }
+        Self { buffers: buffers.to_vec(), drafts: Vec::new(), retained: Vec::new() }
     }
 
     pub fn add(&mut self, list: List, size: Bytes, sources: &[TensorId]) -> TensorId {
@@ -123,6 +124,10 @@ impl Sketch {
         self.draft(id).tensor.flags.0 |= flag.0;
     }
 
+    pub fn retain(&mut self, tensor: TensorId, until: Option<TensorId>) {
+        self.retained.push(Retained { tensor, until });
+    }
+
     pub fn graph(&self) -> Graph {
         let mut graph = Graph::with_capacity(self.drafts.len());
         for draft in &self.drafts {
@@ -134,6 +139,7 @@ impl Sketch {
                 List::None => {}
             }
         }
+        graph.set_retention(self.retained.iter().copied().collect());
         graph
     }
 

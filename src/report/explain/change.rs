@@ -50,6 +50,20 @@ pub enum Change {
         /// The last step that needs it.
         needed_until: Node,
     },
+    /// Reads a retained tensor after its last use in the graph, and retains it no longer.
+    Release {
+        /// The tensor.
+        tensor: Named,
+        /// Bytes of the memory that it keeps live, padded.
+        bytes: Bytes,
+        /// The last step that needs it.
+        needed_until: Node,
+    },
+    /// Retains no tensors.
+    ReleaseAll {
+        /// The number of retained tensors.
+        tensors: usize,
+    },
     /// Removes a tensor that has no use and is no output.
     LeaveOut {
         /// The tensor.
@@ -111,6 +125,19 @@ impl fmt::Display for Change {
                  read it then, and do not flag it",
                 fixed(*bytes)
             ),
+            Self::Release { tensor, bytes, needed_until } => write!(
+                f,
+                "{tensor} is retained, which keeps {} live, but its last use is {needed_until}: read it then, and retain \
+                 it no longer than that (lastuse_tensor_retain_until)",
+                fixed(*bytes)
+            ),
+            Self::ReleaseAll { tensors } => {
+                let tensors = counted(*tensors, "tensor is", "tensors are");
+                write!(
+                    f,
+                    "{tensors} retained: retain fewer (lastuse_tensor_release, lastuse_set_retain, LASTUSE_RETAIN)"
+                )
+            }
             Self::LeaveOut { tensor, bytes, with, is_skipped } => {
                 write!(f, "{tensor}, {}, is never used, and is no output", fixed(*bytes))?;
                 if *is_skipped {

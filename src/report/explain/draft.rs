@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::graph::snapshot::Snapshot;
-use crate::graph::{BufferIndex, Graph, Layout, Operation, Tensor, TensorId};
+use crate::graph::{BufferIndex, Graph, Layout, Operation, Retention, Tensor, TensorId};
 
 /// A tensor of a [`Draft`].
 #[derive(Clone, Debug)]
@@ -23,6 +23,7 @@ pub struct Draft {
     pub tensors: Vec<Drafted>,
     pub leafs: Vec<TensorId>,
     pub nodes: Vec<TensorId>,
+    pub retention: Retention,
 }
 
 impl Draft {
@@ -36,7 +37,8 @@ impl Draft {
             buffer: facts.buffer,
             original: id,
         });
-        Self { tensors: drafted.collect(), leafs: graph.leafs().to_vec(), nodes: graph.nodes().to_vec() }
+        let (leafs, nodes) = (graph.leafs().to_vec(), graph.nodes().to_vec());
+        Self { tensors: drafted.collect(), leafs, nodes, retention: graph.retention().clone() }
     }
 
     /// Builds the edited graph.
@@ -48,6 +50,7 @@ impl Draft {
         }
         graph.list_leafs(self.leafs.iter().copied());
         graph.list_nodes(self.nodes.iter().copied());
+        graph.set_retention(self.retention.clone());
         graph
     }
 

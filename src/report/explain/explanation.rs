@@ -94,6 +94,9 @@ pub struct LiveTensor {
     pub last_use: Option<Node>,
     /// Why it stays live after its last use.
     pub kept: Option<Kept>,
+    /// The node until which it, or a view of it, is retained; `None` if it is not, or to the end.
+    #[cfg_attr(feature = "cli", serde(skip_serializing_if = "Option::is_none"))]
+    pub retained_until: Option<Node>,
 }
 
 /// Why memory stays live to the end of the graph.
@@ -102,6 +105,8 @@ pub struct LiveTensor {
 pub enum Kept {
     /// It, or a view of it, is an output.
     Output,
+    /// It, or a view of it, is retained to the end.
+    Retained,
     /// It, or a view of it, has no use.
     #[cfg_attr(feature = "cli", serde(rename = "unread"))]
     Unused,

@@ -59,6 +59,7 @@ impl Case<'_> {
             def: uses.def(id).map(|step| self.node(step)),
             last_use: uses.last_use(id).map(|step| self.node(step)),
             kept: uses.kept[id as usize],
+            retained_until: uses.retained_until[id as usize].map(|step| self.node(step)),
         }
     }
 

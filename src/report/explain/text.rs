@@ -174,7 +174,11 @@ fn live_range(tensor: &LiveTensor) -> [String; 2] {
         Some(Node { step, .. }) => format!("step {step}"),
     };
     let last_use = match (&tensor.last_use, tensor.kept) {
-        (Some(node), None) => node.to_string(),
+        (Some(node), None) => match &tensor.retained_until {
+            Some(until) if until.step > node.step => format!("{node}; retained until {until}"),
+            _ => node.to_string(),
+        },
+        (_, Some(Kept::Retained)) => "retained to the end".to_owned(),
         (_, Some(Kept::Output)) => "output, kept to the end".to_owned(),
         (_, Some(Kept::Unused)) => "never, kept to the end".to_owned(),
         (None, None) => "never".to_owned(),

@@ -22,6 +22,8 @@ pub struct NodeUses {
     pub references: Vec<Option<(Step, Step)>>,
     /// By owner: why it stays live to the end.
     pub kept: Vec<Option<Kept>>,
+    /// By owner: the last step in which it, or a view of it, is retained, if not to the end.
+    pub retained_until: Vec<Option<Step>>,
     /// By tensor: true if it is a source of an inactive node.
     pub read_by_inactive: Vec<bool>,
     /// By owner: its views.
@@ -40,6 +42,7 @@ impl NodeUses {
             accesses: vec![Vec::new(); count],
             references: vec![None; count],
             kept: vec![None; count],
+            retained_until: vec![None; count],
             read_by_inactive: vec![false; count],
             views: vec![Vec::new(); count],
         };
@@ -55,6 +58,7 @@ impl NodeUses {
             graph.sources(node).iter().for_each(|&source| is_source[source as usize] = true);
         }
         uses.find_kept(graph, plan, &is_source);
+        uses.find_retained(graph, plan);
         uses
     }
 
@@ -88,6 +92,18 @@ impl NodeUses {
         }
     }
 
+    /// Finds what is retained. What is an output is kept anyway.
+    fn find_retained(&mut self, graph: &Graph, plan: &GraphPlan) {
+        for (id, until) in graph.retained().into_iter().filter(|&(id, _)| !plan.is_inactive(id)) {
+            let root = graph.root(id) as usize;
+            match until {
+                Some(_) => self.retained_until[root] = self.retained_until[root].max(until),
+                None if self.kept[root] != Some(Kept::Output) => self.kept[root] = Some(Kept::Retained),
+                None => {}
+            }
+        }
+    }
+
     /// Returns the step that defines a tensor, or `None` if it is live from the start. A use before def defines it.
     pub fn def(&self, id: TensorId) -> Option<Step> {
         let first = || self.references[id as usize].map(|(first, _)| first);
@@ -99,10 +115,17 @@ impl NodeUses {
         self.references[id as usize].map(|(_, last)| last)
     }
 
+    /// Returns the step after which a tensor is no longer needed in the graph: its last use, or its def.
+    pub fn needed_until(&self, id: TensorId) -> Step {
+        let def = self.def(id).unwrap_or(0);
+        self.last_use(id).map_or(def, |last| last.max(def))
+    }
+
     /// Returns whether a tensor is live at `step`.
     pub fn is_live(&self, id: TensorId, step: Step) -> bool {
         let ends = self.kept[id as usize].is_none();
-        self.def(id).is_none_or(|def| def <= step) && (!ends || self.last_use(id).is_none_or(|last| last >= step))
+        let last = self.last_use(id).map(|last| self.retained_until[id as usize].map_or(last, |until| until.max(last)));
+        self.def(id).is_none_or(|def| def <= step) && (!ends || last.is_none_or(|last| last >= step))
     }
 
     /// Returns whether backends skip the node. They skip none of a graph in which no node is flagged to be computed.

@@ -103,6 +103,28 @@ fn empty_graphs_and_no_graphs_are_drawn() {
 }
 
 #[test]
+fn retained_tensors_are_marked() {
+    let mut lines = scaled_twice();
+    let [without, _] = pictures(&lines, &Options::default());
+    assert!(!without.contains(", retained<") && !without.contains("retained for the program"));
+    lines[2]["retained"] = json!(true);
+    lines[1]["retained_until"] = json!(2);
+    let [picture, page] = pictures(&lines, &Options::default());
+    // The plan of ggml-alloc computes t2 in place of t1, and keeps neither as long.
+    let marked = |name: &str| {
+        picture
+            .lines()
+            .filter(|line| line.contains(&format!("<title>{name}:")))
+            .map(|line| line.contains(", retained<"))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!((marked("t1"), marked("t0"), marked("t2")), (vec![false, true], vec![false, true], vec![false, false]));
+    assert_eq!(picture.matches("<rect class=\"retained\"").count(), 3, "two tensors and the legend");
+    assert!(picture.contains(">retained for the program</text>"));
+    assert!(page.contains("\"retained\":[1,-1,-2,-2]"), "{page}");
+}
+
+#[test]
 fn huge_sizes_are_drawn() {
     let mut lines = scaled_twice();
     lines[2]["size"] = json!((1_u64 << 62) - 64);

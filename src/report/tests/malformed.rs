@@ -227,3 +227,11 @@ fn sizes_that_overflow_together_have_no_plan() {
     let plan = good(&lines).plan(Rules::ALL);
     assert!(matches!(plan, Err(PlanError::TooLarge { buffer: 0, .. })));
 }
+
+#[test]
+fn wrong_retention_is_refused() {
+    assert_malformed(with(4, "retained", json!("yes")), 4, "invalid type: string");
+    assert_malformed(with(4, "retained_until", json!(-1)), 4, "invalid value: integer `-1`");
+    assert_malformed(with(4, "retained_until", json!(77)), 4, "retained_until refers to id 77, which is no node");
+    assert_malformed(with(4, "retained_until", json!(true)), 4, "invalid type: boolean");
+}

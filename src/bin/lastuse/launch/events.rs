@@ -13,8 +13,25 @@ pub struct Events {
     pub any: bool,
     /// The version of its ggml; all versions if there are several.
     pub ggml: Option<String>,
+    /// What was written of the values of tensors.
+    pub dumps: DumpTotals,
     /// By process and allocator: its latest plan.
     rows: BTreeMap<(u32, u64), RunRow>,
+}
+
+/// What the processes of a run have written of the values of tensors.
+#[derive(Default)]
+pub struct DumpTotals {
+    /// Graphs computed.
+    pub runs: u64,
+    /// Graphs with at least one array.
+    pub runs_with_files: u64,
+    /// Arrays written.
+    pub written: u64,
+    /// Tensors that could not be written.
+    pub failed: u64,
+    /// If nothing matched in the first graph, similar names in it.
+    pub similar: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -24,6 +41,7 @@ enum Event {
         ggml: Option<String>,
     },
     Plan(Plan),
+    Dump(Dump),
     #[serde(other)]
     Other,
 }
@@ -35,6 +53,14 @@ struct Plan {
     plans: Option<u64>,
     plan_us: Option<f64>,
     buffers: Vec<Buffer>,
+}
+
+#[derive(Deserialize)]
+struct Dump {
+    run: Option<u64>,
+    written: u64,
+    failed: u64,
+    similar: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -90,8 +116,20 @@ impl Events {
             Event::Plan(plan) => {
                 self.rows.insert((plan.pid, plan.allocator), row(plan));
             }
+            Event::Dump(dump) => self.dumps.add(dump),
             Event::Other => {}
         }
+    }
+}
+
+impl DumpTotals {
+    fn add(&mut self, dump: Dump) {
+        let Dump { run, written, failed, similar } = dump;
+        self.runs += 1;
+        self.runs_with_files += u64::from(run.is_some());
+        self.written += written;
+        self.failed += failed;
+        self.similar.extend(similar);
     }
 }
 

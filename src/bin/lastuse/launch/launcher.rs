@@ -75,7 +75,7 @@ impl Launcher {
         self.folder.path()
     }
 
-    /// Preloads the guard, which watches memory between the operations of the program.
+    /// Preloads the guard, which watches memory between the operations of the program, and dumps tensors.
     pub fn guard(&mut self) -> Result<(), NotStarted> {
         self.libraries.push(library::GUARD.find()?);
         Ok(())

@@ -24,7 +24,7 @@ pub const LASTUSE: Library = Library {
     embedded: None,
 };
 
-/// The guard, which watches memory between the operations of a program.
+/// The guard, which watches memory between the operations of a program, and dumps tensors.
 pub const GUARD: Library = Library {
     name: "liblastuse_guard.so",
     package: "lastuse-guard",

@@ -8,6 +8,6 @@ mod library;
 mod program;
 
 pub use child::Exit;
-pub use events::Events;
+pub use events::{DumpTotals, Events};
 pub use failure::{FAILED, NotStarted};
 pub use launcher::{Allocator, Launcher, Target};

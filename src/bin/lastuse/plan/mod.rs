@@ -43,6 +43,7 @@ use super::recompute;
   lastuse plan --reorder graphs/*.jsonl  in a better order of the nodes, if there is one
   lastuse plan --recompute 40% train.jsonl          a training graph that computes results again to fit a budget
   lastuse plan --steps 4 training.jsonl  cut into 4 steps, computed one after the other
+  lastuse plan --retain 'l_out-*' llama.jsonl       with the results of all layers readable to the end
   lastuse plan --effort 1000000000 llama.jsonl      search for seconds where the quick plan is above the bound
 
 Exit codes: 0 all planned, 1 a file is malformed or cannot be read, 2 wrong usage, 3 it is proven that no placement fits
@@ -174,11 +175,15 @@ fn plan_file(file: &Path, arguments: &Arguments) -> Result<Planned, String> {
     let progress = Progress::start(file);
     match Input::read(file)? {
         Input::Graph(snapshot) => {
+            let snapshot = arguments.planning.retain_in(snapshot);
             arguments.problem.refuse_graph().and_then(|()| plan_graph(name, snapshot, arguments, &progress))
         }
         Input::Problem(_) if arguments.steps.steps.is_some() => Err("--steps is for graphs".to_owned()),
         Input::Problem(_) if arguments.json => {
             Err("--json is for graphs; --output writes the rows of a CSV file with offsets".to_owned())
+        }
+        Input::Problem(_) if arguments.planning.retain.is_some() => {
+            Err("--retain is for graphs; the blocks of a CSV file have the live ranges of their rows".to_owned())
         }
         Input::Problem(sheet) => {
             let effort = arguments.planning.effort.map(Effort::units);

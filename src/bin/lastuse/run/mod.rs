@@ -1,6 +1,7 @@
 //! `lastuse run`: runs a program with lastuse in place of its ggml-alloc, and reports its buffers.
 
 mod captures;
+mod dumps;
 
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -15,6 +16,7 @@ use super::launch::{Allocator, Events, Exit, FAILED, Launcher, NotStarted, Targe
 use super::output::Output;
 use super::print::print_error;
 use captures::Captures;
+use dumps::{Dumps, checked_pattern};
 
 /// Run a program with lastuse in place of its ggml-alloc, and report its compute buffers.
 ///
@@ -29,12 +31,13 @@ use captures::Captures;
   lastuse run --report memory.html -- ./llama-cli -m model.gguf  a picture of the memory
   lastuse run --capture graphs -- ./llama-cli -m model.gguf      its graphs, for plan, explain and draw
   lastuse run --verify -- ./llama-cli -m model.gguf              every plan is checked before it is used
+  lastuse run --dump 'l_out-*,kq*' -- ./llama-cli -m model.gguf  the values of tensors, for numpy.load
 
 Exit codes: that of the program, or 128 plus the signal that killed it; 125 lastuse failed, 126 the program is not
 executable, 127 there is no such program.")]
 pub struct Arguments {
     /// Use ggml-alloc: lastuse forwards every call, and only reports.
-    #[arg(long, conflicts_with_all = ["capture", "report", "verify", "rules", "effort"])]
+    #[arg(long, conflicts_with_all = ["capture", "report", "verify", "rules", "effort", "retain", "dump"])]
     off: bool,
 
     /// Write every graph that is planned to this folder; "DIR/%s.jsonl.gz" compresses them.
@@ -49,6 +52,19 @@ pub struct Arguments {
     #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "plan",
           value_parser = ["plan", "memory"])]
     verify: Option<String>,
+
+    /// Keep the tensors with these names readable to the end of each run: names separated by commas, in which "*" stands
+    /// for any characters and "?" for one.
+    #[arg(long, value_name = "NAMES")]
+    retain: Option<String>,
+
+    /// Write the values of the tensors with these names after each run, as arrays of NumPy.
+    #[arg(long, value_name = "NAMES")]
+    dump: Option<String>,
+
+    /// The folder of these arrays, which must be empty or missing [default: lastuse-dump]
+    #[arg(long, value_name = "DIR", requires = "dump")]
+    dump_dir: Option<PathBuf>,
 
     /// The rules for sharing memory, as in "lastuse plan".
     #[arg(long)]
@@ -86,17 +102,19 @@ fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
     let output = arguments.output.as_ref().map(|file| Output::open(file)).transpose().map_err(NotStarted::failed)?;
     let picture = arguments.report.as_ref().map(|file| Output::open(file)).transpose().map_err(NotStarted::failed)?;
     let mut launcher = arguments.target.launcher()?;
-    let captures = arguments.captures(&launcher)?;
-    if arguments.verify.as_deref() == Some("memory") {
+    let requests = arguments.requests(&launcher)?;
+    if arguments.verify.as_deref() == Some("memory") || requests.dumps.is_some() {
         launcher.guard()?;
     }
     let allocator = if arguments.off { Allocator::Ggml } else { Allocator::Lastuse };
-    let run = launcher.start(allocator, |command| arguments.prepare(command, captures.as_ref()))?;
+    let run = launcher.start(allocator, |command| arguments.prepare(command, &requests))?;
     let exit = run.child.wait().map_err(|error| NotStarted::failed(format!("cannot wait for the program: {error}")))?;
     let events = Events::read(&run.events);
-    let reported = report(arguments, &launcher, &exit, &events, output).and_then(|()| match (picture, &captures) {
-        (Some(picture), Some(captures)) => draw(captures, &launcher.name(), picture),
-        _ => Ok(()),
+    let reported = report(arguments, &launcher, &exit, &events, &requests, output).and_then(|()| {
+        match (picture, &requests.captures) {
+            (Some(picture), Some(captures)) => draw(captures, &launcher.name(), picture),
+            _ => Ok(()),
+        }
     });
     if let Err(message) = reported {
         print_error(&message);
@@ -105,7 +123,21 @@ fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
     Ok(exit_code(exit.status))
 }
 
+/// What the program is asked to write and to keep.
+struct Requests {
+    captures: Option<Captures>,
+    /// The names of retained tensors.
+    retain: Option<String>,
+    dumps: Option<Dumps>,
+}
+
 impl Arguments {
+    fn requests(&self, launcher: &Launcher) -> Result<Requests, NotStarted> {
+        let retain = self.retain.as_ref().map(|names| checked_pattern("--retain", names)).transpose()?;
+        let dumps = self.dump.as_ref().map(|names| Dumps::new(names, self.dump_dir.as_deref())).transpose()?;
+        Ok(Requests { captures: self.captures(launcher)?, retain, dumps })
+    }
+
     /// Refuses unknown rules, which the library would only log.
     fn check_rules(&self) -> Result<(), NotStarted> {
         let Some(rules) = &self.rules else { return Ok(()) };
@@ -122,7 +154,7 @@ impl Arguments {
         }
     }
 
-    fn prepare(&self, command: &mut Command, captures: Option<&Captures>) {
+    fn prepare(&self, command: &mut Command, requests: &Requests) {
         let mut set = |name: &str, value: Option<String>| {
             if let Some(value) = value {
                 command.env(name, value);
@@ -131,8 +163,12 @@ impl Arguments {
         set("LASTUSE_VERIFY", self.verify.clone());
         set("LASTUSE_RULES", self.rules.clone());
         set("LASTUSE_EFFORT", self.effort.map(|units| units.to_string()));
-        if let Some(captures) = captures {
+        set("LASTUSE_RETAIN", requests.retain.clone());
+        if let Some(captures) = &requests.captures {
             command.env("LASTUSE_CAPTURE", &captures.names);
+        }
+        if let Some(dumps) = &requests.dumps {
+            command.env("LASTUSE_DUMP", &dumps.pattern).env("LASTUSE_DUMP_DIR", &dumps.folder);
         }
     }
 }
@@ -142,6 +178,7 @@ fn report(
     launcher: &Launcher,
     exit: &Exit,
     events: &Events,
+    requests: &Requests,
     output: Option<Output>,
 ) -> Result<(), String> {
     let text = if arguments.json {
@@ -155,10 +192,12 @@ fn report(
             "server": if arguments.off { "ggml-alloc" } else { "lastuse" },
             "ggml": events.ggml,
             "allocators": rows,
+            "dump": requests.dumps.as_ref().map(|dumps| dumps.json(&events.dumps)),
         });
         format!("{json}\n")
     } else {
-        summary(launcher, exit, events)
+        let dumped = requests.dumps.as_ref().map(|dumps| dumps.summary(&events.dumps));
+        summary(launcher, exit, events) + &dumped.unwrap_or_default()
     };
     match output {
         Some(output) => output.write(text.as_bytes()),

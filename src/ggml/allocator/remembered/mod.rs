@@ -16,6 +16,7 @@ use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::requested::Requested;
+use crate::ggml::retention::RetainedAt;
 use fit::{FittedGraph, fit};
 use plan::RememberedPlan;
 
@@ -67,37 +68,52 @@ impl RememberedPlans {
         self.plans.insert(0, plan);
     }
 
-    /// Selects the plan that was made for `graph` and `requested`. Returns `false` if there is none.
-    pub fn select_requested(&mut self, runtime: &Runtime, graph: GraphRef<'_>, requested: &Requested) -> bool {
+    /// Selects the plan that was made for `graph`, `requested` and `retained`. Returns `false` if there is none.
+    pub fn select_requested(
+        &mut self,
+        runtime: &Runtime,
+        graph: GraphRef<'_>,
+        requested: &Requested,
+        retained: &[RetainedAt],
+    ) -> bool {
         let fingerprint = LazyCell::new(|| Fingerprint::of(&runtime.operations, graph));
-        let matches = |plan: &RememberedPlan| plan.requested == *requested && plan.is_made_for(graph, || *fingerprint);
+        let matches = |plan: &RememberedPlan| {
+            plan.requested == *requested && plan.retained == retained && plan.is_made_for(graph, || *fingerprint)
+        };
         let Some(found) = self.plans.iter().position(matches) else { return false };
         self.plans[..=found].rotate_right(1);
         true
     }
 
-    /// Selects the plan whose key matches `graph`, or that served `graph` last. Returns `false` if there is none.
-    pub fn select_known(&mut self, runtime: &Runtime, graph: GraphRef<'_>) -> bool {
+    /// Selects the plan whose key matches `graph` and that keeps the tensors `retained`, or that served `graph` last.
+    /// Returns `false` if there is none.
+    pub fn select_known(&mut self, runtime: &Runtime, graph: GraphRef<'_>, retained: &[RetainedAt]) -> bool {
         let fingerprint = LazyCell::new(|| Fingerprint::of(&runtime.operations, graph));
-        self.select(|plan| plan.is_made_for(graph, || *fingerprint).then_some(())).is_some()
-            || self.select(|plan| plan.served().filter(|served| *served == *fingerprint)).is_some()
+        self.select(retained, |plan| plan.is_made_for(graph, || *fingerprint).then_some(())).is_some()
+            || self.select(retained, |plan| plan.served().filter(|served| *served == *fingerprint)).is_some()
     }
 
-    /// Selects the first plan that fits `graph`, compared tensor by tensor.
+    /// Selects the first plan that fits `graph`, compared tensor by tensor, and that keeps the tensors `retained`.
     pub fn select_fitting<'g>(
         &mut self,
         runtime: &Runtime,
         types: &[BufferType],
         graph: GraphRef<'g>,
+        retained: &[RetainedAt],
     ) -> Option<FittedGraph<'g>> {
-        self.select(|plan| fit(plan, runtime, types, graph))
+        self.select(retained, |plan| fit(plan, runtime, types, graph))
     }
 
-    /// Moves the first plan that `accept` accepts to the front. With several buffers only plans for the buffers
-    /// requested last qualify: a call that allocates a graph does not pass ids.
-    fn select<T>(&mut self, mut accept: impl FnMut(&RememberedPlan) -> Option<T>) -> Option<T> {
+    /// Moves the first plan that keeps the tensors `retained` and that `accept` accepts to the front. With several
+    /// buffers only plans for the buffers requested last qualify: a call that allocates a graph does not pass ids.
+    fn select<T>(
+        &mut self,
+        retained: &[RetainedAt],
+        mut accept: impl FnMut(&RememberedPlan) -> Option<T>,
+    ) -> Option<T> {
         let current = self.plans.first()?;
-        let mut candidates = self.plans.iter().enumerate().filter(|(_, plan)| plan.requested == current.requested);
+        let qualifies = |plan: &RememberedPlan| plan.requested == current.requested && plan.retained == retained;
+        let mut candidates = self.plans.iter().enumerate().filter(|(_, plan)| qualifies(plan));
         let (index, accepted) = candidates.find_map(|(index, plan)| Some((index, accept(plan)?)))?;
         self.plans[..=index].rotate_right(1);
         Some(accepted)

@@ -10,6 +10,7 @@ use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::read::ReadGraph;
 use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::requested::Requested;
+use crate::ggml::retention::RetainedAt;
 
 /// A plan, and the facts that decide whether it serves a graph. What only assignment or comparison needs is computed on
 /// first use: many graphs are only reserved.
@@ -31,6 +32,8 @@ pub struct RememberedPlan {
     pub checked_outputs: Option<Fingerprint>,
     /// The buffers requested for leafs and nodes.
     pub requested: Requested,
+    /// The tensors that the plan retains.
+    pub retained: Vec<RetainedAt>,
     /// The plan, without the placement problems that it solves.
     plan: GraphPlan,
     assignments: OnceCell<PlannedAssignments>,
@@ -101,7 +104,13 @@ pub enum Assignment<'g> {
 impl RememberedPlan {
     /// Remembers that the graph of `reading` was planned as `plan`; `exact` is its fingerprint if sizes depend on more
     /// than layouts.
-    pub fn new(reading: ReadGraph<'_>, plan: GraphPlan, requested: Requested, exact: Option<Fingerprint>) -> Self {
+    pub fn new(
+        reading: ReadGraph<'_>,
+        plan: GraphPlan,
+        requested: Requested,
+        retained: Vec<RetainedAt>,
+        exact: Option<Fingerprint>,
+    ) -> Self {
         let ReadGraph { graph, tensors, listed, ops, redirected, .. } = reading;
         Self {
             key: GraphKey::new(tensors, ops, redirected, &graph, listed),
@@ -110,6 +119,7 @@ impl RememberedPlan {
             checked_outputs: None,
             listed,
             requested,
+            retained,
             plan: GraphPlan { problems: Vec::new(), ..plan },
             graph,
             assignments: OnceCell::new(),

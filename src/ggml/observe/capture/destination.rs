@@ -3,7 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::{fmt, fs, io};
+use std::{fmt, io};
+
+use crate::ggml::observe::whole_file::writable_folder;
 
 /// The placeholder for the name of a graph in the name of its file.
 const NAME: &[u8] = b"%s";
@@ -56,10 +58,7 @@ impl Destination {
     pub fn new(path: &OsStr) -> Result<Self, DestinationError> {
         let destination = Self::parse(Path::new(path))?;
         let folder_error = |error| DestinationError::Folder(destination.folder.clone(), error);
-        // The program may change its working directory.
-        let folder = std::path::absolute(&destination.folder).map_err(folder_error)?;
-        fs::create_dir_all(&folder).map_err(folder_error)?;
-        is_writable(&folder).map_err(folder_error)?;
+        let folder = writable_folder(&destination.folder).map_err(folder_error)?;
         Ok(Self { folder, ..destination })
     }
 
@@ -101,13 +100,6 @@ impl Destination {
         name.push(&self.after);
         self.folder.join(name)
     }
-}
-
-fn is_writable(folder: &Path) -> io::Result<()> {
-    let path = std::ffi::CString::new(folder.as_os_str().as_bytes())?;
-    // SAFETY: a string that ends in NUL.
-    let result = unsafe { libc::access(path.as_ptr(), libc::W_OK | libc::X_OK) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
-//! Writes files completely or not at all, also when several processes write the same file.
+//! Writes the files of captures, compressed if requested.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::path::Path;
 
 use super::destination::Destination;
 use super::gzip::{self, ZlibUnavailable};
+use crate::ggml::observe::whole_file::write_whole;
 
 /// The result of writing a graph.
 #[derive(Debug)]
@@ -42,14 +41,7 @@ fn write_as(path: &Path, text: &[u8], fill: impl Fn(OwnedFd, &[u8]) -> io::Resul
     if path.exists() {
         return Ok(Written::Exists);
     }
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let (temporary, file) = new_file(folder)?;
-    let done = fill(file.into(), text).and_then(|()| fs::rename(&temporary, path));
-    if let Err(error) = done {
-        // Its folder may have been removed.
-        let _ = fs::remove_file(&temporary);
-        return Err(error);
-    }
+    write_whole(path, |file| fill(file.into(), text))?;
     Ok(Written::New)
 }
 
@@ -57,24 +49,11 @@ fn write_plain(file: OwnedFd, text: &[u8]) -> io::Result<()> {
     File::from(file).write_all(text)
 }
 
-/// Creates a hidden file with a unique name. Processes in other containers may have the same number, and files of
-/// crashed processes remain, so the name contains the time too.
-fn new_file(folder: &Path) -> io::Result<(PathBuf, File)> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    loop {
-        let (process, number) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let path = folder.join(format!(".lastuse-{process}-{number}-{time}.tmp"));
-        match OpenOptions::new().write(true).create_new(true).open(&path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-            Ok(file) => return Ok((path, file)),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
     use super::*;
 
     /// A temporary folder, removed when dropped.

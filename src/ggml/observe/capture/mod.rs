@@ -1,7 +1,7 @@
 //! Captures: every graph that is planned is written to a file, each distinct graph once.
 //!
-//! `destination` names the files, `gzip` compresses with the zlib of the system, `file` writes so that no reader finds
-//! half a file. The first capture that cannot be written is logged; planning goes on.
+//! `destination` names the files, `gzip` compresses with the zlib of the system, `file` writes the files. The first
+//! capture that cannot be written is logged; planning goes on.
 
 mod destination;
 mod gzip;
@@ -160,6 +160,7 @@ fn live_hash(subject: SnapshotSource<'_, '_>) -> Option<u64> {
     Fingerprint::of(&subject.runtime.operations, GraphRef { leafs, nodes }).hash(&mut hasher);
     reading.tensors.iter().for_each(|tensor| tensor.with_name(|name| name.hash(&mut hasher)));
     subject.requested.hash(&mut hasher);
+    reading.graph.retention().list().hash(&mut hasher);
     for (buffer_type, buffer) in subject.types.iter().zip(subject.buffers) {
         (buffer_type.as_ptr() as usize, buffer.rules, buffer.effort).hash(&mut hasher);
     }

@@ -15,6 +15,7 @@ use crate::ggml::USAGE_COMPUTE;
 use crate::ggml::bindings::{ggml_backend, ggml_cgraph};
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::GraphRef;
+use crate::ggml::retention::LiveRetention;
 
 /// Why a graph was not computed to its end.
 #[derive(Clone, Debug)]
@@ -37,7 +38,8 @@ impl fmt::Display for NotComputed {
     }
 }
 
-/// Simulates a graph at its addresses, then computes it on `backend`, one node after the other.
+/// Simulates a graph at its addresses, then computes it on `backend`, one node after the other. Free memory is poisoned,
+/// except where `retention` retains tensors.
 ///
 /// # Errors
 /// [`NotComputed`]; nodes before the defect were computed.
@@ -49,6 +51,7 @@ pub unsafe fn compute_guarded(
     backend: *mut ggml_backend,
     graph: NonNull<ggml_cgraph>,
     mode: Verify,
+    retention: &LiveRetention,
 ) -> Result<(), NotComputed> {
     let functions = &runtime.functions;
     let (Some(compute), Some(part)) = (functions.ggml_backend_graph_compute, functions.ggml_graph_view) else {
@@ -56,8 +59,10 @@ pub unsafe fn compute_guarded(
     };
     // SAFETY: the caller's promise.
     let nodes = unsafe { GraphRef::new(graph) };
-    let placed = PlacedGraph::read(runtime, nodes, |buffer| runtime.usage(buffer) == USAGE_COMPUTE);
+    let mut placed = PlacedGraph::read(runtime, nodes, |buffer| runtime.usage(buffer) == USAGE_COMPUTE);
     placed.verify(runtime).map_err(NotComputed::Violation)?;
+    // Another allocator may have planned the graph, so this is not verified.
+    retention.retain_in(&mut placed.graph, nodes);
     let watch = Arc::new(WatchedGraph::new(runtime, &placed));
     let mut guard = MemoryGuard::new(runtime, mode, None);
     for (index, &node) in nodes.nodes.iter().enumerate() {

@@ -8,6 +8,7 @@ use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::read::fingerprint::Fingerprint;
+use crate::ggml::retention::{LiveRetention, RetainedAt, retain_at};
 
 /// The number of verified graphs that are remembered.
 const REMEMBERED: usize = 4;
@@ -17,10 +18,13 @@ const REMEMBERED: usize = 4;
 pub struct Verifier {
     mode: Verify,
     /// Graphs with their addresses that were verified, the latest first.
-    verified: Vec<Fingerprint>,
-    /// The latest graph that guards can find, and its fingerprint.
-    watched: Option<(Fingerprint, Registration)>,
+    verified: Vec<VerifiedKey>,
+    /// The latest graph that guards can find, and its key.
+    watched: Option<(VerifiedKey, Registration)>,
 }
+
+/// The fingerprint of a graph with its addresses, and the tensors that it retains.
+type VerifiedKey = (Fingerprint, Vec<RetainedAt>);
 
 impl Verifier {
     /// Creates a verifier that does what `mode` enables.
@@ -35,7 +39,7 @@ impl Verifier {
     }
 
     /// Verifies `graph`, unless it was verified before. Only tensors in buffers for which `is_own` returns `true` are
-    /// checked.
+    /// checked. What `retention` retains must last.
     ///
     /// # Errors
     /// [`Violation`] if a value would be overwritten.
@@ -43,31 +47,33 @@ impl Verifier {
         &mut self,
         runtime: &'static Runtime,
         graph: GraphRef<'_>,
+        retention: &LiveRetention,
         is_own: impl Fn(BufferRef) -> bool,
     ) -> Result<(), Violation> {
         if !self.mode.plan {
             return Ok(());
         }
-        let fingerprint = Fingerprint::of_placed(&runtime.operations, graph);
-        let is_watched = self.watched.as_ref().is_some_and(|(watched, _)| *watched == fingerprint);
-        if self.is_verified(fingerprint) && (is_watched || !self.mode.memory) {
+        let key = (Fingerprint::of_placed(&runtime.operations, graph), retention.positions(graph));
+        let is_watched = self.watched.as_ref().is_some_and(|(watched, _)| *watched == key);
+        if self.is_verified(&key) && (is_watched || !self.mode.memory) {
             return Ok(());
         }
-        let placed = PlacedGraph::read(runtime, graph, is_own);
+        let mut placed = PlacedGraph::read(runtime, graph, is_own);
+        retain_at(&key.1, &mut placed.graph);
         placed.verify(runtime)?;
         if self.mode.memory {
-            self.watched = Some((fingerprint, Registration::new(WatchedGraph::new(runtime, &placed))));
+            self.watched = Some((key.clone(), Registration::new(WatchedGraph::new(runtime, &placed))));
         }
         // Fingerprints do not cover unlisted tensors.
         if placed.all_listed {
             self.verified.truncate(REMEMBERED - 1);
-            self.verified.insert(0, fingerprint);
+            self.verified.insert(0, key);
         }
         Ok(())
     }
 
-    fn is_verified(&mut self, fingerprint: Fingerprint) -> bool {
-        let known = self.verified.iter().position(|&verified| verified == fingerprint);
+    fn is_verified(&mut self, key: &VerifiedKey) -> bool {
+        let known = self.verified.iter().position(|verified| verified == key);
         known.map(|known| self.verified[..=known].rotate_right(1)).is_some()
     }
 }

@@ -7,7 +7,7 @@ mod smallest;
 
 use crate::graph::Effect;
 use crate::graph::order::{Hazards, ReorderEffort, Reordering, reorder};
-use crate::graph::tests::random::random_sketch_of;
+use crate::graph::tests::random::{random_sketch_of, retain_some};
 use crate::graph::tests::sketch::{List, Sketch};
 use crate::graph::{BufferIndex, Graph, GraphPlan, Operation, Requests, Rules, Slots, TensorId, plan, simulate};
 use crate::placement::{Bytes, Problem, Step, lower_bound, validate};
@@ -96,6 +96,13 @@ fn random_graph(random: &mut Random, most: u32) -> Sketch {
     sketch
 }
 
+/// Such a graph, with retained tensors.
+fn random_retaining_graph(random: &mut Random, most: u32) -> Sketch {
+    let mut sketch = random_graph(random, most);
+    retain_some(random, &mut sketch);
+    sketch
+}
+
 /// Returns, by step, the steps that must run before it: checks every pair of nodes, without [`Hazards`].
 fn pairs(sketch: &Sketch) -> Vec<Vec<Step>> {
     let graph = sketch.graph();
@@ -105,6 +112,7 @@ fn pairs(sketch: &Sketch) -> Vec<Vec<Step>> {
         let named = |x: TensorId, y: TensorId| graph.sources(x).contains(&y) || graph.root(x) == y || x == y;
         named(a, b)
             || named(b, a)
+            || [(a, b), (b, a)].into_iter().any(|(a, b)| graph.retention().until(a).any(|retained| retained == b))
             || later + 1 == nodes.len()
             || [earlier, later].into_iter().any(|step| is_barrier(sketch, &graph, step))
             || share_memory(sketch, &graph, a, b)

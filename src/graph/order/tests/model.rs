@@ -1,13 +1,13 @@
 //! The live bytes of the model.
 
-use crate::graph::Rules;
 use crate::graph::order::model::Model;
 use crate::graph::order::run::{Run, peaks_of};
 use crate::graph::tests::sketch::{BUFFER, List, Sketch};
+use crate::graph::{Operation, Rules};
 use crate::placement::Step;
 use crate::testing::Random;
 
-use super::{RULES, bounds, pairs, random_graph, random_order};
+use super::{RULES, bounds, pairs, random_graph, random_order, random_retaining_graph};
 
 fn model(sketch: &Sketch, rules: Rules) -> Model {
     Model::new(&sketch.graph(), &sketch.buffers_with(rules), &sketch.live_ranges(rules))
@@ -15,10 +15,27 @@ fn model(sketch: &Sketch, rules: Rules) -> Model {
 
 #[test]
 fn peaks_match_the_live_ranges_in_every_order() {
+    assert!(orders_with_peaks_of_live_ranges(random_graph) > 2000, "poor graphs");
+}
+
+/// The model does not know how long sources of fused nodes are kept, which no node has where nothing is in place.
+#[test]
+fn peaks_match_the_live_ranges_with_retained_tensors() {
+    let graph = |random: &mut Random, most: u32| {
+        let mut sketch = random_retaining_graph(random, most);
+        let nodes = sketch.drafts.iter_mut().filter(|draft| matches!(draft.tensor.operation, Operation::Listed(_)));
+        nodes.for_each(|draft| draft.tensor.operation = Operation::Other);
+        sketch
+    };
+    assert!(orders_with_peaks_of_live_ranges(graph) > 2000, "poor graphs");
+}
+
+/// Asserts that the peaks match in random orders of random graphs, and returns how many orders are not the given one.
+fn orders_with_peaks_of_live_ranges(graph: fn(&mut Random, u32) -> Sketch) -> u32 {
     let mut random = Random::new(21);
     let mut orders = 0;
     for _ in 0..1500 {
-        let mut sketch = random_graph(&mut random, 40);
+        let mut sketch = graph(&mut random, 40);
         sketch.buffers = vec![BUFFER];
         sketch.drafts.iter_mut().for_each(|draft| draft.buffer = 0);
         let pairs = pairs(&sketch);
@@ -37,7 +54,7 @@ fn peaks_match_the_live_ranges_in_every_order() {
             }
         }
     }
-    assert!(orders > 2000, "poor graphs: {orders} orders");
+    orders
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Finds the single changes that lower a peak most. Each is made in a copy of the graph, which is then planned.
 //!
-//! [`tried`] holds a change with what it saves, [`candidate`] the tensors at a peak; [`later`], [`again`], [`outputs`] and
-//! [`copies`] change how one tensor is handled, [`settings`] how the whole graph is planned.
+//! [`tried`] holds a change with what it saves, [`candidate`] the tensors at a peak; [`later`], [`again`], [`outputs`],
+//! [`retention`] and [`copies`] change how one tensor is handled, [`settings`] how the whole graph is planned.
 
 mod candidate;
 mod tried;
@@ -9,6 +9,7 @@ mod again;
 mod copies;
 mod later;
 mod outputs;
+mod retention;
 mod settings;
 
 use std::cmp::Reverse;
@@ -49,6 +50,7 @@ fn try_all(case: &Case<'_>, candidate: Candidate) -> Vec<Tried> {
     let mut tried = later::try_later(case, candidate);
     tried.extend(again::try_again(case, candidate));
     tried.extend(outputs::try_no_output(case, candidate));
+    tried.extend(retention::try_release(case, candidate));
     tried.extend(outputs::try_leave_out(case, candidate));
     tried.extend(copies::try_no_copy(case, candidate));
     tried

@@ -5,6 +5,7 @@ use crate::graph::{Flags, Operation, Tensor, TensorId};
 
 use super::super::case::Case;
 use super::super::change::Change;
+use super::super::draft::Draft;
 use super::super::explanation::Kept;
 use super::super::uses::NodeUses;
 use super::candidate::Candidate;
@@ -15,8 +16,7 @@ use super::tried::{Tried, try_change};
 pub fn try_no_output(case: &Case<'_>, candidate: Candidate) -> Option<Tried> {
     let Candidate { tensor, peak, .. } = candidate;
     let graph = &case.planned.snapshot.graph;
-    let def = case.uses.def(tensor).unwrap_or(0);
-    let needed_until = case.uses.last_use(tensor).map_or(def, |last| last.max(def));
+    let needed_until = case.uses.needed_until(tensor);
     if case.uses.kept[tensor as usize] != Some(Kept::Output) || needed_until >= peak {
         return None;
     }
@@ -24,18 +24,23 @@ pub fn try_no_output(case: &Case<'_>, candidate: Candidate) -> Option<Tried> {
     for &id in case.uses.views[tensor as usize].iter().chain([&tensor]) {
         draft.tensor_mut(id).tensor.flags.0 &= !Flags::OUTPUT.0;
     }
-    // The program reads it then, which is modeled by a node that needs no memory.
-    let read = draft.add_copy_of(tensor);
-    let drafted = draft.tensor_mut(read);
-    drafted.tensor = Tensor { operation: Operation::Other, external: true, ..Tensor::new() };
-    drafted.sources = case.uses.views[tensor as usize].iter().copied().chain([tensor]).collect();
-    draft.list_before(*graph.nodes().get(needed_until as usize + 1)?, &[read]);
+    let next = *graph.nodes().get(needed_until as usize + 1)?;
+    list_read(case, &mut draft, tensor, next);
     let change = Change::NoOutput {
         tensor: case.named(output(case, tensor)),
         bytes: candidate.bytes,
         needed_until: case.node(needed_until),
     };
     try_change(case, change, Some(tensor), &draft)
+}
+
+/// Lists a read of a tensor and its views by the program right before `node`, as a node that needs no memory.
+pub fn list_read(case: &Case<'_>, draft: &mut Draft, tensor: TensorId, node: TensorId) {
+    let read = draft.add_copy_of(tensor);
+    let drafted = draft.tensor_mut(read);
+    drafted.tensor = Tensor { operation: Operation::Other, external: true, ..Tensor::new() };
+    drafted.sources = case.uses.views[tensor as usize].iter().copied().chain([tensor]).collect();
+    draft.list_before(node, &[read]);
 }
 
 /// Returns the tensor that is flagged as an output: the owner or one of its views.

@@ -1,4 +1,4 @@
-//! Changes of the whole graph: sharing rules, another order of the nodes, no copies.
+//! Changes of the whole graph: sharing rules, another order of the nodes, no copies, nothing retained.
 
 use std::cmp::Reverse;
 
@@ -10,6 +10,7 @@ use super::super::change::Change;
 use super::super::named::Alias;
 use super::super::trial::Trial;
 use super::copies::try_remove_copies;
+use super::retention::try_release_all;
 use super::tried::Tried;
 
 /// Tries the changes that concern all buffers.
@@ -17,6 +18,7 @@ pub fn for_all_buffers(case: &Case<'_>) -> Vec<Tried> {
     let mut tried = try_rules(case);
     tried.extend(try_reorder(case));
     tried.extend(try_remove_copies(case));
+    tried.extend(try_release_all(case));
     tried
 }
 

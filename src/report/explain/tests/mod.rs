@@ -2,6 +2,7 @@
 
 mod advice;
 mod peaks;
+mod retention;
 mod reuse;
 mod scene;
 mod text;

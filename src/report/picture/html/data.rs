@@ -58,6 +58,10 @@ fn tensors(snapshot: &Snapshot) -> Value {
         let used = ne.iter().rposition(|&extent| extent != 1).map_or(1, |last| last + 1);
         ne[..used].to_vec()
     };
+    let mut retained: Vec<i64> = vec![-2; snapshot.tensors.len()];
+    for (id, until) in graph.retained() {
+        retained[id as usize] = until.map_or(-1, i64::from);
+    }
     let root = |id| i64::from(graph.root(id)) - if graph.root(id) == id { i64::from(id) + 1 } else { 0 };
     json!({
         "ops": ops.texts,
@@ -73,6 +77,8 @@ fn tensors(snapshot: &Snapshot) -> Value {
         "flags": graph.tensors().iter().map(|tensor| tensor.flags.0).collect::<Vec<_>>(),
         "external": graph.tensors().iter().map(|tensor| u8::from(tensor.external)).collect::<Vec<_>>(),
         "step": steps,
+        // -2: not retained; -1: to the end; otherwise the step that ends it.
+        "retained": retained,
         // -1: its own memory.
         "root": ids.clone().map(root).collect::<Vec<_>>(),
         "sources": ids.map(|id| graph.sources(id)).collect::<Vec<_>>(),
@@ -91,7 +97,8 @@ fn buffer(buffer: &BufferPicture<'_>) -> Value {
 
 /// Returns ten numbers for each rectangle, in the order in which the page reads them.
 fn span(span: &Span) -> [u64; 10] {
-    let Span { tensor, buffer, chunk, block, offset, size, start, end, visible_until, sharing } = *span;
+    // The page finds out by itself which are retained.
+    let Span { tensor, buffer, chunk, block, offset, size, start, end, visible_until, sharing, is_retained: _ } = *span;
     let times = [start, end, visible_until].map(u64::from);
     let [tensor, buffer, chunk, block] = [tensor, buffer, chunk, block].map(u64::from);
     [tensor, buffer, chunk, block, offset, size, times[0], times[1], times[2], sharing as u64]

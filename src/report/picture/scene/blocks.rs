@@ -1,7 +1,7 @@
 //! Divides blocks into rectangles, one for each tensor in them.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::graph::{Allocation, BufferIndex, Flags, Graph, TensorId};
 use crate::placement::{BlockId, Bytes, Step, padded};
@@ -15,9 +15,22 @@ pub fn spans(view: &PlanView<'_>) -> Vec<Span> {
     for ((buffer, block), tensors) in tensors_of_blocks(view) {
         spans.extend(SharedBlock { view, buffer, block, tensors }.spans(&computed));
     }
+    mark_retained(&mut spans, &view.snapshot.graph);
     spans
         .sort_by_key(|span| (span.sharing != Sharing::Reserved, span.start, span.sharing != Sharing::Own, span.tensor));
     spans
+}
+
+/// Marks what is retained. A plan that was made without regard to it may keep a tensor for a shorter time.
+fn mark_retained(spans: &mut [Span], graph: &Graph) {
+    let mut ends: HashMap<TensorId, Step> = HashMap::new();
+    for (tensor, until) in graph.retained() {
+        let end = ends.entry(graph.root(tensor)).or_default();
+        *end = until.map_or(graph.steps(), |step| step + 1).max(*end);
+    }
+    for span in spans.iter_mut().filter(|span| span.sharing != Sharing::Reserved) {
+        span.is_retained = ends.get(&span.tensor).is_some_and(|end| span.visible_until >= *end);
+    }
 }
 
 /// Returns the step that computes each tensor.
@@ -83,7 +96,19 @@ impl SharedBlock<'_> {
         let size: Bytes = padded(allocation.alloc_size, plan.problems[self.buffer as usize].alignment());
         let sharing = if allocation.in_place_of.is_some() { Sharing::InPlace } else { Sharing::Own };
         let (buffer, chunk, offset, block) = (address.buffer, address.chunk, address.offset, self.block);
-        Span { tensor, buffer, chunk, block, offset, size, start, end: end.max(start + 1), visible_until: end, sharing }
+        Span {
+            tensor,
+            buffer,
+            chunk,
+            block,
+            offset,
+            size,
+            start,
+            end: end.max(start + 1),
+            visible_until: end,
+            sharing,
+            is_retained: false,
+        }
     }
 }
 

@@ -53,6 +53,8 @@ pub struct Span {
     /// The step in which another tensor is computed in place of it; otherwise `end`.
     pub visible_until: Step,
     pub sharing: Sharing,
+    /// True if it, or a view of it, is retained, and this plan keeps it as long.
+    pub is_retained: bool,
 }
 
 /// How a tensor shares memory.

@@ -52,6 +52,9 @@ fn entries(graphs: &[DrawnGraph<'_>]) -> Vec<(String, &'static str)> {
         (Sharing::Reserved, "kept", "reserved for that result"),
     ];
     entries.extend(ways.into_iter().filter(|way| is_shared(way.0)).map(|(_, class, text)| (class.to_owned(), text)));
+    if spans().any(|(_, span)| span.is_retained) {
+        entries.push(("retained".to_owned(), "retained for the program"));
+    }
     if spans().next().is_some() {
         let lines = [("live", "live bytes"), ("bound", "lower bound"), ("end", "buffer size"), ("peak", "peak")];
         entries.extend(lines.map(|(class, text)| (class.to_owned(), text)));
@@ -71,10 +74,10 @@ fn sample(to: &mut String, class: &str, x: f64, y: f64) {
             px(y + 1.5),
             x = px(x + 3.0)
         ),
-        "inside" => writeln!(
+        "inside" | "retained" => writeln!(
             to,
             "<rect class=\"k0\" x=\"{left}\" y=\"{top}\" width=\"{SAMPLE}\" height=\"13\"/>\
-             <rect class=\"inside\" x=\"{left}\" y=\"{top}\" width=\"{SAMPLE}\" height=\"13\"/>"
+             <rect class=\"{class}\" x=\"{left}\" y=\"{top}\" width=\"{SAMPLE}\" height=\"13\"/>"
         ),
         _ => writeln!(to, "<rect class=\"{class}\" x=\"{left}\" y=\"{top}\" width=\"{SAMPLE}\" height=\"13\"/>"),
     };

@@ -78,6 +78,7 @@ fn rectangle(to: &mut String, panel: &Panel<'_>, row: &Row, span: &Span, info: &
         Sharing::Inside => ", computed inside a later result",
         Sharing::Reserved => ", reserved",
     };
+    let retained = if span.is_retained { ", retained" } else { "" };
     let class = match span.sharing {
         Sharing::Reserved => "kept".to_owned(),
         _ => format!("k{}", OperationKind::of(&info.op) as u8),
@@ -86,7 +87,7 @@ fn rectangle(to: &mut String, panel: &Panel<'_>, row: &Row, span: &Span, info: &
         format!("x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"", px(left), px(top), px(right - left), px(bottom - top));
     let _ = writeln!(
         to,
-        "<rect class=\"{class}{thin}\" {area}><title>{}: {}, {} at offset {}, steps {} to {}{sharing}</title></rect>",
+        "<rect class=\"{class}{thin}\" {area}><title>{}: {}, {} at offset {}, steps {} to {}{sharing}{retained}</title></rect>",
         escaped(&info.name),
         escaped(&info.desc),
         short(span.size),
@@ -96,6 +97,9 @@ fn rectangle(to: &mut String, panel: &Panel<'_>, row: &Row, span: &Span, info: &
     );
     if span.sharing == Sharing::Inside {
         let _ = writeln!(to, "<rect class=\"inside\" {area}/>");
+    }
+    if span.is_retained {
+        let _ = writeln!(to, "<rect class=\"retained\" {area}/>");
     }
 }
 

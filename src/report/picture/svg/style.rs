@@ -73,7 +73,7 @@ text.remark{font-weight:600} text.saving{text-anchor:middle;font-weight:600;font
 text.name{text-anchor:middle} text.name,text.beside{font:10.5px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace}
 [class^=k]{stroke-width:.6}
 .grid,.tick{fill:none;stroke-width:1}
-.inside{fill:url(#lastuse-inside)} .kept{fill:url(#lastuse-kept);stroke-dasharray:3 2;stroke-width:1}
+.inside{fill:url(#lastuse-inside)} .retained{fill:url(#lastuse-retained)} .kept{fill:url(#lastuse-kept);stroke-dasharray:3 2;stroke-width:1}
 .small{font-size:8.5px!important} .over{fill:none;stroke:#fff;stroke-width:1.2;stroke-dasharray:2 2} .notch{fill:#fff}
 .peak{fill:none;stroke-width:1.5;stroke-dasharray:4 3} .peaks{opacity:.14} .dot{stroke-width:1.5}
 .bound{fill:none;stroke-width:1.5;stroke-dasharray:6 4} .end{fill:none;stroke-width:1.5}
@@ -83,6 +83,7 @@ text.name{text-anchor:middle} text.name,text.beside{font:10.5px ui-monospace,SFM
 const PATTERNS: &str = "<defs>
 <pattern id=\"lastuse-kept\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><path class=\"hatch\" d=\"M0 0V6\"/></pattern>
 <pattern id=\"lastuse-inside\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><path d=\"M0 0V6\" stroke=\"#fff\" stroke-width=\"1.6\" stroke-opacity=\".7\"/></pattern>
+<pattern id=\"lastuse-retained\" width=\"7\" height=\"7\" patternUnits=\"userSpaceOnUse\"><circle cx=\"3.5\" cy=\"3.5\" r=\"1.2\" fill=\"#fff\" fill-opacity=\".75\"/></pattern>
 </defs>
 ";
 

@@ -30,3 +30,15 @@ function stripes(context, colour) {
   return context.createPattern(tile, "repeat");
 }
 
+// Dots for retained tensors.
+function dots(context, colour) {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 8;
+  const pen = tile.getContext("2d");
+  pen.fillStyle = colour;
+  pen.beginPath();
+  pen.arc(4, 4, 1.4, 0, 2 * Math.PI);
+  pen.fill();
+  return context.createPattern(tile, "repeat");
+}
+

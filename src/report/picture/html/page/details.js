@@ -23,6 +23,14 @@ function lastUseOf(id) {
   return `step ${last}, ${names.join(", ")}${output}`;
 }
 
+// Until when the program wants to read the tensor; empty where it has not said so.
+function retentionOf(id) {
+  const { graph } = state;
+  const until = graph.retained(id);
+  if (until < -1) return "";
+  return until < 0 ? "to the end" : `until step ${until} has run`;
+}
+
 // The tensors that share memory with this one in a plan, and how.
 function sharing(plan, id) {
   const span = plan.spanOf(id);
@@ -65,6 +73,7 @@ function showTooltip(plan, id, x, y) {
     `${formatBytes(graph.bytes(id))} (${formatNumber(graph.bytes(id))} bytes), ${where(plan, id)}`,
     `defined: ${defOf(id)}`,
     `last use: ${lastUseOf(id)}`,
+    ...(retentionOf(id) ? [`retained: ${retentionOf(id)}`] : []),
   ];
   const mates = sharing(plan, id).slice(0, 3).map(({ how, id: mate }) => `${how} ${graph.name(mate)}`);
   tooltip.replaceChildren(node("strong", {}, graph.name(id)), ...lines.map((line) => node("span", {}, line)),
@@ -90,6 +99,7 @@ function showDetails(id) {
   if (graph.root(id) !== id) fact("view of", link(graph.root(id)));
   fact("defined", defOf(id));
   fact("last use", lastUseOf(id));
+  if (retentionOf(id)) fact("retained", retentionOf(id));
   for (const plan of graph.plans) if (where(plan, id)) fact(`in ${plan.label}`, where(plan, id));
   pane.replaceChildren(node("h2", {}, graph.name(id)), facts, ...lists(id), node("p", {}, closing()));
 }

@@ -76,6 +76,9 @@ function showLegend() {
   entries.push([ways.has(SHARING.IN_PLACE), `${box}<path d="M3 0V12" stroke="#fff" stroke-dasharray="2 2"/><path d="M3 1l5 5l-5 5z" fill="#fff"/>`, "computed in place"]);
   entries.push([ways.has(SHARING.INSIDE), box + stripes("#fff"), "computed inside a later result"]);
   entries.push([ways.has(SHARING.KEPT), stripes("currentColor"), "reserved for that result"]);
+  const isRetained = spans.some(([plan, span]) => plan.isRetained(graph, span));
+  const dots = [3, 9, 15].map((x) => `<circle cx="${x}" cy="6" r="1.4" fill="#fff"/>`).join("");
+  entries.push([isRetained, box + dots, "retained for the program"]);
   entries.push([true, '<rect y="2" width="18" height="10" fill="var(--live)"/>', "live bytes"]);
   entries.push([true, '<path d="M0 6H18" stroke="currentColor" stroke-width="1.6" stroke-dasharray="5 3"/>', "lower bound"]);
   entries.push([true, '<path d="M0 6H18" stroke="var(--less)" stroke-width="1.8"/>', "buffer size"]);

@@ -12,6 +12,7 @@ class Graph {
     this.tensors = raw.tensors;
     this.count = raw.tensors.name.length;
     this.findReaders();
+    this.findRetained();
     this.plans = raw.plans.map((plan) => new Plan(plan, this.count));
     this.planned = [...new Set(this.plans.flatMap((plan) => [...plan.spansOf.keys()]))];
     this.planned.sort((one, other) => this.time(one) - this.time(other) || one - other);
@@ -29,6 +30,16 @@ class Graph {
     }
   }
 
+  // By owner: the first step after the retention of it or of a view.
+  findRetained() {
+    this.retainedUntil = new Map();
+    this.tensors.retained.forEach((until, id) => {
+      if (until < -1) return;
+      const end = until < 0 ? this.steps : until + 1;
+      this.retainedUntil.set(this.root(id), Math.max(end, this.retainedUntil.get(this.root(id)) || 0));
+    });
+  }
+
   root(id) { return this.tensors.root[id] < 0 ? id : this.tensors.root[id]; }
   name(id) { return this.tensors.name[id] || `(no name, ${id})`; }
   op(id) { return this.tensors.ops[this.tensors.op[id]]; }
@@ -37,6 +48,7 @@ class Graph {
   shape(id) { return this.tensors.shape[id].join(" × "); }
   bytes(id) { return this.tensors.bytes[id]; }
   step(id) { return this.tensors.step[id]; }
+  retained(id) { return this.tensors.retained[id]; }
   has(id, flag) { return (this.tensors.flags[id] & flag) !== 0; }
   isExternal(id) { return this.tensors.external[this.root(id)] === 1; }
   time(id) { return this.has(id, INPUT) ? -1 : this.step(id); }
@@ -89,6 +101,12 @@ class Plan {
     const isLive = (span) => this.buffer[span] === buffer.id && this.sharing[span] !== SHARING.KEPT
       && this.start[span] <= step && step < this.visibleUntil[span];
     return [...this.tensor.keys()].filter(isLive).sort((one, other) => this.size_[other] - this.size_[one]);
+  }
+
+  // Whether the tensor is retained, and this plan keeps it as long.
+  isRetained(graph, span) {
+    const until = graph.retainedUntil.get(this.tensor[span]);
+    return until !== undefined && this.sharing[span] !== SHARING.KEPT && this.visibleUntil[span] >= until;
   }
 
   spanOf(tensor) {

@@ -127,6 +127,7 @@ class Painter {
       context.globalAlpha = marks.isBright(tensor) ? 1 : 0.22;
       this.rectangle(place, sharing === SHARING.KEPT ? this.stripes("kept", COLOURS.note) : KINDS[kinds[tensor]].colour);
       if (sharing === SHARING.INSIDE) this.rectangle(place, this.stripes("inside", "#ffffffb0"));
+      if (plan.isRetained(frame.graph, span)) this.rectangle(place, this.pattern("retained", "#ffffffc0", dots));
       if (sharing === SHARING.IN_PLACE && place.width >= 4 && place.height >= 4) seams.push(place);
       if (sharing !== SHARING.KEPT && place.width > 22 && place.height > 8) labels.push(span);
     }
@@ -137,12 +138,16 @@ class Painter {
     context.globalAlpha = 1;
   }
 
-  // Makes a pattern once for each colour.
   stripes(name, colour) {
+    return this.pattern(name, colour, stripes);
+  }
+
+  // Makes a pattern once for each colour.
+  pattern(name, colour, make) {
     this.patterns = this.patterns || {};
     const known = this.patterns[name];
     if (known && known.colour === colour) return known.pattern;
-    const pattern = stripes(this.context, colour);
+    const pattern = make(this.context, colour);
     this.patterns[name] = { colour, pattern };
     return pattern;
   }

@@ -1,0 +1,62 @@
+//! One run of a graph: from the call of the program to the end of the computation.
+
+use std::cell::Cell;
+use std::ffi::{c_int, c_void};
+use std::ptr::null_mut;
+
+use crate::functions::{Functions, is_dumping};
+
+/// ggml's status for success.
+const STATUS_SUCCESS: c_int = 0;
+
+thread_local! {
+    /// The number of wrapped functions that this thread is in: ggml's functions call each other.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Counts a call of a wrapped function until dropped.
+struct Call;
+
+impl Call {
+    /// Returns the call, and whether the program has made it, not ggml.
+    fn enter() -> (Self, bool) {
+        let depth = DEPTH.get();
+        DEPTH.set(depth + 1);
+        (Self, depth == 0)
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get() - 1);
+    }
+}
+
+/// Computes a graph by `compute`. If the environment selects tensors to dump, waits for the end of the computation by
+/// `synchronize`, and writes them; only for a call of the program itself.
+///
+/// # Safety
+/// `graph` and its tensors are live until the end of the computation, and no other thread uses them.
+pub unsafe fn run(
+    functions: &Functions,
+    graph: *mut c_void,
+    compute: impl FnOnce() -> c_int,
+    synchronize: impl FnOnce(),
+) -> c_int {
+    if !is_dumping() {
+        return compute();
+    }
+    let (_call, is_outermost) = Call::enter();
+    if !is_outermost {
+        return compute();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { (functions.graph_dump_begin)(graph) };
+    let status = compute();
+    if status == STATUS_SUCCESS {
+        synchronize();
+        // SAFETY: the caller's promise; the computation has ended. Errors are logged by lastuse.
+        unsafe { (functions.graph_dump)(graph, null_mut()) };
+    }
+    status
+}

@@ -1,0 +1,66 @@
+//! Finds functions in the objects that are loaded.
+
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::ptr::null_mut;
+
+/// Returns the definition of a function that this library wraps: the next one in the search order of the linker, or
+/// that of a library which the program has opened itself, as Python does. Null if there is none.
+pub fn find_wrapped(name: &CStr) -> *mut c_void {
+    let next = look_up(libc::RTLD_NEXT, name);
+    if !next.is_null() {
+        return next;
+    }
+    let own = look_up(libc::RTLD_DEFAULT, name);
+    let mut found = loaded_objects().into_iter().map(|object| find_in(&object, name));
+    found.find(|address| !address.is_null() && *address != own).unwrap_or(null_mut())
+}
+
+/// Returns the definition of a function anywhere, or null.
+pub fn find_anywhere(name: &CStr) -> *mut c_void {
+    look_up(libc::RTLD_DEFAULT, name)
+}
+
+fn look_up(place: *mut c_void, name: &CStr) -> *mut c_void {
+    // SAFETY: the name ends in NUL, and the place is a handle or one of the constants.
+    unsafe { libc::dlsym(place, name.as_ptr()) }
+}
+
+/// Looks up a function in a loaded object and those that it needs.
+fn find_in(object: &CStr, name: &CStr) -> *mut c_void {
+    // SAFETY: the path ends in NUL; nothing is loaded.
+    let handle = unsafe { libc::dlopen(object.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    if handle.is_null() {
+        return null_mut();
+    }
+    let address = look_up(handle, name);
+    // The handle is kept open if it has the function, so that the object stays.
+    if address.is_null() {
+        // SAFETY: opened above, and not used afterwards.
+        unsafe { libc::dlclose(handle) };
+    }
+    address
+}
+
+/// Returns the paths of all loaded objects.
+fn loaded_objects() -> Vec<CString> {
+    let mut paths: Vec<CString> = Vec::new();
+    // SAFETY: `add` gets the vector, which lives until the call returns.
+    unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut paths).cast()) };
+    paths
+}
+
+/// # Safety
+/// `info` describes a loaded object, and `paths` is a vector that nothing else uses.
+unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _size: usize, paths: *mut c_void) -> c_int {
+    // SAFETY: the caller's promise.
+    let name = unsafe { (*info).dlpi_name };
+    if !name.is_null() {
+        // SAFETY: names end in NUL.
+        let path = unsafe { CStr::from_ptr(name) }.to_owned();
+        if !path.is_empty() {
+            // SAFETY: the caller's promise.
+            unsafe { &mut *paths.cast::<Vec<CString>>() }.push(path);
+        }
+    }
+    0
+}

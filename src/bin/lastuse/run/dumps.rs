@@ -1,0 +1,96 @@
+//! The values of tensors that a program writes after its runs.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use lastuse::graph::NamePattern;
+use serde_json::{Value, json};
+
+use crate::launch::{DumpTotals, NotStarted};
+
+/// The folder where none is given.
+const DEFAULT_FOLDER: &str = "lastuse-dump";
+
+/// The tensors to dump, and the folder of their files.
+pub struct Dumps {
+    /// The value of LASTUSE_DUMP.
+    pub pattern: String,
+    /// The value of LASTUSE_DUMP_DIR.
+    pub folder: PathBuf,
+}
+
+/// Checks a pattern, which the library would only log.
+pub fn checked_pattern(option: &str, text: &str) -> Result<String, NotStarted> {
+    let failed = |why: &str| NotStarted::failed(format!("{option}: {why}"));
+    let pattern: NamePattern = text.parse().map_err(|invalid| failed(&format!("{invalid}")))?;
+    if pattern.is_empty() {
+        return Err(failed("no names of tensors; \"*\" stands for all"));
+    }
+    Ok(pattern.to_string())
+}
+
+impl Dumps {
+    /// Creates the folder, and checks that it is empty and writable. The path is absolute, since the program may change
+    /// its working directory.
+    pub fn new(pattern: &str, folder: Option<&Path>) -> Result<Self, NotStarted> {
+        let pattern = checked_pattern("--dump", pattern)?;
+        let folder = folder.unwrap_or(Path::new(DEFAULT_FOLDER));
+        let failed = |error: io::Error| NotStarted::failed(format!("{}: cannot be written: {error}", folder.display()));
+        let made = fs::create_dir_all(folder).and_then(|()| folder.canonicalize());
+        let made = made.and_then(|folder| tempfile::tempfile_in(&folder).map(|_| folder)).map_err(failed)?;
+        if fs::read_dir(&made).map_err(failed)?.next().is_some() {
+            let message = "is not empty, and files in it could be taken for those of this run: name another folder with \
+                           --dump-dir, or remove it";
+            return Err(NotStarted::failed(format!("{}: {message}", folder.display())));
+        }
+        Ok(Self { pattern, folder: made })
+    }
+
+    /// Returns lines for the report: how many files were written where, or why none.
+    pub fn summary(&self, totals: &DumpTotals) -> String {
+        let Self { pattern, folder } = self;
+        let (folder, DumpTotals { runs, runs_with_files, written, failed, similar }) = (folder.display(), totals);
+        let mut text = match (runs, written) {
+            (0, _) => {
+                "no tensor was dumped: the program computed no graph by ggml_backend_graph_compute or a scheduler, or \
+                       its ggml is not a shared library"
+                    .to_owned()
+            }
+            (_, 0) if *failed > 0 => "no tensor was dumped".to_owned(),
+            (runs, 0) => {
+                let names = if similar.is_empty() { "none has a name".to_owned() } else { similar.join(", ") };
+                format!(
+                    "no tensor was dumped: {pattern:?} matches none in {}; names are, for example: {names}",
+                    counted(*runs, "run")
+                )
+            }
+            _ => format!(
+                "{} of {} in {folder}: each run has an index.jsonl",
+                counted(*written, "array"),
+                counted(*runs_with_files, "run")
+            ),
+        };
+        if *failed > 0 {
+            text += &format!("; {} could not be written: the log has the first reason", counted(*failed, "tensor"));
+        }
+        format!("dump: {text}\n")
+    }
+
+    /// Returns these numbers for the report in JSON.
+    pub fn json(&self, totals: &DumpTotals) -> Value {
+        json!({
+            "pattern": self.pattern,
+            "folder": self.folder,
+            "runs": totals.runs,
+            "runs_with_files": totals.runs_with_files,
+            "files": totals.written,
+            "failed": totals.failed,
+            "similar": totals.similar,
+        })
+    }
+}
+
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}

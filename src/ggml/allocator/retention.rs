@@ -1,0 +1,110 @@
+//! What an allocator retains: tensors that were registered for it, and the names that the process has set.
+
+use std::fmt;
+
+use crate::ggml::live::tensor::TensorRef;
+use crate::ggml::process::settings::{retain_changes, settings};
+use crate::ggml::retention::LiveRetention;
+use crate::graph::Operation;
+
+use super::Allocator;
+
+/// Why a call about a retained tensor has no effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotRetained {
+    /// The tensor that is to end the retention is computed by no operation.
+    NoNode {
+        /// Its name.
+        tensor: String,
+    },
+    /// The tensor to release is not registered.
+    NotRegistered {
+        /// Its name.
+        tensor: String,
+    },
+}
+
+impl fmt::Display for NotRetained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoNode { tensor } => write!(
+                f,
+                "node {tensor:?} is computed by no operation, so it never runs: pass a node of the graph, or call \
+                 lastuse_tensor_retain"
+            ),
+            Self::NotRegistered { tensor } => write!(
+                f,
+                "{tensor:?} is not retained by lastuse_tensor_retain or lastuse_tensor_retain_until on this allocator; \
+                 names are released by lastuse_set_retain"
+            ),
+        }
+    }
+}
+
+/// What an allocator retains. Plans are remembered with the tensors that they retain, so no change drops them.
+#[derive(Debug)]
+pub struct AllocatorRetention {
+    live: LiveRetention,
+    /// [`retain_changes`] when the names were taken from the settings.
+    changes: u64,
+}
+
+impl AllocatorRetention {
+    /// Retains what the settings of the process name.
+    pub fn new() -> Self {
+        // Before the settings: a change in between is then followed by the next call.
+        let changes = retain_changes();
+        Self { live: LiveRetention::of_names(settings().retain), changes }
+    }
+
+    /// Returns what is retained now.
+    #[inline]
+    pub fn current(&mut self) -> &LiveRetention {
+        if retain_changes() != self.changes {
+            self.follow();
+        }
+        &self.live
+    }
+
+    /// Returns a copy of what is retained now.
+    pub fn to_current(&self) -> LiveRetention {
+        let mut live = self.live.clone();
+        live.set_names(settings().retain);
+        live
+    }
+
+    #[cold]
+    fn follow(&mut self) {
+        self.changes = retain_changes();
+        self.live.set_names(settings().retain);
+    }
+}
+
+impl Allocator {
+    /// Retains a tensor in future plans, to the end of the graph.
+    pub fn retain(&mut self, tensor: TensorRef<'_>) {
+        self.retention.live.register(tensor, None);
+    }
+
+    /// Retains a tensor in future plans, until `node` has run.
+    ///
+    /// # Errors
+    /// [`NotRetained::NoNode`] if no operation computes `node`.
+    pub fn retain_until(&mut self, tensor: TensorRef<'_>, node: TensorRef<'_>) -> Result<(), NotRetained> {
+        let is_marker = self.runtime.operations.operation(node.op()) == Operation::Marker;
+        if is_marker && node.sources().next().is_none() {
+            return Err(NotRetained::NoNode { tensor: node.name() });
+        }
+        self.retention.live.register(tensor, Some(node));
+        Ok(())
+    }
+
+    /// Ends [`Allocator::retain`] and [`Allocator::retain_until`] for future plans.
+    ///
+    /// # Errors
+    /// [`NotRetained::NotRegistered`] if the tensor is retained by neither.
+    pub fn release(&mut self, tensor: TensorRef<'_>) -> Result<(), NotRetained> {
+        let found = self.retention.live.release(tensor);
+        found.then_some(()).ok_or_else(|| NotRetained::NotRegistered { tensor: tensor.name() })
+    }
+}

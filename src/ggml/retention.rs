@@ -1,0 +1,140 @@
+//! Which tensors of live graphs are retained: those that the program has registered, and those whose names match a
+//! pattern.
+//!
+//! Uses live tensors only. A registration outlives its tensor: programs build their graph anew for every token, mostly
+//! in the same memory. So it holds what identifies the tensor, and addresses as numbers, which are never followed.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::graph::{Graph, NamePattern, Retained, TensorId};
+
+use crate::ggml::live::tensor::{GraphRef, TensorRef};
+
+/// What is retained in the graphs of one allocator.
+#[derive(Clone, Debug, Default)]
+pub struct LiveRetention {
+    pattern: NamePattern,
+    /// By the address of the tensor.
+    registered: HashMap<usize, Registered>,
+}
+
+/// A registered tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Registered {
+    identity: Identity,
+    /// The address and the identity of the node that ends the retention; `None` for the end of the graph.
+    until: Option<(usize, Identity)>,
+}
+
+/// What distinguishes a tensor from another one that has its address later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Identity {
+    op: u32,
+    element: u32,
+    ne: [i64; 4],
+}
+
+/// A retained tensor of a graph. Both numbers are positions in the leafs followed by the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetainedAt {
+    tensor: usize,
+    /// The node that ends the retention; `None` for the end of the graph.
+    until: Option<usize>,
+}
+
+impl Identity {
+    fn of(tensor: TensorRef<'_>) -> Self {
+        Self { op: tensor.op(), element: tensor.element(), ne: tensor.ne() }
+    }
+}
+
+impl LiveRetention {
+    /// Retains the tensors whose names match, in every graph.
+    pub fn of_names(pattern: NamePattern) -> Self {
+        Self { pattern, registered: HashMap::new() }
+    }
+
+    /// Replaces the pattern.
+    pub fn set_names(&mut self, pattern: NamePattern) {
+        self.pattern = pattern;
+    }
+
+    /// Registers a tensor, until `until` has run or to the end. An earlier registration of the tensor no longer counts.
+    pub fn register(&mut self, tensor: TensorRef<'_>, until: Option<TensorRef<'_>>) {
+        let until = until.map(|node| (node.address(), Identity::of(node)));
+        self.registered.insert(tensor.address(), Registered { identity: Identity::of(tensor), until });
+    }
+
+    /// Removes the registration of a tensor. Returns `false` if there is none.
+    pub fn release(&mut self, tensor: TensorRef<'_>) -> bool {
+        let is_registered = self.registration(tensor).is_some();
+        is_registered && self.registered.remove(&tensor.address()).is_some()
+    }
+
+    fn registration(&self, tensor: TensorRef<'_>) -> Option<&Registered> {
+        let found = self.registered.get(&tensor.address())?;
+        (found.identity == Identity::of(tensor)).then_some(found)
+    }
+
+    /// Returns `true` if no tensor of any graph is retained.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.pattern.is_empty() && self.registered.is_empty()
+    }
+
+    /// Returns the retained tensors of `graph`, in the order of their positions. A registration counts more than the
+    /// pattern.
+    #[inline]
+    pub fn positions(&self, graph: GraphRef<'_>) -> Vec<RetainedAt> {
+        if self.is_empty() { Vec::new() } else { self.find(graph) }
+    }
+
+    /// Records in `read`, which was read from `graph`, which tensors are retained.
+    pub fn retain_in(&self, read: &mut Graph, graph: GraphRef<'_>) {
+        retain_at(&self.positions(graph), read);
+    }
+
+    #[cold]
+    fn find(&self, graph: GraphRef<'_>) -> Vec<RetainedAt> {
+        let ends = self.ends_in(graph);
+        let listed = graph.leafs.iter().chain(graph.nodes).enumerate();
+        let retained = listed.filter_map(|(position, &tensor)| match self.registration(tensor) {
+            Some(Registered { until, .. }) => {
+                let until = until.and_then(|end| ends.get(&end).copied());
+                Some(RetainedAt { tensor: position, until })
+            }
+            None => self.is_named(tensor).then_some(RetainedAt { tensor: position, until: None }),
+        });
+        retained.collect()
+    }
+
+    fn is_named(&self, tensor: TensorRef<'_>) -> bool {
+        !self.pattern.is_empty() && tensor.with_name(|name| self.pattern.matches(name.to_bytes()))
+    }
+
+    /// Returns the last positions of the nodes of `graph` that may end retentions.
+    fn ends_in(&self, graph: GraphRef<'_>) -> HashMap<(usize, Identity), usize> {
+        let ends: HashSet<usize> = self.registered.values().filter_map(|it| it.until).map(|(node, _)| node).collect();
+        if ends.is_empty() {
+            return HashMap::new();
+        }
+        let nodes = (graph.leafs.len()..).zip(graph.nodes).filter(|(_, node)| ends.contains(&node.address()));
+        nodes.map(|(position, &node)| ((node.address(), Identity::of(node)), position)).collect()
+    }
+}
+
+/// Records in `graph` that the tensors at these positions of its lists are retained, except those with memory that is
+/// never planned.
+pub fn retain_at(positions: &[RetainedAt], graph: &mut Graph) {
+    if positions.is_empty() {
+        return;
+    }
+    let leafs = graph.leafs().len();
+    let id = |position: usize| -> Option<TensorId> {
+        graph.leafs().get(position).or_else(|| graph.nodes().get(position.checked_sub(leafs)?)).copied()
+    };
+    let retained = |at: &RetainedAt| Some(Retained { tensor: id(at.tensor)?, until: at.until.and_then(id) });
+    let is_planned = |retained: &Retained| !graph.tensor(graph.root(retained.tensor)).external;
+    let retention = positions.iter().filter_map(retained).filter(is_planned).collect();
+    graph.set_retention(retention);
+}

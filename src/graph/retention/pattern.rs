@@ -1,0 +1,211 @@
+//! Patterns of tensor names.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A list of patterns separated by commas, such as `l_out-*,kq*`. A name matches if one of them matches all of it: `*`
+/// stands for any characters or none, `?` for one character, and every other character for itself, in the same case.
+/// White space around each pattern does not count. An empty list matches no name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct NamePattern {
+    globs: Vec<Box<str>>,
+}
+
+/// A text that is no list of patterns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidPattern {
+    text: String,
+    /// The number of the pattern that is empty, from 1.
+    number: usize,
+}
+
+impl NamePattern {
+    /// Parses a list of patterns.
+    ///
+    /// # Errors
+    /// [`InvalidPattern`] if one of several patterns is empty.
+    pub fn parse(text: &str) -> Result<Self, InvalidPattern> {
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        let glob = |(number, glob): (usize, &str)| match glob.trim() {
+            "" => Err(InvalidPattern { text: text.to_owned(), number }),
+            glob => Ok(glob.into()),
+        };
+        Ok(Self { globs: (1..).zip(text.split(',')).map(glob).collect::<Result<_, _>>()? })
+    }
+
+    /// Returns the pattern that matches what `self` or `other` matches.
+    #[must_use]
+    pub fn or(mut self, other: Self) -> Self {
+        self.globs.extend(other.globs);
+        self
+    }
+
+    /// Returns `true` if it matches no name.
+    pub fn is_empty(&self) -> bool {
+        self.globs.is_empty()
+    }
+
+    /// Returns `true` if a name matches. Names are text or the bytes of one, as ggml may cut a name in a character.
+    pub fn matches(&self, name: impl AsRef<[u8]>) -> bool {
+        self.globs.iter().any(|glob| matches(glob.as_bytes(), name.as_ref()))
+    }
+}
+
+impl FromStr for NamePattern {
+    type Err = InvalidPattern;
+
+    fn from_str(text: &str) -> Result<Self, InvalidPattern> {
+        Self::parse(text)
+    }
+}
+
+/// Writes the list that [`NamePattern::parse`] parses.
+impl fmt::Display for NamePattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, glob) in self.globs.iter().enumerate() {
+            write!(f, "{}{glob}", if at == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for InvalidPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { text, number } = self;
+        write!(
+            f,
+            "pattern {number} of {text:?} is empty; known are names with * and ?, separated by commas: l_out-*,kq*"
+        )
+    }
+}
+
+impl std::error::Error for InvalidPattern {}
+
+/// Returns `true` if `glob` matches all of `name`. After a mismatch only the last `*` can match more: an earlier one
+/// would leave the later parts with less. So the time is at most the product of the lengths.
+fn matches(glob: &[u8], name: &[u8]) -> bool {
+    let (mut at, mut next) = (0, 0);
+    // Where to continue after a mismatch: behind the last `*`, and one character further in the name.
+    let mut retry = None;
+    while next < name.len() {
+        let after = match glob.get(at) {
+            Some(b'*') => {
+                retry = Some((at + 1, next));
+                at += 1;
+                continue;
+            }
+            Some(b'?') => Some(next + character(&name[next..])),
+            Some(byte) => (*byte == name[next]).then_some(next + 1),
+            None => None,
+        };
+        (at, next) = match (after, retry) {
+            (Some(after), _) => (at + 1, after),
+            (None, Some((behind, from))) => {
+                let from = from + character(&name[from..]);
+                retry = Some((behind, from));
+                (behind, from)
+            }
+            (None, None) => return false,
+        };
+    }
+    glob[at..].iter().all(|byte| *byte == b'*')
+}
+
+/// Returns the bytes of the first character of `text`, which is not empty: one byte, and those that continue it.
+fn character(text: &[u8]) -> usize {
+    1 + text[1..].iter().take_while(|byte| **byte & 0xc0 == 0x80).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn matches(pattern: &str, name: &str) -> bool {
+        NamePattern::parse(pattern).expect("a pattern").matches(name)
+    }
+
+    #[test]
+    fn star_matches_any_characters_or_none() {
+        for name in ["", "x", "l_out-3", "kq (view)", "ä"] {
+            assert!(matches("*", name), "{name:?}");
+        }
+        for (pattern, name) in [("l_out-*", "l_out-"), ("*out*", "l_out-12"), ("a*b*c", "aXbXbXc"), ("a*a", "aa")] {
+            assert!(matches(pattern, name), "{pattern:?} {name:?}");
+        }
+        for (pattern, name) in [("l_out-*", "l_out"), ("a*b*c", "aXbX"), ("a*a", "a"), ("*b", "ba"), ("**x", "y")] {
+            assert!(!matches(pattern, name), "{pattern:?} {name:?}");
+        }
+    }
+
+    #[test]
+    fn question_mark_matches_one_character() {
+        assert!(matches("l_out-?", "l_out-3"));
+        assert!(matches("?", "ä"), "a character of two bytes");
+        assert!(matches("*?", "a€"));
+        assert!(!matches("l_out-?", "l_out-31"));
+        assert!(!matches("l_out-?", "l_out-"));
+    }
+
+    #[test]
+    fn other_characters_match_themselves_in_the_same_case() {
+        assert!(matches("kq (view)", "kq (view)"));
+        assert!(matches("a.[b]", "a.[b]"));
+        assert!(!matches("KQ", "kq"));
+        assert!(!matches("kq", "kq (view)"), "all of the name has to match");
+    }
+
+    #[test]
+    fn one_of_several_patterns_suffices() {
+        let pattern = NamePattern::parse(" l_out-* , kq\n").expect("two patterns");
+        assert!(pattern.matches("l_out-1") && pattern.matches("kq"));
+        assert!(!pattern.matches("kqv") && !pattern.matches("kq "));
+        assert_eq!(pattern.to_string(), "l_out-*,kq");
+        assert_eq!(pattern.to_string().parse(), Ok(pattern));
+    }
+
+    #[test]
+    fn patterns_can_be_joined() {
+        let [one, other] = ["a*", "b,c?"].map(|text| NamePattern::parse(text).expect("a pattern"));
+        let both = one.or(other);
+        assert_eq!(both.to_string(), "a*,b,c?");
+        assert!(both.matches("ax") && both.matches("b") && !both.matches("d"));
+        assert_eq!(NamePattern::default().or(both.clone()), both);
+    }
+
+    #[test]
+    fn empty_list_matches_no_name() {
+        for text in ["", " ", "\t\n"] {
+            let pattern = NamePattern::parse(text).expect("an empty list");
+            assert!(pattern.is_empty() && !pattern.matches("") && !pattern.matches("x"), "{text:?}");
+        }
+        assert_eq!(NamePattern::default().to_string(), "");
+    }
+
+    #[test]
+    fn empty_pattern_in_a_list_is_an_error() {
+        for (text, number) in [(",", 1), ("a,", 2), ("a,,b", 2), (" ,a", 1)] {
+            let error = NamePattern::parse(text).expect_err("one is empty");
+            assert_eq!(error, InvalidPattern { text: text.to_owned(), number });
+        }
+        let error = NamePattern::parse("a,,b").expect_err("one is empty");
+        assert_eq!(
+            error.to_string(),
+            "pattern 2 of \"a,,b\" is empty; known are names with * and ?, separated by commas: l_out-*,kq*"
+        );
+    }
+
+    #[test]
+    fn many_stars_take_little_time() {
+        let name = "a".repeat(63);
+        assert!(!matches(&"*a".repeat(40).replace("*a*a", "*aa*ab"), &name));
+        assert!(matches(&"*a".repeat(40), &name));
+    }
+
+    #[test]
+    fn name_that_was_cut_in_a_character_matches() {
+        let pattern = NamePattern::parse("name*,?").expect("two patterns");
+        assert!(pattern.matches(b"name\xe2\x82".as_slice()) && pattern.matches(b"\xc3".as_slice()));
+    }
+}
