@@ -86,7 +86,7 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define lastuse's own C functions, in the order of the header.
-    const SOURCES: [&str; 19] = [
+    const SOURCES: [&str; 20] = [
         "src/abi/process.rs",
         "src/abi/stats.rs",
         "src/abi/settings.rs",
@@ -102,6 +102,7 @@ mod header {
         "src/abi/dedicate.rs",
         "src/abi/remove_copies.rs",
         "src/abi/reorder.rs",
+        "src/abi/recompute.rs",
         "src/abi/steps.rs",
         "src/abi/steps_report.rs",
         "src/abi/verify.rs",

@@ -15,7 +15,8 @@
 //               (lastuse_gallocr_dedicated_size, lastuse_gallocr_dedicated_reset)
 //               lastuse_tensor_retain, lastuse_tensor_retain_until, lastuse_tensor_release: values to be read later
 //   graphs      lastuse_graph_measure, lastuse_graph_measure_many: sizes, before anything is allocated;
-//               lastuse_graph_remove_copies, then lastuse_graph_reorder: less memory, before a graph is allocated
+//               lastuse_graph_remove_copies, then lastuse_graph_reorder: less memory, before a graph is allocated;
+//               lastuse_graph_recompute: a training graph that fits a budget
 //   steps       lastuse_steps_new, lastuse_steps_compute, lastuse_steps_report, lastuse_steps_step_report,
 //               lastuse_steps_step_count, lastuse_steps_free: a graph computed in parts, with less memory at a time
 //   checks      lastuse_graph_verify, lastuse_graph_compute_guarded,
@@ -166,6 +167,47 @@ struct lastuse_reorder_report {
   size_t size_after;
   // How many nodes were moved; 0 if the order is unchanged.
   int nodes_moved;
+};
+
+// Parameters of lastuse_graph_recompute. The caller sets struct_size and the budget and zeroes the rest; zeros are the
+// defaults.
+struct lastuse_recompute_params {
+  // sizeof(struct lastuse_recompute_params). Later versions may add fields at the end.
+  size_t struct_size;
+  // The most bytes that the compute buffer may need.
+  size_t budget;
+  // The buffer type of the future compute buffer; NULL takes sizes from ggml_nbytes, rounded up to multiples of 32.
+  struct ggml_backend_buffer_type *buft;
+  // Tensors of the graph that are never computed again, n_retained of them; the program reads them after the run, say.
+  struct ggml_tensor *const *retained;
+  // The number of retained tensors.
+  int n_retained;
+  // The work limit of the search, in nodes simulated; 0: 40000000, at most some two seconds.
+  uint64_t effort;
+  // Called during the search with the part of the effort that is used, from 0 to 1; returning false cancels. NULL for
+  // none.
+  bool (*progress)(float done, void *user_data);
+  // Called for each node that runs again, with its copy, after the graph was changed. NULL for none.
+  void (*copied)(struct ggml_tensor *node, struct ggml_tensor *copy, void *user_data);
+  // Passed to progress and copied.
+  void *user_data;
+};
+
+// Results of lastuse_graph_recompute. The caller sets struct_size and zeroes the rest.
+struct lastuse_recompute_report {
+  // sizeof(struct lastuse_recompute_report). Later versions may add fields at the end.
+  size_t struct_size;
+  // Bytes of the plan that ggml_gallocr_reserve makes for the given graph.
+  size_t size_before;
+  // Bytes of the plan for the new graph; or, if the budget cannot be met, for the smallest graph that was found: the
+  // smallest budget that can.
+  size_t size_after;
+  // Floating-point operations of the given graph.
+  uint64_t work_before;
+  // Floating-point operations of the new graph, or of the smallest one.
+  uint64_t work_after;
+  // How many nodes run again; views among them compute nothing.
+  int nodes_again;
 };
 
 // Parameters of lastuse_steps_new. The caller sets struct_size and zeroes the rest; either cuts or n_steps is needed,
@@ -1245,6 +1287,84 @@ bool lastuse_graph_reorder(struct ggml_cgraph *graph,
                            struct ggml_backend_buffer_type *buft,
                            uint64_t effort,
                            struct lastuse_reorder_report *report);
+
+// Changes a training graph so that its compute buffer fits a budget: forward results are dropped after their last use
+// in the forward pass, and computed again right before the backward pass uses them. Returns true if the graph fits the
+// budget.
+//
+// Loss, gradients and updated weights are the same to the last bit on backends that run node by node: a result is
+// computed again by the same operation from the same values. Among the graphs that were found to fit, the new one has
+// the least floating-point operations, counted by operation and shapes (docs/recomputation.md has the table). The
+// budget is for the plan of the whole graph, and is kept to the byte by ggml_gallocr_reserve with the same settings.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
+// struct ggml_tensor * input = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, 256);
+// ggml_set_input(input);
+// struct ggml_tensor * weights[4];
+// struct ggml_tensor * x = input;
+// for (int i = 0; i < 4; i++) {
+//     weights[i] = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, 64);
+//     ggml_set_param(weights[i]);
+//     x = ggml_silu(ctx, ggml_mul_mat(ctx, weights[i], x));
+// }
+// struct ggml_tensor * loss = ggml_sum(ctx, ggml_sqr(ctx, x));
+// ggml_set_loss(loss);
+// ggml_set_output(loss);
+// struct ggml_cgraph * graph = ggml_new_graph_custom(ctx, 512, true); // room for the copies
+// ggml_build_forward_expand(graph, loss);
+// ggml_build_backward_expand(ctx, graph, NULL);
+//
+// struct lastuse_recompute_params params;
+// memset(&params, 0, sizeof(params));
+// params.struct_size = sizeof(params);
+// params.buft        = ggml_backend_get_default_buffer_type(backend);
+// params.budget      = 640 * 1024;
+// struct lastuse_recompute_report report;
+// memset(&report, 0, sizeof(report));
+// report.struct_size = sizeof(report);
+// if (lastuse_graph_recompute(ctx, graph, &params, &report)) {
+//     GGML_ASSERT(report.size_after <= params.budget && report.size_before > params.budget);
+//     GGML_ASSERT(report.nodes_again > 0 && report.work_after > report.work_before);
+// } else {
+//     GGML_ASSERT(!lastuse_enabled()); // otherwise lastuse_last_error has the reason
+// }
+// ```
+//
+// Never computed again: nodes that run functions of the program, and those before them; operations that write more than
+// their result, and those that lastuse does not know; tensors flagged as input, output, parameter or loss; tensors that
+// have memory, such as dedicated ones; results that another node writes to; retained tensors. Nothing reads a source
+// after something wrote to it. Each result is computed at most twice. Nodes that need no memory and that nothing
+// depends on, such as the steps of an optimizer, run as soon as they can; the last node stays the last.
+//
+// When: after the graph is complete, the steps of the optimizer included (the backward pass is all that follows the last
+// tensor flagged by ggml_set_loss), and after tensors that do not belong in the compute buffer have memory; before it is
+// allocated, reserved or run. Calls of ggml_graph_get_grad give the same tensors as before. Retain tensors by
+// lastuse_tensor_retain before or after; those to be left alone here are named in params.
+//
+// Copies are new tensors in ctx, named like their nodes with " (again)" behind; the graph needs room for them
+// (ggml_new_graph_custom), and ctx too.
+//
+// The same graph and parameters give the same result. report may be NULL. Otherwise it is filled in, with zeros if no
+// graph was found.
+//
+// Returns false, with the reason in lastuse_last_error and in ggml's log and the graph unchanged, if
+// - no graph was found that fits the budget; report->size_after then has the smallest budget that can be met;
+// - the graph has no loss, or no backward pass; a retained tensor is not in the graph; a node is listed twice;
+// - the graph or ctx has no room for the copies; sizes overflow; progress returned false;
+// - lastuse is not enabled, or does not know the layout of this ggml.
+//
+// Aborts if ctx, graph or params is NULL, retained is NULL or has NULL in it while n_retained is not 0, or a
+// struct_size is too small.
+//
+// # Safety
+// `ctx`, `graph` and its tensors are live, and no other thread uses them; `params` and `report` point to struct_size
+// bytes, `report` may be NULL; params->buft is NULL or live; params->retained points to n_retained live tensors;
+// params->progress and params->copied may be called with user_data, and do not change the graph.
+bool lastuse_graph_recompute(struct ggml_context *ctx,
+                             struct ggml_cgraph *graph,
+                             const struct lastuse_recompute_params *params,
+                             struct lastuse_recompute_report *report);
 
 // Cuts a graph into steps, which lastuse_steps_compute computes one after the other: each is planned by itself, gets a
 // compute buffer, runs, and is freed before the next. The caller frees the result with lastuse_steps_free.

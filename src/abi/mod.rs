@@ -40,6 +40,7 @@ mod dependency;
 mod measure;
 mod remove_copies;
 mod reorder;
+mod recompute;
 mod set_output;
 mod steps;
 mod steps_report;

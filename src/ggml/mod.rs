@@ -49,6 +49,7 @@ pub use extensions::copies::remove_copies;
 pub use extensions::dependency::depend;
 pub use extensions::dump::{begin_dump, dump_graph};
 pub use extensions::measure::{Need, measure};
+pub use extensions::recompute::{NotRebuilt, RecomputeRequest, recompute_graph};
 pub use extensions::reorder::{Reordered, reorder_nodes};
 pub use linking::original::{Original, ggml_gallocr};
 pub use live::buffer_ref::BufferRef;

@@ -1,8 +1,9 @@
 //! What lastuse offers beyond `ggml-alloc.h`: measuring without a backend, dependencies between nodes, reordering,
-//! removal of copies.
+//! recomputation, removal of copies.
 
 pub mod measure;
 pub mod dependency;
 pub mod dump;
 pub mod reorder;
+pub mod recompute;
 pub mod copies;

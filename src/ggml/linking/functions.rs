@@ -68,7 +68,7 @@ functions! {
         ggml_get_no_alloc ggml_get_mem_buffer ggml_get_mem_size
         ggml_get_first_tensor ggml_get_next_tensor ggml_init ggml_free ggml_new_tensor_1d ggml_view_1d ggml_view_tensor ggml_neg
         ggml_set_input ggml_set_output ggml_new_graph_custom
-        ggml_build_forward_expand ggml_cont ggml_tensor_overhead
+        ggml_build_forward_expand ggml_cont ggml_tensor_overhead ggml_used_mem ggml_set_name
         ggml_backend_buft_name ggml_backend_buft_alloc_buffer ggml_backend_buft_get_alignment
         ggml_backend_buft_get_max_size ggml_backend_buft_get_alloc_size
         ggml_backend_buffer_free ggml_backend_buffer_get_base ggml_backend_buffer_get_size

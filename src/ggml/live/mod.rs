@@ -2,10 +2,11 @@
 //!
 //! [`probe`] checks that the structs of a ggml have the layout that lastuse was built for; [`runtime`] stands for such
 //! a ggml. [`tensor`] and [`tensor_mut`] read and write the structs, [`ids`] numbers tensors, [`operations`] lists what
-//! each operation allows. [`buffer_ref`] and [`buffers`] use ggml's functions for buffers and buffer types.
+//! each operation allows, [`use_counts`] is what backends fuse by. [`buffer_ref`] and [`buffers`] use ggml's functions for buffers and buffer types.
 
 pub mod tensor;
 pub mod tensor_mut;
+pub mod use_counts;
 pub mod ids;
 pub mod operations;
 pub mod probe;

@@ -138,6 +138,11 @@ impl<'g> TensorRef<'g> {
         field!(self.tensor, op)
     }
 
+    /// Returns the parameters of the operation.
+    pub fn parameters(self) -> [i32; 16] {
+        field!(self.tensor, op_params)
+    }
+
     /// Returns ggml's flags.
     pub fn flags(self) -> u32 {
         field!(self.tensor, flags).cast_unsigned()
@@ -272,6 +277,14 @@ impl<'g> GraphRef<'g> {
             // SAFETY: the list holds that many pointers, and nothing else reads them.
             unsafe { list.wrapping_add(at).write(node.as_ptr()) };
         }
+    }
+
+    /// Returns how many nodes `graph` has room for.
+    ///
+    /// # Safety
+    /// `graph` points to a live graph that no other thread changes.
+    pub unsafe fn capacity(graph: NonNull<ggml_cgraph>) -> usize {
+        usize::try_from(field!(graph, size)).unwrap_or(0)
     }
 
     /// Lists `leafs` as the leafs of `graph`.

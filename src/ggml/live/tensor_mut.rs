@@ -56,6 +56,20 @@ impl<'t> TensorMut<'t> {
         write_field!(self.tensor, flags, flags.cast_signed());
     }
 
+    /// Sets the operation, its parameters and the flags to those of `other`.
+    pub fn set_operation_of(&mut self, other: TensorRef<'_>) {
+        write_field!(self.tensor, op, other.op());
+        write_field!(self.tensor, op_params, other.parameters());
+        write_field!(self.tensor, flags, other.flags().cast_signed());
+    }
+
+    /// Makes the tensor own memory that it does not have yet.
+    pub fn clear_view(&mut self) {
+        write_field!(self.tensor, view_src, std::ptr::null_mut());
+        write_field!(self.tensor, view_offs, 0);
+        self.clear_memory();
+    }
+
     /// Sets the source in a slot.
     pub fn set_source(&mut self, slot: usize, source: TensorRef<'_>) {
         write_field!(self.tensor, src[slot], source.as_ptr());

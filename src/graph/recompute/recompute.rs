@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::graph::order::{Hazards, Model};
 use crate::graph::{BufferIndex, BufferSpec, Requests, Sizes, TensorId, live_ranges, plan};
-use crate::placement::Bytes;
+use crate::placement::{Bytes, Step};
 
 use super::facts::{Facts, Subject};
 use super::not_recomputed::NotRecomputed;
@@ -36,6 +36,8 @@ pub struct Needs {
 pub struct Recomputation {
     /// The nodes in the order of execution; those that run again are copies.
     pub items: Vec<Item>,
+    /// The first step of the backward pass in the given graph: from it on, nodes use copies.
+    pub boundary: Step,
     /// The graph with these nodes.
     pub rebuilt: Rebuilt,
     /// What the given graph needs.
@@ -47,8 +49,10 @@ pub struct Recomputation {
 
 impl Recomputation {
     /// Returns the steps of the given graph that run again, in their order.
-    pub fn again(&self) -> impl Iterator<Item = crate::placement::Step> {
-        self.items.iter().filter(|item| item.again).map(|item| item.step)
+    pub fn again(&self) -> impl Iterator<Item = Step> {
+        let mut steps: Vec<Step> = self.items.iter().filter(|item| item.again).map(|item| item.step).collect();
+        steps.sort_unstable();
+        steps.into_iter()
     }
 }
 
@@ -91,7 +95,7 @@ pub fn recompute<S: Sizes>(
         let requests = Requests { leafs: requests.leafs, nodes: &rebuilt.node_buffers };
         let plan = plan(&rebuilt.graph, buffers, requests, &mut sizes).map_err(NotRecomputed::Plan)?;
         let after = Needs { bytes: total(&plan), work: work.saturating_add(again) };
-        Ok(Recomputation { items, rebuilt, before, after })
+        Ok(Recomputation { items, boundary: facts.boundary, rebuilt, before, after })
     };
     if before.bytes <= budget {
         let steps = (0..).take(graph.nodes().len());
