@@ -8,6 +8,8 @@
 #include "plan_check.h"
 #include "retained_chain.h"
 #include "separate_backends.h"
+#include "training.h"
+#include "upstream.h"
 
 #define WIDTH 1024
 
@@ -212,6 +214,52 @@ static void copies_of_retained_tensors_stay(struct case_args args) {
     }
 }
 
+// Forward results, which the backward pass and the steps of the optimizer overwrite otherwise. The reference is copied
+// out node by node, right after each was computed, in memory of its own.
+static void forward_results_of_a_training_graph(struct case_args args) {
+    (void) args;
+    ggml_backend_t  cpu     = new_cpu(1);
+    struct training given   = training_new();
+    struct training kept    = training_new();
+    ggml_gallocr_t  galloc  = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    int             forward = 0; // nodes up to the loss
+    while (given.graph->nodes[forward++] != given.loss) {}
+    void ** values = calloc((size_t) forward, sizeof(*values));
+    CHECK(values != NULL && forward > 10, "%d nodes", forward);
+    ggml_backend_buffer_t memory = upstream_ggml_backend_alloc_ctx_tensors(given.ctx, cpu);
+    training_set_data(&given);
+    training_set_inputs(&given);
+    for (int i = 0; i < given.graph->n_nodes; i++) {
+        struct ggml_cgraph one = ggml_graph_view(given.graph, i, i + 1);
+        CHECK(ggml_backend_graph_compute(cpu, &one) == GGML_STATUS_SUCCESS, "node %d", i);
+        if (i < forward) {
+            size_t size = ggml_nbytes(given.graph->nodes[i]);
+            values[i]   = memcpy(malloc(size), given.graph->nodes[i]->data, size);
+        }
+    }
+    set_retain("*");
+    CHECK(ggml_gallocr_alloc_graph(galloc, kept.graph), "not allocated");
+    training_set_data(&kept);
+    training_run(&kept, cpu, 1);
+    for (int i = 0; i < forward; i++) {
+        struct ggml_tensor * t       = kept.graph->nodes[i];
+        bool                 is_same = memcmp(t->data, values[i], ggml_nbytes(t)) == 0;
+        // Weights are among the nodes, and have changed.
+        CHECK(is_same || t->op == GGML_OP_NONE, "node %d, %s", i, ggml_op_name(t->op));
+        free(values[i]);
+    }
+    check_same_bytes(kept.loss, given.loss, 0);
+    for (int i = 0; i < TRAINING_WEIGHTS; i++) {
+        check_same_bytes(kept.weights[i], given.weights[i], (uint64_t) i);
+    }
+    free(values);
+    ggml_backend_buffer_free(memory);
+    ggml_gallocr_free(galloc);
+    training_free(&given);
+    training_free(&kept);
+    ggml_backend_free(cpu);
+}
+
 // Random graphs
 
 struct seeds {
@@ -293,6 +341,7 @@ static const struct test_case CASES[] = {
     CASE(schedulers),
     CASE(guarded),
     CASE(copies_of_retained_tensors_stay),
+    CASE(forward_results_of_a_training_graph),
     CASE(every_value_of_random_graphs),
     CASE(some_values_of_random_graphs),
 };

@@ -15,11 +15,15 @@ const VALUE: usize = 4096;
 
 fn program(package: Package) -> Program {
     let name = format!("reads_intermediate-{package:?}");
-    support::build(&name, "reads_intermediate", &support::ggml(package), Linked::LastuseShared(&support::checked()))
+    support::build(&name, "reads_intermediate", &support::ggml(package), Linked::SharedGgml)
 }
 
+/// Runs the program with lastuse preloaded.
 fn run(program: &Program, variables: &[(&str, &str)]) -> Outcome {
-    let variables: Vec<(&str, &OsStr)> = variables.iter().map(|&(name, value)| (name, OsStr::new(value))).collect();
+    let library = support::checked().shared;
+    let preloaded = [("LD_PRELOAD", library.as_os_str())].into_iter();
+    let variables: Vec<(&str, &OsStr)> =
+        preloaded.chain(variables.iter().map(|&(name, value)| (name, OsStr::new(value)))).collect();
     let outcome = support::expect(program.run_with(&[], &variables));
     assert_eq!(outcome.code, Some(0), "{}", outcome.describe());
     outcome
