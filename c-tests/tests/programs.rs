@@ -36,7 +36,9 @@ const PROGRAMS: [&str; 19] = [
 ];
 
 /// Programs that also run on the ggml of whisper.cpp: the label of the tests, the program, and the ggml.
-const ON_BOTH: [(&str, &str, Package); 6] = [
+const ON_BOTH: [(&str, &str, Package); 8] = [
+    ("recompute_on_ggml_0_26", "recompute", Package::LlamaCpp),
+    ("recompute_on_ggml_0_9_5", "recompute", Package::WhisperCpp),
     ("retain_on_ggml_0_26", "retain", Package::LlamaCpp),
     ("retain_on_ggml_0_9_5", "retain", Package::WhisperCpp),
     ("retain_names_on_ggml_0_26", "retain_names", Package::LlamaCpp),
