@@ -279,8 +279,8 @@ static void impossible_budgets_are_refused(struct case_args args) {
 
 static void mistakes_are_refused(struct case_args args) {
     (void) args;
-    struct training t = training_new();
-    struct training other = training_new();
+    struct training                 t      = training_new();
+    struct training                 other  = training_new();
     struct lastuse_recompute_params params = params_of(smallest_budget());
     struct lastuse_recompute_params strange = params;
     strange.retained   = &other.loss;
@@ -303,10 +303,10 @@ static void mistakes_are_refused(struct case_args args) {
     t.loss->flags &= ~GGML_TENSOR_FLAG_LOSS;
     check_refused(&t, params, "the graph has no loss");
     t.loss->flags |= GGML_TENSOR_FLAG_LOSS;
-    int nodes = ggml_graph_n_nodes(t.graph);
-    for (int i = 0; i < nodes; i++) {
-        t.graph->n_nodes = ggml_graph_node(t.graph, i) == t.loss ? i + 1 : t.graph->n_nodes;
+    int end = 0;
+    while (ggml_graph_node(t.graph, end++) != t.loss) {
     }
+    t.graph->n_nodes = end;
     check_refused(&t, params, "the graph has no backward pass");
     training_free(&other);
     training_free(&t);

@@ -47,6 +47,9 @@ const ON_BOTH: [(&str, &str, Package); 8] = [
     ("verify_on_ggml_0_9_5", "verify", Package::WhisperCpp),
 ];
 
+/// Those of `PROGRAMS` that run on the ggml of whisper.cpp as well, under these names.
+const ALSO_ON_0_9_5: [(&str, &str); 2] = [("dedicate_on_ggml_0_9_5", "dedicate"), ("steps_on_ggml_0_9_5", "steps")];
+
 /// Programs whose every case is run by another test, which names them.
 const RUN_ELSEWHERE: [(&str, &str); 12] = [
     ("context_freed", "contexts.rs"),
@@ -109,6 +112,11 @@ fn main() -> ExitCode {
     let mut trials: Vec<_> = programs.flatten().collect();
     for (label, name, package) in ON_BOTH {
         let build = move || support::build(label, name, &support::ggml(package), Linked::Both(&support::checked()));
+        trials.extend(of_cases(label, name, build, passes));
+    }
+    for (label, name) in ALSO_ON_0_9_5 {
+        let ggml = || support::ggml(Package::WhisperCpp);
+        let build = move || support::build(label, name, &ggml(), Linked::Both(&support::checked()));
         trials.extend(of_cases(label, name, build, passes));
     }
     trials.push(of_function("every_program_is_run", every_program_is_run));

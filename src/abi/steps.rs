@@ -98,7 +98,7 @@ pub struct lastuse_steps_params {
 /// lastuse_steps_report and lastuse_steps_step_report return the bytes.
 ///
 /// With n_steps, lastuse chooses the cuts for which the most bytes held at any time are fewest; of equal ones, those
-/// that the fewest bytes cross. In a graph with more than 512 nodes, cuts are tried at 512 places, spread over the
+/// with the smallest largest compute buffer; of these, those that the fewest bytes cross. In a graph with more than 513 nodes, cuts are tried at 512 places, spread over the
 /// graph, where few bytes cross. The same graph is always cut in the same way.
 ///
 /// With a scheduler, each step is split and allocated by it, and what crosses a cut lies in memory of the backend that

@@ -296,9 +296,9 @@ impl<'g> GraphRef<'g> {
         let count = std::ffi::c_int::try_from(leafs.len()).expect("fewer than 2^31 leafs");
         let graph = graph.as_ptr();
         // SAFETY: a graph of this thread; the probe has confirmed the offset of the field.
-        unsafe { (&raw mut (*graph).n_leafs).write(count) };
+        unsafe { (*graph).n_leafs = count };
         // SAFETY: as above; a `TensorRef` is a pointer to a tensor.
-        unsafe { (&raw mut (*graph).leafs).write(leafs.as_ptr().cast_mut().cast()) };
+        unsafe { (*graph).leafs = leafs.as_ptr().cast_mut().cast() };
     }
 }
 

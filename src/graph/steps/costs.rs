@@ -5,15 +5,18 @@ use std::ops::Range;
 use crate::placement::{Bytes, Step};
 
 use super::owners::Owner;
-use super::part::PartPlanner;
+use super::part::{PartPlan, PartPlanner};
 use super::profile::GrowingProfile;
 
-/// The bytes of a part: its compute buffer and what crosses meanwhile.
+/// The bytes of a part.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cost {
-    bytes: Bytes,
+pub struct Cost {
+    /// Bytes of its compute buffer and of what crosses meanwhile.
+    pub total: Bytes,
+    /// Bytes of its compute buffer.
+    pub compute: Bytes,
     /// True if the part was planned; otherwise the compute buffer is the peak of its live bytes.
-    is_exact: bool,
+    pub is_exact: bool,
 }
 
 /// The bytes of all parts between a few boundaries. A boundary is the position of a node that may be the first of a
@@ -53,8 +56,8 @@ impl Costs {
     }
 
     /// Returns the bytes of the part between two boundaries.
-    pub fn bytes(&self, from: usize, to: usize) -> Bytes {
-        self.costs[from * self.boundaries.len() + to].bytes
+    pub fn part(&self, from: usize, to: usize) -> Cost {
+        self.costs[from * self.boundaries.len() + to]
     }
 
     /// Returns the bytes that cross a boundary.
@@ -62,15 +65,10 @@ impl Costs {
         self.crossing[boundary]
     }
 
-    /// Returns `true` if the bytes of a part are known from its plan.
-    pub fn is_exact(&self, from: usize, to: usize) -> bool {
-        self.costs[from * self.boundaries.len() + to].is_exact
-    }
-
-    /// Records the bytes of a part that was planned.
-    pub fn set_exact(&mut self, from: usize, to: usize, bytes: Bytes) {
+    /// Records the plan of a part.
+    pub fn set_planned(&mut self, from: usize, to: usize, plan: &PartPlan) {
         let count = self.boundaries.len();
-        self.costs[from * count + to] = Cost { bytes, is_exact: true };
+        self.costs[from * count + to] = Cost { total: plan.total(), compute: plan.compute(), is_exact: true };
     }
 }
 
@@ -146,7 +144,8 @@ impl Estimator {
                 }
             }
             let touched = self.begun[end as usize] - self.ended[start as usize];
-            cost.bytes = (touched - inside).saturating_add(self.profile.peak());
+            cost.compute = self.profile.peak();
+            cost.total = (touched - inside).saturating_add(cost.compute);
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::graph::tests::sketch::{List, Sketch};
 use crate::graph::{PlanError, Rules, TensorId};
 use crate::placement::{Bytes, Step};
 
-use super::{all_cuts, chosen, planned, with_planner};
+use super::{all_cuts, chosen, compute, planned, with_planner};
 use crate::graph::steps::choose_cuts;
 
 /// Numbers from a seed.
@@ -64,16 +64,34 @@ fn chosen_cuts_have_the_lowest_peak_with_results_in_place() {
     }
 }
 
+/// Returns the peak and the bytes of the largest compute buffer.
+fn most(sketch: &Sketch, cuts: &[Step]) -> (Bytes, Bytes) {
+    let plan = planned(sketch, cuts);
+    (plan.peak(), compute(&plan).into_iter().max().unwrap_or(0))
+}
+
 #[test]
-fn among_equal_peaks_the_fewest_bytes_cross() {
+fn among_equal_peaks_the_largest_compute_buffer_is_smallest() {
+    for seed in 0..60 {
+        let sketch = random(seed, 8, Rules::NONE);
+        for parts in 2..=5 {
+            let least = all_cuts(0..8, parts).iter().map(|cuts| most(&sketch, cuts)).min();
+            assert_eq!(Some(most(&sketch, &chosen(&sketch, parts))), least, "seed {seed}, {parts} parts");
+        }
+    }
+}
+
+#[test]
+fn among_equal_buffers_the_fewest_bytes_cross() {
     let mut sketch = Sketch::new();
-    let input = sketch.leaf(16);
-    let mut last = input;
+    let mut last = sketch.leaf(16);
     for size in [256, 256, 16, 64, 32, 64, 16] {
         last = sketch.node(size, &[last]);
     }
-    // The first cut is at one of the large results, whatever the second is.
-    assert_eq!(chosen(&sketch, 3)[1], 2);
+    let sum = |cuts: &Vec<Step>| planned(&sketch, cuts).crossing.iter().map(|it| it.size).sum::<Bytes>();
+    let least = all_cuts(0..7, 3).iter().map(|cuts| (most(&sketch, cuts), sum(cuts))).min();
+    let cuts = chosen(&sketch, 3);
+    assert_eq!(Some((most(&sketch, &cuts), sum(&cuts))), least);
 }
 
 #[test]
