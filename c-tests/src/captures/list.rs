@@ -57,7 +57,7 @@ struct Settings {
 }
 
 /// The options of the other programs, by the name of the graph.
-const OTHERS: [(&str, Generator, &str); 15] = [
+const OTHERS: [(&str, Generator, &str); 16] = [
     ("branches-googlenet", Generator::Branches, "--network googlenet"),
     ("branches-mixture", Generator::Branches, "--network mixture"),
     ("branches-mixture-wide", Generator::Branches, "--network mixture-wide"),
@@ -72,6 +72,7 @@ const OTHERS: [(&str, Generator, &str); 15] = [
     ("sd-vae-decoder-512", Generator::Diffusion, "--network vae-decoder"),
     ("sd-vae-decoder-512-flash", Generator::Diffusion, "--network vae-decoder --flash on"),
     ("train-4-256", Generator::Training, ""),
+    ("train-24-512", Generator::Training, "--layers 24 --width 512 --heads 8 --tokens 512 --vocab 8192"),
     ("train-8-512", Generator::Training, "--layers 8 --width 512 --heads 8 --tokens 512 --vocab 8192"),
 ];
 
