@@ -10,6 +10,7 @@ mod making;
 mod markdown;
 mod program;
 mod sources;
+mod training;
 
 pub use artifacts::{Build, Lastuse, guard_library, lastuse, tool};
 pub use browser::Browser;
@@ -20,6 +21,7 @@ pub use live_graph::{Allocators, Gallocr, LiveGraph};
 pub use markdown::aligned_table;
 pub use program::{Linked, Outcome, Program};
 pub use sources::cases;
+pub use training::{PLAIN, TrainingDriver, TrainingMethod, TrainingPrograms, TrainingRun, TrainingSetup};
 
 /// A result whose error is a message.
 pub type Result<T> = std::result::Result<T, String>;

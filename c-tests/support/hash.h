@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static uint64_t fnv1a_64(uint64_t hash, const void * data, size_t size) {
+static inline uint64_t fnv1a_64(uint64_t hash, const void * data, size_t size) {
     const uint8_t * bytes = data;
     for (size_t i = 0; i < size; i++) {
         hash = (hash ^ bytes[i]) * UINT64_C(0x100000001B3);

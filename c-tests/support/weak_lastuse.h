@@ -12,6 +12,6 @@ bool         lastuse_enabled(void) __attribute__((weak));
 uint64_t     lastuse_plan_count(void) __attribute__((weak));
 size_t       lastuse_gallocr_lower_bound(ggml_gallocr_t galloc, int buffer_id) __attribute__((weak));
 
-static bool lastuse_is_allocating(void) {
+static inline bool lastuse_is_allocating(void) {
     return lastuse_version != NULL && lastuse_enabled != NULL && lastuse_enabled();
 }

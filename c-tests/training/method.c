@@ -1,0 +1,154 @@
+#include "method.h"
+
+#include "check.h"
+#include "lastuse.h"
+#include "weak_lastuse.h"
+
+// The program also links and runs where ggml's own allocator is the only one.
+#pragma weak lastuse_gallocr_dedicated_reset
+#pragma weak lastuse_graph_reorder
+#pragma weak lastuse_last_error
+#pragma weak lastuse_set_retain
+#pragma weak lastuse_steps_compute
+#pragma weak lastuse_steps_free
+#pragma weak lastuse_steps_new
+#pragma weak lastuse_steps_report
+#pragma weak lastuse_tensor_dedicate
+
+// Followed by one digit.
+#define LAYER "layer "
+
+void for_each_layer(struct ggml_cgraph * graph, void (*f)(struct ggml_tensor * layer, void * user), void * user) {
+    for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
+        struct ggml_tensor * node = ggml_graph_node(graph, i);
+        // ggml names others after it: "layer 0 (view)".
+        if (strncmp(node->name, LAYER, strlen(LAYER)) == 0 && strlen(node->name) == strlen(LAYER) + 1) {
+            f(node, user);
+        }
+    }
+}
+
+// outputs: what a program does on ggml alone to read values after the run
+
+static void set_output(struct ggml_tensor * layer, void * user) {
+    (void) user;
+    ggml_set_output(layer);
+}
+
+static void set_outputs(struct ggml_context * ctx, struct ggml_cgraph * graph) {
+    (void) ctx;
+    for_each_layer(graph, set_output, NULL);
+}
+
+// retain: values can be read after the run
+
+static void retain(void) {
+    CHECK(lastuse_set_retain(LAYER "?"), "%s", lastuse_last_error());
+}
+
+// dedicate: values are produced in memory of the program, and survive later graphs
+
+static void add_size(struct ggml_tensor * layer, void * user) {
+    ggml_backend_buffer_type_t type = ggml_backend_cpu_buffer_type();
+    *(size_t *) user += ggml_backend_buft_get_alloc_size(type, layer) + ggml_backend_buft_get_alignment(type);
+}
+
+static void dedicate_layer(struct ggml_tensor * layer, void * user) {
+    const struct computed_graph * g = user;
+    struct ggml_tensor * produced   = lastuse_tensor_dedicate(g->galloc, layer, g->own);
+    CHECK(produced == layer, "%s is not produced there: %s", layer->name, produced ? "copied" : lastuse_last_error());
+}
+
+static void dedicate(struct computed_graph * g) {
+    size_t size = 0;
+    for_each_layer(g->graph, add_size, &size);
+    g->own = ggml_backend_alloc_buffer(g->backend, size);
+    CHECK(g->own != NULL, "no %zu bytes for the results of layers", size);
+    for_each_layer(g->graph, dedicate_layer, g);
+}
+
+static struct method_memory dedicated_size(const struct computed_graph * g) {
+    return (struct method_memory){ .always = ggml_backend_buffer_get_size(g->own) };
+}
+
+static void free_dedicated(struct computed_graph * g) {
+    lastuse_gallocr_dedicated_reset(g->galloc, g->own);
+    ggml_backend_buffer_free(g->own);
+}
+
+// order: less is live at the peak
+
+static void order(struct ggml_context * ctx, struct ggml_cgraph * graph) {
+    (void) ctx;
+    lastuse_graph_reorder(graph, ggml_backend_cpu_buffer_type(), 0, NULL);
+}
+
+// steps: a part of the graph is computed at a time
+
+#define STEPS 8
+
+static void cut_into_steps(struct computed_graph * g) {
+    struct lastuse_steps_params params = {
+        .struct_size = sizeof(params), .n_steps = STEPS, .backend = g->backend,
+    };
+    g->own = lastuse_steps_new(g->graph, &params);
+    CHECK(g->own != NULL, "%s", lastuse_last_error());
+}
+
+static void compute_steps(struct computed_graph * g) {
+    CHECK(lastuse_steps_compute(g->own) == GGML_STATUS_SUCCESS, "%s", lastuse_last_error());
+}
+
+static void free_steps(struct computed_graph * g) {
+    lastuse_steps_free(g->own);
+}
+
+static struct method_memory steps_size(const struct computed_graph * g) {
+    struct lastuse_steps_memory memory = { .struct_size = sizeof(memory) };
+    lastuse_steps_report(g->own, &memory);
+    return (struct method_memory){ .always = memory.kept_size, .computing = memory.peak_size - memory.kept_size };
+}
+
+static const struct method METHODS[] = {
+    { .name = "plain" },
+    { .name = "outputs", .keeps_layers = true, .change = set_outputs },
+    { .name = "retain", .needs_lastuse = true, .keeps_layers = true, .start = retain },
+    {
+        .name          = "dedicate",
+        .needs_lastuse = true,
+        .keeps_layers  = true,
+        .prepare       = dedicate,
+        .free          = free_dedicated,
+        .memory        = dedicated_size,
+    },
+    {
+        .name          = "steps",
+        .needs_lastuse = true,
+        .allocate      = cut_into_steps,
+        .compute       = compute_steps,
+        .free          = free_steps,
+        .memory        = steps_size,
+    },
+    { .name = "order", .needs_lastuse = true, .change = order },
+};
+
+const struct method * method_find(const char * name) {
+    for (size_t i = 0; i < sizeof(METHODS) / sizeof(METHODS[0]); i++) {
+        if (strcmp(METHODS[i].name, name) == 0) {
+            bool is_there = !METHODS[i].needs_lastuse || lastuse_is_allocating();
+            CHECK(is_there, "%s is a method of lastuse, which is not linked", name);
+            return &METHODS[i];
+        }
+    }
+    return NULL;
+}
+
+bool method_needs_loop(const struct method * method) {
+    return method->prepare != NULL || method->allocate != NULL;
+}
+
+void method_print_names(FILE * out) {
+    for (size_t i = 0; i < sizeof(METHODS) / sizeof(METHODS[0]); i++) {
+        fprintf(out, "%s%s", i > 0 ? ", " : "", METHODS[i].name);
+    }
+}
