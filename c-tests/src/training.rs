@@ -64,9 +64,11 @@ pub struct TrainingMethod {
 pub const PLAIN: TrainingMethod =
     TrainingMethod { name: "plain", keeps_layers: false, needs_lastuse: false, needs_loop: false };
 
-const METHODS: [TrainingMethod; 6] = [
+const METHODS: [TrainingMethod; 8] = [
     PLAIN,
     TrainingMethod { name: "order", needs_lastuse: true, ..PLAIN },
+    TrainingMethod { name: "recompute", needs_lastuse: true, ..PLAIN },
+    TrainingMethod { name: "combined", needs_lastuse: true, ..PLAIN },
     TrainingMethod { name: "steps", needs_lastuse: true, needs_loop: true, ..PLAIN },
     TrainingMethod { name: "outputs", keeps_layers: true, ..PLAIN },
     TrainingMethod { name: "retain", keeps_layers: true, needs_lastuse: true, ..PLAIN },

@@ -6,6 +6,8 @@
 
 // The program also links and runs where ggml's own allocator is the only one.
 #pragma weak lastuse_gallocr_dedicated_reset
+#pragma weak lastuse_graph_measure
+#pragma weak lastuse_graph_recompute
 #pragma weak lastuse_graph_reorder
 #pragma weak lastuse_last_error
 #pragma weak lastuse_set_retain
@@ -109,6 +111,40 @@ static struct method_memory steps_size(const struct computed_graph * g) {
     return (struct method_memory){ .always = memory.kept_size, .computing = memory.peak_size - memory.kept_size };
 }
 
+// recompute: forward results are computed again in the backward pass, so that the graph fits a budget
+
+#define BUDGET_PERCENT 60
+
+static bool has_backward_pass(struct ggml_cgraph * graph) {
+    for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
+        struct ggml_tensor * node = ggml_graph_node(graph, i);
+        if (node->flags & GGML_TENSOR_FLAG_LOSS) {
+            return ggml_graph_get_grad_acc(graph, node) != NULL;
+        }
+    }
+    return false;
+}
+
+static void recompute(struct ggml_context * ctx, struct ggml_cgraph * graph) {
+    if (!has_backward_pass(graph)) {
+        return; // an evaluation, in which no result is kept for long
+    }
+    struct ggml_backend_buffer_type * type = ggml_backend_cpu_buffer_type();
+    size_t                            size = 0;
+    CHECK(lastuse_graph_measure(graph, &type, 1, NULL, NULL, &size, NULL), "%s", lastuse_last_error());
+    struct lastuse_recompute_params params = {
+        .struct_size = sizeof(params), .budget = size / 100 * BUDGET_PERCENT, .buft = type,
+    };
+    CHECK(lastuse_graph_recompute(ctx, graph, &params, NULL), "%s", lastuse_last_error());
+}
+
+// combined: fewer values are kept, and what is left runs in a better order
+
+static void recompute_and_order(struct ggml_context * ctx, struct ggml_cgraph * graph) {
+    recompute(ctx, graph);
+    order(ctx, graph);
+}
+
 static const struct method METHODS[] = {
     { .name = "plain" },
     { .name = "outputs", .keeps_layers = true, .change = set_outputs },
@@ -130,6 +166,8 @@ static const struct method METHODS[] = {
         .memory        = steps_size,
     },
     { .name = "order", .needs_lastuse = true, .change = order },
+    { .name = "recompute", .needs_lastuse = true, .change = recompute },
+    { .name = "combined", .needs_lastuse = true, .change = recompute_and_order },
 };
 
 const struct method * method_find(const char * name) {
