@@ -110,3 +110,43 @@ fn endless_files_are_refused() {
         assert!(stderr(&output).contains("something else than a graph"), "{}", stderr(&output));
     }
 }
+
+fn training() -> String {
+    let file = lastuse_c_tests::captured_graphs().join("train-8-512.jsonl.gz");
+    file.to_str().expect("UTF-8").to_owned()
+}
+
+#[test]
+fn recomputed_graphs_are_planned_and_checked_as_any_other() {
+    let (graph, again, plan) =
+        (file("recompute", "less.jsonl.gz"), file("recompute", "again.jsonl.gz"), file("recompute", "plan.json"));
+    for output in [&graph, &again] {
+        done(&["convert", "--recompute", "50000000", &training(), "-o", output]);
+    }
+    assert!(fs::read(&graph).expect("it is there") == fs::read(&again).expect("it is there"), "the result differs");
+    let direct = done(&["plan", "--recompute", "50000000", &training()]);
+    let converted = done(&["plan", &graph]);
+    for title in ["nodes", "blocks", "lastuse", "lower bound"] {
+        assert_eq!(column(&converted, title), column(&direct, title), "{title}\n{converted}{direct}");
+    }
+    assert!(column(&converted, "lastuse").parse::<u64>().is_ok_and(|bytes| bytes <= 50_000_000), "{converted}");
+    fs::write(&plan, done(&["plan", "--json", &graph])).expect("it can be written");
+    done(&["check", &graph, &plan]);
+    let output = tool(&["convert", "--recompute", "1M", &training(), "-o", "-"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("the smallest needs "), "{}", stderr(&output));
+}
+
+#[test]
+fn recomputation_is_from_graph_to_graph() {
+    let (csv, problem) = (file("recompute", "graph.csv"), file("recompute", "p.csv"));
+    let output = tool(&["convert", "--recompute", "50%", &training(), "-o", &csv]);
+    let message = "--recompute writes a graph: name the output *.jsonl or *.jsonl.gz, and convert that to CSV";
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stderr(&output), format!("lastuse: {}: {message}\n", training()));
+    fs::write(&problem, "id,lower,upper,size\nb,2,5,30\n").expect("it can be written");
+    let output = tool(&["convert", "--recompute", "50%", &problem, "-o", "-"]);
+    let message = "--buffer, --rules and --recompute are for graphs, but this is a placement problem";
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stderr(&output), format!("lastuse: {problem}: {message}\n"));
+}

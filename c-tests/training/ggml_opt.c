@@ -1,6 +1,6 @@
 // Training by ggml_opt, which is not changed in any way.
 //
-// ggml_opt builds its graphs and gives them to the scheduler in one call, and shows them to nobody. A program that wants
+// ggml_opt builds its graphs and gives them to the scheduler in one call, and exposes them to no caller. A program that wants
 // to change them first is linked with -Wl,--wrap=ggml_backend_sched_alloc_graph: then ggml_opt's calls of this function
 // get here.
 

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use crate::placement::{Bytes, Effort};
 
 use super::order::{self, Hazards, Reordering, reorder};
-use super::recompute::{NotRecomputed, Recomputation, RecomputeEffort, Subject, recompute, work_of};
+use super::recompute::{NotRecomputed, Recomputation, RecomputeEffort, Subject, recompute, recompute_exactly, work_of};
 use super::{
     BufferIndex, BufferSpec, Effect, Graph, GraphPlan, NamePattern, PlanError, Requests, Retained, Retention, Rules,
     TensorId, ggml_alloc_sizes,
@@ -196,6 +196,36 @@ impl Snapshot {
         effort: RecomputeEffort,
         progress: &mut dyn FnMut(f64) -> bool,
     ) -> Result<Recomputation, NotRecomputed> {
+        let found = self.recomputation(|subject, requests, hazards| {
+            let mut sizes = |id, buffer| self.size(id, buffer);
+            recompute(subject, buffers, requests, &mut sizes, hazards, budget, effort, progress)
+        })?;
+        self.take_rebuilt(&found);
+        Ok(found)
+    }
+
+    /// Replaces the graph by one that computes the forward results `dropped` again in the backward pass, except for those
+    /// that must not be, with whatever else they need; see [`Self::recompute`].
+    ///
+    /// # Errors
+    /// [`NotRecomputed`]; the graph is then as before.
+    pub fn recompute_exactly(
+        &mut self,
+        buffers: &[BufferSpec],
+        dropped: &[TensorId],
+    ) -> Result<Recomputation, NotRecomputed> {
+        let found = self.recomputation(|subject, requests, hazards| {
+            let mut sizes = |id, buffer| self.size(id, buffer);
+            recompute_exactly(subject, buffers, requests, &mut sizes, hazards, dropped)
+        })?;
+        self.take_rebuilt(&found);
+        Ok(found)
+    }
+
+    fn recomputation(
+        &self,
+        pass: impl FnOnce(Subject<'_>, Requests<'_>, &Hazards) -> Result<Recomputation, NotRecomputed>,
+    ) -> Result<Recomputation, NotRecomputed> {
         let effects = self.effects();
         let roots: Vec<TensorId> = (0..).take(self.tensors.len()).collect();
         let work: Vec<u64> =
@@ -205,8 +235,11 @@ impl Snapshot {
         let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let subject = Subject { graph: &self.graph, effects: &effects, same_memory: &roots, work: &work, kept: &kept };
-        let mut sizes = |id, buffer| self.size(id, buffer);
-        let found = recompute(subject, buffers, requests, &mut sizes, &hazards, budget, effort, progress)?;
+        pass(subject, requests, &hazards)
+    }
+
+    /// Takes the rebuilt graph, with names and ids for the copies.
+    fn take_rebuilt(&mut self, found: &Recomputation) {
         let mut next_id = self.tensors.iter().map(|tensor| tensor.id).max().map_or(0, |id| id.saturating_add(1));
         let info = |(&origin, &again): (&TensorId, &bool)| {
             let mut info = self.tensors[origin as usize].clone();
@@ -219,7 +252,6 @@ impl Snapshot {
         };
         let tensors = found.rebuilt.origins.iter().zip(&found.rebuilt.again).map(info).collect();
         (self.tensors, self.graph) = (tensors, found.rebuilt.graph.clone());
-        Ok(found)
     }
 
     fn effects(&self) -> Vec<Effect> {

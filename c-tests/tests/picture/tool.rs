@@ -99,3 +99,24 @@ fn plans_to_draw_can_be_chosen() {
     let ggml = read(&drawn(&[&graph], "ggml.svg", &["--against", "none", "--rules", "ggml"]));
     assert!(ggml.contains("108.5 MiB") && ggml != alone);
 }
+
+#[test]
+fn recomputed_graphs_are_drawn_below_the_given_one() {
+    let graph = captured("train-8-512");
+    for name in ["recomputed.svg", "recomputed.html"] {
+        let given = read(&drawn(&[&graph], &format!("given-{name}"), &[]));
+        let both = read(&drawn(&[&graph], name, &["--recompute", "55M"]));
+        assert!(!given.contains(" (again)") && both.contains("node_315 (again)"), "{name}");
+        assert!(both.contains(" nodes computed again to fit ") && both.len() > given.len(), "{name}");
+    }
+}
+
+#[test]
+fn graphs_that_cannot_be_recomputed_are_refused() {
+    let graph = captured("whisper-base-conv");
+    let refused = format!("{graph}: the graph has no loss");
+    assert_refused(&[&graph, "-o", &scratch("no-loss.svg"), "--recompute", "50%"], 1, &refused);
+    let training = captured("train-8-512");
+    let refused = format!("{training}: no graph was found that fits 1048576 bytes: the smallest needs ");
+    assert_refused(&[&training, "-o", &scratch("too-small.svg"), "--recompute", "1M"], 1, &refused);
+}

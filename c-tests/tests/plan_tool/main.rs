@@ -2,6 +2,7 @@
 
 mod csv;
 mod effort;
+mod recompute;
 #[path = "../support/mod.rs"]
 mod support;
 

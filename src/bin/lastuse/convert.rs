@@ -60,6 +60,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let mut bytes = Vec::new();
     match Input::read(&arguments.file).map_err(in_file)? {
         Input::Graph(mut snapshot) if arguments.recompute.is_set() => {
+            if arguments.output.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv")) {
+                let message =
+                    "--recompute writes a graph: name the output *.jsonl or *.jsonl.gz, and convert that to CSV";
+                return Err(in_file(message.to_owned()));
+            }
             let buffers = buffers(&snapshot, arguments.rules.as_ref());
             arguments.recompute.apply(&mut snapshot, &buffers, &progress).map_err(in_file)?;
             // What ggml-alloc needed was for the given graph.

@@ -20,8 +20,9 @@ use super::recompute;
 ///
 /// Reads files in the format "lastuse-graph", compressed by gzip or not. Draws an SVG for documents, or one HTML page to
 /// explore: zoom, search, and follow sources and uses. The page needs no network. The plan of ggml-alloc is drawn beside
-/// that of lastuse, on the same scale; with --recompute the recomputed graph is one more. Of several graphs the page shows one at a time, the largest first; an SVG has one
-/// below the other.
+/// that of lastuse, on the same scale; with --recompute the recomputed graph is one more, in which tensors that are computed
+/// again have " (again)" behind their names. Of several graphs the page shows one at a time, the largest first; an SVG has
+/// one below the other.
 #[derive(clap::Args)]
 #[group(skip)]
 #[command(after_help = "Examples:

@@ -29,6 +29,6 @@ mod recompute;
 pub use facts::Subject;
 pub use not_recomputed::NotRecomputed;
 pub use rebuilt::Rebuilt;
-pub use recompute::{Needs, Recomputation, RecomputeEffort, recompute};
+pub use recompute::{Needs, Recomputation, RecomputeEffort, recompute, recompute_exactly};
 pub use schedule::Item;
 pub use work::work_of;

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use crate::graph::order::{Hazards, Model};
-use crate::graph::{BufferIndex, BufferSpec, Requests, Sizes, TensorId, live_ranges, plan};
+use crate::graph::{BufferIndex, BufferSpec, Graph, Requests, Sizes, TensorId, live_ranges, plan};
 use crate::placement::{Bytes, Step};
 
 use super::facts::{Facts, Subject};
 use super::not_recomputed::NotRecomputed;
 use super::rebuilt::Rebuilt;
-use super::schedule::Item;
+use super::schedule::{Item, Scheduler};
 use super::search::Search;
 
 /// Work limit of the search: how many nodes are simulated. A million takes some hundredths of a second.
@@ -86,20 +86,10 @@ pub fn recompute<S: Sizes>(
     let found = live_ranges(graph, buffers, requests, &mut sizes);
     let model = Model::new(graph, buffers, &found);
     let facts = Facts::of(subject, hazards, &model)?;
-    let given = plan(graph, buffers, requests, &mut sizes).map_err(NotRecomputed::Plan)?;
-    let work = facts.work.iter().fold(0, |sum: u64, &work| sum.saturating_add(work));
-    let before = Needs { bytes: total(&given), work };
-    let mut planned = |items: Vec<Item>, again: u64| {
-        let rebuilt = Rebuilt::new(graph, requests, &items, facts.boundary);
-        let mut sizes = |id: TensorId, buffer| sizes(rebuilt.origins[id as usize], buffer);
-        let requests = Requests { leafs: requests.leafs, nodes: &rebuilt.node_buffers };
-        let plan = plan(&rebuilt.graph, buffers, requests, &mut sizes).map_err(NotRecomputed::Plan)?;
-        let after = Needs { bytes: total(&plan), work: work.saturating_add(again) };
-        Ok(Recomputation { items, boundary: facts.boundary, rebuilt, before, after })
-    };
-    if before.bytes <= budget {
+    let given = Given::of(graph, buffers, requests, &mut sizes, &facts)?;
+    if given.before.bytes <= budget {
         let steps = (0..).take(graph.nodes().len());
-        return planned(steps.map(|step| Item { step, again: false }).collect(), 0);
+        return given.planned(&mut sizes, steps.map(|step| Item { step, again: false }).collect(), 0);
     }
     let mut search = Search::new(&facts, &model, effort.0, progress);
     let mut target = budget;
@@ -109,13 +99,73 @@ pub fn recompute<S: Sizes>(
         if search.is_cancelled() {
             return Err(NotRecomputed::Cancelled);
         }
-        let found = planned(search.items(&choice), choice.work)?;
+        let found = given.planned(&mut sizes, search.items(&choice), choice.work)?;
         attempts -= 1;
         if found.after.bytes <= budget || choice.bytes > target || attempts == 0 {
             return Ok(found);
         }
         // A plan may need more than the live bytes.
         target = if attempts == 1 { 0 } else { target.saturating_sub(found.after.bytes - budget) };
+    }
+}
+
+/// Recomputes with a given choice: of the forward results `dropped`, those that may be computed again are, in the order of
+/// execution of [`recompute`]. For comparing choices.
+///
+/// # Errors
+/// [`NotRecomputed`].
+pub fn recompute_exactly<S: Sizes>(
+    subject: Subject<'_>,
+    buffers: &[BufferSpec],
+    requests: Requests<'_>,
+    sizes: &mut S,
+    hazards: &Hazards,
+    dropped: &[TensorId],
+) -> Result<Recomputation, NotRecomputed> {
+    let graph = subject.graph;
+    let model = Model::new(graph, buffers, &live_ranges(graph, buffers, requests, sizes));
+    let facts = Facts::of(subject, hazards, &model)?;
+    let given = Given::of(graph, buffers, requests, sizes, &facts)?;
+    let mut is_dropped = vec![false; model.values.len()];
+    for value in dropped.iter().filter_map(|&tensor| model.value_of[graph.root(tensor) as usize]) {
+        is_dropped[value as usize] = facts.candidates[value as usize].is_some();
+    }
+    let mut scheduler = Scheduler::new(&facts);
+    let again = scheduler.find_again(&is_dropped);
+    given.planned(sizes, scheduler.items().to_vec(), again)
+}
+
+/// The given graph, and what it needs.
+struct Given<'a> {
+    graph: &'a Graph,
+    buffers: &'a [BufferSpec],
+    requests: Requests<'a>,
+    boundary: Step,
+    before: Needs,
+}
+
+impl<'a> Given<'a> {
+    fn of<S: Sizes>(
+        graph: &'a Graph,
+        buffers: &'a [BufferSpec],
+        requests: Requests<'a>,
+        sizes: &mut S,
+        facts: &Facts,
+    ) -> Result<Self, NotRecomputed> {
+        let plan = plan(graph, buffers, requests, sizes).map_err(NotRecomputed::Plan)?;
+        let work = facts.work.iter().fold(0, |sum: u64, &work| sum.saturating_add(work));
+        let before = Needs { bytes: total(&plan), work };
+        Ok(Self { graph, buffers, requests, boundary: facts.boundary, before })
+    }
+
+    /// Rebuilds the graph with these nodes, of which some do the work `again`, and plans it.
+    fn planned<S: Sizes>(&self, sizes: &mut S, items: Vec<Item>, again: u64) -> Result<Recomputation, NotRecomputed> {
+        let rebuilt = Rebuilt::new(self.graph, self.requests, &items, self.boundary);
+        let mut sizes = |id: TensorId, buffer: BufferIndex| sizes.alloc_size(rebuilt.origins[id as usize], buffer);
+        let requests = Requests { leafs: self.requests.leafs, nodes: &rebuilt.node_buffers };
+        let plan = plan(&rebuilt.graph, self.buffers, requests, &mut sizes).map_err(NotRecomputed::Plan)?;
+        let after = Needs { bytes: total(&plan), work: self.before.work.saturating_add(again) };
+        Ok(Recomputation { items, boundary: self.boundary, rebuilt, before: self.before, after })
     }
 }
 

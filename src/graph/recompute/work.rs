@@ -123,3 +123,50 @@ fn elements(layout: &Layout) -> u64 {
 fn is_image(layout: &Layout) -> bool {
     extent(layout, 2) > 1
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns how the documentation describes a way of counting.
+    fn described(count: Count) -> String {
+        match count {
+            Count::Free => "none".to_owned(),
+            Count::PerElement(each) => format!("{each} for each element of the result"),
+            Count::PerElementOfFirst(each) => format!("{each} for each element of the first source"),
+            Count::ProductsAlong(dimension) => {
+                format!("2 for each element of the result and `ne[{dimension}]` of the first source")
+            }
+            Count::Convolution => "2 for each element of the result and of a filter".to_owned(),
+            Count::TransposedConvolution => "2 for each element of the filters and position of the input".to_owned(),
+            Count::Attention => {
+                "for each query and key, twice the widths of the head in keys and in values, and 13".to_owned()
+            }
+            Count::Recurrence(each) => format!("{each} for each element of the result and width of a head"),
+        }
+    }
+
+    #[test]
+    fn documentation_has_the_table() {
+        let page = include_str!("../../../docs/recomputation.md");
+        let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+        for &(name, count) in COUNTS {
+            let description = described(count);
+            match groups.iter_mut().find(|(other, _)| *other == description) {
+                Some((_, names)) => names.push(name),
+                None => groups.push((description, vec![name])),
+            }
+        }
+        groups.sort();
+        let rows: String =
+            groups.iter().map(|(count, names)| format!("| {count} | `{}` |\n", names.join("`, `"))).collect();
+        let rest = "| 1 for each element of the result | all others |\n";
+        let table = format!("| floating-point operations | of |\n|---|---|\n{rows}{rest}");
+        assert!(page.contains(&table), "docs/recomputation.md lacks this table:\n{table}");
+    }
+
+    #[test]
+    fn names_are_sorted() {
+        assert!(COUNTS.is_sorted_by(|(one, _), (other, _)| one < other), "they are searched by halves");
+    }
+}

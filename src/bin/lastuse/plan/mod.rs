@@ -179,6 +179,9 @@ fn plan_file(file: &Path, arguments: &Arguments) -> Result<Planned, String> {
             arguments.problem.refuse_graph().and_then(|()| plan_graph(name, snapshot, arguments, &progress))
         }
         Input::Problem(_) if arguments.steps.steps.is_some() => Err("--steps is for graphs".to_owned()),
+        Input::Problem(_) if arguments.recompute.is_set() => {
+            Err("--recompute is for graphs; the blocks of a CSV file have no nodes to compute again".to_owned())
+        }
         Input::Problem(_) if arguments.json => {
             Err("--json is for graphs; --output writes the rows of a CSV file with offsets".to_owned())
         }
