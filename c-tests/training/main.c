@@ -137,7 +137,8 @@ static void report(const struct training * t) {
     printf("compute_bytes=%zu\nbeside_bytes=%zu\n", t->compute, t->beside);
     printf("memory_bytes=%zu\n", t->compute + t->beside);
     printf("resident_bytes=%zu\n", (size_t) process.ru_maxrss * 1024);
-    printf("step_us=%.1f\n", record_step_us(r));
+    struct step_time time = record_step_time(r);
+    printf("step_us=%.1f\nshortest_step_us=%.1f\n", time.median, time.shortest);
 }
 
 int main(int argc, char ** argv) {

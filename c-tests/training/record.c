@@ -64,16 +64,17 @@ uint64_t record_hash(const struct record * record) {
     return fnv1a_64(FNV1A_64_START, record->losses, (size_t) record->n_losses * sizeof(*record->losses));
 }
 
-double record_step_us(const struct record * record) {
+struct step_time record_step_time(const struct record * record) {
     int      n     = record->n_batches / record->group;
-    double * steps = calloc((size_t) n + 1, sizeof(*steps));
+    double * steps = calloc((size_t) n, sizeof(*steps));
     CHECK(steps != NULL, "out of memory");
     for (int i = 0; i < n * record->group; i++) {
         steps[i / record->group] += record->batch_us[i];
     }
-    double middle = n > 0 ? median(steps, n) : 0.0;
+    double           middle = median(steps, n); // sorts them
+    struct step_time time   = { .median = middle, .shortest = steps[0] };
     free(steps);
-    return middle;
+    return time;
 }
 
 void record_write(const struct record * record, const char * file) {

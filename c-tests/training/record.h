@@ -41,8 +41,13 @@ void record_epoch(struct record * record, int n_trained, int n_evaluated);
 // A hash of the bits of all losses.
 uint64_t record_hash(const struct record * record);
 
-// The median over the steps of the optimizer, in microseconds.
-double record_step_us(const struct record * record);
+// How long a step of the optimizer takes, in microseconds.
+struct step_time {
+    double median;
+    double shortest;
+};
+
+struct step_time record_step_time(const struct record * record);
 
 // Writes one loss per line, exactly: as a hexadecimal float.
 void record_write(const struct record * record, const char * file);

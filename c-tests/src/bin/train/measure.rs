@@ -81,11 +81,31 @@ fn small(plan: &Plan, programs: &TrainingPrograms, progress: impl Fn(&str)) -> R
 
 fn large(plan: &Plan, programs: &TrainingPrograms, progress: impl Fn(&str)) -> Result<Section> {
     let options = ["--layers", "8", "--width", "128", "--modulus", "59", "--batch", "256", "--points", "1280"];
-    let epochs = if plan.is_quick { "1" } else { "2" };
+    let (epochs, rounds) = if plan.is_quick { ("1", 1) } else { ("2", 3) };
     let title = format!("8 layers, width 128, 256 data points for each of {} steps", if plan.is_quick { 4 } else { 8 });
     let setups = TrainingSetup::all_of(TrainingDriver::Loop, 1);
     let more = [&options[..], &["--epochs", epochs]].concat();
-    Ok(Section { title, groups: vec![group(plan, programs, &setups, &more, progress)?] })
+    // Few steps are disturbed by whatever else the machine does, so all methods take turns.
+    let mut fastest = group(plan, programs, &setups, &more, &progress)?;
+    for _ in 1..rounds {
+        fastest.keep_fastest(group(plan, programs, &setups, &more, &progress)?)?;
+    }
+    Ok(Section { title, groups: vec![fastest] })
+}
+
+impl Group {
+    /// Takes the runs of `other` that were faster.
+    fn keep_fastest(&mut self, other: Self) -> Result<()> {
+        for (kept, new) in self.runs.iter_mut().zip(other.runs) {
+            if new.1.losses != kept.1.losses {
+                return Err(format!("{:?}: two equal runs have different losses", kept.0));
+            }
+            if new.1.number("step_us")? < kept.1.number("step_us")? {
+                *kept = new;
+            }
+        }
+        Ok(())
+    }
 }
 
 fn group(
