@@ -127,7 +127,7 @@ impl<'a> Estimator<'a> {
             }
         }
         let live: Bytes = self.live.iter().sum();
-        self.excess += u128::from(live.saturating_sub(self.goal)).pow(2);
+        self.excess = self.excess.saturating_add(u128::from(live.saturating_sub(self.goal)).pow(2));
         self.exceeding += u32::from(live > self.goal);
         for &(value, times) in &node.uses {
             let used = self.used(item, value);

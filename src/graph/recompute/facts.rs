@@ -39,8 +39,9 @@ pub struct Facts {
     pub sinks: Vec<Sink>,
     /// By step: the sinks that wait for it.
     pub waiting: Vec<Vec<u32>>,
-    /// By forward step: the sinks that write memory which it reads, and so wait until it has been computed again.
-    pub overwriting: Vec<Vec<u32>>,
+    /// By forward step: the sinks that use its result, or write memory which it reads. They wait until it has been
+    /// computed again, if it is.
+    pub waiting_for_copy: Vec<Vec<u32>>,
 }
 
 /// A node that may run as soon as others have run.
@@ -56,21 +57,23 @@ impl Facts {
     /// Collects the facts.
     ///
     /// # Errors
-    /// [`NotRecomputed`] if the graph has no backward pass, or lists a node twice.
+    /// [`NotRecomputed`] if the graph has no backward pass, or lists a tensor twice.
     pub fn of(subject: Subject<'_>, hazards: &Hazards, model: &Model) -> Result<Self, NotRecomputed> {
         let graph = subject.graph;
         let boundary = boundary(graph)?;
         let mut is_listed = vec![false; graph.tensors().len()];
-        let twice = graph.nodes().iter().find(|&&node| std::mem::replace(&mut is_listed[node as usize], true));
+        let mut listed = graph.leafs().iter().chain(graph.nodes());
+        let twice = listed.find(|&&node| std::mem::replace(&mut is_listed[node as usize], true));
         if let Some(&node) = twice {
             return Err(NotRecomputed::ListedTwice(node));
         }
         let mut builder = Builder::new(subject, boundary);
         let (sinks, waiting) = builder.sinks(hazards, model);
-        let overwriting = builder.overwriting(&sinks);
-        builder.forget_writers(&sinks);
+        let waiting_for_copy = builder.waiting_for_copy(&sinks);
         let nodes = || graph.nodes().iter();
         let values = &model.value_of;
+        builder.keep_written_twice();
+        builder.forget_writers(&sinks);
         let forward = &graph.nodes()[..boundary as usize];
         Ok(Self {
             boundary,
@@ -80,7 +83,7 @@ impl Facts {
             work: nodes().map(|&node| subject.work[node as usize]).collect(),
             sinks,
             waiting,
-            overwriting,
+            waiting_for_copy,
         })
     }
 }
@@ -149,7 +152,8 @@ impl<'a> Builder<'a> {
         // The last node stays the last.
         let last = Step::try_from(count - 1).expect("fewer than 2^32 nodes");
         for step in self.boundary..last {
-            let is_sink = hazards.after(step).iter().all(|&later| later == last);
+            // One that waits for no other has no earlier place.
+            let is_sink = !hazards.before(step).is_empty() && hazards.after(step).iter().all(|&later| later == last);
             if is_sink && model.nodes[step as usize].computes.is_none() {
                 let number = u32::try_from(sinks.len()).expect("fewer than 2^32 nodes");
                 hazards.before(step).iter().for_each(|&earlier| waiting[earlier as usize].push(number));
@@ -160,23 +164,39 @@ impl<'a> Builder<'a> {
         (sinks, waiting)
     }
 
-    /// Returns, by forward step, the sinks that write memory which it reads.
-    fn overwriting(&self, sinks: &[Sink]) -> Vec<Vec<u32>> {
+    /// Returns, by forward step, the sinks that use its result or write memory which it reads.
+    fn waiting_for_copy(&self, sinks: &[Sink]) -> Vec<Vec<u32>> {
+        let graph = self.subject.graph;
         let mut by_memory = vec![Vec::new(); self.writers.len()];
-        let mut sink_at = vec![None; self.subject.graph.nodes().len()];
+        let mut sink_at = vec![None; graph.nodes().len()];
         (0u32..).zip(sinks).for_each(|(number, sink)| sink_at[sink.step as usize] = Some(number));
         for (memory, writers) in self.writers.iter().enumerate() {
             by_memory[memory].extend(writers.iter().filter_map(|&step| sink_at[step as usize]));
         }
-        let forward = &self.subject.graph.nodes()[..self.boundary as usize];
-        let of_node = |&node: &TensorId| {
-            let read = self.subject.graph.sources(node).iter().map(|&source| &by_memory[self.memory(source)]);
-            let mut found: Vec<u32> = read.flatten().copied().collect();
-            found.sort_unstable();
-            found.dedup();
-            found
+        let forward = &graph.nodes()[..self.boundary as usize];
+        let overwriting = |&node: &TensorId| -> Vec<u32> {
+            let read = graph.sources(node).iter().map(|&source| &by_memory[self.memory(source)]);
+            read.flatten().copied().collect()
         };
-        forward.iter().map(of_node).collect()
+        let mut waiting: Vec<Vec<u32>> = forward.iter().map(overwriting).collect();
+        for (number, sink) in (0..).zip(sinks) {
+            let used = self.forward_sources(graph.nodes()[sink.step as usize]);
+            used.iter().for_each(|&step| waiting[step as usize].push(number));
+        }
+        for waiting in &mut waiting {
+            waiting.sort_unstable();
+            waiting.dedup();
+        }
+        waiting
+    }
+
+    /// Keeps what several nodes write: a copy would have what one of them writes.
+    fn keep_written_twice(&mut self) {
+        for &node in self.subject.graph.nodes() {
+            if self.writers[self.memory(node)].len() > 1 {
+                self.is_kept[node as usize] = true;
+            }
+        }
     }
 
     /// Forgets what sinks write: they wait for those that read it.
@@ -225,11 +245,12 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Returns `true` if a view's first source is its root, or a view of it that does.
+    /// Returns `true` if a view's first source is its root, or a view of it that does, and runs before the view.
     fn reaches_root(&self, view: TensorId) -> bool {
         let graph = self.subject.graph;
         let Some(&source) = graph.sources(view).first() else { return false };
-        self.subject.effects[view as usize] == Effect::View && graph.root(source) == graph.root(view)
+        let runs_before = self.defs[source as usize].is_some_and(|def| Some(def) < self.defs[view as usize]);
+        self.subject.effects[view as usize] == Effect::View && graph.root(source) == graph.root(view) && runs_before
     }
 
     /// Excludes values that no forward node reads: dropping them would leave nothing that frees them.

@@ -25,6 +25,8 @@ mod checkpoints;
 mod search;
 mod rebuilt;
 mod recompute;
+#[cfg(test)]
+mod tests;
 
 pub use facts::Subject;
 pub use not_recomputed::NotRecomputed;

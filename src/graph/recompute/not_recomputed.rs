@@ -11,7 +11,7 @@ pub enum NotRecomputed {
     NoLoss,
     /// No node follows the loss.
     NoBackward,
-    /// The list of nodes has a tensor twice.
+    /// The lists of leafs and nodes have a tensor twice.
     ListedTwice(TensorId),
     /// Sizes overflow.
     Plan(PlanError),
@@ -31,7 +31,7 @@ impl fmt::Display for NotRecomputed {
                 f,
                 "the graph has no backward pass: no node follows the loss; add it with ggml_build_backward_expand first"
             ),
-            Self::ListedTwice(tensor) => write!(f, "the graph lists tensor {tensor} twice among its nodes"),
+            Self::ListedTwice(tensor) => write!(f, "the graph lists tensor {tensor} twice among its leafs and nodes"),
             Self::Plan(error) => write!(f, "{error}"),
             Self::Cancelled => write!(f, "the search was cancelled by its progress callback"),
         }

@@ -89,7 +89,7 @@ impl<'a> Scheduler<'a> {
         for step in (0..self.facts.boundary).rev().filter(|&step| self.again_before[step as usize] != Self::NEVER) {
             let before = self.again_before[step as usize];
             self.next[step as usize] = std::mem::replace(&mut self.first[before as usize], step);
-            for &sink in &self.facts.overwriting[step as usize] {
+            for &sink in &self.facts.waiting_for_copy[step as usize] {
                 self.waits_for[sink as usize] += 1;
             }
         }
@@ -111,7 +111,7 @@ impl<'a> Scheduler<'a> {
     fn run(&mut self, item: Item) {
         let facts = self.facts;
         self.items.push(item);
-        let waiting = if item.again { &facts.overwriting } else { &facts.waiting };
+        let waiting = if item.again { &facts.waiting_for_copy } else { &facts.waiting };
         for &sink in &waiting[item.step as usize] {
             self.waits_for[sink as usize] -= 1;
             if self.waits_for[sink as usize] == 0 {
