@@ -197,10 +197,12 @@ unsafe fn recompute(
     // SAFETY: live, and used by this thread only, as the caller guarantees.
     match unsafe { recompute_graph(runtime, context, graph, request, &mut progress, &mut note) } {
         Ok(found) => (true, lastuse_recompute_report::from(&found)),
-        Err((why, found)) => {
+        Err(why) => {
             fail(function, &why);
-            let smallest = found.filter(|_| matches!(why, NotRebuilt::OverBudget { .. }));
-            (false, smallest.as_ref().map(lastuse_recompute_report::from).unwrap_or_default())
+            match why {
+                NotRebuilt::OverBudget { smallest, .. } => (false, lastuse_recompute_report::from(smallest.as_ref())),
+                _ => (false, lastuse_recompute_report::default()),
+            }
         }
     }
 }

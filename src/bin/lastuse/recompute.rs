@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn malformed_budgets_are_refused_by_name() {
         for text in ["", "much", "-5", "40 %%", "nan%", "-1%", "99999999999999999999", "99999999999T"] {
-            let message = text.parse::<Budget>().unwrap_err();
+            let message = text.parse::<Budget>().expect_err("no budget");
             assert!(message.starts_with(&format!("{text:?} is no budget")), "{message}");
         }
     }

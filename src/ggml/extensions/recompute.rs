@@ -36,14 +36,14 @@ pub struct RecomputeRequest<'r, 'g> {
 }
 
 /// Why a live graph is not recomputed. It is then unchanged.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum NotRebuilt {
     /// The graph cannot be recomputed.
     Graph(NotRecomputed),
     /// A tensor to retain is not in the graph.
     NotInGraph(String),
-    /// No graph was found that fits the budget.
-    OverBudget { budget: Bytes, smallest: Bytes },
+    /// No graph was found that fits the budget; the smallest.
+    OverBudget { budget: Bytes, smallest: Box<Recomputation> },
     /// The graph has no room for the copies.
     GraphIsFull { capacity: usize, needed: usize },
     /// The context has no room for the copies.
@@ -62,8 +62,9 @@ impl fmt::Display for NotRebuilt {
             }
             Self::OverBudget { budget, smallest } => write!(
                 f,
-                "no graph was found that fits the budget of {budget} bytes: the smallest needs {smallest} bytes; raise \
-                 the budget, retain less, or allow more effort"
+                "no graph was found that fits the budget of {budget} bytes: the smallest needs {} bytes; raise the \
+                 budget, retain less, or allow more effort",
+                smallest.after.bytes
             ),
             Self::GraphIsFull { capacity, needed } => write!(
                 f,
@@ -89,8 +90,7 @@ impl From<NotRecomputed> for NotRebuilt {
 /// Copies are new tensors in `context`. Calls `note` with each node that runs again and its copy.
 ///
 /// # Errors
-/// [`NotRebuilt`]; then nothing has changed. With [`NotRebuilt::OverBudget`] the recomputation that was found comes
-/// along.
+/// [`NotRebuilt`]; then nothing has changed.
 ///
 /// # Safety
 /// `context` and `graph` are live, and no other thread uses them or the graph's tensors. No [`GraphRef`] of the graph
@@ -102,20 +102,18 @@ pub unsafe fn recompute_graph(
     request: RecomputeRequest<'_, '_>,
     progress: &mut dyn FnMut(f64) -> bool,
     note: &mut dyn FnMut(TensorRef<'_>, TensorRef<'_>),
-) -> Result<Recomputation, (NotRebuilt, Option<Recomputation>)> {
-    let refuse = |why: NotRebuilt| (why, None);
+) -> Result<Recomputation, NotRebuilt> {
     // SAFETY: a live graph of this thread, as the caller guarantees.
     let live = unsafe { GraphRef::new(graph) };
     let types: Vec<BufferType> = request.buffer_type.into_iter().collect();
     let reading = read(runtime, &types, live, &Requested::default());
-    let found = search(runtime, &reading, live, request, progress).map_err(refuse)?;
+    let found = search(runtime, &reading, live, request, progress)?;
     if found.after.bytes > request.budget {
-        let why = NotRebuilt::OverBudget { budget: request.budget, smallest: found.after.bytes };
-        return Err((why, Some(found)));
+        return Err(NotRebuilt::OverBudget { budget: request.budget, smallest: Box::new(found) });
     }
     let copies = found.again().count();
     // SAFETY: a live graph and context of this thread, as the caller guarantees.
-    unsafe { expect_room(runtime, context, graph, found.items.len(), copies) }.map_err(refuse)?;
+    unsafe { expect_room(runtime, context, graph, found.items.len(), copies) }?;
     let given = live.nodes.to_vec();
     let mut copies = Copies { runtime, context, of: HashMap::new() };
     let copied: Vec<(TensorRef<'_>, TensorRef<'_>)> =

@@ -27,10 +27,14 @@ impl UseCounts {
     /// `graph` points to a live graph of a ggml that the probe has confirmed, which no other thread uses.
     pub unsafe fn of(graph: NonNull<ggml_cgraph>) -> Option<Self> {
         let graph = graph.as_ptr();
-        // SAFETY: a live graph; all versions have a pointer or a size there.
-        let counts = unsafe { (&raw const (*graph).use_counts).read() };
-        // SAFETY: as above.
-        let set = unsafe { (&raw const (*graph).visited_hash_set).read() };
+        // SAFETY: inside a live graph.
+        let counts = unsafe { &raw const (*graph).use_counts };
+        // SAFETY: inside a live graph.
+        let set = unsafe { &raw const (*graph).visited_hash_set };
+        // SAFETY: all versions have a pointer or a size there.
+        let counts = unsafe { counts.read() };
+        // SAFETY: all versions have three words there.
+        let set = unsafe { set.read() };
         if counts.addr() < MOST_SLOTS || set.size >= MOST_SLOTS {
             return None;
         }

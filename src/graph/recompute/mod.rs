@@ -24,13 +24,13 @@ mod estimate;
 mod checkpoints;
 mod search;
 mod rebuilt;
-mod recompute;
+mod pass;
 #[cfg(test)]
 mod tests;
 
 pub use facts::Subject;
 pub use not_recomputed::NotRecomputed;
+pub use pass::{Needs, Recomputation, RecomputeEffort, recompute, recompute_exactly};
 pub use rebuilt::Rebuilt;
-pub use recompute::{Needs, Recomputation, RecomputeEffort, recompute, recompute_exactly};
 pub use schedule::Item;
 pub use work::work_of;
