@@ -102,7 +102,8 @@ struct OrderCandidate {
 
 /// Searches in two ways, from the given order or, where its peaks are lower, from the eager one. Orders with the lowest peaks come first, and among equals those closer to the given order.
 fn candidates(model: &Model, hazards: &Hazards, given: &[Step], effort: ReorderEffort) -> Vec<OrderCandidate> {
-    let start = start(model, hazards, given);
+    // The eager order takes the work of running each node once.
+    let start = if effort.0 < given.len() as u64 { given.to_vec() } else { start(model, hazards, given) };
     let improver = |ladder, work| Improver { model, hazards, ladder, order: start.clone(), work };
     // The work that one way leaves of its half is for the other.
     let mut local = improver(LOCAL, effort.0 / 2);

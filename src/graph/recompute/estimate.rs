@@ -63,8 +63,9 @@ impl<'a> Estimator<'a> {
         &self.is_live_above_goal
     }
 
-    /// Returns the most live bytes at a time, summed over all buffers: no plan of the order is smaller, unless it
-    /// shares memory in ways that orders are not chosen by.
+    /// Returns the most live bytes at a time, summed over all buffers. The lower bound of the graph with this order may
+    /// differ: live ranges also depend on which of several in-place sources a node takes, on CONCAT, on unread inputs and
+    /// on what fused nodes read.
     pub fn peak(&mut self, items: &[Item]) -> Bytes {
         self.count_uses(items);
         let start = self.model.start();
@@ -138,6 +139,17 @@ impl<'a> Estimator<'a> {
                 self.live[model.values[value as usize].buffer as usize] -= block;
             }
         }
+        if let Some(value) = node.computes {
+            self.shrink(if item.again { self.copy(value) } else { value as usize }, value);
+        }
+    }
+
+    /// Frees what the block of a larger in-place source has beyond the size of the result.
+    fn shrink(&mut self, result: usize, value: ValueId) {
+        let value = self.model.values[value as usize];
+        let beyond = self.blocks[result].saturating_sub(value.size);
+        self.blocks[result] -= beyond;
+        self.live[value.buffer as usize] -= beyond;
     }
 
     fn allocate(&mut self, result: usize, value: ValueId) {

@@ -88,8 +88,7 @@ pub fn recompute<S: Sizes>(
     let facts = Facts::of(subject, hazards, &model)?;
     let given = Given::of(graph, buffers, requests, &mut sizes, &facts)?;
     if given.before.bytes <= budget {
-        let steps = (0..).take(graph.nodes().len());
-        return given.planned(&mut sizes, steps.map(|step| Item { step, again: false }).collect(), 0);
+        return given.unchanged(&mut sizes);
     }
     let mut search = Search::new(&facts, &model, effort.0, progress);
     let mut target = budget;
@@ -102,7 +101,7 @@ pub fn recompute<S: Sizes>(
         let found = given.planned(&mut sizes, search.items(&choice), choice.work)?;
         attempts -= 1;
         if found.after.bytes <= budget || choice.bytes > target || attempts == 0 {
-            return Ok(found);
+            return if found.after.bytes > found.before.bytes { given.unchanged(&mut sizes) } else { Ok(found) };
         }
         // A plan may need more than the live bytes.
         target = if attempts == 1 { 0 } else { target.saturating_sub(found.after.bytes - budget) };
@@ -156,6 +155,12 @@ impl<'a> Given<'a> {
         let work = facts.work.iter().fold(0, |sum: u64, &work| sum.saturating_add(work));
         let before = Needs { bytes: total(&plan), work };
         Ok(Self { graph, buffers, requests, boundary: facts.boundary, before })
+    }
+
+    /// Returns the given graph.
+    fn unchanged<S: Sizes>(&self, sizes: &mut S) -> Result<Recomputation, NotRecomputed> {
+        let steps = (0..).take(self.graph.nodes().len());
+        self.planned(sizes, steps.map(|step| Item { step, again: false }).collect(), 0)
     }
 
     /// Rebuilds the graph with these nodes, of which some do the work `again`, and plans it.
