@@ -48,6 +48,12 @@ static void retain(void) {
     CHECK(lastuse_set_retain(LAYER "?"), "%s", lastuse_last_error());
 }
 
+// everything: every intermediate can be read after the run, to debug a model
+
+static void retain_everything(void) {
+    CHECK(lastuse_set_retain("*"), "%s", lastuse_last_error());
+}
+
 // dedicate: values are produced in memory of the program, and survive later graphs
 
 static void add_size(struct ggml_tensor * layer, void * user) {
@@ -149,6 +155,7 @@ static const struct method METHODS[] = {
     { .name = "plain" },
     { .name = "outputs", .keeps_layers = true, .change = set_outputs },
     { .name = "retain", .needs_lastuse = true, .keeps_layers = true, .start = retain },
+    { .name = "everything", .needs_lastuse = true, .keeps_layers = true, .start = retain_everything },
     {
         .name          = "dedicate",
         .needs_lastuse = true,

@@ -1,5 +1,6 @@
 //! Hazards, the model, and the orders that are found.
 
+mod eager;
 mod hazards;
 mod model;
 mod orders;
