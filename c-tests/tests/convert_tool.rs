@@ -88,7 +88,7 @@ fn what_cannot_be_converted_is_named() {
     let graph = capture();
     for (arguments, message) in [
         (vec!["convert", "--buffer", "GPU", &graph, "-o", "-"], "there is no buffer \"GPU\"; the graph has 0 (CPU)"),
-        (vec!["convert", "--buffer", "0", &problem, "-o", "-"], "--buffer and --rules are for graphs"),
+        (vec!["convert", "--buffer", "0", &problem, "-o", "-"], "--buffer, --rules and --recompute are for graphs"),
         (vec!["convert", "/nonexistent", "-o", "-"], "/nonexistent: No such file"),
         (vec!["convert", &problem, "-o", "/nonexistent/x.jsonl"], "/nonexistent/x.jsonl: cannot be written"),
     ] {
