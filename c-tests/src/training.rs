@@ -20,8 +20,8 @@ const SOURCES: [&str; 8] = [
     "training/training.c",
 ];
 
-/// `ggml_opt` calls this function, through which the program gets at its graphs.
-const WRAPPED: &str = "-Wl,--wrap=ggml_backend_sched_alloc_graph";
+/// `ggml_opt` calls these functions, through which the program gets at its graphs.
+const WRAPPED: [&str; 2] = ["-Wl,--wrap=ggml_backend_sched_alloc_graph", "-Wl,--wrap=ggml_backend_sched_graph_compute"];
 
 /// Who builds the graphs of a training run, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub const PLAIN: TrainingMethod = TrainingMethod {
     needs_loop: false,
 };
 
-const METHODS: [TrainingMethod; 9] = [
+const METHODS: [TrainingMethod; 10] = [
     PLAIN,
     TrainingMethod { name: "order", needs_lastuse: true, ..PLAIN },
     TrainingMethod { name: "recompute", needs_lastuse: true, ..PLAIN },
@@ -80,6 +80,7 @@ const METHODS: [TrainingMethod; 9] = [
     TrainingMethod { name: "outputs", keeps_layers: true, ..PLAIN },
     TrainingMethod { name: "retain", keeps_layers: true, needs_lastuse: true, ..PLAIN },
     TrainingMethod { name: "everything", keeps_layers: true, keeps_everything: true, needs_lastuse: true, ..PLAIN },
+    TrainingMethod { name: "dump", keeps_layers: true, needs_lastuse: true, ..PLAIN },
     TrainingMethod { name: "dedicate", keeps_layers: true, needs_lastuse: true, needs_loop: true, ..PLAIN },
 ];
 
@@ -150,7 +151,7 @@ impl TrainingPrograms {
     /// # Errors
     /// The message of the compiler or the linker.
     pub fn build(suffix: &str, ggml: &Ggml, lastuse: &Lastuse) -> Result<Self> {
-        let build = |name: &str, linked| Program::build(&format!("{name}{suffix}"), &SOURCES, ggml, linked, &[WRAPPED]);
+        let build = |name: &str, linked| Program::build(&format!("{name}{suffix}"), &SOURCES, ggml, linked, &WRAPPED);
         Ok(Self {
             on_ggml: build("training-ggml", Linked::Ggml)?,
             on_lastuse: build("training-lastuse", Linked::LastuseArchive(lastuse))?,
@@ -172,6 +173,7 @@ impl TrainingPrograms {
         }
         let losses = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
         let _ = fs::remove_file(&file);
+        let _ = fs::remove_dir_all(file.with_added_extension("dump"));
         let run = TrainingRun { losses: losses.lines().map(str::to_owned).collect(), outcome };
         let is_served = run.text("allocator")? == setup.allocator();
         if is_served { Ok(run) } else { Err(format!("{setup:?}: not served by {}", setup.allocator())) }

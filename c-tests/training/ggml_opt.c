@@ -1,8 +1,8 @@
 // Training by ggml_opt, which is not changed in any way.
 //
-// ggml_opt builds its graphs and gives them to the scheduler in one call, and exposes them to no caller. A program that wants
-// to change them first is linked with -Wl,--wrap=ggml_backend_sched_alloc_graph: then ggml_opt's calls of this function
-// get here.
+// ggml_opt builds its graphs and gives them to the scheduler, which allocates and computes them, and exposes them to no
+// caller. A program that wants to change or to read them is linked with -Wl,--wrap=ggml_backend_sched_alloc_graph and
+// -Wl,--wrap=ggml_backend_sched_graph_compute: then ggml_opt's calls of these functions get here.
 
 #include "training.h"
 
@@ -25,6 +25,20 @@ bool __wrap_ggml_backend_sched_alloc_graph(ggml_backend_sched_t sched, struct gg
     CHECK(allocated, "no memory for a graph of %d nodes", ggml_graph_n_nodes(graph));
     latest = graph;
     return allocated;
+}
+
+enum ggml_status __real_ggml_backend_sched_graph_compute(ggml_backend_sched_t sched, struct ggml_cgraph * graph);
+enum ggml_status __wrap_ggml_backend_sched_graph_compute(ggml_backend_sched_t sched, struct ggml_cgraph * graph);
+
+enum ggml_status __wrap_ggml_backend_sched_graph_compute(ggml_backend_sched_t sched, struct ggml_cgraph * graph) {
+    if (running->method->before != NULL) {
+        running->method->before(graph);
+    }
+    enum ggml_status status = __real_ggml_backend_sched_graph_compute(sched, graph);
+    if (running->method->after != NULL && status == GGML_STATUS_SUCCESS) {
+        running->method->after(graph);
+    }
+    return status;
 }
 
 static ggml_backend_sched_t start(struct training * t) {

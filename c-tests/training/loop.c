@@ -243,10 +243,17 @@ static void loop_free(struct loop * l) {
 // Training
 
 static void compute(const struct loop * l, struct part_graph * p) {
-    if (l->t->method->compute != NULL) {
-        l->t->method->compute(&p->g);
+    const struct method * method = l->t->method;
+    if (method->before != NULL) {
+        method->before(p->g.graph);
+    }
+    if (method->compute != NULL) {
+        method->compute(&p->g);
     } else {
         CHECK(ggml_backend_graph_compute(l->t->backend, p->g.graph) == GGML_STATUS_SUCCESS, "a graph is not computed");
+    }
+    if (method->after != NULL) {
+        method->after(p->g.graph);
     }
 }
 

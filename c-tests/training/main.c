@@ -18,7 +18,8 @@
 
 static const char usage[] =
     "usage: training LOSSES.txt [options]\n"
-    "Trains a transformer to add numbers modulo another one, and writes the loss of every batch to a file.\n"
+    "Trains a transformer to add numbers modulo another one, and writes the loss of every batch to a file. Other files of\n"
+    "a method go to the folder LOSSES.txt.dump.\n"
     "  --driver NAME   static: ggml_opt with graphs that are built once; batches: ggml_opt with a graph for each\n"
     "                  batch; loop: the same graphs in a loop of the program     (default static)\n"
     "  --method NAME   what is done to need less memory, see below               (default plain)\n"
@@ -117,7 +118,10 @@ static void train(struct training * t, const struct settings * s) {
     t->epochs = (int) s->epochs;
     t->record = record_new(t->task.shape.group, t->epochs * task_n_batches(&t->task));
     if (t->method->start != NULL) {
-        t->method->start();
+        char folder[FILENAME_MAX];
+        int  length = snprintf(folder, sizeof(folder), "%s.dump", s->losses);
+        CHECK(length > 0 && (size_t) length < sizeof(folder), "the name of the file of losses is too long");
+        t->method->start(folder);
     }
     find_driver(s->driver)(t);
 }

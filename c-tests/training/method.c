@@ -6,10 +6,13 @@
 
 // The program also links and runs where ggml's own allocator is the only one.
 #pragma weak lastuse_gallocr_dedicated_reset
+#pragma weak lastuse_graph_dump
+#pragma weak lastuse_graph_dump_begin
 #pragma weak lastuse_graph_measure
 #pragma weak lastuse_graph_recompute
 #pragma weak lastuse_graph_reorder
 #pragma weak lastuse_last_error
+#pragma weak lastuse_set_dump
 #pragma weak lastuse_set_retain
 #pragma weak lastuse_steps_compute
 #pragma weak lastuse_steps_free
@@ -44,14 +47,39 @@ static void set_outputs(struct ggml_context * ctx, struct ggml_cgraph * graph) {
 
 // retain: values can be read after the run
 
-static void retain(void) {
+static void retain(const char * folder) {
+    (void) folder;
     CHECK(lastuse_set_retain(LAYER "?"), "%s", lastuse_last_error());
 }
 
 // everything: every intermediate can be read after the run, to debug a model
 
-static void retain_everything(void) {
+static void retain_everything(const char * folder) {
+    (void) folder;
     CHECK(lastuse_set_retain("*"), "%s", lastuse_last_error());
+}
+
+// dump: values are written to files each time that a graph is computed
+
+static void dump(const char * folder) {
+    CHECK(lastuse_set_dump(LAYER "?", folder), "%s", lastuse_last_error());
+}
+
+static void before_dump(struct ggml_cgraph * graph) {
+    CHECK(lastuse_graph_dump_begin(graph), "%s", lastuse_last_error());
+}
+
+static void count(struct ggml_tensor * layer, void * user) {
+    (void) layer;
+    *(size_t *) user += 1;
+}
+
+static void write_dump(struct ggml_cgraph * graph) {
+    size_t n_written = 0;
+    CHECK(lastuse_graph_dump(graph, &n_written), "%s", lastuse_last_error());
+    size_t n_layers = 0;
+    for_each_layer(graph, count, &n_layers);
+    CHECK(n_layers > 0 && n_written == n_layers, "%zu of %zu layers are written", n_written, n_layers);
 }
 
 // dedicate: values are produced in memory of the program, and survive later graphs
@@ -156,6 +184,14 @@ static const struct method METHODS[] = {
     { .name = "outputs", .keeps_layers = true, .change = set_outputs },
     { .name = "retain", .needs_lastuse = true, .keeps_layers = true, .start = retain },
     { .name = "everything", .needs_lastuse = true, .keeps_layers = true, .start = retain_everything },
+    {
+        .name          = "dump",
+        .needs_lastuse = true,
+        .keeps_layers  = true,
+        .start         = dump,
+        .before        = before_dump,
+        .after         = write_dump,
+    },
     {
         .name          = "dedicate",
         .needs_lastuse = true,

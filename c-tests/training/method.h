@@ -25,11 +25,15 @@ struct method {
     bool         needs_lastuse;
     bool         keeps_layers; // the results of layers can be read after a graph was computed
 
-    // Once, before there is any graph.
-    void (*start)(void);
+    // Once, before there is any graph. Files of the method go to `folder`.
+    void (*start)(const char * folder);
 
     // Changes a graph before it has memory. New tensors go to `ctx`.
     void (*change)(struct ggml_context * ctx, struct ggml_cgraph * graph);
+
+    // Before and after each time that a graph is computed.
+    void (*before)(struct ggml_cgraph * graph);
+    void (*after)(struct ggml_cgraph * graph);
 
     // What follows is of the loop alone, since ggml_opt does not show its allocator.
 

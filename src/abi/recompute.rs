@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 
-use crate::ggml::{BufferType, NotRebuilt, RecomputeRequest, Runtime, Server, TensorRef, abort, recompute_graph};
+use crate::ggml::{BufferType, NotRebuilt, RecomputeRequest, Runtime, TensorRef, abort, recompute_graph};
 use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_context, ggml_tensor};
 use crate::graph::recompute::{Recomputation, RecomputeEffort};
 
@@ -170,7 +170,7 @@ unsafe fn recompute(
     params: lastuse_recompute_params,
 ) -> (bool, lastuse_recompute_report) {
     // SAFETY: NULL or live, as the caller guarantees.
-    let Some(runtime) = (unsafe { enabled_runtime(function, params.buft, graph) }) else {
+    let Some(runtime) = (unsafe { served_runtime(function, params.buft, graph) }) else {
         return (false, lastuse_recompute_report::default());
     };
     // SAFETY: live tensors, as the caller guarantees.
@@ -212,20 +212,18 @@ unsafe fn recompute(
 ///
 /// # Safety
 /// `buft` is NULL or live; `graph` and its tensors are live, and no other thread uses them.
-unsafe fn enabled_runtime(
+unsafe fn served_runtime(
     function: &str,
     buft: *mut ggml_backend_buffer_type,
     graph: NonNull<ggml_cgraph>,
 ) -> Option<&'static Runtime> {
     // SAFETY: NULL or live, as the caller guarantees.
     let ggml = unsafe { ggml_of_graph(buft, graph) }.inspect_err(|why| fail(function, why)).ok()?;
-    match &ggml.server {
-        Server::Lastuse(runtime) if ggml.original_in_use().is_none() => Some(runtime),
-        _ => {
-            fail(function, &"lastuse is not enabled, so that no plan would keep the budget");
-            None
-        }
+    let runtime = ggml.served();
+    if runtime.is_none() {
+        fail(function, &"lastuse is not enabled, so that no plan would keep the budget");
     }
+    runtime
 }
 
 /// Returns the retained tensors; aborts where one is NULL.

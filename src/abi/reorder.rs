@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::ptr::NonNull;
 
-use crate::ggml::{BufferType, GraphRef, Reordered, Runtime, Server, reorder_nodes};
+use crate::ggml::{BufferType, GraphRef, Reordered, reorder_nodes};
 use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph};
 use crate::graph::order::{Measure, ReorderEffort, Reordering};
 use crate::placement::Bytes;
@@ -118,7 +118,8 @@ unsafe fn reorder(
     effort: u64,
 ) -> Option<lastuse_reorder_report> {
     // SAFETY: NULL or live, as the caller guarantees.
-    let runtime = unsafe { enabled_runtime(function, buft, graph) }?;
+    let ggml = unsafe { ggml_of_graph(buft, graph) }.inspect_err(|why| fail(function, why)).ok()?;
+    let runtime = ggml.served()?;
     // SAFETY: a live buffer type of this ggml, as the caller guarantees.
     let buffer_type = NonNull::new(buft).map(|buft| unsafe { BufferType::new(runtime, buft) });
     let effort = if effort == 0 { ReorderEffort::default() } else { ReorderEffort(effort) };
@@ -132,24 +133,6 @@ unsafe fn reorder(
         unsafe { GraphRef::set_nodes(graph, &nodes) };
     }
     Some(lastuse_reorder_report::from(&found))
-}
-
-/// Returns the runtime of the ggml that the arguments belong to; `None` where ggml's own allocator does the work, or,
-/// with the last error set and logged, where no ggml is found.
-///
-/// # Safety
-/// `buft` is NULL or live; `graph` and its tensors are live, and no other thread uses them.
-unsafe fn enabled_runtime(
-    function: &str,
-    buft: *mut ggml_backend_buffer_type,
-    graph: NonNull<ggml_cgraph>,
-) -> Option<&'static Runtime> {
-    // SAFETY: NULL or live, as the caller guarantees.
-    let ggml = unsafe { ggml_of_graph(buft, graph) }.inspect_err(|why| fail(function, why)).ok()?;
-    match &ggml.server {
-        Server::Lastuse(runtime) if ggml.original_in_use().is_none() => Some(runtime),
-        _ => None,
-    }
 }
 
 impl From<&Reordering> for lastuse_reorder_report {

@@ -2,10 +2,10 @@
 
 use crate::graph::Effect;
 use crate::graph::copies::{Becomes, CopyKind, CopyTarget, Facts, Found, Freedom, Storage, TensorChange, find};
-use crate::graph::{BufferIndex, BufferSpec, Graph, Requests, Strides, TensorId, live_ranges};
+use crate::graph::{Graph, Requests, Strides, TensorId, live_ranges};
 use crate::placement::{Bytes, lower_bound};
 
-use crate::ggml::extensions::reorder::{UNKNOWN_ALIGNMENT, unknown_type};
+use crate::ggml::extensions::compute_buffer::ComputeBuffer;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, MAX_SOURCES, TensorRef};
@@ -32,6 +32,7 @@ pub fn remove_copies(runtime: &'static Runtime, graph: GraphRef<'_>, buffer_type
 
 fn find_copies(runtime: &'static Runtime, reading: &ReadGraph<'_>, buffer_type: Option<BufferType>) -> Found {
     let known = TensorFacts::of(runtime, reading);
+    let buffer = ComputeBuffer::new(runtime, buffer_type);
     if !known.kinds.iter().any(|&kind| kind != CopyKind::Other) {
         return Found::default();
     }
@@ -49,10 +50,10 @@ fn find_copies(runtime: &'static Runtime, reading: &ReadGraph<'_>, buffer_type: 
         has_slot: &known.has_slot,
         fused: &known.fused,
         target: target(buffer_type),
-        alignment: buffer_type.map_or(UNKNOWN_ALIGNMENT, BufferType::alignment),
+        alignment: buffer.alignment(),
         runs_at: &runs_at,
     };
-    let peak = PeakBytes { runtime, reading, buffer_type };
+    let peak = PeakBytes { reading, buffer };
     let mut before = None;
     for freedom in [Freedom::LiveRanges, Freedom::Owners] {
         let found = find(&reading.graph, facts, freedom);
@@ -125,23 +126,17 @@ fn memory(runtime: &'static Runtime, tensor: TensorRef<'_>) -> Storage {
 
 /// Computes the peak of live bytes.
 struct PeakBytes<'a> {
-    runtime: &'static Runtime,
     reading: &'a ReadGraph<'a>,
-    buffer_type: Option<BufferType>,
+    buffer: ComputeBuffer,
 }
 
 impl PeakBytes<'_> {
     fn of(&self, graph: &Graph) -> Bytes {
         let (leafs, nodes) = (vec![0; graph.leafs().len()], vec![0; graph.nodes().len()]);
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let settings = settings();
-        let buffer: BufferSpec =
-            self.buffer_type.map_or_else(|| unknown_type(&settings), |it| it.spec(&settings.rules, settings.effort));
-        let mut sizes = |id: TensorId, _: BufferIndex| {
-            let tensor = self.reading.tensors[id as usize];
-            self.buffer_type.map_or_else(|| self.runtime.nbytes(tensor), |buffer_type| buffer_type.alloc_size(tensor))
-        };
-        live_ranges(graph, &[buffer], requests, &mut sizes).take_problems(&[buffer]).iter().map(lower_bound).sum()
+        let spec = self.buffer.spec();
+        let mut sizes = self.buffer.sizes(&self.reading.tensors);
+        live_ranges(graph, &[spec], requests, &mut sizes).take_problems(&[spec]).iter().map(lower_bound).sum()
     }
 }
 

@@ -4,6 +4,7 @@
 pub mod measure;
 pub mod dependency;
 pub mod dump;
+pub mod compute_buffer;
 pub mod reorder;
 pub mod recompute;
 pub mod copies;

@@ -7,17 +7,16 @@ use std::ptr::NonNull;
 
 use crate::graph::order::Hazards;
 use crate::graph::recompute::{NotRecomputed, Recomputation, RecomputeEffort, Subject, recompute, work_of};
-use crate::graph::{BufferIndex, Effect, Requests, TensorId};
+use crate::graph::{Effect, Requests, TensorId};
 use crate::placement::Bytes;
 
 use crate::ggml::bindings::{ggml_cgraph, ggml_context};
-use crate::ggml::extensions::reorder::unknown_type;
+use crate::ggml::extensions::compute_buffer::ComputeBuffer;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, MAX_SOURCES, TensorRef};
 use crate::ggml::live::tensor_mut::TensorMut;
 use crate::ggml::live::use_counts::UseCounts;
-use crate::ggml::process::settings::settings;
 use crate::ggml::read::memory::same_memory;
 use crate::ggml::read::requested::Requested;
 use crate::ggml::read::{ReadGraph, read};
@@ -105,7 +104,7 @@ pub unsafe fn recompute_graph(
 ) -> Result<Recomputation, NotRebuilt> {
     // SAFETY: a live graph of this thread, as the caller guarantees.
     let live = unsafe { GraphRef::new(graph) };
-    let types: Vec<BufferType> = request.buffer_type.into_iter().collect();
+    let types = ComputeBuffer::new(runtime, request.buffer_type).types();
     let reading = read(runtime, &types, live, &Requested::default());
     let found = search(runtime, &reading, live, request, progress)?;
     if found.after.bytes > request.budget {
@@ -158,14 +157,9 @@ fn search(
     let hazards = Hazards::new(&reading.graph, &effects, &aliases);
     let (leafs, nodes) = (vec![0; live.leafs.len()], vec![0; live.nodes.len()]);
     let requests = Requests { leafs: &leafs, nodes: &nodes };
-    let settings = settings();
-    let buffers = [buffer_type
-        .map_or_else(|| unknown_type(&settings), |buffer_type| buffer_type.spec(&settings.rules, settings.effort))];
-    let mut sizes = |id: TensorId, _: BufferIndex| {
-        let tensor = reading.tensors[id as usize];
-        buffer_type.map_or_else(|| runtime.nbytes(tensor), |buffer_type| buffer_type.alloc_size(tensor))
-    };
-    Ok(recompute(subject, &buffers, requests, &mut sizes, &hazards, budget, effort, progress)?)
+    let buffer = ComputeBuffer::new(runtime, buffer_type);
+    let mut sizes = buffer.sizes(&reading.tensors);
+    Ok(recompute(subject, &[buffer.spec()], requests, &mut sizes, &hazards, budget, effort, progress)?)
 }
 
 /// Checks that the graph has room for `nodes`, and the context for `copies`.

@@ -68,6 +68,14 @@ impl Ggml {
         }
     }
 
+    /// Returns access if lastuse serves the calls of the program.
+    pub fn served(&'static self) -> Option<&'static Runtime> {
+        match &self.server {
+            Server::Lastuse(runtime) if self.original_in_use().is_none() => Some(runtime),
+            _ => None,
+        }
+    }
+
     /// Returns its own allocator if the calls of the program end there.
     pub fn original_in_use(&'static self) -> Option<&'static Original> {
         match &self.server {

@@ -29,7 +29,8 @@ first run with as many batches a step, to the last bit. memory: the buffer of th
 beside it. resident: the most that the process had in memory. step, shortest: the time of a step of the optimizer, its
 median and its smallest value. The last four are ratios to the first run of the same graphs, lower is better.
 With the larger network, all methods take three turns, and the fastest is shown. outputs flags the results of layers by
-ggml_set_output; everything retains all results; combined is recompute, then order. docs/training.md has the others.
+ggml_set_output; everything retains all results; dump writes those of layers to files each time that a graph is
+computed; combined is recompute, then order. docs/training.md has the others.
 ";
 
 /// What is compared with the first run of a group.
