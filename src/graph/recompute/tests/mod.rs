@@ -1,5 +1,6 @@
 //! Recomputed graphs, hand-made and random: their plans, their values, and their budgets.
 
+mod budgets;
 mod edges;
 mod estimates;
 mod evaluation;
