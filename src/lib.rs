@@ -25,7 +25,7 @@
 //!
 //! - [`placement`]: blocks with live ranges, and an offset for each
 //! - [`graph`]: computation graphs as plain data; live ranges, plans, passes over a graph
-//! - [`devices`]: weights and caches on devices, within their budgets
+//! - [`devices`]: placement of weights, caches and intermediates on devices
 //! - [`formats`]: files of graphs, plans and placement problems
 //! - [`report`]: tables, pictures and explanations for people, JSON for programs
 //! - `ggml`: ggml's types and functions, and the allocator that uses them

@@ -1,11 +1,13 @@
-//! Placement on devices: which weights, caches and rows of weights are on which device.
+//! Placement on devices: which weights, caches, neurons and intermediates of a program are where, and what that costs.
 //!
-//! Uses [`crate::placement`] only. Each part uses only those above it in this list:
+//! Uses [`crate::graph`] and [`crate::placement`]; plain data in and out. Each part uses only those above it in this list:
 //!
 //! - [`device`]: what a device offers
 //! - [`item`]: what is placed
 //! - [`planner`]: where each item is, so that no device exceeds its budget
+//! - [`rules`]: where each intermediate is computed and kept, given where the weights are
 
 pub mod device;
 pub mod item;
 pub mod planner;
+pub mod rules;

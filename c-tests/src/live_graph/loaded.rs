@@ -56,7 +56,9 @@ functions! {
     pub struct Api {
         fn gallocr_new = "ggml_gallocr_new" (*mut ggml_backend_buffer_type) -> *mut ggml_gallocr;
         fn gallocr_free = "ggml_gallocr_free" (*mut ggml_gallocr);
+        fn gallocr_new_n = "ggml_gallocr_new_n" (*mut *mut ggml_backend_buffer_type, c_int) -> *mut ggml_gallocr;
         fn reserve = "ggml_gallocr_reserve" (*mut ggml_gallocr, *mut ggml_cgraph) -> bool;
+        fn reserve_n = "ggml_gallocr_reserve_n" (*mut ggml_gallocr, *mut ggml_cgraph, *const c_int, *const c_int) -> bool;
         fn alloc_graph = "ggml_gallocr_alloc_graph" (*mut ggml_gallocr, *mut ggml_cgraph) -> bool;
         fn get_buffer_size = "ggml_gallocr_get_buffer_size" (*mut ggml_gallocr, c_int) -> usize;
     }
@@ -113,6 +115,50 @@ functions! {
     }
 }
 
+/// A `struct fake_backends`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct FakeBackends([u8; 0]);
+
+/// `struct fake_setup`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct FakeSetup {
+    pub n_types: c_int,
+    pub n_backends: c_int,
+    pub n_tensors: c_int,
+    pub alignments: *const usize,
+    pub is_host: *const u8,
+    pub pads_rows: *const u8,
+    pub backend_types: *const c_int,
+    pub supports_types: *const u8,
+    pub supports_ops: *const u8,
+    pub offloads_ops: *const u8,
+    pub op_offload: bool,
+    pub parallel: bool,
+    pub current_copy: c_int,
+    pub optimizes: bool,
+}
+
+functions! {
+    /// The functions of `fake_backends.h`.
+    #[derive(Clone, Copy, Debug)]
+    pub struct FakeSchedulers {
+        fn new = "fake_backends_new" (*const FakeSetup, *const *mut ggml_tensor) -> *mut FakeBackends;
+        fn free = "fake_backends_free" (*mut FakeBackends);
+        fn place = "fake_backends_place" (*mut FakeBackends, *mut ggml_tensor, c_int, bool);
+        fn assign = "fake_backends_assign" (*mut FakeBackends, *mut ggml_tensor, c_int);
+        fn schedule = "fake_backends_schedule" (*mut FakeBackends, *mut ggml_cgraph) -> bool;
+        fn backend = "fake_backends_backend" (*mut FakeBackends, *mut ggml_tensor) -> c_int;
+        fn splits = "fake_backends_splits" (*mut FakeBackends) -> c_int;
+        fn copies = "fake_backends_copies" (*mut FakeBackends) -> c_int;
+        fn graph = "fake_backends_graph" (*mut FakeBackends) -> *mut ggml_cgraph;
+        fn node_ids = "fake_backends_node_ids" (*mut FakeBackends) -> *const c_int;
+        fn leaf_ids = "fake_backends_leaf_ids" (*mut FakeBackends) -> *const c_int;
+        fn buffer_type = "fake_backends_type" (*mut FakeBackends, c_int) -> *mut ggml_backend_buffer_type;
+    }
+}
+
 /// The loaded ggml.
 #[derive(Debug)]
 pub struct Ggml {
@@ -133,7 +179,11 @@ pub struct Allocators {
     pub(super) own: Own,
     pub(super) ggml: Ggml,
     pub(super) limited_types: LimitedTypes,
+    /// Loaded before ggml, for [`Allocators::open_with_fake_backends`].
+    pub(super) fake_schedulers: Option<FakeSchedulers>,
 }
+
+static OPEN: OnceLock<Result<Allocators>> = OnceLock::new();
 
 impl Allocators {
     /// Builds and loads both, once in a process. They are never unloaded.
@@ -141,12 +191,21 @@ impl Allocators {
     /// # Errors
     /// When something does not build or load, or when lastuse hands its calls over to ggml.
     pub fn open() -> Result<&'static Self> {
-        static OPEN: OnceLock<Result<Allocators>> = OnceLock::new();
-        OPEN.get_or_init(Self::load).as_ref().map_err(Clone::clone)
+        OPEN.get_or_init(|| Self::load(Package::LlamaCpp, false)).as_ref().map_err(Clone::clone)
     }
 
-    fn load() -> Result<Self> {
-        let vendored = lastuse_vendor::ggml(Package::LlamaCpp)?;
+    /// Builds and loads both for the ggml of a package, in a process whose schedulers allocate nothing: for
+    /// [`RealScheduler`](super::RealScheduler). A process has either these or those of [`Allocators::open`].
+    ///
+    /// # Errors
+    /// When something does not build or load.
+    pub fn open_with_fake_backends(package: Package) -> Result<&'static Self> {
+        OPEN.get_or_init(|| Self::load(package, true)).as_ref().map_err(Clone::clone)
+    }
+
+    fn load(package: Package, with_fake_backends: bool) -> Result<Self> {
+        let vendored = lastuse_vendor::ggml(package)?;
+        let fake_schedulers = with_fake_backends.then(|| load_fake_backends(&vendored)).transpose()?;
         // Visible to all: lastuse refers to ggml's functions without naming their library.
         let base = open(&vendored.libraries.join("libggml-base.so"), RTLD_GLOBAL)?;
         let ggml = Ggml::new(Functions::find(base)?, &vendored.sources.join("include/ggml.h"))?;
@@ -166,8 +225,18 @@ impl Allocators {
             return Err("lastuse is switched off: is the variable LASTUSE set?".to_owned());
         }
         let limited_types = LimitedTypes::find(limited)?;
-        Ok(Self { upstream: Api::find(base)?, lastuse, own, ggml, limited_types })
+        Ok(Self { upstream: Api::find(base)?, lastuse, own, ggml, limited_types, fake_schedulers })
     }
+}
+
+/// Loads the fake backends, and ggml behind them: calls of ggml to what both define go to the former.
+fn load_fake_backends(ggml: &lastuse_vendor::Ggml) -> Result<FakeSchedulers> {
+    let libraries = ggml.libraries.display();
+    let (folder, path) = (format!("-L{libraries}"), format!("-Wl,-rpath,{libraries}"));
+    let flags = [&folder, "-lggml-base", &path];
+    let name = format!("fake-backends-{}.so", ggml.version);
+    let library = Program::build_shared(&name, &["support/fake_backends.c"], ggml, &flags)?;
+    FakeSchedulers::find(open(&library, RTLD_GLOBAL)?)
 }
 
 fn open(path: &Path, visibility: c_int) -> Result<&'static Library> {

@@ -4,6 +4,7 @@ mod enums;
 mod gallocr;
 mod limited;
 mod loaded;
+mod scheduled;
 
 use std::ffi::c_void;
 
@@ -17,6 +18,7 @@ use loaded::{Ggml, InitParams};
 
 pub use gallocr::Gallocr;
 pub use loaded::Allocators;
+pub use scheduled::{BackendTables, RealSchedule, RealScheduler, SeenTensor};
 
 /// A live graph in a context of its own. Nothing in it is ever computed.
 #[derive(Debug)]

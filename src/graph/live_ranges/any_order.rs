@@ -166,8 +166,10 @@ impl<'a> UseScan<'a> {
                 continue;
             }
             last_uses.add_view([id, view.root], tensor, &tensors[view.root as usize]);
-            // A view that is computed after its last use may be read after the graph.
-            if def > last_use && tensors[view.root as usize].is_owned() {
+            // A view that is written after its last use may be read after the graph. One that computes nothing has its
+            // value before its def: the scheduler copies such views at the start of the split that lists them.
+            let is_computed = tensor.operation != Operation::View || last_use == Point::UNUSED;
+            if is_computed && def > last_use && tensors[view.root as usize].is_owned() {
                 last_uses.points[view.root as usize] = Point::KEPT;
             }
         }

@@ -179,6 +179,24 @@ fn marker_before_the_def_allocates_early_and_frees_nothing() {
 }
 
 #[test]
+fn view_that_only_earlier_nodes_use_does_not_keep_its_root() {
+    for (operation, end) in [(Operation::View, 3), (Operation::Other, 5)] {
+        let mut sketch = Sketch::new();
+        let x = sketch.leaf(64);
+        let root = sketch.node(64, &[x]);
+        let marker = sketch.marker(&[]);
+        let view = sketch.view(root, 0, 32);
+        let a = sketch.node(64, &[x]);
+        sketch.node(64, &[a]);
+        sketch.draft(view).tensor.operation = operation;
+        sketch.draft(marker).sources = vec![view];
+        let found = sketch.live_ranges(Rules::ALL);
+        assert_eq!(live_range(&found, root), 0..end, "{operation:?}: only what is written may be read after the graph");
+        sketch.plan(Rules::ALL);
+    }
+}
+
+#[test]
 fn marker_after_the_def_keeps_it_live() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);

@@ -1,0 +1,32 @@
+//! What llama.cpp assigns before it schedules a graph.
+
+use crate::graph::TensorId;
+
+use super::backends::BackendIndex;
+use super::capabilities::Capabilities;
+use super::layer_names::{is_of_layer, layer_of};
+use super::placed_graph::PlacedGraph;
+
+/// Names of results that llama.cpp puts on the device of their layer.
+const ASSIGNED: [&str; 2] = ["norm", "l_last"];
+
+/// Returns what llama.cpp assigns by `ggml_backend_sched_set_tensor_backend`, for [`PlacedGraph::assigned`]: the results
+/// "norm-N" and "l_last-N" go to the backend of layer N, if that backend supports them. llama.cpp does so for batches of
+/// fewer than 32 tokens, and for all batches when every layer and the output are offloaded.
+///
+/// `backend_of_layer` returns the backend of a layer's device. Names are those at the end of building: a result that
+/// had one of these names first and another one later is not found. With `--no-kv-offload` llama.cpp also assigns each
+/// result of attention without flash attention to the CPU; those have no name of their own.
+pub fn llama_cpp_assignments<C: Capabilities>(
+    placed: PlacedGraph<'_>,
+    capabilities: &C,
+    backend_of_layer: impl Fn(u32) -> Option<BackendIndex>,
+) -> Vec<(TensorId, BackendIndex)> {
+    let assigned = |&node: &TensorId| {
+        let name = placed.snapshot.tensors[node as usize].name.as_str();
+        let layer = layer_of(name).filter(|_| ASSIGNED.iter().any(|base| is_of_layer(name, base)))?;
+        let backend = backend_of_layer(layer)?;
+        capabilities.supports_op(backend, node).then_some((node, backend))
+    };
+    placed.graph().nodes().iter().filter_map(assigned).collect()
+}

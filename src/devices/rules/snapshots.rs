@@ -1,0 +1,214 @@
+//! Snapshots of scheduled graphs, as captures have them, and the way back.
+
+use std::collections::HashMap;
+
+use crate::graph::snapshot::{BufferInfo, Snapshot, TensorInfo};
+use crate::graph::{BufferIndex, Flags, Graph, Retained, Tensor, TensorId, View};
+
+use super::backends::{BackendIndex, Backends};
+use super::compute_buffers::ScheduledSizes;
+use super::scheduled_graph::{Origin, ScheduledGraph};
+
+/// The longest name of a tensor in ggml, in bytes.
+const LONGEST_NAME: usize = 63;
+
+impl ScheduledGraph {
+    /// Returns a snapshot of this graph: what a capture of a process with these backends has. `snapshot` is the graph
+    /// that was scheduled. Buffers are [`Backends::compute_types`].
+    pub fn snapshot(&self, snapshot: &Snapshot, backends: &Backends, sizes: &mut impl ScheduledSizes) -> Snapshot {
+        let types = backends.compute_types();
+        let requested = self.buffer_of_each(backends);
+        let tensors = self.origins.iter().zip(&requested).zip(0..).map(|((&origin, &buffer), id)| {
+            let is_owned = self.graph.tensor(id).is_owned();
+            let mut size_in = |buffer: BufferIndex| sizes.alloc_size(origin, types[buffer as usize]);
+            let info = self.info(snapshot, backends, origin);
+            let size = if is_owned { size_in(buffer) } else { info.nbytes };
+            let others = (0..).take(types.len()).filter(|&other| is_owned && other != buffer);
+            let elsewhere = others.map(|other| (other, size_in(other))).filter(|&(_, other)| other != size).collect();
+            TensorInfo { id: u64::from(id), size, buffer, elsewhere, ..info }
+        });
+        let mut scheduled = Snapshot {
+            label: snapshot.label.clone(),
+            tensors: tensors.collect(),
+            buffers: types.iter().map(|&buffer_type| buffer_info(backends, buffer_type)).collect(),
+            graph: self.graph.clone(),
+        };
+        scheduled.add_ggml_alloc_sizes();
+        scheduled
+    }
+
+    /// Returns, by tensor, the requested buffer; for what is in no list, that of its first user.
+    fn buffer_of_each(&self, backends: &Backends) -> Vec<BufferIndex> {
+        let (leafs, nodes) = self.requested_buffers(backends);
+        let mut requested = vec![None; self.origins.len()];
+        let listed = self.graph.leafs().iter().zip(&leafs).chain(self.graph.nodes().iter().zip(&nodes));
+        listed.for_each(|(&id, &buffer)| _ = requested[id as usize].get_or_insert(buffer));
+        for (&node, &buffer) in self.graph.nodes().iter().zip(&nodes) {
+            let sources = self.graph.sources(node).iter();
+            sources.for_each(|&source| _ = requested[source as usize].get_or_insert(buffer));
+        }
+        requested.into_iter().map(Option::unwrap_or_default).collect()
+    }
+
+    /// Returns the names of a tensor, as ggml makes them for copies and markers.
+    fn info(&self, snapshot: &Snapshot, backends: &Backends, origin: Origin) -> TensorInfo {
+        let (Origin::Tensor(of) | Origin::Copy { of, .. } | Origin::Marker { of } | Origin::Staged { of }) = origin;
+        let info = snapshot.tensors[of as usize].clone();
+        let nothing = || "NONE".to_owned();
+        match origin {
+            Origin::Tensor(_) => info,
+            Origin::Staged { .. } => TensorInfo { name: cut(&format!("{} (staged)", info.name)), ..info },
+            Origin::Marker { .. } => {
+                TensorInfo { name: cut(&format!("{} (view)", info.name)), op: nothing(), desc: nothing(), ..info }
+            }
+            Origin::Copy { backend, number, .. } => {
+                let name = cut(&copy_name(&backends.list[backend as usize].name, &info.name, number));
+                TensorInfo { name, op: nothing(), desc: nothing(), ..info }
+            }
+        }
+    }
+}
+
+fn buffer_info(backends: &Backends, buffer_type: BackendIndex) -> BufferInfo {
+    let buffer_type = &backends.buffer_types[buffer_type as usize];
+    BufferInfo {
+        name: buffer_type.name.clone(),
+        alignment: buffer_type.buffer.alignment,
+        max_size: buffer_type.buffer.max_chunk,
+        ggml_alloc_size: None,
+        rules: Some(buffer_type.buffer.rules),
+        effort: Some(buffer_type.buffer.effort),
+    }
+}
+
+fn copy_name(backend: &str, name: &str, number: u32) -> String {
+    format!("{backend}#{name}#{number}")
+}
+
+/// Cuts a name as ggml does, at a character.
+fn cut(name: &str) -> String {
+    name[..name.floor_char_boundary(LONGEST_NAME)].to_owned()
+}
+
+/// Returns the graph that a program built, from a capture of what its scheduler made of it: without the copies between
+/// splits and their markers, each use of a copy being one of the tensor itself. A graph without copies stays as it is.
+///
+/// Copies are known by their form: a node without operation and sources right after a marker of a tensor with its
+/// layout, named after that tensor. Markers that backends or programs added stay.
+#[must_use]
+pub fn unscheduled(snapshot: &Snapshot) -> Snapshot {
+    let found = Copies::of(snapshot);
+    if found.copied.is_empty() {
+        return snapshot.clone();
+    }
+    let kept: Vec<TensorId> = (0..).take(snapshot.tensors.len()).filter(|&id| !found.is_removed[id as usize]).collect();
+    let mut numbers = vec![None; snapshot.tensors.len()];
+    kept.iter().zip(0..).for_each(|(&id, number)| numbers[id as usize] = Some(number));
+    let number = |id: TensorId| {
+        let original = found.copied.get(&id).copied().unwrap_or(id);
+        numbers[original as usize].expect("what is copied is no copy itself")
+    };
+    let mut graph = Graph::with_capacity(kept.len());
+    for &id in &kept {
+        let tensor = snapshot.graph.tensor(id);
+        let mut flags = tensor.flags;
+        if found.is_pipelined[id as usize] {
+            flags.0 &= !Flags::OUTPUT.0;
+        }
+        let view = tensor.view.map(|view| View { root: number(view.root), ..view });
+        graph.add(Tensor { flags, view, ..tensor.clone() }, snapshot.graph.layout(id).by_ref());
+        graph.push_sources(snapshot.graph.sources(id).iter().map(|&source| number(source)));
+    }
+    let mut is_listed = vec![false; snapshot.tensors.len()];
+    let is_kept = |id: &TensorId| !found.is_removed[*id as usize];
+    // The scheduler lists what it copied for pipelines first, and then all leafs of the graph.
+    let leafs = snapshot.graph.leafs().iter().rev().copied().filter(is_kept);
+    let mut leafs: Vec<TensorId> = leafs.filter(|&id| !std::mem::replace(&mut is_listed[id as usize], true)).collect();
+    leafs.reverse();
+    graph.list_leafs(leafs.into_iter().map(number));
+    graph.list_nodes(snapshot.graph.nodes().iter().copied().filter(is_kept).map(number));
+    let retained = snapshot.graph.retention().list().iter().filter(|retained| is_kept(&retained.tensor));
+    let renumbered = |retained: &Retained| Retained {
+        tensor: number(retained.tensor),
+        until: retained.until.and_then(|until| numbers[until as usize]),
+    };
+    graph.set_retention(retained.map(renumbered).collect());
+    let tensors = kept.iter().map(|&id| snapshot.tensors[id as usize].clone()).collect();
+    Snapshot { label: snapshot.label.clone(), buffers: snapshot.buffers.clone(), graph, tensors }
+}
+
+/// What a scheduler added to a graph.
+struct Copies {
+    /// The tensor of each copy that nodes use.
+    copied: HashMap<TensorId, TensorId>,
+    /// By tensor, whether it is a copy or the marker of one.
+    is_removed: Vec<bool>,
+    /// By tensor, whether there are copies of it for pipelines, for which the scheduler flags it as an output.
+    is_pipelined: Vec<bool>,
+}
+
+impl Copies {
+    fn of(snapshot: &Snapshot) -> Self {
+        let count = snapshot.tensors.len();
+        let mut found =
+            Self { copied: HashMap::new(), is_removed: vec![false; count], is_pipelined: vec![false; count] };
+        for pair in snapshot.graph.nodes().windows(2) {
+            let &[marker, copy] = pair else { continue };
+            if let Some(original) = copied_by(snapshot, marker, copy) {
+                found.copied.insert(copy, original);
+                found.is_removed[marker as usize] = true;
+                found.is_removed[copy as usize] = true;
+            }
+        }
+        found.remove_other_copies(snapshot);
+        found
+    }
+
+    /// Removes the leafs that are copies of the same tensor for other computations of a pipeline.
+    fn remove_other_copies(&mut self, snapshot: &Snapshot) {
+        let name = |id: TensorId| snapshot.tensors[id as usize].name.as_str();
+        let is_copy = |id: TensorId| snapshot.graph.tensor(id).flags.has(Flags::OUTPUT) && is_free(snapshot, id);
+        let mut ids: HashMap<&str, TensorId> = HashMap::new();
+        for &leaf in snapshot.graph.leafs().iter().filter(|&&leaf| snapshot.graph.tensor(leaf).flags.has(Flags::INPUT))
+        {
+            ids.entry(name(leaf)).or_insert(leaf);
+        }
+        let copied: HashMap<&str, TensorId> =
+            self.copied.values().map(|&original| (name(original), original)).collect();
+        for &leaf in snapshot.graph.leafs().iter().filter(|&&leaf| is_copy(leaf)) {
+            let Some(original) = name_of_original(name(leaf)) else { continue };
+            if copied.contains_key(original) || ids.contains_key(original) {
+                self.is_removed[leaf as usize] = true;
+            }
+            if let Some(&input) = ids.get(original) {
+                self.is_pipelined[input as usize] = true;
+            }
+        }
+    }
+}
+
+/// Returns the tensor that `copy` is a copy of, if `marker` and `copy` are what the scheduler adds for an input of a
+/// split.
+fn copied_by(snapshot: &Snapshot, marker: TensorId, copy: TensorId) -> Option<TensorId> {
+    let graph = &snapshot.graph;
+    let &[original] = graph.sources(marker) else { return None };
+    let is_marker = graph.tensor(marker).is_marker() && graph.tensor(marker).view.is_some();
+    let is_like = is_free(snapshot, copy) && graph.same_layout(original, copy);
+    let (name, copied) = (&snapshot.tensors[original as usize].name, &snapshot.tensors[copy as usize].name);
+    let is_named = name_of_original(copied).is_some_and(|of| of == name)
+        || (copied.len() + 4 > LONGEST_NAME && copied.split_once('#').is_some_and(|(_, of)| name.starts_with(of)));
+    (is_marker && is_like && is_named && original != copy).then_some(original)
+}
+
+/// Returns `true` for a tensor without operation, sources and memory.
+fn is_free(snapshot: &Snapshot, id: TensorId) -> bool {
+    let tensor = snapshot.graph.tensor(id);
+    tensor.is_marker() && tensor.is_owned() && snapshot.graph.sources(id).is_empty()
+}
+
+/// Returns the name between the backend and the number in the name of a copy.
+fn name_of_original(name: &str) -> Option<&str> {
+    let (rest, number) = name.rsplit_once('#')?;
+    let (_, original) = rest.split_once('#')?;
+    (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(original)
+}

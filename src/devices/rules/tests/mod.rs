@@ -1,0 +1,7 @@
+//! Tests of the rules on small graphs; `c-tests/tests/scheduler` compares with the real scheduler.
+
+mod errors;
+mod other_rules;
+mod scene;
+mod scheduler;
+mod snapshots;

@@ -1,0 +1,110 @@
+//! What backends of ggml commonly support, for captured graphs, where no real backend can be asked.
+
+use crate::graph::TensorId;
+
+use super::backends::{BackendIndex, Backends, BufferTypeIndex};
+use super::capabilities::Capabilities;
+use super::placed_graph::PlacedGraph;
+
+/// Operations that ggml's backends for GPUs leave to the CPU: functions of the program, and what no published model
+/// needs.
+const CPU_ONLY: [&str; 14] = [
+    "ADD_REL_POS",
+    "CUSTOM",
+    "DIAG_MASK_ZERO",
+    "FLASH_ATTN_BACK",
+    "GET_REL_POS",
+    "IM2COL_BACK",
+    "MAP_BINARY",
+    "MAP_CUSTOM1",
+    "MAP_CUSTOM2",
+    "MAP_CUSTOM3",
+    "MAP_UNARY",
+    "POOL_2D_BACK",
+    "WIN_PART",
+    "WIN_UNPART",
+];
+
+/// The batch from which backends of ggml offload an operation, unless `GGML_OP_OFFLOAD_MIN_BATCH` says otherwise.
+const OFFLOAD_BATCH: u64 = 32;
+
+/// Assumed capabilities. A backend whose compute buffer the host can read is a CPU, any other is a GPU:
+///
+/// - A CPU supports every operation, and all memory that the host can read.
+/// - A GPU supports all operations but those for which ggml has no kernels on GPUs, products of F16 with another type of
+///   weight, and those with a source in the memory of another GPU. It can use its own memory alone.
+/// - A GPU offloads operations on batches of 32 and more, except for GET_ROWS. The batch is the second extent of a
+///   MUL_MAT, the third of MUL_MAT_ID and ROPE, and the number of rows of anything else, as in CUDA and Vulkan.
+#[derive(Clone, Copy, Debug)]
+pub struct TypicalBackends<'a> {
+    placed: PlacedGraph<'a>,
+    backends: &'a Backends,
+    offload_batch: u64,
+}
+
+impl<'a> TypicalBackends<'a> {
+    /// Assumes typical capabilities for these backends.
+    pub fn new(placed: PlacedGraph<'a>, backends: &'a Backends) -> Self {
+        Self { placed, backends, offload_batch: OFFLOAD_BATCH }
+    }
+
+    /// Sets the batch from which operations are offloaded, as `GGML_OP_OFFLOAD_MIN_BATCH` does.
+    #[must_use]
+    pub fn with_offload_batch(self, offload_batch: u64) -> Self {
+        Self { offload_batch, ..self }
+    }
+
+    fn is_cpu(&self, backend: BackendIndex) -> bool {
+        self.is_host(self.backends.buffer_type(backend))
+    }
+
+    fn is_host(&self, buffer_type: BufferTypeIndex) -> bool {
+        self.backends.buffer_types[buffer_type as usize].is_host
+    }
+
+    /// Returns `true` if a source of `tensor` is in memory that belongs to another GPU.
+    fn reads_another_gpu(&self, backend: BackendIndex, tensor: TensorId) -> bool {
+        let own = self.backends.buffer_type(backend);
+        let memory = |&source: &TensorId| self.placed.memory.get(source as usize).copied().flatten();
+        let mut sources = self.placed.graph().sources(tensor).iter().filter_map(memory);
+        sources.any(|memory| memory.buffer_type != own && !self.is_host(memory.buffer_type))
+    }
+
+    /// Returns `true` for a product of F16 with a weight of another type.
+    fn is_mixed_product(&self, tensor: TensorId) -> bool {
+        let element = |&source: &TensorId| self.placed.snapshot.tensors[source as usize].element.as_str();
+        match self.placed.graph().sources(tensor) {
+            [a, b, ..] if self.placed.op(tensor).starts_with("MUL_MAT") => element(b) == "f16" && element(a) != "f16",
+            _ => false,
+        }
+    }
+
+    /// Returns the number of rows that an operation treats alike.
+    fn batch(&self, node: TensorId) -> u64 {
+        let [_, rows, planes, volumes] = self.placed.graph().layout(node).ne.map(i64::unsigned_abs);
+        match self.placed.op(node) {
+            "GET_ROWS" => 0,
+            "MUL_MAT" => rows,
+            "MUL_MAT_ID" | "ROPE" | "ROPE_BACK" => planes,
+            _ => rows.saturating_mul(planes).saturating_mul(volumes),
+        }
+    }
+}
+
+impl Capabilities for TypicalBackends<'_> {
+    fn supports_op(&self, backend: BackendIndex, tensor: TensorId) -> bool {
+        self.is_cpu(backend)
+            || (CPU_ONLY.binary_search(&self.placed.op(tensor)).is_err()
+                && !self.is_mixed_product(tensor)
+                && !self.reads_another_gpu(backend, tensor))
+    }
+
+    fn supports_buffer_type(&self, backend: BackendIndex, buffer_type: BufferTypeIndex) -> bool {
+        let own = self.backends.buffer_type(backend) == buffer_type;
+        own || (self.is_cpu(backend) && self.is_host(buffer_type))
+    }
+
+    fn offloads_op(&self, backend: BackendIndex, node: TensorId) -> bool {
+        !self.is_cpu(backend) && self.batch(node) >= self.offload_batch
+    }
+}
