@@ -5,9 +5,11 @@
 //! - [`device`]: what a device offers
 //! - [`item`]: what is placed
 //! - [`planner`]: where each item is, so that no device exceeds its budget
+//! - [`neurons`]: which neurons of each layer are on the GPU
 //! - [`rules`]: where each intermediate is computed and kept, given where the weights are
 
 pub mod device;
 pub mod item;
 pub mod planner;
+pub mod neurons;
 pub mod rules;

@@ -1,6 +1,6 @@
 //! Output: tables, pictures, explanations and JSON.
 //!
-//! Uses [`crate::graph`] and [`crate::placement`].
+//! Uses [`crate::formats`], [`crate::devices`], [`crate::graph`] and [`crate::placement`].
 
 #[cfg(feature = "cli")]
 mod check;
@@ -12,6 +12,8 @@ pub mod explain;
 pub mod picture;
 #[cfg(feature = "cli")]
 mod run_table;
+#[cfg(feature = "cli")]
+mod split;
 mod verdict;
 mod plan_table;
 mod problem_table;
@@ -27,5 +29,7 @@ pub use plan_table::{PlanRow, RecomputedRow, plan_table};
 pub use problem_table::{ProblemRow, problem_table};
 #[cfg(feature = "cli")]
 pub use run_table::{BufferRow, RunRow, run_table, total_bytes};
+#[cfg(feature = "cli")]
+pub use split::{SplitBudget, SplitReport, SplitRow, checked_split_json, checked_split_text, split_json, split_text};
 pub use steps_table::{StepRow, StepsTable, steps_table};
 pub use verdict::Verdict;

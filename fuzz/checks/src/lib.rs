@@ -4,15 +4,19 @@
 //! tries them with the committed corpus and with inputs made from it.
 
 mod csv;
+mod gguf;
 mod graph;
 mod memory;
 mod mutate;
 mod pair;
 mod plan;
+mod torch;
 
 pub use csv::csv;
+pub use gguf::{gguf, gpuidx};
 pub use graph::graph;
 pub use memory::{Counting, in_proportion};
 pub use mutate::{Random, mutated};
 pub use pair::pair;
 pub use plan::plan;
+pub use torch::torch;

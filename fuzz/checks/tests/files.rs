@@ -99,3 +99,18 @@ fn plans_of_other_graphs() {
 fn problems() {
     try_all("csv", lastuse_fuzz_checks::csv);
 }
+
+#[test]
+fn headers_of_models() {
+    try_all("gguf", lastuse_fuzz_checks::gguf);
+}
+
+#[test]
+fn splits_of_neurons() {
+    try_all("gpuidx", lastuse_fuzz_checks::gpuidx);
+}
+
+#[test]
+fn tensors() {
+    try_all("torch", lastuse_fuzz_checks::torch);
+}

@@ -1,4 +1,5 @@
-//! The command-line tool: runs programs with lastuse, and plans, explains, draws and checks the memory of captured graphs.
+//! The command-line tool: runs programs with lastuse, plans, explains, draws and checks the memory of captured graphs,
+//! and splits neurons between devices.
 
 mod buffer;
 mod check;
@@ -15,6 +16,8 @@ mod print;
 mod progress;
 mod recompute;
 mod run;
+mod size;
+mod split;
 
 use std::process::ExitCode;
 
@@ -35,6 +38,7 @@ use clap::{Parser, Subcommand};
   lastuse plan graphs/*.jsonl                         a table: lastuse, ggml-alloc, and the lower bound
   lastuse explain llama.jsonl                         which tensors are live at the peak, and what would lower it
   lastuse draw llama.jsonl -o map.html                memory over time, to explore in a browser
+  lastuse split statistics --bytes 5GiB --embd 4096 --type q4_0 -o llama.gpuidx    the neurons that belong on a GPU
 
 \"lastuse COMMAND --help\" documents a command."
 )]
@@ -52,6 +56,7 @@ enum Command {
     Draw(draw::Arguments),
     Check(check::Arguments),
     Convert(convert::Arguments),
+    Split(split::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -63,6 +68,7 @@ fn main() -> ExitCode {
         Command::Draw(arguments) => draw::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
+        Command::Split(arguments) => split::run(&arguments),
     };
     match result {
         Ok(code) => code,

@@ -8,6 +8,7 @@ use lastuse::graph::snapshot::Snapshot;
 use lastuse::placement::Bytes;
 
 use super::progress::Progress;
+use super::size;
 
 /// Options for recomputation.
 #[derive(clap::Args)]
@@ -48,11 +49,7 @@ impl FromStr for Budget {
             let percent: f64 = percent.parse().map_err(|_| wrong())?;
             return if percent.is_finite() && percent >= 0.0 { Ok(Self::Percent(percent)) } else { Err(wrong()) };
         }
-        let number = text.trim_end_matches("iB").trim_end_matches('B');
-        let power = "KMGT".find(|unit| number.ends_with(unit)).map_or(0, |at| at + 1);
-        let digits = if power > 0 { &number[..number.len() - 1] } else { number };
-        let count: Bytes = digits.parse().map_err(|_| wrong())?;
-        count.checked_mul(1 << (10 * power)).map(Self::Bytes).ok_or_else(wrong)
+        size::parse(text).map(Self::Bytes).ok_or_else(wrong)
     }
 }
 

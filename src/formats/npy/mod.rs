@@ -6,9 +6,9 @@
 mod read;
 
 #[cfg(feature = "cli")]
-pub use read::{MalformedArray, NpyArray};
+pub use read::{MalformedArray, NpyArray, is_npy};
 
-/// The element types that arrays are written with, in the byte order of this machine.
+/// The element types of arrays, in the byte order of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementType {
     /// IEEE 754, 16 bits.
@@ -25,10 +25,18 @@ pub enum ElementType {
     I32,
     /// Signed, 64 bits.
     I64,
+    /// Unsigned, 8 bits.
+    U8,
+    /// Unsigned, 16 bits.
+    U16,
+    /// Unsigned, 32 bits.
+    U32,
+    /// Unsigned, 64 bits.
+    U64,
 }
 
 /// All element types, with the name of each without the byte order.
-const ELEMENT_TYPES: [(ElementType, &str); 7] = [
+const ELEMENT_TYPES: [(ElementType, &str); 11] = [
     (ElementType::F16, "f2"),
     (ElementType::F32, "f4"),
     (ElementType::F64, "f8"),
@@ -36,6 +44,10 @@ const ELEMENT_TYPES: [(ElementType, &str); 7] = [
     (ElementType::I16, "i2"),
     (ElementType::I32, "i4"),
     (ElementType::I64, "i8"),
+    (ElementType::U8, "u1"),
+    (ElementType::U16, "u2"),
+    (ElementType::U32, "u4"),
+    (ElementType::U64, "u8"),
 ];
 
 /// The first bytes of a file: the signature and the version.
@@ -59,10 +71,10 @@ impl ElementType {
     /// Returns the bytes of an element.
     pub fn size(self) -> usize {
         match self {
-            Self::I8 => 1,
-            Self::F16 | Self::I16 => 2,
-            Self::F32 | Self::I32 => 4,
-            Self::F64 | Self::I64 => 8,
+            Self::I8 | Self::U8 => 1,
+            Self::F16 | Self::I16 | Self::U16 => 2,
+            Self::F32 | Self::I32 | Self::U32 => 4,
+            Self::F64 | Self::I64 | Self::U64 => 8,
         }
     }
 }
@@ -127,6 +139,6 @@ mod tests {
 
     #[test]
     fn bytes_have_no_order() {
-        assert_eq!(ElementType::I8.name(), "|i1");
+        assert_eq!((ElementType::I8.name(), ElementType::U8.name()), ("|i1".to_owned(), "|u1".to_owned()));
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::formats::elements::Element;
+
 use super::{BYTE_ORDER, ELEMENT_TYPES, ElementType, SIGNATURE};
 
 /// An array in memory.
@@ -61,6 +63,35 @@ impl NpyArray {
         }
         Ok(Self { element, shape, bytes: bytes.to_vec() })
     }
+
+    /// Returns the elements in C order. Whole numbers beyond 2^53 are rounded.
+    pub fn values(&self) -> Vec<f64> {
+        let element = match self.element {
+            ElementType::F16 => Element::F16,
+            ElementType::F32 => Element::F32,
+            ElementType::F64 => Element::F64,
+            ElementType::I8 => Element::I8,
+            ElementType::I16 => Element::I16,
+            ElementType::I32 => Element::I32,
+            ElementType::I64 => Element::I64,
+            ElementType::U8 => Element::U8,
+            ElementType::U16 => Element::U16,
+            ElementType::U32 => Element::U32,
+            ElementType::U64 => Element::U64,
+        };
+        let value = |bytes: &[u8]| {
+            if cfg!(target_endian = "little") {
+                return element.value(bytes);
+            }
+            element.value(&bytes.iter().rev().copied().collect::<Vec<u8>>())
+        };
+        self.bytes.chunks_exact(element.size()).map(value).collect()
+    }
+}
+
+/// Returns whether a file begins as arrays of NumPy do, of any version.
+pub fn is_npy(file: &[u8]) -> bool {
+    file.starts_with(b"\x93NUMPY")
 }
 
 /// Parses the name of a type at the start of `text`.
@@ -103,6 +134,17 @@ mod tests {
                 assert_eq!(read, Ok(NpyArray { element, shape: shape.to_vec(), bytes }));
             }
         }
+    }
+
+    #[test]
+    fn values_are_those_of_the_elements() {
+        let of = |element, bytes: &[u8]| {
+            NpyArray::read(&file(element, &[2], bytes)).expect("an array").values().iter().sum::<f64>().to_bits()
+        };
+        let both = [1.5f32.to_ne_bytes(), (-2f32).to_ne_bytes()].concat();
+        assert_eq!(of(ElementType::F32, &both), f64::to_bits(-0.5));
+        assert_eq!(of(ElementType::U16, &[300u16.to_ne_bytes(), 1u16.to_ne_bytes()].concat()), f64::to_bits(301.0));
+        assert_eq!(of(ElementType::I8, &[0xff, 1]), 0);
     }
 
     #[test]

@@ -1,0 +1,213 @@
+//! `lastuse split`: which neurons of a model belong on the GPU, written for PowerInfer.
+
+mod budget;
+mod check;
+mod shape;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use lastuse::devices::neurons::{DEFAULT_GRANULE, Granule, LayerCost, LayerNeurons, LayerSplit, NeuronSplit, split};
+use lastuse::formats::gpuidx::{Dialect, GpuIndex, KnownModel, LayerIndex};
+use lastuse::formats::hotness::{LayerHotness, read_hotness};
+use lastuse::placement::Bytes;
+use lastuse::report::{SplitReport, SplitRow, split_json, split_text};
+
+use super::output::Output;
+use super::print::{print, print_error};
+use super::size;
+use budget::SplitLimit;
+
+/// Decide which neurons of a model belong on a GPU, and write them for PowerInfer.
+///
+/// STATS are files with the hotness of neurons, one for each layer: how often each neuron was active in a run. They are
+/// arrays of NumPy (.npy), tensors of torch (.pt), which are never executed, or bare 32-bit numbers (.f32), ordered by
+/// the number in their names. Of a folder, the files activation_N.pt, .npy or .f32 are taken.
+///
+/// Neurons are taken in groups, the hottest first over all layers, until the budget is spent: a number of neurons, or
+/// bytes. A neuron is charged its rows of the up, gate and down matrices and 4 bytes in the list of neurons. Where room is left,
+/// neurons that were never active fill it. The last group of a layer is smaller if the granule does not divide n_ff.
+///
+/// Prints a table, and with --output writes a .gpuidx file. With --check it checks such a file instead.
+#[derive(clap::Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:
+  lastuse split stats --bytes 5GiB --embd 4096 --type q4_0            a table: what fits 5 GiB
+  lastuse split stats --bytes 5GiB --embd 4096 --type q4_0 -o llama.gpuidx
+  lastuse split stats --neurons 429432 --vram-capacity 13357166592 -o llama.gpuidx
+  lastuse split stats --bytes 5GiB --type q4_0 --powerinfer -o llama.gpuidx    the split that PowerInfer makes
+  lastuse split layer_*.npy --neurons 20000 --json                    counts and coverage of each layer
+  lastuse split --check llama.gpuidx --layers 32 --ff 11008           every rule for such files
+
+Exit codes: 0 done, or the file is valid, 1 a file cannot be read, is malformed or invalid, 2 wrong usage."
+)]
+pub struct Arguments {
+    /// The hotness of each layer: files, or folders of files.
+    #[arg(required_unless_present = "check", conflicts_with = "check")]
+    stats: Vec<PathBuf>,
+
+    /// Check this .gpuidx file: prints OK, or each rule that does not hold with its tensor.
+    #[arg(long, value_name = "FILE")]
+    check: Option<PathBuf>,
+
+    #[command(flatten)]
+    limit: budget::Options,
+
+    #[command(flatten)]
+    shape: shape::Options,
+
+    /// Take so many neurons at a time: a multiple of 32, which PowerInfer needs for batches of more than 100 columns.
+    #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_GRANULE, value_parser = granule, conflicts_with = "check")]
+    granule: u32,
+
+    /// The bytes that the file states as allowed for neurons; --bytes if it is not given.
+    ///
+    /// PowerInfer refuses to load the file when less is left. With --check: the bytes that are left, and the file must
+    /// not allow more.
+    #[arg(long, value_name = "BYTES", value_parser = size::option)]
+    vram_capacity: Option<Bytes>,
+
+    /// Write the split to this file; "-" is the standard output, in place of the table.
+    #[arg(short, long, value_name = "FILE", conflicts_with = "check")]
+    output: Option<PathBuf>,
+
+    /// Which program the file is for.
+    #[arg(long, value_enum, default_value_t = IndexFormat::Powerinfer, conflicts_with = "check")]
+    format: IndexFormat,
+
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum IndexFormat {
+    /// PowerInfer, with the first bytes PWRI.
+    Powerinfer,
+    /// GGUF as today's ggml reads it.
+    Gguf,
+}
+
+impl IndexFormat {
+    fn dialect(self) -> Dialect {
+        match self {
+            Self::Powerinfer => Dialect::PowerInfer,
+            Self::Gguf => Dialect::Gguf,
+        }
+    }
+}
+
+fn granule(text: &str) -> Result<u32, String> {
+    let number = text.parse().map_err(|_| format!("{text:?} is no number of neurons"))?;
+    Granule::new(number).map(Granule::get).map_err(|invalid| invalid.to_string())
+}
+
+/// Splits, or checks a file.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    if let Some(file) = &arguments.check {
+        let shape::Options { layers, ff, .. } = arguments.shape;
+        let model = KnownModel { layers, neurons: ff, vram_left: arguments.vram_capacity };
+        return check::run(file, &model, arguments.json);
+    }
+    if let Err(message) = arguments.check_usage() {
+        print_error(&format!("{message}; see --help"));
+        return Ok(ExitCode::from(2));
+    }
+    let output = arguments.output.as_deref().map(Output::open).transpose()?;
+    let written = make(arguments);
+    match (output, written) {
+        (None, made) => made?.print(arguments),
+        (Some(output), Ok(made)) => {
+            output.write(&made.file(arguments)?)?;
+            if arguments.output.as_deref() == Some(Path::new("-")) { Ok(()) } else { made.print(arguments) }
+        }
+        (Some(output), Err(message)) => {
+            output.discard();
+            Err(message)
+        }
+    }?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Arguments {
+    /// Fails if options are missing or contradict each other in ways that depend on several of them.
+    fn check_usage(&self) -> Result<(), String> {
+        self.limit.check_usage(&self.shape)?;
+        if self.limit.powerinfer && self.granule != DEFAULT_GRANULE {
+            return Err(format!("--powerinfer takes {DEFAULT_GRANULE} neurons at a time: leave --granule out"));
+        }
+        if self.output.is_some() && self.capacity().is_none() {
+            return Err("--output needs --vram-capacity where the budget is --neurons: the file states it".to_owned());
+        }
+        if self.output.as_deref() == Some(Path::new("-")) && self.json {
+            return Err("--json and --output - both write to the standard output: leave one out".to_owned());
+        }
+        Ok(())
+    }
+
+    fn capacity(&self) -> Option<Bytes> {
+        self.vram_capacity.or(self.limit.bytes)
+    }
+}
+
+/// A split, and what is reported of it.
+struct Made {
+    layers: Vec<LayerIndex>,
+    report: SplitReport,
+}
+
+fn make(arguments: &Arguments) -> Result<Made, String> {
+    let layers = read_hotness(&arguments.stats).map_err(|unreadable| unreadable.to_string())?;
+    let neurons = layers.first().map_or(0, |layer| layer.hotness.len() as u64);
+    arguments.shape.compare(&layers)?;
+    let SplitLimit { budget, cost, inactive, report } = arguments.limit.limit(&arguments.shape, neurons)?;
+    let granule = Granule::new(arguments.granule).map_err(|invalid| invalid.to_string())?;
+    let of_layers: Vec<LayerNeurons<'_>> =
+        layers.iter().map(|layer| LayerNeurons { hotness: &layer.hotness, cost }).collect();
+    let split = split(&of_layers, budget, granule, inactive).map_err(|unusable| unusable.to_string())?;
+    let true_cost = arguments.shape.cost()?;
+    let report = SplitReport {
+        rows: rows(&layers, &split, true_cost.as_ref()),
+        budget: report,
+        granule: arguments.granule,
+        neuron_bytes: true_cost.map(|cost| cost.neuron.get()),
+        bound: split.bound,
+    };
+    let neurons = u32::try_from(neurons).map_err(|_| format!("{neurons} neurons are too many"))?;
+    let index = |layer: LayerSplit| LayerIndex { neurons, bucket: layer.bucket };
+    Ok(Made { layers: split.layers.into_iter().map(index).collect(), report })
+}
+
+fn rows(layers: &[LayerHotness], split: &NeuronSplit, true_cost: Option<&LayerCost>) -> Vec<SplitRow> {
+    let row = |(layer, chosen): (&LayerHotness, &LayerSplit)| {
+        let on_gpu = chosen.bucket.len() as u64;
+        SplitRow {
+            file: layer.path.display().to_string(),
+            neurons: layer.hotness.len() as u64,
+            on_gpu,
+            bytes: true_cost.and_then(|cost| cost.bytes(on_gpu)),
+            covered: chosen.covered,
+            total: chosen.total,
+        }
+    };
+    layers.iter().zip(&split.layers).map(row).collect()
+}
+
+impl Made {
+    fn file(&self, arguments: &Arguments) -> Result<Vec<u8>, String> {
+        let vram_capacity = arguments.capacity().ok_or("the bytes allowed for neurons are unknown")?;
+        let index = GpuIndex { layers: self.layers.clone(), vram_capacity };
+        index.write(arguments.format.dialect()).map_err(|malformed| malformed.to_string())
+    }
+
+    fn print(&self, arguments: &Arguments) -> Result<(), String> {
+        let text = if arguments.json {
+            split_json(&self.report).map_err(|error| error.to_string())? + "\n"
+        } else {
+            split_text(&self.report)
+        };
+        print(text.as_bytes())
+    }
+}
