@@ -30,7 +30,9 @@ pub enum ItemClass {
     KeyCache,
     /// Weights of an FFN.
     Ffn,
-    /// Anything else, such as the embedding of tokens.
+    /// A tensor of which runs read some rows only, such as the embedding of tokens.
+    Embedding,
+    /// Anything else.
     Other,
 }
 

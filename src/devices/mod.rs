@@ -7,9 +7,11 @@
 //! - [`planner`]: where each item is, so that no device exceeds its budget
 //! - [`neurons`]: which neurons of each layer are on the GPU
 //! - [`rules`]: where each intermediate is computed and kept, given where the weights are
+//! - [`captured`]: the items of captured graphs, and the compute buffers of a placement
 
 pub mod device;
 pub mod item;
 pub mod planner;
 pub mod neurons;
 pub mod rules;
+pub mod captured;

@@ -18,6 +18,7 @@ mod verdict;
 mod plan_table;
 mod problem_table;
 mod steps_table;
+mod placement_text;
 #[cfg(all(test, feature = "cli"))]
 mod tests;
 
@@ -25,6 +26,7 @@ mod tests;
 pub use check::{check_json, check_text};
 #[cfg(feature = "cli")]
 pub use compare_table::{CompareRow, Samples, compare_table};
+pub use placement_text::{class_name, placement_text};
 pub use plan_table::{PlanRow, RecomputedRow, plan_table};
 pub use problem_table::{ProblemRow, problem_table};
 #[cfg(feature = "cli")]

@@ -10,6 +10,7 @@ mod explain;
 mod input;
 mod launch;
 mod output;
+mod place;
 mod plan;
 mod planning;
 mod print;
@@ -38,6 +39,7 @@ use clap::{Parser, Subcommand};
   lastuse plan graphs/*.jsonl                         a table: lastuse, ggml-alloc, and the lower bound
   lastuse explain llama.jsonl                         which tensors are live at the peak, and what would lower it
   lastuse draw llama.jsonl -o map.html                memory over time, to explore in a browser
+  lastuse place graphs/*.jsonl --device Vulkan0=2GiB  which weights and caches go on a GPU, within its memory
   lastuse split statistics --bytes 5GiB --embd 4096 --type q4_0 -o llama.gpuidx    the neurons that belong on a GPU
 
 \"lastuse COMMAND --help\" documents a command."
@@ -57,6 +59,7 @@ enum Command {
     Check(check::Arguments),
     Convert(convert::Arguments),
     Split(split::Arguments),
+    Place(place::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Split(arguments) => split::run(&arguments),
+        Command::Place(arguments) => place::run(&arguments),
     };
     match result {
         Ok(code) => code,

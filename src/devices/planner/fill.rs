@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::devices::device::{Device, DeviceIndex};
-use crate::devices::item::{Item, ItemClass, ItemKind, Rows};
+use crate::devices::item::{ItemClass, ItemKind, Rows};
 use crate::placement::Bytes;
 
 use super::assignment::{Assignment, Place};
@@ -41,15 +41,13 @@ pub fn free_items(request: &Request<'_>) -> Vec<usize> {
     (0..request.items.len()).filter(|&item| request.items[item].pinned.is_none()).collect()
 }
 
-/// Returns the items whose placement gains something, those that gain most for their bytes first.
+/// Returns the items whose placement gains something, those that gain most for their bytes first. Of several that gain as
+/// much, those first in the list come first, so that whole layers stay together.
 pub fn by_density(request: &Request<'_>) -> Vec<usize> {
-    let density = |item: &Item| density(item.benefit, item.bytes);
+    let density = |item: usize| density(request.items[item].benefit, request.items[item].bytes);
     let mut order = free_items(request);
     order.retain(|&item| request.items[item].benefit > 0.0);
-    order.sort_by(|&one, &other| {
-        let (one, other) = (&request.items[one], &request.items[other]);
-        density(other).total_cmp(&density(one)).then(other.benefit.total_cmp(&one.benefit))
-    });
+    order.sort_by(|&one, &other| density(other).total_cmp(&density(one)));
     order
 }
 

@@ -1,0 +1,172 @@
+//! `lastuse place`: budgets that are kept, arguments for llama.cpp, messages, exit codes.
+
+mod support;
+
+use std::process::Output;
+
+use serde_json::Value;
+use support::tool::{self, stderr, stdout};
+
+/// 48 layers of a dense model, and a smaller one, with a batch each.
+const DEEP: &str = "graphs/deep48-llama.jsonl.gz";
+const DENSE: &str = "graphs/flash-v32k-llama.jsonl.gz";
+const EXPERTS: &str = "graphs/flash-v32k-llama-moe.jsonl.gz";
+
+fn place(graph: &str, arguments: &[&str]) -> Output {
+    let file = format!("{}/{graph}", env!("CARGO_MANIFEST_DIR"));
+    tool::command(&[&["place", &*file], arguments].concat()).output().expect("the tool starts")
+}
+
+fn placed(graph: &str, arguments: &[&str]) -> Value {
+    let output = place(graph, &[arguments, &["--json"]].concat());
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{arguments:?}");
+    serde_json::from_str(stdout(&output)).expect("JSON")
+}
+
+fn number(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap_or_else(|| panic!("no number {key}: {value}"))
+}
+
+fn devices(placement: &Value) -> &Vec<Value> {
+    placement["devices"].as_array().expect("devices")
+}
+
+/// Returns the bytes of the tensors that a placement has on a device.
+fn bytes_on(placement: &Value, device: &str) -> u64 {
+    let tensors = placement["tensors"].as_array().expect("tensors").iter();
+    tensors.filter(|tensor| tensor["device"] == device).map(|tensor| number(tensor, "bytes")).sum()
+}
+
+#[test]
+fn budgets_are_kept_from_nothing_to_everything() {
+    for graph in [DEEP, DENSE, EXPERTS] {
+        let everything = placed(graph, &["--device", "gpu=1T"]);
+        let all = number(&devices(&everything)[0], "total");
+        let mut before = 0;
+        for part in [0, 1, 5, 20, 40, 60, 80, 95, 100] {
+            let budget = all / 100 * part;
+            let placement = placed(graph, &["--device", &format!("gpu={budget}")]);
+            let gpu = &devices(&placement)[0];
+            let sum: u64 = ["weights", "kv", "compute", "reserve"].iter().map(|key| number(gpu, key)).sum();
+            assert!(sum == number(gpu, "total") && sum <= budget, "{graph}, budget {budget}: {gpu}");
+            // Padded to 128 bytes, and no tensor of these models has less.
+            assert_eq!(number(gpu, "weights") + number(gpu, "kv"), bytes_on(&placement, "gpu"), "{graph}: {gpu}");
+            assert!(part < 5 || sum > budget / 4 * 3, "{graph}, budget {budget}: {sum} used");
+            assert!(bytes_on(&placement, "gpu") + (1 << 30) > before, "{graph}: a larger budget places less");
+            before = bytes_on(&placement, "gpu");
+        }
+        assert_eq!(number(&devices(&placed(graph, &["--device", &format!("gpu={all}")]))[0], "total"), all);
+    }
+}
+
+#[test]
+fn reserves_and_granularities_are_charged() {
+    let plain = placed(DENSE, &["--device", "gpu=3G"]);
+    let charged = placed(DENSE, &["--device", "gpu=3G,reserve=100M,granularity=2M"]);
+    let [plain, charged] = [&devices(&plain)[0], &devices(&charged)[0]];
+    assert_eq!((number(plain, "reserve"), number(charged, "reserve")), (0, 100 << 20));
+    assert_eq!(number(charged, "weights") % (2 << 20), 0);
+    assert!(number(charged, "total") <= 3 << 30 && number(charged, "weights") < number(plain, "weights"));
+}
+
+#[test]
+fn whole_layers_are_contiguous_and_have_short_arguments() {
+    let placement = placed(DEEP, &["--device", "a=8G", "--device", "b=8G", "--layers"]);
+    let tensors = placement["tensors"].as_array().expect("tensors");
+    let home = |layer: u64| {
+        let of_layer = tensors.iter().filter(|tensor| tensor["layer"].as_u64() == Some(layer));
+        let mut homes: Vec<&str> = of_layer.map(|tensor| tensor["device"].as_str().expect("a name")).collect();
+        homes.dedup();
+        assert_eq!(homes.len(), 1, "layer {layer}");
+        ["cpu", "a", "b"].iter().position(|name| *name == homes[0]).expect("a device")
+    };
+    let homes: Vec<usize> = (0..48).map(home).collect();
+    assert!(homes.is_sorted() && homes[47] == 2 && homes[0] == 0, "{homes:?}");
+    let arguments: Vec<&str> =
+        placement["llama_cpp"].as_array().expect("arguments").iter().filter_map(Value::as_str).collect();
+    let offloaded = 1 + homes.iter().filter(|&&home| home != 0).count();
+    let on_a = homes.iter().filter(|&&home| home == 1).count();
+    let split = format!("{on_a},{}", offloaded - on_a);
+    assert_eq!(arguments, ["-ngl", &offloaded.to_string(), "-ts", &split]);
+}
+
+#[test]
+fn experts_that_are_rarely_read_stay_on_the_host() {
+    let placement = placed(EXPERTS, &["--device", "gpu=700M"]);
+    let share = |is_expert: bool| {
+        let tensors = placement["tensors"].as_array().expect("tensors").iter();
+        let of_kind: Vec<&Value> = tensors
+            .filter(|tensor| tensor["layer"].is_u64())
+            .filter(|tensor| tensor["name"].as_str().is_some_and(|name| name.contains("_exps")) == is_expert)
+            .collect();
+        let on_gpu = of_kind.iter().filter(|tensor| tensor["device"] == "gpu").count();
+        (on_gpu, of_kind.len())
+    };
+    let ((experts_on_gpu, experts), (others_on_gpu, others)) = (share(true), share(false));
+    assert!(experts > 0 && others > 0);
+    assert!(experts_on_gpu * others < others_on_gpu * experts, "{experts_on_gpu}/{experts}, {others_on_gpu}/{others}");
+}
+
+#[test]
+fn budgets_that_are_too_small_are_refused_with_what_is_needed() {
+    let whole = placed(DENSE, &["--device", "gpu=0"]);
+    let needed = number(&devices(&whole)[1], "total");
+    let enough = placed(DENSE, &["--device", "gpu=0", "--device", &format!("cpu={needed}")]);
+    assert_eq!(number(&devices(&enough)[1], "total"), needed);
+    let short = format!("cpu={}", needed - 1);
+    let output = place(DENSE, &["--device", "gpu=0", "--device", &short, "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let message = format!("cpu needs {needed} bytes, 1 more than its budget of {}", needed - 1);
+    assert!(stderr(&output).contains(&message), "{}", stderr(&output));
+    let refused: Value = serde_json::from_str(stdout(&output)).expect("JSON");
+    assert_eq!((&refused["fits"], number(&refused["shortages"][0], "short")), (&Value::Bool(false), 1));
+}
+
+#[test]
+fn text_has_a_bar_for_each_device_and_the_arguments() {
+    let output = place(DENSE, &["--device", "Vulkan0=3G"]);
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
+    let text = stdout(&output);
+    for part in ["Vulkan0: ", "budget 3.00 GiB (3221225472 bytes)", "  [W", "cpu: ", "no limit", "\nllama.cpp: -ngl "] {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+}
+
+#[test]
+fn rules_give_compute_buffers_of_their_own() {
+    let compute = |rule: &str| {
+        let placement = placed(DENSE, &["--device", "gpu=600M", "--rule", rule]);
+        number(&devices(&placement)[0], "compute")
+    };
+    let [scheduler, any_operand, powerinfer] = ["scheduler", "any-operand", "powerinfer"].map(compute);
+    assert!(scheduler > 0 && any_operand > 0 && powerinfer > 0);
+    assert!(scheduler != any_operand || any_operand != powerinfer, "{scheduler}, {any_operand}, {powerinfer}");
+}
+
+#[test]
+fn wrong_usage_is_named() {
+    let cases: [(&[&str], i32, &str); 8] = [
+        (&[], 2, "--device"),
+        (&["--device", "gpu"], 2, "has no budget"),
+        (&["--device", "gpu=1.5GiB"], 2, "is no size"),
+        (&["--device", "gpu=5QB"], 2, "is no size"),
+        (&["--device", "gpu=18446744073709551616"], 2, "is no size"),
+        (&["--device", "gpu=1G,reserve=2G"], 1, "is below the reserve"),
+        (&["--device", "cpu=1G"], 1, "no device beside"),
+        (&["--device", "gpu=1G", "--device", "gpu=2G"], 1, "is given twice"),
+    ];
+    for (arguments, code, message) in cases {
+        let output = place(DENSE, arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+        assert!(stderr(&output).contains(message), "{arguments:?}: {}", stderr(&output));
+    }
+    let largest = placed(DENSE, &["--device", "gpu=18446744073709551615"]);
+    assert!(number(&devices(&largest)[0], "total") > 0);
+}
+
+#[test]
+fn graphs_without_layers_have_no_arguments_for_llama_cpp() {
+    let placement = placed("graphs/train-8-512.jsonl.gz", &["--device", "gpu=100M"]);
+    assert!(bytes_on(&placement, "gpu") > 0 && number(&devices(&placement)[0], "total") <= 100 << 20);
+    assert_eq!(placement["llama_cpp"], Value::Array(Vec::new()));
+}

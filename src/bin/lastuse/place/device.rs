@@ -1,0 +1,119 @@
+//! `--device`: a device and its budget.
+
+use std::str::FromStr;
+
+use lastuse::devices::device::Device;
+
+use crate::size;
+
+/// A device as it is given on the command line.
+#[derive(Clone, Debug)]
+pub struct DeviceArgument(pub Device);
+
+/// The name of the host.
+pub const HOST: &str = "cpu";
+
+/// What ggml's backends for GPUs require of tensors; the CPU requires 32.
+const GPU_ALIGNMENT: u64 = 128;
+
+impl FromStr for DeviceArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut parts = text.split(',');
+        let first = parts.next().unwrap_or_default();
+        let Some((name, budget)) = first.split_once('=').filter(|(name, _)| !name.is_empty()) else {
+            return Err(format!("{text:?} has no budget: give NAME=BYTES, such as gpu=2GiB"));
+        };
+        let mut device = Device { budget: Some(size::option(budget)?), ..Device::new(name) };
+        if name != HOST {
+            device.alignment = GPU_ALIGNMENT;
+        }
+        for part in parts {
+            match part.split_once('=') {
+                Some(("reserve", bytes)) => device.reserve = size::option(bytes)?,
+                Some(("granularity", bytes)) => device.granularity = size::option(bytes)?,
+                Some(("alignment", bytes)) => device.alignment = size::option(bytes)?,
+                Some(("max-buffer", bytes)) => device.max_buffer = Some(size::option(bytes)?),
+                _ => {
+                    return Err(format!(
+                        "{part:?} is not known: behind the budget may be reserve, granularity, alignment and max-buffer, \
+                         each with =BYTES"
+                    ));
+                }
+            }
+        }
+        Ok(Self(device))
+    }
+}
+
+/// Returns the devices with the host as the last, which has no limit unless it is given.
+///
+/// # Errors
+/// Names that are given twice, or no device beside the host.
+pub fn with_host(arguments: &[DeviceArgument]) -> Result<Vec<Device>, String> {
+    let mut devices: Vec<Device> = Vec::new();
+    for DeviceArgument(device) in arguments {
+        if devices.iter().any(|other| other.name == device.name) {
+            return Err(format!("the device {:?} is given twice", device.name));
+        }
+        devices.push(device.clone());
+    }
+    let host = devices.iter().position(|device| device.name == HOST);
+    let host = host.map_or_else(|| Device::new(HOST), |at| devices.remove(at));
+    if devices.is_empty() {
+        return Err(format!("there is no device beside {HOST:?}: give one, such as --device gpu=2GiB"));
+    }
+    devices.push(host);
+    Ok(devices)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Device, String> {
+        text.parse::<DeviceArgument>().map(|argument| argument.0)
+    }
+
+    #[test]
+    fn devices_have_a_budget_and_properties() {
+        let expected = Device {
+            budget: Some(2 << 30),
+            reserve: 300 << 20,
+            granularity: 2 << 20,
+            alignment: 256,
+            max_buffer: Some(1 << 30),
+            ..Device::new("gpu")
+        };
+        let text = "gpu=2GiB,reserve=300M,granularity=2MiB,alignment=256,max-buffer=1G";
+        assert_eq!(parse(text), Ok(expected));
+        assert_eq!(parse("gpu=0").map(|device| (device.budget, device.alignment)), Ok((Some(0), 128)));
+        assert_eq!(parse("cpu=18446744073709551615").map(|device| device.budget), Ok(Some(u64::MAX)));
+        for (text, message) in [
+            ("gpu", "\"gpu\" has no budget"),
+            ("=2G", "has no budget"),
+            ("gpu=1.5GiB", "\"1.5GiB\" is no size"),
+            ("gpu=2GX", "\"2GX\" is no size"),
+            ("gpu=18446744073709551616", "is no size"),
+            ("gpu=2G,spare=1", "\"spare=1\" is not known"),
+        ] {
+            let found = parse(text).expect_err("refused");
+            assert!(found.contains(message), "{found}");
+        }
+    }
+
+    #[test]
+    fn host_is_last_and_without_limit_unless_it_is_given() {
+        let devices = |texts: &[&str]| {
+            let parsed: Vec<DeviceArgument> = texts.iter().map(|text| text.parse().expect("a device")).collect();
+            with_host(&parsed)
+        };
+        let names = |devices: Vec<Device>| devices.into_iter().map(|it| (it.name, it.budget)).collect::<Vec<_>>();
+        assert_eq!(devices(&["gpu=1"]).map(names), Ok(vec![("gpu".to_owned(), Some(1)), ("cpu".to_owned(), None)]));
+        let with_cpu = devices(&["cpu=5", "gpu=1"]).map(names);
+        assert_eq!(with_cpu, Ok(vec![("gpu".to_owned(), Some(1)), ("cpu".to_owned(), Some(5))]));
+        assert!(devices(&["gpu=1", "gpu=2"]).is_err_and(|why| why.contains("\"gpu\" is given twice")));
+        assert!(devices(&["cpu=1"]).is_err_and(|why| why.contains("no device beside")));
+    }
+}

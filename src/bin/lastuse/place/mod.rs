@@ -1,0 +1,241 @@
+//! `lastuse place`: which weights and caches of a program go on which device.
+
+mod device;
+mod llama_cpp;
+mod variants;
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::ValueEnum;
+use lastuse::devices::captured::{CapturedCompute, CapturedItems, CapturedRule};
+use lastuse::devices::device::Device;
+use lastuse::devices::item::Item;
+use lastuse::devices::planner::{DevicePlacement, NotPlaced, Order, Request, Shortage};
+use lastuse::devices::rules::{SchedulerOptions, unscheduled};
+use lastuse::graph::snapshot::Snapshot;
+use lastuse::report::placement_text;
+use serde_json::{Value, json};
+
+use super::input::Input;
+use super::print::{print, print_error};
+use super::progress::Progress;
+use device::DeviceArgument;
+use variants::best_variant;
+
+/// Place the weights and caches of a program on devices, within the budgets of these devices.
+///
+/// The graphs are captured from the program ("lastuse run --capture"), with any placement: they have the names and bytes of
+/// weights, caches and intermediates. For each placement that is tried, ggml's scheduler is reproduced and the compute
+/// buffers are planned, so that of each device weights + caches + compute buffer + reserve <= budget, in bytes. Nothing is
+/// allocated.
+///
+/// Give the graphs with the largest batch and with a single token: the compute buffer is the largest of all graphs, and
+/// what is gained by placing a tensor is how many bytes of it a run of each graph reads.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  lastuse place graphs/*.jsonl --device Vulkan0=2GiB                 what fits, and the arguments for llama.cpp
+  lastuse place graphs/*.jsonl --device CUDA0=8GiB,reserve=600MiB    less 600 MiB for the driver
+  lastuse place graphs/*.jsonl --device CUDA0=8G --device CUDA1=4G --layers
+  lastuse place graphs/*.jsonl --device CUDA0=8G --device cpu=16G    with a limit for the host too
+  lastuse place graphs/*.jsonl --device CUDA0=8G --json              JSON, for programs
+
+Exit codes: 0 placed, and each device is within its budget; 1 there is no such placement, or a file cannot be read; 2 wrong
+usage.")]
+pub struct Arguments {
+    /// The graphs, in the format "lastuse-graph", compressed by gzip or not; "-" is the standard input.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+
+    /// A device and its budget; may be given several times, in the order of preference.
+    ///
+    /// NAME=BYTES, with K, M or G for binary units; name devices as llama.cpp does (Vulkan0, CUDA0). Behind it may be, with
+    /// commas: reserve=BYTES of the budget for what no buffer has, such as the context of a driver; granularity=BYTES of
+    /// which buffers are a multiple; alignment=BYTES of tensors (128); max-buffer=BYTES. The host is cpu, without a limit
+    /// unless one is given.
+    #[arg(long = "device", value_name = "NAME=BYTES[,...]", required = true)]
+    devices: Vec<DeviceArgument>,
+
+    /// The order in which tensors are placed while there is room.
+    #[arg(long, value_name = "ORDER", default_value = "benefit", conflicts_with = "layers")]
+    order: OrderArgument,
+
+    /// Place whole layers: a contiguous range on each device, the first layers on the host.
+    #[arg(long)]
+    layers: bool,
+
+    /// The rule by which intermediates are placed.
+    #[arg(long, value_name = "RULE", default_value = "scheduler")]
+    rule: RuleArgument,
+
+    /// Operations whose weights are on the host stay there, whatever their batch: llama.cpp's --no-op-offload.
+    ///
+    /// Otherwise ggml's scheduler gives operations on batches to a device, and copies their weights to its compute buffer.
+    /// Where no placement is within the budgets with that, one without it is searched for.
+    #[arg(long)]
+    no_op_offload: bool,
+
+    /// Print JSON, format "lastuse-device-placement".
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum OrderArgument {
+    /// What gains most for its bytes first; what does not fit is left out
+    Benefit,
+    /// PowerInfer's order: attention, predictors, norms, output, caches of values, caches of keys, FFNs
+    Classes,
+    /// The order in which the graphs list them, up to the first that does not fit
+    Given,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum RuleArgument {
+    /// As ggml's scheduler does
+    Scheduler,
+    /// On a device if any operand is there
+    AnyOperand,
+    /// As PowerInfer does
+    Powerinfer,
+}
+
+/// Reads the graphs and places what they have.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    let devices = device::with_host(&arguments.devices)?;
+    let progress = Progress::start(&arguments.files[0]);
+    let snapshots = read_all(&arguments.files)?;
+    let mut found = CapturedItems::of(&snapshots).map_err(|why| why.to_string())?;
+    if found.items.is_empty() {
+        return Err("the graphs have no weights or caches: no tensor has memory before they run".to_owned());
+    }
+    variants::prepare(&mut found.items, devices.len() - 1, arguments.layers);
+    progress.set("placing");
+    let started = Instant::now();
+    let order = match arguments.order {
+        OrderArgument::Benefit => Order::Benefit,
+        OrderArgument::Classes => Order::Classes,
+        OrderArgument::Given => Order::Given,
+    };
+    let request = Request { order, ..Request::new(&devices, &found.items) };
+    let place = |op_offload: bool| {
+        let mut compute = CapturedCompute::new(&snapshots, &found, &devices, rule(arguments, op_offload));
+        best_variant(&request, arguments.layers, &mut compute)
+    };
+    let mut op_offload = !arguments.no_op_offload;
+    let mut placed = place(op_offload);
+    if op_offload && matches!(placed, Err(NotPlaced::Infeasible(_))) {
+        // Without copies of weights that stay on the host, the compute buffers may fit.
+        op_offload = false;
+        placed = place(op_offload);
+    }
+    let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
+    drop(progress);
+    let (text, code) = match placed {
+        Ok(placed) => {
+            let mut for_llama_cpp = llama_cpp::arguments(&devices, &found.items, &placed.assignment);
+            if !op_offload && !for_llama_cpp.is_empty() {
+                for_llama_cpp.push("--no-op-offload".to_owned());
+            }
+            let text = if arguments.json {
+                format!("{:#}\n", placement_json(&devices, &found.items, &placed, &for_llama_cpp))
+            } else {
+                formatted(&devices, &found.items, &placed, milliseconds, &for_llama_cpp)
+            };
+            (text, ExitCode::SUCCESS)
+        }
+        Err(NotPlaced::Infeasible(shortages)) => {
+            print_error(&NotPlaced::Infeasible(shortages.clone()).to_string());
+            let text = if arguments.json { format!("{:#}\n", infeasible(&shortages)) } else { String::new() };
+            (text, ExitCode::FAILURE)
+        }
+        Err(why) => return Err(why.to_string()),
+    };
+    print(text.as_bytes())?;
+    Ok(code)
+}
+
+fn read_all(files: &[PathBuf]) -> Result<Vec<Snapshot>, String> {
+    let read = |file: &PathBuf| {
+        Input::read_graph(file)
+            .map(|snapshot| unscheduled(&snapshot))
+            .map_err(|why| format!("{}: {why}", file.display()))
+    };
+    files.iter().map(read).collect()
+}
+
+fn rule(arguments: &Arguments, op_offload: bool) -> CapturedRule {
+    match arguments.rule {
+        RuleArgument::Scheduler => {
+            CapturedRule::Scheduler(SchedulerOptions { op_offload, ..SchedulerOptions::default() })
+        }
+        RuleArgument::AnyOperand => CapturedRule::AnyOperand,
+        RuleArgument::Powerinfer => CapturedRule::PowerInfer,
+    }
+}
+
+fn formatted(
+    devices: &[Device],
+    items: &[Item],
+    placed: &DevicePlacement,
+    milliseconds: f64,
+    arguments: &[String],
+) -> String {
+    let gain: f64 = items.iter().map(|item| item.benefit).sum();
+    let part = if gain > 0.0 { 100.0 * placed.benefit / gain } else { 0.0 };
+    let mut text = placement_text(devices, items, placed);
+    let _ = writeln!(
+        text,
+        "{part:.1} % of the bytes that runs read of weights and caches are on devices; {} placements measured in \
+         {milliseconds:.0} ms",
+        placed.measurements
+    );
+    if !arguments.is_empty() {
+        let _ = writeln!(text, "llama.cpp: {}", quoted(arguments));
+    }
+    text
+}
+
+/// Returns arguments as a shell takes them.
+fn quoted(arguments: &[String]) -> String {
+    let quote = |argument: &String| {
+        let is_plain = argument.chars().all(|c| c.is_ascii_alphanumeric() || "-,._".contains(c));
+        if is_plain { argument.clone() } else { format!("'{argument}'") }
+    };
+    arguments.iter().map(quote).collect::<Vec<_>>().join(" ")
+}
+
+fn placement_json(devices: &[Device], items: &[Item], placed: &DevicePlacement, arguments: &[String]) -> Value {
+    let of_device = |(device, usage): (&Device, &lastuse::devices::planner::Usage)| {
+        json!({
+            "name": device.name,
+            "budget": device.budget,
+            "weights": usage.weights,
+            "kv": usage.caches,
+            "compute": usage.compute,
+            "reserve": usage.reserve,
+            "total": usage.total(),
+        })
+    };
+    let of_item = |(item, place): (&Item, &lastuse::devices::planner::Place)| json!({ "name": item.name, "bytes": item.bytes, "layer": item.layer, "device": devices[place.device].name });
+    json!({
+        "format": "lastuse-device-placement",
+        "version": 1,
+        "fits": true,
+        "devices": devices.iter().zip(&placed.usage).map(of_device).collect::<Vec<_>>(),
+        "tensors": items.iter().zip(&placed.assignment.0).map(of_item).collect::<Vec<_>>(),
+        "llama_cpp": arguments,
+        "measurements": placed.measurements,
+    })
+}
+
+fn infeasible(shortages: &[Shortage]) -> Value {
+    let of = |shortage: &Shortage| {
+        json!({ "name": shortage.device, "budget": shortage.budget, "needed": shortage.needed,
+            "short": shortage.needed.saturating_sub(shortage.budget) })
+    };
+    let shortages: Vec<Value> = shortages.iter().map(of).collect();
+    json!({ "format": "lastuse-device-placement", "version": 1, "fits": false, "shortages": shortages })
+}

@@ -1,0 +1,165 @@
+//! The weights and caches of captured graphs.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use crate::devices::item::{Item, ItemClass, ItemKind};
+use crate::graph::snapshot::Snapshot;
+use crate::graph::{Effect, TensorId};
+use crate::placement::Bytes;
+
+use super::names::{class, layer};
+
+/// The weights and caches that graphs read, each once.
+#[derive(Clone, Debug)]
+pub struct CapturedItems {
+    /// In the order in which the graphs list them. What is gained by each are the bytes that a run of each graph reads of
+    /// it.
+    pub items: Vec<Item>,
+    /// By graph, by tensor: the item that it is.
+    pub of_tensors: Vec<Vec<Option<usize>>>,
+}
+
+/// Why graphs are not of one program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ItemsError {
+    /// The name of a tensor.
+    pub tensor: String,
+    /// Its bytes in the first graph that has it, and in another.
+    pub bytes: [Bytes; 2],
+    /// The labels of these graphs.
+    pub graphs: [String; 2],
+}
+
+impl fmt::Display for ItemsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tensor, bytes: [first, other], graphs: [of_first, of_other] } = self;
+        write!(
+            f,
+            "{tensor:?} has {first} bytes in {of_first:?} and {other} in {of_other:?}: give graphs of one program with one \
+             setting"
+        )
+    }
+}
+
+impl CapturedItems {
+    /// Finds the weights and caches: tensors that are in memory before a graph runs. Those that a node writes to are
+    /// caches. Tensors of several graphs with one name are one; of several in one graph, each is one.
+    ///
+    /// # Errors
+    /// [`ItemsError`] if a tensor has other bytes in another graph.
+    pub fn of(snapshots: &[Snapshot]) -> Result<Self, ItemsError> {
+        let mut found = Self { items: Vec::new(), of_tensors: Vec::new() };
+        let mut known: HashMap<(String, u32), (usize, usize)> = HashMap::new();
+        for (index, snapshot) in snapshots.iter().enumerate() {
+            let mut of_tensors = vec![None; snapshot.tensors.len()];
+            let mut with_name: HashMap<&str, u32> = HashMap::new();
+            let reads = Reads::of(snapshot);
+            for id in roots(snapshot) {
+                let info = &snapshot.tensors[id as usize];
+                let count = with_name.entry(&info.name).or_default();
+                let key = (info.name.clone(), *count);
+                *count += 1;
+                let &mut (item, first) = known.entry(key).or_insert_with(|| {
+                    found.items.push(item(snapshot, id, &reads));
+                    (found.items.len() - 1, index)
+                });
+                let known = &mut found.items[item];
+                if known.bytes != info.size {
+                    return Err(ItemsError {
+                        tensor: info.name.clone(),
+                        bytes: [known.bytes, info.size],
+                        graphs: [snapshots[first].label.clone(), snapshot.label.clone()],
+                    });
+                }
+                known.benefit += reads.bytes[id as usize];
+                if known.class == ItemClass::Embedding && !reads.only_rows[id as usize] {
+                    known.class = class(&info.name, false);
+                }
+                if reads.is_written[id as usize] {
+                    (known.kind, known.class) = (ItemKind::Cache, class(&info.name, true));
+                }
+                of_tensors[id as usize] = Some(item);
+            }
+            found.of_tensors.push(of_tensors);
+        }
+        Ok(found)
+    }
+}
+
+/// Returns the tensors that have memory before the graph runs, but for views.
+fn roots(snapshot: &Snapshot) -> impl Iterator<Item = TensorId> {
+    let tensors = (0..).zip(snapshot.graph.tensors());
+    tensors.filter(|(_, tensor)| tensor.external && tensor.view.is_none()).map(|(id, _)| id)
+}
+
+fn item(snapshot: &Snapshot, id: TensorId, reads: &Reads) -> Item {
+    let info = &snapshot.tensors[id as usize];
+    let is_cache = reads.is_written[id as usize];
+    let is_embedding = reads.only_rows[id as usize] && !is_cache;
+    Item {
+        name: info.name.clone(),
+        kind: if is_cache { ItemKind::Cache } else { ItemKind::Weight },
+        class: if is_embedding { ItemClass::Embedding } else { class(&info.name, is_cache) },
+        bytes: info.size,
+        layer: layer(&info.name),
+        benefit: 0.0,
+        pinned: None,
+        rows: None,
+    }
+}
+
+/// What the nodes of a graph do with its tensors, by tensor; that of a view is counted for its root.
+struct Reads {
+    bytes: Vec<f64>,
+    is_written: Vec<bool>,
+    /// Selected rows are read, and nothing else.
+    only_rows: Vec<bool>,
+}
+
+impl Reads {
+    fn of(snapshot: &Snapshot) -> Self {
+        let graph = &snapshot.graph;
+        let count = snapshot.tensors.len();
+        let mut reads = Self { bytes: vec![0.0; count], is_written: vec![false; count], only_rows: vec![true; count] };
+        for &node in graph.nodes() {
+            if Effect::of(&snapshot.tensors[node as usize].op) == Effect::View {
+                continue;
+            }
+            reads.is_written[graph.root(node) as usize] = true;
+            for (slot, &source) in graph.sources(node).iter().enumerate() {
+                let read = bytes_read(snapshot, node, slot, source);
+                #[expect(clippy::cast_precision_loss, reason = "for comparing")]
+                let read = read as f64;
+                let root = graph.root(source) as usize;
+                reads.bytes[root] += read;
+                reads.only_rows[root] &= slot == 0 && snapshot.tensors[node as usize].op == "GET_ROWS";
+            }
+        }
+        reads
+    }
+}
+
+/// Returns the bytes that a node reads of a source: of rows and of experts, those that are selected.
+fn bytes_read(snapshot: &Snapshot, node: TensorId, slot: usize, source: TensorId) -> Bytes {
+    let info = &snapshot.tensors[source as usize];
+    let sources = snapshot.graph.sources(node);
+    let elements = |id: TensorId| {
+        let extents = snapshot.graph.layout(id).ne.map(i64::unsigned_abs);
+        extents.into_iter().fold(1, u64::saturating_mul)
+    };
+    let layout = snapshot.graph.layout(source);
+    match (snapshot.tensors[node as usize].op.as_str(), slot) {
+        ("GET_ROWS", 0) => {
+            let rows = sources.get(1).map_or(0, |&ids| elements(ids));
+            info.nbytes.min(rows.saturating_mul(layout.nb[1]))
+        }
+        ("MUL_MAT_ID", 0) => {
+            let used = sources.get(2).map_or(0, |&ids| elements(ids));
+            info.nbytes.min(used.saturating_mul(layout.nb[2]))
+        }
+        // What is written is counted as the node's own.
+        ("SET_ROWS" | "CPY" | "SET", _) if snapshot.graph.root(source) == snapshot.graph.root(node) => 0,
+        _ => info.nbytes,
+    }
+}

@@ -1,0 +1,15 @@
+//! What captured graphs say of a program: its weights and caches, and the compute buffers of a placement.
+//!
+//! ```text
+//!  Snapshots -> items    (weights and caches, each once, however many graphs read it)
+//!            -> compute  (an assignment of the items, ggml's scheduler, a plan: bytes of each compute buffer)
+//! ```
+
+mod names;
+mod items;
+mod layers;
+mod compute;
+
+pub use compute::{CapturedCompute, CapturedRule};
+pub use items::{CapturedItems, ItemsError};
+pub use layers::layer_device;
