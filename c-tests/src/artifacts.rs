@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Once;
 
 use lastuse_vendor::target_folder;
 
@@ -61,8 +62,25 @@ pub fn guard_library() -> Result<PathBuf> {
 pub fn tool() -> Result<PathBuf> {
     // Not the folder of the libraries: cargo writes the shared library there too, built with more features.
     let target = target_folder().join("tool");
-    cargo_build(&target, &["--release", "--bin", "lastuse", "--package", "lastuse"])?;
+    // Several cores compile it, as it is not linked into programs.
+    let units = ["--config", "profile.release.codegen-units=16"];
+    cargo_build(&target, &[&["--release", "--bin", "lastuse", "--package", "lastuse"], &units[..]].concat())?;
     Ok(target.join("release/lastuse"))
+}
+
+/// Builds the tool and the libraries that most tests use at once, where there is no tool yet: each takes minutes of a
+/// single core. What fails is built again, and reported, when it is asked for.
+pub fn build_side_by_side() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if !target_folder().join("tool").exists() {
+            std::thread::scope(|scope| {
+                scope.spawn(tool);
+                scope.spawn(|| lastuse(Build::Release));
+                let _ = lastuse(Build::Checked);
+            });
+        }
+    });
 }
 
 /// Runs `cargo build` in this workspace.

@@ -2,8 +2,12 @@
 
 mod support;
 
+use std::io::Write;
+use std::path::Path;
 use std::process::Output;
 
+use lastuse::formats::gguf::{GgufHeader, GgufTensor};
+use lastuse_vendor::target_folder;
 use serde_json::Value;
 use support::tool::{self, stderr, stdout};
 
@@ -162,6 +166,88 @@ fn wrong_usage_is_named() {
     }
     let largest = placed(DENSE, &["--device", "gpu=18446744073709551615"]);
     assert!(number(&devices(&largest)[0], "total") > 0);
+}
+
+/// Writes a model whose data is not on disk.
+fn write_model(file: &Path, tensors: &[(&str, u64)]) {
+    let mut offset = 0;
+    let place = |&(name, bytes): &(&str, u64)| {
+        let tensor = GgufTensor { name: name.to_owned(), dimensions: vec![bytes / 4], type_id: 0, offset };
+        offset += bytes;
+        tensor
+    };
+    let tensors: Vec<GgufTensor> = tensors.iter().map(place).collect();
+    let header = GgufHeader::bytes(*b"GGUF", &[], &tensors);
+    let mut out = std::fs::File::create(file).expect("the target folder can be written to");
+    out.write_all(&header).expect("written");
+    out.set_len(header.len() as u64 + offset).expect("the file system has sparse files");
+}
+
+#[test]
+fn tensors_of_the_model_that_no_graph_reads_are_counted() {
+    let folder = target_folder().join("c-tests/place-tool");
+    std::fs::create_dir_all(&folder).expect("the target folder can be written to");
+    let file = folder.join("model.gguf");
+    let model = file.to_str().expect("a name in UTF-8");
+    write_model(&file, &[("blk.0.attn_q.weight", 4096 * 4096 * 4), ("blk.9.spare.weight", 20 << 30)]);
+    let without = placed(DENSE, &["--device", "gpu=3G"]);
+    let with = placed(DENSE, &["--device", "gpu=3G", "--model", model]);
+    let host = |placement: &Value| number(&devices(placement)[1], "weights");
+    assert_eq!(host(&with), host(&without) + (20 << 30));
+    assert_eq!(devices(&with)[0], devices(&without)[0]);
+    write_model(&file, &[("blk.0.attn_q.weight", 4096)]);
+    let output = place(DENSE, &["--device", "gpu=3G", "--model", model]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("\"blk.0.attn_q.weight\" has 67108864 bytes in \"the graphs\" and 4096 in"));
+    let output = place(DENSE, &["--device", "gpu=3G", "--model", "graphs/missing.gguf"]);
+    assert!(output.status.code() == Some(1) && stderr(&output).contains("missing.gguf: No such file"));
+}
+
+/// Writes the hotness of 8 layers: layer 3 is the hottest.
+fn write_hotness(folder: &Path, neurons: u32) -> String {
+    std::fs::create_dir_all(folder).expect("the target folder can be written to");
+    for layer in 0..8u32 {
+        let number =
+            |neuron: u32| f32::from(u16::try_from(neuron * 7919 % 1000 + (layer == 3) as u32 * 1000).expect("small"));
+        let bytes: Vec<u8> = (0..neurons).flat_map(|neuron| number(neuron).to_le_bytes()).collect();
+        std::fs::write(folder.join(format!("activation_{layer}.f32")), bytes).expect("written");
+    }
+    folder.to_str().expect("a name in UTF-8").to_owned()
+}
+
+#[test]
+fn neurons_take_the_room_that_is_left_and_are_written_for_powerinfer() {
+    let folder = target_folder().join("c-tests/place-tool/hotness");
+    let stats = write_hotness(&folder, 14336);
+    let file = folder.join("split.gpuidx");
+    let file = file.to_str().expect("a name in UTF-8");
+    let budget = 3u64 << 30;
+    let arguments = ["--device", "gpu=3G", "--order", "classes", "--hotness", &*stats, "-o", file];
+    let placement = placed(DENSE, &arguments);
+    let (gpu, neurons) = (&devices(&placement)[0], &placement["neurons"]);
+    assert_eq!(number(gpu, "weights") + number(gpu, "kv"), bytes_on(&placement, "gpu") + number(neurons, "bytes"));
+    let group = 256 * (3 * 4096 * 4 + 4);
+    assert!(number(gpu, "total") <= budget && budget - number(gpu, "total") < group, "{gpu}");
+    let counts: Vec<u64> =
+        neurons["on_device"].as_array().expect("counts").iter().map(|count| count.as_u64().expect("a count")).collect();
+    assert!(counts.len() == 8 && counts.iter().all(|&count| count <= counts[3] && count % 256 == 0), "{counts:?}");
+    let allowed = number(neurons, "allowed").to_string();
+    let check = ["split", "--check", file, "--layers", "8", "--ff", "14336", "--vram-capacity", &allowed];
+    let checked = tool::command(&check).output().expect("the tool starts");
+    assert!(checked.status.success(), "{}", stdout(&checked));
+    let text = place(DENSE, &["--device", "gpu=3G", "--hotness", &*stats]);
+    assert!(stdout(&text).contains("\nneurons: "), "{}", stdout(&text));
+}
+
+#[test]
+fn hotness_of_another_model_is_refused() {
+    let folder = target_folder().join("c-tests/place-tool/other-hotness");
+    let stats = write_hotness(&folder, 1000);
+    let output = place(DENSE, &["--device", "gpu=3G", "--hotness", &*stats]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("activation_0.f32: it has 1000 neurons, but blk.0.ffn_"), "{}", stderr(&output));
+    let deep = place(DEEP, &["--device", "gpu=3G", "--hotness", &*write_hotness(&folder, 14336)]);
+    assert!(stderr(&deep).contains("hotness of 8 layers, but the graphs have an FFN in layer 47"), "{}", stderr(&deep));
 }
 
 #[test]

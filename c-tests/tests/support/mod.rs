@@ -8,7 +8,7 @@ pub mod trials;
 
 use std::sync::Mutex;
 
-use lastuse_c_tests::{Build, Lastuse, Linked, Outcome, Program, lastuse};
+use lastuse_c_tests::{Build, Lastuse, Linked, Outcome, Program, build_side_by_side, lastuse};
 use lastuse_vendor::{Ggml, Package};
 
 static BUILDING: Mutex<()> = Mutex::new(());
@@ -37,6 +37,7 @@ pub fn checked() -> Lastuse {
 /// lastuse built in some way.
 pub fn library(build: Build) -> Lastuse {
     let _one_at_a_time = BUILDING.lock();
+    build_side_by_side();
     expect(lastuse(build))
 }
 

@@ -10,7 +10,10 @@ use super::expect;
 /// Returns the tool, built once per process.
 pub fn file() -> &'static Path {
     static TOOL: OnceLock<PathBuf> = OnceLock::new();
-    TOOL.get_or_init(|| expect(lastuse_c_tests::tool()))
+    TOOL.get_or_init(|| {
+        lastuse_c_tests::build_side_by_side();
+        expect(lastuse_c_tests::tool())
+    })
 }
 
 /// Returns the tool with arguments.

@@ -87,6 +87,39 @@ impl CapturedItems {
     }
 }
 
+/// Bytes that a buffer type may require beyond the elements of a tensor.
+const MOST_PADDING: Bytes = 4096;
+
+impl CapturedItems {
+    /// Adds the weights of a model that no graph reads; `model` is what messages call it.
+    ///
+    /// # Errors
+    /// [`ItemsError`] if a graph reads a tensor of this name that has other bytes.
+    pub fn add_unread(
+        &mut self,
+        model: &str,
+        tensors: impl IntoIterator<Item = (String, Bytes)>,
+    ) -> Result<(), ItemsError> {
+        let known: HashMap<String, Bytes> = self.items.iter().map(|item| (item.name.clone(), item.bytes)).collect();
+        for (name, bytes) in tensors {
+            match known.get(&name) {
+                Some(&captured) if captured.checked_sub(bytes).is_none_or(|padding| padding > MOST_PADDING) => {
+                    let graphs = ["the graphs".to_owned(), model.to_owned()];
+                    return Err(ItemsError { tensor: name, bytes: [captured, bytes], graphs });
+                }
+                Some(_) => {}
+                None => self.items.push(named_weight(name, bytes)),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn named_weight(name: String, bytes: Bytes) -> Item {
+    let (class, layer) = (class(&name, false), layer(&name));
+    Item { name, kind: ItemKind::Weight, class, bytes, layer, benefit: 0.0, pinned: None, rows: None }
+}
+
 /// Returns the tensors that have memory before the graph runs, but for views.
 fn roots(snapshot: &Snapshot) -> impl Iterator<Item = TensorId> {
     let tensors = (0..).zip(snapshot.graph.tensors());
@@ -98,14 +131,9 @@ fn item(snapshot: &Snapshot, id: TensorId, reads: &Reads) -> Item {
     let is_cache = reads.is_written[id as usize];
     let is_embedding = reads.only_rows[id as usize] && !is_cache;
     Item {
-        name: info.name.clone(),
         kind: if is_cache { ItemKind::Cache } else { ItemKind::Weight },
         class: if is_embedding { ItemClass::Embedding } else { class(&info.name, is_cache) },
-        bytes: info.size,
-        layer: layer(&info.name),
-        benefit: 0.0,
-        pinned: None,
-        rows: None,
+        ..named_weight(info.name.clone(), info.size)
     }
 }
 

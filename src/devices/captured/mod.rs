@@ -9,6 +9,8 @@ mod names;
 mod items;
 mod layers;
 mod compute;
+#[cfg(test)]
+mod tests;
 
 pub use compute::{CapturedCompute, CapturedRule};
 pub use items::{CapturedItems, ItemsError};

@@ -48,7 +48,7 @@ mod compute_buffers;
 mod snapshots;
 mod llama_cpp;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use any_operand::any_operand;
 pub use backends::{Backend, BackendIndex, Backends, BufferType, BufferTypeIndex, MAX_BACKENDS};

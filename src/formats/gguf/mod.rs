@@ -7,15 +7,18 @@
 //! - `value`: values and their types
 //! - `types`: the element types of tensors: the bytes of rows
 //! - `header`: [`GgufHeader`], and its writing
+//! - `model`: the tensors of a model in one file or in several
 
 mod header;
 mod input;
 mod types;
 mod value;
+mod model;
 #[cfg(test)]
 mod tests;
 
 pub use header::{DEFAULT_ALIGNMENT, GgufHeader, GgufTensor, MAX_HEADER, VERSION, pad};
 pub use input::MalformedGguf;
+pub use model::{ModelTensor, UnreadableModel, read_model};
 pub use types::TensorType;
 pub use value::{GgufArray, GgufValue, ValueType};

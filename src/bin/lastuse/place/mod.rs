@@ -2,6 +2,7 @@
 
 mod device;
 mod llama_cpp;
+mod neurons;
 mod variants;
 
 use std::fmt::Write;
@@ -15,14 +16,17 @@ use lastuse::devices::device::Device;
 use lastuse::devices::item::Item;
 use lastuse::devices::planner::{DevicePlacement, NotPlaced, Order, Request, Shortage};
 use lastuse::devices::rules::{SchedulerOptions, unscheduled};
+use lastuse::formats::gguf::read_model;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::report::placement_text;
 use serde_json::{Value, json};
 
 use super::input::Input;
+use super::output::Output;
 use super::print::{print, print_error};
 use super::progress::Progress;
 use device::DeviceArgument;
+use neurons::SplitFfns;
 use variants::best_variant;
 
 /// Place the weights and caches of a program on devices, within the budgets of these devices.
@@ -40,6 +44,8 @@ use variants::best_variant;
   lastuse place graphs/*.jsonl --device CUDA0=8GiB,reserve=600MiB    less 600 MiB for the driver
   lastuse place graphs/*.jsonl --device CUDA0=8G --device CUDA1=4G --layers
   lastuse place graphs/*.jsonl --device CUDA0=8G --device cpu=16G    with a limit for the host too
+  lastuse place graphs/*.jsonl --device CUDA0=8G --model model.gguf  with the tensors that no graph reads
+  lastuse place graphs/*.jsonl --device gpu=8G --order classes --hotness stats -o model.gpuidx
   lastuse place graphs/*.jsonl --device CUDA0=8G --json              JSON, for programs
 
 Exit codes: 0 placed, and each device is within its budget; 1 there is no such placement, or a file cannot be read; 2 wrong
@@ -57,6 +63,21 @@ pub struct Arguments {
     /// unless one is given.
     #[arg(long = "device", value_name = "NAME=BYTES[,...]", required = true)]
     devices: Vec<DeviceArgument>,
+
+    /// The model, a GGUF file: its tensors that no graph reads are counted too. Of a model in several files, any of them.
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
+
+    /// Split the neurons of FFNs by their hotness, for PowerInfer: a file for each layer, or a folder of them.
+    ///
+    /// The matrices of FFNs stay on the host as a whole, and the first device has copies of the hottest neurons in the room
+    /// that everything else leaves. "lastuse split --help" has the formats of files.
+    #[arg(long, value_name = "STATS", num_args = 1.., conflicts_with = "layers")]
+    hotness: Vec<PathBuf>,
+
+    /// Write which neurons are on the device, for PowerInfer (.gpuidx).
+    #[arg(long, short, value_name = "FILE", requires = "hotness")]
+    output: Option<PathBuf>,
 
     /// The order in which tensors are placed while there is room.
     #[arg(long, value_name = "ORDER", default_value = "benefit", conflicts_with = "layers")]
@@ -111,7 +132,15 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     if found.items.is_empty() {
         return Err("the graphs have no weights or caches: no tensor has memory before they run".to_owned());
     }
-    variants::prepare(&mut found.items, devices.len() - 1, arguments.layers);
+    if let Some(file) = &arguments.model {
+        let tensors = read_model(file).map_err(|why| why.to_string())?;
+        let tensors = tensors.into_iter().map(|tensor| (tensor.name, tensor.bytes));
+        found.add_unread(&file.display().to_string(), tensors).map_err(|why| why.to_string())?;
+    }
+    let host = devices.len() - 1;
+    variants::prepare(&mut found.items, host, arguments.layers);
+    let ffns = (!arguments.hotness.is_empty()).then(|| SplitFfns::prepare(&arguments.hotness, &mut found.items, host));
+    let ffns = ffns.transpose()?;
     progress.set("placing");
     let started = Instant::now();
     let order = match arguments.order {
@@ -134,15 +163,25 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
     drop(progress);
     let (text, code) = match placed {
-        Ok(placed) => {
+        Ok(mut placed) => {
+            let neurons = ffns.map(|ffns| ffns.fill(&devices, &mut placed)).transpose()?;
+            if let (Some(file), Some(neurons)) = (&arguments.output, &neurons) {
+                let output = Output::open(file)?;
+                output.write(&neurons.file()?)?;
+            }
             let mut for_llama_cpp = llama_cpp::arguments(&devices, &found.items, &placed.assignment);
             if !op_offload && !for_llama_cpp.is_empty() {
                 for_llama_cpp.push("--no-op-offload".to_owned());
             }
             let text = if arguments.json {
-                format!("{:#}\n", placement_json(&devices, &found.items, &placed, &for_llama_cpp))
+                let mut json = placement_json(&devices, &found.items, &placed, &for_llama_cpp);
+                if let Some(neurons) = &neurons {
+                    json["neurons"] = neurons.json();
+                }
+                format!("{json:#}\n")
             } else {
-                formatted(&devices, &found.items, &placed, milliseconds, &for_llama_cpp)
+                let neurons = neurons.map(|neurons| neurons.text()).unwrap_or_default();
+                formatted(&devices, &found.items, &placed, milliseconds, &for_llama_cpp) + &neurons
             };
             (text, ExitCode::SUCCESS)
         }

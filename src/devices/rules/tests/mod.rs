@@ -2,6 +2,6 @@
 
 mod errors;
 mod other_rules;
-mod scene;
+pub mod scene;
 mod scheduler;
 mod snapshots;

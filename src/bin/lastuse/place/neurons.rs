@@ -1,0 +1,121 @@
+//! `--hotness`: neurons of FFNs on the first device, in the room that other tensors leave.
+
+use std::path::PathBuf;
+
+use lastuse::devices::device::Device;
+use lastuse::devices::item::Item;
+use lastuse::devices::neurons::{Granule, Inactive, LayerCost, LayerNeurons, MatrixRow, NeuronSplit, split};
+use lastuse::devices::planner::DevicePlacement;
+use lastuse::formats::gpuidx::{Dialect, GpuIndex, LayerIndex};
+use lastuse::formats::hotness::{LayerHotness, read_hotness};
+use lastuse::placement::Bytes;
+use serde_json::{Value, json};
+
+/// The matrices whose rows, or columns, are neurons.
+const MATRICES: [&str; 3] = ["ffn_up.weight", "ffn_gate.weight", "ffn_down.weight"];
+
+/// FFNs whose neurons are split.
+pub struct SplitFfns {
+    layers: Vec<LayerHotness>,
+    costs: Vec<LayerCost>,
+}
+
+/// Neurons on the first device.
+pub struct SplitNeurons {
+    /// The bytes that were allowed.
+    pub allowed: Bytes,
+    /// By layer.
+    pub split: NeuronSplit,
+    /// How many a layer has.
+    pub neurons: u32,
+}
+
+impl SplitFfns {
+    /// Reads the hotness of all layers, and pins their FFNs to the host: PowerInfer has them there as a whole.
+    ///
+    /// # Errors
+    /// A file that is no hotness, or that does not fit the graphs.
+    pub fn prepare(files: &[PathBuf], items: &mut [Item], host: usize) -> Result<Self, String> {
+        let layers = read_hotness(files).map_err(|unreadable| unreadable.to_string())?;
+        let mut costs = Vec::new();
+        for (number, layer) in (0..).zip(&layers) {
+            let neurons = layer.hotness.len() as u64;
+            let mut rows = Vec::new();
+            for item in items.iter_mut().filter(|item| item.layer == Some(number)) {
+                if MATRICES.iter().any(|matrix| item.name.ends_with(matrix)) {
+                    let row =
+                        item.bytes.checked_div(neurons).filter(|row| row.checked_mul(neurons) == Some(item.bytes));
+                    let Some(row) = row else {
+                        let (file, name, bytes) = (layer.path.display(), &item.name, item.bytes);
+                        return Err(format!("{file}: it has {neurons} neurons, but {name} has {bytes} bytes"));
+                    };
+                    rows.push(MatrixRow { row, padding: 0 });
+                    item.pinned = Some(host);
+                }
+            }
+            let cost = LayerCost::of_matrices(&rows).filter(|_| rows.len() >= 2);
+            costs.push(
+                cost.ok_or_else(|| format!("{}: the graphs have no FFN in layer {number}", layer.path.display()))?,
+            );
+        }
+        let of_ffn = |item: &&Item| MATRICES.iter().any(|matrix| item.name.ends_with(matrix));
+        match items.iter().filter(of_ffn).filter_map(|item| item.layer).max() {
+            Some(last) if last as usize >= layers.len() => {
+                Err(format!("there is hotness of {} layers, but the graphs have an FFN in layer {last}", layers.len()))
+            }
+            _ => Ok(Self { layers, costs }),
+        }
+    }
+
+    /// Splits the neurons by the room that a placement leaves on the first device, and charges it with them.
+    ///
+    /// # Errors
+    /// Bytes that overflow.
+    pub fn fill(&self, devices: &[Device], placed: &mut DevicePlacement) -> Result<SplitNeurons, String> {
+        let allowed = devices[0].budget.unwrap_or(Bytes::MAX).saturating_sub(placed.usage[0].total());
+        let both = self.layers.iter().zip(&self.costs);
+        let layers: Vec<LayerNeurons<'_>> =
+            both.map(|(layer, &cost)| LayerNeurons { hotness: &layer.hotness, cost }).collect();
+        let split =
+            split(&layers, allowed, Granule::default(), Inactive::Fill).map_err(|unusable| unusable.to_string())?;
+        placed.usage[0].weights = placed.usage[0].weights.saturating_add(split.bytes());
+        let neurons = self.layers.first().map_or(0, |layer| layer.hotness.len());
+        let neurons = u32::try_from(neurons).map_err(|_| format!("{neurons} neurons are too many"))?;
+        Ok(SplitNeurons { allowed, split, neurons })
+    }
+}
+
+impl SplitNeurons {
+    /// Returns how many neurons of each layer are on the device, as JSON.
+    pub fn json(&self) -> Value {
+        let layers = self.split.layers.iter();
+        json!({
+            "allowed": self.allowed,
+            "bytes": self.split.bytes(),
+            "on_device": layers.map(|layer| layer.bucket.len()).collect::<Vec<_>>(),
+            "of_each_layer": self.neurons,
+        })
+    }
+
+    /// Returns what a user wants to know, in a line.
+    pub fn text(&self) -> String {
+        let (on_device, all) = (self.split.neurons(), u64::from(self.neurons) * self.split.layers.len() as u64);
+        let covered = if self.split.total() > 0.0 { 100.0 * self.split.covered() / self.split.total() } else { 0.0 };
+        format!(
+            "neurons: {on_device} of {all} on the device, {} bytes of {} allowed, {covered:.2} % of the hotness\n",
+            self.split.bytes(),
+            self.allowed
+        )
+    }
+
+    /// Returns the file for PowerInfer.
+    ///
+    /// # Errors
+    /// A split that no file can have.
+    pub fn file(&self) -> Result<Vec<u8>, String> {
+        let layer = |bucket: &Vec<u32>| LayerIndex { neurons: self.neurons, bucket: bucket.clone() };
+        let layers = self.split.layers.iter().map(|layer_split| layer(&layer_split.bucket)).collect();
+        let index = GpuIndex { layers, vram_capacity: self.allowed };
+        index.write(Dialect::PowerInfer).map_err(|malformed| malformed.to_string())
+    }
+}

@@ -1,0 +1,100 @@
+//! Items of captured graphs, and the compute buffers of placements.
+
+use crate::devices::device::Device;
+use crate::devices::item::{ItemClass, ItemKind};
+use crate::devices::planner::{Assignment, Measure, Place};
+use crate::devices::rules::SchedulerOptions;
+use crate::devices::rules::tests::scene::Scene;
+use crate::graph::snapshot::Snapshot;
+
+use super::{CapturedCompute, CapturedItems, CapturedRule, layer_device};
+
+/// An embedding, a layer with a matrix and a cache that it writes to, and an output.
+fn graph(rows: u64, weight: u64) -> Snapshot {
+    let mut scene = Scene::new();
+    let embedding = scene.weight(6400, 1);
+    scene.name(embedding, "token_embd.weight");
+    let tokens = scene.input(rows);
+    let matrix = scene.weight(weight, 1);
+    scene.name(matrix, "blk.0.ffn_up.weight");
+    let cache = scene.cache(500, 1);
+    scene.name(cache, "cache_k_l0");
+    let output = scene.weight(900, 1);
+    scene.name(output, "output.weight");
+    let x = scene.node("GET_ROWS", [64, rows], &[embedding, tokens]);
+    let x = scene.node("MUL_MAT", [64, rows], &[matrix, x]);
+    let written = scene.view("SET_ROWS", cache, 500, &[x, tokens]);
+    let x = scene.node("ADD", [64, rows], &[x, written]);
+    scene.node("MUL_MAT", [64, rows], &[output, x]);
+    scene.snapshot()
+}
+
+fn devices() -> [Device; 2] {
+    [Device { budget: Some(1 << 30), ..Device::new("gpu") }, Device::new("cpu")]
+}
+
+#[test]
+fn weights_and_caches_are_items_once_with_the_bytes_that_runs_read() {
+    let found = CapturedItems::of(&[graph(2, 1000), graph(40, 1000)]).expect("one program");
+    let named = |name: &str| {
+        let item = found.items.iter().find(|item| item.name == name).expect("an item");
+        (item.kind, item.class, item.layer, item.bytes)
+    };
+    assert_eq!(found.items.len(), 4);
+    assert_eq!(named("token_embd.weight"), (ItemKind::Weight, ItemClass::Embedding, None, 6400));
+    assert_eq!(named("blk.0.ffn_up.weight"), (ItemKind::Weight, ItemClass::Ffn, Some(0), 1000));
+    assert_eq!(named("cache_k_l0"), (ItemKind::Cache, ItemClass::KeyCache, Some(0), 500));
+    assert_eq!(named("output.weight"), (ItemKind::Weight, ItemClass::Output, None, 900));
+    let benefit = |name: &str| found.items.iter().find(|item| item.name == name).map(|item| item.benefit);
+    // Both graphs read all of the matrix.
+    assert_eq!(benefit("blk.0.ffn_up.weight"), Some(2000.0));
+    assert_eq!(benefit("output.weight"), Some(1800.0));
+}
+
+#[test]
+fn graphs_and_models_of_different_programs_are_refused() {
+    let why = CapturedItems::of(&[graph(2, 1000), graph(2, 2000)]).expect_err("two programs").to_string();
+    assert!(why.starts_with("\"blk.0.ffn_up.weight\" has 1000 bytes in \"scene\" and 2000 in \"scene\""), "{why}");
+    let mut found = CapturedItems::of(&[graph(2, 1000)]).expect("one program");
+    let model =
+        [("blk.0.ffn_up.weight", 990), ("blk.7.spare.weight", 70)].map(|(name, bytes)| (name.to_owned(), bytes));
+    assert_eq!(found.add_unread("model.gguf", model), Ok(()));
+    let added = found.items.last().expect("added");
+    assert_eq!(
+        (added.name.as_str(), added.bytes, added.layer, added.benefit),
+        ("blk.7.spare.weight", 70, Some(7), 0.0)
+    );
+    let other = [("output.weight".to_owned(), 901)];
+    assert!(found.add_unread("model.gguf", other).is_err_and(|why| why.to_string().contains("901 in \"model.gguf\"")));
+}
+
+#[test]
+fn compute_buffers_follow_the_placement() {
+    let (snapshots, devices) = ([graph(2, 1000), graph(20, 1000)], devices());
+    let found = CapturedItems::of(&snapshots).expect("one program");
+    let rule = CapturedRule::Scheduler(SchedulerOptions::default());
+    let mut compute = CapturedCompute::new(&snapshots, &found, &devices, rule);
+    let mut with = |device: usize| {
+        let assignment = Assignment(vec![Place { device, rows: None }; found.items.len()]);
+        let of_graphs = [0, 1].map(|graph| compute.of_graph(graph, &assignment).expect("placed"));
+        let measured = compute.measure(&assignment).expect("placed");
+        let largest: Vec<u64> = of_graphs[0].iter().zip(&of_graphs[1]).map(|(one, other)| *one.max(other)).collect();
+        assert_eq!(measured, largest);
+        measured
+    };
+    let (on_gpu, on_cpu) = (with(0), with(1));
+    assert!(on_gpu[0] >= 64 * 20 && on_cpu[0] == 0 && on_cpu[1] >= 64 * 20, "{on_gpu:?} {on_cpu:?}");
+}
+
+#[test]
+fn layers_are_where_their_caches_are_or_most_of_their_bytes() {
+    let found = CapturedItems::of(&[graph(2, 1000)]).expect("one program");
+    let device = |places: [usize; 4]| {
+        let assignment = Assignment(places.map(|device| Place { device, rows: None }).to_vec());
+        layer_device(&found.items, &assignment, 1, |item| item.layer == Some(0))
+    };
+    // In the order of the graph: embedding, matrix, cache, output.
+    assert_eq!((device([1, 0, 1, 1]), device([1, 1, 0, 1]), device([0, 1, 1, 0])), (Some(0), Some(0), Some(1)));
+    let nothing = Assignment(vec![Place { device: 0, rows: None }; 4]);
+    assert_eq!(layer_device(&found.items, &nothing, 1, |item| item.layer == Some(9)), None);
+}
