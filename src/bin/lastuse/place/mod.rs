@@ -115,11 +115,11 @@ enum OrderArgument {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum RuleArgument {
-    /// As ggml's scheduler does
+    /// The rule of ggml's scheduler
     Scheduler,
     /// On a device if any operand is there
     AnyOperand,
-    /// As PowerInfer does
+    /// PowerInfer's rule
     Powerinfer,
 }
 
