@@ -258,7 +258,7 @@ static void random_graph_with_dedicated_nodes(ggml_backend_t cpu, uint64_t seed)
 }
 
 static void random_graphs(struct case_args args) {
-    ggml_backend_t cpu   = new_cpu(1);
+    ggml_backend_t cpu   = new_cpu(2);
     uint64_t       first = (uint64_t) case_number(args, 0, 1);
     for (uint64_t i = 0; i < (uint64_t) case_number(args, 1, 300); i++) {
         random_graph_with_dedicated_nodes(cpu, first + i);

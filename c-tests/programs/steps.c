@@ -148,7 +148,7 @@ static void random_graphs_with_random_cuts(struct case_args args) {
 }
 
 static void random_graphs_with_two_threads(struct case_args args) {
-    run_random_graphs(args, (struct random_case){ .threads = 2 }, 40);
+    run_random_graphs(args, (struct random_case){ .threads = 2 }, 100);
 }
 
 static void random_graphs_with_chosen_cuts(struct case_args args) {
@@ -205,7 +205,7 @@ static void train_in_steps(const struct training * plain, ggml_backend_t cpu, st
 
 static void training_has_the_same_weights(struct case_args args) {
     (void) args;
-    ggml_backend_t  cpu    = new_cpu(1);
+    ggml_backend_t  cpu    = new_cpu(2);
     struct training plain  = training_new();
     ggml_gallocr_t  galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     CHECK(ggml_gallocr_alloc_graph(galloc, plain.graph), "not allocated");

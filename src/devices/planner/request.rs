@@ -43,7 +43,7 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// The most placements that are measured, if nothing else is said.
+    /// The most placements that are measured by default.
     pub const MEASUREMENTS: u32 = 1000;
 
     /// Places by benefit, any items together.
