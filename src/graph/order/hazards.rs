@@ -46,6 +46,18 @@ impl Hazards {
         finder.finish()
     }
 
+    /// Adds pairs of steps: the first of a pair must run before the second, as it does in the given order.
+    pub fn with_pairs(mut self, pairs: impl IntoIterator<Item = (Step, Step)>) -> Self {
+        for (earlier, later) in pairs {
+            let before = &mut self.before[later as usize];
+            if let Err(position) = before.binary_search(&earlier) {
+                before.insert(position, earlier);
+                self.after[earlier as usize].push(later);
+            }
+        }
+        self
+    }
+
     /// Returns `true` if `order` has each node once, and keeps every pair that must not be swapped.
     pub fn allow(&self, order: &[Step]) -> bool {
         let mut position = vec![None; self.before.len()];

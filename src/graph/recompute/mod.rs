@@ -11,6 +11,7 @@
 //!             Scheduler (the order of execution of a choice)
 //!             Estimator (the live bytes of an order)
 //!        -> Rebuilt     (the graph, with copies of the nodes that run again)
+//!        -> better_order (where that does not fit the budget: the smallest graph in an order with a lower peak)
 //!        -> recompute   (compares plans with the budget)
 //! ```
 //!
@@ -24,6 +25,7 @@ mod estimate;
 mod checkpoints;
 mod search;
 mod rebuilt;
+mod in_better_order;
 mod pass;
 #[cfg(test)]
 mod tests;

@@ -2,15 +2,16 @@
 
 use std::collections::HashMap;
 
-use crate::graph::order::{Hazards, Model};
-use crate::graph::{BufferIndex, BufferSpec, Graph, Requests, Sizes, TensorId, live_ranges, plan};
+use crate::graph::order::{Hazards, Model, ReorderEffort};
+use crate::graph::{BufferIndex, BufferSpec, Requests, Sizes, TensorId, live_ranges, plan};
 use crate::placement::{Bytes, Step};
 
 use super::facts::{Facts, Subject};
+use super::in_better_order::better_order;
 use super::not_recomputed::NotRecomputed;
 use super::rebuilt::Rebuilt;
 use super::schedule::{Item, Scheduler};
-use super::search::Search;
+use super::search::{Choice, Search};
 
 /// Work limit of the search: how many nodes are simulated. A million takes some hundredths of a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,12 +60,16 @@ impl Recomputation {
 /// How often fewer live bytes are searched for where a plan exceeds the budget though the live bytes fit.
 const ATTEMPTS: u32 = 4;
 
+/// The part of the effort that is spent on an order with a lower peak.
+const ORDER_SHARE: u64 = 10;
+
 /// Searches for a graph whose plan fits `budget`, a number of bytes for all buffers together, with the least work found.
 /// The graph stays as given where it fits. `progress` is called with the part of the effort that is used; the search is
 /// cancelled when it returns `false`.
 ///
 /// Each forward result is computed at most twice. Nodes that need no memory of their own and that nothing depends on,
-/// such as the steps of an optimizer, run as soon as they can.
+/// such as the steps of an optimizer, run as soon as they can. Where the budget is not met by recomputation alone, an
+/// [order](crate::graph::order) with a lower peak is searched for.
 ///
 /// # Errors
 /// [`NotRecomputed`].
@@ -86,26 +91,20 @@ pub fn recompute<S: Sizes>(
     let found = live_ranges(graph, buffers, requests, &mut sizes);
     let model = Model::new(graph, buffers, &found);
     let facts = Facts::of(subject, hazards, &model)?;
-    let given = Given::of(graph, buffers, requests, &mut sizes, &facts)?;
+    let given = Given::of(subject, hazards, buffers, requests, &mut sizes, &facts)?;
     if given.before.bytes <= budget {
         return given.unchanged(&mut sizes);
     }
     let mut search = Search::new(&facts, &model, effort.0, progress);
-    let mut target = budget;
-    let mut attempts = ATTEMPTS;
-    loop {
-        let choice = search.choose(target);
-        if search.is_cancelled() {
-            return Err(NotRecomputed::Cancelled);
-        }
-        let found = given.planned(&mut sizes, search.items(&choice), choice.work)?;
-        attempts -= 1;
-        if found.after.bytes <= budget || choice.bytes > target || attempts == 0 {
-            return if found.after.bytes > found.before.bytes { given.unchanged(&mut sizes) } else { Ok(found) };
-        }
-        // A plan may need more than the live bytes.
-        target = if attempts == 1 { 0 } else { target.saturating_sub(found.after.bytes - budget) };
+    let (mut choice, mut found) = given.search(&mut search, &mut sizes, budget)?;
+    if found.after.bytes > found.before.bytes {
+        (choice, found) = (search.nothing(), given.unchanged(&mut sizes)?);
     }
+    if found.after.bytes > budget {
+        let effort = ReorderEffort(effort.0 / ORDER_SHARE);
+        found = given.in_better_order(&mut search, &mut sizes, found, choice, budget, effort)?;
+    }
+    if search.is_cancelled() { Err(NotRecomputed::Cancelled) } else { Ok(found) }
 }
 
 /// Recomputes with a given choice: of the forward results `dropped`, those that may be computed again are, in the order of
@@ -124,7 +123,7 @@ pub fn recompute_exactly<S: Sizes>(
     let graph = subject.graph;
     let model = Model::new(graph, buffers, &live_ranges(graph, buffers, requests, sizes));
     let facts = Facts::of(subject, hazards, &model)?;
-    let given = Given::of(graph, buffers, requests, sizes, &facts)?;
+    let given = Given::of(subject, hazards, buffers, requests, sizes, &facts)?;
     let mut is_dropped = vec![false; model.values.len()];
     for value in dropped.iter().filter_map(|&tensor| model.value_of[graph.root(tensor) as usize]) {
         is_dropped[value as usize] = facts.candidates[value as usize].is_some();
@@ -136,7 +135,8 @@ pub fn recompute_exactly<S: Sizes>(
 
 /// The given graph, and what it needs.
 struct Given<'a> {
-    graph: &'a Graph,
+    subject: Subject<'a>,
+    hazards: &'a Hazards,
     buffers: &'a [BufferSpec],
     requests: Requests<'a>,
     boundary: Step,
@@ -145,27 +145,77 @@ struct Given<'a> {
 
 impl<'a> Given<'a> {
     fn of<S: Sizes>(
-        graph: &'a Graph,
+        subject: Subject<'a>,
+        hazards: &'a Hazards,
         buffers: &'a [BufferSpec],
         requests: Requests<'a>,
         sizes: &mut S,
         facts: &Facts,
     ) -> Result<Self, NotRecomputed> {
-        let plan = plan(graph, buffers, requests, sizes).map_err(NotRecomputed::Plan)?;
+        let plan = plan(subject.graph, buffers, requests, sizes).map_err(NotRecomputed::Plan)?;
         let work = facts.work.iter().fold(0, |sum: u64, &work| sum.saturating_add(work));
         let before = Needs { bytes: total(&plan), work };
-        Ok(Self { graph, buffers, requests, boundary: facts.boundary, before })
+        Ok(Self { subject, hazards, buffers, requests, boundary: facts.boundary, before })
     }
 
     /// Returns the given graph.
     fn unchanged<S: Sizes>(&self, sizes: &mut S) -> Result<Recomputation, NotRecomputed> {
-        let steps = (0..).take(self.graph.nodes().len());
+        let steps = (0..).take(self.subject.graph.nodes().len());
         self.planned(sizes, steps.map(|step| Item { step, again: false }).collect(), 0)
+    }
+
+    /// Searches for the choice with the least work whose plan fits the budget, or the smallest one.
+    fn search<S: Sizes>(
+        &self,
+        search: &mut Search<'_>,
+        sizes: &mut S,
+        budget: Bytes,
+    ) -> Result<(Choice, Recomputation), NotRecomputed> {
+        let mut target = budget;
+        let mut attempts = ATTEMPTS;
+        loop {
+            let choice = search.choose(target);
+            let found = self.planned(sizes, search.items(&choice), choice.work)?;
+            attempts -= 1;
+            let is_last = search.is_cancelled() || attempts == 0;
+            if found.after.bytes <= budget || choice.bytes > target || is_last {
+                return Ok((choice, found));
+            }
+            // A plan may need more than the live bytes.
+            target = if attempts == 1 { 0 } else { target.saturating_sub(found.after.bytes - budget) };
+        }
+    }
+
+    /// Puts the nodes of `found` into an order with a lower peak. Where that fits the budget, keeps values again in this
+    /// order. `choice` is what `found` drops. Returns `found` where no order is better.
+    fn in_better_order<S: Sizes>(
+        &self,
+        search: &mut Search<'_>,
+        sizes: &mut S,
+        found: Recomputation,
+        mut choice: Choice,
+        budget: Bytes,
+        effort: ReorderEffort,
+    ) -> Result<Recomputation, NotRecomputed> {
+        let Self { subject, hazards, buffers, requests, .. } = *self;
+        let order = better_order(subject, hazards, &found.rebuilt, &found.items, buffers, requests, sizes, effort)?;
+        let Some(order) = order else { return Ok(found) };
+        let smallest = self.planned(sizes, order.clone(), choice.work)?;
+        if smallest.after.bytes >= found.after.bytes {
+            return Ok(found);
+        }
+        if smallest.after.bytes > budget {
+            return Ok(smallest);
+        }
+        search.set_order(order);
+        search.keep_more(&mut choice, budget);
+        let less_work = self.planned(sizes, search.items(&choice), choice.work)?;
+        Ok(if less_work.after.bytes <= budget { less_work } else { smallest })
     }
 
     /// Rebuilds the graph with these nodes, of which some do the work `again`, and plans it.
     fn planned<S: Sizes>(&self, sizes: &mut S, items: Vec<Item>, again: u64) -> Result<Recomputation, NotRecomputed> {
-        let rebuilt = Rebuilt::new(self.graph, self.requests, &items, self.boundary);
+        let rebuilt = Rebuilt::new(self.subject.graph, self.requests, &items, self.boundary);
         let mut sizes = |id: TensorId, buffer: BufferIndex| sizes.alloc_size(rebuilt.origins[id as usize], buffer);
         let requests = Requests { leafs: self.requests.leafs, nodes: &rebuilt.node_buffers };
         let plan = plan(&rebuilt.graph, self.buffers, requests, &mut sizes).map_err(NotRecomputed::Plan)?;
