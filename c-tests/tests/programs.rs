@@ -6,8 +6,9 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::{PoisonError, RwLock};
 
-use lastuse_c_tests::{Linked, cases, folder};
+use lastuse_c_tests::{Linked, Program, cases, folder};
 use lastuse_vendor::Package;
 use support::expect;
 use support::trials::{of_cases, of_function};
@@ -49,6 +50,10 @@ const ON_BOTH: [(&str, &str, Package); 8] = [
 
 /// Those of `PROGRAMS` that run on the ggml of whisper.cpp as well, under these names.
 const ALSO_ON_0_9_5: [(&str, &str); 2] = [("dedicate_on_ggml_0_9_5", "dedicate"), ("steps_on_ggml_0_9_5", "steps")];
+
+/// Those of the programs above that compute on several threads. ggml's threads wait for each other without sleeping, so
+/// on few cores two of these programs at once take many times as long: each of their cases is run alone.
+const ON_THREADS: [&str; 7] = ["dedicate", "recompute", "remove_copies", "reorder", "steps", "truth", "verify"];
 
 /// Programs whose every case is run by another test, which names them.
 const RUN_ELSEWHERE: [(&str, &str); 12] = [
@@ -106,18 +111,26 @@ fn every_program_is_run() {
     }
 }
 
+/// Runs a case, alone if its program computes on several threads.
+fn passes(name: &str, program: &Program, case: &str) {
+    static RUNNING: RwLock<()> = RwLock::new(());
+    let is_alone = ON_THREADS.contains(&name);
+    // Nothing is guarded but the cores, so that a case that failed does not matter.
+    let _beside = (!is_alone).then(|| RUNNING.read().unwrap_or_else(PoisonError::into_inner));
+    let _alone = is_alone.then(|| RUNNING.write().unwrap_or_else(PoisonError::into_inner));
+    support::passes(program, &[case]);
+}
+
 fn main() -> ExitCode {
-    let passes = |program: &_, case: &str| drop(support::passes(program, &[case]));
-    let programs = PROGRAMS.iter().map(|&name| of_cases(name, name, move || support::build_with_both(name), passes));
-    let mut trials: Vec<_> = programs.flatten().collect();
-    for (label, name, package) in ON_BOTH {
-        let build = move || support::build(label, name, &support::ggml(package), Linked::Both(&support::checked()));
-        trials.extend(of_cases(label, name, build, passes));
+    let mut trials = Vec::new();
+    for name in PROGRAMS {
+        let build = move || support::build_with_both(name);
+        trials.extend(of_cases(name, name, build, move |program, case| passes(name, program, case)));
     }
-    for (label, name) in ALSO_ON_0_9_5 {
-        let ggml = || support::ggml(Package::WhisperCpp);
-        let build = move || support::build(label, name, &ggml(), Linked::Both(&support::checked()));
-        trials.extend(of_cases(label, name, build, passes));
+    let also = ALSO_ON_0_9_5.map(|(label, name)| (label, name, Package::WhisperCpp));
+    for (label, name, package) in ON_BOTH.into_iter().chain(also) {
+        let build = move || support::build(label, name, &support::ggml(package), Linked::Both(&support::checked()));
+        trials.extend(of_cases(label, name, build, move |program, case| passes(name, program, case)));
     }
     trials.push(of_function("every_program_is_run", every_program_is_run));
     support::trials::run(trials)

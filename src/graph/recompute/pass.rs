@@ -11,7 +11,7 @@ use super::in_better_order::better_order;
 use super::not_recomputed::NotRecomputed;
 use super::rebuilt::Rebuilt;
 use super::schedule::{Item, Scheduler};
-use super::search::{Choice, Search};
+use super::search::Search;
 
 /// Work limit of the search: how many nodes are simulated. A million takes some hundredths of a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Recomputation {
 /// How often fewer live bytes are searched for where a plan exceeds the budget though the live bytes fit.
 const ATTEMPTS: u32 = 4;
 
-/// The part of the effort that is spent on an order with a lower peak.
+/// The share of the effort, one in so many, for an order with a lower peak.
 const ORDER_SHARE: u64 = 10;
 
 /// Searches for a graph whose plan fits `budget`, a number of bytes for all buffers together, with the least work found.
@@ -87,24 +87,12 @@ pub fn recompute<S: Sizes>(
     let mut known = HashMap::new();
     let mut sizes =
         |id: TensorId, buffer: BufferIndex| *known.entry((id, buffer)).or_insert_with(|| sizes.alloc_size(id, buffer));
-    let graph = subject.graph;
-    let found = live_ranges(graph, buffers, requests, &mut sizes);
-    let model = Model::new(graph, buffers, &found);
-    let facts = Facts::of(subject, hazards, &model)?;
-    let given = Given::of(subject, hazards, buffers, requests, &mut sizes, &facts)?;
+    let given = Given::of(subject, hazards, buffers, requests, &mut sizes)?;
     if given.before.bytes <= budget {
         return given.unchanged(&mut sizes);
     }
-    let mut search = Search::new(&facts, &model, effort.0, progress);
-    let (mut choice, mut found) = given.search(&mut search, &mut sizes, budget)?;
-    if found.after.bytes > found.before.bytes {
-        (choice, found) = (search.nothing(), given.unchanged(&mut sizes)?);
-    }
-    if found.after.bytes > budget {
-        let effort = ReorderEffort(effort.0 / ORDER_SHARE);
-        found = given.in_better_order(&mut search, &mut sizes, found, choice, budget, effort)?;
-    }
-    if search.is_cancelled() { Err(NotRecomputed::Cancelled) } else { Ok(found) }
+    let found = given.least_work(&mut sizes, budget, effort, progress)?;
+    if found.after.bytes <= budget { Ok(found) } else { given.in_better_order(&mut sizes, found, effort) }
 }
 
 /// Recomputes with a given choice: of the forward results `dropped`, those that may be computed again are, in the order of
@@ -121,25 +109,25 @@ pub fn recompute_exactly<S: Sizes>(
     dropped: &[TensorId],
 ) -> Result<Recomputation, NotRecomputed> {
     let graph = subject.graph;
-    let model = Model::new(graph, buffers, &live_ranges(graph, buffers, requests, sizes));
-    let facts = Facts::of(subject, hazards, &model)?;
-    let given = Given::of(subject, hazards, buffers, requests, sizes, &facts)?;
+    let given = Given::of(subject, hazards, buffers, requests, sizes)?;
+    let Given { facts, model, .. } = &given;
     let mut is_dropped = vec![false; model.values.len()];
     for value in dropped.iter().filter_map(|&tensor| model.value_of[graph.root(tensor) as usize]) {
         is_dropped[value as usize] = facts.candidates[value as usize].is_some();
     }
-    let mut scheduler = Scheduler::new(&facts);
+    let mut scheduler = Scheduler::new(facts);
     let again = scheduler.find_again(&is_dropped);
     given.planned(sizes, scheduler.items().to_vec(), again)
 }
 
-/// The given graph, and what it needs.
+/// The given graph, what is known of it, and what it needs.
 struct Given<'a> {
     subject: Subject<'a>,
     hazards: &'a Hazards,
     buffers: &'a [BufferSpec],
     requests: Requests<'a>,
-    boundary: Step,
+    model: Model,
+    facts: Facts,
     before: Needs,
 }
 
@@ -150,12 +138,13 @@ impl<'a> Given<'a> {
         buffers: &'a [BufferSpec],
         requests: Requests<'a>,
         sizes: &mut S,
-        facts: &Facts,
     ) -> Result<Self, NotRecomputed> {
+        let model = Model::new(subject.graph, buffers, &live_ranges(subject.graph, buffers, requests, sizes));
+        let facts = Facts::of(subject, hazards, &model)?;
         let plan = plan(subject.graph, buffers, requests, sizes).map_err(NotRecomputed::Plan)?;
         let work = facts.work.iter().fold(0, |sum: u64, &work| sum.saturating_add(work));
         let before = Needs { bytes: total(&plan), work };
-        Ok(Self { subject, hazards, buffers, requests, boundary: facts.boundary, before })
+        Ok(Self { subject, hazards, buffers, requests, model, facts, before })
     }
 
     /// Returns the given graph.
@@ -164,63 +153,56 @@ impl<'a> Given<'a> {
         self.planned(sizes, steps.map(|step| Item { step, again: false }).collect(), 0)
     }
 
-    /// Searches for the choice with the least work whose plan fits the budget, or the smallest one.
-    fn search<S: Sizes>(
+    /// Searches for the graph with the least work whose plan fits the budget, or the smallest one; at most as large as
+    /// the given graph.
+    fn least_work<S: Sizes>(
         &self,
-        search: &mut Search<'_>,
         sizes: &mut S,
         budget: Bytes,
-    ) -> Result<(Choice, Recomputation), NotRecomputed> {
+        effort: RecomputeEffort,
+        progress: &mut dyn FnMut(f64) -> bool,
+    ) -> Result<Recomputation, NotRecomputed> {
+        let mut search = Search::new(&self.facts, &self.model, effort.0, progress);
         let mut target = budget;
         let mut attempts = ATTEMPTS;
         loop {
             let choice = search.choose(target);
+            if search.is_cancelled() {
+                return Err(NotRecomputed::Cancelled);
+            }
             let found = self.planned(sizes, search.items(&choice), choice.work)?;
             attempts -= 1;
-            let is_last = search.is_cancelled() || attempts == 0;
-            if found.after.bytes <= budget || choice.bytes > target || is_last {
-                return Ok((choice, found));
+            if found.after.bytes <= budget || choice.bytes > target || attempts == 0 {
+                return if found.after.bytes > self.before.bytes { self.unchanged(sizes) } else { Ok(found) };
             }
             // A plan may need more than the live bytes.
             target = if attempts == 1 { 0 } else { target.saturating_sub(found.after.bytes - budget) };
         }
     }
 
-    /// Puts the nodes of `found` into an order with a lower peak. Where that fits the budget, keeps values again in this
-    /// order. `choice` is what `found` drops. Returns `found` where no order is better.
+    /// Puts the nodes of `found` into an order with a lower peak, if there is one.
     fn in_better_order<S: Sizes>(
         &self,
-        search: &mut Search<'_>,
         sizes: &mut S,
         found: Recomputation,
-        mut choice: Choice,
-        budget: Bytes,
-        effort: ReorderEffort,
+        effort: RecomputeEffort,
     ) -> Result<Recomputation, NotRecomputed> {
         let Self { subject, hazards, buffers, requests, .. } = *self;
+        let effort = ReorderEffort(effort.0 / ORDER_SHARE);
         let order = better_order(subject, hazards, &found.rebuilt, &found.items, buffers, requests, sizes, effort)?;
-        let Some(order) = order else { return Ok(found) };
-        let smallest = self.planned(sizes, order.clone(), choice.work)?;
-        if smallest.after.bytes >= found.after.bytes {
-            return Ok(found);
-        }
-        if smallest.after.bytes > budget {
-            return Ok(smallest);
-        }
-        search.set_order(order);
-        search.keep_more(&mut choice, budget);
-        let less_work = self.planned(sizes, search.items(&choice), choice.work)?;
-        Ok(if less_work.after.bytes <= budget { less_work } else { smallest })
+        let Some(items) = order else { return Ok(found) };
+        let reordered = self.planned(sizes, items, found.after.work - found.before.work)?;
+        Ok(if reordered.after.bytes < found.after.bytes { reordered } else { found })
     }
 
     /// Rebuilds the graph with these nodes, of which some do the work `again`, and plans it.
     fn planned<S: Sizes>(&self, sizes: &mut S, items: Vec<Item>, again: u64) -> Result<Recomputation, NotRecomputed> {
-        let rebuilt = Rebuilt::new(self.subject.graph, self.requests, &items, self.boundary);
+        let rebuilt = Rebuilt::new(self.subject.graph, self.requests, &items, self.facts.boundary);
         let mut sizes = |id: TensorId, buffer: BufferIndex| sizes.alloc_size(rebuilt.origins[id as usize], buffer);
         let requests = Requests { leafs: self.requests.leafs, nodes: &rebuilt.node_buffers };
         let plan = plan(&rebuilt.graph, self.buffers, requests, &mut sizes).map_err(NotRecomputed::Plan)?;
         let after = Needs { bytes: total(&plan), work: self.before.work.saturating_add(again) };
-        Ok(Recomputation { items, boundary: self.boundary, rebuilt, before: self.before, after })
+        Ok(Recomputation { items, boundary: self.facts.boundary, rebuilt, before: self.before, after })
     }
 }
 

@@ -33,9 +33,6 @@ pub struct Search<'a> {
     estimator: Estimator<'a>,
     /// By value: the forward steps that compute it or are views of it.
     steps_of: Vec<Vec<Step>>,
-    /// The order of execution that choices are simulated in, if it is not the scheduler's. Nodes that do not run again
-    /// are left out.
-    order: Option<Vec<Item>>,
     /// How many nodes one call of [`Search::choose`] may simulate.
     effort: u64,
     /// How many the current part of the search may still simulate, and how many others may after it.
@@ -59,20 +56,8 @@ impl<'a> Search<'a> {
             }
         }
         let (scheduler, estimator) = (Scheduler::new(facts), Estimator::new(model, facts.boundary));
-        let (order, left, left_for_others, is_cancelled) = (None, effort, 0, false);
-        Self {
-            facts,
-            model,
-            scheduler,
-            estimator,
-            steps_of,
-            order,
-            effort,
-            left,
-            left_for_others,
-            progress,
-            is_cancelled,
-        }
+        let (left, left_for_others, is_cancelled) = (effort, 0, false);
+        Self { facts, model, scheduler, estimator, steps_of, effort, left, left_for_others, progress, is_cancelled }
     }
 
     /// Returns `true` once the caller has cancelled the search.
@@ -106,14 +91,9 @@ impl<'a> Search<'a> {
         best
     }
 
-    /// Returns the choice that drops nothing.
-    pub fn nothing(&mut self) -> Choice {
-        self.evaluate(vec![false; self.model.values.len()])
-    }
-
     /// Returns the choices to begin with: the one with the fewest bytes, and the one with the least work that fits.
     fn first_choices(&mut self, budget: Bytes) -> (Choice, Option<Choice>) {
-        let nothing = self.nothing();
+        let nothing = self.evaluate(vec![false; self.model.values.len()]);
         let mut least_work = (nothing.bytes <= budget).then(|| nothing.clone());
         let mut smallest = nothing;
         for dropped in checkpoints(self.facts, self.model) {
@@ -190,24 +170,7 @@ impl<'a> Search<'a> {
     /// Returns the order of execution of a choice.
     pub fn items(&mut self, choice: &Choice) -> Vec<Item> {
         self.scheduler.find_again(&choice.dropped);
-        self.current_items()
-    }
-
-    /// From now on, simulates choices in this order of execution, which has all nodes that they run again.
-    pub fn set_order(&mut self, order: Vec<Item>) {
-        self.order = Some(order);
-        self.start_part(PARTS);
-    }
-
-    /// Returns the order of execution for what the scheduler found last.
-    fn current_items(&mut self) -> Vec<Item> {
-        match &self.order {
-            None => self.scheduler.items().to_vec(),
-            Some(order) => {
-                let runs = |item: &&Item| !item.again || self.scheduler.runs_again(item.step);
-                order.iter().filter(runs).copied().collect()
-            }
-        }
+        self.scheduler.items().to_vec()
     }
 
     fn evaluate(&mut self, dropped: Vec<bool>) -> Choice {
@@ -217,9 +180,9 @@ impl<'a> Search<'a> {
 
     fn needs(&mut self, dropped: &[bool]) -> (Bytes, u64) {
         let work = self.scheduler.find_again(dropped);
-        let items = self.current_items();
+        let items = self.scheduler.items();
         self.left = self.left.saturating_sub(items.len() as u64);
-        let peak = self.estimator.peak(&items);
+        let peak = self.estimator.peak(items);
         self.report();
         (peak, work)
     }
