@@ -86,7 +86,7 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define lastuse's own C functions, in the order of the header.
-    const SOURCES: [&str; 20] = [
+    const SOURCES: [&str; 25] = [
         "src/abi/process.rs",
         "src/abi/stats.rs",
         "src/abi/settings.rs",
@@ -105,6 +105,11 @@ mod header {
         "src/abi/recompute.rs",
         "src/abi/steps.rs",
         "src/abi/steps_report.rs",
+        "src/abi/placement.rs",
+        "src/abi/placement_device.rs",
+        "src/abi/placement_item.rs",
+        "src/abi/placement_graph.rs",
+        "src/abi/placement_longest.rs",
         "src/abi/verify.rs",
         "src/abi/memory_guard.rs",
     ];
@@ -146,6 +151,7 @@ mod bindings {
         "ggml_backend_dev_(type|supports_op)",
         "ggml_backend_buffer_(free|get_type|get_base|get_size|get_alignment|get_alloc_size|init_tensor|reset|set_usage)",
         "ggml_backend_(tensor_alloc|view_init|get_default_buffer_type|cpu_buffer_type|multi_buffer_alloc_buffer)",
+        "ggml_backend_(supports_op|supports_buft|offload_op)",
         "ggml_backend_(graph_compute|tensor_get|buffer_(get_usage|is_host))",
         "ggml_backend_sched_(reset|split_graph|alloc_graph|graph_compute|get_n_backends|get_backend)",
         "ggml_backend_sched_(get_buffer_type|get_buffer_size|get_tensor_backend|set_tensor_backend)",

@@ -19,6 +19,11 @@
 //               lastuse_graph_recompute: a training graph that fits a budget
 //   steps       lastuse_steps_new, lastuse_steps_compute, lastuse_steps_report, lastuse_steps_step_report,
 //               lastuse_steps_step_count, lastuse_steps_free: a graph computed in parts, with less memory at a time
+//   devices     lastuse_placement_new, lastuse_placement_add_device, lastuse_placement_add_item,
+//               lastuse_placement_add_graph, lastuse_placement_solve: which weights and caches are on which device,
+//               so that no budget is exceeded; lastuse_placement_item_device, lastuse_placement_item_rows,
+//               lastuse_placement_memory_get, lastuse_placement_buffer_ids, lastuse_placement_apply: the result;
+//               lastuse_placement_longest: the longest context; lastuse_placement_free
 //   checks      lastuse_graph_verify, lastuse_graph_compute_guarded,
 //               lastuse_guard_new, lastuse_guard_eval, lastuse_guard_free
 //
@@ -72,8 +77,64 @@ enum lastuse_context_kind {
   LASTUSE_CONTEXT_DEFERRED = 1,
 };
 
+// In which order tensors are placed while there is room.
+enum lastuse_placement_order {
+  // What gains most for its bytes first; what does not fit is left out.
+  LASTUSE_PLACEMENT_BY_BENEFIT = 0,
+  // PowerInfer's order of classes: attention, predictors, norms of FFNs and the output head of all layers, up to the
+  // first tensor that does not fit; then all caches of values or none, all caches of keys or none; then FFNs.
+  LASTUSE_PLACEMENT_BY_CLASS = 1,
+  // The order in which items were added, up to the first that does not fit.
+  LASTUSE_PLACEMENT_AS_GIVEN = 2,
+};
+
+// Where intermediates are, given where weights and caches are.
+enum lastuse_placement_rule {
+  // Where ggml_backend_sched puts them.
+  LASTUSE_PLACEMENT_SCHEDULER = 0,
+  // On the device of the first operand that is on one, on the host if none is.
+  LASTUSE_PLACEMENT_ANY_OPERAND = 1,
+  // Where PowerInfer puts them.
+  LASTUSE_PLACEMENT_POWERINFER = 2,
+};
+
+// Which buffers a tensor is in.
+enum lastuse_placement_kind {
+  // A weight: read only. Its buffer has the usage GGML_BACKEND_BUFFER_USAGE_WEIGHTS.
+  LASTUSE_PLACEMENT_WEIGHT = 0,
+  // A cache of keys, values or states: written by graphs and kept between runs.
+  LASTUSE_PLACEMENT_KV = 1,
+};
+
+// What a tensor is for, by which LASTUSE_PLACEMENT_BY_CLASS orders.
+enum lastuse_placement_class {
+  // What its name says, if it is one of llama.cpp's names.
+  LASTUSE_PLACEMENT_CLASS_BY_NAME = 0,
+  // Weights of attention, with their norm.
+  LASTUSE_PLACEMENT_CLASS_ATTENTION = 1,
+  // Weights that predict which neurons are active.
+  LASTUSE_PLACEMENT_CLASS_PREDICTOR = 2,
+  // The norm before an FFN.
+  LASTUSE_PLACEMENT_CLASS_FFN_NORM = 3,
+  // The output head, with its norm.
+  LASTUSE_PLACEMENT_CLASS_OUTPUT = 4,
+  // The cache of values.
+  LASTUSE_PLACEMENT_CLASS_VALUE_CACHE = 5,
+  // The cache of keys.
+  LASTUSE_PLACEMENT_CLASS_KEY_CACHE = 6,
+  // Weights of an FFN.
+  LASTUSE_PLACEMENT_CLASS_FFN = 7,
+  // A tensor of which runs read some rows only, such as the embedding of tokens.
+  LASTUSE_PLACEMENT_CLASS_EMBEDDING = 8,
+  // Anything else.
+  LASTUSE_PLACEMENT_CLASS_OTHER = 9,
+};
+
 // Checks the memory of graphs while a scheduler runs them: made by lastuse_guard_new.
 struct lastuse_guard;
+
+// Devices, what is placed on them, and the result: made by lastuse_placement_new.
+struct lastuse_placement;
 
 // A graph that is computed step by step: made by lastuse_steps_new.
 struct lastuse_steps;
@@ -264,6 +325,134 @@ struct lastuse_step_memory {
   int first_node;
   // The number of nodes.
   int n_nodes;
+};
+
+// Parameters of lastuse_placement_new. The caller sets struct_size and zeroes the rest; zeros are the defaults.
+struct lastuse_placement_params {
+  // sizeof(struct lastuse_placement_params). Later versions may add fields at the end.
+  size_t struct_size;
+  // In which order tensors are placed.
+  enum lastuse_placement_order order;
+  // Where intermediates are.
+  enum lastuse_placement_rule rule;
+  // Places whole layers: the first layers on the host, then a contiguous range on each device, in their order. Items
+  // without a layer stay on the host. The order is then not used.
+  bool whole_layers;
+  // The scheduler is made without op_offload: operations stay where their weights are, whatever their batch.
+  bool no_op_offload;
+  // The program allocates its graphs itself, by ggml_gallocr_reserve_n with the ids of lastuse_placement_buffer_ids,
+  // so that no scheduler adds copies.
+  bool direct;
+  // The most placements that are measured; 0 is the default of 1000.
+  int max_measurements;
+  // A function that measures compute buffers, instead of graphs that are planned; or NULL. devices has the device
+  // of each item; sizes has room for the bytes of the compute buffer of each device. If it returns false,
+  // lastuse_placement_solve fails.
+  bool (*measure)(const int *devices, int n_items, size_t *sizes, int n_devices, void *user_data);
+  // The last argument of measure.
+  void *user_data;
+};
+
+// A device: lastuse_placement_add_device. The caller sets struct_size and zeroes the rest.
+struct lastuse_placement_device {
+  // sizeof(struct lastuse_placement_device). Later versions may add fields at the end.
+  size_t struct_size;
+  // What messages call it. NULL: the name of the buffer type, or "device" and its number.
+  const char *name;
+  // The most bytes that may be used; SIZE_MAX for no limit.
+  size_t budget;
+  // Bytes of the budget for what no buffer has, such as the context of a driver.
+  size_t reserve;
+  // The device takes a multiple of this many bytes for a buffer; 0 counts as 1.
+  size_t granularity;
+  // Tensors start at multiples of this many bytes, a power of two. 0: that of the buffer type, or 128 without one.
+  size_t alignment;
+  // The most bytes of a buffer. 0: that of the buffer type, or no limit without one.
+  size_t max_buffer;
+  // The type of its buffers. NULL: the default one of backend, or unknown.
+  struct ggml_backend_buffer_type *buft;
+  // The backend that computes there, which is asked what it supports; NULL: what is typical is assumed.
+  struct ggml_backend *backend;
+};
+
+// What is taken of a device: lastuse_placement_memory_get. The caller sets struct_size and zeroes the rest.
+struct lastuse_placement_memory {
+  // sizeof(struct lastuse_placement_memory). Later versions may add fields at the end.
+  size_t struct_size;
+  // Its budget; SIZE_MAX for no limit.
+  size_t budget;
+  // Bytes of the buffers of weights, rows of split items among them.
+  size_t weights_size;
+  // Bytes of the buffers of caches.
+  size_t kv_size;
+  // Bytes of the compute buffer: the largest of all graphs.
+  size_t compute_size;
+  // The reserve.
+  size_t reserve_size;
+  // The sum of the four.
+  size_t total_size;
+  // 0, or if nothing was placed since this budget is too small: the smallest one that would do, of the placements
+  // that were measured. The sizes above are then 0.
+  size_t needed_size;
+};
+
+// A weight or a cache: lastuse_placement_add_item. The caller sets struct_size and zeroes the rest.
+struct lastuse_placement_item {
+  // sizeof(struct lastuse_placement_item). Later versions may add fields at the end.
+  size_t struct_size;
+  // The tensor, no view, with or without memory; NULL if there is none, with bytes instead. Graphs that are added
+  // read it wherever it is placed.
+  struct ggml_tensor *tensor;
+  // What messages call it. NULL: the name of tensor.
+  const char *name;
+  // Bytes that buffer types require for it, before padding. 0: the most that those of the devices require for
+  // tensor.
+  size_t bytes;
+  // Which buffers it is in.
+  enum lastuse_placement_kind kind;
+  // What it is for.
+  enum lastuse_placement_class tensor_class;
+  // The layer of the model, if has_layer is set; otherwise by its name, if it is one of llama.cpp's names.
+  uint32_t layer;
+  // Whether layer is set.
+  bool has_layer;
+  // Whether it must be on device.
+  bool is_pinned;
+  // The number of that device.
+  int device;
+  // What is gained if it is not on the host. 0: the bytes of it that a run of each graph reads.
+  double benefit;
+  // Rows that can be on a device one by one, while the whole tensor stays on the host: those of an FFN whose neurons
+  // are split. 0 if there are none.
+  uint64_t n_rows;
+  // How many rows are placed together; 0 counts as 256. The last group may have fewer.
+  uint64_t row_granule;
+  // Bytes of a row on the device, with what says which row it is.
+  size_t row_bytes;
+  // What is gained by each group of rows, from the most to the least: n_rows / row_granule numbers, rounded up. They
+  // are copied.
+  const double *row_benefits;
+};
+
+// A search for the longest context that fits. The caller sets struct_size, from, to and step, and zeroes the rest.
+struct lastuse_placement_search {
+  // sizeof(struct lastuse_placement_search). Later versions may add fields at the end.
+  size_t struct_size;
+  // The shortest context, rounded up to a multiple of step, at least step.
+  uint64_t from;
+  // The longest context, rounded down to a multiple of step.
+  uint64_t to;
+  // Contexts are a multiple of it; 0 counts as 1.
+  uint64_t step;
+  // The context to try next, if lastuse_placement_longest returned true.
+  uint64_t length;
+  // The longest context that is known to fit; 0 if none is. The result, once lastuse_placement_longest has returned
+  // false.
+  uint64_t longest;
+  // The shortest context that is known not to fit; 0 if none is.
+  uint64_t too_long;
+  // Whether a context of length fits; set by the caller before the next call.
+  bool fits;
 };
 
 // Parameters of lastuse_guard_new. The caller sets struct_size and zeroes the rest; zeros are the defaults.
@@ -1575,6 +1764,431 @@ bool lastuse_steps_step_report(const struct lastuse_steps *steps,
 // # Safety
 // `steps` comes from lastuse_steps_new, and no other thread uses it.
 int lastuse_steps_step_count(const struct lastuse_steps *steps);
+
+// Creates a planner that decides which weights and caches are on which device. The caller adds devices, items and
+// graphs, calls lastuse_placement_solve, reads the result, and frees it with lastuse_placement_free.
+//
+// ```c
+// struct lastuse_placement_params params;
+// memset(&params, 0, sizeof(params));
+// params.struct_size = sizeof(params);
+// params.order       = LASTUSE_PLACEMENT_BY_CLASS;
+// struct lastuse_placement * placement = lastuse_placement_new(&params);
+// GGML_ASSERT(placement != NULL);
+// lastuse_placement_free(placement);
+// ```
+//
+// params may be NULL for the defaults. Returns NULL, with the reason in lastuse_last_error and in ggml's log, if order
+// or rule is none of its enum or max_measurements is negative. Aborts if params->struct_size is too small. Works also
+// if lastuse is not enabled; what it promises holds for compute buffers that lastuse plans.
+//
+// # Safety
+// `params` is NULL or points to struct_size bytes; `measure` is NULL or may be called with `user_data` until
+// lastuse_placement_free.
+struct lastuse_placement *lastuse_placement_new(const struct lastuse_placement_params *params);
+
+// Places the items: the placement that gains most, of those that were measured and for which on every device
+//
+//   weights + KV + compute buffer + reserve <= budget
+//
+// in bytes. Returns true if there is one.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true); // nothing has memory yet
+// struct ggml_tensor * weight = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 256, 256);
+// struct ggml_tensor * input  = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 256, 4);
+// struct ggml_cgraph * graph  = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, ggml_mul_mat(ctx, weight, input));
+//
+// struct lastuse_placement *      placement = lastuse_placement_new(NULL);
+// struct lastuse_placement_device device;
+// memset(&device, 0, sizeof(device));
+// device.struct_size = sizeof(device);
+// device.name        = "gpu";
+// device.budget      = 1000000;
+// int gpu = lastuse_placement_add_device(placement, &device);
+// device.name   = "cpu"; // the last device is the host
+// device.budget = SIZE_MAX; // no limit
+// lastuse_placement_add_device(placement, &device);
+// struct lastuse_placement_item item;
+// memset(&item, 0, sizeof(item));
+// item.struct_size = sizeof(item);
+// item.tensor      = weight;
+// int index = lastuse_placement_add_item(placement, &item);
+// lastuse_placement_add_graph(placement, graph);
+//
+// if (!lastuse_placement_solve(placement)) {
+//     fprintf(stderr, "%s\n", lastuse_last_error());
+//     abort();
+// }
+// GGML_ASSERT(lastuse_placement_item_device(placement, index) == gpu);
+// lastuse_placement_free(placement);
+// ggml_set_no_alloc(ctx, false);
+// ```
+//
+// The compute buffers of each placement that is tried are planned for all graphs, or measured by the function of the
+// parameters; of each device the largest counts. Intermediates are placed by the rule of the parameters. Real backends
+// are asked what they support if the devices name them; otherwise what is typical of CPUs and GPUs is assumed. Nothing
+// is allocated, and the graphs are not changed.
+//
+// Returns false, with the reason in lastuse_last_error and in ggml's log, and nothing placed, if
+// - no placement was found that is within all budgets; the message, and lastuse_placement_memory_get, then have what
+//   would do;
+// - there is no device; a budget is below its reserve; an alignment is no power of two; a benefit is negative or no
+//   number; an item is pinned to a device that does not exist or to one whose largest buffer is smaller;
+// - an item is a view, or a graph reads memory that is neither an item nor in a buffer type of a device;
+// - there are neither graphs nor a function that measures, or both, or that function returned false;
+// - the rule finds no backend for a node, or sizes overflow;
+// - lastuse does not know the layout of this ggml.
+//
+// Aborts if placement is NULL.
+//
+// # Safety
+// `placement` comes from lastuse_placement_new; the graphs, their tensors and those of the items, the backends and the
+// buffer types are live; no other thread uses any of them.
+bool lastuse_placement_solve(struct lastuse_placement *placement);
+
+// Frees a planner. Does nothing for NULL. Devices, tensors and graphs stay as they are.
+//
+// ```c
+// lastuse_placement_free(NULL);
+// ```
+//
+// # Safety
+// `placement` is NULL, or comes from lastuse_placement_new and is not used afterwards.
+void lastuse_placement_free(struct lastuse_placement *placement);
+
+// Adds a device and returns its number, from 0. Devices are added in the order of preference; the last one is the
+// host, whose memory the CPU computes in. Returns -1 on failure.
+//
+// ```c
+// struct lastuse_placement *      placement = lastuse_placement_new(NULL);
+// struct lastuse_placement_device device;
+// memset(&device, 0, sizeof(device));
+// device.struct_size = sizeof(device);
+// device.name        = "CUDA0";
+// device.budget      = (size_t) 8 << 30;
+// device.reserve     = (size_t) 600 << 20; // for the driver
+// GGML_ASSERT(lastuse_placement_add_device(placement, &device) == 0);
+// memset(&device, 0, sizeof(device));
+// device.struct_size = sizeof(device);
+// device.budget      = SIZE_MAX;
+// device.backend     = backend; // the CPU: the host is last
+// GGML_ASSERT(lastuse_placement_add_device(placement, &device) == 1);
+// lastuse_placement_free(placement);
+// ```
+//
+// For a placement that is applied to a scheduler, add one device for each of its backends, in their order.
+//
+// Returns -1, with the reason in lastuse_last_error and in ggml's log, if lastuse does not know the layout of the ggml
+// of buft or backend. Aborts if an argument is NULL or device->struct_size is too small.
+//
+// # Safety
+// `placement` comes from lastuse_placement_new, and no other thread uses it; `device` points to struct_size bytes; its
+// name is NULL or ends in NUL; its buffer type and backend are NULL or live until lastuse_placement_free.
+int lastuse_placement_add_device(struct lastuse_placement *placement,
+                                 const struct lastuse_placement_device *device);
+
+// Returns what is taken of a device, if lastuse_placement_solve has placed the items; or the budget that it would need,
+// if that is why they were not placed. Returns true if memory was written.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true); // nothing has memory yet
+// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
+// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, ggml_sqr(ctx, input));
+//
+// struct lastuse_placement *      placement = lastuse_placement_new(NULL);
+// struct lastuse_placement_device host;
+// memset(&host, 0, sizeof(host));
+// host.struct_size = sizeof(host);
+// host.budget      = 100000;
+// host.backend     = backend;
+// lastuse_placement_add_device(placement, &host);
+// lastuse_placement_add_graph(placement, graph);
+// GGML_ASSERT(lastuse_placement_solve(placement));
+// struct lastuse_placement_memory memory;
+// memset(&memory, 0, sizeof(memory));
+// memory.struct_size = sizeof(memory);
+// GGML_ASSERT(lastuse_placement_memory_get(placement, 0, &memory));
+// GGML_ASSERT(memory.compute_size > 0 && memory.total_size == memory.compute_size && memory.total_size <= 100000);
+// lastuse_placement_free(placement);
+// ggml_set_no_alloc(ctx, false);
+// ```
+//
+// Returns false, with the reason in lastuse_last_error, if there is no such device or lastuse_placement_solve was not
+// called. Aborts if an argument is NULL or memory->struct_size is too small.
+//
+// # Safety
+// `placement` comes from lastuse_placement_new, and no other thread uses it; `memory` points to struct_size bytes.
+bool lastuse_placement_memory_get(const struct lastuse_placement *placement,
+                                  int device,
+                                  struct lastuse_placement_memory *memory);
+
+// Adds a weight or a cache and returns its number, from 0. Returns -1 on failure.
+//
+// ```c
+// struct ggml_tensor * weight = ggml_new_tensor_2d(ctx, GGML_TYPE_F16, 4096, 4096);
+// ggml_set_name(weight, "blk.7.ffn_up.weight"); // says the layer and the class
+// struct lastuse_placement *    placement = lastuse_placement_new(NULL);
+// struct lastuse_placement_item item;
+// memset(&item, 0, sizeof(item));
+// item.struct_size = sizeof(item);
+// item.tensor      = weight;
+// GGML_ASSERT(lastuse_placement_add_item(placement, &item) == 0);
+// item.tensor = NULL; // a tensor that is not made yet
+// item.name   = "blk.7.ffn_down.weight";
+// item.bytes  = ggml_nbytes(weight);
+// GGML_ASSERT(lastuse_placement_add_item(placement, &item) == 1);
+// lastuse_placement_free(placement);
+// ```
+//
+// Tensors on a device lie in its buffers in the order in which they were added, weights and caches apart. A tensor that
+// two parts of a model share is one item.
+//
+// Returns -1, with the reason in lastuse_last_error and in ggml's log, if there is neither a tensor nor a name with
+// bytes; if a tensor was added before; if kind or tensor_class is none of its enum; if device is negative; or if n_rows
+// is set without row_bytes. Aborts if placement or item is NULL, if row_benefits is NULL while n_rows is not 0, and if
+// item->struct_size is too small.
+//
+// # Safety
+// `placement` comes from lastuse_placement_new, and no other thread uses it; `item` points to struct_size bytes; its
+// tensor is NULL or live until lastuse_placement_free; its name is NULL or ends in NUL; its benefits are as long as
+// given above.
+int lastuse_placement_add_item(struct lastuse_placement *placement,
+                               const struct lastuse_placement_item *item);
+
+// Returns the number of the device that an item is placed on, whole. Returns -1 if lastuse_placement_solve has not
+// placed it.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true); // nothing has memory yet
+// struct ggml_tensor * weight = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
+// struct ggml_cgraph * graph  = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, ggml_sqr(ctx, weight));
+//
+// struct lastuse_placement *      placement = lastuse_placement_new(NULL);
+// struct lastuse_placement_device host;
+// memset(&host, 0, sizeof(host));
+// host.struct_size = sizeof(host);
+// host.budget      = SIZE_MAX;
+// lastuse_placement_add_device(placement, &host);
+// struct lastuse_placement_item item;
+// memset(&item, 0, sizeof(item));
+// item.struct_size = sizeof(item);
+// item.tensor      = weight;
+// int index = lastuse_placement_add_item(placement, &item);
+// lastuse_placement_add_graph(placement, graph);
+// GGML_ASSERT(lastuse_placement_item_device(placement, index) == -1);
+// GGML_ASSERT(lastuse_placement_solve(placement));
+// GGML_ASSERT(lastuse_placement_item_device(placement, index) == 0);
+// lastuse_placement_free(placement);
+// ggml_set_no_alloc(ctx, false);
+// ```
+//
+// On -1, the reason is in lastuse_last_error. Aborts if placement is NULL.
+//
+// # Safety
+// `placement` comes from lastuse_placement_new, and no other thread uses it.
+int lastuse_placement_item_device(const struct lastuse_placement *placement,
+                                  int item);
+
+// Returns how many rows of an item on the host are on a device too: those that gain most. Writes the number of that
+// device to device, or -1 where there are none.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true); // nothing has memory yet
+// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, ggml_sqr(ctx, input));
+//
+// struct lastuse_placement *      placement = lastuse_placement_new(NULL);
+// struct lastuse_placement_device device;
+// memset(&device, 0, sizeof(device));
+// device.struct_size = sizeof(device);
+// device.name        = "gpu";
+// device.budget      = 40000;
+// lastuse_placement_add_device(placement, &device);
+// device.name   = "cpu";
+// device.budget = SIZE_MAX;
+// lastuse_placement_add_device(placement, &device);
+// double hotness[4] = { 9.0, 5.0, 2.0, 0.0 };
+// struct lastuse_placement_item item;
+// memset(&item, 0, sizeof(item));
+// item.struct_size  = sizeof(item);
+// item.name         = "blk.0.ffn"; // 1024 neurons, of which any number of groups can be on the device
+// item.bytes        = 1024 * 64;
+// item.n_rows       = 1024;
+// item.row_bytes    = 64;
+// item.row_benefits = hotness;
+// lastuse_placement_add_item(placement, &item);
+// lastuse_placement_add_graph(placement, graph);
+// GGML_ASSERT(lastuse_placement_solve(placement));
+// int gpu;
+// GGML_ASSERT(lastuse_placement_item_rows(placement, 0, &gpu) == 512 && gpu == 0);
+// lastuse_placement_free(placement);
+// ggml_set_no_alloc(ctx, false);
+// ```
+//
+// Returns 0, with the reason in lastuse_last_error, if there is no such item or nothing has been placed. Aborts if an
+// argument is NULL.
+//
+// # Safety
+// `placement` comes from lastuse_placement_new, and no other thread uses it; `device` points to an int.
+uint64_t lastuse_placement_item_rows(const struct lastuse_placement *placement,
+                                     int item,
+                                     int *device);
+
+// Adds a graph that the devices have to have room for, such as that of the largest batch and that of a single token.
+// Returns its number, from 0.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true); // nothing has memory yet
+// struct lastuse_placement * placement = lastuse_placement_new(NULL);
+// for (int i = 0; i < 2; i++) {
+//     struct ggml_tensor * input = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, i == 0 ? 512 : 1);
+//     struct ggml_cgraph * graph = ggml_new_graph(ctx);
+//     ggml_build_forward_expand(graph, ggml_soft_max(ctx, input));
+//     GGML_ASSERT(lastuse_placement_add_graph(placement, graph) == i);
+// }
+// lastuse_placement_free(placement);
+// ggml_set_no_alloc(ctx, false);
+// ```
+//
+// The graph is as the program builds it, before a scheduler has split it. It is read by lastuse_placement_solve and by
+// the functions below. Aborts if an argument is NULL.
+//
+// # Safety
+// `placement` comes from lastuse_placement_new, and no other thread uses it; `graph` is live, and stays so until
+// lastuse_placement_free.
+int lastuse_placement_add_graph(struct lastuse_placement *placement,
+                                struct ggml_cgraph *graph);
+
+// Writes the buffer ids of a graph for ggml_gallocr_reserve_n: for each node and each leaf, the number of the device
+// that it is on. Returns true if they were written.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true); // nothing has memory yet
+// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
+// ggml_set_input(input);
+// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, ggml_sqr(ctx, ggml_scale(ctx, input, 2.0f)));
+//
+// struct lastuse_placement_params params;
+// memset(&params, 0, sizeof(params));
+// params.struct_size = sizeof(params);
+// params.direct      = true; // no scheduler: the program allocates the graph
+// struct lastuse_placement *      placement = lastuse_placement_new(&params);
+// struct lastuse_placement_device host;
+// memset(&host, 0, sizeof(host));
+// host.struct_size = sizeof(host);
+// host.budget      = 100000;
+// host.backend     = backend;
+// lastuse_placement_add_device(placement, &host);
+// lastuse_placement_add_graph(placement, graph);
+// GGML_ASSERT(lastuse_placement_solve(placement));
+//
+// int node_ids[2], leaf_ids[1];
+// GGML_ASSERT(lastuse_placement_buffer_ids(placement, 0, node_ids, leaf_ids));
+// ggml_backend_buffer_type_t type   = ggml_backend_get_default_buffer_type(backend);
+// ggml_gallocr_t             galloc = ggml_gallocr_new_n(&type, 1);
+// GGML_ASSERT(ggml_gallocr_reserve_n(galloc, graph, node_ids, leaf_ids));
+// GGML_ASSERT(ggml_gallocr_get_buffer_size(galloc, 0) <= 100000);
+// ggml_gallocr_free(galloc);
+// lastuse_placement_free(placement);
+// ggml_set_no_alloc(ctx, false);
+// ```
+//
+// The bytes that ggml_gallocr_reserve_n then takes of each buffer are those of the placement if direct was set in its
+// parameters; a scheduler adds copies to the graph, and has ids of its own. node_ids has room for a number for each
+// node of the graph, leaf_ids for each leaf; either may be NULL if it is not wanted.
+//
+// Returns false, with nothing written and the reason in lastuse_last_error and in ggml's log, if there is no such graph
+// or nothing has been placed, and for the reasons of lastuse_placement_solve. Aborts if placement is NULL.
+//
+// # Safety
+// `placement` comes from lastuse_placement_new, and no other thread uses it, its graphs and tensors; the graphs were
+// not changed or scheduled since lastuse_placement_solve; the lists have the lengths given above.
+bool lastuse_placement_buffer_ids(const struct lastuse_placement *placement,
+                                  int graph,
+                                  int *node_ids,
+                                  int *leaf_ids);
+
+// Applies a placement to a scheduler: assigns each node of a graph to the backend of its device, by
+// ggml_backend_sched_set_tensor_backend. Returns true if that was done.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true); // nothing has memory yet
+// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
+// ggml_set_input(input);
+// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, ggml_sqr(ctx, ggml_scale(ctx, input, 2.0f)));
+//
+// struct lastuse_placement *      placement = lastuse_placement_new(NULL);
+// struct lastuse_placement_device host;
+// memset(&host, 0, sizeof(host));
+// host.struct_size = sizeof(host);
+// host.budget      = 100000;
+// host.backend     = backend;
+// lastuse_placement_add_device(placement, &host);
+// lastuse_placement_add_graph(placement, graph);
+// GGML_ASSERT(lastuse_placement_solve(placement));
+// struct lastuse_placement_memory memory;
+// memset(&memory, 0, sizeof(memory));
+// memory.struct_size = sizeof(memory);
+// GGML_ASSERT(lastuse_placement_memory_get(placement, 0, &memory));
+//
+// ggml_backend_sched_t sched = ggml_backend_sched_new(&backend, NULL, 1, 64, false, true);
+// GGML_ASSERT(lastuse_placement_apply(placement, 0, sched));
+// GGML_ASSERT(ggml_backend_sched_alloc_graph(sched, graph));
+// GGML_ASSERT(ggml_backend_sched_get_buffer_size(sched, backend) == memory.compute_size);
+// ggml_backend_sched_free(sched);
+// lastuse_placement_free(placement);
+// ggml_set_no_alloc(ctx, false);
+// ```
+//
+// The devices are the backends of the scheduler, in their order. The program puts weights and caches into buffers of
+// their devices before (lastuse_placement_item_device), and calls this after ggml_backend_sched_reset and before the
+// graph is reserved or allocated; the compute buffers are then those of the placement. With the rule
+// LASTUSE_PLACEMENT_SCHEDULER the scheduler decides the same by itself, if it supports what was assumed. Assignments
+// last until ggml_backend_sched_reset.
+//
+// Returns false, with nothing assigned and the reason in lastuse_last_error and in ggml's log, if there is no such
+// graph or nothing has been placed; if the scheduler has another number of backends than there are devices; with the
+// rule LASTUSE_PLACEMENT_POWERINFER, which keeps results where no scheduler does; and for the reasons of
+// lastuse_placement_solve. Aborts if placement or sched is NULL.
+//
+// # Safety
+// `placement` comes from lastuse_placement_new; `sched` is live; no other thread uses them, nor the graphs and their
+// tensors; the graphs were not changed or scheduled since lastuse_placement_solve.
+bool lastuse_placement_apply(const struct lastuse_placement *placement,
+                             int graph,
+                             struct ggml_backend_sched *sched);
+
+// Goes on with a search for the longest context that fits: takes from fits whether length does, and sets length to
+// the context to try next. Returns false at the end; then longest is the result.
+//
+// ```c
+// struct lastuse_placement_search search;
+// memset(&search, 0, sizeof(search));
+// search.struct_size = sizeof(search);
+// search.from        = 256;
+// search.to          = 131072;
+// search.step        = 256;
+// while (lastuse_placement_longest(&search)) {
+//     // A program builds the graphs for this length, adds them to a new planner with the caches and weights, and
+//     // takes what lastuse_placement_solve returns.
+//     search.fits = search.length <= 5000;
+// }
+// GGML_ASSERT(search.longest == 4864);
+// ```
+//
+// Tries the longest context first, then the shortest, and then halves what is left: what fits must also fit with a
+// shorter context. Aborts if search is NULL or search->struct_size is too small.
+//
+// # Safety
+// `search` points to struct_size bytes.
+bool lastuse_placement_longest(struct lastuse_placement_search *search);
 
 // Sets what is verified for allocators created from now on, those of schedulers included. Where an error is found,
 // ggml's log gets the tensors, operations, steps and bytes, and the process ends in ggml's abort.

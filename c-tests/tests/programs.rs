@@ -14,7 +14,7 @@ use support::expect;
 use support::trials::{of_cases, of_function};
 
 /// Programs that get lastuse, which verifies every plan, with upstream's allocator beside it, on the ggml of llama.cpp.
-const PROGRAMS: [&str; 19] = [
+const PROGRAMS: [&str; 20] = [
     "ctx_tensors",
     "contexts",
     "dedicate",
@@ -23,6 +23,7 @@ const PROGRAMS: [&str; 19] = [
     "failures",
     "lifecycle",
     "measure",
+    "placement",
     "plan_check_faults",
     "remembered",
     "remove_copies",
@@ -49,7 +50,11 @@ const ON_BOTH: [(&str, &str, Package); 8] = [
 ];
 
 /// Those of `PROGRAMS` that run on the ggml of whisper.cpp as well, under these names.
-const ALSO_ON_0_9_5: [(&str, &str); 2] = [("dedicate_on_ggml_0_9_5", "dedicate"), ("steps_on_ggml_0_9_5", "steps")];
+const ALSO_ON_0_9_5: [(&str, &str); 3] = [
+    ("dedicate_on_ggml_0_9_5", "dedicate"),
+    ("placement_on_ggml_0_9_5", "placement"),
+    ("steps_on_ggml_0_9_5", "steps"),
+];
 
 /// Those of the programs above that compute on several threads. ggml's threads wait for each other without sleeping, so
 /// on few cores two of these programs at once take many times as long: each of their cases is run alone.

@@ -45,6 +45,14 @@ mod set_output;
 mod steps;
 mod steps_report;
 
+// lastuse.h: devices.
+mod placement;
+mod placement_device;
+mod placement_item;
+mod placement_numbers;
+mod placement_graph;
+mod placement_longest;
+
 // lastuse.h: checks.
 mod memory_guard;
 mod verify;

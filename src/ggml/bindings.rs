@@ -260,6 +260,9 @@ pub type ggml_backend_tensor_get = unsafe extern "C" fn(
     size: usize,
 );
 pub type ggml_backend_graph_compute = unsafe extern "C" fn(backend: ggml_backend_t, cgraph: *mut ggml_cgraph) -> ggml_status;
+pub type ggml_backend_supports_op = unsafe extern "C" fn(backend: ggml_backend_t, op: *const ggml_tensor) -> bool;
+pub type ggml_backend_supports_buft = unsafe extern "C" fn(backend: ggml_backend_t, buft: ggml_backend_buffer_type_t) -> bool;
+pub type ggml_backend_offload_op = unsafe extern "C" fn(backend: ggml_backend_t, op: *const ggml_tensor) -> bool;
 pub type ggml_backend_dev_type = unsafe extern "C" fn(device: ggml_backend_dev_t) -> u32;
 pub type ggml_backend_dev_supports_op = unsafe extern "C" fn(device: ggml_backend_dev_t, op: *const ggml_tensor) -> bool;
 pub type ggml_backend_sched_get_n_backends = unsafe extern "C" fn(sched: ggml_backend_sched_t) -> ::core::ffi::c_int;

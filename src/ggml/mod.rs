@@ -34,6 +34,7 @@ mod process;
 mod allocator;
 mod extensions;
 mod steps;
+mod placement;
 
 pub use allocator::Allocator;
 pub use bindings::{
@@ -61,6 +62,7 @@ pub use observe::dump::{DumpSetting, dumps};
 pub use observe::statistics::totals;
 pub use observe::verify::{MemoryGuard, NextCallback, NotComputed, Verify, Violation, compute_guarded, verify_graph};
 pub use outputs::set::set_output;
+pub use placement::{DevicePlanner, LiveDevice, LiveItem, PlacementFailure, PlacementRule, PlannerSettings};
 pub use process::current::{abort, log_error, set_current_ggml};
 pub use process::enabled::{NotEnabled, check_enabled};
 pub use process::forwarding::{

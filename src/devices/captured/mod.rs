@@ -1,11 +1,13 @@
 //! What captured graphs say of a program: its weights and caches, and the compute buffers of a placement.
 //!
 //! ```text
-//!  Snapshots -> items    (weights and caches, each once, however many graphs read it)
+//!  Snapshots -> reads    (what runs read and write)
+//!            -> items    (weights and caches, each once, however many graphs read it)
 //!            -> compute  (an assignment of the items, ggml's scheduler, a plan: bytes of each compute buffer)
 //! ```
 
 mod names;
+mod reads;
 mod items;
 mod layers;
 mod compute;
@@ -15,3 +17,5 @@ mod tests;
 pub use compute::{CapturedCompute, CapturedRule};
 pub use items::{CapturedItems, ItemsError};
 pub use layers::layer_device;
+pub use names::{class, layer};
+pub use reads::Reads;

@@ -24,7 +24,7 @@ mod tests;
 
 pub use assignment::{Assignment, Place};
 pub use check::Invalid;
-pub use longest::longest;
+pub use longest::{LongestSearch, longest};
 pub use request::{Order, Request, Spread};
 pub use search::{DevicePlacement, Measure, NotPlaced, Shortage, place};
 pub use usage::Usage;

@@ -156,9 +156,12 @@ impl<'a> Search<'a> {
             let why = format!("{} sizes were measured for {} devices", compute.len(), usage.len());
             return Err(NotPlaced::Measure(why));
         }
-        for ((usage, &compute), least) in usage.iter_mut().zip(&compute).zip(&mut self.least_compute) {
-            usage.compute = compute;
-            *least = compute.min(*least);
+        let devices = self.request.devices.iter();
+        for (((usage, device), compute), least) in
+            usage.iter_mut().zip(devices).zip(compute).zip(&mut self.least_compute)
+        {
+            usage.compute = device.taken(compute).unwrap_or(Bytes::MAX);
+            *least = usage.compute.min(*least);
         }
         self.note(assignment, &usage);
         self.known.insert(assignment.clone(), usage.clone());

@@ -132,7 +132,8 @@ impl BufferType {
         self.is_meta() || (!device.is_null() && unsafe { dev_type(device) == DEVICE_META })
     }
 
-    fn is_host(self) -> bool {
+    /// Returns `true` if the CPU can read it.
+    pub fn is_host(self) -> bool {
         // SAFETY: a live buffer type.
         self.functions().ggml_backend_buft_is_host.is_some_and(|is_host| unsafe { is_host(self.as_ptr()) })
     }

@@ -16,6 +16,8 @@ pub struct Runtime {
     /// The operations of this ggml.
     pub operations: Operations,
     version: String,
+    /// Major, minor and patch, if the version has them.
+    pub number: Option<[u32; 3]>,
     /// True if `ggml_backend_tensor_alloc` and `ggml_backend_view_init` are known to return a status. In old versions,
     /// which lack `ggml_version`, they return nothing.
     pub returns_status: bool,
@@ -24,9 +26,10 @@ pub struct Runtime {
 impl Runtime {
     /// Creates the value for a ggml of this version that the probe has accepted.
     pub fn new(functions: Functions, original: Option<&Original>, version: &str) -> Self {
-        let operations = Operations::new(functions, original.and_then(|it| it.op_can_inplace), number(version));
+        let number = number(version);
+        let operations = Operations::new(functions, original.and_then(|it| it.op_can_inplace), number);
         let (version, returns_status) = (version.to_owned(), functions.ggml_version.is_some());
-        Self { functions, operations, version, returns_status }
+        Self { functions, operations, version, number, returns_status }
     }
 
     /// Logs that a request is not followed exactly. `message` is a line including its newline.

@@ -1,0 +1,309 @@
+//! `lastuse_placement_*`: which weights and caches are on which device, so that no device exceeds its budget.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::{NonNull, null_mut};
+
+use crate::devices::planner::{Assignment, Measure, Order, Request, Spread};
+use crate::ggml::{DevicePlanner, PlacementFailure, PlacementRule, PlannerSettings, Runtime};
+use crate::placement::Bytes;
+
+use super::abort::{abort_on_panic, required};
+use super::ggml_of_arguments::{ggml_of_graph, runtime_or_fail};
+use super::last_error::fail;
+use super::placement_numbers::{PlacementOrderNumber, PlacementRuleNumber, order_of, rule_of};
+use super::struct_size::checked_struct;
+
+/// Devices, what is placed on them, and the result: made by lastuse_placement_new.
+// Without repr(C): the header then declares a struct that is never defined, and an array of length 0 is no C.
+#[derive(Debug)]
+#[allow(non_camel_case_types, reason = "a type of C")]
+pub struct lastuse_placement([u8; 0]);
+
+/// In which order tensors are placed while there is room.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(non_camel_case_types, reason = "a type of C")]
+pub enum lastuse_placement_order {
+    /// What gains most for its bytes first; what does not fit is left out.
+    LASTUSE_PLACEMENT_BY_BENEFIT = 0,
+    /// PowerInfer's order of classes: attention, predictors, norms of FFNs and the output head of all layers, up to the
+    /// first tensor that does not fit; then all caches of values or none, all caches of keys or none; then FFNs.
+    LASTUSE_PLACEMENT_BY_CLASS = 1,
+    /// The order in which items were added, up to the first that does not fit.
+    LASTUSE_PLACEMENT_AS_GIVEN = 2,
+}
+
+/// Where intermediates are, given where weights and caches are.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(non_camel_case_types, reason = "a type of C")]
+pub enum lastuse_placement_rule {
+    /// Where ggml_backend_sched puts them.
+    LASTUSE_PLACEMENT_SCHEDULER = 0,
+    /// On the device of the first operand that is on one, on the host if none is.
+    LASTUSE_PLACEMENT_ANY_OPERAND = 1,
+    /// Where PowerInfer puts them.
+    LASTUSE_PLACEMENT_POWERINFER = 2,
+}
+
+/// Parameters of lastuse_placement_new. The caller sets struct_size and zeroes the rest; zeros are the defaults.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(non_camel_case_types, reason = "a type of C")]
+pub struct lastuse_placement_params {
+    /// sizeof(struct lastuse_placement_params). Later versions may add fields at the end.
+    pub struct_size: usize,
+    /// In which order tensors are placed.
+    pub order: PlacementOrderNumber,
+    /// Where intermediates are.
+    pub rule: PlacementRuleNumber,
+    /// Places whole layers: the first layers on the host, then a contiguous range on each device, in their order. Items
+    /// without a layer stay on the host. The order is then not used.
+    pub whole_layers: bool,
+    /// The scheduler is made without op_offload: operations stay where their weights are, whatever their batch.
+    pub no_op_offload: bool,
+    /// The program allocates its graphs itself, by ggml_gallocr_reserve_n with the ids of lastuse_placement_buffer_ids,
+    /// so that no scheduler adds copies.
+    pub direct: bool,
+    /// The most placements that are measured; 0 is the default of 1000.
+    pub max_measurements: c_int,
+    /// A function that measures compute buffers, instead of graphs that are planned; or NULL. devices has the device
+    /// of each item; sizes has room for the bytes of the compute buffer of each device. If it returns false,
+    /// lastuse_placement_solve fails.
+    pub measure: Option<
+        unsafe extern "C" fn(
+            devices: *const c_int,
+            n_items: c_int,
+            sizes: *mut usize,
+            n_devices: c_int,
+            user_data: *mut c_void,
+        ) -> bool,
+    >,
+    /// The last argument of measure.
+    pub user_data: *mut c_void,
+}
+
+/// What the opaque pointer of C points to.
+#[derive(Debug)]
+pub(super) struct Placement {
+    pub(super) planner: DevicePlanner,
+    measure: Option<MeasureFunction>,
+    user_data: *mut c_void,
+}
+
+type MeasureFunction = unsafe extern "C" fn(*const c_int, c_int, *mut usize, c_int, *mut c_void) -> bool;
+
+/// Creates a planner that decides which weights and caches are on which device. The caller adds devices, items and
+/// graphs, calls lastuse_placement_solve, reads the result, and frees it with lastuse_placement_free.
+///
+/// ```c
+/// struct lastuse_placement_params params;
+/// memset(&params, 0, sizeof(params));
+/// params.struct_size = sizeof(params);
+/// params.order       = LASTUSE_PLACEMENT_BY_CLASS;
+/// struct lastuse_placement * placement = lastuse_placement_new(&params);
+/// GGML_ASSERT(placement != NULL);
+/// lastuse_placement_free(placement);
+/// ```
+///
+/// params may be NULL for the defaults. Returns NULL, with the reason in lastuse_last_error and in ggml's log, if order
+/// or rule is none of its enum or max_measurements is negative. Aborts if params->struct_size is too small. Works also
+/// if lastuse is not enabled; what it promises holds for compute buffers that lastuse plans.
+///
+/// # Safety
+/// `params` is NULL or points to struct_size bytes; `measure` is NULL or may be called with `user_data` until
+/// lastuse_placement_free.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_placement_new(params: *const lastuse_placement_params) -> *mut lastuse_placement {
+    const NAME: &str = "lastuse_placement_new";
+    abort_on_panic(|| {
+        // SAFETY: NULL or of its stated size, as the caller guarantees.
+        let params = unsafe { checked_struct(NAME, "params", params.cast_mut()) };
+        // SAFETY: large enough, which was checked.
+        let params = params.map(|(params, _)| unsafe { params.read() });
+        let made = params.map_or_else(|| Ok(PLANNER_DEFAULTS), |params| settings(&params)).map(|settings| Placement {
+            planner: DevicePlanner::new(settings),
+            measure: params.and_then(|params| params.measure),
+            user_data: params.map_or(null_mut(), |params| params.user_data),
+        });
+        let made = made.inspect_err(|why| fail(NAME, why)).ok();
+        made.map_or(null_mut(), |made| Box::into_raw(Box::new(made)).cast())
+    })
+}
+
+const PLANNER_DEFAULTS: PlannerSettings = PlannerSettings {
+    order: Order::Benefit,
+    spread: Spread::Items,
+    rule: PlacementRule::Scheduler,
+    op_offload: true,
+    is_direct: false,
+    measurements: Request::MEASUREMENTS,
+};
+
+/// # Errors
+/// A message: which parameter is wrong.
+fn settings(params: &lastuse_placement_params) -> Result<PlannerSettings, String> {
+    let measurements = match u32::try_from(params.max_measurements) {
+        Ok(0) => Request::MEASUREMENTS,
+        Ok(most) => most,
+        Err(_) => return Err(format!("params->max_measurements is {}; 0 is the default", params.max_measurements)),
+    };
+    Ok(PlannerSettings {
+        order: order_of(params.order).map_err(|why| format!("params->{why}"))?,
+        rule: rule_of(params.rule).map_err(|why| format!("params->{why}"))?,
+        spread: if params.whole_layers { Spread::Layers } else { Spread::Items },
+        op_offload: !params.no_op_offload,
+        is_direct: params.direct,
+        measurements,
+    })
+}
+
+/// Returns the planner that a pointer of the program stands for. Aborts if it is NULL.
+///
+/// # Safety
+/// `placement` is NULL, or comes from `lastuse_placement_new`, is live for `'p`, and is used by this thread only.
+pub(super) unsafe fn required_placement<'p>(function: &str, placement: *const lastuse_placement) -> &'p mut Placement {
+    let mut placement = required(placement.cast_mut(), function, "placement").cast::<Placement>();
+    // SAFETY: boxed by `lastuse_placement_new`, live, and used by this thread only, as the caller guarantees.
+    unsafe { placement.as_mut() }
+}
+
+impl Placement {
+    /// Returns the ggml of the devices or of the graphs; `None`, with the last error set, where that is not known.
+    ///
+    /// # Safety
+    /// The graphs and their tensors are live.
+    pub(super) unsafe fn runtime(&self, function: &str) -> Option<&'static Runtime> {
+        self.planner.runtime().or_else(|| {
+            let graph = self.planner.graphs().first()?;
+            // SAFETY: a live graph, as the caller guarantees.
+            runtime_or_fail(function, unsafe { ggml_of_graph(null_mut(), *graph) })
+        })
+    }
+
+    /// # Safety
+    /// The graphs and tensors are live, and used by this thread only.
+    unsafe fn solve(&mut self, runtime: Option<&'static Runtime>) -> Result<(), PlacementFailure> {
+        let user_data = self.user_data;
+        let devices = self.planner.devices().len();
+        let mut measurer = self.measure.map(|function| Measurer { function, user_data, devices });
+        let measurer = measurer.as_mut().map(|measurer| measurer as &mut dyn Measure);
+        // SAFETY: as the caller guarantees.
+        unsafe { self.planner.solve(runtime, measurer) }
+    }
+}
+
+/// The function of the program that measures.
+struct Measurer {
+    function: MeasureFunction,
+    user_data: *mut c_void,
+    devices: usize,
+}
+
+impl Measure for Measurer {
+    fn measure(&mut self, assignment: &Assignment) -> Result<Vec<Bytes>, String> {
+        let number = |count: usize| c_int::try_from(count).unwrap_or(c_int::MAX);
+        let devices: Vec<c_int> = assignment.0.iter().map(|place| number(place.device)).collect();
+        let mut sizes = vec![0; self.devices];
+        let (items, count) = (number(devices.len()), number(sizes.len()));
+        // SAFETY: a function of the program, as the caller of lastuse_placement_new guarantees; lists of these lengths.
+        let is_measured =
+            unsafe { (self.function)(devices.as_ptr(), items, sizes.as_mut_ptr(), count, self.user_data) };
+        let sizes = sizes.into_iter().map(|size| size as Bytes).collect();
+        if is_measured { Ok(sizes) } else { Err("the function that measures returned false".to_owned()) }
+    }
+}
+
+/// Places the items: the placement that gains most, of those that were measured and for which on every device
+///
+///   weights + KV + compute buffer + reserve <= budget
+///
+/// in bytes. Returns true if there is one.
+///
+/// ```c
+/// ggml_set_no_alloc(ctx, true); // nothing has memory yet
+/// struct ggml_tensor * weight = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 256, 256);
+/// struct ggml_tensor * input  = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 256, 4);
+/// struct ggml_cgraph * graph  = ggml_new_graph(ctx);
+/// ggml_build_forward_expand(graph, ggml_mul_mat(ctx, weight, input));
+///
+/// struct lastuse_placement *      placement = lastuse_placement_new(NULL);
+/// struct lastuse_placement_device device;
+/// memset(&device, 0, sizeof(device));
+/// device.struct_size = sizeof(device);
+/// device.name        = "gpu";
+/// device.budget      = 1000000;
+/// int gpu = lastuse_placement_add_device(placement, &device);
+/// device.name   = "cpu"; // the last device is the host
+/// device.budget = SIZE_MAX; // no limit
+/// lastuse_placement_add_device(placement, &device);
+/// struct lastuse_placement_item item;
+/// memset(&item, 0, sizeof(item));
+/// item.struct_size = sizeof(item);
+/// item.tensor      = weight;
+/// int index = lastuse_placement_add_item(placement, &item);
+/// lastuse_placement_add_graph(placement, graph);
+///
+/// if (!lastuse_placement_solve(placement)) {
+///     fprintf(stderr, "%s\n", lastuse_last_error());
+///     abort();
+/// }
+/// GGML_ASSERT(lastuse_placement_item_device(placement, index) == gpu);
+/// lastuse_placement_free(placement);
+/// ggml_set_no_alloc(ctx, false);
+/// ```
+///
+/// The compute buffers of each placement that is tried are planned for all graphs, or measured by the function of the
+/// parameters; of each device the largest counts. Intermediates are placed by the rule of the parameters. Real backends
+/// are asked what they support if the devices name them; otherwise what is typical of CPUs and GPUs is assumed. Nothing
+/// is allocated, and the graphs are not changed.
+///
+/// Returns false, with the reason in lastuse_last_error and in ggml's log, and nothing placed, if
+/// - no placement was found that is within all budgets; the message, and lastuse_placement_memory_get, then have what
+///   would do;
+/// - there is no device; a budget is below its reserve; an alignment is no power of two; a benefit is negative or no
+///   number; an item is pinned to a device that does not exist or to one whose largest buffer is smaller;
+/// - an item is a view, or a graph reads memory that is neither an item nor in a buffer type of a device;
+/// - there are neither graphs nor a function that measures, or both, or that function returned false;
+/// - the rule finds no backend for a node, or sizes overflow;
+/// - lastuse does not know the layout of this ggml.
+///
+/// Aborts if placement is NULL.
+///
+/// # Safety
+/// `placement` comes from lastuse_placement_new; the graphs, their tensors and those of the items, the backends and the
+/// buffer types are live; no other thread uses any of them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_placement_solve(placement: *mut lastuse_placement) -> bool {
+    const NAME: &str = "lastuse_placement_solve";
+    abort_on_panic(|| {
+        // SAFETY: NULL, or live and of this thread, as the caller guarantees.
+        let placement = unsafe { required_placement(NAME, placement) };
+        // SAFETY: live graphs, as the caller guarantees.
+        let runtime = unsafe { placement.runtime(NAME) };
+        if runtime.is_none() && !placement.planner.graphs().is_empty() {
+            return false;
+        }
+        // SAFETY: live graphs and tensors, as the caller guarantees.
+        let solved = unsafe { placement.solve(runtime) };
+        solved.inspect_err(|why| fail(NAME, why)).is_ok()
+    })
+}
+
+/// Frees a planner. Does nothing for NULL. Devices, tensors and graphs stay as they are.
+///
+/// ```c
+/// lastuse_placement_free(NULL);
+/// ```
+///
+/// # Safety
+/// `placement` is NULL, or comes from lastuse_placement_new and is not used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_placement_free(placement: *mut lastuse_placement) {
+    abort_on_panic(|| {
+        if let Some(placement) = NonNull::new(placement.cast::<Placement>()) {
+            // SAFETY: boxed by `lastuse_placement_new`, and freed once, as the caller guarantees.
+            drop(unsafe { Box::from_raw(placement.as_ptr()) });
+        }
+    });
+}

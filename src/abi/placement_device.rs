@@ -1,0 +1,242 @@
+//! Devices of `lastuse_placement_*`: their budgets, and what is taken of them.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::ptr::NonNull;
+
+use crate::devices::device::Device;
+use crate::ggml::{BufferType, Ggml, LiveDevice, NoGgml, Runtime, abort, ggml_of_object, ggml_of_type};
+use crate::ggml::{ggml_backend, ggml_backend_buffer_type};
+use crate::placement::Bytes;
+
+use super::abort::abort_on_panic;
+use super::ggml_of_arguments::runtime_or_fail;
+use super::last_error::set_last_error;
+use super::placement::{lastuse_placement, required_placement};
+use super::struct_size::{checked_report, checked_struct};
+
+/// A device: lastuse_placement_add_device. The caller sets struct_size and zeroes the rest.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(non_camel_case_types, reason = "a type of C")]
+pub struct lastuse_placement_device {
+    /// sizeof(struct lastuse_placement_device). Later versions may add fields at the end.
+    pub struct_size: usize,
+    /// What messages call it. NULL: the name of the buffer type, or "device" and its number.
+    pub name: *const c_char,
+    /// The most bytes that may be used; SIZE_MAX for no limit.
+    pub budget: usize,
+    /// Bytes of the budget for what no buffer has, such as the context of a driver.
+    pub reserve: usize,
+    /// The device takes a multiple of this many bytes for a buffer; 0 counts as 1.
+    pub granularity: usize,
+    /// Tensors start at multiples of this many bytes, a power of two. 0: that of the buffer type, or 128 without one.
+    pub alignment: usize,
+    /// The most bytes of a buffer. 0: that of the buffer type, or no limit without one.
+    pub max_buffer: usize,
+    /// The type of its buffers. NULL: the default one of backend, or unknown.
+    pub buft: *mut ggml_backend_buffer_type,
+    /// The backend that computes there, which is asked what it supports; NULL: what is typical is assumed.
+    pub backend: *mut ggml_backend,
+}
+
+/// What is taken of a device: lastuse_placement_memory_get. The caller sets struct_size and zeroes the rest.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(non_camel_case_types, reason = "a type of C")]
+pub struct lastuse_placement_memory {
+    /// sizeof(struct lastuse_placement_memory). Later versions may add fields at the end.
+    pub struct_size: usize,
+    /// Its budget; SIZE_MAX for no limit.
+    pub budget: usize,
+    /// Bytes of the buffers of weights, rows of split items among them.
+    pub weights_size: usize,
+    /// Bytes of the buffers of caches.
+    pub kv_size: usize,
+    /// Bytes of the compute buffer: the largest of all graphs.
+    pub compute_size: usize,
+    /// The reserve.
+    pub reserve_size: usize,
+    /// The sum of the four.
+    pub total_size: usize,
+    /// 0, or if nothing was placed since this budget is too small: the smallest one that would do, of the placements
+    /// that were measured. The sizes above are then 0.
+    pub needed_size: usize,
+}
+
+/// Adds a device and returns its number, from 0. Devices are added in the order of preference; the last one is the
+/// host, whose memory the CPU computes in. Returns -1 on failure.
+///
+/// ```c
+/// struct lastuse_placement *      placement = lastuse_placement_new(NULL);
+/// struct lastuse_placement_device device;
+/// memset(&device, 0, sizeof(device));
+/// device.struct_size = sizeof(device);
+/// device.name        = "CUDA0";
+/// device.budget      = (size_t) 8 << 30;
+/// device.reserve     = (size_t) 600 << 20; // for the driver
+/// GGML_ASSERT(lastuse_placement_add_device(placement, &device) == 0);
+/// memset(&device, 0, sizeof(device));
+/// device.struct_size = sizeof(device);
+/// device.budget      = SIZE_MAX;
+/// device.backend     = backend; // the CPU: the host is last
+/// GGML_ASSERT(lastuse_placement_add_device(placement, &device) == 1);
+/// lastuse_placement_free(placement);
+/// ```
+///
+/// For a placement that is applied to a scheduler, add one device for each of its backends, in their order.
+///
+/// Returns -1, with the reason in lastuse_last_error and in ggml's log, if lastuse does not know the layout of the ggml
+/// of buft or backend. Aborts if an argument is NULL or device->struct_size is too small.
+///
+/// # Safety
+/// `placement` comes from lastuse_placement_new, and no other thread uses it; `device` points to struct_size bytes; its
+/// name is NULL or ends in NUL; its buffer type and backend are NULL or live until lastuse_placement_free.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_placement_add_device(
+    placement: *mut lastuse_placement,
+    device: *const lastuse_placement_device,
+) -> c_int {
+    const NAME: &str = "lastuse_placement_add_device";
+    abort_on_panic(|| {
+        // SAFETY: NULL, or live and of this thread, as the caller guarantees.
+        let placement = unsafe { required_placement(NAME, placement) };
+        // SAFETY: NULL or of its stated size, as the caller guarantees.
+        let device = unsafe { checked_struct(NAME, "device", device.cast_mut()) };
+        let (device, _) = device.unwrap_or_else(|| abort(file!(), line!(), &format!("{NAME}: device is NULL")));
+        // SAFETY: large enough, which was checked.
+        let device = unsafe { device.read() };
+        // SAFETY: what it names is NULL or live, as the caller guarantees.
+        let live = unsafe { live_device(NAME, &device, placement.planner.devices().len()) };
+        live.map_or(-1, |live| number(placement.planner.add_device(live)))
+    })
+}
+
+/// # Safety
+/// What `device` names is NULL or live.
+unsafe fn live_device(function: &str, device: &lastuse_placement_device, index: usize) -> Option<LiveDevice> {
+    let backend = NonNull::new(device.backend);
+    let buffer_type = match (NonNull::new(device.buft), backend) {
+        (None, None) => None,
+        (Some(buft), _) => {
+            // SAFETY: a live buffer type, as the caller guarantees.
+            let runtime = runtime_or_fail(function, unsafe { ggml_of_type(buft.as_ptr()) })?;
+            // SAFETY: as above.
+            Some(unsafe { BufferType::new(runtime, buft) })
+        }
+        (None, Some(backend)) => {
+            // SAFETY: a live backend, as the caller guarantees.
+            let found: Result<&'static Ggml, NoGgml> = unsafe { ggml_of_object(backend.as_ptr()) };
+            // SAFETY: as above.
+            unsafe { default_type(runtime_or_fail(function, found)?, backend) }
+        }
+    };
+    let name = match NonNull::new(device.name.cast_mut()) {
+        // SAFETY: ends in NUL, as the caller guarantees.
+        Some(name) => unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned(),
+        None => buffer_type.map_or_else(|| format!("device {index}"), BufferType::name),
+    };
+    let plain = Device {
+        name,
+        budget: (device.budget != usize::MAX).then_some(device.budget as Bytes),
+        reserve: device.reserve as Bytes,
+        granularity: (device.granularity as Bytes).max(1),
+        alignment: device.alignment as Bytes,
+        max_buffer: (device.max_buffer > 0).then_some(device.max_buffer as Bytes),
+    };
+    Some(LiveDevice::new(plain, buffer_type, backend))
+}
+
+/// # Safety
+/// `backend` is live, and of this ggml.
+unsafe fn default_type(runtime: &'static Runtime, backend: NonNull<ggml_backend>) -> Option<BufferType> {
+    // SAFETY: a live backend, as the caller guarantees.
+    let buft = unsafe { (runtime.functions.ggml_backend_get_default_buffer_type)(backend.as_ptr()) };
+    // SAFETY: a buffer type of this ggml, which lives as long as its backend.
+    NonNull::new(buft).map(|buft| unsafe { BufferType::new(runtime, buft) })
+}
+
+/// Returns what is taken of a device, if lastuse_placement_solve has placed the items; or the budget that it would need,
+/// if that is why they were not placed. Returns true if memory was written.
+///
+/// ```c
+/// ggml_set_no_alloc(ctx, true); // nothing has memory yet
+/// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
+/// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+/// ggml_build_forward_expand(graph, ggml_sqr(ctx, input));
+///
+/// struct lastuse_placement *      placement = lastuse_placement_new(NULL);
+/// struct lastuse_placement_device host;
+/// memset(&host, 0, sizeof(host));
+/// host.struct_size = sizeof(host);
+/// host.budget      = 100000;
+/// host.backend     = backend;
+/// lastuse_placement_add_device(placement, &host);
+/// lastuse_placement_add_graph(placement, graph);
+/// GGML_ASSERT(lastuse_placement_solve(placement));
+/// struct lastuse_placement_memory memory;
+/// memset(&memory, 0, sizeof(memory));
+/// memory.struct_size = sizeof(memory);
+/// GGML_ASSERT(lastuse_placement_memory_get(placement, 0, &memory));
+/// GGML_ASSERT(memory.compute_size > 0 && memory.total_size == memory.compute_size && memory.total_size <= 100000);
+/// lastuse_placement_free(placement);
+/// ggml_set_no_alloc(ctx, false);
+/// ```
+///
+/// Returns false, with the reason in lastuse_last_error, if there is no such device or lastuse_placement_solve was not
+/// called. Aborts if an argument is NULL or memory->struct_size is too small.
+///
+/// # Safety
+/// `placement` comes from lastuse_placement_new, and no other thread uses it; `memory` points to struct_size bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_placement_memory_get(
+    placement: *const lastuse_placement,
+    device: c_int,
+    memory: *mut lastuse_placement_memory,
+) -> bool {
+    const NAME: &str = "lastuse_placement_memory_get";
+    abort_on_panic(|| {
+        // SAFETY: NULL, or live and of this thread, as the caller guarantees.
+        let planner = &unsafe { required_placement(NAME, placement) }.planner;
+        // SAFETY: NULL or of its stated size, as the caller guarantees.
+        let memory = unsafe { checked_report(NAME, memory) };
+        let (memory, struct_size) =
+            memory.unwrap_or_else(|| abort(file!(), line!(), &format!("{NAME}: memory is NULL")));
+        let count = planner.devices().len();
+        let Some((at, given)) = usize::try_from(device).ok().and_then(|at| Some((at, planner.devices().nth(at)?)))
+        else {
+            set_last_error(NAME, &format_args!("there is no device {device}; there are {count}"));
+            return false;
+        };
+        let filled = lastuse_placement_memory { struct_size, budget: size(given.budget), ..Default::default() };
+        let shortage = planner.shortages().iter().find(|shortage| shortage.device == given.name);
+        let filled = match planner.placed() {
+            Some(placed) => {
+                let usage = &placed.usage[at];
+                lastuse_placement_memory {
+                    weights_size: size(Some(usage.weights)),
+                    kv_size: size(Some(usage.caches)),
+                    compute_size: size(Some(usage.compute)),
+                    reserve_size: size(Some(usage.reserve)),
+                    total_size: size(Some(usage.total())),
+                    ..filled
+                }
+            }
+            None if planner.shortages().is_empty() => {
+                set_last_error(NAME, &"nothing has been placed: call lastuse_placement_solve first");
+                return false;
+            }
+            None => lastuse_placement_memory { needed_size: shortage.map_or(0, |it| size(Some(it.needed))), ..filled },
+        };
+        // SAFETY: large enough, which was checked.
+        unsafe { memory.write(filled) };
+        true
+    })
+}
+
+fn size(bytes: Option<Bytes>) -> usize {
+    bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX)
+}
+
+fn number(count: usize) -> c_int {
+    c_int::try_from(count).unwrap_or(c_int::MAX)
+}

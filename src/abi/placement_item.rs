@@ -1,0 +1,324 @@
+//! Items of `lastuse_placement_*`: the weights and caches that are placed.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::ptr::NonNull;
+
+use crate::devices::item::Rows;
+use crate::devices::planner::Place;
+use crate::ggml::ggml_tensor;
+use crate::ggml::{LiveItem, abort};
+use crate::placement::Bytes;
+
+use super::abort::{abort_on_panic, required};
+use super::last_error::{fail, set_last_error};
+use super::placement::{lastuse_placement, required_placement};
+use super::placement_numbers::{PlacementClassNumber, PlacementKindNumber, class_of, kind_of};
+use super::struct_size::checked_struct;
+
+/// Which buffers a tensor is in.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(non_camel_case_types, reason = "a type of C")]
+pub enum lastuse_placement_kind {
+    /// A weight: read only. Its buffer has the usage GGML_BACKEND_BUFFER_USAGE_WEIGHTS.
+    LASTUSE_PLACEMENT_WEIGHT = 0,
+    /// A cache of keys, values or states: written by graphs and kept between runs.
+    LASTUSE_PLACEMENT_KV = 1,
+}
+
+/// What a tensor is for, by which LASTUSE_PLACEMENT_BY_CLASS orders.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(non_camel_case_types, reason = "a type of C")]
+pub enum lastuse_placement_class {
+    /// What its name says, if it is one of llama.cpp's names.
+    LASTUSE_PLACEMENT_CLASS_BY_NAME = 0,
+    /// Weights of attention, with their norm.
+    LASTUSE_PLACEMENT_CLASS_ATTENTION = 1,
+    /// Weights that predict which neurons are active.
+    LASTUSE_PLACEMENT_CLASS_PREDICTOR = 2,
+    /// The norm before an FFN.
+    LASTUSE_PLACEMENT_CLASS_FFN_NORM = 3,
+    /// The output head, with its norm.
+    LASTUSE_PLACEMENT_CLASS_OUTPUT = 4,
+    /// The cache of values.
+    LASTUSE_PLACEMENT_CLASS_VALUE_CACHE = 5,
+    /// The cache of keys.
+    LASTUSE_PLACEMENT_CLASS_KEY_CACHE = 6,
+    /// Weights of an FFN.
+    LASTUSE_PLACEMENT_CLASS_FFN = 7,
+    /// A tensor of which runs read some rows only, such as the embedding of tokens.
+    LASTUSE_PLACEMENT_CLASS_EMBEDDING = 8,
+    /// Anything else.
+    LASTUSE_PLACEMENT_CLASS_OTHER = 9,
+}
+
+/// A weight or a cache: lastuse_placement_add_item. The caller sets struct_size and zeroes the rest.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(non_camel_case_types, reason = "a type of C")]
+pub struct lastuse_placement_item {
+    /// sizeof(struct lastuse_placement_item). Later versions may add fields at the end.
+    pub struct_size: usize,
+    /// The tensor, no view, with or without memory; NULL if there is none, with bytes instead. Graphs that are added
+    /// read it wherever it is placed.
+    pub tensor: *mut ggml_tensor,
+    /// What messages call it. NULL: the name of tensor.
+    pub name: *const c_char,
+    /// Bytes that buffer types require for it, before padding. 0: the most that those of the devices require for
+    /// tensor.
+    pub bytes: usize,
+    /// Which buffers it is in.
+    pub kind: PlacementKindNumber,
+    /// What it is for.
+    pub tensor_class: PlacementClassNumber,
+    /// The layer of the model, if has_layer is set; otherwise by its name, if it is one of llama.cpp's names.
+    pub layer: u32,
+    /// Whether layer is set.
+    pub has_layer: bool,
+    /// Whether it must be on device.
+    pub is_pinned: bool,
+    /// The number of that device.
+    pub device: c_int,
+    /// What is gained if it is not on the host. 0: the bytes of it that a run of each graph reads.
+    pub benefit: f64,
+    /// Rows that can be on a device one by one, while the whole tensor stays on the host: those of an FFN whose neurons
+    /// are split. 0 if there are none.
+    pub n_rows: u64,
+    /// How many rows are placed together; 0 counts as 256. The last group may have fewer.
+    pub row_granule: u64,
+    /// Bytes of a row on the device, with what says which row it is.
+    pub row_bytes: usize,
+    /// What is gained by each group of rows, from the most to the least: n_rows / row_granule numbers, rounded up. They
+    /// are copied.
+    pub row_benefits: *const f64,
+}
+
+/// The rows that are placed together, unless the program says otherwise: PowerInfer's granule.
+const ROW_GRANULE: u64 = 256;
+
+/// Adds a weight or a cache and returns its number, from 0. Returns -1 on failure.
+///
+/// ```c
+/// struct ggml_tensor * weight = ggml_new_tensor_2d(ctx, GGML_TYPE_F16, 4096, 4096);
+/// ggml_set_name(weight, "blk.7.ffn_up.weight"); // says the layer and the class
+/// struct lastuse_placement *    placement = lastuse_placement_new(NULL);
+/// struct lastuse_placement_item item;
+/// memset(&item, 0, sizeof(item));
+/// item.struct_size = sizeof(item);
+/// item.tensor      = weight;
+/// GGML_ASSERT(lastuse_placement_add_item(placement, &item) == 0);
+/// item.tensor = NULL; // a tensor that is not made yet
+/// item.name   = "blk.7.ffn_down.weight";
+/// item.bytes  = ggml_nbytes(weight);
+/// GGML_ASSERT(lastuse_placement_add_item(placement, &item) == 1);
+/// lastuse_placement_free(placement);
+/// ```
+///
+/// Tensors on a device lie in its buffers in the order in which they were added, weights and caches apart. A tensor that
+/// two parts of a model share is one item.
+///
+/// Returns -1, with the reason in lastuse_last_error and in ggml's log, if there is neither a tensor nor a name with
+/// bytes; if a tensor was added before; if kind or tensor_class is none of its enum; if device is negative; or if n_rows
+/// is set without row_bytes. Aborts if placement or item is NULL, if row_benefits is NULL while n_rows is not 0, and if
+/// item->struct_size is too small.
+///
+/// # Safety
+/// `placement` comes from lastuse_placement_new, and no other thread uses it; `item` points to struct_size bytes; its
+/// tensor is NULL or live until lastuse_placement_free; its name is NULL or ends in NUL; its benefits are as long as
+/// given above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_placement_add_item(
+    placement: *mut lastuse_placement,
+    item: *const lastuse_placement_item,
+) -> c_int {
+    const NAME: &str = "lastuse_placement_add_item";
+    abort_on_panic(|| {
+        // SAFETY: NULL, or live and of this thread, as the caller guarantees.
+        let planner = &mut unsafe { required_placement(NAME, placement) }.planner;
+        // SAFETY: NULL or of its stated size, as the caller guarantees.
+        let item = unsafe { checked_struct(NAME, "item", item.cast_mut()) };
+        let (item, _) = item.unwrap_or_else(|| abort(file!(), line!(), &format!("{NAME}: item is NULL")));
+        // SAFETY: large enough, which was checked.
+        let item = unsafe { item.read() };
+        // SAFETY: what it names is NULL or live, as the caller guarantees.
+        let live = unsafe { live_item(NAME, &item) };
+        let added = live.and_then(|live| match live.tensor.filter(|&tensor| planner.has_item(tensor)) {
+            Some(_) => Err("this tensor was added before; tensors that are shared are one item".to_owned()),
+            None => Ok(planner.add_item(live)),
+        });
+        added.inspect_err(|why| fail(NAME, why)).map_or(-1, |at| c_int::try_from(at).unwrap_or(c_int::MAX))
+    })
+}
+
+/// # Errors
+/// A message: which field is wrong.
+///
+/// # Safety
+/// What `item` names is NULL or live, and its lists are long enough.
+unsafe fn live_item(function: &str, item: &lastuse_placement_item) -> Result<LiveItem, String> {
+    let name = NonNull::new(item.name.cast_mut()).map(|name| {
+        // SAFETY: ends in NUL, as the caller guarantees.
+        unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned()
+    });
+    if item.tensor.is_null() && (name.is_none() || item.bytes == 0) {
+        return Err("the item has no tensor; set tensor, or name and bytes".to_owned());
+    }
+    let pinned = item.is_pinned.then(|| usize::try_from(item.device)).transpose();
+    Ok(LiveItem {
+        tensor: NonNull::new(item.tensor),
+        name,
+        bytes: (item.bytes > 0).then_some(item.bytes as Bytes),
+        kind: kind_of(item.kind)?,
+        class: class_of(item.tensor_class)?,
+        layer: item.has_layer.then_some(item.layer),
+        benefit: (item.benefit != 0.0).then_some(item.benefit),
+        pinned: pinned.map_err(|_| format!("device is {}; devices count from 0", item.device))?,
+        // SAFETY: a list that is long enough, as the caller guarantees.
+        rows: unsafe { rows(function, item) }?,
+    })
+}
+
+/// # Errors
+/// A message: which field is wrong.
+///
+/// # Safety
+/// `item.row_benefits` has a number for each group, or is NULL.
+unsafe fn rows(function: &str, item: &lastuse_placement_item) -> Result<Option<Rows>, String> {
+    let lastuse_placement_item { n_rows: count, row_granule, row_bytes, row_benefits, .. } = *item;
+    if count == 0 {
+        return Ok(None);
+    }
+    if row_bytes == 0 {
+        return Err(format!("the item has {count} rows that can be split; set row_bytes too"));
+    }
+    let granule = if row_granule == 0 { ROW_GRANULE } else { row_granule };
+    let benefits = required(row_benefits.cast_mut(), function, "item->row_benefits");
+    let groups = usize::try_from(count.div_ceil(granule)).map_err(|_| "n_rows is too large".to_owned())?;
+    // SAFETY: a number for each group, as the caller guarantees.
+    let benefits = unsafe { std::slice::from_raw_parts(benefits.as_ptr().cast_const(), groups) }.to_vec();
+    Ok(Some(Rows { count, granule, bytes: row_bytes as Bytes, benefits }))
+}
+
+/// Returns the number of the device that an item is placed on, whole. Returns -1 if lastuse_placement_solve has not
+/// placed it.
+///
+/// ```c
+/// ggml_set_no_alloc(ctx, true); // nothing has memory yet
+/// struct ggml_tensor * weight = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
+/// struct ggml_cgraph * graph  = ggml_new_graph(ctx);
+/// ggml_build_forward_expand(graph, ggml_sqr(ctx, weight));
+///
+/// struct lastuse_placement *      placement = lastuse_placement_new(NULL);
+/// struct lastuse_placement_device host;
+/// memset(&host, 0, sizeof(host));
+/// host.struct_size = sizeof(host);
+/// host.budget      = SIZE_MAX;
+/// lastuse_placement_add_device(placement, &host);
+/// struct lastuse_placement_item item;
+/// memset(&item, 0, sizeof(item));
+/// item.struct_size = sizeof(item);
+/// item.tensor      = weight;
+/// int index = lastuse_placement_add_item(placement, &item);
+/// lastuse_placement_add_graph(placement, graph);
+/// GGML_ASSERT(lastuse_placement_item_device(placement, index) == -1);
+/// GGML_ASSERT(lastuse_placement_solve(placement));
+/// GGML_ASSERT(lastuse_placement_item_device(placement, index) == 0);
+/// lastuse_placement_free(placement);
+/// ggml_set_no_alloc(ctx, false);
+/// ```
+///
+/// On -1, the reason is in lastuse_last_error. Aborts if placement is NULL.
+///
+/// # Safety
+/// `placement` comes from lastuse_placement_new, and no other thread uses it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_placement_item_device(placement: *const lastuse_placement, item: c_int) -> c_int {
+    const NAME: &str = "lastuse_placement_item_device";
+    abort_on_panic(|| {
+        // SAFETY: NULL, or live and of this thread, as the caller guarantees.
+        let place = unsafe { place_of(NAME, placement, item) };
+        place.map_or(-1, |place| c_int::try_from(place.device).unwrap_or(-1))
+    })
+}
+
+/// Returns how many rows of an item on the host are on a device too: those that gain most. Writes the number of that
+/// device to device, or -1 where there are none.
+///
+/// ```c
+/// ggml_set_no_alloc(ctx, true); // nothing has memory yet
+/// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+/// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+/// ggml_build_forward_expand(graph, ggml_sqr(ctx, input));
+///
+/// struct lastuse_placement *      placement = lastuse_placement_new(NULL);
+/// struct lastuse_placement_device device;
+/// memset(&device, 0, sizeof(device));
+/// device.struct_size = sizeof(device);
+/// device.name        = "gpu";
+/// device.budget      = 40000;
+/// lastuse_placement_add_device(placement, &device);
+/// device.name   = "cpu";
+/// device.budget = SIZE_MAX;
+/// lastuse_placement_add_device(placement, &device);
+/// double hotness[4] = { 9.0, 5.0, 2.0, 0.0 };
+/// struct lastuse_placement_item item;
+/// memset(&item, 0, sizeof(item));
+/// item.struct_size  = sizeof(item);
+/// item.name         = "blk.0.ffn"; // 1024 neurons, of which any number of groups can be on the device
+/// item.bytes        = 1024 * 64;
+/// item.n_rows       = 1024;
+/// item.row_bytes    = 64;
+/// item.row_benefits = hotness;
+/// lastuse_placement_add_item(placement, &item);
+/// lastuse_placement_add_graph(placement, graph);
+/// GGML_ASSERT(lastuse_placement_solve(placement));
+/// int gpu;
+/// GGML_ASSERT(lastuse_placement_item_rows(placement, 0, &gpu) == 512 && gpu == 0);
+/// lastuse_placement_free(placement);
+/// ggml_set_no_alloc(ctx, false);
+/// ```
+///
+/// Returns 0, with the reason in lastuse_last_error, if there is no such item or nothing has been placed. Aborts if an
+/// argument is NULL.
+///
+/// # Safety
+/// `placement` comes from lastuse_placement_new, and no other thread uses it; `device` points to an int.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_placement_item_rows(
+    placement: *const lastuse_placement,
+    item: c_int,
+    device: *mut c_int,
+) -> u64 {
+    const NAME: &str = "lastuse_placement_item_rows";
+    abort_on_panic(|| {
+        // SAFETY: NULL, or live and of this thread, as the caller guarantees.
+        let place = unsafe { place_of(NAME, placement, item) };
+        let device = required(device, NAME, "device");
+        let rows = place.and_then(|place| place.rows);
+        let at = rows.and_then(|(at, _)| c_int::try_from(at).ok()).unwrap_or(-1);
+        // SAFETY: an int of the caller.
+        unsafe { device.write(at) };
+        rows.map_or(0, |(_, count)| count)
+    })
+}
+
+/// Returns where an item is; `None`, with the last error set, if it is not placed.
+///
+/// # Safety
+/// `placement` is NULL, or live and used by this thread only.
+unsafe fn place_of(function: &str, placement: *const lastuse_placement, item: c_int) -> Option<Place> {
+    // SAFETY: as the caller guarantees.
+    let planner = &unsafe { required_placement(function, placement) }.planner;
+    let count = planner.item_count();
+    let at = usize::try_from(item).ok().filter(|&at| at < count);
+    let Some(at) = at else {
+        set_last_error(function, &format_args!("there is no item {item}; there are {count}"));
+        return None;
+    };
+    let place = planner.place_of(at);
+    if place.is_none() {
+        set_last_error(function, &"nothing has been placed: call lastuse_placement_solve first");
+    }
+    place
+}

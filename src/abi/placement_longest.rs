@@ -1,0 +1,74 @@
+//! `lastuse_placement_longest`: the longest context that fits.
+
+use crate::devices::planner::LongestSearch;
+use crate::ggml::abort;
+
+use super::abort::abort_on_panic;
+use super::struct_size::checked_struct;
+
+/// A search for the longest context that fits. The caller sets struct_size, from, to and step, and zeroes the rest.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(non_camel_case_types, reason = "a type of C")]
+pub struct lastuse_placement_search {
+    /// sizeof(struct lastuse_placement_search). Later versions may add fields at the end.
+    pub struct_size: usize,
+    /// The shortest context, rounded up to a multiple of step, at least step.
+    pub from: u64,
+    /// The longest context, rounded down to a multiple of step.
+    pub to: u64,
+    /// Contexts are a multiple of it; 0 counts as 1.
+    pub step: u64,
+    /// The context to try next, if lastuse_placement_longest returned true.
+    pub length: u64,
+    /// The longest context that is known to fit; 0 if none is. The result, once lastuse_placement_longest has returned
+    /// false.
+    pub longest: u64,
+    /// The shortest context that is known not to fit; 0 if none is.
+    pub too_long: u64,
+    /// Whether a context of length fits; set by the caller before the next call.
+    pub fits: bool,
+}
+
+/// Goes on with a search for the longest context that fits: takes from fits whether length does, and sets length to
+/// the context to try next. Returns false at the end; then longest is the result.
+///
+/// ```c
+/// struct lastuse_placement_search search;
+/// memset(&search, 0, sizeof(search));
+/// search.struct_size = sizeof(search);
+/// search.from        = 256;
+/// search.to          = 131072;
+/// search.step        = 256;
+/// while (lastuse_placement_longest(&search)) {
+///     // A program builds the graphs for this length, adds them to a new planner with the caches and weights, and
+///     // takes what lastuse_placement_solve returns.
+///     search.fits = search.length <= 5000;
+/// }
+/// GGML_ASSERT(search.longest == 4864);
+/// ```
+///
+/// Tries the longest context first, then the shortest, and then halves what is left: what fits must also fit with a
+/// shorter context. Aborts if search is NULL or search->struct_size is too small.
+///
+/// # Safety
+/// `search` points to struct_size bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_placement_longest(search: *mut lastuse_placement_search) -> bool {
+    const NAME: &str = "lastuse_placement_longest";
+    abort_on_panic(|| {
+        // SAFETY: NULL or of its stated size, as the caller guarantees.
+        let checked = unsafe { checked_struct(NAME, "search", search) };
+        let (mut search, _) = checked.unwrap_or_else(|| abort(file!(), line!(), &format!("{NAME}: search is NULL")));
+        // SAFETY: large enough, which was checked.
+        let search = unsafe { search.as_mut() };
+        let lastuse_placement_search { from, to, step, longest, too_long, .. } = *search;
+        let mut state = LongestSearch { from, to, step, longest, too_long };
+        if search.length > 0 {
+            state.note(search.length, search.fits);
+        }
+        let next = state.next();
+        (search.longest, search.too_long, search.length) = (state.longest, state.too_long, next.unwrap_or(0));
+        next.is_some()
+    })
+}

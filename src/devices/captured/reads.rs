@@ -1,0 +1,64 @@
+//! What the nodes of a graph read and write.
+
+use crate::graph::snapshot::Snapshot;
+use crate::graph::{Effect, TensorId};
+use crate::placement::Bytes;
+
+/// What the nodes of a graph do with its tensors, by tensor; that of a view is counted for its root.
+#[derive(Clone, Debug)]
+pub struct Reads {
+    /// Bytes that a run reads of it.
+    pub bytes: Vec<f64>,
+    /// Whether a node writes to it.
+    pub is_written: Vec<bool>,
+    /// Selected rows are read, and nothing else.
+    pub only_rows: Vec<bool>,
+}
+
+impl Reads {
+    /// Counts them.
+    pub fn of(snapshot: &Snapshot) -> Self {
+        let graph = &snapshot.graph;
+        let count = snapshot.tensors.len();
+        let mut reads = Self { bytes: vec![0.0; count], is_written: vec![false; count], only_rows: vec![true; count] };
+        for &node in graph.nodes() {
+            if Effect::of(&snapshot.tensors[node as usize].op) == Effect::View {
+                continue;
+            }
+            reads.is_written[graph.root(node) as usize] = true;
+            for (slot, &source) in graph.sources(node).iter().enumerate() {
+                let read = bytes_read(snapshot, node, slot, source);
+                #[expect(clippy::cast_precision_loss, reason = "for comparing")]
+                let read = read as f64;
+                let root = graph.root(source) as usize;
+                reads.bytes[root] += read;
+                reads.only_rows[root] &= slot == 0 && snapshot.tensors[node as usize].op == "GET_ROWS";
+            }
+        }
+        reads
+    }
+}
+
+/// Returns the bytes that a node reads of a source: of rows and of experts, those that are selected.
+fn bytes_read(snapshot: &Snapshot, node: TensorId, slot: usize, source: TensorId) -> Bytes {
+    let info = &snapshot.tensors[source as usize];
+    let sources = snapshot.graph.sources(node);
+    let elements = |id: TensorId| {
+        let extents = snapshot.graph.layout(id).ne.map(i64::unsigned_abs);
+        extents.into_iter().fold(1, u64::saturating_mul)
+    };
+    let layout = snapshot.graph.layout(source);
+    match (snapshot.tensors[node as usize].op.as_str(), slot) {
+        ("GET_ROWS", 0) => {
+            let rows = sources.get(1).map_or(0, |&ids| elements(ids));
+            info.nbytes.min(rows.saturating_mul(layout.nb[1]))
+        }
+        ("MUL_MAT_ID", 0) => {
+            let used = sources.get(2).map_or(0, |&ids| elements(ids));
+            info.nbytes.min(used.saturating_mul(layout.nb[2]))
+        }
+        // What is written is counted as the node's own.
+        ("SET_ROWS" | "CPY" | "SET", _) if snapshot.graph.root(source) == snapshot.graph.root(node) => 0,
+        _ => info.nbytes,
+    }
+}
