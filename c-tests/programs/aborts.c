@@ -421,6 +421,83 @@ static void steps_report_without_size(const struct allocator_api * api) {
     lastuse_steps_report(some_steps(), &report);
 }
 
+static struct lastuse_placement * a_placement(void) {
+    return lastuse_placement_new(NULL);
+}
+
+static void placement_params_without_size(const struct allocator_api * api) {
+    (void) api;
+    struct lastuse_placement_params params = { 0 };
+    lastuse_placement_new(&params);
+}
+
+static void null_placement_to_solve(const struct allocator_api * api) {
+    (void) api;
+    lastuse_placement_solve(NULL);
+}
+
+static void null_device_to_add(const struct allocator_api * api) {
+    (void) api;
+    lastuse_placement_add_device(a_placement(), NULL);
+}
+
+static void device_without_size(const struct allocator_api * api) {
+    (void) api;
+    struct lastuse_placement_device device = { 0 };
+    lastuse_placement_add_device(a_placement(), &device);
+}
+
+static void null_item_to_add(const struct allocator_api * api) {
+    (void) api;
+    lastuse_placement_add_item(a_placement(), NULL);
+}
+
+static void null_benefits_of_rows(const struct allocator_api * api) {
+    (void) api;
+    struct lastuse_placement_item item = { 0 };
+    item.struct_size                   = sizeof(item);
+    item.name                          = "rows";
+    item.bytes                         = 64;
+    item.n_rows                        = 4;
+    item.row_bytes                     = 16;
+    lastuse_placement_add_item(a_placement(), &item);
+}
+
+static void null_graph_to_place(const struct allocator_api * api) {
+    (void) api;
+    lastuse_placement_add_graph(a_placement(), NULL);
+}
+
+static void null_memory_of_a_device(const struct allocator_api * api) {
+    (void) api;
+    lastuse_placement_memory_get(a_placement(), 0, NULL);
+}
+
+static void null_placement_of_an_item(const struct allocator_api * api) {
+    (void) api;
+    lastuse_placement_item_device(NULL, 0);
+}
+
+static void null_device_of_rows(const struct allocator_api * api) {
+    (void) api;
+    lastuse_placement_item_rows(a_placement(), 0, NULL);
+}
+
+static void null_placement_of_buffer_ids(const struct allocator_api * api) {
+    (void) api;
+    lastuse_placement_buffer_ids(NULL, 0, NULL, NULL);
+}
+
+static void null_scheduler_to_apply_to(const struct allocator_api * api) {
+    (void) api;
+    lastuse_placement_apply(a_placement(), 0, NULL);
+}
+
+static void null_search(const struct allocator_api * api) {
+    (void) api;
+    lastuse_placement_longest(NULL);
+}
+
 static void null_graph_remove_copies(const struct allocator_api * api) {
     (void) api;
     lastuse_graph_remove_copies(NULL, NULL, NULL);
@@ -521,6 +598,19 @@ static const struct abort_case lastuse_cases[] = {
     MISTAKE(null_report_of_steps, "report is NULL"),
     MISTAKE(null_report_of_a_step, "report is NULL"),
     MISTAKE(steps_report_without_size, "report->struct_size"),
+    MISTAKE(placement_params_without_size, "params->struct_size"),
+    MISTAKE(null_placement_to_solve, "placement is NULL"),
+    MISTAKE(null_device_to_add, "device is NULL"),
+    MISTAKE(device_without_size, "device->struct_size"),
+    MISTAKE(null_item_to_add, "item is NULL"),
+    MISTAKE(null_benefits_of_rows, "item->row_benefits is NULL"),
+    MISTAKE(null_graph_to_place, "graph is NULL"),
+    MISTAKE(null_memory_of_a_device, "memory is NULL"),
+    MISTAKE(null_placement_of_an_item, "placement is NULL"),
+    MISTAKE(null_device_of_rows, "device is NULL"),
+    MISTAKE(null_placement_of_buffer_ids, "placement is NULL"),
+    MISTAKE(null_scheduler_to_apply_to, "sched is NULL"),
+    MISTAKE(null_search, "search is NULL"),
     MISTAKE(null_graph_remove_copies, "graph"),
     MISTAKE(copies_report_without_size, "struct_size"),
     MISTAKE(null_words_of_verify, "words"),

@@ -87,8 +87,9 @@ impl Machine {
         for (at, (device, usage)) in request.devices.iter().zip(&placed.usage).enumerate() {
             let by_kind = [ItemKind::Weight, ItemKind::Cache].map(|kind| self.bytes_on(request, placed, at, kind));
             assert_eq!([usage.weights, usage.caches], by_kind, "{device:?}");
-            assert_eq!((usage.compute, usage.reserve), (compute[at], device.reserve), "{device:?}");
-            let total = by_kind[0] + by_kind[1] + compute[at] + device.reserve;
+            let compute = Bytes::div_ceil(compute[at], device.granularity) * device.granularity;
+            assert_eq!((usage.compute, usage.reserve), (compute, device.reserve), "{device:?}");
+            let total = by_kind[0] + by_kind[1] + compute + device.reserve;
             assert!(device.budget.is_none_or(|budget| total <= budget), "{device:?}: {total}");
         }
         for (item, place) in request.items.iter().zip(&placed.assignment.0) {

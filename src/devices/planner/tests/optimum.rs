@@ -21,7 +21,9 @@ fn best_of_all(machine: &Machine) -> Option<f64> {
         let compute = machine.compute(&assignment);
         let fits = (0..devices).all(|at| {
             let usage = Usage::of_items(&request, &assignment, at);
-            usage.is_some_and(|usage| Usage { compute: compute[at], ..usage }.fits(&machine.devices[at]))
+            let granularity = machine.devices[at].granularity;
+            let compute = compute[at].div_ceil(granularity) * granularity;
+            usage.is_some_and(|usage| Usage { compute, ..usage }.fits(&machine.devices[at]))
         });
         fits.then(|| assignment.benefit(&request))
     };
