@@ -1928,6 +1928,7 @@ bool lastuse_placement_memory_get(const struct lastuse_placement *placement,
 // Adds a weight or a cache and returns its number, from 0. Returns -1 on failure.
 //
 // ```c
+// ggml_set_no_alloc(ctx, true); // nothing has memory yet
 // struct ggml_tensor * weight = ggml_new_tensor_2d(ctx, GGML_TYPE_F16, 4096, 4096);
 // ggml_set_name(weight, "blk.7.ffn_up.weight"); // says the layer and the class
 // struct lastuse_placement *    placement = lastuse_placement_new(NULL);
@@ -1941,6 +1942,7 @@ bool lastuse_placement_memory_get(const struct lastuse_placement *placement,
 // item.bytes  = ggml_nbytes(weight);
 // GGML_ASSERT(lastuse_placement_add_item(placement, &item) == 1);
 // lastuse_placement_free(placement);
+// ggml_set_no_alloc(ctx, false);
 // ```
 //
 // Tensors on a device lie in its buffers in the order in which they were added, weights and caches apart. A tensor that

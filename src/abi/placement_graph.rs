@@ -110,7 +110,7 @@ pub unsafe extern "C" fn lastuse_placement_buffer_ids(
         for (ids, list) in [(leaf_ids, leafs), (node_ids, nodes)] {
             for (at, device) in list.into_iter().enumerate().filter(|_| !ids.is_null()) {
                 // SAFETY: room for a number for each leaf or node, as the caller guarantees.
-                unsafe { ids.add(at).write(c_int::try_from(device).unwrap_or(0)) };
+                unsafe { ids.wrapping_add(at).write(c_int::try_from(device).unwrap_or(0)) };
             }
         }
         true

@@ -1,6 +1,7 @@
 //! The only part of lastuse that uses ggml's types and functions.
 //!
-//! Uses [`crate::report`], [`crate::graph`] and [`crate::placement`]. A graph passes through this layer as follows:
+//! Uses [`crate::report`], [`crate::devices`], [`crate::graph`] and [`crate::placement`]. A graph passes through this
+//! layer as follows:
 //!
 //! 1. `ggml_gallocr_reserve_n` and `ggml_gallocr_alloc_graph` find the [`Ggml`] of the call (`process`). Its [`Server`]
 //!    is lastuse, with the [`Runtime`] of a ggml whose struct layout is known (`live::probe`), or ggml's own allocator,
