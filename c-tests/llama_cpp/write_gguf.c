@@ -19,6 +19,8 @@ struct model_shape {
     long long ffn;
     long long vocab;
     long long context;
+    long long experts;
+    long long used;
     long long seed;
 };
 
@@ -32,6 +34,8 @@ static const char usage[] =
     "  --ffn N        feed-forward length           (default 4096)\n"
     "  --vocab N      vocabulary size               (default 32000)\n"
     "  --context N    training context length       (default 2048)\n"
+    "  --experts N    experts in each layer         (default 0: one FFN without a router)\n"
+    "  --used N       experts that a token uses     (default 2)\n"
     "  --seed N       seed of the weights           (default 1)\n"
     "  --help         this text\n";
 
@@ -46,6 +50,10 @@ static bool shape_is_valid(const struct model_shape * shape) {
     }
     if (shape->width / shape->heads % 2 != 0) {
         fprintf(stderr, PROGRAM ": --width / --heads must be even (rotary embedding turns pairs)\n");
+        return false;
+    }
+    if (shape->experts > 0 && shape->used > shape->experts) {
+        fprintf(stderr, PROGRAM ": --used must not be more than --experts\n");
         return false;
     }
     return true;
@@ -63,6 +71,10 @@ static void set_metadata(struct gguf_context * gguf, const struct model_shape * 
     gguf_set_val_f32(gguf, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
     gguf_set_val_u32(gguf, "llama.rope.dimension_count", (uint32_t) (shape->width / shape->heads));
     gguf_set_val_f32(gguf, "llama.rope.freq_base", 10000.0f);
+    if (shape->experts > 0) {
+        gguf_set_val_u32(gguf, "llama.expert_count", (uint32_t) shape->experts);
+        gguf_set_val_u32(gguf, "llama.expert_used_count", (uint32_t) shape->used);
+    }
     // Without a tokenizer, llama.cpp takes the number of tokens from this key.
     gguf_set_val_u32(gguf, "llama.vocab_size", (uint32_t) shape->vocab);
     gguf_set_val_str(gguf, "tokenizer.ggml.model", "no_vocab");
@@ -78,25 +90,35 @@ static void add_matrix(struct gguf_context * gguf, struct ggml_context * ctx, co
     add_tensor(gguf, ggml_new_tensor_2d(ctx, GGML_TYPE_F16, inputs, outputs), name);
 }
 
+static void add_matrices(struct gguf_context * gguf, struct ggml_context * ctx, const char * name,
+                         int64_t inputs, int64_t outputs, int64_t count) {
+    add_tensor(gguf, ggml_new_tensor_3d(ctx, GGML_TYPE_F16, inputs, outputs, count), name);
+}
+
 static void add_norm(struct gguf_context * gguf, struct ggml_context * ctx, const char * name, int64_t width) {
     add_tensor(gguf, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, width), name);
 }
 
+struct matrix {
+    const char * part;
+    int64_t inputs;
+    int64_t outputs;
+    int64_t count;  // 1, or one for each expert
+};
+
 static void add_layer(struct gguf_context * gguf, struct ggml_context * ctx,
                       const struct model_shape * shape, int layer) {
     const int64_t kv_width = shape->width / shape->heads * shape->kv_heads;
-    const struct {
-        const char * part;
-        int64_t inputs;
-        int64_t outputs;
-    } matrices[] = {
-        { "attn_q",      shape->width, shape->width },
-        { "attn_k",      shape->width, kv_width     },
-        { "attn_v",      shape->width, kv_width     },
-        { "attn_output", shape->width, shape->width },
-        { "ffn_gate",    shape->width, shape->ffn   },
-        { "ffn_up",      shape->width, shape->ffn   },
-        { "ffn_down",    shape->ffn,   shape->width },
+    const bool    experts  = shape->experts > 0;
+    const int64_t count    = experts ? shape->experts : 1;
+    const struct matrix matrices[] = {
+        { "attn_q",                                shape->width, shape->width, 1     },
+        { "attn_k",                                shape->width, kv_width,     1     },
+        { "attn_v",                                shape->width, kv_width,     1     },
+        { "attn_output",                           shape->width, shape->width, 1     },
+        { experts ? "ffn_gate_exps" : "ffn_gate",  shape->width, shape->ffn,   count },
+        { experts ? "ffn_up_exps"   : "ffn_up",    shape->width, shape->ffn,   count },
+        { experts ? "ffn_down_exps" : "ffn_down",  shape->ffn,   shape->width, count },
     };
     const char * norms[] = { "attn_norm", "ffn_norm" };
     char name[GGML_MAX_NAME];
@@ -105,14 +127,23 @@ static void add_layer(struct gguf_context * gguf, struct ggml_context * ctx,
         snprintf(name, sizeof(name), "blk.%d.%s.weight", layer, norms[i]);
         add_norm(gguf, ctx, name, shape->width);
     }
+    if (experts) {
+        snprintf(name, sizeof(name), "blk.%d.ffn_gate_inp.weight", layer);
+        add_matrix(gguf, ctx, name, shape->width, shape->experts);
+    }
     for (size_t i = 0; i < sizeof(matrices) / sizeof(matrices[0]); i++) {
-        snprintf(name, sizeof(name), "blk.%d.%s.weight", layer, matrices[i].part);
-        add_matrix(gguf, ctx, name, matrices[i].inputs, matrices[i].outputs);
+        const struct matrix * matrix = &matrices[i];
+        snprintf(name, sizeof(name), "blk.%d.%s.weight", layer, matrix->part);
+        if (matrix->count > 1) {
+            add_matrices(gguf, ctx, name, matrix->inputs, matrix->outputs, matrix->count);
+        } else {
+            add_matrix(gguf, ctx, name, matrix->inputs, matrix->outputs);
+        }
     }
 }
 
 static bool add_tensors(struct gguf_context * gguf, const struct model_shape * shape) {
-    const size_t tensors_per_layer = 9;
+    const size_t tensors_per_layer = 10;
     const size_t model_tensors     = 3;
     const size_t tensors           = (size_t) shape->layers * tensors_per_layer + model_tensors;
     const struct ggml_init_params params = {
@@ -190,7 +221,7 @@ static bool write_weights(FILE * file, const struct gguf_context * gguf, uint64_
         const float amplitude = sqrtf(3.0f / (float) ne[0]);
 
         const bool written = gguf_get_tensor_type(gguf, id) == GGML_TYPE_F16
-            ? write_f16_weights(file, ne[0] * ne[1], amplitude, state)
+            ? write_f16_weights(file, ne[0] * ne[1] * ne[2], amplitude, state)
             : write_norm_weights(file, ne[0], state);
         if (!written || !write_padding(file, gguf_get_tensor_size(gguf, id), alignment)) {
             return false;
@@ -238,7 +269,7 @@ static bool write_model(const char * path, const struct gguf_context * gguf, uin
 int main(int argc, char ** argv) {
     struct model_shape shape = {
         .layers = 8, .width = 1024, .heads = 16, .kv_heads = 4,
-        .ffn = 4096, .vocab = 32000, .context = 2048, .seed = 1,
+        .ffn = 4096, .vocab = 32000, .context = 2048, .used = 2, .seed = 1,
     };
     const struct option_spec options[] = {
         { "--layers",   &shape.layers,   1, 256,       NULL },
@@ -248,6 +279,8 @@ int main(int argc, char ** argv) {
         { "--ffn",      &shape.ffn,      1, 1 << 20,   NULL },
         { "--vocab",    &shape.vocab,    2, 1 << 20,   NULL },
         { "--context",  &shape.context,  1, 1 << 20,   NULL },
+        { "--experts",  &shape.experts,  0, 1024,      NULL },
+        { "--used",     &shape.used,     1, 1024,      NULL },
         { "--seed",     &shape.seed,     0, INT64_MAX, NULL },
     };
     const char * path = NULL;

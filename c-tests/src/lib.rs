@@ -8,6 +8,7 @@ mod graph_files;
 mod live_graph;
 mod making;
 mod markdown;
+mod placed;
 mod program;
 mod sources;
 mod training;
@@ -19,6 +20,10 @@ pub use fuzz_graphs::{FUZZ_SOURCES, fuzz_program};
 pub use graph_files::{captured_graphs, graph_name, graphs_in, read_graph, write_compressed};
 pub use live_graph::{Allocators, BackendTables, Gallocr, LiveGraph, RealSchedule, RealScheduler, SeenTensor};
 pub use markdown::aligned_table;
+pub use placed::{
+    Asked, DENSE, EXPERTS, HeadOnHost, PlacedCase, PlacedModel, PlacedProgram, PlacedReport, PlacedRow, PlacedRun,
+    Promise, Promised, head_on_host, on_any_machine, sweep,
+};
 pub use program::{Linked, Outcome, Program};
 pub use sources::cases;
 pub use training::{PLAIN, TrainingDriver, TrainingMethod, TrainingPrograms, TrainingRun, TrainingSetup};

@@ -55,7 +55,7 @@ impl Capabilities for TableBackends<'_> {
     }
 
     /// What `backend_optimize` of `fake_backends.c` does.
-    fn optimize(&self, _: BackendIndex, nodes: &mut [TensorId]) -> Vec<KeptUntil> {
+    fn optimize(&self, _: BackendIndex, nodes: &mut [TensorId], _: &dyn Fn(TensorId) -> bool) -> Vec<KeptUntil> {
         if !self.tables.optimizes {
             return Vec::new();
         }

@@ -1,23 +1,25 @@
 //! The compute buffers of captured graphs, if their weights and caches are placed.
 
-use std::collections::{BTreeSet, HashMap};
-
 use crate::devices::device::{Device, DeviceIndex};
 use crate::devices::item::ItemKind;
 use crate::devices::planner::{Assignment, Measure};
 use crate::devices::rules::{
     Backend, BackendIndex, Backends, BufferType, DestinationClasses, PlacedGraph, Rule, Schedule, SchedulerOptions,
     TensorMemory, TypicalBackends, Usage, captured_sizes, compute_buffers, llama_cpp_assignments,
+    llama_cpp_host_attention,
 };
 use crate::graph::snapshot::Snapshot;
 use crate::graph::{BufferSpec, Device as Processor, TensorId};
 use crate::placement::Bytes;
 
 use super::items::CapturedItems;
-use super::layers::layer_device;
+use super::layers::LayerHomes;
 
 /// The batch from which llama.cpp leaves the results of layers to the scheduler.
 const SMALL_BATCH: i64 = 32;
+
+/// `GGML_SCHED_MAX_COPIES` of llama.cpp.
+const PIPELINE_COPIES: u32 = 4;
 
 /// The rule by which intermediates are placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,7 @@ pub struct CapturedCompute<'a> {
     items: &'a CapturedItems,
     backends: Backends,
     rule: CapturedRule,
+    has_pipelines: bool,
 }
 
 impl<'a> CapturedCompute<'a> {
@@ -52,7 +55,14 @@ impl<'a> CapturedCompute<'a> {
         };
         let list = (0..).zip(devices).map(|(buffer_type, device)| Backend { name: device.name.clone(), buffer_type });
         let (list, buffer_types) = (list.collect(), devices.iter().enumerate().map(buffer_type).collect());
-        Self { snapshots, items, backends: Backends { list, buffer_types }, rule }
+        Self { snapshots, items, backends: Backends { list, buffer_types }, rule, has_pipelines: false }
+    }
+
+    /// Sets whether all devices can compute batches in pipelines, asynchronously and with events. llama.cpp does so where
+    /// everything is on several devices, and has several copies of the inputs of each split then.
+    #[must_use]
+    pub fn with_pipelines(self, has_pipelines: bool) -> Self {
+        Self { has_pipelines, ..self }
     }
 
     /// Returns where everything of a graph is, if its weights and caches are placed like this.
@@ -64,9 +74,13 @@ impl<'a> CapturedCompute<'a> {
         let memory = self.memory(graph, assignment);
         let placed = PlacedGraph { snapshot, memory: &memory, assigned: &[] };
         let capabilities = TypicalBackends::new(placed, &self.backends);
-        let assigned = self.assigned_by_llama_cpp(placed, &capabilities, assignment);
+        let homes = LayerHomes::of(&self.items.items, assignment, self.backends.host() as DeviceIndex);
+        let assigned = self.assigned_by_llama_cpp(placed, &capabilities, &homes);
         let placed = PlacedGraph { assigned: &assigned, ..placed };
         let rule = match self.rule {
+            CapturedRule::Scheduler(options) if self.has_pipelines && homes.has_pipelines() => {
+                Rule::Scheduler(SchedulerOptions { copies: PIPELINE_COPIES, ..options })
+            }
             CapturedRule::Scheduler(options) => Rule::Scheduler(options),
             CapturedRule::AnyOperand => Rule::AnyOperand,
             CapturedRule::PowerInfer => {
@@ -88,23 +102,21 @@ impl<'a> CapturedCompute<'a> {
         planned.map(|planned| planned.bytes).map_err(|why| format!("{}: {why}", snapshot.label))
     }
 
-    /// Returns what llama.cpp assigns to the device of its layer: for small batches, and where all layers are on devices.
+    /// Returns what llama.cpp assigns to the device of its layer, for small batches and where all layers are on devices,
+    /// and to the host.
     fn assigned_by_llama_cpp(
         &self,
         placed: PlacedGraph<'_>,
         capabilities: &TypicalBackends<'_>,
-        assignment: &Assignment,
+        homes: &LayerHomes,
     ) -> Vec<(TensorId, BackendIndex)> {
-        let (items, host) = (&self.items.items, self.backends.host() as DeviceIndex);
-        let in_layers = items.iter().zip(&assignment.0).filter(|(item, _)| item.layer.is_some());
-        let is_all_on_devices = in_layers.clone().all(|(_, place)| place.device != host) && in_layers.count() > 0;
-        let device = |layer: u32| layer_device(items, assignment, host, |item| item.layer == Some(layer));
-        let mut homes: HashMap<u32, Option<BackendIndex>> = HashMap::new();
-        let layers: BTreeSet<u32> = items.iter().filter_map(|item| item.layer).collect();
-        homes.extend(layers.into_iter().map(|layer| (layer, device(layer).and_then(|it| it.try_into().ok()))));
-        let mut assigned = llama_cpp_assignments(placed, capabilities, |layer| homes.get(&layer).copied().flatten());
+        let backend = |layer: u32| homes.of_layer(layer).and_then(|home| home.try_into().ok());
+        let mut assigned = llama_cpp_assignments(placed, capabilities, backend);
         let tokens = |node: TensorId| placed.graph().layout(node).ne[1];
-        assigned.retain(|&(node, _)| is_all_on_devices || tokens(node) < SMALL_BATCH);
+        assigned.retain(|&(node, _)| homes.is_all_on_devices() || tokens(node) < SMALL_BATCH);
+        if homes.are_caches_on_host {
+            assigned.extend(llama_cpp_host_attention(placed, self.backends.host()));
+        }
         assigned
     }
 

@@ -16,6 +16,6 @@ mod tests;
 
 pub use compute::{CapturedCompute, CapturedRule};
 pub use items::{CapturedItems, ItemsError};
-pub use layers::layer_device;
+pub use layers::{LayerHomes, layer_device};
 pub use names::{class, layer};
 pub use reads::Reads;

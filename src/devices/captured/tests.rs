@@ -1,13 +1,13 @@
 //! Items of captured graphs, and the compute buffers of placements.
 
 use crate::devices::device::Device;
-use crate::devices::item::{ItemClass, ItemKind};
+use crate::devices::item::{Item, ItemClass, ItemKind};
 use crate::devices::planner::{Assignment, Measure, Place};
 use crate::devices::rules::SchedulerOptions;
 use crate::devices::rules::tests::scene::Scene;
 use crate::graph::snapshot::Snapshot;
 
-use super::{CapturedCompute, CapturedItems, CapturedRule, layer_device};
+use super::{CapturedCompute, CapturedItems, CapturedRule, LayerHomes, layer_device};
 
 /// An embedding, a layer with a matrix and a cache that it writes to, and an output.
 fn graph(rows: u64, weight: u64) -> Snapshot {
@@ -97,4 +97,72 @@ fn layers_are_where_their_caches_are_or_most_of_their_bytes() {
     assert_eq!((device([1, 0, 1, 1]), device([1, 1, 0, 1]), device([0, 1, 1, 0])), (Some(0), Some(0), Some(1)));
     let nothing = Assignment(vec![Place { device: 0, rows: None }; 4]);
     assert_eq!(layer_device(&found.items, &nothing, 1, |item| item.layer == Some(9)), None);
+}
+
+/// Layers with a weight and a cache each, and the output; devices of the weights, then of the caches.
+fn homes(weights: &[usize], caches: &[usize], host: usize) -> LayerHomes {
+    let item = |name: String, kind: ItemKind, class: ItemClass, layer: Option<u32>| Item {
+        name,
+        kind,
+        class,
+        bytes: 10,
+        layer,
+        benefit: 1.0,
+        pinned: None,
+        rows: None,
+    };
+    let (mut items, mut places) = (Vec::new(), Vec::new());
+    for (layer, (&weight, &cache)) in (0..).zip(weights.iter().zip(caches)) {
+        items.push(item(format!("blk.{layer}.ffn_up.weight"), ItemKind::Weight, ItemClass::Ffn, Some(layer)));
+        items.push(item(format!("cache_k_l{layer}"), ItemKind::Cache, ItemClass::KeyCache, Some(layer)));
+        places.extend([weight, cache]);
+    }
+    items.push(item("output.weight".to_owned(), ItemKind::Weight, ItemClass::Output, None));
+    places.push(weights[caches.len()]);
+    let places = places.into_iter().map(|device| Place { device, rows: None });
+    LayerHomes::of(&items, &Assignment(places.collect()), host)
+}
+
+#[test]
+fn homes_of_layers_are_those_that_llama_cpp_can_have() {
+    let all = homes(&[0, 0, 0], &[0, 0], 1);
+    assert_eq!((all.homes.as_slice(), all.is_all_on_devices(), all.on_devices()), ([0, 0, 0].as_slice(), true, 3));
+    // The output follows the layer before it, though it is on the host itself.
+    assert_eq!(homes(&[1, 0, 1], &[1, 0], 1).homes, [1, 0, 0]);
+    let caches_on_host = homes(&[0, 0, 0], &[1, 1], 1);
+    assert!(caches_on_host.are_caches_on_host && caches_on_host.is_all_on_devices());
+    let nothing = homes(&[1, 1, 1], &[1, 1], 1);
+    assert!(!nothing.are_caches_on_host && !nothing.is_all_on_devices() && nothing.on_devices() == 0);
+    // Devices have contiguous ranges in their order.
+    let back = homes(&[1, 0, 1, 0], &[2, 2, 2], 2);
+    assert_eq!((back.homes.as_slice(), back.of_layer(1), back.of_layer(9)), ([1, 1, 1, 1].as_slice(), Some(1), None));
+    assert_eq!(homes(&[0, 1, 2, 1], &[0, 1, 1], 2).homes, [0, 1, 1, 1]);
+}
+
+#[test]
+fn results_of_layers_follow_llama_cpp() {
+    // Everything on the device but for the cache: llama.cpp has assigned the norm of a batch to the layer's device.
+    let mut scene = Scene::new();
+    let (weight, cache) = (scene.weight(640, 0), scene.cache(640, 1));
+    scene.name(weight, "blk.0.ffn_up.weight");
+    scene.name(cache, "cache_k_l0");
+    let (x, ids) = (scene.input(64 * 40), scene.input(40));
+    let written = scene.view("SET_ROWS", cache, 640, &[x, ids]);
+    let norm = scene.node("RMS_NORM", [64, 40], &[written]);
+    scene.name(norm, "norm-0");
+    let attention = scene.node("CONT", [64, 40], &[norm]);
+    scene.name(attention, "kqv_out-0");
+    scene.node("MUL_MAT", [64, 40], &[weight, attention]);
+    let (snapshots, devices) = ([scene.snapshot()], devices());
+    let found = CapturedItems::of(&snapshots).expect("one program");
+    let rule = CapturedRule::Scheduler(SchedulerOptions::default());
+    let compute = CapturedCompute::new(&snapshots, &found, &devices, rule);
+    let executes = |places: [usize; 2]| {
+        let assignment = Assignment(places.map(|device| Place { device, rows: None }).to_vec());
+        let schedule = compute.schedule(0, &assignment).expect("placed");
+        [norm, attention].map(|node| schedule.executes[node as usize])
+    };
+    assert_eq!(found.items.iter().map(|item| item.kind).collect::<Vec<_>>(), [ItemKind::Weight, ItemKind::Cache]);
+    assert_eq!(executes([0, 1]), [Some(0), Some(1)], "the norm on its layer's device, attention on the host");
+    assert_eq!(executes([0, 0]), [Some(0), Some(0)]);
 }

@@ -26,9 +26,15 @@ pub trait Capabilities {
     fn offloads_op(&self, backend: BackendIndex, node: TensorId) -> bool;
 
     /// Puts the nodes of a split into the order in which `backend` runs them, and returns what must be kept longer:
-    /// `graph_optimize` of ggml's interface of backends. The default changes nothing, as most backends do.
-    fn optimize(&self, backend: BackendIndex, nodes: &mut [TensorId]) -> Vec<KeptUntil> {
-        let _ = (backend, nodes);
+    /// `graph_optimize` of ggml's interface of backends. `is_copied` returns `true` for tensors that the split reads a
+    /// copy of; where one is kept, its copy is. The default changes nothing, as most backends do.
+    fn optimize(
+        &self,
+        backend: BackendIndex,
+        nodes: &mut [TensorId],
+        is_copied: &dyn Fn(TensorId) -> bool,
+    ) -> Vec<KeptUntil> {
+        let _ = (backend, nodes, is_copied);
         Vec::new()
     }
 }

@@ -15,8 +15,7 @@ const ASSIGNED: [&str; 2] = ["norm", "l_last"];
 /// fewer than 32 tokens, and for all batches when every layer and the output are offloaded.
 ///
 /// `backend_of_layer` returns the backend of a layer's device. Names are those at the end of building: a result that
-/// had one of these names first and another one later is not found. With `--no-kv-offload` llama.cpp also assigns each
-/// result of attention without flash attention to the CPU; those have no name of their own.
+/// had one of these names first and another one later is not found.
 pub fn llama_cpp_assignments<C: Capabilities>(
     placed: PlacedGraph<'_>,
     capabilities: &C,
@@ -29,4 +28,13 @@ pub fn llama_cpp_assignments<C: Capabilities>(
         capabilities.supports_op(backend, node).then_some((node, backend))
     };
     placed.graph().nodes().iter().filter_map(assigned).collect()
+}
+
+/// Returns what llama.cpp assigns to the host beside that with `--no-kv-offload`: the results of attention, "kqv_out-N",
+/// where it is computed without flash attention, for all batches.
+pub fn llama_cpp_host_attention(placed: PlacedGraph<'_>, host: BackendIndex) -> Vec<(TensorId, BackendIndex)> {
+    let is_attention = |&node: &TensorId| {
+        placed.op(node) == "CONT" && is_of_layer(&placed.snapshot.tensors[node as usize].name, "kqv_out")
+    };
+    placed.graph().nodes().iter().copied().filter(is_attention).map(|node| (node, host)).collect()
 }

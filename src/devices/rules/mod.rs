@@ -17,7 +17,8 @@
 //! - `placed_graph`: a graph with the memory of its weights and caches
 //! - `placement_error`: why there is no placement
 //! - `options`: how a scheduler was made, and of which version
-//! - `capabilities`: what each backend can do; `typical_backends` answers for captured graphs
+//! - `capabilities`: what each backend can do; `typical_backends` answers for captured graphs, with `vulkan_order` for the
+//!   order in which ggml's Vulkan backend runs nodes
 //! - `scheduled_graph`: the graph with copies, and where everything is; `draft` changes a graph into one
 //! - `splits`: splits and the copies of their inputs
 //! - `staged`: results that reside elsewhere than where they are computed
@@ -33,6 +34,7 @@ mod placed_graph;
 mod placement_error;
 mod options;
 mod capabilities;
+mod vulkan_order;
 mod typical_backends;
 mod scheduled_graph;
 mod draft;
@@ -54,7 +56,7 @@ pub use any_operand::any_operand;
 pub use backends::{Backend, BackendIndex, Backends, BufferType, BufferTypeIndex, MAX_BACKENDS};
 pub use capabilities::{Capabilities, KeptUntil};
 pub use compute_buffers::{ComputeBuffers, ScheduledSizes, captured_sizes, compute_buffers, ggml_compute_bytes};
-pub use llama_cpp::llama_cpp_assignments;
+pub use llama_cpp::{llama_cpp_assignments, llama_cpp_host_attention};
 pub use options::{SchedulerOptions, SchedulerVersion};
 pub use placed_graph::{PlacedGraph, TensorMemory, Usage};
 pub use placement_error::PlacementError;

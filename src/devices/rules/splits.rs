@@ -222,7 +222,8 @@ impl<C: Capabilities> Splitter<'_, '_, C> {
         for NodeSplit { backend, nodes, .. } in &self.splits {
             let nodes = &mut self.draft.nodes[nodes.clone()];
             let mut before = nodes.to_vec();
-            let added = self.questions.capabilities.optimize(*backend, nodes);
+            let is_copied = |tensor: TensorId| self.copies.contains_key(&(tensor, *backend));
+            let added = self.questions.capabilities.optimize(*backend, nodes, &is_copied);
             let mut after = nodes.to_vec();
             before.sort_unstable();
             after.sort_unstable();
@@ -232,6 +233,9 @@ impl<C: Capabilities> Splitter<'_, '_, C> {
                 return Err(PlacementError::NotReordered { backend });
             }
             for KeptUntil { tensor, until } in added {
+                let copies = self.copies.get(&(tensor, *backend));
+                let current = self.questions.options.current_copy as usize;
+                let tensor = copies.map_or(tensor, |copies| copies[current]);
                 let list = kept.entry(until).or_default();
                 if !list.contains(&tensor) {
                     list.push(tensor);

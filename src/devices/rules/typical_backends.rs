@@ -1,10 +1,13 @@
 //! What backends of ggml commonly support, for captured graphs, where no real backend can be asked.
 
+use std::cell::OnceCell;
+
 use crate::graph::TensorId;
 
 use super::backends::{BackendIndex, Backends, BufferTypeIndex};
-use super::capabilities::Capabilities;
+use super::capabilities::{Capabilities, KeptUntil};
 use super::placed_graph::PlacedGraph;
+use super::vulkan_order::{uses, vulkan_order};
 
 /// Operations that ggml's backends for GPUs leave to the CPU: functions of the program, and what no published model
 /// needs.
@@ -28,24 +31,30 @@ const CPU_ONLY: [&str; 14] = [
 /// The batch from which backends of ggml offload an operation, unless `GGML_OP_OFFLOAD_MIN_BATCH` says otherwise.
 const OFFLOAD_BATCH: u64 = 32;
 
+/// How ggml's Vulkan backend begins the names of its devices.
+const VULKAN: &str = "Vulkan";
+
 /// Assumed capabilities. A backend whose compute buffer the host can read is a CPU, any other is a GPU:
 ///
 /// - A CPU supports every operation, and all memory that the host can read.
 /// - A GPU supports all operations but those for which ggml has no kernels on GPUs, products of F16 with another type of
 ///   weight, and those with a source in the memory of another GPU. It can use its own memory alone.
+/// - A GPU whose name begins with "Vulkan" changes the order of nodes as ggml's Vulkan backend does.
 /// - A GPU offloads operations on batches of 32 and more, except for GET_ROWS. The batch is the second extent of a
 ///   MUL_MAT, the third of MUL_MAT_ID and ROPE, and the number of rows of anything else, as in CUDA and Vulkan.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct TypicalBackends<'a> {
     placed: PlacedGraph<'a>,
     backends: &'a Backends,
     offload_batch: u64,
+    /// How often each tensor is a source, counted when it is needed.
+    uses: OnceCell<Vec<u32>>,
 }
 
 impl<'a> TypicalBackends<'a> {
     /// Assumes typical capabilities for these backends.
     pub fn new(placed: PlacedGraph<'a>, backends: &'a Backends) -> Self {
-        Self { placed, backends, offload_batch: OFFLOAD_BATCH }
+        Self { placed, backends, offload_batch: OFFLOAD_BATCH, uses: OnceCell::new() }
     }
 
     /// Sets the batch from which operations are offloaded, as `GGML_OP_OFFLOAD_MIN_BATCH` does.
@@ -106,5 +115,19 @@ impl Capabilities for TypicalBackends<'_> {
 
     fn offloads_op(&self, backend: BackendIndex, node: TensorId) -> bool {
         !self.is_cpu(backend) && self.batch(node) >= self.offload_batch
+    }
+
+    fn optimize(
+        &self,
+        backend: BackendIndex,
+        nodes: &mut [TensorId],
+        is_copied: &dyn Fn(TensorId) -> bool,
+    ) -> Vec<KeptUntil> {
+        let is_vulkan = self.backends.list[backend as usize].name.starts_with(VULKAN);
+        if !is_vulkan {
+            return Vec::new();
+        }
+        let uses = self.uses.get_or_init(|| uses(self.placed));
+        vulkan_order(self.placed, uses, nodes, is_copied)
     }
 }

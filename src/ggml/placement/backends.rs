@@ -1,6 +1,6 @@
 //! What backends can do: real ones are asked, of others what is typical is assumed.
 
-use crate::devices::rules::{BackendIndex, BufferTypeIndex, Capabilities, TypicalBackends};
+use crate::devices::rules::{BackendIndex, BufferTypeIndex, Capabilities, KeptUntil, TypicalBackends};
 use crate::graph::TensorId;
 
 use crate::ggml::bindings;
@@ -80,5 +80,15 @@ impl Capabilities for LiveBackends<'_, '_> {
         let Some((functions, live)) = self.asked(backend) else { return self.typical.offloads_op(backend, node) };
         // SAFETY: a live backend and a live tensor of its ggml.
         unsafe { (functions.offload_op)(live, self.tensor(node)) }
+    }
+
+    /// ggml has no function by which a program asks for an order.
+    fn optimize(
+        &self,
+        backend: BackendIndex,
+        nodes: &mut [TensorId],
+        is_copied: &dyn Fn(TensorId) -> bool,
+    ) -> Vec<KeptUntil> {
+        self.typical.optimize(backend, nodes, is_copied)
     }
 }

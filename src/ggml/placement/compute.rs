@@ -53,7 +53,8 @@ impl<'a, 'g> LiveCompute<'a, 'g> {
                 device_of_type.len() - 1
             });
             let buffer_type = u32::try_from(buffer_type).expect("few devices");
-            list.push(Backend { name: device.device.name.clone(), buffer_type });
+            let name = device.buffer_type.map_or_else(|| device.device.name.clone(), |known| known.name());
+            list.push(Backend { name, buffer_type });
         }
         let host = devices.len() - 1;
         let buffer_types = device_of_type.iter().map(|&at| buffer_type(&devices[at], at == host)).collect();

@@ -3,12 +3,20 @@
 use std::str::FromStr;
 
 use lastuse::devices::device::Device;
+use lastuse::graph::snapshot::Snapshot;
 
 use crate::size;
 
 /// A device as it is given on the command line.
 #[derive(Clone, Debug)]
-pub struct DeviceArgument(pub Device);
+pub struct DeviceArgument {
+    /// The device, with what is usual for what is not given.
+    pub device: Device,
+    /// It computes asynchronously and has events, as devices commonly do.
+    pub has_events: bool,
+    is_alignment_given: bool,
+    is_max_buffer_given: bool,
+}
 
 /// The name of the host.
 pub const HOST: &str = "cpu";
@@ -29,21 +37,28 @@ impl FromStr for DeviceArgument {
         if name != HOST {
             device.alignment = GPU_ALIGNMENT;
         }
+        let (mut is_alignment_given, mut is_max_buffer_given, mut has_events) = (false, false, true);
         for part in parts {
             match part.split_once('=') {
                 Some(("reserve", bytes)) => device.reserve = size::option(bytes)?,
                 Some(("granularity", bytes)) => device.granularity = size::option(bytes)?,
-                Some(("alignment", bytes)) => device.alignment = size::option(bytes)?,
-                Some(("max-buffer", bytes)) => device.max_buffer = Some(size::option(bytes)?),
+                Some(("alignment", bytes)) => {
+                    (device.alignment, is_alignment_given) = (size::option(bytes)?, true);
+                }
+                Some(("max-buffer", bytes)) => {
+                    (device.max_buffer, is_max_buffer_given) = (Some(size::option(bytes)?), true);
+                }
+                Some(("events", "on")) => has_events = true,
+                Some(("events", "off")) => has_events = false,
                 _ => {
                     return Err(format!(
                         "{part:?} is not known: behind the budget may be reserve, granularity, alignment and max-buffer, \
-                         each with =BYTES"
+                         each with =BYTES, and events=on or events=off"
                     ));
                 }
             }
         }
-        Ok(Self(device))
+        Ok(Self { device, has_events, is_alignment_given, is_max_buffer_given })
     }
 }
 
@@ -53,7 +68,7 @@ impl FromStr for DeviceArgument {
 /// Names that are given twice, or no device beside the host.
 pub fn with_host(arguments: &[DeviceArgument]) -> Result<Vec<Device>, String> {
     let mut devices: Vec<Device> = Vec::new();
-    for DeviceArgument(device) in arguments {
+    for DeviceArgument { device, .. } in arguments {
         if devices.iter().any(|other| other.name == device.name) {
             return Err(format!("the device {:?} is given twice", device.name));
         }
@@ -68,12 +83,29 @@ pub fn with_host(arguments: &[DeviceArgument]) -> Result<Vec<Device>, String> {
     Ok(devices)
 }
 
+/// Sets what is not given of a device to what the captured buffers of this name have: alignment and largest size.
+pub fn complete(devices: &mut [Device], arguments: &[DeviceArgument], snapshots: &[Snapshot]) {
+    for device in devices {
+        let argument = arguments.iter().find(|argument| argument.device.name == device.name);
+        let captured = snapshots.iter().flat_map(|snapshot| &snapshot.buffers).find(|it| it.name == device.name);
+        let (Some(argument), Some(captured)) = (argument, captured) else { continue };
+        if !argument.is_alignment_given {
+            device.alignment = captured.alignment.max(1);
+        }
+        if !argument.is_max_buffer_given {
+            device.max_buffer = captured.max_size;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lastuse::graph::Graph;
+    use lastuse::graph::snapshot::BufferInfo;
 
     fn parse(text: &str) -> Result<Device, String> {
-        text.parse::<DeviceArgument>().map(|argument| argument.0)
+        text.parse::<DeviceArgument>().map(|argument| argument.device)
     }
 
     #[test]
@@ -88,6 +120,8 @@ mod tests {
         };
         let text = "gpu=2GiB,reserve=300M,granularity=2MiB,alignment=256,max-buffer=1G";
         assert_eq!(parse(text), Ok(expected));
+        let has_events = |text: &str| text.parse::<DeviceArgument>().map(|argument| argument.has_events);
+        assert_eq!((has_events("gpu=0"), has_events("gpu=0,events=off")), (Ok(true), Ok(false)));
         assert_eq!(parse("gpu=0").map(|device| (device.budget, device.alignment)), Ok((Some(0), 128)));
         assert_eq!(parse("cpu=18446744073709551615").map(|device| device.budget), Ok(Some(u64::MAX)));
         for (text, message) in [
@@ -97,10 +131,38 @@ mod tests {
             ("gpu=2GX", "\"2GX\" is no size"),
             ("gpu=18446744073709551616", "is no size"),
             ("gpu=2G,spare=1", "\"spare=1\" is not known"),
+            ("gpu=2G,events=1", "events=on or events=off"),
         ] {
             let found = parse(text).expect_err("refused");
             assert!(found.contains(message), "{found}");
         }
+    }
+
+    #[test]
+    fn captured_buffers_of_their_names_complete_devices() {
+        let captured = BufferInfo {
+            name: "Vulkan0".to_owned(),
+            alignment: 16,
+            max_size: Some(1 << 20),
+            ggml_alloc_size: None,
+            rules: None,
+            effort: None,
+        };
+        let snapshot = Snapshot {
+            label: String::new(),
+            buffers: vec![captured],
+            graph: Graph::with_capacity(0),
+            tensors: Vec::new(),
+        };
+        let completed = |text: &str| {
+            let argument: DeviceArgument = text.parse().expect("a device");
+            let mut devices = [argument.device.clone()];
+            complete(&mut devices, &[argument], std::slice::from_ref(&snapshot));
+            (devices[0].alignment, devices[0].max_buffer)
+        };
+        assert_eq!(completed("Vulkan0=1G"), (16, Some(1 << 20)));
+        assert_eq!(completed("Vulkan0=1G,alignment=64,max-buffer=1G"), (64, Some(1 << 30)));
+        assert_eq!(completed("gpu=1G"), (128, None));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The arguments by which llama.cpp places weights and caches alike.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use lastuse::devices::captured::layer_device;
+use lastuse::devices::captured::LayerHomes;
 use lastuse::devices::device::Device;
 use lastuse::devices::item::{Item, ItemClass, ItemKind};
 use lastuse::devices::planner::Assignment;
@@ -14,26 +14,21 @@ use lastuse::devices::planner::Assignment;
 /// if no item is of a layer.
 pub fn arguments(devices: &[Device], items: &[Item], assignment: &Assignment) -> Vec<String> {
     let host = devices.len() - 1;
-    let in_layers = items.iter().filter(|item| item.class != ItemClass::Output);
-    let layers = in_layers.filter_map(|item| item.layer).max().map_or(0, |last| last + 1);
-    if layers == 0 {
+    let layers = LayerHomes::of(items, assignment, host);
+    let homes = &layers.homes;
+    if homes.is_empty() {
         return Vec::new();
     }
-    let homes = layer_homes(items, assignment, host, layers);
     let first = homes.iter().position(|&home| home != host).unwrap_or(homes.len());
     let mut arguments = vec!["-ngl".to_owned(), (homes.len() - first).to_string()];
     if devices.len() > 2 && first < homes.len() {
         let count = |device: usize| homes.iter().filter(|&&home| home == device).count().to_string();
         arguments.extend(["-ts".to_owned(), (0..host).map(count).collect::<Vec<_>>().join(",")]);
     }
-    let caches: BTreeSet<bool> = placed(items, assignment)
-        .filter(|(item, _)| item.kind == ItemKind::Cache)
-        .map(|(_, device)| device == host)
-        .collect();
-    if first < homes.len() && caches == BTreeSet::from([true]) {
+    if layers.are_caches_on_host {
         arguments.push("-nkvo".to_owned());
     }
-    let overrides = overrides(devices, items, assignment, &homes);
+    let overrides = overrides(devices, items, assignment, &layers);
     if !overrides.is_empty() {
         arguments.extend(["-ot".to_owned(), overrides.join(",")]);
     }
@@ -44,49 +39,23 @@ fn placed<'a>(items: &'a [Item], assignment: &'a Assignment) -> impl Iterator<It
     items.iter().zip(&assignment.0).map(|(item, place)| (item, place.device))
 }
 
-/// Returns the device of each layer, and of the output behind them. Behind the first that is on a device, llama.cpp has
-/// none on the host; one whose tensors are there is then on the device of the one before.
-fn layer_homes(items: &[Item], assignment: &Assignment, host: usize, layers: u32) -> Vec<usize> {
-    let home = |layer: u32| {
-        let is_of_layer = |item: &Item| match item.layer {
-            _ if item.class == ItemClass::Output => layer == layers,
-            of => of == Some(layer),
-        };
-        layer_device(items, assignment, host, is_of_layer).unwrap_or(host)
-    };
-    let mut homes: Vec<usize> = (0..=layers).map(home).collect();
-    for layer in 1..homes.len() {
-        if homes[layer] == host {
-            homes[layer] = homes[layer - 1];
-        }
-    }
-    homes
-}
-
 /// Returns what is elsewhere than its layer, as patterns of names with buffer types.
-fn overrides(devices: &[Device], items: &[Item], assignment: &Assignment, homes: &[usize]) -> Vec<String> {
+fn overrides(devices: &[Device], items: &[Item], assignment: &Assignment, layers: &LayerHomes) -> Vec<String> {
     let host = devices.len() - 1;
     let mut elsewhere: BTreeMap<(usize, String, String), Vec<u32>> = BTreeMap::new();
     let mut single = Vec::new();
-    for (item, device) in placed(items, assignment).filter(|(item, _)| item.kind == ItemKind::Weight) {
-        let buffer_type = if device == host { "CPU" } else { &devices[device].name };
-        match item.layer {
-            _ if item.class == ItemClass::Output => {
-                if homes.last() != Some(&device) {
-                    single.push(format!("^{}$={buffer_type}", escaped(&item.name)));
-                }
+    let weights = placed(items, assignment).filter(|(item, _)| item.kind == ItemKind::Weight);
+    for (item, device) in weights.filter(|&(item, device)| layers.home(item) != device) {
+        let of_layer = item.layer.filter(|_| item.class != ItemClass::Output);
+        let parts = of_layer.and_then(|layer| Some((layer, item.name.split_once(&format!("blk.{layer}."))?)));
+        match parts {
+            Some((layer, (before, after))) => {
+                elsewhere.entry((device, before.to_owned(), after.to_owned())).or_default().push(layer);
             }
-            Some(layer) if homes[layer as usize] == device => {}
-            Some(layer) => match item.name.split_once(&format!("blk.{layer}.")) {
-                Some((before, after)) => {
-                    let pattern = (before.to_owned(), after.to_owned());
-                    elsewhere.entry((device, pattern.0, pattern.1)).or_default().push(layer);
-                }
-                None => single.push(format!("^{}$={buffer_type}", escaped(&item.name))),
-            },
-            // llama.cpp has the embedding of tokens on the host.
-            None if device == host => {}
-            None => single.push(format!("^{}$={buffer_type}", escaped(&item.name))),
+            None => {
+                let buffer_type = if device == host { "CPU" } else { &devices[device].name };
+                single.push(format!("^{}$={buffer_type}", escaped(&item.name)));
+            }
         }
     }
     let groups = elsewhere.into_iter().map(|((device, before, after), layers)| {

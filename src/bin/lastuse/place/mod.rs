@@ -59,8 +59,10 @@ pub struct Arguments {
     ///
     /// NAME=BYTES, with K, M or G for binary units; name devices as llama.cpp does (Vulkan0, CUDA0). Behind it may be, with
     /// commas: reserve=BYTES of the budget for what no buffer has, such as the context of a driver; granularity=BYTES of
-    /// which buffers are a multiple; alignment=BYTES of tensors (128); max-buffer=BYTES. The host is cpu, without a limit
-    /// unless one is given.
+    /// which buffers are a multiple; alignment=BYTES of tensors; max-buffer=BYTES. The last two are by default those of the
+    /// captured buffers of this name, otherwise 128 and none. events=off if a device has no events: llama.cpp computes in
+    /// pipelines where everything is on several devices that have them. The host is cpu, without a limit unless one is
+    /// given.
     #[arg(long = "device", value_name = "NAME=BYTES[,...]", required = true)]
     devices: Vec<DeviceArgument>,
 
@@ -125,9 +127,10 @@ enum RuleArgument {
 
 /// Reads the graphs and places what they have.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    let devices = device::with_host(&arguments.devices)?;
+    let mut devices = device::with_host(&arguments.devices)?;
     let progress = Progress::start(&arguments.files[0]);
     let snapshots = read_all(&arguments.files)?;
+    device::complete(&mut devices, &arguments.devices, &snapshots);
     let mut found = CapturedItems::of(&snapshots).map_err(|why| why.to_string())?;
     if found.items.is_empty() {
         return Err("the graphs have no weights or caches: no tensor has memory before they run".to_owned());
@@ -150,7 +153,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     };
     let request = Request { order, ..Request::new(&devices, &found.items) };
     let place = |op_offload: bool| {
-        let mut compute = CapturedCompute::new(&snapshots, &found, &devices, rule(arguments, op_offload));
+        let compute = CapturedCompute::new(&snapshots, &found, &devices, rule(arguments, op_offload));
+        let mut compute = compute.with_pipelines(arguments.devices.iter().all(|argument| argument.has_events));
         best_variant(&request, arguments.layers, &mut compute)
     };
     let mut op_offload = !arguments.no_op_offload;

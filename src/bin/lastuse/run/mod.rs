@@ -18,6 +18,10 @@ use super::print::print_error;
 use captures::Captures;
 use dumps::{Dumps, checked_pattern};
 
+/// The variable by which ggml's Vulkan backend keeps the order of nodes. "lastuse place" needs graphs in the program's order,
+/// which cannot be found out afterwards.
+const KEEP_ORDER: &str = "GGML_VK_DISABLE_GRAPH_OPTIMIZE";
+
 /// Run a program with lastuse in place of its ggml-alloc, and report its compute buffers.
 ///
 /// Works with unchanged programs that use ggml as a shared library (libggml-base.so), such as those of llama.cpp, and with
@@ -41,6 +45,9 @@ pub struct Arguments {
     off: bool,
 
     /// Write every graph that is planned to this folder; "DIR/%s.jsonl.gz" compresses them.
+    ///
+    /// Nodes are captured in the program's order: ggml's Vulkan backend, which runs them in another one, is told to keep it
+    /// (GGML_VK_DISABLE_GRAPH_OPTIMIZE=1).
     #[arg(long, value_name = "DIR")]
     capture: Option<PathBuf>,
 
@@ -166,6 +173,9 @@ impl Arguments {
         set("LASTUSE_RETAIN", requests.retain.clone());
         if let Some(captures) = &requests.captures {
             command.env("LASTUSE_CAPTURE", &captures.names);
+        }
+        if self.capture.is_some() && std::env::var_os(KEEP_ORDER).is_none() {
+            command.env(KEEP_ORDER, "1");
         }
         if let Some(dumps) = &requests.dumps {
             command.env("LASTUSE_DUMP", &dumps.pattern).env("LASTUSE_DUMP_DIR", &dumps.folder);

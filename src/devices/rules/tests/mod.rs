@@ -5,3 +5,4 @@ mod other_rules;
 pub mod scene;
 mod scheduler;
 mod snapshots;
+mod vulkan_order;

@@ -1,0 +1,353 @@
+// Loads a GGUF model with the arguments of llama.cpp that `lastuse place` prints, decodes a prompt of random tokens and
+// generates greedily. Reports a hash over all logits, and what the devices were asked for.
+
+#include "counted_devices.h"
+#include "log_errors.h"
+#include "splitmix.h"
+#include "test_gpus.h"
+
+#include "ggml-backend.h"
+#include "llama.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PROGRAM "placed"
+
+enum { EXIT_USAGE = 2, MOST_OVERRIDES = 256, MOST_SPLITS = 16, MOST_LIMITS = 8, MOST_TOKENS = 4096 };
+
+struct limit {
+    const char * device;
+    size_t       bytes;
+};
+
+struct settings {
+    const char *                              model_path;
+    struct llama_model_params                 model;
+    struct llama_context_params               context;
+    struct llama_model_tensor_buft_override   overrides[MOST_OVERRIDES + 1];
+    size_t                                    n_overrides;
+    float                                     splits[MOST_SPLITS];
+    struct limit                              limits[MOST_LIMITS];
+    size_t                                    n_limits;
+    long long                                 gpus;
+    long long                                 alignment;
+    long long                                 max_buffer;
+    long long                                 prompt;
+    long long                                 tokens;
+    bool                                      pipelines;
+    bool                                      list_devices;
+};
+
+static const char usage[] =
+    "usage: placed MODEL.gguf [options]\n"
+    "Decodes a random prompt, generates greedily; prints a hash of the logits, and the bytes that devices were asked for.\n"
+    "llama.cpp's own options:\n"
+    "  -ngl N                   layers on devices\n"
+    "  -ts N,N,...              parts of them on each\n"
+    "  -nkvo                    caches stay on the host\n"
+    "  -ot PATTERN=TYPE,...     buffer types of tensors\n"
+    "  --no-op-offload          operations stay where their weights are\n"
+    "  -fa on|off               flash attention             (default on)\n"
+    "  -c N                     tokens of the context       (default 128)\n"
+    "  -ub N                    tokens of a graph           (default 64)\n"
+    "  -t N                     threads                     (default 2)\n"
+    "others:\n"
+    "  --prompt N               prompt tokens               (default 96)\n"
+    "  --tokens N               tokens to generate          (default 4)\n"
+    "  --limit DEVICE=BYTES     the device refuses more; may be given several times\n"
+    "  --gpus N                 register N devices GPU0, GPU1, ... that the CPU computes for (default 0)\n"
+    "  --alignment BYTES        of tensors on these         (default 128)\n"
+    "  --max-buffer BYTES       of these                    (default 1 GiB)\n"
+    "  --pipelines              these have events\n"
+    "  --list-devices           print the devices, load nothing\n"
+    "  --help                   this text\n";
+
+// ---------------------------------------------------------------------------------------------------
+// Options
+// ---------------------------------------------------------------------------------------------------
+
+static bool wrong(const char * option, const char * value) {
+    fprintf(stderr, PROGRAM ": %s cannot be '%s'\n", option, value);
+    return false;
+}
+
+static bool number(const char * option, const char * value, long long least, long long * result) {
+    char * end = NULL;
+    *result    = strtoll(value, &end, 10);
+    return (end != value && *end == '\0' && *result >= least) || wrong(option, value);
+}
+
+static ggml_backend_buffer_type_t type_named(const char * name) {
+    for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
+        ggml_backend_buffer_type_t type = ggml_backend_dev_buffer_type(ggml_backend_dev_get(i));
+        if (type != NULL && strcmp(ggml_backend_buft_name(type), name) == 0) {
+            return type;
+        }
+    }
+    return NULL;
+}
+
+// Cuts the value at its commas, as llama.cpp does; the parts stay in the settings.
+static bool parse_overrides(struct settings * settings, char * value) {
+    for (char * part = strtok(value, ","); part != NULL; part = strtok(NULL, ",")) {
+        char * equals = strchr(part, '=');
+        if (equals == NULL || settings->n_overrides == MOST_OVERRIDES) {
+            return wrong("-ot", part);
+        }
+        *equals = '\0';
+        ggml_backend_buffer_type_t type = type_named(equals + 1);
+        if (type == NULL) {
+            return wrong("the buffer type of -ot", equals + 1);
+        }
+        settings->overrides[settings->n_overrides++] = (struct llama_model_tensor_buft_override) { part, type };
+    }
+    settings->model.tensor_buft_overrides = settings->overrides;
+    return true;
+}
+
+static bool parse_splits(struct settings * settings, char * value) {
+    size_t count = 0;
+    for (char * part = strtok(value, ","); part != NULL; part = strtok(NULL, ",")) {
+        if (count == MOST_SPLITS) {
+            return wrong("-ts", part);
+        }
+        settings->splits[count++] = strtof(part, NULL);
+    }
+    settings->model.tensor_split = settings->splits;
+    return true;
+}
+
+static bool parse_limit(struct settings * settings, char * value) {
+    char * equals = strchr(value, '=');
+    if (equals == NULL || settings->n_limits == MOST_LIMITS) {
+        return wrong("--limit", value);
+    }
+    *equals              = '\0';
+    struct limit * limit = &settings->limits[settings->n_limits++];
+    limit->device        = value;
+    limit->bytes         = strtoull(equals + 1, NULL, 10);
+    return true;
+}
+
+static bool parse_with_value(struct settings * settings, const char * option, char * value) {
+    long long      n       = 0;
+    const struct {
+        const char * name;
+        long long *  number;
+        long long    least;
+    } numbers[] = {
+        { "--gpus", &settings->gpus, 0 },           { "--alignment", &settings->alignment, 1 },
+        { "--prompt", &settings->prompt, 1 },       { "--tokens", &settings->tokens, 0 },
+        { "--max-buffer", &settings->max_buffer, 1 },
+    };
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        if (strcmp(option, numbers[i].name) == 0) {
+            return number(option, value, numbers[i].least, numbers[i].number);
+        }
+    }
+    if (strcmp(option, "--limit") == 0) {
+        return parse_limit(settings, value);
+    }
+    if (strcmp(option, "-ts") == 0) {
+        return parse_splits(settings, value);
+    }
+    if (strcmp(option, "-fa") == 0) {
+        settings->context.flash_attn_type =
+            strcmp(value, "on") == 0 ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
+        return strcmp(value, "on") == 0 || strcmp(value, "off") == 0 || wrong(option, value);
+    }
+    const bool is_number = strcmp(option, "-ngl") == 0 || strcmp(option, "-c") == 0 || strcmp(option, "-ub") == 0
+        || strcmp(option, "-t") == 0;
+    if (!is_number) {
+        fprintf(stderr, PROGRAM ": unknown option '%s'\n", option);
+        return false;
+    }
+    if (!number(option, value, 0, &n)) {
+        return false;
+    }
+    if (strcmp(option, "-ngl") == 0) {
+        settings->model.n_gpu_layers = (int32_t) n;
+    } else if (strcmp(option, "-c") == 0) {
+        settings->context.n_ctx = (uint32_t) n;
+    } else if (strcmp(option, "-ub") == 0) {
+        settings->context.n_ubatch = (uint32_t) n;
+    } else {
+        settings->context.n_threads       = (int32_t) n;
+        settings->context.n_threads_batch = (int32_t) n;
+    }
+    return true;
+}
+
+// `overrides` receives the value of -ot, which needs devices that other options register.
+static bool parse(struct settings * settings, int argc, char ** argv, char ** overrides) {
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "-nkvo") == 0) {
+            settings->context.offload_kqv = false;
+        } else if (strcmp(argv[i], "--no-op-offload") == 0) {
+            settings->context.op_offload = false;
+        } else if (strcmp(argv[i], "--pipelines") == 0) {
+            settings->pipelines = true;
+        } else if (strcmp(argv[i], "--list-devices") == 0) {
+            settings->list_devices = true;
+        } else if (argv[i][0] != '-') {
+            settings->model_path = argv[i];
+        } else if (i + 1 == argc) {
+            fprintf(stderr, PROGRAM ": %s needs a value\n", argv[i]);
+            return false;
+        } else if (strcmp(argv[i], "-ot") == 0) {
+            *overrides = argv[++i];
+        } else {
+            i++;
+            if (!parse_with_value(settings, argv[i - 1], argv[i])) {
+                return false;
+            }
+        }
+    }
+    if (settings->model_path == NULL && !settings->list_devices) {
+        fprintf(stderr, PROGRAM ": no model given\n");
+        return false;
+    }
+    if (settings->prompt + settings->tokens > MOST_TOKENS) {
+        fprintf(stderr, PROGRAM ": at most %d tokens\n", MOST_TOKENS);
+        return false;
+    }
+    return true;
+}
+
+// Registers, counts and limits devices, then finds the buffer types that are named.
+static bool prepare_devices(struct settings * settings, char * overrides) {
+    if (settings->gpus > 0
+        && !test_gpus_register((int) settings->gpus, (size_t) settings->alignment, (size_t) settings->max_buffer,
+                               settings->pipelines)) {
+        return wrong("--gpus", "so many");
+    }
+    if (!counted_devices_start()) {
+        return wrong("the number of devices", "so large");
+    }
+    for (size_t i = 0; i < settings->n_limits; i++) {
+        if (!counted_devices_limit(settings->limits[i].device, settings->limits[i].bytes)) {
+            return wrong("the device of --limit", settings->limits[i].device);
+        }
+    }
+    return overrides == NULL || parse_overrides(settings, overrides);
+}
+
+// ---------------------------------------------------------------------------------------------------
+// Running
+// ---------------------------------------------------------------------------------------------------
+
+static uint64_t fnv1a_64(uint64_t hash, const void * data, size_t size) {
+    const unsigned char * bytes = data;
+    for (size_t i = 0; i < size; i++) {
+        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+static llama_token most_likely_token(const float * logits, int32_t vocab_size) {
+    llama_token best = 0;
+    for (llama_token token = 1; token < vocab_size; token++) {
+        if (logits[token] > logits[best]) {
+            best = token;
+        }
+    }
+    return best;
+}
+
+static bool decode(struct llama_context * context, llama_token * tokens, int32_t count) {
+    const int32_t status = llama_decode(context, llama_batch_get_one(tokens, count));
+    if (status != 0) {
+        fprintf(stderr, PROGRAM ": llama_decode failed with status %d\n", (int) status);
+    }
+    return status == 0;
+}
+
+static bool generate(struct llama_context * context, int32_t vocab_size, const struct settings * settings) {
+    static llama_token prompt[MOST_TOKENS];
+    uint64_t           state = 1;
+    uint64_t           hash  = UINT64_C(0xcbf29ce484222325);
+    for (long long i = 0; i < settings->prompt; i++) {
+        prompt[i] = (llama_token) (splitmix64(&state) % (uint64_t) vocab_size);
+    }
+    if (!decode(context, prompt, (int32_t) settings->prompt)) {
+        return false;
+    }
+    for (long long i = 0;; i++) {
+        const float * logits = llama_get_logits_ith(context, -1);
+        if (logits == NULL) {
+            fprintf(stderr, PROGRAM ": no logits after decoding\n");
+            return false;
+        }
+        hash = fnv1a_64(hash, logits, (size_t) vocab_size * sizeof(float));
+        if (i == settings->tokens) {
+            break;
+        }
+        llama_token token = most_likely_token(logits, vocab_size);
+        if (!decode(context, &token, 1)) {
+            return false;
+        }
+    }
+    printf("logits_hash=%016" PRIx64 "\n", hash);
+    return true;
+}
+
+static bool run(const struct settings * settings) {
+    struct llama_model * model = llama_model_load_from_file(settings->model_path, settings->model);
+    if (model == NULL) {
+        fprintf(stderr, PROGRAM ": cannot load the model %s\n", settings->model_path);
+        return false;
+    }
+    struct llama_context * context = llama_init_from_model(model, settings->context);
+    if (context == NULL) {
+        fprintf(stderr, PROGRAM ": cannot create a context\n");
+    }
+    const bool done = context != NULL && generate(context, llama_vocab_n_tokens(llama_model_get_vocab(model)), settings);
+    // What is asked for while the model runs counts too, so this is last.
+    counted_devices_print(stdout);
+    llama_free(context);
+    llama_model_free(model);
+    return done;
+}
+
+static struct settings default_settings(void) {
+    struct settings settings = {
+        .model   = llama_model_default_params(),
+        .context = llama_context_default_params(),
+        .alignment = 128, .max_buffer = 1 << 30, .prompt = 96, .tokens = 4,
+    };
+    // Weights of the host are in buffers of its type, not in the mapped file.
+    settings.model.load_mode         = LLAMA_LOAD_MODE_NONE;
+    settings.context.n_ctx           = 128;
+    settings.context.n_batch         = MOST_TOKENS;
+    settings.context.n_ubatch        = 64;
+    settings.context.n_threads       = 2;
+    settings.context.n_threads_batch = 2;
+    settings.context.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
+    return settings;
+}
+
+int main(int argc, char ** argv) {
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        fputs(usage, stdout);
+        return EXIT_SUCCESS;
+    }
+    static struct settings settings;
+    char *                 overrides = NULL;
+    settings = default_settings();
+    llama_log_set(log_errors_only, NULL);
+    llama_backend_init();
+    if (!parse(&settings, argc, argv, &overrides) || !prepare_devices(&settings, overrides)) {
+        fputs(usage, stderr);
+        return EXIT_USAGE;
+    }
+    bool done = true;
+    if (settings.list_devices) {
+        counted_devices_print(stdout);
+    } else {
+        done = run(&settings);
+    }
+    llama_backend_free();
+    return done ? EXIT_SUCCESS : EXIT_FAILURE;
+}

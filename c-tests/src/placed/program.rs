@@ -1,0 +1,192 @@
+//! llama.cpp with a program that takes the arguments of `lastuse place`, and what its devices were asked for.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lastuse_vendor::{Llama, Package, ggml};
+
+use crate::{Build, Lastuse, Linked, Outcome, Program, Result, lastuse, tool};
+
+/// A model with random weights.
+#[derive(Clone, Copy, Debug)]
+pub struct PlacedModel {
+    /// The name of its file.
+    pub name: &'static str,
+    /// Options of `write_gguf.c`.
+    pub shape: &'static str,
+}
+
+/// `llama_cpp/placed.c`, with what is needed to run it.
+#[derive(Debug)]
+pub struct PlacedProgram {
+    program: Program,
+    writer: Program,
+    libraries: PathBuf,
+    folder: PathBuf,
+    /// Variables that every run has.
+    variables: Vec<(&'static str, &'static str)>,
+    lastuse: Lastuse,
+    tool: PathBuf,
+}
+
+/// What a device was asked for, counted at its buffer type, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// In live buffers of weights.
+    pub weights: u64,
+    /// In live buffers of caches.
+    pub kv: u64,
+    /// In live compute buffers.
+    pub compute: u64,
+    /// The most at a time.
+    pub peak: u64,
+    /// How many requests were refused.
+    pub refused: u64,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct PlacedRun {
+    /// A hash of all logits; `None` if there were none.
+    pub logits: Option<String>,
+    /// By the name of the device.
+    pub devices: HashMap<String, Asked>,
+    outcome: Outcome,
+}
+
+impl PlacedRun {
+    /// Returns `true` if the program generated all tokens.
+    pub fn is_complete(&self) -> bool {
+        self.outcome.code == Some(0) && self.logits.is_some()
+    }
+
+    /// Returns `true` if the program ended with an error of its own, as after a refused buffer.
+    pub fn has_failed(&self) -> bool {
+        self.outcome.code == Some(1)
+    }
+
+    /// Returns exit code and output, for messages.
+    pub fn describe(&self) -> String {
+        self.outcome.describe()
+    }
+}
+
+impl PlacedProgram {
+    /// Compiles the program for this llama.cpp. What it writes goes to `folder`; `variables` are set in each run.
+    ///
+    /// # Errors
+    /// When something cannot be built.
+    pub fn build(
+        name: &str,
+        llama: &Llama,
+        folder: PathBuf,
+        variables: Vec<(&'static str, &'static str)>,
+    ) -> Result<Self> {
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let includes = llama.include_flags.iter().map(String::as_str);
+        let libraries = llama.ggml.libraries.clone();
+        let search = format!("-L{}", libraries.display());
+        // Backends may call functions of newer system libraries than those that are installed, where they are there.
+        let link =
+            ["-Wl,--no-as-needed", &search, "-lllama", "-lggml", "-Wl,--unresolved-symbols=ignore-in-shared-libs"];
+        let flags: Vec<&str> = includes.chain(link).collect();
+        let program = Program::build(name, &["llama_cpp/placed.c"], &llama.ggml, Linked::SharedGgml, &flags)?;
+        let own_ggml = ggml(Package::LlamaCpp)?;
+        let writer = Program::build("write-gguf", &["llama_cpp/write_gguf.c"], &own_ggml, Linked::Ggml, &[])?;
+        let (lastuse, tool) = (lastuse(Build::Release)?, tool()?);
+        Ok(Self { program, writer, libraries, folder, variables, lastuse, tool })
+    }
+
+    /// Returns a model, which is written if it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn model(&self, model: &PlacedModel) -> Result<PathBuf> {
+        let path = self.folder.join(model.name);
+        if !path.exists() {
+            let text = path.to_string_lossy();
+            let arguments: Vec<&str> = std::iter::once(&*text).chain(model.shape.split_whitespace()).collect();
+            let written = self.writer.run(&arguments)?;
+            if written.code != Some(0) {
+                return Err(written.describe());
+            }
+        }
+        Ok(path)
+    }
+
+    /// Returns the tool.
+    pub(super) fn tool(&self) -> &Path {
+        &self.tool
+    }
+
+    /// Runs the program once as users do to capture its graphs, which are returned. Backends that change the order of
+    /// nodes leave it as the program has it.
+    ///
+    /// # Errors
+    /// When it fails.
+    pub fn capture(&self, label: &str, model: &Path, arguments: &[String]) -> Result<Vec<PathBuf>> {
+        let folder = self.folder.join(format!("graphs-{label}"));
+        let _ = fs::remove_dir_all(&folder);
+        let (folder_text, model) = (folder.to_string_lossy(), model.to_string_lossy());
+        let program = self.program.path().to_string_lossy();
+        let library = self.lastuse.shared.to_string_lossy();
+        let mut all = vec!["run", "--library", &library, "--capture", &folder_text, "--", &program, &model];
+        all.extend(arguments.iter().map(String::as_str));
+        let outcome = Program::existing(&self.tool).run_with(&all, &self.environment(None))?;
+        if outcome.code != Some(0) {
+            return Err(outcome.describe());
+        }
+        let entries = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        files.sort();
+        Ok(files)
+    }
+
+    /// Runs the program, with lastuse preloaded or as it is.
+    ///
+    /// # Errors
+    /// When it cannot be started, or prints what is not understood.
+    pub fn run(&self, model: &Path, arguments: &[String], with_lastuse: bool) -> Result<PlacedRun> {
+        let model = model.to_string_lossy();
+        let all: Vec<&str> = std::iter::once(&*model).chain(arguments.iter().map(String::as_str)).collect();
+        let preload = with_lastuse.then(|| self.lastuse.shared.clone().into_os_string());
+        let outcome = self.program.run_with(&all, &self.environment(preload.as_ref()))?;
+        let devices = outcome.stdout.lines().filter(|line| line.starts_with("device="));
+        let devices = devices.map(asked).collect::<Result<HashMap<String, Asked>>>()?;
+        Ok(PlacedRun { logits: outcome.value("logits_hash").map(str::to_owned), devices, outcome })
+    }
+
+    fn environment<'a>(&'a self, preload: Option<&'a OsString>) -> Vec<(&'a str, &'a OsStr)> {
+        let mut variables: Vec<(&str, &OsStr)> = vec![("LD_LIBRARY_PATH", self.libraries.as_os_str())];
+        variables.extend(self.variables.iter().map(|&(name, value)| (name, OsStr::new(value))));
+        variables.extend(preload.map(|preload| ("LD_PRELOAD", preload.as_os_str())));
+        variables
+    }
+}
+
+/// Reads a line of `key=value` pairs.
+fn asked(line: &str) -> Result<(String, Asked)> {
+    let pairs: HashMap<&str, &str> = line.split(' ').filter_map(|pair| pair.split_once('=')).collect();
+    let number = |key: &str| pairs.get(key).and_then(|value| value.parse().ok());
+    let read = || {
+        let (weights, kv, compute) = (number("weights")?, number("other")?, number("compute")?);
+        let asked = Asked { weights, kv, compute, peak: number("peak")?, refused: number("refused")? };
+        Some(((*pairs.get("device")?).to_owned(), asked))
+    };
+    read().ok_or_else(|| format!("this line of a device lacks something: {line}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_devices_are_read() {
+        let line = "device=GPU0 type=GPU0 alignment=128 max_buffer=9 weights=1 compute=3 other=2 peak=6 refused=1";
+        let expected = Asked { weights: 1, kv: 2, compute: 3, peak: 6, refused: 1 };
+        assert_eq!(asked(line), Ok(("GPU0".to_owned(), expected)));
+        assert!(asked("device=GPU0 weights=1").is_err_and(|why| why.contains("lacks something")));
+    }
+}

@@ -1,0 +1,63 @@
+//! What `lastuse place` promises for devices that count and refuse, and what llama.cpp asks them for. `cargo hosts vulkan`
+//! runs more cases, and a Vulkan device.
+
+mod support;
+
+use std::collections::HashSet;
+use std::sync::OnceLock;
+
+use lastuse_c_tests::{PlacedCase, PlacedProgram, head_on_host, on_any_machine, sweep};
+use lastuse_vendor::{llama, target_folder};
+
+fn program() -> &'static PlacedProgram {
+    static PROGRAM: OnceLock<PlacedProgram> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        support::tool::file();
+        support::release();
+        let folder = target_folder().join("c-tests/placed-devices");
+        support::expect(PlacedProgram::build("placed", &support::expect(llama()), folder, Vec::new()))
+    })
+}
+
+fn case(name: &str) -> PlacedCase {
+    on_any_machine().into_iter().find(|case| case.name == name).expect("a case of this name")
+}
+
+/// Runs a case with these parts of all that is placed, and returns the arguments that llama.cpp got.
+fn checked(name: &str, parts: &'static [u64]) -> Vec<Vec<String>> {
+    let rows = support::expect(sweep(&PlacedCase { parts, ..case(name) }, program(), |_| {}));
+    assert_eq!(rows.len(), parts.len() + 2);
+    let wrong: Vec<&String> = rows.iter().flat_map(|row| &row.wrong).collect();
+    assert!(wrong.is_empty(), "{name}: {wrong:#?}");
+    rows.into_iter().map(|row| row.promise.expect("a placement for each budget").arguments).collect()
+}
+
+#[test]
+fn a_device_is_asked_for_what_was_promised() {
+    let arguments = checked("dense, one GPU", &[300]);
+    assert_eq!(arguments.last().expect("the last has everything"), &["-ngl", "7"]);
+    assert!(arguments[0].contains(&"-ot".to_owned()), "{arguments:?}");
+    assert_eq!(arguments.iter().collect::<HashSet<_>>().len(), arguments.len(), "{arguments:?}");
+}
+
+#[test]
+fn two_devices_are_asked_for_what_was_promised() {
+    let arguments = checked("experts, two GPUs", &[500]);
+    assert!(arguments.iter().all(|of_row| of_row.contains(&"-ts".to_owned())), "{arguments:?}");
+}
+
+#[test]
+fn copies_of_pipelines_are_part_of_the_promise() {
+    let arguments = checked("dense, two GPUs, pipelines", &[]);
+    assert_eq!(arguments.last().map(|of_row| of_row[..2].join(" ")).as_deref(), Some("-ngl 7"));
+}
+
+#[test]
+fn output_head_on_the_host_has_a_copy_on_the_device() {
+    let found = support::expect(head_on_host(&case("dense, one GPU"), program(), 128));
+    assert!(found.wrong.is_empty(), "{:#?}", found.wrong);
+    assert_eq!(found.with.weights - found.without.weights, found.head);
+    // The copy takes most of what was to be saved.
+    let saved = found.with.peak - found.without.peak;
+    assert!(saved < found.head / 2, "{saved} of {} bytes saved", found.head);
+}
