@@ -6,7 +6,10 @@
 //   process     lastuse_version, lastuse_enabled, lastuse_last_error, lastuse_plan_count, lastuse_stats_get
 //   settings    lastuse_set_rules, lastuse_set_effort, lastuse_set_verify: for allocators created later;
 //               lastuse_set_capture; lastuse_set_retain, for all allocators; lastuse_set_dump, then
-//               lastuse_graph_dump_begin and lastuse_graph_dump: values of tensors in files
+//               lastuse_graph_dump_begin and lastuse_graph_dump: values of tensors in files;
+//               lastuse_set_accounting, lastuse_buffer_note, lastuse_buffer_note_free: what the process allocates
+//   devices     lastuse_accounting_new, lastuse_accounting_device_count, lastuse_accounting_device,
+//               lastuse_accounting_text, lastuse_accounting_write, lastuse_accounting_free: what devices hold
 //   allocators  lastuse_gallocr_set_rules, lastuse_gallocr_set_effort, lastuse_gallocr_lower_bound,
 //               lastuse_gallocr_wanted_size, lastuse_gallocr_explain (lastuse_string_free)
 //   contexts    lastuse_context_new, lastuse_context_realize, lastuse_context_free: ggml contexts that need no size
@@ -130,6 +133,9 @@ enum lastuse_placement_class {
   LASTUSE_PLACEMENT_CLASS_OTHER = 9,
 };
 
+// What devices hold at a moment: made by lastuse_accounting_new.
+struct lastuse_accounting;
+
 // Checks the memory of graphs while a scheduler runs them: made by lastuse_guard_new.
 struct lastuse_guard;
 
@@ -163,6 +169,53 @@ struct lastuse_stats {
   uint64_t captures_written;
   // Graphs that could not be written to a file.
   uint64_t captures_failed;
+};
+
+// Parameters of lastuse_accounting_new. The caller sets struct_size and zeroes the rest, then sets what it has.
+struct lastuse_accounting_params {
+  // sizeof(struct lastuse_accounting_params). Later versions may add fields at the end.
+  size_t struct_size;
+  // Graphs that were allocated. The buffers that their tensors lie in are counted, with the tensors.
+  struct ggml_cgraph *const *graphs;
+  // The length of graphs.
+  size_t n_graphs;
+  // Contexts of weights and caches. The buffers that their tensors lie in are counted, also those that no graph reads.
+  struct ggml_context *const *contexts;
+  // The length of contexts.
+  size_t n_contexts;
+  // Further buffers, in which no tensor of a graph or a context lies.
+  struct ggml_backend_buffer *const *buffers;
+  // The length of buffers.
+  size_t n_buffers;
+  // The scheduler that has allocated the graphs, which knows the backend of each node; or NULL.
+  struct ggml_backend_sched *sched;
+  // The backend that computes the graphs, if there is no scheduler; or NULL.
+  struct ggml_backend *backend;
+};
+
+// The bytes of one device by what they are for: lastuse_accounting_device. The caller sets struct_size and zeroes the
+// rest. weights + kv + compute + other + rounding = total: the bytes that its buffer types were asked for.
+struct lastuse_device_sums {
+  // sizeof(struct lastuse_device_sums). Later versions may add fields at the end.
+  size_t struct_size;
+  // The name of the device, valid until lastuse_accounting_free; "CPU" is the memory of the host.
+  const char *name;
+  // Tensors that are in memory before a graph runs, and that it only reads.
+  size_t weights;
+  // Tensors that are in memory before a graph runs, and that it writes to: caches of keys and values, and states.
+  size_t kv;
+  // Compute buffers.
+  size_t compute;
+  // Everything else.
+  size_t other;
+  // Padding behind tensors, up to the next address that a tensor may have.
+  size_t rounding;
+  // All of these.
+  size_t total;
+  // Bytes that the device says are free; 0 if it says nothing.
+  size_t device_free;
+  // Bytes that the device says it has; 0 if it says nothing.
+  size_t device_total;
 };
 
 // Parameters of lastuse_context_new. The caller sets struct_size and zeroes the rest; zeros are the defaults.
@@ -874,6 +927,226 @@ bool lastuse_graph_dump_begin(struct ggml_cgraph *graph);
 bool lastuse_graph_dump(struct ggml_cgraph *graph,
                         size_t *n_written);
 
+// Records from now on what the process allocates, and writes it to a file when the process exits: for each device the
+// buffers and tensors at the moment when it held the most. The environment variable LASTUSE_ACCOUNTING sets the file at the
+// start.
+//
+// The ending of the file decides about the format: .txt, .json, .html, .log, or none for tables. In the name, "%p" stands for
+// the number of the process. NULL or an empty string ends recording, and what was recorded is not written; nor is it after
+// another call. The string is copied.
+//
+// ```c
+// GGML_ASSERT(!lastuse_set_accounting("/no/such/folder/memory.json"));
+// printf("nothing is recorded: %s\n", lastuse_last_error());
+// GGML_ASSERT(lastuse_set_accounting(NULL) == lastuse_enabled());
+// ```
+//
+// Graph allocators, and buffers that lastuse allocates, are recorded by themselves; buffers that the program allocates by
+// other functions are where graphs use them, or if they are noted (lastuse_buffer_note). For programs that do not note them,
+// "lastuse run --report" does, or LD_PRELOAD with liblastuse.so and liblastuse_guard.so.
+//
+// Returns false and changes nothing if the file exists or cannot be written, if its ending is unknown or lastuse is not
+// enabled; the reason is in lastuse_last_error and in ggml's log. Any thread may call it.
+//
+// # Safety
+// `path` is NULL, or a string that ends in NUL.
+bool lastuse_set_accounting(const char *path);
+
+// Notes a buffer that the program has allocated, if the process records (lastuse_set_accounting): by
+// ggml_backend_buft_alloc_buffer, ggml_backend_alloc_buffer, ggml_backend_cpu_buffer_from_ptr or
+// ggml_backend_dev_buffer_from_host_ptr. Buffers of functions that lastuse replaces are noted by themselves.
+//
+// asked are the bytes that the buffer type was asked for. is_mapped is true for memory of the program that was made a
+// buffer, such as a mapped file. A program that notes its buffers also notes when it frees them (lastuse_buffer_note_free).
+//
+// ```c
+// ggml_backend_buffer_t outputs = ggml_backend_alloc_buffer(backend, 4096);
+// GGML_ASSERT(!lastuse_buffer_note(outputs, 4096, false)); // nothing is recorded
+// lastuse_buffer_note_free(outputs);
+// ggml_backend_buffer_free(outputs);
+// ```
+//
+// Returns false if nothing is recorded, or lastuse does not know the layout of this ggml; the reason is in
+// lastuse_last_error. Aborts if buffer is NULL. Any thread may call it.
+//
+// # Safety
+// `buffer` is live, and no other thread frees it.
+bool lastuse_buffer_note(struct ggml_backend_buffer *buffer,
+                         size_t asked,
+                         bool is_mapped);
+
+// Notes that the program is about to free a buffer, whether or not it was noted.
+//
+// ```c
+// ggml_backend_buffer_t buffer = ggml_backend_alloc_buffer(backend, 64);
+// lastuse_buffer_note(buffer, 64, false);
+// lastuse_buffer_note_free(buffer);
+// ggml_backend_buffer_free(buffer);
+// ```
+//
+// Returns false if nothing is recorded, or lastuse does not know the layout of this ggml; the reason is in
+// lastuse_last_error. Aborts if buffer is NULL. Any thread may call it.
+//
+// # Safety
+// `buffer` is live, and no other thread frees it.
+bool lastuse_buffer_note_free(struct ggml_backend_buffer *buffer);
+
+// Returns what the devices hold now, to the byte: the buffers that lastuse has allocated, those that the tensors of the
+// given graphs and contexts lie in, and those that are given. The caller frees it with lastuse_accounting_free.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true);
+// struct ggml_tensor * w     = ggml_set_name(ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, 64), "w");
+// struct ggml_tensor * x     = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+// struct ggml_init_params size = { 2 * ggml_tensor_overhead(), NULL, true };
+// struct ggml_context * weights = ggml_init(size);
+// struct ggml_tensor * kept  = ggml_new_tensor_1d(weights, GGML_TYPE_F32, 100);
+// ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(weights, backend);
+// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+// ggml_set_input(x);
+// ggml_set_input(w);
+// ggml_build_forward_expand(graph, ggml_mul_mat(ctx, w, x));
+// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
+// GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
+//
+// struct lastuse_accounting_params params;
+// memset(&params, 0, sizeof(params));
+// params.struct_size = sizeof(params);
+// params.graphs      = &graph;
+// params.n_graphs    = 1;
+// params.contexts    = &weights;
+// params.n_contexts  = 1;
+// params.backend     = backend;
+// struct lastuse_accounting * accounting = lastuse_accounting_new(&params);
+// GGML_ASSERT(accounting != NULL && lastuse_accounting_device_count(accounting) == 1);
+// struct lastuse_device_sums sums;
+// memset(&sums, 0, sizeof(sums));
+// sums.struct_size = sizeof(sums);
+// GGML_ASSERT(lastuse_accounting_device(accounting, 0, &sums));
+// printf("%s: %zu weights, %zu compute, %zu free\n", sums.name, sums.weights, sums.compute, sums.device_free);
+// GGML_ASSERT(sums.weights == ggml_nbytes(kept) && sums.compute >= ggml_nbytes(w));
+// GGML_ASSERT(sums.total == ggml_backend_buffer_get_size(buffer) + ggml_gallocr_get_buffer_size(galloc, 0));
+// lastuse_accounting_free(accounting);
+// ggml_gallocr_free(galloc);
+// ggml_backend_buffer_free(buffer);
+// ggml_free(weights);
+// ggml_set_no_alloc(ctx, false);
+// ```
+//
+// A buffer of the program is found by the tensors in it. If the process records what it allocates (lastuse_set_accounting),
+// and the buffers of the program are noted (lastuse_buffer_note, or liblastuse_guard.so), those are counted too, found or
+// not, and without graphs the recorded ones are listed. A buffer without known tensors is counted as what
+// ggml_backend_buffer_set_usage has set, or else as other.
+//
+// Returns NULL, with the reason in lastuse_last_error and in ggml's log, if a buffer in buffers combines several, or if
+// lastuse does not know the layout of this ggml. Works also if lastuse is not enabled; ggml's own graph allocators are
+// found by their tensors then. Aborts if params or an entry of a list is NULL, or params->struct_size is too small.
+//
+// # Safety
+// `params` points to struct_size bytes, and the lists hold as many entries as it says, all of them live and used by no
+// other thread.
+struct lastuse_accounting *lastuse_accounting_new(const struct lastuse_accounting_params *params);
+
+// Returns the number of devices: those on which a buffer is, or was while the process recorded.
+//
+// ```c
+// struct lastuse_accounting_params params;
+// memset(&params, 0, sizeof(params));
+// params.struct_size = sizeof(params);
+// struct lastuse_accounting * accounting = lastuse_accounting_new(&params);
+// printf("%zu devices have buffers\n", lastuse_accounting_device_count(accounting));
+// lastuse_accounting_free(accounting);
+// ```
+//
+// Aborts if accounting is NULL.
+//
+// # Safety
+// `accounting` comes from lastuse_accounting_new and is not freed.
+size_t lastuse_accounting_device_count(const struct lastuse_accounting *accounting);
+
+// Returns the bytes of one device by what they are for. Devices count from 0. Returns true if report was written.
+//
+// ```c
+// struct lastuse_accounting_params params;
+// memset(&params, 0, sizeof(params));
+// params.struct_size = sizeof(params);
+// struct lastuse_accounting * accounting = lastuse_accounting_new(&params);
+// struct lastuse_device_sums sums;
+// memset(&sums, 0, sizeof(sums));
+// sums.struct_size = sizeof(sums);
+// for (size_t i = 0; lastuse_accounting_device(accounting, i, &sums); i++) {
+//     printf("%s: %zu bytes\n", sums.name, sums.total);
+// }
+// lastuse_accounting_free(accounting);
+// ```
+//
+// Returns false, with the reason in lastuse_last_error, if there is no such device. Aborts if an argument is NULL or
+// report->struct_size is too small.
+//
+// # Safety
+// `accounting` comes from lastuse_accounting_new and is not freed; `report` points to struct_size bytes that no other
+// thread uses.
+bool lastuse_accounting_device(const struct lastuse_accounting *accounting,
+                               size_t device,
+                               struct lastuse_device_sums *report);
+
+// Returns an accounting as text: "txt" for tables of devices, buffers and tensors, "json" for the format
+// lastuse-accounting, "html" for a page, "log" for a line for each tensor. The caller frees the string with
+// lastuse_string_free.
+//
+// ```c
+// struct lastuse_accounting_params params;
+// memset(&params, 0, sizeof(params));
+// params.struct_size = sizeof(params);
+// struct lastuse_accounting * accounting = lastuse_accounting_new(&params);
+// char * text = lastuse_accounting_text(accounting, "log");
+// GGML_ASSERT(strstr(text, "tensors processed: 0/0") != NULL);
+// lastuse_string_free(text);
+// GGML_ASSERT(lastuse_accounting_text(accounting, "xml") == NULL);
+// lastuse_accounting_free(accounting);
+// ```
+//
+// Returns NULL if there is no such format; the reason is in lastuse_last_error and in ggml's log. Aborts if an argument is
+// NULL.
+//
+// # Safety
+// `accounting` comes from lastuse_accounting_new and is not freed; `format` is a string that ends in NUL.
+char *lastuse_accounting_text(const struct lastuse_accounting *accounting,
+                              const char *format);
+
+// Writes an accounting to a file, in the format of its ending: .txt, .json, .html, .log, or none for tables. In the name,
+// "%p" stands for the number of the process.
+//
+// ```c
+// struct lastuse_accounting_params params;
+// memset(&params, 0, sizeof(params));
+// params.struct_size = sizeof(params);
+// struct lastuse_accounting * accounting = lastuse_accounting_new(&params);
+// GGML_ASSERT(lastuse_accounting_write(accounting, "/dev/stderr"));
+// GGML_ASSERT(!lastuse_accounting_write(accounting, "/no/such/folder/memory.json"));
+// printf("%s\n", lastuse_last_error());
+// lastuse_accounting_free(accounting);
+// ```
+//
+// A file is written completely or not at all. Returns false if it cannot be written, if it exists, or if its ending is
+// unknown; the reason is in lastuse_last_error and in ggml's log. A device, such as /dev/stderr, may exist. Aborts if an
+// argument is NULL.
+//
+// # Safety
+// `accounting` comes from lastuse_accounting_new and is not freed; `path` is a string that ends in NUL.
+bool lastuse_accounting_write(const struct lastuse_accounting *accounting,
+                              const char *path);
+
+// Frees an accounting; does nothing for NULL.
+//
+// ```c
+// lastuse_accounting_free(NULL);
+// ```
+//
+// # Safety
+// `accounting` is NULL, or comes from lastuse_accounting_new and is not used afterwards.
+void lastuse_accounting_free(struct lastuse_accounting *accounting);
+
 // Returns the lower bound of the latest plan for a buffer, in bytes: no plan with the same live ranges is smaller.
 // Compare it with ggml_gallocr_get_buffer_size.
 //
@@ -970,7 +1243,7 @@ char *lastuse_gallocr_explain(struct ggml_gallocr *galloc,
 // ```
 //
 // # Safety
-// `string` is NULL, or comes from lastuse_gallocr_explain, is unchanged, and is not used afterwards.
+// `string` is NULL, or comes from lastuse_gallocr_explain or lastuse_accounting_text, is unchanged, and is not used afterwards.
 void lastuse_string_free(char *string);
 
 // Creates a ggml context that needs no size: it reserves address space, and takes memory only as tensors and graphs

@@ -38,7 +38,9 @@ const PROGRAMS: [&str; 20] = [
 ];
 
 /// Programs that also run on the ggml of whisper.cpp: the label of the tests, the program, and the ggml.
-const ON_BOTH: [(&str, &str, Package); 8] = [
+const ON_BOTH: [(&str, &str, Package); 10] = [
+    ("accounting_on_ggml_0_26", "accounting", Package::LlamaCpp),
+    ("accounting_on_ggml_0_9_5", "accounting", Package::WhisperCpp),
     ("recompute_on_ggml_0_26", "recompute", Package::LlamaCpp),
     ("recompute_on_ggml_0_9_5", "recompute", Package::WhisperCpp),
     ("retain_on_ggml_0_26", "retain", Package::LlamaCpp),

@@ -53,7 +53,7 @@ unsafe fn function<F: Copy>(name: &CStr, address: *mut c_void) -> F {
 ///
 /// # Safety
 /// `F` is the type of the function of that name: a pointer to a function.
-unsafe fn of_ggml<F: Copy>(name: &CStr) -> F {
+pub unsafe fn of_ggml<F: Copy>(name: &CStr) -> F {
     // SAFETY: the caller's promise.
     unsafe { function(name, find_wrapped(name)) }
 }
@@ -65,6 +65,24 @@ unsafe fn of_ggml<F: Copy>(name: &CStr) -> F {
 unsafe fn of_lastuse<F: Copy>(name: &CStr) -> F {
     // SAFETY: the caller's promise.
     unsafe { function(name, find_anywhere(name)) }
+}
+
+/// Finds a function of lastuse that a version of it may lack.
+///
+/// # Safety
+/// `F` is the type of the function of that name: a pointer to a function.
+pub unsafe fn of_lastuse_if_there<F: Copy>(name: &CStr) -> Option<F> {
+    // SAFETY: the caller's promise.
+    unsafe { function_if_there(find_anywhere(name)) }
+}
+
+/// Converts the address of a function to a pointer; `None` for null.
+///
+/// # Safety
+/// `F` is the type of the function at `address`: a pointer to a function.
+pub unsafe fn function_if_there<F: Copy>(address: *mut c_void) -> Option<F> {
+    // SAFETY: the caller's promise.
+    (!address.is_null()).then(|| unsafe { function(c"", address) })
 }
 
 impl Functions {

@@ -15,6 +15,22 @@ pub fn find_wrapped(name: &CStr) -> *mut c_void {
     found.find(|address| !address.is_null() && *address != own).unwrap_or(null_mut())
 }
 
+/// Returns the definition of a function in the object that contains `address`, or in those that it needs; null if there is
+/// none but that of this library. Of several ggmls it is the one that the owner of the address belongs to.
+pub fn find_near(address: *const c_void, name: &CStr) -> *mut c_void {
+    // SAFETY: plain old data; all zero is a valid value.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: `info` is writable; any address is allowed.
+    let is_known = unsafe { libc::dladdr(address, &raw mut info) } != 0;
+    if !is_known || info.dli_fname.is_null() {
+        return null_mut();
+    }
+    // SAFETY: names end in NUL, and this one is copied.
+    let object = unsafe { CStr::from_ptr(info.dli_fname) }.to_owned();
+    let found = find_in(&object, name);
+    if found == look_up(libc::RTLD_DEFAULT, name) { null_mut() } else { found }
+}
+
 /// Returns the definition of a function anywhere, or null.
 pub fn find_anywhere(name: &CStr) -> *mut c_void {
     look_up(libc::RTLD_DEFAULT, name)

@@ -2,7 +2,9 @@
 
 use std::ptr::NonNull;
 
-use crate::ggml::{BufferType, Runtime, Server, allocate_context, context_size, ggml_of_object, ggml_of_type};
+use crate::ggml::{
+    BufferType, Runtime, Server, allocate_context, context_size, ggml_of_object, ggml_of_type, note_context,
+};
 use crate::ggml::{abort, ggml_backend, ggml_backend_buffer, ggml_backend_buffer_type, ggml_context};
 
 use super::abort::{abort_on_panic, required};
@@ -30,7 +32,10 @@ pub unsafe extern "C" fn ggml_backend_alloc_ctx_tensors(
             // SAFETY: NULL or live, as the caller and the backend guarantee.
             let (ctx, buft) = unsafe { checked_arguments(runtime, NAME, ctx, buft) };
             // SAFETY: a live context, as the caller guarantees.
-            unsafe { allocate_context(ctx, buft) }
+            let buffer = unsafe { allocate_context(ctx, buft) };
+            // SAFETY: as above.
+            unsafe { note_context(ctx, buft) };
+            buffer
         }
     })
 }
@@ -54,7 +59,10 @@ pub unsafe extern "C" fn ggml_backend_alloc_ctx_tensors_from_buft(
             // SAFETY: NULL or live, as the caller guarantees.
             let (ctx, buft) = unsafe { checked_arguments(runtime, NAME, ctx, buft) };
             // SAFETY: a live context, as the caller guarantees.
-            unsafe { allocate_context(ctx, buft) }
+            let buffer = unsafe { allocate_context(ctx, buft) };
+            // SAFETY: as above.
+            unsafe { note_context(ctx, buft) };
+            buffer
         }
     })
 }

@@ -67,7 +67,7 @@ pub unsafe extern "C" fn lastuse_gallocr_explain(galloc: *mut ggml_gallocr, grap
 /// ```
 ///
 /// # Safety
-/// `string` is NULL, or comes from lastuse_gallocr_explain, is unchanged, and is not used afterwards.
+/// `string` is NULL, or comes from lastuse_gallocr_explain or lastuse_accounting_text, is unchanged, and is not used afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_string_free(string: *mut c_char) {
     if !string.is_null() {
@@ -76,6 +76,6 @@ pub unsafe extern "C" fn lastuse_string_free(string: *mut c_char) {
     }
 }
 
-fn c_string(text: &str) -> *mut c_char {
+pub(super) fn c_string(text: &str) -> *mut c_char {
     CString::new(text.replace('\0', " ")).unwrap_or_default().into_raw()
 }

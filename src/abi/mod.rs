@@ -22,10 +22,13 @@ mod gallocr_new;
 mod tallocr;
 
 // lastuse.h: the process.
+mod accounting;
+mod accounting_report;
 mod capture;
 mod dump;
 mod process;
 mod retain;
+mod set_accounting;
 mod settings;
 mod stats;
 

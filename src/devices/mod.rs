@@ -8,6 +8,7 @@
 //! - [`neurons`]: which neurons of each layer are on the GPU
 //! - [`rules`]: where each intermediate is computed and kept, given where the weights are
 //! - [`captured`]: the items of captured graphs, and the compute buffers of a placement
+//! - [`accounting`]: what every device holds, byte by byte
 
 pub mod device;
 pub mod item;
@@ -15,3 +16,4 @@ pub mod planner;
 pub mod neurons;
 pub mod rules;
 pub mod captured;
+pub mod accounting;

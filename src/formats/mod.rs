@@ -16,6 +16,7 @@
 //! - [`gpuidx`]: which neurons are on the GPU, for PowerInfer
 //! - [`torch`]: tensors of torch
 //! - [`hotness`]: hotness of neurons from files of several formats
+//! - `accounting_file`: what devices hold, "lastuse-accounting"
 
 #[cfg(feature = "cli")]
 mod gzip;
@@ -38,7 +39,11 @@ pub mod gpuidx;
 pub mod torch;
 #[cfg(feature = "cli")]
 pub mod hotness;
+mod accounting_file;
 
+pub use accounting_file::accounting_json;
+#[cfg(feature = "cli")]
+pub use accounting_file::{MalformedAccounting, read_accounting};
 #[cfg(feature = "cli")]
 pub use graph_file::Unreadable;
 #[cfg(feature = "cli")]

@@ -252,6 +252,7 @@ pub type ggml_backend_buffer_set_usage = unsafe extern "C" fn(buffer: ggml_backe
 pub type ggml_backend_buffer_get_usage = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> ggml_backend_buffer_usage;
 pub type ggml_backend_buffer_get_type = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> ggml_backend_buffer_type_t;
 pub type ggml_backend_buffer_reset = unsafe extern "C" fn(buffer: ggml_backend_buffer_t);
+pub type ggml_backend_name = unsafe extern "C" fn(backend: ggml_backend_t) -> *const ::core::ffi::c_char;
 pub type ggml_backend_get_default_buffer_type = unsafe extern "C" fn(backend: ggml_backend_t) -> ggml_backend_buffer_type_t;
 pub type ggml_backend_tensor_get = unsafe extern "C" fn(
     tensor: *const ggml_tensor,
@@ -263,6 +264,9 @@ pub type ggml_backend_graph_compute = unsafe extern "C" fn(backend: ggml_backend
 pub type ggml_backend_supports_op = unsafe extern "C" fn(backend: ggml_backend_t, op: *const ggml_tensor) -> bool;
 pub type ggml_backend_supports_buft = unsafe extern "C" fn(backend: ggml_backend_t, buft: ggml_backend_buffer_type_t) -> bool;
 pub type ggml_backend_offload_op = unsafe extern "C" fn(backend: ggml_backend_t, op: *const ggml_tensor) -> bool;
+pub type ggml_backend_dev_name = unsafe extern "C" fn(device: ggml_backend_dev_t) -> *const ::core::ffi::c_char;
+pub type ggml_backend_dev_description = unsafe extern "C" fn(device: ggml_backend_dev_t) -> *const ::core::ffi::c_char;
+pub type ggml_backend_dev_memory = unsafe extern "C" fn(device: ggml_backend_dev_t, free: *mut usize, total: *mut usize);
 pub type ggml_backend_dev_type = unsafe extern "C" fn(device: ggml_backend_dev_t) -> u32;
 pub type ggml_backend_dev_supports_op = unsafe extern "C" fn(device: ggml_backend_dev_t, op: *const ggml_tensor) -> bool;
 pub type ggml_backend_sched_get_n_backends = unsafe extern "C" fn(sched: ggml_backend_sched_t) -> ::core::ffi::c_int;
@@ -294,4 +298,5 @@ pub type ggml_backend_multi_buffer_alloc_buffer = unsafe extern "C" fn(
     buffers: *mut ggml_backend_buffer_t,
     n_buffers: usize,
 ) -> ggml_backend_buffer_t;
+pub type ggml_backend_buffer_is_multi_buffer = unsafe extern "C" fn(buffer: ggml_backend_buffer_t) -> bool;
 pub type ggml_backend_buft_is_meta = unsafe extern "C" fn(buft: ggml_backend_buffer_type_t) -> bool;

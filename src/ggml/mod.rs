@@ -47,6 +47,7 @@ pub use context::{
     ContextMode, ContextOptions, NotLive, NotRealized, PendingTensors, free_context, is_freed, new_context,
     realize_context,
 };
+pub use extensions::accounting::{AccountingRequest, account, note_context};
 pub use extensions::copies::remove_copies;
 pub use extensions::dependency::depend;
 pub use extensions::dump::{begin_dump, dump_graph};
@@ -58,6 +59,7 @@ pub use live::buffer_ref::BufferRef;
 pub use live::buffers::BufferType;
 pub use live::runtime::Runtime;
 pub use live::tensor::{GraphRef, TensorRef};
+pub use observe::accounting::{recorder, write_accounting};
 pub use observe::capture::{Destination, captures};
 pub use observe::dump::{DumpSetting, dumps};
 pub use observe::statistics::totals;

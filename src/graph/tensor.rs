@@ -16,6 +16,8 @@ impl Flags {
     pub const INPUT: Self = Self(1);
     /// Never freed, never overwritten.
     pub const OUTPUT: Self = Self(2);
+    /// A parameter: a value that training changes.
+    pub const PARAM: Self = Self(4);
     /// A loss: the value that a training graph minimizes. The backward pass follows it.
     pub const LOSS: Self = Self(8);
     /// Filled or read from outside the graph: input, output, parameter (4) or loss.

@@ -5,6 +5,7 @@
 #[cfg(feature = "cli")]
 mod check;
 mod sizes;
+mod xml;
 #[cfg(feature = "cli")]
 mod compare_table;
 pub mod explain;
@@ -19,6 +20,7 @@ mod plan_table;
 mod problem_table;
 mod steps_table;
 mod placement_text;
+pub mod accounting;
 #[cfg(all(test, feature = "cli"))]
 mod tests;
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
+use lastuse::devices::accounting::Accounting;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{BufferSpec, GraphPlan};
 use lastuse::report::picture::{self, Options, PlanView};
@@ -183,11 +184,12 @@ impl Planned {
     }
 }
 
-/// Draws an HTML page with graphs as their program planned them, beside the plans of ggml-alloc.
+/// Draws an HTML page with graphs as their program planned them, beside the plans of ggml-alloc, and with what the devices of
+/// its processes held.
 ///
 /// # Errors
 /// One of the files is malformed or cannot be read.
-pub fn page(files: &[PathBuf], title: &str) -> Result<String, String> {
+pub fn page(files: &[PathBuf], title: &str, accountings: &[&Accounting]) -> Result<String, String> {
     let planned = |file: &PathBuf| {
         let snapshot = Snapshot::open(file).map_err(|unreadable| unreadable.to_string())?;
         let buffers = snapshot.recorded_buffers();
@@ -196,7 +198,7 @@ pub fn page(files: &[PathBuf], title: &str) -> Result<String, String> {
     let named = |file: &PathBuf| planned(file).map_err(|message| format!("{}: {message}", file.display()));
     let graphs: Vec<Planned> = files.iter().map(named).collect::<Result<_, _>>()?;
     let views: Vec<PlanView<'_>> = graphs.iter().flat_map(Planned::views).collect();
-    Ok(picture::html(&views, &Options { title: Some(title), theme: picture::Theme::Auto, buffer: None }))
+    Ok(picture::html(&views, &Options { title: Some(title), accountings, ..Options::default() }))
 }
 
 fn picture_of(graphs: &[Planned], format: Format, arguments: &Arguments) -> String {
@@ -206,7 +208,8 @@ fn picture_of(graphs: &[Planned], format: Format, arguments: &Arguments) -> Stri
         Theme::Light => picture::Theme::Light,
         Theme::Dark => picture::Theme::Dark,
     };
-    let options = Options { title: arguments.title.as_deref(), theme, buffer: arguments.buffer.as_deref() };
+    let (title, buffer) = (arguments.title.as_deref(), arguments.buffer.as_deref());
+    let options = Options { title, theme, buffer, accountings: &[] };
     match format {
         Format::Svg => picture::svg(&views, &options),
         Format::Html => picture::html(&views, &options),

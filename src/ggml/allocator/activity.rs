@@ -90,6 +90,11 @@ impl Activity {
         Self { runtime, events: None, statistics: Statistics::uncounted(buffers), reported_plans: 0 }
     }
 
+    /// Returns the number of the allocator in its process; 0 if it is not counted.
+    pub fn number(&self) -> u64 {
+        self.statistics.number
+    }
+
     /// Returns `true` if plans go to an event report, which compares them with ggml's own allocator.
     pub fn are_events_requested(&self) -> bool {
         self.events.is_some()

@@ -5,7 +5,7 @@
 //! Both first search the [`remembered`] plans for one that serves the graph. Otherwise the graph is read
 //! ([`crate::ggml::read`]) with the tensors to retain ([`retention`]), its redirected results are checked ([`outputs`]),
 //! it is planned ([`planning`]), the plan is remembered, and [`chunks`] are allocated. [`assign`] writes addresses into
-//! tensors, [`activity`] reports what was done.
+//! tensors, [`activity`] reports what was done, and [`accounted`] what was planned to the accounting of the process.
 
 mod tag;
 mod types;
@@ -16,6 +16,7 @@ mod remembered;
 mod outputs;
 mod assign;
 mod activity;
+mod accounted;
 mod inspect;
 mod dedicate;
 
@@ -28,6 +29,7 @@ use crate::ggml::linking::original::ggml_gallocr;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::GraphRef;
+use crate::ggml::observe::accounting::recorder;
 use crate::ggml::observe::capture::captures;
 use crate::ggml::observe::events::Events;
 use crate::ggml::observe::statistics::totals;
@@ -41,6 +43,7 @@ use crate::ggml::refusal::Refusal;
 use crate::ggml::retention::{RetainedAt, retain_at};
 use crate::graph::{GraphPlan, PlanError, RuleSetting};
 use crate::placement::{Bytes, Effort};
+use accounted::AccountedPlan;
 use activity::{Activity, Decision, Required, buffer_states};
 use assign::{assign_by_position, assign_fitting};
 use chunks::Chunks;
@@ -63,6 +66,8 @@ pub struct Allocator {
     runtime: &'static Runtime,
     types: BufferTypes,
     chunks: Chunks,
+    /// Behind the chunks, which are freed first.
+    accounted: AccountedPlan,
     /// What the latest plan requires of each buffer.
     required: Vec<Required>,
     plans: RememberedPlans,
@@ -88,15 +93,17 @@ impl Allocator {
         let settings: Settings = settings();
         let types = BufferTypes::new(types, &settings);
         let buffers = types.types().len();
+        let activity = activity(buffers);
         Self {
             tag: Tag::new(),
             runtime,
             types,
             chunks: Chunks::none(buffers),
+            accounted: AccountedPlan::new(activity.number()),
             required: vec![Required::default(); buffers],
             plans: RememberedPlans::none(),
             retention: AllocatorRetention::new(),
-            activity: activity(buffers),
+            activity,
             verifier: Verifier::new(settings.verify),
             dedicated: DedicatedBuffers::default(),
         }
@@ -271,6 +278,9 @@ impl Allocator {
         let is_compared = self.activity.are_events_requested();
         let by_ggml = is_compared.then(|| self.subject(&reading, &requested.of_all(&reading.graph)).ggml_alloc_sizes());
         self.activity.note_plan(&plan, by_ggml.flatten().as_deref());
+        if recorder().is_recording() {
+            self.accounted.take(self.types.types(), graph, &reading, &requested, &plan);
+        }
         self.plans.make_room();
         let is_by_layout = self.types.types().iter().all(|buffer_type| buffer_type.alloc_size_is_nbytes());
         let exact = (!is_by_layout).then(|| Fingerprint::of(&self.runtime.operations, graph));
@@ -318,6 +328,10 @@ impl Allocator {
     fn allocate_chunks(&mut self) -> Result<(), Refusal> {
         let counts = self.plans.current().map(|plan| [plan.graph.leafs().len(), plan.graph.nodes().len()]);
         let done = self.grow_chunks();
+        match &done {
+            Ok(()) => self.accounted.tell(&self.chunks),
+            Err(_) => self.accounted.forget(),
+        }
         let Self { types, chunks, required, .. } = self;
         self.activity.note_buffers(chunks.total(), counts, || buffer_states(types, chunks, required));
         done

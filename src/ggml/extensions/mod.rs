@@ -1,9 +1,10 @@
 //! What lastuse offers beyond `ggml-alloc.h`: measuring without a backend, dependencies between nodes, reordering,
-//! recomputation, removal of copies.
+//! recomputation, removal of copies, accounting.
 
 pub mod measure;
 pub mod dependency;
 pub mod dump;
+pub mod accounting;
 pub mod compute_buffer;
 pub mod reorder;
 pub mod recompute;

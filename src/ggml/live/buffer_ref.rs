@@ -57,6 +57,12 @@ impl Runtime {
         (base.cast(), size as Bytes)
     }
 
+    /// Returns the size of a buffer in bytes.
+    pub fn size(&self, buffer: BufferRef) -> Bytes {
+        // SAFETY: a live buffer.
+        unsafe { (self.functions.ggml_backend_buffer_get_size)(buffer.as_ptr()) as Bytes }
+    }
+
     /// Returns ggml's number for the usage of a buffer.
     pub fn usage(&self, buffer: BufferRef) -> u32 {
         // SAFETY: a live buffer.

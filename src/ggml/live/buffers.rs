@@ -9,9 +9,10 @@ use crate::placement::{Bytes, Effort};
 
 use crate::ggml::STATUS_SUCCESS;
 use crate::ggml::USAGE_COMPUTE;
-use crate::ggml::bindings::{ggml_backend_buffer, ggml_backend_buffer_type, ggml_tallocr};
+use crate::ggml::bindings::{ggml_backend_buffer, ggml_backend_buffer_type, ggml_backend_device, ggml_tallocr};
 use crate::ggml::linking::functions::Functions;
 use crate::ggml::live::buffer_ref::BufferRef;
+use crate::ggml::live::owned::{OwnedBuffer, note_allocated, note_freed, note_given, note_used};
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::live::tensor_mut::TensorMut;
@@ -99,6 +100,12 @@ impl BufferType {
         }
     }
 
+    /// Returns the device of the type, or null.
+    pub fn device_of_type(self) -> *mut ggml_backend_device {
+        // SAFETY: a live buffer type.
+        self.functions().ggml_backend_buft_get_device.map_or(std::ptr::null_mut(), |get| unsafe { get(self.as_ptr()) })
+    }
+
     /// Returns `true` for memory of a CPU device that ggml's ordinary kernels compute in. Some buffer types of GPUs are
     /// host memory too, so the device decides; ggml's own host memory, though, has none. Buffer types of a CPU device
     /// that are not host memory have kernels of their own.
@@ -159,7 +166,11 @@ impl BufferType {
         // SAFETY: a live buffer.
         let base = unsafe { (self.functions().ggml_backend_buffer_get_base)(buffer.as_ptr()) };
         // SAFETY: a live buffer.
-        let size = unsafe { (self.functions().ggml_backend_buffer_get_size)(buffer.as_ptr()) as Bytes };
+        let held = unsafe { (self.functions().ggml_backend_buffer_get_size)(buffer.as_ptr()) as Bytes };
+        // SAFETY: lives until `note_freed` or `note_given`.
+        let reference = unsafe { BufferRef::from_non_null(buffer) };
+        note_allocated(OwnedBuffer { runtime: self.runtime, buffer: reference, asked: size as Bytes });
+        let size = held;
         Some(Buffer { runtime: self.runtime, buffer, base: base.cast(), size })
     }
 }
@@ -181,6 +192,7 @@ impl Buffer {
 
     /// Releases ownership to the caller, which has to free the buffer.
     pub fn into_raw(self) -> *mut ggml_backend_buffer {
+        note_given(self.reference());
         std::mem::ManuallyDrop::new(self).as_ptr()
     }
 
@@ -190,7 +202,17 @@ impl Buffer {
     /// # Safety
     /// `buffer` is null, or a buffer of this ggml that nothing else frees.
     pub unsafe fn filled(runtime: &'static Runtime, buffer: *mut ggml_backend_buffer) -> Option<Self> {
-        NonNull::new(buffer).map(|buffer| Self { runtime, buffer, base: std::ptr::null_mut(), size: 0 })
+        let buffer = NonNull::new(buffer)?;
+        let filled = Self { runtime, buffer, base: std::ptr::null_mut(), size: 0 };
+        // SAFETY: a live buffer.
+        let asked = unsafe { (runtime.functions.ggml_backend_buffer_get_size)(buffer.as_ptr()) as Bytes };
+        note_allocated(OwnedBuffer { runtime, buffer: filled.reference(), asked });
+        Some(filled)
+    }
+
+    fn reference(&self) -> BufferRef {
+        // SAFETY: it lives as long as this value, and callers keep no copy.
+        unsafe { BufferRef::from_non_null(self.buffer) }
     }
 
     /// Sets ggml's usage for intermediate results.
@@ -202,6 +224,7 @@ impl Buffer {
     pub fn set_usage(&self, usage: u32) {
         // SAFETY: a live buffer.
         unsafe { (self.runtime.functions.ggml_backend_buffer_set_usage)(self.as_ptr(), usage) };
+        note_used(self.reference());
     }
 
     /// Returns the size in bytes, which can be larger than requested.
@@ -253,6 +276,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
+        note_freed(self.reference());
         // SAFETY: the buffer is ours, and nothing else frees it.
         unsafe { (self.runtime.functions.ggml_backend_buffer_free)(self.as_ptr()) };
     }

@@ -47,8 +47,16 @@ fn new_file(folder: &Path) -> io::Result<(PathBuf, File)> {
 pub fn writable_folder(folder: &Path) -> io::Result<PathBuf> {
     let folder = std::path::absolute(folder)?;
     fs::create_dir_all(&folder)?;
+    existing_writable_folder(&folder).map(|()| folder)
+}
+
+/// Checks that a folder exists and is writable.
+///
+/// # Errors
+/// If it does not or is not.
+pub fn existing_writable_folder(folder: &Path) -> io::Result<()> {
     let path = CString::new(folder.as_os_str().as_bytes())?;
     // SAFETY: a string that ends in NUL.
     let result = unsafe { libc::access(path.as_ptr(), libc::W_OK | libc::X_OK) };
-    if result == 0 { Ok(folder) } else { Err(io::Error::last_os_error()) }
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

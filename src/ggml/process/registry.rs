@@ -10,6 +10,7 @@ use crate::ggml::bindings::ggml_backend_buffer_type;
 use crate::ggml::linking::caller::caller;
 use crate::ggml::linking::loaded::{Library, Object, load_count};
 use crate::ggml::linking::owner::{bound_to, defines_ggml, owner_of_code};
+use crate::ggml::observe::accounting::recorder;
 use crate::ggml::observe::capture::captures;
 use crate::ggml::observe::dump::dumps;
 use crate::ggml::process::current::{log_error, set_current_ggml};
@@ -68,6 +69,7 @@ fn read_environment() {
         settings();
         captures().follow_environment(log_error);
         dumps().follow_environment(log_error);
+        recorder().follow_environment(log_error);
     });
 }
 

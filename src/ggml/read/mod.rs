@@ -11,6 +11,8 @@ pub mod fingerprint;
 pub mod memory;
 pub mod snapshot;
 
+use std::collections::HashMap;
+
 use crate::graph::{BufferIndex, Flags, Graph, Operation, Tensor, TensorId, View};
 use crate::placement::Bytes;
 
@@ -42,6 +44,11 @@ pub struct ReadGraph<'g> {
 }
 
 impl ReadGraph<'_> {
+    /// Returns the ids by the addresses of the tensors.
+    pub fn ids_by_address(&self) -> HashMap<usize, TensorId> {
+        (0..).zip(&self.tensors).map(|(id, tensor)| (tensor.address(), id)).collect()
+    }
+
     /// Returns the sizes of all tensors if they depend on the layout alone in all `types`. [`ReadGraph::alloc_size`] returns
     /// the same ones.
     pub fn sizes_by_layout(&self, types: &[BufferType]) -> Option<impl Fn(TensorId) -> Bytes> {

@@ -13,12 +13,12 @@ mod kinds;
 mod scene;
 mod graphs;
 mod units;
-mod xml;
 mod html;
 mod svg;
 #[cfg(test)]
 mod tests;
 
+use crate::devices::accounting::Accounting;
 use crate::graph::GraphPlan;
 use crate::graph::snapshot::Snapshot;
 
@@ -58,4 +58,6 @@ pub struct Options<'a> {
     pub theme: Theme,
     /// The name of the only buffer to draw; if absent, all are drawn.
     pub buffer: Option<&'a str>,
+    /// What the devices held, by process: a part of the page.
+    pub accountings: &'a [&'a Accounting],
 }

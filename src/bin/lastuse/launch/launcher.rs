@@ -81,6 +81,14 @@ impl Launcher {
         Ok(())
     }
 
+    /// Preloads the guard where lastuse is preloaded and the guard is installed: it tells lastuse of the buffers that the
+    /// program allocates itself.
+    pub fn guard_if_there(&mut self) {
+        if !self.libraries.is_empty() {
+            self.libraries.extend(library::GUARD.find().ok());
+        }
+    }
+
     /// Starts the program; `prepare` may change the command.
     pub fn start(&mut self, allocator: Allocator, prepare: impl FnOnce(&mut Command)) -> Result<Run, NotStarted> {
         let events = self.folder.path().join(format!("events-{}.jsonl", self.runs));

@@ -1,5 +1,6 @@
 //! `lastuse run`: runs a program with lastuse in place of its ggml-alloc, and reports its buffers.
 
+mod accounting;
 mod captures;
 mod dumps;
 
@@ -15,6 +16,7 @@ use serde_json::json;
 use super::launch::{Allocator, Events, Exit, FAILED, Launcher, NotStarted, Target};
 use super::output::Output;
 use super::print::print_error;
+use accounting::{Accountings, Report, Written};
 use captures::Captures;
 use dumps::{Dumps, checked_pattern};
 
@@ -28,11 +30,18 @@ const KEEP_ORDER: &str = "GGML_VK_DISABLE_GRAPH_OPTIMIZE";
 /// scripts that start one. When the program exits, a table on the standard error has a line for each buffer of each
 /// allocator: its bytes, the lower bound, the bytes with ggml-alloc, the ratio lastuse / ggml-alloc (lower is better), the
 /// number of plans, and the microseconds that planning took.
+///
+/// With --report two more tables have what each device held when it held the most, to the byte, and each buffer: weights,
+/// caches (kv), compute buffers, other buffers, rounding, and what the device said was free. The file that --report names gets
+/// a page with pictures of the graphs and all tensors, or, by its ending, the tensors alone: .json, .txt, or .log for a line for
+/// each tensor.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   lastuse run -- ./llama-cli -m model.gguf -p Hello
   lastuse run --off -- ./llama-cli -m model.gguf -p Hello       with ggml-alloc, to compare
-  lastuse run --report memory.html -- ./llama-cli -m model.gguf  a picture of the memory
+  lastuse run --report -- ./llama-cli -m model.gguf              what each device holds, and what for
+  lastuse run --report memory.html -- ./llama-cli -m model.gguf  a picture of the memory, with every tensor
+  lastuse run --report tensors.log -- ./llama-cli -m model.gguf  a line for each tensor: device, shape, bytes, steps
   lastuse run --capture graphs -- ./llama-cli -m model.gguf      its graphs, for plan, explain and draw
   lastuse run --verify -- ./llama-cli -m model.gguf              every plan is checked before it is used
   lastuse run --dump 'l_out-*,kq*' -- ./llama-cli -m model.gguf  the values of tensors, for numpy.load
@@ -51,9 +60,10 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR")]
     capture: Option<PathBuf>,
 
-    /// Draw the memory over time as an HTML page.
-    #[arg(long, value_name = "FILE.html")]
-    report: Option<PathBuf>,
+    /// Report what the devices hold and, if a file is named, draw the memory over time as an HTML page, or write all tensors
+    /// to a file that ends in .json, .txt or .log.
+    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    report: Option<Option<PathBuf>>,
 
     /// Check each plan before it is used; "memory" also checks what each operation writes.
     #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "plan",
@@ -107,19 +117,27 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
     arguments.check_rules()?;
     let output = arguments.output.as_ref().map(|file| Output::open(file)).transpose().map_err(NotStarted::failed)?;
-    let picture = arguments.report.as_ref().map(|file| Output::open(file)).transpose().map_err(NotStarted::failed)?;
+    let to = arguments.report.as_ref().map(|file| Report::open(file.as_deref())).transpose()?;
     let mut launcher = arguments.target.launcher()?;
-    let requests = arguments.requests(&launcher)?;
+    let requests = arguments.requests(&launcher, to.as_ref())?;
     if arguments.verify.as_deref() == Some("memory") || requests.dumps.is_some() {
         launcher.guard()?;
+    } else if requests.accountings.is_some() {
+        launcher.guard_if_there();
     }
     let allocator = if arguments.off { Allocator::Ggml } else { Allocator::Lastuse };
     let run = launcher.start(allocator, |command| arguments.prepare(command, &requests))?;
     let exit = run.child.wait().map_err(|error| NotStarted::failed(format!("cannot wait for the program: {error}")))?;
     let events = Events::read(&run.events);
-    let reported = report(arguments, &launcher, &exit, &events, &requests, output).and_then(|()| {
-        match (picture, &requests.captures) {
-            (Some(picture), Some(captures)) => draw(captures, &launcher.name(), picture),
+    let written = requests.accountings.as_ref().map(Accountings::read).transpose();
+    let reported = written.and_then(|written| {
+        report(arguments, &launcher, &exit, &events, &requests, written.as_deref(), output)?;
+        let written = written.unwrap_or_default();
+        match (to, &requests.captures) {
+            (Some(Report::Page(page)), Some(captures)) => draw(captures, &launcher.name(), &written, page),
+            (Some(Report::Accounting(format, file)), _) => {
+                file.write(accounting::formatted(&written, format).as_bytes())
+            }
             _ => Ok(()),
         }
     });
@@ -136,13 +154,17 @@ struct Requests {
     /// The names of retained tensors.
     retain: Option<String>,
     dumps: Option<Dumps>,
+    /// What the devices hold.
+    accountings: Option<Accountings>,
 }
 
 impl Arguments {
-    fn requests(&self, launcher: &Launcher) -> Result<Requests, NotStarted> {
+    fn requests(&self, launcher: &Launcher, to: Option<&Report>) -> Result<Requests, NotStarted> {
         let retain = self.retain.as_ref().map(|names| checked_pattern("--retain", names)).transpose()?;
         let dumps = self.dump.as_ref().map(|names| Dumps::new(names, self.dump_dir.as_deref())).transpose()?;
-        Ok(Requests { captures: self.captures(launcher)?, retain, dumps })
+        let accountings = to.map(|_| Accountings::new(launcher.folder())).transpose()?;
+        let is_drawn = matches!(to, Some(Report::Page(_)));
+        Ok(Requests { captures: self.captures(launcher, is_drawn)?, retain, dumps, accountings })
     }
 
     /// Refuses unknown rules, which the library would only log.
@@ -153,11 +175,11 @@ impl Arguments {
     }
 
     /// Returns where captures go, which the picture is drawn from, too.
-    fn captures(&self, launcher: &Launcher) -> Result<Option<Captures>, NotStarted> {
-        match (&self.capture, &self.report) {
+    fn captures(&self, launcher: &Launcher, is_drawn: bool) -> Result<Option<Captures>, NotStarted> {
+        match (&self.capture, is_drawn) {
             (Some(path), _) => Captures::new(path).map(Some),
-            (None, Some(_)) => Captures::new(&launcher.folder().join("graphs")).map(Some),
-            (None, None) => Ok(None),
+            (None, true) => Captures::new(&launcher.folder().join("graphs")).map(Some),
+            (None, false) => Ok(None),
         }
     }
 
@@ -177,6 +199,9 @@ impl Arguments {
         if self.capture.is_some() && std::env::var_os(KEEP_ORDER).is_none() {
             command.env(KEEP_ORDER, "1");
         }
+        if let Some(accountings) = &requests.accountings {
+            command.env("LASTUSE_ACCOUNTING", accountings.file());
+        }
         if let Some(dumps) = &requests.dumps {
             command.env("LASTUSE_DUMP", &dumps.pattern).env("LASTUSE_DUMP_DIR", &dumps.folder);
         }
@@ -189,6 +214,7 @@ fn report(
     exit: &Exit,
     events: &Events,
     requests: &Requests,
+    written: Option<&[Written]>,
     output: Option<Output>,
 ) -> Result<(), String> {
     let text = if arguments.json {
@@ -203,11 +229,13 @@ fn report(
             "ggml": events.ggml,
             "allocators": rows,
             "dump": requests.dumps.as_ref().map(|dumps| dumps.json(&events.dumps)),
+            "accounting": written.map(accounting::values),
         });
         format!("{json}\n")
     } else {
         let dumped = requests.dumps.as_ref().map(|dumps| dumps.summary(&events.dumps));
-        summary(launcher, exit, events) + &dumped.unwrap_or_default()
+        let devices = written.map(|written| format!("\n{}", accounting::tables(written)));
+        summary(launcher, exit, events) + &dumped.unwrap_or_default() + &devices.unwrap_or_default()
     };
     match output {
         Some(output) => output.write(text.as_bytes()),
@@ -240,12 +268,13 @@ fn exit_code(status: ExitStatus) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(FAILED))
 }
 
-/// Draws all captured graphs.
-fn draw(captures: &Captures, program: &str, picture: Output) -> Result<(), String> {
+/// Draws all captured graphs, with what the devices held.
+fn draw(captures: &Captures, program: &str, written: &[Written], picture: Output) -> Result<(), String> {
     let files = captures.files()?;
     if files.is_empty() {
         picture.discard();
         return Err("no picture was drawn: the program planned no graph".to_owned());
     }
-    picture.write(super::draw::page(&files, &format!("The memory of {program}"))?.as_bytes())
+    let accountings: Vec<_> = written.iter().map(|written| &written.accounting).collect();
+    picture.write(super::draw::page(&files, &format!("The memory of {program}"), &accountings)?.as_bytes())
 }

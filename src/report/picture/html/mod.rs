@@ -3,8 +3,10 @@
 mod data;
 
 use super::graphs::DrawnGraph;
-use super::xml::escaped;
 use super::{Options, PlanView, Theme};
+use crate::devices::accounting::Accounting;
+use crate::report::accounting::{accounting_part, accounting_style};
+use crate::report::xml::escaped;
 
 const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
@@ -38,11 +40,24 @@ pub fn html(views: &[PlanView<'_>], options: &Options<'_>) -> String {
     let parts = [
         ("{{theme}}", theme.to_owned()),
         ("{{title}}", escaped(title)),
-        ("{{style}}", STYLE.to_owned()),
+        (
+            "{{style}}",
+            if options.accountings.is_empty() { STYLE.to_owned() } else { [STYLE, accounting_style()].concat() },
+        ),
+        ("{{devices}}", devices(options.accountings)),
         ("{{program}}", PROGRAM.concat()),
         ("{{data}}", data::json(&graphs, options.title)),
     ];
     fill(PAGE, &parts)
+}
+
+/// Returns what the devices held, as a part of the page that is opened by a click.
+fn devices(accountings: &[&Accounting]) -> String {
+    if accountings.is_empty() {
+        return String::new();
+    }
+    let parts: String = accountings.iter().map(|accounting| accounting_part(accounting)).collect();
+    format!("  <details id=\"devices\">\n    <summary>Devices</summary>\n{parts}  </details>\n")
 }
 
 /// Inserts each part at the first occurrence of its name, in one pass.

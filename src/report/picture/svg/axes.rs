@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::placement::Step;
 use crate::report::picture::units::{byte_ticks, round_step};
-use crate::report::picture::xml::{escaped, shortened};
+use crate::report::xml::{escaped, shortened};
 
 use super::frame::{Panel, Row, px};
 

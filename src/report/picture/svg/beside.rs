@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::report::picture::xml::escaped;
 use crate::report::sizes::short;
+use crate::report::xml::escaped;
 
 use super::frame::px;
 use super::letters::{LETTERS, Place};

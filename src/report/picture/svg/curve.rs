@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use crate::report::picture::scene::BufferPicture;
-use crate::report::picture::xml::{escaped, shortened};
 use crate::report::sizes::short;
+use crate::report::xml::{escaped, shortened};
 
 use super::frame::{Panel, Row, px};
 

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use crate::report::picture::graphs::DrawnGraph;
 use crate::report::picture::scene::Scene;
 use crate::report::picture::units::change;
-use crate::report::picture::xml::{escaped, shortened};
 use crate::report::sizes::short;
+use crate::report::xml::{escaped, shortened};
 
 use super::frame::{MARGIN, Panel, px};
 

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::fmt::Write;
 
-use crate::report::picture::xml::{escaped, shortened};
 use crate::report::sizes::short;
+use crate::report::xml::{escaped, shortened};
 
 use super::beside::Beside;
 use super::frame::px;

@@ -6,8 +6,8 @@ use crate::graph::snapshot::TensorInfo;
 use crate::placement::Bytes;
 use crate::report::picture::kinds::OperationKind;
 use crate::report::picture::scene::{Sharing, Span};
-use crate::report::picture::xml::escaped;
 use crate::report::sizes::short;
+use crate::report::xml::escaped;
 
 use super::frame::{Panel, Row, px};
 use super::labels;

@@ -14,8 +14,8 @@ mod style;
 use std::fmt::Write;
 
 use super::graphs::DrawnGraph;
-use super::xml::escaped;
 use super::{Options, PlanView};
+use crate::report::xml::escaped;
 use frame::{Panel, Rows, WIDTH};
 
 /// Draws plans as SVG: those of one graph side by side, and one graph below the other. The names of the largest tensors are

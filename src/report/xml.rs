@@ -19,6 +19,7 @@ pub fn escaped(text: &str) -> String {
 }
 
 /// Shortens `text` to at most `length` characters; the last is "…" if some are cut.
+#[cfg(feature = "cli")]
 pub fn shortened(text: &str, length: usize) -> String {
     if text.chars().count() <= length {
         return text.to_owned();
@@ -36,6 +37,7 @@ mod tests {
         assert_eq!(escaped("a\u{0}\u{1b}\u{ffff}\nb"), "a\u{fffd}\u{fffd}\u{fffd} b");
     }
 
+    #[cfg(feature = "cli")]
     #[test]
     fn long_text_is_shortened_by_letters() {
         assert_eq!((shortened("äöü", 3), shortened("äöüß", 3)), ("äöü".to_owned(), "äö…".to_owned()));

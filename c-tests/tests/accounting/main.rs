@@ -1,0 +1,8 @@
+//! What devices hold, of whole programs: `lastuse run --report`, `LASTUSE_ACCOUNTING`, the schema of the files.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod schema;
+mod environment;
+mod tool;

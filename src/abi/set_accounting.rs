@@ -1,0 +1,113 @@
+//! `lastuse_set_accounting`, `lastuse_buffer_note`, `lastuse_buffer_note_free`: recording what a process allocates.
+
+use std::ffi::{CStr, OsStr, c_char};
+use std::os::unix::ffi::OsStrExt;
+
+use crate::ggml::{BufferRef, ggml_backend_buffer, ggml_of_object, log_error, recorder};
+
+use super::abort::{abort_on_panic, required};
+use super::enabled::check_enabled_or_not_loaded;
+use super::ggml_of_arguments::runtime_or_fail;
+use super::last_error::{fail, set_last_error};
+
+/// Records from now on what the process allocates, and writes it to a file when the process exits: for each device the
+/// buffers and tensors at the moment when it held the most. The environment variable LASTUSE_ACCOUNTING sets the file at the
+/// start.
+///
+/// The ending of the file decides about the format: .txt, .json, .html, .log, or none for tables. In the name, "%p" stands for
+/// the number of the process. NULL or an empty string ends recording, and what was recorded is not written; nor is it after
+/// another call. The string is copied.
+///
+/// ```c
+/// GGML_ASSERT(!lastuse_set_accounting("/no/such/folder/memory.json"));
+/// printf("nothing is recorded: %s\n", lastuse_last_error());
+/// GGML_ASSERT(lastuse_set_accounting(NULL) == lastuse_enabled());
+/// ```
+///
+/// Graph allocators, and buffers that lastuse allocates, are recorded by themselves; buffers that the program allocates by
+/// other functions are where graphs use them, or if they are noted (lastuse_buffer_note). For programs that do not note them,
+/// "lastuse run --report" does, or LD_PRELOAD with liblastuse.so and liblastuse_guard.so.
+///
+/// Returns false and changes nothing if the file exists or cannot be written, if its ending is unknown or lastuse is not
+/// enabled; the reason is in lastuse_last_error and in ggml's log. Any thread may call it.
+///
+/// # Safety
+/// `path` is NULL, or a string that ends in NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_set_accounting(path: *const c_char) -> bool {
+    const NAME: &str = "lastuse_set_accounting";
+    abort_on_panic(|| {
+        if let Err(why) = check_enabled_or_not_loaded() {
+            fail(NAME, &why);
+            return false;
+        }
+        // SAFETY: a string, as the caller guarantees.
+        let path = (!path.is_null()).then(|| OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes()));
+        // The environment, which is read once, must not override a call before the first buffer.
+        recorder().follow_environment(log_error);
+        let set = recorder().set(path.filter(|path| !path.is_empty()));
+        set.inspect_err(|why| fail(NAME, why)).is_ok()
+    })
+}
+
+/// Notes a buffer that the program has allocated, if the process records (lastuse_set_accounting): by
+/// ggml_backend_buft_alloc_buffer, ggml_backend_alloc_buffer, ggml_backend_cpu_buffer_from_ptr or
+/// ggml_backend_dev_buffer_from_host_ptr. Buffers of functions that lastuse replaces are noted by themselves.
+///
+/// asked are the bytes that the buffer type was asked for. is_mapped is true for memory of the program that was made a
+/// buffer, such as a mapped file. A program that notes its buffers also notes when it frees them (lastuse_buffer_note_free).
+///
+/// ```c
+/// ggml_backend_buffer_t outputs = ggml_backend_alloc_buffer(backend, 4096);
+/// GGML_ASSERT(!lastuse_buffer_note(outputs, 4096, false)); // nothing is recorded
+/// lastuse_buffer_note_free(outputs);
+/// ggml_backend_buffer_free(outputs);
+/// ```
+///
+/// Returns false if nothing is recorded, or lastuse does not know the layout of this ggml; the reason is in
+/// lastuse_last_error. Aborts if buffer is NULL. Any thread may call it.
+///
+/// # Safety
+/// `buffer` is live, and no other thread frees it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_buffer_note(buffer: *mut ggml_backend_buffer, asked: usize, is_mapped: bool) -> bool {
+    const NAME: &str = "lastuse_buffer_note";
+    abort_on_panic(|| {
+        let buffer = required(buffer, NAME, "buffer");
+        // SAFETY: a live buffer, as the caller guarantees.
+        let ggml = unsafe { ggml_of_object(buffer.as_ptr().cast_const()) };
+        let Some(runtime) = runtime_or_fail(NAME, ggml) else { return false };
+        // SAFETY: as above.
+        let buffer = unsafe { BufferRef::from_non_null(buffer) };
+        let noted = recorder().note_buffer(runtime, buffer, Some(asked as u64), is_mapped);
+        noted.inspect_err(|why| set_last_error(NAME, why)).is_ok()
+    })
+}
+
+/// Notes that the program is about to free a buffer, whether or not it was noted.
+///
+/// ```c
+/// ggml_backend_buffer_t buffer = ggml_backend_alloc_buffer(backend, 64);
+/// lastuse_buffer_note(buffer, 64, false);
+/// lastuse_buffer_note_free(buffer);
+/// ggml_backend_buffer_free(buffer);
+/// ```
+///
+/// Returns false if nothing is recorded, or lastuse does not know the layout of this ggml; the reason is in
+/// lastuse_last_error. Aborts if buffer is NULL. Any thread may call it.
+///
+/// # Safety
+/// `buffer` is live, and no other thread frees it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_buffer_note_free(buffer: *mut ggml_backend_buffer) -> bool {
+    const NAME: &str = "lastuse_buffer_note_free";
+    abort_on_panic(|| {
+        let buffer = required(buffer, NAME, "buffer");
+        // SAFETY: a live buffer, as the caller guarantees.
+        let ggml = unsafe { ggml_of_object(buffer.as_ptr().cast_const()) };
+        let Some(runtime) = runtime_or_fail(NAME, ggml) else { return false };
+        // SAFETY: as above.
+        let buffer = unsafe { BufferRef::from_non_null(buffer) };
+        recorder().note_freed(runtime, buffer).inspect_err(|why| set_last_error(NAME, why)).is_ok()
+    })
+}

@@ -1,0 +1,26 @@
+//! Exact accounting: what every device holds, byte by byte, and what is where.
+//!
+//! ```text
+//!  buffers as they come and go -> Ledger -> Accounting: devices, buffers, graphs with their tensors
+//!                                   ^           |
+//!  graphs with their tensors -------+           +-> sums: weights + KV + compute + other + rounding = bytes asked for
+//! ```
+//!
+//! Each part uses only those above it in this list:
+//!
+//! - `sums`: what the bytes of a buffer are for; each byte is counted once
+//! - `account`: the result
+//! - `ledger`: the buffers of a process, and for each device the moment of its largest total
+
+mod sums;
+mod account;
+mod ledger;
+#[cfg(test)]
+mod tests;
+
+pub use account::{
+    AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, DeviceMemory, Location,
+    Step, Steps,
+};
+pub use ledger::{HeldBuffer, Ledger, Moment};
+pub use sums::{Extent, MemoryClass, Span, Sums, sums};

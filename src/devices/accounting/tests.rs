@@ -1,0 +1,222 @@
+//! Sums of buffers, and the moments of a ledger.
+
+use super::{
+    AccountedDevice, AccountedGraph, AccountedTensor, BufferUsage, Extent, HeldBuffer, Ledger, Location, MemoryClass,
+    Moment, Span, Sums, sums,
+};
+use crate::testing::Random;
+
+fn extent(class: MemoryClass, offset: u64, bytes: u64) -> Extent {
+    Extent { class, offset, bytes }
+}
+
+fn span(asked: u64, base: u64, rest: MemoryClass) -> Span {
+    Span { asked, base, alignment: 32, rest }
+}
+
+#[test]
+fn bytes_are_counted_once_and_padding_is_rounding() {
+    let extents =
+        [extent(MemoryClass::Weights, 0, 40), extent(MemoryClass::Weights, 64, 64), extent(MemoryClass::Cache, 128, 1)];
+    let found = sums(&span(160, 0, MemoryClass::Other), &extents);
+    assert_eq!(found, Sums { weights: 104, kv: 1, rounding: 24 + 31, ..Sums::default() });
+    assert_eq!(found.total(), 160);
+}
+
+#[test]
+fn tensors_of_one_place_count_as_the_first_class() {
+    let extents =
+        [extent(MemoryClass::Compute, 0, 96), extent(MemoryClass::Cache, 32, 32), extent(MemoryClass::Compute, 64, 64)];
+    let found = sums(&span(128, 4096, MemoryClass::Compute), &extents);
+    assert_eq!(found, Sums { kv: 32, compute: 96, ..Sums::default() });
+}
+
+#[test]
+fn room_without_tensors_is_what_the_buffer_is_for() {
+    let extents = [extent(MemoryClass::Weights, 0, 33), extent(MemoryClass::Weights, 256, 32)];
+    let of = |rest| sums(&span(320, 0, rest), &extents);
+    let (weights, rounding) = (65, 31);
+    assert_eq!(of(MemoryClass::Other), Sums { weights, other: 320 - 65 - 31, rounding, ..Sums::default() });
+    assert_eq!(of(MemoryClass::Weights), Sums { weights: 320 - 31, rounding, ..Sums::default() });
+    let empty = sums(&span(77, 0, MemoryClass::Compute), &[]);
+    assert_eq!(empty, Sums { compute: 77, ..Sums::default() });
+    assert_eq!(sums(&span(0, 0, MemoryClass::Other), &extents), Sums::default());
+}
+
+#[test]
+fn room_before_the_first_aligned_address_is_rounding() {
+    let found = sums(&span(100, 4096 + 8, MemoryClass::Other), &[extent(MemoryClass::Weights, 24, 76)]);
+    assert_eq!(found, Sums { weights: 76, rounding: 24, ..Sums::default() });
+}
+
+#[test]
+fn extents_beyond_the_end_and_the_largest_numbers_are_no_problem() {
+    let extents = [extent(MemoryClass::Weights, 50, u64::MAX), extent(MemoryClass::Cache, u64::MAX, u64::MAX)];
+    let found = sums(&span(100, u64::MAX - 10, MemoryClass::Other), &extents);
+    assert_eq!(found.total(), 100);
+    assert_eq!(found.weights, 50);
+    let all = sums(&Span { asked: u64::MAX, base: 0, alignment: 0, rest: MemoryClass::Other }, &extents);
+    assert_eq!(all.total(), u64::MAX);
+}
+
+#[test]
+fn parts_of_random_buffers_add_up_to_what_was_asked_for() {
+    let mut random = Random::new(7);
+    let mut below = |limit: u32| u64::from(random.below(limit));
+    let class = |number: u64| MemoryClass::ALL[usize::try_from(number).expect("small")];
+    for _ in 0..2000 {
+        let asked = below(3000);
+        let alignment = [1, 2, 32, 256, 48][usize::try_from(below(5)).expect("small")];
+        let span = Span { asked, base: below(500), alignment, rest: class(below(4)) };
+        let extents: Vec<Extent> = (0..below(12)).map(|_| extent(class(below(4)), below(3200), below(700))).collect();
+        let found = sums(&span, &extents);
+        assert_eq!(found.total(), asked, "{span:?} {extents:?}");
+        // Byte by byte, in another way.
+        let mut counted = [0u64; 4];
+        for byte in 0..asked {
+            let covers = |extent: &&Extent| extent.offset <= byte && byte < extent.offset + extent.bytes;
+            if let Some(class) = extents.iter().filter(covers).map(|extent| extent.class).min() {
+                counted[class as usize] += 1;
+            }
+        }
+        for class in MemoryClass::ALL.into_iter().filter(|class| *class != span.rest) {
+            assert_eq!(found.of(class), counted[class as usize], "{span:?} {extents:?}");
+        }
+        assert!(found.of(span.rest) >= counted[span.rest as usize]);
+    }
+}
+
+fn held(device: usize, asked: u64, base: u64, usage: BufferUsage) -> HeldBuffer {
+    HeldBuffer {
+        device,
+        buffer_type: "type".to_owned(),
+        usage,
+        is_mapped: false,
+        is_host: device == 0,
+        asked,
+        bytes: asked,
+        base,
+        alignment: 32,
+    }
+}
+
+fn tensor(name: &str, class: MemoryClass, buffer: u64, offset: u64, bytes: u64) -> AccountedTensor {
+    AccountedTensor {
+        name: name.to_owned(),
+        op: "NONE".to_owned(),
+        element: "f32".to_owned(),
+        ne: [1; 4],
+        class,
+        bytes,
+        view_of: None,
+        device: Some(0),
+        buffer_type: None,
+        location: Some(Location { buffer, offset }),
+        steps: None,
+        executes: None,
+    }
+}
+
+fn two_devices() -> Ledger {
+    let mut ledger = Ledger::default();
+    for name in ["CPU", "GPU"] {
+        ledger.add_device(AccountedDevice { name: name.to_owned(), ..AccountedDevice::default() });
+    }
+    ledger
+}
+
+#[test]
+fn each_device_has_the_moment_of_its_largest_total() {
+    let mut ledger = two_devices();
+    assert!(ledger.add(1, held(0, 100, 0, BufferUsage::Weights), true));
+    assert!(ledger.add(2, held(1, 500, 0, BufferUsage::Compute), true));
+    assert!(ledger.remove(2));
+    assert!(ledger.add(3, held(0, 50, 4096, BufferUsage::Compute), true));
+    assert!(!ledger.add(4, held(1, 500, 0, BufferUsage::Compute), true), "as many as before");
+    assert!(ledger.remove(1) && ledger.remove(3) && ledger.remove(4) && !ledger.remove(4));
+    let largest = ledger.accounting(Moment::Largest);
+    let sums: Vec<u64> = largest.devices.iter().map(|device| device.sums.total()).collect();
+    assert_eq!(sums, [150, 500]);
+    assert_eq!(largest.buffers.iter().map(|buffer| buffer.id).collect::<Vec<_>>(), [1, 2, 3]);
+    let now = ledger.accounting(Moment::Now);
+    assert_eq!((now.sums(), now.buffers.len()), (Sums::default(), 0));
+}
+
+#[test]
+fn the_largest_graph_of_each_allocator_is_kept_with_its_moment() {
+    let graph = |name: &str, bytes| AccountedGraph {
+        tensors: vec![tensor(name, MemoryClass::Compute, 1, 0, bytes)],
+        ..AccountedGraph::default()
+    };
+    let mut ledger = two_devices();
+    ledger.add(9, held(0, 256, 0, BufferUsage::Any), true);
+    ledger.set_graph(1, 40, graph("large", 40));
+    ledger.set_graph(1, 30, graph("small", 30));
+    ledger.set_graph(1, 40, graph("equal", 40));
+    ledger.remove(9);
+    ledger.remove_allocator(1);
+    assert!(ledger.accounting(Moment::Now).graphs.is_empty());
+    let largest = ledger.accounting(Moment::Largest);
+    assert_eq!(largest.tensors().map(|tensor| tensor.name.as_str()).collect::<Vec<_>>(), ["large"]);
+    assert_eq!(largest.sums(), Sums { compute: 40, other: 256 - 64, rounding: 24, ..Sums::default() });
+}
+
+#[test]
+fn tensors_that_no_graph_has_count_by_the_usage_of_their_buffer() {
+    let mut ledger = two_devices();
+    ledger.add(9, held(0, 256, 0, BufferUsage::Any), true);
+    let graph = AccountedGraph { tensors: vec![tensor("read", MemoryClass::Cache, 1, 0, 32)], ..Default::default() };
+    ledger.add_graph(graph);
+    for (name, offset) in [("read", 0), ("unread", 64)] {
+        ledger.add_content(9, tensor(name, MemoryClass::Other, 1, offset, 32));
+    }
+    let found = ledger.accounting(Moment::Now);
+    assert_eq!(found.unread.iter().map(|tensor| tensor.name.as_str()).collect::<Vec<_>>(), ["unread"]);
+    assert_eq!((found.sums().kv, found.sums().other), (32, 224));
+    ledger.set_usage(9, BufferUsage::Weights);
+    let found = ledger.accounting(Moment::Now);
+    assert_eq!((found.sums().kv, found.sums().weights), (32, 224));
+}
+
+#[test]
+fn buffers_that_are_described_again_are_not_counted_again() {
+    let mut ledger = two_devices();
+    ledger.add(9, held(0, 256, 0, BufferUsage::Any), true);
+    ledger.add_content(9, tensor("kept", MemoryClass::Other, 1, 0, 32));
+    ledger.add(9, HeldBuffer { buffer_type: "other".to_owned(), ..held(0, 256, 0, BufferUsage::Any) }, false);
+    let found = ledger.accounting(Moment::Now);
+    assert_eq!((found.sums().total(), found.buffers.len(), found.unread.len()), (256, 1, 1));
+    assert_eq!((found.buffers[0].id, found.buffers[0].buffer_type.as_str()), (1, "other"));
+    // A free that was not seen: other memory at the same address, or another buffer in the same memory.
+    ledger.add(9, held(0, 128, 8192, BufferUsage::Any), false);
+    ledger.add(10, held(0, 64, 8192 + 32, BufferUsage::Any), true);
+    assert_eq!(ledger.accounting(Moment::Now).sums().total(), 64);
+    // Buffers of a GPU may all begin at one address.
+    ledger.add(11, held(1, 64, 4096, BufferUsage::Any), true);
+    ledger.add(12, held(1, 64, 4096, BufferUsage::Any), true);
+    assert_eq!(ledger.accounting(Moment::Now).devices[1].sums.total(), 128);
+}
+
+#[test]
+fn buffers_without_bytes_are_not_listed() {
+    let mut ledger = two_devices();
+    ledger.add(1, held(0, 0, 0, BufferUsage::Any), true);
+    ledger.add(2, held(0, 8, 64, BufferUsage::Any), true);
+    let found = ledger.accounting(Moment::Largest);
+    assert_eq!((found.buffers.len(), found.sums().other), (1, 8));
+}
+
+#[test]
+fn tensors_of_a_buffer_of_another_moment_keep_their_device() {
+    let mut ledger = two_devices();
+    ledger.add(1, held(1, 64, 0, BufferUsage::Any), true);
+    ledger.add(2, held(0, 64, 0, BufferUsage::Any), true);
+    ledger.add_graph(AccountedGraph {
+        tensors: vec![tensor("gone", MemoryClass::Weights, 1, 0, 64)],
+        ..Default::default()
+    });
+    ledger.remove(1);
+    let now = ledger.accounting(Moment::Now);
+    assert_eq!(now.graphs[0].tensors[0].location, None);
+    assert_eq!(now.device_name(now.graphs[0].tensors[0].device), Some("CPU"));
+}

@@ -1,0 +1,182 @@
+//! The file that an accounting is written to.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use crate::devices::accounting::Accounting;
+use crate::ggml::observe::whole_file::{existing_writable_folder, write_whole};
+use crate::report::accounting::AccountingFormat;
+
+/// What stands for the number of the process in the name of a file.
+const PROCESS: &[u8] = b"%p";
+
+/// Names of files that the process has open, also where they are redirected to ordinary files.
+const STREAMS: [&str; 2] = ["/dev/stdout", "/dev/stderr"];
+const FOLDERS_OF_STREAMS: [&str; 2] = ["/dev/fd", "/proc/self/fd"];
+
+/// A file for an accounting: its ending decides about the format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountingFile {
+    /// The absolute path, in which "%p" stands for the number of the process.
+    path: PathBuf,
+    format: AccountingFormat,
+}
+
+/// Why an accounting cannot be written to a file.
+#[derive(Debug)]
+pub enum AccountingFileError {
+    /// The ending of the name is that of no format.
+    UnknownEnding(PathBuf),
+    /// A file of this name exists, and would be lost.
+    Exists(PathBuf),
+    /// The system refuses.
+    Io(PathBuf, io::Error),
+}
+
+impl fmt::Display for AccountingFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownEnding(path) => {
+                let known = AccountingFormat::ALL.map(|format| format!(".{}", format.word())).join(", ");
+                write!(f, "{} has an unknown ending; known are {known}, and none for tables", path.display())
+            }
+            Self::Exists(path) => {
+                write!(f, "{} exists: name another file, or remove it; \"%p\" stands for the process", path.display())
+            }
+            Self::Io(path, error) => write!(f, "cannot write to {}: {error}", path.display()),
+        }
+    }
+}
+
+impl AccountingFile {
+    /// Returns the file with this name, and checks that it can be written: that its folder is writable and it does not
+    /// exist. A device, "/dev/stderr" say, may exist. The path becomes absolute, since the program may change its working
+    /// directory.
+    ///
+    /// # Errors
+    /// [`AccountingFileError`].
+    pub fn new(path: &Path) -> Result<Self, AccountingFileError> {
+        let format = match path.extension().map(|ending| ending.to_string_lossy()) {
+            None => AccountingFormat::Text,
+            Some(ending) => AccountingFormat::with_word(&ending)
+                .ok_or_else(|| AccountingFileError::UnknownEnding(path.to_owned()))?,
+        };
+        let io = |error| AccountingFileError::Io(path.to_owned(), error);
+        let file = Self { path: std::path::absolute(path).map_err(io)?, format };
+        file.check_new()?;
+        if !file.is_device() {
+            // What can be created here now can be at the end.
+            let folder = file.path.parent().unwrap_or(Path::new("/"));
+            existing_writable_folder(folder).map_err(io)?;
+        }
+        Ok(file)
+    }
+
+    /// Returns the path for this process.
+    fn of_process(&self) -> PathBuf {
+        let bytes = self.path.as_os_str().as_bytes();
+        let Some(at) = bytes.windows(PROCESS.len()).position(|part| part == PROCESS) else { return self.path.clone() };
+        let number = std::process::id().to_string();
+        let whole = [&bytes[..at], number.as_bytes(), &bytes[at + PROCESS.len()..]].concat();
+        PathBuf::from(OsString::from_vec(whole))
+    }
+
+    /// Returns `true` for what is written to at its end: a device, a pipe, or a file that the process has open.
+    fn is_device(&self) -> bool {
+        let path = self.of_process();
+        let is_open = STREAMS.iter().any(|stream| path == Path::new(stream))
+            || path.parent().is_some_and(|folder| FOLDERS_OF_STREAMS.iter().any(|known| folder == Path::new(known)));
+        fs::metadata(&path).is_ok_and(|data| !data.is_dir() && (is_open || !data.is_file()))
+    }
+
+    fn check_new(&self) -> Result<(), AccountingFileError> {
+        let path = self.of_process();
+        // A link to nowhere exists, too.
+        if fs::symlink_metadata(&path).is_ok() && !self.is_device() {
+            return Err(AccountingFileError::Exists(path));
+        }
+        Ok(())
+    }
+
+    /// Writes an accounting: completely, or not at all.
+    ///
+    /// # Errors
+    /// [`AccountingFileError`]; also if the file exists by now.
+    pub fn write(&self, accounting: &Accounting) -> Result<(), AccountingFileError> {
+        let text = self.format.format(accounting);
+        self.check_new()?;
+        let path = self.of_process();
+        let written = match path.to_str() {
+            // Opened again, an ordinary file that they are redirected to would have another position.
+            Some("/dev/stderr") => io::stderr().write_all(text.as_bytes()),
+            Some("/dev/stdout") => io::stdout().write_all(text.as_bytes()).and_then(|()| io::stdout().flush()),
+            _ if self.is_device() => {
+                OpenOptions::new().append(true).open(&path).and_then(|mut file| file.write_all(text.as_bytes()))
+            }
+            _ => write_whole(&path, |mut file| file.write_all(text.as_bytes())),
+        };
+        written.map_err(|error| AccountingFileError::Io(path, error))
+    }
+}
+
+/// Writes an accounting to a file, in the format of its ending.
+///
+/// # Errors
+/// [`AccountingFileError`].
+pub fn write_accounting(accounting: &Accounting, path: &OsStr) -> Result<(), AccountingFileError> {
+    AccountingFile::new(Path::new(path))?.write(accounting)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("lastuse-{}-accounting-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("it can be created");
+        path
+    }
+
+    #[test]
+    fn files_are_written_once_and_never_over_others() {
+        let folder = folder("once");
+        for (name, start) in
+            [("a.txt", "no buffer"), ("b.json", "{\"format\""), ("c.html", "<!doctype"), ("d", "no buf")]
+        {
+            let file = AccountingFile::new(&folder.join(name)).expect("it is new");
+            file.write(&Accounting::default()).expect("it can be written");
+            let text = fs::read_to_string(folder.join(name)).expect("it is there");
+            assert!(text.starts_with(start), "{text}");
+            let again = file.write(&Accounting::default()).expect_err("it exists").to_string();
+            assert!(again.contains(" exists: name another file"), "{again}");
+            assert!(AccountingFile::new(&folder.join(name)).is_err());
+        }
+        fs::remove_dir_all(&folder).expect("it exists");
+    }
+
+    #[test]
+    fn each_process_can_have_a_file() {
+        let folder = folder("process");
+        let file = AccountingFile::new(&folder.join("of-%p.json")).expect("it is new");
+        file.write(&Accounting::default()).expect("it can be written");
+        assert!(folder.join(format!("of-{}.json", std::process::id())).is_file());
+        fs::remove_dir_all(&folder).expect("it exists");
+    }
+
+    #[test]
+    fn wrong_files_are_errors_that_name_them() {
+        let of = |path: &str| AccountingFile::new(Path::new(path)).map(|_| ()).expect_err(path).to_string();
+        assert_eq!(of("x.xml"), "x.xml has an unknown ending; known are .txt, .json, .html, .log, and none for tables");
+        assert!(of("/dev/null/x.json").starts_with("cannot write to /dev/null/x.json: "));
+        assert!(of("/no/such/folder/x.json").starts_with("cannot write to /no/such/folder/x.json: "));
+        assert!(of("/tmp").contains("/tmp exists: "));
+        for device in ["/dev/null", "/dev/stderr"] {
+            AccountingFile::new(Path::new(device)).expect(device).write(&Accounting::default()).expect(device);
+        }
+    }
+}
