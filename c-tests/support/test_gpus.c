@@ -8,6 +8,7 @@
 #include "check.h"
 #include "ggml-backend-impl.h"
 #include "ggml-backend.h"
+#include "ggml-cpu.h"
 #include "ggml.h"
 
 enum { MOST_GPUS = 4, OFFLOAD_BATCH = 32 };
@@ -122,6 +123,8 @@ static ggml_backend_t device_init(ggml_backend_dev_t dev, const char * params) {
     backend->guid                = &guid;
     backend->device              = dev;
     backend->context             = ggml_backend_dev_init(cpu_device(), NULL);
+    // Threads of ggml wait for each other by spinning, and other tests run at the same time.
+    ggml_backend_cpu_set_n_threads(backend->context, 1);
     backend->iface.get_name      = backend_name;
     backend->iface.free          = backend_free;
     backend->iface.graph_compute = backend_compute;
