@@ -75,6 +75,11 @@ fn exports_only_the_functions_that_it_wraps() {
     let text = String::from_utf8_lossy(&output.expect("nm runs").stdout).into_owned();
     let names: BTreeSet<&str> = text.lines().filter_map(|line| line.split_whitespace().next_back()).collect();
     let expected = [
+        "ggml_backend_alloc_buffer",
+        "ggml_backend_buffer_free",
+        "ggml_backend_buft_alloc_buffer",
+        "ggml_backend_cpu_buffer_from_ptr",
+        "ggml_backend_dev_buffer_from_host_ptr",
         "ggml_backend_graph_compute",
         "ggml_backend_graph_compute_async",
         "ggml_backend_sched_free",
