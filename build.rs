@@ -33,6 +33,7 @@ mod embedded {
         println!("cargo:rerun-if-changed=src");
         println!("cargo:rerun-if-changed=guard/src");
         println!("cargo:rerun-if-changed=Cargo.toml");
+        println!("cargo:rerun-if-env-changed=LASTUSE_LIBRARIES");
         if std::env::var("PROFILE").as_deref() != Ok("release") {
             return;
         }
@@ -47,20 +48,24 @@ mod embedded {
         }
     }
 
-    /// Builds the library of a package. Returns the folder that it is in.
+    /// Builds the library of a package. Returns the folder that it is in: below the target folder that
+    /// `LASTUSE_LIBRARIES` names, where tests share it, or below one of the tool alone.
     fn library(package: &str, arguments: &[&str]) -> PathBuf {
-        let folder = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("library");
-        let target = std::env::var("TARGET").expect("cargo sets TARGET");
-        let status = Command::new(std::env::var_os("CARGO").expect("cargo sets CARGO"))
-            .args(["build", "--quiet", "--locked", "--offline", "--release", "--lib", "--package", package])
-            .args(arguments)
-            .args(["--target", &target, "--target-dir"])
-            .arg(&folder)
-            .env_remove("CARGO_TARGET_DIR")
-            .status()
-            .expect("cargo runs");
+        let mut command = Command::new(std::env::var_os("CARGO").expect("cargo sets CARGO"));
+        command.args(["build", "--quiet", "--locked", "--offline", "--release", "--lib", "--package", package]);
+        command.args(arguments).env_remove("CARGO_TARGET_DIR");
+        let libraries = if let Some(shared) = std::env::var_os("LASTUSE_LIBRARIES") {
+            command.arg("--target-dir").arg(&shared);
+            PathBuf::from(shared)
+        } else {
+            let own = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("library");
+            let target = std::env::var("TARGET").expect("cargo sets TARGET");
+            command.args(["--target", &target, "--target-dir"]).arg(&own);
+            own.join(target)
+        };
+        let status = command.status().expect("cargo runs");
         assert!(status.success(), "the library inside the tool does not build");
-        folder.join(target).join("release")
+        libraries.join("release")
     }
 
     fn path(file: &Path) -> &str {

@@ -28,14 +28,17 @@ pub struct Lastuse {
     pub shared: PathBuf,
 }
 
+/// The target folder of the libraries, below that of the workspace.
+const LIBRARIES: &str = "libraries";
+
 /// Builds lastuse. Cargo knows whether it is up to date.
 ///
 /// # Errors
 /// The message of cargo.
 pub fn lastuse(build: Build) -> Result<Lastuse> {
     let (folder_name, profile, arguments): (&str, &str, &[&str]) = match build {
-        Build::Release => ("libraries", "release", &["--release"]),
-        Build::Checked => ("libraries", "debug", &[]),
+        Build::Release => (LIBRARIES, "release", &["--release"]),
+        Build::Checked => (LIBRARIES, "debug", &[]),
         Build::PanicProbe => ("libraries-panic-probe", "release", &["--release", "--features", "panic-probe"]),
     };
     let target = target_folder().join(folder_name);
@@ -50,8 +53,8 @@ pub fn lastuse(build: Build) -> Result<Lastuse> {
 /// # Errors
 /// The message of cargo.
 pub fn guard_library() -> Result<PathBuf> {
-    let target = target_folder().join("libraries");
-    cargo_build(&target, &["--release", "--package", "lastuse-guard"])?;
+    let target = target_folder().join(LIBRARIES);
+    cargo_build(&target, &["--release", "--lib", "--package", "lastuse-guard"])?;
     Ok(target.join("release/liblastuse_guard.so"))
 }
 
@@ -62,9 +65,10 @@ pub fn guard_library() -> Result<PathBuf> {
 pub fn tool() -> Result<PathBuf> {
     // Not the folder of the libraries: cargo writes the shared library there too, built with more features.
     let target = target_folder().join("tool");
-    // Several cores compile it, as it is not linked into programs.
-    let units = ["--config", "profile.release.codegen-units=16"];
-    cargo_build(&target, &[&["--release", "--bin", "lastuse", "--package", "lastuse"], &units[..]].concat())?;
+    // Several cores compile it, as it is not linked into programs, and with less optimization, which takes most of the
+    // time. The libraries inside are those of users.
+    let settings = ["--config", "profile.release.codegen-units=16", "--config", "profile.release.opt-level=1"];
+    cargo_build(&target, &[&["--release", "--bin", "lastuse", "--package", "lastuse"], &settings[..]].concat())?;
     Ok(target.join("release/lastuse"))
 }
 
@@ -87,5 +91,8 @@ pub fn build_side_by_side() {
 fn cargo_build(target: &Path, arguments: &[&str]) -> Result<()> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(folder().with_file_name("Cargo.toml"));
+    // The tool contains libraries that tests need too. Its build script runs in another folder.
+    let libraries = target_folder().join(LIBRARIES);
+    command.env("LASTUSE_LIBRARIES", std::path::absolute(&libraries).unwrap_or(libraries));
     lastuse_vendor::run(command.arg("--target-dir").arg(target).args(arguments))
 }
