@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use lastuse_vendor::{Llama, Package, ggml};
 
@@ -104,6 +105,8 @@ impl PlacedProgram {
     /// # Errors
     /// When it cannot be written.
     pub fn model(&self, model: &PlacedModel) -> Result<PathBuf> {
+        static WRITING: Mutex<()> = Mutex::new(());
+        let _one_at_a_time = WRITING.lock();
         let path = self.folder.join(model.name);
         if !path.exists() {
             let text = path.to_string_lossy();

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use crate::placement::Bytes;
 
 use super::buffer_ref::BufferRef;
+use super::lock::Lock;
 use super::runtime::Runtime;
 
 /// A live buffer that lastuse owns.
@@ -31,13 +32,9 @@ pub trait BufferListener: Sync {
 }
 
 /// By address. Buffers that programs own are not among them.
-static OWNED: Mutex<BTreeMap<usize, OwnedBuffer>> = Mutex::new(BTreeMap::new());
+static OWNED: Lock<BTreeMap<usize, OwnedBuffer>> = Lock::new(BTreeMap::new());
 
 static LISTENER: OnceLock<&'static dyn BufferListener> = OnceLock::new();
-
-fn owned() -> MutexGuard<'static, BTreeMap<usize, OwnedBuffer>> {
-    OWNED.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Sets what is called from now on; only the first call has an effect.
 pub fn listen(listener: &'static dyn BufferListener) {
@@ -46,12 +43,12 @@ pub fn listen(listener: &'static dyn BufferListener) {
 
 /// Calls `visit` for each buffer that lastuse owns. None of them is freed meanwhile.
 pub fn for_each_owned(mut visit: impl FnMut(&OwnedBuffer)) {
-    owned().values().for_each(&mut visit);
+    OWNED.lock().values().for_each(&mut visit);
 }
 
 /// Notes a new buffer.
 pub fn note_allocated(new: OwnedBuffer) {
-    owned().insert(new.buffer.as_ptr().addr(), new);
+    OWNED.lock().insert(new.buffer.as_ptr().addr(), new);
     if let Some(listener) = LISTENER.get() {
         listener.allocated(&new);
     }
@@ -59,7 +56,7 @@ pub fn note_allocated(new: OwnedBuffer) {
 
 /// Notes that the usage of a buffer was set.
 pub fn note_used(buffer: BufferRef) {
-    let known = owned().get(&buffer.as_ptr().addr()).copied();
+    let known = OWNED.lock().get(&buffer.as_ptr().addr()).copied();
     if let (Some(listener), Some(known)) = (LISTENER.get(), known) {
         listener.used(&known);
     }
@@ -75,7 +72,7 @@ pub fn note_freed(buffer: BufferRef) {
 
 /// Notes that the program owns a buffer from now on.
 pub fn note_given(buffer: BufferRef) {
-    owned().remove(&buffer.as_ptr().addr());
+    OWNED.lock().remove(&buffer.as_ptr().addr());
 }
 
 impl fmt::Debug for dyn BufferListener {

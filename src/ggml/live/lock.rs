@@ -1,0 +1,79 @@
+//! A mutex of the system's thread library. Tools that look for races (valgrind's helgrind) know it, unlike the one of
+//! Rust's standard library.
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+/// A mutex with its value. It is static, so it is never destroyed.
+pub struct Lock<T> {
+    mutex: UnsafeCell<libc::pthread_mutex_t>,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is used by one thread at a time, the one that holds the mutex.
+unsafe impl<T: Send> Sync for Lock<T> {}
+
+impl<T> Lock<T> {
+    /// Creates it unlocked.
+    pub const fn new(value: T) -> Self {
+        Self { mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER), value: UnsafeCell::new(value) }
+    }
+
+    /// Waits until no other thread holds it. Not to be called again by the thread that holds it.
+    pub fn lock(&'static self) -> Locked<T> {
+        // SAFETY: a mutex that was initialized and is never moved or destroyed.
+        let status = unsafe { libc::pthread_mutex_lock(self.mutex.get()) };
+        assert_eq!(status, 0, "a mutex cannot be locked");
+        Locked(self)
+    }
+}
+
+/// The value of a [`Lock`], held by this thread.
+pub struct Locked<T: 'static>(&'static Lock<T>);
+
+impl<T> Deref for Locked<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: this thread holds the mutex.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> DerefMut for Locked<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: this thread holds the mutex, and there is one `Locked` at a time.
+        unsafe { &mut *self.0.value.get() }
+    }
+}
+
+impl<T> Drop for Locked<T> {
+    fn drop(&mut self) {
+        // SAFETY: this thread holds the mutex.
+        let status = unsafe { libc::pthread_mutex_unlock(self.0.mutex.get()) };
+        debug_assert_eq!(status, 0, "a mutex cannot be unlocked");
+    }
+}
+
+impl<T> fmt::Debug for Lock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lock").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_take_turns() {
+        static COUNT: Lock<u64> = Lock::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..10_000).for_each(|_| *COUNT.lock() += 1));
+            }
+        });
+        assert_eq!(*COUNT.lock(), 40_000);
+    }
+}
