@@ -233,7 +233,7 @@ impl<C: Capabilities> Splitter<'_, '_, C> {
                 return Err(PlacementError::NotReordered { backend });
             }
             for KeptUntil { tensor, until } in added {
-                // A result of the split is kept itself, whoever has a copy of it.
+                // A result of the split is kept itself, also where there is a copy of it.
                 let is_result = after.binary_search(&tensor).is_ok();
                 let copies = self.copies.get(&(tensor, *backend)).filter(|_| !is_result);
                 let current = self.questions.options.current_copy as usize;

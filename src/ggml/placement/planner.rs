@@ -160,7 +160,7 @@ impl DevicePlanner {
     /// [`PlacementFailure`].
     ///
     /// # Safety
-    /// As for [`DevicePlanner::solve`]; the graph has not been scheduled or changed since.
+    /// What [`DevicePlanner::solve`] requires; the graph has not been scheduled or changed since.
     pub unsafe fn residences(
         &self,
         runtime: &'static Runtime,
@@ -178,7 +178,7 @@ impl DevicePlanner {
     /// [`PlacementFailure`].
     ///
     /// # Safety
-    /// As for [`DevicePlanner::residences`]; the scheduler is live, and of this thread.
+    /// What [`DevicePlanner::residences`] requires; the scheduler is live, and of this thread.
     pub unsafe fn apply(
         &self,
         runtime: &'static Runtime,
@@ -201,7 +201,7 @@ impl DevicePlanner {
     }
 
     /// # Safety
-    /// As for [`DevicePlanner::solve`].
+    /// What [`DevicePlanner::solve`] requires.
     unsafe fn read_for(&self, runtime: &'static Runtime) -> Result<LiveCompute<'_, '_>, PlacementFailure> {
         if self.placed.is_none() {
             return Err(PlacementFailure::NotSolved);
@@ -211,7 +211,7 @@ impl DevicePlanner {
     }
 
     /// # Safety
-    /// As for [`DevicePlanner::solve`].
+    /// What [`DevicePlanner::solve`] requires.
     unsafe fn read(&self, runtime: &'static Runtime) -> Result<LiveCompute<'_, '_>, PlacementFailure> {
         // SAFETY: live graphs, as the caller guarantees.
         let read =
