@@ -15,7 +15,7 @@ pub enum Build {
     Release,
     /// Every plan is simulated before it is used.
     Checked,
-    /// The build of users with an additional export that panics.
+    /// The build of users with an additional export that panics, and less optimization.
     PanicProbe,
 }
 
@@ -36,10 +36,12 @@ const LIBRARIES: &str = "libraries";
 /// # Errors
 /// The message of cargo.
 pub fn lastuse(build: Build) -> Result<Lastuse> {
+    // How fast it is does not matter here, and full optimization takes a core minutes.
+    let probe = ["--release", "--features", "panic-probe", "--config", "profile.release.opt-level=1"];
     let (folder_name, profile, arguments): (&str, &str, &[&str]) = match build {
         Build::Release => (LIBRARIES, "release", &["--release"]),
         Build::Checked => (LIBRARIES, "debug", &[]),
-        Build::PanicProbe => ("libraries-panic-probe", "release", &["--release", "--features", "panic-probe"]),
+        Build::PanicProbe => ("libraries-panic-probe", "release", &probe),
     };
     let target = target_folder().join(folder_name);
     let arguments = [&["--lib", "--no-default-features", "--package", "lastuse"], arguments].concat();
