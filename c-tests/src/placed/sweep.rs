@@ -50,8 +50,8 @@ struct Sweep<'a> {
     graphs: Vec<PathBuf>,
 }
 
-/// Captures the graphs of a case once, asks for placements, and runs llama.cpp with each. `report` is called for each row
-/// as soon as it is known.
+/// Captures the graphs of a case once, asks for placements, and runs llama.cpp with each. `report` is called with each row
+/// when its runs have ended.
 ///
 /// # Errors
 /// When something cannot be run.

@@ -3,6 +3,7 @@
 
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 /// A mutex with its value. It is static, so it is never destroyed.
@@ -25,12 +26,12 @@ impl<T> Lock<T> {
         // SAFETY: a mutex that was initialized and is never moved or destroyed.
         let status = unsafe { libc::pthread_mutex_lock(self.mutex.get()) };
         assert_eq!(status, 0, "a mutex cannot be locked");
-        Locked(self)
+        Locked(self, PhantomData)
     }
 }
 
-/// The value of a [`Lock`], held by this thread.
-pub struct Locked<T: 'static>(&'static Lock<T>);
+/// The value of a [`Lock`], held by this thread. It stays with the thread, which alone may unlock the mutex.
+pub struct Locked<T: 'static>(&'static Lock<T>, PhantomData<*const ()>);
 
 impl<T> Deref for Locked<T> {
     type Target = T;
