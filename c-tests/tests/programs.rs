@@ -14,7 +14,7 @@ use support::expect;
 use support::trials::{of_cases, of_function};
 
 /// Programs that get lastuse, which verifies every plan, with upstream's allocator beside it, on the ggml of llama.cpp.
-const PROGRAMS: [&str; 20] = [
+const PROGRAMS: [&str; 21] = [
     "ctx_tensors",
     "contexts",
     "dedicate",
@@ -29,6 +29,7 @@ const PROGRAMS: [&str; 20] = [
     "remove_copies",
     "removed_copies",
     "reorder",
+    "reorder_setting",
     "rule_settings",
     "rules",
     "steps",
@@ -52,9 +53,10 @@ const ON_BOTH: [(&str, &str, Package); 10] = [
 ];
 
 /// Those of `PROGRAMS` that run on the ggml of whisper.cpp as well, under these names.
-const ALSO_ON_0_9_5: [(&str, &str); 3] = [
+const ALSO_ON_0_9_5: [(&str, &str); 4] = [
     ("dedicate_on_ggml_0_9_5", "dedicate"),
     ("placement_on_ggml_0_9_5", "placement"),
+    ("reorder_setting_on_ggml_0_9_5", "reorder_setting"),
     ("steps_on_ggml_0_9_5", "steps"),
 ];
 

@@ -111,6 +111,23 @@ fn program_keeps_its_results_and_its_memory_is_reported() {
 }
 
 #[test]
+fn graphs_of_an_unmodified_program_get_a_better_order() {
+    let program =
+        support::build("run-tool-order", "plain_allocator", &support::ggml(Package::LlamaCpp), Linked::SharedGgml);
+    let path = program.path().to_str().expect("a path in UTF-8");
+    let [given, ordered] = [&["run", "--json"][..], &["run", "--json", "--reorder"]]
+        .map(|arguments| run(&[arguments, &["--", path]].concat()));
+    let [sum, other] = [&given, &ordered].map(|output| value(&stdout(output), "sum").to_owned());
+    assert_eq!(sum, other, "{}", stderr(&ordered));
+    let (given, ordered) = (json(&given), json(&ordered));
+    assert!(bytes_of(&ordered) * 5 < bytes_of(&given) * 3, "{ordered}");
+    let [by_ggml, of_given_order] =
+        [&given, &ordered].map(|report| report["allocators"][0]["buffers"][0]["ggml_alloc"].as_u64());
+    assert!(by_ggml.is_some() && by_ggml == of_given_order, "ggml-alloc runs the program's order: {ordered}");
+    assert_eq!(ordered["allocators"][0]["plans"].as_u64(), Some(1), "the graph that is built again needs no plan");
+}
+
+#[test]
 fn table_has_the_bytes_of_the_program() {
     let output = run(&before_model(&["run"], &[]));
     let bytes = value(&stdout(&output), "compute_buffer_bytes").to_owned();

@@ -33,9 +33,11 @@ pub unsafe extern "C" fn ggml_gallocr_reserve(galloc: *mut ggml_gallocr, graph: 
             unsafe { call_original(NAME, ggml, galloc, graph, reserve) }
         }
         GraphAllocator::Lastuse(allocator) => {
+            let graph = required(graph, NAME, "graph");
+            // SAFETY: a live graph of this thread, as the caller guarantees.
+            unsafe { allocator.reorder_to_reserve(graph, &mut None, None) };
             // SAFETY: a live graph, as the caller guarantees.
-            let graph = unsafe { required_graph(NAME, graph) };
-            let reserved = allocator.reserve(graph, None, None);
+            let reserved = allocator.reserve(unsafe { GraphRef::new(graph) }, None, None);
             is_done(allocator, reserved)
         }
     })
@@ -65,10 +67,13 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n(
             unsafe { call_original(NAME, ggml, galloc, graph, reserve) }
         }
         GraphAllocator::Lastuse(allocator) => {
+            let graph = required(graph, NAME, "graph");
+            // SAFETY: a live graph, with NULL or an id for each node and each leaf, as the caller guarantees.
+            let mut ids = unsafe { ids_of_graph(allocator, NAME, graph, node_buffer_ids, leaf_buffer_ids) };
+            // SAFETY: a live graph of this thread, as the caller guarantees.
+            unsafe { allocator.reorder_to_reserve(graph, &mut ids.nodes, ids.leafs.as_deref()) };
             // SAFETY: a live graph, as the caller guarantees.
-            let graph = unsafe { required_graph(NAME, graph) };
-            // SAFETY: NULL, or an id for each node and each leaf, as the caller guarantees.
-            let ids = unsafe { BufferIds::read_for(allocator, NAME, graph, node_buffer_ids, leaf_buffer_ids) };
+            let graph = unsafe { GraphRef::new(graph) };
             let reserved = allocator.reserve(graph, ids.nodes.as_deref(), ids.leafs.as_deref());
             is_done(allocator, reserved)
         }
@@ -100,12 +105,11 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n_size(
             None => abort(file!(), line!(), &format!("{NAME}: this ggml has no such function")),
         },
         GraphAllocator::Lastuse(allocator) => {
-            let sizes = required(sizes, NAME, "sizes");
-            // SAFETY: a live graph, as the caller guarantees.
-            let graph = unsafe { required_graph(NAME, graph) };
-            // SAFETY: NULL, or an id for each node and each leaf, as the caller guarantees.
-            let ids = unsafe { BufferIds::read_for(allocator, NAME, graph, node_buffer_ids, leaf_buffer_ids) };
-            let measured = allocator.measure(graph, ids.nodes.as_deref(), ids.leafs.as_deref());
+            let (sizes, graph) = (required(sizes, NAME, "sizes"), required(graph, NAME, "graph"));
+            // SAFETY: a live graph, with NULL or an id for each node and each leaf, as the caller guarantees.
+            let ids = unsafe { ids_of_graph(allocator, NAME, graph, node_buffer_ids, leaf_buffer_ids) };
+            // SAFETY: a live graph of this thread, as the caller guarantees.
+            let measured = unsafe { allocator.measure_reserved(graph, ids.nodes.as_deref(), ids.leafs.as_deref()) };
             // SAFETY: room for a number for each buffer id, as the caller guarantees.
             unsafe { write_sizes(NAME, sizes, measured) };
         }
@@ -130,8 +134,11 @@ pub unsafe extern "C" fn ggml_gallocr_alloc_graph(galloc: *mut ggml_gallocr, gra
             unsafe { call_original(NAME, ggml, galloc, graph, allocate) }
         }
         GraphAllocator::Lastuse(allocator) => {
+            let graph = required(graph, NAME, "graph");
+            // SAFETY: a live graph of this thread, as the caller guarantees.
+            unsafe { allocator.reorder_to_allocate(graph) };
             // SAFETY: a live graph, as the caller guarantees.
-            let graph = unsafe { required_graph(NAME, graph) };
+            let graph = unsafe { GraphRef::new(graph) };
             let allocated = allocator.allocate(graph);
             let is_allocated = is_done(allocator, allocated);
             if is_allocated && let Err(violation) = allocator.verify(graph) {
@@ -172,12 +179,22 @@ pub extern "C" fn ggml_op_can_inplace(op: u32) -> bool {
     })
 }
 
+/// Reads the buffer ids of `graph`; aborts if the allocator does not have one of the buffers.
+///
 /// # Safety
-/// `graph` is NULL, or live for `'g` with its tensors, and no other thread changes them.
-unsafe fn required_graph<'g>(function: &str, graph: *mut ggml_cgraph) -> GraphRef<'g> {
-    let graph = required(graph, function, "graph");
-    // SAFETY: not NULL, so live for `'g` and changed by no other thread, as the caller guarantees.
-    unsafe { GraphRef::new(graph) }
+/// `graph` is live with its tensors, and no other thread changes them. Each list is NULL, or holds as many ids as the
+/// graph has nodes or leafs.
+unsafe fn ids_of_graph(
+    allocator: &Allocator,
+    function: &str,
+    graph: NonNull<ggml_cgraph>,
+    nodes: *const c_int,
+    leafs: *const c_int,
+) -> BufferIds {
+    // SAFETY: live, as the caller guarantees.
+    let graph = unsafe { GraphRef::new(graph) };
+    // SAFETY: NULL, or an id for each node and each leaf, as the caller guarantees.
+    unsafe { BufferIds::read_for(allocator, function, graph, nodes, leafs) }
 }
 
 /// Calls a function of ggml's own allocator for a graph. Before it, allocates the tensors that get their memory from

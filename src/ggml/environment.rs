@@ -32,11 +32,12 @@ pub fn text_of(name: &CStr) -> Option<String> {
 }
 
 /// The value of a variable that switches something on or off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Switch {
     /// on, 1, true, yes or empty.
     On,
     /// off, 0, false or no.
+    #[default]
     Off,
 }
 

@@ -6,6 +6,7 @@
 //! ([`crate::ggml::read`]) with the tensors to retain ([`retention`]), its redirected results are checked ([`outputs`]),
 //! it is planned ([`planning`]), the plan is remembered, and [`chunks`] are allocated. [`assign`] writes addresses into
 //! tensors, [`activity`] reports what was done, and [`accounted`] what was planned to the accounting of the process.
+//! Before all that, [`reordering`] puts the nodes into another order where the program's user asks for it.
 
 mod tag;
 mod types;
@@ -13,6 +14,8 @@ mod retention;
 mod planning;
 mod chunks;
 mod remembered;
+mod known_orders;
+mod reordering;
 mod outputs;
 mod assign;
 mod activity;
@@ -25,6 +28,7 @@ use std::time::Instant;
 
 use crate::ggml::context::PendingTensors;
 use crate::ggml::dedicated::DedicatedBuffers;
+use crate::ggml::environment::Switch;
 use crate::ggml::linking::original::ggml_gallocr;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
@@ -47,6 +51,7 @@ use accounted::AccountedPlan;
 use activity::{Activity, Decision, Required, buffer_states};
 use assign::{assign_by_position, assign_fitting};
 use chunks::Chunks;
+use known_orders::KnownOrders;
 use outputs::{check_outputs, check_outputs_again, note_checked_outputs};
 use planning::plan_reading;
 use remembered::RememberedPlans;
@@ -71,6 +76,9 @@ pub struct Allocator {
     /// What the latest plan requires of each buffer.
     required: Vec<Required>,
     plans: RememberedPlans,
+    /// Whether graphs get a better order, and those that were found.
+    reorders: Switch,
+    orders: KnownOrders,
     retention: AllocatorRetention,
     activity: Activity,
     verifier: Verifier,
@@ -102,6 +110,8 @@ impl Allocator {
             accounted: AccountedPlan::new(activity.number()),
             required: vec![Required::default(); buffers],
             plans: RememberedPlans::none(),
+            reorders: settings.reorder,
+            orders: KnownOrders::default(),
             retention: AllocatorRetention::new(),
             activity,
             verifier: Verifier::new(settings.verify),
@@ -276,7 +286,7 @@ impl Allocator {
         }
         let plan = self.plan(&reading, &requested, start).inspect_err(|_| self.plans.clear())?;
         let is_compared = self.activity.are_events_requested();
-        let by_ggml = is_compared.then(|| self.subject(&reading, &requested.of_all(&reading.graph)).ggml_alloc_sizes());
+        let by_ggml = is_compared.then(|| self.ggml_alloc_sizes(graph, &reading, &requested));
         self.activity.note_plan(&plan, by_ggml.flatten().as_deref());
         if recorder().is_recording() {
             self.accounted.take(self.types.types(), graph, &reading, &requested, &plan);
@@ -307,6 +317,22 @@ impl Allocator {
             *required = Required { size: buffer.placement.size(), lower_bound: buffer.lower_bound };
         }
         Ok(plan)
+    }
+
+    /// Returns the bytes that ggml's own allocator needs for the graph of `reading`, in the order in which the program built
+    /// it, by buffer.
+    fn ggml_alloc_sizes(
+        &self,
+        graph: GraphRef<'_>,
+        reading: &ReadGraph<'_>,
+        requested: &Requested,
+    ) -> Option<Vec<Bytes>> {
+        if let Some((nodes, requested)) = self.as_given(graph, requested) {
+            let given = GraphRef { leafs: graph.leafs, nodes: &nodes };
+            let reading = read(self.runtime, self.types.types(), given, &requested);
+            return self.subject(&reading, &requested.of_all(&reading.graph)).ggml_alloc_sizes();
+        }
+        self.subject(reading, &requested.of_all(&reading.graph)).ggml_alloc_sizes()
     }
 
     fn subject<'a, 'g>(&'a self, reading: &'a ReadGraph<'g>, requested: &'a Requested) -> SnapshotSource<'a, 'g> {

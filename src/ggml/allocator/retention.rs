@@ -95,6 +95,8 @@ impl Allocator {
         if is_marker && node.sources().next().is_none() {
             return Err(NotRetained::NoNode { tensor: node.name() });
         }
+        // What is retained until a node ran stays before that node.
+        self.orders.clear();
         self.retention.live.register(tensor, Some(node));
         Ok(())
     }

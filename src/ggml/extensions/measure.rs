@@ -53,9 +53,9 @@ pub unsafe fn measure(
     }
     let mut allocator = Allocator::for_measuring(types[0].runtime(), types);
     // SAFETY: the caller's promise.
-    let graph = unsafe { GraphRef::new(graph) };
-    allocator.expect_acceptable(graph, node_ids, leaf_ids)?;
-    allocator.measure(graph, node_ids, leaf_ids)?;
+    allocator.expect_acceptable(unsafe { GraphRef::new(graph) }, node_ids, leaf_ids)?;
+    // SAFETY: the caller's promise.
+    unsafe { allocator.measure_reserved(graph, node_ids, leaf_ids) }?;
     let need = |id| Need { size: allocator.required_size(id), lower_bound: allocator.lower_bound(id) };
     Ok((0..types.len()).map(need).collect())
 }

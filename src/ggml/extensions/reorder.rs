@@ -10,8 +10,8 @@ use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::process::settings::settings;
 use crate::ggml::read::memory::same_memory;
-use crate::ggml::read::read;
 use crate::ggml::read::requested::Requested;
+use crate::ggml::read::{ReadGraph, read};
 use crate::ggml::retention::LiveRetention;
 
 /// An order for the nodes of a live graph.
@@ -37,12 +37,17 @@ pub fn reorder_nodes<'g>(
     let buffer = ComputeBuffer::new(runtime, buffer_type);
     let mut reading = read(runtime, &buffer.types(), graph, &Requested::default());
     LiveRetention::of_names(settings().retain).retain_in(&mut reading.graph, graph);
-    let effects: Vec<Effect> = reading.tensors.iter().map(|tensor| runtime.operations.effect(tensor.op())).collect();
-    let hazards = Hazards::new(&reading.graph, &effects, &same_memory(runtime, &reading));
+    let hazards = hazards_of(runtime, &reading);
     let (leafs, nodes) = (vec![0; graph.leafs.len()], vec![0; graph.nodes.len()]);
     let requests = Requests { leafs: &leafs, nodes: &nodes };
     let mut sizes = buffer.sizes(&reading.tensors);
     let found = reorder(&reading.graph, &[buffer.spec()], requests, &mut sizes, &hazards, effort)?;
     let nodes = found.order.iter().map(|&step| graph.nodes[step as usize]).collect();
     Ok(Reordered { nodes, found })
+}
+
+/// Returns which nodes of a graph must not be swapped.
+pub fn hazards_of(runtime: &Runtime, reading: &ReadGraph<'_>) -> Hazards {
+    let effects: Vec<Effect> = reading.tensors.iter().map(|tensor| runtime.operations.effect(tensor.op())).collect();
+    Hazards::new(&reading.graph, &effects, &same_memory(runtime, reading))
 }

@@ -265,6 +265,16 @@ impl<'g> GraphRef<'g> {
         Self { leafs, nodes }
     }
 
+    /// Returns `true` if ggml built `graph` for a program: it is neither the scheduler's copy, whose parts run on
+    /// different backends, nor a view of a part of another graph.
+    ///
+    /// # Safety
+    /// `graph` points to a live graph that no other thread changes.
+    pub unsafe fn is_whole(graph: NonNull<ggml_cgraph>) -> bool {
+        // Versions of ggml that do not count uses have the size of the hash set there. The scheduler leaves it 0.
+        field!(graph, size) > 0 && !field!(graph, use_counts).is_null()
+    }
+
     /// Reorders the nodes of `graph`: `nodes` is a permutation of them.
     ///
     /// # Safety

@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use crate::graph::{NamePattern, RuleSetting};
 use crate::placement::Effort;
 
-use crate::ggml::environment::text_of;
+use crate::ggml::environment::{Switch, text_of};
 use crate::ggml::observe::dump::dumps;
 use crate::ggml::observe::verify::Verify;
 use crate::ggml::process::current::log_error;
@@ -26,6 +26,9 @@ const VERIFY: &CStr = c"LASTUSE_VERIFY";
 /// The variable with the names of tensors that stay readable: a [`NamePattern`].
 const RETAIN: &CStr = c"LASTUSE_RETAIN";
 
+/// The variable that has the nodes of graphs put into an order with a lower peak: a [`Switch`], off unless it is set.
+const REORDER: &CStr = c"LASTUSE_REORDER";
+
 /// The number of calls of [`set_retain`].
 static RETAIN_CHANGES: AtomicU64 = AtomicU64::new(0);
 
@@ -40,6 +43,8 @@ pub struct Settings {
     pub verify: Verify,
     /// The names of tensors that stay readable; existing allocators follow its changes.
     pub retain: NamePattern,
+    /// Whether the nodes of graphs are put into an order with a lower peak.
+    pub reorder: Switch,
 }
 
 impl Settings {
@@ -51,6 +56,7 @@ impl Settings {
             effort: valid_or_default(EFFORT, parse_effort(value(EFFORT).trim()), &complain),
             verify: valid_or_default(VERIFY, value(VERIFY).parse(), &complain),
             retain: valid_or_default(RETAIN, value(RETAIN).parse(), &complain),
+            reorder: valid_or_default(REORDER, variable(REORDER).map_or(Ok(Switch::Off), |it| it.parse()), &complain),
         }
     }
 }

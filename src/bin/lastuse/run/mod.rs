@@ -50,7 +50,7 @@ Exit codes: that of the program, or 128 plus the signal that killed it; 125 last
 executable, 127 there is no such program.")]
 pub struct Arguments {
     /// Use ggml-alloc: lastuse forwards every call, and only reports.
-    #[arg(long, conflicts_with_all = ["capture", "report", "verify", "rules", "effort", "retain", "dump"])]
+    #[arg(long, conflicts_with_all = ["capture", "report", "verify", "rules", "effort", "reorder", "retain", "dump"])]
     off: bool,
 
     /// Write every graph that is planned to this folder; "DIR/%s.jsonl.gz" compresses them.
@@ -69,6 +69,11 @@ pub struct Arguments {
     #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "plan",
           value_parser = ["plan", "memory"])]
     verify: Option<String>,
+
+    /// Run the nodes of graphs in an order with a lower peak, for programs that use graph allocators directly; schedulers keep
+    /// theirs.
+    #[arg(long)]
+    reorder: bool,
 
     /// Keep the tensors with these names readable to the end of each run: names separated by commas, in which "*" stands
     /// for any characters and "?" for one.
@@ -192,6 +197,7 @@ impl Arguments {
         set("LASTUSE_VERIFY", self.verify.clone());
         set("LASTUSE_RULES", self.rules.clone());
         set("LASTUSE_EFFORT", self.effort.map(|units| units.to_string()));
+        set("LASTUSE_REORDER", self.reorder.then(|| "on".to_owned()));
         set("LASTUSE_RETAIN", requests.retain.clone());
         if let Some(captures) = &requests.captures {
             command.env("LASTUSE_CAPTURE", &captures.names);
