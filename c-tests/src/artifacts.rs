@@ -13,10 +13,8 @@ use crate::{Result, folder};
 pub enum Build {
     /// The build of users.
     Release,
-    /// Every plan is simulated before it is used.
+    /// Every plan is simulated before it is used, and an additional export panics.
     Checked,
-    /// The build of users with an additional export that panics, and less optimization.
-    PanicProbe,
 }
 
 /// The built libraries.
@@ -36,14 +34,11 @@ const LIBRARIES: &str = "libraries";
 /// # Errors
 /// The message of cargo.
 pub fn lastuse(build: Build) -> Result<Lastuse> {
-    // How fast it is does not matter here, and full optimization takes a core minutes.
-    let probe = ["--release", "--features", "panic-probe", "--config", "profile.release.opt-level=1"];
-    let (folder_name, profile, arguments): (&str, &str, &[&str]) = match build {
-        Build::Release => (LIBRARIES, "release", &["--release"]),
-        Build::Checked => (LIBRARIES, "debug", &[]),
-        Build::PanicProbe => ("libraries-panic-probe", "release", &probe),
+    let (profile, arguments): (&str, &[&str]) = match build {
+        Build::Release => ("release", &["--release"]),
+        Build::Checked => ("debug", &["--features", "panic-probe"]),
     };
-    let target = target_folder().join(folder_name);
+    let target = target_folder().join(LIBRARIES);
     let arguments = [&["--lib", "--no-default-features", "--package", "lastuse"], arguments].concat();
     cargo_build(&target, &arguments)?;
     let folder = target.join(profile);

@@ -4,7 +4,7 @@ mod support;
 
 use std::sync::OnceLock;
 
-use lastuse_c_tests::{Build, Linked, Program};
+use lastuse_c_tests::{Linked, Program};
 use lastuse_vendor::Package;
 
 /// The exit code of a program that was aborted with the expected message.
@@ -40,7 +40,7 @@ fn upstream_aborts_on_the_mistakes_that_it_checks() {
 
 #[test]
 fn a_panic_ends_in_the_abort_callback_and_never_unwinds_into_c() {
-    let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::library(Build::PanicProbe));
+    let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::checked());
     let sources = ["programs/panic_probe.cpp"];
     for (name, linked) in
         [("panic-static", Linked::LastuseArchive(&lastuse)), ("panic-shared", Linked::LastuseShared(&lastuse))]
