@@ -14,7 +14,7 @@ use support::expect;
 use support::trials::{of_cases, of_function};
 
 /// Programs that get lastuse, which verifies every plan, with upstream's allocator beside it, on the ggml of llama.cpp.
-const PROGRAMS: [&str; 21] = [
+const PROGRAMS: [&str; 22] = [
     "ctx_tensors",
     "contexts",
     "dedicate",
@@ -22,6 +22,7 @@ const PROGRAMS: [&str; 21] = [
     "effort_settings",
     "failures",
     "lifecycle",
+    "long_run",
     "measure",
     "placement",
     "plan_check_faults",
