@@ -196,6 +196,7 @@ static bool generate(struct session * session, const struct settings * settings)
     if (!close_logits_file(session, settings->logits_path)) {
         return false;
     }
+    printf("units_per_second=%.2f\n", (double) (settings->prompt + settings->tokens) / (prompt_seconds + decode_seconds));
     printf("prompt_tokens_per_s=%.2f\n", (double) settings->prompt / prompt_seconds);
     printf("decode_tokens_per_s=%.2f\n", (double) settings->tokens / decode_seconds);
     printf("logits_hash=%016" PRIx64 "\n", session->logits_hash);

@@ -97,6 +97,20 @@ impl Program {
         Ok(Self { path: making.finish()? })
     }
 
+    /// Compiles a program for a ggml that was built elsewhere, and links it as `link` says. `flags` are passed for every
+    /// file.
+    ///
+    /// # Errors
+    /// The message of the compiler or the linker.
+    pub fn build_linked(name: &str, sources: &[&str], ggml: &Ggml, flags: &[&str], link: &[String]) -> Result<Self> {
+        let making = Making::new(name)?;
+        let objects = compile_all(&making, sources, ggml, flags)?;
+        let mut command = compiler(Language::Cpp)?;
+        command.args(&objects).arg("-o").arg(making.program()).args(link).args(["-lm", "-lpthread", "-ldl"]);
+        lastuse_vendor::run(&mut command)?;
+        Ok(Self { path: making.finish()? })
+    }
+
     /// Compiles a program and links it with the base library of ggml alone: the static one behind a static lastuse if
     /// `lastuse` is given, otherwise the shared one.
     ///

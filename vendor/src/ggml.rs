@@ -25,6 +25,15 @@ impl Ggml {
         ["include", "src"].map(|folder| format!("-I{}", self.sources.join(folder).display())).into()
     }
 
+    /// Describes the ggml of a package whose libraries were built elsewhere, in the folder `libraries`.
+    ///
+    /// # Errors
+    /// When the package cannot be fetched, or its ggml names no version.
+    pub fn built(package: Package, libraries: PathBuf) -> Result<Self> {
+        let sources = package.sources()?.join("ggml");
+        Ok(Self { version: version(&sources)?, sources, libraries, is_native: true })
+    }
+
     /// Returns the path of `ggml-alloc.c`, the allocator that lastuse replaces.
     pub fn allocator_source(&self) -> PathBuf {
         self.sources.join("src/ggml-alloc.c")

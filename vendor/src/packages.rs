@@ -10,6 +10,8 @@ use crate::Result;
 pub enum Package {
     /// llama.cpp with ggml 0.26.
     LlamaCpp,
+    /// A later llama.cpp with ggml 0.28, without the patches that its package would apply.
+    LlamaCpp4,
     /// whisper.cpp with ggml 0.9.5, which numbers its operations differently.
     WhisperCpp,
 }
@@ -19,6 +21,7 @@ impl Package {
     pub fn name(self) -> &'static str {
         match self {
             Self::LlamaCpp => "llama-cpp-sys-2",
+            Self::LlamaCpp4 => "llama-cpp-sys-4",
             Self::WhisperCpp => "whisper-rs-sys",
         }
     }
@@ -26,8 +29,17 @@ impl Package {
     /// The folder of the sources inside the package.
     fn folder(self) -> &'static str {
         match self {
-            Self::LlamaCpp => "llama.cpp",
+            Self::LlamaCpp | Self::LlamaCpp4 => "llama.cpp",
             Self::WhisperCpp => "whisper.cpp",
+        }
+    }
+
+    /// Returns the manifest that pins it, relative to this crate. Packages that link libraries of one name cannot be in
+    /// one manifest.
+    fn manifest(self) -> &'static str {
+        match self {
+            Self::LlamaCpp | Self::WhisperCpp => "packages/Cargo.toml",
+            Self::LlamaCpp4 => "packages/llama-cpp-sys-4/Cargo.toml",
         }
     }
 
@@ -36,7 +48,25 @@ impl Package {
     /// # Errors
     /// When cargo cannot fetch the package, or its checksum is not the pinned one.
     pub fn sources(self) -> Result<PathBuf> {
-        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("packages/Cargo.toml");
+        let package = self.metadata()?;
+        let manifest = package["manifest_path"].as_str();
+        let manifest = manifest.ok_or_else(|| format!("cargo metadata gives no folder of {}", self.name()))?;
+        Ok(Path::new(manifest).with_file_name(self.folder()))
+    }
+
+    /// Returns the version of the package, which is not that of the ggml inside.
+    ///
+    /// # Errors
+    /// When cargo cannot fetch the package.
+    pub fn version(self) -> Result<String> {
+        let package = self.metadata()?;
+        let version = package["version"].as_str().map(str::to_owned);
+        version.ok_or_else(|| format!("cargo metadata gives no version of {}", self.name()))
+    }
+
+    /// Returns what `cargo metadata` says of the package.
+    fn metadata(self) -> Result<serde_json::Value> {
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join(self.manifest());
         let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
         let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
             .args(["metadata", "--locked", "--format-version=1", "--filter-platform", &target, "--manifest-path"])
@@ -49,11 +79,9 @@ impl Package {
         }
         let metadata: serde_json::Value =
             serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))?;
-        let packages = metadata["packages"].as_array().into_iter().flatten();
-        let found = packages.filter(|package| package["name"] == self.name()).find_map(|package| {
-            package["manifest_path"].as_str().map(|path| Path::new(path).with_file_name(self.folder()))
-        });
-        found.ok_or_else(|| format!("{} does not name {}", manifest.display(), self.name()))
+        let mut packages = metadata["packages"].as_array().into_iter().flatten();
+        let found = packages.find(|package| package["name"] == self.name());
+        found.cloned().ok_or_else(|| format!("{} does not name {}", manifest.display(), self.name()))
     }
 }
 

@@ -1,22 +1,33 @@
 //! `cargo hosts`: programs that use ggml, built by their own build files, and what lastuse promises about them.
 
 mod cmake;
+mod compare;
+mod counted;
+mod job;
+mod jobs;
+mod llama;
 mod packages;
+mod report;
+mod run;
 mod vulkan;
 
 use std::process::ExitCode;
 
 use lastuse_c_tests::Result;
 
+use crate::jobs::Options;
+
 const HELP: &str = "\
 Builds a program that uses ggml by its own build files, and runs the tests that need it with lastuse in its place.
 These builds take minutes, so they are no part of cargo test. They are kept in target/hosts.
 
-Usage: cargo hosts [HOST] [--build]
+Usage: cargo hosts [HOST] [--build] [--rounds N] [--only WORDS]
 
-  (nothing)   list the hosts
-  HOST        build this host, unless nothing has changed, and run its tests
-  --build     build it only
+  (nothing)      list the hosts
+  HOST           build this host, unless nothing has changed, and run its tests
+  --build        build it only
+  --rounds N     run each job N times on each allocator, in turns (default 5); vulkan has no rounds
+  --only WORDS   run only the jobs with all of these words in their labels, and write no report; not of vulkan
 
 Nothing is installed: a message names the Debian packages that are missing. docs/hosts.md says what is measured.
 Exit codes: 0 all is as promised, 1 something is not or failed, 2 wrong usage.";
@@ -26,20 +37,34 @@ struct Host {
     name: &'static str,
     about: &'static str,
     build: fn() -> Result<()>,
-    test: fn() -> Result<()>,
+    test: fn(&Options) -> Result<()>,
 }
 
-const HOSTS: &[Host] = &[Host {
-    name: "vulkan",
-    about: "llama.cpp on ggml's Vulkan backend, on a device of the CPU: what lastuse place promises, to the byte",
-    build: vulkan::build,
-    test: vulkan::test,
-}];
+const HOSTS: &[Host] = &[
+    Host {
+        name: "llama",
+        about: "llama.cpp, models of many architectures: results, compute buffers, speed",
+        build: || llama::LLAMA.build(),
+        test: |options| llama::LLAMA.test(options),
+    },
+    Host {
+        name: "llama-4",
+        about: "a later llama.cpp, with another ggml",
+        build: || llama::LLAMA_4.build(),
+        test: |options| llama::LLAMA_4.test(options),
+    },
+    Host {
+        name: "vulkan",
+        about: "llama.cpp on ggml's Vulkan backend, on a device of the CPU: what lastuse place promises, to the byte",
+        build: vulkan::build,
+        test: |_| vulkan::test(),
+    },
+];
 
 enum Wanted {
     Help,
     List,
-    Run { host: &'static Host, is_build_only: bool },
+    Run { host: &'static Host, is_build_only: bool, options: Options },
 }
 
 fn main() -> ExitCode {
@@ -53,8 +78,8 @@ fn main() -> ExitCode {
             HOSTS.iter().for_each(|host| println!("{:10}  {}", host.name, host.about));
             return ExitCode::SUCCESS;
         }
-        Ok(Wanted::Run { host, is_build_only: true }) => (host.build)(),
-        Ok(Wanted::Run { host, is_build_only: false }) => (host.build)().and_then(|()| (host.test)()),
+        Ok(Wanted::Run { host, is_build_only: true, .. }) => (host.build)(),
+        Ok(Wanted::Run { host, options, .. }) => (host.build)().and_then(|()| (host.test)(&options)),
         Err(message) => {
             eprintln!("hosts: {message}\n\n{HELP}");
             return ExitCode::from(2);
@@ -70,11 +95,17 @@ fn main() -> ExitCode {
 }
 
 fn parse(arguments: &[String]) -> Result<Wanted> {
-    let (mut host, mut is_build_only) = (None, false);
-    for argument in arguments {
-        match argument.as_str() {
+    let (mut host, mut is_build_only, mut options) = (None, false, Options::default());
+    let mut arguments = arguments.iter().map(String::as_str);
+    while let Some(argument) = arguments.next() {
+        match argument {
             "--help" | "-h" | "help" => return Ok(Wanted::Help),
             "--build" => is_build_only = true,
+            "--rounds" => options.rounds = rounds(arguments.next())?,
+            "--only" => {
+                let words = arguments.next().ok_or("--only needs words")?;
+                options.only = words.split_whitespace().map(str::to_owned).collect();
+            }
             name => {
                 let found = HOSTS.iter().find(|host| host.name == name);
                 let names: Vec<&str> = HOSTS.iter().map(|host| host.name).collect();
@@ -86,10 +117,15 @@ fn parse(arguments: &[String]) -> Result<Wanted> {
         }
     }
     match host {
-        Some(host) => Ok(Wanted::Run { host, is_build_only }),
-        None if is_build_only => Err("--build needs a host".to_owned()),
+        Some(host) => Ok(Wanted::Run { host, is_build_only, options }),
+        None if is_build_only || options != Options::default() => Err("options need a host".to_owned()),
         None => Ok(Wanted::List),
     }
+}
+
+fn rounds(value: Option<&str>) -> Result<usize> {
+    let number = value.and_then(|value| value.parse().ok()).filter(|&number| number > 0);
+    number.ok_or_else(|| "--rounds needs a number above 0".to_owned())
 }
 
 #[cfg(test)]
@@ -105,10 +141,14 @@ mod tests {
         assert!(matches!(parsed(&[]), Ok(Wanted::List)));
         assert!(matches!(parsed(&["vulkan", "--help"]), Ok(Wanted::Help)));
         let run = parsed(&["vulkan"]);
-        assert!(matches!(run, Ok(Wanted::Run { host: Host { name: "vulkan", .. }, is_build_only: false })));
+        assert!(matches!(run, Ok(Wanted::Run { host: Host { name: "vulkan", .. }, is_build_only: false, .. })));
         assert!(matches!(parsed(&["--build", "vulkan"]), Ok(Wanted::Run { is_build_only: true, .. })));
-        assert!(parsed(&["metal"]).is_err_and(|why| why == "\"metal\" is no host: there is vulkan"));
+        assert!(parsed(&["metal"]).is_err_and(|why| why == "\"metal\" is no host: there is llama, llama-4, vulkan"));
         assert!(parsed(&["vulkan", "vulkan"]).is_err_and(|why| why.contains("one host")));
-        assert!(parsed(&["--build"]).is_err_and(|why| why.contains("needs a host")));
+        assert!(parsed(&["--build"]).is_err_and(|why| why.contains("need a host")));
+        let options = Options { rounds: 3, only: vec!["llama".to_owned(), "flash".to_owned()] };
+        let run = parsed(&["llama", "--rounds", "3", "--only", "llama flash"]);
+        assert!(matches!(run, Ok(Wanted::Run { options: found, .. }) if found == options));
+        assert!(parsed(&["llama", "--rounds", "0"]).is_err_and(|why| why.contains("above 0")));
     }
 }

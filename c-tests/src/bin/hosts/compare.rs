@@ -1,0 +1,129 @@
+//! A job on both allocators.
+
+use std::path::Path;
+
+use lastuse_c_tests::Result;
+
+use crate::counted::Counted;
+use crate::job::Job;
+use crate::run::{Run, run};
+
+/// A job, and what both allocators made of it.
+#[derive(Debug)]
+pub struct Compared<'a> {
+    /// What was run.
+    pub job: &'a Job,
+    /// On ggml's own allocator, and on lastuse.
+    pub sides: [Side; 2],
+    /// The median of the ratios of speed of runs beside each other, lastuse / ggml-alloc.
+    pub speed_ratio: f64,
+    /// The bytes of results that were compared, in one run.
+    pub results: usize,
+    /// What is not as promised.
+    pub wrong: Vec<String>,
+}
+
+/// One allocator.
+#[derive(Debug)]
+pub struct Side {
+    /// What buffer types were asked for.
+    pub counted: Counted,
+    /// The median of the runs.
+    pub units_per_second: f64,
+}
+
+/// Runs a job `rounds` times on both allocators in turns; files go to `folder`. All runs must have the same results and
+/// buffers.
+///
+/// # Errors
+/// When the job fails without lastuse, or gives other results from run to run: it is no test then.
+pub fn compare<'a>(job: &'a Job, rounds: usize, folder: &Path) -> Result<Compared<'a>> {
+    let on_ggml = || run(job, &job.without, folder).map_err(|why| format!("{}, without lastuse: {why}", job.label()));
+    let first = on_ggml()?;
+    let mut compared = Compared {
+        job,
+        sides: [side(&first.counted), side(&Counted::default())],
+        speed_ratio: f64::NAN,
+        results: first.results.len(),
+        wrong: Vec::new(),
+    };
+    let mut speeds: Vec<[f64; 2]> = Vec::new();
+    for round in 0..rounds {
+        // Which one is first alternates, since a machine gets slower as it gets warm.
+        let (without, with) = if round % 2 == 0 {
+            (on_ggml()?, run(job, &job.with, folder))
+        } else {
+            let with = run(job, &job.with, folder);
+            (on_ggml()?, with)
+        };
+        if without.results != first.results {
+            return Err(format!("{}: its results differ from run to run without lastuse", job.label()));
+        }
+        match with {
+            Ok(with) => {
+                compared.add(&first, &with);
+                speeds.push([without.units_per_second, with.units_per_second]);
+            }
+            Err(why) => compared.wrong.push(format!("with lastuse it failed: {why}")),
+        }
+        if !compared.wrong.is_empty() {
+            return Ok(compared);
+        }
+    }
+    compared.sides[0].units_per_second = median(speeds.iter().map(|pair| pair[0]));
+    compared.sides[1].units_per_second = median(speeds.iter().map(|pair| pair[1]));
+    compared.speed_ratio = median(speeds.iter().map(|[before, after]| after / before));
+    Ok(compared)
+}
+
+fn side(counted: &Counted) -> Side {
+    Side { counted: counted.clone(), units_per_second: f64::NAN }
+}
+
+impl Compared<'_> {
+    /// Adds a run on lastuse beside one on ggml's own allocator.
+    fn add(&mut self, without: &Run, with: &Run) {
+        self.wrong.extend(first_difference(&without.results, &with.results));
+        self.wrong.extend(with.counted.wrong(&without.counted));
+        self.sides[1].counted = with.counted.clone();
+    }
+}
+
+/// Returns where two results differ, if they do.
+fn first_difference(without: &[u8], with: &[u8]) -> Option<String> {
+    if without == with {
+        return None;
+    }
+    let at = without.iter().zip(with).position(|(left, right)| left != right);
+    let at = at.unwrap_or_else(|| without.len().min(with.len()));
+    Some(format!("the results differ from byte {at} on ({} bytes without, {} with lastuse)", without.len(), with.len()))
+}
+
+/// Returns the middle of some numbers; of an even count, the mean of the two in the middle.
+pub fn median(numbers: impl Iterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<f64> = numbers.collect();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        count => f64::midpoint(sorted[(count - 1) / 2], sorted[count / 2]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_byte_that_differs_is_named() {
+        assert_eq!(first_difference(b"abc", b"abc"), None);
+        assert!(first_difference(b"abc", b"abd").is_some_and(|why| why.contains("byte 2 ")));
+        assert!(first_difference(b"abc", b"ab").is_some_and(|why| why.contains("byte 2 on (3 bytes without, 2 with")));
+    }
+
+    #[test]
+    fn medians_are_in_the_middle() {
+        assert_eq!(median([3.0, 1.0, 9.0].into_iter()).to_bits(), 3.0_f64.to_bits());
+        assert_eq!(median([4.0, 1.0, 2.0, 9.0].into_iter()).to_bits(), 3.0_f64.to_bits());
+        assert!(median(std::iter::empty()).is_nan());
+    }
+}

@@ -1,0 +1,110 @@
+//! What graph allocators asked buffer types for, as `hosts/buffer_counter.c` reports it.
+
+use std::collections::BTreeMap;
+
+use lastuse_c_tests::Result;
+
+/// What the allocators of a program held.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// The most bytes at a time, by the number of the allocator and its buffer type.
+    pub buffers: BTreeMap<(u32, String), u64>,
+    /// How many plans lastuse made; `None` on ggml's own allocator.
+    pub plans: Option<u64>,
+}
+
+impl Counted {
+    /// Reads a report.
+    ///
+    /// # Errors
+    /// A line that is not understood.
+    pub fn read(text: &str) -> Result<Self> {
+        let mut counted = Self::default();
+        for line in text.lines() {
+            counted.read_line(line).ok_or_else(|| format!("the counter of buffers printed {line:?}"))?;
+        }
+        Ok(counted)
+    }
+
+    fn read_line(&mut self, line: &str) -> Option<()> {
+        let (kind, rest) = line.split_once(' ')?;
+        match kind {
+            "buffer" => {
+                let mut words = rest.splitn(3, ' ');
+                let (allocator, bytes) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+                self.buffers.insert((allocator, words.next()?.to_owned()), bytes);
+            }
+            "lastuse" => self.plans = Some(rest.rsplit(' ').next()?.parse().ok()?),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Returns the bytes of all buffers.
+    pub fn total(&self) -> u64 {
+        self.buffers.values().sum()
+    }
+
+    /// Returns what is not as promised of `self`, on lastuse, beside `before`, on ggml's own allocator.
+    pub fn wrong(&self, before: &Self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        if before.plans.is_some() {
+            wrong.push("the run without lastuse was on lastuse".to_owned());
+        }
+        match self.plans {
+            None => wrong.push("lastuse had no effect: the program ran on ggml's own allocator".to_owned()),
+            Some(0) => wrong.push("lastuse made no plan".to_owned()),
+            Some(_) => {}
+        }
+        if before.total() == 0 {
+            wrong.push("no compute buffer was seen: the counter is not in effect".to_owned());
+        }
+        for (buffer @ (allocator, buffer_type), &bytes) in &self.buffers {
+            match before.buffers.get(buffer) {
+                Some(&most) if bytes > most => {
+                    wrong.push(format!("buffer {buffer_type} of allocator {allocator}: {bytes} bytes, was {most}"));
+                }
+                None if bytes > 0 => {
+                    wrong.push(format!("buffer {buffer_type} of allocator {allocator}: {bytes} bytes, was none"));
+                }
+                _ => {}
+            }
+        }
+        wrong
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Counted {
+        Counted::read(text).unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    #[test]
+    fn reports_are_read() {
+        let counted = read("buffer 1 100 CPU\nbuffer 2 7 A B\nlastuse 0.1.0 3\n");
+        let buffers = [((1, "CPU".to_owned()), 100), ((2, "A B".to_owned()), 7)];
+        assert_eq!(counted, Counted { buffers: buffers.into(), plans: Some(3) });
+        assert_eq!(counted.total(), 107);
+        assert!(Counted::read("buffer 1 CPU\n").is_err_and(|why| why.contains("buffer 1 CPU")));
+        assert!(Counted::read("memory 1 1 CPU\n").is_err());
+    }
+
+    #[test]
+    fn larger_buffers_and_a_lastuse_without_effect_are_wrong() {
+        let before = read("buffer 1 100 CPU\nbuffer 2 50 CPU\n");
+        assert_eq!(read("buffer 1 100 CPU\nbuffer 2 49 CPU\nlastuse 1 1\n").wrong(&before), Vec::<String>::new());
+        // Not in any buffer: less in one makes up for nothing.
+        let larger = read("buffer 1 10 CPU\nbuffer 2 51 CPU\nlastuse 1 1\n").wrong(&before);
+        assert_eq!(larger, ["buffer CPU of allocator 2: 51 bytes, was 50"]);
+        let more = read("buffer 3 1 GPU\nlastuse 1 1\n").wrong(&before);
+        assert_eq!(more, ["buffer GPU of allocator 3: 1 bytes, was none"]);
+        assert!(read("buffer 1 100 CPU\n").wrong(&before)[0].contains("no effect"));
+        assert_eq!(read("buffer 1 1 CPU\nlastuse 1 0\n").wrong(&before), ["lastuse made no plan"]);
+        let on_lastuse = read("buffer 1 100 CPU\nlastuse 1 1\n");
+        assert_eq!(on_lastuse.wrong(&on_lastuse), ["the run without lastuse was on lastuse"]);
+        assert!(read("lastuse 1 1\n").wrong(&Counted::default())[0].contains("counter is not in effect"));
+    }
+}

@@ -1,0 +1,83 @@
+//! What is run on both allocators.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// A program of a host with its arguments, to be run with lastuse and without.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The program that is tested, such as "llama.cpp".
+    pub host: &'static str,
+    /// Its package and the version of that.
+    pub version: String,
+    /// The kind of model.
+    pub model: String,
+    /// What is done with the model.
+    pub name: String,
+    /// How lastuse gets into the program.
+    pub way: Way,
+    /// What [`OUTPUT`] stands for is replaced by the path of a file, to which the program writes all its results.
+    pub arguments: Vec<String>,
+    /// What the program counts, such as "tokens". It prints how many it made in a second, as `units_per_second=`.
+    pub unit: &'static str,
+    /// On ggml's own allocator.
+    pub without: Launch,
+    /// On lastuse.
+    pub with: Launch,
+}
+
+/// Stands for the file of the results in the arguments of a job.
+pub const OUTPUT: &str = "{output}";
+
+/// How lastuse gets into a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// By `LD_PRELOAD`.
+    Preloaded,
+    /// Linked statically, before ggml.
+    Linked,
+}
+
+impl Way {
+    /// Returns the word of tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Preloaded => "preloaded",
+            Self::Linked => "linked",
+        }
+    }
+}
+
+/// A program with its environment.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The executable.
+    pub program: PathBuf,
+    /// Environment variables.
+    pub variables: Vec<(&'static str, OsString)>,
+}
+
+impl Launch {
+    /// Returns a program on shared libraries in `libraries`, with `preloaded` before them.
+    pub fn preloaded(program: &Path, libraries: &Path, preloaded: &[&Path]) -> Self {
+        let mut preload = OsString::new();
+        for library in preloaded {
+            preload.push(library);
+            preload.push(" ");
+        }
+        let variables = vec![("LD_PRELOAD", preload), ("LD_LIBRARY_PATH", libraries.into())];
+        Self { program: program.to_owned(), variables }
+    }
+
+    /// Returns a program that needs no variables.
+    pub fn plain(program: &Path) -> Self {
+        Self { program: program.to_owned(), variables: Vec::new() }
+    }
+}
+
+impl Job {
+    /// Returns all that tells it apart from other jobs.
+    pub fn label(&self) -> String {
+        format!("{} ({}), {}, {}, {}", self.host, self.version, self.model, self.name, self.way.word())
+    }
+}

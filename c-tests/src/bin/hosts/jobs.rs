@@ -1,0 +1,55 @@
+//! All jobs of a host, one after the other.
+
+use std::fs;
+use std::path::Path;
+
+use lastuse_c_tests::Result;
+
+use crate::compare::{Compared, compare};
+use crate::job::Job;
+use crate::report::{report, wrong};
+
+/// What the command line says of the jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How often each job is run on each allocator.
+    pub rounds: usize,
+    /// Only jobs with all of these words in their labels are run.
+    pub only: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { rounds: 5, only: Vec::new() }
+    }
+}
+
+/// Runs the jobs of a host on both allocators, prints the table and writes it to `report.txt` in `folder`.
+///
+/// # Errors
+/// When a job fails without lastuse, or something is not as promised.
+pub fn run_jobs(host: &str, folder: &Path, jobs: &[Job], options: &Options) -> Result<()> {
+    let is_wanted = |job: &&Job| options.only.iter().all(|word| job.label().contains(word));
+    let wanted: Vec<&Job> = jobs.iter().filter(is_wanted).collect();
+    if wanted.is_empty() {
+        return Err(format!("no job of {host} has the words {:?}", options.only));
+    }
+    let mut all: Vec<Compared> = Vec::new();
+    for (number, job) in wanted.iter().enumerate() {
+        eprintln!("[{host}] {} of {}: {}", number + 1, wanted.len(), job.label());
+        let compared = compare(job, options.rounds, folder)?;
+        compared.wrong.iter().for_each(|wrong| eprintln!("[{host}]   NOT as promised: {wrong}"));
+        all.push(compared);
+    }
+    let text = report(&all);
+    print!("{text}");
+    // A part of the jobs is no report of the host.
+    if options.only.is_empty() {
+        let file = folder.join("report.txt");
+        fs::write(&file, &text).map_err(|error| format!("{}: {error}", file.display()))?;
+    }
+    match wrong(&all).len() {
+        0 => Ok(()),
+        count => Err(format!("{count} results of {host} are not as promised, see above")),
+    }
+}
