@@ -5,13 +5,15 @@
 // data is a hole, and the graph of that file is captured. llama.cpp only pretends to allocate both times, so that
 // models of any size are captured without memory for them.
 //
-// With --what model that file is all that is written: for programs that let llama.cpp plan its graphs again.
+// With --what model that file is all that is written: for programs that let llama.cpp plan its graphs again. With --what
+// random it has data, too, seeded random numbers, and its large matrices are F16: for programs that compute.
 //
 // The graphs are taken where llama.cpp gets the size of the compute buffer from ggml's allocator. This program's
 // function of that name comes before ggml's own, which it calls, so that the captured graph contains the size.
 
 #include "llama_cpp/hollow_gguf.h"
 #include "llama_cpp/model_file.h"
+#include "../llama_cpp/random_weights.h"
 #include "log_errors.h"
 #include "options.h"
 
@@ -33,18 +35,20 @@ struct settings {
     long long    vocab;
     long long    tokens;
     long long    context;
+    long long    seed;
 };
 
 static const char usage[] =
     "usage: llama_cpp OUT --model MODEL.txt [options]\n"
     "Writes the graph that llama.cpp reserves memory for, without memory for the model.\n"
     "  --model FILE     the model's description\n"
-    "  --what KIND      \"graph\", or \"model\": the file without data (default graph)\n"
+    "  --what KIND      \"graph\", \"model\": the file without data, or \"random\": with data (default graph)\n"
     "  --layers N       transformer layers            (default 8)\n"
     "  --vocab N        vocabulary size               (default 32000)\n"
     "  --tokens N       tokens in a batch             (default 512)\n"
     "  --context N      positions in the KV cache     (default 512)\n"
     "  --flash on|off   flash attention               (default on)\n"
+    "  --seed N         seed of random data           (default 1)\n"
     "  --help           this text\n";
 
 // What is done with the next graph that llama.cpp plans.
@@ -152,8 +156,12 @@ static bool plan_with_real_weights(const struct model_file * file, const struct 
     return planned;
 }
 
+static bool writes_random(const struct settings * settings) {
+    return strcmp(settings->what, "random") == 0;
+}
+
 static bool writes_model(const struct settings * settings) {
-    return strcmp(settings->what, "model") == 0;
+    return strcmp(settings->what, "model") == 0 || writes_random(settings);
 }
 
 static bool write_model(const struct settings * settings, const struct hollow_gguf * weights) {
@@ -162,7 +170,10 @@ static bool write_model(const struct settings * settings, const struct hollow_gg
         fprintf(stderr, PROGRAM ": cannot create %s: %s\n", settings->out, strerror(errno));
         return false;
     }
-    const bool written = hollow_gguf_write_to(weights, file);
+    const bool written = writes_random(settings)
+        ? gguf_write_to_file_ptr(weights->gguf, file, /*only_meta =*/ true)
+            && write_random_weights(file, weights->gguf, (uint64_t) settings->seed)
+        : hollow_gguf_write_to(weights, file);
     if (fclose(file) != 0 || !written) {
         fprintf(stderr, PROGRAM ": cannot write %s: %s\n", settings->out, strerror(errno));
         return false;
@@ -176,6 +187,7 @@ static bool run(const struct settings * settings) {
         return false;
     }
     struct hollow_gguf weights = hollow_gguf_new(file.metadata, file.without);
+    weights.halves = writes_random(settings);
     llama_log_set(log_errors_only, NULL);
     llama_backend_init();
     const bool done = plan_with_all_weights(&file, settings, &weights)
@@ -188,12 +200,14 @@ static bool run(const struct settings * settings) {
 }
 
 int main(int argc, char ** argv) {
-    struct settings settings = { .what = "graph", .flash = "on", .layers = 8, .vocab = 32000, .tokens = 512, .context = 512 };
+    struct settings settings = { .what = "graph", .flash = "on", .layers = 8, .vocab = 32000, .tokens = 512, .context = 512,
+                                 .seed = 1 };
     const struct option_spec options[] = {
         { "--layers",  &settings.layers,  1, 512,     NULL },
         { "--vocab",   &settings.vocab,   2, 1 << 20, NULL },
         { "--tokens",  &settings.tokens,  1, 1 << 20, NULL },
         { "--context", &settings.context, 1, 1 << 20, NULL },
+        { "--seed",    &settings.seed,    0, INT64_MAX, NULL },
         { "--flash",   NULL,              0, 0,       &settings.flash },
         { "--model",   NULL,              0, 0,       &settings.model_path },
         { "--what",    NULL,              0, 0,       &settings.what },
@@ -209,7 +223,7 @@ int main(int argc, char ** argv) {
         return EXIT_USAGE;
     }
     if (!writes_model(&settings) && strcmp(settings.what, "graph") != 0) {
-        fprintf(stderr, PROGRAM ": --what needs 'graph' or 'model', not '%s'\n", settings.what);
+        fprintf(stderr, PROGRAM ": --what needs 'graph', 'model' or 'random', not '%s'\n", settings.what);
         return EXIT_USAGE;
     }
     if (strcmp(settings.flash, "on") != 0 && strcmp(settings.flash, "off") != 0) {

@@ -3,6 +3,7 @@
 
 #define _POSIX_C_SOURCE 200809L
 
+#include "decoding.h"
 #include "log_errors.h"
 #include "options.h"
 #include "splitmix.h"
@@ -10,7 +11,6 @@
 #include "llama.h"
 
 #include <inttypes.h>
-#include <time.h>
 
 #define PROGRAM "generate"
 
@@ -46,12 +46,6 @@ static const char usage[] =
     "  --flash on|off   flash attention                               (default on)\n"
     "  --seed N         seed of the prompt                            (default 1)\n"
     "  --help           this text\n";
-
-static double seconds_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
-}
 
 static bool load_model(struct session * session, const char * path) {
     struct llama_model_params params = llama_model_default_params();
@@ -121,16 +115,6 @@ static uint64_t fnv1a_64(uint64_t hash, const void * data, size_t size) {
     return hash;
 }
 
-static llama_token most_likely_token(const float * logits, int32_t vocab_size) {
-    llama_token best = 0;
-    for (llama_token token = 1; token < vocab_size; token++) {
-        if (logits[token] > logits[best]) {
-            best = token;
-        }
-    }
-    return best;
-}
-
 // Adds the logits of the last decoded token to the file and the hash, and picks the next token.
 static bool take_logits(struct session * session, llama_token * next) {
     const float * logits = llama_get_logits_ith(session->context, -1);
@@ -196,7 +180,6 @@ static bool generate(struct session * session, const struct settings * settings)
     if (!close_logits_file(session, settings->logits_path)) {
         return false;
     }
-    printf("units_per_second=%.2f\n", (double) (settings->prompt + settings->tokens) / (prompt_seconds + decode_seconds));
     printf("prompt_tokens_per_s=%.2f\n", (double) settings->prompt / prompt_seconds);
     printf("decode_tokens_per_s=%.2f\n", (double) settings->tokens / decode_seconds);
     printf("logits_hash=%016" PRIx64 "\n", session->logits_hash);

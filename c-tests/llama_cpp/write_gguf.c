@@ -2,12 +2,10 @@
 // so that a real llama.cpp graph can be run without downloading a model.
 
 #include "options.h"
-#include "splitmix.h"
+#include "random_weights.h"
 
 #include "ggml.h"
 #include "gguf.h"
-
-#include <math.h>
 
 #define PROGRAM "write_gguf"
 
@@ -166,70 +164,6 @@ static bool add_tensors(struct gguf_context * gguf, const struct model_shape * s
     return true;
 }
 
-// Uniform in [-1, 1).
-static float random_weight(uint64_t * state) {
-    return (float) (splitmix64(state) >> 40) * 0x1p-23f - 1.0f;
-}
-
-static bool write_f16_weights(FILE * file, int64_t count, float amplitude, uint64_t state) {
-    enum { CHUNK = 1 << 14 };
-    static float       weights[CHUNK];
-    static ggml_fp16_t halves[CHUNK];
-
-    while (count > 0) {
-        const int64_t n = count < CHUNK ? count : CHUNK;
-        for (int64_t i = 0; i < n; i++) {
-            weights[i] = amplitude * random_weight(&state);
-        }
-        ggml_fp32_to_fp16_row(weights, halves, n);
-        if (fwrite(halves, sizeof(halves[0]), (size_t) n, file) != (size_t) n) {
-            return false;
-        }
-        count -= n;
-    }
-    return true;
-}
-
-static bool write_norm_weights(FILE * file, int64_t count, uint64_t state) {
-    for (int64_t i = 0; i < count; i++) {
-        const float weight = 1.0f + 0.1f * random_weight(&state);
-        if (fwrite(&weight, sizeof(weight), 1, file) != 1) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool write_padding(FILE * file, size_t size, size_t alignment) {
-    for (size_t i = size; i % alignment != 0; i++) {
-        if (fputc(0, file) == EOF) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool write_weights(FILE * file, const struct gguf_context * gguf, uint64_t seed) {
-    const size_t alignment = gguf_get_alignment(gguf);
-
-    for (int64_t id = 0; id < gguf_get_n_tensors(gguf); id++) {
-        const int64_t * ne = gguf_get_tensor_ne(gguf, id);
-        // One generator per tensor, seeded through a hash so that the streams do not overlap.
-        uint64_t stream = seed + (uint64_t) id * UINT64_C(0xd1342543de82ef95);
-        const uint64_t state = splitmix64(&stream);
-        // Variance 1/inputs keeps the activations near unit size from layer to layer.
-        const float amplitude = sqrtf(3.0f / (float) ne[0]);
-
-        const bool written = gguf_get_tensor_type(gguf, id) == GGML_TYPE_F16
-            ? write_f16_weights(file, ne[0] * ne[1] * ne[2], amplitude, state)
-            : write_norm_weights(file, ne[0], state);
-        if (!written || !write_padding(file, gguf_get_tensor_size(gguf, id), alignment)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool write_model_to(const char * path, const struct gguf_context * gguf, uint64_t seed) {
     FILE * file = fopen(path, "wb");
     if (file == NULL) {
@@ -237,7 +171,7 @@ static bool write_model_to(const char * path, const struct gguf_context * gguf, 
         return false;
     }
     errno = 0;
-    bool written = gguf_write_to_file_ptr(gguf, file, /*only_meta =*/ true) && write_weights(file, gguf, seed);
+    bool written = gguf_write_to_file_ptr(gguf, file, /*only_meta =*/ true) && write_random_weights(file, gguf, seed);
     written = fclose(file) == 0 && written;
     if (!written) {
         fprintf(stderr, PROGRAM ": cannot write %s: %s\n", path, strerror(errno));

@@ -17,6 +17,7 @@
 struct hollow_gguf {
     struct gguf_context * gguf;
     const char *          without; // parts of the names of weights to leave out, with spaces between
+    bool                  halves;  // whether large matrices are F16, as in the files that converters write
 };
 
 static struct hollow_gguf hollow_gguf_new(const struct gguf_context * metadata, const char * without) {
@@ -44,9 +45,28 @@ static bool is_weight(const struct ggml_tensor * tensor) {
     return tensor->buffer != NULL && ggml_backend_buffer_get_usage(tensor->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
 }
 
+// Matrices whose kernels take F16; those of convolutions and routers, say, stay as they are.
+static bool may_be_half(const struct ggml_tensor * tensor) {
+    static const char * const parts[] = { "token_embd.", "output.weight", "attn_q", "attn_k", "attn_v", "attn_output.",
+                                          "ffn_gate.", "ffn_up", "ffn_down", "_exps.", "ssm_in.", "ssm_out." };
+    const char * name = tensor->name;
+    if (tensor->ne[1] == 1 || strstr(name, "norm") != NULL || strstr(name, ".bias") != NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if (strstr(name, parts[i]) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void hollow_gguf_add(struct hollow_gguf * hollow, const struct ggml_tensor * tensor) {
     if (is_weight(tensor) && !hollow_gguf_lacks(hollow, tensor->name) && gguf_find_tensor(hollow->gguf, tensor->name) < 0) {
         gguf_add_tensor(hollow->gguf, tensor);
+        if (hollow->halves && may_be_half(tensor)) {
+            gguf_set_tensor_type(hollow->gguf, tensor->name, GGML_TYPE_F16);
+        }
     }
 }
 

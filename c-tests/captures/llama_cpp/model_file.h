@@ -1,6 +1,7 @@
 // Descriptions of models: the metadata of a GGUF file as text, one "key = value" a line, comments after '#'.
 //
-// The keys are GGUF's without the name of the architecture before them, which `architecture` gives. The type is given
+// The keys are GGUF's without the name of the architecture before them, which `architecture` gives; those of tokenizers
+// have no such name. The type is given
 // by the value: 8 is a u32, 1e-5 an f32, true a bool, "a word" a string, and [0, 0, 8] an array of u32 that is repeated
 // until there is one number a layer. The numbers of layers and of tokens are not part of the file.
 //
@@ -113,6 +114,9 @@ static bool read_model_line(struct model_file * file, char * line, long long lay
     if (strcmp(key, "without") == 0) {
         strcpy(file->without, value); // no longer than a line
         return true;
+    }
+    if (strncmp(key, "tokenizer.", strlen("tokenizer.")) == 0) {
+        return set_value(model, key, value, layers);
     }
     const char * architecture = model_architecture(model);
     char         full[MODEL_FILE_LINE];

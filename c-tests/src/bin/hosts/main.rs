@@ -3,6 +3,7 @@
 mod cmake;
 mod compare;
 mod counted;
+mod counter;
 mod job;
 mod jobs;
 mod llama;

@@ -1,0 +1,61 @@
+//! The counter of buffers between a program and its allocator, and lastuse linked before ggml.
+
+use std::path::PathBuf;
+
+use lastuse_c_tests::{Lastuse, Program, Result};
+use lastuse_vendor::Ggml;
+
+/// The counter, relative to the folder of the C programs: a source of linked programs, too.
+pub const COUNTER: &str = "hosts/buffer_counter.c";
+
+/// What sources are compiled with in programs that the counter is linked with.
+pub const COUNTER_IS_LINKED: &str = "-DCOUNTER_WRAPS";
+
+/// The functions that it stands before.
+const COUNTED: [&str; 8] = [
+    "ggml_gallocr_new_n",
+    "ggml_gallocr_new",
+    "ggml_gallocr_free",
+    "ggml_gallocr_reserve",
+    "ggml_gallocr_reserve_n",
+    "ggml_gallocr_alloc_graph",
+    "ggml_backend_buft_alloc_buffer",
+    "ggml_backend_buffer_free",
+];
+
+/// Builds the counter as a library to be preloaded.
+///
+/// # Errors
+/// The message of the compiler or the linker.
+pub fn preloaded_counter(host: &str, ggml: &Ggml) -> Result<PathBuf> {
+    Program::build_shared(&format!("libhosts-{host}-counter.so"), &[COUNTER], ggml, &[])
+}
+
+/// Returns arguments of the linker for a static program: the counter before the allocator, and lastuse, if given, before
+/// the libraries of ggml, which follow.
+pub fn static_link(lastuse: Option<&Lastuse>) -> Vec<String> {
+    let mut link: Vec<String> = COUNTED.iter().map(|function| format!("-Wl,--wrap={function}")).collect();
+    if let Some(lastuse) = lastuse {
+        // The counter asks lastuse for the number of its plans, if it is there.
+        link.push("-Wl,-u,ggml_gallocr_new_n,-u,lastuse_plan_count".to_owned());
+        link.push(lastuse.archive.to_string_lossy().into_owned());
+    }
+    link
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_linker_wraps_what_the_counter_counts() {
+        let file = lastuse_c_tests::folder().join(COUNTER);
+        let text = std::fs::read_to_string(file).expect("the counter");
+        let listed: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.trim_start().strip_prefix("F(")?.split_once(')'))
+            .map(|(function, _)| function)
+            .collect();
+        assert_eq!(listed, COUNTED);
+    }
+}

@@ -1,0 +1,127 @@
+//! llama.cpp, built by its own build files as shared libraries and as static ones, with small models of many
+//! architectures.
+
+mod models;
+mod programs;
+
+use std::path::{Path, PathBuf};
+
+use lastuse_c_tests::{Build, Result, lastuse};
+use lastuse_vendor::{Package, target_folder};
+
+use self::models::{MODELS, Model};
+use self::programs::Programs;
+use crate::cmake::CmakeBuild;
+use crate::job::{Job, OUTPUT, Way};
+use crate::jobs::{Options, run_jobs};
+use crate::packages::{Has, Needed, check};
+
+/// A llama.cpp.
+pub struct LlamaHost {
+    /// Its name on the command line.
+    name: &'static str,
+    package: Package,
+}
+
+/// The llama.cpp that most tests use.
+pub const LLAMA: LlamaHost = LlamaHost { name: "llama", package: Package::LlamaCpp };
+
+/// A later one.
+pub const LLAMA_4: LlamaHost = LlamaHost { name: "llama-4", package: Package::LlamaCpp4 };
+
+const NEEDED: &[Needed] = &[Needed { package: "cmake", has: Has::Program("cmake") }];
+
+/// What is built of llama.cpp: its library, for this machine.
+const SETTINGS: [&str; 9] = [
+    "CMAKE_BUILD_TYPE=Release",
+    "GGML_OPENMP=OFF",
+    "GGML_CCACHE=OFF",
+    "LLAMA_BUILD_APP=OFF",
+    "LLAMA_BUILD_COMMON=OFF",
+    "LLAMA_BUILD_TESTS=OFF",
+    "LLAMA_BUILD_EXAMPLES=OFF",
+    "LLAMA_BUILD_TOOLS=OFF",
+    "LLAMA_OPENSSL=OFF",
+];
+
+/// How each model is used: with and without flash attention, with caches of both kinds.
+const USES: [(&str, &str); 2] =
+    [("flash attention", "--flash on --cache streams"), ("no flash attention", "--flash off --cache unified")];
+
+impl LlamaHost {
+    fn folder(&self) -> PathBuf {
+        target_folder().join("hosts").join(self.name)
+    }
+
+    /// The shared libraries.
+    fn shared(&self) -> PathBuf {
+        self.folder().join("build/bin")
+    }
+
+    /// The folder of the static build.
+    fn static_build(&self) -> PathBuf {
+        self.folder().join("static/build")
+    }
+
+    /// Builds it twice: shared and static.
+    ///
+    /// # Errors
+    /// Missing packages, or what the build says.
+    pub fn build(&self) -> Result<()> {
+        check(self.name, NEEDED)?;
+        let folder = self.folder();
+        self.build_in(&folder, &["BUILD_SHARED_LIBS=ON", "GGML_RPC=ON"])?;
+        self.build_in(&folder.join("static"), &["BUILD_SHARED_LIBS=OFF"])
+    }
+
+    fn build_in(&self, folder: &Path, more: &[&str]) -> Result<()> {
+        let settings: Vec<String> = SETTINGS.iter().chain(more).map(|&setting| setting.to_owned()).collect();
+        let sources = self.package.sources()?;
+        let build = CmakeBuild {
+            host: self.name,
+            sources: &sources,
+            folder,
+            settings: &settings,
+            target: "llama",
+            inputs: &[],
+        };
+        build.build().map(|_| ())
+    }
+
+    /// Uses models on both allocators.
+    ///
+    /// # Errors
+    /// What is not as promised.
+    pub fn test(&self, options: &Options) -> Result<()> {
+        let programs = Programs::build(self, &lastuse(Build::Release)?)?;
+        let folder = self.folder();
+        let version = format!("{} {}", self.package.name(), self.package.version()?);
+        let mut jobs = Vec::new();
+        for model in &MODELS {
+            let file = folder.join(model.name).with_extension("gguf");
+            programs.write_model(model, &file)?;
+            for way in [Way::Preloaded, Way::Linked] {
+                jobs.extend(USES.map(|used| job(&version, model, &file, used, way, &programs)));
+            }
+        }
+        run_jobs(self.name, &folder, &jobs, options)
+    }
+}
+
+fn job(version: &str, model: &Model, file: &Path, used: (&str, &str), way: Way, programs: &Programs) -> Job {
+    let (name, arguments) = used;
+    let mut all = vec![file.to_string_lossy().into_owned(), "--output".to_owned(), OUTPUT.to_owned()];
+    // Threads of ggml wait for each other by spinning: with one, other programs disturb the measurement less.
+    all.extend(arguments.split(' ').chain(["--threads", "1"]).map(str::to_owned));
+    Job {
+        host: "llama.cpp",
+        version: version.to_owned(),
+        model: format!("{}: {}", model.name, model.kind),
+        name: name.to_owned(),
+        way,
+        arguments: all,
+        unit: "tokens",
+        without: programs.launch(way, false),
+        with: programs.launch(way, true),
+    }
+}
