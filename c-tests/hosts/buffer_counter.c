@@ -6,7 +6,8 @@
 //     cc -DCOUNTER_WRAPS ... -Wl,--wrap=FUNCTION     linked, with --wrap for each function of COUNTED_FUNCTIONS
 //
 // At exit it writes to the file that BUFFER_COUNTER_REPORT names: for each allocator, in the order in which they were
-// made, and each of its buffer types, the most bytes at a time that it held; and what lastuse says of itself.
+// made, and each of its buffer types, the most bytes at a time that it held; the most that all of them held at a time; and
+// what lastuse says of itself.
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -80,6 +81,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST(struct allocator) allocators;
 static LIST(struct holding)   holdings;
 static LIST(struct buffer)    buffers;
+static size_t                 live, most; // of all allocators
 
 // The allocator whose function this thread is in; functions of allocators call each other.
 static _Thread_local ggml_gallocr_t current;
@@ -198,6 +200,8 @@ ggml_backend_buffer_t COUNTED(ggml_backend_buft_alloc_buffer)(ggml_backend_buffe
     ADD(buffers, (struct buffer) { buffer, size, found });
     holding->live += size;
     holding->most = holding->live > holding->most ? holding->live : holding->most;
+    live += size;
+    most = live > most ? live : most;
     pthread_mutex_unlock(&lock);
     return buffer;
 }
@@ -207,6 +211,7 @@ void COUNTED(ggml_backend_buffer_free)(ggml_backend_buffer_t buffer) {
     for (size_t i = 0; i < buffers.count; i++) {
         if (buffers.items[i].buffer == buffer) {
             holdings.items[buffers.items[i].holding].live -= buffers.items[i].bytes;
+            live -= buffers.items[i].bytes;
             buffers.items[i] = buffers.items[--buffers.count];
             break;
         }
@@ -220,6 +225,7 @@ static void print_report(FILE * report) {
         const struct holding * holding = &holdings.items[i];
         fprintf(report, "buffer %zu %zu %s\n", holding->allocator, holding->most, holding->type);
     }
+    fprintf(report, "most %zu\n", most);
     if (lastuse_is_allocating()) {
         fprintf(report, "lastuse %s %" PRIu64 "\n", lastuse_version(), lastuse_plan_count());
     }

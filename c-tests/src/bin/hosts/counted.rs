@@ -9,6 +9,8 @@ use lastuse_c_tests::Result;
 pub struct Counted {
     /// The most bytes at a time, by the number of the allocator and its buffer type.
     pub buffers: BTreeMap<(u32, String), u64>,
+    /// The most bytes at a time of all buffers.
+    pub most: u64,
     /// How many plans lastuse made; `None` on ggml's own allocator.
     pub plans: Option<u64>,
 }
@@ -34,15 +36,11 @@ impl Counted {
                 let (allocator, bytes) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
                 self.buffers.insert((allocator, words.next()?.to_owned()), bytes);
             }
+            "most" => self.most = rest.parse().ok()?,
             "lastuse" => self.plans = Some(rest.rsplit(' ').next()?.parse().ok()?),
             _ => return None,
         }
         Some(())
-    }
-
-    /// Returns the bytes of all buffers.
-    pub fn total(&self) -> u64 {
-        self.buffers.values().sum()
     }
 
     /// Returns what is not as promised of `self`, on lastuse, beside `before`, on ggml's own allocator.
@@ -56,8 +54,11 @@ impl Counted {
             Some(0) => wrong.push("lastuse made no plan".to_owned()),
             Some(_) => {}
         }
-        if before.total() == 0 {
+        if before.most == 0 {
             wrong.push("no compute buffer was seen: the counter is not in effect".to_owned());
+        }
+        if self.most > before.most {
+            wrong.push(format!("all buffers: {} bytes at a time, was {}", self.most, before.most));
         }
         for (buffer @ (allocator, buffer_type), &bytes) in &self.buffers {
             match before.buffers.get(buffer) {
@@ -84,17 +85,16 @@ mod tests {
 
     #[test]
     fn reports_are_read() {
-        let counted = read("buffer 1 100 CPU\nbuffer 2 7 A B\nlastuse 0.1.0 3\n");
+        let counted = read("buffer 1 100 CPU\nbuffer 2 7 A B\nmost 105\nlastuse 0.1.0 3\n");
         let buffers = [((1, "CPU".to_owned()), 100), ((2, "A B".to_owned()), 7)];
-        assert_eq!(counted, Counted { buffers: buffers.into(), plans: Some(3) });
-        assert_eq!(counted.total(), 107);
+        assert_eq!(counted, Counted { buffers: buffers.into(), most: 105, plans: Some(3) });
         assert!(Counted::read("buffer 1 CPU\n").is_err_and(|why| why.contains("buffer 1 CPU")));
         assert!(Counted::read("memory 1 1 CPU\n").is_err());
     }
 
     #[test]
     fn larger_buffers_and_a_lastuse_without_effect_are_wrong() {
-        let before = read("buffer 1 100 CPU\nbuffer 2 50 CPU\n");
+        let before = read("buffer 1 100 CPU\nbuffer 2 50 CPU\nmost 100\n");
         assert_eq!(read("buffer 1 100 CPU\nbuffer 2 49 CPU\nlastuse 1 1\n").wrong(&before), Vec::<String>::new());
         // Not in any buffer: less in one makes up for nothing.
         let larger = read("buffer 1 10 CPU\nbuffer 2 51 CPU\nlastuse 1 1\n").wrong(&before);
@@ -103,7 +103,9 @@ mod tests {
         assert_eq!(more, ["buffer GPU of allocator 3: 1 bytes, was none"]);
         assert!(read("buffer 1 100 CPU\n").wrong(&before)[0].contains("no effect"));
         assert_eq!(read("buffer 1 1 CPU\nlastuse 1 0\n").wrong(&before), ["lastuse made no plan"]);
-        let on_lastuse = read("buffer 1 100 CPU\nlastuse 1 1\n");
+        let at_a_time = read("buffer 1 100 CPU\nbuffer 2 50 CPU\nmost 150\nlastuse 1 1\n").wrong(&before);
+        assert_eq!(at_a_time, ["all buffers: 150 bytes at a time, was 100"]);
+        let on_lastuse = read("buffer 1 100 CPU\nmost 100\nlastuse 1 1\n");
         assert_eq!(on_lastuse.wrong(&on_lastuse), ["the run without lastuse was on lastuse"]);
         assert!(read("lastuse 1 1\n").wrong(&Counted::default())[0].contains("counter is not in effect"));
     }

@@ -12,9 +12,12 @@ mod report;
 mod run;
 mod vulkan;
 
+use std::fs::{self, File};
+use std::path::Path;
 use std::process::ExitCode;
 
 use lastuse_c_tests::Result;
+use lastuse_vendor::target_folder;
 
 use crate::jobs::Options;
 
@@ -79,8 +82,7 @@ fn main() -> ExitCode {
             HOSTS.iter().for_each(|host| println!("{:10}  {}", host.name, host.about));
             return ExitCode::SUCCESS;
         }
-        Ok(Wanted::Run { host, is_build_only: true, .. }) => (host.build)(),
-        Ok(Wanted::Run { host, options, .. }) => (host.build)().and_then(|()| (host.test)(&options)),
+        Ok(Wanted::Run { host, is_build_only, options }) => run(host, is_build_only, &options),
         Err(message) => {
             eprintln!("hosts: {message}\n\n{HELP}");
             return ExitCode::from(2);
@@ -93,6 +95,26 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn run(host: &Host, is_build_only: bool, options: &Options) -> Result<()> {
+    let folder = target_folder().join("hosts").join(host.name);
+    let _lock = lock(&folder)?;
+    (host.build)()?;
+    if is_build_only { Ok(()) } else { (host.test)(options) }
+}
+
+/// Waits until no other process builds or runs the host: they would change each other's programs and models.
+fn lock(folder: &Path) -> Result<File> {
+    let path = folder.join("lock");
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    fs::create_dir_all(folder).map_err(failed)?;
+    let file = File::create(&path).map_err(failed)?;
+    if file.try_lock().is_err() {
+        eprintln!("hosts: waiting for another process that holds {}", path.display());
+        file.lock().map_err(failed)?;
+    }
+    Ok(file)
 }
 
 fn parse(arguments: &[String]) -> Result<Wanted> {

@@ -53,7 +53,7 @@ pub fn wrong(all: &[Compared]) -> Vec<String> {
 
 fn cells(compared: &Compared) -> Vec<String> {
     let Compared { job, sides: [before, after], speed_ratio, .. } = compared;
-    let bytes = [before, after].map(|side| side.counted.total());
+    let bytes = [before, after].map(|side| side.counted.most);
     #[allow(clippy::cast_precision_loss, reason = "a ratio of three digits is shown")]
     let ratio = bytes[1] as f64 / bytes[0] as f64;
     let speed = |units: f64| format!("{units:.1} {}", job.unit);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     fn side(bytes: u64, units_per_second: f64) -> Side {
-        Side { counted: Counted { buffers: [((1, "CPU".to_owned()), bytes)].into(), plans: None }, units_per_second }
+        Side { counted: Counted { most: bytes, ..Counted::default() }, units_per_second }
     }
 
     #[test]
