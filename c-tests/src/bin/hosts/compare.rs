@@ -112,6 +112,76 @@ pub fn median(numbers: impl Iterator<Item = f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::{Launch, OUTPUT, Way};
+
+    /// Returns a job whose programs are shells: they write these results and this report of the counter.
+    fn job(without: &str, with: &str) -> Job {
+        let launch = |script: &str| Launch {
+            program: "sh".into(),
+            variables: vec![("SCRIPT", format!("{script}; echo units_per_second=2").into())],
+        };
+        Job {
+            host: "host",
+            version: String::new(),
+            model: String::new(),
+            name: String::new(),
+            way: Way::Preloaded,
+            arguments: ["-c", "OUT=$0; eval \"$SCRIPT\"", OUTPUT].map(str::to_owned).to_vec(),
+            unit: "tokens",
+            without: launch(without),
+            with: launch(with),
+        }
+    }
+
+    fn compared<R>(name: &str, [without, with]: [&str; 2], look: impl FnOnce(Result<Compared<'_>>) -> R) -> R {
+        let folder = std::env::temp_dir().join(format!("lastuse-hosts-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let job = job(without, with);
+        let looked = look(compare(&job, 2, &folder));
+        let _ = std::fs::remove_dir_all(&folder);
+        looked
+    }
+
+    const ON_GGML: &str = "echo results >$OUT; printf 'buffer 1 9 CPU\\nmost 9\\n' >$BUFFER_COUNTER_REPORT";
+    const ON_LASTUSE: &str =
+        "echo results >$OUT; printf 'buffer 1 8 CPU\\nmost 8\\nlastuse 1 1\\n' >$BUFFER_COUNTER_REPORT";
+
+    fn wrong(name: &str, with: &str) -> Vec<String> {
+        compared(name, [ON_GGML, with], |compared| compared.expect("a comparison").wrong)
+    }
+
+    #[test]
+    fn equal_results_in_smaller_buffers_are_right() {
+        compared("right", [ON_GGML, ON_LASTUSE], |compared| {
+            let compared = compared.expect("a comparison");
+            assert_eq!(compared.wrong, Vec::<String>::new());
+            assert_eq!((compared.results, compared.speed_ratio.to_bits()), (8, 1.0_f64.to_bits()));
+            assert_eq!(compared.sides.map(|side| side.counted.most), [9, 8]);
+        });
+    }
+
+    #[test]
+    fn other_results_larger_buffers_and_failures_are_wrong() {
+        let other = wrong("other", &ON_LASTUSE.replace("echo results", "echo resulte"));
+        assert!(other[0].contains("the results differ from byte 6"), "{other:?}");
+        let larger = wrong("larger", &ON_LASTUSE.replace("1 8 CPU", "1 10 CPU"));
+        assert!(larger[0].contains("10 bytes, was 9"), "{larger:?}");
+        let no_effect = wrong("no-effect", ON_GGML);
+        assert!(no_effect[0].contains("no effect"), "{no_effect:?}");
+        let failed = wrong("failed", "kill -SEGV $$");
+        assert!(failed[0].contains("with lastuse it failed") && failed[0].contains("signal Some(11)"), "{failed:?}");
+        let no_results = wrong("no-results", ": >$OUT; exit 0");
+        assert!(no_results[0].contains("has no results"), "{no_results:?}");
+    }
+
+    #[test]
+    fn jobs_that_prove_nothing_are_refused() {
+        let failed = compared("no-test", ["exit 3", ON_LASTUSE], |compared| compared.expect_err("a failure"));
+        assert!(failed.contains("without lastuse: exit code Some(3)"), "{failed}");
+        let random = ON_GGML.replace("echo results", "date +%N");
+        let random = compared("random", [&random, ON_LASTUSE], |compared| compared.expect_err("a failure"));
+        assert!(random.contains("differ from run to run"), "{random}");
+    }
 
     #[test]
     fn the_first_byte_that_differs_is_named() {
