@@ -6,8 +6,8 @@
 //     cc -DCOUNTER_WRAPS ... -Wl,--wrap=FUNCTION     linked, with --wrap for each function of COUNTED_FUNCTIONS
 //
 // At exit it writes to the file that BUFFER_COUNTER_REPORT names: for each allocator, in the order in which they were
-// made, and each of its buffer types, the most bytes at a time that it held; the most that all of them held at a time; and
-// what lastuse says of itself.
+// made, and each of its buffer types, the most bytes at a time that it held; the most that all of them held at a time; how
+// often allocators asked for sizes of tensors on other devices; and what lastuse says of itself.
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -34,6 +34,7 @@
     F(ggml_gallocr_reserve_n)       \
     F(ggml_gallocr_alloc_graph)     \
     F(ggml_backend_buft_alloc_buffer) \
+    F(ggml_backend_buft_get_alloc_size) \
     F(ggml_backend_buffer_free)
 
 #ifdef COUNTER_WRAPS
@@ -82,6 +83,7 @@ static LIST(struct allocator) allocators;
 static LIST(struct holding)   holdings;
 static LIST(struct buffer)    buffers;
 static size_t                 live, most; // of all allocators
+static size_t                 asked;      // how often the size of a tensor was asked for whose memory is not the host's
 
 // The allocator whose function this thread is in; functions of allocators call each other.
 static _Thread_local ggml_gallocr_t current;
@@ -206,6 +208,15 @@ ggml_backend_buffer_t COUNTED(ggml_backend_buft_alloc_buffer)(ggml_backend_buffe
     return buffer;
 }
 
+size_t COUNTED(ggml_backend_buft_get_alloc_size)(ggml_backend_buffer_type_t type, const struct ggml_tensor * tensor) {
+    if (current != NULL && !ggml_backend_buft_is_host(type)) {
+        pthread_mutex_lock(&lock);
+        asked++;
+        pthread_mutex_unlock(&lock);
+    }
+    return NEXT(ggml_backend_buft_get_alloc_size)(type, tensor);
+}
+
 void COUNTED(ggml_backend_buffer_free)(ggml_backend_buffer_t buffer) {
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < buffers.count; i++) {
@@ -225,7 +236,7 @@ static void print_report(FILE * report) {
         const struct holding * holding = &holdings.items[i];
         fprintf(report, "buffer %zu %zu %s\n", holding->allocator, holding->most, holding->type);
     }
-    fprintf(report, "most %zu\n", most);
+    fprintf(report, "most %zu\nasked %zu\n", most, asked);
     if (lastuse_is_allocating()) {
         fprintf(report, "lastuse %s %" PRIu64 "\n", lastuse_version(), lastuse_plan_count());
     }

@@ -11,6 +11,7 @@
 #include "options.h"
 #include "splitmix.h"
 
+#include "ggml-backend.h"
 #include "llama.h"
 
 #include <math.h>
@@ -21,7 +22,7 @@ enum {
     MOST_TOKENS    = 512, // of a batch
     SEQUENCES      = 4,
     SEQUENCE_CELLS = 2048,
-    OUTPUT_BUFFER  = 1 << 20,
+    MOST_SERVERS   = 16,
 };
 
 static const char usage[] =
@@ -30,6 +31,7 @@ static const char usage[] =
     "  --output FILE    where they are written\n"
     "  --flash on|off   flash attention                                    (default on)\n"
     "  --cache KIND     \"streams\", one for each sequence, or \"unified\"      (default streams)\n"
+    "  --rpc ENDPOINTS  servers that get equal parts of the layers, with commas between\n"
     "  --repeat N       how often all is done                              (default 1)\n"
     "  --threads N      compute threads                                    (default 1)\n"
     "  --help           this text\n";
@@ -39,6 +41,7 @@ struct settings {
     const char * output;
     const char * flash;
     const char * cache;
+    const char * rpc;
     long long    repeat;
     long long    threads;
 };
@@ -335,12 +338,42 @@ static void run_decoder(struct session * session) {
     shift(session);
 }
 
+// Registers the devices of RPC servers. Returns how many servers there are.
+static size_t add_servers(const char * endpoints) {
+    char * rest = strdup(endpoints);
+    check(rest != NULL, "out of memory");
+    ggml_backend_reg_t rpc = ggml_backend_reg_by_name("RPC");
+    check(rpc != NULL, "this llama.cpp has no RPC backend");
+    ggml_backend_reg_t (*add)(const char *) =
+        (ggml_backend_reg_t (*)(const char *)) ggml_backend_reg_get_proc_address(rpc, "ggml_backend_rpc_add_server");
+    check(add != NULL, "the RPC backend adds no servers");
+    size_t count = 0;
+    for (char * endpoint = strtok(rest, ","); endpoint != NULL; endpoint = strtok(NULL, ",")) {
+        ggml_backend_reg_t server = add(endpoint);
+        check(server != NULL, "a server does not answer");
+        ggml_backend_register(server);
+        count++;
+    }
+    free(rest);
+    return count;
+}
+
 static void run(const struct settings * settings) {
     struct session session = { .settings = settings, .random = 1 };
+    static float   equal[MOST_SERVERS];
     llama_log_set(log_errors_only, NULL);
     llama_backend_init();
     struct llama_model_params params = llama_model_default_params();
     params.n_gpu_layers = 0;
+    if (settings->rpc != NULL) {
+        const size_t servers = add_servers(settings->rpc);
+        check(servers <= MOST_SERVERS, "too many servers");
+        for (size_t i = 0; i < servers; i++) {
+            equal[i] = 1.0f;
+        }
+        params.tensor_split = equal; // otherwise by free memory, which changes
+        params.n_gpu_layers = 999;
+    }
     session.model = llama_model_load_from_file(settings->model_path, params);
     check(session.model != NULL, "cannot load the model");
     session.vocab   = llama_vocab_n_tokens(llama_model_get_vocab(session.model));
@@ -379,6 +412,7 @@ int main(int argc, char ** argv) {
         { "--output",  NULL,              0, 0,       &settings.output },
         { "--flash",   NULL,              0, 0,       &settings.flash },
         { "--cache",   NULL,              0, 0,       &settings.cache },
+        { "--rpc",     NULL,              0, 0,       &settings.rpc },
         { "--repeat",  &settings.repeat,  1, 1 << 20, NULL },
         { "--threads", &settings.threads, 1, 512,     NULL },
     };

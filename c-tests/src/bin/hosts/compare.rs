@@ -90,7 +90,7 @@ impl Compared<'_> {
 }
 
 /// Returns where two results differ, if they do.
-fn first_difference(without: &[u8], with: &[u8]) -> Option<String> {
+pub fn first_difference(without: &[u8], with: &[u8]) -> Option<String> {
     if without == with {
         return None;
     }

@@ -12,7 +12,7 @@ pub const COUNTER: &str = "hosts/buffer_counter.c";
 pub const COUNTER_IS_LINKED: &str = "-DCOUNTER_WRAPS";
 
 /// The functions that it stands before.
-const COUNTED: [&str; 8] = [
+const COUNTED: [&str; 9] = [
     "ggml_gallocr_new_n",
     "ggml_gallocr_new",
     "ggml_gallocr_free",
@@ -20,6 +20,7 @@ const COUNTED: [&str; 8] = [
     "ggml_gallocr_reserve_n",
     "ggml_gallocr_alloc_graph",
     "ggml_backend_buft_alloc_buffer",
+    "ggml_backend_buft_get_alloc_size",
     "ggml_backend_buffer_free",
 ];
 

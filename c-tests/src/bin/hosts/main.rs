@@ -9,6 +9,7 @@ mod jobs;
 mod llama;
 mod packages;
 mod report;
+mod rpc;
 mod run;
 mod vulkan;
 
@@ -30,8 +31,9 @@ Usage: cargo hosts [HOST] [--build] [--rounds N] [--only WORDS]
   (nothing)      list the hosts
   HOST           build this host, unless nothing has changed, and run its tests
   --build        build it only
-  --rounds N     run each job N times on each allocator, in turns (default 5); vulkan has no rounds
-  --only WORDS   run only the jobs with all of these words in their labels, and write no report; not of vulkan
+  --rounds N     run each job N times on each allocator, in turns (default 5); not of rpc, vulkan
+  --only WORDS   run only the jobs with all of these words in their labels, and write no report; not of
+                 rpc, vulkan
 
 Nothing is installed: a message names the Debian packages that are missing. docs/hosts.md says what is measured.
 Exit codes: 0 all is as promised, 1 something is not or failed, 2 wrong usage.";
@@ -56,6 +58,12 @@ const HOSTS: &[Host] = &[
         about: "a later llama.cpp, with another ggml",
         build: || llama::LLAMA_4.build(),
         test: |options| llama::LLAMA_4.test(options),
+    },
+    Host {
+        name: "rpc",
+        about: "llama.cpp on two servers of ggml's RPC backend: results, buffers, round trips, a server that goes away",
+        build: || llama::LLAMA.build(),
+        test: |_| rpc::test(),
     },
     Host {
         name: "vulkan",
@@ -166,7 +174,9 @@ mod tests {
         let run = parsed(&["vulkan"]);
         assert!(matches!(run, Ok(Wanted::Run { host: Host { name: "vulkan", .. }, is_build_only: false, .. })));
         assert!(matches!(parsed(&["--build", "vulkan"]), Ok(Wanted::Run { is_build_only: true, .. })));
-        assert!(parsed(&["metal"]).is_err_and(|why| why == "\"metal\" is no host: there is llama, llama-4, vulkan"));
+        assert!(
+            parsed(&["metal"]).is_err_and(|why| why == "\"metal\" is no host: there is llama, llama-4, rpc, vulkan")
+        );
         assert!(parsed(&["vulkan", "vulkan"]).is_err_and(|why| why.contains("one host")));
         assert!(parsed(&["--build"]).is_err_and(|why| why.contains("need a host")));
         let options = Options { rounds: 3, only: vec!["llama".to_owned(), "flash".to_owned()] };

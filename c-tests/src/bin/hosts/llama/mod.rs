@@ -4,13 +4,14 @@
 mod models;
 mod programs;
 
+pub use self::models::{MODELS, Model};
+pub use self::programs::Programs;
+
 use std::path::{Path, PathBuf};
 
 use lastuse_c_tests::{Build, Result, lastuse};
 use lastuse_vendor::{Package, target_folder};
 
-use self::models::{MODELS, Model};
-use self::programs::Programs;
 use crate::cmake::CmakeBuild;
 use crate::job::{Job, OUTPUT, Way};
 use crate::jobs::{Options, run_jobs};
@@ -45,7 +46,7 @@ const SETTINGS: [&str; 9] = [
 ];
 
 /// How each model is used: with and without flash attention, with caches of both kinds.
-const USES: [(&str, &str); 2] =
+pub const USES: [(&str, &str); 2] =
     [("flash attention", "--flash on --cache streams"), ("no flash attention", "--flash off --cache unified")];
 
 impl LlamaHost {

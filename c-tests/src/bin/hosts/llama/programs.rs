@@ -19,6 +19,8 @@ const SESSIONS: &str = "llama_cpp/sessions.c";
 /// `llama_cpp/sessions.c` in each form, and what writes models.
 pub struct Programs {
     writer: Program,
+    /// `llama_cpp/rpc_server.c`
+    pub rpc_server: Program,
     shared: PathBuf,
     libraries: PathBuf,
     counter: PathBuf,
@@ -52,6 +54,7 @@ impl Programs {
         };
         Ok(Self {
             writer: on_shared("writer", "captures/llama_cpp.c")?,
+            rpc_server: on_shared("rpc-server", "llama_cpp/rpc_server.c")?,
             shared: on_shared("shared", SESSIONS)?.path().to_owned(),
             counter: preloaded_counter(host.name, &ggml)?,
             linked: [on_static("static", None)?, on_static("static-lastuse", Some(lastuse))?],
@@ -71,6 +74,11 @@ impl Programs {
         let arguments: Vec<&str> = [&*file, "--model", &description].into_iter().chain(options).collect();
         let outcome = self.writer.run_with(&arguments, &[("LD_LIBRARY_PATH", self.libraries.as_os_str())])?;
         if outcome.code == Some(0) { Ok(()) } else { Err(format!("{}: {}", model.name, outcome.describe())) }
+    }
+
+    /// The folder of the shared libraries.
+    pub fn libraries(&self) -> &Path {
+        &self.libraries
     }
 
     /// Returns how a job is run.

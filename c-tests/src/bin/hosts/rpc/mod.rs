@@ -1,0 +1,158 @@
+//! llama.cpp on two servers of ggml's RPC backend, which the test starts and stops.
+
+mod gone;
+mod servers;
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lastuse_c_tests::{Build, Result, aligned_table, lastuse};
+use lastuse_vendor::target_folder;
+
+use self::servers::{Servers, free_endpoints};
+use crate::compare::first_difference;
+use crate::job::{Job, OUTPUT, Way};
+use crate::llama::{LLAMA, MODELS, Model, Programs, USES};
+use crate::run::{Run, run};
+
+/// The models that are split between the servers.
+const SPLIT: [&str; 5] = ["llama", "qwen3moe", "gemma3", "falcon-h1", "lfm2"];
+
+/// Fewer questions for sizes than by ggml's own allocator: one of so many at most.
+const FEWER_QUESTIONS: u64 = 3;
+
+struct Host {
+    programs: Programs,
+    endpoints: Vec<String>,
+    folder: PathBuf,
+}
+
+/// A run, and how many requests for sizes the servers got.
+struct Served {
+    run: Run,
+    round_trips: usize,
+}
+
+/// Uses models on both allocators, with their layers on two servers; then kills a server in the middle.
+///
+/// # Errors
+/// What is not as promised.
+pub fn test() -> Result<()> {
+    let folder = target_folder().join("hosts/rpc");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let programs = Programs::build(&LLAMA, &lastuse(Build::Release)?)?;
+    let host = Host { programs, endpoints: free_endpoints()?, folder };
+    let heading =
+        ["model", "job", "buffer", "bytes before", "after", "ratio", "sizes asked", "after", "round trips", "after"];
+    let mut rows = vec![heading.map(str::to_owned).to_vec()];
+    let mut wrong = Vec::new();
+    for model in MODELS.iter().filter(|model| SPLIT.contains(&model.name)) {
+        for used in USES {
+            let job = host.job(model, used)?;
+            eprintln!("[rpc] {}", job.label());
+            host.compare(&job, &mut rows, &mut wrong)?;
+        }
+    }
+    let gone = gone::test(&host, &mut wrong)?;
+    let mut text = format!("{}\n{gone}", aligned_table(&rows, 3));
+    let _ = match wrong.len() {
+        0 => writeln!(text, "\nAll results are the same, no buffer is larger."),
+        _ => writeln!(text, "\nNOT as promised:\n- {}", wrong.join("\n- ")),
+    };
+    print!("{text}");
+    let file = host.folder.join("report.txt");
+    fs::write(&file, &text).map_err(|error| format!("{}: {error}", file.display()))?;
+    if wrong.is_empty() { Ok(()) } else { Err(format!("{} results of rpc are not as promised", wrong.len())) }
+}
+
+impl Host {
+    fn job(&self, model: &Model, (name, arguments): (&str, &str)) -> Result<Job> {
+        let file = self.folder.join(model.name).with_extension("gguf");
+        self.programs.write_model(model, &file)?;
+        let endpoints = self.endpoints.join(",");
+        let mut all = vec![file.to_string_lossy().into_owned(), "--output".to_owned(), OUTPUT.to_owned()];
+        all.extend(arguments.split(' ').chain(["--rpc", &endpoints]).map(str::to_owned));
+        Ok(Job {
+            host: "llama.cpp",
+            version: "two servers".to_owned(),
+            model: format!("{}: {}", model.name, model.kind),
+            name: name.to_owned(),
+            way: Way::Preloaded,
+            arguments: all,
+            unit: "tokens",
+            without: self.programs.launch(Way::Preloaded, false),
+            with: self.programs.launch(Way::Preloaded, true),
+        })
+    }
+
+    fn start(&self) -> Result<Servers> {
+        Servers::start(&self.programs.rpc_server, self.programs.libraries(), &self.endpoints, &self.folder)
+    }
+
+    /// Runs a job with servers of its own.
+    fn serve(&self, job: &Job, with_lastuse: bool) -> Result<Served> {
+        let servers = self.start()?;
+        let launch = if with_lastuse { &job.with } else { &job.without };
+        let run = run(job, launch, &self.folder)?;
+        Ok(Served { run, round_trips: servers.count("get_alloc_size")? })
+    }
+
+    fn compare(&self, job: &Job, rows: &mut Vec<Vec<String>>, wrong: &mut Vec<String>) -> Result<()> {
+        let before = self.serve(job, false).map_err(|why| format!("{}, without lastuse: {why}", job.label()))?;
+        let found = match self.serve(job, true) {
+            Ok(after) => {
+                rows.extend(self.rows(job, &before, &after));
+                differences(&before, &after)
+            }
+            Err(why) => vec![format!("with lastuse it failed: {why}")],
+        };
+        wrong.extend(found.iter().map(|why| format!("{}: {why}", job.label())));
+        Ok(())
+    }
+
+    /// Returns a row for each buffer of the first allocator.
+    fn rows(&self, job: &Job, before: &Served, after: &Served) -> Vec<Vec<String>> {
+        let [old, new] = [before, after].map(|served| &served.run.counted);
+        let of_first = old.buffers.iter().filter(|((allocator, _), _)| *allocator == 1);
+        let row = |(place, (buffer, &bytes)): (usize, (&(u32, String), &u64))| {
+            let now = new.buffers.get(buffer).copied().unwrap_or(0);
+            #[allow(clippy::cast_precision_loss, reason = "a ratio of three digits is shown")]
+            let ratio = now as f64 / bytes as f64;
+            let mut cells = vec![job.model.clone(), job.name.clone(), self.short_name(&buffer.1)];
+            cells.extend([bytes.to_string(), now.to_string(), format!("{ratio:.3}")]);
+            let counts = [old.asked, new.asked, before.round_trips as u64, after.round_trips as u64];
+            // They are of all buffers together.
+            cells.extend(counts.map(|count| if place == 0 { count.to_string() } else { String::new() }));
+            cells
+        };
+        of_first.enumerate().map(row).collect()
+    }
+
+    /// Returns the name of a buffer type with the number of the server for its address.
+    fn short_name(&self, buffer_type: &str) -> String {
+        let server = self.endpoints.iter().position(|endpoint| buffer_type.contains(endpoint.as_str()));
+        server.map_or_else(|| buffer_type.to_owned(), |server| format!("server {}", server + 1))
+    }
+
+    fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+/// Returns what is not as promised.
+fn differences(before: &Served, after: &Served) -> Vec<String> {
+    let mut wrong: Vec<String> = first_difference(&before.run.results, &after.run.results).into_iter().collect();
+    let [old, new] = [before, after].map(|served| &served.run.counted);
+    wrong.extend(new.wrong(old));
+    if before.round_trips == 0 || old.asked == 0 {
+        wrong.push("no server was asked for a size: nothing was compared".to_owned());
+    }
+    if after.round_trips > before.round_trips {
+        wrong.push(format!("{} round trips for sizes, was {}", after.round_trips, before.round_trips));
+    }
+    if new.asked * FEWER_QUESTIONS > old.asked {
+        wrong.push(format!("sizes were asked for {} times, was {}: not a third", new.asked, old.asked));
+    }
+    wrong
+}
