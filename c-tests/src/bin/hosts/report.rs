@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use lastuse_c_tests::aligned_table;
 
-use crate::compare::Compared;
+use crate::compare::{Compared, median};
 
 /// What speed is promised, as lastuse / ggml-alloc.
 const PROMISED_SPEED: f64 = 0.99;
@@ -37,6 +37,8 @@ pub fn report(all: &[Compared]) -> String {
             wrong.iter().for_each(|wrong| _ = writeln!(text, "- {wrong}"));
         }
     }
+    let speed = median(all.iter().map(|compared| compared.speed_ratio).filter(|ratio| ratio.is_finite()));
+    let _ = writeln!(text, "Speed: {speed:.3} of ggml-alloc's, the median of all jobs.");
     for slow in all.iter().filter(|compared| compared.speed_ratio < PROMISED_SPEED) {
         let _ = writeln!(text, "Slower than promised: {} ({:.3}).", slow.job.label(), slow.speed_ratio);
     }
@@ -114,7 +116,7 @@ mod tests {
             "{good}"
         );
         assert!(good.contains("1 jobs, 8 bytes of results compared: all the same"), "{good}");
-        assert!(!good.contains("Slower"), "{good}");
+        assert!(good.contains("Speed: 0.995 of ggml-alloc's") && !good.contains("Slower"), "{good}");
         let bad = report(&[compared(vec!["it is wrong".to_owned()], 0.98)]);
         assert!(bad.contains("1 mistakes.\n- host (package 1.0), model, job, linked: it is wrong"), "{bad}");
         assert!(bad.contains("Slower than promised: host (package 1.0), model, job, linked (0.980)."), "{bad}");
