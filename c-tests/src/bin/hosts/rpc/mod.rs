@@ -111,7 +111,8 @@ impl Host {
     /// Returns a row for each buffer of the first allocator.
     fn rows(&self, job: &Job, before: &Served, after: &Served) -> Vec<Vec<String>> {
         let [old, new] = [before, after].map(|served| &served.run.counted);
-        let of_first = old.buffers.iter().filter(|((allocator, _), _)| *allocator == 1);
+        let mut of_first: Vec<_> = old.buffers.iter().filter(|((allocator, _), _)| *allocator == 1).collect();
+        of_first.sort_by_key(|((_, buffer_type), _)| self.short_name(buffer_type));
         let row = |(place, (buffer, &bytes)): (usize, (&(u32, String), &u64))| {
             let now = new.buffers.get(buffer).copied().unwrap_or(0);
             #[allow(clippy::cast_precision_loss, reason = "a ratio of three digits is shown")]
@@ -123,7 +124,7 @@ impl Host {
             cells.extend(counts.map(|count| if place == 0 { count.to_string() } else { String::new() }));
             cells
         };
-        of_first.enumerate().map(row).collect()
+        of_first.into_iter().enumerate().map(row).collect()
     }
 
     /// Returns the name of a buffer type with the number of the server for its address.
