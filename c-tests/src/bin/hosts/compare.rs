@@ -32,13 +32,13 @@ pub struct Side {
     pub units_per_second: f64,
 }
 
-/// Runs a job `rounds` times on both allocators in turns; files go to `folder`. All runs must have the same results and
-/// buffers.
+/// Runs a job `rounds` times on both allocators in turns; files go to `folder`. All runs must have the same results.
 ///
 /// # Errors
 /// When the job fails without lastuse, or gives other results from run to run: it is no test then.
 pub fn compare<'a>(job: &'a Job, rounds: usize, folder: &Path) -> Result<Compared<'a>> {
     let on_ggml = || run(job, &job.without, folder).map_err(|why| format!("{}, without lastuse: {why}", job.label()));
+    // It also reads the model into the cache of the system, for all that follow.
     let first = on_ggml()?;
     let mut compared = Compared {
         job,
