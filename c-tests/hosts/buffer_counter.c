@@ -7,7 +7,9 @@
 //
 // At exit it writes to the file that BUFFER_COUNTER_REPORT names: for each allocator, in the order in which they were
 // made, and each of its buffer types, the most bytes at a time that it held; the most that all of them held at a time; how
-// often allocators asked for sizes of tensors on other devices; and what lastuse says of itself.
+// often allocators asked for sizes of tensors on other devices, and for buffers; and what lastuse says of itself.
+//
+// With BUFFER_COUNTER_FAILS=N the Nth buffer that allocators ask for is refused, as if there was no memory for it.
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -84,6 +86,8 @@ static LIST(struct holding)   holdings;
 static LIST(struct buffer)    buffers;
 static size_t                 live, most; // of all allocators
 static size_t                 asked;      // how often the size of a tensor was asked for whose memory is not the host's
+static size_t                 requested;  // how many buffers were asked for
+static size_t                 refused;    // how many of them were refused by BUFFER_COUNTER_FAILS
 
 // The allocator whose function this thread is in; functions of allocators call each other.
 static _Thread_local ggml_gallocr_t current;
@@ -191,7 +195,20 @@ bool COUNTED(ggml_gallocr_alloc_graph)(ggml_gallocr_t galloc, struct ggml_cgraph
     return done;
 }
 
+// Counts a request for a buffer, and returns whether it is the one to be refused.
+static bool is_refused(void) {
+    const char * number = getenv("BUFFER_COUNTER_FAILS");
+    pthread_mutex_lock(&lock);
+    const bool found = ++requested == (number == NULL ? 0 : strtoull(number, NULL, 10));
+    refused += found ? 1 : 0;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
 ggml_backend_buffer_t COUNTED(ggml_backend_buft_alloc_buffer)(ggml_backend_buffer_type_t type, size_t size) {
+    if (current != NULL && is_refused()) {
+        return NULL;
+    }
     ggml_backend_buffer_t buffer = NEXT(ggml_backend_buft_alloc_buffer)(type, size);
     if (buffer == NULL || current == NULL) {
         return buffer;
@@ -236,7 +253,7 @@ static void print_report(FILE * report) {
         const struct holding * holding = &holdings.items[i];
         fprintf(report, "buffer %zu %zu %s\n", holding->allocator, holding->most, holding->type);
     }
-    fprintf(report, "most %zu\nasked %zu\n", most, asked);
+    fprintf(report, "most %zu\nasked %zu\nrequested %zu\nrefused %zu\n", most, asked, requested, refused);
     if (lastuse_is_allocating()) {
         fprintf(report, "lastuse %s %" PRIu64 "\n", lastuse_version(), lastuse_plan_count());
     }

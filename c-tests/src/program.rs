@@ -29,10 +29,12 @@ pub enum Linked<'a> {
 }
 
 /// Variables that a program does not inherit from the process that runs it.
-const CLEARED: [&str; 12] = [
+const CLEARED: [&str; 14] = [
     "LASTUSE",
+    "LASTUSE_ACCOUNTING",
     "LASTUSE_RULES",
     "LASTUSE_EFFORT",
+    "LASTUSE_REORDER",
     "LASTUSE_CAPTURE",
     "LASTUSE_DUMP",
     "LASTUSE_DUMP_DIR",

@@ -19,6 +19,7 @@
 
 enum {
     MOST_TOKENS    = 512, // of a batch
+    LEAST_TOKENS   = 64,  // that are computed at once
     SEQUENCES      = 4,
     SEQUENCE_CELLS = 2048,
     MOST_SERVERS   = 16,
@@ -72,7 +73,13 @@ static struct llama_context * new_context(const struct session * session) {
     params.flash_attn_type = strcmp(settings->flash, "on") == 0
         ? LLAMA_FLASH_ATTN_TYPE_ENABLED
         : LLAMA_FLASH_ATTN_TYPE_DISABLED;
+    // Smaller batches need smaller compute buffers.
     struct llama_context * context = llama_init_from_model(session->model, params);
+    while (context == NULL && params.n_ubatch > LEAST_TOKENS) {
+        params.n_ubatch /= 2;
+        fprintf(stderr, PROGRAM ": no context, trying batches of %u tokens\n", (unsigned) params.n_ubatch);
+        context = llama_init_from_model(session->model, params);
+    }
     check(context != NULL, "cannot create a context");
     return context;
 }

@@ -13,6 +13,10 @@ pub struct Counted {
     pub most: u64,
     /// How often allocators asked for the size of a tensor whose memory is not the host's.
     pub asked: u64,
+    /// How many buffers allocators asked for.
+    pub requested: u64,
+    /// How many of them were refused on purpose.
+    pub refused: u64,
     /// How many plans lastuse made; `None` on ggml's own allocator.
     pub plans: Option<u64>,
 }
@@ -40,6 +44,8 @@ impl Counted {
             }
             "most" => self.most = rest.parse().ok()?,
             "asked" => self.asked = rest.parse().ok()?,
+            "requested" => self.requested = rest.parse().ok()?,
+            "refused" => self.refused = rest.parse().ok()?,
             "lastuse" => self.plans = Some(rest.rsplit(' ').next()?.parse().ok()?),
             _ => return None,
         }
@@ -88,9 +94,11 @@ mod tests {
 
     #[test]
     fn reports_are_read() {
-        let counted = read("buffer 1 100 CPU\nbuffer 2 7 A B\nmost 105\nasked 4\nlastuse 0.1.0 3\n");
+        let counted =
+            read("buffer 1 100 CPU\nbuffer 2 7 A B\nmost 105\nasked 4\nrequested 6\nrefused 1\nlastuse 0.1.0 3\n");
         let buffers = [((1, "CPU".to_owned()), 100), ((2, "A B".to_owned()), 7)];
-        assert_eq!(counted, Counted { buffers: buffers.into(), most: 105, asked: 4, plans: Some(3) });
+        let counts = Counted { buffers: buffers.into(), most: 105, asked: 4, requested: 6, refused: 1, plans: Some(3) };
+        assert_eq!(counted, counts);
         assert!(Counted::read("buffer 1 CPU\n").is_err_and(|why| why.contains("buffer 1 CPU")));
         assert!(Counted::read("memory 1 1 CPU\n").is_err());
     }

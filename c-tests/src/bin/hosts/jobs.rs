@@ -6,6 +6,7 @@ use std::path::Path;
 use lastuse_c_tests::Result;
 
 use crate::compare::{Compared, compare};
+use crate::faults::run_faults;
 use crate::job::Job;
 use crate::report::{report, wrong};
 
@@ -16,24 +17,41 @@ pub struct Options {
     pub rounds: usize,
     /// Only jobs with all of these words in their labels are run.
     pub only: Vec<String>,
+    /// Each buffer is refused once, instead of comparing.
+    pub faults: bool,
+}
+
+impl Options {
+    /// Returns the jobs that are run.
+    ///
+    /// # Errors
+    /// When there are none.
+    pub fn wanted<'a>(&self, host: &str, jobs: &'a [Job]) -> Result<Vec<&'a Job>> {
+        let is_wanted = |job: &&Job| self.only.iter().all(|word| job.label().contains(word));
+        let wanted: Vec<&Job> = jobs.iter().filter(is_wanted).collect();
+        if wanted.is_empty() {
+            return Err(format!("no job of {host} has the words {:?}", self.only));
+        }
+        Ok(wanted)
+    }
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { rounds: 5, only: Vec::new() }
+        Self { rounds: 5, only: Vec::new(), faults: false }
     }
 }
 
-/// Runs the jobs of a host on both allocators, prints the table and writes it to `report.txt` in `folder`.
+/// Runs the jobs of a host on both allocators, prints the table and writes it to `report.txt` in `folder`. With
+/// [`Options::faults`], see [`run_faults`].
 ///
 /// # Errors
 /// When a job fails without lastuse, or something is not as promised.
 pub fn run_jobs(host: &str, folder: &Path, jobs: &[Job], options: &Options) -> Result<()> {
-    let is_wanted = |job: &&Job| options.only.iter().all(|word| job.label().contains(word));
-    let wanted: Vec<&Job> = jobs.iter().filter(is_wanted).collect();
-    if wanted.is_empty() {
-        return Err(format!("no job of {host} has the words {:?}", options.only));
+    if options.faults {
+        return run_faults(host, folder, jobs, options);
     }
+    let wanted = options.wanted(host, jobs)?;
     let mut all: Vec<Compared> = Vec::new();
     for (number, job) in wanted.iter().enumerate() {
         eprintln!("[{host}] {} of {}: {}", number + 1, wanted.len(), job.label());

@@ -4,6 +4,7 @@ mod cmake;
 mod compare;
 mod counted;
 mod counter;
+mod faults;
 mod job;
 mod jobs;
 mod llama;
@@ -26,11 +27,13 @@ const HELP: &str = "\
 Builds a program that uses ggml by its own build files, and runs the tests that need it with lastuse in its place.
 These builds take minutes, so they are no part of cargo test. They are kept in target/hosts.
 
-Usage: cargo hosts [HOST] [--build] [--rounds N] [--only WORDS]
+Usage: cargo hosts [HOST] [--build | --faults] [--rounds N] [--only WORDS]
 
   (nothing)      list the hosts
   HOST           build this host, unless nothing has changed, and run its tests
   --build        build it only
+  --faults       refuse each compute buffer once instead: the program must go on, or end with its error; not
+                 of rpc, vulkan
   --rounds N     run each job N times on each allocator, in turns (default 5); not of rpc, vulkan
   --only WORDS   run only the jobs with all of these words in their labels, and write no report; not of
                  rpc, vulkan
@@ -132,6 +135,7 @@ fn parse(arguments: &[String]) -> Result<Wanted> {
         match argument {
             "--help" | "-h" | "help" => return Ok(Wanted::Help),
             "--build" => is_build_only = true,
+            "--faults" => options.faults = true,
             "--rounds" => options.rounds = rounds(arguments.next())?,
             "--only" => {
                 let words = arguments.next().ok_or("--only needs words")?;
@@ -179,9 +183,11 @@ mod tests {
         );
         assert!(parsed(&["vulkan", "vulkan"]).is_err_and(|why| why.contains("one host")));
         assert!(parsed(&["--build"]).is_err_and(|why| why.contains("need a host")));
-        let options = Options { rounds: 3, only: vec!["llama".to_owned(), "flash".to_owned()] };
+        let options = Options { rounds: 3, only: vec!["llama".to_owned(), "flash".to_owned()], faults: false };
         let run = parsed(&["llama", "--rounds", "3", "--only", "llama flash"]);
         assert!(matches!(run, Ok(Wanted::Run { options: found, .. }) if found == options));
+        let run = parsed(&["llama", "--faults"]);
+        assert!(matches!(run, Ok(Wanted::Run { options: Options { faults: true, .. }, .. })));
         assert!(parsed(&["llama", "--rounds", "0"]).is_err_and(|why| why.contains("above 0")));
     }
 }
