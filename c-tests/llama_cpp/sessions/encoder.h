@@ -4,9 +4,12 @@
 
 #include "session.h"
 
+// Encodes what was added, unless it is more than the context computes at once: encoders do not divide batches.
 static void encode(struct session * session) {
-    decode(session); // llama_decode encodes where there is no decoder
-    take_embeddings(session);
+    if ((uint32_t) session->batch.n_tokens <= llama_n_ubatch(session->context)) {
+        decode(session); // llama_decode encodes where there is no decoder
+        take_embeddings(session);
+    }
     session->batch.n_tokens = 0;
 }
 
