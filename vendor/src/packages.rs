@@ -14,6 +14,8 @@ pub enum Package {
     LlamaCpp4,
     /// whisper.cpp with ggml 0.9.5, which numbers its operations differently.
     WhisperCpp,
+    /// stable-diffusion.cpp with ggml 0.12, whose names of tensors are twice as long.
+    StableDiffusionCpp,
 }
 
 impl Package {
@@ -23,6 +25,7 @@ impl Package {
             Self::LlamaCpp => "llama-cpp-sys-2",
             Self::LlamaCpp4 => "llama-cpp-sys-4",
             Self::WhisperCpp => "whisper-rs-sys",
+            Self::StableDiffusionCpp => "diffusion-rs-sys",
         }
     }
 
@@ -31,6 +34,7 @@ impl Package {
         match self {
             Self::LlamaCpp | Self::LlamaCpp4 => "llama.cpp",
             Self::WhisperCpp => "whisper.cpp",
+            Self::StableDiffusionCpp => "stable-diffusion.cpp",
         }
     }
 
@@ -40,6 +44,7 @@ impl Package {
         match self {
             Self::LlamaCpp | Self::WhisperCpp => "packages/Cargo.toml",
             Self::LlamaCpp4 => "packages/llama-cpp-sys-4/Cargo.toml",
+            Self::StableDiffusionCpp => "packages/diffusion-rs-sys/Cargo.toml",
         }
     }
 
