@@ -22,13 +22,17 @@ pub struct Options {
 }
 
 impl Options {
+    /// Returns whether a job is to be run.
+    pub fn names(&self, job: &Job) -> bool {
+        self.only.iter().all(|word| job.label().contains(word))
+    }
+
     /// Returns the jobs that are run.
     ///
     /// # Errors
     /// When there are none.
     pub fn wanted<'a>(&self, host: &str, jobs: &'a [Job]) -> Result<Vec<&'a Job>> {
-        let is_wanted = |job: &&Job| self.only.iter().all(|word| job.label().contains(word));
-        let wanted: Vec<&Job> = jobs.iter().filter(is_wanted).collect();
+        let wanted: Vec<&Job> = jobs.iter().filter(|job| self.names(job)).collect();
         if wanted.is_empty() {
             return Err(format!("no job of {host} has the words {:?}", self.only));
         }

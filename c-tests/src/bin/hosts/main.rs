@@ -8,11 +8,15 @@ mod faults;
 mod job;
 mod jobs;
 mod llama;
+mod models;
 mod packages;
+mod programs;
 mod report;
 mod rpc;
 mod run;
+mod stable_diffusion;
 mod vulkan;
+mod whisper;
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -69,6 +73,18 @@ const HOSTS: &[Host] = &[
         test: |_| rpc::test(),
     },
     Host {
+        name: "whisper",
+        about: "whisper.cpp: results, compute buffers, speed",
+        build: whisper::build,
+        test: whisper::test,
+    },
+    Host {
+        name: "stable-diffusion",
+        about: "stable-diffusion.cpp, an upscaler, a UNet and two autoencoders: images, compute buffers, speed",
+        build: stable_diffusion::build,
+        test: stable_diffusion::test,
+    },
+    Host {
         name: "vulkan",
         about: "llama.cpp on ggml's Vulkan backend, on a device of the CPU: what lastuse place promises, to the byte",
         build: vulkan::build,
@@ -90,7 +106,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Ok(Wanted::List) => {
-            HOSTS.iter().for_each(|host| println!("{:10}  {}", host.name, host.about));
+            HOSTS.iter().for_each(|host| println!("{:16}  {}", host.name, host.about));
             return ExitCode::SUCCESS;
         }
         Ok(Wanted::Run { host, is_build_only, options }) => run(host, is_build_only, &options),
@@ -178,9 +194,9 @@ mod tests {
         let run = parsed(&["vulkan"]);
         assert!(matches!(run, Ok(Wanted::Run { host: Host { name: "vulkan", .. }, is_build_only: false, .. })));
         assert!(matches!(parsed(&["--build", "vulkan"]), Ok(Wanted::Run { is_build_only: true, .. })));
-        assert!(
-            parsed(&["metal"]).is_err_and(|why| why == "\"metal\" is no host: there is llama, llama-4, rpc, vulkan")
-        );
+        assert!(parsed(&["metal"]).is_err_and(
+            |why| why == "\"metal\" is no host: there is llama, llama-4, rpc, whisper, stable-diffusion, vulkan"
+        ));
         assert!(parsed(&["vulkan", "vulkan"]).is_err_and(|why| why.contains("one host")));
         assert!(parsed(&["--build"]).is_err_and(|why| why.contains("need a host")));
         let options = Options { rounds: 3, only: vec!["llama".to_owned(), "flash".to_owned()], faults: false };

@@ -58,7 +58,10 @@ fn cells(compared: &Compared) -> Vec<String> {
     let bytes = [before, after].map(|side| side.counted.most);
     #[allow(clippy::cast_precision_loss, reason = "a ratio of three digits is shown")]
     let ratio = bytes[1] as f64 / bytes[0] as f64;
-    let speed = |units: f64| format!("{units:.1} {}", job.unit);
+    // Four digits, of images too, which take seconds.
+    let speed = |units: f64| {
+        if units < 100.0 { format!("{units:.3} {}", job.unit) } else { format!("{units:.1} {}", job.unit) }
+    };
     vec![
         job.host.to_owned(),
         job.version.clone(),
@@ -112,7 +115,7 @@ mod tests {
         };
         let good = report(&[compared(Vec::new(), 0.995)]);
         assert!(
-            good.contains("| linked     |          200 |   150 | 0.750 | 10.0 tokens | 9.0 tokens | 0.995 |"),
+            good.contains("| linked     |          200 |   150 | 0.750 | 10.000 tokens | 9.000 tokens | 0.995 |"),
             "{good}"
         );
         assert!(good.contains("1 jobs, 8 bytes of results compared: all the same"), "{good}");

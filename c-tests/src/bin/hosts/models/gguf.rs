@@ -1,0 +1,34 @@
+//! Files of GGUF.
+
+use std::path::Path;
+
+use lastuse::formats::gguf::{DEFAULT_ALIGNMENT, GgufHeader, GgufTensor, pad};
+use lastuse_c_tests::Result;
+
+use super::weight::Weight;
+use super::write_whole;
+
+/// Writes a file with these tensors and no keys.
+///
+/// # Errors
+/// What the system says.
+pub fn write_gguf(path: &Path, weights: &[Weight], seed: u64) -> Result<()> {
+    let mut offset = 0;
+    let tensors: Vec<GgufTensor> = weights
+        .iter()
+        .map(|weight| {
+            let start = offset;
+            offset = (start + weight.size()).next_multiple_of(DEFAULT_ALIGNMENT);
+            let type_id = weight.kind.in_ggml().id;
+            GgufTensor { name: weight.name.clone(), dimensions: weight.extents.clone(), type_id, offset: start }
+        })
+        .collect();
+    write_whole(path, |file| {
+        file.write_all(&GgufHeader::bytes(*b"GGUF", &[], &tensors))?;
+        weights.iter().try_for_each(|weight| {
+            let mut data = weight.data(seed);
+            pad(&mut data);
+            file.write_all(&data)
+        })
+    })
+}

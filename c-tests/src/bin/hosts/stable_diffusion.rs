@@ -1,0 +1,235 @@
+//! stable-diffusion.cpp, built by its own build files, as a shared library and as a static one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lastuse_c_tests::Result;
+use lastuse_vendor::{Package, target_folder};
+
+use crate::cmake::CmakeBuild;
+use crate::counted::Counted;
+use crate::job::{Job, OUTPUT, Way};
+use crate::jobs::{Options, run_jobs};
+use crate::models::{Kind, Kinds, autoencoder, clip, tiny_autoencoder, unet, upscaler, write_gguf, write_safetensors};
+use crate::packages::{Has, Needed, check};
+use crate::programs::{Driver, Programs};
+use crate::run::run;
+
+/// Its name on the command line.
+const NAME: &str = "stable-diffusion";
+
+const NEEDED: &[Needed] = &[Needed { package: "cmake", has: Has::Program("cmake") }];
+
+/// What is built of stable-diffusion.cpp: its library, for this machine.
+const SETTINGS: [&str; 6] = [
+    "CMAKE_BUILD_TYPE=Release",
+    "GGML_OPENMP=OFF",
+    "GGML_CCACHE=OFF",
+    "SD_BUILD_EXAMPLES=OFF",
+    "SD_WEBP=OFF",
+    "SD_WEBM=OFF",
+];
+
+/// Makes it, and the ggml inside it, libraries that are loaded.
+const SHARED: [&str; 3] = ["SD_BUILD_SHARED_LIBS=ON", "SD_BUILD_SHARED_GGML_LIB=ON", "BUILD_SHARED_LIBS=ON"];
+
+/// The libraries of a static build, in the order of the linker.
+const STATIC: [&str; 4] =
+    ["libstable-diffusion.a", "ggml/src/libggml.a", "ggml/src/libggml-cpu.a", "ggml/src/libggml-base.a"];
+
+/// Its build files set this for ggml and for themselves, so a program on both has to.
+const NAMES: &str = "-DGGML_MAX_NAME=128";
+
+/// Its files of weights.
+const UPSCALER: &str = "esrgan.safetensors";
+const TINY: &str = "taesd.safetensors";
+const DIFFUSION: &str = "sd1.gguf";
+
+/// A task: the model in words, its file, what is done, and the options of the program. `{tiny}` is the file of the tiny
+/// autoencoder.
+type Task = (&'static str, &'static str, &'static str, &'static str);
+
+const TASKS: [Task; 11] = [
+    ("ESRGAN", UPSCALER, "two sizes", "--upscaler on --sizes 48x32,32x48"),
+    ("ESRGAN", UPSCALER, "tiles", "--upscaler on --sizes 48x48 --tiles on --tile 24"),
+    ("ESRGAN", UPSCALER, "direct convolutions", "--upscaler on --sizes 24x32 --direct on"),
+    ("SD1 UNet and VAE", DIFFUSION, "two sizes", "--sizes 64x64,128x64"),
+    ("SD1 UNet and VAE", DIFFUSION, "two sizes, flash attention", "--sizes 64x64,128x64 --flash on"),
+    ("SD1 UNet and VAE", DIFFUSION, "2 steps, tiles", "--sizes 128x128 --steps 2 --tiles on --tile 8"),
+    ("SD1 UNet and VAE", DIFFUSION, "tiles, flash attention", "--sizes 128x128 --tiles on --tile 8 --flash on"),
+    ("SD1 UNet and VAE", DIFFUSION, "from an image", "--sizes 64x64 --from-image on"),
+    ("SD1 UNet and VAE", DIFFUSION, "from an image, flash attention", "--sizes 64x64 --from-image on --flash on"),
+    (
+        "SD1 UNet and TAESD",
+        DIFFUSION,
+        "from images, 2 at a time",
+        "--tiny {tiny} --sizes 64x96 --batch 2 --from-image on",
+    ),
+    (
+        "SD1 UNet and TAESD",
+        DIFFUSION,
+        "flash attention, direct convolutions",
+        "--tiny {tiny} --sizes 128x64 --flash on --direct on",
+    ),
+];
+
+/// The allocator of the UNet: after those of two texts, before that of the autoencoder.
+const UNET: u32 = 3;
+
+/// What reordering the UNet is to reach, as lastuse / ggml-alloc, with flash attention.
+const REORDERED: f64 = 0.79;
+
+/// The bytes that no name has where `GGML_MAX_NAME` is the default.
+const OTHER_NAMES: usize = 64;
+
+fn folder() -> PathBuf {
+    target_folder().join("hosts").join(NAME)
+}
+
+/// Builds it twice: shared and static.
+///
+/// # Errors
+/// Missing packages, or what the build says.
+pub fn build() -> Result<()> {
+    check(NAME, NEEDED)?;
+    build_in(&folder(), &SHARED)?;
+    build_in(&folder().join("static"), &[])
+}
+
+fn build_in(folder: &Path, more: &[&str]) -> Result<()> {
+    let settings: Vec<String> = SETTINGS.iter().chain(more).map(|&setting| setting.to_owned()).collect();
+    let sources = Package::StableDiffusionCpp.sources()?;
+    let build = CmakeBuild { host: NAME, sources: &sources, folder, settings: &settings, target: NAME, inputs: &[] };
+    build.build().map(|_| ())
+}
+
+/// Runs models on both allocators.
+///
+/// # Errors
+/// What is not as promised.
+pub fn test(options: &Options) -> Result<()> {
+    let folder = folder();
+    let package = Package::StableDiffusionCpp;
+    // Its header is not ours to warn about.
+    let include = format!("-isystem{}", package.sources()?.join("include").display());
+    let driver = Driver {
+        host: NAME,
+        package,
+        source: "hosts/stable_diffusion/paint.c",
+        flags: &[&include, NAMES],
+        libraries: folder.join("build/bin"),
+        shared: &["stable-diffusion"],
+        archives: STATIC.map(|archive| folder.join("static/build").join(archive)).to_vec(),
+    };
+    let programs = driver.build()?;
+    write_models(&folder)?;
+    let version = format!("{} {}", package.name(), package.version()?);
+    let path = |file: &str| folder.join(file).to_string_lossy().into_owned();
+    let mut jobs = Vec::new();
+    for way in [Way::Preloaded, Way::Linked] {
+        for (model, file, name, arguments) in TASKS {
+            let words = [&*path(file), "--out", OUTPUT, "--threads", "1"].map(str::to_owned);
+            let more = arguments.split_whitespace().map(|word| word.replace("{tiny}", &path(TINY)));
+            jobs.push(Job {
+                host: "stable-diffusion.cpp",
+                version: version.clone(),
+                model: model.to_owned(),
+                name: name.to_owned(),
+                way,
+                arguments: words.into_iter().chain(more).collect(),
+                unit: "images",
+                without: programs.launch(way, false),
+                with: programs.launch(way, true),
+            });
+        }
+    }
+    let last = reordered(&version, &programs, &folder);
+    // Words that name the last one alone name none of the others.
+    if !options.names(&last) || jobs.iter().any(|job| options.names(job)) {
+        run_jobs(NAME, &folder, &jobs, options)?;
+    }
+    if options.names(&last) { check_order(&last, &folder) } else { Ok(()) }
+}
+
+/// Returns a job whose UNet runs in the order of lastuse.
+fn reordered(version: &str, programs: &Programs, folder: &Path) -> Job {
+    let path = |file: &str| folder.join(file).to_string_lossy().into_owned();
+    let (model, tiny) = (path(DIFFUSION), path(TINY));
+    let words = [&*model, "--out", OUTPUT, "--threads", "1", "--tiny", &*tiny, "--sizes", "256x256", "--flash", "on"];
+    let mut with = programs.launch(Way::Preloaded, true);
+    with.variables.push(("LASTUSE_REORDER", "on".into()));
+    with.variables.push(("LASTUSE_CAPTURE", captures(folder).into()));
+    Job {
+        host: "stable-diffusion.cpp",
+        version: version.to_owned(),
+        model: "SD1 UNet and TAESD".to_owned(),
+        name: "256x256, flash attention, reordered".to_owned(),
+        way: Way::Preloaded,
+        arguments: words.map(str::to_owned).to_vec(),
+        unit: "images",
+        without: programs.launch(Way::Preloaded, false),
+        with,
+    }
+}
+
+fn captures(folder: &Path) -> PathBuf {
+    folder.join("captures")
+}
+
+/// Checks that the UNet takes what `lastuse plan --reorder` promises of its graph, at most [`REORDERED`] of ggml-alloc,
+/// with the same image; and that lastuse reads names that are longer than those of other ggmls.
+fn check_order(job: &Job, folder: &Path) -> Result<()> {
+    let wrong = |why: String| format!("{}: {why}", job.label());
+    let _ = fs::remove_dir_all(captures(folder));
+    let without = run(job, &job.without, folder).map_err(wrong)?;
+    let with = run(job, &job.with, folder).map_err(wrong)?;
+    if let Some(why) = with.counted.wrong(&without.counted).first() {
+        return Err(wrong(why.clone()));
+    }
+    if with.results != without.results {
+        return Err(wrong("the images differ".to_owned()));
+    }
+    let bytes = |counted: &Counted| counted.buffers.get(&(UNET, "CPU".to_owned())).copied().unwrap_or_default();
+    let (before, after) = (bytes(&without.counted), bytes(&with.counted));
+    #[allow(clippy::cast_precision_loss, reason = "a ratio of three digits is compared")]
+    let ratio = after as f64 / before as f64;
+    let line = format!("The UNet in the order of LASTUSE_REORDER, 256x256: {before} bytes, {after} ({ratio:.3}).\n");
+    print!("{line}");
+    let report = folder.join("report.txt");
+    let text = fs::read_to_string(&report).unwrap_or_default() + &line;
+    fs::write(&report, text).map_err(|error| format!("{}: {error}", report.display()))?;
+    // Not a number if the allocator was not seen.
+    if !(ratio > 0.0 && ratio <= REORDERED) {
+        return Err(wrong(format!("the UNet takes {after} bytes, of {before}: not at most {REORDERED}")));
+    }
+    if longest_name(&captures(folder))? < OTHER_NAMES {
+        return Err(wrong(format!("no name of a captured graph has {OTHER_NAMES} bytes")));
+    }
+    Ok(())
+}
+
+/// Returns the bytes of the longest name in captured graphs.
+fn longest_name(folder: &Path) -> Result<usize> {
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let mut longest = 0;
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let text = fs::read_to_string(entry.map_err(failed)?.path()).map_err(failed)?;
+        let names = text.split("\"name\":\"").skip(1).filter_map(|rest| rest.split('"').next());
+        longest = longest.max(names.map(str::len).max().unwrap_or_default());
+    }
+    Ok(longest)
+}
+
+/// Writes all models. The text encoder and the encoder of images have sizes that are fixed; the rest is as small as it
+/// can be.
+fn write_models(folder: &Path) -> Result<()> {
+    let halves = Kinds { matrix: Kind::F16, convolution: Kind::F16 };
+    let blocks = Kinds { matrix: Kind::Q8, convolution: Kind::F16 };
+    write_safetensors(&folder.join(UPSCALER), &upscaler(1, halves), 1)?;
+    let numbers = Kinds { matrix: Kind::F32, convolution: Kind::F32 };
+    write_safetensors(&folder.join(TINY), &tiny_autoencoder(numbers), 2)?;
+    let mut weights = clip(blocks);
+    weights.extend(unet(64, blocks));
+    weights.extend(autoencoder(32, halves));
+    write_gguf(&folder.join(DIFFUSION), &weights, 3)
+}

@@ -1,0 +1,156 @@
+//! whisper.cpp, built by its own build files, as a shared library and as a static one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lastuse_c_tests::Result;
+use lastuse_vendor::{Package, target_folder};
+
+use crate::cmake::CmakeBuild;
+use crate::job::{Job, OUTPUT, Way};
+use crate::jobs::{Options, run_jobs};
+use crate::models::{Kind, WhisperModel, write_whisper};
+use crate::packages::{Has, Needed, check};
+use crate::programs::Driver;
+
+/// Its name on the command line.
+const NAME: &str = "whisper";
+
+const NEEDED: &[Needed] = &[Needed { package: "cmake", has: Has::Program("cmake") }];
+
+/// What is built of whisper.cpp: its library, for this machine.
+const SETTINGS: [&str; 6] = [
+    "CMAKE_BUILD_TYPE=Release",
+    "GGML_OPENMP=OFF",
+    "GGML_CCACHE=OFF",
+    "WHISPER_BUILD_TESTS=OFF",
+    "WHISPER_BUILD_EXAMPLES=OFF",
+    "WHISPER_BUILD_SERVER=OFF",
+];
+
+/// The libraries of a static build, in the order of the linker.
+const STATIC: [&str; 4] =
+    ["src/libwhisper.a", "ggml/src/libggml.a", "ggml/src/libggml-cpu.a", "ggml/src/libggml-base.a"];
+
+/// The models, and the seeds of their weights.
+const MODELS: [(&str, WhisperModel, u64); 2] = [
+    ("f16", WhisperModel { width: 128, heads: 2, audio_layers: 4, text_layers: 4, kind: Kind::F16 }, 1),
+    ("q8_0", WhisperModel { width: 256, heads: 4, audio_layers: 3, text_layers: 3, kind: Kind::Q8 }, 2),
+];
+
+/// What is done with a model, and the options of the program.
+const TASKS: [(&str, &str); 10] = [
+    ("greedy", ""),
+    ("greedy, no flash attention", "--flash off"),
+    ("5 beams", "--beams 5"),
+    ("5 beams, no flash attention", "--beams 5 --flash off"),
+    ("greedy, times by DTW", "--flash off --dtw on"),
+    ("3 beams, times by DTW", "--beams 3 --flash off --dtw on"),
+    ("3 states in turn", "--states 3"),
+    ("3 states in turn, no flash attention", "--states 3 --flash off"),
+    ("3 states at a time", "--processors 3"),
+    ("a third of the context", "--audio-context 512"),
+];
+
+fn folder() -> PathBuf {
+    target_folder().join("hosts").join(NAME)
+}
+
+/// Builds it twice: shared and static.
+///
+/// # Errors
+/// Missing packages, or what the build says.
+pub fn build() -> Result<()> {
+    check(NAME, NEEDED)?;
+    let folder = folder();
+    // Its build files write into the folder of the sources, which cargo shares with everyone.
+    let sources = folder.join("sources").join(Package::WhisperCpp.version()?);
+    if !sources.exists() {
+        copy_folder(&Package::WhisperCpp.sources()?, &sources)?;
+    }
+    let libraries = format!("CMAKE_LIBRARY_OUTPUT_DIRECTORY={}", folder.join("build/bin").display());
+    build_in(&sources, &folder, &["BUILD_SHARED_LIBS=ON", &libraries])?;
+    build_in(&sources, &folder.join("static"), &["BUILD_SHARED_LIBS=OFF"])
+}
+
+fn build_in(sources: &Path, folder: &Path, more: &[&str]) -> Result<()> {
+    let settings: Vec<String> = SETTINGS.iter().chain(more).map(|&setting| setting.to_owned()).collect();
+    let build = CmakeBuild { host: NAME, sources, folder, settings: &settings, target: NAME, inputs: &[] };
+    build.build().map(|_| ())
+}
+
+/// Copies a folder in full or not at all.
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    let partial = to.with_extension("partial");
+    let _ = fs::remove_dir_all(&partial);
+    let copied = copy_entries(from, &partial).and_then(|()| fs::rename(&partial, to));
+    copied.map_err(|error| format!("cannot copy {} to {}: {error}", from.display(), to.display()))
+}
+
+fn copy_entries(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_entries(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs models on both allocators.
+///
+/// # Errors
+/// What is not as promised.
+pub fn test(options: &Options) -> Result<()> {
+    let folder = folder();
+    let package = Package::WhisperCpp;
+    let include = format!("-I{}", package.sources()?.join("include").display());
+    let driver = Driver {
+        host: NAME,
+        package,
+        source: "hosts/whisper/transcribe.c",
+        flags: &[&include],
+        libraries: folder.join("build/bin"),
+        shared: &["whisper"],
+        archives: STATIC.map(|archive| folder.join("static/build").join(archive)).to_vec(),
+    };
+    let programs = driver.build()?;
+    let version = format!("{} {}", package.name(), package.version()?);
+    let mut jobs = Vec::new();
+    for (model, sizes, seed) in &MODELS {
+        let path = folder.join(format!("{model}.bin"));
+        write_whisper(&path, sizes, *seed)?;
+        for way in [Way::Preloaded, Way::Linked] {
+            for (name, arguments) in tasks(model, way) {
+                let path = path.to_string_lossy();
+                let fixed = [&*path, "--out", OUTPUT, "--seconds", "31", "--tokens", "8", "--threads", "1"];
+                jobs.push(Job {
+                    host: "whisper.cpp",
+                    version: version.clone(),
+                    model: format!("whisper {model}"),
+                    name: (*name).to_owned(),
+                    way,
+                    arguments: fixed.into_iter().chain(arguments.split_whitespace()).map(str::to_owned).collect(),
+                    unit: "s of sound",
+                    without: programs.launch(way, false),
+                    with: programs.launch(way, true),
+                });
+            }
+        }
+    }
+    run_jobs(NAME, &folder, &jobs, options)
+}
+
+/// Returns what is done with a model: everything with the first one and a preloaded lastuse, a part in other ways.
+fn tasks(model: &str, way: Way) -> Vec<&'static (&'static str, &'static str)> {
+    let step = match (model == MODELS[0].0, way) {
+        (true, Way::Preloaded) => 1,
+        (true, Way::Linked) | (false, Way::Preloaded) => 2,
+        (false, Way::Linked) => 5,
+    };
+    TASKS.iter().step_by(step).collect()
+}
