@@ -7,7 +7,7 @@
 #include "graph_fields.h"
 #include "ggml-cpu.h"
 
-#define GAP           64 // bytes between tensors that nothing may write
+#define GAP           256 // bytes between tensors that nothing may write; tensors start at multiples of it
 #define CONTEXT_BYTES (256 * 1024)
 
 static struct ggml_tensor * root_of(struct ggml_tensor * tensor) {
@@ -25,6 +25,37 @@ static ptrdiff_t offset_of(const struct trial * trial, int source) {
 
 static char * arena_base(const struct trial * trial) {
     return ggml_backend_buffer_get_base(trial->arena);
+}
+
+// ---------------------------------------------------------------------------------------------------
+// Bytes
+// ---------------------------------------------------------------------------------------------------
+
+static char * bytes_of_arena(const struct trial * trial) {
+    return trial->mirror != NULL ? trial->mirror : arena_base(trial);
+}
+
+// Where the host reads and writes the bytes at an address in the arena.
+static char * on_host(const struct trial * trial, const void * address) {
+    return bytes_of_arena(trial) + ((const char *) address - arena_base(trial));
+}
+
+enum way { TO_DEVICE, FROM_DEVICE };
+
+// Moves the first bytes of the arena to or from the device, if its memory is not the host's.
+static void move_arena(const struct trial * trial, size_t used, enum way way) {
+    if (trial->mirror == NULL) {
+        return;
+    }
+    struct ggml_context * ctx   = no_alloc_context(2 * ggml_tensor_overhead());
+    struct ggml_tensor *  bytes = ggml_new_tensor_1d(ctx, GGML_TYPE_I8, (int64_t) used);
+    ggml_backend_tensor_alloc(trial->arena, bytes, arena_base(trial));
+    if (way == TO_DEVICE) {
+        ggml_backend_tensor_set(bytes, trial->mirror, 0, used);
+    } else {
+        ggml_backend_tensor_get(bytes, trial->mirror, 0, used);
+    }
+    ggml_free(ctx);
 }
 
 // ---------------------------------------------------------------------------------------------------
@@ -91,14 +122,14 @@ static size_t place(const struct trial * trial, unsigned sources) {
 static void fill(const struct trial * trial, size_t used) {
     struct ggml_context * ctx  = trial->form.ctx;
     struct ggml_tensor *  result = root_of(trial->node);
-    memset(arena_base(trial), 0xa5, used);
+    memset(bytes_of_arena(trial), 0xa5, used);
     if (result->op == GGML_OP_NONE) {
-        fill_values(result, 0, trial->rule);
+        fill_values(result, on_host(trial, result->data), 0, trial->rule);
     }
     uint64_t seed = 1;
     for (struct ggml_tensor * t = ggml_get_first_tensor(ctx); t != NULL; t = ggml_get_next_tensor(ctx, t), seed++) {
         if (t->view_src == NULL && t != result && t->op == GGML_OP_NONE) {
-            fill_values(t, seed, trial->rule);
+            fill_values(t, on_host(trial, t->data), seed, trial->rule);
         }
     }
 }
@@ -159,8 +190,10 @@ static void blank_results(const struct trial * trial, char * arena) {
 // ---------------------------------------------------------------------------------------------------
 
 static void compute_together(const struct trial * trial, int n_threads) {
-    ggml_backend_cpu_set_n_threads(trial->cpu, n_threads);
-    enum ggml_status status = ggml_backend_graph_compute(trial->cpu, trial->graph);
+    if (ggml_backend_is_cpu(trial->backend)) {
+        ggml_backend_cpu_set_n_threads(trial->backend, n_threads);
+    }
+    enum ggml_status status = ggml_backend_graph_compute(trial->backend, trial->graph);
     CHECK(status == GGML_STATUS_SUCCESS, "%s: status %d", trial->rule->name, (int) status);
 }
 
@@ -170,30 +203,51 @@ static char * compute(const struct trial * trial, unsigned sources, int n_thread
     size_t used = place(trial, sources);
     fill(trial, used);
     char * before = new_bytes(used);
-    memcpy(before, arena_base(trial), used);
+    memcpy(before, bytes_of_arena(trial), used);
+    move_arena(trial, used, TO_DEVICE);
     if (turns == TOGETHER) {
         compute_together(trial, n_threads);
     } else {
         compute_in_turns(trial, n_threads, turns);
     }
+    move_arena(trial, used, FROM_DEVICE);
     char * result = new_bytes(packed_bytes(trial->node));
-    move_elements(trial->node, trial->node->data, result, OUT_OF_TENSOR);
+    move_elements(trial->node, on_host(trial, trial->node->data), result, OUT_OF_TENSOR);
     blank_results(trial, before);
-    blank_results(trial, arena_base(trial));
-    *clean = memcmp(before, arena_base(trial), used) == 0;
+    blank_results(trial, bytes_of_arena(trial));
+    *clean = memcmp(before, bytes_of_arena(trial), used) == 0;
     free(before);
     return result;
 }
 
-struct trial trial_new(const struct rule * rule, struct form form, ggml_backend_t cpu, ggml_backend_buffer_t arena) {
-    struct trial trial = { .rule = rule, .form = form, .cpu = cpu, .arena = arena };
+// Nothing is left out on the CPU.
+static bool is_supported(const struct trial * trial) {
+    bool supported = true;
+    if (ggml_backend_is_cpu(trial->backend)) {
+        return true;
+    }
+    for (int i = 0; i < ggml_graph_n_nodes(trial->graph); i++) {
+        struct ggml_tensor * node = ggml_graph_node(trial->graph, i);
+        supported                 = supported && (is_view_op(node) || ggml_backend_supports_op(trial->backend, node));
+    }
+    return supported;
+}
+
+struct trial trial_new(const struct rule * rule, struct form form, ggml_backend_t backend,
+                       ggml_backend_buffer_t arena) {
+    struct trial trial = { .rule = rule, .form = form, .backend = backend, .arena = arena };
     trial.form.ctx     = no_alloc_context(CONTEXT_BYTES);
     trial.node  = rule->build(trial.form);
     trial.graph = ggml_new_graph_custom(trial.form.ctx, 16, false);
     ggml_build_forward_expand(trial.graph, trial.node);
-    bool clean  = false;
-    trial.truth = compute(&trial, 0, 1, TOGETHER, &clean);
-    CHECK(clean, "%s writes more than its result", rule->name);
+    if (!ggml_backend_buffer_is_host(arena)) {
+        trial.mirror = new_bytes(ggml_backend_buffer_get_size(arena));
+    }
+    if (is_supported(&trial)) {
+        bool clean  = false;
+        trial.truth = compute(&trial, 0, 1, TOGETHER, &clean);
+        CHECK(clean, "%s writes more than its result", rule->name);
+    }
     return trial;
 }
 
@@ -208,4 +262,5 @@ enum outcome trial_run(struct trial * trial, unsigned sources, int n_threads, en
 void trial_free(struct trial * trial) {
     ggml_free(trial->form.ctx);
     free(trial->truth);
+    free(trial->mirror);
 }

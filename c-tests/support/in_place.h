@@ -1,5 +1,5 @@
-// Operations computed by the real kernels of the CPU in the memory of their own sources, compared bit by bit with the
-// same operations in memory of their own.
+// Operations computed by the real kernels of the CPU, or of another device, in the memory of their own sources, compared
+// bit by bit with the same operations in memory of their own.
 //
 // The rules state which sources may be overwritten. lastuse relies on them: each rule there is proven by one here.
 #pragma once
@@ -92,18 +92,19 @@ struct ggml_tensor * form_result(struct form form, struct ggml_tensor * node);
 // The form with ne[0] as a multiple of `n`.
 struct form form_with_multiple_of(struct form form, int64_t n);
 
-// Fills `tensor`, which has memory, with values that depend on the seed alone.
-void fill_values(struct ggml_tensor * tensor, uint64_t seed, const struct rule * rule);
+// Writes values for `tensor` to `data`, memory of the host. They depend on the seed alone.
+void fill_values(const struct ggml_tensor * tensor, void * data, uint64_t seed, const struct rule * rule);
 
 // An operation with its sources and the expected result.
 struct trial {
     const struct rule *   rule;
     struct form           form;
-    ggml_backend_t        cpu;
-    ggml_backend_buffer_t arena;
+    ggml_backend_t        backend;
+    ggml_backend_buffer_t arena; // of that backend
+    char *                mirror; // the bytes of the arena, where they are not in memory of the host
     struct ggml_tensor *  node;
     struct ggml_cgraph *  graph;
-    char *                truth; // the elements of the result, packed
+    char *                truth; // the elements of the result, packed; NULL: the backend does not support the operation
 };
 
 // How an operation is computed.
@@ -120,8 +121,9 @@ enum outcome {
     OTHER_WRITES, // equal bits, but something beside the result was written
 };
 
-// Makes the operation and computes it with one thread in memory of its own.
-struct trial trial_new(const struct rule * rule, struct form form, ggml_backend_t cpu, ggml_backend_buffer_t arena);
+// Makes the operation and, if the backend supports it, computes it with one thread in memory of its own.
+struct trial trial_new(const struct rule * rule, struct form form, ggml_backend_t backend,
+                       ggml_backend_buffer_t arena);
 // Computes the result over `sources`.
 enum outcome trial_run(struct trial * trial, unsigned sources, int n_threads, enum turns turns);
 void trial_free(struct trial * trial);
