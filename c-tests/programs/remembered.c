@@ -123,10 +123,10 @@ static void place(ggml_gallocr_t galloc, struct random_graph * g, struct dummy_p
 
 // Each set of rules comes with some seed.
 static void set_some_rules(ggml_gallocr_t galloc, uint64_t seed) {
-    static const char * const names[] = { "in-place", "views",         "rows",         "copies",
-                                          "concat",   "oldest-source", "unread-inputs", "inactive" };
-    char text[96] = "none";
-    for (int i = 0; i < 8; i++) {
+    static const char * const names[] = { "in-place",      "views",         "rows",     "copies", "concat",
+                                          "oldest-source", "unread-inputs", "inactive", "scans",  "leafs-last" };
+    char text[128] = "none";
+    for (int i = 0; i < 10; i++) {
         if ((seed >> i) % 2 != 0) {
             strcat(strcat(text, ","), names[i]);
         }

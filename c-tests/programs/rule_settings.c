@@ -70,7 +70,7 @@ static bool same_places(struct places a, struct places b) {
 }
 
 // Off the CPU: what ggml's allocator does, and what is safe on every device.
-#define OFF_THE_CPU "gpu:ggml,gpu:unread-inputs,gpu:inactive"
+#define OFF_THE_CPU "gpu:ggml,gpu:leafs-last,gpu:unread-inputs,gpu:inactive"
 
 // By default the type has the rules `own`, not `others`; it can be set to either.
 static void check_default(const char * what, ggml_backend_buffer_type_t type, const char * own,
@@ -147,7 +147,7 @@ static void general_words_leave_other_devices_in_place_decisions_alone(struct ca
     (void) args;
     static const char * const untouched[] = {
         "all", "in-place", "no-in-place", "views,rows,copies,concat,oldest-source", "cpu:none", "cpu:all,no-in-place",
-        "none,unread-inputs,inactive", "ggml,inactive,unread-inputs",
+        "none,unread-inputs,inactive,leafs-last", "ggml,inactive,unread-inputs,leafs-last",
     };
     static const char * const changed[] = {
         "gpu:no-in-place", "gpu:all", "gpu:views,gpu:rows", "none", "ggml", "no-unread-inputs", "all,gpu:none",
@@ -169,6 +169,38 @@ static void general_words_leave_other_devices_in_place_decisions_alone(struct ca
     ggml_backend_buffer_type_t cpu = ggml_backend_cpu_buffer_type();
     CHECK(same_places(places_in(cpu, "gpu:none"), places_in(cpu, NULL)), "a word for GPUs reaches the CPU");
     CHECK(same_places(places_in(cpu, "cpu:ggml"), places_in(cpu, "ggml")), "a word for the CPU does not reach it");
+}
+
+// A device is known by the name of its buffer type. What is known to be correct there is on, or follows its word.
+static void rules_by_backend(struct case_args args) {
+    (void) args;
+    static const struct {
+        const char * name;
+        bool         is_host;
+        const char * own; // the rules by default
+        const char * word; // that changes them
+    } types[] = {
+        { "Vulkan0", false, OFF_THE_CPU ",gpu:rows,gpu:scans,gpu:copies,gpu:concat", "no-rows" },
+        { "Vulkan0", true, OFF_THE_CPU, "gpu:rows" },
+        { "Vulkan_Host", false, OFF_THE_CPU, "gpu:rows" },
+        { "CUDA0", false, OFF_THE_CPU, "cuda:rows" },
+        { "MTL0", false, OFF_THE_CPU, "metal:rows" },
+    };
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        struct ggml_backend_device device = { .iface.get_type = type_gpu };
+        struct dummy_buft          dummy;
+        dummy_buft_init(&dummy, types[i].name, ALIGNMENT, 0);
+        dummy.type.device = &device;
+        if (!types[i].is_host) {
+            dummy.type.iface.is_host = NULL;
+        }
+        ggml_backend_buffer_type_t type = dummy_buft_type(&dummy);
+        check_default(types[i].name, type, types[i].own, "gpu:all");
+        CHECK(!same_places(places_in(type, types[i].word), places_in(type, NULL)), "%s does not reach %s",
+              types[i].word, types[i].name);
+        CHECK(same_places(places_in(type, "cpu:none"), places_in(type, NULL)), "a word for CPUs reaches %s",
+              types[i].name);
+    }
 }
 
 // One allocator: each buffer type has the rules of its device.
@@ -235,13 +267,14 @@ static void later_words_override_earlier_ones(struct case_args args) {
 }
 
 static const char * const WRONG[] = { "colums", "ALLES", "no-all", "no-no-rows", "no-", "rows;views", "in_place",
-                                       "gpu:", "gpu:colums", "tpu:rows", "gpu:cpu:rows", "no-gpu:rows" };
+                                       "gpu:", "gpu:colums", "tpu:rows", "gpu:cpu:rows", "no-gpu:rows", "vulkan" };
 
 // One line names the wrong word and the known ones.
 static void check_report(const struct log_capture * log, const char * word) {
     static const char * const known[] = { "default", "ggml",   "all",    "none",          "in-place",     "views",
-                                          "rows",    "copies", "concat", "oldest-source", "unread-inputs",
-                                          "inactive", "cpu:", "gpu:" };
+                                          "rows",    "scans",  "copies", "concat",        "oldest-source",
+                                          "leafs-last", "unread-inputs", "inactive", "cpu:", "gpu:", "vulkan:",
+                                          "cuda:", "metal:" };
     char quoted[64];
     int  index = 0;
     snprintf(quoted, sizeof(quoted), "\"%s\"", word);
@@ -353,6 +386,7 @@ static void wrong_environment_is_reported(struct case_args args) {
 
 static const struct test_case CASES[] = {
     CASE(rules_by_device),
+    CASE(rules_by_backend),
     CASE(general_words_leave_other_devices_in_place_decisions_alone),
     CASE(each_type_has_its_own_rules),
     CASE(later_words_override_earlier_ones),

@@ -54,7 +54,7 @@ static void each_rule_lowers_the_size(struct case_args args) {
     lowers_the_size("rows", graph_with_norm);
     lowers_the_size("rows", graph_with_l2_norm);
     lowers_the_size("rows", graph_with_group_norm);
-    lowers_the_size("rows", graph_with_sums);
+    lowers_the_size("scans", graph_with_sums);
     lowers_the_size("rows", graph_with_sine);
     lowers_the_size("rows", graph_with_gate_in_first);
     lowers_the_size("rows", graph_with_gate_in_second);

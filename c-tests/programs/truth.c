@@ -267,6 +267,7 @@ RULES_CASE(rules_all, "all")
 RULES_CASE(rules_without_in_place, "all,no-in-place")
 RULES_CASE(rules_without_views, "all,no-views")
 RULES_CASE(rules_without_rows, "all,no-rows")
+RULES_CASE(rules_without_scans, "all,no-scans")
 RULES_CASE(rules_without_copies, "all,no-copies")
 RULES_CASE(rules_without_concat, "all,no-concat")
 RULES_CASE(rules_without_oldest_source, "all,no-oldest-source")
@@ -290,6 +291,7 @@ static const struct test_case CASES[] = {
     CASE(rules_without_in_place),
     CASE(rules_without_views),
     CASE(rules_without_rows),
+    CASE(rules_without_scans),
     CASE(rules_without_copies),
     CASE(rules_without_concat),
     CASE(rules_without_oldest_source),

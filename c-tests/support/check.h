@@ -76,7 +76,7 @@ static inline int run_case(int argc, char ** argv, const struct test_case * case
     }
 
 #define LOG_CAPTURE_LINES  64
-#define LOG_CAPTURE_LENGTH 256
+#define LOG_CAPTURE_LENGTH 512
 
 // The lines of ggml's logger, with their levels. Lines beyond the capacity are only counted; longer lines are cut.
 struct log_capture {

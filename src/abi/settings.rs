@@ -14,9 +14,9 @@ use super::graph_allocator::lastuse_allocator;
 ///
 /// rules is a list of words separated by commas, in any case; later words override earlier ones: "default" (all sharing
 /// that is correct on the device of the buffer), "ggml" (what ggml's own allocator shares), "all" (all sharing that is
-/// correct on a CPU), "none", and the names of rules: in-place, views, rows, copies, concat, oldest-source,
-/// unread-inputs, inactive. "no-" before the name of a rule switches it off. The environment variable LASTUSE_RULES
-/// sets the rules at the start.
+/// correct on a CPU), "none", and the names of rules: in-place, views, rows, scans, copies, concat, oldest-source,
+/// leafs-last, unread-inputs, inactive. "no-" before the name of a rule switches it off. The environment variable
+/// LASTUSE_RULES sets the rules at the start.
 ///
 /// ```c
 /// GGML_ASSERT(lastuse_set_rules("default,no-unread-inputs")); // inputs keep their bytes while graphs run
@@ -26,11 +26,12 @@ use super::graph_allocator::lastuse_allocator;
 /// ggml_gallocr_free(galloc);
 /// ```
 ///
-/// For buffers of devices other than the CPU, such a word only affects the rules that are correct on every device:
-/// unread-inputs and inactive. The backends of these devices fuse nodes, such as a product and the sum that follows it,
-/// without comparing addresses, and rely on what ggml's own allocator computes in place. So only a word with "gpu:"
-/// before it changes that: "gpu:no-in-place". "gpu:" stands for all devices other than the CPU; "cpu:" limits a word to
-/// CPUs.
+/// For buffers of devices other than the CPU, such a word only affects the rules that are known to be correct there:
+/// leafs-last, unread-inputs and inactive on every device, and rows, scans, copies and concat on devices of ggml's Vulkan
+/// backend. The backends of devices fuse nodes, such as a product and the sum that follows it, and rely on what ggml's own
+/// allocator computes in place. So only a word with the name of the device before it changes that, and the other rules:
+/// "gpu:no-in-place", "cuda:rows". "vulkan:", "cuda:" (also for ROCm and MUSA) and "metal:" stand for devices of these
+/// backends of ggml, from 0.26 on; "gpu:" for all devices other than the CPU; "cpu:" limits a word to CPUs.
 ///
 /// Returns false, changes nothing and logs the word if a word is unknown; lastuse_last_error does not change then.
 /// Returns true, without effect, if lastuse is not enabled; lastuse_last_error has the reason. Aborts if rules is NULL

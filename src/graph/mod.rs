@@ -10,7 +10,7 @@
 //! - `retention`: the tensors that the program reads later than the graph does
 //! - `def_use`, `computation`: the graph, with the sources and the last user of each tensor
 //! - `access`: which bytes a node reads and writes, and in which layouts
-//! - `rules`, `buffer`: what is planned for
+//! - `rules`, `device`, `rule_setting`, `buffer`: what is planned for
 //! - `live_ranges`: when each tensor needs memory
 //! - `plan`: the address of each tensor
 //! - `simulate`: runs a graph on a plan without computing, to verify the plan
@@ -24,6 +24,8 @@ mod layout;
 mod layouts;
 mod operation;
 mod rules;
+mod device;
+mod rule_setting;
 mod tensor;
 mod access;
 mod buffer;
@@ -44,13 +46,15 @@ pub(crate) mod tests;
 pub use access::{Access, Accesses, Effect, Region, Strides, Unordered};
 pub use buffer::{Address, BufferIndex, BufferSpec, Requests, Sizes};
 pub use computation::Graph;
+pub use device::Device;
 pub use layout::{Layout, LayoutRef};
 pub use layouts::LayoutId;
 pub use live_ranges::{Allocation, InactiveNode, LiveRanges, live_ranges};
 pub use operation::{Operation, Slots};
 pub use plan::{BufferPlan, GraphPlan, PlanError, ggml_alloc_sizes, plan, plan_as_ggml, shared_live_ranges};
 pub use retention::{InvalidPattern, NamePattern, Retained, Retention};
-pub use rules::{Device, RuleSetting, Rules, UnknownRule};
+pub use rule_setting::{RuleSetting, UnknownRule};
+pub use rules::Rules;
 pub use simulate::{AddressMap, Corruption, Finding, Labels, describe, simulate, simulate_at};
 pub use simulate::{Freed, freed, owner_at};
 pub use tensor::{Flags, Tensor, TensorId, View};

@@ -44,6 +44,9 @@ pub enum Operation {
     Listed(Slots),
     /// Not in that list, but reads an element, or a whole row, before it writes there.
     RowByRow(Slots),
+    /// Not in that list, and goes through a row or a matrix step by step, or several times: some backends read again what
+    /// they have written, or need memory of its own.
+    Scan(Slots),
     /// Not in that list, but begins by moving the bytes of its first source to its result, where they may be already.
     Copy,
     /// Puts the bytes of two sources into one result.
@@ -63,8 +66,9 @@ impl Operation {
             _ if listed => Self::Listed(Slots::ALL),
             "GLU" => Self::RowByRow(Slots::BOTH),
             "NORM" | "GROUP_NORM" | "L2_NORM" => Self::RowByRow(Slots::FIRST),
-            "SIN" | "COS" | "LEAKY_RELU" | "TRI" | "CUMSUM" => Self::RowByRow(Slots::FIRST),
-            "SOLVE_TRI" | "CROSS_ENTROPY_LOSS_BACK" => Self::RowByRow(Slots::SECOND),
+            "SIN" | "COS" | "LEAKY_RELU" | "TRI" => Self::RowByRow(Slots::FIRST),
+            "CUMSUM" => Self::Scan(Slots::FIRST),
+            "SOLVE_TRI" | "CROSS_ENTROPY_LOSS_BACK" => Self::Scan(Slots::SECOND),
             "CONT" | "CPY" | "DUP" | "ACC" | "SET" => Self::Copy,
             "CONCAT" => Self::Concat,
             _ => Self::Other,
@@ -74,7 +78,7 @@ impl Operation {
     /// Returns `true` if the operation may write over a source in this slot, whatever the rules in force.
     pub fn may_write_over(self, slot: usize) -> bool {
         match self {
-            Self::Listed(slots) | Self::RowByRow(slots) => slots.has(slot),
+            Self::Listed(slots) | Self::RowByRow(slots) | Self::Scan(slots) => slots.has(slot),
             Self::Copy => slot == 0,
             Self::Marker | Self::View | Self::Other | Self::Concat => false,
         }

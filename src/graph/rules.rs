@@ -1,7 +1,6 @@
 //! Rules: which reuse of memory is allowed.
 
 use std::fmt;
-use std::str::FromStr;
 
 use super::Operation;
 
@@ -15,6 +14,8 @@ pub struct Rules {
     pub views: bool,
     /// In place also for operations that read an element, or a whole row, before they write there.
     pub rows: bool,
+    /// In place also for operations that go through a row or a matrix step by step, or several times.
+    pub scans: bool,
     /// In place also for copies onto themselves.
     pub copies: bool,
     /// An operand of CONCAT may be computed inside the result, where that lowers the peak.
@@ -22,6 +23,9 @@ pub struct Rules {
     /// Among the in-place sources a node takes the one whose block is the oldest, so that values that pass through the
     /// whole graph keep their address.
     pub oldest_source: bool,
+    /// Among the in-place sources a node takes the result of the node before it rather than a leaf, unless the oldest is
+    /// wanted. A kernel that computes both nodes may read the leaf to its end, and backends do not compare its addresses.
+    pub leafs_last: bool,
     /// An unused input is free after the first step.
     pub unread_inputs: bool,
     /// Nodes that no backend computes, since they lack [`Flags::COMPUTE`](super::Flags::COMPUTE), have no memory of
@@ -35,9 +39,11 @@ impl Rules {
         in_place: false,
         views: false,
         rows: false,
+        scans: false,
         copies: false,
         concat: false,
         oldest_source: false,
+        leafs_last: false,
         unread_inputs: false,
         inactive: false,
     };
@@ -48,9 +54,11 @@ impl Rules {
         in_place: true,
         views: true,
         rows: true,
+        scans: true,
         copies: true,
         concat: true,
         oldest_source: true,
+        leafs_last: true,
         unread_inputs: true,
         inactive: true,
     };
@@ -61,14 +69,14 @@ impl Rules {
     }
 
     /// Returns these rules, with those that are on in `which` as in `other`.
-    fn with(mut self, mut other: Self, mut which: Self) -> Self {
+    pub(super) fn with(mut self, mut other: Self, mut which: Self) -> Self {
         for (_, rule) in RULES.iter().filter(|(_, rule)| *rule(&mut which)) {
             *rule(&mut self) = *rule(&mut other);
         }
         self
     }
 
-    /// Returns the names, as in a [`RuleSetting`], of the rules that are off here and on in `allowed`.
+    /// Returns the names, as in a [`RuleSetting`](super::RuleSetting), of the rules that are off here and on in `allowed`.
     pub fn off_among(mut self, mut allowed: Self) -> impl Iterator<Item = &'static str> {
         RULES.iter().filter(move |(_, rule)| !*rule(&mut self) && *rule(&mut allowed)).map(|(name, _)| *name)
     }
@@ -77,6 +85,7 @@ impl Rules {
     pub fn allow(&self, operation: Operation, slot: usize) -> bool {
         let is_on = match operation {
             Operation::RowByRow(_) => self.rows,
+            Operation::Scan(_) => self.scans,
             Operation::Copy => self.copies,
             _ => true,
         };
@@ -85,20 +94,22 @@ impl Rules {
 }
 
 /// The name of each rule, for settings and reports, and where it is in [`Rules`].
-type Rule = (&'static str, fn(&mut Rules) -> &mut bool);
+pub(super) type Rule = (&'static str, fn(&mut Rules) -> &mut bool);
 
-const RULES: [Rule; 8] = [
+pub(super) const RULES: [Rule; 10] = [
     ("in-place", |rules| &mut rules.in_place),
     ("views", |rules| &mut rules.views),
     ("rows", |rules| &mut rules.rows),
+    ("scans", |rules| &mut rules.scans),
     ("copies", |rules| &mut rules.copies),
     ("concat", |rules| &mut rules.concat),
     ("oldest-source", |rules| &mut rules.oldest_source),
+    ("leafs-last", |rules| &mut rules.leafs_last),
     ("unread-inputs", |rules| &mut rules.unread_inputs),
     ("inactive", |rules| &mut rules.inactive),
 ];
 
-/// Writes the words that [`RuleSetting`] parses.
+/// Writes the words that [`RuleSetting`](super::RuleSetting) parses.
 impl fmt::Display for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bases = [(Self::ALL, "all"), (Self::GGML, "ggml"), (Self::NONE, "none")];
@@ -108,154 +119,5 @@ impl fmt::Display for Rules {
         let mut rules = *self;
         write!(f, "none")?;
         RULES.iter().filter(|(_, rule)| *rule(&mut rules)).try_for_each(|(name, _)| write!(f, ",{name}"))
-    }
-}
-
-/// Where the nodes of a buffer are computed, as far as rules depend on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Device {
-    /// Memory in which ggml's CPU backend computes, and nothing else.
-    Cpu,
-    /// A GPU or another device. Its backend fuses nodes without comparing addresses, relying on the in-place decisions
-    /// of ggml's own allocator.
-    Gpu,
-    /// Several devices behind one buffer type, which divide each node among them. They sum up parts also of nodes that
-    /// lack [`Flags::COMPUTE`](super::Flags::COMPUTE).
-    Several,
-}
-
-impl Device {
-    /// Returns the rules in force where a user sets none: all that are correct there.
-    pub fn default_rules(self) -> Rules {
-        match self {
-            Self::Cpu => Rules::ALL,
-            Self::Gpu => Rules { unread_inputs: true, inactive: true, ..Rules::GGML },
-            Self::Several => Rules { unread_inputs: true, ..Rules::GGML },
-        }
-    }
-
-    /// Returns the rules that a word without a device may change.
-    fn open_rules(self) -> Rules {
-        match self {
-            Self::Cpu => Rules::ALL,
-            Self::Gpu => Rules { unread_inputs: true, inactive: true, ..Rules::NONE },
-            Self::Several => Rules { unread_inputs: true, ..Rules::NONE },
-        }
-    }
-
-    /// Returns `true` if a prefix of a word names this device.
-    fn is_named(self, prefix: &str) -> bool {
-        prefix == if self == Self::Cpu { "cpu" } else { "gpu" }
-    }
-}
-
-/// Rules as a user sets them: words separated by commas, in any case, the later ones over the earlier ones.
-///
-/// `default` is what the buffer's device allows, `ggml` what ggml's own allocator does, `all` everything that is
-/// correct on a CPU, `none` nothing; the name of a rule switches it on, with `no-` before it off. Off the CPU a word
-/// changes only the rules that are correct on every device, unless it names the device: `gpu:rows`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RuleSetting(Vec<RuleWord>);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct RuleWord {
-    /// `cpu` or `gpu`; `None` for both.
-    device: Option<&'static str>,
-    change: RuleChange,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RuleChange {
-    /// Sets all rules; `None` stands for the default of the device.
-    Base(Option<Rules>),
-    /// Switches one of [`RULES`] on or off.
-    Rule(usize, bool),
-}
-
-/// A word in a setting that names no rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownRule(pub String);
-
-impl fmt::Display for UnknownRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = RULES.iter().map(|(name, _)| *name).collect();
-        let known = names.join(", ");
-        write!(
-            f,
-            "there is no rule {:?}; known are default, ggml, all, none and, also with no- before it, {known}; each may \
-             have cpu: or gpu: before it",
-            self.0
-        )
-    }
-}
-
-impl std::error::Error for UnknownRule {}
-
-impl FromStr for RuleSetting {
-    type Err = UnknownRule;
-
-    fn from_str(text: &str) -> Result<Self, UnknownRule> {
-        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
-        let parse =
-            |word: &str| RuleWord::parse(&word.to_ascii_lowercase()).ok_or_else(|| UnknownRule(word.to_owned()));
-        words.map(parse).collect::<Result<_, _>>().map(Self)
-    }
-}
-
-impl RuleSetting {
-    /// Returns the rules for a buffer of `device`.
-    pub fn rules_on(&self, device: Device) -> Rules {
-        let default = device.default_rules();
-        self.0.iter().fold(default, |rules, word| {
-            let changed = word.change.apply(rules, default);
-            match word.device {
-                Some(prefix) if !device.is_named(prefix) => rules,
-                None if word.change != RuleChange::Base(None) => rules.with(changed, device.open_rules()),
-                _ => changed,
-            }
-        })
-    }
-
-    /// Returns the rules that the words make of `default` on a CPU, where every rule is correct.
-    pub fn rules(&self, default: Rules) -> Rules {
-        let words = self.0.iter().filter(|word| word.device != Some("gpu"));
-        words.fold(default, |rules, word| word.change.apply(rules, default))
-    }
-}
-
-impl RuleWord {
-    fn parse(word: &str) -> Option<Self> {
-        let (device, word) = match word.split_once(':') {
-            Some(("cpu", word)) => (Some("cpu"), word.trim()),
-            Some(("gpu", word)) => (Some("gpu"), word.trim()),
-            Some(_) => return None,
-            None => (None, word),
-        };
-        Some(Self { device, change: RuleChange::parse(word)? })
-    }
-}
-
-impl RuleChange {
-    fn parse(word: &str) -> Option<Self> {
-        match word {
-            "default" => Some(Self::Base(None)),
-            "ggml" => Some(Self::Base(Some(Rules::GGML))),
-            "all" => Some(Self::Base(Some(Rules::ALL))),
-            "none" => Some(Self::Base(Some(Rules::NONE))),
-            _ => {
-                let (name, on) = word.strip_prefix("no-").map_or((word, true), |name| (name, false));
-                RULES.iter().position(|(known, _)| *known == name).map(|rule| Self::Rule(rule, on))
-            }
-        }
-    }
-
-    fn apply(self, mut rules: Rules, default: Rules) -> Rules {
-        match self {
-            Self::Base(base) => base.unwrap_or(default),
-            Self::Rule(rule, on) => {
-                *RULES[rule].1(&mut rules) = on;
-                rules
-            }
-        }
     }
 }

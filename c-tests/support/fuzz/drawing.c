@@ -39,9 +39,9 @@ size_t draw_max_size(uint64_t * random) {
 }
 
 void set_some_rules(ggml_gallocr_t galloc, uint64_t * random) {
-    static const char * const names[] = { "in-place", "views",         "rows",          "copies",
-                                          "concat",   "oldest-source", "unread-inputs", "inactive" };
-    char text[96] = "none";
+    static const char * const names[] = { "in-place",      "views",         "rows",     "copies", "concat",
+                                          "oldest-source", "unread-inputs", "inactive", "scans",  "leafs-last" };
+    char text[128] = "none";
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (random_chance(random, 50)) {
             strcat(strcat(text, ","), names[i]);

@@ -14,8 +14,9 @@ pub struct Options {
     /// The rules for sharing memory [default: those recorded in the file, or else all]
     ///
     /// A list of: all, ggml (those of ggml-alloc), none, and names of rules, with no- to switch one off; for example
-    /// "no-unread-inputs" or "ggml,views". Rules: in-place, views, rows, copies, concat, oldest-source, unread-inputs,
-    /// inactive. Every buffer is planned as a CPU buffer. Captured graphs record the rules of their program.
+    /// "no-unread-inputs" or "ggml,views". Rules: in-place, views, rows, scans, copies, concat, oldest-source,
+    /// leafs-last, unread-inputs, inactive. Every buffer is planned as a CPU buffer. Captured graphs record the rules of
+    /// their program.
     #[arg(long)]
     pub rules: Option<RuleSetting>,
 

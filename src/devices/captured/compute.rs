@@ -48,7 +48,7 @@ impl<'a> CapturedCompute<'a> {
     pub fn new(snapshots: &'a [Snapshot], items: &'a CapturedItems, devices: &[Device], rule: CapturedRule) -> Self {
         let host = devices.len().saturating_sub(1);
         let buffer_type = |(at, device): (DeviceIndex, &Device)| {
-            let processor = if at == host { Processor::Cpu } else { Processor::Gpu };
+            let processor = if at == host { Processor::Cpu } else { Processor::named(&device.name) };
             let buffer_type = BufferType::new(device.name.clone(), processor, at == host, device.alignment);
             let buffer = BufferSpec { max_chunk: device.max_buffer, ..buffer_type.buffer };
             BufferType { buffer, ..buffer_type }

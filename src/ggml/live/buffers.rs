@@ -20,6 +20,9 @@ use crate::ggml::live::tensor_mut::TensorMut;
 const DEVICE_CPU: u32 = 0;
 const DEVICE_META: u32 = 4;
 
+/// The first version of ggml whose kernels for devices other than the CPU were tested or read.
+const FIRST_WITH_KNOWN_KERNELS: [u32; 3] = [0, 26, 0];
+
 /// A live buffer type, which allocates buffers.
 #[derive(Clone, Copy, Debug)]
 pub struct BufferType {
@@ -95,8 +98,10 @@ impl BufferType {
             Device::Cpu
         } else if self.places_tensors_itself() {
             Device::Several
-        } else {
+        } else if self.is_host() || self.runtime.number.is_none_or(|number| number < FIRST_WITH_KNOWN_KERNELS) {
             Device::Gpu
+        } else {
+            Device::named(&self.name())
         }
     }
 

@@ -159,7 +159,7 @@ fn buffer_type(device: &LiveDevice, is_host: bool) -> BufferType {
             buffer: known.spec(&settings.rules, settings.effort),
         },
         None => {
-            let processor = if is_host { Processor::Cpu } else { Processor::Gpu };
+            let processor = if is_host { Processor::Cpu } else { Processor::named(name) };
             let assumed = BufferType::new(name.clone(), processor, is_host, *alignment);
             let buffer = BufferSpec { max_chunk: *max_buffer, effort: settings.effort, ..assumed.buffer };
             BufferType { buffer, ..assumed }

@@ -102,7 +102,9 @@ impl<S: Sizes> InPlaceSearch<'_, S> {
                 None => Some(candidate),
             };
             // Otherwise a later source may be better.
-            if !self.blocks.rules(candidate.buffer).oldest_source {
+            let rules = self.blocks.rules(candidate.buffer);
+            let may_be_better = rules.oldest_source || (rules.leafs_last && self.is_leaf(source));
+            if !may_be_better {
                 break;
             }
         }
@@ -182,9 +184,13 @@ impl<S: Sizes> InPlaceSearch<'_, S> {
         found.is_ok_and(|at| self.known.used_by_inactive[at].1 > self.step())
     }
 
+    fn is_leaf(&self, source: TensorId) -> bool {
+        self.known.graph.tensor(source).operation == Operation::Marker
+    }
+
     /// Returns `true` if another source in the same buffer is better than the first, which ggml would choose. Backends
     /// may fuse a node with the one before it, whose memory the result must then have. Otherwise the older block is
-    /// better.
+    /// better. Where the rules do not want that, the result before is better than a leaf.
     #[cold]
     fn is_better(&self, other: TensorId, first: TensorId) -> bool {
         let before = self.step().checked_sub(1).map(|step| self.known.graph.nodes()[step as usize]);
@@ -193,7 +199,11 @@ impl<S: Sizes> InPlaceSearch<'_, S> {
         let allocations = self.blocks.allocation(other).zip(self.blocks.allocation(first));
         allocations.is_some_and(|(allocation, first_allocation)| {
             let is_older = || self.blocks.first_step(allocation) < self.blocks.first_step(first_allocation);
-            allocation.buffer == first_allocation.buffer && !may_be_fused(first) && (may_be_fused(other) || is_older())
+            let is_right = || !may_be_fused(first) && (may_be_fused(other) || is_older());
+            let is_fused_with_reader = || self.is_leaf(first) && before == Some(other);
+            let wants_oldest = self.blocks.rules(first_allocation.buffer).oldest_source;
+            allocation.buffer == first_allocation.buffer
+                && if wants_oldest { is_right() } else { is_fused_with_reader() }
         })
     }
 }

@@ -41,6 +41,24 @@ fn first_possible_source_is_used() {
 }
 
 #[test]
+fn computed_source_is_used_before_a_leaf_where_the_rules_want_it() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let a = sketch.node(64, &[x]);
+    let b = sketch.in_place(64, &[x, a]);
+    sketch.node(64, &[b]);
+    let leafs_last = Rules { leafs_last: true, ..Rules::GGML };
+    assert_eq!(in_place_source(&sketch, b, leafs_last), Some(a));
+    assert_eq!(in_place_source(&sketch, b, Rules::GGML), Some(x), "what ggml-alloc does");
+    assert_eq!(in_place_source(&sketch, b, Rules::ALL), Some(x), "the oldest");
+    let mut alone = Sketch::new();
+    let (x, y) = (alone.leaf(64), alone.leaf(64));
+    let sum = alone.in_place(64, &[x, y]);
+    alone.node(64, &[sum]);
+    assert_eq!(in_place_source(&alone, sum, leafs_last), Some(x), "there is no other");
+}
+
+#[test]
 fn other_operations_are_not_computed_in_place() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
