@@ -1,14 +1,13 @@
 //! llama.cpp with a program that takes the arguments of `lastuse place`, and what its devices were asked for.
 
 use std::collections::HashMap;
-use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use lastuse_vendor::{Llama, Package, ggml};
 
-use crate::{Build, Lastuse, Linked, Outcome, Program, Result, lastuse, tool};
+use crate::{HostProgram, Linked, Outcome, Program, Result, Variable, tool};
 
 /// A model with random weights.
 #[derive(Clone, Copy, Debug)]
@@ -22,13 +21,9 @@ pub struct PlacedModel {
 /// `llama_cpp/placed.c`, with what is needed to run it.
 #[derive(Debug)]
 pub struct PlacedProgram {
-    program: Program,
+    program: HostProgram,
     writer: Program,
-    libraries: PathBuf,
     folder: PathBuf,
-    /// Variables that every run has.
-    variables: Vec<(&'static str, &'static str)>,
-    lastuse: Lastuse,
     tool: PathBuf,
 }
 
@@ -68,6 +63,11 @@ impl PlacedRun {
         self.outcome.code == Some(1)
     }
 
+    /// Returns what the program and its libraries logged.
+    pub fn log(&self) -> &str {
+        &self.outcome.stderr
+    }
+
     /// Returns exit code and output, for messages.
     pub fn describe(&self) -> String {
         self.outcome.describe()
@@ -79,25 +79,12 @@ impl PlacedProgram {
     ///
     /// # Errors
     /// When something cannot be built.
-    pub fn build(
-        name: &str,
-        llama: &Llama,
-        folder: PathBuf,
-        variables: Vec<(&'static str, &'static str)>,
-    ) -> Result<Self> {
+    pub fn build(name: &str, llama: &Llama, folder: PathBuf, variables: Vec<Variable>) -> Result<Self> {
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let includes = llama.include_flags.iter().map(String::as_str);
-        let libraries = llama.ggml.libraries.clone();
-        let search = format!("-L{}", libraries.display());
-        // Backends may call functions of newer system libraries than those that are installed, where they are there.
-        let link =
-            ["-Wl,--no-as-needed", &search, "-lllama", "-lggml", "-Wl,--unresolved-symbols=ignore-in-shared-libs"];
-        let flags: Vec<&str> = includes.chain(link).collect();
-        let program = Program::build(name, &["llama_cpp/placed.c"], &llama.ggml, Linked::SharedGgml, &flags)?;
+        let program = HostProgram::build(name, "llama_cpp/placed.c", llama, variables)?;
         let own_ggml = ggml(Package::LlamaCpp)?;
         let writer = Program::build("write-gguf", &["llama_cpp/write_gguf.c"], &own_ggml, Linked::Ggml, &[])?;
-        let (lastuse, tool) = (lastuse(Build::Release)?, tool()?);
-        Ok(Self { program, writer, libraries, folder, variables, lastuse, tool })
+        Ok(Self { program, writer, folder, tool: tool()? })
     }
 
     /// Returns a model, which is written if it is not there.
@@ -134,10 +121,10 @@ impl PlacedProgram {
         let _ = fs::remove_dir_all(&folder);
         let (folder_text, model) = (folder.to_string_lossy(), model.to_string_lossy());
         let program = self.program.path().to_string_lossy();
-        let library = self.lastuse.shared.to_string_lossy();
+        let library = self.program.library().to_string_lossy();
         let mut all = vec!["run", "--library", &library, "--capture", &folder_text, "--", &program, &model];
         all.extend(arguments.iter().map(String::as_str));
-        let outcome = Program::existing(&self.tool).run_with(&all, &self.environment(None))?;
+        let outcome = Program::existing(&self.tool).run_with(&all, &self.program.environment())?;
         if outcome.code != Some(0) {
             return Err(outcome.describe());
         }
@@ -152,20 +139,26 @@ impl PlacedProgram {
     /// # Errors
     /// When it cannot be started, or prints what is not understood.
     pub fn run(&self, model: &Path, arguments: &[String], with_lastuse: bool) -> Result<PlacedRun> {
+        self.run_with(model, arguments, with_lastuse, &[])
+    }
+
+    /// Runs the program as [`PlacedProgram::run`] does, with `more` variables.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_with(
+        &self,
+        model: &Path,
+        arguments: &[String],
+        with_lastuse: bool,
+        more: &[Variable],
+    ) -> Result<PlacedRun> {
         let model = model.to_string_lossy();
         let all: Vec<&str> = std::iter::once(&*model).chain(arguments.iter().map(String::as_str)).collect();
-        let preload = with_lastuse.then(|| self.lastuse.shared.clone().into_os_string());
-        let outcome = self.program.run_with(&all, &self.environment(preload.as_ref()))?;
+        let outcome = self.program.run(&all, with_lastuse, more)?;
         let devices = outcome.stdout.lines().filter(|line| line.starts_with("device="));
         let devices = devices.map(asked).collect::<Result<HashMap<String, Asked>>>()?;
         Ok(PlacedRun { logits: outcome.value("logits_hash").map(str::to_owned), devices, outcome })
-    }
-
-    fn environment<'a>(&'a self, preload: Option<&'a OsString>) -> Vec<(&'a str, &'a OsStr)> {
-        let mut variables: Vec<(&str, &OsStr)> = vec![("LD_LIBRARY_PATH", self.libraries.as_os_str())];
-        variables.extend(self.variables.iter().map(|&(name, value)| (name, OsStr::new(value))));
-        variables.extend(preload.map(|preload| ("LD_PRELOAD", preload.as_os_str())));
-        variables
     }
 }
 

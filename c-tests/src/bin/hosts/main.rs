@@ -4,6 +4,8 @@ mod cmake;
 mod compare;
 mod counted;
 mod counter;
+mod cuda;
+mod devices;
 mod faults;
 mod job;
 mod jobs;
@@ -37,10 +39,10 @@ Usage: cargo hosts [HOST] [--build | --faults] [--rounds N] [--only WORDS]
   HOST           build this host, unless nothing has changed, and run its tests
   --build        build it only
   --faults       refuse each compute buffer once instead: the program must go on, or end with its error; not
-                 of rpc, vulkan
-  --rounds N     run each job N times on each allocator, in turns (default 5); not of rpc, vulkan
+                 of rpc, vulkan, cuda
+  --rounds N     run each job N times on each allocator, in turns (default 5); not of rpc, vulkan, cuda
   --only WORDS   run only the jobs with all of these words in their labels, and write no report; not of
-                 rpc, vulkan
+                 rpc, vulkan, cuda
 
 Nothing is installed: a message names the Debian packages that are missing. docs/hosts.md says what is measured.
 Exit codes: 0 all is as promised, 1 something is not or failed, 2 wrong usage.";
@@ -86,9 +88,15 @@ const HOSTS: &[Host] = &[
     },
     Host {
         name: "vulkan",
-        about: "llama.cpp on ggml's Vulkan backend, on a device of the CPU: what lastuse place promises, to the byte",
+        about: "llama.cpp on ggml's Vulkan backend, on a device of the CPU: bits, bytes, and what lastuse place promises",
         build: vulkan::build,
         test: |_| vulkan::test(),
+    },
+    Host {
+        name: "cuda",
+        about: "llama.cpp on ggml's CUDA backend, where there is a device: bits and bytes, with the rule cuda:rows",
+        build: cuda::build,
+        test: |_| cuda::test(),
     },
 ];
 
@@ -194,9 +202,10 @@ mod tests {
         let run = parsed(&["vulkan"]);
         assert!(matches!(run, Ok(Wanted::Run { host: Host { name: "vulkan", .. }, is_build_only: false, .. })));
         assert!(matches!(parsed(&["--build", "vulkan"]), Ok(Wanted::Run { is_build_only: true, .. })));
-        assert!(parsed(&["metal"]).is_err_and(
-            |why| why == "\"metal\" is no host: there is llama, llama-4, rpc, whisper, stable-diffusion, vulkan"
-        ));
+        assert!(
+            parsed(&["metal"]).is_err_and(|why| why
+                == "\"metal\" is no host: there is llama, llama-4, rpc, whisper, stable-diffusion, vulkan, cuda")
+        );
         assert!(parsed(&["vulkan", "vulkan"]).is_err_and(|why| why.contains("one host")));
         assert!(parsed(&["--build"]).is_err_and(|why| why.contains("need a host")));
         let options = Options { rounds: 3, only: vec!["llama".to_owned(), "flash".to_owned()], faults: false };

@@ -1,0 +1,131 @@
+//! llama.cpp with all layers on a device, with lastuse preloaded and without.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use lastuse_c_tests::{DENSE, EXPERTS, PlacedModel, PlacedProgram, PlacedRun, Result, Variable, aligned_table};
+
+use super::Findings;
+use super::log::Logged;
+
+/// A model, and the arguments of its runs.
+type Case = (PlacedModel, &'static [&'static str]);
+
+/// Prompts of a single token, of less than a batch, of several batches, and of 300 tokens in one.
+const CASES: [Case; 2] = [
+    (
+        DENSE,
+        &[
+            "-fa on --prompt 1 -ub 64 -c 128",
+            "-fa on --prompt 7 -ub 64 -c 128",
+            "-fa on --prompt 96 -ub 64 -c 128",
+            "-fa on --prompt 200 -ub 32 -c 256",
+            "-fa on --prompt 300 -ub 512 -c 512",
+            "-fa off --prompt 7 -ub 64 -c 128",
+            "-fa off --prompt 96 -ub 64 -c 128",
+            "-fa off --prompt 300 -ub 512 -c 512",
+        ],
+    ),
+    // Larger batches of experts crash some versions of llvmpipe, also without lastuse.
+    (EXPERTS, &["-fa on --prompt 7 -ub 64 -c 128", "-fa off --prompt 7 -ub 64 -c 128"]),
+];
+
+/// Runs all cases with lastuse and without.
+///
+/// # Errors
+/// When something cannot be run.
+pub fn test(program: &PlacedProgram, device: &str, logging: &[Variable], findings: &mut Findings) -> Result<()> {
+    let heading = [
+        "model",
+        "arguments",
+        "compute buffer",
+        "with lastuse",
+        "ratio",
+        "logits",
+        "fused",
+        "with lastuse",
+        "kernels",
+        "with lastuse",
+        "barriers",
+        "with lastuse",
+    ];
+    let mut table = vec![heading.map(str::to_owned).to_vec()];
+    for (model, arguments) in CASES {
+        let path = program.model(&model)?;
+        for arguments in arguments {
+            let row = Row::new(program, &path, arguments, logging)?;
+            let wrong = row.wrong(device).map(|wrong| format!("{device}, {}, {arguments}: {wrong}", model.name));
+            findings.wrong.extend(wrong);
+            table.push(row.cells(&model, device));
+        }
+    }
+    let _ = write!(findings.text, "\n{device}, all layers of llama.cpp, bytes\n\n{}", aligned_table(&table, 2));
+    Ok(())
+}
+
+/// A model run as it is, and with lastuse.
+struct Row {
+    arguments: String,
+    plain: PlacedRun,
+    ours: PlacedRun,
+    logged: Option<[Logged; 2]>,
+}
+
+impl Row {
+    fn new(program: &PlacedProgram, model: &Path, arguments: &str, logging: &[Variable]) -> Result<Self> {
+        let all: Vec<String> = format!("-t 1 -ngl 99 {arguments}").split_whitespace().map(str::to_owned).collect();
+        let run = |with_lastuse: bool, more: &[Variable]| program.run_with(model, &all, with_lastuse, more);
+        let (plain, ours) = (run(false, &[])?, run(true, &[])?);
+        let has_log = !logging.is_empty() && plain.is_complete();
+        let logged = |with_lastuse: bool| Ok::<_, String>(Logged::read(run(with_lastuse, logging)?.log()));
+        let logged = if has_log { Some([logged(false)?, logged(true)?]) } else { None };
+        Ok(Self { arguments: arguments.to_owned(), plain, ours, logged })
+    }
+
+    /// Returns the bytes of the compute buffer without lastuse and with it.
+    fn bytes(&self, device: &str) -> [u64; 2] {
+        [&self.plain, &self.ours].map(|run| run.devices.get(device).map_or(0, |asked| asked.compute))
+    }
+
+    fn has_equal_logits(&self) -> bool {
+        self.ours.is_complete() && self.ours.logits == self.plain.logits
+    }
+
+    /// Returns nothing where the model does not run without lastuse either.
+    fn wrong(&self, device: &str) -> impl Iterator<Item = String> {
+        let [before, after] = self.bytes(device);
+        let runs = self.plain.is_complete();
+        let less_fused =
+            self.logged.is_some_and(|[plain, ours]| ours.fused < plain.fused || ours.kernels > plain.kernels);
+        let wrong = [
+            (!self.has_equal_logits()).then(|| format!("other logits with lastuse: {}", self.ours.describe())),
+            (before == 0).then(|| "no compute buffer was counted".to_owned()),
+            (after > before).then(|| format!("the compute buffer of {before} bytes becomes {after}")),
+            less_fused.then(|| format!("less is fused: {:?}", self.logged)),
+        ];
+        wrong.into_iter().flatten().filter(move |_| runs)
+    }
+
+    fn cells(&self, model: &PlacedModel, device: &str) -> Vec<String> {
+        let mut cells = vec![model.name.to_owned(), self.arguments.clone()];
+        if !self.plain.is_complete() {
+            cells
+                .extend(["fails without lastuse, too", "-", "-", "-", "-", "-", "-", "-", "-", "-"].map(str::to_owned));
+            return cells;
+        }
+        let [before, after] = self.bytes(device);
+        cells.extend([before.to_string(), after.to_string(), ratio(after, before)]);
+        cells.push(if self.has_equal_logits() { "equal" } else { "OTHER" }.to_owned());
+        let numbers: [fn(&Logged) -> u64; 3] = [|it| it.fused, |it| it.kernels, |it| it.barriers];
+        for number in numbers {
+            let of = |which: usize| self.logged.map_or("-".to_owned(), |both| number(&both[which]).to_string());
+            cells.extend([of(0), of(1)]);
+        }
+        cells
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "three digits are shown")]
+fn ratio(after: u64, before: u64) -> String {
+    format!("{:.3}", after as f64 / before.max(1) as f64)
+}

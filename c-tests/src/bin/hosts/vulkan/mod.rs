@@ -1,0 +1,71 @@
+//! llama.cpp on ggml's Vulkan backend, on llvmpipe: a Vulkan device that computes on the CPU and has memory of its own.
+
+mod placement;
+
+use std::path::PathBuf;
+
+use lastuse_c_tests::{Result, Variable, folder};
+use lastuse_vendor::{Llama, target_folder};
+
+use crate::devices::{DeviceTests, build_llama, llama_of};
+use crate::packages::{Has, Needed, check};
+
+const NEEDED: &[Needed] = &[
+    Needed { package: "cmake", has: Has::Program("cmake") },
+    Needed { package: "glslc", has: Has::Program("glslc") },
+    Needed { package: "libvulkan-dev", has: Has::File(&["/usr/include/vulkan/vulkan.hpp"]) },
+    Needed {
+        package: "mesa-vulkan-drivers",
+        has: Has::File(&["/usr/share/vulkan/icd.d/lvp_icd*", "/etc/vulkan/icd.d/lvp_icd*"]),
+    },
+    Needed { package: "spirv-headers", has: Has::File(&["/usr/include/spirv/unified1/spirv.hpp"]) },
+];
+
+/// The device calls itself a CPU, and such devices are taken only where they are named.
+const VISIBLE: Variable = ("GGML_VK_VISIBLE_DEVICES", "0");
+
+/// The backend logs its kernels and barriers.
+const LOGGING: [Variable; 2] = [("GGML_VK_PERF_LOGGER", "1"), ("GGML_VK_SYNC_LOGGER", "1")];
+
+/// The backend runs nodes one by one.
+const UNFUSED: [Variable; 1] = [("GGML_VK_DISABLE_FUSION", "1")];
+
+fn host_folder() -> PathBuf {
+    target_folder().join("hosts/vulkan")
+}
+
+/// Builds llama.cpp with the Vulkan backend.
+///
+/// # Errors
+/// Missing packages, or what the build says.
+pub fn build() -> Result<()> {
+    check("vulkan", NEEDED)?;
+    let header = folder().join("hosts/vulkan/layer_settings.h");
+    let settings = ["GGML_VULKAN=ON".to_owned(), format!("CMAKE_CXX_FLAGS=-include {}", header.display())];
+    build_llama("vulkan", &host_folder(), &settings, &[header])
+}
+
+/// Tests what lastuse relies on and promises on the Vulkan device, then what `lastuse place` promises.
+///
+/// # Errors
+/// What is not as promised.
+pub fn test() -> Result<()> {
+    let llama = llama_of(host_folder().join("build/bin"))?;
+    let found = on_devices(&llama).run()?;
+    let (placed, wrong) = placement::test(&llama)?;
+    found.report(&host_folder(), &placed, wrong)
+}
+
+fn on_devices(llama: &Llama) -> DeviceTests<'_> {
+    let (folder, variables) = (host_folder(), vec![VISIBLE]);
+    DeviceTests {
+        host: "vulkan",
+        backend: "Vulkan",
+        llama,
+        folder,
+        variables,
+        unclaimed: &[],
+        logging: &LOGGING,
+        unfused: &UNFUSED,
+    }
+}

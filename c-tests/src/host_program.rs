@@ -1,0 +1,67 @@
+//! A program of ours on the shared libraries of a host, run with lastuse preloaded and without.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use lastuse_vendor::Llama;
+
+use crate::{Build, Lastuse, Linked, Outcome, Program, Result, lastuse};
+
+/// A variable of the environment.
+pub type Variable = (&'static str, &'static str);
+
+/// A compiled program, with what is needed to run it.
+#[derive(Debug)]
+pub struct HostProgram {
+    program: Program,
+    libraries: PathBuf,
+    variables: Vec<Variable>,
+    lastuse: Lastuse,
+}
+
+impl HostProgram {
+    /// Compiles a program, relative to the folder of the C programs, for this llama.cpp. `variables` are set in each run.
+    ///
+    /// # Errors
+    /// When something cannot be built.
+    pub fn build(name: &str, source: &str, llama: &Llama, variables: Vec<Variable>) -> Result<Self> {
+        let includes = llama.include_flags.iter().map(String::as_str);
+        let libraries = llama.ggml.libraries.clone();
+        let search = format!("-L{}", libraries.display());
+        // Backends may call functions of newer system libraries than those that are installed, where they are there.
+        let link =
+            ["-Wl,--no-as-needed", &search, "-lllama", "-lggml", "-Wl,--unresolved-symbols=ignore-in-shared-libs"];
+        let flags: Vec<&str> = includes.chain(link).collect();
+        let program = Program::build(name, &[source], &llama.ggml, Linked::SharedGgml, &flags)?;
+        Ok(Self { program, libraries, variables, lastuse: lastuse(Build::Release)? })
+    }
+
+    /// Returns the path of the executable.
+    pub fn path(&self) -> &Path {
+        self.program.path()
+    }
+
+    /// Returns the library that is preloaded.
+    pub fn library(&self) -> &Path {
+        &self.lastuse.shared
+    }
+
+    /// Runs the program, with lastuse preloaded or as it is, and with `more` variables.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn run(&self, arguments: &[&str], with_lastuse: bool, more: &[Variable]) -> Result<Outcome> {
+        let mut variables = self.environment();
+        variables.extend(more.iter().map(|&(name, value)| (name, OsStr::new(value))));
+        if with_lastuse {
+            variables.push(("LD_PRELOAD", self.lastuse.shared.as_os_str()));
+        }
+        self.program.run_with(arguments, &variables)
+    }
+
+    /// Returns the variables that every run has.
+    pub fn environment(&self) -> Vec<(&str, &OsStr)> {
+        let own = self.variables.iter().map(|&(name, value)| (name, OsStr::new(value)));
+        std::iter::once(("LD_LIBRARY_PATH", self.libraries.as_os_str())).chain(own).collect()
+    }
+}
