@@ -145,7 +145,7 @@ impl PlacedProgram {
     /// Runs the program as [`PlacedProgram::run`] does, with `more` variables.
     ///
     /// # Errors
-    /// As there.
+    /// When it cannot be started, or prints what is not understood.
     pub fn run_with(
         &self,
         model: &Path,

@@ -74,7 +74,7 @@ fn reaction(ended: &Ended) -> Result<Reaction> {
     }
     match (outcome.code, results.is_empty(), outcome.stderr.trim().is_empty()) {
         (Some(0), false, _) => Ok(Reaction::WentOn),
-        (Some(0), true, _) => Err("it ended well without results".to_owned()),
+        (Some(0), true, _) => Err("it exited normally without results".to_owned()),
         (_, _, false) => Ok(Reaction::Ended),
         (_, _, true) => Err(format!("it said nothing: {}", outcome.describe())),
     }
