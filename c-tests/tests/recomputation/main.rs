@@ -73,12 +73,13 @@ fn targets_are_met() {
     }
 }
 
-/// Only another order of the smallest graph brings it below 62,920,768 bytes.
+/// Only another order of the smallest graph brings it below 62,920,768 bytes, and only exchanges in that order bring its
+/// work below 1.251.
 #[test]
 fn smallest_graph_is_in_the_best_order() {
     let [_, many] = Training::all();
     let smallest = many.recomputed(0);
-    assert!(smallest.bytes <= 61_870_176 && many.work_ratio(smallest) <= 1.252, "{smallest:?}");
+    assert!(smallest.bytes <= 61_870_176 && many.work_ratio(smallest) <= 1.25, "{smallest:?}");
     assert_eq!(many.recomputed(smallest.bytes), smallest);
     assert!(many.recomputed(smallest.bytes - 1).bytes > smallest.bytes - 1);
 }

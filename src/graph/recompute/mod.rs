@@ -12,6 +12,7 @@
 //!             Estimator (the live bytes of an order)
 //!        -> Rebuilt     (the graph, with copies of the nodes that run again)
 //!        -> better_order (where that does not fit the budget: the smallest graph in an order with a lower peak)
+//!        -> LessWork    (keeps again, in that order, what need not be computed again)
 //!        -> recompute   (compares plans with the budget)
 //! ```
 //!
@@ -26,6 +27,8 @@ mod checkpoints;
 mod search;
 mod rebuilt;
 mod in_better_order;
+mod late_copies;
+mod less_work;
 mod pass;
 #[cfg(test)]
 mod tests;

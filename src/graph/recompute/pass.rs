@@ -8,6 +8,7 @@ use crate::placement::{Bytes, Step};
 
 use super::facts::{Facts, Subject};
 use super::in_better_order::better_order;
+use super::less_work::{LessWork, Ordered};
 use super::not_recomputed::NotRecomputed;
 use super::rebuilt::Rebuilt;
 use super::schedule::{Item, Scheduler};
@@ -91,8 +92,14 @@ pub fn recompute<S: Sizes>(
     if given.before.bytes <= budget {
         return given.unchanged(&mut sizes);
     }
-    let found = given.least_work(&mut sizes, budget, effort, progress)?;
-    if found.after.bytes <= budget { Ok(found) } else { given.in_better_order(&mut sizes, found, effort) }
+    let (found, dropped) = given.least_work(&mut sizes, budget, effort, progress)?;
+    if found.after.bytes <= budget {
+        return Ok(found);
+    }
+    match given.in_better_order(&mut sizes, &found, effort)? {
+        Some(reordered) => given.with_less_work(&mut sizes, reordered, dropped, budget, effort),
+        None => Ok(found),
+    }
 }
 
 /// Recomputes with a given choice: of the forward results `dropped`, those that may be computed again are, in the order of
@@ -154,14 +161,14 @@ impl<'a> Given<'a> {
     }
 
     /// Searches for the graph with the least work whose plan fits the budget, or the smallest one; at most as large as
-    /// the given graph.
+    /// the given graph. Also returns what is dropped, by value.
     fn least_work<S: Sizes>(
         &self,
         sizes: &mut S,
         budget: Bytes,
         effort: RecomputeEffort,
         progress: &mut dyn FnMut(f64) -> bool,
-    ) -> Result<Recomputation, NotRecomputed> {
+    ) -> Result<(Recomputation, Vec<bool>), NotRecomputed> {
         let mut search = Search::new(&self.facts, &self.model, effort.0, progress);
         let mut target = budget;
         let mut attempts = ATTEMPTS;
@@ -173,7 +180,10 @@ impl<'a> Given<'a> {
             let found = self.planned(sizes, search.items(&choice), choice.work)?;
             attempts -= 1;
             if found.after.bytes <= budget || choice.bytes > target || attempts == 0 {
-                return if found.after.bytes > self.before.bytes { self.unchanged(sizes) } else { Ok(found) };
+                if found.after.bytes > self.before.bytes {
+                    return Ok((self.unchanged(sizes)?, vec![false; choice.dropped.len()]));
+                }
+                return Ok((found, choice.dropped));
             }
             // A plan may need more than the live bytes.
             target = if attempts == 1 { 0 } else { target.saturating_sub(found.after.bytes - budget) };
@@ -184,15 +194,43 @@ impl<'a> Given<'a> {
     fn in_better_order<S: Sizes>(
         &self,
         sizes: &mut S,
-        found: Recomputation,
+        found: &Recomputation,
         effort: RecomputeEffort,
-    ) -> Result<Recomputation, NotRecomputed> {
+    ) -> Result<Option<Recomputation>, NotRecomputed> {
         let Self { subject, hazards, buffers, requests, .. } = *self;
         let effort = ReorderEffort(effort.0 / ORDER_SHARE);
         let order = better_order(subject, hazards, &found.rebuilt, &found.items, buffers, requests, sizes, effort)?;
-        let Some(items) = order else { return Ok(found) };
+        let Some(items) = order else { return Ok(None) };
         let reordered = self.planned(sizes, items, found.after.work - found.before.work)?;
-        Ok(if reordered.after.bytes < found.after.bytes { reordered } else { found })
+        Ok((reordered.after.bytes < found.after.bytes).then_some(reordered))
+    }
+
+    /// Lowers the work of `reordered`, which drops `dropped`, within the budget, or within its bytes where these are more.
+    fn with_less_work<S: Sizes>(
+        &self,
+        sizes: &mut S,
+        reordered: Recomputation,
+        dropped: Vec<bool>,
+        budget: Bytes,
+        effort: RecomputeEffort,
+    ) -> Result<Recomputation, NotRecomputed> {
+        let mut search = LessWork::new(&self.facts, &self.model, effort.0 / ORDER_SHARE);
+        let work = reordered.after.work - reordered.before.work;
+        let peak = search.peak(&reordered.items);
+        let limit = if reordered.after.bytes <= budget { budget } else { peak };
+        let mut best = search.search(Ordered { items: reordered.items.clone(), dropped, work }, limit);
+        for exchange in search.take_too_large() {
+            if exchange.work < best.work {
+                let found = self.planned(sizes, exchange.items.clone(), exchange.work)?;
+                let items = self.in_better_order(sizes, &found, effort)?.map_or(exchange.items, |found| found.items);
+                if search.peak(&items) <= limit {
+                    best = search.search(Ordered { items, ..exchange }, limit);
+                }
+            }
+        }
+        let found = self.planned(sizes, best.items, best.work)?;
+        // A plan may need more than the live bytes.
+        Ok(if found.after.bytes <= budget.max(reordered.after.bytes) { found } else { reordered })
     }
 
     /// Rebuilds the graph with these nodes, of which some do the work `again`, and plans it.
