@@ -1,12 +1,15 @@
 //! Less work in a given order of execution: what is computed again is kept instead, or something cheaper is dropped for it.
 
 use crate::graph::order::Model;
-use crate::placement::Bytes;
+use crate::placement::{Bytes, Step};
 
 use super::estimate::Estimator;
 use super::facts::Facts;
 use super::late_copies::LateCopies;
 use super::schedule::{Item, Scheduler};
+
+/// How many times as long a simulation takes as finding out what runs again.
+const SIMULATION: u64 = 4;
 
 /// An order of execution, and what it drops.
 #[derive(Clone, Debug)]
@@ -57,7 +60,7 @@ impl<'a> LessWork<'a> {
         self.estimator.set_goal(limit);
         loop {
             let work = current.work;
-            for value in self.by_work_saved(&current) {
+            for value in self.by_work(&current) {
                 if let Some(better) = self.keep(&current, value, limit) {
                     current = better;
                 }
@@ -71,19 +74,18 @@ impl<'a> LessWork<'a> {
         }
     }
 
-    /// Returns the values that are computed again, those first that save the most work if they are kept.
-    fn by_work_saved(&mut self, current: &Ordered) -> Vec<usize> {
+    /// Returns the values that are computed again, those first whose nodes have the most work.
+    fn by_work(&mut self, current: &Ordered) -> Vec<usize> {
         self.scheduler.find_again(&current.dropped);
         let steps = self.facts.candidates.iter().enumerate();
-        let again = steps.filter(|(_, step)| step.is_some_and(|step| self.scheduler.runs_again(step)));
-        let values: Vec<usize> = again.map(|(value, _)| value).collect();
-        let mut by_work: Vec<(u64, usize)> =
-            values.into_iter().map(|value| (self.work(&flipped(&current.dropped, value)), value)).collect();
-        by_work.sort_unstable();
-        by_work.into_iter().map(|(_, value)| value).collect()
+        let steps = steps.filter_map(|(value, step)| step.map(|step| (value, step)));
+        let mut again: Vec<(usize, Step)> = steps.filter(|&(_, step)| self.scheduler.runs_again(step)).collect();
+        again.sort_by_key(|&(_, step)| std::cmp::Reverse(self.facts.work[step as usize]));
+        again.into_iter().map(|(value, _)| value).collect()
     }
 
     fn work(&mut self, dropped: &[bool]) -> u64 {
+        self.left = self.left.saturating_sub(self.facts.sources.len() as u64 / SIMULATION);
         self.scheduler.find_again(dropped)
     }
 
