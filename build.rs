@@ -91,7 +91,7 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define lastuse's own C functions, in the order of the header.
-    const SOURCES: [&str; 28] = [
+    const SOURCES: [&str; 29] = [
         "src/abi/process.rs",
         "src/abi/stats.rs",
         "src/abi/settings.rs",
@@ -111,6 +111,7 @@ mod header {
         "src/abi/remove_copies.rs",
         "src/abi/reorder.rs",
         "src/abi/recompute.rs",
+        "src/abi/split.rs",
         "src/abi/steps.rs",
         "src/abi/steps_report.rs",
         "src/abi/placement.rs",

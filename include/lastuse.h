@@ -19,7 +19,8 @@
 //               lastuse_tensor_retain, lastuse_tensor_retain_until, lastuse_tensor_release: values to be read later
 //   graphs      lastuse_graph_measure, lastuse_graph_measure_many: sizes, before anything is allocated;
 //               lastuse_graph_remove_copies, then lastuse_graph_reorder: less memory, before a graph is allocated;
-//               lastuse_graph_recompute: a training graph that fits a budget
+//               lastuse_graph_recompute: a training graph that fits a budget;
+//               lastuse_graph_split: large intermediates in parts, so that a graph fits a budget
 //   steps       lastuse_steps_new, lastuse_steps_compute, lastuse_steps_report, lastuse_steps_step_report,
 //               lastuse_steps_step_count, lastuse_steps_free: a graph computed in parts, with less memory at a time
 //   devices     lastuse_placement_new, lastuse_placement_add_device, lastuse_placement_add_item,
@@ -322,6 +323,50 @@ struct lastuse_recompute_report {
   uint64_t work_after;
   // How many nodes run again; views among them compute nothing.
   int nodes_again;
+};
+
+// Parameters of lastuse_graph_split. The caller sets struct_size and the budget and zeroes the rest; zeros are the
+// defaults.
+struct lastuse_split_params {
+  // sizeof(struct lastuse_split_params). Later versions may add fields at the end.
+  size_t struct_size;
+  // The most bytes that the compute buffer may need.
+  size_t budget;
+  // The buffer type of the future compute buffer; NULL takes sizes from ggml_nbytes, rounded up to multiples of 32.
+  struct ggml_backend_buffer_type *buft;
+  // Tensors of the graph that stay as they are, n_retained of them; the program reads them after the run, say.
+  struct ggml_tensor *const *retained;
+  // The number of retained tensors.
+  int n_retained;
+  // The threads that each part is to keep busy; 0: 8.
+  int n_threads;
+  // The work limit of the search, in nodes looked at; 0: 10000000.
+  uint64_t effort;
+  // Called during the search with the part of the effort that is used, from 0 to 1; returning false cancels. NULL for
+  // none.
+  bool (*progress)(float done, void *user_data);
+  // Called for each tensor that is computed in parts, with their number, after the graph was changed; once more for each
+  // of its parts that was cut again. NULL for none.
+  void (*cut)(struct ggml_tensor *tensor, int parts, void *user_data);
+  // Passed to progress and cut.
+  void *user_data;
+};
+
+// Results of lastuse_graph_split. The caller sets struct_size and zeroes the rest.
+struct lastuse_split_report {
+  // sizeof(struct lastuse_split_report). Later versions may add fields at the end.
+  size_t struct_size;
+  // Bytes of the plan that ggml_gallocr_reserve makes for the given graph.
+  size_t size_before;
+  // Bytes of the plan for the new graph; or, if the budget cannot be met, for the smallest graph that was found: the
+  // smallest budget that can.
+  size_t size_after;
+  // How often something was cut: calls of params->cut.
+  int n_cuts;
+  // The most parts of one cut.
+  int most_parts;
+  // How many nodes the new graph has more; views among them compute nothing.
+  int nodes_added;
 };
 
 // Parameters of lastuse_steps_new. The caller sets struct_size and zeroes the rest; either cuts or n_steps is needed,
@@ -1828,6 +1873,77 @@ bool lastuse_graph_recompute(struct ggml_context *ctx,
                              struct ggml_cgraph *graph,
                              const struct lastuse_recompute_params *params,
                              struct lastuse_recompute_report *report);
+
+// Changes a graph so that its compute buffer fits a budget: intermediates that are large at the peak are computed in
+// parts, one part live at a time. Returns true if the graph fits the budget.
+//
+// Cut are chains of operations that treat rows, heads, columns or batches independently: the scores of an attention and
+// what follows until they are weighted, the matrix of a convolution (IM2COL) and its product, gated products, and so on.
+// What only the chain uses is small then; the parts of its result are written into one result. docs/splitting.md has the
+// table by operation. On a CPU, the results are the same to the last bit.
+//
+// ```c
+// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
+// struct ggml_tensor * q = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, 32, 256, 8);
+// struct ggml_tensor * k = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, 32, 256, 8);
+// struct ggml_tensor * v = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, 256, 32, 8);
+// ggml_set_input(q);
+// ggml_set_input(k);
+// ggml_set_input(v);
+// struct ggml_tensor * scores = ggml_soft_max(ctx, ggml_mul_mat(ctx, k, q)); // 2 MiB
+// struct ggml_tensor * mixed  = ggml_mul_mat(ctx, v, scores);
+// struct ggml_tensor * sum    = ggml_sum(ctx, mixed);
+// ggml_set_output(sum);
+// struct ggml_cgraph * graph = ggml_new_graph_custom(ctx, 512, false); // room for the parts
+// ggml_build_forward_expand(graph, sum);
+//
+// struct lastuse_split_params params;
+// memset(&params, 0, sizeof(params));
+// params.struct_size = sizeof(params);
+// params.buft        = ggml_backend_get_default_buffer_type(backend);
+// params.budget      = 2 * 1024 * 1024;
+// struct lastuse_split_report report;
+// memset(&report, 0, sizeof(report));
+// report.struct_size = sizeof(report);
+// if (lastuse_graph_split(ctx, graph, &params, &report)) {
+//     GGML_ASSERT(report.size_after <= params.budget && report.size_before > params.budget);
+//     GGML_ASSERT(report.n_cuts == 1 && report.most_parts > 1);
+// } else {
+//     GGML_ASSERT(!lastuse_enabled()); // otherwise lastuse_last_error has the reason
+// }
+// ```
+//
+// Never cut: operations that lastuse does not know, functions of the program, and operations that write more than their
+// result; tensors flagged as input, parameter or loss, and the last node; retained tensors; what reads weights in memory
+// that is not the host's, such as repacked ones. What is flagged as output, or read by other nodes, is computed in parts
+// but stays whole. Nothing is cut finer than needed.
+//
+// The tensors of the program stay valid: one that is computed in parts becomes a view (RESHAPE) of new memory that the
+// parts write, and has its value after them. Those that are only used inside of a cut chain are no longer in the graph.
+// New tensors are in ctx, named like theirs with "(part 2 of 8)" and the like behind; the graph needs room for them
+// (ggml_new_graph_custom), and ctx too.
+//
+// When: after the graph is complete, and after tensors that do not belong in the compute buffer have memory; before it is
+// allocated, reserved or run. The same graph and parameters give the same result. report may be NULL. Otherwise it is
+// filled in, with zeros if no graph was found.
+//
+// Returns false, with the reason in lastuse_last_error and in ggml's log and the graph unchanged, if
+// - no graph was found that fits the budget; report->size_after then has the smallest budget that can be met;
+// - a retained tensor is not in the graph; a node is listed twice;
+// - the graph or ctx has no room for the parts; sizes overflow; progress returned false;
+// - lastuse is not enabled, or does not know the layout of this ggml.
+//
+// Aborts if ctx, graph or params is NULL, retained is NULL or has NULL in it while n_retained is not 0, or a
+// struct_size is too small.
+//
+// # Safety
+// `ctx`, `graph` and its tensors are live, and no other thread uses them; `params` and `report` point to struct_size
+// bytes, `report` may be NULL; params->buft is NULL or live; params->retained points to n_retained live tensors;
+// params->progress and params->cut may be called with user_data, and do not change the graph.
+bool lastuse_graph_split(struct ggml_context *ctx,
+                         struct ggml_cgraph *graph,
+                         const struct lastuse_split_params *params,
+                         struct lastuse_split_report *report);
 
 // Cuts a graph into steps, which lastuse_steps_compute computes one after the other: each is planned by itself, gets a
 // compute buffer, runs, and is freed before the next. The caller frees the result with lastuse_steps_free.

@@ -13,6 +13,8 @@
 #include "log_errors.h"
 #include "options.h"
 
+#include <pthread.h>
+
 static const char usage[] =
     "usage: sessions MODEL.gguf --output FILE [options]\n"
     "Decodes or encodes with a model in many ways, and writes all logits and embeddings, as float32.\n"
@@ -22,10 +24,86 @@ static const char usage[] =
     "  --rpc ENDPOINTS  servers that get equal parts of the layers, with commas between\n"
     "  --repeat N       how often all is done                              (default 1)\n"
     "  --threads N      compute threads                                    (default 1)\n"
+    "  --contexts N     that many contexts at the same time, each does all  (default 1)\n"
     "  --help           this text\n";
 
+// Opens the file for the results of a session: that of the first is the one of the program.
+static FILE * open_output(const struct settings * settings, long long number) {
+    char         path[4096];
+    const char * format = number == 0 ? "%s" : "%s.%lld";
+    const int    length = snprintf(path, sizeof(path), format, settings->output, number);
+    check(length > 0 && (size_t) length < sizeof(path), "the path of the results is too long");
+    FILE * file = fopen(path, "w+b");
+    check(file != NULL, "cannot create the file for the results");
+    check(number == 0 || remove(path) == 0, "cannot remove a file that is open");
+    return file;
+}
+
+static void * run_session(void * data) {
+    struct session * session = data;
+    session->context = new_context(session);
+    session->batch   = llama_batch_init(MOST_TOKENS, 0, 1);
+    for (long long i = 0; i < session->settings->repeat; i++) {
+        // Only what decodes remembers anything.
+        if (llama_get_memory(session->context) == NULL) {
+            run_encoder(session);
+        } else {
+            run_decoder(session);
+        }
+    }
+    llama_batch_free(session->batch);
+    llama_free(session->context);
+    return NULL;
+}
+
+// Runs sessions with the model of `first`, all at the same time. Returns them.
+static struct session * run_sessions(const struct session * first) {
+    const struct settings * settings = first->settings;
+    struct session *        sessions = calloc((size_t) settings->contexts, sizeof(*sessions));
+    pthread_t               threads[MOST_CONTEXTS];
+    check(sessions != NULL, "no memory is left");
+    for (long long i = 0; i < settings->contexts; i++) {
+        sessions[i]        = *first;
+        sessions[i].vocab  = llama_vocab_n_tokens(llama_model_get_vocab(first->model));
+        sessions[i].width  = llama_model_n_embd(first->model);
+        sessions[i].random = (uint64_t) i + 1;
+        sessions[i].output = open_output(settings, i);
+    }
+    for (long long i = 1; i < settings->contexts; i++) {
+        check(pthread_create(&threads[i], NULL, run_session, &sessions[i]) == 0, "cannot start a thread");
+    }
+    run_session(&sessions[0]);
+    for (long long i = 1; i < settings->contexts; i++) {
+        check(pthread_join(threads[i], NULL) == 0, "cannot wait for a thread");
+    }
+    return sessions;
+}
+
+// Writes the results of all sessions one after the other.
+static void write_results(const struct session * sessions, const struct settings * settings) {
+    char buffer[65536];
+    for (long long i = 1; i < settings->contexts; i++) {
+        rewind(sessions[i].output);
+        size_t bytes;
+        while ((bytes = fread(buffer, 1, sizeof(buffer), sessions[i].output)) > 0) {
+            check(fwrite(buffer, 1, bytes, sessions[0].output) == bytes, "cannot write the results");
+        }
+        check(ferror(sessions[i].output) == 0 && fclose(sessions[i].output) == 0, "cannot read the results");
+    }
+    check(fclose(sessions[0].output) == 0, "cannot write the results");
+}
+
+static void print_speed(const struct session * sessions, const struct settings * settings, double seconds) {
+    long long tokens = 0;
+    for (long long i = 0; i < settings->contexts; i++) {
+        tokens += sessions[i].tokens;
+    }
+    // The clock is that of the process: with several contexts, of all of them together.
+    printf("units_per_second=%.2f\n", (double) tokens / (settings->contexts == 1 ? sessions[0].seconds : seconds));
+}
+
 static void run(const struct settings * settings) {
-    struct session session = { .settings = settings, .random = 1 };
+    struct session session = { .settings = settings };
     static float   equal[MOST_SERVERS];
     llama_log_set(log_errors_only, NULL);
     llama_backend_init();
@@ -42,24 +120,11 @@ static void run(const struct settings * settings) {
     }
     session.model = llama_model_load_from_file(settings->model_path, params);
     check(session.model != NULL, "cannot load the model");
-    session.vocab   = llama_vocab_n_tokens(llama_model_get_vocab(session.model));
-    session.width   = llama_model_n_embd(session.model);
-    session.context = new_context(&session);
-    session.batch   = llama_batch_init(MOST_TOKENS, 0, 1);
-    session.output  = fopen(settings->output, "w+b");
-    check(session.output != NULL, "cannot create the file for the results");
-    for (long long i = 0; i < settings->repeat; i++) {
-        // Only what decodes remembers anything.
-        if (llama_get_memory(session.context) == NULL) {
-            run_encoder(&session);
-        } else {
-            run_decoder(&session);
-        }
-    }
-    check(fclose(session.output) == 0, "cannot write the results");
-    printf("units_per_second=%.2f\n", (double) session.tokens / session.seconds);
-    llama_batch_free(session.batch);
-    llama_free(session.context);
+    const double     start    = processor_seconds_now();
+    struct session * sessions = run_sessions(&session);
+    print_speed(sessions, settings, processor_seconds_now() - start);
+    write_results(sessions, settings);
+    free(sessions);
     llama_model_free(session.model);
     llama_backend_free();
 }
@@ -73,7 +138,7 @@ static bool is_one_of(const char * option, const char * value, const char * firs
 }
 
 int main(int argc, char ** argv) {
-    struct settings settings = { .flash = "on", .cache = "streams", .repeat = 1, .threads = 1 };
+    struct settings settings = { .flash = "on", .cache = "streams", .repeat = 1, .threads = 1, .contexts = 1 };
     const struct option_spec options[] = {
         { "--output",  NULL,              0, 0,       &settings.output },
         { "--flash",   NULL,              0, 0,       &settings.flash },
@@ -81,6 +146,7 @@ int main(int argc, char ** argv) {
         { "--rpc",     NULL,              0, 0,       &settings.rpc },
         { "--repeat",  &settings.repeat,  1, 1 << 20, NULL },
         { "--threads", &settings.threads, 1, 512,     NULL },
+        { "--contexts", &settings.contexts, 1, MOST_CONTEXTS, NULL },
     };
     switch (parse_options(argc, argv, PROGRAM, options, sizeof(options) / sizeof(options[0]), &settings.model_path)) {
         case PARSE_HELP:  fputs(usage, stdout); return EXIT_SUCCESS;

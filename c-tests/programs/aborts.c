@@ -295,6 +295,50 @@ static void reorder_report_without_size(const struct allocator_api * api) {
     lastuse_graph_reorder(a_graph(), NULL, 0, &report);
 }
 
+static struct lastuse_split_params split_params(void) {
+    return (struct lastuse_split_params){ .struct_size = sizeof(struct lastuse_split_params) };
+}
+
+static void null_context_of_split(const struct allocator_api * api) {
+    (void) api;
+    struct lastuse_split_params params = split_params();
+    lastuse_graph_split(NULL, a_graph(), &params, NULL);
+}
+
+static void null_graph_to_split(const struct allocator_api * api) {
+    (void) api;
+    struct lastuse_split_params params = split_params();
+    lastuse_graph_split(a_context(true), NULL, &params, NULL);
+}
+
+static void null_params_of_split(const struct allocator_api * api) {
+    (void) api;
+    lastuse_graph_split(a_context(true), a_graph(), NULL, NULL);
+}
+
+static void split_params_without_size(const struct allocator_api * api) {
+    (void) api;
+    struct lastuse_split_params params = split_params();
+    params.struct_size                 = 0;
+    lastuse_graph_split(a_context(true), a_graph(), &params, NULL);
+}
+
+static void split_report_without_size(const struct allocator_api * api) {
+    (void) api;
+    struct lastuse_split_params params = split_params();
+    struct lastuse_split_report report = { 0 };
+    lastuse_graph_split(a_context(true), a_graph(), &params, &report);
+}
+
+static void null_among_retained_of_split(const struct allocator_api * api) {
+    (void) api;
+    struct lastuse_split_params params   = split_params();
+    struct ggml_tensor *        retained = NULL;
+    params.retained                      = &retained;
+    params.n_retained                    = 1;
+    lastuse_graph_split(a_context(true), a_graph(), &params, NULL);
+}
+
 static struct ggml_tensor * a_tensor(void) {
     return ggml_get_first_tensor(a_context(true));
 }
@@ -653,6 +697,12 @@ static const struct abort_case lastuse_cases[] = {
     MISTAKE(null_graph_alloc, "graph"),
     MISTAKE(null_graph_reorder, "graph"),
     MISTAKE(reorder_report_without_size, "struct_size"),
+    MISTAKE(null_context_of_split, "ctx"),
+    MISTAKE(null_graph_to_split, "graph"),
+    MISTAKE(null_params_of_split, "params"),
+    MISTAKE(split_params_without_size, "params->struct_size"),
+    MISTAKE(split_report_without_size, "report->struct_size"),
+    MISTAKE(null_among_retained_of_split, "params->retained[0]"),
     MISTAKE(null_context_of_dependency, "ctx"),
     MISTAKE(null_tensor_of_dependency, "a is NULL"),
     MISTAKE(null_tensor_before_dependency, "b is NULL"),

@@ -394,6 +394,38 @@ static void parameters_that_determine_sizes_are_compared(struct case_args args) 
     built_free(built);
 }
 
+// Reserves a graph of its own in buffers of this type; returns how many sizes were asked for.
+static size_t count_sizes_asked(struct dummy_buft * dummy, int32_t more) {
+    struct built   built  = transformer_new((struct shape) { .layers = 1, .tokens = 1, .past = 1 });
+    ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(dummy));
+    size_t         before = dummy->counts.get_alloc_size;
+    ask_for_more(built.graph, more);
+    CHECK(ggml_gallocr_reserve(galloc, built.graph), "not reserved");
+    bool is_larger = lastuse_gallocr_wanted_size(galloc, 0) > EXTRA;
+    CHECK(is_larger == (more > 0), "%d more bytes for each product give a buffer of the wrong size", (int) more);
+    ggml_gallocr_free(galloc);
+    built_free(built);
+    return dummy->counts.get_alloc_size - before;
+}
+
+// ggml's RPC backend names its buffer types so. They are never freed, and their names and addresses not used again.
+static void sizes_of_servers_are_remembered_by_shape(struct case_args args) {
+    (void) args;
+    static struct dummy_buft here, server, other;
+    dummy_buft_init(&here, "dummy", ALIGNMENT, 0);
+    dummy_buft_init(&server, "RPC0[127.0.0.1:50052]", ALIGNMENT, 0);
+    dummy_buft_init(&other, "RPC1[127.0.0.1:50053]", ALIGNMENT, 0);
+    here.extra_bytes = server.extra_bytes = other.extra_bytes = said_by_last_parameter;
+    size_t all    = count_sizes_asked(&here, 0);
+    size_t shapes = count_sizes_asked(&server, 0);
+    CHECK(count_sizes_asked(&here, 0) == all, "sizes in memory of the machine are remembered");
+    CHECK(shapes > 0 && shapes < all, "%zu sizes for %zu tensors, some of equal shape", shapes, all);
+    CHECK(count_sizes_asked(&server, 0) == 0, "a server is asked again");
+    CHECK(count_sizes_asked(&other, 0) == shapes, "another server is not asked");
+    CHECK(count_sizes_asked(&server, EXTRA) > 0, "a server is not asked about other parameters");
+    CHECK(count_sizes_asked(&server, 0) == 0 && count_sizes_asked(&server, EXTRA) == 0, "not all sizes are remembered");
+}
+
 // Results of another graph
 
 static void drop_memory(struct ggml_tensor * tensor) {
@@ -496,6 +528,7 @@ static const struct test_case CASES[] = {
     CASE(failure_with_several_types_drops_all_plans),
     CASE(sizes_are_queried_at_most_once),
     CASE(parameters_that_determine_sizes_are_compared),
+    CASE(sizes_of_servers_are_remembered_by_shape),
     CASE(results_of_another_graph_are_recognized),
     CASE(chunk_without_bytes_is_added),
     CASE(empty_alternative_is_alone_in_its_buffer),

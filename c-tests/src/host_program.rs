@@ -50,7 +50,7 @@ impl HostProgram {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn run(&self, arguments: &[&str], with_lastuse: bool, more: &[Variable]) -> Result<Outcome> {
+    pub fn run(&self, arguments: &[&str], with_lastuse: bool, more: &[(&str, &str)]) -> Result<Outcome> {
         let mut variables = self.environment();
         variables.extend(more.iter().map(|&(name, value)| (name, OsStr::new(value))));
         if with_lastuse {

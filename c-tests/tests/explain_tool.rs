@@ -82,10 +82,23 @@ Buffer 0, CPU: 9.38 KiB (9600 bytes); ggml-alloc needs 9.41 KiB (9632 bytes), 0.
   Fragmentation: none, the plan is at its lower bound.
 
   Live at that step, largest first:
-    bytes                    tensor            defined  last use
-     3200  3.13 KiB  33.3 %  MUL_MAT \"gate\"    step 0   step 2, GLU \"product\"
-     3200  3.13 KiB  33.3 %  MUL_MAT \"values\"  step 1   step 2, GLU \"product\"
-     3200  3.13 KiB  33.3 %  GLU \"product\"     step 2   step 3, MUL_MAT \"result\"
+    bytes                    tensor                        defined  last use
+     3200  3.13 KiB  33.3 %  MUL_MAT \"gate\", f32 [3200]    step 0   step 2, GLU \"product\"
+                               from \"input\", f32 [32]
+     3200  3.13 KiB  33.3 %  MUL_MAT \"values\", f32 [3200]  step 1   step 2, GLU \"product\"
+                               from \"input\", f32 [32]
+     3200  3.13 KiB  33.3 %  GLU \"product\", f32 [3200]     step 2   step 3, MUL_MAT \"result\"
+                               from MUL_MAT \"gate\", f32 [3200]; MUL_MAT \"values\", f32 [3200]
+
+  The largest, and what can be done about them:
+    MUL_MAT \"gate\", f32 [3200], 3.13 KiB, 33.3 % of the peak
+      without it the peak would be 6.25 KiB at step 2, GLU \"product\"
+    MUL_MAT \"values\", f32 [3200], 3.13 KiB, 33.3 % of the peak
+      without it the peak would be 6.25 KiB at step 2, GLU \"product\"
+    GLU \"product\", f32 [3200], 3.13 KiB, 33.3 % of the peak
+      without it the peak would be 6.28 KiB at step 1, MUL_MAT \"values\"
+    No order and no placement takes less than 9.38 KiB (9600 bytes): the node of step 2 needs its sources and its result at \
+once, 100.0 % of the peak
 
   No memory is reused in place.
 
@@ -135,7 +148,9 @@ fn json_has_everything() {
     }
     let peak = &buffer["peak"];
     assert_eq!((&peak["step"], &peak["name"], &peak["op"]), (&json!(2), &json!("product"), &json!("GLU")));
-    let tensor = json!({"name": "gate", "op": "MUL_MAT", "bytes": 3200, "kept": null,
+    let input = json!({"name": "input", "op": "NONE", "type": "f32", "ne": [32, 1, 1, 1]});
+    let tensor = json!({"name": "gate", "op": "MUL_MAT", "type": "f32", "ne": [3200, 1, 1, 1], "sources": [input],
+        "bytes": 3200, "kept": null,
         "made": {"step": 0, "name": "gate", "op": "MUL_MAT"}, "last_read": {"step": 2, "name": "product", "op": "GLU"}});
     assert_eq!(peak["alive"][0], json!({"bytes": 3200, "tensors": [tensor], "room_for": null}));
     let advice = &buffer["advice"][0];

@@ -40,7 +40,7 @@ const PROGRAMS: [&str; 22] = [
 ];
 
 /// Programs that also run on the ggml of whisper.cpp: the label of the tests, the program, and the ggml.
-const ON_BOTH: [(&str, &str, Package); 10] = [
+const ON_BOTH: [(&str, &str, Package); 12] = [
     ("accounting_on_ggml_0_26", "accounting", Package::LlamaCpp),
     ("accounting_on_ggml_0_9_5", "accounting", Package::WhisperCpp),
     ("recompute_on_ggml_0_26", "recompute", Package::LlamaCpp),
@@ -49,6 +49,8 @@ const ON_BOTH: [(&str, &str, Package); 10] = [
     ("retain_on_ggml_0_9_5", "retain", Package::WhisperCpp),
     ("retain_names_on_ggml_0_26", "retain_names", Package::LlamaCpp),
     ("retain_names_on_ggml_0_9_5", "retain_names", Package::WhisperCpp),
+    ("split_on_ggml_0_26", "split", Package::LlamaCpp),
+    ("split_on_ggml_0_9_5", "split", Package::WhisperCpp),
     ("verify_on_ggml_0_26", "verify", Package::LlamaCpp),
     ("verify_on_ggml_0_9_5", "verify", Package::WhisperCpp),
 ];
@@ -63,10 +65,11 @@ const ALSO_ON_0_9_5: [(&str, &str); 4] = [
 
 /// Those of the programs above that compute on several threads. ggml's threads wait for each other without sleeping, so
 /// on few cores two of these programs at once take many times as long: each of their cases is run alone.
-const ON_THREADS: [&str; 7] = ["dedicate", "recompute", "remove_copies", "reorder", "steps", "truth", "verify"];
+const ON_THREADS: [&str; 8] =
+    ["dedicate", "recompute", "remove_copies", "reorder", "split", "steps", "truth", "verify"];
 
 /// Programs whose every case is run by another test, which names them.
-const RUN_ELSEWHERE: [(&str, &str); 12] = [
+const RUN_ELSEWHERE: [(&str, &str); 13] = [
     ("context_freed", "contexts.rs"),
     ("context_memory", "contexts.rs"),
     ("context_misuse", "contexts.rs"),
@@ -78,6 +81,7 @@ const RUN_ELSEWHERE: [(&str, &str); 12] = [
     ("moved_outputs", "new_graphs.rs"),
     ("outputs", "new_graphs.rs"),
     ("read_layouts", "read_layouts.rs"),
+    ("split_kernels", "split_kernels.rs"),
     ("written_layouts", "written_layouts.rs"),
 ];
 

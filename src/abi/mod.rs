@@ -9,10 +9,11 @@ mod abort;
 mod last_error;
 mod struct_size;
 
-// What a call is for: a ggml, an allocator of it, buffers of that.
+// What a call is for: a ggml, an allocator of it, buffers of that; and what makes a graph fit a budget.
 mod buffer_ids;
 mod enabled;
 mod ggml_of_arguments;
+mod budgeted_graph;
 mod graph_allocator;
 
 // ggml-alloc.h.
@@ -44,6 +45,7 @@ mod measure;
 mod remove_copies;
 mod reorder;
 mod recompute;
+mod split;
 mod set_output;
 mod steps;
 mod steps_report;

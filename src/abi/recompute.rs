@@ -3,12 +3,12 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 
-use crate::ggml::{BufferType, NotRebuilt, RecomputeRequest, Runtime, TensorRef, abort, recompute_graph};
+use crate::ggml::{BufferType, NotRebuilt, RecomputeRequest, TensorRef, recompute_graph};
 use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_context, ggml_tensor};
 use crate::graph::recompute::{Recomputation, RecomputeEffort};
 
 use super::abort::{abort_on_panic, required};
-use super::ggml_of_arguments::ggml_of_graph;
+use super::budgeted_graph::{retained, served_runtime};
 use super::last_error::fail;
 use super::struct_size::{checked_report, checked_struct};
 
@@ -174,7 +174,7 @@ unsafe fn recompute(
         return (false, lastuse_recompute_report::default());
     };
     // SAFETY: live tensors, as the caller guarantees.
-    let retained = unsafe { retained(function, &params) };
+    let retained = unsafe { retained(function, params.retained, params.n_retained) };
     let request = RecomputeRequest {
         // SAFETY: a live buffer type of this ggml, as the caller guarantees.
         buffer_type: NonNull::new(params.buft).map(|buft| unsafe { BufferType::new(runtime, buft) }),
@@ -205,45 +205,6 @@ unsafe fn recompute(
             }
         }
     }
-}
-
-/// Returns the runtime of the ggml that the arguments belong to; `None`, with the last error set, where no ggml is found
-/// or ggml's own allocator does the work.
-///
-/// # Safety
-/// `buft` is NULL or live; `graph` and its tensors are live, and no other thread uses them.
-unsafe fn served_runtime(
-    function: &str,
-    buft: *mut ggml_backend_buffer_type,
-    graph: NonNull<ggml_cgraph>,
-) -> Option<&'static Runtime> {
-    // SAFETY: NULL or live, as the caller guarantees.
-    let ggml = unsafe { ggml_of_graph(buft, graph) }.inspect_err(|why| fail(function, why)).ok()?;
-    let runtime = ggml.served();
-    if runtime.is_none() {
-        fail(function, &"lastuse is not enabled, so that no plan would keep the budget");
-    }
-    runtime
-}
-
-/// Returns the retained tensors; aborts where one is NULL.
-///
-/// # Safety
-/// `retained` points to as many live tensors as `n_retained` states.
-unsafe fn retained<'g>(function: &str, params: &lastuse_recompute_params) -> Vec<TensorRef<'g>> {
-    let count = usize::try_from(params.n_retained).unwrap_or(0);
-    if count == 0 {
-        return Vec::new();
-    }
-    let list = required(params.retained.cast_mut(), function, "params->retained");
-    // SAFETY: that many pointers, as the caller guarantees.
-    let list = unsafe { std::slice::from_raw_parts(list.as_ptr(), count) };
-    let tensor = |(at, &tensor): (usize, &*mut ggml_tensor)| {
-        // SAFETY: NULL or live, as the caller guarantees.
-        let tensor = unsafe { TensorRef::new(tensor) };
-        tensor.unwrap_or_else(|| abort(file!(), line!(), &format!("{function}: params->retained[{at}] is NULL")))
-    };
-    list.iter().enumerate().map(tensor).collect()
 }
 
 impl From<&Recomputation> for lastuse_recompute_report {

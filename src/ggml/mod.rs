@@ -54,6 +54,7 @@ pub use extensions::dump::{begin_dump, dump_graph};
 pub use extensions::measure::{Need, measure};
 pub use extensions::recompute::{NotRebuilt, RecomputeRequest, recompute_graph};
 pub use extensions::reorder::{Reordered, reorder_nodes};
+pub use extensions::split::{NotCut, SplitRequest, split_graph};
 pub use linking::original::{Original, ggml_gallocr};
 pub use live::buffer_ref::BufferRef;
 pub use live::buffers::BufferType;

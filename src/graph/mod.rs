@@ -13,10 +13,12 @@
 //! - `rules`, `device`, `rule_setting`, `buffer`: what is planned for
 //! - `live_ranges`: when each tensor needs memory
 //! - `plan`: the address of each tensor
+//! - [`kernels`]: what a placement costs on a device, in kernels that are not fused and barriers
 //! - `simulate`: runs a graph on a plan without computing, to verify the plan
 //! - [`order`]: a pass to another order of execution, with a lower peak
 //! - [`recompute`]: a pass to a graph that computes results again instead of keeping them
 //! - [`copies`]: a pass that removes copies
+//! - [`split`]: a pass to a graph that computes large intermediates in parts
 //! - [`steps`]: a pass that cuts a graph into parts, planned and run one after the other
 //! - [`snapshot`]: a captured graph with its names and sizes
 
@@ -27,6 +29,7 @@ mod rules;
 mod device;
 mod rule_setting;
 mod tensor;
+mod shape_label;
 mod access;
 mod buffer;
 mod retention;
@@ -35,8 +38,10 @@ mod computation;
 pub mod copies;
 mod live_ranges;
 mod plan;
+pub mod kernels;
 pub mod order;
 pub mod recompute;
+pub mod split;
 pub mod steps;
 mod simulate;
 pub mod snapshot;
@@ -55,6 +60,7 @@ pub use plan::{BufferPlan, GraphPlan, PlanError, ggml_alloc_sizes, plan, plan_as
 pub use retention::{InvalidPattern, NamePattern, Retained, Retention};
 pub use rule_setting::{RuleSetting, UnknownRule};
 pub use rules::Rules;
+pub use shape_label::{extents, shape_label};
 pub use simulate::{AddressMap, Corruption, Finding, Labels, describe, simulate, simulate_at};
 pub use simulate::{Freed, freed, owner_at};
 pub use tensor::{Flags, Tensor, TensorId, View};

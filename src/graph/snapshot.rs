@@ -6,11 +6,13 @@ use std::collections::HashMap;
 
 use crate::placement::{Bytes, Effort};
 
+use super::kernels::{KernelCosts, Kernels, TensorFacts, costs_at, prefer_cheaper};
 use super::order::{self, Hazards, Reordering, reorder};
 use super::recompute::{NotRecomputed, Recomputation, RecomputeEffort, Subject, recompute, recompute_exactly, work_of};
+use super::split::{self, Kind, NotSplit, SplitLimits, Splitting};
 use super::{
-    BufferIndex, BufferSpec, Effect, Graph, GraphPlan, NamePattern, PlanError, Requests, Retained, Retention, Rules,
-    TensorId, ggml_alloc_sizes,
+    Address, BufferIndex, BufferSpec, Device, Effect, Graph, GraphPlan, Layout, NamePattern, PlanError, Requests,
+    Retained, Retention, Rules, TensorId, ggml_alloc_sizes,
 };
 
 /// A captured graph.
@@ -71,6 +73,24 @@ impl TensorInfo {
     /// Returns the bytes that a buffer requires for it, before padding.
     pub fn size_in(&self, buffer: BufferIndex) -> Bytes {
         self.elsewhere.iter().find(|(other, _)| *other == buffer).map_or(self.size, |(_, size)| *size)
+    }
+}
+
+impl TensorFacts for Snapshot {
+    fn op(&self, tensor: TensorId) -> &str {
+        &self.tensors[tensor as usize].op
+    }
+
+    fn desc(&self, tensor: TensorId) -> &str {
+        &self.tensors[tensor as usize].desc
+    }
+
+    fn layout(&self, tensor: TensorId) -> Layout {
+        *self.graph.layout(tensor)
+    }
+
+    fn nbytes(&self, tensor: TensorId) -> Bytes {
+        self.tensors[tensor as usize].nbytes
     }
 }
 
@@ -154,7 +174,35 @@ impl Snapshot {
     pub fn plan_in(&self, buffers: &[BufferSpec]) -> Result<GraphPlan, PlanError> {
         let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        super::plan(&self.graph, buffers, requests, &mut |id, buffer| self.size(id, buffer))
+        let mut plan = super::plan(&self.graph, buffers, requests, &mut |id, buffer| self.size(id, buffer))?;
+        for buffer in (0..).take(self.buffers.len()) {
+            if let Some(kernels) = self.kernels(buffer) {
+                prefer_cheaper(&mut plan, &self.graph, buffer, &kernels, self);
+            }
+        }
+        Ok(plan)
+    }
+
+    /// Returns what matters for kernels in `buffer`, if its device is known by the name of the buffer.
+    fn kernels(&self, buffer: BufferIndex) -> Option<Kernels> {
+        let BufferInfo { name, alignment, .. } = &self.buffers[buffer as usize];
+        if !Kernels::matter_on(Device::named(name)) {
+            return None;
+        }
+        let (leafs, nodes) = self.requested_buffers();
+        let requests = Requests { leafs: &leafs, nodes: &nodes };
+        Kernels::find(&self.graph, requests, (buffer, Device::named(name), *alignment), self)
+    }
+
+    /// Returns what addresses cost the device of `buffer`, for each function that returns those of roots; `None` where
+    /// they cost nothing, or nothing is known of the device.
+    pub fn kernel_costs<const N: usize>(
+        &self,
+        buffer: BufferIndex,
+        addresses: [&dyn Fn(TensorId) -> Option<Address>; N],
+    ) -> Option<[KernelCosts; N]> {
+        let kernels = self.kernels(buffer)?;
+        Some(addresses.map(|address| costs_at(&kernels, &self.graph, self, address)))
     }
 
     /// Plans the graph as ggml's own allocator does.
@@ -252,6 +300,63 @@ impl Snapshot {
         };
         let tensors = found.rebuilt.origins.iter().zip(&found.rebuilt.again).map(info).collect();
         (self.tensors, self.graph) = (tensors, found.rebuilt.graph.clone());
+    }
+
+    /// Replaces the graph by one that computes large intermediates in parts, so that its plan fits a budget. External
+    /// tensors are assumed not to alias. New tensors have the names of those that they are parts of, with which part they
+    /// are behind, and ids that no others have. `buffers` are for the plans, see [`Self::plan_in`]; `progress` is called
+    /// with the part of the effort that is used, and cancels the search by returning `false`.
+    ///
+    /// # Errors
+    /// [`NotSplit`]; the graph is then as before.
+    pub fn split(
+        &mut self,
+        buffers: &[BufferSpec],
+        limits: SplitLimits,
+        progress: &mut dyn FnMut(f64) -> bool,
+    ) -> Result<Splitting, NotSplit> {
+        let effects = self.effects();
+        let roots: Vec<TensorId> = (0..).take(self.tensors.len()).collect();
+        let kinds: Vec<Kind> = self.tensors.iter().map(|tensor| Kind::named(&tensor.op)).collect();
+        let nbytes: Vec<Bytes> = self.tensors.iter().map(|tensor| tensor.nbytes).collect();
+        let none = vec![false; self.tensors.len()];
+        let (leafs, nodes) = self.requested_buffers();
+        let requests = Requests { leafs: &leafs, nodes: &nodes };
+        let subject = split::Subject {
+            graph: &self.graph,
+            effects: &effects,
+            same_memory: &roots,
+            kinds: &kinds,
+            nbytes: &nbytes,
+            kept: &none,
+            unsliced: &none,
+        };
+        let mut sizes = |id, buffer| self.size(id, buffer);
+        let found = split::split(subject, buffers, requests, &mut sizes, limits, progress)?;
+        self.take_split(&found);
+        Ok(found)
+    }
+
+    /// Takes the cut graph, with names and ids for the new tensors.
+    fn take_split(&mut self, found: &Splitting) {
+        let mut next_id = self.tensors.iter().map(|tensor| tensor.id).max().map_or(0, |id| id.saturating_add(1));
+        let mut infos = Vec::with_capacity(found.draft.origins.len());
+        for (origin, &nbytes) in found.draft.origins.iter().zip(&found.draft.nbytes) {
+            let given = &self.tensors[origin.tensor as usize];
+            let mut info = given.clone();
+            if let Some(op) = origin.role.operation() {
+                (info.op, info.desc) = (op.to_owned(), op.to_owned());
+            }
+            if let Some(name) = origin.name(&given.name) {
+                (info.name, info.id, info.nbytes) = (name, next_id, nbytes);
+                let own = |size: Bytes| nbytes.saturating_add(size.saturating_sub(given.nbytes));
+                info.size = own(given.size);
+                info.elsewhere = given.elsewhere.iter().map(|&(buffer, size)| (buffer, own(size))).collect();
+                next_id = next_id.saturating_add(1);
+            }
+            infos.push(info);
+        }
+        (self.tensors, self.graph) = (infos, found.draft.graph.clone());
     }
 
     fn effects(&self) -> Vec<Effect> {

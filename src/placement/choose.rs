@@ -100,6 +100,16 @@ pub fn choose_with_timeline(problem: &Problem, timeline: &Timeline, effort: Effo
     improved(problem, choice, effort)
 }
 
+/// Returns the placements of all strategies that fit into chunks of these sizes, each with the name of its strategy.
+pub fn placements_within(problem: &Problem, chunks: &[Bytes]) -> impl Iterator<Item = (Placement, &'static str)> {
+    let fits = move |placement: &Placement| {
+        placement.chunks.len() <= chunks.len() && placement.chunks.iter().zip(chunks).all(|(size, limit)| size <= limit)
+    };
+    let suitable =
+        STRATEGIES.into_iter().filter(|strategy| problem.blocks().len() <= MANY_BLOCKS && strategy.suits(problem));
+    suitable.map(|strategy| (strategy.place(problem), strategy.name())).filter(move |(placement, _)| fits(placement))
+}
+
 /// Returns the smallest placement in one chunk, or the first at the lower bound. `None` if all exceed the limit on
 /// chunks.
 fn in_one_chunk(problem: &Problem, lower_bound: Bytes) -> Option<Choice> {

@@ -47,7 +47,7 @@ mod tests;
 
 pub use best_fit::BestFit;
 pub use blocks::{Block, BlockId, BlockList, Bytes, Shrink, Step, TooLarge, padded};
-pub use choose::{Choice, choose, choose_with_timeline};
+pub use choose::{Choice, choose, choose_with_timeline, placements_within};
 pub use from_peak::FromPeak;
 pub use largest_first::LargestFirst;
 pub use problem::{ChunkId, Location, MAX_CHUNKS, Offset, Placement, Problem};

@@ -1,4 +1,4 @@
-//! The table of a program's runs with two allocators: medians and ratios.
+//! The table of a program's runs with two allocators: medians, spreads, ratios, and what differs beyond noise.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::placement::Bytes;
 
-use super::sizes::as_float;
+use super::sizes::{as_float, as_mib};
 
 /// Measurements of the runs with one allocator, one value per run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -24,12 +24,34 @@ pub struct Samples {
 pub struct CompareRow {
     /// Its name and unit.
     pub what: &'static str,
-    /// The median with ggml-alloc.
-    pub ggml_alloc: f64,
-    /// The median with lastuse.
-    pub lastuse: f64,
-    /// The number of decimals.
-    pub digits: usize,
+    /// With ggml-alloc.
+    pub ggml_alloc: Spread,
+    /// With lastuse.
+    pub lastuse: Spread,
+    /// Its unit.
+    pub unit: Unit,
+}
+
+/// The unit of a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Seconds.
+    Seconds,
+}
+
+/// The values of all runs with one allocator.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spread {
+    /// The number of runs.
+    pub runs: usize,
+    /// The least value.
+    pub min: f64,
+    /// The value in the middle, or the mean of two; 0 without values.
+    pub median: f64,
+    /// The largest value.
+    pub max: f64,
 }
 
 impl Samples {
@@ -41,48 +63,92 @@ impl Samples {
     }
 }
 
+impl Spread {
+    /// Returns the spread of some values.
+    pub fn of(values: impl Iterator<Item = f64>) -> Self {
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        let middle = values.len() / 2;
+        let median = match values.as_slice() {
+            [] => 0.0,
+            values if values.len().is_multiple_of(2) => f64::midpoint(values[middle - 1], values[middle]),
+            values => values[middle],
+        };
+        let end = |value: Option<&f64>| value.copied().unwrap_or(0.0);
+        Self { runs: values.len(), min: end(values.first()), median, max: end(values.last()) }
+    }
+
+    /// Returns whether some value of `other` is within the range of these.
+    fn overlaps(&self, other: &Self) -> bool {
+        self.min <= other.max && other.min <= self.max
+    }
+
+    fn is_constant(&self) -> bool {
+        self.min.total_cmp(&self.max).is_eq()
+    }
+}
+
 impl CompareRow {
     /// Returns a row for each measurement.
     pub fn of(ggml: &Samples, lastuse: &Samples) -> [Self; 3] {
-        let bytes = |what, pick: fn(&Samples) -> &[Bytes]| Self {
-            what,
-            ggml_alloc: median(pick(ggml).iter().map(|&bytes| as_float(bytes))),
-            lastuse: median(pick(lastuse).iter().map(|&bytes| as_float(bytes))),
-            digits: 0,
+        let bytes = |what, pick: fn(&Samples) -> &[Bytes]| {
+            let spread = |samples| Spread::of(pick(samples).iter().map(|&bytes| as_float(bytes)));
+            Self { what, ggml_alloc: spread(ggml), lastuse: spread(lastuse), unit: Unit::Bytes }
         };
+        let seconds = |samples: &Samples| Spread::of(samples.seconds.iter().copied());
         [
             bytes("compute buffers, bytes", |samples| &samples.buffer_bytes),
             bytes("peak resident memory, bytes", |samples| &samples.peak_resident_bytes),
-            Self {
-                what: "time, s",
-                ggml_alloc: median(ggml.seconds.iter().copied()),
-                lastuse: median(lastuse.seconds.iter().copied()),
-                digits: 3,
-            },
+            Self { what: "time, s", ggml_alloc: seconds(ggml), lastuse: seconds(lastuse), unit: Unit::Seconds },
         ]
     }
+
+    /// Formats the difference of the medians, or why there is none to speak of: where a run with one allocator is within the
+    /// range of those with the other, the difference is within noise.
+    fn difference(&self) -> String {
+        let Self { ggml_alloc: ggml, lastuse, .. } = self;
+        let by = lastuse.median - ggml.median;
+        let word = if by < 0.0 { "less" } else { "more" };
+        match self.unit {
+            _ if ggml.is_constant() && lastuse.is_constant() && ggml.overlaps(lastuse) => "equal".to_owned(),
+            _ if ggml.overlaps(lastuse) => "within noise".to_owned(),
+            _ if ggml.runs < 2 && self.unit == Unit::Seconds => "one run: the noise is unknown".to_owned(),
+            Unit::Bytes => format!("{:.2} MiB {word}", as_mib(by.abs())),
+            Unit::Seconds => format!("{:.3} s {word}", by.abs()),
+        }
+    }
+
+    fn cells(&self) -> [String; 7] {
+        let digits = if self.unit == Unit::Seconds { 3 } else { 0 };
+        let median = |spread: &Spread| format!("{:.digits$}", spread.median);
+        let range = |spread: &Spread| match spread.is_constant() {
+            true => "-".to_owned(),
+            false => format!("{:.digits$} to {:.digits$}", spread.min, spread.max),
+        };
+        let Self { ggml_alloc: ggml, lastuse, .. } = self;
+        let ratio = if ggml.median > 0.0 { format!("{:.3}", lastuse.median / ggml.median) } else { "-".to_owned() };
+        let what = self.what.to_owned();
+        [what, median(ggml), range(ggml), median(lastuse), range(lastuse), ratio, self.difference()]
+    }
 }
 
-/// Formats the rows as an aligned table. The ratio is lastuse / ggml-alloc.
+/// Formats the rows as an aligned table: of each allocator the median, the least and the largest value. The ratio is lastuse /
+/// ggml-alloc.
 pub fn compare_table(rows: &[CompareRow]) -> String {
-    let mut text = format!("{:28}  {:>14}  {:>14}  {:>6}\n", "", "ggml-alloc", "lastuse", "ratio");
-    for CompareRow { what, ggml_alloc, lastuse, digits } in rows {
-        let ratio = if *ggml_alloc > 0.0 { format!("{:.3}", lastuse / ggml_alloc) } else { "-".to_owned() };
-        let _ = writeln!(text, "{what:28}  {ggml_alloc:>14.digits$}  {lastuse:>14.digits$}  {ratio:>6}");
+    let titles = ["", "ggml-alloc", "min to max", "lastuse", "min to max", "ratio", "difference"].map(str::to_owned);
+    let lines: Vec<[String; 7]> = std::iter::once(titles).chain(rows.iter().map(CompareRow::cells)).collect();
+    let widths: [usize; 7] =
+        std::array::from_fn(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0));
+    let mut text = String::new();
+    for line in &lines {
+        let mut row = String::new();
+        for (column, (cell, width)) in line.iter().zip(widths).enumerate() {
+            let is_left = column == 0 || column == 6;
+            let _ = if is_left { write!(row, "{cell:width$}  ") } else { write!(row, "{cell:>width$}  ") };
+        }
+        let _ = writeln!(text, "{}", row.trim_end());
     }
     text
-}
-
-/// Returns the median: the mean of two values in the middle, 0 without values.
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => 0.0,
-        count if count % 2 == 0 => f64::midpoint(values[middle - 1], values[middle]),
-        _ => values[middle],
-    }
 }
 
 #[cfg(test)]
@@ -91,25 +157,40 @@ mod tests {
 
     #[test]
     fn medians_are_in_the_middle() {
-        assert!((median([3.0, 1.0, 2.0].into_iter()) - 2.0).abs() < 1e-9);
-        assert!((median([4.0, 1.0].into_iter()) - 2.5).abs() < 1e-9);
-        assert!(median(std::iter::empty()).abs() < 1e-9);
+        let median = |values: &[f64]| Spread::of(values.iter().copied()).median;
+        assert!((median(&[3.0, 1.0, 2.0]) - 2.0).abs() < 1e-9);
+        assert!((median(&[4.0, 1.0]) - 2.5).abs() < 1e-9);
+        assert!(median(&[]).abs() < 1e-9);
     }
 
     #[test]
-    fn rows_have_medians_and_ratios() {
+    fn rows_have_medians_spreads_and_ratios() {
         let (mut ggml, mut lastuse) = (Samples::default(), Samples::default());
-        for run in 0..3 {
-            ggml.add(1000, 5000 + run, 2.0);
-            lastuse.add(720, 4000 + run, 1.5);
+        for (run, part) in [(0, 0.0), (1, 0.5), (2, 1.0)] {
+            ggml.add(4 << 20, (5 << 20) + run, 2.0 + part);
+            lastuse.add(3 << 20, (4 << 20) + run, 1.5 + part);
         }
         let table = compare_table(&CompareRow::of(&ggml, &lastuse));
         assert_eq!(
             table,
-            "                                  ggml-alloc         lastuse   ratio\n\
-             compute buffers, bytes                  1000             720   0.720\n\
-             peak resident memory, bytes             5001            4001   0.800\n\
-             time, s                                2.000           1.500   0.750\n"
+            "                             ggml-alloc          min to max  lastuse          min to max  ratio  difference\n\
+             compute buffers, bytes          4194304                   -  3145728                   -  0.750  1.00 MiB less\n\
+             peak resident memory, bytes     5242881  5242880 to 5242882  4194305  4194304 to 4194306  0.800  1.00 MiB less\n\
+             time, s                           2.500      2.000 to 3.000    2.000      1.500 to 2.500  0.800  within noise\n"
         );
+    }
+
+    #[test]
+    fn differences_need_ranges_that_are_apart() {
+        let row = |ggml: &[f64], lastuse: &[f64]| {
+            let [ggml_alloc, lastuse] = [ggml, lastuse].map(|values| Spread::of(values.iter().copied()));
+            CompareRow { what: "time, s", ggml_alloc, lastuse, unit: Unit::Seconds }.difference()
+        };
+        assert_eq!(row(&[2.0, 2.1], &[1.0, 1.1]), "1.000 s less");
+        assert_eq!(row(&[1.0, 1.1], &[2.0, 2.1]), "1.000 s more");
+        assert_eq!(row(&[1.0, 2.0], &[2.0, 3.0]), "within noise");
+        assert_eq!(row(&[1.0, 4.0], &[2.0, 3.0]), "within noise");
+        assert_eq!(row(&[1.0], &[2.0]), "one run: the noise is unknown");
+        assert_eq!(row(&[1.0], &[1.0]), "equal");
     }
 }

@@ -27,12 +27,12 @@ mod tests;
 #[cfg(feature = "cli")]
 pub use check::{check_json, check_text};
 #[cfg(feature = "cli")]
-pub use compare_table::{CompareRow, Samples, compare_table};
+pub use compare_table::{CompareRow, Samples, Spread, Unit, compare_table};
 pub use placement_text::{class_name, placement_text};
-pub use plan_table::{PlanRow, RecomputedRow, plan_table};
+pub use plan_table::{InPartsRow, PlanRow, RecomputedRow, plan_table};
 pub use problem_table::{ProblemRow, problem_table};
 #[cfg(feature = "cli")]
-pub use run_table::{BufferRow, RunRow, run_table, total_bytes};
+pub use run_table::{BufferRow, GraphRow, RunRow, graph_lines, run_table, total_bytes};
 #[cfg(feature = "cli")]
 pub use split::{SplitBudget, SplitReport, SplitRow, checked_split_json, checked_split_text, split_json, split_text};
 pub use steps_table::{StepRow, StepsTable, steps_table};

@@ -26,6 +26,8 @@ pub struct PlanRow {
     pub lower_bound: Bytes,
     /// What is computed again, if it was recomputed.
     pub recomputed: Option<RecomputedRow>,
+    /// What is computed in parts, if large intermediates were cut.
+    pub split: Option<InPartsRow>,
     /// Time to plan, in microseconds.
     pub microseconds: f64,
     /// The outcome of the search, if an effort was given.
@@ -41,6 +43,26 @@ pub struct RecomputedRow {
     pub work_before: u64,
     /// Floating-point operations of the new graph.
     pub work_after: u64,
+}
+
+/// What a cut graph computes in parts.
+#[derive(Clone, Copy, Debug)]
+pub struct InPartsRow {
+    /// Bytes of the plan of the given graph.
+    pub before: Bytes,
+    /// The number of tensors that are computed in parts.
+    pub tensors: usize,
+    /// The parts of the tensor with the most.
+    pub parts: u32,
+    /// How many nodes the graph has more.
+    pub added: usize,
+}
+
+impl InPartsRow {
+    fn text(&self) -> String {
+        let Self { before, tensors, parts, added } = self;
+        format!("  {before:>14}  {tensors:>5}  {parts:>5}  {added:>6}")
+    }
 }
 
 impl RecomputedRow {
@@ -63,9 +85,15 @@ pub fn plan_table(rows: &[PlanRow]) -> String {
     let given_title = if reordered { format!("  {:>14}", "given bound") } else { String::new() };
     let recomputed = rows.iter().any(|row| row.recomputed.is_some());
     let again_title = if recomputed { format!("  {:>6}  {:>6}", "again", "work") } else { String::new() };
+    let in_parts = rows.iter().any(|row| row.split.is_some());
+    let parts_title = if in_parts {
+        format!("  {:>14}  {:>5}  {:>5}  {:>6}", "whole", "cut", "parts", "added")
+    } else {
+        String::new()
+    };
     let outcome_title = if rows.iter().any(|row| row.verdict.is_some()) { "  outcome" } else { "" };
     let mut table = format!(
-        "{:width$}  {:>6}  {:>6}  {:>14}  {:>14}{given_title}  {:>14}  {:>6}{again_title}  {:>9}{outcome_title}\n",
+        "{:width$}  {:>6}  {:>6}  {:>14}  {:>14}{given_title}  {:>14}  {:>6}{again_title}{parts_title}  {:>9}{outcome_title}\n",
         "file", "nodes", "blocks", "ggml-alloc", "lastuse", "lower bound", "ratio", "us"
     );
     for row in rows {
@@ -73,11 +101,12 @@ pub fn plan_table(rows: &[PlanRow]) -> String {
         let ratio = row.ratio().map_or(String::new(), |ratio| format!("{ratio:.3}"));
         let given = row.given_bound.map_or(String::new(), |bytes| format!("  {bytes:>14}"));
         let again = row.recomputed.map_or(String::new(), |recomputed| recomputed.text());
+        let parts = row.split.map_or(String::new(), |split| split.text());
         let outcome = row.verdict.map_or(String::new(), |verdict| format!("  {verdict}"));
         let PlanRow { file, nodes, blocks, bytes, lower_bound, microseconds, .. } = row;
         let _ = writeln!(
             table,
-            "{file:width$}  {nodes:>6}  {blocks:>6}  {known:>14}  {bytes:>14}{given}  {lower_bound:>14}  {ratio:>6}{again}  {microseconds:>9.1}{outcome}"
+            "{file:width$}  {nodes:>6}  {blocks:>6}  {known:>14}  {bytes:>14}{given}  {lower_bound:>14}  {ratio:>6}{again}{parts}  {microseconds:>9.1}{outcome}"
         );
     }
     if rows.len() > 1 {

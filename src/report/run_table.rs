@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::placement::Bytes;
 
-use super::sizes::as_float;
+use super::sizes::{as_float, mib};
 
 /// An allocator of a program.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -21,6 +21,17 @@ pub struct RunRow {
     pub plan_us: Option<f64>,
     /// Its buffers.
     pub buffers: Vec<BufferRow>,
+    /// The graphs that it has planned, each once, in the order of their first plans; empty for ggml-alloc.
+    pub graphs: Vec<GraphRow>,
+}
+
+/// A graph that an allocator has planned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GraphRow {
+    /// What it computes on: "512 tokens".
+    pub label: String,
+    /// The number of its nodes.
+    pub nodes: u64,
 }
 
 /// A buffer of an allocator.
@@ -43,23 +54,51 @@ pub fn total_bytes(rows: &[&RunRow]) -> Bytes {
     total(rows, |buffer| Some(buffer.bytes)).unwrap_or(0)
 }
 
+/// How many graphs of an allocator are listed.
+const MAX_GRAPHS: usize = 6;
+
+/// Formats which graphs each allocator has planned, a line for each.
+pub fn graph_lines(rows: &[&RunRow]) -> String {
+    let name = namer(rows);
+    let mut text = String::new();
+    for row in rows.iter().filter(|row| !row.graphs.is_empty()) {
+        let listed: Vec<String> = row
+            .graphs
+            .iter()
+            .take(MAX_GRAPHS)
+            .map(|graph| format!("{} ({} nodes)", graph.label, graph.nodes))
+            .collect();
+        let rest = row.graphs.len().saturating_sub(MAX_GRAPHS);
+        let more = if rest > 0 { format!(", and {rest} more") } else { String::new() };
+        let count = row.graphs.len();
+        let graphs = if count == 1 { "graph" } else { "graphs" };
+        let _ = writeln!(text, "allocator {} planned {count} {graphs}: {}{more}", name(row), listed.join(", "));
+    }
+    text
+}
+
+/// Returns how allocators are named: with their process if there are several.
+fn namer(rows: &[&RunRow]) -> impl Fn(&RunRow) -> String + use<> {
+    let is_several_processes = rows.windows(2).any(|pair| pair[0].pid != pair[1].pid);
+    move |row: &RunRow| match is_several_processes {
+        true => format!("{}/{}", row.pid, row.allocator),
+        false => row.allocator.to_string(),
+    }
+}
+
 /// Formats the rows as an aligned table. Allocators are named with their process if there are several, and a last line has
 /// the sums if there are several buffers.
 pub fn run_table(rows: &[&RunRow]) -> String {
-    let is_several_processes = rows.windows(2).any(|pair| pair[0].pid != pair[1].pid);
-    let name = |row: &RunRow| match is_several_processes {
-        true => format!("{}/{}", row.pid, row.allocator),
-        false => row.allocator.to_string(),
-    };
+    let name = namer(rows);
     let mut lines = vec![TITLES.map(str::to_owned)];
     for row in rows {
         for (number, buffer) in row.buffers.iter().enumerate() {
             let first = |text: String| if number == 0 { text } else { String::new() };
             let plans = row.plans.map_or_else(String::new, |plans| plans.to_string());
             let time = row.plan_us.map_or_else(String::new, |time| format!("{time:.1}"));
-            let [bytes, bound, ggml, ratio] = sizes(buffer.bytes, buffer.lower_bound, buffer.ggml_alloc);
+            let sizes = sizes(buffer.bytes, buffer.lower_bound, buffer.ggml_alloc);
             let (name, kind) = (first(name(row)), format!("{} {}", buffer.id, buffer.name));
-            lines.push([name, kind, bytes, bound, ggml, ratio, first(plans), first(time)]);
+            lines.push(line([name, kind], sizes, [first(plans), first(time)]));
         }
     }
     if lines.len() > 2 {
@@ -68,18 +107,36 @@ pub fn run_table(rows: &[&RunRow]) -> String {
     aligned(&lines)
 }
 
-const TITLES: [&str; 8] =
-    ["allocator", "buffer", "bytes", "lower bound", "ggml-alloc", "ratio", "plans", "planning, us"];
+/// The number of columns.
+const COLUMNS: usize = 11;
 
-fn sums(rows: &[&RunRow]) -> [String; 8] {
+const TITLES: [&str; COLUMNS] = [
+    "allocator",
+    "buffer",
+    "bytes",
+    "MiB",
+    "lower bound",
+    "ggml-alloc",
+    "MiB",
+    "ratio",
+    "saved",
+    "plans",
+    "planning, us",
+];
+
+fn sums(rows: &[&RunRow]) -> [String; COLUMNS] {
     let bytes = total_bytes(rows);
-    let [bytes, bound, ggml, ratio] =
-        sizes(bytes, total(rows, |buffer| buffer.lower_bound), total(rows, |buffer| buffer.ggml_alloc));
+    let sizes = sizes(bytes, total(rows, |buffer| buffer.lower_bound), total(rows, |buffer| buffer.ggml_alloc));
     let plans: Option<u64> = rows.iter().map(|row| row.plans).sum();
     let time: Option<f64> = rows.iter().map(|row| row.plan_us).sum();
     let plans = plans.map_or_else(String::new, |plans| plans.to_string());
     let time = time.map_or_else(String::new, |time| format!("{time:.1}"));
-    ["all".to_owned(), String::new(), bytes, bound, ggml, ratio, plans, time]
+    line(["all".to_owned(), String::new()], sizes, [plans, time])
+}
+
+fn line([name, buffer]: [String; 2], sizes: [String; 7], [plans, time]: [String; 2]) -> [String; COLUMNS] {
+    let [bytes, mib, bound, ggml, ggml_mib, ratio, saved] = sizes;
+    [name, buffer, bytes, mib, bound, ggml, ggml_mib, ratio, saved, plans, time]
 }
 
 /// Sums a size over all buffers; `None` if one is unknown.
@@ -88,12 +145,20 @@ fn total(rows: &[&RunRow], bytes: impl Fn(&BufferRow) -> Option<Bytes>) -> Optio
     buffers.try_fold(0, |sum: Bytes, buffer| Some(sum.saturating_add(bytes(buffer)?)))
 }
 
-fn sizes(bytes: Bytes, bound: Option<Bytes>, ggml: Option<Bytes>) -> [String; 4] {
-    let number = |bytes: Option<Bytes>| bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string());
-    let ratio = ggml
-        .filter(|&ggml| ggml > 0)
-        .map_or_else(|| "-".to_owned(), |ggml| format!("{:.3}", as_float(bytes) / as_float(ggml)));
-    [number(Some(bytes)), number(bound), number(ggml), ratio]
+/// Formats bytes, bytes in MiB, the lower bound, the bytes with ggml-alloc, these in MiB, the ratio, and what is saved.
+fn sizes(bytes: Bytes, bound: Option<Bytes>, ggml: Option<Bytes>) -> [String; 7] {
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let known = ggml.filter(|&ggml| ggml > 0);
+    let ratio = known.map(|ggml| as_float(bytes) / as_float(ggml));
+    [
+        bytes.to_string(),
+        mib(bytes),
+        or_dash(bound.map(|bytes| bytes.to_string())),
+        or_dash(ggml.map(|bytes| bytes.to_string())),
+        or_dash(ggml.map(mib)),
+        or_dash(ratio.map(|ratio| format!("{ratio:.3}"))),
+        or_dash(ratio.map(|ratio| format!("{:.1} %", 100.0 * (1.0 - ratio)))),
+    ]
 }
 
 /// Aligns names to the left and numbers to the right.
@@ -109,4 +174,55 @@ fn aligned<const N: usize>(lines: &[[String; N]]) -> String {
         let _ = writeln!(text, "{}", row.trim_end());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(pid: u32, buffers: &[(u64, Option<u64>)], graphs: &[(&str, u64)]) -> RunRow {
+        let buffer = |(id, &(bytes, ggml_alloc)): (usize, &(u64, Option<u64>))| BufferRow {
+            id,
+            name: "CPU".to_owned(),
+            bytes,
+            lower_bound: Some(bytes),
+            ggml_alloc,
+        };
+        RunRow {
+            pid,
+            allocator: 1,
+            plans: Some(2),
+            plan_us: Some(12.5),
+            buffers: buffers.iter().enumerate().map(buffer).collect(),
+            graphs: graphs.iter().map(|&(label, nodes)| GraphRow { label: label.to_owned(), nodes }).collect(),
+        }
+    }
+
+    #[test]
+    fn sizes_are_in_bytes_and_mib_with_what_is_saved() {
+        let row = row(1, &[(3 << 20, Some(4 << 20)), (0, None)], &[]);
+        assert_eq!(
+            run_table(&[&row]),
+            "allocator  buffer    bytes   MiB  lower bound  ggml-alloc   MiB  ratio   saved  plans  planning, us\n\
+             1          0 CPU   3145728  3.00      3145728     4194304  4.00  0.750  25.0 %      2          12.5\n\
+             \x20          1 CPU         0  0.00            0           -     -      -       -\n\
+             all                3145728  3.00      3145728           -     -      -       -      2          12.5\n"
+        );
+    }
+
+    #[test]
+    fn graphs_are_listed_by_what_they_compute_on() {
+        let several = [("512 tokens", 330), ("1 token", 330)];
+        assert_eq!(
+            graph_lines(&[&row(7, &[], &several)]),
+            "allocator 1 planned 2 graphs: 512 tokens (330 nodes), 1 token (330 nodes)\n"
+        );
+        let many: Vec<(&str, u64)> = (0..8).map(|nodes| ("x [4]", nodes)).collect();
+        let lines = graph_lines(&[&row(7, &[], &many), &row(8, &[], &many[..1])]);
+        assert!(lines.starts_with("allocator 7/1 planned 8 graphs: x [4] (0 nodes), "), "{lines}");
+        assert!(
+            lines.contains("x [4] (5 nodes), and 2 more\nallocator 8/1 planned 1 graph: x [4] (0 nodes)\n"),
+            "{lines}"
+        );
+    }
 }

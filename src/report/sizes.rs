@@ -48,6 +48,18 @@ pub fn as_float(number: u64) -> f64 {
     number as f64
 }
 
+/// Converts bytes to MiB.
+#[cfg(feature = "cli")]
+pub fn as_mib(bytes: f64) -> f64 {
+    bytes / 1_048_576.0
+}
+
+/// Formats bytes in MiB with two decimals, without the unit: for tables with a unit in their titles.
+#[cfg(feature = "cli")]
+pub fn mib(bytes: Bytes) -> String {
+    format!("{:.2}", as_mib(as_float(bytes)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

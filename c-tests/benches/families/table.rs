@@ -7,7 +7,7 @@ use lastuse_c_tests::aligned_table;
 use crate::measure::{Both, Measured};
 
 /// The families whose names have more than one word; all others are named by their first word.
-const FAMILIES: [&str; 3] = ["flash-v32k", "flash-v128k", "noflash-v128k"];
+const FAMILIES: [&str; 4] = ["flash-v32k", "flash-v128k", "noflash-v128k", "noflash-8k"];
 
 const HEADINGS: [&str; 11] = [
     "family",

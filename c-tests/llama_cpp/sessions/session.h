@@ -23,6 +23,7 @@ enum {
     SEQUENCES      = 4,
     SEQUENCE_CELLS = 2048,
     MOST_SERVERS   = 16,
+    MOST_CONTEXTS  = 64,
 };
 
 struct settings {
@@ -33,6 +34,7 @@ struct settings {
     const char * rpc;
     long long    repeat;
     long long    threads;
+    long long    contexts;
 };
 
 struct session {

@@ -41,23 +41,29 @@ const WITHOUT_ATTENTION: &str = "mamba2";
 /// The models that are captured with 48 layers too.
 const DEEP_MODELS: [&str; 7] = ["deepseek2", "falcon-h1", "gemma3", "llama", "plamo2", "qwen3moe", "qwen3next"];
 
+/// The models that are captured with a long context and no flash attention: attention scores are most of the peak.
+const LONG_MODELS: [&str; 1] = ["llama"];
+
 /// Settings of llama.cpp, by family.
-const SETTINGS: [(&str, Settings); 4] = [
-    ("flash-v32k", Settings { models: &MODELS, layers: "8", vocabulary: "32000", flash: true }),
-    ("flash-v128k", Settings { models: &MODELS, layers: "8", vocabulary: "128256", flash: true }),
-    ("noflash-v128k", Settings { models: &MODELS, layers: "8", vocabulary: "128256", flash: false }),
-    ("deep48", Settings { models: &DEEP_MODELS, layers: "48", vocabulary: "32000", flash: true }),
+const SETTINGS: [(&str, Settings); 5] = [
+    ("flash-v32k", Settings { models: &MODELS, layers: "8", vocabulary: "32000", context: "512", flash: true }),
+    ("flash-v128k", Settings { models: &MODELS, layers: "8", vocabulary: "128256", context: "512", flash: true }),
+    ("noflash-v128k", Settings { models: &MODELS, layers: "8", vocabulary: "128256", context: "512", flash: false }),
+    ("noflash-8k", Settings { models: &LONG_MODELS, layers: "8", vocabulary: "32000", context: "8192", flash: false }),
+    ("deep48", Settings { models: &DEEP_MODELS, layers: "48", vocabulary: "32000", context: "512", flash: true }),
 ];
 
 struct Settings {
     models: &'static [&'static str],
     layers: &'static str,
     vocabulary: &'static str,
+    /// Positions in the cache.
+    context: &'static str,
     flash: bool,
 }
 
 /// The options of the other programs, by the name of the graph.
-const OTHERS: [(&str, Generator, &str); 16] = [
+const OTHERS: [(&str, Generator, &str); 17] = [
     ("branches-googlenet", Generator::Branches, "--network googlenet"),
     ("branches-mixture", Generator::Branches, "--network mixture"),
     ("branches-mixture-wide", Generator::Branches, "--network mixture-wide"),
@@ -66,6 +72,7 @@ const OTHERS: [(&str, Generator, &str); 16] = [
     ("llama-8-softmax", Generator::LlamaStyle, "--attention softmax"),
     ("llama-48-flash", Generator::LlamaStyle, "--layers 48 --width 4096 --heads 32 --kv-heads 8 --ffn 11008"),
     ("sd-sd1-unet-512", Generator::Diffusion, "--network sd1-unet"),
+    ("sd-sd1-unet-1024", Generator::Diffusion, "--network sd1-unet --image 1024"),
     ("sd-sd1-unet-512-flash", Generator::Diffusion, "--network sd1-unet --flash on"),
     ("sd-sdxl-unet-1024", Generator::Diffusion, "--network sdxl-unet --image 1024"),
     ("sd-sdxl-unet-1024-flash", Generator::Diffusion, "--network sdxl-unet --image 1024 --flash on"),
@@ -110,9 +117,9 @@ pub fn all() -> Vec<Capture> {
 }
 
 fn of_llama_cpp(family: &str, model: &str, settings: &Settings) -> Capture {
-    let Settings { layers, vocabulary, flash, .. } = settings;
+    let Settings { layers, vocabulary, context, flash, .. } = settings;
     let flash = if *flash { "on" } else { "off" };
-    let options = format!("--layers {layers} --vocab {vocabulary} --flash {flash}");
+    let options = format!("--layers {layers} --vocab {vocabulary} --context {context} --flash {flash}");
     let mut capture = Capture::new(format!("{family}-{model}"), Generator::LlamaCpp, &options);
     capture.arguments.extend(["--model".to_owned(), model_description(model)]);
     capture

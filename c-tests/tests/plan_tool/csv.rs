@@ -63,7 +63,7 @@ fn fields(table: &str, line: usize) -> Vec<String> {
 
 #[test]
 fn help_explains_columns_options_and_exit_codes() {
-    let help = planned(&["--help"]);
+    let help = planned(&["--help"]).split_whitespace().collect::<Vec<_>>().join(" ");
     for part in
         ["buffer_id", "--capacity <BYTES>", "--effort <UNITS>", "--output <FILE>", "3 it is proven that no placement"]
     {
@@ -235,6 +235,7 @@ fn what_cannot_be_wanted_together_is_wrong_usage() {
 fn output_that_cannot_be_written_is_named() {
     let folder = Folder::new("csv-unwritable");
     let (file, output) = (folder.write("example.csv", EXAMPLE), folder.path("nowhere/out.csv"));
-    let message = format!("{file}: cannot write {output}: No such file or directory (os error 2)");
+    let folder = output.strip_suffix("/out.csv").expect("the file is in it");
+    let message = format!("{file}: cannot write {output}: there is no folder {folder}");
     assert_fails(&run(&["-o", &output, &file]), &message);
 }

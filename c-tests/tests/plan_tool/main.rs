@@ -3,6 +3,7 @@
 mod csv;
 mod effort;
 mod recompute;
+mod split;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -309,9 +310,11 @@ fn missing_file_is_named() {
 }
 
 #[test]
-fn folder_is_no_graph() {
+fn folder_without_graphs_is_refused() {
     let folder = Folder::new("folder").path("");
-    assert_fails(&run(&[&folder]), &format!("{folder}: line 1: cannot be read: Is a directory (os error 21)"));
+    let message = "the folder has no graph, which is a file named *.jsonl or *.jsonl.gz; \"lastuse run --capture DIR \
+                   PROGRAM\" writes those of a program";
+    assert_fails(&run(&[&folder]), &format!("{folder}: {message}"));
 }
 
 #[test]

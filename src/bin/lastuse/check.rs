@@ -1,12 +1,13 @@
 //! `lastuse check`: whether a plan from a file is valid for a graph from a file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use lastuse::formats::{PlanFile, check};
-use lastuse::graph::snapshot::Snapshot;
 use lastuse::report::{check_json, check_text};
 
+use super::foreign::Foreign;
+use super::input::Input;
 use super::print::print;
 use super::progress::Progress;
 
@@ -20,7 +21,7 @@ use super::progress::Progress;
 #[command(after_help = "Examples:
   lastuse plan --json llama.jsonl > plan.json
   lastuse check llama.jsonl plan.json            check the plan
-  lastuse check --json llama.jsonl plan.json     the result as JSON, format \"lastuse-check\"
+  lastuse check --json llama.jsonl plan.json     JSON, format \"lastuse-check\"
 
 Exit codes: 0 the plan is valid, 1 a file is malformed or cannot be read, 2 wrong usage, 3 the plan is invalid.")]
 pub struct Arguments {
@@ -42,8 +43,8 @@ const INVALID: u8 = 3;
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let Arguments { graph, plan, json } = arguments;
     let progress = Progress::start(graph);
-    let snapshot = Snapshot::open(graph).map_err(|error| format!("{}: {error}", graph.display()))?;
-    let plan = PlanFile::open(plan).map_err(|error| format!("{}: {error}", plan.display()))?;
+    let snapshot = Input::read_graph(graph).map_err(|message| format!("{}: {message}", graph.display()))?;
+    let plan = read_plan(plan).map_err(|message| format!("{}: {message}", plan.display()))?;
     progress.set("checking");
     let defects = check(&snapshot, &plan);
     drop(progress);
@@ -54,4 +55,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     };
     print(text.as_bytes())?;
     Ok(if defects.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(INVALID) })
+}
+
+fn read_plan(file: &Path) -> Result<PlanFile, String> {
+    if let Some(foreign) = Foreign::of_file(file) {
+        return Err(format!("this is {}, not a plan: \"lastuse plan --json GRAPH\" prints one", foreign.name()));
+    }
+    PlanFile::open(file).map_err(|malformed| malformed.to_string())
 }

@@ -9,17 +9,19 @@ use serde_json::json;
 use super::launch::{Allocator, Events, FAILED, Launcher, NotStarted, Target};
 use super::print::{print, print_error};
 
-/// Run a program with ggml-alloc and with lastuse, in turn, and compare memory and time.
+/// Compare memory and time of a program with ggml-alloc and lastuse.
 ///
-/// Prints the bytes of its compute buffers, its peak resident memory and its time: the medians of all runs, and the ratios
-/// lastuse / ggml-alloc (lower is better). The output of the program is not shown, and its input is empty.
+/// Runs the program with both allocators in turn. Prints the bytes of its compute buffers, its peak resident memory and its
+/// time: of all runs the median, the least and the largest value, the ratio of the medians lastuse / ggml-alloc (lower is
+/// better), and their difference. Where a run with one allocator is within the range of those with the other, the difference
+/// is within noise. The output of the program is not shown, and its input is empty.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  lastuse compare -- ./llama-bench -m model.gguf -p 512 -n 32
-  lastuse compare --runs 10 --json -- ./sd -m model.safetensors -p \"a cat\"
+  lastuse compare ./llama-bench -m model.gguf -p 512 -n 32
+  lastuse compare --runs 10 --json ./sd -m model.safetensors -p \"a cat\"
 
-Exit codes: 0 compared, 125 the program failed in one of the runs or lastuse failed, 126 the program is not executable, 127
-there is no such program.")]
+Exit codes: 0 compared, 125 the program failed in one of the runs or lastuse failed, 126 the program is not executable, \
+127 there is no such program.")]
 pub struct Arguments {
     /// The number of runs with each allocator.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]

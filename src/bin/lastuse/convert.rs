@@ -11,6 +11,8 @@ use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{Allocation, RuleSetting};
 
 use super::buffer::{find_buffer, listed};
+use super::endings::{by_ending, is_stream};
+use super::in_parts;
 use super::input::Input;
 use super::output::Output;
 use super::planning::buffers;
@@ -18,26 +20,30 @@ use super::print::print_error;
 use super::progress::Progress;
 use super::recompute;
 
-/// Convert a graph to a placement problem as CSV for MiniMalloc, such a problem to a graph, or a training graph to one
-/// that computes results again to fit a budget.
+/// Convert graphs to placement problems, or to fit a budget.
+///
+/// Converts a graph to a placement problem as CSV for MiniMalloc, such a problem to a graph, or a graph to one that fits a
+/// budget: it computes results again, or in parts. The ending of the output chooses: .csv, .jsonl or .jsonl.gz.
 ///
 /// A graph becomes the blocks of one of its buffers with their live ranges, after the decision which memory is shared. The
 /// id of a block is that of the first tensor in it. A problem becomes a graph with two nodes for each block, the def and the
 /// last use of a tensor with the same live range.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  lastuse convert llama.jsonl -o llama.csv                the live ranges that lastuse plans
+  lastuse convert llama.jsonl -o llama.csv                the live ranges
   lastuse convert --rules ggml llama.jsonl -o llama.csv   those of ggml-alloc
-  lastuse convert --buffer CUDA0 split.jsonl -o gpu.csv   of one of several buffers
-  lastuse convert blocks.csv -o blocks.jsonl.gz           a problem as a graph, compressed
-  lastuse convert --recompute 40% train.jsonl -o less.jsonl   the graph that computes results again
+  lastuse convert --buffer CUDA0 split.jsonl -o gpu.csv   of one buffer
+  lastuse convert llama.jsonl -o llama.jsonl.gz           compressed
+  lastuse convert blocks.csv -o blocks.jsonl.gz           a problem as a graph
+  lastuse convert --recompute 40% train.jsonl -o less.jsonl   computed again
+  lastuse convert --split 700M vae.jsonl -o parts.jsonl   large results in parts
 
 Exit codes: 0 converted, 1 the file is malformed or cannot be read, or the output cannot be written, 2 wrong usage.")]
 pub struct Arguments {
     /// The graph (*.jsonl, *.jsonl.gz) or the problem (*.csv); "-" is the standard input.
     file: PathBuf,
 
-    /// The output, compressed if its name ends in .gz; "-" is the standard output.
+    /// The output (*.csv, *.jsonl, *.jsonl.gz); "-" is the standard output.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
@@ -51,43 +57,78 @@ pub struct Arguments {
 
     #[command(flatten)]
     recompute: recompute::Options,
+
+    #[command(flatten)]
+    in_parts: in_parts::Options,
+}
+
+/// What is written.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Graph,
+    Problem,
 }
 
 /// Converts the file.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    let in_file = |message: String| format!("{}: {message}", arguments.file.display());
+    let kind = match arguments.kind() {
+        Ok(kind) => kind,
+        Err(message) => {
+            print_error(&format!("{message}; see --help"));
+            return Ok(ExitCode::from(2));
+        }
+    };
     let progress = Progress::start(&arguments.file);
-    let mut bytes = Vec::new();
-    match Input::read(&arguments.file).map_err(in_file)? {
-        Input::Graph(mut snapshot) if arguments.recompute.is_set() => {
-            if arguments.output.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv")) {
-                let message =
-                    "--recompute writes a graph: name the output *.jsonl or *.jsonl.gz, and convert that to CSV";
-                return Err(in_file(message.to_owned()));
-            }
-            let buffers = buffers(&snapshot, arguments.rules.as_ref());
-            arguments.recompute.apply(&mut snapshot, &buffers, &progress).map_err(in_file)?;
-            // What ggml-alloc needed was for the given graph.
-            snapshot.buffers.iter_mut().for_each(|buffer| buffer.ggml_alloc_size = None);
-            bytes = snapshot.text().into_bytes();
-        }
-        Input::Graph(snapshot) => {
-            progress.set("planning");
-            write_problem(&snapshot, arguments, &mut bytes).map_err(in_file)?;
-        }
-        Input::Problem(_)
-            if arguments.buffer.is_some() || arguments.rules.is_some() || arguments.recompute.is_set() =>
-        {
-            let message = "--buffer, --rules and --recompute are for graphs, but this is a placement problem";
-            return Err(in_file(message.to_owned()));
-        }
-        Input::Problem(sheet) => bytes = graph_of(&sheet, &arguments.file).text().into_bytes(),
-    }
+    let bytes = converted(arguments, kind, &progress);
+    let bytes = bytes.map_err(|message| format!("{}: {message}", arguments.file.display()))?;
     progress.set("writing");
     let bytes = encoded(&arguments.output, bytes)?;
     drop(progress);
     Output::open(&arguments.output)?.write(&bytes)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the bytes of the output, uncompressed.
+fn converted(arguments: &Arguments, kind: Option<Kind>, progress: &Progress) -> Result<Vec<u8>, String> {
+    match Input::read(&arguments.file)? {
+        Input::Graph(snapshot) if arguments.rewrites() => rewritten(snapshot, arguments, kind, progress),
+        Input::Graph(_) if kind == Some(Kind::Graph) && (arguments.buffer.is_some() || arguments.rules.is_some()) => {
+            Err("--buffer and --rules are for the live ranges of a graph: name the output *.csv".to_owned())
+        }
+        Input::Graph(snapshot) if kind == Some(Kind::Graph) => Ok(snapshot.text().into_bytes()),
+        Input::Graph(snapshot) => {
+            progress.set("planning");
+            let mut bytes = Vec::new();
+            write_problem(&snapshot, arguments, &mut bytes)?;
+            Ok(bytes)
+        }
+        Input::Problem(_) if arguments.buffer.is_some() || arguments.rules.is_some() || arguments.rewrites() => {
+            Err("--buffer, --rules, --recompute and --split are for graphs, but this is a placement problem".to_owned())
+        }
+        Input::Problem(_) if kind == Some(Kind::Problem) => {
+            Err("this is a placement problem already: name the output *.jsonl or *.jsonl.gz for a graph".to_owned())
+        }
+        Input::Problem(sheet) => Ok(graph_of(&sheet, &arguments.file).text().into_bytes()),
+    }
+}
+
+fn rewritten(
+    mut snapshot: Snapshot,
+    arguments: &Arguments,
+    kind: Option<Kind>,
+    progress: &Progress,
+) -> Result<Vec<u8>, String> {
+    if kind == Some(Kind::Problem) {
+        let option = if arguments.in_parts.is_set() { "--split" } else { "--recompute" };
+        let how = "name the output *.jsonl or *.jsonl.gz, and convert that to CSV";
+        return Err(format!("{option} writes a graph: {how}"));
+    }
+    let buffers = buffers(&snapshot, arguments.rules.as_ref());
+    arguments.recompute.apply(&mut snapshot, &buffers, progress)?;
+    arguments.in_parts.apply(&mut snapshot, &buffers, progress)?;
+    // What ggml-alloc needed was for the given graph.
+    snapshot.buffers.iter_mut().for_each(|buffer| buffer.ggml_alloc_size = None);
+    Ok(snapshot.text().into_bytes())
 }
 
 fn write_problem(snapshot: &Snapshot, arguments: &Arguments, bytes: &mut Vec<u8>) -> Result<(), String> {
@@ -105,6 +146,18 @@ fn write_problem(snapshot: &Snapshot, arguments: &Arguments, bytes: &mut Vec<u8>
 }
 
 impl Arguments {
+    /// Returns what the ending of the output asks for; `None` for a stream, which gets the other kind than the input.
+    fn kind(&self) -> Result<Option<Kind>, String> {
+        let endings =
+            [(".csv", Kind::Problem), (".csv.gz", Kind::Problem), (".jsonl", Kind::Graph), (".jsonl.gz", Kind::Graph)];
+        if is_stream(&self.output) { Ok(None) } else { by_ending(&self.output, &endings).map(Some) }
+    }
+
+    /// Returns `true` if the output is another graph.
+    fn rewrites(&self) -> bool {
+        self.recompute.is_set() || self.in_parts.is_set()
+    }
+
     fn buffer_of(&self, snapshot: &Snapshot) -> Result<usize, String> {
         match &self.buffer {
             Some(buffer) => find_buffer(snapshot, buffer),
@@ -135,7 +188,7 @@ fn graph_of(sheet: &Sheet, file: &Path) -> Snapshot {
 
 /// Compresses the bytes if the name of the output ends in .gz.
 fn encoded(path: &Path, bytes: Vec<u8>) -> Result<Vec<u8>, String> {
-    if path.extension().is_none_or(|extension| extension != "gz") {
+    if path.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("gz")) {
         return Ok(bytes);
     }
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());

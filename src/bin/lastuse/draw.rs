@@ -10,39 +10,44 @@ use lastuse::graph::{BufferSpec, GraphPlan};
 use lastuse::report::picture::{self, Options, PlanView};
 
 use super::buffer::expect_name;
+use super::graph_files::expanded;
+use super::in_parts;
 use super::input::Input;
+use super::label::shape_of;
 use super::output::Output;
 use super::planning::{self, check};
 use super::print::print_error;
 use super::progress::Progress;
 use super::recompute;
 
-/// Draw the memory of graphs over time: a rectangle for each tensor, and the live bytes below.
+/// Draw the memory of graphs over time, as a page or a picture.
 ///
-/// Reads files in the format "lastuse-graph", compressed by gzip or not. Draws an SVG for documents, or one HTML page to
+/// Draws a rectangle for each tensor, and the live bytes below. Reads files in the format "lastuse-graph", compressed by gzip or not. Draws an SVG for documents, or one HTML page to
 /// explore: zoom, search, and follow sources and uses. The page needs no network. The plan of ggml-alloc is drawn beside
 /// that of lastuse, on the same scale; with --recompute the recomputed graph is one more, in which tensors that are computed
-/// again have " (again)" behind their names. Of several graphs the page shows one at a time, the largest first; an SVG has
+/// again have " (again)" behind their names; with --split the one with large intermediates in parts is, in which these have
+/// "(part 2 of 8)" and the like behind. Of several graphs the page shows one at a time, the largest first; an SVG has
 /// one below the other.
 #[derive(clap::Args)]
 #[group(skip)]
 #[command(after_help = "Examples:
   lastuse draw llama.jsonl -o map.html               to explore in a browser
   lastuse draw llama.jsonl -o map.svg --theme dark   for a document
-  lastuse draw graphs/*.jsonl -o all.html            many graphs in one page
-  lastuse draw llama.jsonl -o map.svg --against none --rules ggml   a single plan
-  lastuse draw train.jsonl -o map.html --recompute 40%   with results computed again to fit a budget
-  lastuse draw llama.jsonl -o - --format svg | less  to the standard output
-  lastuse draw llama.jsonl -o map.html --retain 'l_out-*'   with tensors that stay readable
+  lastuse draw graphs -o all.html                    a folder in one page
+  lastuse draw llama.jsonl -o map.svg --against none --rules ggml   one plan
+  lastuse draw train.jsonl -o map.html --recompute 40%   computed again to fit
+  lastuse draw vae.jsonl -o map.html --split 700M    in parts, to fit
+  lastuse draw llama.jsonl -o - --format svg         to the standard output
+  lastuse draw llama.jsonl -o map.html --retain 'l_out-*'   kept readable
 
-Exit codes: 0 drawn, 1 a file is malformed or cannot be read, or the picture cannot be written, 2 wrong usage. A file that
-cannot be read does not stop the others.")]
+Exit codes: 0 drawn, 1 a file is malformed or cannot be read, or the picture cannot be written, 2 wrong usage. A file \
+that cannot be read does not stop the others.")]
 pub struct Arguments {
-    /// The graphs; "-" is the standard input.
+    /// The graphs (*.jsonl, *.jsonl.gz), or folders of them; "-" is the standard input.
     #[arg(required = true)]
     files: Vec<PathBuf>,
 
-    /// The picture; "-" is the standard output.
+    /// The picture (*.svg) or page (*.html); "-" is the standard output.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 
@@ -59,6 +64,9 @@ pub struct Arguments {
 
     #[command(flatten)]
     recompute: recompute::Options,
+
+    #[command(flatten)]
+    in_parts: in_parts::Options,
 
     /// Draw only the buffer with this name, such as "CPU".
     #[arg(long, value_name = "NAME")]
@@ -107,7 +115,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let output = Output::open(&arguments.output)?;
     let mut graphs = Vec::new();
     let mut is_wrong = false;
-    for file in &arguments.files {
+    for file in &expanded(&arguments.files) {
         match Planned::all(file, arguments) {
             Ok(planned) => graphs.extend(planned),
             Err(message) => {
@@ -150,7 +158,7 @@ struct Planned {
 }
 
 impl Planned {
-    /// Plans the graph of a file, and the recomputed one if the option is set.
+    /// Plans the graph of a file, and the recomputed one and the one in parts if the options are set.
     fn all(file: &Path, arguments: &Arguments) -> Result<Vec<Self>, String> {
         let progress = Progress::start(file);
         let snapshot = arguments.planning.retain_in(Input::read_graph(file)?);
@@ -164,6 +172,11 @@ impl Planned {
             let mut recomputed = graphs[0].clone();
             arguments.recompute.apply(&mut recomputed, &buffers, &progress)?;
             graphs.push(recomputed);
+        }
+        if arguments.in_parts.is_set() {
+            let mut cut = graphs[graphs.len() - 1].clone();
+            arguments.in_parts.apply(&mut cut, &buffers, &progress)?;
+            graphs.push(cut);
         }
         graphs.into_iter().map(|graph| Self::in_buffers(graph, &buffers, arguments.against)).collect()
     }
@@ -184,21 +197,26 @@ impl Planned {
     }
 }
 
-/// Draws an HTML page with graphs as their program planned them, beside the plans of ggml-alloc, and with what the devices of
+/// Draws an HTML page with graphs as `program` planned them, beside the plans of ggml-alloc, and with what the devices of
 /// its processes held.
 ///
 /// # Errors
 /// One of the files is malformed or cannot be read.
-pub fn page(files: &[PathBuf], title: &str, accountings: &[&Accounting]) -> Result<String, String> {
-    let planned = |file: &PathBuf| {
-        let snapshot = Snapshot::open(file).map_err(|unreadable| unreadable.to_string())?;
+pub fn page(files: &[PathBuf], program: &str, accountings: &[&Accounting]) -> Result<String, String> {
+    let planned = |number: usize, file: &PathBuf| {
+        let mut snapshot = Snapshot::open(file).map_err(|unreadable| unreadable.to_string())?;
+        let shape = shape_of(&snapshot).map_or_else(String::new, |shape| format!(": {shape}"));
+        snapshot.label = format!("{program}, graph {number}{shape}");
         let buffers = snapshot.recorded_buffers();
         Planned::in_buffers(snapshot, &buffers, Against::Ggml)
     };
-    let named = |file: &PathBuf| planned(file).map_err(|message| format!("{}: {message}", file.display()));
-    let graphs: Vec<Planned> = files.iter().map(named).collect::<Result<_, _>>()?;
+    let named = |(number, file): (usize, &PathBuf)| {
+        planned(number, file).map_err(|message| format!("{}: {message}", file.display()))
+    };
+    let graphs: Vec<Planned> = (1..).zip(files).map(named).collect::<Result<_, _>>()?;
+    let title = format!("The memory of {program}");
     let views: Vec<PlanView<'_>> = graphs.iter().flat_map(Planned::views).collect();
-    Ok(picture::html(&views, &Options { title: Some(title), accountings, ..Options::default() }))
+    Ok(picture::html(&views, &Options { title: Some(&title), accountings, ..Options::default() }))
 }
 
 fn picture_of(graphs: &[Planned], format: Format, arguments: &Arguments) -> String {

@@ -3,18 +3,21 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use lastuse::graph::{Rules, TensorId};
+use lastuse::graph::snapshot::Snapshot;
+use lastuse::graph::{BufferSpec, GraphPlan, Rules, TensorId};
+use lastuse::placement::Bytes;
 use lastuse::report::explain::{
     DEFAULT_TOP, DEFAULT_TRIALS, Explanation, PlannedGraph, explain, explanation_json, explanation_text,
 };
 
 use super::buffer::find_buffer;
+use super::graph_files::expanded;
 use super::input::Input;
 use super::planning::{self, check};
 use super::print::{print, print_error};
 use super::progress::Progress;
 
-/// Explain which tensors are live at the peak of a graph, and what would lower the peak.
+/// Explain what is live at the peak of a graph, and what lowers it.
 ///
 /// For each buffer: the peak, which is the step with the most live bytes; the tensors that are live there, largest first,
 /// with their bytes, their definition and their last use; fragmentation; memory reused in place; what ggml-alloc needs; and
@@ -26,15 +29,15 @@ use super::progress::Progress;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   lastuse explain llama.jsonl                 the peak of a graph
-  lastuse explain --top 5 graphs/*.jsonl.gz   five tensors at each peak
-  lastuse explain --buffer CPU llama.jsonl    one buffer, by its name or number
-  lastuse explain --rules ggml llama.jsonl    planned as ggml-alloc does: what would each rule save?
-  lastuse explain --retain '*' llama.jsonl    what would it take to keep every value readable?
+  lastuse explain --top 5 graphs              of each graph in a folder
+  lastuse explain --buffer CPU llama.jsonl    one buffer, by name or number
+  lastuse explain --rules ggml llama.jsonl    what would each rule save?
+  lastuse explain --retain '*' llama.jsonl    if every value stays readable
   lastuse explain --json llama.jsonl          JSON, for programs
 
 Exit codes: 0 all explained, 1 a file is malformed, cannot be read or has no such buffer, 2 wrong usage.")]
 pub struct Arguments {
-    /// The graphs, in the format "lastuse-graph", compressed by gzip or not; "-" is the standard input.
+    /// The graphs (*.jsonl, *.jsonl.gz), or folders of them; "-" is the standard input.
     #[arg(required = true)]
     files: Vec<PathBuf>,
 
@@ -64,8 +67,9 @@ pub struct Arguments {
 /// Explains every file. A file that cannot be read does not stop the others.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let mut code = ExitCode::SUCCESS;
-    let several = arguments.files.len() > 1;
-    for (number, file) in arguments.files.iter().enumerate() {
+    let files = expanded(&arguments.files);
+    let several = files.len() > 1;
+    for (number, file) in files.iter().enumerate() {
         match explain_file(file, arguments) {
             Ok(explanation) => print(formatted(file, &explanation, arguments, several, number)?.as_bytes())?,
             Err(message) => {
@@ -92,6 +96,33 @@ fn formatted(
     Ok(if several { format!("{gap}{}: {text}", file.display()) } else { text })
 }
 
+/// Explains the graph with the largest plan, as its program planned it; `None` without graphs.
+///
+/// # Errors
+/// One of the files is malformed or cannot be read.
+pub fn largest(files: &[PathBuf]) -> Result<Option<Explanation>, String> {
+    let mut largest: Option<(Bytes, Snapshot, GraphPlan)> = None;
+    for file in files {
+        let in_file = |message: String| format!("{}: {message}", file.display());
+        let snapshot = Input::read_graph(file).map_err(in_file)?;
+        let plan = snapshot.plan_as_recorded().map_err(|error| in_file(error.to_string()))?;
+        let bytes = plan.buffers.iter().map(|buffer| buffer.placement.size()).sum();
+        if largest.as_ref().is_none_or(|(most, ..)| bytes > *most) {
+            largest = Some((bytes, snapshot, plan));
+        }
+    }
+    let Some((_, snapshot, plan)) = largest else { return Ok(None) };
+    check(&snapshot, &plan)?;
+    Ok(Some(explain_planned(&snapshot, &snapshot.recorded_buffers(), &plan, DEFAULT_TRIALS)))
+}
+
+fn explain_planned(snapshot: &Snapshot, buffers: &[BufferSpec], plan: &GraphPlan, trials: u64) -> Explanation {
+    let same_memory: Vec<TensorId> = (0..).take(snapshot.tensors.len()).collect();
+    // A file does not record the devices of its buffers.
+    let allowed = vec![Rules::ALL; buffers.len()];
+    explain(PlannedGraph { snapshot, buffers, allowed: &allowed, same_memory: &same_memory, plan, trials })
+}
+
 fn explain_file(file: &Path, arguments: &Arguments) -> Result<Explanation, String> {
     let progress = Progress::start(file);
     let snapshot = arguments.planning.retain_in(Input::read_graph(file)?);
@@ -102,17 +133,7 @@ fn explain_file(file: &Path, arguments: &Arguments) -> Result<Explanation, Strin
     progress.set("checking");
     check(&snapshot, &plan)?;
     progress.set("explaining");
-    let same_memory: Vec<TensorId> = (0..).take(snapshot.tensors.len()).collect();
-    // A file does not record the devices of its buffers.
-    let allowed = vec![Rules::ALL; buffers.len()];
-    let mut explanation = explain(PlannedGraph {
-        snapshot: &snapshot,
-        buffers: &buffers,
-        allowed: &allowed,
-        same_memory: &same_memory,
-        plan: &plan,
-        trials: arguments.trials,
-    });
+    let mut explanation = explain_planned(&snapshot, &buffers, &plan, arguments.trials);
     explanation.buffers.retain(|found| buffer.is_none_or(|id| found.id == id));
     Ok(explanation)
 }

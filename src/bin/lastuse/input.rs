@@ -7,6 +7,11 @@ use std::path::Path;
 use lastuse::formats::csv::Sheet;
 use lastuse::graph::snapshot::Snapshot;
 
+use super::foreign::{FIRST_BYTES, Foreign};
+use super::graph_files::folder_is_no_graph;
+use super::label::with_label;
+use super::path_errors::unreadable;
+
 /// The longest header of a CSV file, in bytes.
 const MAX_HEADER: u64 = 1 << 16;
 
@@ -21,10 +26,16 @@ impl Input {
     pub fn read(file: &Path) -> Result<Self, String> {
         let mut reader: Box<dyn BufRead> = match file.to_str() {
             Some("-") => Box::new(io::stdin().lock()),
-            _ => Box::new(BufReader::new(File::open(file).map_err(|error| error.to_string())?)),
+            _ if file.is_dir() => return Err(folder_is_no_graph(file)),
+            _ => Box::new(BufReader::new(File::open(file).map_err(|error| unreadable(file, &error))?)),
         };
-        let mut first_line = Vec::new();
         // A read error comes again with the rest of the file, and is reported then.
+        let (mut start, mut first_line) = (Vec::new(), Vec::new());
+        let _ = reader.by_ref().take(FIRST_BYTES as u64).read_to_end(&mut start);
+        if let Some(foreign) = Foreign::of(&start) {
+            return Err(foreign.instead_of_graph());
+        }
+        let mut reader = Cursor::new(start).chain(reader);
         let _ = reader.by_ref().take(MAX_HEADER).read_until(b'\n', &mut first_line);
         let is_csv = has_csv_name(file) || is_csv_header(&first_line);
         let whole = Cursor::new(first_line).chain(reader);
@@ -40,7 +51,7 @@ impl Input {
     /// Reads a file that must be a graph.
     pub fn read_graph(file: &Path) -> Result<Snapshot, String> {
         match Self::read(file)? {
-            Self::Graph(snapshot) => Ok(snapshot),
+            Self::Graph(snapshot) => Ok(with_label(snapshot)),
             Self::Problem(_) => {
                 Err("this is a CSV file, not a graph; \"lastuse plan\" and \"lastuse convert\" read it".to_owned())
             }

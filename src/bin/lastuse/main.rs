@@ -1,15 +1,24 @@
 //! The command-line tool: runs programs with lastuse, plans, explains, draws and checks the memory of captured graphs,
 //! and splits neurons between devices.
 
+mod budget;
 mod buffer;
 mod check;
 mod compare;
+mod completions;
 mod convert;
 mod draw;
+mod endings;
 mod explain;
+mod foreign;
+mod graph_files;
+mod in_parts;
 mod input;
+mod label;
 mod launch;
+mod man;
 mod output;
+mod path_errors;
 mod place;
 mod plan;
 mod planning;
@@ -22,57 +31,68 @@ mod split;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{ArgAction, Parser, Subcommand};
 
-/// Less memory for ggml's computation graphs: runs programs with lastuse, and plans, explains and draws their graphs.
+/// Less memory for ggml's computation graphs.
 ///
 /// A ggml program keeps the intermediate results of a graph in compute buffers. lastuse replaces the allocator that places
-/// them, ggml-alloc, and needs less memory for most graphs. Graphs are captured from running programs to files.
+/// them, ggml-alloc, and needs less memory for most graphs. It runs programs with lastuse, captures their graphs to files, and
+/// plans, explains and draws these.
 #[derive(Parser)]
 #[command(
     name = "lastuse",
     version,
+    disable_version_flag = true,
     arg_required_else_help = true,
     after_help = "Examples:
-  lastuse run -- ./llama-cli -m model.gguf            the compute buffers of a program, unchanged, beside ggml-alloc's
-  lastuse run --capture graphs -- ./llama-cli -m ...  capture its graphs to files
-  lastuse plan graphs/*.jsonl                         a table: lastuse, ggml-alloc, and the lower bound
-  lastuse explain llama.jsonl                         which tensors are live at the peak, and what would lower it
-  lastuse draw llama.jsonl -o map.html                memory over time, to explore in a browser
-  lastuse place graphs/*.jsonl --device Vulkan0=2GiB  which weights and caches go on a GPU, within its memory
-  lastuse split statistics --bytes 5GiB --embd 4096 --type q4_0 -o llama.gpuidx    the neurons that belong on a GPU
+  lastuse run ./llama-cli -m model.gguf                a program, unchanged
+  lastuse run --capture graphs ./llama-cli -m ...      its graphs, to files
+  lastuse explain graphs                               what is live at the peak
+  lastuse draw graphs -o map.html                      to explore in a browser
+  lastuse compare ./llama-bench -m model.gguf          beside ggml-alloc
+  lastuse plan graphs                                  a table of their bytes
+  lastuse place graphs --device Vulkan0=2GiB           what fits on a GPU
 
 \"lastuse COMMAND --help\" documents a command."
 )]
 struct Arguments {
+    /// Print the version
+    #[arg(short = 'V', long, visible_short_alias = 'v', action = ArgAction::Version)]
+    version: Option<bool>,
+
     #[command(subcommand)]
     command: Command,
 }
 
+/// The commands, in the order of use.
 #[derive(Subcommand)]
 enum Command {
     Run(run::Arguments),
-    Compare(compare::Arguments),
-    Plan(plan::Arguments),
     Explain(explain::Arguments),
     Draw(draw::Arguments),
+    Compare(compare::Arguments),
+    Plan(plan::Arguments),
     Check(check::Arguments),
     Convert(convert::Arguments),
-    Split(split::Arguments),
     Place(place::Arguments),
+    Split(split::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let result = match Arguments::parse_from(run::separated(std::env::args_os())).command {
         Command::Run(arguments) => run::run(&arguments),
-        Command::Compare(arguments) => compare::run(&arguments),
-        Command::Plan(arguments) => plan::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Draw(arguments) => draw::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
-        Command::Split(arguments) => split::run(&arguments),
         Command::Place(arguments) => place::run(&arguments),
+        Command::Split(arguments) => split::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => man::run(&arguments),
     };
     match result {
         Ok(code) => code,
@@ -80,5 +100,17 @@ fn main() -> ExitCode {
             print::print_error(&message);
             ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Arguments;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Arguments::command().debug_assert();
     }
 }

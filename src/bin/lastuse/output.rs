@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use super::path_errors::unwritable;
 use super::print::print;
 
 /// A file that is known to be writable, or the standard output. A file keeps its content until it is written.
@@ -20,7 +21,8 @@ impl Output {
         }
         let is_new = !path.exists();
         let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
-        let file = opened.map_err(|error| format!("{}: cannot be written: {error}", path.display()))?;
+        let failed = |error| format!("{}: cannot be written: {}", path.display(), unwritable(path, &error));
+        let file = opened.map_err(failed)?;
         Ok(Self::File { file, path: path.to_owned(), is_new })
     }
 

@@ -7,8 +7,9 @@ use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::log::Level;
 use crate::ggml::observe::events::{BufferEvent, Events, PlannedBufferSizes};
 use crate::ggml::observe::statistics::{LargestPlan, Statistics};
+use crate::ggml::read::ReadGraph;
 use crate::ggml::refusal::Refusal;
-use crate::graph::GraphPlan;
+use crate::graph::{Flags, GraphPlan, TensorId, shape_label};
 use crate::placement::Bytes;
 
 use super::chunks::Chunks;
@@ -74,6 +75,8 @@ pub struct Activity {
     statistics: Statistics,
     /// The number of plans at the last report.
     reported_plans: u64,
+    /// What the graph that was planned last computes on; empty if plans are not reported.
+    graph: String,
 }
 
 impl Activity {
@@ -82,12 +85,13 @@ impl Activity {
         if let Some(events) = events {
             events.write_start();
         }
-        Self { runtime, events, statistics: Statistics::new(buffers), reported_plans: 0 }
+        Self { runtime, events, statistics: Statistics::new(buffers), reported_plans: 0, graph: String::new() }
     }
 
     /// Creates the activity of an allocator for a single measurement, which is neither reported nor counted.
     pub fn unreported(runtime: &'static Runtime, buffers: usize) -> Self {
-        Self { runtime, events: None, statistics: Statistics::uncounted(buffers), reported_plans: 0 }
+        let statistics = Statistics::uncounted(buffers);
+        Self { runtime, events: None, statistics, reported_plans: 0, graph: String::new() }
     }
 
     /// Returns the number of the allocator in its process; 0 if it is not counted.
@@ -98,6 +102,28 @@ impl Activity {
     /// Returns `true` if plans go to an event report, which compares them with ggml's own allocator.
     pub fn are_events_requested(&self) -> bool {
         self.events.is_some()
+    }
+
+    /// Notes the graph that is planned, for the report.
+    pub fn note_graph(&mut self, reading: &ReadGraph<'_>) {
+        if self.are_events_requested() {
+            let input = |&id: &TensorId| {
+                let tensor = reading.tensors[id as usize];
+                (tensor.name(), tensor.ne())
+            };
+            let graph = &reading.graph;
+            let inputs = graph.leafs().iter().filter(|&&id| graph.tensor(id).flags.has(Flags::INPUT));
+            self.graph = shape_label(inputs.map(input))
+                .or_else(|| shape_label(graph.nodes().last().map(input)))
+                .unwrap_or_default();
+        }
+    }
+
+    /// Counts a graph whose addresses were verified.
+    pub fn note_verified(&self) {
+        if let Some(events) = self.events {
+            events.count_verified();
+        }
     }
 
     /// Counts a plan, or an attempt that failed.
@@ -133,7 +159,7 @@ impl Activity {
                 let planned = PlannedBufferSizes { plan_bytes: state.required.size, lower_bound, by_ggml };
                 BufferEvent { id: state.id, name: &state.name, bytes: state.bytes, planned: Some(planned) }
             });
-            events.write_plan(&self.statistics, [leafs, nodes], buffers);
+            events.write_plan(&self.statistics, [leafs, nodes], &self.graph, buffers);
         }
         self.runtime.log(Level::Info, || {
             let Statistics { number, plans, planning, .. } = &self.statistics;

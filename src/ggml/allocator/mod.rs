@@ -11,6 +11,7 @@
 mod tag;
 mod types;
 mod retention;
+mod kernels;
 mod planning;
 mod chunks;
 mod remembered;
@@ -257,8 +258,13 @@ impl Allocator {
     /// # Errors
     /// [`Violation`] if a value would be lost.
     pub fn verify(&mut self, graph: GraphRef<'_>) -> Result<(), Violation> {
-        let Self { runtime, verifier, chunks, retention, .. } = self;
-        verifier.verify(runtime, graph, retention.current(), |buffer| chunks.contains(buffer.as_ptr()))
+        let Self { runtime, verifier, chunks, retention, activity, .. } = self;
+        let is_verified =
+            verifier.verify(runtime, graph, retention.current(), |buffer| chunks.contains(buffer.as_ptr()))?;
+        if is_verified {
+            activity.note_verified();
+        }
+        Ok(())
     }
 
     /// Lets contexts allocate their pending tensors. With several buffers only a reservation states where the graph
@@ -288,6 +294,7 @@ impl Allocator {
         let is_compared = self.activity.are_events_requested();
         let by_ggml = is_compared.then(|| self.ggml_alloc_sizes(graph, &reading, &requested));
         self.activity.note_plan(&plan, by_ggml.flatten().as_deref());
+        self.activity.note_graph(&reading);
         if recorder().is_recording() {
             self.accounted.take(self.types.types(), graph, &reading, &requested, &plan);
         }

@@ -4,6 +4,7 @@ use crate::ggml::read::ReadGraph;
 use crate::ggml::read::requested::Requested;
 use crate::graph::{BufferIndex, GraphPlan, PlanError, Requests, TensorId, plan};
 
+use super::kernels::prefer_cheaper_on_devices;
 use super::types::BufferTypes;
 
 /// Plans the graph of `reading` for the requested buffers. Debug builds simulate every plan.
@@ -20,12 +21,13 @@ pub fn plan_reading(
 ) -> Result<GraphPlan, PlanError> {
     let buffers = requested.of_all(&reading.graph);
     let requests = Requests { leafs: &buffers.leafs, nodes: &buffers.nodes };
-    let plan = match reading.sizes_by_layout(types.types()) {
+    let mut plan = match reading.sizes_by_layout(types.types()) {
         Some(sizes) => plan(&reading.graph, types.specs(), requests, &mut |tensor: TensorId, _| sizes(tensor)),
         None => plan(&reading.graph, types.specs(), requests, &mut |tensor: TensorId, buffer: BufferIndex| {
             reading.alloc_size(types.types(), requested, tensor, buffer)
         }),
     }?;
+    prefer_cheaper_on_devices(types, reading, requests, &mut plan);
     #[cfg(debug_assertions)]
     check(types, reading, &plan);
     Ok(plan)

@@ -9,3 +9,4 @@ pub mod compute_buffer;
 pub mod reorder;
 pub mod recompute;
 pub mod copies;
+pub mod split;

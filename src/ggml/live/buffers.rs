@@ -13,6 +13,7 @@ use crate::ggml::bindings::{ggml_backend_buffer, ggml_backend_buffer_type, ggml_
 use crate::ggml::linking::functions::Functions;
 use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::owned::{OwnedBuffer, note_allocated, note_freed, note_given, note_used};
+use crate::ggml::live::remote_sizes::{is_remote, remote_size};
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::live::tensor_mut::TensorMut;
@@ -63,10 +64,14 @@ impl BufferType {
 
     /// Returns the name that ggml's messages use.
     pub fn name(self) -> String {
+        self.c_name().to_string_lossy().into_owned()
+    }
+
+    fn c_name(&self) -> &CStr {
         // SAFETY: a live buffer type.
         let name = unsafe { (self.functions().ggml_backend_buft_name)(self.as_ptr()) };
-        // SAFETY: names end in NUL.
-        unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
+        // SAFETY: names end in NUL, and live as long as their buffer type.
+        unsafe { CStr::from_ptr(name) }
     }
 
     /// Returns what planning needs to know about buffers of this type.
@@ -93,7 +98,7 @@ impl BufferType {
     }
 
     /// Returns the device that computes the nodes in it.
-    fn device(self) -> Device {
+    pub fn device(self) -> Device {
         if self.belongs_to_cpu() {
             Device::Cpu
         } else if self.places_tensors_itself() {
@@ -153,7 +158,13 @@ impl BufferType {
     /// Returns the bytes that a tensor takes in it.
     pub fn alloc_size(self, tensor: TensorRef<'_>) -> Bytes {
         // SAFETY: a live buffer type and a live tensor.
-        unsafe { (self.functions().ggml_backend_buft_get_alloc_size)(self.as_ptr(), tensor.as_ptr()) as Bytes }
+        let ask =
+            || unsafe { (self.functions().ggml_backend_buft_get_alloc_size)(self.as_ptr(), tensor.as_ptr()) as Bytes };
+        if !self.is_plain && is_remote(self.c_name().to_bytes()) {
+            remote_size(self.as_ptr().addr(), tensor, ask)
+        } else {
+            ask()
+        }
     }
 
     /// Returns `true` if every tensor takes the bytes from its first to its last element, which depend only on the

@@ -3,7 +3,8 @@
 //! [`probe`] checks that the structs of a ggml have the layout that lastuse was built for; [`runtime`] stands for such
 //! a ggml. [`tensor`] and [`tensor_mut`] read and write the structs, [`ids`] numbers tensors, [`operations`] lists what
 //! each operation allows, [`use_counts`] is what backends fuse by. [`buffer_ref`] and [`buffers`] use ggml's functions for
-//! buffers and buffer types, [`owned`] lists the buffers of lastuse under a [`lock`], [`memory_device`] knows which device they are on.
+//! buffers and buffer types, [`owned`] lists the buffers of lastuse under a [`lock`], `remote_sizes` keeps
+//! sizes that servers were asked for, [`memory_device`] knows which device they are on.
 
 pub mod tensor;
 pub mod tensor_mut;
@@ -15,5 +16,6 @@ pub mod runtime;
 pub mod buffer_ref;
 mod lock;
 pub mod owned;
+mod remote_sizes;
 pub mod buffers;
 pub mod memory_device;

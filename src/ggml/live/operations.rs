@@ -163,6 +163,11 @@ impl Operations {
         *self.concat.get_or_init(|| self.number(c"CONCAT"))
     }
 
+    /// Returns the number of VIEW, which every ggml has.
+    pub fn view(&self) -> u32 {
+        self.number(c"VIEW")
+    }
+
     /// Returns the number of NONE, which every ggml has.
     pub fn none(&self) -> u32 {
         self.number(c"NONE")

@@ -289,6 +289,24 @@ impl<'g> GraphRef<'g> {
         }
     }
 
+    /// Lists `nodes`, for which there is room, as the nodes of `graph`, and only the first `leafs` of its leafs.
+    ///
+    /// # Safety
+    /// The promise of [`GraphRef::new`]; the lists are not read meanwhile, and no [`GraphRef`] of this graph is used
+    /// afterwards.
+    pub unsafe fn replace_lists(graph: NonNull<ggml_cgraph>, nodes: &[TensorRef<'_>], leafs: usize) {
+        // SAFETY: the caller's promise.
+        assert!(nodes.len() <= unsafe { Self::capacity(graph) }, "the graph has room for its nodes");
+        let count = |count: usize| std::ffi::c_int::try_from(count).expect("fewer than 2^31 tensors");
+        let pointer = graph.as_ptr();
+        // SAFETY: a graph of this thread; the probe has confirmed the offset of the field.
+        unsafe { (*pointer).n_leafs = count(leafs) };
+        // SAFETY: as above.
+        unsafe { (*pointer).n_nodes = count(nodes.len()) };
+        // SAFETY: as many nodes as the list has now, of a graph that the caller lends.
+        unsafe { Self::set_nodes(graph, nodes) };
+    }
+
     /// Returns how many nodes `graph` has room for.
     ///
     /// # Safety

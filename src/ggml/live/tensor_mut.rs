@@ -86,6 +86,16 @@ impl<'t> TensorMut<'t> {
         write_field!(self.tensor, view_offs, offset);
     }
 
+    /// Sets one of the parameters of the operation.
+    pub fn set_parameter(&mut self, index: usize, value: i32) {
+        write_field!(self.tensor, op_params[index], value);
+    }
+
+    /// Sets the extents, in elements.
+    pub fn set_extents(&mut self, ne: [i64; 4]) {
+        write_field!(self.tensor, ne, ne);
+    }
+
     /// Sets the strides, in bytes.
     pub fn set_strides(&mut self, nb: [usize; 4]) {
         write_field!(self.tensor, nb, nb);

@@ -7,8 +7,8 @@ use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
-use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Once, OnceLock};
 
 use crate::formats::json::JsonObject;
 use crate::placement::Bytes;
@@ -92,15 +92,21 @@ impl Events {
         });
     }
 
-    /// Writes that an allocator of lastuse has a new plan, or that the bytes held have changed.
+    /// Writes that an allocator of lastuse has a new plan, or that the bytes held have changed. `graph` describes what the
+    /// graph that was planned last computes on.
     pub fn write_plan<'b>(
         &self,
         statistics: &Statistics,
         [leafs, nodes]: [usize; 2],
+        graph: &str,
         buffers: impl Iterator<Item = BufferEvent<'b>>,
     ) {
         self.write("plan", |event| {
-            event.value("allocator", statistics.number).value("leafs", leafs).value("nodes", nodes);
+            event
+                .value("allocator", statistics.number)
+                .value("leafs", leafs)
+                .value("nodes", nodes)
+                .text("graph", graph);
             event.value("plans", statistics.plans).value("plan_us", statistics.planning.as_micros());
             event.objects("buffers", buffers, write_buffer);
         });
@@ -133,9 +139,30 @@ impl Events {
         self.write("free", |event| _ = event.value("allocator", allocator));
     }
 
+    /// Counts a graph whose addresses were verified. The number of all is written at the end of the process.
+    pub fn count_verified(&'static self) {
+        let verified = VERIFIED.get_or_init(|| {
+            // SAFETY: a function of this library, which the C library calls before it unloads the library.
+            unsafe { libc::atexit(write_verified) };
+            VerifiedGraphs { events: self, process: std::process::id(), count: AtomicU64::new(0) }
+        });
+        verified.count.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn write(&self, name: &str, fill: impl FnOnce(&mut JsonObject<'_>)) {
+        if let Err(reason) = self.append(name, fill)
+            && !self.is_broken.swap(true, Ordering::Relaxed)
+        {
+            let name = REPORT.to_string_lossy();
+            let message = format!("{SIGNATURE}no more is written to the file that {name} names: {reason}\n");
+            log_message(&self.functions, Level::Error, &message);
+        }
+    }
+
+    /// Appends a line to the file, unless an earlier write has failed.
+    fn append(&self, name: &str, fill: impl FnOnce(&mut JsonObject<'_>)) -> Result<(), String> {
         if self.is_broken.load(Ordering::Relaxed) {
-            return;
+            return Ok(());
         }
         let mut line = String::new();
         let mut event = JsonObject::begin(&mut line);
@@ -143,16 +170,30 @@ impl Events {
         fill(&mut event);
         event.end();
         line.push('\n');
-        let reason = match (&self.file).write(line.as_bytes()) {
-            Ok(written) if written == line.len() => return,
-            Ok(_) => "there is no room for a whole line".to_owned(),
-            Err(error) => error.to_string(),
-        };
-        if !self.is_broken.swap(true, Ordering::Relaxed) {
-            let name = REPORT.to_string_lossy();
-            let message = format!("{SIGNATURE}no more is written to the file that {name} names: {reason}\n");
-            log_message(&self.functions, Level::Error, &message);
+        match (&self.file).write(line.as_bytes()) {
+            Ok(written) if written == line.len() => Ok(()),
+            Ok(_) => Err("there is no room for a whole line".to_owned()),
+            Err(error) => Err(error.to_string()),
         }
+    }
+}
+
+/// The verified graphs of a process.
+#[derive(Debug)]
+struct VerifiedGraphs {
+    events: &'static Events,
+    /// The process that counts: one that it forks writes nothing at its end.
+    process: u32,
+    count: AtomicU64,
+}
+
+static VERIFIED: OnceLock<VerifiedGraphs> = OnceLock::new();
+
+/// Called by the C library at the end of the process. Nothing of ggml is used: its backends may be gone.
+extern "C" fn write_verified() {
+    if let Some(VerifiedGraphs { events, count, .. }) = VERIFIED.get().filter(|it| it.process == std::process::id()) {
+        // Nothing can be told of a failure any more.
+        let _ = events.append("verified", |event| _ = event.value("graphs", count.load(Ordering::Relaxed)));
     }
 }
 

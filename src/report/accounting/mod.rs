@@ -15,6 +15,8 @@ use crate::formats::accounting_json;
 
 pub use html::{accounting_part, accounting_style};
 pub use text::accounting_summary;
+#[cfg(feature = "cli")]
+pub use text::devices_in_mib;
 
 /// A form of an accounting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use crate::devices::accounting::{AccountedTensor, Accounting, Sums};
 use crate::placement::Bytes;
+#[cfg(feature = "cli")]
+use crate::report::sizes::mib;
 
 /// Formats the devices and the buffers as tables.
 pub fn accounting_summary(accounting: &Accounting) -> String {
@@ -11,6 +13,24 @@ pub fn accounting_summary(accounting: &Accounting) -> String {
         return "no buffer type was asked for memory\n".to_owned();
     }
     devices(accounting) + "\n" + &buffers(accounting)
+}
+
+/// Formats what the devices held as a table in MiB, and in bytes in all; empty if there are no buffers.
+#[cfg(feature = "cli")]
+pub fn devices_in_mib(accounting: &Accounting) -> String {
+    if accounting.buffers.is_empty() {
+        return String::new();
+    }
+    let titles = SUM_TITLES.map(str::to_owned);
+    let mut lines = vec![row(&["device, MiB"], titles, &["bytes"])];
+    let mut add = |name: &str, sums: &Sums| {
+        lines.push(row(&[name], cells(sums).map(mib), &[&sums.total().to_string()]));
+    };
+    accounting.devices.iter().for_each(|device| add(&device.name, &device.sums));
+    if accounting.devices.len() > 1 {
+        add("all", &accounting.sums());
+    }
+    aligned(&lines, 1)
 }
 
 /// Formats the devices, the buffers and the tensors of each graph as tables.

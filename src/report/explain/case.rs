@@ -82,8 +82,8 @@ impl<'a> Case<'a> {
     }
 
     pub fn named(&self, id: TensorId) -> Named {
-        let tensor = &self.planned.snapshot.tensors[id as usize];
-        Named { name: tensor.name.clone(), op: tensor.desc.clone() }
+        let named = Named::plain(&self.planned.snapshot.tensors[id as usize]);
+        Named { of: self.origin(id), ..named }
     }
 
     /// Returns a step of the given graph.

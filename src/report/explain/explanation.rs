@@ -3,7 +3,11 @@
 use crate::placement::{Bytes, Step};
 
 use super::change::Change;
+use super::in_parts::InParts;
+use super::kernels::KernelUse;
 use super::named::{Alias, Named, Node};
+use super::origin::{Shape, Source};
+use super::remedy::Remedies;
 
 /// Why a graph needs its memory.
 #[derive(Clone, Debug)]
@@ -15,6 +19,9 @@ pub struct Explanation {
     pub nodes: usize,
     /// True if every change was tried; false if [`PlannedGraph::trials`](super::PlannedGraph::trials) was too low.
     pub all_tried: bool,
+    /// The smallest graph with large intermediates in parts, if it takes less.
+    #[cfg_attr(feature = "cli", serde(skip_serializing_if = "Option::is_none"))]
+    pub in_parts: Option<InParts>,
     /// By buffer.
     pub buffers: Vec<BufferExplanation>,
 }
@@ -41,8 +48,13 @@ pub struct BufferExplanation {
     pub ggml_alloc: Option<Bytes>,
     /// The peak; `None` if the buffer is empty.
     pub peak: Option<Peak>,
+    /// What the largest tensors of the peak are, and what can be done about them.
+    pub remedies: Remedies,
     /// Memory saved by sharing.
     pub reuse: Reuse,
+    /// What the addresses cost the device of the buffer; `None` where that is not known, or nothing.
+    #[cfg_attr(feature = "cli", serde(skip_serializing_if = "Option::is_none"))]
+    pub kernels: Option<KernelUse>,
     /// Single changes that lower the bound, the best first.
     pub advice: Vec<Advice>,
     /// If no single change lowers the bound: the one that comes closest, and the step that prevents it.
@@ -84,6 +96,11 @@ pub struct LiveTensor {
     /// The tensor.
     #[cfg_attr(feature = "cli", serde(flatten))]
     pub tensor: Named,
+    /// Its element type and extents.
+    #[cfg_attr(feature = "cli", serde(flatten))]
+    pub shape: Shape,
+    /// Its sources, each once.
+    pub sources: Vec<Source>,
     /// Bytes, padded to the alignment of the buffer.
     pub bytes: Bytes,
     /// The step that defines it; `None` if it is live from the start.

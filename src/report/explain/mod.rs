@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  graph + plan -> peak   (of each buffer: the step, and the tensors that are live there)
+//!               -> remedies (what the largest of them are, and what is known to help)
 //!               -> reuse  (results in place and other shared memory, and what they save)
 //!               -> advice (changes that were tried, and what each saves)
 //!               -> text, JSON
@@ -14,15 +15,19 @@ mod change;
 mod explanation;
 #[cfg(feature = "cli")]
 mod json;
+mod in_parts;
+mod kernels;
 mod planned;
 mod text;
 mod uses;
 mod work;
 mod case;
+mod origin;
 mod reuse;
 mod trial;
 mod advice;
 mod peak;
+mod remedy;
 #[cfg(test)]
 mod tests;
 
@@ -37,10 +42,14 @@ pub use change::Change;
 pub use explanation::{
     Advice, BufferExplanation, Explanation, FreedInput, Kept, Limit, LiveBlock, LiveTensor, Peak, Reuse,
 };
+pub use in_parts::InParts;
 #[cfg(feature = "cli")]
 pub use json::explanation_json;
+pub use kernels::KernelUse;
 pub use named::{Alias, Named, Node};
+pub use origin::{Shape, Source};
 pub use planned::{DEFAULT_TRIALS, PlannedGraph};
+pub use remedy::{Batch, Large, Pattern, Remedies};
 pub use text::{DEFAULT_TOP, explanation_text};
 
 /// Explains the memory of a graph. Tries as many changes as [`PlannedGraph::trials`] allows, those of the largest buffers
@@ -58,6 +67,7 @@ pub fn explain(planned: PlannedGraph<'_>) -> Explanation {
     Explanation {
         label: planned.snapshot.label.clone(),
         nodes: planned.snapshot.graph.nodes().len(),
+        in_parts: in_parts::in_parts(&case),
         all_tried: !case.work.is_exhausted(),
         buffers,
     }
@@ -72,6 +82,7 @@ fn explain_buffer(
     let PlannedGraph { snapshot, plan, .. } = case.planned;
     let (found, size) = (&plan.buffers[buffer], plan.buffers[buffer].placement.size());
     let peak = case.peak(buffer);
+    let remedies = peak.as_ref().map(|peak| case.remedies(buffer, peak.node.step, peak.bytes)).unwrap_or_default();
     let (advice, limit) = match &peak {
         Some(peak) => advice::for_buffer(case, buffer, peak.node.step, everywhere),
         None => (Vec::new(), None),
@@ -86,7 +97,9 @@ fn explain_buffer(
         optimal: found.is_optimal(),
         ggml_alloc: case.ggml_alloc[buffer],
         peak,
+        remedies,
         reuse: case.reuse(buffer, bound_without_reuse),
+        kernels: kernels::kernels(case.planned, buffer),
         advice,
         limit,
     }

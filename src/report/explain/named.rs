@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::graph::snapshot::TensorInfo;
 use crate::placement::{Bytes, Step};
 
 /// A tensor, by name and operation.
@@ -12,6 +13,16 @@ pub struct Named {
     pub name: String,
     /// The operation, as ggml describes it: of a unary operation, which one. NONE computes nothing.
     pub op: String,
+    /// What made it, if the name has only what ggml appends to names, such as " (reshaped) (cont)".
+    #[cfg_attr(feature = "cli", serde(skip_serializing_if = "Option::is_none"))]
+    pub of: Option<String>,
+}
+
+impl Named {
+    /// Returns the name and the operation of a tensor.
+    pub fn plain(tensor: &TensorInfo) -> Self {
+        Self { name: tensor.name.clone(), op: tensor.desc.clone(), of: None }
+    }
 }
 
 /// A step and the node that runs in it.
@@ -44,10 +55,11 @@ impl fmt::Display for Named {
     /// Names are quoted, and unprintable characters are escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.op.as_str(), self.name.as_str()) {
-            ("NONE" | "", name) => write!(f, "{name:?}"),
-            (op, "") => write!(f, "{}", op.escape_debug()),
-            (op, name) => write!(f, "{} {name:?}", op.escape_debug()),
+            ("NONE" | "", name) => write!(f, "{name:?}")?,
+            (op, "") => write!(f, "{}", op.escape_debug())?,
+            (op, name) => write!(f, "{} {name:?}", op.escape_debug())?,
         }
+        self.of.as_ref().map_or(Ok(()), |of| write!(f, " of {of}"))
     }
 }
 

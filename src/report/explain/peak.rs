@@ -55,6 +55,8 @@ impl Case<'_> {
         let uses = &self.uses;
         LiveTensor {
             tensor: self.named(id),
+            shape: self.shape(id),
+            sources: self.sources(id),
             bytes: self.allocation(id, buffer).map_or(0, |allocation| self.bytes(allocation)),
             def: uses.def(id).map(|step| self.node(step)),
             last_use: uses.last_use(id).map(|step| self.node(step)),

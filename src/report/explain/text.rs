@@ -7,7 +7,10 @@ use crate::report::sizes::{exact, fixed};
 
 use super::change::counted;
 use super::explanation::{BufferExplanation, Explanation, FreedInput, Kept, Limit, LiveBlock, LiveTensor, Peak, Reuse};
+use super::in_parts::write_in_parts;
+use super::kernels::write_kernels;
 use super::named::{Alias, Node};
+use super::remedy::write_remedies;
 
 /// How many tensors are listed by default.
 pub const DEFAULT_TOP: usize = 20;
@@ -35,6 +38,9 @@ fn write_explanation(out: &mut String, explanation: &Explanation, top: usize) ->
         None => writeln!(out, "{nodes}, steps counted from 0")?,
     }
     explanation.buffers.iter().try_for_each(|buffer| write_buffer(out, buffer, top))?;
+    if let Some(in_parts) = &explanation.in_parts {
+        write_in_parts(out, in_parts)?;
+    }
     if explanation.all_tried {
         return Ok(());
     }
@@ -49,7 +55,11 @@ fn write_buffer(out: &mut String, buffer: &BufferExplanation, top: usize) -> fmt
     write_peak(out, peak)?;
     write_fragmentation(out, buffer)?;
     write_live(out, peak, top)?;
+    write_remedies(out, &buffer.remedies, &peak.node, peak.bytes)?;
     write_reuse(out, &buffer.reuse, buffer.lower_bound)?;
+    if let Some(kernels) = &buffer.kernels {
+        write_kernels(out, kernels)?;
+    }
     write_advice(out, buffer, peak)
 }
 
@@ -116,9 +126,9 @@ fn write_live(out: &mut String, peak: &Peak, top: usize) -> fmt::Result {
     table.write(out)
 }
 
-/// Rows of cells, aligned when written.
+/// Rows of cells, aligned when written, each with a line below it.
 #[derive(Default)]
-struct Table(Vec<[String; 6]>);
+struct Table(Vec<([String; 6], Option<String>)>);
 
 impl Table {
     fn add(&mut self, block: &LiveBlock, peak: Bytes) {
@@ -128,34 +138,32 @@ impl Table {
             let [bytes, size, part] = std::mem::take(&mut amounts);
             let [def, last_use] = live_range(tensor);
             let same = if bytes.is_empty() { "same memory: " } else { "" };
-            self.0.push([bytes, size, part, format!("{same}{}", tensor.tensor), def, last_use]);
+            let row = [bytes, size, part, format!("{same}{}, {}", tensor.tensor, tensor.shape), def, last_use];
+            let sources: Vec<String> = tensor.sources.iter().map(ToString::to_string).collect();
+            self.0.push((row, Some(sources.join("; ")).filter(|sources| !sources.is_empty())));
         }
         if let Some(result) = &block.room_for {
-            self.0.push([
-                String::new(),
-                String::new(),
-                String::new(),
-                format!("inside {result}"),
-                String::new(),
-                String::new(),
-            ]);
+            let row = ["", "", "", &format!("inside {result}"), "", ""].map(str::to_owned);
+            self.0.push((row, None));
         }
     }
 
     fn add_rest(&mut self, bytes: Bytes, peak: Bytes, what: String) {
         let [bytes, size, part] = amounts(bytes, peak);
-        self.0.push([bytes, size, part, what, String::new(), String::new()]);
+        self.0.push(([bytes, size, part, what, String::new(), String::new()], None));
     }
 
     fn write(self, out: &mut String) -> fmt::Result {
         let titles = ["bytes", "", "", "tensor", "defined", "last use"].map(str::to_owned);
-        let rows: Vec<[String; 6]> = std::iter::once(titles).chain(self.0).collect();
-        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..5).map(width).collect();
-        for [bytes, size, part, tensor, def, last_use] in &rows {
-            let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(|column| widths[column]);
+        let rows: Vec<([String; 6], Option<String>)> = std::iter::once((titles, None)).chain(self.0).collect();
+        let width = |column: usize| rows.iter().map(|(row, _)| row[column].chars().count()).max().unwrap_or(0);
+        let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(width);
+        for ([bytes, size, part, tensor, def, last_use], sources) in &rows {
             let line = format!("    {bytes:>a$}  {size:>b$}  {part:>c$}  {tensor:d$}  {def:e$}  {last_use}");
             writeln!(out, "{}", line.trim_end())?;
+            if let Some(sources) = sources {
+                writeln!(out, "    {:>a$}  {:>b$}  {:>c$}    from {sources}", "", "", "")?;
+            }
         }
         Ok(())
     }

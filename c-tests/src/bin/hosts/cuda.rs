@@ -59,6 +59,7 @@ pub fn test() -> Result<()> {
         variables,
         unclaimed: &UNCLAIMED,
         logging: &[],
+        not_fused: &[],
         unfused: &[("GGML_CUDA_DISABLE_FUSION", "1")],
     };
     tests.run()?.report(&host_folder(), "", 0)

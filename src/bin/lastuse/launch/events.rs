@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use lastuse::report::{BufferRow, RunRow};
+use lastuse::report::{BufferRow, GraphRow, RunRow};
 use serde::Deserialize;
 
 /// The events of a run.
@@ -15,6 +15,8 @@ pub struct Events {
     pub ggml: Option<String>,
     /// What was written of the values of tensors.
     pub dumps: DumpTotals,
+    /// The graphs whose addresses were verified; `None` if no process that verifies ran to its end.
+    pub verified: Option<u64>,
     /// By process and allocator: its latest plan.
     rows: BTreeMap<(u32, u64), RunRow>,
 }
@@ -42,6 +44,9 @@ enum Event {
     },
     Plan(Plan),
     Dump(Dump),
+    Verified {
+        graphs: u64,
+    },
     #[serde(other)]
     Other,
 }
@@ -52,6 +57,9 @@ struct Plan {
     allocator: u64,
     plans: Option<u64>,
     plan_us: Option<f64>,
+    nodes: Option<u64>,
+    /// What the graph computes on; missing for ggml-alloc.
+    graph: Option<String>,
     buffers: Vec<Buffer>,
 }
 
@@ -114,9 +122,14 @@ impl Events {
         match event {
             Event::Start { ggml } => self.add_version(ggml),
             Event::Plan(plan) => {
-                self.rows.insert((plan.pid, plan.allocator), row(plan));
+                let graph = plan.graph.clone().zip(plan.nodes).map(|(label, nodes)| GraphRow { label, nodes });
+                let key = (plan.pid, plan.allocator);
+                let mut graphs = self.rows.remove(&key).map(|row| row.graphs).unwrap_or_default();
+                graphs.extend(graph.filter(|graph| !graphs.contains(graph)));
+                self.rows.insert(key, RunRow { graphs, ..row(plan) });
             }
             Event::Dump(dump) => self.dumps.add(dump),
+            Event::Verified { graphs } => *self.verified.get_or_insert(0) += graphs,
             Event::Other => {}
         }
     }
@@ -135,7 +148,7 @@ impl DumpTotals {
 
 /// Makes a row of an event. Events hold sums, so the last event of an allocator has its totals.
 fn row(plan: Plan) -> RunRow {
-    let Plan { pid, allocator, plans, plan_us, buffers } = plan;
+    let Plan { pid, allocator, plans, plan_us, buffers, .. } = plan;
     let buffers = buffers.into_iter().map(|Buffer { id, name, bytes, lower_bound, ggml_alloc_bytes }| BufferRow {
         id,
         name,
@@ -143,5 +156,5 @@ fn row(plan: Plan) -> RunRow {
         lower_bound,
         ggml_alloc: ggml_alloc_bytes,
     });
-    RunRow { pid, allocator, plans, plan_us, buffers: buffers.collect() }
+    RunRow { pid, allocator, plans, plan_us, buffers: buffers.collect(), graphs: Vec::new() }
 }

@@ -4,10 +4,13 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use clap::ValueHint;
 use tempfile::TempDir;
 
 use super::child::Child;
 use super::failure::NotStarted;
+use super::find::find;
+use super::not_executed::not_started;
 use super::{library, program};
 
 /// Options for the program to run.
@@ -18,8 +21,8 @@ pub struct Target {
     #[arg(long = "library", value_name = "FILE")]
     preload: Option<PathBuf>,
 
-    /// The program and its arguments, after "--".
-    #[arg(required = true, last = true, value_name = "PROGRAM")]
+    /// The program and its arguments; options of lastuse stand before it, and "--" may.
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
 
@@ -53,7 +56,7 @@ impl Target {
     /// Finds the program and the library, and checks that the library can replace the program's ggml-alloc.
     pub fn launcher(&self) -> Result<Launcher, NotStarted> {
         let (name, arguments) = self.command.split_first().expect("clap asks for one");
-        let program = program::find(name)?;
+        let program = find(name)?;
         let mut libraries = Vec::new();
         if !program::has_lastuse(&program)? {
             libraries.push(library::find(self.preload.as_deref())?);
@@ -68,6 +71,15 @@ impl Launcher {
     /// Returns the file name of the program.
     pub fn name(&self) -> String {
         self.program.file_name().unwrap_or(self.program.as_os_str()).to_string_lossy().into_owned()
+    }
+
+    /// Describes the program and the libraries that are preloaded, for a message.
+    pub fn describe(&self) -> String {
+        let libraries: Vec<String> = self.libraries.iter().map(|library| library.display().to_string()).collect();
+        match libraries.as_slice() {
+            [] => format!("starting {}, which has lastuse linked in", self.program.display()),
+            all => format!("starting {} with {} preloaded", self.program.display(), all.join(" and ")),
+        }
     }
 
     /// Returns a folder that exists as long as the launcher.
@@ -103,7 +115,7 @@ impl Launcher {
             Allocator::Ggml => command.env("LASTUSE", "off"),
         };
         prepare(&mut command);
-        let child = Child::start(&mut command).map_err(|error| program::not_started(&self.program, &error))?;
+        let child = Child::start(&mut command).map_err(|error| not_started(&self.program, &error))?;
         Ok(Run { child, events })
     }
 }

@@ -3,11 +3,13 @@
 mod child;
 mod events;
 mod failure;
+mod find;
 mod launcher;
 mod library;
+mod not_executed;
 mod program;
 
 pub use child::Exit;
 pub use events::{DumpTotals, Events};
-pub use failure::{FAILED, NotStarted};
+pub use failure::{FAILED, NOT_FOUND, NotStarted};
 pub use launcher::{Allocator, Launcher, Target};

@@ -1,38 +1,17 @@
 //! Whether lastuse can replace the ggml-alloc of a program.
 
-use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use object::elf::{FileHeader64, PT_INTERP};
 use object::read::elf::{ElfFile64, FileHeader, ProgramHeader};
 use object::{Endianness, Object, ObjectSymbol, ReadCache, ReadRef};
 
-use super::failure::{NOT_EXECUTABLE, NOT_FOUND, NotStarted};
+use super::failure::NotStarted;
 
 /// A function that ggml-alloc and lastuse have, and one that only lastuse has.
 const ALLOCATOR: &str = "ggml_gallocr_new_n";
 const LASTUSE: &str = "lastuse_version";
-
-/// Finds the file of a program, as a shell does.
-pub fn find(name: &OsStr) -> Result<PathBuf, NotStarted> {
-    which::which(name).map_err(|_| {
-        let file = Path::new(name);
-        let (code, message) = match () {
-            () if file.is_file() => (NOT_EXECUTABLE, "not executable (permission denied)"),
-            () if file.is_dir() => (NOT_FOUND, "is a directory"),
-            () => (NOT_FOUND, "no such program"),
-        };
-        NotStarted { code, message: format!("{}: {message}", file.display()) }
-    })
-}
-
-/// Translates the error of starting a program.
-pub fn not_started(program: &Path, error: &io::Error) -> NotStarted {
-    let code = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
-    NotStarted { code, message: format!("{}: {error}", program.display()) }
-}
 
 /// Returns whether lastuse is linked into the program, so that it need not be preloaded. A file that is no ELF binary, such
 /// as a script, is assumed to start a program that loads ggml.

@@ -6,7 +6,7 @@ mod neurons;
 mod variants;
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -21,6 +21,8 @@ use lastuse::graph::snapshot::Snapshot;
 use lastuse::report::placement_text;
 use serde_json::{Value, json};
 
+use super::endings::{by_ending, is_stream};
+use super::graph_files::expanded;
 use super::input::Input;
 use super::output::Output;
 use super::print::{print, print_error};
@@ -29,7 +31,7 @@ use device::DeviceArgument;
 use neurons::SplitFfns;
 use variants::best_variant;
 
-/// Place the weights and caches of a program on devices, within the budgets of these devices.
+/// Place weights and caches on devices, within their budgets.
 ///
 /// The graphs are captured from the program ("lastuse run --capture"), with any placement: they have the names and bytes of
 /// weights, caches and intermediates. For each placement that is tried, ggml's scheduler is reproduced and the compute
@@ -40,18 +42,19 @@ use variants::best_variant;
 /// what is gained by placing a tensor is how many bytes of it a run of each graph reads.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  lastuse place graphs/*.jsonl --device Vulkan0=2GiB                 what fits, and the arguments for llama.cpp
-  lastuse place graphs/*.jsonl --device CUDA0=8GiB,reserve=600MiB    less 600 MiB for the driver
-  lastuse place graphs/*.jsonl --device CUDA0=8G --device CUDA1=4G --layers
-  lastuse place graphs/*.jsonl --device CUDA0=8G --device cpu=16G    with a limit for the host too
-  lastuse place graphs/*.jsonl --device CUDA0=8G --model model.gguf  with the tensors that no graph reads
-  lastuse place graphs/*.jsonl --device gpu=8G --order classes --hotness stats -o model.gpuidx
-  lastuse place graphs/*.jsonl --device CUDA0=8G --json              JSON, for programs
+  lastuse place graphs --device Vulkan0=2GiB         what fits, for llama.cpp
+  lastuse place graphs --device CUDA0=8GiB,reserve=600MiB   less for the driver
+  lastuse place graphs --device CUDA0=8G --device CUDA1=4G --layers
+  lastuse place graphs --device CUDA0=8G --device cpu=16G   the host limited too
+  lastuse place graphs --device CUDA0=8G --model model.gguf   unread tensors too
+  lastuse place graphs --device gpu=8G --order classes --hotness stats \\
+      -o model.gpuidx
+  lastuse place graphs --device CUDA0=8G --json      JSON, for programs
 
-Exit codes: 0 placed, and each device is within its budget; 1 there is no such placement, or a file cannot be read; 2 wrong
-usage.")]
+Exit codes: 0 placed, and each device is within its budget; 1 there is no such placement, or a file cannot be read; 2 \
+wrong usage.")]
 pub struct Arguments {
-    /// The graphs, in the format "lastuse-graph", compressed by gzip or not; "-" is the standard input.
+    /// The graphs (*.jsonl, *.jsonl.gz), or folders of them; "-" is the standard input.
     #[arg(required = true)]
     files: Vec<PathBuf>,
 
@@ -127,9 +130,14 @@ enum RuleArgument {
 
 /// Reads the graphs and places what they have.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    if let Some(Err(message)) = arguments.output.as_deref().map(check_ending) {
+        print_error(&format!("{message}; see --help"));
+        return Ok(ExitCode::from(2));
+    }
     let mut devices = device::with_host(&arguments.devices)?;
-    let progress = Progress::start(&arguments.files[0]);
-    let snapshots = read_all(&arguments.files)?;
+    let files = expanded(&arguments.files);
+    let progress = Progress::start(&files[0]);
+    let snapshots = read_all(&files)?;
     device::complete(&mut devices, &arguments.devices, &snapshots);
     let mut found = CapturedItems::of(&snapshots).map_err(|why| why.to_string())?;
     if found.items.is_empty() {
@@ -198,6 +206,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     };
     print(text.as_bytes())?;
     Ok(code)
+}
+
+fn check_ending(file: &Path) -> Result<(), String> {
+    if is_stream(file) { Ok(()) } else { by_ending(file, &[(".gpuidx", ())]) }
 }
 
 fn read_all(files: &[PathBuf]) -> Result<Vec<Snapshot>, String> {

@@ -13,15 +13,17 @@ use lastuse::formats::plan_json;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{BufferPlan, BufferSpec, GraphPlan};
 use lastuse::placement::{Bytes, Effort};
-use lastuse::report::{PlanRow, ProblemRow, RecomputedRow, Verdict, plan_table, problem_table};
+use lastuse::report::{InPartsRow, PlanRow, ProblemRow, RecomputedRow, Verdict, plan_table, problem_table};
 
+use super::graph_files::expanded;
+use super::in_parts;
 use super::input::Input;
 use super::planning::{self, check};
 use super::print::{print, print_error};
 use super::progress::Progress;
 use super::recompute;
 
-/// Plan graphs or placement problems from files.
+/// Plan graphs or placement problems, and print their bytes.
 ///
 /// Graphs are in the format "lastuse-graph" (one JSON object per line), compressed by gzip or not. Prints a table: file,
 /// nodes, blocks, bytes with ggml-alloc (if recorded in the file), bytes of the plan, lower bound, ratio lastuse /
@@ -34,23 +36,26 @@ use super::recompute;
 /// padded to the alignment), lower bound, milliseconds, and outcome.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  lastuse plan llama.jsonl               one graph
-  lastuse plan graphs/*.jsonl            several graphs, with a summary
-  lastuse plan --json llama.jsonl        the offset of every tensor
-  lastuse plan --rules ggml *.jsonl      with the reuse of ggml-alloc only
-  lastuse plan -o offsets.csv blocks.csv            the smallest placement of a problem
-  lastuse plan --capacity 1048576 -o - blocks.csv   any placement within 1 MiB
-  lastuse plan --reorder graphs/*.jsonl  in a better order of the nodes, if there is one
-  lastuse plan --recompute 40% train.jsonl          a training graph that computes results again to fit a budget
-  lastuse plan --steps 4 training.jsonl  cut into 4 steps, computed one after the other
-  lastuse plan --retain 'l_out-*' llama.jsonl       with the results of all layers readable to the end
-  lastuse plan --effort 1000000000 llama.jsonl      search for seconds where the quick plan is above the bound
+  lastuse plan llama.jsonl                 one graph
+  lastuse plan graphs                      a folder of graphs, with a summary
+  lastuse plan --json llama.jsonl          the offset of every tensor
+  lastuse plan --rules ggml graphs         with the sharing of ggml-alloc only
+  lastuse plan --reorder graphs            in a better order, if there is one
+  lastuse plan --recompute 40% train.jsonl    computed again to fit a budget
+  lastuse plan --split 700M vae.jsonl      large intermediates in parts
+  lastuse plan --steps 4 training.jsonl    in 4 steps, one after the other
+  lastuse plan --retain 'l_out-*' llama.jsonl   results stay readable
+  lastuse plan --effort 1000000000 llama.jsonl  search for seconds
+  lastuse plan -o offsets.csv blocks.csv   the smallest placement of a problem
+  lastuse plan --capacity 1048576 -o - blocks.csv   any within 1 MiB
 
-Exit codes: 0 all planned, 1 a file is malformed or cannot be read, 2 wrong usage, 3 it is proven that no placement fits
-the capacity, 4 none was found within the effort, and nothing is proven. With several files, 1 takes precedence over 4, and
-4 over 3.")]
+Exit codes: 0 all planned, 1 a file is malformed or cannot be read, 2 wrong usage, 3 it is proven that no placement \
+fits the capacity, 4 none was found within the effort, and nothing is proven. With several files, 1 takes precedence \
+over 4, and 4 over 3.")]
 pub struct Arguments {
-    /// The files; "-" is the standard input. A file named *.csv, or one that starts with a header, is CSV.
+    /// The files, or folders of graphs; "-" is the standard input
+    ///
+    /// A file named *.csv, or one that starts with a header, is CSV. Of a folder, *.jsonl and *.jsonl.gz are taken.
     #[arg(required = true)]
     files: Vec<PathBuf>,
 
@@ -66,6 +71,9 @@ pub struct Arguments {
 
     #[command(flatten)]
     reorder: reorder::Arguments,
+
+    #[command(flatten)]
+    in_parts: in_parts::Options,
 
     #[command(flatten)]
     steps: steps::Arguments,
@@ -87,16 +95,17 @@ const NOT_FOUND: u8 = 4;
 
 /// Plans every file. A file that cannot be read does not stop the others.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    if arguments.problem.needs_single_file() && arguments.files.len() > 1 {
-        print_error("--output needs a single file; see --help");
+    let files = expanded(&arguments.files);
+    if let Err(message) = arguments.problem.check_usage(files.len()) {
+        print_error(&format!("{message}; see --help"));
         return Ok(ExitCode::from(2));
     }
     let mut rows = Vec::new();
     let mut has_failed = false;
-    let progress = io::stderr().is_terminal() && arguments.files.len() > 1;
-    for (number, file) in arguments.files.iter().enumerate() {
+    let progress = io::stderr().is_terminal() && files.len() > 1;
+    for (number, file) in files.iter().enumerate() {
         if progress {
-            eprint!("\r{}/{}", number + 1, arguments.files.len());
+            eprint!("\r{}/{}", number + 1, files.len());
         }
         match plan_file(file, arguments) {
             Ok(Planned::Json(json)) => print(format!("{json}\n").as_bytes())?,
@@ -182,6 +191,9 @@ fn plan_file(file: &Path, arguments: &Arguments) -> Result<Planned, String> {
         Input::Problem(_) if arguments.recompute.is_set() => {
             Err("--recompute is for graphs; the blocks of a CSV file have no nodes to compute again".to_owned())
         }
+        Input::Problem(_) if arguments.in_parts.is_set() => {
+            Err("--split is for graphs; the blocks of a CSV file have no nodes to compute in parts".to_owned())
+        }
         Input::Problem(_) if arguments.json => {
             Err("--json is for graphs; --output writes the rows of a CSV file with offsets".to_owned())
         }
@@ -209,9 +221,17 @@ fn plan_graph(
                 .to_owned(),
         );
     }
+    if arguments.json && arguments.in_parts.is_set() {
+        return Err(
+            "--json is for the tensors of the file, not for those that --split adds: write the graph with lastuse \
+                    convert --split, and plan that"
+                .to_owned(),
+        );
+    }
     let recomputation = arguments.recompute.apply(&mut snapshot, &buffers, progress)?;
     progress.set("planning");
     let reordering = arguments.reorder.apply(&mut snapshot, &buffers)?;
+    let splitting = arguments.in_parts.apply(&mut snapshot, &buffers, progress)?;
     if let Some(steps) = arguments.steps.steps {
         return steps::plan(file, &snapshot, &buffers, steps).map(Planned::Steps);
     }
@@ -233,6 +253,12 @@ fn plan_graph(
             nodes: found.again().count(),
             work_before: found.before.work,
             work_after: found.after.work,
+        }),
+        split: splitting.map(|found| InPartsRow {
+            before: found.before,
+            tensors: found.splits.len(),
+            parts: found.splits.iter().map(|split| split.parts).max().unwrap_or(1),
+            added: found.added_nodes(),
         }),
         microseconds,
         verdict: arguments

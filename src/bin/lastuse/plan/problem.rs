@@ -9,6 +9,8 @@ use lastuse::formats::csv::Sheet;
 use lastuse::placement::{Bytes, Effort, Outcome, Placement, Problem, choose, lower_bound, padded, solve};
 use lastuse::report::{ProblemRow, Verdict};
 
+use crate::endings::{by_ending, is_stream};
+use crate::path_errors::unwritable;
 use crate::planning::check_placement;
 use crate::print::print;
 use crate::progress::Progress;
@@ -23,15 +25,19 @@ pub struct Options {
     #[arg(long, value_name = "BYTES", conflicts_with = "json")]
     capacity: Option<Bytes>,
 
-    /// For CSV: write all rows with a column "offset" to this file; "-" is the standard output, in place of the table.
+    /// For CSV: write all rows with a column "offset" to this file (*.csv); "-" is the standard output.
     #[arg(short, long, value_name = "FILE", conflicts_with = "json")]
     output: Option<PathBuf>,
 }
 
 impl Options {
-    /// Returns whether the options allow a single file only.
-    pub fn needs_single_file(&self) -> bool {
-        self.output.is_some()
+    /// Fails if an output is set for several files, or has another ending than .csv.
+    pub fn check_usage(&self, files: usize) -> Result<(), String> {
+        match &self.output {
+            Some(_) if files > 1 => Err("--output needs a single file".to_owned()),
+            Some(file) if !is_stream(file) => by_ending(file, &[(".csv", ())]),
+            _ => Ok(()),
+        }
     }
 
     /// Returns whether the rows go to the standard output.
@@ -132,5 +138,5 @@ fn write(sheet: &Sheet, placement: &Placement, options: &Options) -> Result<(), 
         sheet.write(placement, &mut output)?;
         output.flush()
     });
-    written.map_err(|error: io::Error| format!("cannot write {}: {error}", file.display()))
+    written.map_err(|error: io::Error| format!("cannot write {}: {}", file.display(), unwritable(file, &error)))
 }

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use lastuse::devices::accounting::Accounting;
+use lastuse::devices::accounting::{AccountedDevice, Accounting, Sums};
 use lastuse::formats::read_accounting;
-use lastuse::report::accounting::{AccountingFormat, accounting_summary};
-use serde_json::Value;
+use lastuse::report::accounting::{AccountingFormat, accounting_summary, devices_in_mib};
+use serde_json::{Value, json};
 
+use crate::endings::by_ending;
 use crate::launch::NotStarted;
 use crate::output::Output;
 
@@ -26,17 +27,30 @@ pub enum Report {
 }
 
 impl Report {
-    /// Opens the file that `--report` names, if any. The ending decides what is written to it: a page, unless it is that of
-    /// another form.
+    /// Opens the file that `--report` names, if any. The ending decides what is written to it.
     pub fn open(file: Option<&Path>) -> Result<Self, NotStarted> {
         let Some(file) = file else { return Ok(Self::Tables) };
+        let format = by_ending(file, &ENDINGS).map_err(|why| NotStarted::failed(format!("--report: {why}")))?;
         let output = Output::open(file).map_err(NotStarted::failed)?;
-        let ending = file.extension().map(|ending| ending.to_string_lossy());
-        match ending.and_then(|ending| AccountingFormat::with_word(&ending)) {
-            None | Some(AccountingFormat::Html) => Ok(Self::Page(output)),
-            Some(format) => Ok(Self::Accounting(format, output)),
+        match format {
+            AccountingFormat::Html => Ok(Self::Page(output)),
+            format => Ok(Self::Accounting(format, output)),
         }
     }
+}
+
+/// The endings of files that `--report` writes.
+const ENDINGS: [(&str, AccountingFormat); 5] = [
+    (".html", AccountingFormat::Html),
+    (".htm", AccountingFormat::Html),
+    (".json", AccountingFormat::Json),
+    (".txt", AccountingFormat::Text),
+    (".log", AccountingFormat::Lines),
+];
+
+/// Returns whether `--report` writes files with such a name.
+pub fn names_report(file: &Path) -> bool {
+    by_ending(file, &ENDINGS).is_ok()
 }
 
 impl Accountings {
@@ -75,6 +89,25 @@ pub struct Written {
     text: String,
 }
 
+/// Formats what the devices of the processes held, in MiB; empty where nothing was recorded.
+pub fn devices(all: &[Written]) -> String {
+    each(all, devices_in_mib)
+}
+
+/// Returns what the devices of the processes held, in bytes.
+pub fn sums(all: &[Written]) -> Vec<Value> {
+    let of_device = |process: u32, device: &AccountedDevice| {
+        let Sums { weights, kv, compute, other, rounding } = device.sums;
+        json!({ "process": process, "name": device.name, "weights": weights, "kv": kv, "compute": compute,
+            "other": other, "rounding": rounding, "total": device.sums.total() })
+    };
+    let of_process = |written: &Written| {
+        let Accounting { process, devices, .. } = &written.accounting;
+        devices.iter().map(|device| of_device(*process, device)).collect::<Vec<_>>()
+    };
+    all.iter().flat_map(of_process).collect()
+}
+
 /// Formats what the processes held as tables of devices and buffers.
 pub fn tables(all: &[Written]) -> String {
     if all.is_empty() {
@@ -100,7 +133,10 @@ pub fn values(all: &[Written]) -> Vec<Value> {
 fn each(all: &[Written], format: impl Fn(&Accounting) -> String) -> String {
     let text = |written: &Written| match all.len() {
         1 => format(&written.accounting),
-        _ => format!("process {}\n{}", written.accounting.process, format(&written.accounting)),
+        _ => match format(&written.accounting) {
+            empty if empty.is_empty() => empty,
+            text => format!("process {}\n{text}", written.accounting.process),
+        },
     };
     all.iter().map(text).collect()
 }

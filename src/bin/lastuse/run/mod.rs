@@ -1,8 +1,10 @@
 //! `lastuse run`: runs a program with lastuse in place of its ggml-alloc, and reports its buffers.
 
 mod accounting;
+mod bare_report;
 mod captures;
 mod dumps;
+mod report;
 
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -10,50 +12,63 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, ExitStatus};
 
 use lastuse::graph::RuleSetting;
-use lastuse::report::run_table;
-use serde_json::json;
 
-use super::launch::{Allocator, Events, Exit, FAILED, Launcher, NotStarted, Target};
+use super::endings::{by_ending, is_stream};
+use lastuse::report::explain::Explanation;
+
+use super::launch::{Allocator, Events, FAILED, Launcher, NOT_FOUND, NotStarted, Target};
 use super::output::Output;
 use super::print::print_error;
+pub use bare_report::separated;
+
 use accounting::{Accountings, Report, Written};
 use captures::Captures;
 use dumps::{Dumps, checked_pattern};
+use report::Ended;
 
 /// The variable by which ggml's Vulkan backend keeps the order of nodes. "lastuse place" needs graphs in the program's order,
 /// which cannot be found out afterwards.
 const KEEP_ORDER: &str = "GGML_VK_DISABLE_GRAPH_OPTIMIZE";
 
-/// Run a program with lastuse in place of its ggml-alloc, and report its compute buffers.
+/// The variable with the file of what devices hold.
+const ACCOUNTING: &str = "LASTUSE_ACCOUNTING";
+
+/// Run a program with lastuse, and report its compute buffers.
 ///
-/// Works with unchanged programs that use ggml as a shared library (libggml-base.so), such as those of llama.cpp, and with
-/// scripts that start one. When the program exits, a table on the standard error has a line for each buffer of each
-/// allocator: its bytes, the lower bound, the bytes with ggml-alloc, the ratio lastuse / ggml-alloc (lower is better), the
-/// number of plans, and the microseconds that planning took.
+/// lastuse takes the place of the program's ggml-alloc. Works with unchanged programs that use ggml as a shared library
+/// (libggml-base.so), such as those of llama.cpp, and with scripts that start one. Options of lastuse stand before the program;
+/// all that follows it is the program's.
 ///
-/// With --report two more tables have what each device held when it held the most, to the byte, and each buffer: weights,
-/// caches (kv), compute buffers, other buffers, rounding, and what the device said was free. The file that --report names gets
-/// a page with pictures of the graphs and all tensors, or, by its ending, the tensors alone: .json, .txt, or .log for a line for
-/// each tensor.
+/// When the program exits, the standard error has its time and its peak resident memory, and a table with a line for each
+/// buffer of each allocator: its bytes, the lower bound, the bytes with ggml-alloc, the ratio lastuse / ggml-alloc (lower is
+/// better), the part that is saved, the number of plans, and the microseconds that planning took. Lines follow with the graphs
+/// that each allocator has planned, and what verification has checked. A second table has what each device held when it held
+/// the most: weights, caches (kv), compute buffers, other buffers, and rounding.
+///
+/// With --report two more tables have these to the byte, with what the device said was free, and each buffer. The file that
+/// --report names gets a page with pictures of the graphs and all tensors, or, by its ending, the tensors alone: .json, .txt, or
+/// .log for a line for each tensor.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  lastuse run -- ./llama-cli -m model.gguf -p Hello
-  lastuse run --off -- ./llama-cli -m model.gguf -p Hello       with ggml-alloc, to compare
-  lastuse run --report -- ./llama-cli -m model.gguf              what each device holds, and what for
-  lastuse run --report memory.html -- ./llama-cli -m model.gguf  a picture of the memory, with every tensor
-  lastuse run --report tensors.log -- ./llama-cli -m model.gguf  a line for each tensor: device, shape, bytes, steps
-  lastuse run --capture graphs -- ./llama-cli -m model.gguf      its graphs, for plan, explain and draw
-  lastuse run --verify -- ./llama-cli -m model.gguf              every plan is checked before it is used
-  lastuse run --dump 'l_out-*,kq*' -- ./llama-cli -m model.gguf  the values of tensors, for numpy.load
+  lastuse run ./llama-cli -m model.gguf -p Hello
+  lastuse run --off ./llama-cli -m model.gguf       with ggml-alloc, to compare
+  lastuse run --report ./llama-cli -m model.gguf    what each device holds
+  lastuse run --report memory.html ./llama-cli -m model.gguf   a picture of it
+  lastuse run --report tensors.log ./llama-cli ...  a line for each tensor
+  lastuse run --capture graphs ./llama-cli ...      its graphs, for \"explain\"
+  lastuse run --explain ./llama-cli ...             why it needs so much
+  lastuse run --verify ./llama-cli ...              check every plan
+  lastuse run --dump 'l_out-*,kq*' ./llama-cli ...  values, for numpy.load
+  lastuse run -- ./llama-cli --help                 \"--\" may stand in between
 
-Exit codes: that of the program, or 128 plus the signal that killed it; 125 lastuse failed, 126 the program is not
+Exit codes: that of the program, or 128 plus the signal that killed it; 125 lastuse failed, 126 the program is not \
 executable, 127 there is no such program.")]
 pub struct Arguments {
     /// Use ggml-alloc: lastuse forwards every call, and only reports.
-    #[arg(long, conflicts_with_all = ["capture", "report", "verify", "rules", "effort", "reorder", "retain", "dump"])]
+    #[arg(long, conflicts_with_all = ["capture", "report", "explain", "verify", "rules", "effort", "reorder", "retain", "dump"])]
     off: bool,
 
-    /// Write every graph that is planned to this folder; "DIR/%s.jsonl.gz" compresses them.
+    /// Write every graph that is planned to this folder; "DIR/%s.jsonl.gz" compresses them
     ///
     /// Nodes are captured in the program's order: ggml's Vulkan backend, which runs them in another one, is told to keep it
     /// (GGML_VK_DISABLE_GRAPH_OPTIMIZE=1).
@@ -64,6 +79,10 @@ pub struct Arguments {
     /// to a file that ends in .json, .txt or .log.
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     report: Option<Option<PathBuf>>,
+
+    /// Explain the graph with the largest plan, as "lastuse explain" does.
+    #[arg(long)]
+    explain: bool,
 
     /// Check each plan before it is used; "memory" also checks what each operation writes.
     #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "plan",
@@ -100,9 +119,13 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 
-    /// Write the table, or the JSON, to this file instead of the standard error.
+    /// Write the table to this file (*.txt), or JSON (*.json), instead of the standard error.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+
+    /// Print how the program is started, and a line for each plan (LASTUSE_LOG=info).
+    #[arg(short, long)]
+    verbose: bool,
 
     #[command(flatten)]
     target: Target,
@@ -121,9 +144,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 
 fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
     arguments.check_rules()?;
+    let is_json = arguments.is_json()?;
     let output = arguments.output.as_ref().map(|file| Output::open(file)).transpose().map_err(NotStarted::failed)?;
     let to = arguments.report.as_ref().map(|file| Report::open(file.as_deref())).transpose()?;
-    let mut launcher = arguments.target.launcher()?;
+    let mut launcher = arguments.target.launcher().map_err(|not_started| arguments.with_hint(not_started))?;
     let requests = arguments.requests(&launcher, to.as_ref())?;
     if arguments.verify.as_deref() == Some("memory") || requests.dumps.is_some() {
         launcher.guard()?;
@@ -131,12 +155,27 @@ fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
         launcher.guard_if_there();
     }
     let allocator = if arguments.off { Allocator::Ggml } else { Allocator::Lastuse };
+    if arguments.verbose {
+        print_error(&launcher.describe());
+    }
     let run = launcher.start(allocator, |command| arguments.prepare(command, &requests))?;
     let exit = run.child.wait().map_err(|error| NotStarted::failed(format!("cannot wait for the program: {error}")))?;
     let events = Events::read(&run.events);
     let written = requests.accountings.as_ref().map(Accountings::read).transpose();
+    let explained = requests.captures.as_ref().filter(|_| arguments.explain).map(explain_largest).transpose();
     let reported = written.and_then(|written| {
-        report(arguments, &launcher, &exit, &events, &requests, written.as_deref(), output)?;
+        let explanation = explained?.flatten();
+        let ended = Ended {
+            arguments,
+            launcher: &launcher,
+            exit: &exit,
+            events: &events,
+            requests: &requests,
+            written: written.as_deref(),
+            explanation,
+        };
+        let text = if is_json { ended.json() } else { ended.text() };
+        write_report(&text, output)?;
         let written = written.unwrap_or_default();
         match (to, &requests.captures) {
             (Some(Report::Page(page)), Some(captures)) => draw(captures, &launcher.name(), &written, page),
@@ -167,9 +206,31 @@ impl Arguments {
     fn requests(&self, launcher: &Launcher, to: Option<&Report>) -> Result<Requests, NotStarted> {
         let retain = self.retain.as_ref().map(|names| checked_pattern("--retain", names)).transpose()?;
         let dumps = self.dump.as_ref().map(|names| Dumps::new(names, self.dump_dir.as_deref())).transpose()?;
-        let accountings = to.map(|_| Accountings::new(launcher.folder())).transpose()?;
-        let is_drawn = matches!(to, Some(Report::Page(_)));
-        Ok(Requests { captures: self.captures(launcher, is_drawn)?, retain, dumps, accountings })
+        // The program writes no accounting on ggml-alloc, and to the file of the user if that is set.
+        let is_recorded = to.is_some() || (!self.off && std::env::var_os(ACCOUNTING).is_none());
+        let accountings = is_recorded.then(|| Accountings::new(launcher.folder())).transpose()?;
+        let is_read = self.explain || matches!(to, Some(Report::Page(_)));
+        Ok(Requests { captures: self.captures(launcher, is_read)?, retain, dumps, accountings })
+    }
+
+    /// Returns whether the report is JSON: by the ending of its file, or by the option.
+    fn is_json(&self) -> Result<bool, NotStarted> {
+        let file = self.output.as_deref().filter(|file| !is_stream(file));
+        let by_name = file.map(|file| by_ending(file, &[(".json", true), (".txt", false)])).transpose();
+        match by_name.map_err(|why| NotStarted::failed(format!("--output: {why}")))? {
+            Some(false) if self.json => {
+                Err(NotStarted::failed("--json writes to a file that ends in .json, not in .txt"))
+            }
+            by_name => Ok(by_name.unwrap_or(self.json)),
+        }
+    }
+
+    /// Adds that `--report` writes files of other names, where its file was taken for the program.
+    fn with_hint(&self, not_started: NotStarted) -> NotStarted {
+        let NotStarted { code, message } = not_started;
+        let is_hinted = code == NOT_FOUND && self.report == Some(None);
+        let hint = if is_hinted { "; --report writes files that end in .html, .json, .txt or .log" } else { "" };
+        NotStarted { code, message: message + hint }
     }
 
     /// Refuses unknown rules, which the library would only log.
@@ -179,9 +240,9 @@ impl Arguments {
         known.map(|_| ()).map_err(|unknown| NotStarted::failed(format!("--rules: {unknown}")))
     }
 
-    /// Returns where captures go, which the picture is drawn from, too.
-    fn captures(&self, launcher: &Launcher, is_drawn: bool) -> Result<Option<Captures>, NotStarted> {
-        match (&self.capture, is_drawn) {
+    /// Returns where captures go, which pictures and explanations are made from, too.
+    fn captures(&self, launcher: &Launcher, is_read: bool) -> Result<Option<Captures>, NotStarted> {
+        match (&self.capture, is_read) {
             (Some(path), _) => Captures::new(path).map(Some),
             (None, true) => Captures::new(&launcher.folder().join("graphs")).map(Some),
             (None, false) => Ok(None),
@@ -195,6 +256,7 @@ impl Arguments {
             }
         };
         set("LASTUSE_VERIFY", self.verify.clone());
+        set("LASTUSE_LOG", (self.verbose && std::env::var_os("LASTUSE_LOG").is_none()).then(|| "info".to_owned()));
         set("LASTUSE_RULES", self.rules.clone());
         set("LASTUSE_EFFORT", self.effort.map(|units| units.to_string()));
         set("LASTUSE_REORDER", self.reorder.then(|| "on".to_owned()));
@@ -206,7 +268,7 @@ impl Arguments {
             command.env(KEEP_ORDER, "1");
         }
         if let Some(accountings) = &requests.accountings {
-            command.env("LASTUSE_ACCOUNTING", accountings.file());
+            command.env(ACCOUNTING, accountings.file());
         }
         if let Some(dumps) = &requests.dumps {
             command.env("LASTUSE_DUMP", &dumps.pattern).env("LASTUSE_DUMP_DIR", &dumps.folder);
@@ -214,35 +276,7 @@ impl Arguments {
     }
 }
 
-fn report(
-    arguments: &Arguments,
-    launcher: &Launcher,
-    exit: &Exit,
-    events: &Events,
-    requests: &Requests,
-    written: Option<&[Written]>,
-    output: Option<Output>,
-) -> Result<(), String> {
-    let text = if arguments.json {
-        let rows = events.rows();
-        let json = json!({
-            "program": launcher.name(),
-            "exit_code": exit.status.code(),
-            "signal": exit.status.signal(),
-            "seconds": exit.time.as_secs_f64(),
-            "peak_resident_bytes": exit.peak_bytes,
-            "server": if arguments.off { "ggml-alloc" } else { "lastuse" },
-            "ggml": events.ggml,
-            "allocators": rows,
-            "dump": requests.dumps.as_ref().map(|dumps| dumps.json(&events.dumps)),
-            "accounting": written.map(accounting::values),
-        });
-        format!("{json}\n")
-    } else {
-        let dumped = requests.dumps.as_ref().map(|dumps| dumps.summary(&events.dumps));
-        let devices = written.map(|written| format!("\n{}", accounting::tables(written)));
-        summary(launcher, exit, events) + &dumped.unwrap_or_default() + &devices.unwrap_or_default()
-    };
+fn write_report(text: &str, output: Option<Output>) -> Result<(), String> {
     match output {
         Some(output) => output.write(text.as_bytes()),
         // A closed standard error cannot be reported.
@@ -253,25 +287,14 @@ fn report(
     }
 }
 
-fn summary(launcher: &Launcher, exit: &Exit, events: &Events) -> String {
-    let name = launcher.name();
-    let end = match (exit.status.code(), exit.status.signal()) {
-        (Some(0), _) => "exited normally".to_owned(),
-        (Some(code), _) => format!("exited with code {code}"),
-        (None, signal) => format!("was killed by signal {}", signal.unwrap_or_default()),
-    };
-    let head = format!("lastuse: {name} {end} after {:.2} s", exit.time.as_secs_f64());
-    let rows = events.rows();
-    if rows.is_empty() {
-        return format!("{head}; {}\n", events.nothing_planned());
-    }
-    let version = events.ggml.as_ref().map_or_else(String::new, |version| format!("; ggml {version}"));
-    format!("{head}{version}\n{}", run_table(&rows))
-}
-
 fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
     ExitCode::from(u8::try_from(code).unwrap_or(FAILED))
+}
+
+/// Explains the captured graph with the largest plan; `None` if there is no graph.
+fn explain_largest(captures: &Captures) -> Result<Option<Explanation>, String> {
+    super::explain::largest(&captures.files()?)
 }
 
 /// Draws all captured graphs, with what the devices held.
@@ -282,5 +305,5 @@ fn draw(captures: &Captures, program: &str, written: &[Written], picture: Output
         return Err("no picture was drawn: the program planned no graph".to_owned());
     }
     let accountings: Vec<_> = written.iter().map(|written| &written.accounting).collect();
-    picture.write(super::draw::page(&files, &format!("The memory of {program}"), &accountings)?.as_bytes())
+    picture.write(super::draw::page(&files, program, &accountings)?.as_bytes())
 }

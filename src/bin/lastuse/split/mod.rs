@@ -14,12 +14,15 @@ use lastuse::formats::hotness::{LayerHotness, read_hotness};
 use lastuse::placement::Bytes;
 use lastuse::report::{SplitReport, SplitRow, split_json, split_text};
 
+use super::endings::{by_ending, is_stream};
 use super::output::Output;
 use super::print::{print, print_error};
 use super::size;
 use budget::SplitLimit;
 
-/// Decide which neurons of a model belong on a GPU, and write them for PowerInfer.
+/// Split the neurons of a model between a GPU and the host.
+///
+/// Decides which neurons belong on a GPU, and writes them for PowerInfer.
 ///
 /// STATS are files with the hotness of neurons, one for each layer: how often each neuron was active in a run. They are
 /// arrays of NumPy (.npy), tensors of torch (.pt), which are never executed, or bare 32-bit numbers (.f32), ordered by
@@ -34,12 +37,13 @@ use budget::SplitLimit;
 #[command(
     arg_required_else_help = true,
     after_help = "Examples:
-  lastuse split stats --bytes 5GiB --embd 4096 --type q4_0            a table: what fits 5 GiB
+  lastuse split stats --bytes 5GiB --embd 4096 --type q4_0    what fits 5 GiB
   lastuse split stats --bytes 5GiB --embd 4096 --type q4_0 -o llama.gpuidx
-  lastuse split stats --neurons 429432 --vram-capacity 13357166592 -o llama.gpuidx
-  lastuse split stats --bytes 5GiB --type q4_0 --powerinfer -o llama.gpuidx    the split that PowerInfer makes
-  lastuse split layer_*.npy --neurons 20000 --json                    counts and coverage of each layer
-  lastuse split --check llama.gpuidx --layers 32 --ff 11008           every rule for such files
+  lastuse split stats --neurons 429432 --vram-capacity 13357166592 \\
+      -o llama.gpuidx
+  lastuse split stats --bytes 5GiB --type q4_0 --powerinfer -o llama.gpuidx
+  lastuse split layer_*.npy --neurons 20000 --json    counts of each layer
+  lastuse split --check llama.gpuidx --layers 32 --ff 11008    check a file
 
 Exit codes: 0 done, or the file is valid, 1 a file cannot be read, is malformed or invalid, 2 wrong usage."
 )]
@@ -69,13 +73,13 @@ pub struct Arguments {
     #[arg(long, value_name = "BYTES", value_parser = size::option)]
     vram_capacity: Option<Bytes>,
 
-    /// Write the split to this file; "-" is the standard output, in place of the table.
+    /// Write the split to this file (*.gpuidx, *.gguf); "-" is the standard output, in place of the table.
     #[arg(short, long, value_name = "FILE", conflicts_with = "check")]
     output: Option<PathBuf>,
 
-    /// Which program the file is for.
-    #[arg(long, value_enum, default_value_t = IndexFormat::Powerinfer, conflicts_with = "check")]
-    format: IndexFormat,
+    /// Which program the file is for [default: gguf for an output named *.gguf, otherwise powerinfer]
+    #[arg(long, value_enum, conflicts_with = "check")]
+    format: Option<IndexFormat>,
 
     /// Print the result as JSON.
     #[arg(long)]
@@ -138,6 +142,7 @@ impl Arguments {
         if self.limit.powerinfer && self.granule != DEFAULT_GRANULE {
             return Err(format!("--powerinfer takes {DEFAULT_GRANULE} neurons at a time: leave --granule out"));
         }
+        self.index_format()?;
         if self.output.is_some() && self.capacity().is_none() {
             return Err("--output needs --vram-capacity where the budget is --neurons: the file states it".to_owned());
         }
@@ -145,6 +150,17 @@ impl Arguments {
             return Err("--json and --output - both write to the standard output: leave one out".to_owned());
         }
         Ok(())
+    }
+
+    /// Returns the format of the output: by its ending, unless an option sets it.
+    fn index_format(&self) -> Result<IndexFormat, String> {
+        let by_name = match &self.output {
+            Some(file) if !is_stream(file) => {
+                by_ending(file, &[(".gpuidx", IndexFormat::Powerinfer), (".gguf", IndexFormat::Gguf)])?
+            }
+            _ => IndexFormat::Powerinfer,
+        };
+        Ok(self.format.unwrap_or(by_name))
     }
 
     fn capacity(&self) -> Option<Bytes> {
@@ -199,7 +215,7 @@ impl Made {
     fn file(&self, arguments: &Arguments) -> Result<Vec<u8>, String> {
         let vram_capacity = arguments.capacity().ok_or("the bytes allowed for neurons are unknown")?;
         let index = GpuIndex { layers: self.layers.clone(), vram_capacity };
-        index.write(arguments.format.dialect()).map_err(|malformed| malformed.to_string())
+        index.write(arguments.index_format()?.dialect()).map_err(|malformed| malformed.to_string())
     }
 
     fn print(&self, arguments: &Arguments) -> Result<(), String> {

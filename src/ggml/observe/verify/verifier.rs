@@ -39,7 +39,7 @@ impl Verifier {
     }
 
     /// Verifies `graph`, unless it was verified before. Only tensors in buffers for which `is_own` returns `true` are
-    /// checked. What `retention` retains must last.
+    /// checked. What `retention` retains must last. Returns `false` if graphs are not verified.
     ///
     /// # Errors
     /// [`Violation`] if a value would be overwritten.
@@ -49,14 +49,14 @@ impl Verifier {
         graph: GraphRef<'_>,
         retention: &LiveRetention,
         is_own: impl Fn(BufferRef) -> bool,
-    ) -> Result<(), Violation> {
+    ) -> Result<bool, Violation> {
         if !self.mode.plan {
-            return Ok(());
+            return Ok(false);
         }
         let key = (Fingerprint::of_placed(&runtime.operations, graph), retention.positions(graph));
         let is_watched = self.watched.as_ref().is_some_and(|(watched, _)| *watched == key);
         if self.is_verified(&key) && (is_watched || !self.mode.memory) {
-            return Ok(());
+            return Ok(true);
         }
         let mut placed = PlacedGraph::read(runtime, graph, is_own);
         retain_at(&key.1, &mut placed.graph);
@@ -69,7 +69,7 @@ impl Verifier {
             self.verified.truncate(REMEMBERED - 1);
             self.verified.insert(0, key);
         }
-        Ok(())
+        Ok(true)
     }
 
     fn is_verified(&mut self, key: &VerifiedKey) -> bool {

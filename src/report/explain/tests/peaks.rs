@@ -6,7 +6,7 @@ use crate::graph::{BufferSpec, Flags, Rules};
 use crate::report::explain::{Kept, Named, Node, Peak};
 
 fn node(step: u32, name: &str) -> Node {
-    Node { step, tensor: Some(Named { name: name.to_owned(), op: "MUL_MAT".to_owned() }) }
+    Node { step, tensor: Some(Named { name: name.to_owned(), op: "MUL_MAT".to_owned(), of: None }) }
 }
 
 fn peak(scene: &Scene) -> Peak {

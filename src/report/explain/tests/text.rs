@@ -22,10 +22,19 @@ Buffer 0, buffer 0: 2.17 KiB (2224 bytes); ggml-alloc needs the same
   Fragmentation: none, the plan is at its lower bound.
 
   Live at that step, largest first:
-    bytes                    tensor        defined  last use
-     2048  2.00 KiB  92.0 %  MUL_MAT \"n2\"  step 0   step 1, ADD \"n3\"
-      160     160 B   7.1 %  \"late\"        start    step 3, MUL_MAT \"n5\"
-       16      16 B   0.7 %  \"x0\"          start    step 0, MUL_MAT \"n2\"
+    bytes                    tensor                    defined  last use
+     2048  2.00 KiB  92.0 %  MUL_MAT \"n2\", f32 [2048]  step 0   step 1, ADD \"n3\"
+                               from \"x0\", f32 [16]
+      160     160 B   7.1 %  \"late\", f32 [160]         start    step 3, MUL_MAT \"n5\"
+       16      16 B   0.7 %  \"x0\", f32 [16]            start    step 0, MUL_MAT \"n2\"
+
+  The largest, and what can be done about them:
+    MUL_MAT \"n2\", f32 [2048], 2.00 KiB, 92.0 % of the peak
+      without it the peak would be 192 B at step 3, MUL_MAT \"n5\"
+    \"late\", f32 [160], 160 B, 7.1 % of the peak
+      without it the peak would be 2.02 KiB at step 0, MUL_MAT \"n2\"
+    No order and no placement takes less than 2.02 KiB (2064 bytes): the node of step 0 needs its sources and its result at \
+once, 92.8 % of the peak
 
   Reused: 2.00 KiB (2048 bytes); without that the lower bound would be 4.16 KiB (4256 bytes)
     1 in place:

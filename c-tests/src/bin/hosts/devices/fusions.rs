@@ -1,31 +1,49 @@
 //! Sequences of nodes that a backend computes by one kernel, as ggml-alloc places them and as lastuse does.
 
 use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
 
+use lastuse::graph::kernels::KernelCosts;
 use lastuse_c_tests::{HostProgram, Result, Variable, aligned_table};
 
-use super::Findings;
 use super::log::Logged;
+use super::replayed::replayed;
+use super::{DeviceTests, Findings};
 
-/// Runs all sequences on a device, with lastuse preloaded and without. `modes` are the variables of the runs that log, and
-/// of those without fusions.
+/// Runs all sequences on a device, with lastuse preloaded and without.
 ///
 /// # Errors
 /// When the program cannot be run.
-pub fn test(program: &HostProgram, device: &str, modes: [&[Variable]; 2], findings: &mut Findings) -> Result<()> {
+pub fn test(program: &HostProgram, device: &str, tests: &DeviceTests<'_>, findings: &mut Findings) -> Result<()> {
     let listed = program.run(&[], false, &[])?;
-    let heading =
-        ["sequence", "graphs", "bits", "fused", "with lastuse", "kernels", "with lastuse", "barriers", "with lastuse"];
+    let mut compared = 0;
+    let heading = [
+        "sequence",
+        "graphs",
+        "bits",
+        "fused",
+        "with lastuse",
+        "kernels",
+        "with lastuse",
+        "barriers",
+        "with lastuse",
+        "replayed",
+    ];
     let mut table = vec![heading.map(str::to_owned).to_vec()];
     for line in listed.stdout.lines() {
         let mut words = line.split(' ');
         let sequence = words.next().unwrap_or_default();
-        let mut row = Row::default();
+        let mut row = Row { is_replayed: !tests.not_fused.contains(&sequence), ..Row::default() };
         for variant in words {
-            row.add(program, &[device, sequence, variant], modes)?;
+            row.add(program, &[device, sequence, variant], tests)?;
         }
+        compared += usize::from(row.is_replayed());
         findings.wrong.extend(row.wrong().map(|wrong| format!("{device}, {sequence}: {wrong}")));
         table.push(row.cells(sequence));
+    }
+    if compared == 0 && !tests.logging.is_empty() {
+        findings.wrong.push(format!("{device}: no sequence is fused, so nothing that was replayed could be compared"));
     }
     let _ = write!(findings.text, "\n{device}, sequences that are fused\n\n{}", aligned_table(&table, 1));
     Ok(())
@@ -42,10 +60,19 @@ struct Row {
     other_bits: Vec<String>,
     /// Without lastuse, and with it; `None` without a log.
     logged: Option<[Logged; 2]>,
+    /// Whether the devices fuse it as a whole, so that the log shows what lastuse replays.
+    is_replayed: bool,
+    /// What lastuse replays for its plans.
+    replayed: KernelCosts,
 }
 
 impl Row {
-    fn add(&mut self, program: &HostProgram, arguments: &[&str], [logging, unfused]: [&[Variable]; 2]) -> Result<()> {
+    fn add(
+        &mut self,
+        program: &HostProgram,
+        arguments: &[&str],
+        &DeviceTests { logging, unfused, ref folder, .. }: &DeviceTests<'_>,
+    ) -> Result<()> {
         let run = |with_lastuse: bool, more: &[Variable]| program.run(arguments, with_lastuse, more);
         let (plain, ours) = (run(false, &[])?, run(true, &[])?);
         self.graphs += 1;
@@ -61,16 +88,28 @@ impl Row {
         if !logging.is_empty() {
             let [before, with] = self.logged.get_or_insert_default();
             *before += Logged::read(&run(false, logging)?.stderr);
-            *with += Logged::read(&run(true, logging)?.stderr);
+            let captures = Captures::in_folder(folder)?;
+            *with += Logged::read(&program.run(arguments, true, &captures.with(logging))?.stderr);
+            let replayed = replayed(&captures.0, arguments[0])?;
+            self.replayed.fused += replayed.fused;
+            self.replayed.barriers += replayed.barriers;
         }
         Ok(())
+    }
+
+    fn is_replayed(&self) -> bool {
+        self.is_replayed && self.logged.is_some_and(|[plain, _]| plain.fused > 0)
     }
 
     fn wrong(&self) -> impl Iterator<Item = String> {
         let other_bits = self.other_bits.iter().map(|which| format!("other bits with lastuse: {which}"));
         let less_fused = self.logged.filter(|[plain, ours]| ours.fused < plain.fused || ours.kernels > plain.kernels);
         let less_fused = less_fused.map(|[plain, ours]| format!("less is fused: {plain:?} becomes {ours:?}"));
-        other_bits.chain(less_fused)
+        let KernelCosts { fused, barriers, .. } = self.replayed;
+        let is_other = |ours: &Logged| (ours.fused, ours.barriers) != (fused.into(), barriers.into());
+        let others = self.logged.filter(|[_, ours]| self.is_replayed() && is_other(ours));
+        let others = others.map(|[_, ours]| format!("{fused} fused and {barriers} barriers were replayed: {ours:?}"));
+        other_bits.chain(less_fused).chain(others)
     }
 
     fn cells(&self, sequence: &str) -> Vec<String> {
@@ -89,6 +128,30 @@ impl Row {
             let of = |which: usize| self.logged.map_or("-".to_owned(), |both| number(&both[which]).to_string());
             cells.extend([of(0), of(1)]);
         }
+        let barriers = self.is_replayed().then(|| self.replayed.barriers.to_string());
+        cells.push(barriers.unwrap_or_else(|| "-".to_owned()));
         cells
+    }
+}
+
+/// An empty folder for captures.
+struct Captures(PathBuf);
+
+impl Captures {
+    fn in_folder(folder: &Path) -> Result<Self> {
+        let captures = folder.join("captured");
+        let failed = |error: std::io::Error| format!("{}: {error}", captures.display());
+        if captures.exists() {
+            fs::remove_dir_all(&captures).map_err(failed)?;
+        }
+        fs::create_dir_all(&captures).map_err(failed)?;
+        Ok(Self(captures))
+    }
+
+    /// Returns variables with the one by which lastuse captures graphs there.
+    fn with<'a>(&'a self, variables: &[Variable]) -> Vec<(&'a str, &'a str)> {
+        let mut all: Vec<(&str, &str)> = variables.to_vec();
+        all.push(("LASTUSE_CAPTURE", self.0.to_str().unwrap_or_default()));
+        all
     }
 }

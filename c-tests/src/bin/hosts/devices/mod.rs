@@ -6,12 +6,14 @@
 //!  fusions   sequences that backends compute by one kernel: the bits of ggml-alloc's placement, and as many fused?
 //!  whole     llama.cpp with all layers on the device: equal logits, compute buffers no larger?
 //!  log       what the Vulkan backend logs of kernels and barriers
+//!  replayed  what lastuse replays of them for the addresses of its plans
 //! ```
 
 mod build;
 mod fusions;
 mod kernels;
 mod log;
+mod replayed;
 mod whole;
 
 use std::fs;
@@ -48,6 +50,8 @@ pub struct DeviceTests<'a> {
     pub unclaimed: &'a [&'a str],
     /// Variables of the runs that log fusions and barriers; none: the backend has no such log.
     pub logging: &'a [Variable],
+    /// Sequences that these devices do not fuse as a whole, though the backend can: lastuse does not know that.
+    pub not_fused: &'a [&'a str],
     /// Variables of runs without any fusion.
     pub unfused: &'a [Variable],
 }
@@ -99,7 +103,7 @@ impl DeviceTests<'_> {
             eprintln!("[{}] kernels of {device}", self.host);
             kernels::test(&kernels, device, self.unclaimed, &mut findings)?;
             eprintln!("[{}] fusions of {device}", self.host);
-            fusions::test(&fusions, device, [self.logging, self.unfused], &mut findings)?;
+            fusions::test(&fusions, device, self, &mut findings)?;
             eprintln!("[{}] llama.cpp on {device}", self.host);
             whole::test(&placed, device, self.logging, &mut findings)?;
         }

@@ -49,6 +49,12 @@ const SETTINGS: [&str; 9] = [
 pub const USES: [(&str, &str); 2] =
     [("flash attention", "--flash on --cache streams"), ("no flash attention", "--flash off --cache unified")];
 
+/// Eight contexts of one model, each on a thread of its own.
+const IN_PARALLEL: (&str, &str) = ("8 contexts in parallel", "--flash on --cache streams --contexts 8");
+
+/// The models that are used by several contexts at the same time: attention alone, and a hybrid with experts.
+const SHARED: [&str; 2] = ["llama", "granitehybrid"];
+
 impl LlamaHost {
     fn folder(&self) -> PathBuf {
         target_folder().join("hosts").join(self.name)
@@ -102,7 +108,9 @@ impl LlamaHost {
             let file = folder.join(model.name).with_extension("gguf");
             programs.write_model(model, &file)?;
             for way in [Way::Preloaded, Way::Linked] {
-                jobs.extend(USES.map(|used| job(&version, model, &file, used, way, &programs)));
+                let in_parallel = SHARED.contains(&model.name).then_some(IN_PARALLEL);
+                let uses = USES.into_iter().chain(in_parallel);
+                jobs.extend(uses.map(|used| job(&version, model, &file, used, way, &programs)));
             }
         }
         run_jobs(self.name, &folder, &jobs, options)

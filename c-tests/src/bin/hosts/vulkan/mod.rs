@@ -27,6 +27,9 @@ const VISIBLE: Variable = ("GGML_VK_VISIBLE_DEVICES", "0");
 /// The backend logs its kernels and barriers.
 const LOGGING: [Variable; 2] = [("GGML_VK_PERF_LOGGER", "1"), ("GGML_VK_SYNC_LOGGER", "1")];
 
+/// llvmpipe runs the nodes of these one by one, or fuses a part of them.
+const NOT_FUSED: [&str; 3] = ["multi_add", "rms_norm_mul_rope", "rms_norm_mul_rope_set_rows"];
+
 /// The backend runs nodes one by one.
 const UNFUSED: [Variable; 1] = [("GGML_VK_DISABLE_FUSION", "1")];
 
@@ -66,6 +69,7 @@ fn on_devices(llama: &Llama) -> DeviceTests<'_> {
         variables,
         unclaimed: &[],
         logging: &LOGGING,
+        not_fused: &NOT_FUSED,
         unfused: &UNFUSED,
     }
 }

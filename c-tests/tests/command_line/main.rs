@@ -1,0 +1,67 @@
+//! The command line as a whole: help, completions, man pages, which files are taken, and what is wrong with a command.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod completions;
+mod files;
+mod help;
+mod programs;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use lastuse_vendor::target_folder;
+use support::tool;
+
+/// Returns the tool without lastuse's environment variables.
+fn command(arguments: &[&str]) -> Command {
+    let mut command = tool::command(arguments);
+    for (variable, _) in std::env::vars_os() {
+        if variable.to_string_lossy().starts_with("LASTUSE") {
+            command.env_remove(variable);
+        }
+    }
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    command(arguments).output().expect("the tool starts")
+}
+
+/// Exit code 0, no messages, and what was printed.
+fn printed(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert_eq!((output.status.code(), tool::stderr(&output)), (Some(0), ""), "{arguments:?}");
+    tool::stdout(&output).to_owned()
+}
+
+/// Asserts the exit code and the message, which follows "lastuse: ".
+fn assert_refused(arguments: &[&str], code: i32, message: &str) {
+    let output = run(arguments);
+    let (found, text) = (output.status.code(), tool::stderr(&output));
+    assert_eq!((found, text), (Some(code), format!("lastuse: {message}\n").as_str()), "{arguments:?}");
+}
+
+/// Returns an empty folder.
+fn folder(test: &str) -> PathBuf {
+    let folder = target_folder().join("c-tests/command-line").join(test);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("the target folder can be written to");
+    folder
+}
+
+fn write(file: &Path, bytes: &[u8]) -> String {
+    fs::write(file, bytes).expect("the target folder can be written to");
+    text(file).to_owned()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("the target folder has a name in UTF-8")
+}
+
+/// The capture of a small graph.
+fn graph() -> Vec<u8> {
+    fs::read(lastuse_c_tests::folder().join("graphs/llama-8-flash.jsonl.gz")).expect("it is committed")
+}

@@ -1,0 +1,169 @@
+//! What `lastuse explain` knows of the largest tensors at a peak: recognized patterns with their remedies, on captured graphs
+//! and on the graphs that the remedies lead to.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lastuse_c_tests::{Linked, captured_graphs};
+use lastuse_vendor::{Package, target_folder};
+use serde_json::Value;
+use support::llama_style;
+use support::tool::{self, stderr, stdout};
+
+fn tool(arguments: &[&str]) -> String {
+    let output = tool::command(arguments).output().expect("the tool starts");
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+    stdout(&output).to_owned()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path in UTF-8")
+}
+
+fn graph(name: &str) -> PathBuf {
+    captured_graphs().join(format!("{name}.jsonl.gz"))
+}
+
+/// The largest buffer of a graph, as it is explained.
+fn explained(file: &Path) -> Value {
+    let json: Value = serde_json::from_str(&tool(&["explain", "--json", text(file)])).expect("JSON");
+    let buffers = json["buffers"].as_array().expect("a list").clone();
+    buffers.into_iter().max_by_key(|buffer| number(&buffer["lower_bound"])).expect("a buffer")
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// The name of a pattern: a word, or the only key of an object.
+fn pattern(large: &Value) -> Option<String> {
+    let value = &large["pattern"];
+    let word = value.as_str().map(str::to_owned);
+    word.or_else(|| value.as_object().and_then(|object| object.keys().next().cloned()))
+}
+
+fn patterns(buffer: &Value) -> Vec<Option<String>> {
+    buffer["remedies"]["largest"].as_array().expect("a list").iter().map(pattern).collect()
+}
+
+fn bound(name: &str) -> u64 {
+    number(&explained(&graph(name))["lower_bound"])
+}
+
+#[test]
+fn scores_of_attention_are_recognized_and_flash_attention_lowers_the_peak() {
+    for (with_scores, with_flash) in [
+        ("sd-sd1-unet-512", "sd-sd1-unet-512-flash"),
+        ("sd-sdxl-unet-1024", "sd-sdxl-unet-1024-flash"),
+        ("whisper-large-v3-softmax-encode", "whisper-large-v3-encode"),
+        ("llama-8-softmax", "llama-8-flash"),
+    ] {
+        let explanation = explained(&graph(with_scores));
+        let found = patterns(&explanation);
+        assert!(found.contains(&Some("attention_scores".to_owned())), "{with_scores}: {found:?}");
+        assert!(bound(with_flash) < number(&explanation["lower_bound"]), "{with_flash} is not smaller");
+        let flash = patterns(&explained(&graph(with_flash)));
+        assert!(!flash.contains(&Some("attention_scores".to_owned())), "{with_flash}: {flash:?}");
+    }
+}
+
+#[test]
+fn logits_of_all_tokens_are_recognized() {
+    let explanation = explained(&graph("flash-v128k-llama"));
+    let largest = &explanation["remedies"]["largest"][0];
+    assert_eq!(largest["pattern"]["logits"]["tokens"], 512, "{largest}");
+    let share = number(&largest["bytes"]) * 100 / number(&explanation["lower_bound"]);
+    assert!(share > 80, "{share} % of the peak");
+    let text = tool(&["explain", text(&graph("flash-v128k-llama"))]);
+    assert!(text.contains("logits of 512 tokens, 501.00 KiB each"), "{text}");
+}
+
+#[test]
+fn convolutions_and_training_are_recognized() {
+    let found = patterns(&explained(&graph("sd-vae-decoder-512")));
+    assert_eq!(found.first(), Some(&Some("columns".to_owned())), "{found:?}");
+    for name in ["train-4-256", "train-8-512", "train-24-512"] {
+        let explanation = explained(&graph(name));
+        let [kept, peak] = [&explanation["remedies"]["kept_for_backward"], &explanation["lower_bound"]].map(number);
+        assert!(kept * 2 > peak && kept < peak, "{name}: {kept} of {peak}");
+        let recomputed = tool(&["plan", "--recompute", "50%", text(&graph(name))]);
+        assert_eq!(recomputed.lines().count(), 2, "half as much is enough: {recomputed}");
+        assert!(!patterns(&explanation).contains(&Some("logits".to_owned())), "a loss needs all logits: {explanation}");
+    }
+    assert_eq!(explained(&graph("llama-8-flash"))["remedies"]["kept_for_backward"], 0);
+}
+
+/// The blocks of a graph as rows of a placement problem: without the largest at the peak, the lower bound is the one that the
+/// explanation has.
+#[test]
+fn peaks_without_the_largest_tensor_are_those_of_the_other_blocks() {
+    let folder = target_folder().join("c-tests/explained-remedies-files");
+    fs::create_dir_all(&folder).expect("the target folder can be written to");
+    for name in ["flash-v128k-llama", "sd-vae-decoder-512", "whisper-base-encode"] {
+        let explanation = explained(&graph(name));
+        let (peak, large) = (number(&explanation["peak"]["step"]), &explanation["remedies"]["largest"][0]);
+        let rows = tool(&["convert", text(&graph(name)), "-o", "-"]);
+        let is_large = |row: &&str| {
+            let cells: Vec<u64> = row.split(',').filter_map(|cell| cell.parse().ok()).collect();
+            matches!(cells[..], [_, lower, upper, size, ..]
+                if (lower..upper).contains(&peak) && size.next_multiple_of(32) == number(&large["bytes"]))
+        };
+        let removed: Vec<&str> = rows.lines().skip(1).filter(is_large).collect();
+        assert!(!removed.is_empty(), "{name}: no block is as large: {large}");
+        let rest: String = rows.lines().filter(|row| *row != removed[0]).map(|row| format!("{row}\n")).collect();
+        let file = folder.join(format!("{name}.csv"));
+        fs::write(&file, rest).expect("the target folder can be written to");
+        let table = tool(&["plan", "--effort", "0", text(&file)]);
+        let bound = table.lines().nth(1).and_then(|row| row.split_whitespace().nth(4));
+        assert_eq!(bound, Some(large["lower_bound_without"].to_string().as_str()), "{name}: {table}");
+    }
+}
+
+/// The graph of a program with a prompt of so many tokens, and room for 512 in its caches.
+fn captured(tokens: u32) -> Value {
+    let program = llama_style::build("explained-remedies", Package::LlamaCpp, Linked::SharedGgml);
+    let folder = target_folder().join("c-tests/explained-remedies-files").join(tokens.to_string());
+    let _ = fs::remove_dir_all(&folder);
+    let [prompt, decode] = [tokens, 512 - tokens].map(|count| count.to_string());
+    let shape = ["--layers", "2", "--width", "256", "--ffn", "512", "--vocab", "500", "--threads", "1"];
+    let length = ["--prompt", &prompt, "--decode", &decode];
+    let arguments = [&["run", "--capture", text(&folder), text(program.path())], &shape[..], &length].concat();
+    let output = tool::command(&arguments).output().expect("the tool starts");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let json = tool(&["explain", "--json", text(&folder)]);
+    let graphs = json.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")["buffers"][0].clone());
+    graphs.max_by_key(|buffer| number(&buffer["lower_bound"])).expect("a graph")
+}
+
+#[test]
+fn half_as_many_tokens_take_what_is_promised() {
+    let (whole, half) = (captured(256), captured(128));
+    let batch = &whole["remedies"]["batch"];
+    assert_eq!(batch["tokens"], 256, "{whole}");
+    let (promised, found) = (number(&batch["lower_bound_of_half"]), number(&half["lower_bound"]));
+    assert!(promised.abs_diff(found) * 50 <= found, "{promised} bytes are promised, {found} are taken");
+    assert!(found < number(&whole["lower_bound"]));
+}
+
+#[test]
+fn most_captured_graphs_have_a_remedy_or_are_inherent() {
+    let files = fs::read_dir(captured_graphs()).expect("the graphs are committed").flatten().map(|entry| entry.path());
+    let (mut known, mut all, mut counts) = (0, 0, BTreeMap::<String, usize>::new());
+    for file in files.filter(|file| text(file).ends_with(".jsonl.gz")) {
+        let remedies = &explained(&file)["remedies"];
+        let mut found: Vec<String> =
+            remedies["largest"].as_array().expect("a list").iter().filter_map(pattern).collect();
+        found.extend(Some("batch".to_owned()).filter(|_| !remedies["batch"].is_null()));
+        found.extend(Some("kept".to_owned()).filter(|_| number(&remedies["kept_for_backward"]) > 0));
+        found.extend(Some("inherent".to_owned()).filter(|_| !remedies["inherent"].is_null()));
+        found.sort();
+        found.dedup();
+        (known, all) = (known + usize::from(!found.is_empty()), all + 1);
+        found.into_iter().for_each(|name| *counts.entry(name).or_default() += 1);
+    }
+    println!("{known} of {all}: {counts:?}");
+    assert!(known * 10 >= all * 8, "{known} of {all}: {counts:?}");
+}

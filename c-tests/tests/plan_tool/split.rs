@@ -1,0 +1,93 @@
+//! `--split`: budgets, targets on captured graphs, what goes with it, and what is refused.
+
+use lastuse_c_tests::captured_graphs;
+
+use super::{assert_fails, planned, run, stderr};
+
+fn captured(name: &str) -> String {
+    captured_graphs().join(format!("{name}.jsonl.gz")).to_str().expect("UTF-8").to_owned()
+}
+
+/// The table without the time: file, nodes, blocks, ggml-alloc's bytes, bytes, bound, ratio, whole, cut, parts, added.
+fn row(arguments: &[&str]) -> Vec<String> {
+    let table = planned(arguments);
+    let mut words: Vec<String> = table.lines().nth(1).expect("a row").split_whitespace().map(str::to_owned).collect();
+    words.pop();
+    words
+}
+
+fn number(row: &[String], column: usize) -> u64 {
+    row[column].parse().expect("a number")
+}
+
+fn smallest(message: &str) -> u64 {
+    let (_, rest) = message.split_once("the smallest needs ").expect("the message has it");
+    rest.split(';').next().expect("a number").parse().expect("a number")
+}
+
+#[test]
+fn captured_graphs_are_cut_to_a_part_of_ggml_alloc() {
+    for (name, percent) in [("sd-vae-decoder-512", 40), ("sd-sd1-unet-512", 22)] {
+        let ggml_alloc = number(&row(&[&captured(name)]), 3);
+        let budget = (ggml_alloc * percent / 100).to_string();
+        let row = row(&["--split", &budget, &captured(name)]);
+        assert!(number(&row, 4) <= ggml_alloc * percent / 100, "{row:?}");
+        assert_eq!(number(&row, 3), ggml_alloc, "ggml-alloc's bytes are those of the given graph");
+        assert!(number(&row, 8) > 0 && number(&row, 9) > 1 && number(&row, 10) > 0, "{row:?}");
+    }
+}
+
+#[test]
+fn less_memory_takes_more_nodes() {
+    let graph = captured("sd-sd1-unet-512");
+    let rows = ["100%", "60%", "40%", "20%", "min"].map(|budget| row(&["--split", budget, &graph]));
+    for pair in rows.windows(2) {
+        assert!(number(&pair[1], 4) < number(&pair[0], 4) && number(&pair[1], 1) > number(&pair[0], 1), "{pair:?}");
+    }
+    assert_eq!((number(&rows[0], 8), number(&rows[0], 10)), (0, 0), "nothing is cut that fits");
+}
+
+#[test]
+fn cutting_works_together_with_another_order() {
+    let graph = captured("sd-vae-decoder-512");
+    let row = row(&["--reorder", "--split", "700M", &graph]);
+    assert!(
+        row.iter().any(|word| word.parse::<u64>().is_ok_and(|bytes| bytes > 100 << 20 && bytes <= 700 << 20)),
+        "{row:?}"
+    );
+}
+
+#[test]
+fn message_names_the_smallest_budget_and_it_fits() {
+    let graph = captured("sd-sd1-unet-512");
+    let output = run(&["--split", "1M", &graph]);
+    let smallest = smallest(stderr(&output));
+    let message = format!(
+        "{graph}: no graph was found that fits 1048576 bytes: the smallest needs {smallest}; use --split {smallest}, a \
+         larger --split-effort, or fewer --split-threads"
+    );
+    assert_fails(&output, &message);
+    assert!(number(&row(&["--split", &smallest.to_string(), &graph]), 4) <= smallest);
+    assert_eq!(number(&row(&["--split", "min", &graph]), 4), smallest);
+}
+
+#[test]
+fn malformed_budgets_are_wrong_usage() {
+    for budget in ["", "much", "-5", "40%%", "99999999999999999999"] {
+        let output = run(&[&format!("--split={budget}"), &captured("sd-sd1-unet-512")]);
+        assert_eq!(output.status.code(), Some(2), "{budget}");
+        assert!(stderr(&output).contains("give bytes (53000000, 512M), a part (40%), or min"), "{}", stderr(&output));
+    }
+    assert_eq!(run(&["--split-threads", "5", &captured("sd-sd1-unet-512")]).status.code(), Some(2));
+}
+
+#[test]
+fn offsets_of_tensors_that_are_not_in_the_file_are_refused() {
+    let graph = captured("sd-sd1-unet-512");
+    let output = run(&["--json", "--split", "min", &graph]);
+    assert!(
+        stderr(&output).contains("write the graph with lastuse convert --split, and plan that"),
+        "{}",
+        stderr(&output)
+    );
+}

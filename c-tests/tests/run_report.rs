@@ -1,0 +1,185 @@
+//! What `lastuse run` and `lastuse compare` tell of a real program: sizes, graphs, devices, verification, spreads.
+
+mod support;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use lastuse_c_tests::{Linked, Program};
+use lastuse_vendor::{Package, target_folder};
+use serde_json::{Value, json};
+use support::llama_style;
+use support::tool::{stderr, stdout};
+
+/// An unmodified language model on a shared ggml.
+fn model() -> &'static str {
+    static MODEL: OnceLock<Program> = OnceLock::new();
+    let build = || llama_style::build("run-report", Package::LlamaCpp, Linked::SharedGgml);
+    MODEL.get_or_init(build).path().to_str().expect("a path in UTF-8")
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = support::tool::command(&[]);
+    for (variable, _) in std::env::vars_os() {
+        if variable.to_string_lossy().starts_with("LASTUSE") || variable == "LD_LIBRARY_PATH" {
+            command.env_remove(variable);
+        }
+    }
+    command.args(arguments).env("GGML_NO_BACKTRACE", "1");
+    command
+}
+
+/// Runs the model with options of `lastuse run`.
+fn run(options: &[&str]) -> Output {
+    let output = command(&[&["run"], options, &[model()], llama_style::SMALL].concat()).output();
+    let output = output.expect("the tool starts");
+    assert_eq!(output.status.code(), Some(0), "{options:?}: {}", stderr(&output));
+    output
+}
+
+fn report(options: &[&str]) -> Value {
+    let output = run(&[&["--json"], options].concat());
+    serde_json::from_str(stderr(&output)).unwrap_or_else(|error| panic!("{error}: {}", stderr(&output)))
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn table_has_mib_and_what_is_saved() {
+    let output = run(&[]);
+    let text = stderr(&output);
+    let lines: Vec<&str> = text.lines().collect();
+    let row: Vec<&str> = lines[2].split_whitespace().collect();
+    let [bytes, ggml] = [3, 6].map(|column| row[column].parse::<f64>().expect("bytes"));
+    let expected = [format!("{:.2}", bytes / 1_048_576.0), format!("{:.2}", ggml / 1_048_576.0)];
+    assert_eq!([row[4], row[7]], expected.each_ref().map(String::as_str), "{text}");
+    assert_eq!(row[8], format!("{:.3}", bytes / ggml), "{text}");
+    assert_eq!(row[9..11].join(" "), format!("{:.1} %", 100.0 * (1.0 - bytes / ggml)), "{text}");
+    assert!(bytes < ggml, "something is saved:\n{text}");
+    let peak = lines[0].split_once("; peak resident memory ").map_or("", |(_, peak)| peak);
+    let (mib, bytes) = peak.split_once(" MiB (").unwrap_or_else(|| panic!("{text}"));
+    let bytes: f64 = bytes.trim_end_matches(" bytes)").parse().expect("bytes");
+    assert_eq!(mib, format!("{:.2}", bytes / 1_048_576.0), "{text}");
+}
+
+#[test]
+fn graphs_are_told_by_their_tokens() {
+    let text = run(&[]);
+    assert!(stderr(&text).contains("\nallocator 1 planned 1 graph: 64 tokens ("), "{}", stderr(&text));
+    let graphs = &report(&[])["allocators"][0]["graphs"];
+    assert_eq!((graphs.as_array().map(Vec::len), &graphs[0]["label"]), (Some(1), &json!("64 tokens")));
+    assert!(number(&graphs[0]["nodes"]) > 10, "{graphs}");
+}
+
+#[test]
+fn devices_are_listed_with_weights_caches_and_others() {
+    let report = report(&[]);
+    let device = &report["devices"][0];
+    assert_eq!(device["name"], "CPU", "{report}");
+    let classes = ["weights", "kv", "compute", "other", "rounding"].map(|class| number(&device[class]));
+    assert_eq!(classes.iter().sum::<u64>(), number(&device["total"]), "{device}");
+    assert!(classes[0] > 0 && classes[1] > 0, "{device}");
+    assert_eq!(classes[2], number(&report["allocators"][0]["buffers"][0]["bytes"]), "{report}");
+    let output = run(&[]);
+    let text = stderr(&output);
+    let row = text.lines().skip_while(|line| !line.starts_with("device, MiB ")).nth(1);
+    let row: Vec<&str> = row.unwrap_or_else(|| panic!("{text}")).split_whitespace().collect();
+    assert_eq!(row.last(), Some(&number(&device["total"]).to_string().as_str()), "{text}");
+    assert!(!text.contains("\nbuffer  device"), "the tables of --report are not asked for:\n{text}");
+}
+
+#[test]
+fn accounting_of_the_user_is_left_alone() {
+    let folder = target_folder().join("c-tests/run-report-files");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("the target folder can be written to");
+    let file: PathBuf = folder.join("memory.json");
+    let words = [&["run", model()], llama_style::SMALL].concat();
+    let output = command(&words).env("LASTUSE_ACCOUNTING", &file).output().expect("the tool starts");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(file.exists() && !stderr(&output).contains("device, MiB"), "{}", stderr(&output));
+}
+
+#[test]
+fn verification_tells_what_it_checked() {
+    let graphs_of = |mode: &str| {
+        let report = report(&[&*format!("--verify={mode}")]);
+        let found = &report["verification"];
+        assert_eq!((&found["mode"], &found["defects"]), (&json!(mode), &json!(0)), "{found}");
+        assert_eq!(found["plans"], report["allocators"][0]["plans"], "{report}");
+        number(&found["graphs"])
+    };
+    let graphs = graphs_of("plan");
+    // The prompt and four tokens, at least.
+    assert!(graphs >= 5, "{graphs} graphs");
+    assert_eq!(graphs_of("memory"), graphs);
+    let text = run(&["--verify"]);
+    let line = format!("\nverification: 1 plan, {graphs} graphs: no defect\n");
+    assert!(stderr(&text).contains(&line), "{}", stderr(&text));
+    let text = run(&["--verify=memory"]);
+    let line = format!("\nverification: 1 plan, {graphs} graphs, and what each operation wrote: no defect\n");
+    assert!(stderr(&text).contains(&line), "{}", stderr(&text));
+    assert_eq!(report(&[])["verification"], Value::Null, "nothing was asked for");
+}
+
+/// The program hands a function to ggml that writes into a weight.
+#[test]
+fn verification_that_ends_a_program_claims_nothing() {
+    let ggml = support::ggml(Package::LlamaCpp);
+    let built = Program::build("run-report-fault", &["programs/plain_scheduler.c"], &ggml, Linked::SharedGgml, &[]);
+    let program = support::expect(built);
+    let output = command(&["run", "--verify=memory", program.path().to_str().expect("UTF-8"), "fault"]).output();
+    let output = output.expect("the tool starts");
+    assert_eq!(output.status.code(), Some(128 + 6), "{}", stderr(&output));
+    let line = "\nverification: the program did not run to its end; a defect that was found is told above\n";
+    assert!(stderr(&output).contains(line) && !stderr(&output).contains("no defect"), "{}", stderr(&output));
+}
+
+#[test]
+fn compare_tells_spreads_and_noise() {
+    let words = [&["compare", "--runs", "3", model()], llama_style::SMALL].concat();
+    let output = command(&words).output().expect("the tool starts");
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
+    let table = stdout(&output);
+    let lines: Vec<&str> = table.lines().collect();
+    let titles: Vec<&str> = lines[1].split("  ").map(str::trim).filter(|title| !title.is_empty()).collect();
+    assert_eq!(titles, ["ggml-alloc", "min to max", "lastuse", "min to max", "ratio", "difference"], "{table}");
+    let buffers: Vec<&str> = lines[2].split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+    let [ggml, lastuse] = [1, 3].map(|column| buffers[column].parse::<f64>().expect("bytes"));
+    assert_eq!((buffers[2], buffers[4]), ("-", "-"), "each run plans the same: {table}");
+    assert_eq!(buffers[6], format!("{:.2} MiB less", (ggml - lastuse) / 1_048_576.0), "{table}");
+    let time: Vec<&str> = lines[4].split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+    assert!(time[2].contains(" to ") && time[4].contains(" to "), "{table}");
+}
+
+#[test]
+fn largest_graph_is_explained_in_one_command() {
+    let output = run(&["--explain"]);
+    let text = stderr(&output);
+    let explanation = text.split_once("\n64 tokens (written by lastuse ").map_or("", |(_, explanation)| explanation);
+    assert!(explanation.contains("\nBuffer 0, CPU: ") && explanation.contains("\n  Peak: step "), "{text}");
+    let report = report(&["--explain"]);
+    let buffer = &report["explanation"]["buffers"][0];
+    assert_eq!(buffer["size"], report["allocators"][0]["buffers"][0]["bytes"], "the plan of the program: {report}");
+    let output = command(&["run", "--explain", "--json", "true"]).output().expect("the tool starts");
+    let report: Value = serde_json::from_str(stderr(&output)).expect("JSON");
+    assert_eq!(report["explanation"], Value::Null, "the program planned no graph");
+}
+
+#[test]
+fn graphs_of_a_page_are_named_by_program_number_and_tokens() {
+    let folder = target_folder().join("c-tests/run-report-page");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("the target folder can be written to");
+    let page = folder.join("memory.html");
+    run(&["--report", page.to_str().expect("a path in UTF-8")]);
+    let text = fs::read_to_string(&page).expect("it was drawn");
+    assert!(
+        text.contains("run-report, graph 1: 64 tokens") && !text.contains("written by lastuse"),
+        "the labels differ"
+    );
+}

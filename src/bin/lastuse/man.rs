@@ -1,0 +1,99 @@
+//! `lastuse man`: man pages.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
+
+use super::path_errors::unwritable;
+use super::print::print;
+
+/// Print a man page, or write all of them.
+///
+/// There is a page for the tool, lastuse.1, and one for each command, such as lastuse-run.1.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  lastuse man run | man -l -                        read one
+  lastuse man -o ~/.local/share/man/man1            install them for one user
+  sudo lastuse man -o /usr/local/share/man/man1     install them for all users
+
+Exit codes: 0 printed or written, 1 a page cannot be written, 2 wrong usage.")]
+pub struct Arguments {
+    /// The command whose page is printed [default: the page of the tool]
+    #[arg(value_name = "COMMAND")]
+    command: Option<String>,
+
+    /// Write all pages to this folder, which is made if it is missing.
+    #[arg(short, long, value_name = "DIR", conflicts_with = "command")]
+    output: Option<PathBuf>,
+}
+
+/// Prints a page, or writes all.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
+    let mut tool = super::Arguments::command().disable_help_subcommand(true);
+    tool.build();
+    let text = match (&arguments.output, &arguments.command) {
+        (Some(folder), _) => {
+            write_all(&tool, folder).map_err(|why| format!("{}: cannot be written: {why}", folder.display()))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        (None, Some(name)) => {
+            let command = tool.find_subcommand(name).ok_or_else(|| {
+                let names: Vec<&str> = tool.get_subcommands().map(Command::get_name).collect();
+                format!("there is no command {name:?}; the commands are {}", names.join(", "))
+            })?;
+            page(command)?
+        }
+        (None, None) => page(&tool)?,
+    };
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn page(command: &Command) -> Result<Vec<u8>, String> {
+    let mut text = Vec::new();
+    write_page(command, &mut text).map_err(|error| error.to_string())?;
+    Ok(text)
+}
+
+fn write_page(command: &Command, out: &mut Vec<u8>) -> io::Result<()> {
+    let man = Man::new(command.clone()).source(concat!("lastuse ", env!("CARGO_PKG_VERSION"))).manual("lastuse");
+    man.render_title(out)?;
+    man.render_name_section(out)?;
+    man.render_synopsis_section(out)?;
+    man.render_description_section(out)?;
+    man.render_options_section(out)?;
+    if command.has_subcommands() {
+        man.render_subcommands_section(out)?;
+    }
+    let end = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    end.split("\n\n").try_for_each(|part| section(part).to_writer(out))
+}
+
+/// Makes a section of a paragraph behind the options: examples stay line by line, and exit codes are text.
+fn section(part: &str) -> Roff {
+    let mut roff = Roff::new();
+    if let Some(examples) = part.strip_prefix("Examples:\n") {
+        roff.control("SH", ["EXAMPLES"]).control("nf", []);
+        examples.lines().for_each(|line| _ = roff.text([roman(line.trim_start())]));
+        roff.control("fi", []);
+    } else if let Some(codes) = part.strip_prefix("Exit codes: ") {
+        roff.control("SH", ["EXIT STATUS"]).text([roman(codes)]);
+    } else {
+        roff.control("PP", []).text([roman(part)]);
+    }
+    roff
+}
+
+fn write_all(tool: &Command, folder: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
+    for command in std::iter::once(tool).chain(tool.get_subcommands()) {
+        let name = Man::new(command.clone()).get_filename();
+        fs::write(folder.join(&name), page(command)?).map_err(|error| unwritable(&folder.join(name), &error))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! Regions around what is large at a step, and how they could be cut.
+
+use crate::graph::{BufferIndex, TensorId};
+use crate::placement::{Bytes, Step};
+
+use super::cost;
+use super::estimate::{Live, live};
+use super::facts::Facts;
+use super::region::{Grid, Region};
+use super::rewrite::RegionCut;
+use super::window::Place;
+
+/// How many of the largest blocks at a step are tried to be made smaller.
+const LARGEST: usize = 4;
+
+/// How often a region grows.
+const GROWTH: usize = 12;
+
+/// A region is cut into at most so many parts at once.
+const MOST_PARTS: i64 = 64;
+
+/// By how many multiples parts may be longer than needed, so that the last one is not too short.
+const LONGER: i64 = 16;
+
+/// A way to cut a region.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    pub cut: RegionCut,
+    /// The live bytes of the buffer while it runs.
+    pub bytes: Bytes,
+    /// The time that it adds, in picoseconds.
+    pub cost: u64,
+}
+
+impl Candidate {
+    /// Returns what is least for the best candidate: first those that fit, by their cost; then the smallest.
+    fn rank(&self, target: Bytes) -> (bool, u64, u64, i64) {
+        let parts = self.cut.parts();
+        if self.bytes <= target { (false, self.cost, self.bytes, parts) } else { (true, self.bytes, self.cost, parts) }
+    }
+}
+
+/// What a region is to be cut for.
+#[derive(Clone, Copy, Debug)]
+pub struct Aim {
+    pub buffer: BufferIndex,
+    /// The step at which too much is live.
+    pub step: Step,
+    /// The live bytes that are aimed at.
+    pub target: Bytes,
+    pub threads: u32,
+}
+
+/// Returns the best way to lower the live bytes at a step; `None` if none is found. Counts the regions looked at in `work`.
+pub fn best(facts: &Facts<'_>, aim: Aim, work: &mut u64) -> Option<Candidate> {
+    let mut best: Option<Candidate> = None;
+    for seed in largest(facts, aim) {
+        for dimension in (0..4).rev() {
+            let Some(mut region) = Region::around(facts, seed, dimension) else { continue };
+            for _ in 0..GROWTH {
+                *work += region.members.len() as u64;
+                if let Some(candidate) = candidate(facts, &region, aim)
+                    && best.as_ref().is_none_or(|best| candidate.rank(aim.target) < best.rank(aim.target))
+                {
+                    best = Some(candidate);
+                }
+                let neighbours = region.neighbours(facts);
+                let grown = neighbours.iter().find_map(|&(id, dimension)| region.with_internal(facts, id, dimension));
+                let Some(grown) = grown else { break };
+                region = grown;
+            }
+        }
+    }
+    best
+}
+
+/// Returns the tensors in the largest blocks at a step that nodes compute.
+fn largest(facts: &Facts<'_>, aim: Aim) -> Vec<TensorId> {
+    let blocks = facts.problems[aim.buffer as usize].blocks().iter().zip(&facts.in_block[aim.buffer as usize]);
+    let live = blocks.filter(|(block, _)| (block.first_step..block.end_step).contains(&aim.step));
+    let latest = |tensors: &[TensorId]| {
+        let computed = tensors.iter().filter(|&&id| facts.steps[id as usize].is_some_and(|step| step <= aim.step));
+        computed.copied().max_by_key(|&id| facts.steps[id as usize])
+    };
+    let mut found: Vec<(Bytes, TensorId)> =
+        live.filter_map(|(block, tensors)| Some((block.size, latest(tensors)?))).collect();
+    found.sort_by_key(|&(size, id)| (std::cmp::Reverse(size), id));
+    found.truncate(LARGEST);
+    found.into_iter().map(|(_, id)| id).collect()
+}
+
+/// Returns how to cut a region no finer than the target needs, or as finely as is possible.
+fn candidate(facts: &Facts<'_>, region: &Region, aim: Aim) -> Option<Candidate> {
+    let grid = region.grid(facts)?;
+    let place = Place::of(facts, region)?;
+    let bytes = live(facts, region, &place)?;
+    let by_parts = grid.rounded_up((grid.units + MOST_PARTS - 1) / MOST_PARTS);
+    let by_threads = grid.rounded_up(cost::fewest_units(facts, region, grid.units, aim.threads));
+    let least = by_parts.max(by_threads).max(grid.rounded_up(grid.fewest));
+    let most = most_units(bytes, grid.units, aim.target) / grid.multiple * grid.multiple;
+    let units = most.max(least);
+    if units >= grid.units {
+        return None;
+    }
+    // Parts of equal size, as far as that is possible with as many.
+    let parts = (grid.units + units - 1) / units;
+    let units = with_long_last_part(grid, grid.rounded_up((grid.units + parts - 1) / parts))?;
+    let bytes = bytes.with_parts(units, grid.units);
+    if bytes >= facts.profiles[aim.buffer as usize][aim.step as usize] {
+        return None;
+    }
+    let cut = RegionCut { region: region.clone(), grid, place, units };
+    let more = u64::try_from(cut.parts() - 1).unwrap_or(0);
+    Some(Candidate { bytes, cost: cost::of_part(facts, region).saturating_mul(more), cut })
+}
+
+/// Returns the units of a part, or a few more, with which the last part is not too short.
+fn with_long_last_part(grid: Grid, units: i64) -> Option<i64> {
+    let longer = (0..LONGER).map(|more| units + more * grid.multiple);
+    longer.take_while(|&units| units < grid.units).find(|&units| grid.last(units) >= grid.fewest)
+}
+
+/// Returns the most units of a part with which the live bytes are within the target; 0 if there are none.
+fn most_units(live: Live, units: i64, target: Bytes) -> i64 {
+    let left = target.saturating_sub(live.fixed);
+    if live.divided == 0 {
+        return units;
+    }
+    let most = u128::from(left) * u128::from(units.unsigned_abs()) / u128::from(live.divided);
+    i64::try_from(most).unwrap_or(units).min(units)
+}

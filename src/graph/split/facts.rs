@@ -1,0 +1,143 @@
+//! Who uses what in a draft, and when what is live.
+
+use crate::graph::order::Hazards;
+use crate::graph::{Allocation, BufferIndex, BufferSpec, Effect, Flags, Sizes, TensorId, shared_live_ranges};
+use crate::placement::{Bytes, Problem, Step, memory_profile, padded};
+
+use super::draft::{Draft, Role};
+use super::operations::Kind;
+
+/// What is known of a draft before it is cut further.
+pub struct Facts<'a> {
+    pub draft: &'a Draft,
+    pub buffers: &'a [BufferSpec],
+    pub hazards: Hazards,
+    /// By tensor: its block, if it has one.
+    pub allocations: Vec<Option<Allocation>>,
+    /// By buffer: the blocks.
+    pub problems: Vec<Problem>,
+    /// By tensor: the nodes that have it as a source, each once.
+    pub users: Vec<Vec<TensorId>>,
+    /// By tensor: the views of its memory.
+    pub views: Vec<Vec<TensorId>>,
+    /// By tensor: its step; `None` for what is not computed, or twice.
+    pub steps: Vec<Option<Step>>,
+    /// By buffer and block: the tensors in it, by id.
+    pub in_block: Vec<Vec<Vec<TensorId>>>,
+    /// By buffer: the live bytes at each step.
+    pub profiles: Vec<Vec<Bytes>>,
+    /// By tensor: padded bytes of its own memory; 0 where it has none to plan.
+    pub sizes: Vec<Bytes>,
+    /// By tensor: whether it must stay as it is, since something else depends on its step or its memory.
+    pub fixed: Vec<bool>,
+}
+
+impl<'a> Facts<'a> {
+    /// Finds the facts. `None` when sizes overflow.
+    pub fn of(draft: &'a Draft, buffers: &'a [BufferSpec], sizes: &mut impl Sizes) -> Option<Self> {
+        let graph = &draft.graph;
+        let mut own = |id: TensorId, buffer: BufferIndex| draft.alloc_size(sizes, id, buffer);
+        let mut ranges = shared_live_ranges(graph, buffers, draft.requests(), &mut own).ok()?;
+        let problems = ranges.take_problems(buffers);
+        let empty = |problem: &Problem| vec![Vec::new(); problem.blocks().len()];
+        let mut in_block: Vec<Vec<Vec<TensorId>>> = problems.iter().map(empty).collect();
+        let mut padded_sizes = vec![0; graph.tensors().len()];
+        for (id, allocation) in (0..).zip(&ranges.allocations) {
+            let Some(Allocation { buffer, block, alloc_size, .. }) = *allocation else { continue };
+            in_block[buffer as usize][block as usize].push(id);
+            padded_sizes[id as usize] = padded(alloc_size, buffers[buffer as usize].alignment);
+        }
+        let profiles = problems.iter().map(memory_profile).collect();
+        let mut facts = Self {
+            draft,
+            buffers,
+            hazards: Hazards::new(graph, &draft.effects, &draft.same_memory),
+            allocations: ranges.allocations,
+            problems,
+            users: vec![Vec::new(); graph.tensors().len()],
+            views: vec![Vec::new(); graph.tensors().len()],
+            steps: vec![None; graph.tensors().len()],
+            in_block,
+            profiles,
+            sizes: padded_sizes,
+            fixed: draft.kept.clone(),
+        };
+        facts.find_uses();
+        facts.find_fixed();
+        Some(facts)
+    }
+
+    fn find_uses(&mut self) {
+        let graph = &self.draft.graph;
+        for (step, &node) in (0..).zip(graph.nodes()) {
+            self.steps[node as usize] = Some(step);
+            for &source in graph.sources(node) {
+                let users = &mut self.users[source as usize];
+                if users.last() != Some(&node) && source != node {
+                    users.push(node);
+                }
+            }
+        }
+        for (id, tensor) in (0..).zip(graph.tensors()) {
+            if let Some(view) = tensor.view {
+                self.views[view.root as usize].push(id);
+            }
+            if self.steps[id as usize].is_none() {
+                graph.sources(id).iter().for_each(|&source| self.fixed[source as usize] = true);
+            }
+        }
+    }
+
+    /// Finds what is never cut: the last node, which programs find at the end; inputs, parameters and losses; what ends
+    /// the retention of a tensor; nodes that backends skip; and nodes that write more than their result.
+    fn find_fixed(&mut self) {
+        let graph = &self.draft.graph;
+        let knows_flag = graph.has_flag_compute();
+        let never = Flags(Flags::INPUT.0 | Flags::PARAM.0 | Flags::LOSS.0);
+        for &node in graph.nodes() {
+            let flags = graph.tensor(node).flags;
+            let is_pure = matches!(self.draft.effects[node as usize], Effect::Result | Effect::View);
+            let is_skipped = knows_flag && !flags.has(Flags::COMPUTE);
+            let is_whole = self.draft.kinds[node as usize] == Kind::Other;
+            self.fixed[node as usize] |= !is_pure || is_skipped || is_whole || flags.has(never);
+        }
+        if let Some(&last) = graph.nodes().last() {
+            self.fixed[last as usize] = true;
+        }
+        for end in graph.retention().list().iter().filter_map(|retained| retained.until) {
+            self.fixed[end as usize] = true;
+        }
+    }
+
+    /// Returns `true` if only its users read the tensor, so that it need not exist as a whole.
+    pub fn may_be_internal(&self, id: TensorId) -> bool {
+        let tensor = self.draft.graph.tensor(id);
+        tensor.is_owned() && self.is_cuttable(id) && !self.is_read_elsewhere(id) && self.sizes[id as usize] > 0
+    }
+
+    /// Returns `true` if the parts of a node may write into the memory of its result: it has memory of its own, or it is
+    /// such a part itself.
+    pub fn may_be_output(&self, id: TensorId) -> bool {
+        let tensor = self.draft.graph.tensor(id);
+        let is_part = || self.draft.origins[id as usize].role == Role::Part;
+        self.is_cuttable(id) && if tensor.view.is_none() { tensor.is_owned() } else { is_part() }
+    }
+
+    /// Returns `true` if the node may be replaced.
+    pub fn is_cuttable(&self, id: TensorId) -> bool {
+        let is_listed = !self.fixed[id as usize] && self.steps[id as usize].is_some();
+        is_listed && !(self.draft.kinds[id as usize].is_view() && self.is_read_elsewhere(id))
+    }
+
+    /// Returns `true` if the program reads the tensor after the graph, or later than its users do.
+    fn is_read_elsewhere(&self, id: TensorId) -> bool {
+        let graph = &self.draft.graph;
+        graph.tensor(id).flags.has(Flags::OUTPUT) || graph.retention().of(id).is_some()
+    }
+
+    /// Returns the largest sum of live bytes, over all buffers.
+    pub fn peak(&self) -> Bytes {
+        let peaks = self.profiles.iter().map(|profile| profile.iter().copied().max().unwrap_or(0));
+        peaks.fold(0, Bytes::saturating_add)
+    }
+}

@@ -1,0 +1,54 @@
+//! A pass to a graph that fits a budget: large intermediates are computed in parts. Uses the graph, `access`,
+//! `live_ranges`, `plan` and `order`.
+//!
+//! ```text
+//!   given:  a ---> LARGE ---> b            LARGE is live as a whole
+//!
+//!   new:    memory of b (op NONE)
+//!           a[0..2] -> part 1 of 4 -> memory of b[0..2]
+//!           a[2..4] -> part 2 of 4 -> memory of b[2..4]     one part of LARGE is live at a time
+//!           ...
+//!           b: a view of the memory, after all parts
+//! ```
+//!
+//! A region is a set of nodes with one dimension each, along which they are cut: a range of the elements of a result
+//! needs only such ranges of those sources that are in the region. What only nodes of the region use is small then; what
+//! others use too, the outputs of the region, stay whole, and the parts write views of them.
+//!
+//! ```text
+//!  graph -> Draft       (the graph so far, with what is known of each tensor: Kind is how it can be cut)
+//!        -> Facts       (who uses what, the memory profile)
+//!        -> Region      (grown around what is large at a peak; operations has what a part needs of its sources)
+//!             Place     (before and after which other nodes the parts run)
+//!             estimate  (the live bytes of a region cut into parts)
+//!             cost      (the time that parts add)
+//!        -> rewrite     (the draft with regions cut)
+//!        -> Search      (again until the memory profile fits)
+//!        -> split       (compares plans with the budget)
+//! ```
+//!
+//! All searching is counted in work, never in time: the same graph gives the same result, always.
+
+mod operations;
+mod slices;
+mod draft;
+mod views;
+mod facts;
+mod region;
+mod growth;
+mod window;
+mod rewrite;
+mod parts;
+mod cost;
+mod estimate;
+mod candidates;
+mod search;
+mod not_split;
+mod pass;
+#[cfg(test)]
+mod tests;
+
+pub use draft::{Origin, Role};
+pub use not_split::NotSplit;
+pub use operations::{Kind, Window};
+pub use pass::{Split, SplitEffort, SplitLimits, Splitting, Subject, split};

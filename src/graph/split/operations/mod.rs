@@ -1,0 +1,56 @@
+//! What a node needs of its sources to compute a part of its result, by operation.
+//!
+//! The parts have the bits of the whole where the kernels of ggml take the path for a part that they take for the whole.
+//! A part begins at a multiple of [`Cut::multiple`]; an operation or dimension that is missing here is never cut.
+
+mod kind;
+mod matmul;
+mod table;
+mod window;
+
+pub use kind::Kind;
+pub use window::Window;
+
+pub(super) use table::cut;
+
+/// What a part of a result needs of one source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// The whole source, which may be broadcast.
+    Whole,
+    /// A range of a dimension: `numerator` of its elements for each `denominator` elements of the result's dimension.
+    Along {
+        /// The dimension of the source.
+        dimension: usize,
+        /// Elements of the source...
+        numerator: i64,
+        /// ... for so many of the result.
+        denominator: i64,
+    },
+    /// The rows (dimension 1) that a sliding window reads.
+    Rows(Window),
+    /// The node itself, which a cast has as its source.
+    Itself,
+}
+
+impl Need {
+    /// The range of the result, in this dimension of the source.
+    pub const fn along(dimension: usize) -> Self {
+        Self::Along { dimension, numerator: 1, denominator: 1 }
+    }
+}
+
+/// How a node is cut along a dimension of its result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// By slot.
+    pub needs: Vec<Need>,
+    /// Parts begin at multiples of so many elements.
+    pub multiple: i64,
+    /// Each part has at least so many elements.
+    pub fewest: i64,
+    /// Slots whose slices may have gaps where the whole source has none.
+    pub strided: [bool; 4],
+    /// The result may be written with gaps.
+    pub strided_result: bool,
+}

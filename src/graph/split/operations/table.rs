@@ -1,0 +1,176 @@
+//! The table by operation.
+
+use crate::graph::{Graph, Layout, TensorId};
+
+use super::{Cut, Kind, Need, Window, matmul};
+
+/// FLASH_ATTN_EXT takes tiles of queries from this many on.
+const FEWEST_QUERIES: i64 = 64;
+
+/// A node to cut along a dimension of its result.
+struct Node<'g> {
+    result: &'g Layout,
+    sources: Vec<&'g Layout>,
+    dimension: usize,
+}
+
+/// Returns how `node` is cut along a dimension of its result; `None` if it is not. Slices of views follow from the memory
+/// that they are views of, so a [`Kind::View`] is not cut here.
+pub fn cut(graph: &Graph, kind: Kind, node: TensorId, dimension: usize) -> Option<Cut> {
+    let ids = graph.sources(node);
+    let sources = ids.iter().map(|&source| graph.layout(source)).collect();
+    let it = Node { result: graph.layout(node), sources, dimension };
+    if dimension > 3 || it.result.ne[dimension] < 2 || it.sources.is_empty() {
+        return None;
+    }
+    let cut = it.cut(kind)?;
+    for (need, &source) in cut.needs.iter().zip(ids) {
+        // What is copied into the memory of another tensor is not cut.
+        if (*need == Need::Itself) != (source == node) {
+            return None;
+        }
+    }
+    (cut.needs.len() == ids.len()).then_some(cut)
+}
+
+/// Slices and results have no gaps where the whole has none.
+fn packed(needs: Vec<Need>) -> Cut {
+    Cut { needs, multiple: 1, fewest: 1, strided: [false; 4], strided_result: false }
+}
+
+/// Slices and results may have gaps between rows.
+fn strided(needs: Vec<Need>) -> Cut {
+    Cut { needs, multiple: 1, fewest: 1, strided: [true; 4], strided_result: true }
+}
+
+impl Node<'_> {
+    fn cut(&self, kind: Kind) -> Option<Cut> {
+        let Self { result, dimension, .. } = *self;
+        let by_rows = dimension > 0;
+        match (kind, self.sources.as_slice()) {
+            (Kind::Unary, sources) if by_rows && sources.iter().all(|source| source.ne == result.ne) => {
+                Some(packed(vec![Need::along(dimension); sources.len()]))
+            }
+            (Kind::Binary, [first, second]) if first.ne == result.ne => {
+                Some(strided(vec![Need::along(dimension), self.broadcast(second, dimension)?]))
+            }
+            (Kind::Gated, sources) if by_rows => {
+                let fits = sources.iter().all(|source| source.ne[1..] == result.ne[1..]);
+                fits.then(|| packed(vec![Need::along(dimension); sources.len()]))
+            }
+            (Kind::Copy, [source, others @ ..]) if source.ne == result.ne => {
+                let destinations = others.iter().map(|_| Need::Itself);
+                let needs = [Need::along(dimension)].into_iter().chain(destinations).collect();
+                // Quantized rows are written one after the other.
+                Some(Cut { strided_result: source.element == result.element, ..strided(needs) })
+            }
+            (Kind::MatMul, [first, second]) => matmul::cut(result, [first, second], dimension),
+            (Kind::SoftMax { same_slopes }, sources) if by_rows => self.soft_max(sources, same_slopes),
+            (Kind::Rows, [source]) if by_rows && source.ne[1..] == result.ne[1..] => {
+                Some(strided(vec![Need::along(dimension)]))
+            }
+            (Kind::RowsBack, [first, second]) if by_rows && first.ne == result.ne && second.ne == result.ne => {
+                Some(packed(vec![Need::along(dimension); 2]))
+            }
+            (Kind::FlashAttention, [query, others @ ..]) => self.flash_attention(query, others),
+            (Kind::Rope, [source, positions, others @ ..]) if by_rows && source.ne == result.ne => {
+                let positions = match dimension {
+                    2 if positions.ne[0] == result.ne[2] => Need::along(0),
+                    2 => return None,
+                    _ => Need::Whole,
+                };
+                let factors = others.iter().map(|_| Need::Whole);
+                Some(strided([Need::along(dimension), positions].into_iter().chain(factors).collect()))
+            }
+            (Kind::Im2col(window), [kernel, input]) => self.im2col(kernel, input, window),
+            (Kind::GetRows, [rows, indices]) if dimension == 1 && rows.ne[2] == 1 && rows.ne[3] == 1 => {
+                (indices.ne[1] == 1 && indices.ne[2] == 1).then(|| strided(vec![Need::Whole, Need::along(0)]))
+            }
+            (Kind::Matrices, [source]) if dimension >= 2 && source.ne[2..] == result.ne[2..] => {
+                Some(packed(vec![Need::along(dimension)]))
+            }
+            (Kind::Batches, [source]) if dimension == 3 && source.ne == result.ne => {
+                Some(strided(vec![Need::along(3)]))
+            }
+            (Kind::Concat, [first, second]) if by_rows => {
+                let extents = [first.ne[dimension], second.ne[dimension]];
+                let is_joined = extents != [result.ne[dimension]; 2];
+                (!is_joined).then(|| packed(vec![Need::along(dimension); 2]))
+            }
+            (Kind::Repeat, [source, ..]) if by_rows => {
+                let shape = self.sources[1..].iter().map(|_| Need::Whole);
+                Some(packed([self.broadcast(source, dimension)?].into_iter().chain(shape).collect()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns what is needed of a source that may have one element where the result has many.
+    fn broadcast(&self, source: &Layout, dimension: usize) -> Option<Need> {
+        match source.ne[dimension] {
+            1 => Some(Need::Whole),
+            extent if extent == self.result.ne[dimension] => Some(Need::along(dimension)),
+            _ => None,
+        }
+    }
+
+    /// The mask has at least the rows of the result, and may be one for all heads or batches; the sinks are by head.
+    fn soft_max(&self, sources: &[&Layout], same_slopes: bool) -> Option<Cut> {
+        let dimension = self.dimension;
+        let is_known = sources.len() < 2 || same_slopes;
+        let (source, others) = sources.split_first()?;
+        if source.ne != self.result.ne || others.len() > 2 || (dimension == 2 && !is_known) {
+            return None;
+        }
+        let mut needs = vec![Need::along(dimension)];
+        if let Some(mask) = others.first() {
+            needs.push(match dimension {
+                1 if mask.ne[1] < self.result.ne[1] => return None,
+                1 => Need::along(1),
+                _ => self.broadcast(mask, dimension)?,
+            });
+        }
+        if others.len() == 2 {
+            needs.push(if dimension == 2 { Need::along(0) } else { Need::Whole });
+        }
+        Some(Cut { strided: [true; 4], ..packed(needs) })
+    }
+
+    /// The result has the heads in dimension 1 and the rows of queries in dimension 2. Other kernels take few rows.
+    fn flash_attention(&self, query: &Layout, others: &[&Layout]) -> Option<Cut> {
+        let rows = self.result.ne[2];
+        let fits = query.ne[1] == rows && query.ne[2] == self.result.ne[1] && others.len() >= 2;
+        if self.dimension != 2 || !fits || rows < FEWEST_QUERIES {
+            return None;
+        }
+        let mut needs = vec![Need::along(1), Need::Whole, Need::Whole];
+        if let Some(mask) = others.get(2) {
+            if mask.ne[1] < rows {
+                return None;
+            }
+            needs.push(Need::along(1));
+        }
+        needs.extend(others.iter().skip(3).map(|_| Need::Whole));
+        Some(Cut { fewest: FEWEST_QUERIES, strided: [true; 4], ..packed(needs) })
+    }
+
+    /// Rows of the result are the windows of rows of the input.
+    fn im2col(&self, kernel: &Layout, input: &Layout, window: Option<Window>) -> Option<Cut> {
+        let is_2d = kernel.ne[2] > 1 || window.is_some();
+        let columns = kernel.ne[0].checked_mul(kernel.ne[1])?.checked_mul(kernel.ne[2])?;
+        if !is_2d || self.result.ne[0] != columns || input.ne[2] != kernel.ne[2] {
+            return None;
+        }
+        let input = match self.dimension {
+            2 => {
+                let likely = || Window::of_extents(kernel.ne[1], input.ne[1], self.result.ne[2]);
+                Need::Rows(window.or_else(likely)?)
+            }
+            3 if input.ne[3] == self.result.ne[3] => Need::along(3),
+            _ => return None,
+        };
+        let mut cut = packed(vec![Need::Whole, input]);
+        cut.strided[1] = true;
+        Some(cut)
+    }
+}

@@ -1,0 +1,224 @@
+//! The draft with regions cut.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::graph::{BufferIndex, Effect, Flags, Graph, Operation, Retained, Tensor, TensorId, View};
+use crate::placement::Step;
+
+use super::draft::{Draft, Origin, Role};
+use super::facts::Facts;
+use super::operations::Kind;
+use super::parts::{NewTensors, Part};
+use super::region::{Grid, Region};
+use super::window::Place;
+
+/// A region, and the parts that it is cut into.
+#[derive(Clone, Debug)]
+pub struct RegionCut {
+    pub region: Region,
+    pub grid: Grid,
+    pub place: Place,
+    /// Units of each part but the last, which may have fewer.
+    pub units: i64,
+}
+
+impl RegionCut {
+    /// Returns how many parts there are.
+    pub fn parts(&self) -> i64 {
+        (self.grid.units + self.units - 1) / self.units
+    }
+}
+
+/// Returns the draft with regions cut whose places are apart; `None` if a part cannot be made.
+pub fn rewrite(facts: &Facts<'_>, cuts: &[RegionCut]) -> Option<Draft> {
+    let mut cuts: Vec<&RegionCut> = cuts.iter().collect();
+    cuts.sort_by_key(|cut| cut.place.steps.start);
+    let mut rewriter = Rewriter::of(facts);
+    let mut next = 0;
+    for cut in cuts {
+        rewriter.keep(next..cut.place.steps.start);
+        rewriter.add_cut(cut)?;
+        next = cut.place.steps.end;
+    }
+    rewriter.keep(next..Step::try_from(facts.draft.graph.nodes().len()).ok()?);
+    Some(rewriter.finish())
+}
+
+struct Rewriter<'a> {
+    draft: &'a Draft,
+    facts: &'a Facts<'a>,
+    new: NewTensors<'a>,
+    /// The nodes in their new order, each with its requested buffer.
+    nodes: Vec<(TensorId, BufferIndex)>,
+    /// Tensors of the draft that parts compute, with their new sources.
+    wholes: HashMap<TensorId, Vec<TensorId>>,
+    /// Tensors of the draft that are no more.
+    dropped: HashSet<TensorId>,
+}
+
+impl<'a> Rewriter<'a> {
+    fn of(facts: &'a Facts<'a>) -> Self {
+        let draft = facts.draft;
+        let nodes = Vec::with_capacity(2 * draft.graph.nodes().len());
+        Self { draft, facts, new: NewTensors::of(draft), nodes, wholes: HashMap::new(), dropped: HashSet::new() }
+    }
+
+    fn buffer(&self, node: TensorId) -> BufferIndex {
+        buffer_of(self.facts, node)
+    }
+
+    fn keep(&mut self, steps: impl IntoIterator<Item = Step>) {
+        for step in steps {
+            let node = self.draft.graph.nodes()[step as usize];
+            self.nodes.push((node, self.draft.node_buffers[step as usize]));
+        }
+    }
+
+    fn add_cut(&mut self, cut: &RegionCut) -> Option<()> {
+        self.keep(cut.place.before.iter().copied());
+        let outputs: Vec<TensorId> = cut.region.outputs(self.facts).map(|member| member.tensor).collect();
+        for member in cut.region.members.iter().filter(|member| !outputs.contains(&member.tensor)) {
+            self.dropped.insert(member.tensor);
+        }
+        let listed = self.new.list.len();
+        for &output in outputs.iter().filter(|&&output| self.draft.graph.tensor(output).view.is_none()) {
+            self.new.add_memory(output, self.buffer(output));
+        }
+        let mut parts = Vec::new();
+        let count = u32::try_from(cut.parts()).ok()?;
+        for (number, first) in (1..=count).zip((0..).map(|part| part * cut.units)) {
+            let units = first..(first + cut.units).min(cut.grid.units);
+            let part = Part { region: &cut.region, grid: cut.grid, units, number: [number, count] };
+            let facts = self.facts;
+            parts.push(self.new.add_part(&part, |node| buffer_of(facts, node))?);
+        }
+        for &output in &outputs {
+            let parts: Vec<TensorId> = parts.iter().map(|own| own[&output]).collect();
+            let sources = self.new.add_joins(output, &parts, self.buffer(output));
+            self.wholes.insert(output, sources);
+        }
+        let tensors = TensorId::try_from(self.draft.graph.tensors().len()).ok()?;
+        let added = (tensors..).zip(&self.new.list).skip(listed);
+        self.nodes.extend(added.map(|(id, new)| (id, new.buffer)));
+        self.nodes.extend(outputs.iter().map(|&output| (output, buffer_of(self.facts, output))));
+        self.keep(cut.place.after.iter().copied());
+        Some(())
+    }
+
+    fn finish(self) -> Draft {
+        let draft = self.draft;
+        let mut order: Vec<TensorId> = draft.graph.leafs().to_vec();
+        order.extend(self.nodes.iter().map(|&(node, _)| node));
+        let given = TensorId::try_from(draft.graph.tensors().len()).expect("fewer than 2^32 tensors");
+        let mut is_listed = vec![false; draft.graph.tensors().len()];
+        for &id in order.iter().filter(|&&id| id < given) {
+            is_listed[id as usize] = true;
+        }
+        order.extend((0..given).filter(|id| !is_listed[*id as usize] && !self.dropped.contains(id)));
+        let mut numbers: Vec<Option<TensorId>> = vec![None; draft.graph.tensors().len() + self.new.list.len()];
+        for (number, &id) in (0..).zip(&order) {
+            numbers[id as usize] = Some(number);
+        }
+        let mut rest = Rest { draft, rewriter: &self, numbers: &numbers };
+        rest.build(&order)
+    }
+}
+
+/// Returns the requested buffer of a node.
+fn buffer_of(facts: &Facts<'_>, node: TensorId) -> BufferIndex {
+    facts.steps[node as usize].map_or(0, |step| facts.draft.node_buffers[step as usize])
+}
+
+/// Builds the new draft from tensors in their new order.
+struct Rest<'r, 'a> {
+    draft: &'a Draft,
+    rewriter: &'r Rewriter<'a>,
+    /// By id in the draft, then by new tensor: the new id.
+    numbers: &'r [Option<TensorId>],
+}
+
+impl Rest<'_, '_> {
+    fn number(&self, id: TensorId) -> TensorId {
+        self.numbers[id as usize].expect("what a tensor refers to is in the new graph")
+    }
+
+    fn build(&mut self, order: &[TensorId]) -> Draft {
+        let mut result = Draft {
+            graph: Graph::with_capacity(order.len()),
+            origins: Vec::with_capacity(order.len()),
+            kinds: Vec::with_capacity(order.len()),
+            effects: Vec::with_capacity(order.len()),
+            nbytes: Vec::with_capacity(order.len()),
+            same_memory: Vec::with_capacity(order.len()),
+            kept: Vec::with_capacity(order.len()),
+            unsliced: Vec::with_capacity(order.len()),
+            leaf_buffers: self.draft.leaf_buffers.clone(),
+            node_buffers: self.rewriter.nodes.iter().map(|&(_, buffer)| buffer).collect(),
+            given_nbytes: self.draft.given_nbytes.clone(),
+        };
+        for &id in order {
+            match (id as usize).checked_sub(self.draft.graph.tensors().len()) {
+                Some(position) => self.add_new(&mut result, position),
+                None => self.add_given(&mut result, id),
+            }
+        }
+        let leafs = self.draft.graph.leafs().len();
+        let number = |count: usize| TensorId::try_from(count).expect("fewer than 2^32 tensors");
+        result.graph.list_leafs(self.draft.graph.leafs().iter().map(|&leaf| self.number(leaf)));
+        result.graph.list_nodes(number(leafs)..number(leafs + self.rewriter.nodes.len()));
+        let retained = self.draft.graph.retention().list().iter().map(|&Retained { tensor, until }| Retained {
+            tensor: self.number(tensor),
+            until: until.map(|node| self.number(node)),
+        });
+        result.graph.set_retention(retained.collect());
+        result
+    }
+
+    /// Returns a view of the memory that is that of its root now.
+    fn view(&self, view: View) -> View {
+        let root = self.rewriter.new.memory(view.root).unwrap_or(view.root);
+        View { root: self.number(root), ..view }
+    }
+
+    fn add_given(&self, result: &mut Draft, id: TensorId) {
+        let (draft, at) = (self.draft, id as usize);
+        let whole = self.rewriter.wholes.get(&id);
+        let mut tensor: Tensor = draft.graph.tensor(id).clone();
+        tensor.view = tensor.view.or(whole.map(|_| View { root: id, offset: 0 })).map(|view| self.view(view));
+        if whole.is_some() {
+            tensor.operation = Operation::View;
+        }
+        result.graph.add(tensor, draft.graph.layout(id).by_ref());
+        let sources = whole.map_or(draft.graph.sources(id), Vec::as_slice);
+        result.graph.push_sources(sources.iter().map(|&source| self.number(source)));
+        let given = &draft.origins[at];
+        let role = match given.role {
+            Role::Given if whole.is_some() => Role::Whole,
+            Role::Part if whole.is_some() => Role::PartWhole,
+            role => role,
+        };
+        result.origins.push(Origin { role, ..given.clone() });
+        result.kinds.push(if whole.is_some() { Kind::Other } else { draft.kinds[at] });
+        result.effects.push(if whole.is_some() { Effect::View } else { draft.effects[at] });
+        result.nbytes.push(draft.nbytes[at]);
+        result.same_memory.push(self.numbers[draft.same_memory[at] as usize].unwrap_or_else(|| self.number(id)));
+        result.kept.push(draft.kept[at]);
+        result.unsliced.push(draft.unsliced[at]);
+    }
+
+    fn add_new(&self, result: &mut Draft, position: usize) {
+        let new = &self.rewriter.new.list[position];
+        let mut tensor = new.tensor.clone();
+        tensor.view = tensor.view.map(|view| self.view(view));
+        debug_assert!(!tensor.flags.has(Flags::OUTPUT));
+        let id = result.graph.add(tensor, new.layout.by_ref());
+        result.graph.push_sources(new.sources.iter().map(|&source| self.number(source)));
+        result.origins.push(new.origin.clone());
+        result.kinds.push(new.kind);
+        result.effects.push(new.effect);
+        result.nbytes.push(new.nbytes);
+        result.same_memory.push(id);
+        result.kept.push(false);
+        result.unsliced.push(self.draft.unsliced[new.of as usize]);
+    }
+}

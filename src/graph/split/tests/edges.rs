@@ -1,0 +1,147 @@
+//! What is never cut, and graphs with nothing to cut.
+
+use crate::graph::{Effect, Flags, PlanError, Rules, TensorId};
+use crate::placement::Bytes;
+
+use super::super::{Kind, NotSplit, Role, SplitLimits};
+use super::case::{Case, ELEMENT};
+use super::values::assert_values;
+
+/// A large result between two products: `[8, 64] x [8, 64] -> [64, 64] -> [16, 64]`. Returns it.
+fn product(case: &mut Case) -> TensorId {
+    let [weight, input] = [0, 1].map(|_| case.leaf([8, 64, 1, 1]));
+    let down = case.leaf([64, 16, 1, 1]);
+    let large = case.mul_mat(weight, input);
+    let small = case.mul_mat(down, large);
+    case.node("UNARY", [16, 64, 1, 1], &[small]);
+    large
+}
+
+fn is_cut(case: &Case, tensor: TensorId) -> bool {
+    let found = case.split(Rules::ALL, 0);
+    assert_values(case, &found);
+    found.splits.iter().any(|split| split.tensor == tensor)
+}
+
+#[test]
+fn large_results_are_cut() {
+    let mut case = Case::new();
+    let large = product(&mut case);
+    assert!(is_cut(&case, large));
+}
+
+/// A change of a case around its large result.
+type Change = fn(&mut Case, TensorId);
+
+#[test]
+fn what_others_read_is_not_cut() {
+    let changes: [(&str, Change); 6] = [
+        ("an output", |case, large| case.flag(large, Flags::OUTPUT)),
+        ("a parameter", |case, large| case.flag(large, Flags::PARAM)),
+        ("a loss", |case, large| case.flag(large, Flags::LOSS)),
+        ("retained", |case, large| case.sketch.retain(large, None)),
+        ("kept", |case, large| case.kept[large as usize] = true),
+        ("never read", |case, large| {
+            let ne = case.ne(large);
+            let view = case.reshape(large, [ne[0] * ne[1], 1, 1, 1]);
+            case.flag(view, Flags::OUTPUT);
+            let last = case.ne(view);
+            case.node("UNARY", last, &[view]);
+        }),
+    ];
+    for (what, change) in changes {
+        let mut case = Case::new();
+        let large = product(&mut case);
+        change(&mut case, large);
+        assert!(!is_cut(&case, large), "{what} is cut");
+    }
+}
+
+#[test]
+fn operations_that_are_not_known_are_not_cut() {
+    for name in ["INVENTED", "MAP_CUSTOM1", "CUMSUM", "OPT_STEP_SGD"] {
+        let mut case = Case::new();
+        let large = product(&mut case);
+        let ne = case.ne(large);
+        let user = case.node(name, ne, &[large]);
+        // Not computed by the evaluation of values either.
+        case.sketch.draft(user).effect = Effect::of(name);
+        let found = case.split(Rules::ALL, 0);
+        assert!(found.splits.iter().all(|split| split.tensor != large), "read by {name}, and cut");
+        assert_eq!(case.kinds[user as usize], Kind::Other);
+    }
+}
+
+#[test]
+fn weights_that_must_not_be_sliced_are_used_as_a_whole() {
+    let mut case = Case::new();
+    let weight = case.leaf([64, 64, 1, 1]);
+    let input = case.leaf([64, 1, 1, 1]);
+    let large = case.mul_mat(weight, input);
+    let wide = case.leaf([1, 64, 1, 1]);
+    let row = case.reshape(large, [1, 64, 1, 1]);
+    let large = case.mul_mat(wide, row);
+    case.node("UNARY", [64, 64, 1, 1], &[large]);
+    case.unsliced[wide as usize] = true;
+    let found = case.split(Rules::ALL, 0);
+    let slices = found.draft.origins.iter().filter(|origin| origin.role == Role::Slice);
+    assert!(slices.into_iter().all(|origin| origin.tensor != wide));
+}
+
+#[test]
+fn empty_graphs_and_graphs_without_memory_are_as_they_were() {
+    let mut case = Case::new();
+    assert_eq!(case.split(Rules::ALL, 0).added_nodes(), 0);
+    case.leaf([8, 1, 1, 1]);
+    assert_eq!(case.split(Rules::ALL, 0).added_nodes(), 0);
+}
+
+#[test]
+fn tensors_that_are_listed_twice_are_refused() {
+    let mut case = Case::new();
+    let large = product(&mut case);
+    let graph = case.sketch.graph();
+    let mut twice = graph.clone();
+    twice.list_nodes([large]);
+    let effects: Vec<Effect> = case.sketch.drafts.iter().map(|draft| draft.effect).collect();
+    let (leafs, mut nodes) = case.requests();
+    nodes.push(0);
+    let roots: Vec<TensorId> = (0..).take(effects.len()).collect();
+    let nbytes: Vec<Bytes> = case.sketch.drafts.iter().map(|draft| draft.nbytes).collect();
+    let subject = super::super::Subject {
+        graph: &twice,
+        effects: &effects,
+        same_memory: &roots,
+        kinds: &case.kinds,
+        nbytes: &nbytes,
+        kept: &case.kept,
+        unsliced: &case.unsliced,
+    };
+    let requests = crate::graph::Requests { leafs: &leafs, nodes: &nodes };
+    let mut sizes = |_: TensorId, _| ELEMENT;
+    let buffers = case.buffers(Rules::ALL);
+    let found = super::super::split(subject, &buffers, requests, &mut sizes, SplitLimits::of(0), &mut |_| true);
+    assert_eq!(found.map(|found| found.after), Err(NotSplit::ListedTwice(large)));
+}
+
+#[test]
+fn sizes_that_overflow_are_refused() {
+    let mut case = Case::new();
+    let large = product(&mut case);
+    case.sketch.draft(large).size = Bytes::MAX - 5;
+    let found = case.search(Rules::ALL, SplitLimits::of(0), &mut |_| true).map(|found| found.after);
+    assert!(matches!(found, Err(NotSplit::Plan(PlanError::TooLarge { .. }))), "{found:?}");
+}
+
+#[test]
+fn other_nodes_between_those_of_a_region_run_before_or_after_the_parts() {
+    let mut case = Case::new();
+    let [weight, input] = [0, 1].map(|_| case.leaf([8, 64, 1, 1]));
+    let down = case.leaf([64, 16, 1, 1]);
+    let other = case.leaf([16, 64, 1, 1]);
+    let large = case.mul_mat(weight, input);
+    let between = case.node("UNARY", [16, 64, 1, 1], &[other]);
+    let small = case.mul_mat(down, large);
+    case.node("ADD", [16, 64, 1, 1], &[small, between]);
+    assert!(is_cut(&case, large));
+}

@@ -1,0 +1,8 @@
+//! Cut graphs, hand-made and random: their values, their plans, and their budgets.
+
+mod budgets;
+mod case;
+mod edges;
+mod evaluation;
+mod random;
+mod values;

@@ -1,0 +1,76 @@
+//! What cut graphs compute: the values of the given ones, each element once.
+
+use crate::graph::{Effect, Flags, Rules, TensorId};
+use crate::testing::Random;
+
+use super::super::{Role, Splitting};
+use super::case::Case;
+use super::evaluation::Values;
+use super::random::random_case;
+
+/// Asserts that each given tensor that is in the cut graph has its values there.
+pub fn assert_values(case: &Case, found: &Splitting) {
+    let (given, draft) = (case.sketch.graph(), &found.draft);
+    let effects: Vec<Effect> = case.sketch.drafts.iter().map(|draft| draft.effect).collect();
+    let whole = Values::of(&given, &case.kinds, &effects, u64::from);
+    let seeds = |leaf: TensorId| u64::from(draft.origins[leaf as usize].tensor);
+    let cut = Values::of(&draft.graph, &draft.kinds, &draft.effects, seeds);
+    let mut compared = 0;
+    for (id, origin) in (0..).zip(&draft.origins) {
+        if origin.role.is_given() {
+            assert_eq!(cut.all(id), whole.all(origin.tensor), "tensor {}", origin.tensor);
+            compared += 1;
+        }
+    }
+    assert!(compared > 0);
+    assert_kept(case, found);
+}
+
+/// Leafs, outputs, kept tensors and the last node are as they were, and the last node is last.
+fn assert_kept(case: &Case, found: &Splitting) {
+    let draft = &found.draft;
+    let given = case.sketch.graph();
+    let still = |tensor: TensorId| draft.origins.iter().position(|it| it.tensor == tensor && it.role.is_given());
+    for (id, tensor) in (0..).zip(given.tensors()) {
+        let must_be = tensor.flags.has(Flags::OUTPUT) || case.kept[id as usize] || tensor.external;
+        assert!(!must_be || still(id).is_some(), "tensor {id} is gone");
+        if let (true, Some(at)) = (case.kept[id as usize], still(id)) {
+            assert_eq!(draft.origins[at].role, Role::Given, "tensor {id} is cut");
+        }
+    }
+    let last = |graph: &crate::graph::Graph| graph.nodes().last().copied().unwrap_or_default();
+    let origin = &draft.origins[last(&draft.graph) as usize];
+    assert_eq!((origin.tensor, origin.role), (last(&given), Role::Given));
+}
+
+#[test]
+fn random_graphs_compute_the_given_values() {
+    let mut random = Random::new(71);
+    let (mut cuts, mut again, mut met) = (0, 0, 0);
+    for round in 0..120 {
+        let case = random_case(&mut random);
+        let rules = [Rules::ALL, Rules::ALL, Rules::GGML, Rules::NONE][random.below(4) as usize];
+        let given = case.given_bytes(rules);
+        for budget in [0, given * (30 + u64::from(random.below(65))) / 100] {
+            let found = case.split(rules, budget);
+            assert_values(&case, &found);
+            assert!(found.after <= found.before, "graph {round} grows: {} bytes, then {}", found.before, found.after);
+            cuts += found.splits.len();
+            again += found.draft.origins.iter().filter(|origin| origin.parts.len() > 1).count();
+            met += usize::from(found.after <= budget);
+        }
+    }
+    assert!(cuts > 150 && again > 50 && met > 30, "poor graphs: {cuts} cuts, {again} cut again, {met} budgets met");
+}
+
+#[test]
+fn same_graph_is_cut_the_same_way() {
+    let mut random = Random::new(72);
+    for _ in 0..20 {
+        let case = random_case(&mut random);
+        let budget = case.given_bytes(Rules::ALL) / 2;
+        let (one, other) = (case.split(Rules::ALL, budget), case.split(Rules::ALL, budget));
+        assert_eq!((one.after, &one.splits), (other.after, &other.splits));
+        assert_eq!(one.draft.origins, other.draft.origins);
+    }
+}

@@ -1,0 +1,92 @@
+//! Views of what is cut: where a dimension of the memory is in a view, and the view of a part.
+
+use std::cmp::Reverse;
+
+use crate::graph::Layout;
+use crate::placement::Bytes;
+
+use super::slices::{count, is_packed};
+
+/// Returns the dimension of `view` whose ranges are ranges of `dimension` of `parent`, a tensor without gaps of which it is
+/// a view `offset` bytes from the start. As many parts of one are as many parts of the other.
+pub fn dimension_of_view(parent: &Layout, view: &Layout, offset: Bytes, dimension: usize) -> Option<usize> {
+    let whole = parent.ne.iter().map(|&extent| count(extent)).product::<u64>();
+    let is_whole = view.ne.iter().map(|&extent| count(extent)).product::<u64>() == whole && offset == 0;
+    if is_whole && is_packed(view) && is_packed(parent) {
+        return reshaped_dimension(parent, view, dimension);
+    }
+    let is_it = |&other: &usize| {
+        view.ne[other] > 1 && view.nb[other] == parent.nb[dimension] && view.ne[other] == parent.ne[dimension]
+    };
+    let found = (0..4).find(is_it)?;
+    moved(parent, view, offset).is_some().then_some(found)
+}
+
+/// Of a reshaped tensor: the dimension that has as many elements after it, and of which some end where those of the other
+/// end.
+fn reshaped_dimension(parent: &Layout, view: &Layout, dimension: usize) -> Option<usize> {
+    let after =
+        |layout: &Layout, dimension: usize| layout.ne[dimension + 1..].iter().map(|&ne| count(ne)).product::<u64>();
+    (0..4).find(|&other| view.ne[other] > 1 && after(view, other) == after(parent, dimension))
+}
+
+/// Returns, by dimension of the view with more than one element, that of the parent with its stride; and the first
+/// elements of the parent that it is from. `None` if the view is no range of each dimension.
+fn moved(parent: &Layout, view: &Layout, offset: Bytes) -> Option<([Option<usize>; 4], [u64; 4])> {
+    let mut dimensions = [None; 4];
+    let mut first = [0; 4];
+    let mut left = offset;
+    let mut largest_first = [0, 1, 2, 3];
+    largest_first.sort_by_key(|&dimension: &usize| Reverse(parent.nb[dimension]));
+    for dimension in largest_first.into_iter().filter(|&dimension| parent.ne[dimension] > 1) {
+        first[dimension] = left / parent.nb[dimension].max(1);
+        left %= parent.nb[dimension].max(1);
+    }
+    for (other, found) in dimensions.iter_mut().enumerate().filter(|(other, _)| view.ne[*other] > 1) {
+        let has_stride = |&dimension: &usize| parent.ne[dimension] > 1 && parent.nb[dimension] == view.nb[other];
+        let dimension = (0..4).find(has_stride)?;
+        let end = first[dimension].checked_add(count(view.ne[other]))?;
+        if end > count(parent.ne[dimension]) {
+            return None;
+        }
+        *found = Some(dimension);
+    }
+    let within = |dimension: usize| first[dimension] < count(parent.ne[dimension]).max(1);
+    (left == 0 && (0..4).all(within)).then_some((dimensions, first))
+}
+
+/// Returns the view of a part of the parent, with `len` elements in `dimension` of the view: its layout and its bytes from
+/// the start of the part.
+pub fn view_of_part(
+    [parent, part]: [&Layout; 2],
+    view: &Layout,
+    offset: Bytes,
+    dimension: usize,
+    len: i64,
+) -> Option<(Layout, Bytes)> {
+    let mut layout = *view;
+    layout.ne[dimension] = len;
+    if offset == 0 && is_packed(view) && is_packed(parent) {
+        let whole = count(view.ne[dimension]);
+        for stride in &mut layout.nb[dimension + 1..] {
+            *stride = (*stride / whole).checked_mul(count(len))?;
+        }
+        return Some((layout, 0));
+    }
+    let (dimensions, first) = moved(parent, view, offset)?;
+    for (other, dimension) in dimensions.iter().enumerate() {
+        if let Some(dimension) = dimension {
+            layout.nb[other] = part.nb[*dimension];
+        }
+    }
+    let offset = first
+        .iter()
+        .zip(&part.nb)
+        .try_fold(0u64, |sum, (&first, &stride)| sum.checked_add(first.checked_mul(stride)?))?;
+    // Strides of single elements have no effect; ggml's own are those of what is before them.
+    for other in (0..4).filter(|&other| dimensions[other].is_none()) {
+        layout.nb[other] =
+            if other == 0 { part.nb[0] } else { layout.nb[other - 1].saturating_mul(count(layout.ne[other - 1])) };
+    }
+    Some((layout, offset))
+}

@@ -1,0 +1,123 @@
+//! What the largest tensors of a peak are, and the remedies that exist for them.
+//!
+//! - `without`: the peak if a block was not there
+//! - `pattern`: what a tensor is by the nodes around it: scores of attention, logits, and others
+//! - `batch`: what grows with the number of tokens
+//! - `text`: all of that for people
+
+mod without;
+mod pattern;
+mod batch;
+mod text;
+
+use crate::graph::TensorId;
+use crate::placement::{Bytes, Step, padded};
+
+use super::case::Case;
+use super::named::{Named, Node};
+use super::origin::Shape;
+
+pub use batch::Batch;
+pub use pattern::Pattern;
+pub use text::write_remedies;
+
+/// How many of the largest blocks are looked at.
+const MAX_LARGE: usize = 3;
+
+/// Blocks after the first are looked at if they have this part of the peak, in hundredths.
+const MIN_PART: Bytes = 5;
+
+/// A peak is inherent if a single node needs this part of it, in hundredths.
+const INHERENT: Bytes = 90;
+
+/// What is known of a peak beyond what is live.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+pub struct Remedies {
+    /// The largest blocks, the largest first.
+    pub largest: Vec<Large>,
+    /// What grows with the number of tokens, if there is an input of tokens.
+    pub batch: Option<Batch>,
+    /// Bytes of the peak that are results of the forward pass, kept for the backward pass; 0 where nothing is trained.
+    pub kept_for_backward: Bytes,
+    /// If the node of the peak alone needs most of it: the bytes of its sources and its result.
+    pub inherent: Option<Bytes>,
+}
+
+/// One of the largest blocks at a peak.
+#[derive(Clone, Debug)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+pub struct Large {
+    /// The tensor that is live in it, the last one of several.
+    #[cfg_attr(feature = "cli", serde(flatten))]
+    pub tensor: Named,
+    /// Its shape.
+    #[cfg_attr(feature = "cli", serde(flatten))]
+    pub shape: Shape,
+    /// Bytes of the block at the peak.
+    pub bytes: Bytes,
+    /// Live bytes at the peak that there would be without the block.
+    pub lower_bound_without: Bytes,
+    /// That peak.
+    pub peak_without: Node,
+    /// What it is, if that is known.
+    pub pattern: Option<Pattern>,
+}
+
+impl Case<'_> {
+    /// Returns what is known of the peak of a buffer at `step`, which has `bytes` live bytes.
+    pub fn remedies(&self, buffer: usize, step: Step, bytes: Bytes) -> Remedies {
+        let blocks = self.blocks_at(buffer, step);
+        let patterns = pattern::Patterns::of(self);
+        let large = |&(block, held): &(u32, Bytes)| {
+            let id = self.tensors_at(buffer, block, step).last().copied()?;
+            let (lower_bound_without, peak_without) = self.peak_without(buffer, block);
+            Some(Large {
+                tensor: self.named(id),
+                shape: self.shape(id),
+                bytes: held,
+                lower_bound_without,
+                peak_without,
+                pattern: patterns.pattern(id),
+            })
+        };
+        let is_part =
+            |part: Bytes, hundredths: Bytes| u128::from(part) * 100 >= u128::from(bytes) * u128::from(hundredths);
+        let is_large = |(number, (_, held)): &(usize, &(u32, Bytes))| {
+            *number == 0 || (*number < MAX_LARGE && is_part(*held, MIN_PART))
+        };
+        let is_kept = |&(block, _): &(u32, Bytes)| {
+            let id = self.tensors_at(buffer, block, step).last().copied();
+            id.is_some_and(|id| matches!(patterns.pattern(id), Some(Pattern::KeptForBackward { .. })))
+        };
+        let kept_for_backward = blocks.iter().filter(|block| is_kept(block)).map(|&(_, held)| held).sum();
+        let needed = self.needed_by_node(buffer, step);
+        Remedies {
+            largest: blocks.iter().enumerate().filter(is_large).filter_map(|(_, block)| large(block)).collect(),
+            batch: self.batch(buffer, step),
+            kept_for_backward,
+            inherent: Some(needed).filter(|&needed| is_part(needed, INHERENT)),
+        }
+    }
+
+    /// Returns the bytes that the node of a step needs in a buffer at once: the memory of its sources and of its result.
+    fn needed_by_node(&self, buffer: usize, step: Step) -> Bytes {
+        let graph = &self.planned.snapshot.graph;
+        let Some(&node) = graph.nodes().get(step as usize) else { return 0 };
+        let mut blocks: Vec<u32> = Vec::new();
+        let mut sum = 0;
+        for root in graph.sources(node).iter().chain([&node]).map(|&id| graph.root(id)) {
+            let Some(allocation) = self.allocation(root, buffer) else { continue };
+            if !blocks.contains(&allocation.block) {
+                blocks.push(allocation.block);
+                sum += self.size_of(root, allocation.buffer as usize);
+            }
+        }
+        sum
+    }
+
+    fn size_of(&self, id: TensorId, buffer: usize) -> Bytes {
+        self.allocation(id, buffer)
+            .map_or(0, |allocation| padded(allocation.alloc_size, self.planned.buffers[buffer].alignment))
+    }
+}

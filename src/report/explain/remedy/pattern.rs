@@ -1,0 +1,142 @@
+//! What a tensor is by the nodes around it.
+
+use crate::graph::{Flags, TensorId};
+use crate::placement::Step;
+
+use crate::report::explain::case::Case;
+use crate::report::explain::explanation::Kept;
+use crate::report::explain::named::Node;
+
+/// How many nodes are followed from a tensor to the node that tells what it is.
+const MAX_HOPS: usize = 8;
+
+/// What a large tensor is, where a remedy for it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+pub enum Pattern {
+    /// The scores of attention, before or after the softmax: of each query with each key.
+    AttentionScores,
+    /// The logits of several tokens, an output.
+    Logits {
+        /// The number of tokens.
+        tokens: i64,
+    },
+    /// The columns of a convolution that is computed as a product of matrices.
+    Columns,
+    /// A result of the forward pass that the backward pass reads, after its first node.
+    KeptForBackward {
+        /// The first node of the backward pass.
+        backward: Node,
+    },
+    /// An alternative that was not selected, and that no backend computes.
+    NotComputed,
+}
+
+/// Finds patterns in a graph.
+pub struct Patterns<'c, 'a> {
+    case: &'c Case<'a>,
+    /// By tensor: the nodes that have it as a source.
+    consumers: Vec<Vec<TensorId>>,
+    /// The first step of the backward pass, in a graph for training.
+    backward: Option<Step>,
+    /// Whether backends skip nodes without [`Flags::COMPUTE`].
+    has_flag_compute: bool,
+}
+
+impl<'c, 'a> Patterns<'c, 'a> {
+    /// Visits each node once.
+    pub fn of(case: &'c Case<'a>) -> Self {
+        let snapshot = case.planned.snapshot;
+        let mut consumers = vec![Vec::new(); snapshot.tensors.len()];
+        for &node in snapshot.graph.nodes() {
+            snapshot.graph.sources(node).iter().for_each(|&source| consumers[source as usize].push(node));
+        }
+        let nodes = (0..).zip(snapshot.graph.nodes());
+        let first_back =
+            |(step, &node): (Step, &TensorId)| snapshot.tensors[node as usize].op.ends_with("_BACK").then_some(step);
+        let backward = nodes.clone().find_map(first_back);
+        Self { case, consumers, backward, has_flag_compute: snapshot.graph.has_flag_compute() }
+    }
+
+    /// Returns what a tensor is, if a pattern is recognized.
+    pub fn pattern(&self, id: TensorId) -> Option<Pattern> {
+        let (graph, uses) = (&self.case.planned.snapshot.graph, &self.case.uses);
+        let is_skipped = self.has_flag_compute && !graph.tensor(id).flags.has(Flags::COMPUTE);
+        if uses.step[id as usize].is_some() && is_skipped {
+            return Some(Pattern::NotComputed);
+        }
+        if let (Some(backward), Some(def), Some(last)) = (self.backward, uses.def(id), uses.last_use(id))
+            && def < backward
+            && last > backward
+        {
+            return Some(Pattern::KeptForBackward { backward: self.case.node(backward) });
+        }
+        match self.op(id) {
+            op if op.starts_with("IM2COL") => Some(Pattern::Columns),
+            _ if self.is_attention_score(id) => Some(Pattern::AttentionScores),
+            // A loss needs the logits of all tokens.
+            "MUL_MAT" if self.backward.is_none() => self.logits(id),
+            _ => None,
+        }
+    }
+
+    fn op(&self, id: TensorId) -> &'c str {
+        &self.case.planned.snapshot.tensors[id as usize].op
+    }
+
+    /// Returns whether a tensor is a product that becomes the operand of a softmax, such an operand, or the result, and the
+    /// result is multiplied with the values. A softmax that selects experts is not.
+    fn is_attention_score(&self, id: TensorId) -> bool {
+        let is_softmax = |id: TensorId| self.op(id) == "SOFT_MAX";
+        let softmax = if is_softmax(id) {
+            Some(id)
+        } else {
+            let is_scored = ["MUL_MAT", "SCALE", "ADD", "SOFT_CAP", "UNARY", "DIAG_MASK_INF"].contains(&self.op(id));
+            let between = |op: &str| ["SCALE", "ADD", "UNARY", "DIAG_MASK_INF", "CONT"].contains(&op) || is_view(op);
+            is_scored.then(|| self.reached(id, &is_softmax, &between)).flatten()
+        };
+        let is_product = |id: TensorId| ["MUL_MAT", "OUT_PROD"].contains(&self.op(id));
+        let between = |op: &str| ["CONT", "CPY"].contains(&op) || is_view(op);
+        softmax.is_some_and(|softmax| self.reached(softmax, &is_product, &between).is_some())
+    }
+
+    /// Returns the logits of several tokens: a product that makes of a vector for each token one of at least four times as many
+    /// elements, and becomes an output, directly or through operations by element.
+    fn logits(&self, id: TensorId) -> Option<Pattern> {
+        let graph = &self.case.planned.snapshot.graph;
+        let ([vocabulary, tokens, 1, 1], [_, operand]) = (graph.layout(id).ne, *graph.sources(id).first_chunk()?)
+        else {
+            return None;
+        };
+        let width = graph.layout(operand).ne[0];
+        let is_output = |id: TensorId| {
+            graph.tensor(id).flags.has(Flags::OUTPUT)
+                || (self.consumers[id as usize].is_empty() && self.case.uses.kept[id as usize] == Some(Kept::Unused))
+        };
+        let between = |op: &str| ["SCALE", "UNARY", "MUL", "ADD"].contains(&op) || is_view(op);
+        let ends = is_output(id) || self.reached(id, &is_output, &between).is_some();
+        (tokens > 1 && vocabulary >= 4 * width && ends).then_some(Pattern::Logits { tokens })
+    }
+
+    /// Returns the nearest node that `is_end` holds for, among those that read a tensor directly or through nodes `between`.
+    fn reached(
+        &self,
+        from: TensorId,
+        is_end: &dyn Fn(TensorId) -> bool,
+        between: &dyn Fn(&str) -> bool,
+    ) -> Option<TensorId> {
+        let mut at = vec![from];
+        for _ in 0..MAX_HOPS {
+            let next: Vec<TensorId> = at.iter().flat_map(|&id| &self.consumers[id as usize]).copied().collect();
+            if let Some(&end) = next.iter().find(|&&id| is_end(id)) {
+                return Some(end);
+            }
+            at = next.into_iter().filter(|&id| between(self.op(id))).collect();
+        }
+        None
+    }
+}
+
+fn is_view(op: &str) -> bool {
+    ["VIEW", "RESHAPE", "PERMUTE", "TRANSPOSE"].contains(&op)
+}

@@ -1,0 +1,108 @@
+//! Remedies as text.
+
+use std::fmt::{self, Write};
+
+use crate::placement::Bytes;
+use crate::report::sizes::{exact, fixed};
+
+use super::{Batch, Large, Pattern, Remedies};
+use crate::report::explain::named::Node;
+
+/// Writes what the largest tensors of the peak at `node` are, of `bytes` live bytes, and what can be done about them.
+pub fn write_remedies(out: &mut String, remedies: &Remedies, node: &Node, bytes: Bytes) -> fmt::Result {
+    if !remedies.largest.is_empty() {
+        writeln!(out, "\n  The largest, and what can be done about them:")?;
+    }
+    remedies.largest.iter().try_for_each(|large| write_large(out, large, bytes))?;
+    if let Some(batch) = &remedies.batch {
+        write_batch(out, batch, bytes)?;
+    }
+    if remedies.kept_for_backward > 0 {
+        let kept = remedies.kept_for_backward;
+        writeln!(
+            out,
+            "    {} of the peak, {}, are results of the forward pass that the backward pass reads: compute them again there \
+             (lastuse plan --recompute, lastuse_graph_recompute)",
+            percent(kept, bytes),
+            fixed(kept)
+        )?;
+    }
+    if let Some(needed) = remedies.inherent {
+        writeln!(
+            out,
+            "    No order and no placement takes less than {}: the node of step {} needs its sources and its result at once, {} \
+             of the peak",
+            exact(needed),
+            node.step,
+            percent(needed, bytes)
+        )?;
+    }
+    Ok(())
+}
+
+fn write_large(out: &mut String, large: &Large, bytes: Bytes) -> fmt::Result {
+    let Large { tensor, shape, bytes: held, lower_bound_without, peak_without, pattern } = large;
+    writeln!(out, "    {tensor}, {shape}, {}, {} of the peak", fixed(*held), percent(*held, bytes))?;
+    if let Some(pattern) = pattern {
+        writeln!(out, "      {}", remedy(pattern, *held))?;
+    }
+    if *lower_bound_without == 0 {
+        return writeln!(out, "      without it the buffer would be empty");
+    }
+    writeln!(out, "      without it the peak would be {} at {peak_without}", fixed(*lower_bound_without))
+}
+
+/// Says what a tensor is, and the remedy.
+fn remedy(pattern: &Pattern, held: Bytes) -> String {
+    match pattern {
+        Pattern::AttentionScores => {
+            "scores of attention: flash attention never has them as a whole (FLASH_ATTN_EXT; llama.cpp: --flash-attn on, \
+             whisper.cpp: --flash-attn, stable-diffusion.cpp: --diffusion-fa)"
+                .to_owned()
+        }
+        Pattern::Logits { tokens } => {
+            let each = Bytes::try_from(*tokens).map_or(held, |tokens| held / tokens.max(1));
+            format!(
+                "logits of {tokens} tokens, {} each: ask for those that are used (llama.cpp: logits of the last token \
+                 of a batch)",
+                fixed(each)
+            )
+        }
+        Pattern::Columns => "columns of a convolution (IM2COL): a direct convolution has none (CONV_2D; \
+                             stable-diffusion.cpp: --vae-conv-direct, --diffusion-conv-direct), and tiles have fewer \
+                             (--vae-tiling)"
+            .to_owned(),
+        Pattern::KeptForBackward { backward } => format!(
+            "kept for the backward pass, which starts at {backward}: compute it again there \
+             (lastuse plan --recompute, lastuse_graph_recompute)"
+        ),
+        Pattern::NotComputed => "an alternative that no backend computes: leave it out of the graph, or switch on the rule \
+                                 \"inactive\""
+            .to_owned(),
+    }
+}
+
+fn write_batch(out: &mut String, batch: &Batch, bytes: Bytes) -> fmt::Result {
+    let Batch { tokens, grows, lower_bound_of_half } = batch;
+    writeln!(
+        out,
+        "    {tokens} tokens are computed at once: {} of the peak, {}, grow with their number",
+        percent(*grows, bytes),
+        fixed(*grows)
+    )?;
+    if *lower_bound_of_half >= bytes {
+        return writeln!(out, "      with half as many the peak would be as high");
+    }
+    writeln!(
+        out,
+        "      with half as many (llama.cpp: --ubatch-size {}) it would be {}, {} less",
+        tokens / 2,
+        fixed(*lower_bound_of_half),
+        fixed(bytes - lower_bound_of_half)
+    )
+}
+
+fn percent(part: Bytes, whole: Bytes) -> String {
+    let tenths = u128::from(part) * 1000 / u128::from(whole.max(1));
+    format!("{}.{} %", tenths / 10, tenths % 10)
+}
