@@ -12,7 +12,10 @@ static WAS_REACHED: AtomicBool = AtomicBool::new(false);
 
 /// Records that a call that creates an allocator has reached lastuse.
 pub fn note_reached() {
-    WAS_REACHED.store(true, Ordering::Relaxed);
+    // Written once, so that threads that create allocators do not contend for it.
+    if !WAS_REACHED.load(Ordering::Relaxed) {
+        WAS_REACHED.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Returns `true` if calls of ggml's allocator reach lastuse.
