@@ -1,11 +1,11 @@
 //! ggml-alloc's own strategy, online best fit, reproduced exactly so that lastuse is never larger.
 
-use super::{Block, Bytes, ChunkId, Location, MAX_CHUNKS, Offset, Placement, Problem, Step, Strategy};
+use super::{Block, BlockId, Bytes, ChunkId, Location, MAX_CHUNKS, Offset, Placement, Problem, Step, Strategy};
 
 /// Places blocks in the order of their first steps, each into the smallest free range that is large enough, as ggml's
 /// allocator does.
 ///
-/// The offsets equal those of ggml 0.26 for the same live ranges. Source: the behaviour of `ggml-alloc.c`,
+/// The offsets equal those of ggml 0.26 for the same live ranges, where no block is empty. Source: the behaviour of `ggml-alloc.c`,
 /// checked against it by the differential tests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BestFit;
@@ -20,26 +20,41 @@ impl Strategy for BestFit {
     }
 
     fn place(&self, problem: &Problem) -> Placement {
-        let mut releases = releases(problem).into_iter().peekable();
-        let mut heap = Heap::new(problem.max_chunk());
-        let mut locations: Vec<Location> = Vec::with_capacity(problem.blocks().len());
-        for block in problem.blocks() {
-            while let Some(release) = releases.next_if(|release| release.step <= block.first_step) {
-                let location = locations[release.block];
-                heap.release(Location { offset: location.offset + release.from, ..location }, release.size);
-            }
-            locations.push(heap.allocate(block.size));
-        }
-        Placement { locations, chunks: heap.chunks.iter().map(|chunk| chunk.peak).collect() }
+        place(problem, releases(problem), EmptyRanges::Ignored)
     }
+}
+
+/// Places blocks exactly as ggml's allocator does, with its fault: where an empty block is released inside a block that
+/// is live, the memory around it may stay apart, and fewer blocks fit. `order` returns the position of a block among
+/// those that end with it.
+pub fn place_as_ggml(problem: &Problem, order: impl Fn(BlockId) -> usize) -> Placement {
+    let mut releases = releases(problem);
+    releases.sort_by_key(|release| (release.step, if release.is_tail { 0 } else { 1 + order(release.block) }));
+    place(problem, releases, EmptyRanges::Listed)
+}
+
+fn place(problem: &Problem, releases: Vec<Release>, empty_ranges: EmptyRanges) -> Placement {
+    let mut releases = releases.into_iter().peekable();
+    let mut heap = Heap::new(problem.max_chunk(), empty_ranges);
+    let mut locations: Vec<Location> = Vec::with_capacity(problem.blocks().len());
+    for block in problem.blocks() {
+        while let Some(release) = releases.next_if(|release| release.step <= block.first_step) {
+            let location = locations[release.block as usize];
+            heap.release(Location { offset: location.offset + release.from, ..location }, release.size);
+        }
+        locations.push(heap.allocate(block.size));
+    }
+    Placement { locations, chunks: heap.chunks.iter().map(|chunk| chunk.peak).collect() }
 }
 
 /// Bytes of a block that become free at the start of a step.
 struct Release {
     step: Step,
-    block: usize,
+    block: BlockId,
     from: Offset,
     size: Bytes,
+    /// True where the block stays live without these bytes.
+    is_tail: bool,
 }
 
 /// Returns everything that becomes free, in the order of steps.
@@ -47,12 +62,12 @@ fn releases(problem: &Problem) -> Vec<Release> {
     let mut held: Vec<Bytes> = problem.blocks().iter().map(|block| block.size).collect();
     let mut releases = Vec::with_capacity(held.len() + problem.shrinks().len());
     for tail in problem.list().tails() {
-        let block = tail.block as usize;
-        releases.push(Release { step: tail.free.start, block, from: tail.offset, size: tail.size });
-        held[block] = tail.offset;
+        let block = tail.block;
+        releases.push(Release { step: tail.free.start, block, from: tail.offset, size: tail.size, is_tail: true });
+        held[block as usize] = tail.offset;
     }
-    for (block, (&Block { end_step, .. }, size)) in problem.blocks().iter().zip(held).enumerate() {
-        releases.push(Release { step: end_step, block, from: 0, size });
+    for (block, (&Block { end_step, .. }, size)) in (0..).zip(problem.blocks().iter().zip(held)) {
+        releases.push(Release { step: end_step, block, from: 0, size, is_tail: false });
     }
     releases.sort_by_key(|release| release.step);
     releases
@@ -71,21 +86,33 @@ impl Free {
 }
 
 struct FreeChunk {
-    /// Sorted by offset, never adjacent. The last one is the rest of the chunk after all blocks.
+    /// Sorted by offset, never adjacent; the last one is the rest of the chunk after all blocks. None of this holds once
+    /// an empty range is among them.
     free: Vec<Free>,
+    /// True once an empty range was released.
+    had_empty: bool,
     /// Highest byte ever used.
     peak: Bytes,
+}
+
+/// What happens to the empty ranges that blocks of no bytes release.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum EmptyRanges {
+    Ignored,
+    /// They are free ranges like others, as in ggml's allocator.
+    Listed,
 }
 
 struct Heap {
     chunks: Vec<FreeChunk>,
     max_chunk: Bytes,
+    empty_ranges: EmptyRanges,
 }
 
 impl Heap {
-    fn new(max_chunk: Option<Bytes>) -> Self {
+    fn new(max_chunk: Option<Bytes>, empty_ranges: EmptyRanges) -> Self {
         let unlimited = Bytes::MAX / 2;
-        Self { chunks: Vec::new(), max_chunk: max_chunk.map_or(unlimited, |max| max.min(unlimited)) }
+        Self { chunks: Vec::new(), max_chunk: max_chunk.map_or(unlimited, |max| max.min(unlimited)), empty_ranges }
     }
 
     fn allocate(&mut self, size: Bytes) -> Location {
@@ -142,29 +169,63 @@ impl Heap {
     fn grow(&mut self, size: Bytes) -> (usize, usize) {
         let last = self.chunks.len() == MAX_CHUNKS - 1;
         let size = if last { Bytes::MAX / 2 } else { self.max_chunk.max(size) };
-        self.chunks.push(FreeChunk { free: vec![Free { offset: 0, size }], peak: 0 });
+        self.chunks.push(FreeChunk { free: vec![Free { offset: 0, size }], had_empty: false, peak: 0 });
         (self.chunks.len() - 1, 0)
     }
 
     fn release(&mut self, location: Location, size: Bytes) {
-        if size == 0 {
+        if size == 0 && self.empty_ranges == EmptyRanges::Ignored {
             return;
         }
-        let free = &mut self.chunks[location.chunk as usize].free;
-        let at = free.partition_point(|range| range.offset < location.offset);
-        let joins_previous = at > 0 && free[at - 1].end() == location.offset;
-        let joins_next = free.get(at).is_some_and(|next| location.offset + size == next.offset);
-        match (joins_previous, joins_next) {
-            (true, true) => {
-                free[at - 1].size += size + free[at].size;
-                free.remove(at);
-            }
-            (true, false) => free[at - 1].size += size,
-            (false, true) => {
-                free[at].offset = location.offset;
-                free[at].size += size;
-            }
-            (false, false) => free.insert(at, Free { offset: location.offset, size }),
+        let chunk = &mut self.chunks[location.chunk as usize];
+        chunk.had_empty |= size == 0;
+        let released = Free { offset: location.offset, size };
+        if chunk.had_empty {
+            release_in_any_order(&mut chunk.free, released);
+        } else {
+            release_in_order(&mut chunk.free, released);
         }
+    }
+}
+
+/// Joins what is released with its neighbours in a sorted list.
+fn release_in_order(free: &mut Vec<Free>, released: Free) {
+    let at = free.partition_point(|range| range.offset < released.offset);
+    let joins_previous = at > 0 && free[at - 1].end() == released.offset;
+    let joins_next = free.get(at).is_some_and(|next| released.end() == next.offset);
+    match (joins_previous, joins_next) {
+        (true, true) => {
+            free[at - 1].size += released.size + free[at].size;
+            free.remove(at);
+        }
+        (true, false) => free[at - 1].size += released.size,
+        (false, true) => {
+            free[at].offset = released.offset;
+            free[at].size += released.size;
+        }
+        (false, false) => free.insert(at, released),
+    }
+}
+
+/// Joins what is released with the first range in the list that it touches, and that one with the next in the list on
+/// the other side, as ggml-alloc does. In a list that is not sorted, they may be others than the neighbours.
+#[cold]
+fn release_in_any_order(free: &mut Vec<Free>, released: Free) {
+    let touches = |range: &Free| range.end() == released.offset || released.end() == range.offset;
+    let Some(at) = free.iter().position(touches) else {
+        let at = free.iter().position(|range| range.offset >= released.offset).unwrap_or(free.len());
+        free.insert(at, released);
+        return;
+    };
+    let is_before = free[at].end() == released.offset;
+    if !is_before {
+        free[at].offset = released.offset;
+    }
+    free[at].size += released.size;
+    let first = if is_before { Some(at) } else { at.checked_sub(1) };
+    let Some(first) = first.filter(|first| first + 1 < free.len()) else { return };
+    if free[first].end() == free[first + 1].offset {
+        free[first].size += free[first + 1].size;
+        free.remove(first + 1);
     }
 }

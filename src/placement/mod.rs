@@ -45,7 +45,7 @@ mod choose;
 #[cfg(test)]
 mod tests;
 
-pub use best_fit::BestFit;
+pub use best_fit::{BestFit, place_as_ggml};
 pub use blocks::{Block, BlockId, BlockList, Bytes, Shrink, Step, TooLarge, padded};
 pub use choose::{Choice, choose, choose_with_timeline, placements_within};
 pub use from_peak::FromPeak;

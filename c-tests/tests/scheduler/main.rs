@@ -28,11 +28,17 @@ fn random_graphs_are_scheduled_as_ggml_does() {
     found.assert_covers(RANDOM_GRAPHS);
 }
 
+/// Of placements with one GPU and with two, with weights offloaded and without: some in which ggml's own allocator needs
+/// more, since empty tensors split its free memory.
+const PLACEMENTS: [u64; 3] = [1, 9, 12];
+
 #[test]
 fn captured_graphs_are_scheduled_as_ggml_does() {
-    for (path, seed) in expect(graphs_in(&captured_graphs())).iter().zip(0..) {
-        let snapshot = expect(read_graph(path));
-        COMPARISON.compare_layers(&graph_name(path), &snapshot, seed);
+    for path in expect(graphs_in(&captured_graphs())) {
+        let snapshot = expect(read_graph(&path));
+        for seed in PLACEMENTS {
+            COMPARISON.compare_layers(&format!("{} {seed}", graph_name(&path)), &snapshot, seed);
+        }
     }
 }
 

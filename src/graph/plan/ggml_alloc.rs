@@ -1,7 +1,7 @@
 //! The plan that ggml's own allocator makes: its rules of reuse, its strategy.
 
-use crate::graph::{BufferSpec, Graph, Requests, Rules, Sizes, live_ranges};
-use crate::placement::{BestFit, Bytes, Strategy, TooLarge, lower_bound};
+use crate::graph::{Allocation, BufferSpec, Graph, Requests, Rules, Sizes, live_ranges};
+use crate::placement::{BestFit, Bytes, Problem, Step, Strategy, TooLarge, lower_bound, place_as_ggml};
 
 use super::graph_plan::{BufferPlan, GraphPlan, PlanError};
 
@@ -25,13 +25,14 @@ pub fn plan_as_ggml<S: Sizes>(
     for (buffer, problem) in (0..).zip(&problems) {
         problem.check_total().map_err(|TooLarge { bytes }| PlanError::TooLarge { buffer, bytes })?;
     }
-    let place = |problem| BufferPlan {
-        placement: BestFit.place(problem),
+    let orders = release_orders(graph, &found.allocations, &problems);
+    let place = |(problem, order): (&Problem, &Vec<usize>)| BufferPlan {
+        placement: place_as_ggml(problem, |block| order[block as usize]),
         strategy: BestFit.name(),
         lower_bound: lower_bound(problem),
         proven: false,
     };
-    let buffers = problems.iter().map(place).collect();
+    let buffers = problems.iter().zip(&orders).map(place).collect();
     Ok(GraphPlan {
         problems,
         buffers,
@@ -39,6 +40,22 @@ pub fn plan_as_ggml<S: Sizes>(
         inactive: found.inactive,
         inactive_owners: found.inactive_owners,
     })
+}
+
+/// Returns, by buffer and block, the slot of the source with which ggml's allocator releases the block: that of the last
+/// source in the block at the step of its last use.
+fn release_orders(graph: &Graph, allocations: &[Option<Allocation>], problems: &[Problem]) -> Vec<Vec<usize>> {
+    let mut orders: Vec<Vec<usize>> = problems.iter().map(|problem| vec![0; problem.blocks().len()]).collect();
+    for (end_step, &node) in (1..).zip(graph.nodes()) {
+        for (slot, &source) in graph.sources(node).iter().enumerate() {
+            let Some(Allocation { buffer, block, .. }) = allocations[graph.root(source) as usize] else { continue };
+            let last: Step = problems[buffer as usize].blocks()[block as usize].end_step;
+            if last == end_step {
+                orders[buffer as usize][block as usize] = slot;
+            }
+        }
+    }
+    orders
 }
 
 /// Returns, by buffer, the bytes that ggml's own allocator takes for `graph`, whatever the rules of the buffers. `None`

@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::placement::choose::STRATEGIES;
 use crate::placement::{
     BestFit, Block, BlockId, Bytes, Defect, Effort, FromPeak, Location, MAX_CHUNKS, Placement, Problem, Shrink, Step,
-    Strategy, TooLarge, ValleySweep, choose, lower_bound, validate, validate_large,
+    Strategy, TooLarge, ValleySweep, choose, lower_bound, place_as_ggml, validate, validate_large,
 };
 use crate::testing::Random;
 
@@ -295,6 +295,14 @@ fn best_fit_uses_a_free_tail() {
     assert_eq!(lower_bound(&problem), 96);
     let choice = choose(&problem, Effort::default());
     assert_eq!((choice.placement.size(), choice.is_optimal()), (96, true));
+}
+
+#[test]
+fn empty_blocks_split_the_free_memory_of_ggml_alone() {
+    // The empty block lies inside the fourth one, which is released between two free ranges.
+    let problem = problem(&[(16, 0, 2), (32, 0, 1), (0, 0, 3), (64, 1, 4), (128, 4, 5)]);
+    assert_eq!(place_as_ggml(&problem, |_| 0), placement(&[0, 16, 48, 16, 80], 208));
+    assert_eq!(BestFit.place(&problem), placement(&[0, 16, 48, 16, 0], 128));
 }
 
 #[test]
