@@ -90,7 +90,7 @@ static void random_graphs_in_threads(struct case_args args) {
 }
 
 static void large_random_graphs(struct case_args args) {
-    run_random_graphs(args, 40, 1, (struct random_graph_options){ .n_steps = 200 });
+    run_random_graphs(args, 20, 1, (struct random_graph_options){ .n_steps = 200 });
 }
 
 static void random_graphs_with_output_views(struct case_args args) {

@@ -10,7 +10,7 @@ use lastuse::graph::{BufferSpec, GraphPlan, RuleSetting, Rules, TensorId};
 use lastuse::placement::{self, Bytes, memory_profile};
 use lastuse::report::explain::{Advice, BufferExplanation, Change, DEFAULT_TRIALS, Explanation, PlannedGraph, explain};
 use lastuse_c_tests::{captured_graphs, graph_name, graphs_in, read_graph};
-use support::expect;
+use support::{expect, in_parallel};
 
 /// A captured graph with its explanation.
 struct Explained {
@@ -46,7 +46,7 @@ impl Explained {
 
     fn of_all(rules: Rules) -> Vec<Self> {
         let files = expect(graphs_in(&captured_graphs()));
-        files.into_iter().map(|file| Self::new(graph_name(&file), expect(read_graph(&file)), rules)).collect()
+        in_parallel(&files, |file| Self::new(graph_name(file), expect(read_graph(file)), rules))
     }
 
     fn bound(&self, buffer: &BufferExplanation) -> Bytes {

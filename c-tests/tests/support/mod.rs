@@ -6,7 +6,8 @@ pub mod survey;
 pub mod tool;
 pub mod trials;
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use lastuse_c_tests::{Build, Lastuse, Linked, Outcome, Program, build_side_by_side, lastuse};
 use lastuse_vendor::{Ggml, Package};
@@ -16,6 +17,25 @@ static BUILDING: Mutex<()> = Mutex::new(());
 /// Ends the test with the message of an error.
 pub fn expect<T>(result: Result<T, String>) -> T {
     result.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Returns the results of a function for each item, in their order, computed by as many threads as there are cores.
+pub fn in_parallel<T: Sync, R: Send + Sync>(items: &[T], compute: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let results: Vec<OnceLock<R>> = items.iter().map(|_| OnceLock::new()).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(at) else { break };
+                    results[at].get_or_init(|| compute(item));
+                }
+            });
+        }
+    });
+    results.into_iter().map(|result| result.into_inner().expect("each was computed")).collect()
 }
 
 /// The ggml of a package.
