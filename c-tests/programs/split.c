@@ -94,6 +94,23 @@ static struct ggml_tensor * gated(struct built * b, uint64_t * state) {
     return ggml_mul_mat(b->ctx, leaf(b, type, hidden, 64, 1, 1), both);
 }
 
+// Two experts of eight for each token, the ones with the largest logits.
+static struct ggml_tensor * routed(struct built * b, uint64_t * state) {
+    enum ggml_type       types[] = { GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0 };
+    enum ggml_type       type    = types[below(state, 4)];
+    int64_t              hidden  = one_of(state, 64, 128, 256);
+    int64_t              tokens  = one_of(state, 32, 61, 128);
+    struct ggml_tensor * x       = ggml_rms_norm(b->ctx, leaf(b, GGML_TYPE_F32, 64, tokens, 1, 1), 1e-6f);
+    struct ggml_tensor * logits  = ggml_mul_mat(b->ctx, leaf(b, GGML_TYPE_F32, 64, 8, 1, 1), x);
+    struct ggml_tensor * sorted  = ggml_argsort(b->ctx, logits, GGML_SORT_ORDER_DESC);
+    struct ggml_tensor * ids     = ggml_view_2d(b->ctx, sorted, 2, tokens, sorted->nb[1], 0);
+    struct ggml_tensor * columns = ggml_reshape_3d(b->ctx, x, 64, 1, tokens);
+    struct ggml_tensor * up      = ggml_mul_mat_id(b->ctx, leaf(b, type, 64, hidden, 8, 1), columns, ids);
+    struct ggml_tensor * gate    = ggml_mul_mat_id(b->ctx, leaf(b, type, 64, hidden, 8, 1), columns, ids);
+    struct ggml_tensor * both    = ggml_mul(b->ctx, ggml_silu(b->ctx, gate), up);
+    return ggml_mul_mat_id(b->ctx, leaf(b, type, hidden, 64, 8, 1), both, ids);
+}
+
 static struct ggml_tensor * chain(struct built * b, uint64_t * state) {
     struct ggml_tensor * x = leaf(b, GGML_TYPE_F32, 64, one_of(state, 64, 65, 200), one_of(state, 1, 3, 4), 1);
     for (int i = 3 + below(state, 5); i > 0; i--) {
@@ -118,10 +135,11 @@ static struct built build(uint64_t seed) {
     b.graph            = ggml_new_graph_custom(b.ctx, NODES, false);
     struct ggml_tensor * sum = NULL;
     for (int i = 0; i < count; i++) {
-        int                  kind = below(&state, 4);
+        int                  kind = below(&state, 5);
         struct ggml_tensor * t    = kind == 0 ? attention(&b, &state)
                                     : kind == 1 ? convolution(&b, &state)
                                     : kind == 2 ? gated(&b, &state)
+                                    : kind == 3 ? routed(&b, &state)
                                                 : chain(&b, &state);
         if (below(&state, 2) == 0) {
             ggml_set_output(t);

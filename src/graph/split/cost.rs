@@ -1,7 +1,7 @@
 //! The time that parts add, as an estimate.
 //!
 //! Each part runs each node of its region once more than the whole graph does: a kernel launch, or a barrier of the
-//! threads. What a node needs as a whole is read again for every part, and converted again where MUL_MAT multiplies
+//! threads. What a node needs as a whole is read again for every part, and converted again where a product multiplies
 //! another type than it gets. Results are computed once. Effects of caches are not counted.
 
 use super::facts::Facts;
@@ -32,8 +32,8 @@ pub fn of_part(facts: &Facts<'_>, region: &Region) -> u64 {
         time = time.saturating_add(NODE);
         for (slot, (&source, &need)) in sources.iter().zip(&cut.needs).enumerate() {
             let is_other_type = draft.graph.layout(source).element != draft.graph.layout(sources[0]).element;
-            let is_converted = kind == Kind::MatMul && slot == 1 && is_other_type;
-            if need == Need::Whole && kind == Kind::MatMul {
+            let is_converted = kind.is_product() && slot == 1 && is_other_type;
+            if need == Need::Whole && kind.is_product() {
                 let per_byte = READ_BYTE + if is_converted { CONVERT_BYTE } else { 0 };
                 time = time.saturating_add(draft.nbytes[source as usize].saturating_mul(per_byte));
             }
@@ -55,7 +55,7 @@ pub fn fewest_units(facts: &Facts<'_>, region: &Region, units: i64, threads: u32
         let elements = ne.iter().fold(1, |product: u64, &extent| product.saturating_mul(count(extent)));
         let units = count(units).max(1);
         // Threads share the blocks of a product and the channels of IM2COL; elsewhere they share rows.
-        let by_rows = member.dimension > 0 && !matches!(kind, Kind::MatMul | Kind::Im2col(_));
+        let by_rows = member.dimension > 0 && !(kind.is_product() || matches!(kind, Kind::Im2col(_)));
         let rows = elements / count(ne[0]).max(1);
         let for_rows = if by_rows { (threads * units).div_ceil(rows.max(1)) } else { 1 };
         let for_elements = (threads * ELEMENTS_PER_THREAD).saturating_mul(units).div_ceil(elements.max(1));

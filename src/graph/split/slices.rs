@@ -70,6 +70,11 @@ pub fn is_packed(layout: &Layout) -> bool {
     })
 }
 
+/// Returns how many elements a block of a packed tensor has; 1 where elements are on their own.
+pub fn block_elements(layout: &Layout) -> u64 {
+    layout.nb[0].saturating_mul(count(layout.ne[0])) / layout.nb[1].max(1)
+}
+
 /// Returns `true` if a row ends where the next begins.
 fn has_packed_rows(layout: &Layout) -> bool {
     let (row, next) = (layout.nb[0].saturating_mul(count(layout.ne[0])), layout.nb[1]);

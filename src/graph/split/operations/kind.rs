@@ -19,6 +19,8 @@ pub enum Kind {
     Copy,
     /// MUL_MAT.
     MatMul,
+    /// MUL_MAT_ID.
+    MatMulId,
     /// SOFT_MAX; `same_slopes` if it is known that no slope of ALiBi depends on the head.
     SoftMax {
         /// All heads add the mask alike.
@@ -56,6 +58,7 @@ impl Kind {
             "GLU" => Self::Gated,
             "CONT" | "CPY" | "DUP" => Self::Copy,
             "MUL_MAT" => Self::MatMul,
+            "MUL_MAT_ID" => Self::MatMulId,
             "SOFT_MAX" => Self::SoftMax { same_slopes: false },
             "NORM" | "RMS_NORM" | "L2_NORM" | "SUM_ROWS" | "MEAN" => Self::Rows,
             "SOFT_MAX_BACK" | "RMS_NORM_BACK" => Self::RowsBack,
@@ -69,6 +72,11 @@ impl Kind {
             "REPEAT" => Self::Repeat,
             _ => Self::Other,
         }
+    }
+
+    /// Returns `true` for products of matrices, whose threads share the elements of a row too.
+    pub fn is_product(self) -> bool {
+        matches!(self, Self::MatMul | Self::MatMulId)
     }
 
     /// Returns `true` for what is only another layout of memory.

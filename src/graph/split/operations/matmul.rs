@@ -1,6 +1,7 @@
-//! MUL_MAT: each element of the result is a product of a row of each source.
+//! MUL_MAT and MUL_MAT_ID: each element of the result is a product of a row of each source.
 
 use crate::graph::Layout;
+use crate::graph::split::slices::{block_elements, is_packed};
 
 use super::{Cut, Need};
 
@@ -12,6 +13,10 @@ const ROWS: i64 = 16;
 
 /// Kernels for several rows of the second source are chosen from this many on.
 const COLUMNS: i64 = 8;
+
+/// Of types with blocks of so many elements, kernels take several tokens of an expert at once where it has several: that is
+/// known only when the graph runs.
+const LARGE_BLOCK: u64 = 256;
 
 /// Returns how MUL_MAT of `[first, second]` is cut.
 pub fn cut(result: &Layout, [first, second]: [&Layout; 2], dimension: usize) -> Option<Cut> {
@@ -38,4 +43,19 @@ pub fn cut(result: &Layout, [first, second]: [&Layout; 2], dimension: usize) -> 
         }
         _ => None,
     }
+}
+
+/// Returns how MUL_MAT_ID of `[experts, columns, ids]` is cut: the result has the experts of a token in dimension 1, and the
+/// tokens in dimension 2.
+pub fn cut_by_id(result: &Layout, [experts, columns, ids]: [&Layout; 3], dimension: usize) -> Option<Cut> {
+    let fits = experts.ne[1] == result.ne[0] && ids.ne[..2] == result.ne[1..3] && columns.ne[2] == result.ne[2];
+    let is_by_row = || is_packed(experts) && block_elements(experts) < LARGE_BLOCK;
+    let needs = match dimension {
+        0 => vec![Need::along(1), Need::Whole, Need::Whole],
+        1 if is_by_row() && columns.ne[1] == 1 => vec![Need::Whole, Need::Whole, Need::along(0)],
+        1 if is_by_row() && columns.ne[1] == result.ne[1] => vec![Need::Whole, Need::along(1), Need::along(0)],
+        2 if is_by_row() => vec![Need::Whole, Need::along(2), Need::along(1)],
+        _ => return None,
+    };
+    fits.then_some(Cut { needs, multiple: 1, fewest: 1, strided: [true; 4], strided_result: true })
 }

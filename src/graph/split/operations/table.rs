@@ -65,6 +65,7 @@ impl Node<'_> {
                 Some(Cut { strided_result: source.element == result.element, ..strided(needs) })
             }
             (Kind::MatMul, [first, second]) => matmul::cut(result, [first, second], dimension),
+            (Kind::MatMulId, [experts, columns, ids]) => matmul::cut_by_id(result, [experts, columns, ids], dimension),
             (Kind::SoftMax { same_slopes }, sources) if by_rows => self.soft_max(sources, same_slopes),
             (Kind::Rows, [source]) if by_rows && source.ne[1..] == result.ne[1..] => {
                 Some(strided(vec![Need::along(dimension)]))

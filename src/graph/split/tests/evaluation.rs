@@ -113,6 +113,11 @@ impl<'g> Values<'g> {
                 let of_first = [i, k / (result[2] / first[2]), l / (result[3] / first[3])];
                 mix(row(0, of_first), row(1, [j, k, l]))
             }
+            Kind::MatMulId => {
+                let of_experts = (0..layout(0).ne[2]).fold(7, |sum, expert| mix(sum, row(0, [i, expert, 0])));
+                let id = self.read(sources[2], [j, k, 0, 0]);
+                mix(mix(of_experts, id), row(1, [j % layout(1).ne[1], k, 0]))
+            }
             Kind::Im2col(window) => self.window(node, window, [i, j, k, l]),
             kind => panic!("{kind:?} is not computed here"),
         }

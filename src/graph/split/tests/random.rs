@@ -12,10 +12,11 @@ pub fn random_case(random: &mut Random) -> Case {
     let pieces = 1 + random.below(3);
     let mut results = Vec::new();
     for _ in 0..pieces {
-        let result = match random.below(4) {
+        let result = match random.below(5) {
             0 => attention(random, &mut case),
             1 => convolution(random, &mut case),
             2 => gated(random, &mut case),
+            3 => routed(random, &mut case),
             _ => chain(random, &mut case),
         };
         if random.chance(15) {
@@ -110,6 +111,23 @@ fn gated(random: &mut Random, case: &mut Case) -> TensorId {
     let gate = case.mul_mat(gate, normed);
     let both = case.node("GLU", [hidden, tokens, 1, 1], &[gate, up]);
     case.mul_mat(down, both)
+}
+
+/// A gated network whose experts are chosen by token.
+fn routed(random: &mut Random, case: &mut Case) -> TensorId {
+    let (width, hidden, experts) = (4, pick(random, &[16, 32]), 3);
+    let (used, tokens) = (pick(random, &[1, 2]), pick(random, &[16, 21, 40]));
+    let input = case.leaf([width, tokens, 1, 1]);
+    let [up, gate] = [0, 1].map(|_| case.leaf([width, hidden, experts, 1]));
+    let down = case.leaf([hidden, width, experts, 1]);
+    let chosen = case.leaf([experts, tokens, 1, 1]);
+    let ids = case.range(chosen, 0, 0, used);
+    let normed = case.node("RMS_NORM", [width, tokens, 1, 1], &[input]);
+    let normed = case.reshape(normed, [width, 1, tokens, 1]);
+    let [up, gate] =
+        [up, gate].map(|weights| case.node("MUL_MAT_ID", [hidden, used, tokens, 1], &[weights, normed, ids]));
+    let both = case.node("GLU", [hidden, used, tokens, 1], &[gate, up]);
+    case.node("MUL_MAT_ID", [width, used, tokens, 1], &[down, both, ids])
 }
 
 fn chain(random: &mut Random, case: &mut Case) -> TensorId {
