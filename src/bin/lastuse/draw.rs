@@ -27,13 +27,14 @@ use super::recompute;
 /// that of lastuse, on the same scale; with --recompute the recomputed graph is one more, in which tensors that are computed
 /// again have " (again)" behind their names; with --split the one with large intermediates in parts is, in which these have
 /// "(part 2 of 8)" and the like behind. Of several graphs the page shows one at a time, the largest first; an SVG has
-/// one below the other.
+/// one below the other. Of two files, the page shows at first what grew and what went from the first to the second.
 #[derive(clap::Args)]
 #[group(skip)]
 #[command(after_help = "Examples:
   lastuse draw llama.jsonl -o map.html               to explore in a browser
   lastuse draw llama.jsonl -o map.svg --theme dark   for a document
   lastuse draw graphs -o all.html                    a folder in one page
+  lastuse draw old.jsonl new.jsonl -o changes.html   two captures compared
   lastuse draw llama.jsonl -o map.svg --against none --rules ggml   one plan
   lastuse draw train.jsonl -o map.html --recompute 40%   computed again to fit
   lastuse draw vae.jsonl -o map.html --split 700M    in parts, to fit
@@ -115,7 +116,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let output = Output::open(&arguments.output)?;
     let mut graphs = Vec::new();
     let mut is_wrong = false;
-    for file in &expanded(&arguments.files) {
+    let files = expanded(&arguments.files);
+    for file in &files {
         match Planned::all(file, arguments) {
             Ok(planned) => graphs.extend(planned),
             Err(message) => {
@@ -130,7 +132,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     }
     let progress = Progress::start(&arguments.output);
     progress.set("drawing");
-    let picture = picture_of(&graphs, format, arguments);
+    // With --recompute or --split, a single file gives two graphs.
+    let compared = files.len() == 2 && graphs.len() == 2;
+    let picture = picture_of(&graphs, format, compared, arguments);
     drop(progress);
     output.write(picture.as_bytes())?;
     Ok(if is_wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -219,7 +223,7 @@ pub fn page(files: &[PathBuf], program: &str, accountings: &[&Accounting]) -> Re
     Ok(picture::html(&views, &Options { title: Some(&title), accountings, ..Options::default() }))
 }
 
-fn picture_of(graphs: &[Planned], format: Format, arguments: &Arguments) -> String {
+fn picture_of(graphs: &[Planned], format: Format, compared: bool, arguments: &Arguments) -> String {
     let views: Vec<PlanView<'_>> = graphs.iter().flat_map(Planned::views).collect();
     let theme = match arguments.theme {
         Theme::Auto => picture::Theme::Auto,
@@ -227,7 +231,7 @@ fn picture_of(graphs: &[Planned], format: Format, arguments: &Arguments) -> Stri
         Theme::Dark => picture::Theme::Dark,
     };
     let (title, buffer) = (arguments.title.as_deref(), arguments.buffer.as_deref());
-    let options = Options { title, theme, buffer, accountings: &[] };
+    let options = Options { title, theme, buffer, accountings: &[], compared };
     match format {
         Format::Svg => picture::svg(&views, &options),
         Format::Html => picture::html(&views, &options),

@@ -9,19 +9,22 @@ use super::{Options, PlanView};
 pub struct DrawnGraph<'a> {
     pub snapshot: &'a Snapshot,
     pub scenes: Vec<Scene<'a>>,
+    /// Its place among the graphs that were given, from 0.
+    pub given: usize,
 }
 
 impl<'a> DrawnGraph<'a> {
     /// Groups views by graph, in their order.
     pub fn all(views: &[PlanView<'a>], options: &Options<'_>) -> Vec<Self> {
         let groups = views.chunk_by(|one, other| std::ptr::eq(one.snapshot, other.snapshot));
-        let drawn = |group: &[PlanView<'a>]| {
+        let drawn = |(given, group): (usize, &[PlanView<'a>])| {
             Some(Self {
                 snapshot: group.first()?.snapshot,
                 scenes: group.iter().map(|view| Scene::of(view, options.buffer)).collect(),
+                given,
             })
         };
-        groups.filter_map(drawn).collect()
+        groups.enumerate().filter_map(drawn).collect()
     }
 
     /// Returns the bytes of the largest plan.

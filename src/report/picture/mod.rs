@@ -60,4 +60,6 @@ pub struct Options<'a> {
     pub buffer: Option<&'a str>,
     /// What the devices held, by process: a part of the page.
     pub accountings: &'a [&'a Accounting],
+    /// True if the page, of two graphs, shows at first what became of the first one.
+    pub compared: bool,
 }

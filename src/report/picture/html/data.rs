@@ -1,4 +1,5 @@
-//! The data of the page as compact JSON: columns instead of objects, and numbers for repeated texts.
+//! The data of the page as lines of compact JSON: columns instead of objects, and numbers for repeated texts. The first line is
+//! what the page needs at once; each line after it is a graph, which the page reads when it shows it.
 
 use std::collections::HashMap;
 
@@ -6,17 +7,27 @@ use serde_json::{Value, json};
 
 use crate::graph::Effect;
 use crate::graph::snapshot::Snapshot;
+use crate::report::picture::Options;
 use crate::report::picture::graphs::DrawnGraph;
 use crate::report::picture::kinds::OperationKind;
 use crate::report::picture::scene::{BufferPicture, Scene, Span};
 
-/// Serializes all graphs, safe inside `<script>`.
-pub fn json(graphs: &[DrawnGraph<'_>], title: Option<&str>) -> String {
+/// Serializes all graphs, safe inside `<script>`. The lines of the graphs are in the given order.
+pub fn lines(graphs: &[DrawnGraph<'_>], options: &Options<'_>) -> String {
     let kinds = OperationKind::ALL.map(|kind| json!([kind.name(), kind.colour(), kind.ink()]));
-    let graphs: Vec<Value> = graphs.iter().map(graph).collect();
-    let text = json!({"title": title, "kinds": kinds, "graphs": graphs}).to_string();
+    let heads: Vec<Value> = graphs.iter().map(head).collect();
+    let compared = options.compared && graphs.len() == 2;
+    let first = json!({"title": options.title, "kinds": kinds, "compared": compared, "graphs": heads});
+    let lines = std::iter::once(first.to_string()).chain(graphs.iter().map(|drawn| graph(drawn).to_string()));
+    let text = lines.collect::<Vec<_>>().join("\n");
     // This character, which could end the script, occurs only inside strings.
     text.replace('<', "\\u003c")
+}
+
+/// Returns what the list of graphs shows.
+fn head(drawn: &DrawnGraph<'_>) -> Value {
+    let plan = |scene: &Scene<'_>| json!({"label": scene.label, "size": scene.size()});
+    json!({"label": drawn.title(), "given": drawn.given, "plans": drawn.scenes.iter().map(plan).collect::<Vec<_>>()})
 }
 
 fn graph(drawn: &DrawnGraph<'_>) -> Value {

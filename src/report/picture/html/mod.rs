@@ -11,22 +11,45 @@ use crate::report::xml::escaped;
 const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
 
-/// The script of the page; each part uses those before it.
-const PROGRAM: [&str; 10] = [
+/// The script of the page: one script, in the order in which its parts are needed.
+const PROGRAM: [&str; 33] = [
     include_str!("page/units.js"),
+    include_str!("page/query.js"),
+    include_str!("page/peaks.js"),
+    include_str!("page/blocks.js"),
     include_str!("page/model.js"),
     include_str!("page/frame.js"),
     include_str!("page/colours.js"),
     include_str!("page/painter.js"),
+    include_str!("page/map.js"),
+    include_str!("page/links.js"),
+    include_str!("page/curve.js"),
+    include_str!("page/axes.js"),
+    include_str!("page/callouts.js"),
     include_str!("page/state.js"),
+    include_str!("page/elements.js"),
+    include_str!("page/facts.js"),
+    include_str!("page/filter.js"),
     include_str!("page/details.js"),
-    include_str!("page/search.js"),
+    include_str!("page/legend.js"),
+    include_str!("page/table.js"),
+    include_str!("page/align.js"),
+    include_str!("page/compare.js"),
+    include_str!("page/peak-table.js"),
+    include_str!("page/tables.js"),
+    include_str!("page/plans.js"),
+    include_str!("page/at-peaks.js"),
+    include_str!("page/permalink.js"),
+    include_str!("page/svg-pen.js"),
+    include_str!("page/export.js"),
+    include_str!("page/graph-list.js"),
     include_str!("page/input.js"),
+    include_str!("page/keys.js"),
     include_str!("page/main.js"),
 ];
 
-/// Draws all graphs as one HTML page, which shows one graph at a time, the largest first, with its plans side by side. The
-/// page loads nothing.
+/// Draws all graphs as one HTML page, which shows one graph at a time, the largest first, with its plans side by side, or two
+/// graphs compared. The page loads nothing.
 pub fn html(views: &[PlanView<'_>], options: &Options<'_>) -> String {
     let mut graphs = DrawnGraph::all(views, options);
     graphs.sort_by_key(|drawn| std::cmp::Reverse(drawn.size()));
@@ -46,7 +69,7 @@ pub fn html(views: &[PlanView<'_>], options: &Options<'_>) -> String {
         ),
         ("{{devices}}", devices(options.accountings)),
         ("{{program}}", PROGRAM.concat()),
-        ("{{data}}", data::json(&graphs, options.title)),
+        ("{{data}}", data::lines(&graphs, options)),
     ];
     fill(PAGE, &parts)
 }

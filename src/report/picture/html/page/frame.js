@@ -1,28 +1,33 @@
 // The layout. A view shows steps x0..x1 and the fraction y0..y1 of all maps, where 0 is the top and 1 the bottom.
 
-const AXIS = 66, RIGHT = 16, TOP = 12, CURVE = 74, REMARK = 24, STEPS = 34, NAME = 28, GAP = 6;
+const AXIS = 66, RIGHT = 16, CURVE = 74, REMARK = 24, STEPS = 34, NAME = 28, GAP = 6;
 const MIN_MAP_SHARE = 0.08, MIN_MAP = 100;
+// Rows for call-outs above the maps, and the strip of blocks below the steps.
+const ROWS = 3, ROW = 15, TOP = ROWS * ROW + 10, STRIP = 18;
 
 // The maps of all chunks, one below the other, each as high as its largest size in any plan.
 class Frame {
-  constructor(graph) {
-    this.graph = graph;
-    this.buffers = [...new Set(graph.plans.flatMap((plan) => plan.buffers.map((buffer) => buffer.id)))].sort((a, b) => a - b);
+  constructor(plans) {
+    this.plans = plans;
+    this.steps = Math.max(...plans.map((plan) => plan.graph.steps), 1);
+    this.buffers = [...new Set(plans.flatMap((plan) => plan.buffers.map((buffer) => buffer.id)))].sort((a, b) => a - b);
     this.maps = this.buffers.flatMap((buffer) => this.chunks(buffer).map((bytes, chunk) => ({ buffer, chunk, bytes })));
     this.hasSeveralMaps = this.maps.length > 1;
     const total = this.maps.reduce((sum, map) => sum + map.bytes, 0) || 1;
     for (const map of this.maps) map.share = Math.max(map.bytes / total, MIN_MAP_SHARE);
     this.shares = this.maps.reduce((sum, map) => sum + map.share, 0) || 1;
     this.mapAt = new Map(this.maps.map((map) => [`${map.buffer} ${map.chunk}`, map]));
+    // The time axes of all plans have a strip if one has blocks.
+    this.axis = STEPS + (plans.some((plan) => plan.graph.bands.length) ? STRIP : 0);
   }
 
   // The least height of a canvas.
   leastHeight() {
-    return TOP + STEPS + this.maps.length * MIN_MAP + this.buffers.length * (CURVE + REMARK);
+    return TOP + this.axis + this.maps.length * MIN_MAP + this.buffers.length * (CURVE + REMARK);
   }
 
   plansOf(buffer) {
-    return this.graph.plans.flatMap((plan) => plan.buffers.filter((other) => other.id === buffer));
+    return this.plans.flatMap((plan) => plan.buffers.filter((other) => other.id === buffer));
   }
 
   bufferSize(buffer) {
@@ -47,7 +52,7 @@ class Frame {
     this.left = AXIS;
     this.width = Math.max(width - AXIS - RIGHT, 10);
     this.top = TOP;
-    this.height = Math.max(height - TOP - STEPS - this.buffers.length * (CURVE + REMARK), 60);
+    this.height = Math.max(height - TOP - this.axis - this.buffers.length * (CURVE + REMARK), 60);
     const named = this.hasSeveralMaps ? NAME / this.height : 0;
     const gap = this.hasSeveralMaps ? GAP / this.height : 0;
     const room = 1 - this.maps.length * named - Math.max(this.maps.length - 1, 0) * gap;

@@ -1,6 +1,4 @@
-// Mouse, touch and keyboard.
-
-const ZOOM = 1.25, STRIDE = 0.15, FAR = 4;
+// Mouse and touch.
 
 function listenTo(canvas, painter) {
   const fingers = new Map();
@@ -28,7 +26,6 @@ function listenTo(canvas, painter) {
   canvas.addEventListener("pointercancel", lift);
   canvas.addEventListener("pointerleave", () => pointAt(painter, -1, -1, 0, 0));
   canvas.addEventListener("dblclick", (event) => zoom(0.5, 0.5, ...parts(event, painter)));
-  canvas.addEventListener("keydown", (event) => onCanvasKey(event, painter));
   canvas.addEventListener("blur", () => pointAt(painter, -1, -1, 0, 0));
 }
 
@@ -63,114 +60,33 @@ function drag(event, fingers, { frame }) {
   return Math.hypot(dx, dy);
 }
 
-function spanUnder(event, painter) {
+// The tensor under the pointer, or whose call-out is; -1 if there is none.
+function tensorUnder(event, painter) {
   const box = painter.canvas.getBoundingClientRect();
+  const place = [event.clientX - box.left, event.clientY - box.top];
   painter.frame.fit(...painter.size);
-  return painter.spanAt(state.view, event.clientX - box.left, event.clientY - box.top);
+  const calledOut = painter.calledOutAt(...place);
+  const span = calledOut >= 0 ? calledOut : painter.spanAt(state.view, ...place);
+  return span < 0 ? -1 : painter.plan.tensor[span];
 }
 
 function point(event, painter) {
-  const span = spanUnder(event, painter);
   const box = painter.canvas.getBoundingClientRect();
+  const tensor = tensorUnder(event, painter);
   const step = Math.floor(painter.frame.step(state.view, event.clientX - box.left));
-  pointAt(painter, span < 0 ? -1 : painter.plan.tensor[span], step, event.clientX, event.clientY);
+  pointAt(painter, tensor, step, event.clientX, event.clientY);
 }
 
+// Points at a tensor of a painter's graph.
 function pointAt(painter, id, step, x, y) {
-  if (id === state.pointed && id < 0 && step === state.step) return;
-  state.pointed = id;
+  if (id < 0 && state.pointed < 0 && step === state.step && element("tooltip").hidden) return;
+  state.pointed = idFrom(painter.graph, id);
   state.step = step;
   showTooltip(painter.plan, id, x, y);
   repaint();
 }
 
 function click(event, painter) {
-  const span = spanUnder(event, painter);
-  choose(span < 0 ? -1 : painter.plan.tensor[span]);
-}
-
-function onCanvasKey(event, painter) {
-  const far = event.shiftKey ? FAR : 1;
-  const keys = {
-    ArrowLeft: () => move(-STRIDE * far, 0),
-    ArrowRight: () => move(STRIDE * far, 0),
-    ArrowUp: () => move(0, -STRIDE * far),
-    ArrowDown: () => move(0, STRIDE * far),
-    n: () => stepTo(painter, 1),
-    p: () => stepTo(painter, -1),
-    Enter: () => choose(state.pointed),
-  };
-  if (keys[event.key] && !event.ctrlKey && !event.metaKey) {
-    event.preventDefault();
-    keys[event.key]();
-  }
-}
-
-// Points at the next tensor in time, with a tooltip.
-function stepTo(painter, by) {
-  const ids = state.graph.planned.filter((id) => painter.plan.spanOf(id) >= 0);
-  if (!ids.length) return;
-  const from = ids.indexOf(state.pointed >= 0 ? state.pointed : state.chosen);
-  const id = ids[from < 0 ? (by > 0 ? 0 : ids.length - 1) : (from + by + ids.length) % ids.length];
-  reveal(id);
-  painter.frame.fit(...painter.size);
-  const box = painter.canvas.getBoundingClientRect();
-  const place = painter.place(state.view, painter.plan.spanOf(id), painter.plan.visibleUntil[painter.plan.spanOf(id)]);
-  const [x, y] = place ? [place.left + place.width / 2, place.top + place.height / 2] : [0, 0];
-  pointAt(painter, id, painter.plan.start[painter.plan.spanOf(id)], box.left + x, box.top + y);
-  announce(summary(id));
-}
-
-function onKey(event) {
-  const isTyping = event.target.matches("input, select, textarea");
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === "Escape") {
-    clearSearch();
-    choose(-1);
-    return;
-  }
-  if (isTyping) return;
-  const keys = {
-    "+": () => zoom(1 / ZOOM, 1 / ZOOM),
-    "=": () => zoom(1 / ZOOM, 1 / ZOOM),
-    "-": () => zoom(ZOOM, ZOOM),
-    0: fitAll,
-    "/": () => element("search").focus(),
-  };
-  if (keys[event.key]) {
-    event.preventDefault();
-    keys[event.key]();
-  }
-}
-
-function listen() {
-  document.addEventListener("keydown", onKey);
-  element("zoom-in").addEventListener("click", () => zoom(1 / ZOOM, 1 / ZOOM));
-  element("zoom-out").addEventListener("click", () => zoom(ZOOM, ZOOM));
-  element("fit").addEventListener("click", fitAll);
-  element("search").addEventListener("input", (event) => search(event.target.value));
-  element("search").addEventListener("keydown", (event) => {
-    if (event.key === "Enter") nextHit(event.shiftKey ? -1 : 1);
-  });
-  element("layout").addEventListener("click", changeLayout);
-  element("theme").addEventListener("click", changeTheme);
-  element("graph").addEventListener("change", (event) => showGraph(Number(event.target.value)));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
-}
-
-function changeLayout() {
-  const isBelow = element("plans").classList.toggle("below");
-  element("layout").textContent = isBelow ? "Side by side" : "Stack";
-}
-
-function changeTheme() {
-  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
-  recolour();
-}
-
-function recolour() {
-  element("theme").textContent = isDark() ? "Light" : "Dark";
-  readColours();
-  repaint();
+  chooseIn(painter.graph, tensorUnder(event, painter));
 }
 

@@ -1,6 +1,8 @@
 // The graphs and their plans, from the data of the page.
 
-const DATA = JSON.parse(document.getElementById("data").textContent);
+// A line for what the page needs at once, then one for each graph, which is read when the graph is first shown.
+const LINES = document.getElementById("data").textContent.split("\n");
+const DATA = JSON.parse(LINES[0]);
 const SHARING = { OWN: 0, IN_PLACE: 1, INSIDE: 2, KEPT: 3 };
 const INPUT = 1, OUTPUT = 2;
 
@@ -11,9 +13,14 @@ class Graph {
     this.steps = raw.steps;
     this.tensors = raw.tensors;
     this.count = raw.tensors.name.length;
+    this.nodeAt = new Int32Array(this.steps).fill(-1);
+    this.tensors.step.forEach((step, id) => { if (step >= 0) this.nodeAt[step] = id; });
     this.findReaders();
     this.findRetained();
-    this.plans = raw.plans.map((plan) => new Plan(plan, this.count));
+    this.bands = bandsOf(this);
+    // By tensor, whether the legend's filter lets it pass; null without a filter.
+    this.passing = null;
+    this.plans = raw.plans.map((plan) => new Plan(plan, this));
     this.planned = [...new Set(this.plans.flatMap((plan) => [...plan.spansOf.keys()]))];
     this.planned.sort((one, other) => this.time(one) - this.time(other) || one - other);
   }
@@ -67,6 +74,18 @@ class Graph {
     return readers.filter((reader) => reader !== id).sort((one, other) => this.step(one) - this.step(other));
   }
 
+  // What made a tensor whose name has only what ggml appends to names; empty where the name tells.
+  origin(id) {
+    if (!this.tensors.name[id] || tells(this.tensors.name[id])) return "";
+    let at = id;
+    // The limit is for files that claim a cycle.
+    for (let count = 0; count < this.count && this.tensors.sources[at].length; count += 1) {
+      at = this.tensors.sources[at][0];
+      if (tells(this.tensors.name[at])) return this.tensors.name[at];
+    }
+    return "";
+  }
+
   // The step of the last use; -1 without a use.
   lastUse(id) {
     return this.readers(id).reduce((last, reader) => Math.max(last, this.step(reader)), -1);
@@ -74,10 +93,14 @@ class Graph {
 }
 
 class Plan {
-  constructor(raw, tensors) {
-    Object.assign(this, { label: raw.label, size: raw.size, buffers: raw.buffers });
+  constructor(raw, graph) {
+    Object.assign(this, { graph, label: raw.label, size: raw.size, buffers: raw.buffers });
     const count = raw.spans.length / 10;
-    const column = (Type, at) => Type.from({ length: count }, (_, index) => raw.spans[index * 10 + at]);
+    const column = (Type, at) => {
+      const made = new Type(count);
+      for (let index = 0; index < count; index += 1) made[index] = raw.spans[index * 10 + at];
+      return made;
+    };
     this.count = count;
     [this.tensor, this.buffer, this.chunk, this.block] = [0, 1, 2, 3].map((at) => column(Int32Array, at));
     [this.offset, this.size_] = [4, 5].map((at) => column(Float64Array, at));
@@ -92,21 +115,21 @@ class Plan {
     }
     for (const buffer of this.buffers) buffer.size = buffer.chunks.reduce((sum, chunk) => sum + chunk, 0);
     for (const buffer of this.buffers) buffer.peaks = peaksOf(buffer);
-    this.atPeak = new Map(this.buffers.map((buffer) => [buffer.id, this.liveAtPeak(buffer)]));
+    this.atPeak = new Map(this.buffers.map((buffer) => [buffer.id, this.liveAt(buffer, buffer.peaks.length ? buffer.peaks[0][0] : -1)]));
+    this.bySize = [...this.tensor.keys()].filter((span) => this.sharing[span] !== SHARING.KEPT);
+    this.bySize.sort((one, other) => this.size_[other] - this.size_[one] || this.start[one] - this.start[other]);
+    // By rectangle: 1 if the tensor is retained, and this plan keeps it as long.
+    this.retained = Uint8Array.from(this.tensor, (tensor, span) => {
+      const until = graph.retainedUntil.get(tensor);
+      return until !== undefined && this.sharing[span] !== SHARING.KEPT && this.visibleUntil[span] >= until ? 1 : 0;
+    });
   }
 
-  // The rectangles at the first peak of a buffer, the largest first.
-  liveAtPeak(buffer) {
-    const step = buffer.peaks.length ? buffer.peaks[0][0] : -1;
+  // The rectangles at a step of a buffer, the largest first.
+  liveAt(buffer, step) {
     const isLive = (span) => this.buffer[span] === buffer.id && this.sharing[span] !== SHARING.KEPT
       && this.start[span] <= step && step < this.visibleUntil[span];
     return [...this.tensor.keys()].filter(isLive).sort((one, other) => this.size_[other] - this.size_[one]);
-  }
-
-  // Whether the tensor is retained, and this plan keeps it as long.
-  isRetained(graph, span) {
-    const until = graph.retainedUntil.get(this.tensor[span]);
-    return until !== undefined && this.sharing[span] !== SHARING.KEPT && this.visibleUntil[span] >= until;
   }
 
   spanOf(tensor) {
@@ -122,19 +145,17 @@ class Plan {
     return mates.filter((mate) => mate !== span && touches(mate));
   }
 
+  // The buffer that takes the most.
+  largest() {
+    return this.buffers.reduce((most, buffer) => (!most || buffer.size > most.size ? buffer : most), null);
+  }
+
   bound() { return this.buffers.reduce((sum, buffer) => sum + buffer.bound, 0); }
 }
 
-// The steps with the most live bytes, as ranges.
-function peaksOf(buffer) {
-  const peaks = [];
-  buffer.live.forEach((load, step) => {
-    if (load !== buffer.bound) return;
-    const last = peaks[peaks.length - 1];
-    if (last && last[1] === step) last[1] = step + 1;
-    else peaks.push([step, step + 1]);
-  });
-  return peaks;
+// Whether a name has more than what ggml appends to the names of views and copies: " (reshaped) (cont)".
+function tells(name) {
+  return name.replace(/(\s*\([^()]*\))+\s*$/, "").trim() !== "";
 }
 
 function append(map, key, value) {

@@ -1,21 +1,38 @@
-// The view, and the selected tensor.
+// The view, the selected tensor, and what is highlighted.
 
 // A tensor that is revealed has this fraction of the view: 1 / CONTEXT.
 const CONTEXT = 8;
 // A tensor with a smaller share of the view is hard to see.
 const MIN_SHARE = 0.02;
+// As many steps are shown around a peak.
+const PEAK_STEPS = 40;
 
 const GRAPHS = DATA.graphs.map((raw) => ({ raw, graph: null }));
 const state = {
-  graph: null, frame: null, painters: [],
+  // The number of the graph in GRAPHS; what it is compared with, if anything.
+  index: -1, graph: null, comparison: null,
+  // All plans that can be shown, those that are not, and the painters of the others.
+  plans: [], hidden: new Set(), frame: null, painters: [],
   view: { x0: 0, x1: 1, y0: 0, y1: 1 },
-  chosen: -1, pointed: -1, step: -1, hits: [], hit: -1, waits: false,
+  // The step whose live tensors are listed; -1: the peak of each plan.
+  pin: -1,
+  // What the legend's filter lets pass; all if it is empty.
+  filter: new Set(),
+  query: "", chosen: -1, pointed: -1, step: -1, hits: [], hit: -1, callsOut: true, waits: false,
 };
 
 const element = (id) => document.getElementById(id);
 
+// Builds a graph when it is first needed.
+function graphAt(index) {
+  const entry = GRAPHS[index];
+  entry.graph = entry.graph || new Graph(JSON.parse(LINES[index + 1]));
+  return entry.graph;
+}
+
 // Paints in the next frame, once however often it is called.
 function repaint() {
+  rememberView();
   if (state.waits) return;
   state.waits = true;
   requestAnimationFrame(paintNow);
@@ -24,20 +41,41 @@ function repaint() {
 function paintNow() {
   state.waits = false;
   const marks = marksOf();
-  for (const painter of state.painters) painter.paint(state.view, marks);
+  for (const painter of state.painters) painter.paint(state.view, marksIn(painter.graph, marks));
 }
 
-// The highlighted tensors: the selected one with its sources and uses, or those that were found.
+// The highlighted tensors: the selected one with its sources and uses, or those that were found and pass the filter.
 function marksOf() {
   const { graph, chosen, hits, pointed, step } = state;
   const sources = chosen < 0 ? [] : graph.sources(chosen).map((source) => source.id);
   const readers = chosen < 0 ? [] : graph.readers(chosen);
-  const bright = new Set(chosen < 0 ? hits : [chosen, ...sources, ...readers]);
-  return { chosen, pointed, step, sources, readers, found: hits, isPlain: bright.size === 0, isBright: (id) => bright.size === 0 || bright.has(id) };
+  return { chosen, pointed, step, sources, readers, found: hits };
+}
+
+// These in the numbers of a graph's own tensors, and whether a tensor of it is bright.
+function marksIn(graph, marks) {
+  const own = (id) => idIn(graph, id);
+  const { chosen, pointed, step } = marks;
+  const [sources, readers, found] = [marks.sources, marks.readers, marks.found].map((ids) => ids.map(own));
+  const bright = new Set(chosen < 0 ? found : [own(chosen), ...sources, ...readers]);
+  const changed = state.comparison && state.comparison.isShown ? state.comparison.changedIn(graph) : null;
+  const passing = chosen < 0 ? graph.passing : null;
+  const isBright = (id) => (bright.size ? bright.has(id) : !changed || changed.has(id)) && (!passing || passing[id] === 1);
+  return { chosen: own(chosen), pointed: own(pointed), step, sources, readers, found, isPlain: !bright.size && !passing && !changed, isBright };
+}
+
+// The number that a tensor of the shown graph has in another; -1 if it has none there.
+function idIn(graph, id) {
+  return id < 0 || graph === state.graph ? id : state.comparison.toBefore[id];
+}
+
+// The other way round.
+function idFrom(graph, id) {
+  return id < 0 || graph === state.graph ? id : state.comparison.toAfter[id];
 }
 
 function setView(x0, x1, y0, y1) {
-  const steps = state.graph.steps;
+  const { steps } = state.frame;
   const width = Math.min(Math.max(x1 - x0, Math.min(4, steps)), steps);
   const height = Math.min(Math.max(y1 - y0, 1e-6), 1);
   x0 = Math.min(Math.max(x0, 0), steps - width);
@@ -47,7 +85,7 @@ function setView(x0, x1, y0, y1) {
 }
 
 function fitAll() {
-  setView(0, state.graph.steps, 0, 1);
+  setView(0, state.frame.steps, 0, 1);
 }
 
 // Zooms around a point of the view, given as fractions of its width and height. Factors below 1 zoom in.
@@ -68,9 +106,10 @@ function move(byX, byY) {
 // Moves a tensor into view in all plans, and zooms in if it is too small.
 function reveal(id) {
   const { frame, painters, view } = state;
-  const places = painters.filter(({ plan, size }) => plan.spanOf(id) >= 0 && size).map((painter) => {
+  const spanOf = (painter) => painter.plan.spanOf(idIn(painter.graph, id));
+  const places = painters.filter((painter) => painter.size && spanOf(painter) >= 0).map((painter) => {
     const { plan } = painter;
-    const span = plan.spanOf(id);
+    const span = spanOf(painter);
     frame.fit(...painter.size);
     const map = frame.mapAt.get(`${plan.buffer[span]} ${plan.chunk[span]}`);
     const part = (bytes) => map.bottom - (bytes / (map.bytes || 1)) * (map.bottom - map.top);
@@ -85,7 +124,7 @@ function reveal(id) {
   if (isSeen && isLarge) return;
   // Never zooms out, and zooms in no more than needed.
   const wide = (size, seen) => Math.max(size, Math.min(seen, size * CONTEXT)) * 1.3;
-  const width = Math.min(wide(end - start, view.x1 - view.x0), state.graph.steps);
+  const width = Math.min(wide(end - start, view.x1 - view.x0), frame.steps);
   const height = Math.min(wide(bottom - top, view.y1 - view.y0), 1);
   const [middleX, middleY] = [(start + end) / 2, (top + bottom) / 2];
   setView(middleX - width / 2, middleX + width / 2, middleY - height / 2, middleY + height / 2);
@@ -96,7 +135,7 @@ function choose(id) {
   showDetails(id);
   if (id >= 0) {
     reveal(id);
-    announce(summary(id));
+    announce(summary(state.graph, id));
   }
   repaint();
 }

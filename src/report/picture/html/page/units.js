@@ -16,6 +16,23 @@ function formatBytes(bytes) {
   return `${Number(whole.toFixed(digits))} ${UNITS[power]}`;
 }
 
+// The bytes of a text such as "8 MiB", "8M" or "1e6"; NaN if it is no size.
+function parseBytes(text) {
+  const parts = /^\s*(\d+(?:\.\d+)?(?:e\d+)?)\s*(?:([kmgtpe])i?)?b?\s*$/i.exec(text);
+  return parts ? Number(parts[1]) * 1024 ** " kmgtpe".indexOf((parts[2] || " ").toLowerCase()) : NaN;
+}
+
+function formatShare(part, whole) {
+  return whole > 0 ? `${((part / whole) * 100).toFixed(1)} %` : "";
+}
+
+// At most `letters` letters of a name: its start and its end, which tells tensors apart.
+function shortened(name, letters) {
+  if (name.length <= letters) return name;
+  const end = Math.floor((letters - 1) / 2);
+  return `${name.slice(0, letters - 1 - end)}…${name.slice(name.length - end)}`;
+}
+
 function formatNumber(number) {
   return number.toLocaleString("en-US");
 }

@@ -1,0 +1,86 @@
+// Parts of the page. Names are inserted as text, never as markup.
+
+function node(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+function button(text, onClick, attributes = {}) {
+  const made = node("button", { type: "button", ...attributes }, text);
+  made.addEventListener("click", onClick);
+  return made;
+}
+
+// A name, and of what it is where it has only what ggml appends to names.
+function nameWithOrigin(graph, id) {
+  const origin = graph.origin(id);
+  return origin ? `${graph.name(id)} of ${origin}` : graph.name(id);
+}
+
+// A tensor that leads to its details.
+function link(graph, id) {
+  return button(nameWithOrigin(graph, id), () => chooseIn(graph, id), { class: "link" });
+}
+
+// Selects a tensor; one that the shown graph does not have only shows its details.
+function chooseIn(graph, id) {
+  const own = idFrom(graph, id);
+  if (own >= 0 || id < 0) choose(own);
+  else showDetails(id, graph);
+}
+
+function swatch(colour) {
+  const made = node("span", { class: "swatch" });
+  made.style.background = colour;
+  return made;
+}
+
+function list(title, name, graph, entries) {
+  if (!entries.length) return name === "sharers" ? [] : [node("h3", {}, `${title}: none`)];
+  const item = ([before, id, after]) => {
+    const note = (text) => (text ? [node("span", { class: "note" }, text)] : []);
+    return node("li", {}, ...note(before), link(graph, id), ...note(after));
+  };
+  const count = entries.length > 1 ? ` (${entries.length})` : "";
+  return [node("h3", {}, title + count), node("ul", { class: name }, ...entries.map(item))];
+}
+
+// Gives a file to the reader.
+function saveFile(name, blob) {
+  const place = URL.createObjectURL(blob);
+  node("a", { href: place, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(place), 10000);
+}
+
+// Part of a file's name, made of the title.
+function fileName() {
+  return shortened(element("title").textContent, 60).replace(/[^\w.-]+/g, "-").replace(/^[-.]+|[-.]+$/g, "") || "memory";
+}
+
+async function copyText(text, what) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    // Where the page may not use the clipboard itself.
+    const area = node("textarea", { class: "visually-hidden", "aria-hidden": "true" });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+  notify(`${what} copied`);
+}
+
+// Shows a short message for a while.
+function notify(text) {
+  announce(text);
+  const notice = element("notice");
+  notice.textContent = text;
+  notice.hidden = false;
+  clearTimeout(notify.timer);
+  notify.timer = setTimeout(() => { notice.hidden = true; }, 2500);
+}
+

@@ -1,0 +1,69 @@
+// What is highlighted by search, and by clicks on the legend.
+
+function search(text) {
+  const { graph } = state;
+  state.query = text;
+  const query = parseQuery(text);
+  state.hits = query.isEmpty ? [] : graph.planned.filter((id) => query.matches(graph, id));
+  state.hit = -1;
+  element("search").toggleAttribute("aria-invalid", query.error !== "");
+  showHits(query.isEmpty, query.error);
+  repaint();
+}
+
+function showHits(isEmpty, error = "") {
+  const { hits, hit } = state;
+  const count = hits.length;
+  const text = isEmpty ? "" : count === 0 ? "none" : hit < 0 ? `${count} found` : `${hit + 1} of ${count}`;
+  element("hits").textContent = error || text;
+}
+
+function nextHit(by) {
+  const { hits } = state;
+  if (!hits.length) return;
+  state.hit = state.hit < 0 ? (by > 0 ? 0 : hits.length - 1) : (state.hit + by + hits.length) % hits.length;
+  showHits(false);
+  choose(hits[state.hit]);
+}
+
+function clearSearch() {
+  element("search").value = "";
+  search("");
+}
+
+// What an entry of the legend lets pass, by its key.
+function passesEntry(graph, key, id) {
+  const [what, number] = key.split(" ");
+  if (what === "kind") return graph.kind(id) === Number(number);
+  const spans = graph.plans.flatMap((plan) => (plan.spansOf.get(id) || []).map((span) => [plan, span]));
+  if (what === "retained") return spans.some(([plan, span]) => plan.retained[span] === 1);
+  return spans.some(([plan, span]) => plan.sharing[span] === Number(number));
+}
+
+// A tensor passes if it is of one of the chosen kinds, and shares memory in one of the chosen ways.
+function applyFilter(graph) {
+  const keys = [...state.filter];
+  const kinds = keys.filter((key) => key.startsWith("kind"));
+  const ways = keys.filter((key) => !key.startsWith("kind"));
+  const passes = (chosen, id) => chosen.length === 0 || chosen.some((key) => passesEntry(graph, key, id));
+  graph.passing = keys.length === 0 ? null
+    : Uint8Array.from({ length: graph.count }, (_, id) => (passes(kinds, id) && passes(ways, id) ? 1 : 0));
+}
+
+function setFilter(keys) {
+  state.filter = new Set(keys);
+  for (const graph of new Set(state.plans.map((plan) => plan.graph))) applyFilter(graph);
+  for (const entry of element("legend").querySelectorAll("button[data-key]")) {
+    entry.setAttribute("aria-pressed", String(state.filter.has(entry.dataset.key)));
+  }
+  element("show-all").hidden = state.filter.size === 0;
+  refreshTable();
+  repaint();
+}
+
+function toggleFilter(key) {
+  const keys = new Set(state.filter);
+  if (!keys.delete(key)) keys.add(key);
+  setFilter(keys);
+}
+
