@@ -2,6 +2,7 @@
 //!
 //! Chromium is driven through two pipes by its DevTools protocol: each message is a JSON object followed by a zero.
 
+mod base64;
 mod install;
 mod pipe;
 
@@ -67,8 +68,18 @@ impl Browser {
     /// # Errors
     /// The message of the browser.
     pub fn open(&mut self, file: &Path) -> Result<()> {
+        self.open_at(file, "")
+    }
+
+    /// Opens a file with a fragment, which is empty or starts with "#", as [`Browser::open`].
+    ///
+    /// # Errors
+    /// The message of the browser.
+    pub fn open_at(&mut self, file: &Path, fragment: &str) -> Result<()> {
         let file = std::path::absolute(file).map_err(|error| error.to_string())?;
-        self.call("Page.navigate", &json!({"url": format!("file://{}", file.display())}))?;
+        // Another fragment of the page that is open would not load it again.
+        self.call("Page.navigate", &json!({"url": "about:blank"}))?;
+        self.call("Page.navigate", &json!({"url": format!("file://{}{fragment}", file.display())}))?;
         self.wait_for("location.protocol === 'file:' && document.readyState === 'complete'")?;
         self.paint()
     }
@@ -191,6 +202,14 @@ impl Browser {
     pub fn screenshot(&mut self) -> Result<String> {
         let response = self.call("Page.captureScreenshot", &json!({"format": "png"}))?;
         response["data"].as_str().map(str::to_owned).ok_or_else(|| "the browser made no screenshot".to_owned())
+    }
+
+    /// Takes a screenshot: the bytes of a PNG.
+    ///
+    /// # Errors
+    /// The message of the browser.
+    pub fn png(&mut self) -> Result<Vec<u8>> {
+        base64::decoded(&self.screenshot()?).ok_or_else(|| "the browser sent no base64".to_owned())
     }
 
     /// Counts the colours in a screenshot.

@@ -1,5 +1,20 @@
 //! The page in a real browser.
 
+mod blocks;
+mod callouts;
+mod colours;
+mod compared;
+mod export;
+mod graph_list;
+mod keys;
+mod legend;
+mod long_names;
+mod peaks;
+mod permalink;
+mod plans;
+mod query;
+mod table;
+
 use lastuse::graph::Effect;
 use lastuse::graph::TensorId;
 use lastuse::graph::snapshot::Snapshot;
@@ -336,22 +351,6 @@ fn buffers_and_chunks_are_below_one_another() {
         expect(browser.point(place));
         let text = text_of(&mut browser, "#tooltip");
         assert!(text.starts_with(tensor) && text.contains("1 MiB (1,048,576 bytes)"), "{text}");
-    }
-    assert_no_problems(&mut browser);
-}
-
-/// How long frames take while a large graph is zoomed, for the graphs of a folder that the variable names.
-#[test]
-fn frames_of_a_folder() {
-    let Some(folder) = std::env::var_os("LASTUSE_GRAPHS") else {
-        println!("skipped: LASTUSE_GRAPHS names no folder");
-        return;
-    };
-    let mut browser = browser();
-    for path in expect(lastuse_c_tests::graphs_in(folder.as_ref())) {
-        opened(&mut browser, &drawn(&[&super::text_of(&path)], "frames.html", &[]));
-        let times = value(&mut browser, include_str!("frames.js"));
-        println!("{}: {times}", path.display());
     }
     assert_no_problems(&mut browser);
 }
