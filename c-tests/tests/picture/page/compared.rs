@@ -172,3 +172,34 @@ fn tensors_without_names_are_matched_by_their_place() {
         assert_eq!(wrong, 0);
     });
 }
+
+#[test]
+fn pointer_tells_and_selects_in_the_plan_before_too() {
+    let [before, after] = graphs();
+    in_light_and_dark(&drawn(&[&before, &after], "compared-pointer.html", &[]), "compared-pointer", |browser| {
+        let place = |name: &str| {
+            format!(
+                "(() => {{ const painter = state.painters[0]; painter.frame.fit(...painter.size);
+                const span = painter.plan.spanOf(painter.graph.tensors.name.indexOf('{name}'));
+                const place = painter.place(state.view, span, painter.plan.visibleUntil[span]), box = painter.canvas.getBoundingClientRect();
+                return [box.left + place.left + place.width / 2, box.top + place.top + place.height / 2].map(Math.round); }})()"
+            )
+        };
+        let mut place_of = |name: &str| {
+            let place = value(browser, &place(name));
+            [0, 1].map(|at| place[at].as_f64().expect("the tensor is seen"))
+        };
+        let (mask, scores) = (place_of("mask"), place_of("scores-0"));
+        // Only the first graph has it.
+        expect(browser.point(mask));
+        let tooltip = text_of(browser, "#tooltip");
+        assert!(tooltip.starts_with("mask") && tooltip.contains("1 MiB (1,048,576 bytes)"), "{tooltip}");
+        expect(browser.point([5.0, 5.0]));
+        assert_eq!(value(browser, "document.getElementById('tooltip').hidden"), true);
+        expect(browser.click(scores));
+        assert_eq!(value(browser, "state.graph.name(state.chosen)"), "scores-0");
+        assert!(text_of(browser, "#details").contains("it grew by 12 MiB"));
+        expect(browser.click(mask));
+        assert!(text_of(browser, "#details").starts_with("mask"));
+    });
+}
