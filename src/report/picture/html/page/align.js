@@ -3,7 +3,7 @@
 // A name that ggml gives to nodes without one, by number.
 const NUMBERED = /^(node|leaf)_\d+( \(.*\))?$/;
 // More pairs take too long to weigh; then tensors without a name are not matched.
-const MOST_PAIRS = 6e7;
+const MOST_PAIRS = 1e8;
 // What pairs weigh: matched by name, alike but for their shape, and alike.
 const BY_NAME = 8, SAME_OPERATION = 2, SAME_SHAPE = 3;
 
@@ -50,30 +50,48 @@ function traits(graph, numbers) {
 function matchPlaces(before, after, mates) {
   const numbers = new Map();
   const [one, other] = [traits(before, numbers), traits(after, numbers)];
+  const rowOf = new Map(Array.from(one.ids, (id, row) => [id, row]));
+  // By column, the row that is its mate by name, or -1.
+  const mateOf = Int32Array.from(other.ids, (id) => (mates[id] < 0 ? -1 : rowOf.get(mates[id])));
+  const ways = waysToPair(one, other, mateOf);
+  const columns = other.ids.length;
+  for (let row = one.ids.length - 1, column = columns - 1; row >= 0 && column >= 0;) {
+    const way = ways[row * columns + column];
+    if (way === PAIR) mates[other.ids[column]] = one.ids[row];
+    if (way !== SKIP_COLUMN) row -= 1;
+    if (way !== SKIP_ROW) column -= 1;
+  }
+}
+
+const SKIP_ROW = 1, SKIP_COLUMN = 2, PAIR = 3;
+
+// By pair, where its best way comes from. Millions of pairs are weighed: nothing is called or made for one.
+function waysToPair(one, other, mateOf) {
   const [rows, columns] = [one.ids.length, other.ids.length];
-  const weight = (row, column) => {
-    if (one.named[row] || other.named[column]) return mates[other.ids[column]] === one.ids[row] ? BY_NAME : 0;
-    if (one.operation[row] !== other.operation[column]) return 0;
-    return one.shape[row] === other.shape[column] ? SAME_SHAPE : SAME_OPERATION;
-  };
-  // By pair, where its best way comes from: 1 leaves out the row, 2 the column, 3 pairs them.
+  const { named, operation, shape } = other;
   const ways = new Uint8Array(rows * columns);
+  // The weight of the best way to each column, in the row before and in this one.
   let last = new Int32Array(columns + 1), sums = new Int32Array(columns + 1);
   for (let row = 0; row < rows; row += 1) {
+    const [isNamedRow, rowOperation, rowShape] = [one.named[row], one.operation[row], one.shape[row]];
     for (let column = 0; column < columns; column += 1) {
-      const heavy = weight(row, column);
-      const paired = heavy ? last[column] + heavy : -1;
-      const most = Math.max(paired, last[column + 1], sums[column]);
+      let weight = 0;
+      if (isNamedRow || named[column]) weight = mateOf[column] === row ? BY_NAME : 0;
+      else if (rowOperation === operation[column]) weight = rowShape === shape[column] ? SAME_SHAPE : SAME_OPERATION;
+      let most = last[column + 1], way = SKIP_ROW;
+      if (sums[column] > most) {
+        most = sums[column];
+        way = SKIP_COLUMN;
+      }
+      if (weight && last[column] + weight >= most) {
+        most = last[column] + weight;
+        way = PAIR;
+      }
       sums[column + 1] = most;
-      ways[row * columns + column] = most === paired ? 3 : most === last[column + 1] ? 1 : 2;
+      ways[row * columns + column] = way;
     }
     [last, sums] = [sums, last];
   }
-  for (let row = rows - 1, column = columns - 1; row >= 0 && column >= 0;) {
-    const way = ways[row * columns + column];
-    if (way === 3) mates[other.ids[column]] = one.ids[row];
-    if (way !== 2) row -= 1;
-    if (way !== 1) column -= 1;
-  }
+  return ways;
 }
 
