@@ -41,6 +41,9 @@ fn what_grew_and_what_went_is_shown_at_first() {
             json!([["lastuse", "the first"], ["lastuse", "the second"]])
         );
         assert_eq!(value(browser, "String(state.painters[0].size) === String(state.painters[1].size)"), true);
+        // A size is compared with that of the same planner before.
+        let headings = [1, 2].map(|number| text_of(browser, &format!("#plans section:nth-child({number}) h2")));
+        assert!(!headings[0].contains('%') && headings[1].contains("+243 %"), "{headings:?}");
         let details = text_of(browser, "#details");
         for part in [
             "Compared with the first",
@@ -194,7 +197,10 @@ fn pointer_tells_and_selects_in_the_plan_before_too() {
         expect(browser.point(mask));
         let tooltip = text_of(browser, "#tooltip");
         assert!(tooltip.starts_with("mask") && tooltip.contains("1 MiB (1,048,576 bytes)"), "{tooltip}");
-        expect(browser.point([5.0, 5.0]));
+        // Nothing is above it at its step.
+        let top =
+            value(browser, "state.painters[0].canvas.getBoundingClientRect().top + state.painters[0].frame.top + 12");
+        expect(browser.point([mask[0], top.as_f64().expect("a number")]));
         assert_eq!(value(browser, "document.getElementById('tooltip').hidden"), true);
         expect(browser.click(scores));
         assert_eq!(value(browser, "state.graph.name(state.chosen)"), "scores-0");
