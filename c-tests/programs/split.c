@@ -11,148 +11,9 @@
 #include "ggml-alloc.h"
 #include "ggml-cpu.h"
 #include "graph_fields.h"
+#include "large_graph.h"
 #include "lastuse.h"
 #include "plan_check.h"
-#include "splitmix.h"
-
-#define NODES     8192
-#define TENSORS   16384
-#define LEAFS     32
-#define PIECES    3
-
-// A graph with everything in the compute buffer.
-struct built {
-    struct ggml_context * ctx;
-    struct ggml_cgraph *  graph;
-    struct ggml_tensor *  leafs[LEAFS];
-    int                   n_leafs;
-    struct ggml_tensor *  results[PIECES + 1]; // the last is that of the graph
-    int                   n_results;
-};
-
-static int below(uint64_t * state, int limit) {
-    return (int) (splitmix64(state) % (uint64_t) limit);
-}
-
-static int64_t one_of(uint64_t * state, int64_t a, int64_t b, int64_t c) {
-    int choice = below(state, 3);
-    return choice == 0 ? a : choice == 1 ? b : c;
-}
-
-static struct ggml_tensor * leaf(struct built * b, enum ggml_type type, int64_t x, int64_t y, int64_t z, int64_t w) {
-    CHECK(b->n_leafs < LEAFS, "too many leafs");
-    struct ggml_tensor * t = ggml_new_tensor_4d(b->ctx, type, x, y, z, w);
-    ggml_set_input(t);
-    b->leafs[b->n_leafs++] = t;
-    return t;
-}
-
-// Scores, a mask, softmax, the weighted sum, and the heads beside each other.
-static struct ggml_tensor * attention(struct built * b, uint64_t * state) {
-    int64_t              keys    = one_of(state, 64, 96, 256);
-    int64_t              queries = one_of(state, 64, 77, 128);
-    int64_t              heads   = one_of(state, 1, 4, 8);
-    int64_t              shared  = below(state, 3) == 0 ? 1 : heads;
-    enum ggml_type       type    = below(state, 2) == 0 ? GGML_TYPE_F32 : GGML_TYPE_F16;
-    struct ggml_tensor * k       = leaf(b, type, 32, keys, shared, 1);
-    struct ggml_tensor * v       = leaf(b, type, keys, 32, shared, 1);
-    struct ggml_tensor * q;
-    if (below(state, 2) == 0) {
-        q = leaf(b, GGML_TYPE_F32, 32, queries, heads, 1);
-    } else {
-        q = ggml_permute(b->ctx, leaf(b, GGML_TYPE_F32, 32, heads, queries, 1), 0, 2, 1, 3);
-    }
-    struct ggml_tensor * mask = below(state, 2) == 0 ? NULL : leaf(b, GGML_TYPE_F32, keys, (queries + 31) / 32 * 32, 1, 1);
-    float                bias = mask != NULL && below(state, 3) == 0 ? 8.0f : 0.0f;
-    struct ggml_tensor * scores = ggml_soft_max_ext(b->ctx, ggml_mul_mat(b->ctx, k, q), mask, 0.2f, bias);
-    struct ggml_tensor * mixed  = ggml_mul_mat(b->ctx, v, scores);
-    return ggml_cont(b->ctx, ggml_permute(b->ctx, mixed, 0, 2, 1, 3));
-}
-
-static struct ggml_tensor * convolution(struct built * b, uint64_t * state) {
-    int64_t              channels = one_of(state, 3, 8, 16);
-    int64_t              filters  = one_of(state, 4, 6, 16);
-    int64_t              width    = one_of(state, 16, 24, 40);
-    int64_t              height   = one_of(state, 16, 23, 40);
-    int64_t              images   = below(state, 4) == 0 ? 2 : 1;
-    int                  stride   = 1 + below(state, 2);
-    int                  padding  = below(state, 3);
-    struct ggml_tensor * kernel   = leaf(b, GGML_TYPE_F16, 3, 3, channels, filters);
-    struct ggml_tensor * image    = ggml_silu(b->ctx, leaf(b, GGML_TYPE_F32, width, height, channels, images));
-    struct ggml_tensor * found    = ggml_conv_2d(b->ctx, kernel, image, stride, stride, padding, padding, 1, 1);
-    return ggml_add(b->ctx, found, leaf(b, GGML_TYPE_F32, 1, 1, filters, 1));
-}
-
-static struct ggml_tensor * gated(struct built * b, uint64_t * state) {
-    enum ggml_type       types[] = { GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0 };
-    enum ggml_type       type    = types[below(state, 4)];
-    int64_t              hidden  = one_of(state, 256, 512, 1024);
-    struct ggml_tensor * x       = ggml_rms_norm(b->ctx, leaf(b, GGML_TYPE_F32, 64, one_of(state, 32, 61, 128), 1, 1), 1e-6f);
-    struct ggml_tensor * up      = ggml_mul_mat(b->ctx, leaf(b, type, 64, hidden, 1, 1), x);
-    struct ggml_tensor * gate    = ggml_mul_mat(b->ctx, leaf(b, type, 64, hidden, 1, 1), x);
-    struct ggml_tensor * both    = ggml_mul(b->ctx, ggml_silu(b->ctx, gate), up);
-    return ggml_mul_mat(b->ctx, leaf(b, type, hidden, 64, 1, 1), both);
-}
-
-// Two experts of eight for each token, the ones with the largest logits.
-static struct ggml_tensor * routed(struct built * b, uint64_t * state) {
-    enum ggml_type       types[] = { GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0 };
-    enum ggml_type       type    = types[below(state, 4)];
-    int64_t              hidden  = one_of(state, 64, 128, 256);
-    int64_t              tokens  = one_of(state, 32, 61, 128);
-    struct ggml_tensor * x       = ggml_rms_norm(b->ctx, leaf(b, GGML_TYPE_F32, 64, tokens, 1, 1), 1e-6f);
-    struct ggml_tensor * logits  = ggml_mul_mat(b->ctx, leaf(b, GGML_TYPE_F32, 64, 8, 1, 1), x);
-    struct ggml_tensor * sorted  = ggml_argsort(b->ctx, logits, GGML_SORT_ORDER_DESC);
-    struct ggml_tensor * ids     = ggml_view_2d(b->ctx, sorted, 2, tokens, sorted->nb[1], 0);
-    struct ggml_tensor * columns = ggml_reshape_3d(b->ctx, x, 64, 1, tokens);
-    struct ggml_tensor * up      = ggml_mul_mat_id(b->ctx, leaf(b, type, 64, hidden, 8, 1), columns, ids);
-    struct ggml_tensor * gate    = ggml_mul_mat_id(b->ctx, leaf(b, type, 64, hidden, 8, 1), columns, ids);
-    struct ggml_tensor * both    = ggml_mul(b->ctx, ggml_silu(b->ctx, gate), up);
-    return ggml_mul_mat_id(b->ctx, leaf(b, type, hidden, 64, 8, 1), both, ids);
-}
-
-static struct ggml_tensor * chain(struct built * b, uint64_t * state) {
-    struct ggml_tensor * x = leaf(b, GGML_TYPE_F32, 64, one_of(state, 64, 65, 200), one_of(state, 1, 3, 4), 1);
-    for (int i = 3 + below(state, 5); i > 0; i--) {
-        switch (below(state, 7)) {
-            case 0: x = ggml_add(b->ctx, x, leaf(b, GGML_TYPE_F32, x->ne[0], 1, 1, 1)); break;
-            case 1: x = ggml_norm(b->ctx, x, 1e-5f); break;
-            case 2: x = ggml_cont(b->ctx, ggml_permute(b->ctx, x, 1, 0, 2, 3)); break;
-            case 3: x = ggml_scale(b->ctx, x, 0.7f); break;
-            case 4: x = ggml_soft_max(b->ctx, x); break;
-            case 5: x = ggml_mul_mat(b->ctx, leaf(b, GGML_TYPE_F32, x->ne[0], 128, 1, 1), x); break;
-            default: x = ggml_gelu(b->ctx, x); break;
-        }
-    }
-    return x;
-}
-
-// The graph depends on the seed alone.
-static struct built build(uint64_t seed) {
-    struct built b     = { .ctx = no_alloc_context(TENSORS * ggml_tensor_overhead() + ggml_graph_overhead_custom(NODES, false)) };
-    uint64_t     state = seed * 7919 + 1;
-    int          count = 1 + below(&state, PIECES);
-    b.graph            = ggml_new_graph_custom(b.ctx, NODES, false);
-    struct ggml_tensor * sum = NULL;
-    for (int i = 0; i < count; i++) {
-        int                  kind = below(&state, 5);
-        struct ggml_tensor * t    = kind == 0 ? attention(&b, &state)
-                                    : kind == 1 ? convolution(&b, &state)
-                                    : kind == 2 ? gated(&b, &state)
-                                    : kind == 3 ? routed(&b, &state)
-                                                : chain(&b, &state);
-        if (below(&state, 2) == 0) {
-            ggml_set_output(t);
-            b.results[b.n_results++] = t;
-        }
-        t   = ggml_sum(b.ctx, ggml_sqr(b.ctx, t));
-        sum = sum == NULL ? t : ggml_add(b.ctx, sum, t);
-    }
-    ggml_set_output(sum);
-    b.results[b.n_results++] = sum;
-    ggml_build_forward_expand(b.graph, sum);
-    return b;
-}
 
 static struct lastuse_split_params params_of(size_t budget) {
     return (struct lastuse_split_params){
@@ -163,7 +24,7 @@ static struct lastuse_split_params params_of(size_t budget) {
     };
 }
 
-static bool split(struct built * b, struct lastuse_split_params params, struct lastuse_split_report * report) {
+static bool split(struct large_graph * b, struct lastuse_split_params params, struct lastuse_split_report * report) {
     *report = (struct lastuse_split_report){ .struct_size = sizeof(*report) };
     return lastuse_graph_split(b->ctx, b->graph, &params, report);
 }
@@ -175,38 +36,12 @@ static ggml_gallocr_t allocate(struct ggml_cgraph * graph) {
     return galloc;
 }
 
-static void set_leaf(struct ggml_tensor * t, uint64_t seed) {
-    int64_t n      = ggml_nelements(t);
-    float * values = malloc((size_t) n * sizeof(float));
-    CHECK(values != NULL, "out of memory");
-    for (int64_t i = 0; i < n; i++) {
-        values[i] = (float) (splitmix64(&seed) >> 40) / (float) (1 << 24) - 0.5f;
-    }
-    if (t->type == GGML_TYPE_F32) {
-        memcpy(t->data, values, (size_t) n * sizeof(float));
-    } else {
-        ggml_quantize_chunk(t->type, values, t->data, 0, n / t->ne[0], t->ne[0], NULL);
-    }
-    free(values);
-}
-
-static void run(struct built * b, ggml_backend_t cpu) {
-    for (int i = 0; i < b->n_leafs; i++) {
-        // A leaf that nothing reads has no memory.
-        if (b->leafs[i]->data != NULL) {
-            set_leaf(b->leafs[i], (uint64_t) i * 131 + 7);
-        }
-    }
-    enum ggml_status status = ggml_backend_graph_compute(cpu, b->graph);
-    CHECK(status == GGML_STATUS_SUCCESS, "status %d", (int) status);
-}
-
-static void check_same_results(struct built * whole, struct built * cut, uint64_t seed, int n_threads) {
+static void check_same_results(struct large_graph * whole, struct large_graph * cut, uint64_t seed, int n_threads) {
     ggml_backend_t cpu    = new_cpu(n_threads);
     ggml_gallocr_t first  = allocate(whole->graph);
     ggml_gallocr_t second = allocate(cut->graph);
-    run(whole, cpu);
-    run(cut, cpu);
+    large_graph_run(whole, cpu);
+    large_graph_run(cut, cpu);
     for (int i = 0; i < whole->n_results; i++) {
         check_same_bytes(cut->results[i], whole->results[i], seed);
     }
@@ -225,7 +60,7 @@ static size_t planned_size(struct ggml_cgraph * graph) {
 
 // The smallest budget that can be met, as the report of an impossible one has it.
 static size_t smallest_budget(uint64_t seed) {
-    struct built                b = build(seed);
+    struct large_graph                b = large_graph_new(seed);
     struct lastuse_split_report report;
     CHECK(!split(&b, params_of(1), &report), "a byte cannot be enough");
     CHECK(report.size_after > 1 && report.size_after <= report.size_before, "%zu of %zu bytes", report.size_after,
@@ -236,8 +71,8 @@ static size_t smallest_budget(uint64_t seed) {
 
 // Returns how often something was cut.
 static int check_budget(uint64_t seed, size_t budget, int n_threads) {
-    struct built                whole = build(seed);
-    struct built                cut   = build(seed);
+    struct large_graph                whole = large_graph_new(seed);
+    struct large_graph                cut   = large_graph_new(seed);
     struct lastuse_split_report report;
     size_t                      before = planned_size(whole.graph);
     int                         nodes  = ggml_graph_n_nodes(cut.graph);
@@ -262,7 +97,7 @@ static void results_are_equal_for_budgets(struct case_args args) {
     long long count = case_number(args, 1, 16);
     int       cuts  = 0;
     for (long long seed = first; seed < first + count; seed++) {
-        struct built whole    = build((uint64_t) seed);
+        struct large_graph whole    = large_graph_new((uint64_t) seed);
         size_t       before   = planned_size(whole.graph);
         size_t       smallest = smallest_budget((uint64_t) seed);
         ggml_free(whole.ctx);
@@ -275,7 +110,7 @@ static void results_are_equal_for_budgets(struct case_args args) {
 
 static void graph_that_fits_is_unchanged(struct case_args args) {
     (void) args;
-    struct built                b     = build(1);
+    struct large_graph                b     = large_graph_new(1);
     int                         nodes = ggml_graph_n_nodes(b.graph);
     struct lastuse_split_report report;
     CHECK(split(&b, params_of(planned_size(b.graph)), &report), "it fits as it is");
@@ -286,8 +121,8 @@ static void graph_that_fits_is_unchanged(struct case_args args) {
 static void equal_graphs_are_cut_equally(struct case_args args) {
     (void) args;
     for (uint64_t seed = 1; seed < 9; seed++) {
-        struct built                one = build(seed);
-        struct built                two = build(seed);
+        struct large_graph                one = large_graph_new(seed);
+        struct large_graph                two = large_graph_new(seed);
         struct lastuse_split_report first, second;
         size_t                      budget = smallest_budget(seed);
         CHECK(split(&one, params_of(budget), &first) && split(&two, params_of(budget), &second), "not cut");
@@ -303,12 +138,12 @@ static void equal_graphs_are_cut_equally(struct case_args args) {
 }
 
 // A large attention, without anything else: seeds differ, so it is built by hand.
-static struct built large(void) {
-    struct built         b = { .ctx = no_alloc_context(4096 * ggml_tensor_overhead() + ggml_graph_overhead_custom(2048, false)) };
-    b.graph                = ggml_new_graph_custom(b.ctx, 2048, false);
-    struct ggml_tensor * k = leaf(&b, GGML_TYPE_F32, 32, 256, 8, 1);
-    struct ggml_tensor * q = leaf(&b, GGML_TYPE_F32, 32, 256, 8, 1);
-    struct ggml_tensor * v = leaf(&b, GGML_TYPE_F32, 256, 32, 8, 1);
+static struct large_graph large(void) {
+    struct large_graph   b = { .ctx = no_alloc_context(4096 * ggml_tensor_overhead() + ggml_graph_overhead_custom(2048, false)) };
+    b.graph              = ggml_new_graph_custom(b.ctx, 2048, false);
+    struct ggml_tensor * k = large_graph_leaf(&b, GGML_TYPE_F32, 32, 256, 8, 1);
+    struct ggml_tensor * q = large_graph_leaf(&b, GGML_TYPE_F32, 32, 256, 8, 1);
+    struct ggml_tensor * v = large_graph_leaf(&b, GGML_TYPE_F32, 256, 32, 8, 1);
     struct ggml_tensor * scores = ggml_mul_mat(b.ctx, k, q);
     ggml_set_name(scores, "scores");
     struct ggml_tensor * mixed = ggml_mul_mat(b.ctx, v, ggml_soft_max(b.ctx, scores));
@@ -346,7 +181,7 @@ static bool cancel(float done, void * user_data) {
 
 static void cuts_are_reported_and_parts_are_named(struct case_args args) {
     (void) args;
-    struct built                b      = large();
+    struct large_graph                b      = large();
     struct calls                calls  = { 0 };
     struct lastuse_split_params params = params_of(1024 * 1024 * 2);
     struct lastuse_split_report report;
@@ -364,13 +199,13 @@ static void cuts_are_reported_and_parts_are_named(struct case_args args) {
     ggml_free(b.ctx);
 }
 
-static struct ggml_tensor * named(struct built * b, const char * name) {
+static struct ggml_tensor * named(struct large_graph * b, const char * name) {
     struct ggml_tensor * t = ggml_graph_get_tensor(b->graph, name);
     CHECK(t != NULL, "there is no %s", name);
     return t;
 }
 
-static void check_refused(struct built * b, struct lastuse_split_params params, const char * reason) {
+static void check_refused(struct large_graph * b, struct lastuse_split_params params, const char * reason) {
     struct lastuse_split_report report;
     int                         nodes = ggml_graph_n_nodes(b->graph);
     struct log_capture          errors;
@@ -385,8 +220,8 @@ static void check_refused(struct built * b, struct lastuse_split_params params, 
 
 static void mistakes_are_refused(struct case_args args) {
     (void) args;
-    struct built                b      = large();
-    struct built                other  = large();
+    struct large_graph                b      = large();
+    struct large_graph                other  = large();
     struct lastuse_split_params params = params_of(2 * 1024 * 1024);
     check_refused(&b, params_of(0), "no graph was found that fits the budget of 0 bytes");
     struct lastuse_split_params strange = params;
@@ -407,7 +242,7 @@ static void mistakes_are_refused(struct case_args args) {
     check_refused(&b, params, "the context has");
     b.ctx = ctx;
     ggml_free(full);
-    struct built whole = large();
+    struct large_graph whole = large();
     struct lastuse_split_report report;
     CHECK(split(&b, params, &report), "%s", lastuse_last_error());
     check_same_results(&whole, &b, 0, 2);
@@ -419,7 +254,7 @@ static void mistakes_are_refused(struct case_args args) {
 static void retained_tensors_and_outputs_are_not_cut(struct case_args args) {
     (void) args;
     for (int flags = 0; flags < 2; flags++) {
-        struct built                b      = large();
+        struct large_graph                b      = large();
         struct ggml_tensor *        scores = named(&b, "scores");
         struct lastuse_split_params params = params_of(2 * 1024 * 1024);
         if (flags) {
@@ -436,10 +271,10 @@ static void retained_tensors_and_outputs_are_not_cut(struct case_args args) {
 // What the program holds pointers to has its value after the run.
 static void tensors_of_the_program_stay_valid(struct case_args args) {
     (void) args;
-    struct built                whole = large();
-    struct built                b     = large();
+    struct large_graph                whole = large();
+    struct large_graph                b     = large();
     struct lastuse_split_report report;
-    struct built *              both[] = { &whole, &b };
+    struct large_graph *              both[] = { &whole, &b };
     for (int i = 0; i < 2; i++) {
         ggml_set_output(named(both[i], "mixed"));
         both[i]->results[both[i]->n_results++] = named(both[i], "mixed");
@@ -461,9 +296,9 @@ static void copy_rows(struct ggml_tensor * dst, const struct ggml_tensor * src, 
 
 static void functions_of_the_program_are_not_cut(struct case_args args) {
     (void) args;
-    struct built         b      = { .ctx = no_alloc_context(256 * ggml_tensor_overhead() + ggml_graph_overhead()) };
-    struct ggml_tensor * x      = leaf(&b, GGML_TYPE_F32, 64, 256, 1, 1);
-    struct ggml_tensor * weight = leaf(&b, GGML_TYPE_F32, 64, 1024, 1, 1);
+    struct large_graph         b      = { .ctx = no_alloc_context(256 * ggml_tensor_overhead() + ggml_graph_overhead()) };
+    struct ggml_tensor * x      = large_graph_leaf(&b, GGML_TYPE_F32, 64, 256, 1, 1);
+    struct ggml_tensor * weight = large_graph_leaf(&b, GGML_TYPE_F32, 64, 1024, 1, 1);
     struct ggml_tensor * custom = ggml_map_custom1(b.ctx, ggml_mul_mat(b.ctx, weight, x), copy_rows, 1, NULL);
     b.results[0]                = ggml_sum(b.ctx, custom);
     b.n_results                 = 1;

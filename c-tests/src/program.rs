@@ -29,9 +29,10 @@ pub enum Linked<'a> {
 }
 
 /// Variables that a program does not inherit from the process that runs it.
-const CLEARED: [&str; 14] = [
+const CLEARED: [&str; 15] = [
     "LASTUSE",
     "LASTUSE_ACCOUNTING",
+    "LASTUSE_BUDGET",
     "LASTUSE_RULES",
     "LASTUSE_EFFORT",
     "LASTUSE_REORDER",

@@ -14,7 +14,8 @@ use support::expect;
 use support::trials::{of_cases, of_function};
 
 /// Programs that get lastuse, which verifies every plan, with upstream's allocator beside it, on the ggml of llama.cpp.
-const PROGRAMS: [&str; 22] = [
+const PROGRAMS: [&str; 23] = [
+    "budget_setting",
     "ctx_tensors",
     "contexts",
     "dedicate",
@@ -56,7 +57,8 @@ const ON_BOTH: [(&str, &str, Package); 12] = [
 ];
 
 /// Those of `PROGRAMS` that run on the ggml of whisper.cpp as well, under these names.
-const ALSO_ON_0_9_5: [(&str, &str); 4] = [
+const ALSO_ON_0_9_5: [(&str, &str); 5] = [
+    ("budget_setting_on_ggml_0_9_5", "budget_setting"),
     ("dedicate_on_ggml_0_9_5", "dedicate"),
     ("placement_on_ggml_0_9_5", "placement"),
     ("reorder_setting_on_ggml_0_9_5", "reorder_setting"),

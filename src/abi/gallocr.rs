@@ -36,8 +36,10 @@ pub unsafe extern "C" fn ggml_gallocr_reserve(galloc: *mut ggml_gallocr, graph: 
             let graph = required(graph, NAME, "graph");
             // SAFETY: a live graph of this thread, as the caller guarantees.
             unsafe { allocator.reorder_to_reserve(graph, &mut None, None) };
-            // SAFETY: a live graph, as the caller guarantees.
-            let reserved = allocator.reserve(unsafe { GraphRef::new(graph) }, None, None);
+            // SAFETY: as above.
+            let reserved = unsafe { allocator.cut_to_fit(graph) }
+                // SAFETY: a live graph, as the caller guarantees.
+                .and_then(|()| allocator.reserve(unsafe { GraphRef::new(graph) }, None, None));
             is_done(allocator, reserved)
         }
     })
@@ -72,9 +74,12 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n(
             let mut ids = unsafe { ids_of_graph(allocator, NAME, graph, node_buffer_ids, leaf_buffer_ids) };
             // SAFETY: a live graph of this thread, as the caller guarantees.
             unsafe { allocator.reorder_to_reserve(graph, &mut ids.nodes, ids.leafs.as_deref()) };
-            // SAFETY: a live graph, as the caller guarantees.
-            let graph = unsafe { GraphRef::new(graph) };
-            let reserved = allocator.reserve(graph, ids.nodes.as_deref(), ids.leafs.as_deref());
+            // SAFETY: as above; only graphs in one buffer are cut, whose ids mean nothing.
+            let reserved = unsafe { allocator.cut_to_fit(graph) }.and_then(|()| {
+                // SAFETY: a live graph, as the caller guarantees.
+                let graph = unsafe { GraphRef::new(graph) };
+                allocator.reserve(graph, ids.nodes.as_deref(), ids.leafs.as_deref())
+            });
             is_done(allocator, reserved)
         }
     })
@@ -137,9 +142,11 @@ pub unsafe extern "C" fn ggml_gallocr_alloc_graph(galloc: *mut ggml_gallocr, gra
             let graph = required(graph, NAME, "graph");
             // SAFETY: a live graph of this thread, as the caller guarantees.
             unsafe { allocator.reorder_to_allocate(graph) };
+            // SAFETY: as above.
+            let cut = unsafe { allocator.cut_to_fit(graph) };
             // SAFETY: a live graph, as the caller guarantees.
             let graph = unsafe { GraphRef::new(graph) };
-            let allocated = allocator.allocate(graph);
+            let allocated = cut.and_then(|()| allocator.allocate(graph));
             let is_allocated = is_done(allocator, allocated);
             if is_allocated && let Err(violation) = allocator.verify(graph) {
                 abort_on_violation(&violation);
@@ -193,6 +200,8 @@ unsafe fn ids_of_graph(
 ) -> BufferIds {
     // SAFETY: live, as the caller guarantees.
     let graph = unsafe { GraphRef::new(graph) };
+    // The program may pass as many as it has built nodes; all have one buffer.
+    let nodes = if allocator.has_cut(graph) { std::ptr::null() } else { nodes };
     // SAFETY: NULL, or an id for each node and each leaf, as the caller guarantees.
     unsafe { BufferIds::read_for(allocator, function, graph, nodes, leafs) }
 }
@@ -256,6 +265,7 @@ fn is_done(allocator: &Allocator, done: Result<(), Refusal>) -> bool {
             fail("ggml_gallocr", broken);
             return false;
         }
+        Err(Refusal::NoRoom { .. }) => "ggml_gallocr",
         Err(Refusal::NoMemory { .. } | Refusal::NotRealized { .. }) => "ggml_gallocr_reserve_n_impl",
         Err(Refusal::InitFailed { .. } | Refusal::ListedTwice) => "ggml_gallocr_alloc_graph",
     };

@@ -32,6 +32,13 @@ pub enum Refusal {
         /// The name of the tensor.
         tensor: String,
     },
+    /// The graph has no room for the parts of intermediates that it shares with another graph, which was cut.
+    NoRoom {
+        /// The nodes that it has room for.
+        capacity: usize,
+        /// The nodes that it would have.
+        needed: usize,
+    },
     /// A result cannot be computed in the memory that it was redirected to.
     Output(OutputError),
 }
@@ -47,6 +54,11 @@ impl fmt::Display for Refusal {
                  lastuse_context_realize before the graph is passed to a scheduler"
             ),
             Self::ListedTwice => write!(f, "the graph lists a tensor twice, but the reserved graph did not"),
+            Self::NoRoom { capacity, needed } => write!(
+                f,
+                "the graph shares tensors with another one that LASTUSE_BUDGET has cut, and has room for {capacity} nodes \
+                 of {needed}: create it with ggml_new_graph_custom and at least that size, or unset LASTUSE_BUDGET"
+            ),
             Self::Output(broken) => broken.fmt(f),
             Self::InitFailed { tensor } => write!(f, "failed to initialize tensor {tensor}"),
         }

@@ -11,7 +11,7 @@ use super::retention::Retention;
 use super::tensor::{Flags, Tensor, TensorId, View};
 
 /// A computation graph. Tensors are added in the order of their ids, and so are their sources.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
     tensors: Vec<Tensor>,
     layouts: Layouts,

@@ -3,7 +3,7 @@
 use super::TensorId;
 
 /// The sources and the users of every tensor, recorded in the order of ids.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefUse {
     /// All sources of the first tensor, then those of the next.
     sources: Vec<TensorId>,

@@ -16,7 +16,7 @@ const FEW_LAYOUTS: usize = 64;
 const FEW_SLOTS: usize = 256;
 
 /// The distinct layouts of a graph: a hash table with dense indices.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layouts {
     distinct: Vec<Layout>,
     /// Open addressing: an index plus one, or 0 for a free slot. At most half of the slots are taken.

@@ -41,7 +41,7 @@ pub struct View {
 }
 
 /// What the planner has to know of one tensor.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
     /// Input, output and so on.
     pub flags: Flags,

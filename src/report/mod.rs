@@ -33,6 +33,7 @@ pub use plan_table::{InPartsRow, PlanRow, RecomputedRow, plan_table};
 pub use problem_table::{ProblemRow, problem_table};
 #[cfg(feature = "cli")]
 pub use run_table::{BufferRow, GraphRow, RunRow, graph_lines, run_table, total_bytes};
+pub use sizes::{exact, parse_size};
 #[cfg(feature = "cli")]
 pub use split::{SplitBudget, SplitReport, SplitRow, checked_split_json, checked_split_text, split_json, split_text};
 pub use steps_table::{StepRow, StepsTable, steps_table};

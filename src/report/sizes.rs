@@ -42,6 +42,21 @@ pub fn short(bytes: Bytes) -> String {
     format!("{text} {}", UNITS[power as usize])
 }
 
+/// Parses a number of bytes, with K, M, G or T for binary units, in any case: "53000000", "512M", "2GiB". `None` for
+/// anything else, and for 2^64 and more.
+pub fn parse_size(text: &str) -> Option<Bytes> {
+    let text = text.to_ascii_uppercase();
+    let number = text.strip_suffix("IB").or_else(|| text.strip_suffix('B')).unwrap_or(&text);
+    let power = "KMGT".find(|unit| number.ends_with(unit)).map_or(0, |at| at + 1);
+    let digits = if power > 0 { &number[..number.len() - 1] } else { number };
+    // "1iB" has no unit.
+    if power == 0 && text.ends_with("IB") {
+        return None;
+    }
+    let count: Bytes = digits.parse().ok()?;
+    count.checked_mul(1 << (10 * power))
+}
+
 /// Converts a size for ratios, means and pixels, which need no more digits.
 #[allow(clippy::cast_precision_loss, reason = "ratios, means and pixels need no more digits")]
 pub fn as_float(number: u64) -> f64 {
@@ -70,6 +85,18 @@ mod tests {
         let expected = ["0 B", "1023 B", "1.00 KiB", "1.50 KiB", "1.00 MiB", "20.51 MiB", "5.00 GiB", "16.00 EiB"];
         assert_eq!(sizes.map(fixed), expected);
         assert_eq!((exact(512), exact(2048)), ("512 bytes".to_owned(), "2.00 KiB (2048 bytes)".to_owned()));
+    }
+
+    #[test]
+    fn sizes_are_parsed_in_binary_units() {
+        let sizes = ["0", "53000000", "7B", "3KB", "512M", "700MiB", "2gib", "1t"].map(parse_size);
+        let expected = [0, 53_000_000, 7, 3 << 10, 512 << 20, 700 << 20, 2 << 30, 1 << 40];
+        assert_eq!(sizes, expected.map(Some));
+        for text in
+            ["", "B", "M", "iB", "1iB", "-5", "5 MiB", "1.5G", "5MM", "5MiBiB", "99999999999T", "99999999999999999999"]
+        {
+            assert_eq!(parse_size(text), None, "{text:?}");
+        }
     }
 
     #[test]

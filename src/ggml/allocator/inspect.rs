@@ -2,8 +2,8 @@
 
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::read::memory::same_memory;
-use crate::ggml::read::read;
 use crate::ggml::read::requested::Requested;
+use crate::ggml::read::{ReadGraph, read};
 use crate::ggml::refusal::{NotMeasured, Refusal};
 use crate::graph::snapshot::Snapshot;
 use crate::graph::{PlanError, RuleSetting, Rules, TensorId};
@@ -83,6 +83,25 @@ impl Allocator {
             buffer.id = id.unwrap_or(index);
         }
         Ok(explanation)
+    }
+
+    /// Returns the bytes that ggml's own allocator needs for the graph of `reading`, as the program
+    /// built it, by buffer.
+    pub(super) fn ggml_alloc_sizes(
+        &self,
+        graph: GraphRef<'_>,
+        reading: &ReadGraph<'_>,
+        requested: &Requested,
+    ) -> Option<Vec<Bytes>> {
+        if let Some(sizes) = self.cuts.by_ggml(graph) {
+            return Some(sizes.to_vec());
+        }
+        if let Some((nodes, requested)) = self.as_given(graph, requested) {
+            let given = GraphRef { leafs: graph.leafs, nodes: &nodes };
+            let reading = read(self.runtime, self.types.types(), given, &requested);
+            return self.subject(&reading, &requested.of_all(&reading.graph)).ggml_alloc_sizes();
+        }
+        self.subject(reading, &requested.of_all(&reading.graph)).ggml_alloc_sizes()
     }
 
     /// Returns an error if a reservation of `graph` would be refused however much memory is free.

@@ -6,7 +6,8 @@
 //! ([`crate::ggml::read`]) with the tensors to retain ([`retention`]), its redirected results are checked ([`outputs`]),
 //! it is planned ([`planning`]), the plan is remembered, and [`chunks`] are allocated. [`assign`] writes addresses into
 //! tensors, [`activity`] reports what was done, and [`accounted`] what was planned to the accounting of the process.
-//! Before all that, [`reordering`] puts the nodes into another order where the program's user asks for it.
+//! Before all that, [`reordering`] puts the nodes into another order, and [`cutting`] has large intermediates computed in
+//! parts, where the program's user asks for it.
 
 mod tag;
 mod types;
@@ -17,6 +18,7 @@ mod chunks;
 mod remembered;
 mod known_orders;
 mod reordering;
+mod cutting;
 mod outputs;
 mod assign;
 mod activity;
@@ -52,6 +54,7 @@ use accounted::AccountedPlan;
 use activity::{Activity, Decision, Required, buffer_states};
 use assign::{assign_by_position, assign_fitting};
 use chunks::Chunks;
+use cutting::Cuts;
 use known_orders::KnownOrders;
 use outputs::{check_outputs, check_outputs_again, note_checked_outputs};
 use planning::plan_reading;
@@ -80,6 +83,7 @@ pub struct Allocator {
     /// Whether graphs get a better order, and those that were found.
     reorders: Switch,
     orders: KnownOrders,
+    cuts: Cuts,
     retention: AllocatorRetention,
     activity: Activity,
     verifier: Verifier,
@@ -113,6 +117,7 @@ impl Allocator {
             plans: RememberedPlans::none(),
             reorders: settings.reorder,
             orders: KnownOrders::default(),
+            cuts: Cuts::new(settings.budget),
             retention: AllocatorRetention::new(),
             activity,
             verifier: Verifier::new(settings.verify),
@@ -135,12 +140,14 @@ impl Allocator {
     pub fn set_rules(&mut self, setting: &RuleSetting) {
         self.types.set_rules(setting);
         self.plans.clear();
+        self.cuts.clear();
     }
 
     /// Sets how much work placing may take in future plans; remembered plans are dropped.
     pub fn set_effort(&mut self, effort: Effort) {
         self.types.set_effort(effort);
         self.plans.clear();
+        self.cuts.clear();
     }
 
     /// The number of plans that this process has made.
@@ -324,22 +331,6 @@ impl Allocator {
             *required = Required { size: buffer.placement.size(), lower_bound: buffer.lower_bound };
         }
         Ok(plan)
-    }
-
-    /// Returns the bytes that ggml's own allocator needs for the graph of `reading`, in the order in which the program built
-    /// it, by buffer.
-    fn ggml_alloc_sizes(
-        &self,
-        graph: GraphRef<'_>,
-        reading: &ReadGraph<'_>,
-        requested: &Requested,
-    ) -> Option<Vec<Bytes>> {
-        if let Some((nodes, requested)) = self.as_given(graph, requested) {
-            let given = GraphRef { leafs: graph.leafs, nodes: &nodes };
-            let reading = read(self.runtime, self.types.types(), given, &requested);
-            return self.subject(&reading, &requested.of_all(&reading.graph)).ggml_alloc_sizes();
-        }
-        self.subject(reading, &requested.of_all(&reading.graph)).ggml_alloc_sizes()
     }
 
     fn subject<'a, 'g>(&'a self, reading: &'a ReadGraph<'g>, requested: &'a Requested) -> SnapshotSource<'a, 'g> {

@@ -62,7 +62,7 @@ impl Allocator {
         }
     }
 
-    /// Plans `graph` in the order that it would be reserved in, and returns the bytes by id; see [`Allocator::measure`].
+    /// Plans `graph` as it would be reserved, in its order and parts, and returns the bytes by id; see [`Allocator::measure`].
     ///
     /// # Errors
     /// [`Refusal::NoMemory`] when sizes overflow.
@@ -79,9 +79,14 @@ impl Allocator {
         let new = unsafe { self.order_to_reserve(graph, ids, leaf_ids) };
         // SAFETY: live, as the caller guarantees.
         let given = unsafe { GraphRef::new(graph) };
-        match &new {
-            Some(new) => self.measure(GraphRef { leafs: given.leafs, nodes: &new.nodes }, new.ids.as_deref(), leaf_ids),
-            None => self.measure(given, ids, leaf_ids),
+        let (ordered, ids) = match &new {
+            Some(new) => (GraphRef { leafs: given.leafs, nodes: &new.nodes }, new.ids.as_deref()),
+            None => (given, ids),
+        };
+        // SAFETY: live, as the caller guarantees.
+        match unsafe { self.measure_cut(graph, ordered) } {
+            Some(bytes) => Ok(bytes),
+            None => self.measure(ordered, ids, leaf_ids),
         }
     }
 
@@ -171,7 +176,7 @@ impl Allocator {
         // SAFETY: live, as the caller guarantees.
         let is_it = self.reorders == Switch::On && unsafe { GraphRef::is_whole(graph) };
         // SAFETY: live, as the caller guarantees.
-        is_it.then(|| unsafe { GraphRef::new(graph) })
+        is_it.then(|| unsafe { GraphRef::new(graph) }).filter(|graph| !self.has_cut(*graph))
     }
 
     /// Searches for an order of `graph` and remembers it. None is remembered for a graph whose sizes overflow, which

@@ -14,7 +14,7 @@ pub mod operations;
 pub mod probe;
 pub mod runtime;
 pub mod buffer_ref;
-mod lock;
+pub mod lock;
 pub mod owned;
 mod remote_sizes;
 pub mod buffers;

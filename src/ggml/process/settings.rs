@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::graph::{NamePattern, RuleSetting};
-use crate::placement::Effort;
+use crate::placement::{Bytes, Effort};
+use crate::report::parse_size;
 
-use crate::ggml::environment::{Switch, text_of};
+use crate::ggml::environment::{Switch, means_off, text_of};
 use crate::ggml::observe::dump::dumps;
 use crate::ggml::observe::verify::Verify;
 use crate::ggml::process::current::log_error;
@@ -29,6 +30,9 @@ const RETAIN: &CStr = c"LASTUSE_RETAIN";
 /// The variable that has the nodes of graphs put into an order with a lower peak: a [`Switch`], off unless it is set.
 const REORDER: &CStr = c"LASTUSE_REORDER";
 
+/// The variable with the bytes that the buffers of an allocator may need: a size, or a word that means off.
+const BUDGET: &CStr = c"LASTUSE_BUDGET";
+
 /// The number of calls of [`set_retain`].
 static RETAIN_CHANGES: AtomicU64 = AtomicU64::new(0);
 
@@ -45,6 +49,8 @@ pub struct Settings {
     pub retain: NamePattern,
     /// Whether the nodes of graphs are put into an order with a lower peak.
     pub reorder: Switch,
+    /// The bytes that the buffers of an allocator may need; large intermediates are computed in parts to keep them.
+    pub budget: Option<Bytes>,
 }
 
 impl Settings {
@@ -57,6 +63,7 @@ impl Settings {
             verify: valid_or_default(VERIFY, value(VERIFY).parse(), &complain),
             retain: valid_or_default(RETAIN, value(RETAIN).parse(), &complain),
             reorder: valid_or_default(REORDER, variable(REORDER).map_or(Ok(Switch::Off), |it| it.parse()), &complain),
+            budget: valid_or_default(BUDGET, parse_budget(value(BUDGET).trim()), &complain),
         }
     }
 }
@@ -103,10 +110,53 @@ fn parse_effort(text: &str) -> Result<Effort, String> {
     units.map(effort).map_err(wrong)
 }
 
+fn parse_budget(text: &str) -> Result<Option<Bytes>, String> {
+    if text.is_empty() || means_off(text) {
+        return Ok(None);
+    }
+    let wrong = || format!("{text:?} is no budget; known are whole bytes, such as 53000000, 512M or 2GiB, and off");
+    parse_size(text).map(Some).ok_or_else(wrong)
+}
+
 /// Returns a parsed value, or the default after reporting that the variable `name` has no effect.
 fn valid_or_default<T: Default, E: Display>(name: &CStr, value: Result<T, E>, complain: &impl Fn(&str)) -> T {
     value.unwrap_or_else(|error| {
         complain(&format!("{} has no effect: {error}", name.to_string_lossy()));
         T::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    fn budget_in(value: &str) -> (Option<Bytes>, Vec<String>) {
+        let complaints = RefCell::new(Vec::new());
+        let variable = |name: &CStr| (name == BUDGET).then(|| value.to_owned());
+        let settings = Settings::of_environment(variable, |what: &str| complaints.borrow_mut().push(what.to_owned()));
+        (settings.budget, complaints.into_inner())
+    }
+
+    #[test]
+    fn budgets_are_sizes_or_off() {
+        let expected = [("700MiB", Some(700 << 20)), (" 1g ", Some(1 << 30)), ("", None), ("off", None), ("0", None)];
+        for (text, budget) in expected {
+            assert_eq!(budget_in(text), (budget, Vec::new()), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn malformed_budgets_have_no_effect_and_are_quoted() {
+        for text in ["much", "40%", "-1", "99999999999T"] {
+            let (budget, complaints) = budget_in(text);
+            let [complaint] = complaints.as_slice() else { panic!("{complaints:?}") };
+            assert_eq!(budget, None);
+            assert!(
+                complaint.starts_with(&format!("LASTUSE_BUDGET has no effect: {text:?} is no budget")),
+                "{complaint}"
+            );
+        }
+    }
 }

@@ -129,10 +129,12 @@ impl<'a> Facts<'a> {
         is_listed && !(self.draft.kinds[id as usize].is_view() && self.is_read_elsewhere(id))
     }
 
-    /// Returns `true` if the program reads the tensor after the graph, or later than its users do.
+    /// Returns `true` if the program reads the tensor after the graph, or later than its users do; or may do so, since
+    /// no node reads it.
     fn is_read_elsewhere(&self, id: TensorId) -> bool {
         let graph = &self.draft.graph;
-        graph.tensor(id).flags.has(Flags::OUTPUT) || graph.retention().of(id).is_some()
+        let is_unread = self.users[id as usize].is_empty();
+        is_unread || graph.tensor(id).flags.has(Flags::OUTPUT) || graph.retention().of(id).is_some()
     }
 
     /// Returns the largest sum of live bytes, over all buffers.

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, ExitStatus};
 
 use lastuse::graph::RuleSetting;
+use lastuse::placement::Bytes;
 
 use super::endings::{by_ending, is_stream};
 use lastuse::report::explain::Explanation;
@@ -19,6 +20,7 @@ use lastuse::report::explain::Explanation;
 use super::launch::{Allocator, Events, FAILED, Launcher, NOT_FOUND, NotStarted, Target};
 use super::output::Output;
 use super::print::print_error;
+use super::size;
 pub use bare_report::separated;
 
 use accounting::{Accountings, Report, Written};
@@ -65,7 +67,7 @@ Exit codes: that of the program, or 128 plus the signal that killed it; 125 last
 executable, 127 there is no such program.")]
 pub struct Arguments {
     /// Use ggml-alloc: lastuse forwards every call, and only reports.
-    #[arg(long, conflicts_with_all = ["capture", "report", "explain", "verify", "rules", "effort", "reorder", "retain", "dump"])]
+    #[arg(long, conflicts_with_all = ["capture", "report", "explain", "verify", "rules", "effort", "reorder", "budget", "retain", "dump"])]
     off: bool,
 
     /// Write every graph that is planned to this folder; "DIR/%s.jsonl.gz" compresses them
@@ -93,6 +95,11 @@ pub struct Arguments {
     /// theirs.
     #[arg(long)]
     reorder: bool,
+
+    /// Compute large intermediates in parts, so that the buffers of each graph allocator take at most this many bytes, for
+    /// programs that use graph allocators directly; schedulers keep theirs.
+    #[arg(long, value_name = "BYTES", value_parser = size::option)]
+    budget: Option<Bytes>,
 
     /// Keep the tensors with these names readable to the end of each run: names separated by commas, in which "*" stands
     /// for any characters and "?" for one.
@@ -260,6 +267,7 @@ impl Arguments {
         set("LASTUSE_RULES", self.rules.clone());
         set("LASTUSE_EFFORT", self.effort.map(|units| units.to_string()));
         set("LASTUSE_REORDER", self.reorder.then(|| "on".to_owned()));
+        set("LASTUSE_BUDGET", self.budget.map(|bytes| bytes.to_string()));
         set("LASTUSE_RETAIN", requests.retain.clone());
         if let Some(captures) = &requests.captures {
             command.env("LASTUSE_CAPTURE", &captures.names);

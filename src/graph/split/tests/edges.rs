@@ -57,6 +57,27 @@ fn what_others_read_is_not_cut() {
     }
 }
 
+/// Programs may read such a result after the graph: ggml-alloc keeps its memory.
+#[test]
+fn results_that_no_node_reads_are_computed() {
+    let mut case = Case::new();
+    let [weight, input] = [0, 1].map(|_| case.leaf([8, 64, 1, 1]));
+    let large = case.mul_mat(weight, input);
+    let unread = case.node("UNARY", [64, 64, 1, 1], &[large]);
+    let other = case.node("UNARY", [64, 64, 1, 1], &[large]);
+    let unread_view = case.reshape(other, [64 * 64, 1, 1, 1]);
+    product(&mut case);
+    let found = case.split(Rules::ALL, 0);
+    assert_values(&case, &found);
+    for tensor in [unread, unread_view] {
+        let is_there = |node: &TensorId| {
+            let origin = &found.draft.origins[*node as usize];
+            origin.tensor == tensor && origin.role.is_given()
+        };
+        assert!(found.draft.graph.nodes().iter().any(is_there), "tensor {tensor} is not computed");
+    }
+}
+
 #[test]
 fn operations_that_are_not_known_are_not_cut() {
     for name in ["INVENTED", "MAP_CUSTOM1", "CUMSUM", "OPT_STEP_SGD"] {

@@ -1,0 +1,539 @@
+// LASTUSE_BUDGET: graphs of a program that knows nothing of it are computed in parts. Results must be equal to the last bit,
+// buffers must have the bytes that lastuse_graph_split reaches, and what is not the program's graph must stay as it is.
+//
+//   budget_setting <case> [first seed] [number of seeds]
+
+#include <limits.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "computing.h"
+#include "ggml-alloc.h"
+#include "ggml-cpu.h"
+#include "graph_fields.h"
+#include "large_graph.h"
+#include "lastuse.h"
+#include "own_memory.h"
+#include "plan_check.h"
+#include "random_graph.h"
+#include "upstream.h"
+
+#define BUDGET (512 * 1024)
+#define GROWTH (256 * 1024) // bytes that malloc may keep more at the end than after the first calls
+
+static void set_budget(const char * value) {
+    setenv("LASTUSE_BUDGET", value, 1);
+}
+
+// Two graphs that were built alike have equal nodes.
+static void check_same_nodes(struct ggml_cgraph * a, struct ggml_cgraph * b, long long seed) {
+    CHECK(a->n_nodes == b->n_nodes && a->n_leafs == b->n_leafs, "seed %lld: %d and %d nodes", seed, a->n_nodes, b->n_nodes);
+    for (int i = 0; i < a->n_nodes; i++) {
+        CHECK(strcmp(a->nodes[i]->name, b->nodes[i]->name) == 0 && a->nodes[i]->op == b->nodes[i]->op &&
+                  ggml_are_same_shape(a->nodes[i], b->nodes[i]),
+              "seed %lld: node %d differs: %s and %s", seed, i, a->nodes[i]->name, b->nodes[i]->name);
+    }
+}
+
+static void check_results(const struct large_graph * g, const struct large_graph * truth, long long seed) {
+    for (int i = 0; i < truth->n_results; i++) {
+        check_same_bytes(g->results[i], truth->results[i], (uint64_t) seed);
+    }
+}
+
+// What lastuse_graph_split reaches with this budget.
+static struct lastuse_split_report reached(struct ggml_context * ctx, struct ggml_cgraph * graph, size_t budget) {
+    struct lastuse_split_params params = {
+        .struct_size = sizeof(params), .budget = budget, .buft = ggml_backend_cpu_buffer_type()
+    };
+    struct lastuse_split_report report = { .struct_size = sizeof(report) };
+    lastuse_graph_split(ctx, graph, &params, &report);
+    return report;
+}
+
+enum way { RESERVED, NOT_RESERVED, IN_ANOTHER_ORDER };
+
+// What became of graphs.
+struct counts {
+    int cut;
+    int fit; // the budget, cut
+};
+
+// A program computes a graph by ggml-alloc; then one that was reserved and built anew, by lastuse.
+static void compare_large_graph(ggml_backend_t cpu, long long seed, enum way way, struct counts * counts) {
+    struct large_graph          truth    = large_graph_new((uint64_t) seed);
+    struct large_graph          reserved = large_graph_new((uint64_t) seed);
+    struct large_graph          used     = large_graph_new((uint64_t) seed);
+    struct large_graph          other    = large_graph_new((uint64_t) seed);
+    struct lastuse_split_report report   = reached(other.ctx, other.graph, BUDGET);
+    struct ggml_tensor *        last     = ggml_graph_node(used.graph, -1);
+    int                         nodes    = used.graph->n_nodes;
+    bool                        reserves = way != NOT_RESERVED;
+    int                         leafs    = used.graph->n_leafs;
+    ggml_gallocr_t              upstream = upstream_ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(upstream_ggml_gallocr_alloc_graph(upstream, truth.graph), "seed %lld: not allocated by ggml-alloc", seed);
+    large_graph_run(&truth, cpu);
+
+    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    if (reserves) {
+        size_t size;
+        ggml_gallocr_reserve_n_size(galloc, reserved.graph, NULL, NULL, &size);
+        CHECK(reserved.graph->n_nodes == nodes, "seed %lld: measuring changes the graph", seed);
+        CHECK(size == report.size_after || way == IN_ANOTHER_ORDER, "seed %lld: measured %zu, not %zu", seed, size, report.size_after);
+        CHECK(ggml_gallocr_reserve(galloc, reserved.graph), "seed %lld: not reserved", seed);
+        CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == size, "seed %lld: not the %zu bytes measured", seed, size);
+    }
+    uint64_t plans = lastuse_plan_count();
+    CHECK(ggml_gallocr_alloc_graph(galloc, used.graph), "seed %lld: not allocated", seed);
+    CHECK(!reserves || lastuse_plan_count() == plans, "seed %lld: the reserved plan was not used", seed);
+    CHECK_PLAN(used.graph, "seed %lld", seed);
+    CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == report.size_after || way == IN_ANOTHER_ORDER, "seed %lld: %zu bytes, not %zu", seed,
+          ggml_gallocr_get_buffer_size(galloc, 0), report.size_after);
+    CHECK(ggml_graph_node(used.graph, -1) == last && used.graph->n_leafs == leafs, "seed %lld: another last node", seed);
+    if (reserves) {
+        check_same_nodes(reserved.graph, used.graph, seed);
+    }
+    large_graph_run(&used, cpu);
+    check_results(&used, &truth, seed);
+
+    // The very graph again.
+    int now = used.graph->n_nodes;
+    CHECK(ggml_gallocr_alloc_graph(galloc, used.graph) && used.graph->n_nodes == now, "seed %lld: changed again", seed);
+    large_graph_run(&used, cpu);
+    check_results(&used, &truth, seed);
+    ggml_gallocr_free(galloc);
+    upstream_ggml_gallocr_free(upstream);
+    large_graph_free(truth);
+    large_graph_free(reserved);
+    large_graph_free(used);
+    large_graph_free(other);
+    counts->cut += now > nodes;
+    counts->fit += now > nodes && report.size_after <= BUDGET;
+}
+
+static void compare_large_graphs(struct case_args args, enum way way) {
+    ggml_backend_t cpu    = new_cpu(1);
+    long long      first  = case_number(args, 0, 1);
+    long long      count  = case_number(args, 1, 40);
+    struct counts  counts = { 0 };
+    for (long long seed = first; seed < first + count; seed++) {
+        compare_large_graph(cpu, seed, way, &counts);
+    }
+    CHECK(count < 40 || (counts.cut * 5 > count && counts.fit * 6 > count), "only %d of %lld graphs were cut, %d fit",
+          counts.cut, count, counts.fit);
+    ggml_backend_free(cpu);
+}
+
+static void reserved_graphs_are_computed_in_parts(struct case_args args) {
+    compare_large_graphs(args, RESERVED);
+}
+
+static void graphs_that_are_not_reserved_are_computed_in_parts(struct case_args args) {
+    compare_large_graphs(args, NOT_RESERVED);
+}
+
+// A byte is never enough, so as much as possible is cut: among nodes that write into caches, over their sources and so on.
+static void random_graphs_keep_their_bits(struct case_args args) {
+    set_budget("1");
+    struct random_graph_options options = { .max_elements = 65536 };
+    ggml_backend_t              cpu     = new_cpu(1);
+    long long                   first   = case_number(args, 0, 1);
+    long long                   count   = case_number(args, 1, 400);
+    int                         cut     = 0;
+    for (long long seed = first; seed < first + count; seed++) {
+        struct random_graph   truth  = random_graph_new((uint64_t) seed, options);
+        struct random_graph   used   = random_graph_new((uint64_t) seed, options);
+        ggml_backend_buffer_t memory = compute_in_own_memory(cpu, &truth);
+        ggml_gallocr_t        galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+        int                   nodes  = used.graph->n_nodes;
+        for (int round = 0; round < 2; round++) {
+            CHECK(ggml_gallocr_alloc_graph(galloc, used.graph), "seed %lld: not allocated", seed);
+            CHECK_PLAN(used.graph, "seed %lld", seed);
+            compute_graph(cpu, &used);
+            check_same_lists(used.outputs, truth.outputs, (uint64_t) seed);
+            check_same_lists(used.weights, truth.weights, (uint64_t) seed);
+            // Programs that allocate a graph again may clear the addresses of their tensors.
+            random_graph_drop_memory(&used);
+        }
+        cut += used.graph->n_nodes > nodes;
+        ggml_gallocr_free(galloc);
+        random_graph_free(&used);
+        ggml_backend_buffer_free(memory);
+        random_graph_free(&truth);
+    }
+    CHECK(count < 400 || cut * 20 > count, "only %d of %lld graphs were cut", cut, count);
+    ggml_backend_free(cpu);
+}
+
+#define SCORES_BUDGET "2200K"
+
+// Scores of 2 MiB, and their weighted sum, in a context that graphs are built in again and again.
+struct attention {
+    struct ggml_context * ctx;
+    struct ggml_cgraph *  graph;
+    struct ggml_tensor *  leafs[3];
+    struct ggml_tensor *  scores;
+    struct ggml_tensor *  mixed;
+    struct ggml_tensor *  sum;
+};
+
+static struct attention attention_in(struct ggml_context * ctx, size_t nodes) {
+    struct attention a = { .ctx = ctx };
+    ggml_reset(ctx);
+    a.leafs[0] = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, 32, 256, 8);
+    a.leafs[1] = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, 32, 256, 8);
+    a.leafs[2] = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, 256, 32, 8);
+    for (int i = 0; i < 3; i++) {
+        ggml_set_input(a.leafs[i]);
+    }
+    a.scores = ggml_mul_mat(ctx, a.leafs[0], a.leafs[1]);
+    ggml_set_name(a.scores, "scores");
+    a.mixed = ggml_mul_mat(ctx, a.leafs[2], ggml_soft_max(ctx, a.scores));
+    ggml_set_name(a.mixed, "mixed");
+    ggml_set_output(a.mixed);
+    a.sum   = ggml_sum(ctx, a.mixed);
+    a.graph = ggml_new_graph_custom(ctx, nodes, false);
+    ggml_set_output(a.sum);
+    ggml_build_forward_expand(a.graph, a.sum);
+    return a;
+}
+
+#define ATTENTION_BYTES (256 * ggml_tensor_overhead() + 2 * ggml_graph_overhead_custom(512, false))
+
+static struct attention attention_new(size_t nodes) {
+    return attention_in(no_alloc_context(ATTENTION_BYTES), nodes);
+}
+
+static void attention_run(struct attention * a, ggml_backend_t cpu) {
+    for (int i = 0; i < 3; i++) {
+        set_values(a->leafs[i], (uint64_t) i + 5);
+    }
+    CHECK(ggml_backend_graph_compute(cpu, a->graph) == GGML_STATUS_SUCCESS, "not computed");
+}
+
+// What the graph gives, by ggml-alloc.
+struct attention_truth {
+    struct attention a;
+    ggml_gallocr_t   galloc;
+};
+
+static struct attention_truth attention_truth_new(ggml_backend_t cpu) {
+    struct attention_truth truth = { attention_new(512), upstream_ggml_gallocr_new(ggml_backend_cpu_buffer_type()) };
+    CHECK(upstream_ggml_gallocr_alloc_graph(truth.galloc, truth.a.graph), "not allocated by ggml-alloc");
+    attention_run(&truth.a, cpu);
+    return truth;
+}
+
+static void attention_truth_free(struct attention_truth truth) {
+    upstream_ggml_gallocr_free(truth.galloc);
+    ggml_free(truth.a.ctx);
+}
+
+static void check_attention(const struct attention * a, const struct attention_truth * truth) {
+    check_same_bytes(a->mixed, truth->a.mixed, 0);
+    check_same_bytes(a->sum, truth->a.sum, 0);
+}
+
+static bool is_cut(const struct ggml_cgraph * graph) {
+    for (int i = 0; i < graph->n_nodes; i++) {
+        if (strstr(graph->nodes[i]->name, "(part ") != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static size_t bytes_in_use(void) {
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+// A graph that is built anew for each call, in the same memory and in another one in turn.
+static void a_thousand_calls_take_no_more_memory(struct case_args args) {
+    set_budget(SCORES_BUDGET);
+    long long             calls   = case_number(args, 0, 1000);
+    ggml_gallocr_t        galloc  = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    struct ggml_context * rooms[] = { no_alloc_context(ATTENTION_BYTES), no_alloc_context(ATTENTION_BYTES) };
+    size_t                before  = 0;
+    uint64_t              plans   = 0;
+    for (long long i = 0; i < calls; i++) {
+        struct attention a = attention_in(rooms[i % 2], 512);
+        CHECK(ggml_gallocr_reserve(galloc, a.graph) && ggml_gallocr_alloc_graph(galloc, a.graph), "not allocated");
+        CHECK(is_cut(a.graph), "call %lld: not cut", i);
+        if (i == 9) {
+            before = bytes_in_use();
+            plans  = lastuse_plan_count();
+        }
+    }
+    CHECK(bytes_in_use() < before + GROWTH, "%zu bytes became %zu", before, bytes_in_use());
+    CHECK(lastuse_plan_count() == plans, "equal graphs are planned again");
+    ggml_gallocr_free(galloc);
+    ggml_free(rooms[0]);
+    ggml_free(rooms[1]);
+}
+
+// Contexts that are all live, more than are kept of graphs whose allocator was freed.
+static void allocators_for_each_graph_take_no_more_memory(struct case_args args) {
+    set_budget(SCORES_BUDGET);
+    enum { KEPT = 40 };
+    long long             calls = case_number(args, 0, 400);
+    struct ggml_context * rooms[KEPT];
+    size_t                before = 0;
+    for (int i = 0; i < KEPT; i++) {
+        rooms[i] = no_alloc_context(ATTENTION_BYTES);
+    }
+    for (long long i = 0; i < calls; i++) {
+        struct attention a      = attention_in(rooms[i % KEPT], 512);
+        ggml_gallocr_t   galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+        CHECK(ggml_gallocr_alloc_graph(galloc, a.graph) && is_cut(a.graph), "not allocated in parts");
+        ggml_gallocr_free(galloc);
+        before = i == 2 * KEPT ? bytes_in_use() : before;
+    }
+    CHECK(bytes_in_use() < before + GROWTH, "%zu bytes became %zu", before, bytes_in_use());
+    for (int i = 0; i < KEPT; i++) {
+        ggml_free(rooms[i]);
+    }
+}
+
+// A program that measures with one allocator, and computes with another.
+static void graphs_of_an_allocator_that_was_freed_stay_valid(struct case_args args) {
+    (void) args;
+    set_budget(SCORES_BUDGET);
+    ggml_backend_t         cpu   = new_cpu(1);
+    struct attention_truth truth = attention_truth_new(cpu);
+    struct attention       a     = attention_new(512);
+    ggml_gallocr_t         first = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(ggml_gallocr_reserve(first, a.graph) && is_cut(a.graph), "not reserved in parts");
+    size_t size = ggml_gallocr_get_buffer_size(first, 0);
+    ggml_gallocr_free(first);
+    int            nodes  = a.graph->n_nodes;
+    ggml_gallocr_t second = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(ggml_gallocr_alloc_graph(second, a.graph) && a.graph->n_nodes == nodes, "not allocated as it is");
+    CHECK(ggml_gallocr_get_buffer_size(second, 0) == size, "not %zu bytes", size);
+    CHECK_PLAN(a.graph, "%s", "the graph of another allocator");
+    attention_run(&a, cpu);
+    check_attention(&a, &truth);
+    ggml_gallocr_free(second);
+    ggml_free(a.ctx);
+    attention_truth_free(truth);
+    ggml_backend_free(cpu);
+}
+
+// A second graph was built of the tensors of the first before that was cut.
+static void graphs_that_share_tensors_are_computed(struct case_args args) {
+    (void) args;
+    set_budget(SCORES_BUDGET);
+    ggml_backend_t         cpu    = new_cpu(1);
+    struct attention_truth truth  = attention_truth_new(cpu);
+    struct attention       a      = attention_new(512);
+    struct ggml_tensor *   square = ggml_sqr(a.ctx, a.mixed);
+    struct ggml_cgraph *   second = ggml_new_graph_custom(a.ctx, 512, false);
+    ggml_set_output(square);
+    ggml_build_forward_expand(second, square);
+    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(ggml_gallocr_reserve(galloc, a.graph) && is_cut(a.graph), "not reserved in parts");
+    int room     = second->size;
+    second->size = second->n_nodes;
+    CHECK(!ggml_gallocr_alloc_graph(galloc, second), "allocated without the parts");
+    second->size    = room;
+    struct ggml_cgraph * first = a.graph;
+    a.graph                    = second;
+    CHECK(ggml_gallocr_alloc_graph(galloc, a.graph), "not allocated");
+    CHECK_PLAN(a.graph, "%s", "the second graph");
+    attention_run(&a, cpu);
+    check_same_bytes(a.mixed, truth.a.mixed, 0);
+    CHECK(first->n_nodes > 4 && ggml_graph_node(second, -1) == square, "another last node");
+    ggml_gallocr_free(galloc);
+    ggml_free(a.ctx);
+    attention_truth_free(truth);
+    ggml_backend_free(cpu);
+}
+
+// The program passes as many buffer ids as it has built nodes.
+static void buffer_ids_of_a_graph_that_was_cut_are_not_read(struct case_args args) {
+    (void) args;
+    set_budget(SCORES_BUDGET);
+    ggml_backend_buffer_type_t type   = ggml_backend_cpu_buffer_type();
+    struct attention           a      = attention_new(512);
+    ggml_gallocr_t             galloc = ggml_gallocr_new_n(&type, 1);
+    int                        ids[512];
+    for (int i = 0; i < 512; i++) {
+        ids[i] = i < a.graph->n_nodes ? 0 : INT_MAX;
+    }
+    CHECK(ggml_gallocr_reserve_n(galloc, a.graph, ids, ids) && is_cut(a.graph), "not reserved in parts");
+    CHECK(ggml_gallocr_reserve_n(galloc, a.graph, ids, ids), "not reserved again");
+    CHECK(ggml_gallocr_alloc_graph(galloc, a.graph), "not allocated");
+    ggml_gallocr_free(galloc);
+    ggml_free(a.ctx);
+}
+
+static void retained_tensors_stay_whole(struct case_args args) {
+    (void) args;
+    set_budget(SCORES_BUDGET);
+    struct attention a      = attention_new(512);
+    ggml_gallocr_t   galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(lastuse_tensor_retain(galloc, a.scores), "%s", lastuse_last_error());
+    CHECK(ggml_gallocr_alloc_graph(galloc, a.graph), "not allocated");
+    CHECK(a.scores->data != NULL && a.scores->view_src == NULL, "the scores are no longer whole");
+    CHECK(lastuse_tensor_release(galloc, a.scores), "%s", lastuse_last_error());
+    ggml_gallocr_free(galloc);
+    ggml_free(a.ctx);
+}
+
+static void graphs_of_a_scheduler_stay(struct case_args args) {
+    (void) args;
+    set_budget(SCORES_BUDGET);
+    struct attention     a     = attention_new(512);
+    ggml_backend_t       cpu   = new_cpu(1);
+    ggml_backend_sched_t sched = ggml_backend_sched_new(&cpu, NULL, 1, 512, false, false);
+    int                  nodes = a.graph->n_nodes;
+    CHECK(ggml_backend_sched_reserve(sched, a.graph), "not reserved");
+    ggml_backend_sched_reset(sched);
+    CHECK(ggml_backend_sched_alloc_graph(sched, a.graph), "not allocated");
+    CHECK(a.graph->n_nodes == nodes && a.scores->data != NULL, "the graph has changed");
+    CHECK(ggml_backend_sched_get_buffer_size(sched, cpu) > 2 * 1024 * 1024, "the copy was cut");
+    ggml_backend_sched_free(sched);
+    ggml_backend_free(cpu);
+    ggml_free(a.ctx);
+}
+
+static void views_of_graphs_stay(struct case_args args) {
+    (void) args;
+    set_budget(SCORES_BUDGET);
+    struct attention   a      = attention_new(512);
+    struct ggml_cgraph part   = ggml_graph_view(a.graph, 0, a.graph->n_nodes);
+    ggml_gallocr_t     galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(ggml_gallocr_reserve(galloc, &part) && !is_cut(a.graph), "the graph has changed");
+    ggml_gallocr_free(galloc);
+    ggml_free(a.ctx);
+}
+
+static void measuring_gives_the_size_that_is_reserved(struct case_args args) {
+    (void) args;
+    set_budget(SCORES_BUDGET);
+    struct attention           a      = attention_new(512);
+    ggml_backend_buffer_type_t type   = ggml_backend_cpu_buffer_type();
+    ggml_gallocr_t             galloc = ggml_gallocr_new(type);
+    size_t                     size, lower;
+    CHECK(lastuse_graph_measure(a.graph, &type, 1, NULL, NULL, &size, &lower), "not measured");
+    CHECK(!is_cut(a.graph) && size <= 2200 * 1024, "measuring changes the graph, or finds %zu bytes", size);
+    CHECK(ggml_gallocr_reserve(galloc, a.graph), "not reserved");
+    CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == size && lastuse_gallocr_lower_bound(galloc, 0) == lower,
+          "%zu bytes, measured %zu", ggml_gallocr_get_buffer_size(galloc, 0), size);
+    ggml_gallocr_free(galloc);
+    ggml_free(a.ctx);
+}
+
+static int count_of(const struct log_capture * capture, const char * part) {
+    int count = 0, index = 0;
+    while (log_capture_next(capture, &index, part) != NULL) {
+        count++;
+    }
+    return count;
+}
+
+// The least that can be met is logged, once, and used.
+static void budgets_that_cannot_be_met_are_logged_once(struct case_args args) {
+    (void) args;
+    set_budget("1");
+    ggml_backend_t              cpu    = new_cpu(1);
+    struct attention_truth      truth  = attention_truth_new(cpu);
+    struct attention            given  = attention_new(512);
+    struct lastuse_split_report report = reached(given.ctx, given.graph, 1);
+    struct log_capture          log;
+    char                        least[64];
+    snprintf(least, sizeof(least), "%zu bytes are the least", report.size_after);
+    log_capture_start(&log);
+    for (int i = 0; i < 3; i++) {
+        struct attention a      = attention_new(512);
+        ggml_gallocr_t   galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+        CHECK(ggml_gallocr_reserve(galloc, a.graph) && ggml_gallocr_alloc_graph(galloc, a.graph), "not allocated");
+        CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == report.size_after, "%zu bytes, not %zu",
+              ggml_gallocr_get_buffer_size(galloc, 0), report.size_after);
+        attention_run(&a, cpu);
+        check_attention(&a, &truth);
+        ggml_gallocr_free(galloc);
+        ggml_free(a.ctx);
+    }
+    log_capture_stop();
+    CHECK(count_of(&log, "LASTUSE_BUDGET") == 1 && count_of(&log, least) == 1, "%d lines", count_of(&log, "LASTUSE_BUDGET"));
+    ggml_free(given.ctx);
+    attention_truth_free(truth);
+    ggml_backend_free(cpu);
+}
+
+// A graph without room for the parts is cut as far as there is room.
+static void graphs_are_cut_as_far_as_they_have_room(struct case_args args) {
+    (void) args;
+    set_budget("1");
+    ggml_backend_t         cpu   = new_cpu(1);
+    struct attention_truth truth = attention_truth_new(cpu);
+    size_t                 sizes[3];
+    size_t                 rooms[] = { 7, 40, 512 };
+    struct log_capture     log;
+    log_capture_start(&log);
+    for (int i = 0; i < 3; i++) {
+        struct attention a      = attention_new(rooms[i]);
+        ggml_gallocr_t   galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+        CHECK(ggml_gallocr_alloc_graph(galloc, a.graph), "not allocated");
+        CHECK(a.graph->n_nodes <= a.graph->size, "%d nodes in room for %d", a.graph->n_nodes, a.graph->size);
+        CHECK_PLAN(a.graph, "room for %zu nodes", rooms[i]);
+        sizes[i] = ggml_gallocr_get_buffer_size(galloc, 0);
+        attention_run(&a, cpu);
+        check_attention(&a, &truth);
+        ggml_gallocr_free(galloc);
+        ggml_free(a.ctx);
+    }
+    log_capture_stop();
+    CHECK(sizes[0] > sizes[1] && sizes[1] > sizes[2], "%zu, %zu and %zu bytes", sizes[0], sizes[1], sizes[2]);
+    CHECK(count_of(&log, "LASTUSE_BUDGET: no graph was found that fits 1 bytes") == 3, "not logged for each size");
+    CHECK(count_of(&log, "has room in the 40 nodes") == 1, "the nodes are not named");
+    attention_truth_free(truth);
+    ggml_backend_free(cpu);
+}
+
+static void malformed_budgets_have_no_effect(struct case_args args) {
+    (void) args;
+    set_budget("much");
+    struct log_capture log;
+    struct attention   a = attention_new(512);
+    log_capture_start(&log);
+    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    log_capture_stop();
+    CHECK(log_capture_has(&log, "LASTUSE_BUDGET has no effect: \"much\" is no budget"), "not logged");
+    CHECK(ggml_gallocr_alloc_graph(galloc, a.graph) && !is_cut(a.graph), "cut without a budget");
+    ggml_gallocr_free(galloc);
+    ggml_free(a.ctx);
+}
+
+// With LASTUSE_REORDER, parts are in the order that was found for the given nodes.
+static void budgets_and_orders_work_together(struct case_args args) {
+    setenv("LASTUSE_REORDER", "on", 1);
+    compare_large_graphs(args, IN_ANOTHER_ORDER);
+}
+
+static const struct test_case CASES[] = {
+    CASE(reserved_graphs_are_computed_in_parts),
+    CASE(graphs_that_are_not_reserved_are_computed_in_parts),
+    CASE(random_graphs_keep_their_bits),
+    CASE(a_thousand_calls_take_no_more_memory),
+    CASE(allocators_for_each_graph_take_no_more_memory),
+    CASE(graphs_of_an_allocator_that_was_freed_stay_valid),
+    CASE(graphs_that_share_tensors_are_computed),
+    CASE(buffer_ids_of_a_graph_that_was_cut_are_not_read),
+    CASE(retained_tensors_stay_whole),
+    CASE(graphs_of_a_scheduler_stay),
+    CASE(views_of_graphs_stay),
+    CASE(measuring_gives_the_size_that_is_reserved),
+    CASE(budgets_that_cannot_be_met_are_logged_once),
+    CASE(graphs_are_cut_as_far_as_they_have_room),
+    CASE(malformed_budgets_have_no_effect),
+    CASE(budgets_and_orders_work_together),
+};
+
+int main(int argc, char ** argv) {
+    set_budget("512K"); // BUDGET; cases that need another one set it before they call anything
+    return run_case(argc, argv, CASES, sizeof(CASES) / sizeof(CASES[0]));
+}

@@ -1,0 +1,92 @@
+//! What was found for graphs, so that equal graphs are cut equally without another search.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::ggml::extensions::split::subject::LiveSubject;
+use crate::ggml::live::tensor::GraphRef;
+use crate::ggml::read::fingerprint::Fingerprint;
+use crate::ggml::retention::RetainedAt;
+use crate::graph::split::Splitting;
+use crate::placement::Bytes;
+
+/// So many graphs are remembered; of more, the oldest are forgotten.
+const MOST: usize = 16;
+
+/// So many graphs that fit are remembered, and sizes of given graphs.
+const MOST_NUMBERS: usize = 256;
+
+/// A graph, and how it is cut.
+#[derive(Debug)]
+pub struct KnownCut {
+    /// The graph as given.
+    pub subject: LiveSubject,
+    /// The nodes that it has room for.
+    pub capacity: usize,
+    /// What was found.
+    pub found: Splitting,
+    /// Bytes that ggml-alloc needs for the given graph, by buffer, where they are reported.
+    pub by_ggml: Option<Vec<Bytes>>,
+}
+
+/// A graph that stays as it is, with what it retains.
+pub type Fitting = (Fingerprint, Vec<RetainedAt>);
+
+/// What an allocator remembers.
+#[derive(Debug, Default)]
+pub struct KnownCuts {
+    known: Vec<Arc<KnownCut>>,
+    fitting: Vec<Fitting>,
+    /// By the address of the last node of a graph that was cut, which is the last node of the given one.
+    by_ggml: HashMap<usize, Vec<Bytes>>,
+}
+
+impl KnownCuts {
+    /// Forgets all graphs.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Returns how a graph was cut that is equal to this one.
+    pub fn of(&self, subject: &LiveSubject, capacity: usize) -> Option<Arc<KnownCut>> {
+        self.known.iter().rev().find(|known| known.capacity == capacity && known.subject == *subject).cloned()
+    }
+
+    /// Remembers how a graph is cut.
+    pub fn add(&mut self, known: KnownCut) -> Arc<KnownCut> {
+        if self.known.len() == MOST {
+            self.known.remove(0);
+        }
+        let known = Arc::new(known);
+        self.known.push(Arc::clone(&known));
+        known
+    }
+
+    /// Returns `true` if this very graph was found to stay as it is.
+    pub fn is_fitting(&self, graph: &Fitting) -> bool {
+        self.fitting.contains(graph)
+    }
+
+    /// Remembers that this very graph stays as it is.
+    pub fn add_fitting(&mut self, graph: Fitting) {
+        if self.fitting.len() == MOST_NUMBERS {
+            self.fitting.remove(0);
+        }
+        self.fitting.push(graph);
+    }
+
+    /// Remembers what ggml-alloc needs for a graph that was cut.
+    pub fn set_by_ggml(&mut self, graph: GraphRef<'_>, bytes: Option<&[Bytes]>) {
+        if self.by_ggml.len() == MOST_NUMBERS {
+            self.by_ggml.clear();
+        }
+        if let (Some(last), Some(bytes)) = (graph.nodes.last(), bytes) {
+            self.by_ggml.insert(last.address(), bytes.to_vec());
+        }
+    }
+
+    /// Returns what ggml-alloc needs for the graph that a graph was made of, if it was cut and that is known.
+    pub fn by_ggml(&self, graph: GraphRef<'_>) -> Option<&[Bytes]> {
+        self.by_ggml.get(&graph.nodes.last()?.address()).map(Vec::as_slice)
+    }
+}

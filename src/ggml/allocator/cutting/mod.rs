@@ -1,0 +1,220 @@
+//! Large intermediates in parts, for graphs of programs that know nothing of it: the variable `LASTUSE_BUDGET`.
+//!
+//! A graph is changed when it is reserved, and when it is allocated: its list of nodes, and the tensors whose parts are
+//! computed, which become views. Equal graphs are cut equally, so one that is built anew gets the plan of the one that was
+//! reserved. A graph that was changed is recognized by the tensors that were added to it.
+//!
+//! - [`additions`]: the memory of added tensors
+//! - [`known_cuts`]: what was found for graphs
+//! - [`search`]: the search for a graph that fits
+//! - [`listed`]: added tensors in graphs of programs
+
+mod additions;
+mod known_cuts;
+mod listed;
+mod search;
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::ggml::bindings::ggml_cgraph;
+use crate::ggml::extensions::split::rewriter::{bytes_needed, rewrite};
+use crate::ggml::extensions::split::subject::LiveSubject;
+use crate::ggml::live::lock::Lock;
+use crate::ggml::live::tensor::{GraphRef, TensorRef};
+use crate::ggml::log::Level;
+use crate::ggml::read::fingerprint::Fingerprint;
+use crate::ggml::read::read;
+use crate::ggml::read::requested::Requested;
+use crate::ggml::refusal::Refusal;
+use crate::ggml::version::SIGNATURE;
+use crate::graph::split::Splitting;
+use crate::graph::{BufferIndex, Requests, TensorId, plan};
+use crate::placement::Bytes;
+use crate::report::exact;
+
+use super::Allocator;
+use super::activity::Required;
+use additions::{AddedRanges, Additions};
+use known_cuts::{KnownCut, KnownCuts};
+use listed::{Listed, complete_lists, follow_cleared_memory, listed};
+use search::search;
+
+/// So many messages on budgets that cannot be met are logged.
+const MOST_LOGGED: usize = 64;
+
+/// How an allocator keeps its budget.
+#[derive(Debug)]
+pub struct Cuts {
+    /// Bytes for all of its buffers; `None` if there is no budget.
+    budget: Option<Bytes>,
+    known: KnownCuts,
+    additions: Additions,
+}
+
+impl Cuts {
+    /// Creates those of a new allocator.
+    pub fn new(budget: Option<Bytes>) -> Self {
+        Self { budget, known: KnownCuts::default(), additions: Additions::new() }
+    }
+
+    /// Forgets what was found, since plans are made in another way from now on.
+    pub fn clear(&mut self) {
+        self.known.clear();
+    }
+
+    /// Returns what ggml-alloc needs for the graph that a graph was made of, by buffer.
+    pub fn by_ggml(&self, graph: GraphRef<'_>) -> Option<&[Bytes]> {
+        self.known.by_ggml(graph).filter(|_| is_cut(graph))
+    }
+}
+
+/// Returns `true` if tensors were added to the graph.
+pub fn is_cut(graph: GraphRef<'_>) -> bool {
+    listed(graph, &AddedRanges::now()) != Listed::None
+}
+
+/// A graph to be cut.
+struct Found<'g> {
+    known: Arc<KnownCut>,
+    /// Its tensors by id.
+    tensors: Vec<TensorRef<'g>>,
+}
+
+impl Allocator {
+    /// Changes a graph that is reserved or allocated so that its plan fits the budget, if there is one. What cannot be met
+    /// is logged, once; the graph is then cut as far as it can be.
+    ///
+    /// # Errors
+    /// [`Refusal::NoRoom`] if the graph shares tensors with one that was cut, and has no room for theirs.
+    ///
+    /// # Safety
+    /// `graph` is live with its tensors, no other thread uses them, and no [`GraphRef`] of it is used afterwards.
+    pub unsafe fn cut_to_fit(&mut self, graph: NonNull<ggml_cgraph>) -> Result<(), Refusal> {
+        // SAFETY: live, as the caller guarantees.
+        let Some(live) = (unsafe { self.to_cut(graph) }) else { return Ok(()) };
+        let ranges = AddedRanges::now();
+        match listed(live, &ranges) {
+            Listed::None => {}
+            Listed::All => {
+                follow_cleared_memory(live, &ranges);
+                return Ok(());
+            }
+            // SAFETY: live, as the caller guarantees.
+            Listed::Missing => return unsafe { complete_lists(graph, &ranges) },
+        }
+        // SAFETY: live, as the caller guarantees.
+        let capacity = unsafe { GraphRef::capacity(graph) };
+        let Some(Found { known, tensors }) = self.found_for(live, capacity) else { return Ok(()) };
+        let (runtime, found) = (self.runtime, &known.found);
+        // SAFETY: live, with room for the nodes, and a context with room for the tensors.
+        let add = |context| unsafe { rewrite(runtime, context, graph, found, &tensors) };
+        let bytes = bytes_needed(runtime, found);
+        if self.cuts.additions.add(runtime, graph.as_ptr().addr(), bytes, add).is_none() {
+            return Err(Refusal::NoMemory { buffer: "context".to_owned(), size: bytes as Bytes });
+        }
+        // SAFETY: live, and read anew.
+        self.cuts.known.set_by_ggml(unsafe { GraphRef::new(graph) }, known.by_ggml.as_deref());
+        Ok(())
+    }
+
+    /// Plans the graph that [`Allocator::cut_to_fit`] would make of `graph`, whose nodes are listed in `live` in the order
+    /// in which they are run, and returns the bytes by id; `None` if it would stay as it is.
+    ///
+    /// # Safety
+    /// `graph` is live with its tensors, and no other thread uses them.
+    pub(super) unsafe fn measure_cut(&mut self, graph: NonNull<ggml_cgraph>, live: GraphRef<'_>) -> Option<Vec<Bytes>> {
+        // SAFETY: live, as the caller guarantees.
+        unsafe { self.to_cut(graph) }.filter(|given| !is_cut(*given))?;
+        // SAFETY: live, as the caller guarantees.
+        let capacity = unsafe { GraphRef::capacity(graph) };
+        let found = self.found_for(live, capacity)?;
+        let reading = read(self.runtime, self.types.types(), live, &Requested::default());
+        let requested = Requested::default();
+        let types = self.types.types();
+        let mut sizes = |tensor: TensorId, buffer: BufferIndex| reading.alloc_size(types, &requested, tensor, buffer);
+        let draft = &found.known.found.draft;
+        let mut own = |tensor: TensorId, buffer: BufferIndex| draft.alloc_size(&mut sizes, tensor, buffer);
+        let planned = plan(&draft.graph, self.types.specs(), draft.requests(), &mut own).ok()?;
+        for (required, buffer) in self.required.iter_mut().zip(&planned.buffers) {
+            *required = Required { size: buffer.placement.size(), lower_bound: buffer.lower_bound };
+        }
+        Some(self.types.buffer_of_id().iter().map(|&buffer| self.required[buffer as usize].size).collect())
+    }
+
+    /// Returns `true` if there is a budget, and tensors were added to the graph to keep it.
+    pub fn has_cut(&self, graph: GraphRef<'_>) -> bool {
+        self.cuts.budget.is_some() && is_cut(graph)
+    }
+
+    /// Returns the graph if it may be cut: it is the program's own, and goes to one buffer type.
+    ///
+    /// # Safety
+    /// `graph` is live with its tensors for `'g`, and no other thread uses them.
+    unsafe fn to_cut<'g>(&self, graph: NonNull<ggml_cgraph>) -> Option<GraphRef<'g>> {
+        // SAFETY: live, as the caller guarantees.
+        let may_be =
+            self.cuts.budget.is_some() && self.types.types().len() == 1 && unsafe { GraphRef::is_whole(graph) };
+        // SAFETY: live, as the caller guarantees.
+        may_be.then(|| unsafe { GraphRef::new(graph) })
+    }
+
+    /// Returns how the graph is to be cut; `None` if it stays as it is.
+    fn found_for<'g>(&mut self, live: GraphRef<'g>, capacity: usize) -> Option<Found<'g>> {
+        let budget = self.cuts.budget?;
+        let this = (Fingerprint::of_placed(&self.runtime.operations, live), self.retention.current().positions(live));
+        if self.cuts.known.is_fitting(&this) {
+            return None;
+        }
+        let mut reading = read(self.runtime, self.types.types(), live, &Requested::default());
+        self.retention.current().retain_in(&mut reading.graph, live);
+        let subject = LiveSubject::of(self.runtime, &reading);
+        let known = match self.cuts.known.of(&subject, capacity) {
+            Some(known) => known,
+            None => {
+                let requested = Requested::default();
+                let buffers = requested.of_all(&reading.graph);
+                let requests = Requests { leafs: &buffers.leafs, nodes: &buffers.nodes };
+                let types = self.types.types();
+                let mut sizes =
+                    |tensor: TensorId, buffer: BufferIndex| reading.alloc_size(types, &requested, tensor, buffer);
+                let limits = (budget, capacity);
+                // What cannot be planned is refused when it is planned.
+                let found = search(subject.subject(), self.types.specs(), requests, &mut sizes, limits).ok()?;
+                let is_compared = self.activity.are_events_requested() && !found.splits.is_empty();
+                let by_ggml = is_compared.then(|| self.ggml_alloc_sizes(live, &reading, &requested)).flatten();
+                self.log_cut(&found, budget, capacity);
+                self.cuts.known.add(KnownCut { subject, capacity, found, by_ggml })
+            }
+        };
+        if known.found.splits.is_empty() {
+            self.cuts.known.add_fitting(this);
+            return None;
+        }
+        Some(Found { known, tensors: reading.tensors })
+    }
+
+    /// Logs what was found; a budget that is not met, once for each number of bytes.
+    fn log_cut(&self, found: &Splitting, budget: Bytes, capacity: usize) {
+        static LOGGED: Lock<Vec<Bytes>> = Lock::new(Vec::new());
+        if !found.splits.is_empty() {
+            self.runtime.log(Level::Info, || {
+                let (cuts, before, after) = (found.splits.len(), exact(found.before), exact(found.after));
+                format!(
+                    "{SIGNATURE}LASTUSE_BUDGET: {cuts} intermediates are computed in parts: {before} become {after}\n"
+                )
+            });
+        }
+        let mut logged = LOGGED.lock();
+        if found.after <= budget || logged.contains(&found.after) || logged.len() == MOST_LOGGED {
+            return;
+        }
+        logged.push(found.after);
+        drop(logged);
+        self.runtime.log_warning(&format!(
+            "{SIGNATURE}LASTUSE_BUDGET: no graph was found that fits {budget} bytes and has room in the {capacity} nodes \
+             of the program's graph: {} bytes are the least that were found, and are used\n",
+            found.after
+        ));
+    }
+}
