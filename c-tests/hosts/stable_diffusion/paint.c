@@ -9,6 +9,8 @@
 
 #include "stable-diffusion.h"
 
+#include <sys/resource.h>
+
 #define PROGRAM "paint"
 
 enum { MAX_SIZES = 8, COLORS = 3 };
@@ -261,7 +263,10 @@ static bool run(struct session * session) {
         fprintf(stderr, PROGRAM ": cannot write %s\n", session->settings->out);
         return false;
     }
-    printf("images=%d\nunits_per_second=%.4f\n", session->images, session->images / seconds);
+    struct rusage usage = { 0 };
+    getrusage(RUSAGE_SELF, &usage);
+    printf("images=%d\nunits_per_second=%.4f\npeak_resident=%ld\n", session->images, session->images / seconds,
+           usage.ru_maxrss * 1024);
     return true;
 }
 

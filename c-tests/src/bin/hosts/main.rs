@@ -1,5 +1,6 @@
 //! `cargo hosts`: programs that use ggml, built by their own build files, and what lastuse promises about them.
 
+mod budget;
 mod cmake;
 mod compare;
 mod counted;

@@ -18,6 +18,8 @@ pub struct Run {
     pub counted: Counted,
     /// How fast it was.
     pub units_per_second: f64,
+    /// The most bytes of memory that were resident, if the program prints them as `peak_resident=`.
+    pub peak_resident: Option<u64>,
 }
 
 /// Runs a job once; files go to `folder`.
@@ -37,6 +39,7 @@ pub fn run(job: &Job, launch: &Launch, folder: &Path) -> Result<Run> {
         results,
         counted: counted.ok_or("the program used no graph allocator")?,
         units_per_second: speed.ok_or_else(|| format!("no units_per_second: {}", outcome.describe()))?,
+        peak_resident: outcome.value("peak_resident").and_then(|value| value.parse().ok()),
     })
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use lastuse_c_tests::Result;
 use lastuse_vendor::{Package, target_folder};
 
+use crate::budget::BudgetedJob;
 use crate::cmake::CmakeBuild;
 use crate::counted::Counted;
 use crate::job::{Job, OUTPUT, Way};
@@ -79,6 +80,9 @@ const UNET: u32 = 3;
 /// What reordering the UNet is to reach, as lastuse / ggml-alloc, with flash attention.
 const REORDERED: f64 = 0.79;
 
+/// The bytes that UNet and decoder may take, each, when they are computed in parts.
+const BUDGET: u64 = 140 << 20;
+
 /// The bytes that no name has where `GGML_MAX_NAME` is the default.
 const OTHER_NAMES: usize = 64;
 
@@ -143,12 +147,38 @@ pub fn test(options: &Options) -> Result<()> {
             });
         }
     }
-    let last = reordered(&version, &programs, &folder);
-    // Words that name the last one alone name none of the others.
-    if !options.names(&last) || jobs.iter().any(|job| options.names(job)) {
+    let ordered = reordered(&version, &programs, &folder);
+    let budgeted = [Way::Preloaded, Way::Linked].map(|way| budgeted(&version, &programs, &folder, way));
+    let is_last = options.names(&ordered) || budgeted.iter().any(|last| options.names(&last.job));
+    // Words that name the last ones alone name none of the others.
+    if !is_last || jobs.iter().any(|job| options.names(job)) {
         run_jobs(NAME, &folder, &jobs, options)?;
     }
-    if options.names(&last) && !options.faults { check_order(&last, &folder) } else { Ok(()) }
+    if options.names(&ordered) && !options.faults {
+        check_order(&ordered, &folder)?;
+    }
+    let wanted = budgeted.iter().filter(|last| options.names(&last.job) && !options.faults);
+    wanted.into_iter().try_for_each(|last| last.check(&folder))
+}
+
+/// Returns a job whose UNet and decoder are computed in parts.
+fn budgeted(version: &str, programs: &Programs, folder: &Path, way: Way) -> BudgetedJob {
+    let model = folder.join(DIFFUSION).to_string_lossy().into_owned();
+    let words = [&*model, "--out", OUTPUT, "--threads", "1", "--sizes", "512x512"];
+    let mut with = programs.launch(way, true);
+    with.variables.push(("LASTUSE_BUDGET", BUDGET.to_string().into()));
+    let job = Job {
+        host: "stable-diffusion.cpp",
+        version: version.to_owned(),
+        model: "SD1 UNet and VAE".to_owned(),
+        name: "512x512, in parts".to_owned(),
+        way,
+        arguments: words.map(str::to_owned).to_vec(),
+        unit: "images",
+        without: programs.launch(way, false),
+        with,
+    };
+    BudgetedJob { job, budget: BUDGET, allocators: &[("UNet", UNET), ("VAE decoder", UNET + 1)] }
 }
 
 /// Returns a job whose UNet runs in the order of lastuse.
