@@ -190,7 +190,8 @@ static struct attention attention_in(struct ggml_context * ctx, size_t nodes) {
     }
     a.scores = ggml_mul_mat(ctx, a.leafs[0], a.leafs[1]);
     ggml_set_name(a.scores, "scores");
-    a.mixed = ggml_mul_mat(ctx, a.leafs[2], ggml_soft_max(ctx, a.scores));
+    // In place, as programs write it: the softmax is a view of the scores.
+    a.mixed = ggml_mul_mat(ctx, a.leafs[2], ggml_soft_max_inplace(ctx, ggml_scale_inplace(ctx, a.scores, 0.5f)));
     ggml_set_name(a.mixed, "mixed");
     ggml_set_output(a.mixed);
     a.sum   = ggml_sum(ctx, a.mixed);

@@ -121,6 +121,11 @@ impl Graph {
         self.tensors[tensor as usize].view = Some(view);
     }
 
+    /// Makes a tensor the owner of its memory.
+    pub fn clear_view(&mut self, tensor: TensorId) {
+        self.tensors[tensor as usize].view = None;
+    }
+
     /// Sets whether `tensor` has memory that is never planned.
     pub fn set_external(&mut self, tensor: TensorId, external: bool) {
         self.tensors[tensor as usize].external = external;

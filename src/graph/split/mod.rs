@@ -44,10 +44,12 @@ mod estimate;
 mod candidates;
 mod search;
 mod not_split;
+mod detach;
 mod pass;
 #[cfg(test)]
 mod tests;
 
+pub use detach::detached;
 pub use draft::{Origin, Role};
 pub use not_split::NotSplit;
 pub use operations::{Kind, Window};

@@ -134,7 +134,13 @@ impl<'g> Rewriter<'_, 'g> {
                     writer.set_source(slot, tensors[source as usize]);
                 }
             }
-            let Some(view) = graph_tensor.view else { continue };
+            let Some(view) = graph_tensor.view else {
+                if tensor.view_source().is_some() {
+                    // SAFETY: no reference into the tensor is held.
+                    unsafe { TensorMut::new(tensor) }.clear_view();
+                }
+                continue;
+            };
             let root = tensors[view.root as usize];
             if tensor.view_source() == Some(root) {
                 continue;

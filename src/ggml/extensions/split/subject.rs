@@ -1,6 +1,6 @@
 //! A live graph as the pass takes it.
 
-use crate::graph::split::{Kind, Subject, Window};
+use crate::graph::split::{Kind, Subject, Window, detached};
 use crate::graph::{Effect, Graph, TensorId};
 use crate::placement::Bytes;
 
@@ -28,11 +28,13 @@ impl LiveSubject {
         let unsliced: Vec<bool> = tensors.iter().map(|&tensor| !may_be_sliced(runtime, tensor)).collect();
         // Kernels for weights in such memory are not known, nor are bits of their parts.
         let reads_unsliced = |id: TensorId| graph.sources(id).iter().any(|&it| unsliced[graph.root(it) as usize]);
+        let effects: Vec<Effect> = tensors.iter().map(|tensor| runtime.operations.effect(tensor.op())).collect();
+        let kinds: Vec<Kind> = tensors.iter().map(|&tensor| kind(runtime, tensor)).collect();
         Self {
-            graph: graph.clone(),
-            effects: tensors.iter().map(|tensor| runtime.operations.effect(tensor.op())).collect(),
+            graph: detached(graph, &kinds, &effects),
+            effects,
             same_memory: same_memory(runtime, reading),
-            kinds: tensors.iter().map(|&tensor| kind(runtime, tensor)).collect(),
+            kinds,
             nbytes: tensors.iter().map(|&tensor| runtime.nbytes(tensor)).collect(),
             kept: (0..).take(tensors.len()).map(reads_unsliced).collect(),
             unsliced,
