@@ -3,6 +3,7 @@
 mod budgets;
 mod case;
 mod edges;
+mod in_place;
 mod evaluation;
 mod random;
 mod values;
