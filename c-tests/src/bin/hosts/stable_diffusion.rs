@@ -80,7 +80,7 @@ const UNET: u32 = 3;
 /// What reordering the UNet is to reach, as lastuse / ggml-alloc, with flash attention.
 const REORDERED: f64 = 0.79;
 
-/// The bytes that the decoder may take when it is computed in parts. Its graph has room for 2,048 nodes.
+/// The bytes that UNet and decoder may take, each, when they are computed in parts.
 const BUDGET: u64 = 170 << 20;
 
 /// The bytes that no name has where `GGML_MAX_NAME` is the default.
@@ -161,7 +161,7 @@ pub fn test(options: &Options) -> Result<()> {
     wanted.into_iter().try_for_each(|last| last.check(&folder))
 }
 
-/// Returns a job whose decoder is computed in parts.
+/// Returns a job whose UNet and decoder are computed in parts.
 fn budgeted(version: &str, programs: &Programs, folder: &Path, way: Way) -> BudgetedJob {
     let model = folder.join(DIFFUSION).to_string_lossy().into_owned();
     let words = [&*model, "--out", OUTPUT, "--threads", "1", "--sizes", "512x512"];
@@ -178,7 +178,7 @@ fn budgeted(version: &str, programs: &Programs, folder: &Path, way: Way) -> Budg
         without: programs.launch(way, false),
         with,
     };
-    BudgetedJob { job, budget: BUDGET, allocators: &[("VAE decoder", UNET + 1)] }
+    BudgetedJob { job, budget: BUDGET, allocators: &[("UNet", UNET), ("VAE decoder", UNET + 1)] }
 }
 
 /// Returns a job whose UNet runs in the order of lastuse.
