@@ -162,7 +162,10 @@ mod tests {
 
     fn served(report: &str, results: &str, round_trips: usize) -> Served {
         let counted = Counted::read(report).expect("a report");
-        Served { run: Run { results: results.into(), counted, units_per_second: 1.0 }, round_trips }
+        Served {
+            run: Run { results: results.into(), counted, units_per_second: 1.0, peak_resident: None },
+            round_trips,
+        }
     }
 
     #[test]
