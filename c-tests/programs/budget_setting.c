@@ -298,6 +298,33 @@ static void allocators_for_each_graph_take_no_more_memory(struct case_args args)
     }
 }
 
+// Nothing tells which of them are live, so the memory of none is used again.
+static void more_graphs_than_are_kept_stay_whole(struct case_args args) {
+    (void) args;
+    set_budget(SCORES_BUDGET);
+    enum { KEPT = 256, GRAPHS = KEPT + 2 };
+    ggml_backend_t         cpu    = new_cpu(1);
+    struct attention_truth truth  = attention_truth_new(cpu);
+    ggml_gallocr_t         galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    struct attention       graphs[GRAPHS];
+    for (int i = 0; i < GRAPHS; i++) {
+        graphs[i] = attention_new(512);
+        CHECK(ggml_gallocr_alloc_graph(galloc, graphs[i].graph), "graph %d: not allocated", i);
+        CHECK(is_cut(graphs[i].graph) == (i < KEPT), "graph %d", i);
+        if (i == 0 || i >= KEPT - 1) {
+            attention_run(&graphs[i], cpu);
+            check_attention(&graphs[i], &truth);
+        }
+    }
+    CHECK(is_cut(graphs[0].graph), "the first graph has lost its parts");
+    ggml_gallocr_free(galloc);
+    for (int i = 0; i < GRAPHS; i++) {
+        ggml_free(graphs[i].ctx);
+    }
+    attention_truth_free(truth);
+    ggml_backend_free(cpu);
+}
+
 // A program that measures with one allocator, and computes with another.
 static void graphs_of_an_allocator_that_was_freed_stay_valid(struct case_args args) {
     (void) args;
@@ -521,6 +548,7 @@ static const struct test_case CASES[] = {
     CASE(random_graphs_keep_their_bits),
     CASE(a_thousand_calls_take_no_more_memory),
     CASE(allocators_for_each_graph_take_no_more_memory),
+    CASE(more_graphs_than_are_kept_stay_whole),
     CASE(graphs_of_an_allocator_that_was_freed_stay_valid),
     CASE(graphs_that_share_tensors_are_computed),
     CASE(buffer_ids_of_a_graph_that_was_cut_are_not_read),

@@ -73,6 +73,23 @@ static struct ggml_tensor * gated(struct large_graph * b, uint64_t * state) {
     return ggml_mul_mat(b->ctx, large_graph_leaf(b, type, hidden, 64, 1, 1), both);
 }
 
+// Two experts of four for each token, the ones with the largest logits.
+static struct ggml_tensor * routed(struct large_graph * b, uint64_t * state) {
+    enum ggml_type       types[] = { GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0 };
+    enum ggml_type       type    = types[below(state, 4)];
+    int64_t              hidden  = one_of(state, 64, 96, 128);
+    int64_t              tokens  = one_of(state, 200, 333, 400);
+    struct ggml_tensor * x       = ggml_rms_norm(b->ctx, large_graph_leaf(b, GGML_TYPE_F32, 32, tokens, 1, 1), 1e-6f);
+    struct ggml_tensor * logits  = ggml_mul_mat(b->ctx, large_graph_leaf(b, GGML_TYPE_F32, 32, 4, 1, 1), x);
+    struct ggml_tensor * sorted  = ggml_argsort(b->ctx, logits, GGML_SORT_ORDER_DESC);
+    struct ggml_tensor * ids     = ggml_view_2d(b->ctx, sorted, 2, tokens, sorted->nb[1], 0);
+    struct ggml_tensor * columns = ggml_reshape_3d(b->ctx, x, 32, 1, tokens);
+    struct ggml_tensor * up      = ggml_mul_mat_id(b->ctx, large_graph_leaf(b, type, 32, hidden, 4, 1), columns, ids);
+    struct ggml_tensor * gate    = ggml_mul_mat_id(b->ctx, large_graph_leaf(b, type, 32, hidden, 4, 1), columns, ids);
+    struct ggml_tensor * both    = ggml_mul(b->ctx, ggml_silu(b->ctx, gate), up);
+    return ggml_mul_mat_id(b->ctx, large_graph_leaf(b, type, hidden, 32, 4, 1), both, ids);
+}
+
 static struct ggml_tensor * chain(struct large_graph * b, uint64_t * state) {
     struct ggml_tensor * x = large_graph_leaf(b, GGML_TYPE_F32, 64, one_of(state, 64, 65, 200), one_of(state, 1, 3, 4), 1);
     for (int i = 3 + below(state, 5); i > 0; i--) {
@@ -96,11 +113,12 @@ struct large_graph large_graph_with_room(uint64_t seed, size_t nodes) {
     b.graph            = ggml_new_graph_custom(b.ctx, nodes, false);
     struct ggml_tensor * sum = NULL;
     for (int i = 0; i < count; i++) {
-        int                  kind = below(&state, 4);
+        int                  kind = seed % 5 == 4 && i == 0 ? 4 : below(&state, 4);
         struct ggml_tensor * t    = kind == 0 ? attention(&b, &state)
                                     : kind == 1 ? convolution(&b, &state)
                                     : kind == 2 ? gated(&b, &state)
-                                                : chain(&b, &state);
+                                    : kind == 3 ? chain(&b, &state)
+                                                : routed(&b, &state);
         if (below(&state, 2) == 0) {
             ggml_set_output(t);
             b.results[b.n_results++] = t;

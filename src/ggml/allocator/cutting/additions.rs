@@ -1,8 +1,8 @@
 //! Memory of the tensors that are added to graphs of programs. It stays as long as the graph may refer to it.
 //!
 //! Programs build graphs anew, mostly in the same memory, and nothing tells when one is gone. So a graph is known by its
-//! address: what was added to an earlier one there is reused. Of graphs that an allocator has changed, the latest
-//! [`MOST_OWNED`] keep what was added; of those whose allocator was freed, the latest [`MOST_LEFT`].
+//! address: what was added to an earlier one there is reused. An allocator adds to at most [`MOST_OWNED`] graphs, which
+//! keep what was added; of those whose allocator was freed, the latest [`MOST_LEFT`] do.
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -14,8 +14,8 @@ use crate::ggml::live::lock::Lock;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
 
-/// Of so many graphs, the tensors added by one allocator are kept.
-const MOST_OWNED: usize = 256;
+/// One allocator adds tensors to so many graphs.
+pub const MOST_OWNED: usize = 256;
 
 /// Of so many graphs, tensors are kept whose allocator was freed: a program may pass such a graph to another one.
 const MOST_LEFT: usize = 16;
@@ -54,6 +54,13 @@ impl Additions {
         Self { owner: NEXT.fetch_add(1, Ordering::Relaxed) }
     }
 
+    /// Returns `true` if tensors may be added to the graph at this address: to a few graphs, since they may all be live.
+    pub fn may_add_to(&self, graph: usize) -> bool {
+        let added = ADDED.lock();
+        let is_own = |it: &&Addition| it.owner == Some(self.owner);
+        added.iter().any(|it| it.graph == graph) || added.iter().filter(is_own).count() < MOST_OWNED
+    }
+
     /// Calls `add` with a context that has room for `bytes` of tensors of the graph at this address; the tensors outlive
     /// the context. What was added to an earlier graph at this address is gone. Returns `None`, without calling `add`, if
     /// there is no memory for the context.
@@ -82,7 +89,6 @@ impl Additions {
         let known = added.iter().position(|it| it.graph == graph).map(|at| added.remove(at).memory);
         let memory = known.filter(|memory| memory.len() >= words && memory.len() / 4 <= words);
         added.push(Addition { graph, owner: Some(self.owner), memory: memory.unwrap_or_else(|| vec![0; words]) });
-        drop_oldest(&mut added, Some(self.owner), MOST_OWNED);
         added.last_mut().map_or(std::ptr::null_mut(), |last| last.memory.as_mut_ptr().cast())
     }
 }
@@ -93,14 +99,15 @@ impl Drop for Additions {
         for own in added.iter_mut().filter(|it| it.owner == Some(self.owner)) {
             own.owner = None;
         }
-        drop_oldest(&mut added, None, MOST_LEFT);
+        drop_oldest_left(&mut added);
     }
 }
 
-fn drop_oldest(added: &mut Vec<Addition>, owner: Option<u64>, most: usize) {
-    let mut excess = added.iter().filter(|it| it.owner == owner).count().saturating_sub(most);
+/// Keeps the latest of those whose allocator was freed.
+fn drop_oldest_left(added: &mut Vec<Addition>) {
+    let mut excess = added.iter().filter(|it| it.owner.is_none()).count().saturating_sub(MOST_LEFT);
     added.retain(|it| {
-        let is_dropped = excess > 0 && it.owner == owner;
+        let is_dropped = excess > 0 && it.owner.is_none();
         excess -= usize::from(is_dropped);
         !is_dropped
     });

@@ -35,7 +35,7 @@ use crate::report::exact;
 
 use super::Allocator;
 use super::activity::Required;
-use additions::{AddedRanges, Additions};
+use additions::{AddedRanges, Additions, MOST_OWNED};
 use known_cuts::{KnownCut, KnownCuts};
 use listed::{Listed, complete_lists, follow_cleared_memory, listed};
 use search::search;
@@ -50,12 +50,14 @@ pub struct Cuts {
     budget: Option<Bytes>,
     known: KnownCuts,
     additions: Additions,
+    /// Whether it was logged that no more graphs are cut.
+    has_logged_graphs: bool,
 }
 
 impl Cuts {
     /// Creates those of a new allocator.
     pub fn new(budget: Option<Bytes>) -> Self {
-        Self { budget, known: KnownCuts::default(), additions: Additions::new() }
+        Self { budget, known: KnownCuts::default(), additions: Additions::new(), has_logged_graphs: false }
     }
 
     /// Forgets what was found, since plans are made in another way from now on.
@@ -105,6 +107,10 @@ impl Allocator {
         }
         // SAFETY: live, as the caller guarantees.
         let capacity = unsafe { GraphRef::capacity(graph) };
+        if !self.cuts.additions.may_add_to(graph.as_ptr().addr()) {
+            self.log_too_many_graphs();
+            return Ok(());
+        }
         let Some(Found { known, tensors }) = self.found_for(live, capacity) else { return Ok(()) };
         let (runtime, found) = (self.runtime, &known.found);
         // SAFETY: live, with room for the nodes, and a context with room for the tensors.
@@ -125,7 +131,8 @@ impl Allocator {
     /// `graph` is live with its tensors, and no other thread uses them.
     pub(super) unsafe fn measure_cut(&mut self, graph: NonNull<ggml_cgraph>, live: GraphRef<'_>) -> Option<Vec<Bytes>> {
         // SAFETY: live, as the caller guarantees.
-        unsafe { self.to_cut(graph) }.filter(|given| !is_cut(*given))?;
+        unsafe { self.to_cut(graph) }
+            .filter(|given| !is_cut(*given) && self.cuts.additions.may_add_to(graph.as_ptr().addr()))?;
         // SAFETY: live, as the caller guarantees.
         let capacity = unsafe { GraphRef::capacity(graph) };
         let found = self.found_for(live, capacity)?;
@@ -192,6 +199,16 @@ impl Allocator {
             return None;
         }
         Some(Found { known, tensors: reading.tensors })
+    }
+
+    /// Logs, once for each allocator, that its graphs stay as they are from now on.
+    fn log_too_many_graphs(&mut self) {
+        if !std::mem::replace(&mut self.cuts.has_logged_graphs, true) {
+            self.runtime.log_warning(&format!(
+                "{SIGNATURE}LASTUSE_BUDGET: {MOST_OWNED} graphs of one allocator are in parts, and others stay whole: \
+                 build graphs anew in the memory of earlier ones, or use several allocators\n"
+            ));
+        }
     }
 
     /// Logs what was found; a budget that is not met, once for each number of bytes.

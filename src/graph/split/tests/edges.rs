@@ -30,6 +30,20 @@ fn large_results_are_cut() {
     assert!(is_cut(&case, large));
 }
 
+#[test]
+fn experts_of_tokens_are_cut() {
+    let mut case = Case::new();
+    let (width, hidden, tokens) = (16, 64, 64);
+    let experts = case.leaf([width, hidden, 4, 1]);
+    let down = case.leaf([hidden, width, 4, 1]);
+    let input = case.leaf([width, 1, tokens, 1]);
+    let ids = case.leaf([2, tokens, 1, 1]);
+    let large = case.node("MUL_MAT_ID", [hidden, 2, tokens, 1], &[experts, input, ids]);
+    let small = case.node("MUL_MAT_ID", [width, 2, tokens, 1], &[down, large, ids]);
+    case.node("UNARY", [width, 2, tokens, 1], &[small]);
+    assert!(is_cut(&case, large));
+}
+
 /// A change of a case around its large result.
 type Change = fn(&mut Case, TensorId);
 
