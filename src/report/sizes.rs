@@ -21,7 +21,7 @@ pub fn fixed(bytes: Bytes) -> String {
     format!("{}.{:02} {}", hundredths / 100, hundredths % 100, UNITS[power as usize])
 }
 
-/// Formats a size as [`fixed`], with the exact number: "2.00 KiB (2048 bytes)".
+/// Formats a size in a binary unit, with the exact number: "2.00 KiB (2048 bytes)".
 pub fn exact(bytes: Bytes) -> String {
     if bytes < 1024 { format!("{bytes} bytes") } else { format!("{} ({bytes} bytes)", fixed(bytes)) }
 }

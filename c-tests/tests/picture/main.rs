@@ -74,8 +74,8 @@ fn assert_no_problems(browser: &mut Browser) {
 
 /// Opens a page in the light and in the dark, checks it, and leaves a screenshot of each in the folder of the scratch files.
 fn in_light_and_dark(page: &str, name: &str, check: impl Fn(&mut Browser)) {
+    let mut browser = browser();
     for dark in [false, true] {
-        let mut browser = browser();
         expect(browser.prefer_dark(dark));
         opened(&mut browser, page);
         assert_eq!(value(&mut browser, "isDark()"), dark);
