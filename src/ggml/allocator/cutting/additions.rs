@@ -73,7 +73,7 @@ impl Additions {
     ) -> Option<T> {
         let mem_buffer = self.memory_for(graph, bytes);
         let params = ggml_init_params { mem_size: bytes, mem_buffer, no_alloc: true };
-        // SAFETY: that many aligned bytes, which nothing else uses.
+        // SAFETY: that many aligned bytes. If an earlier graph at this address used them, it is gone, with its tensors.
         let context = NonNull::new(unsafe { (runtime.functions.ggml_init)(params) })?;
         let added = add(context);
         // SAFETY: ggml frees its own struct; the tensors are in memory that is ours.
