@@ -42,10 +42,10 @@ struct graph {
     struct ggml_tensor * positions; // I32 [n_tokens]
     struct ggml_tensor * kv_rows;   // I64 [n_tokens]: the cache rows to write; NULL where rows are copied to a view
     struct ggml_tensor * mask;      // F32 [n_kv, n_tokens]: 0 where attention is allowed, -inf elsewhere
-    struct ggml_tensor * out_rows;  // I32 [1]: the token whose logits are computed
+    struct ggml_tensor * out_rows;  // I32 [1]: the token whose logits are computed; NULL where those of all are
     struct ggml_tensor * attn_mask; // the mask in the type that the attention takes
 
-    struct ggml_tensor * logits;    // F32 [vocab]
+    struct ggml_tensor * logits;    // F32 [vocab], or [vocab, n_tokens]
 
     struct copies copies;
 };
@@ -99,7 +99,7 @@ static void create_inputs(struct graph * graph, const struct model * model, cons
         ? new_input(graph, GGML_TYPE_I64, batch->n_tokens, 1, "kv_rows")
         : NULL;
     graph->mask      = new_input(graph, GGML_TYPE_F32, batch->n_kv, batch->n_tokens, "mask");
-    graph->out_rows  = new_input(graph, GGML_TYPE_I32, 1, 1, "out_rows");
+    graph->out_rows  = model->opt.logits == LOGITS_LAST ? new_input(graph, GGML_TYPE_I32, 1, 1, "out_rows") : NULL;
     // flash attention takes an F16 mask only; one cast serves all layers
     graph->attn_mask = model->opt.attention == ATTENTION_FLASH
         ? ggml_cast(graph->ctx, graph->mask, GGML_TYPE_F16)
@@ -257,7 +257,7 @@ static struct ggml_tensor * build_layer(const struct graph * graph, const struct
     cur = build_attention_block(graph, model, layer, batch, cur);
 
     // after the last attention only the rows whose logits are computed matter
-    if (il == model->opt.layers - 1) {
+    if (il == model->opt.layers - 1 && graph->out_rows != NULL) {
         cur      = ggml_get_rows(ctx, cur, graph->out_rows);
         residual = ggml_get_rows(ctx, residual, graph->out_rows);
     }

@@ -18,6 +18,7 @@
 enum attention      { ATTENTION_SOFTMAX, ATTENTION_FLASH };
 enum kv_type        { KV_TYPE_F16, KV_TYPE_F32 };
 enum kv_write       { KV_WRITE_ROWS, KV_WRITE_COPY };
+enum logits         { LOGITS_LAST, LOGITS_ALL };
 enum copies_kind    { COPIES_KEPT, COPIES_REMOVED };
 enum allocator_kind { ALLOCATOR_GALLOCR, ALLOCATOR_SCHED };
 enum api            { API_GGML, API_LASTUSE };
@@ -25,7 +26,7 @@ enum api            { API_GGML, API_LASTUSE };
 struct options {
     int layers, width, heads, kv_heads, ffn, vocab;
     int prompt, decode;
-    int attention, kv_type, kv_write, copies, allocator, api; // values of the enums above
+    int attention, kv_type, kv_write, logits, copies, allocator, api; // values of the enums above
     int threads, seed;
     bool machine;
     const char * capture; // a file for the prompt graph, or NULL
@@ -57,6 +58,7 @@ static const struct option_spec OPTION_SPECS[] = {
     CHOICE("--attention", attention, "softmax", "flash",   "how attention is computed"),
     CHOICE("--kv-type",   kv_type,   "f16", "f32",         "type of the KV cache"),
     CHOICE("--kv-write",  kv_write,  "rows", "copy",       "new rows go into the cache by their numbers, or are copied to a view of it"),
+    CHOICE("--logits",    logits,    "last", "all",        "of which tokens of a batch logits are computed"),
     CHOICE("--copies",    copies,    "kept", "removed",    "whether lastuse removes the copies that it can"),
     CHOICE("--allocator", allocator, "gallocr", "sched",   "ggml_gallocr alone, or behind ggml_backend_sched"),
     CHOICE("--api",       api,       "ggml", "lastuse",    "contexts with sizes and order by calls, or what lastuse.h has instead"),
@@ -83,7 +85,7 @@ static struct options default_options(void) {
         .layers = 8, .width = 1024, .heads = 16, .kv_heads = 4, .ffn = 4096, .vocab = 32000,
         .prompt = 512, .decode = 64,
         .attention = ATTENTION_FLASH, .kv_type = KV_TYPE_F16, .kv_write = KV_WRITE_ROWS,
-        .copies = COPIES_KEPT, .allocator = ALLOCATOR_GALLOCR, .api = API_GGML,
+        .logits = LOGITS_LAST, .copies = COPIES_KEPT, .allocator = ALLOCATOR_GALLOCR, .api = API_GGML,
         .threads = default_threads(), .seed = 1,
     };
 }

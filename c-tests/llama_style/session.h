@@ -101,19 +101,22 @@ static void set_inputs(const struct graph * graph, const struct batch * batch) {
     if (graph->kv_rows != NULL) {
         ggml_backend_tensor_set(graph->kv_rows, kv_rows, 0, n * sizeof(*kv_rows));
     }
-    ggml_backend_tensor_set(graph->out_rows,  &last_token,   0, sizeof(last_token));
+    if (graph->out_rows != NULL) {
+        ggml_backend_tensor_set(graph->out_rows, &last_token, 0, sizeof(last_token));
+    }
     set_mask(graph->mask, batch);
     free(positions);
     free(kv_rows);
 }
 
-// Runs one batch from an empty graph to the logits; returns the time of the allocation in microseconds.
+// Runs one batch from an empty graph to the logits of its last token; returns the time of the allocation in microseconds.
 static double run_batch(struct session * session, const struct batch * batch) {
     struct graph graph = graph_new(session->model, &session->arena, batch);
     const double alloc_us = graph_memory_alloc(&session->memory, &graph);
     set_inputs(&graph, batch);
     graph_memory_compute(&session->memory, &graph);
-    ggml_backend_tensor_get(graph.logits, session->logits, 0, ggml_nbytes(graph.logits));
+    const size_t row_size = (size_t) session->model->opt.vocab * sizeof(*session->logits);
+    ggml_backend_tensor_get(graph.logits, session->logits, ggml_nbytes(graph.logits) - row_size, row_size);
     graph_free(&session->arena, &graph);
     return alloc_us;
 }

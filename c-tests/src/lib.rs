@@ -18,7 +18,7 @@ pub use artifacts::{Build, Lastuse, build_side_by_side, guard_library, lastuse, 
 pub use browser::Browser;
 pub use captures::{Capture, Generator, program_on_llama, write_model_without_data};
 pub use fuzz_graphs::{FUZZ_SOURCES, fuzz_program};
-pub use graph_files::{captured_graphs, graph_name, graphs_in, read_graph, write_compressed};
+pub use graph_files::{captured_graphs, graph_name, graphs_in, read_compressed, read_graph, write_compressed};
 pub use host_program::{HostProgram, Variable};
 pub use live_graph::{Allocators, BackendTables, Gallocr, LiveGraph, RealSchedule, RealScheduler, SeenTensor};
 pub use markdown::aligned_table;

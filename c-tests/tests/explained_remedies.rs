@@ -122,15 +122,17 @@ fn peaks_without_the_largest_tensor_are_those_of_the_other_blocks() {
     }
 }
 
-/// The graph of a program with a prompt of so many tokens, and room for 512 in its caches.
-fn captured(tokens: u32) -> Value {
+/// The largest graph of a program with a prompt of so many tokens, and room for 512 in its caches.
+fn captured(tokens: u32, options: &[&str]) -> Value {
     let program = llama_style::build("explained-remedies", Package::LlamaCpp, Linked::SharedGgml);
-    let folder = target_folder().join("c-tests/explained-remedies-files").join(tokens.to_string());
+    let folder = target_folder()
+        .join("c-tests/explained-remedies-files")
+        .join([&[&*tokens.to_string()], options].concat().join("-"));
     let _ = fs::remove_dir_all(&folder);
     let [prompt, decode] = [tokens, 512 - tokens].map(|count| count.to_string());
-    let shape = ["--layers", "2", "--width", "256", "--ffn", "512", "--vocab", "500", "--threads", "1"];
+    let shape = ["--layers", "2", "--width", "256", "--ffn", "512", "--threads", "1"];
     let length = ["--prompt", &prompt, "--decode", &decode];
-    let arguments = [&["run", "--capture", text(&folder), text(program.path())], &shape[..], &length].concat();
+    let arguments = [&["run", "--capture", text(&folder), text(program.path())], &shape[..], &length, options].concat();
     let output = tool::command(&arguments).output().expect("the tool starts");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let json = tool(&["explain", "--json", text(&folder)]);
@@ -140,12 +142,45 @@ fn captured(tokens: u32) -> Value {
 
 #[test]
 fn half_as_many_tokens_take_what_is_promised() {
-    let (whole, half) = (captured(256), captured(128));
+    let [whole, half] = [256, 128].map(|tokens| captured(tokens, &["--vocab", "500"]));
     let batch = &whole["remedies"]["batch"];
     assert_eq!(batch["tokens"], 256, "{whole}");
     let (promised, found) = (number(&batch["lower_bound_of_half"]), number(&half["lower_bound"]));
     assert!(promised.abs_diff(found) * 50 <= found, "{promised} bytes are promised, {found} are taken");
     assert!(found < number(&whole["lower_bound"]));
+}
+
+#[test]
+fn logits_of_one_token_take_what_is_promised() {
+    let [all, last] = ["all", "last"].map(|logits| captured(128, &["--vocab", "8000", "--logits", logits]));
+    let large = &all["remedies"]["largest"][0];
+    assert_eq!(large["pattern"]["logits"]["tokens"], 128, "{all}");
+    let found = number(&last["lower_bound"]);
+    let promised = number(&large["lower_bound_without"]) + number(&large["bytes"]) / 128;
+    assert!(found <= promised && promised < number(&all["lower_bound"]), "{promised} are promised, {found} are taken");
+    assert!(!patterns(&last).contains(&Some("logits".to_owned())), "{last}");
+}
+
+/// Orders that the tool finds for a graph whose peak is inherent are no smaller than what it says.
+#[test]
+fn no_order_takes_less_than_what_is_inherent() {
+    let names = ["flash-v32k-gemma3", "sd-sd1-unet-512-flash", "llama-8-flash", "branches-mixture", "train-4-256"];
+    let mut inherent = 0;
+    for name in names {
+        let explanation = explained(&graph(name));
+        let found = &explanation["remedies"]["inherent"];
+        if found.is_null() {
+            continue;
+        }
+        inherent += 1;
+        let bytes = number(&found["of_node"]) + number(&found["across"]);
+        assert!(bytes <= number(&explanation["lower_bound"]), "{name}: {explanation}");
+        let table = tool(&["plan", "--reorder", "--effort", "0", text(&graph(name))]);
+        let bound =
+            table.lines().nth(1).and_then(|row| row.split_whitespace().nth(4)).and_then(|cell| cell.parse().ok());
+        assert!(bound.is_some_and(|bound: u64| bound >= bytes), "{name}: {bytes} in every order, {table}");
+    }
+    assert!(inherent >= 2, "{inherent} of {names:?}");
 }
 
 #[test]

@@ -1,13 +1,69 @@
-//! What the passes that make a graph fit a budget take: a ggml whose plans are by lastuse, and tensors to retain.
+//! What the passes that make a graph fit a budget have in common: a ggml whose plans are by lastuse, tensors to retain,
+//! structs with parameters and results.
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
 
-use crate::ggml::{Runtime, TensorRef, abort, ggml_backend_buffer_type, ggml_cgraph, ggml_tensor};
+use crate::ggml::{
+    Budgeted, NotFitted, Runtime, TensorRef, abort, ggml_backend_buffer_type, ggml_cgraph, ggml_context, ggml_tensor,
+};
 
-use super::abort::required;
+use super::abort::{abort_on_panic, required};
 use super::ggml_of_arguments::ggml_of_graph;
 use super::last_error::fail;
+use super::struct_size::{checked_report, checked_struct};
+
+/// Results of such a pass, a struct that begins with its size.
+pub(super) trait Report: Copy {
+    /// Returns the results with the size that the caller has stated.
+    fn with_size(self, struct_size: usize) -> Self;
+}
+
+/// Runs the body of a C function that makes a graph fit a budget: `pass` returns whether it fits, and the results.
+///
+/// # Safety
+/// `params` and `report` point to as many bytes as their first fields, `size_t struct_size`, state; `report` may be NULL.
+pub(super) unsafe fn fit<P: Copy, R: Report>(
+    function: &str,
+    (context, graph): (*mut ggml_context, *mut ggml_cgraph),
+    params: *const P,
+    report: *mut R,
+    pass: impl FnOnce(NonNull<ggml_context>, NonNull<ggml_cgraph>, P) -> (bool, R),
+) -> bool {
+    abort_on_panic(|| {
+        let (context, graph) = (required(context, function, "ctx"), required(graph, function, "graph"));
+        let params = required(params.cast_mut(), function, "params");
+        // SAFETY: of its stated size, as the caller guarantees.
+        unsafe { checked_struct(function, "params", params.as_ptr()) };
+        // SAFETY: large enough, which was checked.
+        let params = unsafe { params.read() };
+        // SAFETY: NULL or of its stated size, as the caller guarantees.
+        let report = unsafe { checked_report(function, report) };
+        let (fits, filled) = pass(context, graph, params);
+        if let Some((report, struct_size)) = report {
+            // SAFETY: not NULL, and large enough, which was checked.
+            unsafe { report.write(filled.with_size(struct_size)) };
+        }
+        fits
+    })
+}
+
+/// Returns whether the graph fits, and the results; sets the last error where it does not.
+pub(super) fn outcome<F: Budgeted, R: Default + for<'a> From<&'a F>>(
+    function: &str,
+    found: Result<F, NotFitted<F>>,
+) -> (bool, R) {
+    match found {
+        Ok(found) => (true, R::from(&found)),
+        Err(why) => {
+            fail(function, &why);
+            match why {
+                NotFitted::OverBudget { smallest, .. } => (false, R::from(smallest.as_ref())),
+                _ => (false, R::default()),
+            }
+        }
+    }
+}
 
 /// Returns the runtime of the ggml that the arguments belong to; `None`, with the last error set, where no ggml is found
 /// or ggml's own allocator does the work.

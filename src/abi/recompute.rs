@@ -3,14 +3,11 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 
-use crate::ggml::{BufferType, NotRebuilt, RecomputeRequest, TensorRef, recompute_graph};
+use crate::ggml::{BufferType, RecomputeRequest, TensorRef, recompute_graph};
 use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_context, ggml_tensor};
 use crate::graph::recompute::{Recomputation, RecomputeEffort};
 
-use super::abort::{abort_on_panic, required};
-use super::budgeted_graph::{retained, served_runtime};
-use super::last_error::fail;
-use super::struct_size::{checked_report, checked_struct};
+use super::budgeted_graph::{Report, fit, outcome, retained, served_runtime};
 
 /// Parameters of lastuse_graph_recompute. The caller sets struct_size and the budget and zeroes the rest; zeros are the
 /// defaults.
@@ -140,23 +137,10 @@ pub unsafe extern "C" fn lastuse_graph_recompute(
     report: *mut lastuse_recompute_report,
 ) -> bool {
     const NAME: &str = "lastuse_graph_recompute";
-    abort_on_panic(|| {
-        let (ctx, graph) = (required(ctx, NAME, "ctx"), required(graph, NAME, "graph"));
-        let params = required(params.cast_mut(), NAME, "params");
-        // SAFETY: of its stated size, as the caller guarantees.
-        unsafe { checked_struct(NAME, "params", params.as_ptr()) };
-        // SAFETY: large enough, which was checked.
-        let params = unsafe { params.read() };
-        // SAFETY: NULL or of its stated size, as the caller guarantees.
-        let report = unsafe { checked_report(NAME, report) };
-        // SAFETY: live, and used by this thread only, as the caller guarantees.
-        let (fits, filled) = unsafe { recompute(NAME, ctx, graph, params) };
-        if let Some((report, struct_size)) = report {
-            // SAFETY: not NULL, and large enough, which was checked.
-            unsafe { report.write(lastuse_recompute_report { struct_size, ..filled }) };
-        }
-        fits
-    })
+    // SAFETY: live, and used by this thread only, as the caller guarantees.
+    let pass = |ctx, graph, params| unsafe { recompute(NAME, ctx, graph, params) };
+    // SAFETY: of their stated sizes, as the caller guarantees.
+    unsafe { fit(NAME, (ctx, graph), params, report, pass) }
 }
 
 /// Recomputes the graph; returns whether it fits, and the report.
@@ -195,15 +179,13 @@ unsafe fn recompute(
         }
     };
     // SAFETY: live, and used by this thread only, as the caller guarantees.
-    match unsafe { recompute_graph(runtime, context, graph, request, &mut progress, &mut note) } {
-        Ok(found) => (true, lastuse_recompute_report::from(&found)),
-        Err(why) => {
-            fail(function, &why);
-            match why {
-                NotRebuilt::OverBudget { smallest, .. } => (false, lastuse_recompute_report::from(smallest.as_ref())),
-                _ => (false, lastuse_recompute_report::default()),
-            }
-        }
+    let found = unsafe { recompute_graph(runtime, context, graph, request, &mut progress, &mut note) };
+    outcome(function, found)
+}
+
+impl Report for lastuse_recompute_report {
+    fn with_size(self, struct_size: usize) -> Self {
+        Self { struct_size, ..self }
     }
 }
 

@@ -3,14 +3,11 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 
-use crate::ggml::{BufferType, NotCut, SplitRequest, TensorRef, split_graph};
+use crate::ggml::{BufferType, SplitRequest, TensorRef, split_graph};
 use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_context, ggml_tensor};
 use crate::graph::split::{SplitEffort, SplitLimits, Splitting};
 
-use super::abort::{abort_on_panic, required};
-use super::budgeted_graph::{retained, served_runtime};
-use super::last_error::fail;
-use super::struct_size::{checked_report, checked_struct};
+use super::budgeted_graph::{Report, fit, outcome, retained, served_runtime};
 
 /// Parameters of lastuse_graph_split. The caller sets struct_size and the budget and zeroes the rest; zeros are the
 /// defaults.
@@ -136,23 +133,10 @@ pub unsafe extern "C" fn lastuse_graph_split(
     report: *mut lastuse_split_report,
 ) -> bool {
     const NAME: &str = "lastuse_graph_split";
-    abort_on_panic(|| {
-        let (ctx, graph) = (required(ctx, NAME, "ctx"), required(graph, NAME, "graph"));
-        let params = required(params.cast_mut(), NAME, "params");
-        // SAFETY: of its stated size, as the caller guarantees.
-        unsafe { checked_struct(NAME, "params", params.as_ptr()) };
-        // SAFETY: large enough, which was checked.
-        let params = unsafe { params.read() };
-        // SAFETY: NULL or of its stated size, as the caller guarantees.
-        let report = unsafe { checked_report(NAME, report) };
-        // SAFETY: live, and used by this thread only, as the caller guarantees.
-        let (fits, filled) = unsafe { split(NAME, ctx, graph, params) };
-        if let Some((report, struct_size)) = report {
-            // SAFETY: not NULL, and large enough, which was checked.
-            unsafe { report.write(lastuse_split_report { struct_size, ..filled }) };
-        }
-        fits
-    })
+    // SAFETY: live, and used by this thread only, as the caller guarantees.
+    let pass = |ctx, graph, params| unsafe { split(NAME, ctx, graph, params) };
+    // SAFETY: of their stated sizes, as the caller guarantees.
+    unsafe { fit(NAME, (ctx, graph), params, report, pass) }
 }
 
 /// Cuts the graph; returns whether it fits, and the report.
@@ -198,15 +182,13 @@ unsafe fn split(
         }
     };
     // SAFETY: live, and used by this thread only, as the caller guarantees.
-    match unsafe { split_graph(runtime, context, graph, request, &mut progress, &mut note) } {
-        Ok(found) => (true, lastuse_split_report::from(&found)),
-        Err(why) => {
-            fail(function, &why);
-            match why {
-                NotCut::OverBudget { smallest, .. } => (false, lastuse_split_report::from(smallest.as_ref())),
-                _ => (false, lastuse_split_report::default()),
-            }
-        }
+    let found = unsafe { split_graph(runtime, context, graph, request, &mut progress, &mut note) };
+    outcome(function, found)
+}
+
+impl Report for lastuse_split_report {
+    fn with_size(self, struct_size: usize) -> Self {
+        Self { struct_size, ..self }
     }
 }
 

@@ -48,13 +48,14 @@ pub use context::{
     realize_context,
 };
 pub use extensions::accounting::{AccountingRequest, account, note_context};
+pub use extensions::budget::{Budgeted, NotFitted};
 pub use extensions::copies::remove_copies;
 pub use extensions::dependency::depend;
 pub use extensions::dump::{begin_dump, dump_graph};
 pub use extensions::measure::{Need, measure};
-pub use extensions::recompute::{NotRebuilt, RecomputeRequest, recompute_graph};
+pub use extensions::recompute::{RecomputeRequest, recompute_graph};
 pub use extensions::reorder::{Reordered, reorder_nodes};
-pub use extensions::split::{NotCut, SplitRequest, split_graph};
+pub use extensions::split::{SplitRequest, split_graph};
 pub use linking::original::{Original, ggml_gallocr};
 pub use live::buffer_ref::BufferRef;
 pub use live::buffers::BufferType;

@@ -302,10 +302,11 @@ impl Snapshot {
         (self.tensors, self.graph) = (tensors, found.rebuilt.graph.clone());
     }
 
-    /// Replaces the graph by one that computes large intermediates in parts, so that its plan fits a budget. External
-    /// tensors are assumed not to alias. New tensors have the names of those that they are parts of, with which part they
-    /// are behind, and ids that no others have. `buffers` are for the plans, see [`Self::plan_in`]; `progress` is called
-    /// with the part of the effort that is used, and cancels the search by returning `false`.
+    /// Replaces the graph by one that computes large intermediates in parts, so that its plan fits a budget; it stays as it is
+    /// where it fits. Nodes that the program computes in place are cut as others are. External tensors are assumed not to
+    /// alias. New tensors have the names of those that they are parts of, with which part they are behind, and ids that no
+    /// others have. `buffers` are for the plans, see [`Self::plan_in`]; `progress` is called with the part of the effort that
+    /// is used, and cancels the search by returning `false`.
     ///
     /// # Errors
     /// [`NotSplit`]; the graph is then as before.
@@ -320,10 +321,11 @@ impl Snapshot {
         let kinds: Vec<Kind> = self.tensors.iter().map(|tensor| Kind::named(&tensor.op)).collect();
         let nbytes: Vec<Bytes> = self.tensors.iter().map(|tensor| tensor.nbytes).collect();
         let none = vec![false; self.tensors.len()];
+        let graph = split::detached(&self.graph, &kinds, &effects);
         let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let subject = split::Subject {
-            graph: &self.graph,
+            graph: &graph,
             effects: &effects,
             same_memory: &roots,
             kinds: &kinds,
@@ -333,7 +335,9 @@ impl Snapshot {
         };
         let mut sizes = |id, buffer| self.size(id, buffer);
         let found = split::split(subject, buffers, requests, &mut sizes, limits, progress)?;
-        self.take_split(&found);
+        if !found.splits.is_empty() {
+            self.take_split(&found);
+        }
         Ok(found)
     }
 

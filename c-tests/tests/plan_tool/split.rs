@@ -1,6 +1,11 @@
 //! `--split`: budgets, targets on captured graphs, what goes with it, and what is refused.
 
-use lastuse_c_tests::captured_graphs;
+use std::fs;
+use std::path::Path;
+
+use lastuse_c_tests::{captured_graphs, read_compressed};
+use lastuse_vendor::target_folder;
+use serde_json::Value;
 
 use super::{assert_fails, planned, run, stderr};
 
@@ -55,6 +60,24 @@ fn cutting_works_together_with_another_order() {
         row.iter().any(|word| word.parse::<u64>().is_ok_and(|bytes| bytes > 100 << 20 && bytes <= 700 << 20)),
         "{row:?}"
     );
+}
+
+#[test]
+fn what_a_program_computes_in_place_is_cut_as_well() {
+    let given = captured("sd-sd1-unet-512");
+    let in_place = |line: &str| {
+        let mut tensor: Value = serde_json::from_str(line).expect("JSON");
+        if tensor["op"] == "SOFT_MAX" {
+            (tensor["view_of"], tensor["view_offset"]) = (tensor["src"][0].clone(), 0.into());
+        }
+        format!("{tensor}\n")
+    };
+    let file = target_folder().join("c-tests/unet-in-place.jsonl");
+    let changed: String = read_compressed(Path::new(&given)).expect("a captured graph").lines().map(in_place).collect();
+    fs::write(&file, changed).expect("the target folder can be written to");
+    let rows = [&*given, file.to_str().expect("UTF-8")].map(|graph| row(&["--split", "40%", graph]));
+    assert_eq!(rows[0][1..], rows[1][1..]);
+    assert!(number(&rows[0], 8) > 0, "{rows:?}");
 }
 
 #[test]

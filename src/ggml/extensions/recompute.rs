@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::fmt;
 use std::ptr::NonNull;
 
 use crate::graph::order::Hazards;
@@ -11,6 +10,7 @@ use crate::graph::{Effect, Requests, TensorId};
 use crate::placement::Bytes;
 
 use crate::ggml::bindings::{ggml_cgraph, ggml_context};
+use crate::ggml::extensions::budget::{Budgeted, NotFitted, expect_room, ids, within};
 use crate::ggml::extensions::compute_buffer::ComputeBuffer;
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
@@ -34,54 +34,13 @@ pub struct RecomputeRequest<'r, 'g> {
     pub effort: RecomputeEffort,
 }
 
-/// Why a live graph is not recomputed. It is then unchanged.
-#[derive(Debug)]
-pub enum NotRebuilt {
-    /// The graph cannot be recomputed.
-    Graph(NotRecomputed),
-    /// A tensor to retain is not in the graph.
-    NotInGraph(String),
-    /// No graph was found that fits the budget; the smallest.
-    OverBudget { budget: Bytes, smallest: Box<Recomputation> },
-    /// The graph has no room for the copies.
-    GraphIsFull { capacity: usize, needed: usize },
-    /// The context has no room for the copies.
-    ContextIsFull { left: usize, needed: usize },
-}
+impl Budgeted for Recomputation {
+    type Refusal = NotRecomputed;
+    const NEW_TENSORS: &'static str = "copies of nodes";
+    const HELPS: &'static str = "retain less, or allow more effort";
 
-impl fmt::Display for NotRebuilt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Graph(why) => write!(f, "{why}"),
-            Self::NotInGraph(name) => {
-                write!(
-                    f,
-                    "the tensor {name:?} is to be retained, but it is not in the graph: build it into the graph first"
-                )
-            }
-            Self::OverBudget { budget, smallest } => write!(
-                f,
-                "no graph was found that fits the budget of {budget} bytes: the smallest needs {} bytes; raise the \
-                 budget, retain less, or allow more effort",
-                smallest.after.bytes
-            ),
-            Self::GraphIsFull { capacity, needed } => write!(
-                f,
-                "the graph has room for {capacity} nodes, and {needed} are needed: create it with ggml_new_graph_custom \
-                 and at least that size"
-            ),
-            Self::ContextIsFull { left, needed } => write!(
-                f,
-                "the context has {left} bytes left, and {needed} are needed for the copies of nodes: create it with as \
-                 many bytes more"
-            ),
-        }
-    }
-}
-
-impl From<NotRecomputed> for NotRebuilt {
-    fn from(why: NotRecomputed) -> Self {
-        Self::Graph(why)
+    fn planned_bytes(&self) -> Bytes {
+        self.after.bytes
     }
 }
 
@@ -89,7 +48,7 @@ impl From<NotRecomputed> for NotRebuilt {
 /// Copies are new tensors in `context`. Calls `note` with each node that runs again and its copy.
 ///
 /// # Errors
-/// [`NotRebuilt`]; then nothing has changed.
+/// [`NotFitted`]; then nothing has changed.
 ///
 /// # Safety
 /// `context` and `graph` are live, and no other thread uses them or the graph's tensors. No [`GraphRef`] of the graph
@@ -101,15 +60,12 @@ pub unsafe fn recompute_graph(
     request: RecomputeRequest<'_, '_>,
     progress: &mut dyn FnMut(f64) -> bool,
     note: &mut dyn FnMut(TensorRef<'_>, TensorRef<'_>),
-) -> Result<Recomputation, NotRebuilt> {
+) -> Result<Recomputation, NotFitted<Recomputation>> {
     // SAFETY: a live graph of this thread, as the caller guarantees.
     let live = unsafe { GraphRef::new(graph) };
     let types = ComputeBuffer::new(runtime, request.buffer_type).types();
     let reading = read(runtime, &types, live, &Requested::default());
-    let found = search(runtime, &reading, live, request, progress)?;
-    if found.after.bytes > request.budget {
-        return Err(NotRebuilt::OverBudget { budget: request.budget, smallest: Box::new(found) });
-    }
+    let found = within(search(runtime, &reading, live, request, progress)?, request.budget)?;
     let copies = found.again().count();
     // SAFETY: a live graph and context of this thread, as the caller guarantees.
     unsafe { expect_room(runtime, context, graph, found.items.len(), copies) }?;
@@ -139,7 +95,7 @@ fn search(
     live: GraphRef<'_>,
     request: RecomputeRequest<'_, '_>,
     progress: &mut dyn FnMut(f64) -> bool,
-) -> Result<Recomputation, NotRebuilt> {
+) -> Result<Recomputation, NotFitted<Recomputation>> {
     let RecomputeRequest { buffer_type, budget, retained, effort } = request;
     let operations = &runtime.operations;
     let effects: Vec<Effect> = reading.tensors.iter().map(|tensor| operations.effect(tensor.op())).collect();
@@ -148,10 +104,7 @@ fn search(
     };
     let work: Vec<u64> = (0..).zip(&reading.tensors).map(work).collect();
     let mut kept = vec![false; reading.tensors.len()];
-    for tensor in retained {
-        let id = reading.tensors.iter().position(|other| other == tensor);
-        kept[id.ok_or_else(|| NotRebuilt::NotInGraph(tensor.name()))?] = true;
-    }
+    ids(retained, &reading.tensors)?.into_iter().for_each(|id| kept[id as usize] = true);
     let aliases = same_memory(runtime, reading);
     let subject = Subject { graph: &reading.graph, effects: &effects, same_memory: &aliases, work: &work, kept: &kept };
     let hazards = Hazards::new(&reading.graph, &effects, &aliases);
@@ -159,33 +112,8 @@ fn search(
     let requests = Requests { leafs: &leafs, nodes: &nodes };
     let buffer = ComputeBuffer::new(runtime, buffer_type);
     let mut sizes = buffer.sizes(&reading.tensors);
-    Ok(recompute(subject, &[buffer.spec()], requests, &mut sizes, &hazards, budget, effort, progress)?)
-}
-
-/// Checks that the graph has room for `nodes`, and the context for `copies`.
-///
-/// # Safety
-/// `context` and `graph` are live, and no other thread uses them.
-unsafe fn expect_room(
-    runtime: &Runtime,
-    context: NonNull<ggml_context>,
-    graph: NonNull<ggml_cgraph>,
-    nodes: usize,
-    copies: usize,
-) -> Result<(), NotRebuilt> {
-    // SAFETY: a live graph, as the caller guarantees.
-    let capacity = unsafe { GraphRef::capacity(graph) };
-    if nodes > capacity {
-        return Err(NotRebuilt::GraphIsFull { capacity, needed: nodes });
-    }
-    // SAFETY: a live context, as the caller guarantees.
-    let size = unsafe { (runtime.functions.ggml_get_mem_size)(context.as_ptr()) };
-    // SAFETY: as above.
-    let used = unsafe { (runtime.functions.ggml_used_mem)(context.as_ptr()) };
-    // SAFETY: takes nothing.
-    let each = unsafe { (runtime.functions.ggml_tensor_overhead)() };
-    let (left, needed) = (size.saturating_sub(used), each.saturating_mul(copies));
-    if needed > left { Err(NotRebuilt::ContextIsFull { left, needed }) } else { Ok(()) }
+    recompute(subject, &[buffer.spec()], requests, &mut sizes, &hazards, budget, effort, progress)
+        .map_err(NotFitted::Graph)
 }
 
 /// Copies of nodes, in a context.

@@ -79,6 +79,9 @@ impl Facts<'_> {
             }
             current.push(id);
         }
+        if owner == root {
+            return None;
+        }
         let is_in_order = self.graph.nodes().iter().enumerate().all(|(step, &node)| {
             self.graph.sources(node).iter().filter(|&&it| self.graph.root(it) == root).all(|&source| {
                 let made = self.steps[source as usize].unwrap_or(0);
@@ -86,7 +89,7 @@ impl Facts<'_> {
                 next.is_none_or(|next| step <= next)
             })
         });
-        (is_in_order && !views.is_empty() && owner != root).then_some(views)
+        is_in_order.then_some(views)
     }
 
     /// Returns `true` if a node could as well have memory of its own, beside its first source.

@@ -157,6 +157,8 @@ impl<S: Sizes> Pass<'_, S> {
     fn smallest(&mut self) -> Result<Splitting, NotSplit> {
         let (mut met, mut missed) = (self.unchanged.before, 0);
         let mut best = self.unchanged.clone();
+        let budget = self.limits.budget;
+        let fits = |bytes: Bytes| bytes <= budget;
         self.search.left = self.limits.effort.0;
         for _ in 0..BISECTIONS {
             if met <= missed {
@@ -169,9 +171,12 @@ impl<S: Sizes> Pass<'_, S> {
             } else {
                 missed = target;
             }
+            // No plan is smaller than its live bytes: planning would only confirm that it is no better.
+            if !fits(found.peak) && (fits(best.after) || found.peak >= best.after) {
+                continue;
+            }
             let found = self.splitting(found)?;
-            let fits = |splitting: &Splitting| splitting.after <= self.limits.budget;
-            let is_better = match (fits(&found), fits(&best)) {
+            let is_better = match (fits(found.after), fits(best.after)) {
                 (true, true) => found.after > best.after,
                 (false, false) => found.after < best.after,
                 (fits, _) => fits,

@@ -20,8 +20,9 @@ pub struct Case<'a> {
     pub uses: NodeUses,
     pub work: Work,
     pub members: Members,
-    /// Computed on first use, which never comes for graphs that are too large to try changes.
+    /// Computed on first use.
     hazards: OnceCell<Hazards>,
+    /// Made on first use, which never comes for graphs that are too large to try changes.
     draft: OnceCell<Draft>,
     /// By buffer: bytes that ggml-alloc needs.
     pub ggml_alloc: Vec<Option<Bytes>>,

@@ -49,7 +49,7 @@ pub use kernels::KernelUse;
 pub use named::{Alias, Named, Node};
 pub use origin::{Shape, Source};
 pub use planned::{DEFAULT_TRIALS, PlannedGraph};
-pub use remedy::{Batch, Large, Pattern, Remedies};
+pub use remedy::{Batch, Inherent, Large, Pattern, Remedies};
 pub use text::{DEFAULT_TOP, explanation_text};
 
 /// Explains the memory of a graph. Tries as many changes as [`PlannedGraph::trials`] allows, those of the largest buffers

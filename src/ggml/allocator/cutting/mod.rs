@@ -18,7 +18,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::ggml::bindings::ggml_cgraph;
-use crate::ggml::extensions::split::rewriter::{bytes_needed, rewrite};
+use crate::ggml::extensions::budget::context_bytes;
+use crate::ggml::extensions::split::rewriter::{rewrite, tensors_needed};
 use crate::ggml::extensions::split::subject::LiveSubject;
 use crate::ggml::live::lock::Lock;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
@@ -115,7 +116,7 @@ impl Allocator {
         let (runtime, found) = (self.runtime, &known.found);
         // SAFETY: live, with room for the nodes, and a context with room for the tensors.
         let add = |context| unsafe { rewrite(runtime, context, graph, found, &tensors) };
-        let bytes = bytes_needed(runtime, found);
+        let bytes = context_bytes(runtime, tensors_needed(found));
         if self.cuts.additions.add(runtime, graph.as_ptr().addr(), bytes, add).is_none() {
             return Err(Refusal::NoMemory { buffer: "context".to_owned(), size: bytes as Bytes });
         }

@@ -16,8 +16,8 @@ use crate::ggml::live::use_counts::UseCounts;
 /// Where IM2COL has the padding above its image among its parameters.
 const PADDING_ABOVE: usize = 3;
 
-/// Returns how many tensors the new graph has more.
-fn added(found: &Splitting) -> usize {
+/// Returns the new tensors that a context must have room for.
+pub fn tensors_needed(found: &Splitting) -> usize {
     found.draft.origins.iter().filter(|origin| !origin.role.is_given()).count()
 }
 
@@ -27,22 +27,15 @@ pub fn nodes_needed(found: &Splitting) -> usize {
     let memories = found.draft.origins.iter().filter(|origin| origin.role == Role::Memory).count();
     // While they are added, what the parts write is among the leafs; all that was ever in the graph stays in its hash set,
     // which has room for twice the nodes.
-    let listed = (found.nodes_before + graph.leafs().len() + added(found)).div_ceil(2);
+    let listed = (found.nodes_before + graph.leafs().len() + tensors_needed(found)).div_ceil(2);
     graph.nodes().len().max(graph.leafs().len() + memories + 1).max(listed + 1)
-}
-
-/// Returns the bytes of a context for the new tensors.
-pub fn bytes_needed(runtime: &Runtime, found: &Splitting) -> usize {
-    // SAFETY: takes nothing.
-    let each = unsafe { (runtime.functions.ggml_tensor_overhead)() };
-    each.saturating_mul(added(found))
 }
 
 /// Changes `graph` to the one that was found: its list of nodes, and the tensors whose parts are computed, which become
 /// views. New tensors are in `context`. `given` are the tensors of the graph by id.
 ///
 /// # Safety
-/// `context` and `graph` are live, have the room that [`nodes_needed`] and [`bytes_needed`] state, and no other thread uses
+/// `context` and `graph` are live, have the room that [`nodes_needed`] and [`tensors_needed`] state, and no other thread uses
 /// them or the graph's tensors. No [`GraphRef`] of the graph is used afterwards.
 pub unsafe fn rewrite(
     runtime: &'static Runtime,

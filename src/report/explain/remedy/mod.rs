@@ -3,21 +3,23 @@
 //! - `without`: the peak if a block was not there
 //! - `pattern`: what a tensor is by the nodes around it: scores of attention, logits, and others
 //! - `batch`: what grows with the number of tokens
+//! - `inherent`: what is live in every order of the nodes
 //! - `text`: all of that for people
 
 mod without;
 mod pattern;
 mod batch;
+mod inherent;
 mod text;
 
-use crate::graph::TensorId;
-use crate::placement::{Bytes, Step, padded};
+use crate::placement::{Bytes, Step};
 
 use super::case::Case;
 use super::named::{Named, Node};
 use super::origin::Shape;
 
 pub use batch::Batch;
+pub use inherent::Inherent;
 pub use pattern::Pattern;
 pub use text::write_remedies;
 
@@ -27,7 +29,7 @@ const MAX_LARGE: usize = 3;
 /// Blocks after the first are looked at if they have this part of the peak, in hundredths.
 const MIN_PART: Bytes = 5;
 
-/// A peak is inherent if a single node needs this part of it, in hundredths.
+/// A peak is inherent if this part of it is live at its node in every order, in hundredths.
 const INHERENT: Bytes = 90;
 
 /// What is known of a peak beyond what is live.
@@ -40,8 +42,8 @@ pub struct Remedies {
     pub batch: Option<Batch>,
     /// Bytes of the peak that are results of the forward pass, kept for the backward pass; 0 where nothing is trained.
     pub kept_for_backward: Bytes,
-    /// If the node of the peak alone needs most of it: the bytes of its sources and its result.
-    pub inherent: Option<Bytes>,
+    /// What is live at the node of the peak in every order, if that is most of the peak.
+    pub inherent: Option<Inherent>,
 }
 
 /// One of the largest blocks at a peak.
@@ -91,33 +93,12 @@ impl Case<'_> {
             id.is_some_and(|id| matches!(patterns.pattern(id), Some(Pattern::KeptForBackward { .. })))
         };
         let kept_for_backward = blocks.iter().filter(|block| is_kept(block)).map(|&(_, held)| held).sum();
-        let needed = self.needed_by_node(buffer, step);
+        let inherent = self.inherent(buffer, step);
         Remedies {
             largest: blocks.iter().enumerate().filter(is_large).filter_map(|(_, block)| large(block)).collect(),
             batch: self.batch(buffer, step),
             kept_for_backward,
-            inherent: Some(needed).filter(|&needed| is_part(needed, INHERENT)),
+            inherent: Some(inherent).filter(|inherent| is_part(inherent.bytes(), INHERENT)),
         }
-    }
-
-    /// Returns the bytes that the node of a step needs in a buffer at once: the memory of its sources and of its result.
-    fn needed_by_node(&self, buffer: usize, step: Step) -> Bytes {
-        let graph = &self.planned.snapshot.graph;
-        let Some(&node) = graph.nodes().get(step as usize) else { return 0 };
-        let mut blocks: Vec<u32> = Vec::new();
-        let mut sum = 0;
-        for root in graph.sources(node).iter().chain([&node]).map(|&id| graph.root(id)) {
-            let Some(allocation) = self.allocation(root, buffer) else { continue };
-            if !blocks.contains(&allocation.block) {
-                blocks.push(allocation.block);
-                sum += self.size_of(root, allocation.buffer as usize);
-            }
-        }
-        sum
-    }
-
-    fn size_of(&self, id: TensorId, buffer: usize) -> Bytes {
-        self.allocation(id, buffer)
-            .map_or(0, |allocation| padded(allocation.alloc_size, self.planned.buffers[buffer].alignment))
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use crate::placement::Bytes;
 use crate::report::sizes::{exact, fixed};
 
-use super::{Batch, Large, Pattern, Remedies};
+use super::{Batch, Inherent, Large, Pattern, Remedies};
 use crate::report::explain::named::Node;
 
 /// Writes what the largest tensors of the peak at `node` are, of `bytes` live bytes, and what can be done about them.
@@ -27,15 +27,8 @@ pub fn write_remedies(out: &mut String, remedies: &Remedies, node: &Node, bytes:
             fixed(kept)
         )?;
     }
-    if let Some(needed) = remedies.inherent {
-        writeln!(
-            out,
-            "    No order and no placement takes less than {}: the node of step {} needs its sources and its result at once, {} \
-             of the peak",
-            exact(needed),
-            node.step,
-            percent(needed, bytes)
-        )?;
+    if let Some(inherent) = &remedies.inherent {
+        write_inherent(out, inherent, node, bytes)?;
     }
     Ok(())
 }
@@ -100,6 +93,21 @@ fn write_batch(out: &mut String, batch: &Batch, bytes: Bytes) -> fmt::Result {
         fixed(*lower_bound_of_half),
         fixed(bytes - lower_bound_of_half)
     )
+}
+
+fn write_inherent(out: &mut String, inherent: &Inherent, node: &Node, bytes: Bytes) -> fmt::Result {
+    writeln!(
+        out,
+        "    This is inherent: {}, {} of the peak, are live at step {} in every order of the nodes",
+        exact(inherent.bytes()),
+        percent(inherent.bytes(), bytes),
+        node.step
+    )?;
+    write!(out, "      {} for the sources and the result of its node", fixed(inherent.of_node))?;
+    if inherent.across > 0 {
+        write!(out, ", {} for what is computed before it and read after it", fixed(inherent.across))?;
+    }
+    writeln!(out, ": no order and no placement takes less")
 }
 
 fn percent(part: Bytes, whole: Bytes) -> String {

@@ -1,0 +1,69 @@
+//! What is live at a step in every order of the nodes.
+
+use crate::graph::TensorId;
+use crate::placement::{Bytes, Step};
+
+use crate::report::explain::case::Case;
+
+/// What is live when a node runs, in whatever order the nodes of the graph run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize))]
+pub struct Inherent {
+    /// Bytes of the node's sources and of its result.
+    pub of_node: Bytes,
+    /// Bytes of what has a value before the node in every order, and is read after it in every order or kept to the end.
+    /// Inputs that nodes read only later are not in it: they can be filled later.
+    pub across: Bytes,
+}
+
+impl Inherent {
+    /// Returns the live bytes that no order goes below.
+    pub fn bytes(self) -> Bytes {
+        self.of_node + self.across
+    }
+}
+
+impl Case<'_> {
+    /// Returns what is live in a buffer at a step in every order of the nodes. Blocks count once, with the bytes of the largest
+    /// tensor for which that holds.
+    pub fn inherent(&self, buffer: usize, step: Step) -> Inherent {
+        let mut found = Inherent { of_node: 0, across: 0 };
+        let graph = &self.planned.snapshot.graph;
+        let Some(&node) = graph.nodes().get(step as usize) else { return found };
+        let sources: Vec<TensorId> = graph.sources(node).iter().map(|&source| graph.root(source)).collect();
+        let before = closure(graph.nodes().len(), step, |step| self.hazards().before(step));
+        let after = closure(graph.nodes().len(), step, |step| self.hazards().after(step));
+        let is_across = |id: TensorId| {
+            let is_accessed = |steps: &[bool]| self.uses.accesses[id as usize].iter().any(|&step| steps[step as usize]);
+            let is_before = self.uses.def(id).map_or_else(|| is_accessed(&before), |def| before[def as usize]);
+            is_before && (self.uses.kept[id as usize].is_some() || is_accessed(&after))
+        };
+        // Another order may leave the node as the last one that reads such a source, so its result may be in place of it.
+        let is_longer_live = |&id: &TensorId| self.uses.last_use(id).is_some_and(|last| last > step) && !is_across(id);
+        let result = Some(graph.root(node)).filter(|_| !sources.iter().any(is_longer_live));
+        for (block, held) in self.blocks_at(buffer, step) {
+            let size = |&id: &TensorId| self.allocation(id, buffer).map_or(0, |it| self.bytes(it)).min(held);
+            let tensors = self.tensors_at(buffer, block, step);
+            let is_of_node = |id: &&TensorId| sources.contains(id) || result == Some(**id);
+            let of_node = tensors.iter().filter(is_of_node).map(size).max();
+            found.of_node += of_node.unwrap_or(0);
+            found.across += match of_node {
+                Some(_) => 0,
+                None => tensors.iter().filter(|&&id| is_across(id)).map(size).max().unwrap_or(0),
+            };
+        }
+        found
+    }
+}
+
+/// Returns, by step, whether it follows from a step; the step itself does not.
+fn closure<'a>(count: usize, step: Step, next: impl Fn(Step) -> &'a [Step]) -> Vec<bool> {
+    let mut follows = vec![false; count];
+    let mut waiting = next(step).to_vec();
+    while let Some(step) = waiting.pop() {
+        if !std::mem::replace(&mut follows[step as usize], true) {
+            waiting.extend_from_slice(next(step));
+        }
+    }
+    follows
+}
