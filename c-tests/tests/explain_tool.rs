@@ -97,8 +97,9 @@ Buffer 0, CPU: 9.38 KiB (9600 bytes); ggml-alloc needs 9.41 KiB (9632 bytes), 0.
       without it the peak would be 6.25 KiB at step 2, GLU \"product\"
     GLU \"product\", f32 [3200], 3.13 KiB, 33.3 % of the peak
       without it the peak would be 6.28 KiB at step 1, MUL_MAT \"values\"
-    This is inherent: 9.38 KiB (9600 bytes), 100.0 % of the peak, are live at step 2 in every order of the nodes
-      9.38 KiB for the sources and the result of its node: no order and no placement takes less
+    This is inherent: 9.38 KiB (9600 bytes), 100.0 % of the peak, are live when step 2, GLU \"product\" runs, in every order \
+of the nodes
+      9.38 KiB for its sources and its result: no order and no placement takes less
 
   No memory is reused in place.
 

@@ -4,8 +4,8 @@
 //   networks NETWORK IMAGE PERCENT THREADS ROUNDS
 //
 // NETWORK is sd1-unet or vae-decoder, IMAGE the side of the image in pixels. The graph is built twice; one of them is cut to
-// fit PERCENT hundredths of the bytes of the other. In each round both are timed, in turn, and their results compared to
-// the last bit. Prints one line: bytes whole and cut, cuts, median seconds whole and cut, and the median, the smallest and
+// fit PERCENT hundredths of the bytes of the other. Their results are compared to the last bit; then both are timed in turn, in
+// each round. Prints one line: bytes whole and cut, cuts, median seconds whole and cut, and the median, the smallest and
 // the largest of the ratios of the rounds.
 
 #include "../../captures/diffusion/unet.h"

@@ -55,7 +55,7 @@ fn write_buffer(out: &mut String, buffer: &BufferExplanation, top: usize) -> fmt
     write_peak(out, peak)?;
     write_fragmentation(out, buffer)?;
     write_live(out, peak, top)?;
-    write_remedies(out, &buffer.remedies, &peak.node, peak.bytes)?;
+    write_remedies(out, &buffer.remedies, peak.bytes)?;
     write_reuse(out, &buffer.reuse, buffer.lower_bound)?;
     if let Some(kernels) = &buffer.kernels {
         write_kernels(out, kernels)?;

@@ -1,14 +1,20 @@
-//! What is live at a step in every order of the nodes.
+//! What is live at a node in every order of the nodes.
 
 use crate::graph::TensorId;
 use crate::placement::{Bytes, Step};
 
 use crate::report::explain::case::Case;
+use crate::report::explain::named::Node;
+
+/// At most so many nodes are looked at for a peak.
+const MAX_NODES: usize = 16;
 
 /// What is live when a node runs, in whatever order the nodes of the graph run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(serde::Serialize))]
 pub struct Inherent {
+    /// The node, at its step in the given order.
+    pub node: Node,
     /// Bytes of the node's sources and of its result.
     pub of_node: Bytes,
     /// Bytes of what has a value before the node in every order, and is read after it in every order or kept to the end.
@@ -18,16 +24,33 @@ pub struct Inherent {
 
 impl Inherent {
     /// Returns the live bytes that no order goes below.
-    pub fn bytes(self) -> Bytes {
+    pub fn bytes(&self) -> Bytes {
         self.of_node + self.across
     }
 }
 
 impl Case<'_> {
-    /// Returns what is live in a buffer at a step in every order of the nodes. Blocks count once, with the bytes of the largest
-    /// tensor for which that holds.
-    pub fn inherent(&self, buffer: usize, step: Step) -> Inherent {
-        let mut found = Inherent { of_node: 0, across: 0 };
+    /// Returns the most that is live in a buffer in every order of the nodes, at the node of the peak or at one that uses what
+    /// is largest there.
+    pub fn inherent(&self, buffer: usize, peak: Step) -> Option<Inherent> {
+        let mut steps = vec![peak];
+        for (block, _) in self.blocks_at(buffer, peak) {
+            for id in self.tensors_at(buffer, block, peak) {
+                steps.extend(&self.uses.accesses[id as usize]);
+            }
+            if steps.len() >= MAX_NODES {
+                break;
+            }
+        }
+        steps.truncate(MAX_NODES);
+        let found = steps.into_iter().map(|step| self.inherent_at(buffer, step));
+        found.reduce(|most, other| if other.bytes() > most.bytes() { other } else { most })
+    }
+
+    /// Returns what is live in a buffer at the node of a step in every order of the nodes. Blocks count once, with the bytes of
+    /// the largest tensor for which that holds.
+    fn inherent_at(&self, buffer: usize, step: Step) -> Inherent {
+        let mut found = Inherent { node: self.node(step), of_node: 0, across: 0 };
         let graph = &self.planned.snapshot.graph;
         let Some(&node) = graph.nodes().get(step as usize) else { return found };
         let sources: Vec<TensorId> = graph.sources(node).iter().map(|&source| graph.root(source)).collect();

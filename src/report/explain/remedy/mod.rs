@@ -3,7 +3,7 @@
 //! - `without`: the peak if a block was not there
 //! - `pattern`: what a tensor is by the nodes around it: scores of attention, logits, and others
 //! - `batch`: what grows with the number of tokens
-//! - `inherent`: what is live in every order of the nodes
+//! - `inherent`: what is live at a node in every order of the nodes
 //! - `text`: all of that for people
 
 mod without;
@@ -29,7 +29,7 @@ const MAX_LARGE: usize = 3;
 /// Blocks after the first are looked at if they have this part of the peak, in hundredths.
 const MIN_PART: Bytes = 5;
 
-/// A peak is inherent if this part of it is live at its node in every order, in hundredths.
+/// A peak is inherent if this part of it is live at a node in every order, in hundredths.
 const INHERENT: Bytes = 90;
 
 /// What is known of a peak beyond what is live.
@@ -42,7 +42,7 @@ pub struct Remedies {
     pub batch: Option<Batch>,
     /// Bytes of the peak that are results of the forward pass, kept for the backward pass; 0 where nothing is trained.
     pub kept_for_backward: Bytes,
-    /// What is live at the node of the peak in every order, if that is most of the peak.
+    /// What is live in every order, if that is most of the peak.
     pub inherent: Option<Inherent>,
 }
 
@@ -98,7 +98,7 @@ impl Case<'_> {
             largest: blocks.iter().enumerate().filter(is_large).filter_map(|(_, block)| large(block)).collect(),
             batch: self.batch(buffer, step),
             kept_for_backward,
-            inherent: Some(inherent).filter(|inherent| is_part(inherent.bytes(), INHERENT)),
+            inherent: inherent.filter(|inherent| is_part(inherent.bytes(), INHERENT)),
         }
     }
 }

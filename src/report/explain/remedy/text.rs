@@ -6,10 +6,9 @@ use crate::placement::Bytes;
 use crate::report::sizes::{exact, fixed};
 
 use super::{Batch, Inherent, Large, Pattern, Remedies};
-use crate::report::explain::named::Node;
 
-/// Writes what the largest tensors of the peak at `node` are, of `bytes` live bytes, and what can be done about them.
-pub fn write_remedies(out: &mut String, remedies: &Remedies, node: &Node, bytes: Bytes) -> fmt::Result {
+/// Writes what the largest tensors of a peak of `bytes` live bytes are, and what can be done about them.
+pub fn write_remedies(out: &mut String, remedies: &Remedies, bytes: Bytes) -> fmt::Result {
     if !remedies.largest.is_empty() {
         writeln!(out, "\n  The largest, and what can be done about them:")?;
     }
@@ -28,7 +27,7 @@ pub fn write_remedies(out: &mut String, remedies: &Remedies, node: &Node, bytes:
         )?;
     }
     if let Some(inherent) = &remedies.inherent {
-        write_inherent(out, inherent, node, bytes)?;
+        write_inherent(out, inherent, bytes)?;
     }
     Ok(())
 }
@@ -95,15 +94,15 @@ fn write_batch(out: &mut String, batch: &Batch, bytes: Bytes) -> fmt::Result {
     )
 }
 
-fn write_inherent(out: &mut String, inherent: &Inherent, node: &Node, bytes: Bytes) -> fmt::Result {
+fn write_inherent(out: &mut String, inherent: &Inherent, bytes: Bytes) -> fmt::Result {
     writeln!(
         out,
-        "    This is inherent: {}, {} of the peak, are live at step {} in every order of the nodes",
+        "    This is inherent: {}, {} of the peak, are live when {} runs, in every order of the nodes",
         exact(inherent.bytes()),
         percent(inherent.bytes(), bytes),
-        node.step
+        inherent.node
     )?;
-    write!(out, "      {} for the sources and the result of its node", fixed(inherent.of_node))?;
+    write!(out, "      {} for its sources and its result", fixed(inherent.of_node))?;
     if inherent.across > 0 {
         write!(out, ", {} for what is computed before it and read after it", fixed(inherent.across))?;
     }
