@@ -8,6 +8,12 @@ use crate::counted::Counted;
 use crate::job::Job;
 use crate::run::{Run, run};
 
+/// What speed is promised, as lastuse / ggml-alloc.
+pub const PROMISED_SPEED: f64 = 0.99;
+
+/// Jobs that are slower than promised are run so many times as often: medians of few runs differ by more than what is promised.
+const MORE_ROUNDS: usize = 3;
+
 /// A job, and what both allocators made of it.
 #[derive(Debug)]
 pub struct Compared<'a> {
@@ -32,7 +38,8 @@ pub struct Side {
     pub units_per_second: f64,
 }
 
-/// Runs a job `rounds` times on both allocators in turns; files go to `folder`. All runs must have the same results.
+/// Runs a job `rounds` times on both allocators in turns, and more often if it is slower than promised; all runs count. Files go
+/// to `folder`. All runs must have the same results.
 ///
 /// # Errors
 /// When the job fails without lastuse, or gives other results from run to run: it is no test then.
@@ -48,7 +55,11 @@ pub fn compare<'a>(job: &'a Job, rounds: usize, folder: &Path) -> Result<Compare
         wrong: Vec::new(),
     };
     let mut speeds: Vec<[f64; 2]> = Vec::new();
-    for round in 0..rounds {
+    let is_slow = |speeds: &[[f64; 2]]| ratio(speeds) < PROMISED_SPEED;
+    for round in 0..MORE_ROUNDS * rounds {
+        if round == rounds && !is_slow(&speeds) {
+            break;
+        }
         // Which one is first alternates, since a machine gets slower as it gets warm.
         let (without, with) = if round % 2 == 0 {
             (on_ggml()?, run(job, &job.with, folder))
@@ -72,8 +83,12 @@ pub fn compare<'a>(job: &'a Job, rounds: usize, folder: &Path) -> Result<Compare
     }
     compared.sides[0].units_per_second = median(speeds.iter().map(|pair| pair[0]));
     compared.sides[1].units_per_second = median(speeds.iter().map(|pair| pair[1]));
-    compared.speed_ratio = median(speeds.iter().map(|[before, after]| after / before));
+    compared.speed_ratio = ratio(&speeds);
     Ok(compared)
+}
+
+fn ratio(speeds: &[[f64; 2]]) -> f64 {
+    median(speeds.iter().map(|[before, after]| after / before))
 }
 
 fn side(counted: &Counted) -> Side {
@@ -172,6 +187,24 @@ mod tests {
         assert!(failed[0].contains("with lastuse it failed") && failed[0].contains("signal Some(11)"), "{failed:?}");
         let no_results = wrong("no-results", ": >$OUT; exit 0");
         assert!(no_results[0].contains("has no results"), "{no_results:?}");
+    }
+
+    #[test]
+    fn slow_jobs_are_run_more_often() {
+        let counting = |times: &str, units: &str| {
+            let count = format!("echo run >>${{OUT%/*}}/{times}; {ON_LASTUSE}");
+            format!("{count}; echo units_per_second={units}; exit 0")
+        };
+        for (units, runs) in [("1.99", 2), ("1.5", 6)] {
+            let times = format!("runs-{units}");
+            let folder = std::env::temp_dir().join(format!("lastuse-hosts-{times}-{}", std::process::id()));
+            let count = compared(&times, [ON_GGML, &counting("times", units)], |compared| {
+                let ratio = compared.expect("a comparison").speed_ratio;
+                assert!((ratio < PROMISED_SPEED) == (runs == 6), "{ratio}");
+                std::fs::read_to_string(folder.join("times")).expect("it was run").lines().count()
+            });
+            assert_eq!(count, runs, "{units} units a second, and 2 without lastuse");
+        }
     }
 
     #[test]

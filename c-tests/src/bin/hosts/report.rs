@@ -4,10 +4,7 @@ use std::fmt::Write;
 
 use lastuse_c_tests::aligned_table;
 
-use crate::compare::{Compared, median};
-
-/// What speed is promised, as lastuse / ggml-alloc.
-const PROMISED_SPEED: f64 = 0.99;
+use crate::compare::{Compared, PROMISED_SPEED, median};
 
 /// Returns the table, what is not as promised, and what is slower than promised.
 pub fn report(all: &[Compared]) -> String {
