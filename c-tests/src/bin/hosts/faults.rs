@@ -18,24 +18,36 @@ enum Reaction {
     WentOn,
     /// It reported an error and ended.
     Ended,
+    /// It ended itself by a signal, with a message: an assertion of its own.
+    Aborted { signal: i32, message: String },
 }
 
 /// Runs the jobs of a host on lastuse, and refuses each buffer that an allocator asks for once: in a run of its own.
 /// Files go to `folder`.
 ///
 /// # Errors
-/// When a job fails without a refusal, or a program is killed by one or ends without a word.
+/// When a job fails without a refusal, or a program is killed by one or ends without a word, other than on ggml-alloc.
 pub fn run_faults(host: &str, folder: &Path, jobs: &[Job], options: &Options) -> Result<()> {
     let mut wrong = 0;
     let mut all = 0;
     for job in options.wanted(host, jobs)? {
         let requests = requests(job, folder)?;
-        let mut went_on = 0;
+        let (mut went_on, mut aborted) = (0, 0);
         for number in 1..=requests {
-            let ended = run_to_its_end(job, &job.with, folder, &[(FAILS, &number.to_string())])?;
-            match reaction(&ended) {
+            let number = number.to_string();
+            let refused = |launch| reaction(&run_to_its_end(job, launch, folder, &[(FAILS, &number)])?);
+            match refused(&job.with) {
                 Ok(Reaction::WentOn) => went_on += 1,
                 Ok(Reaction::Ended) => {}
+                // What the program does on its own allocator is its normal error.
+                Ok(abort) if refused(&job.without).as_ref() == Ok(&abort) => aborted += 1,
+                Ok(Reaction::Aborted { signal, message }) => {
+                    wrong += 1;
+                    eprintln!(
+                        "[{host}]   NOT as promised: {}, buffer {number} refused: signal {signal}, not on ggml-alloc: {message}",
+                        job.label()
+                    );
+                }
                 Err(why) => {
                     wrong += 1;
                     eprintln!("[{host}]   NOT as promised: {}, buffer {number} refused: {why}", job.label());
@@ -43,11 +55,13 @@ pub fn run_faults(host: &str, folder: &Path, jobs: &[Job], options: &Options) ->
             }
         }
         all += requests;
-        println!("{}: {requests} buffers, each refused once: went on {went_on} times", job.label());
+        let as_before =
+            if aborted > 0 { format!(", aborted {aborted} times, as on ggml-alloc") } else { String::new() };
+        println!("{}: {requests} buffers, each refused once: went on {went_on} times{as_before}", job.label());
     }
     match wrong {
         0 => {
-            println!("{all} refusals: each time the program went on, or ended with its error");
+            println!("{all} refusals: each time the program went on, or ended with its error, as on ggml-alloc");
             Ok(())
         }
         count => Err(format!("{count} of {all} refusals were not borne, see above")),
@@ -66,8 +80,11 @@ fn requests(job: &Job, folder: &Path) -> Result<u64> {
 
 fn reaction(ended: &Ended) -> Result<Reaction> {
     let Ended { outcome, results, counted } = ended;
-    if outcome.code.is_none() {
-        return Err(outcome.describe());
+    if let Some(signal) = outcome.signal {
+        // Programs that are killed say nothing.
+        let message = outcome.stderr.lines().rfind(|line| !line.trim().is_empty());
+        let message = message.ok_or_else(|| outcome.describe())?.to_owned();
+        return Ok(Reaction::Aborted { signal, message });
     }
     if counted.as_ref().is_none_or(|counted| counted.refused != 1) {
         return Err(format!("nothing was refused: {}", outcome.describe()));
@@ -100,8 +117,16 @@ mod tests {
     }
 
     #[test]
+    fn aborts_are_told_apart_by_their_last_message() {
+        let [one, same, other] = ["no memory\nASSERT(x)\n", "failed\nASSERT(x)\n", "ASSERT(y)\n"]
+            .map(|stderr| reaction(&ended(None, b"", stderr, 1)));
+        assert_eq!(one, Ok(Reaction::Aborted { signal: 11, message: "ASSERT(x)".to_owned() }));
+        assert!(one == same && one != other, "{other:?}");
+    }
+
+    #[test]
     fn crashes_silence_and_refusals_without_effect_are_wrong() {
-        assert!(reaction(&ended(None, b"", "no memory", 1)).is_err_and(|why| why.contains("signal Some(11)")));
+        assert!(reaction(&ended(None, b"", " ", 1)).is_err_and(|why| why.contains("signal Some(11)")));
         assert!(reaction(&ended(Some(1), b"", " \n", 1)).is_err_and(|why| why.contains("said nothing")));
         assert!(reaction(&ended(Some(0), b"", "", 1)).is_err_and(|why| why.contains("without results")));
         assert!(reaction(&ended(Some(0), b"logits", "", 0)).is_err_and(|why| why.contains("nothing was refused")));
