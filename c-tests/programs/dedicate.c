@@ -53,7 +53,7 @@ static struct ggml_tensor * dedicated(struct scene * s, struct ggml_tensor * t) 
 }
 
 static void run(struct scene * s, uint64_t seed) {
-    ggml_backend_t cpu = new_cpu(2);
+    ggml_backend_t cpu = new_cpu(1);
     CHECK(ggml_gallocr_alloc_graph(s->galloc, s->graph), "not allocated: %s", lastuse_last_error());
     set_values(s->input, seed);
     CHECK(ggml_backend_graph_compute(cpu, s->graph) == GGML_STATUS_SUCCESS, "not computed");
@@ -152,7 +152,7 @@ static void views_are_copied(struct case_args args) {
 
 // The plain run, then one in which every gradient and the loss are dedicated: equal weights, and gradients that can
 // still be read after another graph.
-static void gradients_of_training(struct case_args args) {
+static void gradients_of_training_in_threads(struct case_args args) {
     (void) args;
     ggml_backend_t  cpu   = new_cpu(2);
     struct training plain = training_new();
@@ -257,13 +257,20 @@ static void random_graph_with_dedicated_nodes(ggml_backend_t cpu, uint64_t seed)
     random_graph_free(&g);
 }
 
-static void random_graphs(struct case_args args) {
-    ggml_backend_t cpu   = new_cpu(2);
-    uint64_t       first = (uint64_t) case_number(args, 0, 1);
-    for (uint64_t i = 0; i < (uint64_t) case_number(args, 1, 300); i++) {
-        random_graph_with_dedicated_nodes(cpu, first + i);
+static void run_random_graphs(int n_threads, uint64_t first, uint64_t count) {
+    ggml_backend_t cpu = new_cpu(n_threads);
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        random_graph_with_dedicated_nodes(cpu, seed);
     }
     ggml_backend_free(cpu);
+}
+
+static void random_graphs(struct case_args args) {
+    run_random_graphs(1, (uint64_t) case_number(args, 0, 1), (uint64_t) case_number(args, 1, 240));
+}
+
+static void random_graphs_in_threads(struct case_args args) {
+    run_random_graphs(2, (uint64_t) case_number(args, 0, 241), (uint64_t) case_number(args, 1, 60));
 }
 
 // A scheduler runs the tensor on the backend of the buffer, whichever that is.
@@ -465,8 +472,9 @@ static void functions_of_the_program(struct case_args args) {
 static const struct test_case CASES[] = {
     CASE(produced_in_the_buffer),
     CASE(views_are_copied),
-    CASE(gradients_of_training),
+    CASE(gradients_of_training_in_threads),
     CASE(random_graphs),
+    CASE(random_graphs_in_threads),
     CASE(in_a_scheduler),
     CASE(devices_decide),
     CASE(bytes_are_handed_out_in_order),

@@ -106,15 +106,25 @@ static void check_budget(size_t budget, int n_threads) {
     training_free(&t);
 }
 
+// Checks every second eighth between the smallest budget and what the graph takes, from `part` on.
+static void check_budgets(int part, int n_threads) {
+    size_t          smallest = smallest_budget();
+    struct training given    = training_new();
+    size_t          before   = planned_size(given.graph);
+    training_free(&given);
+    for (; part <= 8; part += 2) {
+        check_budget(smallest + (before - smallest) * (size_t) part / 8, n_threads);
+    }
+}
+
 static void results_are_equal_for_budgets(struct case_args args) {
     (void) args;
-    size_t smallest = smallest_budget();
-    struct training given = training_new();
-    size_t before = planned_size(given.graph);
-    training_free(&given);
-    for (int part = 0; part <= 8; part++) {
-        check_budget(smallest + (before - smallest) * (size_t) part / 8, 1 + part % 2 * 2);
-    }
+    check_budgets(0, 1);
+}
+
+static void results_are_equal_for_budgets_in_threads(struct case_args args) {
+    (void) args;
+    check_budgets(1, 3);
 }
 
 static void graph_that_fits_is_unchanged(struct case_args args) {
@@ -335,6 +345,7 @@ static void functions_of_the_program_are_barriers(struct case_args args) {
 
 static const struct test_case CASES[] = {
     CASE(results_are_equal_for_budgets),
+    CASE(results_are_equal_for_budgets_in_threads),
     CASE(graph_that_fits_is_unchanged),
     CASE(equal_graphs_are_recomputed_equally),
     CASE(gradients_are_those_of_the_graph),

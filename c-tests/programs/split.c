@@ -92,20 +92,30 @@ static int check_budget(uint64_t seed, size_t budget, int n_threads) {
     return report.n_cuts;
 }
 
-static void results_are_equal_for_budgets(struct case_args args) {
-    long long first = case_number(args, 0, 1);
-    long long count = case_number(args, 1, 16);
-    int       cuts  = 0;
+// Checks four budgets for each of `count` graphs.
+static void check_budgets(long long first, long long count, int n_threads) {
+    int cuts = 0;
     for (long long seed = first; seed < first + count; seed++) {
         struct large_graph whole    = large_graph_new((uint64_t) seed);
         size_t       before   = planned_size(whole.graph);
         size_t       smallest = smallest_budget((uint64_t) seed);
         ggml_free(whole.ctx);
         for (int part = 0; part <= 3; part++) {
-            cuts += check_budget((uint64_t) seed, smallest + (before - smallest) * (size_t) part / 3, 1 + (int) (seed % 3));
+            cuts += check_budget((uint64_t) seed, smallest + (before - smallest) * (size_t) part / 3, n_threads);
         }
     }
-    CHECK(count < 16 || cuts > 3 * count, "only %d cuts", cuts);
+    CHECK(count < 4 || cuts > 3 * count, "only %d cuts", cuts);
+}
+
+static void results_are_equal_for_budgets(struct case_args args) {
+    check_budgets(case_number(args, 0, 1), case_number(args, 1, 10), 1);
+}
+
+static void results_are_equal_for_budgets_in_threads(struct case_args args) {
+    long long first = case_number(args, 0, 11);
+    long long count = case_number(args, 1, 6);
+    check_budgets(first, count / 2, 2);
+    check_budgets(first + count / 2, count - count / 2, 3);
 }
 
 static void graph_that_fits_is_unchanged(struct case_args args) {
@@ -311,6 +321,7 @@ static void functions_of_the_program_are_not_cut(struct case_args args) {
 
 static const struct test_case CASES[] = {
     CASE(results_are_equal_for_budgets),
+    CASE(results_are_equal_for_budgets_in_threads),
     CASE(graph_that_fits_is_unchanged),
     CASE(equal_graphs_are_cut_equally),
     CASE(cuts_are_reported_and_parts_are_named),

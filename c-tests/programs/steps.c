@@ -203,7 +203,7 @@ static void train_in_steps(const struct training * plain, ggml_backend_t cpu, st
     training_free(&t);
 }
 
-static void training_has_the_same_weights(struct case_args args) {
+static void training_has_the_same_weights_in_threads(struct case_args args) {
     (void) args;
     ggml_backend_t  cpu    = new_cpu(2);
     struct training plain  = training_new();
@@ -732,7 +732,7 @@ static const struct test_case CASES[] = {
     CASE(random_graphs_with_copies_and_views),
     CASE(random_graphs_with_alternatives),
     CASE(random_graphs_with_markers),
-    CASE(training_has_the_same_weights),
+    CASE(training_has_the_same_weights_in_threads),
     CASE(transformers_have_the_same_outputs),
     CASE(schedulers_with_two_backends),
     CASE(a_scheduler_is_free_between_runs),

@@ -248,31 +248,33 @@ static void run_rules_on(int n_threads, struct seeds seeds, const char * rules) 
     ggml_backend_free(cpu);
 }
 
-// Few graphs with two threads, as above.
-static void run_with_rules(struct case_args args, const char * rules) {
-    struct seeds seeds = seeds_from(args, 100);
-    run_rules_on(1, seeds, rules);
-    run_rules_on(2, (struct seeds){ .first = seeds.first, .count = (seeds.count + 49) / 50 }, rules);
-}
+#define FOR_ALL_RULES(DO)                                      \
+    DO(rules_none, "none")                                     \
+    DO(rules_of_ggml, "ggml")                                  \
+    DO(rules_all, "all")                                       \
+    DO(rules_without_in_place, "all,no-in-place")              \
+    DO(rules_without_views, "all,no-views")                    \
+    DO(rules_without_rows, "all,no-rows")                      \
+    DO(rules_without_scans, "all,no-scans")                    \
+    DO(rules_without_copies, "all,no-copies")                  \
+    DO(rules_without_concat, "all,no-concat")                  \
+    DO(rules_without_oldest_source, "all,no-oldest-source")    \
+    DO(rules_without_unread_inputs, "all,no-unread-inputs")    \
+    DO(rules_without_inactive, "all,no-inactive")
 
-// Defines a case that runs with rules.
-#define RULES_CASE(name, rules)                  \
-    static void name(struct case_args args) {    \
-        run_with_rules(args, rules);             \
+#define RULES_CASE(name, rules)                         \
+    static void name(struct case_args args) {           \
+        run_rules_on(1, seeds_from(args, 100), rules);  \
     }
 
-RULES_CASE(rules_none, "none")
-RULES_CASE(rules_of_ggml, "ggml")
-RULES_CASE(rules_all, "all")
-RULES_CASE(rules_without_in_place, "all,no-in-place")
-RULES_CASE(rules_without_views, "all,no-views")
-RULES_CASE(rules_without_rows, "all,no-rows")
-RULES_CASE(rules_without_scans, "all,no-scans")
-RULES_CASE(rules_without_copies, "all,no-copies")
-RULES_CASE(rules_without_concat, "all,no-concat")
-RULES_CASE(rules_without_oldest_source, "all,no-oldest-source")
-RULES_CASE(rules_without_unread_inputs, "all,no-unread-inputs")
-RULES_CASE(rules_without_inactive, "all,no-inactive")
+FOR_ALL_RULES(RULES_CASE)
+
+// Few graphs, as above.
+static void all_rules_in_threads(struct case_args args) {
+#define RUN_RULES(name, rules) run_rules_on(2, seeds_from(args, 2), rules);
+    FOR_ALL_RULES(RUN_RULES)
+#undef RUN_RULES
+}
 
 static const struct test_case CASES[] = {
     CASE(one_thread),
@@ -297,6 +299,7 @@ static const struct test_case CASES[] = {
     CASE(rules_without_oldest_source),
     CASE(rules_without_unread_inputs),
     CASE(rules_without_inactive),
+    CASE(all_rules_in_threads),
 };
 
 TEST_MAIN(CASES)

@@ -65,10 +65,9 @@ const ALSO_ON_0_9_5: [(&str, &str); 5] = [
     ("steps_on_ggml_0_9_5", "steps"),
 ];
 
-/// Those of the programs above that compute on several threads. ggml's threads wait for each other without sleeping, so
-/// on few cores two of these programs at once take many times as long: each of their cases is run alone.
-const ON_THREADS: [&str; 8] =
-    ["dedicate", "recompute", "remove_copies", "reorder", "split", "steps", "truth", "verify"];
+/// The end of the names of cases that compute on several threads. ggml's threads wait for each other without sleeping, so
+/// on few cores two of these cases at once take many times as long: each is run alone.
+const ON_THREADS: &str = "threads";
 
 /// Programs whose every case is run by another test, which names them.
 const RUN_ELSEWHERE: [(&str, &str); 13] = [
@@ -127,10 +126,10 @@ fn every_program_is_run() {
     }
 }
 
-/// Runs a case, alone if its program computes on several threads.
-fn passes(name: &str, program: &Program, case: &str) {
+/// Runs a case, alone if it computes on several threads.
+fn passes(program: &Program, case: &str) {
     static RUNNING: RwLock<()> = RwLock::new(());
-    let is_alone = ON_THREADS.contains(&name);
+    let is_alone = case.ends_with(ON_THREADS);
     // Nothing is guarded but the cores, so that a case that failed does not matter.
     let _beside = (!is_alone).then(|| RUNNING.read().unwrap_or_else(PoisonError::into_inner));
     let _alone = is_alone.then(|| RUNNING.write().unwrap_or_else(PoisonError::into_inner));
@@ -141,12 +140,12 @@ fn main() -> ExitCode {
     let mut trials = Vec::new();
     for name in PROGRAMS {
         let build = move || support::build_with_both(name);
-        trials.extend(of_cases(name, name, build, move |program, case| passes(name, program, case)));
+        trials.extend(of_cases(name, name, build, passes));
     }
     let also = ALSO_ON_0_9_5.map(|(label, name)| (label, name, Package::WhisperCpp));
     for (label, name, package) in ON_BOTH.into_iter().chain(also) {
         let build = move || support::build(label, name, &support::ggml(package), Linked::Both(&support::checked()));
-        trials.extend(of_cases(label, name, build, move |program, case| passes(name, program, case)));
+        trials.extend(of_cases(label, name, build, passes));
     }
     trials.push(of_function("every_program_is_run", every_program_is_run));
     support::trials::run(trials)
