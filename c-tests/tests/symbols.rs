@@ -51,6 +51,24 @@ fn table_of_functions_is_hidden() {
     assert!(lines.iter().all(|line| line.contains("HIDDEN")), "{lines:?}");
 }
 
+/// Rust's archive of compiler functions has some of the mathematical ones, hidden. One that lastuse needs would be linked, and
+/// serve the whole program in place of that of the C library.
+#[test]
+fn linking_replaces_no_mathematical_function() {
+    let (ggml, lastuse) = (support::ggml(Package::LlamaCpp), support::release());
+    let sources = ["programs/plain_allocator.c"];
+    let program = Program::build("plain-allocator-archive", &sources, &ggml, Linked::LastuseArchive(&lastuse), &[]);
+    let defined = last_words(&nm(&["--defined-only"], support::expect(program).path()));
+    assert!(defined.contains("ggml_gallocr_new"), "lastuse is linked");
+    let output = Command::new("cc").arg("-print-file-name=libm.so.6").output();
+    let library = String::from_utf8_lossy(&output.unwrap_or_else(|error| panic!("cc: {error}")).stdout).into_owned();
+    let exported = last_words(&nm(&["-D", "--defined-only"], Path::new(library.trim())));
+    let exported: BTreeSet<&str> = exported.iter().filter_map(|name| name.split('@').next()).collect();
+    assert!(exported.contains("round"), "{exported:?}");
+    let replaced: Vec<&String> = defined.iter().filter(|name| exported.contains(name.as_str())).collect();
+    assert!(replaced.is_empty(), "{replaced:?}");
+}
+
 #[test]
 fn soname_is_set() {
     let output = Command::new("readelf").arg("-d").arg(support::release().shared).output();

@@ -41,7 +41,8 @@ fn bar(usage: &Usage, budget: Bytes) -> String {
     let mut sum: Bytes = 0;
     for (letter, bytes) in [('W', usage.weights), ('K', usage.caches), ('C', usage.compute), ('R', usage.reserve)] {
         sum = sum.saturating_add(bytes);
-        let end = (as_float(sum) / as_float(budget.max(1)) * as_float(BAR as u64)).round();
+        let end = as_float(sum) / as_float(budget.max(1)) * as_float(BAR as u64) + 0.5;
+        // No f64::round: programs that are linked with this library would get Rust's instead of their own round().
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of characters")]
         let end = (end as usize).min(BAR);
         bar.extend(std::iter::repeat_n(letter, end.saturating_sub(bar.len())));
