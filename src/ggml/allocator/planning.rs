@@ -2,7 +2,7 @@
 
 use crate::ggml::read::ReadGraph;
 use crate::ggml::read::requested::Requested;
-use crate::graph::{BufferIndex, GraphPlan, PlanError, Requests, TensorId, plan};
+use crate::graph::{BufferIndex, GraphPlan, PlanError, Requests, TensorId, plan_with};
 
 use super::kernels::prefer_cheaper_on_devices;
 use super::types::BufferTypes;
@@ -22,8 +22,8 @@ pub fn plan_reading(
     let buffers = requested.of_all(&reading.graph);
     let requests = Requests { leafs: &buffers.leafs, nodes: &buffers.nodes };
     let mut plan = match reading.sizes_by_layout(types.types()) {
-        Some(sizes) => plan(&reading.graph, types.specs(), requests, &mut |tensor: TensorId, _| sizes(tensor)),
-        None => plan(&reading.graph, types.specs(), requests, &mut |tensor: TensorId, buffer: BufferIndex| {
+        Some(sizes) => plan_with(&reading.graph, types.specs(), requests, &mut |tensor: TensorId, _| sizes(tensor)),
+        None => plan_with(&reading.graph, types.specs(), requests, &mut |tensor: TensorId, buffer: BufferIndex| {
             reading.alloc_size(types.types(), requested, tensor, buffer)
         }),
     }?;

@@ -30,4 +30,4 @@ mod walk;
 
 pub use allocation::{Allocation, InactiveNode, LiveRanges};
 pub use concat::compute_inside_concats;
-pub use walk::live_ranges;
+pub use walk::{live_ranges, live_ranges_with};

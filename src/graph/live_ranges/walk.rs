@@ -14,7 +14,13 @@ use super::retained::{extend_retained, keep_fused_sources, retained_owners};
 use super::{any_order, in_order};
 
 /// Finds the live ranges of all tensors of `graph` that need memory. Queries the size of each once per buffer.
-pub fn live_ranges<S: Sizes>(
+pub fn live_ranges(graph: &Graph, buffers: &[BufferSpec], requests: Requests<'_>, sizes: &mut dyn Sizes) -> LiveRanges {
+    let mut sizes = |tensor: TensorId, buffer: BufferIndex| sizes.alloc_size(tensor, buffer);
+    live_ranges_with(graph, buffers, requests, &mut sizes)
+}
+
+/// Finds live ranges as [`live_ranges`] does, compiled for one kind of sizes: faster, and more code.
+pub fn live_ranges_with<S: Sizes>(
     graph: &Graph,
     buffers: &[BufferSpec],
     requests: Requests<'_>,

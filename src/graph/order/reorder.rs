@@ -63,11 +63,11 @@ impl Reordering {
 ///
 /// # Errors
 /// [`PlanError`] when sizes overflow.
-pub fn reorder<S: Sizes>(
+pub fn reorder(
     graph: &Graph,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
-    sizes: &mut S,
+    sizes: &mut dyn Sizes,
     hazards: &Hazards,
     effort: ReorderEffort,
 ) -> Result<Reordering, PlanError> {

@@ -10,11 +10,11 @@ use super::graph_plan::{BufferPlan, GraphPlan, PlanError};
 ///
 /// # Errors
 /// [`PlanError::TooLarge`] when sizes overflow.
-pub fn plan_as_ggml<S: Sizes>(
+pub fn plan_as_ggml(
     graph: &Graph,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
-    sizes: &mut S,
+    sizes: &mut dyn Sizes,
 ) -> Result<GraphPlan, PlanError> {
     let buffers: Vec<BufferSpec> = buffers.iter().map(|buffer| BufferSpec { rules: Rules::GGML, ..*buffer }).collect();
     let mut found = match graph.without_retention() {
@@ -60,11 +60,11 @@ fn release_orders(graph: &Graph, allocations: &[Option<Allocation>], problems: &
 
 /// Returns, by buffer, the bytes that ggml's own allocator takes for `graph`, whatever the rules of the buffers. `None`
 /// where sizes overflow.
-pub fn ggml_alloc_sizes<S: Sizes>(
+pub fn ggml_alloc_sizes(
     graph: &Graph,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
-    sizes: &mut S,
+    sizes: &mut dyn Sizes,
 ) -> Option<Vec<Bytes>> {
     let plan = plan_as_ggml(graph, buffers, requests, sizes).ok()?;
     Some(plan.buffers.iter().map(|buffer| buffer.placement.size()).collect())

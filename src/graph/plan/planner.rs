@@ -1,7 +1,10 @@
 //! Plans a graph: live ranges, placements, and other reuse where that may take fewer bytes.
 
 use crate::graph::live_ranges::compute_inside_concats;
-use crate::graph::{BufferSpec, Graph, InactiveNode, LiveRanges, Requests, Rules, Sizes, live_ranges};
+use crate::graph::{
+    BufferIndex, BufferSpec, Graph, InactiveNode, LiveRanges, Requests, Rules, Sizes, TensorId, live_ranges,
+    live_ranges_with,
+};
 use crate::placement::{Bytes, Effort, Timeline, TooLarge, choose_with_timeline};
 
 use super::graph_plan::{GraphPlan, PlanError};
@@ -13,7 +16,20 @@ use super::planned_sizes::PlannedSizes;
 ///
 /// # Errors
 /// [`PlanError::TooLarge`] when sizes overflow.
-pub fn plan<S: Sizes>(
+pub fn plan(
+    graph: &Graph,
+    buffers: &[BufferSpec],
+    requests: Requests<'_>,
+    sizes: &mut dyn Sizes,
+) -> Result<GraphPlan, PlanError> {
+    plan_with(graph, buffers, requests, &mut |tensor: TensorId, buffer: BufferIndex| sizes.alloc_size(tensor, buffer))
+}
+
+/// Plans as [`plan`] does, compiled for one kind of sizes: faster, and more code.
+///
+/// # Errors
+/// [`PlanError::TooLarge`] when sizes overflow.
+pub fn plan_with<S: Sizes>(
     graph: &Graph,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
@@ -41,7 +57,7 @@ fn plan_with_efforts<S: Sizes>(
     requests: Requests<'_>,
     sizes: &mut S,
 ) -> Result<GraphPlan, PlanError> {
-    let mut found = live_ranges(graph, buffers, requests, sizes);
+    let mut found = live_ranges_with(graph, buffers, requests, sizes);
     check_totals(&found)?;
     let timelines = compute_inside_concats(graph, buffers, &mut found);
     let beyond_ggml = found.beyond_ggml;
@@ -74,11 +90,11 @@ fn plan_with_efforts<S: Sizes>(
 ///
 /// # Errors
 /// [`PlanError::TooLarge`] when sizes overflow.
-pub fn shared_live_ranges<S: Sizes>(
+pub fn shared_live_ranges(
     graph: &Graph,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
-    sizes: &mut S,
+    sizes: &mut dyn Sizes,
 ) -> Result<LiveRanges, PlanError> {
     let mut found = live_ranges(graph, buffers, requests, sizes);
     check_totals(&found)?;

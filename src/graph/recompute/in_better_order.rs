@@ -15,14 +15,14 @@ use super::schedule::Item;
 /// # Errors
 /// [`NotRecomputed::Plan`] when sizes overflow.
 #[expect(clippy::too_many_arguments, reason = "two graphs, what a plan depends on, and the limit of the search")]
-pub fn better_order<S: Sizes>(
+pub fn better_order(
     subject: Subject<'_>,
     given_hazards: &Hazards,
     rebuilt: &Rebuilt,
     items: &[Item],
     buffers: &[BufferSpec],
     requests: Requests<'_>,
-    sizes: &mut S,
+    sizes: &mut dyn Sizes,
     effort: ReorderEffort,
 ) -> Result<Option<Vec<Item>>, NotRecomputed> {
     let effects: Vec<Effect> = rebuilt.origins.iter().map(|&origin| subject.effects[origin as usize]).collect();

@@ -75,11 +75,11 @@ const ORDER_SHARE: u64 = 10;
 /// # Errors
 /// [`NotRecomputed`].
 #[expect(clippy::too_many_arguments, reason = "what a plan depends on, and the limits of the search")]
-pub fn recompute<S: Sizes>(
+pub fn recompute(
     subject: Subject<'_>,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
-    sizes: &mut S,
+    sizes: &mut dyn Sizes,
     hazards: &Hazards,
     budget: Bytes,
     effort: RecomputeEffort,
@@ -107,11 +107,11 @@ pub fn recompute<S: Sizes>(
 ///
 /// # Errors
 /// [`NotRecomputed`].
-pub fn recompute_exactly<S: Sizes>(
+pub fn recompute_exactly(
     subject: Subject<'_>,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
-    sizes: &mut S,
+    sizes: &mut dyn Sizes,
     hazards: &Hazards,
     dropped: &[TensorId],
 ) -> Result<Recomputation, NotRecomputed> {
@@ -139,12 +139,12 @@ struct Given<'a> {
 }
 
 impl<'a> Given<'a> {
-    fn of<S: Sizes>(
+    fn of(
         subject: Subject<'a>,
         hazards: &'a Hazards,
         buffers: &'a [BufferSpec],
         requests: Requests<'a>,
-        sizes: &mut S,
+        sizes: &mut dyn Sizes,
     ) -> Result<Self, NotRecomputed> {
         let model = Model::new(subject.graph, buffers, &live_ranges(subject.graph, buffers, requests, sizes));
         let facts = Facts::of(subject, hazards, &model)?;
@@ -155,16 +155,16 @@ impl<'a> Given<'a> {
     }
 
     /// Returns the given graph.
-    fn unchanged<S: Sizes>(&self, sizes: &mut S) -> Result<Recomputation, NotRecomputed> {
+    fn unchanged(&self, sizes: &mut dyn Sizes) -> Result<Recomputation, NotRecomputed> {
         let steps = (0..).take(self.subject.graph.nodes().len());
         self.planned(sizes, steps.map(|step| Item { step, again: false }).collect(), 0)
     }
 
     /// Searches for the graph with the least work whose plan fits the budget, or the smallest one; at most as large as
     /// the given graph. Also returns what is dropped, by value.
-    fn least_work<S: Sizes>(
+    fn least_work(
         &self,
-        sizes: &mut S,
+        sizes: &mut dyn Sizes,
         budget: Bytes,
         effort: RecomputeEffort,
         progress: &mut dyn FnMut(f64) -> bool,
@@ -191,9 +191,9 @@ impl<'a> Given<'a> {
     }
 
     /// Puts the nodes of `found` into an order with a lower peak, if there is one.
-    fn in_better_order<S: Sizes>(
+    fn in_better_order(
         &self,
-        sizes: &mut S,
+        sizes: &mut dyn Sizes,
         found: &Recomputation,
         effort: RecomputeEffort,
     ) -> Result<Option<Recomputation>, NotRecomputed> {
@@ -206,9 +206,9 @@ impl<'a> Given<'a> {
     }
 
     /// Lowers the work of `reordered`, which drops `dropped`, within the budget, or within its bytes where these are more.
-    fn with_less_work<S: Sizes>(
+    fn with_less_work(
         &self,
-        sizes: &mut S,
+        sizes: &mut dyn Sizes,
         reordered: Recomputation,
         dropped: Vec<bool>,
         budget: Bytes,
@@ -234,7 +234,7 @@ impl<'a> Given<'a> {
     }
 
     /// Rebuilds the graph with these nodes, of which some do the work `again`, and plans it.
-    fn planned<S: Sizes>(&self, sizes: &mut S, items: Vec<Item>, again: u64) -> Result<Recomputation, NotRecomputed> {
+    fn planned(&self, sizes: &mut dyn Sizes, items: Vec<Item>, again: u64) -> Result<Recomputation, NotRecomputed> {
         let rebuilt = Rebuilt::new(self.subject.graph, self.requests, &items, self.facts.boundary);
         let mut sizes = |id: TensorId, buffer: BufferIndex| sizes.alloc_size(rebuilt.origins[id as usize], buffer);
         let requests = Requests { leafs: self.requests.leafs, nodes: &rebuilt.node_buffers };

@@ -123,7 +123,7 @@ impl Draft {
     }
 
     /// Returns the bytes that a buffer requires for a tensor: of a part, its own bytes and the padding of the whole.
-    pub fn alloc_size(&self, sizes: &mut impl Sizes, tensor: TensorId, buffer: BufferIndex) -> Bytes {
+    pub fn alloc_size(&self, sizes: &mut dyn Sizes, tensor: TensorId, buffer: BufferIndex) -> Bytes {
         let origin = &self.origins[tensor as usize];
         let size = sizes.alloc_size(origin.tensor, buffer);
         if origin.role.is_given() {

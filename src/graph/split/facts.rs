@@ -34,7 +34,7 @@ pub struct Facts<'a> {
 
 impl<'a> Facts<'a> {
     /// Finds the facts. `None` when sizes overflow.
-    pub fn of(draft: &'a Draft, buffers: &'a [BufferSpec], sizes: &mut impl Sizes) -> Option<Self> {
+    pub fn of(draft: &'a Draft, buffers: &'a [BufferSpec], sizes: &mut dyn Sizes) -> Option<Self> {
         let graph = &draft.graph;
         let mut own = |id: TensorId, buffer: BufferIndex| draft.alloc_size(sizes, id, buffer);
         let mut ranges = shared_live_ranges(graph, buffers, draft.requests(), &mut own).ok()?;

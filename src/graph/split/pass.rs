@@ -97,11 +97,11 @@ const BISECTIONS: u32 = 9;
 ///
 /// # Errors
 /// [`NotSplit`].
-pub fn split<S: Sizes>(
+pub fn split(
     subject: Subject<'_>,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
-    sizes: &mut S,
+    sizes: &mut dyn Sizes,
     limits: SplitLimits,
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Splitting, NotSplit> {
@@ -124,16 +124,16 @@ pub fn split<S: Sizes>(
     }
 }
 
-struct Pass<'a, S> {
+struct Pass<'a> {
     given: &'a Draft,
     buffers: &'a [BufferSpec],
     limits: SplitLimits,
     progress: &'a mut dyn FnMut(f64) -> bool,
-    search: Search<'a, S>,
+    search: Search<'a>,
     unchanged: Splitting,
 }
 
-impl<S: Sizes> Pass<'_, S> {
+impl Pass<'_> {
     /// Searches for a graph whose plan fits the budget, with no lower target than needed.
     fn direct(&mut self) -> Result<Option<Splitting>, NotSplit> {
         let mut target = self.limits.budget;
@@ -208,7 +208,7 @@ impl<S: Sizes> Pass<'_, S> {
 }
 
 /// Returns the bytes of the plan of a draft.
-fn planned(draft: &Draft, buffers: &[BufferSpec], sizes: &mut impl Sizes) -> Result<Bytes, NotSplit> {
+fn planned(draft: &Draft, buffers: &[BufferSpec], sizes: &mut dyn Sizes) -> Result<Bytes, NotSplit> {
     let mut own = |id: TensorId, buffer: BufferIndex| draft.alloc_size(sizes, id, buffer);
     let plan = plan(&draft.graph, buffers, draft.requests(), &mut own).map_err(NotSplit::Plan)?;
     Ok(plan.buffers.iter().map(|buffer| buffer.placement.size()).fold(0, Bytes::saturating_add))

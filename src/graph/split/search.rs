@@ -34,15 +34,15 @@ pub struct CutMade {
 }
 
 /// The search, with its work limit.
-pub struct Search<'a, S> {
+pub struct Search<'a> {
     pub buffers: &'a [BufferSpec],
-    pub sizes: &'a mut S,
+    pub sizes: &'a mut dyn Sizes,
     pub threads: u32,
     /// Nodes that may still be looked at.
     pub left: u64,
 }
 
-impl<S: Sizes> Search<'_, S> {
+impl Search<'_> {
     /// Cuts the graph until its live bytes are within the target, or nothing lowers them. `None` when sizes overflow.
     pub fn cut_for(&mut self, given: &Draft, target: Bytes) -> Option<Found> {
         let mut found = Found { draft: given.clone(), peak: Bytes::MAX, cuts: Vec::new() };

@@ -31,7 +31,7 @@ impl Owner {
 }
 
 /// Returns the owners of memory of `graph`, in the order of their tensors.
-pub fn owners<S: Sizes>(graph: &Graph, buffers: &[BufferSpec], requests: Requests<'_>, sizes: &mut S) -> Vec<Owner> {
+pub fn owners(graph: &Graph, buffers: &[BufferSpec], requests: Requests<'_>, sizes: &mut dyn Sizes) -> Vec<Owner> {
     let mut finder = Finder { graph, found: vec![None; graph.tensors().len()] };
     for (&leaf, &buffer) in graph.leafs().iter().zip(requests.leafs) {
         finder.found(leaf, buffer, 0).is_kept = true;

@@ -13,11 +13,11 @@ const BISECTIONS: u32 = 8;
 ///
 /// # Errors
 /// [`NotSplit`].
-pub fn search<S: Sizes>(
+pub fn search(
     subject: Subject<'_>,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
-    sizes: &mut S,
+    sizes: &mut dyn Sizes,
     (budget, capacity): (Bytes, usize),
 ) -> Result<Splitting, NotSplit> {
     let mut cut = |budget| split(subject, buffers, requests, sizes, SplitLimits::of(budget), &mut |_| true);
