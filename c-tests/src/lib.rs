@@ -9,6 +9,7 @@ mod host_program;
 mod live_graph;
 mod making;
 mod markdown;
+mod objects;
 mod placed;
 mod program;
 mod sources;

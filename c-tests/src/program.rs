@@ -8,6 +8,7 @@ use std::process::Command;
 use lastuse_vendor::{Ggml, Language, compiler};
 
 use crate::making::Making;
+use crate::objects;
 use crate::sources::all_sources;
 use crate::{Lastuse, Result, folder};
 
@@ -228,16 +229,16 @@ fn compile(source: &Path, object: &Path, ggml: &Ggml, flags: &[&str]) -> Result<
     }
     command.arg(format!("-I{}", folder().join("support").display()));
     command.arg(format!("-I{}", folder().with_file_name("include").display()));
-    command.args(flags).arg("-c").arg(source).arg("-o").arg(object);
-    lastuse_vendor::run(&mut command)
+    command.args(flags).arg("-c").arg(source);
+    objects::compile(command, object)
 }
 
 /// Compiles ggml's own allocator under other names, so that both can be in one program.
 fn compile_upstream(object: &Path, ggml: &Ggml, flags: &[&str]) -> Result<()> {
     let mut command = compiler(Language::C)?;
     command.arg("-include").arg(folder().join("support/upstream_names.h"));
-    command.args(ggml.flags("-O3")).args(flags).arg("-c").arg(ggml.allocator_source()).arg("-o").arg(object);
-    lastuse_vendor::run(&mut command)
+    command.args(ggml.flags("-O3")).args(flags).arg("-c").arg(ggml.allocator_source());
+    objects::compile(command, object)
 }
 
 fn link_arguments(command: &mut Command, ggml: &Ggml, linked: Linked<'_>) {

@@ -10,6 +10,7 @@ use std::sync::{PoisonError, RwLock};
 
 use lastuse_c_tests::{Linked, Program, cases, folder};
 use lastuse_vendor::Package;
+use libtest_mimic::Trial;
 use support::expect;
 use support::trials::{of_cases, of_function};
 
@@ -136,6 +137,13 @@ fn passes(program: &Program, case: &str) {
     support::passes(program, &[case]);
 }
 
+/// Puts the second half of the tests between those of the first. All cases of a program wait until it is built: two cores then
+/// build two programs.
+fn from_both_halves(mut trials: Vec<Trial>) -> Vec<Trial> {
+    let mut others = trials.split_off(trials.len().div_ceil(2)).into_iter();
+    trials.into_iter().flat_map(|trial| [Some(trial), others.next()]).flatten().collect()
+}
+
 fn main() -> ExitCode {
     let mut trials = Vec::new();
     for name in PROGRAMS {
@@ -148,6 +156,7 @@ fn main() -> ExitCode {
         trials.extend(of_cases(label, name, build, passes));
     }
     trials.push(of_function("every_program_is_run", every_program_is_run));
+    let mut trials = from_both_halves(trials);
     // Last, so that no other core waits for them, and no program is built meanwhile.
     trials.sort_by_key(|trial| trial.name().ends_with(ON_THREADS));
     support::trials::run(trials)
