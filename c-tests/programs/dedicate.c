@@ -270,7 +270,7 @@ static void random_graphs(struct case_args args) {
 }
 
 static void random_graphs_in_threads(struct case_args args) {
-    run_random_graphs(2, (uint64_t) case_number(args, 0, 241), (uint64_t) case_number(args, 1, 60));
+    run_random_graphs(2, (uint64_t) case_number(args, 0, 1), (uint64_t) case_number(args, 1, 300));
 }
 
 // A scheduler runs the tensor on the backend of the buffer, whichever that is.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use crate::Result;
 
@@ -12,7 +12,7 @@ use crate::Result;
 type Compiled = Arc<OnceLock<Result<Vec<u8>>>>;
 
 /// By the command that compiles it.
-static COMPILED: Mutex<Option<HashMap<String, Compiled>>> = Mutex::new(None);
+static COMPILED: LazyLock<Mutex<HashMap<String, Compiled>>> = LazyLock::new(Mutex::default);
 
 /// Compiles `object` by `command`, which lacks only the output, or copies what that command has compiled before.
 ///
@@ -23,7 +23,7 @@ pub fn compile(mut command: Command, object: &Path) -> Result<()> {
     let compiled = {
         let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
         let key = format!("{:?} {command:?}", command.get_current_dir());
-        Arc::clone(compiled.get_or_insert_default().entry(key).or_default())
+        Arc::clone(compiled.entry(key).or_default())
     };
     let bytes = compiled.get_or_init(|| {
         lastuse_vendor::run(command.arg("-o").arg(object))?;
