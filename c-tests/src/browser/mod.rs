@@ -22,6 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Browser {
     pipe: Pipe,
     session: String,
+    /// The loader of the page that was loaded last.
+    loaded: Value,
     problems: Vec<String>,
 }
 
@@ -31,8 +33,12 @@ impl Browser {
     /// # Errors
     /// The instruction to install it if it is missing, or the message of the browser.
     pub fn start(width: u32, height: u32) -> Result<Self> {
-        let mut browser =
-            Self { pipe: Pipe::open(&install::chromium()?)?, session: String::new(), problems: Vec::new() };
+        let mut browser = Self {
+            pipe: Pipe::open(&install::chromium()?)?,
+            session: String::new(),
+            loaded: Value::Null,
+            problems: Vec::new(),
+        };
         let target = browser.call("Target.createTarget", &json!({"url": "about:blank"}))?;
         let attach = json!({"targetId": target["targetId"], "flatten": true});
         let session = browser.call("Target.attachToTarget", &attach)?;
@@ -40,6 +46,7 @@ impl Browser {
         for domain in ["Page.enable", "Runtime.enable", "Log.enable", "Network.enable"] {
             browser.call(domain, &json!({}))?;
         }
+        browser.call("Page.setLifecycleEventsEnabled", &json!({"enabled": true}))?;
         browser.resize(width, height)?;
         Ok(browser)
     }
@@ -78,10 +85,26 @@ impl Browser {
     pub fn open_at(&mut self, file: &Path, fragment: &str) -> Result<()> {
         let file = std::path::absolute(file).map_err(|error| error.to_string())?;
         // Another fragment of the page that is open would not load it again.
-        self.call("Page.navigate", &json!({"url": "about:blank"}))?;
-        self.call("Page.navigate", &json!({"url": format!("file://{}{fragment}", file.display())}))?;
-        self.wait_for("location.protocol === 'file:' && document.readyState === 'complete'")?;
+        self.navigate("about:blank")?;
+        self.navigate(&format!("file://{}{fragment}", file.display()))?;
         self.paint()
+    }
+
+    /// Loads a page and waits for its `load` event: a document that is not parsed yet already calls itself complete.
+    fn navigate(&mut self, url: &str) -> Result<()> {
+        let response = self.call("Page.navigate", &json!({"url": url}))?;
+        if let Some(error) = response.get("errorText") {
+            return Err(format!("{url}: {error}"));
+        }
+        let start = Instant::now();
+        while self.loaded != response["loaderId"] {
+            if start.elapsed() > PATIENCE {
+                return Err(format!("{url} is not loaded"));
+            }
+            let message = self.pipe.receive(PATIENCE).map_err(|error| format!("{url}: {error}"))?;
+            self.take_event(&message);
+        }
+        Ok(())
     }
 
     /// Waits for two frames.
@@ -245,13 +268,20 @@ impl Browser {
         loop {
             let message = self.pipe.receive(PATIENCE).map_err(|error| format!("{method}: {error}"))?;
             if message["id"] != id {
-                self.problems.extend(problem(&message));
+                self.take_event(&message);
             } else if let Some(error) = message.get("error") {
                 return Err(format!("{method}: {}", error["message"]));
             } else {
                 return Ok(message["result"].clone());
             }
         }
+    }
+
+    fn take_event(&mut self, event: &Value) {
+        if event["method"] == "Page.lifecycleEvent" && event["params"]["name"] == "load" {
+            self.loaded.clone_from(&event["params"]["loaderId"]);
+        }
+        self.problems.extend(problem(event));
     }
 }
 
