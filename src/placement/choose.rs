@@ -115,14 +115,18 @@ pub fn placements_within(problem: &Problem, chunks: &[Bytes]) -> impl Iterator<I
 fn in_one_chunk(problem: &Problem, lower_bound: Bytes) -> Option<Choice> {
     let mut strategies = STRATEGIES;
     if is_dense(problem) {
-        strategies[..STRATEGIES.len() - 1].sort_by_key(|strategy| strategy.lists_overlaps());
+        // By end, sweeps are at the lower bound for most of these problems, but not for others.
+        let by_end = ValleySweep::by(Rank::End).name();
+        strategies[..STRATEGIES.len() - 1]
+            .sort_by_key(|strategy| (strategy.lists_overlaps(), strategy.name() != by_end));
     }
     let mut best: Option<Choice> = None;
     for strategy in strategies.into_iter().filter(|strategy| strategy.suits(problem)) {
-        let choice = Choice::by(strategy, problem, lower_bound);
-        if is_within_limit(problem, &choice.placement) && best.as_ref().is_none_or(|best| choice.is_smaller_than(best))
+        let limit = best.as_ref().map_or(Bytes::MAX, |best| best.placement.size());
+        if let Some(placement) = strategy.place_below(problem, limit)
+            && is_within_limit(problem, &placement)
         {
-            best = Some(choice);
+            best = Some(Choice::new(placement, strategy.name(), lower_bound));
         }
         if best.as_ref().is_some_and(Choice::is_optimal) {
             break;

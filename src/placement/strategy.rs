@@ -1,6 +1,6 @@
 //! What all strategies have in common.
 
-use super::{Placement, Problem};
+use super::{Bytes, Placement, Problem};
 
 /// A way of choosing offsets.
 ///
@@ -30,4 +30,10 @@ pub trait Strategy {
 
     /// Chooses a location for every block of `problem`.
     fn place(&self, problem: &Problem) -> Placement;
+
+    /// Chooses locations as [`place`](Strategy::place) does, or returns `None` if that takes `limit` bytes or more; some
+    /// strategies know before they have placed all blocks.
+    fn place_below(&self, problem: &Problem, limit: Bytes) -> Option<Placement> {
+        Some(self.place(problem)).filter(|placement| placement.size() < limit)
+    }
 }

@@ -26,17 +26,56 @@ const LONGER: i64 = 16;
 #[derive(Clone, Debug)]
 pub struct Candidate {
     pub cut: RegionCut,
-    /// The live bytes of the buffer while it runs.
-    pub bytes: Bytes,
-    /// The time that it adds, in picoseconds.
-    pub cost: u64,
+    estimate: Estimate,
 }
 
 impl Candidate {
+    /// Returns how to cut the same region somewhere else: layers, and parts of a tensor, repeat each other. `None` unless
+    /// as many bytes are live at the step, nodes at the same distance from it form such a region, and bytes and time of the
+    /// cut are those of this one. Counts the regions looked at in `work`.
+    pub fn again(&self, facts: &Facts<'_>, found_for: Aim, aim: Aim, work: &mut u64) -> Option<Self> {
+        let profile = &facts.profiles[aim.buffer as usize];
+        if profile[aim.step as usize] != profile[found_for.step as usize] {
+            return None;
+        }
+        let nodes = facts.draft.graph.nodes();
+        let mut region = Region::default();
+        for &internal in &self.cut.region.internal {
+            let step = i64::from(facts.steps[internal as usize]?) - i64::from(found_for.step) + i64::from(aim.step);
+            let &moved = nodes.get(usize::try_from(step).ok()?)?;
+            let dimension = self.cut.region.member(internal)?.dimension;
+            region = region.with_internal(facts, moved, dimension)?;
+            *work += region.members.len() as u64;
+        }
+        let estimate = estimate(facts, &region, aim).filter(|estimate| *estimate == self.estimate)?;
+        let place = Place::of(facts, &region)?;
+        Some(Self { cut: estimate.cut(region, place), estimate })
+    }
+}
+
+/// How a region is to be cut, and what that costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Estimate {
+    grid: Grid,
+    /// Units of each part but the last.
+    units: i64,
+    /// How many parts there are.
+    parts: i64,
+    /// The live bytes of the buffer while it runs.
+    bytes: Bytes,
+    /// The time that it adds, in picoseconds.
+    cost: u64,
+}
+
+impl Estimate {
     /// Returns what is least for the best candidate: first those that fit, by their cost; then the smallest.
     fn rank(&self, target: Bytes) -> (bool, u64, u64, i64) {
-        let parts = self.cut.parts();
-        if self.bytes <= target { (false, self.cost, self.bytes, parts) } else { (true, self.bytes, self.cost, parts) }
+        let Self { bytes, cost, parts, .. } = *self;
+        if bytes <= target { (false, cost, bytes, parts) } else { (true, bytes, cost, parts) }
+    }
+
+    fn cut(self, region: Region, place: Place) -> RegionCut {
+        RegionCut { region, grid: self.grid, place, units: self.units }
     }
 }
 
@@ -59,10 +98,11 @@ pub fn best(facts: &Facts<'_>, aim: Aim, work: &mut u64) -> Option<Candidate> {
             let Some(mut region) = Region::around(facts, seed, dimension) else { continue };
             for _ in 0..GROWTH {
                 *work += region.members.len() as u64;
-                if let Some(candidate) = candidate(facts, &region, aim)
-                    && best.as_ref().is_none_or(|best| candidate.rank(aim.target) < best.rank(aim.target))
+                if let Some(estimate) = estimate(facts, &region, aim)
+                    && best.as_ref().is_none_or(|best| estimate.rank(aim.target) < best.estimate.rank(aim.target))
+                    && let Some(place) = Place::of(facts, &region)
                 {
-                    best = Some(candidate);
+                    best = Some(Candidate { cut: estimate.cut(region.clone(), place), estimate });
                 }
                 let neighbours = region.neighbours(facts);
                 let grown = neighbours.iter().find_map(|&(id, dimension)| region.with_internal(facts, id, dimension));
@@ -90,10 +130,9 @@ fn largest(facts: &Facts<'_>, aim: Aim) -> Vec<TensorId> {
 }
 
 /// Returns how to cut a region no finer than the target needs, or as finely as is possible.
-fn candidate(facts: &Facts<'_>, region: &Region, aim: Aim) -> Option<Candidate> {
+fn estimate(facts: &Facts<'_>, region: &Region, aim: Aim) -> Option<Estimate> {
     let grid = region.grid(facts)?;
-    let place = Place::of(facts, region)?;
-    let bytes = live(facts, region, &place)?;
+    let bytes = live(facts, region)?;
     let by_parts = grid.rounded_up((grid.units + MOST_PARTS - 1) / MOST_PARTS);
     let by_threads = grid.rounded_up(cost::fewest_units(facts, region, grid.units, aim.threads));
     let least = by_parts.max(by_threads).max(grid.rounded_up(grid.fewest));
@@ -109,9 +148,9 @@ fn candidate(facts: &Facts<'_>, region: &Region, aim: Aim) -> Option<Candidate> 
     if bytes >= facts.profiles[aim.buffer as usize][aim.step as usize] {
         return None;
     }
-    let cut = RegionCut { region: region.clone(), grid, place, units };
-    let more = u64::try_from(cut.parts() - 1).unwrap_or(0);
-    Some(Candidate { bytes, cost: cost::of_part(facts, region).saturating_mul(more), cut })
+    let parts = grid.parts(units);
+    let more = u64::try_from(parts - 1).unwrap_or(0);
+    Some(Estimate { grid, units, parts, bytes, cost: cost::of_part(facts, region).saturating_mul(more) })
 }
 
 /// Returns the units of a part, or a few more, with which the last part is not too short.

@@ -1,5 +1,7 @@
 //! A graph of which parts were cut, with what is known of each tensor.
 
+use std::fmt::Write;
+
 use crate::graph::{BufferIndex, Effect, Graph, Requests, Sizes, TensorId};
 use crate::placement::Bytes;
 
@@ -56,8 +58,11 @@ pub struct Origin {
 impl Origin {
     /// Returns the name of a new tensor, from that of the given one; `None` for a given tensor.
     pub fn name(&self, given: &str) -> Option<String> {
-        let parts: Vec<String> = self.parts.iter().map(|[part, of]| format!("{part} of {of}")).collect();
-        let parts = parts.join(", ");
+        let mut parts = String::new();
+        for (number, [part, of]) in self.parts.iter().enumerate() {
+            let comma = if number == 0 { "" } else { ", " };
+            let _ = write!(parts, "{comma}{part} of {of}");
+        }
         let what = match self.role {
             Role::Given | Role::Whole => return None,
             Role::Part | Role::PartWhole => format!("part {parts}"),

@@ -1,11 +1,10 @@
 //! The live bytes while a region runs in parts.
 
 use crate::graph::{BufferIndex, TensorId};
-use crate::placement::Bytes;
+use crate::placement::{BlockId, Bytes};
 
 use super::facts::Facts;
 use super::region::Region;
-use super::window::Place;
 
 /// The live bytes of one buffer while a region runs in parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,31 +25,31 @@ impl Live {
 }
 
 /// Returns the live bytes of the buffer that holds all of a region's results; `None` if they are in several.
-pub fn live(facts: &Facts<'_>, region: &Region, place: &Place) -> Option<Live> {
-    let buffer = buffer_of(facts, region)?;
+pub fn live(facts: &Facts<'_>, region: &Region) -> Option<Live> {
+    let (buffer, steps) = (buffer_of(facts, region)?, region.steps(facts)?);
     let computed = computed(facts, region);
-    let mut fixed = 0u64;
-    let blocks = facts.problems[buffer as usize].blocks();
-    for (block, tensors) in blocks.iter().zip(&facts.in_block[buffer as usize]) {
-        if block.first_step >= place.steps.end || block.end_step <= place.steps.start {
-            continue;
-        }
-        let is_inside = |id: &TensorId| region.member(*id).is_some();
-        let bytes = if tensors.iter().any(is_inside) {
-            tensors
-                .iter()
-                .filter(|id| !is_inside(id) && is_read(facts, region, **id))
-                .map(|&id| facts.sizes[id as usize])
-                .max()
-        } else {
-            Some(block.size)
-        };
-        fixed = fixed.saturating_add(bytes.unwrap_or(0));
+    let mut fixed = facts.overlapping[buffer as usize].bytes(steps);
+    for block in blocks_of(facts, region) {
+        let tensors = &facts.in_block[buffer as usize][block as usize];
+        let outside = tensors.iter().filter(|id| region.member(**id).is_none() && is_read(facts, region, **id));
+        let bytes = outside.map(|&id| facts.sizes[id as usize]).max().unwrap_or(0);
+        fixed =
+            fixed.saturating_sub(facts.problems[buffer as usize].blocks()[block as usize].size).saturating_add(bytes);
     }
     for output in region.outputs(facts) {
         fixed = fixed.saturating_add(facts.sizes[output.tensor as usize]);
     }
     Some(Live { fixed, divided: divided(facts, region, &computed) })
+}
+
+/// Returns the blocks of members, each once.
+fn blocks_of(facts: &Facts<'_>, region: &Region) -> Vec<BlockId> {
+    let members = region.members.iter();
+    let mut blocks: Vec<BlockId> =
+        members.filter_map(|member| Some(facts.allocations[member.tensor as usize]?.block)).collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    blocks
 }
 
 fn buffer_of(facts: &Facts<'_>, region: &Region) -> Option<BufferIndex> {

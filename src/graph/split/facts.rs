@@ -6,6 +6,7 @@ use crate::placement::{Bytes, Problem, Step, memory_profile, padded};
 
 use super::draft::{Draft, Role};
 use super::operations::Kind;
+use super::overlapping::Overlapping;
 
 /// What is known of a draft before it is cut further.
 pub struct Facts<'a> {
@@ -24,6 +25,8 @@ pub struct Facts<'a> {
     pub steps: Vec<Option<Step>>,
     /// By buffer and block: the tensors in it, by id.
     pub in_block: Vec<Vec<Vec<TensorId>>>,
+    /// By buffer: the bytes of blocks by ranges of steps.
+    pub overlapping: Vec<Overlapping>,
     /// By buffer: the live bytes at each step.
     pub profiles: Vec<Vec<Bytes>>,
     /// By tensor: padded bytes of its own memory; 0 where it has none to plan.
@@ -47,6 +50,8 @@ impl<'a> Facts<'a> {
             in_block[buffer as usize][block as usize].push(id);
             padded_sizes[id as usize] = padded(alloc_size, buffers[buffer as usize].alignment);
         }
+        let overlapping: Option<_> =
+            problems.iter().map(|problem| Overlapping::of(problem, graph.nodes().len())).collect();
         let profiles = problems.iter().map(memory_profile).collect();
         let mut facts = Self {
             draft,
@@ -58,6 +63,7 @@ impl<'a> Facts<'a> {
             views: vec![Vec::new(); graph.tensors().len()],
             steps: vec![None; graph.tensors().len()],
             in_block,
+            overlapping: overlapping?,
             profiles,
             sizes: padded_sizes,
             fixed: draft.kept.clone(),

@@ -36,11 +36,14 @@ impl Region {
                 } else {
                     region.add_user(facts, user, read)?;
                 }
+                if region.members.len() > MOST_MEMBERS {
+                    return None;
+                }
             }
         }
         let steps = &facts.steps;
         region.members.sort_by_key(|member| steps[member.tensor as usize]);
-        (region.members.len() <= MOST_MEMBERS).then_some(region)
+        Some(region)
     }
 
     /// Adds a member, or returns `None` if it is one with another dimension.

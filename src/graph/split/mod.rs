@@ -30,6 +30,7 @@
 //! All searching is counted in work, never in time: the same graph gives the same result, always.
 
 mod operations;
+mod overlapping;
 mod slices;
 mod draft;
 mod views;

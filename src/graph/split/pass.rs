@@ -1,14 +1,13 @@
 //! The pass: a graph and a budget in, a graph that fits the budget out.
 
-use std::collections::HashMap;
-
 use crate::graph::{BufferIndex, BufferSpec, Effect, Graph, PlanError, Requests, Sizes, TensorId, plan};
 use crate::placement::Bytes;
 
 use super::draft::Draft;
+use super::facts::Facts;
 use super::not_split::NotSplit;
 use super::operations::Kind;
-use super::search::{CutMade, Found, Search};
+use super::search::{CutMade, Found, Goal, Search};
 
 /// A graph to cut, and what is known of its tensors.
 #[derive(Clone, Copy, Debug)]
@@ -86,11 +85,23 @@ impl Splitting {
     }
 }
 
+/// Sizes overflow.
+const TOO_LARGE: NotSplit = NotSplit::Plan(PlanError::TooLarge { buffer: 0, bytes: Bytes::MAX });
+
 /// How often fewer live bytes are searched for where a plan exceeds the budget though the live bytes fit.
 const ATTEMPTS: u32 = 4;
 
-/// How often the smallest target that can be met is bisected: to some thousandths of the given bytes.
+/// How often the smallest target that can be met is bisected where estimates were wrong.
 const BISECTIONS: u32 = 9;
+
+/// How often a larger graph is searched for where the smallest one fits the budget, and none was found for the budget.
+const LARGER: u32 = 3;
+
+/// Cuts may be finer than needed if the smallest graph needs this part more than the given one can be lowered to at once.
+const FINER: Bytes = 16;
+
+/// The most nodes of a graph that is searched for again with coarser cuts.
+const MOST_NODES: usize = 8192;
 
 /// Searches for cuts with which the plan fits the budget. The graph stays as given where it fits. `progress` is called with
 /// the part of the effort that is used; the search is cancelled when it returns `false`.
@@ -106,9 +117,10 @@ pub fn split(
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Splitting, NotSplit> {
     check_lists(subject.graph)?;
-    let mut known = HashMap::new();
-    let mut sizes =
-        |id: TensorId, buffer: BufferIndex| *known.entry((id, buffer)).or_insert_with(|| sizes.alloc_size(id, buffer));
+    let mut known = vec![vec![None; subject.graph.tensors().len()]; buffers.len()];
+    let mut sizes = |id: TensorId, buffer: BufferIndex| {
+        *known[buffer as usize][id as usize].get_or_insert_with(|| sizes.alloc_size(id, buffer))
+    };
     let given = Draft::of(subject, requests);
     let before = planned(&given, buffers, &mut sizes)?;
     let nodes_before = subject.graph.nodes().len();
@@ -116,16 +128,17 @@ pub fn split(
     if before <= limits.budget {
         return Ok(unchanged);
     }
-    let search = Search { buffers, sizes: &mut sizes, threads: limits.threads, left: limits.effort.0 };
+    let given = Facts::of(&given, buffers, &mut sizes).ok_or(TOO_LARGE)?;
+    let least = vec![0; buffers.len()];
+    let search = Search { buffers, sizes: &mut sizes, threads: limits.threads, left: limits.effort.0, least };
     let mut pass = Pass { given: &given, buffers, limits, progress, search, unchanged };
-    match pass.direct()? {
-        Some(found) => Ok(found),
-        None => pass.smallest(),
-    }
+    // Nothing fits into no bytes: the smallest graph is asked for.
+    let direct = if limits.budget == 0 { None } else { pass.direct()? };
+    direct.map_or_else(|| pass.smallest(), Ok)
 }
 
 struct Pass<'a> {
-    given: &'a Draft,
+    given: &'a Facts<'a>,
     buffers: &'a [BufferSpec],
     limits: SplitLimits,
     progress: &'a mut dyn FnMut(f64) -> bool,
@@ -138,7 +151,7 @@ impl Pass<'_> {
     fn direct(&mut self) -> Result<Option<Splitting>, NotSplit> {
         let mut target = self.limits.budget;
         for _ in 0..ATTEMPTS {
-            let found = self.cut_for(target)?;
+            let found = self.cut_for(Goal::Target(target))?;
             if found.peak > target {
                 return Ok(None);
             }
@@ -152,53 +165,84 @@ impl Pass<'_> {
         Ok(None)
     }
 
-    /// Bisects the smallest target that can be met, whatever the budget is. Returns the largest graph on the way that fits
-    /// the budget, or the smallest.
+    /// Searches for the smallest graph, and if it fits the budget, for a larger one that does.
     fn smallest(&mut self) -> Result<Splitting, NotSplit> {
-        let (mut met, mut missed) = (self.unchanged.before, 0);
-        let mut best = self.unchanged.clone();
-        let budget = self.limits.budget;
-        let fits = |bytes: Bytes| bytes <= budget;
+        // What is known from the search for a budget would make the result depend on that budget.
         self.search.left = self.limits.effort.0;
+        self.search.least.fill(0);
+        let found = self.cut_for(Goal::Least)?;
+        let (peak, is_misled) = (found.peak, found.is_misled);
+        let mut best = self.unchanged.clone();
+        self.improve(&mut best, found)?;
+        let least = self.search.least.iter().copied().fold(0, Bytes::saturating_add);
+        if is_misled {
+            self.bisect(&mut best, least)?;
+        } else if peak.saturating_sub(least) > least / FINER && best.draft.graph.nodes().len() <= MOST_NODES {
+            let found = self.cut_for(Goal::Target(peak))?;
+            self.improve(&mut best, found)?;
+        }
+        if best.after < self.limits.budget { self.larger(best) } else { Ok(best) }
+    }
+
+    /// Bisects the smallest target above `missed` that can be met.
+    fn bisect(&mut self, best: &mut Splitting, mut missed: Bytes) -> Result<(), NotSplit> {
+        let mut met = self.unchanged.before;
         for _ in 0..BISECTIONS {
             if met <= missed {
                 break;
             }
             let target = missed + (met - missed) / 2;
-            let found = self.cut_for(target)?;
+            let found = self.cut_for(Goal::Target(target))?;
             if found.peak <= target {
-                met = found.peak.min(target);
+                met = found.peak;
             } else {
                 missed = target;
             }
-            // No plan is smaller than its live bytes: planning would only confirm that it is no better.
-            if !fits(found.peak) && (fits(best.after) || found.peak >= best.after) {
-                continue;
+            self.improve(best, found)?;
+        }
+        Ok(())
+    }
+
+    /// Searches for a graph that fits the budget, and is larger than one that does.
+    fn larger(&mut self, mut best: Splitting) -> Result<Splitting, NotSplit> {
+        let mut missed = self.limits.budget;
+        for _ in 0..LARGER {
+            let target = best.after + (missed - best.after) / 2;
+            let found = self.cut_for(Goal::Target(target))?;
+            let found = if found.peak <= target { Some(self.splitting(found)?) } else { None };
+            match found {
+                Some(larger) if larger.after <= self.limits.budget && larger.after > best.after => best = larger,
+                _ => missed = target,
             }
-            let found = self.splitting(found)?;
-            let is_better = match (fits(found.after), fits(best.after)) {
-                (true, true) => found.after > best.after,
-                (false, false) => found.after < best.after,
-                (fits, _) => fits,
-            };
-            best = if is_better { found } else { best };
         }
         Ok(best)
     }
 
-    fn cut_for(&mut self, target: Bytes) -> Result<Found, NotSplit> {
-        let overflow = PlanError::TooLarge { buffer: 0, bytes: Bytes::MAX };
-        let found = self.search.cut_for(self.given, target).ok_or(NotSplit::Plan(overflow))?;
+    /// Replaces a graph by one that is smaller, or as small with fewer nodes.
+    fn improve(&mut self, best: &mut Splitting, found: Found) -> Result<(), NotSplit> {
+        // No plan is smaller than its live bytes.
+        if found.peak <= best.after {
+            let found = self.splitting(found)?;
+            if (found.after, found.added_nodes()) < (best.after, best.added_nodes()) {
+                *best = found;
+            }
+        }
+        Ok(())
+    }
+
+    fn cut_for(&mut self, goal: Goal) -> Result<Found, NotSplit> {
+        let found = self.search.cut_for(self.given, goal).ok_or(TOO_LARGE)?;
         #[expect(clippy::cast_precision_loss, reason = "a part of the effort, to show")]
         let used = 1.0 - self.search.left as f64 / self.limits.effort.0.max(1) as f64;
         if (self.progress)(used) { Ok(found) } else { Err(NotSplit::Cancelled) }
     }
 
     fn splitting(&mut self, found: Found) -> Result<Splitting, NotSplit> {
-        let after = planned(&found.draft, self.buffers, self.search.sizes)?;
         let unchanged = &self.unchanged;
+        let Some(draft) = found.draft else { return Ok(unchanged.clone()) };
+        let after = planned(&draft, self.buffers, self.search.sizes)?;
         Ok(Splitting {
-            draft: found.draft,
+            draft,
             before: unchanged.before,
             after,
             splits: found.cuts,

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::graph::{Layout, TensorId};
+use crate::placement::Step;
 
 use super::facts::Facts;
 use super::operations::{Cut, Need, cut};
@@ -45,6 +46,11 @@ impl Grid {
         units.start * each..units.end * each
     }
 
+    /// Returns how many parts of `each` units there are; the last may have fewer.
+    pub fn parts(self, each: i64) -> i64 {
+        (self.units + each - 1) / each
+    }
+
     /// Returns the units of the last of parts of `each` units.
     pub fn last(self, each: i64) -> i64 {
         (self.units - 1) % each + 1
@@ -74,6 +80,13 @@ impl Region {
         let computed =
             self.members.iter().zip(is_view).filter(|(member, is_view)| !is_view && !self.is_internal(member.tensor));
         computed.map(|(member, _)| member)
+    }
+
+    /// Returns the steps from the first to the last member; `None` if one is not computed.
+    pub fn steps(&self, facts: &Facts<'_>) -> Option<Range<Step>> {
+        let step = |member: &Member| facts.steps[member.tensor as usize];
+        // Members are in the order of their steps.
+        Some(step(self.members.first()?)?..step(self.members.last()?)? + 1)
     }
 
     /// Returns how finely the region can be cut; `None` if it cannot.

@@ -1,6 +1,6 @@
 //! The draft with regions cut.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::graph::{BufferIndex, Effect, Flags, Graph, Operation, Retained, Tensor, TensorId, View};
 use crate::placement::Step;
@@ -25,7 +25,7 @@ pub struct RegionCut {
 impl RegionCut {
     /// Returns how many parts there are.
     pub fn parts(&self) -> i64 {
-        (self.grid.units + self.units - 1) / self.units
+        self.grid.parts(self.units)
     }
 }
 
@@ -52,15 +52,16 @@ struct Rewriter<'a> {
     nodes: Vec<(TensorId, BufferIndex)>,
     /// Tensors of the draft that parts compute, with their new sources.
     wholes: HashMap<TensorId, Vec<TensorId>>,
-    /// Tensors of the draft that are no more.
-    dropped: HashSet<TensorId>,
+    /// By tensor of the draft: whether it is no more.
+    dropped: Vec<bool>,
 }
 
 impl<'a> Rewriter<'a> {
     fn of(facts: &'a Facts<'a>) -> Self {
         let draft = facts.draft;
         let nodes = Vec::with_capacity(2 * draft.graph.nodes().len());
-        Self { draft, facts, new: NewTensors::of(draft), nodes, wholes: HashMap::new(), dropped: HashSet::new() }
+        let dropped = vec![false; draft.graph.tensors().len()];
+        Self { draft, facts, new: NewTensors::of(draft), nodes, wholes: HashMap::new(), dropped }
     }
 
     fn buffer(&self, node: TensorId) -> BufferIndex {
@@ -78,7 +79,7 @@ impl<'a> Rewriter<'a> {
         self.keep(cut.place.before.iter().copied());
         let outputs: Vec<TensorId> = cut.region.outputs(self.facts).map(|member| member.tensor).collect();
         for member in cut.region.members.iter().filter(|member| !outputs.contains(&member.tensor)) {
-            self.dropped.insert(member.tensor);
+            self.dropped[member.tensor as usize] = true;
         }
         let listed = self.new.list.len();
         for &output in outputs.iter().filter(|&&output| self.draft.graph.tensor(output).view.is_none()) {
@@ -114,7 +115,7 @@ impl<'a> Rewriter<'a> {
         for &id in order.iter().filter(|&&id| id < given) {
             is_listed[id as usize] = true;
         }
-        order.extend((0..given).filter(|id| !is_listed[*id as usize] && !self.dropped.contains(id)));
+        order.extend((0..given).filter(|id| !is_listed[*id as usize] && !self.dropped[*id as usize]));
         let mut numbers: Vec<Option<TensorId>> = vec![None; draft.graph.tensors().len() + self.new.list.len()];
         for (number, &id) in (0..).zip(&order) {
             numbers[id as usize] = Some(number);

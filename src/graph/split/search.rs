@@ -13,9 +13,12 @@ const ROUNDS: usize = 12;
 
 /// A graph that was cut for a target.
 pub struct Found {
-    pub draft: Draft,
+    /// The graph with what was cut; `None` if nothing was.
+    pub draft: Option<Draft>,
     /// The largest sum of live bytes, over all buffers.
     pub peak: Bytes,
+    /// Whether cuts made it larger: their estimates were wrong.
+    pub is_misled: bool,
     /// What was cut, with what it was cut from.
     pub cuts: Vec<CutMade>,
 }
@@ -33,6 +36,15 @@ pub struct CutMade {
     pub bytes: [Bytes; 2],
 }
 
+/// What the live bytes of a graph are to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// At most so many, over all buffers.
+    Target(Bytes),
+    /// As few as are found.
+    Least,
+}
+
 /// The search, with its work limit.
 pub struct Search<'a> {
     pub buffers: &'a [BufferSpec],
@@ -40,61 +52,129 @@ pub struct Search<'a> {
     pub threads: u32,
     /// Nodes that may still be looked at.
     pub left: u64,
+    /// By buffer: the most live bytes that are known of a step of the given graph that cannot be lowered.
+    pub least: Vec<Bytes>,
 }
 
 impl Search<'_> {
-    /// Cuts the graph until its live bytes are within the target, or nothing lowers them. `None` when sizes overflow.
-    pub fn cut_for(&mut self, given: &Draft, target: Bytes) -> Option<Found> {
-        let mut found = Found { draft: given.clone(), peak: Bytes::MAX, cuts: Vec::new() };
-        for _ in 0..ROUNDS {
-            let facts = Facts::of(&found.draft, self.buffers, self.sizes)?;
+    /// Cuts a graph until its live bytes are within the goal, or nothing lowers them. `None` when sizes overflow.
+    pub fn cut_for(&mut self, given: &Facts<'_>, goal: Goal) -> Option<Found> {
+        let mut found = Found { draft: None, peak: given.peak(), is_misled: false, cuts: Vec::new() };
+        let mut least = self.least.clone();
+        for round in 0..=ROUNDS {
+            let own = match &found.draft {
+                Some(draft) => Some(Facts::of(draft, self.buffers, self.sizes)?),
+                None => None,
+            };
+            let facts = own.as_ref().unwrap_or(given);
+            found.is_misled |= facts.peak() > found.peak;
             found.peak = facts.peak();
-            self.left = self.left.saturating_sub(found.draft.graph.nodes().len() as u64);
-            let cuts = self.cuts(&facts, target);
-            if cuts.is_empty() {
-                return Some(found);
+            self.left = self.left.saturating_sub(facts.draft.graph.nodes().len() as u64);
+            if round == ROUNDS {
+                break;
             }
-            let Some(draft) = rewrite(&facts, &cuts) else { return Some(found) };
-            let made: Vec<CutMade> = cuts.iter().map(|cut| made(&facts, cut)).collect();
-            drop(facts);
-            found.draft = draft;
-            found.cuts.extend(made);
+            let cuts = match goal {
+                Goal::Target(target) => self.cuts_for(facts, target, found.draft.is_none()),
+                Goal::Least => self.least_cuts(facts, &mut least),
+            };
+            if goal == Goal::Least && found.draft.is_none() {
+                self.least.clone_from(&least);
+            }
+            if cuts.is_empty() {
+                break;
+            }
+            let Some(draft) = rewrite(facts, &cuts) else { break };
+            found.cuts.extend(cuts.iter().map(|cut| made(facts, cut)));
+            drop(own);
+            found.draft = Some(draft);
         }
-        let facts = Facts::of(&found.draft, self.buffers, self.sizes)?;
-        found.peak = facts.peak();
         Some(found)
     }
 
     /// Returns cuts, apart from each other, that lower what is above the target; none if a step cannot be lowered.
-    fn cuts(&mut self, facts: &Facts<'_>, target: Bytes) -> Vec<RegionCut> {
-        let mut cuts: Vec<RegionCut> = Vec::new();
+    fn cuts_for(&mut self, facts: &Facts<'_>, target: Bytes, is_given: bool) -> Vec<RegionCut> {
+        let mut cuts = Vec::new();
         for (buffer, limit) in limits(facts, target) {
-            let profile = &facts.profiles[buffer as usize];
-            let mut above: Vec<Step> =
-                (0..).zip(profile).filter(|(_, live)| **live > limit).map(|(step, _)| step).collect();
-            above.sort_by_key(|&step| (std::cmp::Reverse(profile[step as usize]), step));
-            for step in above {
-                if self.left == 0 {
-                    return Vec::new();
+            if is_given && self.least[buffer as usize] > limit {
+                return Vec::new();
+            }
+            if let Err(Stuck { live }) = self.add_cuts(facts, (buffer, limit), &mut cuts) {
+                if is_given && self.left > 0 {
+                    self.least[buffer as usize] = live;
                 }
-                if cuts.iter().any(|cut| cut.place.steps.contains(&step)) {
-                    continue;
-                }
-                let aim = Aim { buffer, step, target: limit, threads: self.threads };
-                let mut work = 0;
-                let candidate = best(facts, aim, &mut work);
-                self.left = self.left.saturating_sub(work);
-                let Some(Candidate { cut, .. }) = candidate else { return Vec::new() };
-                let is_apart = |other: &RegionCut| {
-                    other.place.steps.end <= cut.place.steps.start || cut.place.steps.end <= other.place.steps.start
-                };
-                if cuts.iter().all(is_apart) {
-                    cuts.push(cut);
-                }
+                return Vec::new();
             }
         }
         cuts
     }
+
+    /// Returns cuts, apart from each other, that lower what is above the least live bytes, by buffer. These are raised to
+    /// those of steps that cannot be lowered.
+    fn least_cuts(&mut self, facts: &Facts<'_>, least: &mut [Bytes]) -> Vec<RegionCut> {
+        let mut cuts = Vec::new();
+        for (buffer, least) in (0..).zip(least) {
+            let known = cuts.len();
+            while let Err(Stuck { live }) = self.add_cuts(facts, (buffer, *least), &mut cuts) {
+                cuts.truncate(known);
+                if self.left == 0 {
+                    return Vec::new();
+                }
+                *least = live;
+            }
+        }
+        cuts
+    }
+
+    /// Adds cuts that lower what is above `limit` in a buffer, apart from each other.
+    fn add_cuts(
+        &mut self,
+        facts: &Facts<'_>,
+        (buffer, limit): (BufferIndex, Bytes),
+        cuts: &mut Vec<RegionCut>,
+    ) -> Result<(), Stuck> {
+        let profile = &facts.profiles[buffer as usize];
+        let mut above: Vec<Step> =
+            (0..).zip(profile).filter(|(_, live)| **live > limit).map(|(step, _)| step).collect();
+        above.sort_unstable_by_key(|&step| (std::cmp::Reverse(profile[step as usize]), step));
+        let mut covered = vec![false; profile.len()];
+        for cut in &*cuts {
+            cover(&mut covered, cut);
+        }
+        let mut latest: Option<(Aim, Candidate)> = None;
+        for step in above {
+            let stuck = Stuck { live: profile[step as usize] };
+            if self.left == 0 {
+                return Err(stuck);
+            }
+            if covered[step as usize] {
+                continue;
+            }
+            let aim = Aim { buffer, step, target: limit, threads: self.threads };
+            let mut work = 0;
+            let again = latest.as_ref().and_then(|(found_for, found)| found.again(facts, *found_for, aim, &mut work));
+            let candidate = again.or_else(|| best(facts, aim, &mut work));
+            self.left = self.left.saturating_sub(work);
+            let Some(candidate) = candidate else { return Err(stuck) };
+            let cut = &candidate.cut;
+            let steps = cut.place.steps.start as usize..cut.place.steps.end as usize;
+            if !covered[steps].contains(&true) {
+                cover(&mut covered, cut);
+                cuts.push(cut.clone());
+            }
+            latest = Some((aim, candidate));
+        }
+        Ok(())
+    }
+}
+
+/// A step cannot be lowered, or no work is left.
+struct Stuck {
+    /// The live bytes of the step.
+    live: Bytes,
+}
+
+fn cover(covered: &mut [bool], cut: &RegionCut) {
+    covered[cut.place.steps.start as usize..cut.place.steps.end as usize].fill(true);
 }
 
 /// Returns, by buffer, the live bytes that leave all buffers together within the target.

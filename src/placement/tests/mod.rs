@@ -139,6 +139,19 @@ fn every_strategy_is_valid_on_random_problems() {
 }
 
 #[test]
+fn placements_below_a_limit_are_those_without_one() {
+    let mut random = Random::new(11);
+    for _ in 0..100 {
+        let problem = random_problem(&mut random, &MEDIUM);
+        for strategy in strategies() {
+            let placement = strategy.place(&problem);
+            assert_eq!(strategy.place_below(&problem, placement.size()), None, "{}", strategy.name());
+            assert_eq!(strategy.place_below(&problem, placement.size() + 1), Some(placement), "{}", strategy.name());
+        }
+    }
+}
+
+#[test]
 fn every_chunk_splitter_is_valid_with_a_limit() {
     let mut random = Random::new(2);
     for _ in 0..200 {

@@ -80,8 +80,12 @@ impl Strategy for ValleySweep {
     }
 
     fn place(&self, problem: &Problem) -> Placement {
+        self.place_below(problem, Bytes::MAX).expect("no limit")
+    }
+
+    fn place_below(&self, problem: &Problem, limit: Bytes) -> Option<Placement> {
         let sweeper = Sweeper::new(problem);
-        sweeper.place_below(Bytes::MAX, &sweeper.ranks(*self)).expect("no limit")
+        sweeper.place_below(limit, &sweeper.ranks(*self))
     }
 }
 

@@ -7,23 +7,28 @@ use super::{Cut, Kind, Need, Window, matmul};
 /// FLASH_ATTN_EXT takes tiles of queries from this many on.
 const FEWEST_QUERIES: i64 = 64;
 
+/// A node with more sources is not cut.
+const MOST_SOURCES: usize = 10;
+
 /// A node to cut along a dimension of its result.
 struct Node<'g> {
     result: &'g Layout,
-    sources: Vec<&'g Layout>,
+    sources: &'g [&'g Layout],
     dimension: usize,
 }
 
 /// Returns how `node` is cut along a dimension of its result; `None` if it is not. Slices of views follow from the memory
 /// that they are views of, so a [`Kind::View`] is not cut here.
 pub fn cut(graph: &Graph, kind: Kind, node: TensorId, dimension: usize) -> Option<Cut> {
-    let ids = graph.sources(node);
-    let sources = ids.iter().map(|&source| graph.layout(source)).collect();
-    let it = Node { result: graph.layout(node), sources, dimension };
-    if dimension > 3 || it.result.ne[dimension] < 2 || it.sources.is_empty() {
+    let (ids, result) = (graph.sources(node), graph.layout(node));
+    if dimension > 3 || result.ne[dimension] < 2 || ids.is_empty() {
         return None;
     }
-    let cut = it.cut(kind)?;
+    // Searches ask for many nodes: a list on the stack takes no time.
+    let mut sources = [result; MOST_SOURCES];
+    let sources = sources.get_mut(..ids.len())?;
+    sources.iter_mut().zip(ids).for_each(|(layout, &source)| *layout = graph.layout(source));
+    let cut = Node { result, sources, dimension }.cut(kind)?;
     for (need, &source) in cut.needs.iter().zip(ids) {
         // What is copied into the memory of another tensor is not cut.
         if (*need == Need::Itself) != (source == node) {
@@ -47,7 +52,7 @@ impl Node<'_> {
     fn cut(&self, kind: Kind) -> Option<Cut> {
         let Self { result, dimension, .. } = *self;
         let by_rows = dimension > 0;
-        match (kind, self.sources.as_slice()) {
+        match (kind, self.sources) {
             (Kind::Unary, sources) if by_rows && sources.iter().all(|source| source.ne == result.ne) => {
                 Some(packed(vec![Need::along(dimension); sources.len()]))
             }

@@ -34,6 +34,25 @@ fn least_bytes_that_are_told_can_be_met() {
     assert!(missed > 30, "only {missed} budgets are below what can be met");
 }
 
+/// Layers repeat each other, so what was found for one is used for the others.
+#[test]
+fn equal_layers_are_cut_into_as_many_parts() {
+    let mut case = Case::new();
+    let mut layer = case.leaf([4, 64, 4, 1]);
+    for _ in 0..6 {
+        let [key, value] = [[4, 64, 4, 1], [64, 4, 4, 1]].map(|shape| case.leaf(shape));
+        let scores = case.mul_mat(key, layer);
+        let weights = case.node("SOFT_MAX", [64, 64, 4, 1], &[scores]);
+        layer = case.mul_mat(value, weights);
+    }
+    case.node("UNARY", [4, 64, 4, 1], &[layer]);
+    let whole = case.given_bytes(Rules::ALL);
+    let found = case.split(Rules::ALL, whole / 2);
+    assert!(found.after <= whole / 2);
+    let parts: Vec<u32> = found.splits.iter().map(|split| split.parts).collect();
+    assert_eq!(parts, [parts[0]; 6]);
+}
+
 #[test]
 fn graph_that_fits_is_unchanged() {
     let case = attention();
