@@ -47,7 +47,7 @@ impl Candidate {
             region = region.with_internal(facts, moved, dimension)?;
             *work += region.members.len() as u64;
         }
-        let estimate = estimate(facts, &region, aim).filter(|estimate| *estimate == self.estimate)?;
+        let estimate = estimate(facts, &region, aim, None).filter(|estimate| *estimate == self.estimate)?;
         let place = Place::of(facts, &region)?;
         Some(Self { cut: estimate.cut(region, place), estimate })
     }
@@ -98,7 +98,8 @@ pub fn best(facts: &Facts<'_>, aim: Aim, work: &mut u64) -> Option<Candidate> {
             let Some(mut region) = Region::around(facts, seed, dimension) else { continue };
             for _ in 0..GROWTH {
                 *work += region.members.len() as u64;
-                if let Some(estimate) = estimate(facts, &region, aim)
+                let limit = best.as_ref().map(|best| best.estimate.bytes.max(aim.target));
+                if let Some(estimate) = estimate(facts, &region, aim, limit)
                     && best.as_ref().is_none_or(|best| estimate.rank(aim.target) < best.estimate.rank(aim.target))
                     && let Some(place) = Place::of(facts, &region)
                 {
@@ -129,10 +130,15 @@ fn largest(facts: &Facts<'_>, aim: Aim) -> Vec<TensorId> {
     found.into_iter().map(|(_, id)| id).collect()
 }
 
-/// Returns how to cut a region no finer than the target needs, or as finely as is possible.
-fn estimate(facts: &Facts<'_>, region: &Region, aim: Aim) -> Option<Estimate> {
-    let grid = region.grid(facts)?;
+/// Returns how to cut a region no finer than the target needs, or as finely as is possible. `None` if that leaves the step as
+/// it is, or more than `limit` bytes live.
+fn estimate(facts: &Facts<'_>, region: &Region, aim: Aim, limit: Option<Bytes>) -> Option<Estimate> {
+    let now = facts.profiles[aim.buffer as usize][aim.step as usize];
     let bytes = live(facts, region)?;
+    if bytes.fixed >= now || limit.is_some_and(|limit| bytes.fixed > limit) {
+        return None;
+    }
+    let grid = region.grid(facts)?;
     let by_parts = grid.rounded_up((grid.units + MOST_PARTS - 1) / MOST_PARTS);
     let by_threads = grid.rounded_up(cost::fewest_units(facts, region, grid.units, aim.threads));
     let least = by_parts.max(by_threads).max(grid.rounded_up(grid.fewest));
@@ -145,7 +151,7 @@ fn estimate(facts: &Facts<'_>, region: &Region, aim: Aim) -> Option<Estimate> {
     let parts = (grid.units + units - 1) / units;
     let units = with_long_last_part(grid, grid.rounded_up((grid.units + parts - 1) / parts))?;
     let bytes = bytes.with_parts(units, grid.units);
-    if bytes >= facts.profiles[aim.buffer as usize][aim.step as usize] {
+    if bytes >= now {
         return None;
     }
     let parts = grid.parts(units);
