@@ -23,7 +23,7 @@ const MEASURED: &[(&str, &[Bytes])] = &[
 ];
 
 /// A budget that cannot be met, so that the smallest graph is searched for.
-const NOTHING: Bytes = 0;
+const UNMEETABLE: Bytes = 0;
 
 fn main() {
     let mut criterion = Criterion::default()
@@ -37,9 +37,9 @@ fn main() {
         let graph = read_graph(&path).unwrap_or_else(|error| panic!("{error}"));
         let whole = cut(&mut graph.clone(), Bytes::MAX).before;
         let mut group = criterion.benchmark_group(name);
-        for budget in parts.iter().map(|part| whole * part / 100).chain([NOTHING]) {
+        for budget in parts.iter().map(|part| whole * part / 100).chain([UNMEETABLE]) {
             let mut is_printed = false;
-            let label = if budget == NOTHING { "smallest".to_owned() } else { budget.to_string() };
+            let label = if budget == UNMEETABLE { "smallest".to_owned() } else { budget.to_string() };
             group.bench_function(label, |bencher| {
                 if !std::mem::replace(&mut is_printed, true) {
                     print(name, budget, &graph);

@@ -30,9 +30,9 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Returns how to cut the same region somewhere else: layers, and parts of a tensor, repeat each other. `None` unless
-    /// as many bytes are live at the step, nodes at the same distance from it form such a region, and bytes and time of the
-    /// cut are those of this one. Counts the regions looked at in `work`.
+    /// Returns this cut, found for one step, at another step: layers, and parts of a tensor, repeat each other. `None` unless
+    /// both steps have equal live bytes, the nodes at equal distances from the step form a region, and its estimate equals
+    /// this one. Counts the regions looked at in `work`.
     pub fn again(&self, facts: &Facts<'_>, found_for: Aim, aim: Aim, work: &mut u64) -> Option<Self> {
         let profile = &facts.profiles[aim.buffer as usize];
         if profile[aim.step as usize] != profile[found_for.step as usize] {

@@ -7,7 +7,7 @@ use crate::graph::{BufferIndex, Effect, Flags, Layout, Operation, Tensor, Tensor
 use crate::placement::Bytes;
 
 use super::draft::{Draft, Origin, Role};
-use super::operations::{Kind, Need, cut};
+use super::operations::{Kind, MOST_SOURCES, Need, cut};
 use super::region::{Grid, Member, Region};
 use super::slices::{packed_part, slice, span};
 use super::views::view_of_part;
@@ -34,9 +34,6 @@ pub struct NewTensors<'a> {
     /// By output with memory of its own: the memory that its parts write.
     memories: HashMap<TensorId, TensorId>,
 }
-
-/// A tensor has at most so many sources.
-const MOST_SOURCES: usize = 10;
 
 /// One part of a region.
 #[derive(Clone, Debug)]

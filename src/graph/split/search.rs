@@ -41,7 +41,7 @@ pub struct CutMade {
 pub enum Goal {
     /// At most so many, over all buffers.
     Target(Bytes),
-    /// As few as are found.
+    /// The fewest that the search can reach.
     Least,
 }
 

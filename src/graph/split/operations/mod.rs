@@ -13,6 +13,9 @@ pub use window::Window;
 
 pub(super) use table::cut;
 
+/// A tensor has at most so many sources.
+pub const MOST_SOURCES: usize = 10;
+
 /// What a part of a result needs of one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {

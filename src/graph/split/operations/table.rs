@@ -2,13 +2,10 @@
 
 use crate::graph::{Graph, Layout, TensorId};
 
-use super::{Cut, Kind, Need, Window, matmul};
+use super::{Cut, Kind, MOST_SOURCES, Need, Window, matmul};
 
 /// FLASH_ATTN_EXT takes tiles of queries from this many on.
 const FEWEST_QUERIES: i64 = 64;
-
-/// A node with more sources is not cut.
-const MOST_SOURCES: usize = 10;
 
 /// A node to cut along a dimension of its result.
 struct Node<'g> {
