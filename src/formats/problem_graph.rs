@@ -69,9 +69,9 @@ impl ProblemGraph {
         self.tensors.push(TensorInfo {
             id: u64::from(id),
             name: name.to_owned(),
-            op: OPERATION.to_owned(),
-            desc: OPERATION.to_owned(),
-            element: "i8".to_owned(),
+            op: OPERATION.into(),
+            desc: OPERATION.into(),
+            element: "i8".into(),
             nbytes: bytes,
             size: bytes,
             buffer: 0,

@@ -6,6 +6,7 @@
 //!
 //! Each part uses only those above it in this list:
 //!
+//! - `lists`: short lists by index
 //! - `layout`, `layouts`, `operation`, `tensor`: one tensor
 //! - `retention`: the tensors that the program reads later than the graph does
 //! - `def_use`, `computation`: the graph, with the sources and the last user of each tensor
@@ -22,6 +23,7 @@
 //! - [`steps`]: a pass that cuts a graph into parts, planned and run one after the other
 //! - [`snapshot`]: a captured graph with its names and sizes
 
+mod lists;
 mod layout;
 mod layouts;
 mod operation;

@@ -3,6 +3,7 @@
 //! [`crate::formats`] reads and writes them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::placement::{Bytes, Effort};
 
@@ -52,12 +53,12 @@ pub struct TensorInfo {
     pub id: u64,
     /// Its name.
     pub name: String,
-    /// ggml's name of its operation.
-    pub op: String,
+    /// ggml's name of its operation; tensors share such names.
+    pub op: Arc<str>,
     /// The operation with details, such as which unary operation it is; otherwise equal to `op`.
-    pub desc: String,
+    pub desc: Arc<str>,
     /// ggml's name of its element type.
-    pub element: String,
+    pub element: Arc<str>,
     /// Bytes from its first to its last element.
     pub nbytes: Bytes,
     /// Bytes that its buffer type requires, before padding.
@@ -345,13 +346,13 @@ impl Snapshot {
     fn take_split(&mut self, found: &Splitting) {
         let mut next_id = self.tensors.iter().map(|tensor| tensor.id).max().map_or(0, |id| id.saturating_add(1));
         let mut infos = Vec::with_capacity(found.draft.origins.len());
-        for (origin, &nbytes) in found.draft.origins.iter().zip(&found.draft.nbytes) {
+        for ((id, origin), &nbytes) in (0..).zip(&found.draft.origins).zip(&found.draft.nbytes) {
             let given = &self.tensors[origin.tensor as usize];
             let mut info = given.clone();
             if let Some(op) = origin.role.operation() {
-                (info.op, info.desc) = (op.to_owned(), op.to_owned());
+                (info.op, info.desc) = (op.into(), op.into());
             }
-            if let Some(name) = origin.name(&given.name) {
+            if let Some(name) = found.draft.name(id, &given.name) {
                 (info.name, info.id, info.nbytes) = (name, next_id, nbytes);
                 let own = |size: Bytes| nbytes.saturating_add(size.saturating_sub(given.nbytes));
                 info.size = own(given.size);

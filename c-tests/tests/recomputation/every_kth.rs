@@ -70,7 +70,7 @@ impl Layers {
         let loss = graph.nodes().iter().position(is_loss).expect("it is a training graph");
         let forward = &graph.nodes()[..loss];
         let steps_of = |op: &str| -> Vec<usize> {
-            (0..loss).filter(|&step| training.snapshot.tensors[forward[step] as usize].op == op).collect()
+            (0..loss).filter(|&step| training.snapshot.tensors[forward[step] as usize].op.as_ref() == op).collect()
         };
         // A layer adds the results of its attention, then those of its feed-forward network, to the residual stream,
         // which begins with the embeddings.

@@ -245,7 +245,7 @@ fn assert_equal_bytes(
     let mut captured = captured_sizes(snapshot);
     let mut sizes = |origin: Origin, buffer_type: BufferTypeIndex| {
         let pads = match origin {
-            Origin::Tensor(id) => matches!(snapshot.tensors[id as usize].op.as_str(), "MUL_MAT" | "NONE"),
+            Origin::Tensor(id) => matches!(snapshot.tensors[id as usize].op.as_ref(), "MUL_MAT" | "NONE"),
             _ => true,
         };
         let (Origin::Tensor(of) | Origin::Copy { of, .. } | Origin::Marker { of } | Origin::Staged { of }) = origin;

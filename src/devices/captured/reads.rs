@@ -32,7 +32,7 @@ impl Reads {
                 let read = read as f64;
                 let root = graph.root(source) as usize;
                 reads.bytes[root] += read;
-                reads.only_rows[root] &= slot == 0 && snapshot.tensors[node as usize].op == "GET_ROWS";
+                reads.only_rows[root] &= slot == 0 && snapshot.tensors[node as usize].op.as_ref() == "GET_ROWS";
             }
         }
         reads
@@ -48,7 +48,7 @@ fn bytes_read(snapshot: &Snapshot, node: TensorId, slot: usize, source: TensorId
         extents.into_iter().fold(1, u64::saturating_mul)
     };
     let layout = snapshot.graph.layout(source);
-    match (snapshot.tensors[node as usize].op.as_str(), slot) {
+    match (snapshot.tensors[node as usize].op.as_ref(), slot) {
         ("GET_ROWS", 0) => {
             let rows = sources.get(1).map_or(0, |&ids| elements(ids));
             info.nbytes.min(rows.saturating_mul(layout.nb[1]))

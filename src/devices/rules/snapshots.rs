@@ -54,7 +54,7 @@ impl ScheduledGraph {
     fn info(&self, snapshot: &Snapshot, backends: &Backends, origin: Origin) -> TensorInfo {
         let (Origin::Tensor(of) | Origin::Copy { of, .. } | Origin::Marker { of } | Origin::Staged { of }) = origin;
         let info = snapshot.tensors[of as usize].clone();
-        let nothing = || "NONE".to_owned();
+        let nothing = || "NONE".into();
         match origin {
             Origin::Tensor(_) => info,
             Origin::Staged { .. } => TensorInfo { name: cut(&format!("{} (staged)", info.name)), ..info },

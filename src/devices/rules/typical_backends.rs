@@ -81,7 +81,7 @@ impl<'a> TypicalBackends<'a> {
 
     /// Returns `true` for a product of F16 with a weight of another type.
     fn is_mixed_product(&self, tensor: TensorId) -> bool {
-        let element = |&source: &TensorId| self.placed.snapshot.tensors[source as usize].element.as_str();
+        let element = |&source: &TensorId| self.placed.snapshot.tensors[source as usize].element.as_ref();
         match self.placed.graph().sources(tensor) {
             [a, b, ..] if self.placed.op(tensor).starts_with("MUL_MAT") => element(b) == "f16" && element(a) != "f16",
             _ => false,

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, BufRead, Read};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -347,8 +348,8 @@ fn reaches(graph: &Graph, from: TensorId, to: TensorId) -> bool {
 impl Line {
     fn info(&self) -> TensorInfo {
         let Self { id, ref name, ref op, ref desc, ref r#type, nbytes, size, buffer, .. } = *self;
-        let (name, op, element) = (name.clone(), op.clone(), r#type.clone());
-        let desc = desc.as_ref().unwrap_or(&op).clone();
+        let (name, op, element) = (name.clone(), Arc::from(op.as_str()), r#type.as_str().into());
+        let desc = desc.as_deref().map_or_else(|| Arc::clone(&op), Arc::from);
         let elsewhere = self.elsewhere.iter().map(|other| (other.buffer, other.size)).collect();
         TensorInfo { id, name, op, desc, element, nbytes, size, buffer, elsewhere }
     }

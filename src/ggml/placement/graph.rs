@@ -103,9 +103,9 @@ fn info(runtime: &Runtime, id: TensorId, tensor: TensorRef<'_>) -> TensorInfo {
     TensorInfo {
         id: u64::from(id),
         name: tensor.name(),
-        op: runtime.operations.name(tensor.op()).to_string_lossy().into_owned(),
-        desc: runtime.description(tensor),
-        element: runtime.element_name(tensor),
+        op: runtime.operations.name(tensor.op()).to_string_lossy().into(),
+        desc: runtime.description(tensor).into(),
+        element: runtime.element_name(tensor).into(),
         nbytes,
         size: nbytes,
         buffer: 0,

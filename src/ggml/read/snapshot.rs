@@ -67,9 +67,9 @@ impl SnapshotSource<'_, '_> {
         TensorInfo {
             id: u64::from(id),
             name: tensor.name(),
-            op: self.runtime.operations.name(tensor.op()).to_string_lossy().into_owned(),
-            desc: self.runtime.description(tensor),
-            element: self.runtime.element_name(tensor),
+            op: self.runtime.operations.name(tensor.op()).to_string_lossy().into(),
+            desc: self.runtime.description(tensor).into(),
+            element: self.runtime.element_name(tensor).into(),
             nbytes,
             size,
             buffer,

@@ -1,5 +1,6 @@
 //! Which nodes must stay before which.
 
+use crate::graph::lists::Lists;
 use crate::graph::{Effect, Graph, TensorId};
 use crate::placement::Step;
 
@@ -7,8 +8,8 @@ use crate::placement::Step;
 /// order. The given order is always allowed.
 #[derive(Clone, Debug)]
 pub struct Hazards {
-    before: Vec<Vec<Step>>,
-    after: Vec<Vec<Step>>,
+    before: Lists<Step>,
+    after: Lists<Step>,
 }
 
 impl Hazards {
@@ -25,37 +26,28 @@ impl Hazards {
     ///
     /// `effects` and `same_memory` are by tensor; in the latter, a root whose memory aliases no other has its own id.
     pub fn new(graph: &Graph, effects: &[Effect], same_memory: &[TensorId]) -> Self {
-        let count = graph.nodes().len();
         let tensors = graph.tensors().len();
-        let mut finder = Finder { before: vec![Vec::new(); count], uses: vec![HazardUses::default(); 2 * tensors] };
+        let mut finder = Finder::of(graph);
         let mut barrier = None;
         let mut is_used = vec![false; tensors];
         for (step, &node) in (0..).zip(graph.nodes()) {
-            if let Some(barrier) = barrier {
-                finder.order(barrier, step);
-            }
+            finder.earlier.extend(barrier);
             if is_barrier(graph, effects, node, is_used[node as usize]) {
                 let first = barrier.map_or(0, |barrier| barrier + 1);
-                (first..step).for_each(|earlier| finder.order(earlier, step));
+                finder.earlier.extend(first..step);
                 barrier = Some(step);
             }
             finder.run(graph, effects[node as usize], same_memory, node, step);
             graph.sources(node).iter().for_each(|&source| is_used[source as usize] = true);
         }
-        finder.order_retained(graph);
-        finder.finish()
+        let before = keeping_the_last(with_pairs(finder.before, ends_of_retention(graph)));
+        Self { after: reversed(&before), before }
     }
 
     /// Adds pairs of steps: the first of a pair must run before the second, as it does in the given order.
-    pub fn with_pairs(mut self, pairs: impl IntoIterator<Item = (Step, Step)>) -> Self {
-        for (earlier, later) in pairs {
-            let before = &mut self.before[later as usize];
-            if let Err(position) = before.binary_search(&earlier) {
-                before.insert(position, earlier);
-                self.after[earlier as usize].push(later);
-            }
-        }
-        self
+    pub fn with_pairs(self, pairs: impl IntoIterator<Item = (Step, Step)>) -> Self {
+        let before = with_pairs(self.before, pairs.into_iter().collect());
+        Self { after: reversed(&before), before }
     }
 
     /// Returns `true` if `order` has each node once, and keeps every pair that must not be swapped.
@@ -67,7 +59,7 @@ impl Hazards {
             }
             position[step as usize] = Some(at);
         }
-        let in_order = |(step, before): (usize, &Vec<Step>)| {
+        let in_order = |(step, before): (usize, &[Step])| {
             position[step].is_some() && before.iter().all(|&earlier| position[earlier as usize] < position[step])
         };
         self.before.iter().enumerate().all(in_order)
@@ -75,12 +67,12 @@ impl Hazards {
 
     /// Returns steps that must run before `step`; the others follow from these.
     pub fn before(&self, step: Step) -> &[Step] {
-        &self.before[step as usize]
+        self.before.of(step)
     }
 
     /// Returns steps that must run after `step`; the others follow from these.
     pub fn after(&self, step: Step) -> &[Step] {
-        &self.after[step as usize]
+        self.after.of(step)
     }
 }
 
@@ -104,20 +96,43 @@ pub fn last_barrier(graph: &Graph, effects: &[Effect]) -> Option<Step> {
     last
 }
 
-/// The last step that wrote a resource, and the steps that have read it since.
+/// The last step that wrote a resource, and the last one of the steps that have read it since.
 #[derive(Clone, Default)]
 struct HazardUses {
     written: Option<Step>,
-    read: Vec<Step>,
+    /// A position in [`Finder::reads`].
+    read: Option<u32>,
+}
+
+/// A step that read a resource.
+struct Read {
+    step: Step,
+    /// The position of the read before it since the resource was written.
+    previous: Option<u32>,
 }
 
 struct Finder {
-    before: Vec<Vec<Step>>,
+    /// By step: the steps that must run before it.
+    before: Lists<Step>,
+    /// The steps that must run before the current one.
+    earlier: Vec<Step>,
     /// Two resources per tensor: its value, and the memory that it is the root of.
     uses: Vec<HazardUses>,
+    reads: Vec<Read>,
 }
 
 impl Finder {
+    fn of(graph: &Graph) -> Self {
+        let (nodes, tensors) = (graph.nodes().len(), graph.tensors().len());
+        Self {
+            before: Lists::with_capacity(nodes),
+            earlier: Vec::new(),
+            uses: vec![HazardUses::default(); 2 * tensors],
+            reads: Vec::with_capacity(4 * nodes),
+        }
+    }
+
+    /// Runs a node, and adds the list of its step.
     fn run(&mut self, graph: &Graph, effect: Effect, same_memory: &[TensorId], node: TensorId, step: Step) {
         let tensors = graph.tensors().len();
         let memory = |id: TensorId| tensors + same_memory[graph.root(id) as usize] as usize;
@@ -139,66 +154,74 @@ impl Finder {
         } else {
             self.write(memory(node), step);
         }
-    }
-
-    fn order_retained(&mut self, graph: &Graph) {
-        let retained = graph.retained();
-        if retained.iter().all(|(_, until)| until.is_none()) {
-            return;
-        }
-        let defs = graph.first_defs();
-        for (tensor, until) in retained {
-            if let (Some(def), Some(until)) = (defs[tensor as usize], until) {
-                self.order(def.min(until), def.max(until));
-            }
-        }
+        self.earlier.retain(|&earlier| earlier < step);
+        self.earlier.sort_unstable();
+        self.earlier.dedup();
+        self.before.push(&self.earlier);
+        self.earlier.clear();
     }
 
     fn read(&mut self, resource: usize, step: Step) {
-        if let Some(writer) = self.uses[resource].written {
-            self.order(writer, step);
-        }
-        if self.uses[resource].read.last() != Some(&step) {
-            self.uses[resource].read.push(step);
+        let uses = &mut self.uses[resource];
+        self.earlier.extend(uses.written);
+        let previous = uses.read;
+        if previous.is_none_or(|read| self.reads[read as usize].step != step) {
+            uses.read = Some(u32::try_from(self.reads.len()).expect("fewer than 2^32 reads"));
+            self.reads.push(Read { step, previous });
         }
     }
 
     fn write(&mut self, resource: usize, step: Step) {
-        if let Some(writer) = self.uses[resource].written.replace(step) {
-            self.order(writer, step);
-        }
-        for reader in std::mem::take(&mut self.uses[resource].read) {
-            self.order(reader, step);
+        let uses = &mut self.uses[resource];
+        self.earlier.extend(uses.written.replace(step));
+        let mut next = uses.read.take();
+        while let Some(read) = next {
+            let Read { step: reader, previous } = self.reads[read as usize];
+            self.earlier.push(reader);
+            next = previous;
         }
     }
+}
 
-    fn order(&mut self, earlier: Step, later: Step) {
-        if earlier < later {
-            self.before[later as usize].push(earlier);
-        }
+/// Returns, of each tensor that is retained until a node runs, the step that computes it and that of the node.
+fn ends_of_retention(graph: &Graph) -> Vec<(Step, Step)> {
+    let retained = graph.retained();
+    if retained.iter().all(|(_, until)| until.is_none()) {
+        return Vec::new();
     }
+    let defs = graph.first_defs();
+    let pair = |(tensor, until): (TensorId, Option<Step>)| {
+        let (def, until) = (defs[tensor as usize]?, until?);
+        (def != until).then(|| (def.min(until), def.max(until)))
+    };
+    retained.into_iter().filter_map(pair).collect()
+}
 
-    fn finish(mut self) -> Hazards {
-        self.before.iter_mut().for_each(|before| {
-            before.sort_unstable();
-            before.dedup();
-        });
-        self.keep_the_last();
-        let mut after = vec![Vec::new(); self.before.len()];
-        for (step, before) in (0..).zip(&self.before) {
-            before.iter().for_each(|&earlier| after[earlier as usize].push(step));
-        }
-        Hazards { before: self.before, after }
+/// Adds pairs of an earlier and a later step to the lists of the steps before each step.
+fn with_pairs(before: Lists<Step>, mut pairs: Vec<(Step, Step)>) -> Lists<Step> {
+    if pairs.is_empty() {
+        return before;
     }
+    pairs.extend(before.pairs().map(|(later, earlier)| (earlier, later)));
+    pairs.sort_unstable();
+    pairs.dedup();
+    Lists::collect(before.len(), pairs.iter().map(|&(earlier, later)| (later, earlier)))
+}
 
-    /// Keeps the last node last: nodes that no other must follow stay before it.
-    fn keep_the_last(&mut self) {
-        let mut has_successor = vec![false; self.before.len()];
-        self.before.iter().flatten().for_each(|&earlier| has_successor[earlier as usize] = true);
-        if let Some(last) = self.before.last_mut() {
-            has_successor.pop();
-            last.extend((0..).zip(has_successor).filter(|(_, has_successor)| !has_successor).map(|(step, _)| step));
-            last.sort_unstable();
-        }
-    }
+/// Keeps the last node last: nodes that no other must follow stay before it.
+fn keeping_the_last(mut before: Lists<Step>) -> Lists<Step> {
+    let Some(last) = before.iter().last() else { return before };
+    let mut list = last.to_vec();
+    let mut has_successor = vec![false; before.len() - 1];
+    before.pairs().for_each(|(_, earlier)| has_successor[earlier as usize] = true);
+    list.extend((0..).zip(has_successor).filter(|(_, has_successor)| !has_successor).map(|(step, _)| step));
+    list.sort_unstable();
+    before.pop();
+    before.push(&list);
+    before
+}
+
+/// Returns, by step, the steps that must run after it, from the steps before each step.
+fn reversed(before: &Lists<Step>) -> Lists<Step> {
+    Lists::collect(before.len(), before.pairs().map(|(later, earlier)| (earlier, later)))
 }

@@ -117,7 +117,7 @@ pub fn best(facts: &Facts<'_>, aim: Aim, work: &mut u64) -> Option<Candidate> {
 
 /// Returns the tensors in the largest blocks at a step that nodes compute.
 fn largest(facts: &Facts<'_>, aim: Aim) -> Vec<TensorId> {
-    let blocks = facts.problems[aim.buffer as usize].blocks().iter().zip(&facts.in_block[aim.buffer as usize]);
+    let blocks = facts.problems[aim.buffer as usize].blocks().iter().zip(facts.in_block[aim.buffer as usize].iter());
     let live = blocks.filter(|(block, _)| (block.first_step..block.end_step).contains(&aim.step));
     let latest = |tensors: &[TensorId]| {
         let computed = tensors.iter().filter(|&&id| facts.steps[id as usize].is_some_and(|step| step <= aim.step));

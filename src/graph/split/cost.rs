@@ -30,7 +30,7 @@ pub fn of_part(facts: &Facts<'_>, region: &Region) -> u64 {
         let Some(cut) = cut(&draft.graph, kind, member.tensor, member.dimension) else { continue };
         let sources = draft.graph.sources(member.tensor);
         time = time.saturating_add(NODE);
-        for (slot, (&source, &need)) in sources.iter().zip(&cut.needs).enumerate() {
+        for (slot, (&source, &need)) in sources.iter().zip(&*cut.needs).enumerate() {
             let is_other_type = draft.graph.layout(source).element != draft.graph.layout(sources[0]).element;
             let is_converted = kind.is_product() && slot == 1 && is_other_type;
             if need == Need::Whole && kind.is_product() {

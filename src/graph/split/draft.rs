@@ -45,36 +45,29 @@ impl Role {
 }
 
 /// Which tensor of the given graph a tensor of a cut graph comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The tensor of the given graph; of a slice, the one that is sliced.
     pub tensor: TensorId,
     /// What it is now.
     pub role: Role,
-    /// Which part it is, and of how many, from the first cut to the last; counted from 1.
-    pub parts: Vec<[u32; 2]>,
+    /// Which part it is, as a position in [`Draft::parts`]; `None` if it is as a whole.
+    pub part: Option<u32>,
 }
 
-impl Origin {
-    /// Returns the name of a new tensor, from that of the given one; `None` for a given tensor.
-    pub fn name(&self, given: &str) -> Option<String> {
-        let mut parts = String::new();
-        for (number, [part, of]) in self.parts.iter().enumerate() {
-            let comma = if number == 0 { "" } else { ", " };
-            let _ = write!(parts, "{comma}{part} of {of}");
-        }
-        let what = match self.role {
-            Role::Given | Role::Whole => return None,
-            Role::Part | Role::PartWhole => format!("part {parts}"),
-            Role::Slice => format!("slice {parts}"),
-            Role::Memory if parts.is_empty() => "memory".to_owned(),
-            Role::Memory => format!("memory of part {parts}"),
-            Role::Join if parts.is_empty() => "parts".to_owned(),
-            Role::Join => format!("parts of part {parts}"),
-        };
-        Some(format!("{given} ({what})"))
-    }
+/// A part of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartNumber {
+    /// Counted from 1.
+    pub number: u32,
+    /// How many parts there are.
+    pub of: u32,
+    /// The part that was cut again, as a position in [`Draft::parts`]; `None` if it was the whole tensor.
+    pub within: Option<u32>,
 }
+
+/// Bytes of the longest names of parts that were cut once.
+const LONGEST_PART: usize = 32;
 
 /// A graph, and what is known of its tensors.
 #[derive(Clone, Debug)]
@@ -83,6 +76,8 @@ pub struct Draft {
     pub graph: Graph,
     /// By tensor: what it comes from.
     pub origins: Vec<Origin>,
+    /// The parts that tensors are of, each after the part that it is within.
+    pub parts: Vec<PartNumber>,
     /// By tensor: how it can be cut.
     pub kinds: Vec<Kind>,
     /// By tensor: what running it can change.
@@ -106,10 +101,11 @@ pub struct Draft {
 impl Draft {
     /// Starts with the given graph.
     pub fn of(subject: Subject<'_>, requests: Requests<'_>) -> Self {
-        let origin = |tensor| Origin { tensor, role: Role::Given, parts: Vec::new() };
+        let origin = |tensor| Origin { tensor, role: Role::Given, part: None };
         Self {
             graph: subject.graph.clone(),
             origins: (0..).take(subject.graph.tensors().len()).map(origin).collect(),
+            parts: Vec::new(),
             kinds: subject.kinds.to_vec(),
             effects: subject.effects.to_vec(),
             nbytes: subject.nbytes.to_vec(),
@@ -125,6 +121,36 @@ impl Draft {
     /// Returns the requested buffers.
     pub fn requests(&self) -> Requests<'_> {
         Requests { leafs: &self.leaf_buffers, nodes: &self.node_buffers }
+    }
+
+    /// Returns the name of a new tensor, from that of the given one; `None` for a given tensor.
+    pub fn name(&self, tensor: TensorId, given: &str) -> Option<String> {
+        let origin = self.origins[tensor as usize];
+        let what = match (origin.role, origin.part) {
+            (Role::Given | Role::Whole, _) => return None,
+            (Role::Part | Role::PartWhole, _) => "part ",
+            (Role::Slice, _) => "slice ",
+            (Role::Memory, None) => "memory",
+            (Role::Memory, Some(_)) => "memory of part ",
+            (Role::Join, None) => "parts",
+            (Role::Join, Some(_)) => "parts of part ",
+        };
+        let mut name = String::with_capacity(given.len() + LONGEST_PART);
+        name.extend([given, " (", what]);
+        self.add_parts(origin.part, &mut name);
+        name.push(')');
+        Some(name)
+    }
+
+    /// Adds a part to a name, after the parts that it is within.
+    fn add_parts(&self, part: Option<u32>, name: &mut String) {
+        let Some(part) = part else { return };
+        let PartNumber { number, of, within } = self.parts[part as usize];
+        if within.is_some() {
+            self.add_parts(within, name);
+            name.push_str(", ");
+        }
+        write!(name, "{number} of {of}").expect("a string takes all that is written");
     }
 
     /// Returns the bytes that a buffer requires for a tensor: of a part, its own bytes and the padding of the whole.

@@ -30,7 +30,7 @@ pub fn live(facts: &Facts<'_>, region: &Region) -> Option<Live> {
     let computed = computed(facts, region);
     let mut fixed = facts.overlapping[buffer as usize].bytes(steps);
     for block in blocks_of(facts, region) {
-        let tensors = &facts.in_block[buffer as usize][block as usize];
+        let tensors = facts.in_block[buffer as usize].of(block);
         let outside = tensors.iter().filter(|id| region.member(**id).is_none() && is_read(facts, region, **id));
         let bytes = outside.map(|&id| facts.sizes[id as usize]).max().unwrap_or(0);
         fixed =

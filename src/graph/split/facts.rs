@@ -1,7 +1,8 @@
 //! Who uses what in a draft, and when what is live.
 
+use crate::graph::lists::Lists;
 use crate::graph::order::Hazards;
-use crate::graph::{Allocation, BufferIndex, BufferSpec, Effect, Flags, Sizes, TensorId, shared_live_ranges};
+use crate::graph::{Allocation, BufferIndex, BufferSpec, Effect, Flags, Graph, Sizes, TensorId, shared_live_ranges};
 use crate::placement::{Bytes, Problem, Step, memory_profile, padded};
 
 use super::draft::{Draft, Role};
@@ -18,13 +19,13 @@ pub struct Facts<'a> {
     /// By buffer: the blocks.
     pub problems: Vec<Problem>,
     /// By tensor: the nodes that have it as a source, each once.
-    pub users: Vec<Vec<TensorId>>,
+    pub users: Lists<TensorId>,
     /// By tensor: the views of its memory.
-    pub views: Vec<Vec<TensorId>>,
+    pub views: Lists<TensorId>,
     /// By tensor: its step; `None` for what is not computed, or twice.
     pub steps: Vec<Option<Step>>,
     /// By buffer and block: the tensors in it, by id.
-    pub in_block: Vec<Vec<Vec<TensorId>>>,
+    pub in_block: Vec<Lists<TensorId>>,
     /// By buffer: the bytes of blocks by ranges of steps.
     pub overlapping: Vec<Overlapping>,
     /// By buffer: the live bytes at each step.
@@ -42,13 +43,12 @@ impl<'a> Facts<'a> {
         let mut own = |id: TensorId, buffer: BufferIndex| draft.alloc_size(sizes, id, buffer);
         let mut ranges = shared_live_ranges(graph, buffers, draft.requests(), &mut own).ok()?;
         let problems = ranges.take_problems(buffers);
-        let empty = |problem: &Problem| vec![Vec::new(); problem.blocks().len()];
-        let mut in_block: Vec<Vec<Vec<TensorId>>> = problems.iter().map(empty).collect();
+        let in_blocks = (0..).zip(&problems).map(|(buffer, problem)| in_blocks(&ranges.allocations, buffer, problem));
+        let in_block = in_blocks.collect();
         let mut padded_sizes = vec![0; graph.tensors().len()];
-        for (id, allocation) in (0..).zip(&ranges.allocations) {
-            let Some(Allocation { buffer, block, alloc_size, .. }) = *allocation else { continue };
-            in_block[buffer as usize][block as usize].push(id);
-            padded_sizes[id as usize] = padded(alloc_size, buffers[buffer as usize].alignment);
+        for (size, allocation) in padded_sizes.iter_mut().zip(&ranges.allocations) {
+            let Some(Allocation { buffer, alloc_size, .. }) = *allocation else { continue };
+            *size = padded(alloc_size, buffers[buffer as usize].alignment);
         }
         let overlapping: Option<_> =
             problems.iter().map(|problem| Overlapping::of(problem, graph.nodes().len())).collect();
@@ -59,8 +59,8 @@ impl<'a> Facts<'a> {
             hazards: Hazards::new(graph, &draft.effects, &draft.same_memory),
             allocations: ranges.allocations,
             problems,
-            users: vec![Vec::new(); graph.tensors().len()],
-            views: vec![Vec::new(); graph.tensors().len()],
+            users: users(graph),
+            views: views(graph),
             steps: vec![None; graph.tensors().len()],
             in_block,
             overlapping: overlapping?,
@@ -68,29 +68,18 @@ impl<'a> Facts<'a> {
             sizes: padded_sizes,
             fixed: draft.kept.clone(),
         };
-        facts.find_uses();
+        facts.find_steps();
         facts.find_fixed();
         Some(facts)
     }
 
-    fn find_uses(&mut self) {
+    fn find_steps(&mut self) {
         let graph = &self.draft.graph;
         for (step, &node) in (0..).zip(graph.nodes()) {
             self.steps[node as usize] = Some(step);
-            for &source in graph.sources(node) {
-                let users = &mut self.users[source as usize];
-                if users.last() != Some(&node) && source != node {
-                    users.push(node);
-                }
-            }
         }
-        for (id, tensor) in (0..).zip(graph.tensors()) {
-            if let Some(view) = tensor.view {
-                self.views[view.root as usize].push(id);
-            }
-            if self.steps[id as usize].is_none() {
-                graph.sources(id).iter().for_each(|&source| self.fixed[source as usize] = true);
-            }
+        for (id, _) in (0..).zip(&self.steps).filter(|(_, step)| step.is_none()) {
+            graph.sources(id).iter().for_each(|&source| self.fixed[source as usize] = true);
         }
     }
 
@@ -139,7 +128,7 @@ impl<'a> Facts<'a> {
     /// no node reads it.
     fn is_read_elsewhere(&self, id: TensorId) -> bool {
         let graph = &self.draft.graph;
-        let is_unread = self.users[id as usize].is_empty();
+        let is_unread = self.users.of(id).is_empty();
         is_unread || graph.tensor(id).flags.has(Flags::OUTPUT) || graph.retention().of(id).is_some()
     }
 
@@ -148,4 +137,29 @@ impl<'a> Facts<'a> {
         let peaks = self.profiles.iter().map(|profile| profile.iter().copied().max().unwrap_or(0));
         peaks.fold(0, Bytes::saturating_add)
     }
+}
+
+/// Returns, by tensor, the nodes that have it as a source, each once.
+fn users(graph: &Graph) -> Lists<TensorId> {
+    let uses = graph.nodes().iter().flat_map(|&node| {
+        let sources = graph.sources(node);
+        let once = move |&(slot, source): &(usize, &TensorId)| *source != node && !sources[..slot].contains(source);
+        sources.iter().enumerate().filter(once).map(move |(_, &source)| (source, node))
+    });
+    Lists::collect(graph.tensors().len(), uses)
+}
+
+/// Returns, by tensor, the views of its memory.
+fn views(graph: &Graph) -> Lists<TensorId> {
+    let views = (0..).zip(graph.tensors()).filter_map(|(id, tensor)| Some((tensor.view?.root, id)));
+    Lists::collect(graph.tensors().len(), views)
+}
+
+/// Returns, by block of a buffer, the tensors in it.
+fn in_blocks(allocations: &[Option<Allocation>], buffer: BufferIndex, problem: &Problem) -> Lists<TensorId> {
+    let in_buffer = (0..).zip(allocations).filter_map(|(id, allocation)| {
+        let allocation = allocation.filter(|allocation| allocation.buffer == buffer)?;
+        Some((allocation.block, id))
+    });
+    Lists::collect(problem.blocks().len(), in_buffer)
 }

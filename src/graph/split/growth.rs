@@ -28,7 +28,7 @@ impl Region {
         let mut waiting = vec![tensor];
         while let Some(read) = waiting.pop() {
             let dimension = region.member(read)?.dimension;
-            for &user in &facts.users[read as usize] {
+            for &user in facts.users.of(read) {
                 if facts.draft.kinds[user as usize].is_view() {
                     let dimension = region.dimension_of_view(facts, user, [tensor, read], dimension)?;
                     region.add(facts, user, dimension)?;

@@ -51,7 +51,7 @@ mod pass;
 mod tests;
 
 pub use detach::detached;
-pub use draft::{Origin, Role};
+pub use draft::{Draft, Origin, PartNumber, Role};
 pub use not_split::NotSplit;
 pub use operations::{Kind, Window};
 pub use pass::{Split, SplitEffort, SplitLimits, Splitting, Subject, split};

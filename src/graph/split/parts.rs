@@ -1,12 +1,12 @@
 //! The new tensors of one part of a region.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
+use crate::graph::lists::Lists;
 use crate::graph::{BufferIndex, Effect, Flags, Layout, Operation, Tensor, TensorId, View};
 use crate::placement::Bytes;
 
-use super::draft::{Draft, Origin, Role};
+use super::draft::{Draft, Origin, PartNumber, Role};
 use super::operations::{Kind, MOST_SOURCES, Need, cut};
 use super::region::{Grid, Member, Region};
 use super::slices::{packed_part, slice, span};
@@ -17,7 +17,6 @@ use super::views::view_of_part;
 pub struct NewTensor {
     pub tensor: Tensor,
     pub layout: Layout,
-    pub sources: Vec<TensorId>,
     pub origin: Origin,
     pub kind: Kind,
     pub effect: Effect,
@@ -31,8 +30,12 @@ pub struct NewTensor {
 pub struct NewTensors<'a> {
     draft: &'a Draft,
     pub list: Vec<NewTensor>,
-    /// By output with memory of its own: the memory that its parts write.
-    memories: HashMap<TensorId, TensorId>,
+    /// By new tensor.
+    pub sources: Lists<TensorId>,
+    /// The parts of the draft, then the new ones.
+    pub parts: Vec<PartNumber>,
+    /// By tensor of the draft: of an output with memory of its own, the memory that its parts write.
+    memories: Vec<Option<TensorId>>,
 }
 
 /// One part of a region.
@@ -45,14 +48,53 @@ pub struct Part<'r> {
     pub number: [u32; 2],
 }
 
-impl<'a> NewTensors<'a> {
-    pub fn of(draft: &'a Draft) -> Self {
-        Self { draft, list: Vec::new(), memories: HashMap::new() }
+/// What was added for a part so far.
+#[derive(Default)]
+pub struct Added {
+    /// By member of the region: its part.
+    members: Vec<TensorId>,
+    slices: Vec<(SliceOf, TensorId)>,
+    /// By part that was cut again, or `None`: its part, as a position in [`NewTensors::parts`].
+    parts: Vec<(Option<u32>, u32)>,
+}
+
+impl Added {
+    fn clear(&mut self) {
+        self.members.clear();
+        self.slices.clear();
+        self.parts.clear();
     }
 
-    /// Returns the memory that the parts of an output write, if it is new.
+    /// Returns the part of a tensor of the draft; `None` if it is no member, or not added yet.
+    pub fn part_of(&self, region: &Region, tensor: TensorId) -> Option<TensorId> {
+        let position = region.members.iter().position(|member| member.tensor == tensor)?;
+        self.members.get(position).copied()
+    }
+}
+
+/// A range of a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct SliceOf {
+    source: TensorId,
+    dimension: usize,
+    range: Range<i64>,
+}
+
+impl<'a> NewTensors<'a> {
+    pub fn of(draft: &'a Draft) -> Self {
+        let tensors = draft.graph.tensors().len();
+        Self {
+            draft,
+            list: Vec::with_capacity(tensors),
+            sources: Lists::with_capacity(tensors),
+            parts: draft.parts.clone(),
+            memories: vec![None; tensors],
+        }
+    }
+
+    /// Returns the memory that the parts of an output write; `None` if it is not new, or the tensor is no such output.
     pub fn memory(&self, output: TensorId) -> Option<TensorId> {
-        self.memories.get(&output).copied()
+        self.memories.get(output as usize).copied().flatten()
     }
 
     /// Adds the memory of an output that has its own.
@@ -60,8 +102,7 @@ impl<'a> NewTensors<'a> {
         let mut new = self.like(output, Role::Memory, buffer);
         new.tensor.operation = Operation::Marker;
         (new.kind, new.effect) = (Kind::Other, Effect::Nothing);
-        let id = self.push(new);
-        self.memories.insert(output, id);
+        self.memories[output as usize] = Some(self.push(new, &[]));
     }
 
     /// Adds views of an output after some of its parts, so that each has few sources. Returns the sources of the output
@@ -76,8 +117,9 @@ impl<'a> NewTensors<'a> {
                 new.tensor.view = Some(memory);
                 new.tensor.operation = Operation::View;
                 (new.kind, new.effect) = (Kind::Other, Effect::View);
-                new.sources = sources;
-                sources = vec![self.push(new)];
+                let join = self.push(new, &sources);
+                sources.clear();
+                sources.push(join);
             }
         }
         sources
@@ -86,14 +128,12 @@ impl<'a> NewTensors<'a> {
     /// Returns a new tensor with the layout of a member.
     fn like(&self, member: TensorId, role: Role, buffer: BufferIndex) -> NewTensor {
         let draft = self.draft;
-        let origin = Origin { role, ..draft.origins[member as usize].clone() };
         let mut tensor = Tensor::new();
         tensor.flags = Flags(draft.graph.tensor(member).flags.0 & Flags::COMPUTE.0);
         NewTensor {
             tensor,
             layout: *draft.graph.layout(member),
-            sources: Vec::new(),
-            origin,
+            origin: Origin { role, ..draft.origins[member as usize] },
             kind: draft.kinds[member as usize],
             effect: draft.effects[member as usize],
             nbytes: draft.nbytes[member as usize],
@@ -102,33 +142,37 @@ impl<'a> NewTensors<'a> {
         }
     }
 
-    /// Adds the tensors of a part; `buffer` has the requested buffer of each member. Returns the ids of the parts by member;
-    /// `None` if one cannot be made.
+    /// Adds the tensors of a part to the list and to `added`; `buffer` has the requested buffer of each member. `None` if one
+    /// cannot be made.
     pub fn add_part(
         &mut self,
         part: &Part<'_>,
         buffer: impl Fn(TensorId) -> BufferIndex,
-    ) -> Option<HashMap<TensorId, TensorId>> {
-        let mut own = HashMap::new();
-        let mut slices = HashMap::new();
+        added: &mut Added,
+    ) -> Option<()> {
+        added.clear();
         for member in &part.region.members {
-            let new = if self.draft.kinds[member.tensor as usize].is_view() {
-                self.view(part, member, &own, buffer(member.tensor))?
+            let buffer = buffer(member.tensor);
+            let id = if self.draft.kinds[member.tensor as usize].is_view() {
+                self.add_view(part, member, added, buffer)?
             } else {
-                self.computed(part, member, &own, &mut slices, buffer(member.tensor))?
+                self.add_computed(part, member, added, buffer)?
             };
-            own.insert(member.tensor, self.push(new));
+            added.members.push(id);
         }
-        Some(own)
+        Some(())
     }
 
-    fn push(&mut self, new: NewTensor) -> TensorId {
+    fn push(&mut self, new: NewTensor, sources: &[TensorId]) -> TensorId {
+        let id = self.next_id();
         self.list.push(new);
-        self.id(self.list.len() - 1)
+        self.sources.push(sources);
+        id
     }
 
-    fn id(&self, position: usize) -> TensorId {
-        TensorId::try_from(self.draft.graph.tensors().len() + position).expect("fewer than 2^32 tensors")
+    fn next_id(&self) -> TensorId {
+        let id = self.draft.graph.tensors().len() + self.list.len();
+        TensorId::try_from(id).expect("fewer than 2^32 tensors")
     }
 
     fn layout(&self, id: TensorId) -> &Layout {
@@ -146,17 +190,17 @@ impl<'a> NewTensors<'a> {
         view.unwrap_or(View { root: id, offset: 0 })
     }
 
-    /// Returns the part of a view of what is internal.
-    fn view(
-        &self,
+    /// Adds the part of a view of what is internal.
+    fn add_view(
+        &mut self,
         part: &Part<'_>,
         member: &Member,
-        own: &HashMap<TensorId, TensorId>,
+        added: &mut Added,
         buffer: BufferIndex,
-    ) -> Option<NewTensor> {
+    ) -> Option<TensorId> {
         let graph = &self.draft.graph;
         let parent = *graph.sources(member.tensor).first()?;
-        let source = *own.get(&parent)?;
+        let source = added.part_of(part.region, parent)?;
         let range = part.grid.elements(&part.units, member.extent);
         let within = |id: TensorId| graph.tensor(id).view.map_or(0, |view| view.offset);
         let offset = within(member.tensor).checked_sub(within(parent))?;
@@ -166,59 +210,51 @@ impl<'a> NewTensors<'a> {
         let memory = self.view_of(source);
         let view = View { offset: memory.offset.checked_add(offset)?, ..memory };
         let nbytes = span(given, self.draft.nbytes[member.tensor as usize], &layout)?;
-        let mut new = self.part(part, member.tensor, layout, nbytes, buffer);
-        (new.tensor.view, new.sources) = (Some(view), vec![source]);
-        Some(new)
+        let mut new = self.part(part, member.tensor, (layout, nbytes), added, buffer);
+        new.tensor.view = Some(view);
+        Some(self.push(new, &[source]))
     }
 
-    /// Returns the part of a node, after slices of its sources.
-    fn computed(
+    /// Adds the part of a node, after slices of its sources.
+    fn add_computed(
         &mut self,
         part: &Part<'_>,
         member: &Member,
-        own: &HashMap<TensorId, TensorId>,
-        slices: &mut HashMap<(TensorId, usize, i64, i64), TensorId>,
+        added: &mut Added,
         buffer: BufferIndex,
-    ) -> Option<NewTensor> {
+    ) -> Option<TensorId> {
         let draft = self.draft;
         let (node, kind) = (member.tensor, draft.kinds[member.tensor as usize]);
         let range = part.grid.elements(&part.units, member.extent);
         let cut = cut(&draft.graph, kind, node, member.dimension)?;
-        let mut sources = Vec::with_capacity(cut.needs.len());
+        let given_sources = draft.graph.sources(node);
+        let mut sources = [0; MOST_SOURCES];
+        let sources = sources.get_mut(..given_sources.len())?;
         let mut part_kind = kind;
-        let number = part.number;
-        for (&source, need) in draft.graph.sources(node).iter().zip(cut.needs) {
-            let mut sliced = |this: &mut Self, dimension: usize, range: Range<i64>| -> Option<TensorId> {
-                let key = (source, dimension, range.start, range.end);
-                match slices.get(&key) {
-                    Some(&known) => Some(known),
-                    None => {
-                        let new = this.slice(source, dimension, &range, number, (node, buffer))?;
-                        let id = this.push(new);
-                        slices.insert(key, id);
-                        Some(id)
-                    }
+        for ((used, &source), &need) in sources.iter_mut().zip(given_sources).zip(&*cut.needs) {
+            let (dimension, range) = match need {
+                Need::Whole | Need::Itself => {
+                    *used = source;
+                    continue;
                 }
-            };
-            let used = match need {
-                Need::Whole => source,
-                // The id of the node itself follows when it is added.
-                Need::Itself => TensorId::MAX,
-                Need::Along { .. } if own.contains_key(&source) => *own.get(&source)?,
                 Need::Along { dimension, numerator, denominator } => {
+                    if let Some(own) = added.part_of(part.region, source) {
+                        *used = own;
+                        continue;
+                    }
                     let scaled = |at: i64| Some(at.checked_mul(numerator)? / denominator);
-                    sliced(self, dimension, scaled(range.start)?..scaled(range.end)?)?
+                    (dimension, scaled(range.start)?..scaled(range.end)?)
                 }
                 Need::Rows(window) => {
                     let (rows, window) = window.over(&range, draft.graph.layout(source).ne[1])?;
                     part_kind = Kind::Im2col(Some(window));
-                    sliced(self, 1, rows)?
+                    (1, rows)
                 }
             };
-            sources.push(used);
+            *used = self.add_slice(part, SliceOf { source, dimension, range }, added, (node, buffer))?;
         }
-        let own_id = self.id(self.list.len());
-        sources.iter_mut().filter(|source| **source == TensorId::MAX).for_each(|source| *source = own_id);
+        let own_id = self.next_id();
+        sources.iter_mut().filter(|source| **source == node).for_each(|source| *source = own_id);
         let given = draft.graph.layout(node);
         let (layout, view) = if part.region.is_internal(node) {
             (packed_part(given, member.dimension, range.end - range.start)?, None)
@@ -228,51 +264,73 @@ impl<'a> NewTensors<'a> {
             (layout, Some(View { offset: memory.offset.checked_add(offset)?, ..memory }))
         };
         let nbytes = span(given, draft.nbytes[node as usize], &layout)?;
-        let mut new = self.part(part, node, layout, nbytes, buffer);
-        (new.tensor.view, new.sources, new.kind) = (view, sources, part_kind);
-        Some(new)
+        let mut new = self.part(part, node, (layout, nbytes), added, buffer);
+        (new.tensor.view, new.kind) = (view, part_kind);
+        Some(self.push(new, sources))
     }
 
-    /// Returns a part of a tensor, without sources and with memory of its own.
-    fn part(&self, part: &Part<'_>, of: TensorId, layout: Layout, nbytes: Bytes, buffer: BufferIndex) -> NewTensor {
+    /// Returns a part of a tensor, with memory of its own; without sources.
+    fn part(
+        &mut self,
+        part: &Part<'_>,
+        of: TensorId,
+        (layout, nbytes): (Layout, Bytes),
+        added: &mut Added,
+        buffer: BufferIndex,
+    ) -> NewTensor {
         let mut new = self.like(of, Role::Part, buffer);
-        new.origin.parts.push(part.number);
+        new.origin.part = Some(self.part_within(new.origin.part, part.number, added));
         new.tensor.operation = self.draft.graph.tensor(of).operation;
         NewTensor { layout, nbytes, ..new }
     }
 
-    /// Returns a view of a range of a source, for `user` with its requested buffer.
-    fn slice(
-        &self,
-        source: TensorId,
-        dimension: usize,
-        range: &Range<i64>,
-        number: [u32; 2],
+    /// Returns the position in [`NewTensors::parts`] of what is a part of a part, or of a whole tensor.
+    fn part_within(&mut self, within: Option<u32>, [number, of]: [u32; 2], added: &mut Added) -> u32 {
+        if let Some(&(_, known)) = added.parts.iter().find(|(outer, _)| *outer == within) {
+            return known;
+        }
+        let new = u32::try_from(self.parts.len()).expect("fewer than 2^32 parts");
+        self.parts.push(PartNumber { number, of, within });
+        added.parts.push((within, new));
+        new
+    }
+
+    /// Adds a view of a range of a source, for `user` with its requested buffer, unless the part has it already.
+    fn add_slice(
+        &mut self,
+        part: &Part<'_>,
+        slice_of: SliceOf,
+        added: &mut Added,
         (user, buffer): (TensorId, BufferIndex),
-    ) -> Option<NewTensor> {
+    ) -> Option<TensorId> {
+        if let Some(&(_, known)) = added.slices.iter().find(|(other, _)| *other == slice_of) {
+            return Some(known);
+        }
         let draft = self.draft;
+        let SliceOf { source, dimension, ref range } = slice_of;
         let given = draft.graph.layout(source);
         if range.start < 0 || range.end > given.ne[dimension] {
             return None;
         }
         let (layout, offset) = slice(given, dimension, range)?;
         let memory = self.view_of(source);
-        let mut origin = draft.origins[source as usize].clone();
-        origin.role = Role::Slice;
-        origin.parts.push(number);
+        let within = draft.origins[source as usize];
+        let part = Some(self.part_within(within.part, part.number, added));
         let flags = Flags(draft.graph.tensor(user).flags.0 & Flags::COMPUTE.0);
         let view = Some(View { offset: memory.offset.checked_add(offset)?, ..memory });
         let external = draft.graph.tensor(source).external;
-        Some(NewTensor {
+        let new = NewTensor {
             tensor: Tensor { flags, view, operation: Operation::View, external },
             layout,
-            sources: vec![source],
-            origin,
+            origin: Origin { role: Role::Slice, part, ..within },
             kind: Kind::View,
             effect: Effect::View,
             nbytes: span(given, draft.nbytes[source as usize], &layout)?,
             buffer,
             of: source,
-        })
+        };
+        let id = self.push(new, &[source]);
+        added.slices.push((slice_of, id));
+        Some(id)
     }
 }

@@ -74,12 +74,10 @@ impl Region {
     }
 
     /// Returns the members that stay whole: what computes a result that others read too.
-    pub fn outputs<'r>(&'r self, facts: &Facts<'_>) -> impl Iterator<Item = &'r Member> {
-        let is_view: Vec<bool> =
-            self.members.iter().map(|member| facts.draft.kinds[member.tensor as usize].is_view()).collect();
-        let computed =
-            self.members.iter().zip(is_view).filter(|(member, is_view)| !is_view && !self.is_internal(member.tensor));
-        computed.map(|(member, _)| member)
+    pub fn outputs<'r>(&'r self, facts: &'r Facts<'_>) -> impl Iterator<Item = &'r Member> {
+        let kinds = &facts.draft.kinds;
+        let is_output = |tensor: TensorId| !kinds[tensor as usize].is_view() && !self.is_internal(tensor);
+        self.members.iter().filter(move |member| is_output(member.tensor))
     }
 
     /// Returns the steps from the first to the last member; `None` if one is not computed.
@@ -118,8 +116,8 @@ impl Region {
 
     /// Returns `true` if the nodes that read an internal tensor are all members, and its views too.
     fn holds_all_users(&self, facts: &Facts<'_>, tensor: TensorId) -> bool {
-        let views = &facts.views[tensor as usize];
-        let users = views.iter().chain([&tensor]).flat_map(|&id| &facts.users[id as usize]);
+        let views = facts.views.of(tensor);
+        let users = views.iter().chain([&tensor]).flat_map(|&id| facts.users.of(id));
         views.iter().chain(users).all(|&id| self.member(id).is_some())
     }
 

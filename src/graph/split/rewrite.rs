@@ -1,14 +1,13 @@
 //! The draft with regions cut.
 
-use std::collections::HashMap;
-
+use crate::graph::lists::Lists;
 use crate::graph::{BufferIndex, Effect, Flags, Graph, Operation, Retained, Tensor, TensorId, View};
 use crate::placement::Step;
 
 use super::draft::{Draft, Origin, Role};
 use super::facts::Facts;
 use super::operations::Kind;
-use super::parts::{NewTensors, Part};
+use super::parts::{Added, NewTensors, Part};
 use super::region::{Grid, Region};
 use super::window::Place;
 
@@ -50,8 +49,9 @@ struct Rewriter<'a> {
     new: NewTensors<'a>,
     /// The nodes in their new order, each with its requested buffer.
     nodes: Vec<(TensorId, BufferIndex)>,
-    /// Tensors of the draft that parts compute, with their new sources.
-    wholes: HashMap<TensorId, Vec<TensorId>>,
+    /// By tensor of the draft: whether parts compute it, as the position of its new sources in `whole_sources`.
+    wholes: Vec<Option<u32>>,
+    whole_sources: Lists<TensorId>,
     /// By tensor of the draft: whether it is no more.
     dropped: Vec<bool>,
 }
@@ -59,9 +59,16 @@ struct Rewriter<'a> {
 impl<'a> Rewriter<'a> {
     fn of(facts: &'a Facts<'a>) -> Self {
         let draft = facts.draft;
-        let nodes = Vec::with_capacity(2 * draft.graph.nodes().len());
-        let dropped = vec![false; draft.graph.tensors().len()];
-        Self { draft, facts, new: NewTensors::of(draft), nodes, wholes: HashMap::new(), dropped }
+        let tensors = draft.graph.tensors().len();
+        Self {
+            draft,
+            facts,
+            new: NewTensors::of(draft),
+            nodes: Vec::with_capacity(2 * draft.graph.nodes().len()),
+            wholes: vec![None; tensors],
+            whole_sources: Lists::with_capacity(0),
+            dropped: vec![false; tensors],
+        }
     }
 
     fn buffer(&self, node: TensorId) -> BufferIndex {
@@ -85,22 +92,27 @@ impl<'a> Rewriter<'a> {
         for &output in outputs.iter().filter(|&&output| self.draft.graph.tensor(output).view.is_none()) {
             self.new.add_memory(output, self.buffer(output));
         }
-        let mut parts = Vec::new();
         let count = u32::try_from(cut.parts()).ok()?;
+        let mut added = Added::default();
+        // By output: its parts.
+        let mut parts = vec![Vec::with_capacity(count as usize); outputs.len()];
         for (number, first) in (1..=count).zip((0..).map(|part| part * cut.units)) {
             let units = first..(first + cut.units).min(cut.grid.units);
             let part = Part { region: &cut.region, grid: cut.grid, units, number: [number, count] };
             let facts = self.facts;
-            parts.push(self.new.add_part(&part, |node| buffer_of(facts, node))?);
+            self.new.add_part(&part, |node| buffer_of(facts, node), &mut added)?;
+            for (parts, &output) in parts.iter_mut().zip(&outputs) {
+                parts.push(added.part_of(&cut.region, output)?);
+            }
         }
-        for &output in &outputs {
-            let parts: Vec<TensorId> = parts.iter().map(|own| own[&output]).collect();
-            let sources = self.new.add_joins(output, &parts, self.buffer(output));
-            self.wholes.insert(output, sources);
+        for (parts, &output) in parts.iter().zip(&outputs) {
+            let sources = self.new.add_joins(output, parts, self.buffer(output));
+            self.wholes[output as usize] = Some(u32::try_from(self.whole_sources.len()).ok()?);
+            self.whole_sources.push(&sources);
         }
         let tensors = TensorId::try_from(self.draft.graph.tensors().len()).ok()?;
-        let added = (tensors..).zip(&self.new.list).skip(listed);
-        self.nodes.extend(added.map(|(id, new)| (id, new.buffer)));
+        let new = (tensors..).zip(&self.new.list).skip(listed);
+        self.nodes.extend(new.map(|(id, new)| (id, new.buffer)));
         self.nodes.extend(outputs.iter().map(|&output| (output, buffer_of(self.facts, output))));
         self.keep(cut.place.after.iter().copied());
         Some(())
@@ -147,6 +159,7 @@ impl Rest<'_, '_> {
         let mut result = Draft {
             graph: Graph::with_capacity(order.len()),
             origins: Vec::with_capacity(order.len()),
+            parts: self.rewriter.new.parts.clone(),
             kinds: Vec::with_capacity(order.len()),
             effects: Vec::with_capacity(order.len()),
             nbytes: Vec::with_capacity(order.len()),
@@ -157,14 +170,15 @@ impl Rest<'_, '_> {
             node_buffers: self.rewriter.nodes.iter().map(|&(_, buffer)| buffer).collect(),
             given_nbytes: self.draft.given_nbytes.clone(),
         };
+        let number = |count: usize| TensorId::try_from(count).expect("fewer than 2^32 tensors");
+        let given = number(self.draft.graph.tensors().len());
         for &id in order {
-            match (id as usize).checked_sub(self.draft.graph.tensors().len()) {
+            match id.checked_sub(given) {
                 Some(position) => self.add_new(&mut result, position),
                 None => self.add_given(&mut result, id),
             }
         }
         let leafs = self.draft.graph.leafs().len();
-        let number = |count: usize| TensorId::try_from(count).expect("fewer than 2^32 tensors");
         result.graph.list_leafs(self.draft.graph.leafs().iter().map(|&leaf| self.number(leaf)));
         result.graph.list_nodes(number(leafs)..number(leafs + self.rewriter.nodes.len()));
         let retained = self.draft.graph.retention().list().iter().map(|&Retained { tensor, until }| Retained {
@@ -183,22 +197,22 @@ impl Rest<'_, '_> {
 
     fn add_given(&self, result: &mut Draft, id: TensorId) {
         let (draft, at) = (self.draft, id as usize);
-        let whole = self.rewriter.wholes.get(&id);
+        let whole = self.rewriter.wholes[at].map(|position| self.rewriter.whole_sources.of(position));
         let mut tensor: Tensor = draft.graph.tensor(id).clone();
         tensor.view = tensor.view.or(whole.map(|_| View { root: id, offset: 0 })).map(|view| self.view(view));
         if whole.is_some() {
             tensor.operation = Operation::View;
         }
         result.graph.add(tensor, draft.graph.layout(id).by_ref());
-        let sources = whole.map_or(draft.graph.sources(id), Vec::as_slice);
+        let sources = whole.unwrap_or(draft.graph.sources(id));
         result.graph.push_sources(sources.iter().map(|&source| self.number(source)));
-        let given = &draft.origins[at];
+        let given = draft.origins[at];
         let role = match given.role {
             Role::Given if whole.is_some() => Role::Whole,
             Role::Part if whole.is_some() => Role::PartWhole,
             role => role,
         };
-        result.origins.push(Origin { role, ..given.clone() });
+        result.origins.push(Origin { role, ..given });
         result.kinds.push(if whole.is_some() { Kind::Other } else { draft.kinds[at] });
         result.effects.push(if whole.is_some() { Effect::View } else { draft.effects[at] });
         result.nbytes.push(draft.nbytes[at]);
@@ -207,14 +221,14 @@ impl Rest<'_, '_> {
         result.unsliced.push(draft.unsliced[at]);
     }
 
-    fn add_new(&self, result: &mut Draft, position: usize) {
-        let new = &self.rewriter.new.list[position];
+    fn add_new(&self, result: &mut Draft, position: u32) {
+        let (new, sources) = (&self.rewriter.new.list[position as usize], self.rewriter.new.sources.of(position));
         let mut tensor = new.tensor.clone();
         tensor.view = tensor.view.map(|view| self.view(view));
         debug_assert!(!tensor.flags.has(Flags::OUTPUT));
         let id = result.graph.add(tensor, new.layout.by_ref());
-        result.graph.push_sources(new.sources.iter().map(|&source| self.number(source)));
-        result.origins.push(new.origin.clone());
+        result.graph.push_sources(sources.iter().map(|&source| self.number(source)));
+        result.origins.push(new.origin);
         result.kinds.push(new.kind);
         result.effects.push(new.effect);
         result.nbytes.push(new.nbytes);

@@ -21,7 +21,7 @@ pub struct Named {
 impl Named {
     /// Returns the name and the operation of a tensor.
     pub fn plain(tensor: &TensorInfo) -> Self {
-        Self { name: tensor.name.clone(), op: tensor.desc.clone(), of: None }
+        Self { name: tensor.name.clone(), op: tensor.desc.to_string(), of: None }
     }
 }
 

@@ -34,7 +34,7 @@ impl Case<'_> {
     /// Returns the shape of a tensor.
     pub fn shape(&self, id: TensorId) -> Shape {
         let snapshot = self.planned.snapshot;
-        Shape { element: snapshot.tensors[id as usize].element.clone(), ne: snapshot.graph.layout(id).ne }
+        Shape { element: snapshot.tensors[id as usize].element.to_string(), ne: snapshot.graph.layout(id).ne }
     }
 
     /// Returns the sources of a tensor, each once.

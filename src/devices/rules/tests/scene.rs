@@ -104,9 +104,9 @@ impl Scene {
             TensorInfo {
                 id,
                 name: name.clone(),
-                op: op.clone(),
-                desc: op.clone(),
-                element: "i8".to_owned(),
+                op: op.as_str().into(),
+                desc: op.as_str().into(),
+                element: "i8".into(),
                 nbytes,
                 size,
                 buffer: 0,

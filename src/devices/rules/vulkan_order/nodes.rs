@@ -106,7 +106,7 @@ impl<'a> Nodes<'a> {
         let [first, second] = self.sources(product) else { return false };
         let other = if *first == unary_id { *second } else { *first };
         let tensors = &self.placed.snapshot.tensors;
-        let element = |id: TensorId| tensors[id as usize].element.as_str();
+        let element = |id: TensorId| tensors[id as usize].element.as_ref();
         let element_size = match element(unary_id) {
             "f32" => 4,
             "f16" => 2,
@@ -114,7 +114,7 @@ impl<'a> Nodes<'a> {
         };
         let is_alike = |id: TensorId| element(id) == element(unary_id);
         let (tiled, into) = if *first == unary_id { (other, unary_id) } else { (unary_id, *first) };
-        GATES_OF_PRODUCTS.contains(&tensors[unary_id as usize].desc.as_str())
+        GATES_OF_PRODUCTS.contains(&tensors[unary_id as usize].desc.as_ref())
             && is_alike(product_id)
             && is_alike(other)
             && self.has_packed_rows(other, element_size)

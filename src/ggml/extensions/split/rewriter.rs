@@ -81,7 +81,7 @@ impl<'g> Rewriter<'_, 'g> {
         let new = unsafe { (functions.ggml_view_tensor)(self.context.as_ptr(), given.as_ptr()) };
         // SAFETY: a new tensor in a live context.
         let new = unsafe { TensorRef::new(new) }.expect("the context has room, which was checked");
-        let name = CString::new(origin.name(&given.name()).unwrap_or_default()).unwrap_or_default();
+        let name = CString::new(draft.name(id, &given.name()).unwrap_or_default()).unwrap_or_default();
         // SAFETY: a live tensor, and a string that ggml copies as far as there is room.
         unsafe { (functions.ggml_set_name)(new.as_ptr(), name.as_ptr()) };
         // SAFETY: the tensor is new, and no reference into it is held.

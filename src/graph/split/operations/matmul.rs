@@ -22,8 +22,8 @@ const LARGE_BLOCK: u64 = 256;
 pub fn cut(result: &Layout, [first, second]: [&Layout; 2], dimension: usize) -> Option<Cut> {
     // Sources of equal types are multiplied as they are, by other kernels where the second has gaps.
     let second_has_any_strides = first.element != second.element;
-    let cut = |needs, multiple, fewest| Cut {
-        needs,
+    let cut = |needs: [Need; 2], multiple, fewest| Cut {
+        needs: needs.into(),
         multiple,
         fewest,
         strided: [true, second_has_any_strides, false, false],
@@ -33,13 +33,13 @@ pub fn cut(result: &Layout, [first, second]: [&Layout; 2], dimension: usize) -> 
         return None;
     }
     match dimension {
-        0 if result.ne[0] % TILE == 0 => Some(cut(vec![Need::along(1), Need::Whole], ROWS, TILE)),
-        1 if result.ne[1] >= COLUMNS => Some(cut(vec![Need::Whole, Need::along(1)], COLUMNS, COLUMNS)),
+        0 if result.ne[0] % TILE == 0 => Some(cut([Need::along(1), Need::Whole], ROWS, TILE)),
+        1 if result.ne[1] >= COLUMNS => Some(cut([Need::Whole, Need::along(1)], COLUMNS, COLUMNS)),
         2 | 3 => {
             let broadcast =
                 Need::Along { dimension, numerator: first.ne[dimension], denominator: result.ne[dimension] };
             let first = if first.ne[dimension] == 1 { Need::Whole } else { broadcast };
-            Some(cut(vec![first, Need::along(dimension)], 1, 1))
+            Some(cut([first, Need::along(dimension)], 1, 1))
         }
         _ => None,
     }
@@ -51,11 +51,11 @@ pub fn cut_by_id(result: &Layout, [experts, columns, ids]: [&Layout; 3], dimensi
     let fits = experts.ne[1] == result.ne[0] && ids.ne[..2] == result.ne[1..3] && columns.ne[2] == result.ne[2];
     let is_by_row = || is_packed(experts) && block_elements(experts) < LARGE_BLOCK;
     let needs = match dimension {
-        0 => vec![Need::along(1), Need::Whole, Need::Whole],
-        1 if is_by_row() && columns.ne[1] == 1 => vec![Need::Whole, Need::Whole, Need::along(0)],
-        1 if is_by_row() && columns.ne[1] == result.ne[1] => vec![Need::Whole, Need::along(1), Need::along(0)],
-        2 if is_by_row() => vec![Need::Whole, Need::along(2), Need::along(1)],
+        0 => [Need::along(1), Need::Whole, Need::Whole],
+        1 if is_by_row() && columns.ne[1] == 1 => [Need::Whole, Need::Whole, Need::along(0)],
+        1 if is_by_row() && columns.ne[1] == result.ne[1] => [Need::Whole, Need::along(1), Need::along(0)],
+        2 if is_by_row() => [Need::Whole, Need::along(2), Need::along(1)],
         _ => return None,
     };
-    fits.then_some(Cut { needs, multiple: 1, fewest: 1, strided: [true; 4], strided_result: true })
+    fits.then_some(Cut { needs: needs.into(), multiple: 1, fewest: 1, strided: [true; 4], strided_result: true })
 }

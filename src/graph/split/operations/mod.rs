@@ -5,10 +5,12 @@
 
 mod kind;
 mod matmul;
+mod needs;
 mod table;
 mod window;
 
 pub use kind::Kind;
+pub use needs::Needs;
 pub use window::Window;
 
 pub(super) use table::cut;
@@ -47,7 +49,7 @@ impl Need {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// By slot.
-    pub needs: Vec<Need>,
+    pub needs: Needs,
     /// Parts begin at multiples of so many elements.
     pub multiple: i64,
     /// Each part has at least so many elements.

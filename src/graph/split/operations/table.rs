@@ -18,31 +18,27 @@ struct Node<'g> {
 /// that they are views of, so a [`Kind::View`] is not cut here.
 pub fn cut(graph: &Graph, kind: Kind, node: TensorId, dimension: usize) -> Option<Cut> {
     let (ids, result) = (graph.sources(node), graph.layout(node));
-    if dimension > 3 || result.ne[dimension] < 2 || ids.is_empty() {
+    // A cast has itself as its destination; what is copied into the memory of another tensor is not cut.
+    let may_be_itself = |slot: usize| kind == Kind::Copy && slot > 0;
+    let fits = ids.iter().enumerate().all(|(slot, &source)| (source == node) == may_be_itself(slot));
+    if dimension > 3 || result.ne[dimension] < 2 || ids.is_empty() || !fits {
         return None;
     }
     // Searches ask for many nodes: a list on the stack takes no time.
     let mut sources = [result; MOST_SOURCES];
     let sources = sources.get_mut(..ids.len())?;
     sources.iter_mut().zip(ids).for_each(|(layout, &source)| *layout = graph.layout(source));
-    let cut = Node { result, sources, dimension }.cut(kind)?;
-    for (need, &source) in cut.needs.iter().zip(ids) {
-        // What is copied into the memory of another tensor is not cut.
-        if (*need == Need::Itself) != (source == node) {
-            return None;
-        }
-    }
-    (cut.needs.len() == ids.len()).then_some(cut)
+    Node { result, sources, dimension }.cut(kind)
 }
 
 /// Slices and results have no gaps where the whole has none.
-fn packed(needs: Vec<Need>) -> Cut {
-    Cut { needs, multiple: 1, fewest: 1, strided: [false; 4], strided_result: false }
+fn packed(needs: impl IntoIterator<Item = Need>) -> Cut {
+    Cut { needs: needs.into_iter().collect(), multiple: 1, fewest: 1, strided: [false; 4], strided_result: false }
 }
 
 /// Slices and results may have gaps between rows.
-fn strided(needs: Vec<Need>) -> Cut {
-    Cut { needs, multiple: 1, fewest: 1, strided: [true; 4], strided_result: true }
+fn strided(needs: impl IntoIterator<Item = Need>) -> Cut {
+    Cut { needs: needs.into_iter().collect(), multiple: 1, fewest: 1, strided: [true; 4], strided_result: true }
 }
 
 impl Node<'_> {
@@ -51,18 +47,18 @@ impl Node<'_> {
         let by_rows = dimension > 0;
         match (kind, self.sources) {
             (Kind::Unary, sources) if by_rows && sources.iter().all(|source| source.ne == result.ne) => {
-                Some(packed(vec![Need::along(dimension); sources.len()]))
+                Some(packed(sources.iter().map(|_| Need::along(dimension))))
             }
             (Kind::Binary, [first, second]) if first.ne == result.ne => {
-                Some(strided(vec![Need::along(dimension), self.broadcast(second, dimension)?]))
+                Some(strided([Need::along(dimension), self.broadcast(second, dimension)?]))
             }
             (Kind::Gated, sources) if by_rows => {
                 let fits = sources.iter().all(|source| source.ne[1..] == result.ne[1..]);
-                fits.then(|| packed(vec![Need::along(dimension); sources.len()]))
+                fits.then(|| packed(sources.iter().map(|_| Need::along(dimension))))
             }
             (Kind::Copy, [source, others @ ..]) if source.ne == result.ne => {
                 let destinations = others.iter().map(|_| Need::Itself);
-                let needs = [Need::along(dimension)].into_iter().chain(destinations).collect();
+                let needs = [Need::along(dimension)].into_iter().chain(destinations);
                 // Quantized rows are written one after the other.
                 Some(Cut { strided_result: source.element == result.element, ..strided(needs) })
             }
@@ -70,10 +66,10 @@ impl Node<'_> {
             (Kind::MatMulId, [experts, columns, ids]) => matmul::cut_by_id(result, [experts, columns, ids], dimension),
             (Kind::SoftMax { same_slopes }, sources) if by_rows => self.soft_max(sources, same_slopes),
             (Kind::Rows, [source]) if by_rows && source.ne[1..] == result.ne[1..] => {
-                Some(strided(vec![Need::along(dimension)]))
+                Some(strided([Need::along(dimension)]))
             }
             (Kind::RowsBack, [first, second]) if by_rows && first.ne == result.ne && second.ne == result.ne => {
-                Some(packed(vec![Need::along(dimension); 2]))
+                Some(packed([Need::along(dimension); 2]))
             }
             (Kind::FlashAttention, [query, others @ ..]) => self.flash_attention(query, others),
             (Kind::Rope, [source, positions, others @ ..]) if by_rows && source.ne == result.ne => {
@@ -83,26 +79,24 @@ impl Node<'_> {
                     _ => Need::Whole,
                 };
                 let factors = others.iter().map(|_| Need::Whole);
-                Some(strided([Need::along(dimension), positions].into_iter().chain(factors).collect()))
+                Some(strided([Need::along(dimension), positions].into_iter().chain(factors)))
             }
             (Kind::Im2col(window), [kernel, input]) => self.im2col(kernel, input, window),
             (Kind::GetRows, [rows, indices]) if dimension == 1 && rows.ne[2] == 1 && rows.ne[3] == 1 => {
-                (indices.ne[1] == 1 && indices.ne[2] == 1).then(|| strided(vec![Need::Whole, Need::along(0)]))
+                (indices.ne[1] == 1 && indices.ne[2] == 1).then(|| strided([Need::Whole, Need::along(0)]))
             }
             (Kind::Matrices, [source]) if dimension >= 2 && source.ne[2..] == result.ne[2..] => {
-                Some(packed(vec![Need::along(dimension)]))
+                Some(packed([Need::along(dimension)]))
             }
-            (Kind::Batches, [source]) if dimension == 3 && source.ne == result.ne => {
-                Some(strided(vec![Need::along(3)]))
-            }
+            (Kind::Batches, [source]) if dimension == 3 && source.ne == result.ne => Some(strided([Need::along(3)])),
             (Kind::Concat, [first, second]) if by_rows => {
                 let extents = [first.ne[dimension], second.ne[dimension]];
                 let is_joined = extents != [result.ne[dimension]; 2];
-                (!is_joined).then(|| packed(vec![Need::along(dimension); 2]))
+                (!is_joined).then(|| packed([Need::along(dimension); 2]))
             }
             (Kind::Repeat, [source, ..]) if by_rows => {
                 let shape = self.sources[1..].iter().map(|_| Need::Whole);
-                Some(packed([self.broadcast(source, dimension)?].into_iter().chain(shape).collect()))
+                Some(packed([self.broadcast(source, dimension)?].into_iter().chain(shape)))
             }
             _ => None,
         }
@@ -125,17 +119,14 @@ impl Node<'_> {
         if source.ne != self.result.ne || others.len() > 2 || (dimension == 2 && !is_known) {
             return None;
         }
-        let mut needs = vec![Need::along(dimension)];
-        if let Some(mask) = others.first() {
-            needs.push(match dimension {
-                1 if mask.ne[1] < self.result.ne[1] => return None,
-                1 => Need::along(1),
-                _ => self.broadcast(mask, dimension)?,
-            });
-        }
-        if others.len() == 2 {
-            needs.push(if dimension == 2 { Need::along(0) } else { Need::Whole });
-        }
+        let mask = match others.first() {
+            None => None,
+            Some(mask) if dimension == 1 && mask.ne[1] < self.result.ne[1] => return None,
+            Some(_) if dimension == 1 => Some(Need::along(1)),
+            Some(mask) => Some(self.broadcast(mask, dimension)?),
+        };
+        let sinks = others.get(1).map(|_| if dimension == 2 { Need::along(0) } else { Need::Whole });
+        let needs = [Need::along(dimension)].into_iter().chain(mask).chain(sinks);
         Some(Cut { strided: [true; 4], ..packed(needs) })
     }
 
@@ -146,14 +137,12 @@ impl Node<'_> {
         if self.dimension != 2 || !fits || rows < FEWEST_QUERIES {
             return None;
         }
-        let mut needs = vec![Need::along(1), Need::Whole, Need::Whole];
-        if let Some(mask) = others.get(2) {
-            if mask.ne[1] < rows {
-                return None;
-            }
-            needs.push(Need::along(1));
+        let (mask, others) = (others.get(2), others.iter().skip(3));
+        if mask.is_some_and(|mask| mask.ne[1] < rows) {
+            return None;
         }
-        needs.extend(others.iter().skip(3).map(|_| Need::Whole));
+        let queries = [Need::along(1), Need::Whole, Need::Whole].into_iter();
+        let needs = queries.chain(mask.map(|_| Need::along(1))).chain(others.map(|_| Need::Whole));
         Some(Cut { fewest: FEWEST_QUERIES, strided: [true; 4], ..packed(needs) })
     }
 
@@ -172,7 +161,7 @@ impl Node<'_> {
             3 if input.ne[3] == self.result.ne[3] => Need::along(3),
             _ => return None,
         };
-        let mut cut = packed(vec![Need::Whole, input]);
+        let mut cut = packed([Need::Whole, input]);
         cut.strided[1] = true;
         Some(cut)
     }

@@ -19,7 +19,7 @@ const SOURCES: usize = 8;
 pub fn try_no_copy(case: &Case<'_>, candidate: Candidate) -> Option<Tried> {
     let Candidate { tensor, .. } = candidate;
     let graph = &case.planned.snapshot.graph;
-    let op = case.planned.snapshot.tensors[tensor as usize].op.as_str();
+    let op = case.planned.snapshot.tensors[tensor as usize].op.as_ref();
     let &source = graph.sources(tensor).first().filter(|_| matches!(op, "CONT" | "CPY" | "DUP"))?;
     let [own, other] = [tensor, source].map(|id| graph.layout(id));
     let alike = own.element == other.element && own.ne == other.ne && source != tensor;
@@ -38,7 +38,7 @@ fn can_be_read(case: &Case<'_>, copy: TensorId, layout: &Layout) -> bool {
     let is_free = case.uses.views[copy as usize].is_empty() && case.uses.kept[copy as usize].is_none();
     let reads = |&step: &Step| {
         let node = graph.nodes()[step as usize];
-        let op = case.planned.snapshot.tensors[node as usize].op.as_str();
+        let op = case.planned.snapshot.tensors[node as usize].op.as_ref();
         let mut slots = graph.sources(node).iter().enumerate().filter(|&(_, &source)| source == copy);
         case.uses.effects[node as usize] == Effect::Result
             && slots.all(|(slot, _)| Strides::read_by(op, slot).allows(own, layout))
@@ -96,10 +96,10 @@ fn removable(case: &Case<'_>, freedom: Freedom) -> Found {
         true => Storage::Buffer { start: (Bytes::from(id) + 1) << 38, cpu: on_cpu },
         false => Storage::Planned,
     });
-    let is_norm = |&source: &TensorId| tensors[source as usize].op == "RMS_NORM";
+    let is_norm = |&source: &TensorId| tensors[source as usize].op.as_ref() == "RMS_NORM";
     let fused: Vec<u8> = ids
         .clone()
-        .map(|id| u8::from(tensors[id as usize].op == "MUL" && graph.sources(id).iter().any(is_norm)))
+        .map(|id| u8::from(tensors[id as usize].op.as_ref() == "MUL" && graph.sources(id).iter().any(is_norm)))
         .collect();
     let writes = tensors.iter().zip(&fused).map(|(tensor, &fused)| {
         let writes = Strides::written_by(&tensor.op);

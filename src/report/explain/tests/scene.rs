@@ -83,9 +83,9 @@ impl Scene {
         TensorInfo {
             id: u64::from(id),
             name: self.names.get(&id).cloned().unwrap_or_else(|| format!("{kind}{id}")),
-            op: op.to_owned(),
-            desc: op.to_owned(),
-            element: "f32".to_owned(),
+            op: op.into(),
+            desc: op.into(),
+            element: "f32".into(),
             nbytes: draft.nbytes,
             size: draft.size,
             buffer: draft.buffer,

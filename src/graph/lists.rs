@@ -1,0 +1,97 @@
+//! Short lists by index, all in one allocation.
+
+/// By index, a list of values.
+#[derive(Clone, Debug)]
+pub struct Lists<T> {
+    /// The values of the first list, then those of the next.
+    values: Vec<T>,
+    /// By index: where its list ends, which is where the next one begins.
+    ends: Vec<u32>,
+}
+
+impl<T: Copy + Default> Lists<T> {
+    /// Creates no lists, with capacity for `lists` of them.
+    pub fn with_capacity(lists: usize) -> Self {
+        Self { values: Vec::with_capacity(2 * lists), ends: Vec::with_capacity(lists) }
+    }
+
+    /// Collects `lists` lists from pairs of an index and a value; the values of a list are in the order of the pairs.
+    pub fn collect(lists: usize, pairs: impl Iterator<Item = (u32, T)> + Clone) -> Self {
+        // The number of values with each index, then the position of the next value with it, and so where its list ends.
+        let mut ends = vec![0; lists];
+        pairs.clone().for_each(|(index, _)| ends[index as usize] += 1);
+        let mut count: u32 = 0;
+        for end in &mut ends {
+            let values = std::mem::replace(end, count);
+            count = count.checked_add(values).expect("fewer than 2^32 values");
+        }
+        let mut values = vec![T::default(); count as usize];
+        for (index, value) in pairs {
+            let next = &mut ends[index as usize];
+            values[*next as usize] = value;
+            *next += 1;
+        }
+        Self { values, ends }
+    }
+
+    /// Adds a list.
+    pub fn push(&mut self, list: &[T]) {
+        self.values.extend_from_slice(list);
+        self.ends.push(u32::try_from(self.values.len()).expect("fewer than 2^32 values"));
+    }
+
+    /// Removes the last list.
+    pub fn pop(&mut self) {
+        self.ends.pop();
+        self.values.truncate(self.ends.last().map_or(0, |&end| end as usize));
+    }
+
+    /// Returns how many lists there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Returns the list of an index.
+    pub fn of(&self, index: u32) -> &[T] {
+        let index = index as usize;
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.values[start as usize..self.ends[index] as usize]
+    }
+
+    /// Returns the lists, in the order of their indices.
+    pub fn iter(&self) -> impl Iterator<Item = &[T]> + Clone {
+        self.ends.iter().scan(0, |start, &end| {
+            let list = &self.values[std::mem::replace(start, end as usize)..end as usize];
+            Some(list)
+        })
+    }
+
+    /// Returns the pairs of an index and a value.
+    pub fn pairs(&self) -> impl Iterator<Item = (u32, T)> + Clone {
+        (0..).zip(self.iter()).flat_map(|(index, list)| list.iter().map(move |&value| (index, value)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_in_the_order_of_the_pairs() {
+        let lists = Lists::collect(4, [(2, 'a'), (0, 'b'), (2, 'c'), (3, 'd'), (0, 'e')].into_iter());
+        assert_eq!(lists.iter().collect::<Vec<_>>(), [&['b', 'e'][..], &[], &['a', 'c'], &['d']]);
+        assert!((0..).zip(lists.iter()).all(|(index, list)| lists.of(index) == list));
+        assert_eq!(lists.pairs().collect::<Vec<_>>(), [(0, 'b'), (0, 'e'), (2, 'a'), (2, 'c'), (3, 'd')]);
+    }
+
+    #[test]
+    fn lists_are_added_and_removed_at_the_end() {
+        let mut lists = Lists::with_capacity(2);
+        lists.push(&[1, 2]);
+        lists.push(&[]);
+        lists.push(&[3]);
+        lists.pop();
+        lists.push(&[4, 5]);
+        assert_eq!((lists.len(), lists.of(0), lists.of(1), lists.of(2)), (3, &[1, 2][..], &[][..], &[4, 5][..]));
+    }
+}
