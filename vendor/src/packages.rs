@@ -12,6 +12,8 @@ pub enum Package {
     LlamaCpp,
     /// A later llama.cpp with ggml 0.28, without the patches that its package would apply.
     LlamaCpp4,
+    /// An older llama.cpp with ggml 0.20, whose RPC backend asks a server for the size of a tensor each time.
+    LlamaCppOlder,
     /// whisper.cpp with ggml 0.9.5, which numbers its operations differently.
     WhisperCpp,
     /// stable-diffusion.cpp with ggml 0.12, whose names of tensors are twice as long.
@@ -23,7 +25,7 @@ impl Package {
     pub fn name(self) -> &'static str {
         match self {
             Self::LlamaCpp => "llama-cpp-sys-2",
-            Self::LlamaCpp4 => "llama-cpp-sys-4",
+            Self::LlamaCpp4 | Self::LlamaCppOlder => "llama-cpp-sys-4",
             Self::WhisperCpp => "whisper-rs-sys",
             Self::StableDiffusionCpp => "diffusion-rs-sys",
         }
@@ -32,7 +34,7 @@ impl Package {
     /// The folder of the sources inside the package.
     fn folder(self) -> &'static str {
         match self {
-            Self::LlamaCpp | Self::LlamaCpp4 => "llama.cpp",
+            Self::LlamaCpp | Self::LlamaCpp4 | Self::LlamaCppOlder => "llama.cpp",
             Self::WhisperCpp => "whisper.cpp",
             Self::StableDiffusionCpp => "stable-diffusion.cpp",
         }
@@ -44,6 +46,7 @@ impl Package {
         match self {
             Self::LlamaCpp | Self::WhisperCpp => "packages/Cargo.toml",
             Self::LlamaCpp4 => "packages/llama-cpp-sys-4/Cargo.toml",
+            Self::LlamaCppOlder => "packages/llama-cpp-sys-4-0.6/Cargo.toml",
             Self::StableDiffusionCpp => "packages/diffusion-rs-sys/Cargo.toml",
         }
     }

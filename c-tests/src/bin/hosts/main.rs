@@ -70,9 +70,15 @@ const HOSTS: &[Host] = &[
         test: |options| llama::LLAMA_4.test(options),
     },
     Host {
+        name: "llama-older",
+        about: "an older llama.cpp, with another ggml",
+        build: || llama::LLAMA_OLDER.build(),
+        test: |options| llama::LLAMA_OLDER.test(options),
+    },
+    Host {
         name: "rpc",
         about: "llama.cpp on two servers of ggml's RPC backend: results, buffers, round trips, a server that goes away",
-        build: || llama::LLAMA.build(),
+        build: rpc::build,
         test: |_| rpc::test(),
     },
     Host {

@@ -30,6 +30,9 @@ pub const LLAMA: LlamaHost = LlamaHost { name: "llama", package: Package::LlamaC
 /// A later one.
 pub const LLAMA_4: LlamaHost = LlamaHost { name: "llama-4", package: Package::LlamaCpp4 };
 
+/// An older one, whose RPC backend remembers no sizes.
+pub const LLAMA_OLDER: LlamaHost = LlamaHost { name: "llama-older", package: Package::LlamaCppOlder };
+
 const NEEDED: &[Needed] = &[Needed { package: "cmake", has: Has::Program("cmake") }];
 
 /// What is built of llama.cpp: its library, for this machine.
@@ -56,6 +59,14 @@ const IN_PARALLEL: (&str, &str) = ("8 contexts in parallel", "--flash on --cache
 const SHARED: [&str; 2] = ["llama", "granitehybrid"];
 
 impl LlamaHost {
+    /// Returns the package and its version.
+    ///
+    /// # Errors
+    /// When cargo cannot fetch the package.
+    pub fn version(&self) -> Result<String> {
+        Ok(format!("{} {}", self.package.name(), self.package.version()?))
+    }
+
     fn folder(&self) -> PathBuf {
         target_folder().join("hosts").join(self.name)
     }
@@ -102,7 +113,7 @@ impl LlamaHost {
     pub fn test(&self, options: &Options) -> Result<()> {
         let programs = Programs::build(self, &lastuse(Build::Release)?)?;
         let folder = self.folder();
-        let version = format!("{} {}", self.package.name(), self.package.version()?);
+        let version = self.version()?;
         let mut jobs = Vec::new();
         for model in &MODELS {
             let file = folder.join(model.name).with_extension("gguf");
