@@ -21,6 +21,7 @@ static const char usage[] =
     "  --output FILE    where they are written\n"
     "  --flash on|off   flash attention                                    (default on)\n"
     "  --cache KIND     \"streams\", one for each sequence, or \"unified\"      (default streams)\n"
+    "  --shift on|off   shift a context that is full                       (default on)\n"
     "  --rpc ENDPOINTS  servers that get equal parts of the layers, with commas between\n"
     "  --repeat N       how often all is done                              (default 1)\n"
     "  --threads N      compute threads                                    (default 1)\n"
@@ -138,11 +139,12 @@ static bool is_one_of(const char * option, const char * value, const char * firs
 }
 
 int main(int argc, char ** argv) {
-    struct settings settings = { .flash = "on", .cache = "streams", .repeat = 1, .threads = 1, .contexts = 1 };
+    struct settings settings = { .flash = "on", .cache = "streams", .shift = "on", .repeat = 1, .threads = 1, .contexts = 1 };
     const struct option_spec options[] = {
         { "--output",  NULL,              0, 0,       &settings.output },
         { "--flash",   NULL,              0, 0,       &settings.flash },
         { "--cache",   NULL,              0, 0,       &settings.cache },
+        { "--shift",   NULL,              0, 0,       &settings.shift },
         { "--rpc",     NULL,              0, 0,       &settings.rpc },
         { "--repeat",  &settings.repeat,  1, 1 << 20, NULL },
         { "--threads", &settings.threads, 1, 512,     NULL },
@@ -157,7 +159,8 @@ int main(int argc, char ** argv) {
         fprintf(stderr, PROGRAM ": --output is missing\n");
         return EXIT_USAGE;
     }
-    if (!is_one_of("--flash", settings.flash, "on", "off") || !is_one_of("--cache", settings.cache, "streams", "unified")) {
+    if (!is_one_of("--flash", settings.flash, "on", "off") || !is_one_of("--shift", settings.shift, "on", "off")
+        || !is_one_of("--cache", settings.cache, "streams", "unified")) {
         return EXIT_USAGE;
     }
     run(&settings);

@@ -66,7 +66,7 @@ static void embeddings(struct session * session) {
 // Forgets tokens in the middle and moves those behind them, as programs do whose context is full.
 static void shift(struct session * session) {
     llama_memory_t memory = llama_get_memory(session->context);
-    if (!llama_memory_can_shift(memory)) {
+    if (strcmp(session->settings->shift, "off") == 0 || !llama_memory_can_shift(memory)) {
         return;
     }
     forget(session);

@@ -31,6 +31,7 @@ struct settings {
     const char * output;
     const char * flash;
     const char * cache;
+    const char * shift;
     const char * rpc;
     long long    repeat;
     long long    threads;

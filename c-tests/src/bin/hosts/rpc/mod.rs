@@ -24,10 +24,15 @@ struct Client {
     llama: &'static LlamaHost,
     /// Whether the RPC backend remembers the sizes that servers told it.
     remembers_sizes: bool,
+    /// Whether a context that is full can be shifted on two servers.
+    can_shift: bool,
 }
 
-const CLIENTS: [Client; 2] =
-    [Client { llama: &LLAMA, remembers_sizes: true }, Client { llama: &LLAMA_OLDER, remembers_sizes: false }];
+const CLIENTS: [Client; 2] = [
+    Client { llama: &LLAMA, remembers_sizes: true, can_shift: true },
+    // On ggml's own allocator as well, one server is asked to compute with memory of the other when a context is shifted.
+    Client { llama: &LLAMA_OLDER, remembers_sizes: false, can_shift: false },
+];
 
 struct Host {
     client: &'static Client,
@@ -118,7 +123,8 @@ impl Host {
         self.programs.write_model(model, &file)?;
         let endpoints = self.endpoints.join(",");
         let mut all = vec![file.to_string_lossy().into_owned(), "--output".to_owned(), OUTPUT.to_owned()];
-        all.extend(arguments.split(' ').chain(["--rpc", &endpoints]).map(str::to_owned));
+        let shift = if self.client.can_shift { "on" } else { "off" };
+        all.extend(arguments.split(' ').chain(["--shift", shift, "--rpc", &endpoints]).map(str::to_owned));
         Ok(Job {
             host: "llama.cpp",
             version: format!("{}, two servers", self.version),
