@@ -210,8 +210,7 @@ mod tests {
         assert!(matches!(run, Ok(Wanted::Run { host: Host { name: "vulkan", .. }, is_build_only: false, .. })));
         assert!(matches!(parsed(&["--build", "vulkan"]), Ok(Wanted::Run { is_build_only: true, .. })));
         assert!(
-            parsed(&["metal"]).is_err_and(|why| why
-                == "\"metal\" is no host: there is llama, llama-4, rpc, whisper, stable-diffusion, vulkan, cuda")
+            parsed(&["metal"]).is_err_and(|why| why.starts_with("\"metal\" is no host: there is llama, llama-4, "))
         );
         assert!(parsed(&["vulkan", "vulkan"]).is_err_and(|why| why.contains("one host")));
         assert!(parsed(&["--build"]).is_err_and(|why| why.contains("need a host")));
