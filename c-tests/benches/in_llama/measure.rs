@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use lastuse_c_tests::{Build, Outcome, Program, Result, lastuse, program_on_llama, write_model_without_data};
@@ -46,7 +47,9 @@ pub struct Measured {
 /// The programs and libraries that measuring needs.
 pub struct Programs {
     times: Program,
+    /// The folder with copies of llama.cpp's and ggml's shared libraries, and of lastuse.
     libraries: PathBuf,
+    /// `liblastuse.so` there.
     lastuse: PathBuf,
 }
 
@@ -56,7 +59,10 @@ impl Programs {
     pub fn build() -> Result<Self> {
         let lastuse = lastuse(Build::Release)?.shared;
         let (times, libraries) = program_on_llama("planning_times", "llama_cpp/planning_times.c")?;
-        Ok(Self { times, libraries, lastuse })
+        let installed = target_folder().join("c-tests/in_llama");
+        install(&libraries, &installed)?;
+        let lastuse = copy(&lastuse, &installed)?;
+        Ok(Self { times, libraries: installed, lastuse })
     }
 
     /// Writes a model without data and returns its path.
@@ -130,6 +136,27 @@ impl Programs {
         let outcome = self.times.run_with(&arguments, &variables)?;
         if outcome.code == Some(0) { Ok(outcome) } else { Err(outcome.describe()) }
     }
+}
+
+/// Copies the shared libraries in `from` to the folder `to`, as installing them does. The first calls of a process mostly
+/// map pages of libraries, and those of a file that a linker has just written are mapped in smaller groups.
+fn install(from: &Path, to: &Path) -> Result<()> {
+    let failed = |error: std::io::Error| format!("{}: {error}", from.display());
+    fs::create_dir_all(to).map_err(failed)?;
+    for entry in fs::read_dir(from).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == "so") {
+            copy(&path, to)?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies a file to a folder, and returns the path of the copy.
+fn copy(file: &Path, folder: &Path) -> Result<PathBuf> {
+    let to = folder.join(file.file_name().ok_or("a file has no name")?);
+    fs::copy(file, &to).map_err(|error| format!("cannot copy {} to {}: {error}", file.display(), to.display()))?;
+    Ok(to)
 }
 
 /// Times of the first calls of several processes.

@@ -48,6 +48,10 @@ const SETTINGS: [&str; 9] = [
     "LLAMA_OPENSSL=OFF",
 ];
 
+/// Functions begin at cache lines in what is linked statically: whatever is linked before them then moves them by whole
+/// lines, which hardly changes how fast they are.
+const ALIGNED: [&str; 2] = ["CMAKE_C_FLAGS=-falign-functions=64", "CMAKE_CXX_FLAGS=-falign-functions=64"];
+
 /// How each model is used: with and without flash attention, with caches of both kinds.
 pub const USES: [(&str, &str); 2] =
     [("flash attention", "--flash on --cache streams"), ("no flash attention", "--flash off --cache unified")];
@@ -89,7 +93,7 @@ impl LlamaHost {
         check(self.name, NEEDED)?;
         let folder = self.folder();
         self.build_in(&folder, &["BUILD_SHARED_LIBS=ON", "GGML_RPC=ON"])?;
-        self.build_in(&folder.join("static"), &["BUILD_SHARED_LIBS=OFF"])
+        self.build_in(&folder.join("static"), &[&["BUILD_SHARED_LIBS=OFF"], &ALIGNED[..]].concat())
     }
 
     fn build_in(&self, folder: &Path, more: &[&str]) -> Result<()> {
