@@ -143,6 +143,7 @@ mod tests {
             way: Way::Preloaded,
             arguments: ["-c", "OUT=$0; eval \"$SCRIPT\"", OUTPUT].map(str::to_owned).to_vec(),
             unit: "tokens",
+            is_parallel: false,
             without: launch(without),
             with: launch(with),
         }

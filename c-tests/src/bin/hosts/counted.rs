@@ -52,6 +52,22 @@ impl Counted {
         Some(())
     }
 
+    /// Returns what does not depend on which threads overlap: for each buffer type, allocators are numbered by their bytes, the
+    /// largest first, and the sum of all stands for the most bytes at a time.
+    #[must_use]
+    pub fn without_overlap(self) -> Self {
+        let mut by_type: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        for ((_, buffer_type), bytes) in self.buffers {
+            by_type.entry(buffer_type).or_default().push(bytes);
+        }
+        let mut buffers = BTreeMap::new();
+        for (buffer_type, mut bytes) in by_type {
+            bytes.sort_unstable_by(|a, b| b.cmp(a));
+            buffers.extend((1..).zip(bytes).map(|(number, bytes)| ((number, buffer_type.clone()), bytes)));
+        }
+        Self { most: buffers.values().sum(), buffers, ..self }
+    }
+
     /// Returns what is not as promised of `self`, on lastuse, beside `before`, on ggml's own allocator.
     pub fn wrong(&self, before: &Self) -> Vec<String> {
         let mut wrong = Vec::new();
@@ -101,6 +117,14 @@ mod tests {
         assert_eq!(counted, counts);
         assert!(Counted::read("buffer 1 CPU\n").is_err_and(|why| why.contains("buffer 1 CPU")));
         assert!(Counted::read("memory 1 1 CPU\n").is_err());
+    }
+
+    #[test]
+    fn overlap_of_threads_does_not_count() {
+        let some = read("buffer 1 100 CPU\nbuffer 2 7 GPU\nbuffer 3 110 CPU\nmost 110\nasked 4\n").without_overlap();
+        let others = read("buffer 1 110 CPU\nbuffer 2 100 CPU\nbuffer 3 7 GPU\nmost 217\nasked 4\n").without_overlap();
+        assert_eq!(some, others);
+        assert_eq!((some.most, some.buffers[&(1, "CPU".to_owned())], some.asked), (217, 110, 4));
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub struct Job {
     pub arguments: Vec<String>,
     /// What the program counts, such as "tokens". It prints how many it made in a second, as `units_per_second=`.
     pub unit: &'static str,
+    /// True if allocators belong to threads: how many bytes they hold at a time depends on which threads overlap.
+    pub is_parallel: bool,
     /// On ggml's own allocator.
     pub without: Launch,
     /// On lastuse.

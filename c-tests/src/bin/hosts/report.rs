@@ -91,6 +91,7 @@ mod tests {
             way: Way::Linked,
             arguments: Vec::new(),
             unit: "tokens",
+            is_parallel: false,
             without: launch.clone(),
             with: launch,
         }

@@ -72,5 +72,6 @@ pub fn run_to_its_end(job: &Job, launch: &Launch, folder: &Path, more: &[(&str, 
     variables.extend(more.iter().map(|&(name, value)| (name, OsStr::new(value))));
     let outcome = Program::existing(&launch.program).run_with(&arguments, &variables)?;
     let counted = fs::read(&report).ok().map(|text| Counted::read(&String::from_utf8_lossy(&text))).transpose()?;
+    let counted = if job.is_parallel { counted.map(Counted::without_overlap) } else { counted };
     Ok(Ended { outcome, results: fs::read(&output).unwrap_or_default(), counted })
 }

@@ -142,6 +142,7 @@ pub fn test(options: &Options) -> Result<()> {
                 way,
                 arguments: words.into_iter().chain(more).collect(),
                 unit: "images",
+                is_parallel: false,
                 without: programs.launch(way, false),
                 with: programs.launch(way, true),
             });
@@ -175,6 +176,7 @@ fn budgeted(version: &str, programs: &Programs, folder: &Path, way: Way) -> Budg
         way,
         arguments: words.map(str::to_owned).to_vec(),
         unit: "images",
+        is_parallel: false,
         without: programs.launch(way, false),
         with,
     };
@@ -197,6 +199,7 @@ fn reordered(version: &str, programs: &Programs, folder: &Path) -> Job {
         way: Way::Preloaded,
         arguments: words.map(str::to_owned).to_vec(),
         unit: "images",
+        is_parallel: false,
         without: programs.launch(Way::Preloaded, false),
         with,
     }

@@ -136,6 +136,7 @@ pub fn test(options: &Options) -> Result<()> {
                     way,
                     arguments: fixed.into_iter().chain(arguments.split_whitespace()).map(str::to_owned).collect(),
                     unit: "s of sound",
+                    is_parallel: false,
                     without: programs.launch(way, false),
                     with: programs.launch(way, true),
                 });

@@ -145,6 +145,7 @@ fn job(version: &str, model: &Model, file: &Path, used: (&str, &str), way: Way, 
         way,
         arguments: all,
         unit: "tokens",
+        is_parallel: name == IN_PARALLEL.0,
         without: programs.launch(way, false),
         with: programs.launch(way, true),
     }

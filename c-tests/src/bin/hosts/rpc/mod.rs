@@ -147,6 +147,7 @@ impl Host {
             way: Way::Preloaded,
             arguments: all,
             unit: "tokens",
+            is_parallel: false,
             without: self.programs.launch(Way::Preloaded, false),
             with: self.programs.launch(Way::Preloaded, true),
         })
