@@ -7,9 +7,7 @@ use lastuse_c_tests::Result;
 use crate::counted::Counted;
 use crate::job::Job;
 use crate::run::{Run, run};
-
-/// What speed is promised, as lastuse / ggml-alloc.
-pub const PROMISED_SPEED: f64 = 0.99;
+use crate::speed::{SpeedRatio, median};
 
 /// Jobs that are slower than promised are run so many times as often: medians of few runs differ by more than what is promised.
 const MORE_ROUNDS: usize = 3;
@@ -21,8 +19,8 @@ pub struct Compared<'a> {
     pub job: &'a Job,
     /// On ggml's own allocator, and on lastuse.
     pub sides: [Side; 2],
-    /// The median of the ratios of speed of runs beside each other, lastuse / ggml-alloc.
-    pub speed_ratio: f64,
+    /// How fast it is on lastuse.
+    pub speed: SpeedRatio,
     /// The bytes of results that were compared, in one run.
     pub results: usize,
     /// What is not as promised.
@@ -50,14 +48,13 @@ pub fn compare<'a>(job: &'a Job, rounds: usize, folder: &Path) -> Result<Compare
     let mut compared = Compared {
         job,
         sides: [side(&first.counted), side(&Counted::default())],
-        speed_ratio: f64::NAN,
+        speed: ratio(&[]),
         results: first.results.len(),
         wrong: Vec::new(),
     };
     let mut speeds: Vec<[f64; 2]> = Vec::new();
-    let is_slow = |speeds: &[[f64; 2]]| ratio(speeds) < PROMISED_SPEED;
     for round in 0..MORE_ROUNDS * rounds {
-        if round == rounds && !is_slow(&speeds) {
+        if round == rounds && !ratio(&speeds).seems_slow() {
             break;
         }
         // Which one is first alternates, since a machine gets slower as it gets warm.
@@ -83,12 +80,12 @@ pub fn compare<'a>(job: &'a Job, rounds: usize, folder: &Path) -> Result<Compare
     }
     compared.sides[0].units_per_second = median(speeds.iter().map(|pair| pair[0]));
     compared.sides[1].units_per_second = median(speeds.iter().map(|pair| pair[1]));
-    compared.speed_ratio = ratio(&speeds);
+    compared.speed = ratio(&speeds);
     Ok(compared)
 }
 
-fn ratio(speeds: &[[f64; 2]]) -> f64 {
-    median(speeds.iter().map(|[before, after]| after / before))
+fn ratio(speeds: &[[f64; 2]]) -> SpeedRatio {
+    SpeedRatio::of(speeds.iter().map(|[before, after]| after / before))
 }
 
 fn side(counted: &Counted) -> Side {
@@ -112,16 +109,6 @@ pub fn first_difference(without: &[u8], with: &[u8]) -> Option<String> {
     let at = without.iter().zip(with).position(|(left, right)| left != right);
     let at = at.unwrap_or_else(|| without.len().min(with.len()));
     Some(format!("the results differ from byte {at} on ({} bytes without, {} with lastuse)", without.len(), with.len()))
-}
-
-/// Returns the middle of some numbers; of an even count, the mean of the two in the middle.
-pub fn median(numbers: impl Iterator<Item = f64>) -> f64 {
-    let mut sorted: Vec<f64> = numbers.collect();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => f64::NAN,
-        count => f64::midpoint(sorted[(count - 1) / 2], sorted[count / 2]),
-    }
 }
 
 #[cfg(test)]
@@ -171,7 +158,7 @@ mod tests {
         compared("right", [ON_GGML, ON_LASTUSE], |compared| {
             let compared = compared.expect("a comparison");
             assert_eq!(compared.wrong, Vec::<String>::new());
-            assert_eq!((compared.results, compared.speed_ratio.to_bits()), (8, 1.0_f64.to_bits()));
+            assert_eq!((compared.results, compared.speed.median.to_bits()), (8, 1.0_f64.to_bits()));
             assert_eq!(compared.sides.map(|side| side.counted.most), [9, 8]);
         });
     }
@@ -200,8 +187,8 @@ mod tests {
             let times = format!("runs-{units}");
             let folder = std::env::temp_dir().join(format!("lastuse-hosts-{times}-{}", std::process::id()));
             let count = compared(&times, [ON_GGML, &counting("times", units)], |compared| {
-                let ratio = compared.expect("a comparison").speed_ratio;
-                assert!((ratio < PROMISED_SPEED) == (runs == 6), "{ratio}");
+                let speed = compared.expect("a comparison").speed;
+                assert!(speed.seems_slow() == (runs == 6), "{speed:?}");
                 std::fs::read_to_string(folder.join("times")).expect("it was run").lines().count()
             });
             assert_eq!(count, runs, "{units} units a second, and 2 without lastuse");

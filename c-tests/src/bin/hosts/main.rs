@@ -17,6 +17,7 @@ mod programs;
 mod report;
 mod rpc;
 mod run;
+mod speed;
 mod stable_diffusion;
 mod vulkan;
 mod whisper;

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use lastuse_c_tests::aligned_table;
 
-use crate::compare::{Compared, PROMISED_SPEED, median};
+use crate::compare::Compared;
+use crate::speed::{SpeedRatio, median};
 
 /// Returns the table, what is not as promised, and what is slower than promised.
 pub fn report(all: &[Compared]) -> String {
@@ -34,10 +35,12 @@ pub fn report(all: &[Compared]) -> String {
             wrong.iter().for_each(|wrong| _ = writeln!(text, "- {wrong}"));
         }
     }
-    let speed = median(all.iter().map(|compared| compared.speed_ratio).filter(|ratio| ratio.is_finite()));
+    let speed = median(all.iter().map(|compared| compared.speed.median).filter(|ratio| ratio.is_finite()));
     let _ = writeln!(text, "Speed: {speed:.3} of ggml-alloc's, the median of all jobs.");
-    for slow in all.iter().filter(|compared| compared.speed_ratio < PROMISED_SPEED) {
-        let _ = writeln!(text, "Slower than promised: {} ({:.3}).", slow.job.label(), slow.speed_ratio);
+    for Compared { job, speed, .. } in all.iter().filter(|compared| compared.speed.seems_slow()) {
+        let what = if speed.is_slow() { "Slower than promised" } else { "Within noise of what is promised" };
+        let SpeedRatio { median, from, to } = speed;
+        let _ = writeln!(text, "{what}: {} ({median:.3}, {from:.3} to {to:.3}).", job.label());
     }
     text
 }
@@ -51,7 +54,7 @@ pub fn wrong(all: &[Compared]) -> Vec<String> {
 }
 
 fn cells(compared: &Compared) -> Vec<String> {
-    let Compared { job, sides: [before, after], speed_ratio, .. } = compared;
+    let Compared { job, sides: [before, after], speed: ratio_of_speed, .. } = compared;
     let bytes = [before, after].map(|side| side.counted.most);
     #[allow(clippy::cast_precision_loss, reason = "a ratio of three digits is shown")]
     let ratio = bytes[1] as f64 / bytes[0] as f64;
@@ -70,7 +73,7 @@ fn cells(compared: &Compared) -> Vec<String> {
         format!("{ratio:.3}"),
         speed(before.units_per_second),
         speed(after.units_per_second),
-        format!("{speed_ratio:.3}"),
+        format!("{:.3}", ratio_of_speed.median),
     ]
 }
 
@@ -104,22 +107,32 @@ mod tests {
     #[test]
     fn mistakes_and_slow_jobs_are_named() {
         let job = job();
-        let compared = |wrong: Vec<String>, speed_ratio| Compared {
+        let compared = |wrong: Vec<String>, [median, to]: [f64; 2]| Compared {
             job: &job,
             sides: [side(200, 10.0), side(150, 9.0)],
-            speed_ratio,
+            speed: SpeedRatio { median, from: 0.9, to },
             results: 8,
             wrong,
         };
-        let good = report(&[compared(Vec::new(), 0.995)]);
+        let good = report(&[compared(Vec::new(), [0.995, 1.0])]);
         assert!(
             good.contains("| linked     |          200 |   150 | 0.750 | 10.000 tokens | 9.000 tokens | 0.995 |"),
             "{good}"
         );
         assert!(good.contains("1 jobs, 8 bytes of results compared: all the same"), "{good}");
-        assert!(good.contains("Speed: 0.995 of ggml-alloc's") && !good.contains("Slower"), "{good}");
-        let bad = report(&[compared(vec!["it is wrong".to_owned()], 0.98)]);
+        assert!(good.contains("Speed: 0.995 of ggml-alloc's") && !good.contains("promised"), "{good}");
+        let bad = report(&[compared(vec!["it is wrong".to_owned()], [0.98, 0.985])]);
         assert!(bad.contains("1 mistakes.\n- host (package 1.0), model, job, linked: it is wrong"), "{bad}");
-        assert!(bad.contains("Slower than promised: host (package 1.0), model, job, linked (0.980)."), "{bad}");
+        assert!(
+            bad.contains("Slower than promised: host (package 1.0), model, job, linked (0.980, 0.900 to 0.985)."),
+            "{bad}"
+        );
+        let unclear = report(&[compared(Vec::new(), [0.98, 1.001])]);
+        assert!(
+            unclear.contains(
+                "Within noise of what is promised: host (package 1.0), model, job, linked (0.980, 0.900 to 1.001)."
+            ),
+            "{unclear}"
+        );
     }
 }
