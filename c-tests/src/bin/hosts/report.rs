@@ -39,7 +39,7 @@ pub fn report(all: &[Compared]) -> String {
     let _ = writeln!(text, "Speed: {speed:.3} of ggml-alloc's, the median of all jobs.");
     for Compared { job, speed, .. } in all.iter().filter(|compared| compared.speed.seems_slow()) {
         let what = if speed.is_slow() { "Slower than promised" } else { "Within noise of what is promised" };
-        let SpeedRatio { median, from, to } = speed;
+        let SpeedRatio { median, from, to, .. } = speed;
         let _ = writeln!(text, "{what}: {} ({median:.3}, {from:.3} to {to:.3}).", job.label());
     }
     text
@@ -110,7 +110,7 @@ mod tests {
         let compared = |wrong: Vec<String>, [median, to]: [f64; 2]| Compared {
             job: &job,
             sides: [side(200, 10.0), side(150, 9.0)],
-            speed: SpeedRatio { median, from: 0.9, to },
+            speed: SpeedRatio { runs: 15, median, from: 0.9, to },
             results: 8,
             wrong,
         };
