@@ -37,6 +37,20 @@ impl Graph {
         }
     }
 
+    /// Removes everything, and reserves capacity for `tensors`. What is added next takes the memory of what was removed.
+    pub fn reset(&mut self, tensors: usize) {
+        let Self { tensors: list, layouts, layout_ids, def_use, leafs, nodes, retention } = self;
+        list.clear();
+        list.reserve(tensors);
+        layouts.clear();
+        layout_ids.clear();
+        layout_ids.reserve(tensors);
+        def_use.reset(tensors);
+        leafs.clear();
+        nodes.clear();
+        *retention = Retention::default();
+    }
+
     /// Adds a tensor with its layout.
     #[inline]
     pub fn add(&mut self, tensor: Tensor, layout: LayoutRef<'_>) -> TensorId {

@@ -21,15 +21,29 @@ pub struct DefUse {
 impl DefUse {
     /// Creates an empty record with capacity for `tensors`.
     pub fn with_capacity(tensors: usize) -> Self {
-        let mut bounds = Vec::with_capacity(tensors + 1);
-        bounds.push(0);
-        Self {
-            sources: Vec::with_capacity(2 * tensors),
-            bounds,
-            last_users: vec![0; tensors],
+        let mut record = Self {
+            sources: Vec::new(),
+            bounds: Vec::new(),
+            last_users: Vec::new(),
             in_order: true,
             self_users: Vec::new(),
-        }
+        };
+        record.reset(tensors);
+        record
+    }
+
+    /// Removes everything, and reserves capacity for `tensors`.
+    pub fn reset(&mut self, tensors: usize) {
+        let Self { sources, bounds, last_users, in_order, self_users } = self;
+        sources.clear();
+        sources.reserve(2 * tensors);
+        bounds.clear();
+        bounds.reserve(tensors + 1);
+        bounds.push(0);
+        last_users.clear();
+        last_users.resize(tensors, 0);
+        *in_order = true;
+        self_users.clear();
     }
 
     /// Adds the sources of the next tensor, in the order of its slots.

@@ -1,5 +1,7 @@
 //! The distinct layouts of a graph, each kept once: a graph has many tensors and few layouts.
 
+use crate::placement::filled;
+
 use super::layout::{Layout, LayoutRef};
 
 /// Dense index of a layout: equal layouts have equal indices.
@@ -16,11 +18,18 @@ const FEW_LAYOUTS: usize = 64;
 const FEW_SLOTS: usize = 256;
 
 /// The distinct layouts of a graph: a hash table with dense indices.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Eq)]
 pub struct Layouts {
     distinct: Vec<Layout>,
     /// Open addressing: an index plus one, or 0 for a free slot. At most half of the slots are taken.
     slots: Vec<LayoutId>,
+}
+
+/// The slots follow from the layouts and from how many there were before.
+impl PartialEq for Layouts {
+    fn eq(&self, other: &Self) -> bool {
+        self.distinct == other.distinct
+    }
 }
 
 impl Layouts {
@@ -78,6 +87,12 @@ impl Layouts {
         Err(slot)
     }
 
+    /// Removes all layouts.
+    pub fn clear(&mut self) {
+        self.distinct.clear();
+        self.slots.fill(0);
+    }
+
     /// Returns the number of distinct layouts.
     pub fn len(&self) -> usize {
         self.distinct.len()
@@ -104,7 +119,7 @@ impl Layouts {
     fn grow(&mut self) {
         let slots = (4 * self.slots.len()).max(FEW_SLOTS);
         let room = (2 * self.distinct.len()).max(FEW_LAYOUTS);
-        let known = std::mem::replace(self, Self { distinct: Vec::with_capacity(room), slots: vec![0; slots] });
+        let known = std::mem::replace(self, Self { distinct: Vec::with_capacity(room), slots: filled(0, slots) });
         for layout in &known.distinct {
             self.id(layout.by_ref());
         }

@@ -23,6 +23,8 @@ mod blocks;
 mod problem;
 mod validate;
 
+mod filled;
+
 // Facts about live ranges that strategies use.
 mod compressed;
 mod interference;
@@ -48,6 +50,7 @@ mod tests;
 pub use best_fit::{BestFit, place_as_ggml};
 pub use blocks::{Block, BlockId, BlockList, Bytes, Shrink, Step, TooLarge, padded};
 pub use choose::{Choice, choose, choose_with_timeline, placements_within};
+pub(crate) use filled::filled;
 pub use from_peak::FromPeak;
 pub use largest_first::LargestFirst;
 pub use problem::{ChunkId, Location, MAX_CHUNKS, Offset, Placement, Problem};

@@ -213,6 +213,7 @@ impl Allocator {
         let mut reading = read(self.runtime, self.types.types(), graph, &requested);
         self.retention.current().retain_in(&mut reading.graph, graph);
         self.plan(&reading, &requested, start)?;
+        reading.leave_memory();
         Ok(self.types.buffer_of_id().iter().map(|&buffer| self.required[buffer as usize].size).collect())
     }
 

@@ -4,7 +4,8 @@
 //! a ggml. [`tensor`] and [`tensor_mut`] read and write the structs, [`ids`] numbers tensors, [`operations`] lists what
 //! each operation allows, [`use_counts`] is what backends fuse by. [`buffer_ref`] and [`buffers`] use ggml's functions for
 //! buffers and buffer types, [`owned`] lists the buffers of lastuse under a [`lock`], `remote_sizes` keeps
-//! sizes that servers were asked for, [`memory_device`] knows which device they are on.
+//! sizes that servers were asked for, [`memory_device`] knows which device they are on. [`spare`] is memory to use
+//! again.
 
 pub mod tensor;
 pub mod tensor_mut;
@@ -15,6 +16,7 @@ pub mod probe;
 pub mod runtime;
 pub mod buffer_ref;
 pub mod lock;
+pub mod spare;
 pub mod owned;
 mod remote_sizes;
 pub mod buffers;

@@ -7,6 +7,7 @@
 pub mod requested;
 pub mod sizes;
 mod sources;
+pub mod spare_lists;
 pub mod fingerprint;
 pub mod memory;
 pub mod snapshot;
@@ -25,6 +26,7 @@ use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use requested::Requested;
 use sizes::AllocSizes;
 use sources::{BATCH, Sources};
+use spare_lists::SpareLists;
 
 /// A graph as plain data, with the live tensor of each id.
 #[derive(Debug)]
@@ -44,6 +46,13 @@ pub struct ReadGraph<'g> {
 }
 
 impl ReadGraph<'_> {
+    /// Leaves the memory of the lists to the next graph.
+    pub fn leave_memory(self) {
+        let mut tensors = self.tensors;
+        tensors.clear();
+        SpareLists::leave(self.graph, tensors.into_iter().map(TensorRef::address).collect(), self.ops);
+    }
+
     /// Returns the ids by the addresses of the tensors.
     pub fn ids_by_address(&self) -> HashMap<usize, TensorId> {
         (0..).zip(&self.tensors).map(|(id, tensor)| (tensor.address(), id)).collect()
@@ -139,10 +148,13 @@ impl<'a, 'g> Reader<'a, 'g> {
         requested: &'a Requested,
         sources: &'a mut Sources<'g>,
     ) -> Self {
-        let lists = [live.leafs, live.nodes].concat();
-        let count = lists.len();
-        let mut ids = Ids::from_tensors(lists);
-        let mut graph = Graph::with_capacity(count);
+        let count = live.leafs.len() + live.nodes.len();
+        let mut lists = SpareLists::take(count);
+        let mut tensors = lists.tensors();
+        tensors.extend_from_slice(live.leafs);
+        tensors.extend_from_slice(live.nodes);
+        let mut ids = Ids::from_tensors(tensors);
+        let SpareLists { mut graph, ops, .. } = lists;
         // Positions are ids unless a tensor is listed twice.
         let has_positions = ids.tensors().len() == count;
         if has_positions {
@@ -160,7 +172,7 @@ impl<'a, 'g> Reader<'a, 'g> {
             contexts: BackedContexts::current(),
             ids,
             graph,
-            ops: Vec::with_capacity(count),
+            ops,
             redirected: Vec::new(),
             sizes: AllocSizes::new(types, if has_positions { count } else { 0 }),
             sources,

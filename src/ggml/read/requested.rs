@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::graph::{BufferIndex, Graph};
+use crate::placement::filled;
 
 /// The buffers requested for leafs and nodes; both lists are empty if there is only one buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -19,7 +20,7 @@ impl Requested {
         if !self.leafs.is_empty() || !self.nodes.is_empty() {
             return Cow::Borrowed(self);
         }
-        Cow::Owned(Self { leafs: vec![0; graph.leafs().len()], nodes: vec![0; graph.nodes().len()] })
+        Cow::Owned(Self { leafs: filled(0, graph.leafs().len()), nodes: filled(0, graph.nodes().len()) })
     }
 
     /// Returns the buffer requested for a tensor, by its position in the leafs followed by the nodes.

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 
 use crate::graph::{Flags, Graph, Operation, Tensor, TensorId};
-use crate::placement::Step;
+use crate::placement::{Step, filled};
 
 /// How many nodes are checked together.
 const CHUNK: usize = 16;
@@ -61,7 +61,7 @@ impl InactiveNodes {
         end: Step,
         uses: &KnownUses<R, A>,
     ) -> Self {
-        let mut is_inactive = vec![false; graph.tensors().len()];
+        let mut is_inactive = filled(false, graph.tensors().len());
         for &(_, node) in candidates {
             let is_kept = graph.tensor(node).operation == Operation::View && !(uses.is_used)(node);
             is_inactive[node as usize] = !is_kept && !(uses.is_used_after)(node);

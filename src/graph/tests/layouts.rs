@@ -24,11 +24,15 @@ fn layouts() -> Vec<Layout> {
 fn every_tensor_has_its_own_layout() {
     let layouts = layouts();
     let mut graph = Graph::with_capacity(0);
-    for layout in layouts.iter().chain(layouts.iter().rev()) {
-        graph.add(Tensor::new(), layout.by_ref());
-    }
-    for (id, layout) in (0..).zip(layouts.iter().chain(layouts.iter().rev())) {
-        assert_eq!(graph.layout(id), layout);
+    // First in new memory, then in that of the larger graph before.
+    for count in [layouts.len(), 40] {
+        let layouts = || layouts[..count].iter().chain(layouts[..count].iter().rev());
+        graph.reset(2 * count);
+        layouts().for_each(|layout| _ = graph.add(Tensor::new(), layout.by_ref()));
+        assert_eq!((graph.tensors().len(), graph.distinct_layouts()), (2 * count, count));
+        for (id, layout) in (0..).zip(layouts()) {
+            assert_eq!(graph.layout(id), layout);
+        }
     }
 }
 

@@ -17,9 +17,10 @@ fn random_sources(random: &mut Random) -> Vec<Vec<TensorId>> {
     (0..LISTED).map(|user| (0..random.below(4)).map(|_| source(user, random)).collect()).collect()
 }
 
-/// Records them a few tensors at a time where possible, with an `id` that knows the tensors below `known`.
-fn recorded_together(sources: &[Vec<TensorId>], known: u32) -> Graph {
-    let mut graph = Graph::with_capacity(LISTED as usize);
+/// Records them in the memory of `graph`, a few tensors at a time where possible, with an `id` that knows the tensors
+/// below `known`.
+fn record_together(graph: &mut Graph, sources: &[Vec<TensorId>], known: u32) {
+    graph.reset(LISTED as usize);
     for (together, first) in sources.chunks(7).zip((0..).step_by(7)) {
         let (mut all, mut users, mut ends) = (Vec::new(), Vec::new(), Vec::new());
         for (sources, user) in together.iter().zip(first..) {
@@ -37,7 +38,6 @@ fn recorded_together(sources: &[Vec<TensorId>], known: u32) -> Graph {
         }
         graph.end_sources(&ends);
     }
-    graph
 }
 
 fn last_users_of(graph: &Graph) -> Option<Vec<TensorId>> {
@@ -49,10 +49,11 @@ fn last_users_of(graph: &Graph) -> Option<Vec<TensorId>> {
 #[test]
 fn sources_may_be_recorded_together_or_one_by_one() {
     let mut in_order = 0;
+    let mut together = Graph::with_capacity(0);
     for seed in 0..2000 {
         let mut random = Random::new(seed);
         let sources = random_sources(&mut random);
-        let together = recorded_together(&sources, random.below(LISTED + 10));
+        record_together(&mut together, &sources, random.below(LISTED + 10));
         let mut one_by_one = Graph::with_capacity(LISTED as usize);
         sources.iter().for_each(|sources| one_by_one.push_sources(sources.iter().copied()));
         for (tensor, sources) in (0..).zip(&sources) {

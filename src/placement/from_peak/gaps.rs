@@ -11,6 +11,9 @@ type Side = usize;
 const LOW: Side = 0;
 const HIGH: Side = 1;
 
+/// Most problems have fewer gaps at any time.
+const FEW_GAPS: usize = 16;
+
 /// Index in the list of gaps.
 type GapIndex = u32;
 
@@ -98,7 +101,7 @@ impl Gaps {
         let is_block = |&wall: &BlockId| wall < Neighbour::GAP_BIT;
         let wall = BlockId::try_from(blocks).ok().filter(is_block).expect("fewer than 2^31 blocks");
         let unplaced = LinkedBlock { sides: [0; 2], beside: [Neighbour::block(0); 2], end: 0 };
-        Self { nodes: vec![unplaced; blocks + 1], gaps: Vec::new(), wall }
+        Self { nodes: vec![unplaced; blocks + 1], gaps: Vec::with_capacity(FEW_GAPS), wall }
     }
 
     /// Removes all live blocks and sets the capacity in bytes. Offsets of blocks placed before stay readable.

@@ -1,6 +1,6 @@
 //! The live blocks, in the order of their ends.
 
-use crate::placement::{Block, BlockId, Step};
+use crate::placement::{Block, BlockId, Step, filled};
 
 /// With more live blocks at once, insertion is no quick way to sort by end. With fewer it is: most live blocks of a
 /// graph end late, and a block that starts passes only the one or two that end sooner.
@@ -31,7 +31,7 @@ pub struct LiveBlocks {
 impl LiveBlocks {
     /// Creates an empty list for a problem of `blocks` blocks.
     pub fn none(blocks: usize) -> Self {
-        let mut keys = vec![0; blocks.min(MOST_LIVE) + 1];
+        let mut keys = filled(0, blocks.min(MOST_LIVE) + 1);
         keys[0] = SENTINEL;
         Self { keys, count: 0 }
     }

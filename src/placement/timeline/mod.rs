@@ -2,6 +2,7 @@
 
 mod live_blocks;
 
+use super::filled::filled;
 use super::profile::sum_of_ranges;
 use super::{Block, BlockId, BlockList, Bytes, Problem, Step};
 use live_blocks::LiveBlocks;
@@ -66,12 +67,12 @@ fn sweep(
     mut live: LiveBlocks,
     add: impl Fn(&mut LiveBlocks, BlockId, Step) -> Option<()>,
 ) -> Option<Timeline> {
-    let mut by_end = vec![0; blocks.len()];
-    let mut ended = vec![0; blocks.len()];
-    let mut live_bytes = vec![0; blocks.len()];
+    let mut by_end = filled(0, blocks.len());
+    let mut ended = Vec::with_capacity(blocks.len());
+    let mut live_bytes = Vec::with_capacity(blocks.len());
     let mut ends: u32 = 0;
     let (mut bytes, mut lower_bound): (Bytes, Bytes) = (0, 0);
-    for ((block, (ended, live_bytes)), id) in blocks.iter().zip(ended.iter_mut().zip(&mut live_bytes)).zip(0..) {
+    for (block, id) in blocks.iter().zip(0..) {
         let &Block { size, first_step, end_step } = block;
         live.remove_ended(first_step, |next| {
             bytes -= blocks[next as usize].size;
@@ -80,7 +81,8 @@ fn sweep(
         });
         bytes += size;
         lower_bound = lower_bound.max(bytes);
-        (*ended, *live_bytes) = (ends, bytes);
+        ended.push(ends);
+        live_bytes.push(bytes);
         add(&mut live, id, end_step)?;
     }
     live.remove_ended(Step::MAX, |next| {

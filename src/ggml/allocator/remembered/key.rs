@@ -14,9 +14,9 @@ use crate::ggml::outputs::redirect::redirected_to;
 #[derive(Debug)]
 pub struct GraphKey {
     /// The address of each tensor, by id.
-    addresses: Vec<usize>,
+    pub(super) addresses: Vec<usize>,
     /// ggml's number of each operation, by id; not compared for constants.
-    ops: Vec<u32>,
+    pub(super) ops: Vec<u32>,
     /// The tensors whose results are redirected.
     redirected: Vec<TensorId>,
     /// A reference to each tensor in neither list.

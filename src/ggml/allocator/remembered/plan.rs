@@ -10,6 +10,7 @@ use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::read::ReadGraph;
 use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::requested::Requested;
+use crate::ggml::read::spare_lists::SpareLists;
 use crate::ggml::retention::RetainedAt;
 
 /// A plan, and the facts that decide whether it serves a graph. What only assignment or comparison needs is computed on
@@ -212,6 +213,15 @@ impl RememberedPlan {
                 is_placed.then_some(Assignment::PlaceView(tensor))
             }
         })
+    }
+}
+
+/// Leaves the lists of the graph to the next one that is read.
+impl Drop for RememberedPlan {
+    fn drop(&mut self) {
+        let GraphKey { addresses, ops, .. } = &mut self.key;
+        let graph = std::mem::replace(&mut self.graph, Graph::with_capacity(0));
+        SpareLists::leave(graph, std::mem::take(addresses), std::mem::take(ops));
     }
 }
 

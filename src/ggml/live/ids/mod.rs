@@ -13,12 +13,19 @@ mod tests;
 
 use crate::graph::TensorId;
 
+use crate::ggml::live::spare::Spare;
 use crate::ggml::live::tensor::TensorRef;
 use overflow::{NO_ID, Overflow};
 use region_offsets::RegionOffsets;
 
 /// Regions are found from every `SAMPLE`th tensor. A prime number, since layers repeat.
 const SAMPLE: usize = 5;
+
+/// The memory of tables that are not needed any more.
+static SPARE_CELLS: Spare<Vec<TensorId>> = Spare::none();
+
+/// Larger tables, of 256 KiB, are freed.
+const MOST_SPARE_CELLS: usize = 1 << 16;
 
 /// Tensors in the order in which they were added, and a table from addresses to ids.
 #[derive(Debug)]
@@ -33,19 +40,31 @@ pub struct Ids<'g> {
 impl<'g> Ids<'g> {
     /// Numbers `tensors` in their order; one that is repeated has the id of the first.
     pub fn from_tensors(tensors: Vec<TensorRef<'g>>) -> Self {
+        let room = tensors.len();
+        Self::with_room(tensors, room, SPARE_CELLS.take().unwrap_or_default())
+    }
+
+    /// Numbers `tensors`, with a table for `room` of them that takes the memory of `cells`.
+    fn with_room(tensors: Vec<TensorRef<'g>>, room: usize, cells: Vec<TensorId>) -> Self {
         let most = tensors.len() / 16;
-        match Self::try_distinct(tensors, SAMPLE) {
-            Ok(ids) if ids.overflow.len() > most => Self::try_distinct(ids.tensors, 1),
+        match Self::try_distinct(tensors, room, cells, SAMPLE) {
+            Ok(ids) if ids.overflow.len() > most => Self::try_distinct(ids.tensors, room, ids.cells, 1),
             done => done,
         }
         .unwrap_or_else(|repeated| Self::with_repeated(&repeated))
     }
 
     /// Numbers tensors that are distinct; returns them if they are not. Regions are found from every `sample`th tensor.
-    fn try_distinct(tensors: Vec<TensorRef<'g>>, sample: usize) -> Result<Self, Vec<TensorRef<'g>>> {
+    fn try_distinct(
+        tensors: Vec<TensorRef<'g>>,
+        room: usize,
+        mut cells: Vec<TensorId>,
+        sample: usize,
+    ) -> Result<Self, Vec<TensorRef<'g>>> {
         let samples = tensors.iter().step_by(sample).map(|&tensor| tensor.address());
-        let (offsets, cells) = RegionOffsets::of(samples, sample);
-        let cells = vec![NO_ID; cells_for(tensors.capacity(), cells)];
+        let (offsets, used) = RegionOffsets::of(samples, sample);
+        cells.clear();
+        cells.resize(cells_for(room, used), NO_ID);
         let mut ids = Self { tensors, offsets, cells, overflow: Overflow::default() };
         let mut next = 0;
         while let Some(colliding) = ids.fill_cells(next) {
@@ -121,8 +140,9 @@ impl<'g> Ids<'g> {
         self.tensors.push(tensor);
         if 2 * self.tensors.len() > self.cells.len() {
             let mut tensors = std::mem::take(&mut self.tensors);
+            let room = 2 * tensors.len();
             tensors.reserve(tensors.len());
-            *self = Self::from_tensors(tensors);
+            *self = Self::with_room(tensors, room, std::mem::take(&mut self.cells));
         } else if self.fill_cells(id).is_some() {
             self.overflow.add(id, &self.tensors);
         }
@@ -134,8 +154,11 @@ impl<'g> Ids<'g> {
         &self.tensors
     }
 
-    /// Converts to the tensors by id.
+    /// Converts to the tensors by id, and leaves the memory of the table to the next ones.
     pub fn into_tensors(self) -> Vec<TensorRef<'g>> {
+        if self.cells.capacity() <= MOST_SPARE_CELLS {
+            SPARE_CELLS.leave(self.cells);
+        }
         self.tensors
     }
 }

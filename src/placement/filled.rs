@@ -1,0 +1,11 @@
+//! Lists of one repeated value.
+
+/// Returns a list of `len` copies of `value`.
+///
+/// A short `vec![0; len]` takes longer: it calls `calloc`, which in glibc before 2.41 does not use the blocks that its
+/// thread has just freed.
+pub fn filled<T: Copy>(value: T, len: usize) -> Vec<T> {
+    let mut list = Vec::with_capacity(len);
+    list.resize(len, value);
+    list
+}
