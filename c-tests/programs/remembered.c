@@ -103,6 +103,77 @@ static void allocated_in_turn(struct case_args args) {
     }
 }
 
+// Small graphs
+
+// The end of the tensor that ends last in the buffer, in bytes.
+static size_t bytes_used(struct ggml_cgraph * graph, ggml_backend_buffer_t buffer) {
+    size_t used = 0;
+    for (int i = 0; i < graph->n_nodes; i++) {
+        struct ggml_tensor * t = graph->nodes[i];
+        if (t->buffer == buffer) {
+            char * base = ggml_backend_buffer_get_base(buffer);
+            size_t end  = (size_t) ((char *) t->data - base) + ggml_nbytes(t);
+            used        = end > used ? end : used;
+        }
+    }
+    return used;
+}
+
+// Allocates a graph without reserving it, which replaces no buffer, and returns the number of plans that were made.
+static uint64_t plans_for(ggml_gallocr_t galloc, struct built built, size_t held) {
+    uint64_t plans = lastuse_plan_count();
+    CHECK(ggml_gallocr_alloc_graph(galloc, built.graph), "not allocated");
+    CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == held, "the buffer was replaced");
+    CHECK_PLAN(built.graph, "%lld plans before", (long long) plans);
+    return lastuse_plan_count() - plans;
+}
+
+// A graph that the plan of a larger one fits is spread over the memory of that one, unless it has a plan of its own.
+static void small_graphs_have_plans_of_their_own(struct case_args args) {
+    (void) args;
+    struct dummy_buft dummy;
+    dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
+    struct built   large  = transformer_new((struct shape) { .layers = 2, .tokens = 64, .past = 64 });
+    struct built   near   = transformer_new((struct shape) { .layers = 2, .tokens = 62, .past = 63 });
+    ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
+    CHECK(ggml_gallocr_reserve(galloc, large.graph), "not reserved");
+    size_t held = ggml_gallocr_get_buffer_size(galloc, 0);
+    CHECK(plans_for(galloc, near, held) == 0, "a graph of nearly the planned sizes was planned");
+    // More than an allocator remembers, each twice.
+    for (int tokens = 2; tokens < 2 + 2 * REMEMBERED; tokens++) {
+        struct built small = transformer_new((struct shape) { .layers = 2, .tokens = tokens, .past = 3 * tokens });
+        size_t       size  = need_of(small.graph).size;
+        CHECK(plans_for(galloc, small, held) == 1, "%d tokens have no plan of their own", tokens);
+        size_t used = bytes_used(small.graph, small.graph->nodes[small.graph->n_nodes - 1]->buffer);
+        CHECK(used <= size, "%d tokens use %zu bytes and need %zu", tokens, used, size);
+        small = transformer_in(built_again(small), (struct shape) { .layers = 2, .tokens = tokens, .past = 3 * tokens });
+        CHECK(plans_for(galloc, small, held) == 0, "%d tokens were planned twice", tokens);
+        built_free(small);
+    }
+    large = transformer_in(built_again(large), (struct shape) { .layers = 2, .tokens = 64, .past = 64 });
+    CHECK(plans_for(galloc, large, held) == 0, "plans of small graphs have displaced the one that was reserved");
+    ggml_gallocr_free(galloc);
+    built_free(large);
+    built_free(near);
+}
+
+// All of their buffers are there from the start, and graphs that are recorded rely on addresses.
+static void small_graphs_on_devices_are_not_planned(struct case_args args) {
+    (void) args;
+    struct dummy_buft dummy;
+    dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
+    dummy.type.iface.is_host = NULL;
+    struct built   large     = transformer_new((struct shape) { .layers = 2, .tokens = 64, .past = 64 });
+    struct built   small     = transformer_new((struct shape) { .layers = 2, .tokens = 2, .past = 2 });
+    ggml_gallocr_t galloc    = ggml_gallocr_new(dummy_buft_type(&dummy));
+    CHECK(ggml_gallocr_reserve(galloc, large.graph), "not reserved");
+    size_t held = ggml_gallocr_get_buffer_size(galloc, 0);
+    CHECK(plans_for(galloc, small, held) == 0, "the plan fits, and another one was made");
+    ggml_gallocr_free(galloc);
+    built_free(large);
+    built_free(small);
+}
+
 // Similar graphs
 
 // With one type a graph may also be reserved before it is allocated; with two it has to be.
@@ -521,6 +592,8 @@ static void empty_alternative_is_alone_in_its_buffer(struct case_args args) {
 static const struct test_case CASES[] = {
     CASE(reserved_in_turn),
     CASE(allocated_in_turn),
+    CASE(small_graphs_have_plans_of_their_own),
+    CASE(small_graphs_on_devices_are_not_planned),
     CASE(changed_graphs_do_not_match),
     CASE(plans_for_other_buffers_are_not_used),
     CASE(graph_of_other_buffers_is_refused),

@@ -265,7 +265,7 @@ static bool runs_in_turn(struct branches w) {
 static void other_sizes_get_the_order_that_was_reserved(struct case_args args) {
     (void) args;
     struct branches large  = branches_new(100);
-    struct branches small  = branches_new(9);
+    struct branches small  = branches_new(90);
     ggml_gallocr_t  galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     CHECK(!runs_in_turn(large) && !runs_in_turn(small), "there is nothing to move");
     CHECK(ggml_gallocr_reserve(galloc, large.b.graph), "not reserved");

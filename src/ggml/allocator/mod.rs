@@ -48,7 +48,7 @@ use crate::ggml::read::snapshot::SnapshotSource;
 use crate::ggml::read::{ReadGraph, read, read_for_planning};
 use crate::ggml::refusal::Refusal;
 use crate::ggml::retention::{RetainedAt, retain_at};
-use crate::graph::{GraphPlan, PlanError, RuleSetting};
+use crate::graph::{BufferPlan, GraphPlan, PlanError, RuleSetting};
 use crate::placement::{Bytes, Effort};
 use accounted::AccountedPlan;
 use activity::{Activity, Decision, Required, buffer_states};
@@ -59,7 +59,7 @@ use known_orders::KnownOrders;
 use outputs::{check_outputs, check_outputs_again, note_checked_outputs};
 use planning::plan_reading;
 use remembered::RememberedPlans;
-use remembered::fit::fit;
+use remembered::fit::{FittedGraph, fit};
 use remembered::plan::RememberedPlan;
 use retention::AllocatorRetention;
 use tag::Tag;
@@ -212,9 +212,9 @@ impl Allocator {
         let read = if captures().is_enabled() { read } else { read_for_planning };
         let mut reading = read(self.runtime, self.types.types(), graph, &requested);
         self.retention.current().retain_in(&mut reading.graph, graph);
-        self.plan(&reading, &requested, start)?;
+        let plan = self.plan(&reading, &requested, start)?;
         reading.leave_memory();
-        Ok(self.types.buffer_of_id().iter().map(|&buffer| self.required[buffer as usize].size).collect())
+        Ok(self.note_measured(&plan.buffers))
     }
 
     /// Assigns memory to every tensor of `graph`. With one buffer, a graph that was not reserved is reserved now.
@@ -241,24 +241,44 @@ impl Allocator {
             }
             self.realize(&PendingTensors::in_graph(graph))?;
             if let Some(fitted) = self.plans.select_fitting(self.runtime, self.types.types(), graph, &retained) {
-                self.ensure_chunks()?;
-                let plan = self.plans.current_mut().ok_or(Refusal::NeedsReserve)?;
-                check_outputs(self.runtime, self.types.types(), graph, &plan.requested)?;
-                note_checked_outputs(self.runtime, graph, plan);
-                let fingerprint = Fingerprint::of(&self.runtime.operations, graph);
-                plan.note_served(fitted.unassigned, fingerprint);
-                return assign_fitting(self.runtime, &self.chunks, plan, &fitted).map(|()| Decision::Fits);
+                return self.allocate_fitting(graph, &fitted, retained);
             }
         }
         if self.types.id_count() == 1 {
             self.realize(&PendingTensors::in_graph(graph))?;
             self.add_plan(graph, Requested::default(), retained)?;
-            self.allocate_chunks()?;
-            let done = self.assign_by_position(graph).unwrap_or_else(|| self.assign_planned(graph));
-            return done.map(|()| Decision::Planned);
+            return self.assign_new_plan(graph);
         }
         let is_empty = self.plans.is_empty() && graph.leafs.is_empty() && graph.nodes.is_empty();
         if is_empty { Ok(Decision::Empty) } else { Err(Refusal::NeedsReserve) }
+    }
+
+    /// Assigns memory to a graph that the plan in use fits: by that plan, or by one of its own if it is much smaller.
+    fn allocate_fitting(
+        &mut self,
+        graph: GraphRef<'_>,
+        fitted: &FittedGraph<'_>,
+        retained: Vec<RetainedAt>,
+    ) -> Result<Decision, Refusal> {
+        self.ensure_chunks()?;
+        if self.is_worth_planning(fitted) && self.add_smaller_plan(graph, retained)? {
+            return self.assign_new_plan(graph);
+        }
+        let plan = self.plans.current_mut().ok_or(Refusal::NeedsReserve)?;
+        check_outputs(self.runtime, self.types.types(), graph, &plan.requested)?;
+        note_checked_outputs(self.runtime, graph, plan);
+        let fingerprint = Fingerprint::of(&self.runtime.operations, graph);
+        plan.note_served(fitted.unassigned, fingerprint);
+        assign_fitting(self.runtime, &self.chunks, plan, fitted).map(|()| Decision::Fits)
+    }
+
+    /// Returns `true` if a plan of its own is worth the time for a graph that the plan in use fits. At the offsets of a
+    /// larger graph, small tensors are spread over memory: more pages are touched, and fewer bytes are found in caches.
+    /// Devices other than the CPU hold all of their buffers anyway.
+    fn is_worth_planning(&self, fitted: &FittedGraph<'_>) -> bool {
+        let [buffer_type] = self.types.types() else { return false };
+        let is_much_smaller = fitted.needed <= fitted.planned / 4 * 3;
+        is_much_smaller && buffer_type.is_host() && self.plans.have_room_for_expendable()
     }
 
     /// Verifies the addresses assigned to `graph`, if enabled: simulates the graph and informs the guards.
@@ -289,16 +309,52 @@ impl Allocator {
         requested: Requested,
         retained: Vec<RetainedAt>,
     ) -> Result<(), Refusal> {
+        let (reading, plan) = self.read_and_plan(graph, &requested, &retained)?;
+        self.remember(graph, reading, plan, requested, retained);
+        Ok(())
+    }
+
+    /// Plans a graph that the plan in use fits. Remembers the plan, unless it needs more memory than is held: returns
+    /// `false` then.
+    fn add_smaller_plan(&mut self, graph: GraphRef<'_>, retained: Vec<RetainedAt>) -> Result<bool, Refusal> {
+        let requested = Requested::default();
+        let (reading, plan) = self.read_and_plan(graph, &requested, &retained)?;
+        let is_held = self.chunks.suffice(&plan.buffers);
+        if is_held {
+            self.remember(graph, reading, plan, requested, retained);
+            self.plans.make_current_expendable();
+        }
+        Ok(is_held)
+    }
+
+    /// Reads and plans `graph`, whose tensors `retained` are kept.
+    fn read_and_plan<'g>(
+        &mut self,
+        graph: GraphRef<'g>,
+        requested: &Requested,
+        retained: &[RetainedAt],
+    ) -> Result<(ReadGraph<'g>, GraphPlan), Refusal> {
         let start = Instant::now();
         let is_reported = captures().is_enabled() || self.activity.are_events_requested();
         let read = if is_reported { read } else { read_for_planning };
-        let mut reading = read(self.runtime, self.types.types(), graph, &requested);
-        retain_at(&retained, &mut reading.graph);
-        let is_redirecting = !reading.redirected.is_empty();
-        if is_redirecting {
-            check_outputs(self.runtime, self.types.types(), graph, &requested)?;
+        let mut reading = read(self.runtime, self.types.types(), graph, requested);
+        retain_at(retained, &mut reading.graph);
+        if !reading.redirected.is_empty() {
+            check_outputs(self.runtime, self.types.types(), graph, requested)?;
         }
-        let plan = self.plan(&reading, &requested, start).inspect_err(|_| self.plans.clear())?;
+        let plan = self.plan(&reading, requested, start).inspect_err(|_| self.plans.clear())?;
+        Ok((reading, plan))
+    }
+
+    /// Remembers the plan of `graph`, which is then in use, and reports it.
+    fn remember(
+        &mut self,
+        graph: GraphRef<'_>,
+        reading: ReadGraph<'_>,
+        plan: GraphPlan,
+        requested: Requested,
+        retained: Vec<RetainedAt>,
+    ) {
         let is_compared = self.activity.are_events_requested();
         let by_ggml = is_compared.then(|| self.ggml_alloc_sizes(graph, &reading, &requested));
         self.activity.note_plan(&plan, by_ggml.flatten().as_deref());
@@ -309,11 +365,11 @@ impl Allocator {
         self.plans.make_room();
         let is_by_layout = self.types.types().iter().all(|buffer_type| buffer_type.alloc_size_is_nbytes());
         let exact = (!is_by_layout).then(|| Fingerprint::of(&self.runtime.operations, graph));
+        let is_redirecting = !reading.redirected.is_empty();
         self.plans.add(RememberedPlan::new(reading, plan, requested, retained, exact));
         if let (true, Some(plan)) = (is_redirecting, self.plans.current_mut()) {
             note_checked_outputs(self.runtime, graph, plan);
         }
-        Ok(())
     }
 
     /// Plans `reading`, and captures it if captures are enabled. Planning time counts from `start`, before the graph
@@ -324,14 +380,10 @@ impl Allocator {
         if captures().is_enabled() {
             captures().capture(self.subject(reading, &requested.of_all(&reading.graph)));
         }
-        let plan = planned.map_err(|PlanError::TooLarge { buffer, bytes }| {
+        planned.map_err(|PlanError::TooLarge { buffer, bytes }| {
             self.required[buffer as usize] = Required { size: bytes, lower_bound: bytes };
             Refusal::NoMemory { buffer: self.types.types()[buffer as usize].name(), size: bytes }
-        })?;
-        for (required, buffer) in self.required.iter_mut().zip(&plan.buffers) {
-            *required = Required { size: buffer.placement.size(), lower_bound: buffer.lower_bound };
-        }
-        Ok(plan)
+        })
     }
 
     fn subject<'a, 'g>(&'a self, reading: &'a ReadGraph<'g>, requested: &'a Requested) -> SnapshotSource<'a, 'g> {
@@ -363,23 +415,37 @@ impl Allocator {
     }
 
     fn grow_chunks(&mut self) -> Result<(), Refusal> {
+        let Some(plan) = self.plans.current() else { return Ok(()) };
+        note_required(&mut self.required, plan.buffers());
         for (buffer, &buffer_type) in self.types.types().iter().enumerate() {
             let Some(plan) = self.plans.current() else { return Ok(()) };
-            let plan = &plan.buffers()[buffer];
-            self.required[buffer] = Required { size: plan.placement.size(), lower_bound: plan.lower_bound };
-            if !self.chunks.suffice_for(buffer, &plan.placement.chunks) {
+            let sizes = &plan.buffers()[buffer].placement.chunks;
+            if !self.chunks.suffice_for(buffer, sizes) {
                 self.verifier.forget();
-                let done = self.chunks.replace(buffer, buffer_type, &plan.placement.chunks);
+                let done = self.chunks.replace(buffer, buffer_type, sizes);
                 done.inspect_err(|_| self.plans.clear())?;
             }
         }
         Ok(())
     }
 
+    /// Notes what a plan requires that was only made to measure it. Returns the bytes by id.
+    fn note_measured(&mut self, plans: &[BufferPlan]) -> Vec<Bytes> {
+        note_required(&mut self.required, plans);
+        self.types.buffer_of_id().iter().map(|&buffer| self.required[buffer as usize].size).collect()
+    }
+
     /// Assigns memory to a graph that the plan in use serves, tensor by tensor as they are listed. `None` if some are
     /// in no list.
     fn assign_by_position(&self, graph: GraphRef<'_>) -> Option<Result<(), Refusal>> {
         assign_by_position(self.runtime, &self.chunks, self.plans.current()?, graph)
+    }
+
+    /// Allocates the chunks of the plan in use, which was just made for `graph`, and assigns memory to its tensors.
+    fn assign_new_plan(&mut self, graph: GraphRef<'_>) -> Result<Decision, Refusal> {
+        self.allocate_chunks()?;
+        let done = self.assign_by_position(graph).unwrap_or_else(|| self.assign_planned(graph));
+        done.map(|()| Decision::Planned)
     }
 
     /// Assigns memory to the graph that the plan in use was made for.
@@ -393,5 +459,12 @@ impl Allocator {
     fn check_outputs_again(&mut self, graph: GraphRef<'_>) -> Result<(), Refusal> {
         let plan = self.plans.current_mut();
         plan.map_or(Ok(()), |plan| check_outputs_again(self.runtime, self.types.types(), graph, plan))
+    }
+}
+
+/// Notes, by buffer, what a plan requires.
+fn note_required(required: &mut [Required], plans: &[BufferPlan]) {
+    for (required, plan) in required.iter_mut().zip(plans) {
+        *required = Required { size: plan.placement.size(), lower_bound: plan.lower_bound };
     }
 }

@@ -35,7 +35,6 @@ use crate::placement::Bytes;
 use crate::report::exact;
 
 use super::Allocator;
-use super::activity::Required;
 use additions::{AddedRanges, Additions, MOST_OWNED};
 use known_cuts::{KnownCut, KnownCuts};
 use listed::{Listed, complete_lists, follow_cleared_memory, listed};
@@ -144,10 +143,7 @@ impl Allocator {
         let draft = &found.known.found.draft;
         let mut own = |tensor: TensorId, buffer: BufferIndex| draft.alloc_size(&mut sizes, tensor, buffer);
         let planned = plan(&draft.graph, self.types.specs(), draft.requests(), &mut own).ok()?;
-        for (required, buffer) in self.required.iter_mut().zip(&planned.buffers) {
-            *required = Required { size: buffer.placement.size(), lower_bound: buffer.lower_bound };
-        }
-        Some(self.types.buffer_of_id().iter().map(|&buffer| self.required[buffer as usize].size).collect())
+        Some(self.note_measured(&planned.buffers))
     }
 
     /// Returns `true` if there is a budget, and tensors were added to the graph to keep it.

@@ -6,6 +6,7 @@
 //! depends on. This works on live tensors, since it may run for every token.
 
 use crate::graph::{Flags, Operation, TensorId};
+use crate::placement::Bytes;
 
 use crate::ggml::allocator::remembered::plan::{Expectations, MemorySource, RememberedPlan};
 use crate::ggml::live::buffers::BufferType;
@@ -21,6 +22,10 @@ pub struct FittedGraph<'g> {
     pub tensors: Vec<Option<TensorRef<'g>>>,
     /// The number of tensors that need memory of the plan.
     pub unassigned: usize,
+    /// The sum of their sizes in bytes, whatever memory they share.
+    pub needed: Bytes,
+    /// The sum of the sizes that were planned for them.
+    pub planned: Bytes,
 }
 
 /// Maps the tensors of `graph` to the ids of the planned graph. `None` if the plan does not fit.
@@ -34,14 +39,15 @@ pub fn fit<'g>(
     if plain.leafs().len() != graph.leafs.len() || plain.nodes().len() != graph.nodes.len() {
         return None;
     }
-    let mut fitted = FittedGraph { tensors: vec![None; plain.tensors().len()], unassigned: 0 };
+    let tensors = vec![None; plain.tensors().len()];
+    let mut fitted = FittedGraph { tensors, unassigned: 0, needed: 0, planned: 0 };
     let ids = plain.leafs().iter().chain(plain.nodes());
     for (&id, &tensor) in ids.zip(graph.leafs.iter().chain(graph.nodes)) {
         fitted.bind(id, tensor).then_some(())?;
     }
     let comparison = Comparison { planned, expectations: planned.expectations(), runtime, buffers };
     comparison.compare(&mut fitted)?;
-    let fits = comparison.unlisted_stay_unlisted(graph, &fitted) && comparison.sizes_fit(&fitted);
+    let fits = comparison.unlisted_stay_unlisted(graph, &fitted) && comparison.sizes_fit(&mut fitted);
     fits.then_some(fitted)
 }
 
@@ -109,18 +115,23 @@ impl Comparison<'_> {
         unlisted.is_empty() || (distinct && !listed.any(|&tensor| ids.contains(tensor)))
     }
 
-    /// Returns `true` if every tensor fits into its planned memory, and has the layout of its in-place source.
-    fn sizes_fit(&self, fitted: &FittedGraph<'_>) -> bool {
-        fitted.tensors.iter().enumerate().all(|(id, tensor)| {
-            tensor
-                .is_none_or(|tensor| self.has_room_for(id, tensor) && self.in_place_layout_matches(id, tensor, fitted))
+    /// Returns `true` if every tensor fits into its planned memory, and has the layout of its in-place source. Adds up
+    /// the sizes.
+    fn sizes_fit(&self, fitted: &mut FittedGraph<'_>) -> bool {
+        (0..fitted.tensors.len()).all(|id| {
+            fitted.tensors[id].is_none_or(|tensor| {
+                self.has_room_for(id, tensor, fitted) && self.in_place_layout_matches(id, tensor, fitted)
+            })
         })
     }
 
-    fn has_room_for(&self, id: usize, tensor: TensorRef<'_>) -> bool {
+    fn has_room_for(&self, id: usize, tensor: TensorRef<'_>, fitted: &mut FittedGraph<'_>) -> bool {
         match self.expectations.memory[id] {
             MemorySource::Planned { address, alloc_size, .. } if !tensor.has_memory() => {
-                self.buffers[address.buffer as usize].alloc_size(tensor) <= alloc_size
+                let needed = self.buffers[address.buffer as usize].alloc_size(tensor);
+                fitted.needed = fitted.needed.saturating_add(needed);
+                fitted.planned = fitted.planned.saturating_add(alloc_size);
+                needed <= alloc_size
             }
             _ => true,
         }

@@ -57,9 +57,25 @@ impl RememberedPlans {
         self.plans.first_mut()
     }
 
-    /// Drops the least recently used plan if there is no room for another.
+    /// Returns `true` if an expendable plan can be remembered without dropping one that is not.
+    pub fn have_room_for_expendable(&self) -> bool {
+        self.plans.len() < CAPACITY || self.plans.iter().any(|plan| plan.is_expendable)
+    }
+
+    /// Drops a plan if there is no room for another: the least recently used one, of those that are expendable if there
+    /// are any.
     pub fn make_room(&mut self) {
-        self.plans.truncate(CAPACITY - 1);
+        if self.plans.len() >= CAPACITY {
+            let expendable = self.plans.iter().rposition(|plan| plan.is_expendable);
+            self.plans.remove(expendable.unwrap_or(self.plans.len() - 1));
+        }
+    }
+
+    /// Lets the plan in use be dropped before others.
+    pub fn make_current_expendable(&mut self) {
+        if let Some(plan) = self.plans.first_mut() {
+            plan.is_expendable = true;
+        }
     }
 
     /// Remembers a plan, which is then in use.

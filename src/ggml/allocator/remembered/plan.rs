@@ -35,6 +35,8 @@ pub struct RememberedPlan {
     pub requested: Requested,
     /// The tensors that the plan retains.
     pub retained: Vec<RetainedAt>,
+    /// True if another plan could serve the graph: it is dropped before others then.
+    pub is_expendable: bool,
     /// The plan, without the placement problems that it solves.
     plan: GraphPlan,
     assignments: OnceCell<PlannedAssignments>,
@@ -121,6 +123,7 @@ impl RememberedPlan {
             listed,
             requested,
             retained,
+            is_expendable: false,
             plan: GraphPlan { problems: Vec::new(), ..plan },
             graph,
             assignments: OnceCell::new(),
