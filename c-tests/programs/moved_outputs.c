@@ -82,8 +82,8 @@ static void check_moves_are_seen(bool is_by_layout) {
     CHECK(plan(&scene, build(&scene, 64), false), "not allocated: %s", lastuse_last_error());
     // Another one that the plan serves.
     for (int round = 0; round < 2; round++) {
-        CHECK(plan(&scene, build(&scene, 4), false), "round %d: not allocated: %s", round, lastuse_last_error());
-        check_refused_elsewhere(&scene, build(&scene, 4), false);
+        CHECK(plan(&scene, build(&scene, 60), false), "round %d: not allocated: %s", round, lastuse_last_error());
+        check_refused_elsewhere(&scene, build(&scene, 60), false);
     }
     CHECK(lastuse_plan_count() == 1, "%d plans", (int) lastuse_plan_count());
     scene_free(&scene);

@@ -277,8 +277,7 @@ impl Allocator {
     /// Devices other than the CPU hold all of their buffers anyway.
     fn is_worth_planning(&self, fitted: &FittedGraph<'_>) -> bool {
         let [buffer_type] = self.types.types() else { return false };
-        let is_much_smaller = fitted.needed <= fitted.planned / 4 * 3;
-        is_much_smaller && buffer_type.is_host() && self.plans.have_room_for_expendable()
+        fitted.is_much_smaller() && buffer_type.is_host() && self.plans.have_room_for_expendable()
     }
 
     /// Verifies the addresses assigned to `graph`, if enabled: simulates the graph and informs the guards.

@@ -164,6 +164,11 @@ impl MemorySource {
 }
 
 impl<'g> FittedGraph<'g> {
+    /// Returns `true` if the plan was made for a much larger graph.
+    pub fn is_much_smaller(&self) -> bool {
+        self.needed < self.planned / 4 * 3
+    }
+
     /// Binds `id` to `tensor` if it is unbound. Returns `false` if it is bound to another tensor.
     fn bind(&mut self, id: TensorId, tensor: TensorRef<'g>) -> bool {
         *self.tensors[id as usize].get_or_insert(tensor) == tensor

@@ -105,11 +105,18 @@ impl RememberedPlans {
     /// Returns `false` if there is none.
     pub fn select_known(&mut self, runtime: &Runtime, graph: GraphRef<'_>, retained: &[RetainedAt]) -> bool {
         let fingerprint = LazyCell::new(|| Fingerprint::of(&runtime.operations, graph));
-        self.select(retained, |plan| plan.is_made_for(graph, || *fingerprint).then_some(())).is_some()
-            || self.select(retained, |plan| plan.served().filter(|served| *served == *fingerprint)).is_some()
+        let is_made_for = |plan: &RememberedPlan| plan.is_made_for(graph, || *fingerprint);
+        let has_served = |plan: &RememberedPlan| plan.served().is_some_and(|served| served == *fingerprint);
+        let position = |accept: &dyn Fn(&RememberedPlan) -> bool| {
+            self.candidates(retained).find(|(_, plan)| accept(plan)).map(|(index, _)| index)
+        };
+        let Some(index) = position(&is_made_for).or_else(|| position(&has_served)) else { return false };
+        self.plans[..=index].rotate_right(1);
+        true
     }
 
-    /// Selects the first plan that fits `graph`, compared tensor by tensor, and that keeps the tensors `retained`.
+    /// Selects a plan that fits `graph`, compared tensor by tensor, and that keeps the tensors `retained`: the first one
+    /// that was made for a graph of about the same size, or else the first one.
     pub fn select_fitting<'g>(
         &mut self,
         runtime: &Runtime,
@@ -117,21 +124,29 @@ impl RememberedPlans {
         graph: GraphRef<'g>,
         retained: &[RetainedAt],
     ) -> Option<FittedGraph<'g>> {
-        self.select(retained, |plan| fit(plan, runtime, types, graph))
+        let mut found: Option<(usize, FittedGraph<'g>)> = None;
+        for (index, plan) in self.candidates(retained) {
+            let Some(fitted) = fit(plan, runtime, types, graph) else { continue };
+            let is_close = !fitted.is_much_smaller();
+            if is_close || found.is_none() {
+                found = Some((index, fitted));
+            }
+            if is_close {
+                break;
+            }
+        }
+        let (index, fitted) = found?;
+        self.plans[..=index].rotate_right(1);
+        Some(fitted)
     }
 
-    /// Moves the first plan that keeps the tensors `retained` and that `accept` accepts to the front. With several
-    /// buffers only plans for the buffers requested last qualify: a call that allocates a graph does not pass ids.
-    fn select<T>(
-        &mut self,
-        retained: &[RetainedAt],
-        mut accept: impl FnMut(&RememberedPlan) -> Option<T>,
-    ) -> Option<T> {
-        let current = self.plans.first()?;
-        let qualifies = |plan: &RememberedPlan| plan.requested == current.requested && plan.retained == retained;
-        let mut candidates = self.plans.iter().enumerate().filter(|(_, plan)| qualifies(plan));
-        let (index, accepted) = candidates.find_map(|(index, plan)| Some((index, accept(plan)?)))?;
-        self.plans[..=index].rotate_right(1);
-        Some(accepted)
+    /// Returns the plans that keep the tensors `retained`, with their positions. With several buffers only plans for the
+    /// buffers requested last qualify: a call that allocates a graph does not pass ids.
+    fn candidates(&self, retained: &[RetainedAt]) -> impl Iterator<Item = (usize, &RememberedPlan)> {
+        let current = self.plans.first();
+        let qualifies = move |plan: &RememberedPlan| {
+            current.is_some_and(|current| plan.requested == current.requested) && plan.retained == retained
+        };
+        self.plans.iter().enumerate().filter(move |(_, plan)| qualifies(plan))
     }
 }
