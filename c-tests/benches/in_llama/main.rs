@@ -73,7 +73,7 @@ fn run(names: &[String]) -> Result<()> {
 }
 
 fn measure_model(programs: &Programs, model: &str, layers: &str) -> Result<Measured> {
-    let progress = |done: usize| show_progress(&format!("{model}, {layers} layers: {done}/{}", LAYOUTS.len() + 1));
+    let progress = |done: usize| show_progress(&format!("{model}, {layers} layers: {done}/{}", LAYOUTS + 1));
     let file = programs.write_model(model, layers)?;
     let measured = programs.measure(&file, progress);
     let _ = std::fs::remove_file(Path::new(&file));

@@ -28,12 +28,11 @@ const FIRST: [&str; 4] = ["size", "reserve", "new and reserve", "alloc"];
 fn legend() -> String {
     format!(
         "\
-Ratios of times, lastuse / ggml-alloc (lower is better), medians. Warm, in one process, in turn, over {} layouts of the address
+Ratios of times, lastuse / ggml-alloc (lower is better), medians. Warm, in one process, in turn, over {LAYOUTS} layouts of the address
 space (the largest in parentheses): reserve_n_size and reserve of a graph that is new to the allocator, with the buffer
 allocated; the first alloc_graph after that; alloc_graph of the same graph again; and of the graphs that llama.cpp builds for the
 next tokens. Right of \"process\": the first calls in a process, which each process makes with one allocator only; \"new\" is
-ggml_gallocr_new_n, where a preloaded lastuse finds out which ggml it serves.",
-        LAYOUTS.len()
+ggml_gallocr_new_n, where a preloaded lastuse finds out which ggml it serves."
     )
 }
 
