@@ -71,6 +71,11 @@ impl Choice {
         self.proven || self.placement.size() == self.lower_bound
     }
 
+    /// Returns `true` if the first and fastest strategies found the placement.
+    pub fn is_from_peak(&self) -> bool {
+        FromPeak::ALL.iter().any(|start| start.name() == self.strategy)
+    }
+
     fn is_smaller_than(&self, other: &Self) -> bool {
         self.placement.size() < other.placement.size()
     }

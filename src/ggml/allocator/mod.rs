@@ -274,10 +274,14 @@ impl Allocator {
 
     /// Returns `true` if a plan of its own is worth the time for a graph that the plan in use fits. At the offsets of a
     /// larger graph, small tensors are spread over memory: more pages are touched, and fewer bytes are found in caches.
-    /// Devices other than the CPU hold all of their buffers anyway.
+    /// Devices other than the CPU hold all of their buffers anyway. Where placing the larger graph took many strategies,
+    /// placing this one takes longer than is gained.
     fn is_worth_planning(&self, fitted: &FittedGraph<'_>) -> bool {
-        let [buffer_type] = self.types.types() else { return false };
-        fitted.is_much_smaller() && buffer_type.is_host() && self.plans.have_room_for_expendable()
+        let ([buffer_type], Some(plan)) = (self.types.types(), self.plans.current()) else { return false };
+        fitted.is_much_smaller()
+            && buffer_type.is_host()
+            && plan.buffers().iter().all(BufferPlan::is_from_peak)
+            && self.plans.have_room_for_expendable()
     }
 
     /// Verifies the addresses assigned to `graph`, if enabled: simulates the graph and informs the guards.
