@@ -80,12 +80,16 @@ static void check_moves_are_seen(bool is_by_layout) {
     check_refused_elsewhere(&scene, build(&scene, 64), false);
     CHECK(plan(&scene, build(&scene, 64), true), "not reserved again: %s", lastuse_last_error());
     CHECK(plan(&scene, build(&scene, 64), false), "not allocated: %s", lastuse_last_error());
-    // Another one that the plan serves.
-    for (int round = 0; round < 2; round++) {
-        CHECK(plan(&scene, build(&scene, 60), false), "round %d: not allocated: %s", round, lastuse_last_error());
-        check_refused_elsewhere(&scene, build(&scene, 60), false);
+    // Another one that the plan serves, and a small one, which gets a plan of its own.
+    static const int widths[] = { 60, 4 };
+    for (int i = 0; i < 2; i++) {
+        for (int round = 0; round < 2; round++) {
+            CHECK(plan(&scene, build(&scene, widths[i]), false), "width %d, round %d: not allocated: %s", widths[i], round,
+                  lastuse_last_error());
+            check_refused_elsewhere(&scene, build(&scene, widths[i]), false);
+        }
+        CHECK(lastuse_plan_count() == (uint64_t) (1 + i), "%d plans", (int) lastuse_plan_count());
     }
-    CHECK(lastuse_plan_count() == 1, "%d plans", (int) lastuse_plan_count());
     scene_free(&scene);
 }
 

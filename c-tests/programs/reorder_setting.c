@@ -265,18 +265,25 @@ static bool runs_in_turn(struct branches w) {
 static void other_sizes_get_the_order_that_was_reserved(struct case_args args) {
     (void) args;
     struct branches large  = branches_new(100);
-    struct branches small  = branches_new(90);
+    struct branches near   = branches_new(90);
+    struct branches small  = branches_new(9);
     ggml_gallocr_t  galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    CHECK(!runs_in_turn(large) && !runs_in_turn(small), "there is nothing to move");
+    CHECK(!runs_in_turn(large) && !runs_in_turn(near) && !runs_in_turn(small), "there is nothing to move");
     CHECK(ggml_gallocr_reserve(galloc, large.b.graph), "not reserved");
     CHECK(runs_in_turn(large), "the order stays");
     uint64_t plans = lastuse_plan_count();
-    CHECK(ggml_gallocr_alloc_graph(galloc, small.b.graph), "not allocated");
-    CHECK(runs_in_turn(small), "the order of the smaller graph stays");
+    CHECK(ggml_gallocr_alloc_graph(galloc, near.b.graph), "not allocated");
+    CHECK(runs_in_turn(near), "the order of the smaller graph stays");
     CHECK(lastuse_plan_count() == plans, "the reserved plan was not used");
-    CHECK_PLAN(small.b.graph, "%s", "the smaller graph");
+    CHECK_PLAN(near.b.graph, "%s", "the smaller graph");
+    // It has a plan of its own, for that order.
+    CHECK(ggml_gallocr_alloc_graph(galloc, small.b.graph), "not allocated");
+    CHECK(runs_in_turn(small), "the order of the smallest graph stays");
+    CHECK(lastuse_plan_count() == plans + 1, "the smallest graph has no plan of its own");
+    CHECK_PLAN(small.b.graph, "%s", "the smallest graph");
     ggml_gallocr_free(galloc);
     built_free(large.b);
+    built_free(near.b);
     built_free(small.b);
 }
 
