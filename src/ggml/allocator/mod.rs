@@ -2,7 +2,8 @@
 //! addresses.
 //!
 //! `ggml_gallocr_reserve_n` calls [`Allocator::reserve`], `ggml_gallocr_alloc_graph` calls [`Allocator::allocate`].
-//! Both first search the [`remembered`] plans for one that serves the graph. Otherwise the graph is read
+//! Both first search the [`remembered`] plans for one that serves the graph. Of a much smaller graph,
+//! [`fitting`] may make a plan of its own. Otherwise the graph is read
 //! ([`crate::ggml::read`]) with the tensors to retain ([`retention`]), its redirected results are checked ([`outputs`]),
 //! it is planned ([`planning`]), the plan is remembered, and [`chunks`] are allocated. [`assign`] writes addresses into
 //! tensors, [`activity`] reports what was done, and [`accounted`] what was planned to the accounting of the process.
@@ -21,6 +22,7 @@ mod reordering;
 mod cutting;
 mod outputs;
 mod assign;
+mod fitting;
 mod activity;
 mod accounted;
 mod inspect;
@@ -59,7 +61,7 @@ use known_orders::KnownOrders;
 use outputs::{check_outputs, check_outputs_again, note_checked_outputs};
 use planning::plan_reading;
 use remembered::RememberedPlans;
-use remembered::fit::{FittedGraph, fit};
+use remembered::fit::fit;
 use remembered::plan::RememberedPlan;
 use retention::AllocatorRetention;
 use tag::Tag;
@@ -253,37 +255,6 @@ impl Allocator {
         if is_empty { Ok(Decision::Empty) } else { Err(Refusal::NeedsReserve) }
     }
 
-    /// Assigns memory to a graph that the plan in use fits: by that plan, or by one of its own if it is much smaller.
-    fn allocate_fitting(
-        &mut self,
-        graph: GraphRef<'_>,
-        fitted: &FittedGraph<'_>,
-        retained: Vec<RetainedAt>,
-    ) -> Result<Decision, Refusal> {
-        self.ensure_chunks()?;
-        if self.is_worth_planning(fitted) && self.add_smaller_plan(graph, retained)? {
-            return self.assign_new_plan(graph);
-        }
-        let plan = self.plans.current_mut().ok_or(Refusal::NeedsReserve)?;
-        check_outputs(self.runtime, self.types.types(), graph, &plan.requested)?;
-        note_checked_outputs(self.runtime, graph, plan);
-        let fingerprint = Fingerprint::of(&self.runtime.operations, graph);
-        plan.note_served(fitted.unassigned, fingerprint);
-        assign_fitting(self.runtime, &self.chunks, plan, fitted).map(|()| Decision::Fits)
-    }
-
-    /// Returns `true` if a plan of its own is worth the time for a graph that the plan in use fits. At the offsets of a
-    /// larger graph, small tensors are spread over memory: more pages are touched, and fewer bytes are found in caches.
-    /// Devices other than the CPU hold all of their buffers anyway. Where placing the larger graph took many strategies,
-    /// placing this one takes longer than is gained.
-    fn is_worth_planning(&self, fitted: &FittedGraph<'_>) -> bool {
-        let ([buffer_type], Some(plan)) = (self.types.types(), self.plans.current()) else { return false };
-        fitted.is_much_smaller()
-            && buffer_type.is_host()
-            && plan.buffers().iter().all(BufferPlan::is_from_peak)
-            && self.plans.have_room_for_expendable()
-    }
-
     /// Verifies the addresses assigned to `graph`, if enabled: simulates the graph and informs the guards.
     ///
     /// # Errors
@@ -315,19 +286,6 @@ impl Allocator {
         let (reading, plan) = self.read_and_plan(graph, &requested, &retained)?;
         self.remember(graph, reading, plan, requested, retained);
         Ok(())
-    }
-
-    /// Plans a graph that the plan in use fits. Remembers the plan, unless it needs more memory than is held: returns
-    /// `false` then.
-    fn add_smaller_plan(&mut self, graph: GraphRef<'_>, retained: Vec<RetainedAt>) -> Result<bool, Refusal> {
-        let requested = Requested::default();
-        let (reading, plan) = self.read_and_plan(graph, &requested, &retained)?;
-        let is_held = self.chunks.suffice(&plan.buffers);
-        if is_held {
-            self.remember(graph, reading, plan, requested, retained);
-            self.plans.make_current_expendable();
-        }
-        Ok(is_held)
     }
 
     /// Reads and plans `graph`, whose tensors `retained` are kept.
