@@ -7,7 +7,7 @@ use lastuse_c_tests::Result;
 use lastuse_vendor::{Package, target_folder};
 
 use crate::budget::BudgetedJob;
-use crate::cmake::CmakeBuild;
+use crate::cmake::{ALIGNED, CmakeBuild};
 use crate::counted::Counted;
 use crate::job::{Job, OUTPUT, Way};
 use crate::jobs::{Options, run_jobs};
@@ -97,7 +97,7 @@ fn folder() -> PathBuf {
 pub fn build() -> Result<()> {
     check(NAME, NEEDED)?;
     build_in(&folder(), &SHARED)?;
-    build_in(&folder().join("static"), &[])
+    build_in(&folder().join("static"), &ALIGNED)
 }
 
 fn build_in(folder: &Path, more: &[&str]) -> Result<()> {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use lastuse_c_tests::{Build, Result, lastuse};
 use lastuse_vendor::{Package, target_folder};
 
-use crate::cmake::CmakeBuild;
+use crate::cmake::{ALIGNED, CmakeBuild};
 use crate::job::{Job, OUTPUT, Way};
 use crate::jobs::{Options, run_jobs};
 use crate::packages::{Has, Needed, check};
@@ -47,10 +47,6 @@ const SETTINGS: [&str; 9] = [
     "LLAMA_BUILD_TOOLS=OFF",
     "LLAMA_OPENSSL=OFF",
 ];
-
-/// Functions begin at cache lines in what is linked statically: whatever is linked before them then moves them by whole
-/// lines, which hardly changes how fast they are.
-const ALIGNED: [&str; 2] = ["CMAKE_C_FLAGS=-falign-functions=64", "CMAKE_CXX_FLAGS=-falign-functions=64"];
 
 /// How each model is used: with and without flash attention, with caches of both kinds.
 pub const USES: [(&str, &str); 2] =
