@@ -12,6 +12,9 @@ use crate::speed::{SpeedRatio, median};
 /// Jobs that are slower than promised are run so many times as often: medians of few runs differ by more than what is promised.
 const MORE_ROUNDS: usize = 3;
 
+/// Those of which it is still open whether they are, are run so many times as often.
+const MOST_ROUNDS: usize = 9;
+
 /// A job, and what both allocators made of it.
 #[derive(Debug)]
 pub struct Compared<'a> {
@@ -36,7 +39,7 @@ pub struct Side {
     pub units_per_second: f64,
 }
 
-/// Runs a job `rounds` times on both allocators in turns, and more often if it is slower than promised; all runs count. Files go
+/// Runs a job `rounds` times on both allocators in turns, and more often if it seems slower than promised; all runs count. Files go
 /// to `folder`. All runs must have the same results.
 ///
 /// # Errors
@@ -53,8 +56,8 @@ pub fn compare<'a>(job: &'a Job, rounds: usize, folder: &Path) -> Result<Compare
         wrong: Vec::new(),
     };
     let mut speeds: Vec<[f64; 2]> = Vec::new();
-    for round in 0..MORE_ROUNDS * rounds {
-        if round == rounds && !ratio(&speeds).seems_slow() {
+    for round in 0..MOST_ROUNDS * rounds {
+        if is_enough(round, rounds, || ratio(&speeds)) {
             break;
         }
         // Which one is first alternates, since a machine gets slower as it gets warm.
@@ -82,6 +85,11 @@ pub fn compare<'a>(job: &'a Job, rounds: usize, folder: &Path) -> Result<Compare
     compared.sides[1].units_per_second = median(speeds.iter().map(|pair| pair[1]));
     compared.speed = ratio(&speeds);
     Ok(compared)
+}
+
+/// Returns `true` if a job that was run `done` times need not be run again.
+fn is_enough(done: usize, rounds: usize, speed: impl FnOnce() -> SpeedRatio) -> bool {
+    if done == rounds { !speed().seems_slow() } else { done == MORE_ROUNDS * rounds && !speed().may_only_seem_slow() }
 }
 
 fn ratio(speeds: &[[f64; 2]]) -> SpeedRatio {
@@ -193,6 +201,15 @@ mod tests {
             });
             assert_eq!(count, runs, "{units} units a second, and 2 without lastuse");
         }
+    }
+
+    #[test]
+    fn jobs_are_run_until_it_is_clear_whether_they_are_slow() {
+        let speed = |median: f64, to: f64| move || SpeedRatio { median, from: 0.9, to };
+        assert!(is_enough(5, 5, speed(0.99, 1.0)) && !is_enough(5, 5, speed(0.98, 1.0)));
+        // It was slower by chance, is slower, or may be either.
+        assert!(is_enough(15, 5, speed(0.991, 1.0)) && is_enough(15, 5, speed(0.98, 0.985)));
+        assert!(!is_enough(15, 5, speed(0.98, 1.0)));
     }
 
     #[test]

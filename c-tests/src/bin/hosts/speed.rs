@@ -32,6 +32,11 @@ impl SpeedRatio {
     pub fn seems_slow(&self) -> bool {
         self.median < PROMISED
     }
+
+    /// Returns `true` if the median is below the promise, but the interval is not.
+    pub fn may_only_seem_slow(&self) -> bool {
+        self.seems_slow() && self.to >= PROMISED
+    }
 }
 
 /// Returns how many of `count` sorted numbers lie beyond either end of the interval.
