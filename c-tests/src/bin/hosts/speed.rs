@@ -33,7 +33,7 @@ impl SpeedRatio {
         self.median < PROMISED
     }
 
-    /// Returns `true` if the median is below the promise, but the interval is not.
+    /// Returns `true` if the median is below the promise, and the interval reaches it: more runs may show either.
     pub fn may_only_seem_slow(&self) -> bool {
         self.seems_slow() && self.to >= PROMISED
     }
