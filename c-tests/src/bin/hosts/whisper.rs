@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use lastuse_c_tests::Result;
 use lastuse_vendor::{Package, target_folder};
 
-use crate::cmake::CmakeBuild;
+use crate::cmake::{ALIGNED, CmakeBuild};
 use crate::job::{Job, OUTPUT, Way};
 use crate::jobs::{Options, run_jobs};
 use crate::models::{Kind, WhisperModel, write_whisper};
@@ -70,7 +70,7 @@ pub fn build() -> Result<()> {
     }
     let libraries = format!("CMAKE_LIBRARY_OUTPUT_DIRECTORY={}", folder.join("build/bin").display());
     build_in(&sources, &folder, &["BUILD_SHARED_LIBS=ON", &libraries])?;
-    build_in(&sources, &folder.join("static"), &["BUILD_SHARED_LIBS=OFF"])
+    build_in(&sources, &folder.join("static"), &[&["BUILD_SHARED_LIBS=OFF"], &ALIGNED[..]].concat())
 }
 
 fn build_in(sources: &Path, folder: &Path, more: &[&str]) -> Result<()> {
