@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use lastuse_c_tests::{Build, Lastuse, Program, Result, lastuse};
 use lastuse_vendor::{Ggml, Package};
 
-use crate::counter::{COUNTER, COUNTER_IS_LINKED, preloaded_counter, static_link};
+use crate::instrumentation::{COUNTER_IS_LINKED, INSTRUMENTATION, preloaded_instrumentation, static_link};
 use crate::job::{Launch, Way};
 
 /// What a program is built of.
@@ -30,7 +30,7 @@ pub struct Driver<'a> {
 pub struct Programs {
     shared: PathBuf,
     libraries: PathBuf,
-    counter: PathBuf,
+    instrumentation: PathBuf,
     lastuse: PathBuf,
     /// Without lastuse, and with.
     linked: [PathBuf; 2],
@@ -44,10 +44,10 @@ impl Driver<'_> {
     pub fn build(&self) -> Result<Programs> {
         let lastuse = lastuse(Build::Release)?;
         let ggml = Ggml::built(self.package, self.libraries.clone())?;
-        let counter = preloaded_counter(self.host, &ggml)?;
+        let instrumentation = preloaded_instrumentation(self.host, &ggml)?;
         let linked = [self.build_linked(&ggml, None)?, self.build_linked(&ggml, Some(&lastuse))?];
         let shared = self.build_shared(&ggml)?;
-        Ok(Programs { shared, libraries: self.libraries.clone(), counter, lastuse: lastuse.shared, linked })
+        Ok(Programs { shared, libraries: self.libraries.clone(), instrumentation, lastuse: lastuse.shared, linked })
     }
 
     fn name(&self, form: &str) -> String {
@@ -66,8 +66,8 @@ impl Driver<'_> {
         link.extend(self.archives.iter().map(|archive| archive.to_string_lossy().into_owned()));
         let flags = [self.flags, &[COUNTER_IS_LINKED]].concat();
         let form = if lastuse.is_some() { "static-lastuse" } else { "static" };
-        let sources = &[self.source, COUNTER];
-        let program = Program::build_linked(&self.name(form), sources, ggml, &flags, &link)?;
+        let sources = [&[self.source], &INSTRUMENTATION[..]].concat();
+        let program = Program::build_linked(&self.name(form), &sources, ggml, &flags, &link)?;
         Ok(program.path().to_owned())
     }
 }
@@ -75,7 +75,7 @@ impl Driver<'_> {
 impl Programs {
     /// Returns how the program is started, with lastuse or without.
     pub fn launch(&self, way: Way, with_lastuse: bool) -> Launch {
-        let libraries: [&Path; 2] = [&self.counter, &self.lastuse];
+        let libraries: [&Path; 2] = [&self.instrumentation, &self.lastuse];
         match way {
             Way::Preloaded => {
                 Launch::preloaded(&self.shared, &self.libraries, &libraries[..1 + usize::from(with_lastuse)])

@@ -7,7 +7,7 @@ use lastuse_vendor::Ggml;
 
 use super::LlamaHost;
 use super::models::Model;
-use crate::counter::{COUNTER, COUNTER_IS_LINKED, preloaded_counter, static_link};
+use crate::instrumentation::{COUNTER_IS_LINKED, INSTRUMENTATION, preloaded_instrumentation, static_link};
 use crate::job::{Launch, Way};
 
 /// The libraries of a static build, in the order of the linker.
@@ -23,7 +23,7 @@ pub struct Programs {
     pub rpc_server: Program,
     shared: PathBuf,
     libraries: PathBuf,
-    counter: PathBuf,
+    instrumentation: PathBuf,
     lastuse: PathBuf,
     /// Without lastuse, and with.
     linked: [PathBuf; 2],
@@ -49,14 +49,15 @@ impl Programs {
             let archives = STATIC.map(|archive| host.static_build().join(archive));
             link.extend(archives.map(|archive| archive.to_string_lossy().into_owned()));
             let flags = [&*include, COUNTER_IS_LINKED];
-            let program = Program::build_linked(&name(form), &[SESSIONS, COUNTER], &ggml, &flags, &link)?;
+            let sources = [&[SESSIONS], &INSTRUMENTATION[..]].concat();
+            let program = Program::build_linked(&name(form), &sources, &ggml, &flags, &link)?;
             Ok::<_, String>(program.path().to_owned())
         };
         Ok(Self {
             writer: on_shared("writer", "captures/llama_cpp.c")?,
             rpc_server: on_shared("rpc-server", "llama_cpp/rpc_server.c")?,
             shared: on_shared("shared", SESSIONS)?.path().to_owned(),
-            counter: preloaded_counter(host.name, &ggml)?,
+            instrumentation: preloaded_instrumentation(host.name, &ggml)?,
             linked: [on_static("static", None)?, on_static("static-lastuse", Some(lastuse))?],
             lastuse: lastuse.shared.clone(),
             libraries,
@@ -84,8 +85,10 @@ impl Programs {
     /// Returns how a job is run.
     pub fn launch(&self, way: Way, with_lastuse: bool) -> Launch {
         match (way, with_lastuse) {
-            (Way::Preloaded, true) => Launch::preloaded(&self.shared, &self.libraries, &[&self.counter, &self.lastuse]),
-            (Way::Preloaded, false) => Launch::preloaded(&self.shared, &self.libraries, &[&self.counter]),
+            (Way::Preloaded, true) => {
+                Launch::preloaded(&self.shared, &self.libraries, &[&self.instrumentation, &self.lastuse])
+            }
+            (Way::Preloaded, false) => Launch::preloaded(&self.shared, &self.libraries, &[&self.instrumentation]),
             (Way::Linked, _) => Launch::plain(&self.linked[usize::from(with_lastuse)]),
         }
     }

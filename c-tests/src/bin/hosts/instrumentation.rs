@@ -1,12 +1,16 @@
-//! The counter of buffers between a program and its allocator, and lastuse linked before ggml.
+//! What is added to a program to compare it: the counter of buffers between it and its allocator, work memory at cache
+//! lines, and lastuse linked before ggml.
 
 use std::path::PathBuf;
 
 use lastuse_c_tests::{Lastuse, Program, Result};
 use lastuse_vendor::Ggml;
 
-/// The counter, relative to the folder of the C programs: a source of linked programs, too.
-pub const COUNTER: &str = "hosts/buffer_counter.c";
+/// The counter, relative to the folder of the C programs.
+const COUNTER: &str = "hosts/buffer_counter.c";
+
+/// What is preloaded into programs, or linked with them as sources.
+pub const INSTRUMENTATION: [&str; 2] = [COUNTER, "hosts/work_memory.cpp"];
 
 /// What sources are compiled with in programs that the counter is linked with.
 pub const COUNTER_IS_LINKED: &str = "-DCOUNTER_WRAPS";
@@ -24,12 +28,12 @@ const COUNTED: [&str; 9] = [
     "ggml_backend_buffer_free",
 ];
 
-/// Builds the counter as a library to be preloaded.
+/// Builds [`INSTRUMENTATION`] as a library to be preloaded.
 ///
 /// # Errors
 /// The message of the compiler or the linker.
-pub fn preloaded_counter(host: &str, ggml: &Ggml) -> Result<PathBuf> {
-    Program::build_shared(&format!("libhosts-{host}-counter.so"), &[COUNTER], ggml, &[])
+pub fn preloaded_instrumentation(host: &str, ggml: &Ggml) -> Result<PathBuf> {
+    Program::build_shared(&format!("libhosts-{host}-instrumentation.so"), &INSTRUMENTATION, ggml, &[])
 }
 
 /// Returns arguments of the linker for a static program: the counter before the allocator, and lastuse, if given, before
