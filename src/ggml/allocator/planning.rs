@@ -1,11 +1,112 @@
-//! Plans a graph that was read.
+//! Plans graphs, and remembers the plans.
 
-use crate::ggml::read::ReadGraph;
+use std::time::Instant;
+
+use crate::ggml::live::tensor::GraphRef;
+use crate::ggml::observe::accounting::recorder;
+use crate::ggml::observe::capture::captures;
+use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::requested::Requested;
+use crate::ggml::read::snapshot::SnapshotSource;
+use crate::ggml::read::{ReadGraph, read, read_for_planning};
+use crate::ggml::refusal::Refusal;
+use crate::ggml::retention::{RetainedAt, retain_at};
 use crate::graph::{BufferIndex, GraphPlan, PlanError, Requests, TensorId, plan_with};
 
+use super::Allocator;
+use super::activity::Required;
 use super::kernels::prefer_cheaper_on_devices;
+use super::outputs::{check_outputs, note_checked_outputs};
+use super::remembered::plan::RememberedPlan;
 use super::types::BufferTypes;
+
+impl Allocator {
+    /// Plans `graph` and remembers the plan, which is then in use and keeps the tensors `retained`.
+    pub(super) fn add_plan(
+        &mut self,
+        graph: GraphRef<'_>,
+        requested: Requested,
+        retained: Vec<RetainedAt>,
+    ) -> Result<(), Refusal> {
+        let (reading, plan) = self.read_and_plan(graph, &requested, &retained)?;
+        self.remember(graph, reading, plan, requested, retained);
+        Ok(())
+    }
+
+    /// Reads and plans `graph`, whose tensors `retained` are kept.
+    pub(super) fn read_and_plan<'g>(
+        &mut self,
+        graph: GraphRef<'g>,
+        requested: &Requested,
+        retained: &[RetainedAt],
+    ) -> Result<(ReadGraph<'g>, GraphPlan), Refusal> {
+        let start = Instant::now();
+        let is_reported = captures().is_enabled() || self.activity.are_events_requested();
+        let read = if is_reported { read } else { read_for_planning };
+        let mut reading = read(self.runtime, self.types.types(), graph, requested);
+        retain_at(retained, &mut reading.graph);
+        if !reading.redirected.is_empty() {
+            check_outputs(self.runtime, self.types.types(), graph, requested)?;
+        }
+        let plan = self.plan(&reading, requested, start).inspect_err(|_| self.plans.clear())?;
+        Ok((reading, plan))
+    }
+
+    /// Remembers the plan of `graph`, which is then in use, and reports it.
+    pub(super) fn remember(
+        &mut self,
+        graph: GraphRef<'_>,
+        reading: ReadGraph<'_>,
+        plan: GraphPlan,
+        requested: Requested,
+        retained: Vec<RetainedAt>,
+    ) {
+        let is_compared = self.activity.are_events_requested();
+        let by_ggml = is_compared.then(|| self.ggml_alloc_sizes(graph, &reading, &requested));
+        self.activity.note_plan(&plan, by_ggml.flatten().as_deref());
+        self.activity.note_graph(&reading);
+        if recorder().is_recording() {
+            self.accounted.take(self.types.types(), graph, &reading, &requested, &plan);
+        }
+        self.plans.make_room();
+        let is_by_layout = self.types.types().iter().all(|buffer_type| buffer_type.alloc_size_is_nbytes());
+        let exact = (!is_by_layout).then(|| Fingerprint::of(&self.runtime.operations, graph));
+        let is_redirecting = !reading.redirected.is_empty();
+        self.plans.add(RememberedPlan::new(reading, plan, requested, retained, exact));
+        if let (true, Some(plan)) = (is_redirecting, self.plans.current_mut()) {
+            note_checked_outputs(self.runtime, graph, plan);
+        }
+    }
+
+    /// Plans `reading`, and captures it if captures are enabled. Planning time counts from `start`, before the graph
+    /// was read.
+    pub(super) fn plan(
+        &mut self,
+        reading: &ReadGraph<'_>,
+        requested: &Requested,
+        start: Instant,
+    ) -> Result<GraphPlan, Refusal> {
+        let planned = plan_reading(&self.types, reading, requested);
+        self.activity.count_planning(start.elapsed());
+        if captures().is_enabled() {
+            captures().capture(self.subject(reading, &requested.of_all(&reading.graph)));
+        }
+        planned.map_err(|PlanError::TooLarge { buffer, bytes }| {
+            self.required[buffer as usize] = Required { size: bytes, lower_bound: bytes };
+            Refusal::NoMemory { buffer: self.types.types()[buffer as usize].name(), size: bytes }
+        })
+    }
+
+    /// Returns what a capture of the graph is made from.
+    pub(super) fn subject<'a, 'g>(
+        &'a self,
+        reading: &'a ReadGraph<'g>,
+        requested: &'a Requested,
+    ) -> SnapshotSource<'a, 'g> {
+        let (types, buffers) = (self.types.types(), self.types.specs());
+        SnapshotSource { runtime: self.runtime, types, buffers, requested, reading }
+    }
+}
 
 /// Plans the graph of `reading` for the requested buffers. Debug builds simulate every plan.
 ///
@@ -14,7 +115,7 @@ use super::types::BufferTypes;
 ///
 /// # Panics
 /// In debug builds, if the plan is wrong.
-pub fn plan_reading(
+fn plan_reading(
     types: &BufferTypes,
     reading: &ReadGraph<'_>,
     requested: &Requested,
