@@ -20,7 +20,7 @@ pub fn assign_by_position(
     plan: &RememberedPlan,
     graph: GraphRef<'_>,
 ) -> Option<Result<(), Refusal>> {
-    Some(assign(runtime, chunks, plan, plan.placed(), plan.tensors_of(graph)?))
+    Some(assign(runtime, chunks, plan, plan.count_placed(), plan.tensors_of(graph)?))
 }
 
 /// Assigns memory to the tensors of a graph that was compared with the planned one.

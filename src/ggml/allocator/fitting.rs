@@ -5,26 +5,44 @@ use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::requested::Requested;
 use crate::ggml::refusal::Refusal;
 use crate::ggml::retention::RetainedAt;
-use crate::graph::BufferPlan;
 
 use super::Allocator;
 use super::activity::Decision;
 use super::assign::assign_fitting;
 use super::outputs::{check_outputs, note_checked_outputs};
+use super::remembered::CloseFit;
 use super::remembered::fit::FittedGraph;
 
 impl Allocator {
-    /// Assigns memory to a graph that the plan in use fits: by that plan, or by one of its own if it is much smaller.
+    /// Assigns memory to a graph that no remembered plan was made for, but one fits: by that plan, or by one of its own if
+    /// it is much smaller. `None` if no plan fits.
+    ///
+    /// # Errors
+    /// [`Refusal`].
     pub(super) fn allocate_fitting(
         &mut self,
         graph: GraphRef<'_>,
-        fitted: &FittedGraph<'_>,
-        retained: Vec<RetainedAt>,
-    ) -> Result<Decision, Refusal> {
+        retained: &[RetainedAt],
+    ) -> Result<Option<Decision>, Refusal> {
+        let (runtime, types) = (self.runtime, self.types.types());
+        let fitted = match self.plans.select_close(runtime, types, graph, retained) {
+            CloseFit::Selected(fitted) => fitted,
+            CloseFit::OnlyLarger { is_from_peak } => {
+                if is_from_peak && self.is_worth_planning() && self.add_smaller_plan(graph, retained)? {
+                    return self.assign_new_plan(graph).map(Some);
+                }
+                let fitting = self.plans.select_fitting(runtime, self.types.types(), graph, retained);
+                let Some(fitted) = fitting else { return Ok(None) };
+                fitted
+            }
+            CloseFit::None => return Ok(None),
+        };
+        self.assign_fitting(graph, &fitted).map(Some)
+    }
+
+    /// Assigns memory to a graph by the plan in use, which fits it.
+    fn assign_fitting(&mut self, graph: GraphRef<'_>, fitted: &FittedGraph<'_>) -> Result<Decision, Refusal> {
         self.ensure_chunks()?;
-        if self.is_worth_planning(fitted) && self.add_smaller_plan(graph, retained)? {
-            return self.assign_new_plan(graph);
-        }
         let plan = self.plans.current_mut().ok_or(Refusal::NeedsReserve)?;
         check_outputs(self.runtime, self.types.types(), graph, &plan.requested)?;
         note_checked_outputs(self.runtime, graph, plan);
@@ -33,26 +51,22 @@ impl Allocator {
         assign_fitting(self.runtime, &self.chunks, plan, fitted).map(|()| Decision::Fits)
     }
 
-    /// Returns `true` if a plan of its own is worth the time for a graph that the plan in use fits. At the offsets of a
-    /// larger graph, small tensors are spread over memory: more pages are touched, and fewer bytes are found in caches.
-    /// Devices other than the CPU hold all of their buffers anyway. Where placing the larger graph took many strategies,
-    /// placing this one takes longer than is gained.
-    fn is_worth_planning(&self, fitted: &FittedGraph<'_>) -> bool {
-        let ([buffer_type], Some(plan)) = (self.types.types(), self.plans.current()) else { return false };
-        fitted.is_much_smaller()
-            && buffer_type.is_host()
-            && plan.buffers().iter().all(BufferPlan::is_from_peak)
-            && self.plans.have_room_for_expendable()
+    /// Returns `true` if a plan of its own is worth the time for a graph that a plan for a much larger one may fit. At
+    /// the offsets of the larger graph, small tensors are spread over memory: more pages are touched, and fewer bytes are
+    /// found in caches. Devices other than the CPU hold all of their buffers anyway. Where placing the larger graph took
+    /// many strategies, placing this one takes longer than is gained.
+    fn is_worth_planning(&self) -> bool {
+        matches!(self.types.types(), [buffer_type] if buffer_type.is_host()) && self.plans.have_room_for_expendable()
     }
 
-    /// Plans a graph that the plan in use fits. Remembers the plan, unless it needs more memory than is held: returns
-    /// `false` then.
-    fn add_smaller_plan(&mut self, graph: GraphRef<'_>, retained: Vec<RetainedAt>) -> Result<bool, Refusal> {
+    /// Plans a graph that a plan for a larger one may fit. Remembers the plan, unless it needs more memory than is held:
+    /// returns `false` then.
+    fn add_smaller_plan(&mut self, graph: GraphRef<'_>, retained: &[RetainedAt]) -> Result<bool, Refusal> {
         let requested = Requested::default();
-        let (reading, plan) = self.read_and_plan(graph, &requested, &retained)?;
+        let (reading, plan) = self.read_and_plan(graph, &requested, retained)?;
         let is_held = self.chunks.suffice(&plan.buffers);
         if is_held {
-            self.remember(graph, reading, plan, requested, retained);
+            self.remember(graph, reading, plan, requested, retained.to_vec());
             self.plans.make_current_expendable();
         }
         Ok(is_held)

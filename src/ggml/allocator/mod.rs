@@ -56,7 +56,7 @@ use cutting::Cuts;
 use known_orders::KnownOrders;
 use outputs::check_outputs_again;
 use remembered::RememberedPlans;
-use remembered::fit::fit;
+use remembered::fit::PlanWithRoom;
 use retention::AllocatorRetention;
 use tag::Tag;
 use types::BufferTypes;
@@ -236,8 +236,8 @@ impl Allocator {
                 }
             }
             self.realize(&PendingTensors::in_graph(graph))?;
-            if let Some(fitted) = self.plans.select_fitting(self.runtime, self.types.types(), graph, &retained) {
-                return self.allocate_fitting(graph, &fitted, retained);
+            if let Some(done) = self.allocate_fitting(graph, &retained)? {
+                return Ok(done);
             }
         }
         if self.types.id_count() == 1 {
@@ -330,8 +330,9 @@ impl Allocator {
     /// Assigns memory to the graph that the plan in use was made for.
     fn assign_planned(&self, graph: GraphRef<'_>) -> Result<(), Refusal> {
         let plan = self.plans.current().ok_or(Refusal::NeedsReserve)?;
-        let fitted = fit(plan, self.runtime, self.types.types(), graph).ok_or(Refusal::NeedsReserve)?;
-        assign_fitting(self.runtime, &self.chunks, plan, &fitted)
+        let fitted =
+            PlanWithRoom::new(plan, self.types.types(), graph).and_then(|candidate| candidate.fit(self.runtime));
+        assign_fitting(self.runtime, &self.chunks, plan, &fitted.ok_or(Refusal::NeedsReserve)?)
     }
 
     /// Checks the redirected results of a graph that the plan in use serves, if they may have changed.

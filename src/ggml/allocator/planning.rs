@@ -115,11 +115,7 @@ impl Allocator {
 ///
 /// # Panics
 /// In debug builds, if the plan is wrong.
-fn plan_reading(
-    types: &BufferTypes,
-    reading: &ReadGraph<'_>,
-    requested: &Requested,
-) -> Result<GraphPlan, PlanError> {
+fn plan_reading(types: &BufferTypes, reading: &ReadGraph<'_>, requested: &Requested) -> Result<GraphPlan, PlanError> {
     let buffers = requested.of_all(&reading.graph);
     let requests = Requests { leafs: &buffers.leafs, nodes: &buffers.nodes };
     let mut plan = match reading.sizes_by_layout(types.types()) {

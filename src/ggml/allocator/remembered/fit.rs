@@ -1,4 +1,5 @@
-//! Whether a remembered plan fits another graph than the planned one.
+//! Whether a remembered plan fits another graph than the planned one: first by the sizes of the tensors, which takes
+//! less time, then by everything else.
 //!
 //! Programs rebuild their graph for every token and expect the reserved plan to serve it. ggml accepts a graph if the
 //! numbers of nodes and the sizes match; with other sources it may then read memory that the plan has reused. Here the
@@ -22,33 +23,73 @@ pub struct FittedGraph<'g> {
     pub tensors: Vec<Option<TensorRef<'g>>>,
     /// The number of tensors that need memory of the plan.
     pub unassigned: usize,
-    /// The sum of their sizes in bytes, whatever memory they share.
-    pub needed: Bytes,
-    /// The sum of the sizes that were planned for them.
-    pub planned: Bytes,
 }
 
-/// Maps the tensors of `graph` to the ids of the planned graph. `None` if the plan does not fit.
-pub fn fit<'g>(
-    planned: &RememberedPlan,
-    runtime: &Runtime,
-    buffers: &[BufferType],
+/// A graph that a plan has room for: each tensor in its lists fits into the memory planned for the tensor there.
+#[derive(Debug)]
+pub struct PlanWithRoom<'a, 'g> {
+    planned: &'a RememberedPlan,
+    buffers: &'a [BufferType],
     graph: GraphRef<'g>,
-) -> Option<FittedGraph<'g>> {
-    let plain = &planned.graph;
-    if plain.leafs().len() != graph.leafs.len() || plain.nodes().len() != graph.nodes.len() {
-        return None;
+    /// The sum of the bytes that the tensors need, whatever memory they share.
+    needed: Bytes,
+    /// The sum of the bytes that were planned for them.
+    held: Bytes,
+}
+
+impl<'a, 'g> PlanWithRoom<'a, 'g> {
+    /// Compares the sizes of the listed tensors. `None` if `planned` has no room for `graph`, or was made for other
+    /// numbers of leafs and nodes.
+    pub fn new(planned: &'a RememberedPlan, buffers: &'a [BufferType], graph: GraphRef<'g>) -> Option<Self> {
+        let plain = &planned.graph;
+        if plain.leafs().len() != graph.leafs.len() || plain.nodes().len() != graph.nodes.len() {
+            return None;
+        }
+        let (mut needed, mut held) = (0, 0);
+        for (id, tensor) in listed(planned, graph) {
+            if let Some((address, size)) = planned.placed(id)
+                && !tensor.has_memory()
+            {
+                // No plan fits, and backends need not know the size of a view.
+                if tensor.view_source().is_some() {
+                    return None;
+                }
+                let alloc_size = buffers[address.buffer as usize].alloc_size(tensor);
+                if alloc_size > size {
+                    return None;
+                }
+                needed = alloc_size.saturating_add(needed);
+                held = size.saturating_add(held);
+            }
+        }
+        Some(Self { planned, buffers, graph, needed, held })
     }
-    let tensors = vec![None; plain.tensors().len()];
-    let mut fitted = FittedGraph { tensors, unassigned: 0, needed: 0, planned: 0 };
-    let ids = plain.leafs().iter().chain(plain.nodes());
-    for (&id, &tensor) in ids.zip(graph.leafs.iter().chain(graph.nodes)) {
-        fitted.bind(id, tensor).then_some(())?;
+
+    /// Returns `true` if the plan was made for a much larger graph.
+    pub fn is_much_larger(&self) -> bool {
+        self.needed < self.held / 4 * 3
     }
-    let comparison = Comparison { planned, expectations: planned.expectations(), runtime, buffers };
-    comparison.compare(&mut fitted)?;
-    let fits = comparison.unlisted_stay_unlisted(graph, &fitted) && comparison.sizes_fit(&mut fitted);
-    fits.then_some(fitted)
+
+    /// Maps the tensors of the graph to the ids of the planned graph. `None` if the plan does not fit.
+    pub fn fit(&self, runtime: &Runtime) -> Option<FittedGraph<'g>> {
+        let Self { planned, buffers, graph, .. } = *self;
+        let mut fitted = FittedGraph { tensors: vec![None; planned.graph.tensors().len()], unassigned: 0 };
+        for (id, tensor) in listed(planned, graph) {
+            fitted.bind(id, tensor).then_some(())?;
+        }
+        let comparison = Comparison { planned, expectations: planned.expectations(), runtime, buffers };
+        comparison.compare(&mut fitted)?;
+        let fits = comparison.unlisted_stay_unlisted(graph, &fitted)
+            && comparison.unlisted_have_room(&fitted)
+            && comparison.in_place_layouts_match(&fitted);
+        fits.then_some(fitted)
+    }
+}
+
+/// Returns the tensors in the lists of `graph`, each with the id of the one that was planned at its position.
+fn listed<'g>(planned: &RememberedPlan, graph: GraphRef<'g>) -> impl Iterator<Item = (TensorId, TensorRef<'g>)> {
+    let ids = planned.graph.leafs().iter().chain(planned.graph.nodes());
+    ids.copied().zip(graph.leafs.iter().chain(graph.nodes).copied())
 }
 
 struct Comparison<'a> {
@@ -115,31 +156,23 @@ impl Comparison<'_> {
         unlisted.is_empty() || (distinct && !listed.any(|&tensor| ids.contains(tensor)))
     }
 
-    /// Returns `true` if every tensor fits into its planned memory, and has the layout of its in-place source. Adds up
-    /// the sizes.
-    fn sizes_fit(&self, fitted: &mut FittedGraph<'_>) -> bool {
-        (0..fitted.tensors.len()).all(|id| {
-            fitted.tensors[id].is_none_or(|tensor| {
-                self.has_room_for(id, tensor, fitted) && self.in_place_layout_matches(id, tensor, fitted)
-            })
+    /// Returns `true` if every unlisted tensor fits into its planned memory.
+    fn unlisted_have_room(&self, fitted: &FittedGraph<'_>) -> bool {
+        let unlisted = self.expectations.memory.iter().zip(&fitted.tensors).skip(self.planned.listed);
+        unlisted.into_iter().all(|(memory, tensor)| match (*memory, *tensor) {
+            (MemorySource::Planned { address, alloc_size, .. }, Some(tensor)) if !tensor.has_memory() => {
+                self.buffers[address.buffer as usize].alloc_size(tensor) <= alloc_size
+            }
+            _ => true,
         })
     }
 
-    fn has_room_for(&self, id: usize, tensor: TensorRef<'_>, fitted: &mut FittedGraph<'_>) -> bool {
-        match self.expectations.memory[id] {
-            MemorySource::Planned { address, alloc_size, .. } if !tensor.has_memory() => {
-                let needed = self.buffers[address.buffer as usize].alloc_size(tensor);
-                fitted.needed = fitted.needed.saturating_add(needed);
-                fitted.planned = fitted.planned.saturating_add(alloc_size);
-                needed <= alloc_size
-            }
-            _ => true,
-        }
-    }
-
-    fn in_place_layout_matches(&self, id: usize, tensor: TensorRef<'_>, fitted: &FittedGraph<'_>) -> bool {
-        let source = self.in_place_of(id).and_then(|source| fitted.tensors[source as usize]);
-        source.is_none_or(|source| source.layout() == tensor.layout())
+    /// Returns `true` if every tensor that is computed in place has the layout of its source.
+    fn in_place_layouts_match(&self, fitted: &FittedGraph<'_>) -> bool {
+        (0..).zip(&fitted.tensors).all(|(id, tensor)| {
+            let source = self.in_place_of(id).and_then(|source| fitted.tensors[source as usize]);
+            source.zip(*tensor).is_none_or(|(source, tensor)| source.layout() == tensor.layout())
+        })
     }
 }
 
@@ -164,11 +197,6 @@ impl MemorySource {
 }
 
 impl<'g> FittedGraph<'g> {
-    /// Returns `true` if the plan was made for a much larger graph.
-    pub fn is_much_smaller(&self) -> bool {
-        self.needed < self.planned / 4 * 3
-    }
-
     /// Binds `id` to `tensor` if it is unbound. Returns `false` if it is bound to another tensor.
     fn bind(&mut self, id: TensorId, tensor: TensorRef<'g>) -> bool {
         *self.tensors[id as usize].get_or_insert(tensor) == tensor

@@ -17,12 +17,27 @@ use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::requested::Requested;
 use crate::ggml::retention::RetainedAt;
-use fit::{FittedGraph, fit};
+use crate::graph::BufferPlan;
+use fit::{FittedGraph, PlanWithRoom};
 use plan::RememberedPlan;
 
 /// The number of plans that an allocator remembers: programs alternate between prompt and token, or token and
 /// embedding.
 const CAPACITY: usize = 4;
+
+/// Whether a plan fits a graph of about the size that it was made for.
+#[derive(Debug)]
+pub enum CloseFit<'g> {
+    /// One does, and is selected.
+    Selected(FittedGraph<'g>),
+    /// None does, but one for a much larger graph has room, and may fit.
+    OnlyLarger {
+        /// Whether the fastest strategies found the placements of that plan.
+        is_from_peak: bool,
+    },
+    /// None has room.
+    None,
+}
 
 /// The remembered plans, the one in use first. Empty when the latest plan could not be made or its buffers not be
 /// allocated.
@@ -115,8 +130,37 @@ impl RememberedPlans {
         true
     }
 
-    /// Selects a plan that fits `graph`, compared tensor by tensor, and that keeps the tensors `retained`: the first one
-    /// that was made for a graph of about the same size, or else the first one.
+    /// Selects a plan that fits `graph`, compared tensor by tensor, and that keeps the tensors `retained`, among those
+    /// that were made for graphs of about its size.
+    pub fn select_close<'g>(
+        &mut self,
+        runtime: &Runtime,
+        types: &[BufferType],
+        graph: GraphRef<'g>,
+        retained: &[RetainedAt],
+    ) -> CloseFit<'g> {
+        let mut larger = None;
+        let mut found = None;
+        for (index, plan) in self.candidates(retained) {
+            let Some(candidate) = PlanWithRoom::new(plan, types, graph) else { continue };
+            if candidate.is_much_larger() {
+                larger.get_or_insert_with(|| plan.buffers().iter().all(BufferPlan::is_from_peak));
+            } else if let Some(fitted) = candidate.fit(runtime) {
+                found = Some((index, fitted));
+                break;
+            }
+        }
+        match (found, larger) {
+            (Some((index, fitted)), _) => {
+                self.plans[..=index].rotate_right(1);
+                CloseFit::Selected(fitted)
+            }
+            (None, Some(is_from_peak)) => CloseFit::OnlyLarger { is_from_peak },
+            (None, None) => CloseFit::None,
+        }
+    }
+
+    /// Selects a plan that fits `graph` and that keeps the tensors `retained`, whatever size of graph it was made for.
     pub fn select_fitting<'g>(
         &mut self,
         runtime: &Runtime,
@@ -124,18 +168,8 @@ impl RememberedPlans {
         graph: GraphRef<'g>,
         retained: &[RetainedAt],
     ) -> Option<FittedGraph<'g>> {
-        let mut found: Option<(usize, FittedGraph<'g>)> = None;
-        for (index, plan) in self.candidates(retained) {
-            let Some(fitted) = fit(plan, runtime, types, graph) else { continue };
-            let is_close = !fitted.is_much_smaller();
-            if is_close || found.is_none() {
-                found = Some((index, fitted));
-            }
-            if is_close {
-                break;
-            }
-        }
-        let (index, fitted) = found?;
+        let fit = |plan| PlanWithRoom::new(plan, types, graph)?.fit(runtime);
+        let (index, fitted) = self.candidates(retained).find_map(|(index, plan)| Some((index, fit(plan)?)))?;
         self.plans[..=index].rotate_right(1);
         Some(fitted)
     }

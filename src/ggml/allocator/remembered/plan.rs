@@ -35,7 +35,7 @@ pub struct RememberedPlan {
     pub requested: Requested,
     /// The tensors that the plan retains.
     pub retained: Vec<RetainedAt>,
-    /// True if another plan could serve the graph: it is dropped before others then.
+    /// True if a plan for a larger graph may serve the graph too: this one is dropped before others then.
     pub is_expendable: bool,
     /// The plan, without the placement problems that it solves.
     plan: GraphPlan,
@@ -142,8 +142,13 @@ impl RememberedPlan {
         self.expectations.get_or_init(|| Expectations { memory: memory(graph, plan), is_fixed: fixed(graph, plan) })
     }
 
+    /// Returns the address of a tensor, where the plan has one, and the bytes that its buffer type required for it.
+    pub fn placed(&self, tensor: TensorId) -> Option<(Address, Bytes)> {
+        self.plan.placed(tensor)
+    }
+
     /// The number of tensors that the plan has an address for.
-    pub fn placed(&self) -> usize {
+    pub fn count_placed(&self) -> usize {
         self.planned_assignments().placed
     }
 
@@ -169,7 +174,7 @@ impl RememberedPlan {
     /// prompt is planned, then tokens follow. `unassigned` of its tensors need memory of the plan. Where others came
     /// with memory, their sizes were not compared, so such a graph is compared each time.
     pub fn note_served(&mut self, unassigned: usize, fingerprint: Fingerprint) {
-        if self.placed() == unassigned {
+        if self.count_placed() == unassigned {
             self.served = Some(fingerprint);
         }
     }
