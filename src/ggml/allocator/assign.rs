@@ -1,13 +1,15 @@
 //! Writes the addresses of a plan into tensors.
 
+use crate::ggml::live::buffers::InitFailed;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::refusal::Refusal;
 use crate::graph::TensorId;
 
 use super::chunks::Chunks;
+use super::remembered::assignments::Assignment;
 use super::remembered::fit::FittedGraph;
-use super::remembered::plan::{Assignment, RememberedPlan};
+use super::remembered::plan::RememberedPlan;
 
 /// Assigns memory to the tensors of `graph` in the order of its lists. `None` if a tensor that may need memory is in
 /// neither list.
@@ -20,7 +22,7 @@ pub fn assign_by_position(
     plan: &RememberedPlan,
     graph: GraphRef<'_>,
 ) -> Option<Result<(), Refusal>> {
-    Some(assign(runtime, chunks, plan, plan.count_placed(), plan.tensors_of(graph)?))
+    Some(assign(runtime, chunks, plan, plan.assignments().placed(), plan.tensors_of(graph)?))
 }
 
 /// Assigns memory to the tensors of a graph that was compared with the planned one.
@@ -44,17 +46,32 @@ fn assign<'g>(
     mut unassigned: usize,
     tensor: impl Fn(TensorId) -> Option<TensorRef<'g>>,
 ) -> Result<(), Refusal> {
+    debug_assert!(chunks.suffice(plan.buffers()), "chunks are allocated before memory is assigned");
     chunks.reset();
-    for assignment in plan.assignments(&tensor) {
-        let (tensor, done) = match assignment {
-            Assignment::Place(tensor, address, alloc_size) => {
+    for assignment in plan.assignments().iter() {
+        match assignment {
+            Assignment::Place(id, address) => {
+                let Some(tensor) = tensor(id).filter(|tensor| !tensor.has_memory()) else { continue };
                 unassigned -= 1;
-                (tensor, chunks.at(address).place_known(tensor, address.offset, alloc_size))
+                done(tensor, chunks.at(address).place_planned(tensor, address.offset))?;
             }
-            Assignment::PlaceView(tensor) => (tensor, runtime.place_view(tensor)),
-        };
-        done.map_err(|_| Refusal::InitFailed { tensor: tensor.name() })?;
+            Assignment::View(id) => {
+                let Some(tensor) = tensor(id).filter(|&tensor| is_unplaced_view(tensor)) else { continue };
+                done(tensor, runtime.place_view(tensor))?;
+            }
+        }
     }
     // A tensor that is listed twice, where the planned graph had two tensors, gets only one of the two addresses.
     if unassigned == 0 { Ok(()) } else { Err(Refusal::ListedTwice) }
+}
+
+fn done(tensor: TensorRef<'_>, status: Result<(), InitFailed>) -> Result<(), Refusal> {
+    status.map_err(|_| Refusal::InitFailed { tensor: tensor.name() })
+}
+
+/// Returns `true` for a view without memory whose root has some. An empty root in an empty buffer has no address, and
+/// ggml aborts on views of it; they need none either.
+fn is_unplaced_view(tensor: TensorRef<'_>) -> bool {
+    let has_address = |root: TensorRef<'_>| !root.buffer().is_null() && !root.data().is_null();
+    tensor.buffer().is_null() && tensor.view_source().is_some_and(has_address)
 }

@@ -273,7 +273,15 @@ impl Buffer {
     /// [`InitFailed`] if the backend reports a failure, or the bytes do not lie in the buffer.
     pub fn place_known(&self, tensor: TensorRef<'_>, offset: Bytes, alloc_size: Bytes) -> Result<(), InitFailed> {
         let fits = offset.checked_add(alloc_size).is_some_and(|end| end <= self.size);
-        let offset = usize::try_from(offset).ok().filter(|_| fits).ok_or(InitFailed)?;
+        if fits { self.place_planned(tensor, offset) } else { Err(InitFailed) }
+    }
+
+    /// Places a tensor without memory that is known to lie in the buffer, unless `offset` is beyond its end.
+    ///
+    /// # Errors
+    /// [`InitFailed`] if the backend reports a failure, or the offset is beyond the end.
+    pub fn place_planned(&self, tensor: TensorRef<'_>, offset: Bytes) -> Result<(), InitFailed> {
+        let offset = usize::try_from(offset).ok().filter(|_| offset <= self.size).ok_or(InitFailed)?;
         // SAFETY: no reference into the tensor is held here, nor by callers, which pass it on from a list.
         let mut writer = unsafe { TensorMut::new(tensor) };
         writer.set_memory(self.as_ptr(), self.base.wrapping_add(offset).cast());

@@ -1,10 +1,11 @@
 //! Plans that an allocator remembers, and how it recognizes the graphs that they serve.
 //!
 //! A graph is recognized by its [`key`] without reading it, or by [`fit`], which compares it tensor by tensor. The
-//! [`plan`] holds both the planned graph and the addresses.
+//! [`plan`] holds both the planned graph and the addresses, [`assignments`] those that are written into tensors.
 
 pub mod key;
 pub mod plan;
+pub mod assignments;
 pub mod fit;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use std::cell::OnceCell;
 use crate::graph::{Address, BufferPlan, Graph, GraphPlan, Operation, Tensor, TensorId};
 use crate::placement::Bytes;
 
+use crate::ggml::allocator::remembered::assignments::Assignments;
 use crate::ggml::allocator::remembered::key::GraphKey;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::read::ReadGraph;
@@ -39,7 +40,7 @@ pub struct RememberedPlan {
     pub is_expendable: bool,
     /// The plan, without the placement problems that it solves.
     plan: GraphPlan,
-    assignments: OnceCell<PlannedAssignments>,
+    assignments: OnceCell<Assignments>,
     expectations: OnceCell<Expectations>,
 }
 
@@ -51,23 +52,6 @@ pub struct Expectations {
     /// Whether the operation and the layout must be the planned ones, by id, since a CONCAT expects its bytes at a
     /// fixed place. Empty if that is so for no tensor.
     pub is_fixed: Vec<bool>,
-}
-
-/// The assignments of a plan, by the ids of the planned graph.
-#[derive(Debug)]
-struct PlannedAssignments {
-    /// In ggml's order.
-    list: Vec<PlannedAssignment>,
-    /// The number of [`PlannedAssignment::Place`] in `list`.
-    placed: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum PlannedAssignment {
-    /// An address of the plan, and the bytes that the buffer type requires for the tensor.
-    Place(TensorId, Address, Bytes),
-    /// The memory of the root.
-    View(TensorId),
 }
 
 /// Where a tensor's memory comes from.
@@ -93,15 +77,6 @@ pub enum MemorySource {
     External,
     /// It needs none: no node uses it.
     Unneeded,
-}
-
-/// How one tensor is assigned its memory.
-#[derive(Clone, Copy, Debug)]
-pub enum Assignment<'g> {
-    /// At an address of the plan, with the bytes that the buffer type required.
-    Place(TensorRef<'g>, Address, Bytes),
-    /// In the memory of its root.
-    PlaceView(TensorRef<'g>),
 }
 
 impl RememberedPlan {
@@ -147,13 +122,9 @@ impl RememberedPlan {
         self.plan.placed(tensor)
     }
 
-    /// The number of tensors that the plan has an address for.
-    pub fn count_placed(&self) -> usize {
-        self.planned_assignments().placed
-    }
-
-    fn planned_assignments(&self) -> &PlannedAssignments {
-        self.assignments.get_or_init(|| PlannedAssignments::new(&self.graph, &self.plan, self.listed))
+    /// How the tensors are assigned their memory.
+    pub fn assignments(&self) -> &Assignments {
+        self.assignments.get_or_init(|| Assignments::new(&self.graph, &self.plan, self.listed))
     }
 
     /// Returns `true` if the plan was made for `graph`, whose fingerprint `fingerprint` computes.
@@ -174,7 +145,7 @@ impl RememberedPlan {
     /// prompt is planned, then tokens follow. `unassigned` of its tensors need memory of the plan. Where others came
     /// with memory, their sizes were not compared, so such a graph is compared each time.
     pub fn note_served(&mut self, unassigned: usize, fingerprint: Fingerprint) {
-        if self.count_placed() == unassigned {
+        if self.assignments().placed() == unassigned {
             self.served = Some(fingerprint);
         }
     }
@@ -202,26 +173,6 @@ impl RememberedPlan {
             if id < leafs { graph.leafs.get(id).copied() } else { graph.nodes.get(id - leafs).copied() }
         })
     }
-
-    /// Returns the assignments that remain to be made, in ggml's order; `tensor` looks tensors up by id.
-    pub fn assignments<'a, 'g: 'a>(
-        &'a self,
-        tensor: impl Fn(TensorId) -> Option<TensorRef<'g>> + 'a,
-    ) -> impl Iterator<Item = Assignment<'g>> + 'a {
-        self.planned_assignments().list.iter().filter_map(move |assignment| match *assignment {
-            PlannedAssignment::Place(id, address, alloc_size) => {
-                let tensor = tensor(id).filter(|tensor| !tensor.has_memory())?;
-                Some(Assignment::Place(tensor, address, alloc_size))
-            }
-            // An empty root in an empty buffer has no address, and ggml aborts on views of it; they need none either.
-            PlannedAssignment::View(id) => {
-                let tensor = tensor(id).filter(|tensor| tensor.buffer().is_null())?;
-                let root = tensor.view_source()?;
-                let is_placed = !root.buffer().is_null() && !root.data().is_null();
-                is_placed.then_some(Assignment::PlaceView(tensor))
-            }
-        })
-    }
 }
 
 /// Leaves the lists of the graph to the next one that is read.
@@ -230,24 +181,6 @@ impl Drop for RememberedPlan {
         let GraphKey { addresses, ops, .. } = &mut self.key;
         let graph = std::mem::replace(&mut self.graph, Graph::with_capacity(0));
         SpareLists::leave(graph, std::mem::take(addresses), std::mem::take(ops));
-    }
-}
-
-impl PlannedAssignments {
-    fn new(graph: &Graph, plan: &GraphPlan, listed: usize) -> Self {
-        let assignment = |id: TensorId| match graph.tensor(id) {
-            Tensor { view: Some(_), .. } => Some(PlannedAssignment::View(id)),
-            Tensor { external: true, .. } => None,
-            _ => plan.placed(id).map(|(address, alloc_size)| PlannedAssignment::Place(id, address, alloc_size)),
-        };
-        let mut list = Vec::with_capacity(graph.tensors().len());
-        if listed == graph.tensors().len() && is_in_order(graph) {
-            list.extend((0..).take(plan.allocations.len()).filter_map(assignment));
-        } else {
-            list.extend(order(graph).into_iter().filter_map(assignment));
-        }
-        let placed = list.iter().filter(|it| matches!(it, PlannedAssignment::Place(..))).count();
-        Self { list, placed }
     }
 }
 
@@ -289,30 +222,4 @@ fn fixed(graph: &Graph, plan: &GraphPlan) -> Vec<bool> {
         }
     }
     fixed
-}
-
-/// Returns `true` if every tensor has a larger id than the tensors that it refers to.
-fn is_in_order(graph: &Graph) -> bool {
-    let comes_after = |(id, tensor): (TensorId, &Tensor)| tensor.view.is_none_or(|view| view.root <= id);
-    graph.last_users().is_some() && (0..).zip(graph.tensors()).all(comes_after)
-}
-
-/// Returns the tensors in ggml's order, but with roots before their views even if a dependency marker reads a view
-/// first.
-fn order(graph: &Graph) -> Vec<TensorId> {
-    let mut is_listed = vec![false; graph.tensors().len()];
-    let mut order = Vec::with_capacity(graph.tensors().len());
-    let mut visit = |id: TensorId| {
-        for id in [graph.root(id), id] {
-            if !std::mem::replace(&mut is_listed[id as usize], true) {
-                order.push(id);
-            }
-        }
-    };
-    graph.leafs().iter().for_each(|&leaf| visit(leaf));
-    for &node in graph.nodes() {
-        graph.sources(node).iter().for_each(|&source| visit(source));
-        visit(node);
-    }
-    order
 }
