@@ -147,6 +147,16 @@ impl Program {
         making.finish()
     }
 
+    /// Compiles one source to an object, to be linked where the order matters, and returns its path.
+    ///
+    /// # Errors
+    /// The message of the compiler.
+    pub fn build_object(name: &str, source: &str, ggml: &Ggml) -> Result<PathBuf> {
+        let making = Making::new(name)?;
+        compile(&folder().join(source), &making.program(), ggml, &[])?;
+        making.finish()
+    }
+
     /// A program that is already there: a path, or a name to be found in `PATH`.
     pub fn existing(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }

@@ -37,15 +37,20 @@ pub fn preloaded_instrumentation(host: &str, ggml: &Ggml) -> Result<PathBuf> {
 }
 
 /// Returns arguments of the linker for a static program: the counter before the allocator, and lastuse, if given, before
-/// the libraries of ggml, which follow.
-pub fn static_link(lastuse: Option<&Lastuse>) -> Vec<String> {
+/// the libraries of ggml, which follow at a boundary of pages.
+///
+/// # Errors
+/// The message of the compiler.
+pub fn static_link(ggml: &Ggml, lastuse: Option<&Lastuse>) -> Result<Vec<String>> {
     let mut link: Vec<String> = COUNTED.iter().map(|function| format!("-Wl,--wrap={function}")).collect();
     if let Some(lastuse) = lastuse {
         // The counter asks lastuse for the number of its plans, if it is there.
         link.push("-Wl,-u,ggml_gallocr_new_n,-u,lastuse_plan_count".to_owned());
         link.push(lastuse.archive.to_string_lossy().into_owned());
     }
-    link
+    let boundary = Program::build_object("hosts-page-boundary.o", "hosts/page_boundary.c", ggml)?;
+    link.push(boundary.to_string_lossy().into_owned());
+    Ok(link)
 }
 
 #[cfg(test)]

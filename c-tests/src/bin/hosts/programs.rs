@@ -62,7 +62,7 @@ impl Driver<'_> {
     }
 
     fn build_linked(&self, ggml: &Ggml, lastuse: Option<&Lastuse>) -> Result<PathBuf> {
-        let mut link = static_link(lastuse);
+        let mut link = static_link(ggml, lastuse)?;
         link.extend(self.archives.iter().map(|archive| archive.to_string_lossy().into_owned()));
         let flags = [self.flags, &[COUNTER_IS_LINKED]].concat();
         let form = if lastuse.is_some() { "static-lastuse" } else { "static" };

@@ -45,7 +45,7 @@ impl Programs {
         let on_shared =
             |form: &str, source: &str| Program::build_linked(&name(form), &[source], &ggml, &[&include], &shared_link);
         let on_static = |form: &str, lastuse: Option<&Lastuse>| {
-            let mut link = static_link(lastuse);
+            let mut link = static_link(&ggml, lastuse)?;
             let archives = STATIC.map(|archive| host.static_build().join(archive));
             link.extend(archives.map(|archive| archive.to_string_lossy().into_owned()));
             let flags = [&*include, COUNTER_IS_LINKED];
