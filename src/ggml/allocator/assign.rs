@@ -15,7 +15,7 @@ use super::remembered::plan::RememberedPlan;
 /// neither list.
 ///
 /// # Errors
-/// [`Refusal::InitFailed`] or [`Refusal::ListedTwice`].
+/// [`Refusal::InitFailed`] or [`Refusal::ListedTwice`]; [`Refusal::NeedsReserve`] if `chunks` are too small for the plan.
 pub fn assign_by_position(
     runtime: &Runtime,
     chunks: &Chunks,
@@ -28,7 +28,7 @@ pub fn assign_by_position(
 /// Assigns memory to the tensors of a graph that was compared with the planned one.
 ///
 /// # Errors
-/// [`Refusal::InitFailed`] or [`Refusal::ListedTwice`].
+/// [`Refusal::InitFailed`] or [`Refusal::ListedTwice`]; [`Refusal::NeedsReserve`] if `chunks` are too small for the plan.
 pub fn assign_fitting(
     runtime: &Runtime,
     chunks: &Chunks,
@@ -46,18 +46,21 @@ fn assign<'g>(
     mut unassigned: usize,
     tensor: impl Fn(TensorId) -> Option<TensorRef<'g>>,
 ) -> Result<(), Refusal> {
-    debug_assert!(chunks.suffice(plan.buffers()), "chunks are allocated before memory is assigned");
+    // The plan has checked only that tensors lie in the chunks that it asked for.
+    if !chunks.suffice(plan.buffers()) {
+        return Err(Refusal::NeedsReserve);
+    }
     chunks.reset();
     for assignment in plan.assignments().iter() {
         match assignment {
             Assignment::Place(id, address) => {
                 let Some(tensor) = tensor(id).filter(|tensor| !tensor.has_memory()) else { continue };
                 unassigned -= 1;
-                done(tensor, chunks.at(address).place_planned(tensor, address.offset))?;
+                checked(tensor, chunks.at(address).place_planned(tensor, address.offset))?;
             }
             Assignment::View(id) => {
                 let Some(tensor) = tensor(id).filter(|&tensor| is_unplaced_view(tensor)) else { continue };
-                done(tensor, runtime.place_view(tensor))?;
+                checked(tensor, runtime.place_view(tensor))?;
             }
         }
     }
@@ -65,7 +68,7 @@ fn assign<'g>(
     if unassigned == 0 { Ok(()) } else { Err(Refusal::ListedTwice) }
 }
 
-fn done(tensor: TensorRef<'_>, status: Result<(), InitFailed>) -> Result<(), Refusal> {
+fn checked(tensor: TensorRef<'_>, status: Result<(), InitFailed>) -> Result<(), Refusal> {
     status.map_err(|_| Refusal::InitFailed { tensor: tensor.name() })
 }
 

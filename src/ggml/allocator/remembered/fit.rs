@@ -25,7 +25,7 @@ pub struct FittedGraph<'g> {
     pub unassigned: usize,
 }
 
-/// A graph that a plan has room for: each tensor in its lists fits into the memory planned for the tensor there.
+/// A plan with room for a graph: each listed tensor fits into the memory planned for the tensor at its position.
 #[derive(Debug)]
 pub struct PlanWithRoom<'a, 'g> {
     planned: &'a RememberedPlan,

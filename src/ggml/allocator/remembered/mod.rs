@@ -36,7 +36,7 @@ pub enum CloseFit<'g> {
         /// Whether the fastest strategies found the placements of that plan.
         is_from_peak: bool,
     },
-    /// None has room.
+    /// None fits.
     None,
 }
 
