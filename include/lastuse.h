@@ -696,8 +696,8 @@ bool lastuse_gallocr_set_rules(struct ggml_gallocr *galloc,
 //
 // units is in units of work, of which a core does some hundreds of millions a second; 0 means the default, 100000, a
 // fraction of a millisecond. The search runs only where a plan is above its lower bound: for each graph that is
-// planned, for each buffer, and up to three times, with different sharing. The same graph and effort give the same
-// plan, and an effort above the default never gives a larger plan than the default. The environment variable
+// planned, for each buffer, and up to three times, with different sharing. Equal graphs and efforts give equal
+// plans, and an effort above the default never gives a larger plan than the default. The environment variable
 // LASTUSE_EFFORT sets the effort at the start.
 //
 // ```c
@@ -1780,7 +1780,7 @@ int lastuse_graph_remove_copies(struct ggml_cgraph *graph,
 // run together on one backend may be separated: measure there.
 //
 // effort limits the search, in nodes visited; 0 means 3000000, about two tenths of a second on a graph with some
-// thousand nodes, and much less where little can be improved. The same graph and effort give the same order.
+// thousand nodes, and much less where little can be improved. Equal graphs and efforts give equal orders.
 //
 // report may be NULL. Otherwise it is filled in, with zeros if nothing was computed.
 //
@@ -1853,7 +1853,7 @@ bool lastuse_graph_reorder(struct ggml_cgraph *graph,
 // Copies are new tensors in ctx, named like their nodes with " (again)" behind; the graph needs room for them
 // (ggml_new_graph_custom), and ctx too.
 //
-// The same graph and parameters give the same result. report may be NULL. Otherwise it is filled in, with zeros if no
+// Equal graphs and parameters give equal results. report may be NULL. Otherwise it is filled in, with zeros if no
 // graph was found.
 //
 // Returns false, with the reason in lastuse_last_error and in ggml's log and the graph unchanged, if
@@ -1924,7 +1924,7 @@ bool lastuse_graph_recompute(struct ggml_context *ctx,
 // (ggml_new_graph_custom), and ctx too.
 //
 // When: after the graph is complete, and after tensors that do not belong in the compute buffer have memory; before it is
-// allocated, reserved or run. The same graph and parameters give the same result. report may be NULL. Otherwise it is
+// allocated, reserved or run. Equal graphs and parameters give equal results. report may be NULL. Otherwise it is
 // filled in, with zeros if no graph was found.
 //
 // Returns false, with the reason in lastuse_last_error and in ggml's log and the graph unchanged, if
@@ -1991,7 +1991,7 @@ bool lastuse_graph_split(struct ggml_context *ctx,
 //
 // With n_steps, lastuse chooses the cuts for which the most bytes held at any time are fewest; of equal ones, those
 // with the smallest largest compute buffer; of these, those that the fewest bytes cross. In a graph with more than 513 nodes, cuts are tried at 512 places, spread over the
-// graph, where few bytes cross. The same graph is always cut in the same way.
+// graph, where few bytes cross. Equal graphs are always cut alike.
 //
 // With a scheduler, each step is split and allocated by it, and what crosses a cut lies in memory of the backend that
 // computes it. Inputs lie in memory of the last backend. The scheduler must be made for a graph of this size. It keeps

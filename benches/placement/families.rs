@@ -1,4 +1,4 @@
-//! Synthetic problems of any size. The same size always gives the same problem.
+//! Synthetic problems of any size, always equal for equal sizes.
 
 use lastuse::placement::{Block, Bytes, Problem, Step};
 

@@ -1,4 +1,4 @@
-// The same model written in lastuse's API: contexts without sizes, order as a part of the graph, results computed where
+// What the model takes from lastuse's API: contexts without sizes, order as a part of the graph, results computed where
 // they are wanted, sizes known before there is memory.
 #pragma once
 

@@ -167,7 +167,7 @@ static struct ggml_tensor * build_cached_rows(struct ggml_context * ctx, const s
     return ggml_view_3d(ctx, cache, model->head_width, n_kv, model->opt.kv_heads, cache->nb[1], head_size, 0);
 }
 
-// The same part of the transposed cache: [n_kv, head_width, kv_heads].
+// That part of the transposed cache: [n_kv, head_width, kv_heads].
 static struct ggml_tensor * build_cached_columns(struct ggml_context * ctx, const struct model * model,
         struct ggml_tensor * cache, int n_kv) {
     const size_t head_size = (size_t) model->head_width * cache->nb[1];

@@ -45,7 +45,7 @@ static void caches_are_read_after_they_are_written(struct case_args args) {
     }
 }
 
-// The same copies, only put into the graph at a wrong place: the caches are read before.
+// Those copies, put into the graph at a wrong place: the caches are read before.
 static void without_it_the_order_is_wrong(struct case_args args) {
     (void) args;
     struct attention_result classic = computed(COPIED_AND_EXPANDED, 1, false);

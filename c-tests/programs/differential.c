@@ -164,7 +164,7 @@ static void plan_unreserved(struct bench * ours, struct bench * theirs, uint64_t
     random_graph_free(&g);
 }
 
-// The same allocators for many graphs. Buffers only grow, so the largest plan so far decides; this
+// Each allocator gets many graphs. Buffers only grow, so the largest plan so far decides; this
 // holds for buffers without limit, which are one chunk each.
 static void grow_and_shrink(struct case_args args, int n_buffers) {
     static const int steps[] = { 5, 20, 60, 40, 10, 3, 80, 15 };

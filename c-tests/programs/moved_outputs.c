@@ -45,7 +45,7 @@ static void scene_free(struct scene * scene) {
     separate_backends_free(&scene->separate);
 }
 
-// The same tensors at the same addresses each time.
+// Equal tensors at equal addresses each time.
 static struct ggml_cgraph * build(const struct scene * scene, int64_t input_width) {
     ggml_reset(scene->ctx);
     struct ggml_context * ctx   = scene->ctx;

@@ -248,7 +248,7 @@ static void capture_can_be_set(struct case_args args) {
     plan_small(6, "after");
 }
 
-// The same graph, planned again and again, and smaller ones that the plan of a larger one serves.
+// One graph, planned again and again, and smaller ones that the plan of a larger one serves.
 static void same_again(struct case_args args) {
     (void) args;
     for (int i = 0; i < 3; i++) {

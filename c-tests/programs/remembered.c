@@ -245,7 +245,7 @@ static void set_ids(int * ids, int count, int kind) {
     }
 }
 
-// The same graph for other buffers.
+// One graph, for other buffers.
 static void plans_for_other_buffers_are_not_used(struct case_args args) {
     (void) args;
     enum { KINDS = 4, IDS = 256 };

@@ -239,7 +239,7 @@ static void several_buffers(struct case_args args) {
     chain_free(&chain);
 }
 
-// The same graph built again counts as the one that was registered; another tensor at its address does not.
+// A graph that is built again counts as the one that was registered; another tensor at its address does not.
 static void rebuilt_in_the_same_memory(struct case_args args) {
     (void) args;
     struct chain   chain  = chain_of(WIDTH);

@@ -20,7 +20,7 @@ static inline struct chain chain_new(void) {
     return (struct chain){ .ctx = no_alloc_context(64 * ggml_tensor_overhead() + 8 * ggml_graph_overhead()) };
 }
 
-// The same calls in the same context give the same addresses after ggml_reset().
+// Equal calls in one context give equal addresses after ggml_reset().
 static inline void chain_build(struct chain * chain, int64_t width) {
     struct ggml_context * ctx = chain->ctx;
     chain->graph              = ggml_new_graph(ctx);

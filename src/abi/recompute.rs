@@ -113,7 +113,7 @@ pub struct lastuse_recompute_report {
 /// Copies are new tensors in ctx, named like their nodes with " (again)" behind; the graph needs room for them
 /// (ggml_new_graph_custom), and ctx too.
 ///
-/// The same graph and parameters give the same result. report may be NULL. Otherwise it is filled in, with zeros if no
+/// Equal graphs and parameters give equal results. report may be NULL. Otherwise it is filled in, with zeros if no
 /// graph was found.
 ///
 /// Returns false, with the reason in lastuse_last_error and in ggml's log and the graph unchanged, if

@@ -74,7 +74,7 @@ pub struct lastuse_reorder_report {
 /// run together on one backend may be separated: measure there.
 ///
 /// effort limits the search, in nodes visited; 0 means 3000000, about two tenths of a second on a graph with some
-/// thousand nodes, and much less where little can be improved. The same graph and effort give the same order.
+/// thousand nodes, and much less where little can be improved. Equal graphs and efforts give equal orders.
 ///
 /// report may be NULL. Otherwise it is filled in, with zeros if nothing was computed.
 ///

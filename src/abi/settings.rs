@@ -83,8 +83,8 @@ pub unsafe extern "C" fn lastuse_gallocr_set_rules(galloc: *mut ggml_gallocr, ru
 ///
 /// units is in units of work, of which a core does some hundreds of millions a second; 0 means the default, 100000, a
 /// fraction of a millisecond. The search runs only where a plan is above its lower bound: for each graph that is
-/// planned, for each buffer, and up to three times, with different sharing. The same graph and effort give the same
-/// plan, and an effort above the default never gives a larger plan than the default. The environment variable
+/// planned, for each buffer, and up to three times, with different sharing. Equal graphs and efforts give equal
+/// plans, and an effort above the default never gives a larger plan than the default. The environment variable
 /// LASTUSE_EFFORT sets the effort at the start.
 ///
 /// ```c

@@ -109,7 +109,7 @@ pub struct lastuse_split_report {
 /// (ggml_new_graph_custom), and ctx too.
 ///
 /// When: after the graph is complete, and after tensors that do not belong in the compute buffer have memory; before it is
-/// allocated, reserved or run. The same graph and parameters give the same result. report may be NULL. Otherwise it is
+/// allocated, reserved or run. Equal graphs and parameters give equal results. report may be NULL. Otherwise it is
 /// filled in, with zeros if no graph was found.
 ///
 /// Returns false, with the reason in lastuse_last_error and in ggml's log and the graph unchanged, if

@@ -99,7 +99,7 @@ pub struct lastuse_steps_params {
 ///
 /// With n_steps, lastuse chooses the cuts for which the most bytes held at any time are fewest; of equal ones, those
 /// with the smallest largest compute buffer; of these, those that the fewest bytes cross. In a graph with more than 513 nodes, cuts are tried at 512 places, spread over the
-/// graph, where few bytes cross. The same graph is always cut in the same way.
+/// graph, where few bytes cross. Equal graphs are always cut alike.
 ///
 /// With a scheduler, each step is split and allocated by it, and what crosses a cut lies in memory of the backend that
 /// computes it. Inputs lie in memory of the last backend. The scheduler must be made for a graph of this size. It keeps

@@ -42,7 +42,7 @@ struct model {
     struct layer         layers[LAYERS];
 };
 
-// A row of `rows` values; rows 0 means a vector. The same seed gives the same values.
+// A row of `rows` values; rows 0 means a vector. Equal seeds give equal values.
 static inline struct ggml_tensor * new_weight(struct ggml_context * ctx, int width, int rows, uint32_t * seed) {
     struct ggml_tensor * weight = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, width, rows);
     float *              data   = (float *) weight->data;

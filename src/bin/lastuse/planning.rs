@@ -23,8 +23,8 @@ pub struct Options {
     /// The work limit of the search for a smaller placement; 0 is no search [default: see --help]
     ///
     /// A core does some hundreds of millions of units a second. The default for captured graphs is the effort of their
-    /// program, for other graphs 100000, as in programs, and for CSV files 1000000000. The same effort gives the same
-    /// plan. A graph may take it several times: for each buffer, for other sharing rules, and with --reorder for each
+    /// program, for other graphs 100000, as in programs, and for CSV files 1000000000. Equal efforts give equal
+    /// plans. A graph may take it several times: for each buffer, for other sharing rules, and with --reorder for each
     /// order that is planned. With this option the table of "lastuse plan" has a column "outcome": whether the plan is
     /// proven to be the smallest with its live ranges.
     #[arg(long, value_name = "UNITS")]

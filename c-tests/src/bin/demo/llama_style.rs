@@ -49,7 +49,7 @@ pub fn run() -> Result<()> {
 /// Compares a cache of the computed type that rows are copied into with the graph after lastuse_graph_remove_copies,
 /// where they are computed in the cache.
 fn compare_copies(run: impl Fn(&[&str]) -> Result<Measured>) -> Result<()> {
-    println!("The same with an F32 cache that new rows are copied into, and with lastuse_graph_remove_copies");
+    println!("Once more with an F32 cache that new rows are copied into, and with lastuse_graph_remove_copies");
     let with = |copies: &str| run(&["--kv-type", "f32", "--kv-write", "copy", "--copies", copies]);
     let (kept, removed) = (with("kept")?, with("removed")?);
     table::print_rows(["copies kept", "copies removed"], &COPY_ROWS, &kept, &removed)?;

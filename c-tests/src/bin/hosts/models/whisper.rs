@@ -151,7 +151,7 @@ impl WhisperModel {
     fn add_decoder(&self, layers: &mut Layers) {
         let width = self.width;
         layers.add("decoder.positional_embedding", Kind::F32, &[width, TEXT_CONTEXT], 0.0, 0.3);
-        // The same matrix makes the logits.
+        // This matrix also makes the logits.
         layers.add("decoder.token_embedding.weight", self.kind, &[width, VOCABULARY], 0.0, 3.0 * spread(width));
         for layer in 0..self.text_layers {
             let block = format!("decoder.blocks.{layer}");
