@@ -30,7 +30,7 @@ use gaps::Gaps;
 /// Places blocks from one of these peaks of the memory profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FromPeak {
-    /// The last step with at least 99 % of the largest live bytes.
+    /// The last step with at least 98 % of the largest live bytes.
     Last,
     /// The last step with at least 95 % of the largest live bytes.
     LastHigh,
@@ -42,7 +42,7 @@ pub enum FromPeak {
 
 impl FromPeak {
     /// All peaks; those that most often lead to the lower bound on real graphs come first.
-    pub const ALL: [Self; 4] = [Self::Last, Self::AfterLast, Self::LastHigh, Self::First];
+    pub const ALL: [Self; 4] = [Self::Last, Self::First, Self::AfterLast, Self::LastHigh];
 
     /// Returns the first placement of at most `limit` bytes in one chunk, and its peak.
     pub fn any_within(problem: &Problem, timeline: &Timeline, limit: Bytes) -> Option<(Self, Placement)> {
@@ -78,7 +78,7 @@ impl FromPeak {
     fn start(self, timeline: &Timeline) -> Option<usize> {
         let Timeline { live_bytes, lower_bound: largest, .. } = timeline;
         match self {
-            Self::Last => live_bytes.iter().rposition(|live| *live >= largest - largest / 100),
+            Self::Last => live_bytes.iter().rposition(|live| *live >= largest - largest / 50),
             Self::LastHigh => live_bytes.iter().rposition(|live| *live >= largest - largest / 20),
             Self::First => live_bytes.iter().position(|live| live == largest),
             Self::AfterLast => {
