@@ -97,7 +97,7 @@ impl<S: Sizes> InPlaceSearch<'_, S> {
             }
             let Some(candidate) = self.checked(slot, source) else { continue };
             best = match best {
-                Some(first) if !self.is_better(source, first.source) => Some(first),
+                Some(first) if !self.is_better(&candidate, &first) => Some(first),
                 Some(_) => Some(InPlaceSource { beyond_ggml: true, ..candidate }),
                 None => Some(candidate),
             };
@@ -188,22 +188,19 @@ impl<S: Sizes> InPlaceSearch<'_, S> {
         self.known.graph.tensor(source).operation == Operation::Marker
     }
 
-    /// Returns `true` if another source in the same buffer is better than the first, which ggml would choose. Backends
-    /// may fuse a node with the one before it, whose memory the result must then have. Otherwise the older block is
-    /// better. Where the rules do not want that, the result before is better than a leaf.
-    #[cold]
-    fn is_better(&self, other: TensorId, first: TensorId) -> bool {
+    /// Returns `true` if another source is better than the first, which ggml would choose; never in another buffer.
+    /// Backends may fuse a node with the one before it, whose memory the result must then have. Otherwise the older
+    /// block is better. Where the rules do not want that, the result before is better than a leaf.
+    fn is_better(&self, other: &InPlaceSource, first: &InPlaceSource) -> bool {
         let before = self.step().checked_sub(1).map(|step| self.known.graph.nodes()[step as usize]);
         let may_be_fused =
             |source: TensorId| before == Some(source) && self.known.graph.tensor(source).operation.is_listed();
-        let allocations = self.blocks.allocation(other).zip(self.blocks.allocation(first));
-        allocations.is_some_and(|(allocation, first_allocation)| {
-            let is_older = || self.blocks.first_step(allocation) < self.blocks.first_step(first_allocation);
-            let is_right = || !may_be_fused(first) && (may_be_fused(other) || is_older());
-            let is_fused_with_reader = || self.is_leaf(first) && before == Some(other);
-            let wants_oldest = self.blocks.rules(first_allocation.buffer).oldest_source;
-            allocation.buffer == first_allocation.buffer
-                && if wants_oldest { is_right() } else { is_fused_with_reader() }
-        })
+        let is_older = || self.blocks.first_step(other) < self.blocks.first_step(first);
+        other.buffer == first.buffer
+            && if self.blocks.rules(first.buffer).oldest_source {
+                !may_be_fused(first.source) && (may_be_fused(other.source) || is_older())
+            } else {
+                self.is_leaf(first.source) && before == Some(other.source)
+            }
     }
 }
