@@ -179,7 +179,8 @@ struct attention {
     struct ggml_tensor *  sum;
 };
 
-static struct attention attention_in(struct ggml_context * ctx, size_t nodes) {
+// With so many nodes before the scores, which change no value.
+static struct attention attention_behind(struct ggml_context * ctx, size_t nodes, int scales) {
     struct attention a = { .ctx = ctx };
     ggml_reset(ctx);
     a.leafs[0] = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, 32, 256, 8);
@@ -188,7 +189,11 @@ static struct attention attention_in(struct ggml_context * ctx, size_t nodes) {
     for (int i = 0; i < 3; i++) {
         ggml_set_input(a.leafs[i]);
     }
-    a.scores = ggml_mul_mat(ctx, a.leafs[0], a.leafs[1]);
+    struct ggml_tensor * keys = a.leafs[0];
+    for (int i = 0; i < scales; i++) {
+        keys = ggml_scale(ctx, keys, 1.0f);
+    }
+    a.scores = ggml_mul_mat(ctx, keys, a.leafs[1]);
     ggml_set_name(a.scores, "scores");
     // In place, as programs write it: the softmax is a view of the scores.
     a.mixed = ggml_mul_mat(ctx, a.leafs[2], ggml_soft_max_inplace(ctx, ggml_scale_inplace(ctx, a.scores, 0.5f)));
@@ -201,16 +206,24 @@ static struct attention attention_in(struct ggml_context * ctx, size_t nodes) {
     return a;
 }
 
+static struct attention attention_in(struct ggml_context * ctx, size_t nodes) {
+    return attention_behind(ctx, nodes, 0);
+}
+
 #define ATTENTION_BYTES (256 * ggml_tensor_overhead() + 2 * ggml_graph_overhead_custom(512, false))
 
 static struct attention attention_new(size_t nodes) {
     return attention_in(no_alloc_context(ATTENTION_BYTES), nodes);
 }
 
-static void attention_run(struct attention * a, ggml_backend_t cpu) {
+static void attention_set_leafs(struct attention * a) {
     for (int i = 0; i < 3; i++) {
         set_values(a->leafs[i], (uint64_t) i + 5);
     }
+}
+
+static void attention_run(struct attention * a, ggml_backend_t cpu) {
+    attention_set_leafs(a);
     CHECK(ggml_backend_graph_compute(cpu, a->graph) == GGML_STATUS_SUCCESS, "not computed");
 }
 
@@ -244,6 +257,14 @@ static bool is_cut(const struct ggml_cgraph * graph) {
         }
     }
     return false;
+}
+
+static int count_of(const struct log_capture * capture, const char * part) {
+    int count = 0, index = 0;
+    while (log_capture_next(capture, &index, part) != NULL) {
+        count++;
+    }
+    return count;
 }
 
 static size_t bytes_in_use(void) {
@@ -379,6 +400,81 @@ static void graphs_that_share_tensors_are_computed(struct case_args args) {
     ggml_backend_free(cpu);
 }
 
+static bool has_tensor(struct ggml_tensor ** list, int count, const struct ggml_tensor * t) {
+    for (int i = 0; i < count; i++) {
+        if (list[i] == t) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// A graph of some nodes as stable-diffusion.cpp lists a segment: it writes the leafs itself, and ggml visits nothing.
+static struct ggml_cgraph * listed_by_hand(struct ggml_context * ctx, struct ggml_tensor ** nodes, int count) {
+    struct ggml_cgraph * graph = ggml_new_graph_custom(ctx, (size_t) count + 64, false);
+    for (int i = 0; i < count; i++) {
+        for (int slot = 0; slot < GGML_MAX_SRC; slot++) {
+            struct ggml_tensor * source = nodes[i]->src[slot];
+            if (source != NULL && !has_tensor(nodes, count, source) && !has_tensor(graph->leafs, graph->n_leafs, source)) {
+                graph->leafs[graph->n_leafs++] = source;
+            }
+        }
+        ggml_graph_add_node(graph, nodes[i]);
+    }
+    return graph;
+}
+
+// ggml would list all that the nodes of the second segment were computed from again if it added a node to it.
+static void graphs_that_are_listed_by_hand_stay_whole(struct case_args args) {
+    (void) args;
+    set_budget(SCORES_BUDGET);
+    enum { SCALES = 200 };
+    ggml_backend_t         cpu   = new_cpu(1);
+    struct attention_truth truth = attention_truth_new(cpu);
+    size_t                 bytes = (SCALES + 256) * ggml_tensor_overhead() + 4 * ggml_graph_overhead_custom(512, false);
+    struct attention       a     = attention_behind(no_alloc_context(bytes), 512, SCALES);
+    struct ggml_tensor **  nodes = a.graph->nodes;
+    ggml_set_output(nodes[SCALES - 1]);
+    struct ggml_cgraph * segments[] = { listed_by_hand(a.ctx, nodes, SCALES),
+                                        listed_by_hand(a.ctx, nodes + SCALES, a.graph->n_nodes - SCALES) };
+
+    struct lastuse_split_params params = {
+        .struct_size = sizeof(params), .budget = 2200 * 1024, .buft = ggml_backend_cpu_buffer_type()
+    };
+    CHECK(!lastuse_graph_split(a.ctx, segments[1], &params, NULL), "nodes were added");
+    CHECK(strstr(lastuse_last_error(), "ggml_build_forward_expand") != NULL, "the error is: %s", lastuse_last_error());
+
+    ggml_gallocr_t     gallocs[2];
+    struct log_capture log;
+    log_capture_start(&log);
+    for (int i = 0; i < 2; i++) {
+        int listed = segments[i]->n_nodes;
+        gallocs[i] = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+        CHECK(ggml_gallocr_reserve(gallocs[i], segments[i]), "segment %d is not reserved", i);
+        CHECK(ggml_gallocr_alloc_graph(gallocs[i], segments[i]), "segment %d is not allocated", i);
+        CHECK(segments[i]->n_nodes == listed && !is_cut(segments[i]), "segment %d has changed", i);
+        CHECK_PLAN(segments[i], "segment %d", i);
+    }
+    log_capture_stop();
+    CHECK(count_of(&log, "not built by ggml_build_forward_expand stay whole") == 2, "not logged once for each allocator");
+    attention_set_leafs(&a);
+    for (int i = 0; i < 2; i++) {
+        CHECK(ggml_backend_graph_compute(cpu, segments[i]) == GGML_STATUS_SUCCESS, "segment %d is not computed", i);
+    }
+    check_attention(&a, &truth);
+    ggml_gallocr_free(gallocs[0]);
+    ggml_gallocr_free(gallocs[1]);
+    ggml_free(a.ctx);
+    attention_truth_free(truth);
+    ggml_backend_free(cpu);
+}
+
+// Segments get a better order too, and keep their bits.
+static void graphs_that_are_listed_by_hand_are_reordered(struct case_args args) {
+    setenv("LASTUSE_REORDER", "on", 1);
+    graphs_that_are_listed_by_hand_stay_whole(args);
+}
+
 // The program passes as many buffer ids as it has built nodes.
 static void buffer_ids_of_a_graph_that_was_cut_are_not_read(struct case_args args) {
     (void) args;
@@ -452,14 +548,6 @@ static void measuring_gives_the_size_that_is_reserved(struct case_args args) {
           "%zu bytes, measured %zu", ggml_gallocr_get_buffer_size(galloc, 0), size);
     ggml_gallocr_free(galloc);
     ggml_free(a.ctx);
-}
-
-static int count_of(const struct log_capture * capture, const char * part) {
-    int count = 0, index = 0;
-    while (log_capture_next(capture, &index, part) != NULL) {
-        count++;
-    }
-    return count;
 }
 
 // The least that can be met is logged, once, and used.
@@ -551,6 +639,8 @@ static const struct test_case CASES[] = {
     CASE(more_graphs_than_are_kept_stay_whole),
     CASE(graphs_of_an_allocator_that_was_freed_stay_valid),
     CASE(graphs_that_share_tensors_are_computed),
+    CASE(graphs_that_are_listed_by_hand_stay_whole),
+    CASE(graphs_that_are_listed_by_hand_are_reordered),
     CASE(buffer_ids_of_a_graph_that_was_cut_are_not_read),
     CASE(retained_tensors_stay_whole),
     CASE(graphs_of_a_scheduler_stay),

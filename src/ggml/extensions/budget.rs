@@ -10,6 +10,7 @@ use crate::placement::Bytes;
 use crate::ggml::bindings::{ggml_cgraph, ggml_context};
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
+use crate::ggml::live::visited::Visited;
 
 /// The graph that such a pass finds.
 pub trait Budgeted: fmt::Debug {
@@ -33,6 +34,8 @@ pub enum NotFitted<F: Budgeted> {
     NotInGraph(String),
     /// No graph was found that fits the budget; the smallest.
     OverBudget { budget: Bytes, smallest: Box<F> },
+    /// The program has listed nodes itself: the first tensor that ggml has not visited.
+    ListedByHand(String),
     /// The graph has no room for the new nodes.
     GraphIsFull { capacity: usize, needed: usize },
     /// The context has no room for the new tensors.
@@ -55,6 +58,11 @@ impl<F: Budgeted> fmt::Display for NotFitted<F> {
                  budget, {}",
                 smallest.planned_bytes(),
                 F::HELPS
+            ),
+            Self::ListedByHand(name) => write!(
+                f,
+                "ggml did not visit the tensor {name:?} when the graph was built, so it cannot add nodes: build the \
+                 graph with ggml_build_forward_expand"
             ),
             Self::GraphIsFull { capacity, needed } => write!(
                 f,
@@ -95,10 +103,10 @@ pub fn ids<F: Budgeted>(retained: &[TensorRef<'_>], tensors: &[TensorRef<'_>]) -
     retained.iter().map(id).collect()
 }
 
-/// Checks that the graph has room for `nodes` nodes in all, and the context for `tensors` new ones.
+/// Checks that ggml can add nodes to the graph, that it has room for `nodes` in all, and the context for `tensors` new ones.
 ///
 /// # Errors
-/// [`NotFitted::GraphIsFull`], [`NotFitted::ContextIsFull`].
+/// [`NotFitted::ListedByHand`], [`NotFitted::GraphIsFull`], [`NotFitted::ContextIsFull`].
 ///
 /// # Safety
 /// `context` and `graph` are live, and no other thread uses them.
@@ -109,6 +117,12 @@ pub unsafe fn expect_room<F: Budgeted>(
     nodes: usize,
     tensors: usize,
 ) -> Result<(), NotFitted<F>> {
+    // SAFETY: a live graph, as the caller guarantees.
+    let live = unsafe { GraphRef::new(graph) };
+    // SAFETY: a live graph, as the caller guarantees.
+    if let Some(tensor) = unsafe { Visited::of(graph) }.first_missing(live) {
+        return Err(NotFitted::ListedByHand(tensor.name()));
+    }
     // SAFETY: a live graph, as the caller guarantees.
     let capacity = unsafe { GraphRef::capacity(graph) };
     if nodes > capacity {

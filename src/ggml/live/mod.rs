@@ -2,13 +2,14 @@
 //!
 //! [`probe`] checks that the structs of a ggml have the layout that lastuse was built for; [`runtime`] stands for such
 //! a ggml. [`tensor`] and [`tensor_mut`] read and write the structs, [`ids`] numbers tensors, [`operations`] lists what
-//! each operation allows, [`use_counts`] is what backends fuse by. [`buffer_ref`] and [`buffers`] use ggml's functions for
-//! buffers and buffer types, [`owned`] lists the buffers of lastuse under a [`lock`], `remote_sizes` keeps
+//! each operation allows, [`visited`] is what ggml has built a graph of, [`use_counts`] what backends fuse by. [`buffer_ref`]
+//! and [`buffers`] use ggml's functions for buffers and buffer types, [`owned`] lists the buffers of lastuse under a [`lock`], `remote_sizes` keeps
 //! sizes that servers were asked for, [`memory_device`] knows which device they are on. [`spare`] is memory to use
 //! again.
 
 pub mod tensor;
 pub mod tensor_mut;
+pub mod visited;
 pub mod use_counts;
 pub mod ids;
 pub mod operations;

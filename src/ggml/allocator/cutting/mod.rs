@@ -23,6 +23,7 @@ use crate::ggml::extensions::split::rewriter::{rewrite, tensors_needed};
 use crate::ggml::extensions::split::subject::LiveSubject;
 use crate::ggml::live::lock::Lock;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
+use crate::ggml::live::visited::Visited;
 use crate::ggml::log::Level;
 use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::read;
@@ -52,12 +53,20 @@ pub struct Cuts {
     additions: Additions,
     /// Whether it was logged that no more graphs are cut.
     has_logged_graphs: bool,
+    /// Whether it was logged that graphs of nodes that the program lists itself are not cut.
+    has_logged_lists: bool,
 }
 
 impl Cuts {
     /// Creates those of a new allocator.
     pub fn new(budget: Option<Bytes>) -> Self {
-        Self { budget, known: KnownCuts::default(), additions: Additions::new(), has_logged_graphs: false }
+        Self {
+            budget,
+            known: KnownCuts::default(),
+            additions: Additions::new(),
+            has_logged_graphs: false,
+            has_logged_lists: false,
+        }
     }
 
     /// Forgets what was found, since plans are made in another way from now on.
@@ -105,13 +114,12 @@ impl Allocator {
             // SAFETY: live, as the caller guarantees.
             Listed::Missing => return unsafe { complete_lists(graph, &ranges) },
         }
-        // SAFETY: live, as the caller guarantees.
-        let capacity = unsafe { GraphRef::capacity(graph) };
         if !self.cuts.additions.may_add_to(graph.as_ptr().addr()) {
             self.log_too_many_graphs();
             return Ok(());
         }
-        let Some(Found { known, tensors }) = self.found_for(live, capacity) else { return Ok(()) };
+        // SAFETY: live, as the caller guarantees.
+        let Some(Found { known, tensors }) = (unsafe { self.found_for(graph, live) }) else { return Ok(()) };
         let (runtime, found) = (self.runtime, &known.found);
         // SAFETY: live, with room for the nodes, and a context with room for the tensors.
         let add = |context| unsafe { rewrite(runtime, context, graph, found, &tensors) };
@@ -134,8 +142,7 @@ impl Allocator {
         unsafe { self.to_cut(graph) }
             .filter(|given| !is_cut(*given) && self.cuts.additions.may_add_to(graph.as_ptr().addr()))?;
         // SAFETY: live, as the caller guarantees.
-        let capacity = unsafe { GraphRef::capacity(graph) };
-        let found = self.found_for(live, capacity)?;
+        let found = unsafe { self.found_for(graph, live) }?;
         let reading = read(self.runtime, self.types.types(), live, &Requested::default());
         let requested = Requested::default();
         let types = self.types.types();
@@ -163,13 +170,24 @@ impl Allocator {
         may_be.then(|| unsafe { GraphRef::new(graph) })
     }
 
-    /// Returns how the graph is to be cut; `None` if it stays as it is.
-    fn found_for<'g>(&mut self, live: GraphRef<'g>, capacity: usize) -> Option<Found<'g>> {
+    /// Returns how `graph` is to be cut, whose nodes are listed in `live` in the order in which they are run; `None` if it
+    /// stays as it is.
+    ///
+    /// # Safety
+    /// `graph` is live with its tensors, and no other thread uses them.
+    unsafe fn found_for<'g>(&mut self, graph: NonNull<ggml_cgraph>, live: GraphRef<'g>) -> Option<Found<'g>> {
         let budget = self.cuts.budget?;
         let this = (Fingerprint::of_placed(&self.runtime.operations, live), self.retention.current().positions(live));
         if self.cuts.known.is_fitting(&this) {
             return None;
         }
+        // SAFETY: live, as the caller guarantees.
+        if unsafe { Visited::of(graph) }.first_missing(live).is_some() {
+            self.log_listed_by_hand();
+            return None;
+        }
+        // SAFETY: live, as the caller guarantees.
+        let capacity = unsafe { GraphRef::capacity(graph) };
         let mut reading = read(self.runtime, self.types.types(), live, &Requested::default());
         self.retention.current().retain_in(&mut reading.graph, live);
         let subject = LiveSubject::of(self.runtime, &reading);
@@ -204,6 +222,17 @@ impl Allocator {
             self.runtime.log_warning(&format!(
                 "{SIGNATURE}LASTUSE_BUDGET: {MOST_OWNED} graphs of one allocator are in parts, and others stay whole: \
                  build graphs anew in the memory of earlier ones, or use several allocators\n"
+            ));
+        }
+    }
+
+    /// Logs, once for each allocator, that graphs of nodes that the program lists itself stay whole: ggml could not add nodes
+    /// to them without listing again what it has not visited.
+    fn log_listed_by_hand(&mut self) {
+        if !std::mem::replace(&mut self.cuts.has_logged_lists, true) {
+            self.runtime.log_warning(&format!(
+                "{SIGNATURE}LASTUSE_BUDGET: graphs that are not built by ggml_build_forward_expand stay whole, whatever \
+                 they need\n"
             ));
         }
     }
