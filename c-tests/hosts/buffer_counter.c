@@ -9,7 +9,9 @@
 // made, and each of its buffer types, the most bytes at a time that it held; the most that all of them held at a time; how
 // often allocators asked for sizes of tensors on other devices, and for buffers; and what lastuse says of itself.
 //
-// With BUFFER_COUNTER_FAILS=N the Nth buffer that allocators ask for is refused, as if there was no memory for it.
+// With BUFFER_COUNTER_FAILS=N the Nth buffer that allocators ask for is refused, and each later one that is not smaller, as if
+// there was no more memory: asking again does not help, and a smaller batch does. A program that then reads or writes what is
+// not there ends as it would, after a line that names the function and its library.
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -24,9 +26,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <ucontext.h>
+#include <unistd.h>
 
 #define COUNTED_FUNCTIONS(F)        \
     F(ggml_gallocr_new_n)           \
@@ -88,6 +93,7 @@ static size_t                 live, most; // of all allocators
 static size_t                 asked;      // how often the size of a tensor was asked for whose memory is not the host's
 static size_t                 requested;  // how many buffers were asked for
 static size_t                 refused;    // how many of them were refused by BUFFER_COUNTER_FAILS
+static size_t                 room = SIZE_MAX; // a buffer of so many bytes is refused, and larger ones
 
 // The allocator whose function this thread is in; functions of allocators call each other.
 static _Thread_local ggml_gallocr_t current;
@@ -195,18 +201,21 @@ bool COUNTED(ggml_gallocr_alloc_graph)(ggml_gallocr_t galloc, struct ggml_cgraph
     return done;
 }
 
-// Counts a request for a buffer, and returns whether it is the one to be refused.
-static bool is_refused(void) {
+// Counts a request for a buffer, and returns whether it is to be refused.
+static bool is_refused(size_t size) {
     const char * number = getenv("BUFFER_COUNTER_FAILS");
     pthread_mutex_lock(&lock);
-    const bool found = ++requested == (number == NULL ? 0 : strtoull(number, NULL, 10));
+    if (++requested == (number == NULL ? 0 : strtoull(number, NULL, 10))) {
+        room = size;
+    }
+    const bool found = size >= room;
     refused += found ? 1 : 0;
     pthread_mutex_unlock(&lock);
     return found;
 }
 
 ggml_backend_buffer_t COUNTED(ggml_backend_buft_alloc_buffer)(ggml_backend_buffer_type_t type, size_t size) {
-    if (current != NULL && is_refused()) {
+    if (current != NULL && is_refused(size)) {
         return NULL;
     }
     ggml_backend_buffer_t buffer = NEXT(ggml_backend_buft_alloc_buffer)(type, size);
@@ -246,6 +255,35 @@ void COUNTED(ggml_backend_buffer_free)(ggml_backend_buffer_t buffer) {
     }
     pthread_mutex_unlock(&lock);
     NEXT(ggml_backend_buffer_free)(buffer);
+}
+
+static void * instruction_of(const ucontext_t * context) {
+#if defined(__x86_64__)
+    return (void *) context->uc_mcontext.gregs[REG_RIP];
+#else
+    return (void *) context->uc_mcontext.pc;
+#endif
+}
+
+// Names the function, where the dynamic linker knows one, and its library or program.
+static void name_function(int number, siginfo_t * info, void * context) {
+    (void) info;
+    Dl_info      found;
+    const bool   is_known = dladdr(instruction_of(context), &found) != 0;
+    const char * name     = is_known && found.dli_sname != NULL ? found.dli_sname : "a function without a name";
+    dprintf(STDERR_FILENO, "buffer_counter: signal %d in %s of %s\n", number, name, is_known ? found.dli_fname : "nothing");
+    // Returning runs the instruction again, with the action that a program has by default.
+    signal(number, SIG_DFL);
+}
+
+__attribute__((constructor))
+static void watch_signals(void) {
+    if (getenv("BUFFER_COUNTER_FAILS") == NULL) {
+        return;
+    }
+    struct sigaction action = { .sa_sigaction = name_function, .sa_flags = SA_SIGINFO };
+    sigaction(SIGSEGV, &action, NULL);
+    sigaction(SIGBUS, &action, NULL);
 }
 
 static void print_report(FILE * report) {

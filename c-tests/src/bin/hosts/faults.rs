@@ -1,4 +1,4 @@
-//! Programs whose compute buffers are refused: each request for one in turn.
+//! Programs whose compute buffers are refused: each request for one in turn, with all later ones of its size or more.
 
 use std::path::Path;
 
@@ -8,13 +8,16 @@ use crate::job::Job;
 use crate::jobs::Options;
 use crate::run::{Ended, run_to_its_end};
 
-/// Makes a request fail, by its number: see `hosts/buffer_counter.c`.
+/// Makes requests fail from this number on: see `hosts/buffer_counter.c`.
 const FAILS: &str = "BUFFER_COUNTER_FAILS";
+
+/// The library, as the counter names it where a program ends there by a signal.
+const LASTUSE: &str = "liblastuse";
 
 /// How a program took it that a buffer was refused.
 #[derive(Debug, PartialEq, Eq)]
 enum Reaction {
-    /// It has results all the same, as from a smaller batch.
+    /// It has results all the same. Those of a smaller batch may be fewer: encoders do not divide what they get.
     WentOn,
     /// It reported an error and ended.
     Ended,
@@ -22,8 +25,8 @@ enum Reaction {
     Aborted { signal: i32, message: String },
 }
 
-/// Runs the jobs of a host on lastuse, and refuses each buffer that an allocator asks for once: in a run of its own.
-/// Files go to `folder`.
+/// Runs the jobs of a host on lastuse, once for each buffer that their allocators ask for, and refuses that one and all
+/// later ones that are not smaller. Files go to `folder`.
 ///
 /// # Errors
 /// When a job fails without a refusal, or a program is killed by one or ends without a word, other than on ggml-alloc.
@@ -31,16 +34,16 @@ pub fn run_faults(host: &str, folder: &Path, jobs: &[Job], options: &Options) ->
     let mut wrong = 0;
     let mut all = 0;
     for job in options.wanted(host, jobs)? {
-        let requests = requests(job, folder)?;
+        let Unrefused { requests, results } = unrefused(job, folder)?;
         let (mut went_on, mut aborted) = (0, 0);
         for number in 1..=requests {
             let number = number.to_string();
-            let refused = |launch| reaction(&run_to_its_end(job, launch, folder, &[(FAILS, &number)])?);
+            let refused = |launch| reaction(&run_to_its_end(job, launch, folder, &[(FAILS, &number)])?, results);
             match refused(&job.with) {
                 Ok(Reaction::WentOn) => went_on += 1,
                 Ok(Reaction::Ended) => {}
                 // What the program does on its own allocator is its normal error.
-                Ok(abort) if refused(&job.without).as_ref() == Ok(&abort) => aborted += 1,
+                Ok(abort) if is_normal(&abort, &refused(&job.without)) => aborted += 1,
                 Ok(Reaction::Aborted { signal, message }) => {
                     wrong += 1;
                     eprintln!(
@@ -57,7 +60,7 @@ pub fn run_faults(host: &str, folder: &Path, jobs: &[Job], options: &Options) ->
         all += requests;
         let as_before =
             if aborted > 0 { format!(", aborted {aborted} times, as on ggml-alloc") } else { String::new() };
-        println!("{}: {requests} buffers, each refused once: went on {went_on} times{as_before}", job.label());
+        println!("{}: {requests} buffers, each refused: went on {went_on} times{as_before}", job.label());
     }
     match wrong {
         0 => {
@@ -68,17 +71,39 @@ pub fn run_faults(host: &str, folder: &Path, jobs: &[Job], options: &Options) ->
     }
 }
 
-/// Returns how many buffers the allocators of a job ask for.
-fn requests(job: &Job, folder: &Path) -> Result<u64> {
-    let Ended { outcome, counted, .. } = run_to_its_end(job, &job.with, folder, &[])?;
+/// Returns `true` if a program ends by the same signal where ggml-alloc is refused a buffer, and not in lastuse, which the last
+/// message would say. The messages need not be equal: ggml-alloc's own functions may crash after a refusal, and lastuse's tell the
+/// program of it.
+fn is_normal(with: &Reaction, without: &Result<Reaction>) -> bool {
+    match (with, without) {
+        (Reaction::Aborted { signal, message }, Ok(Reaction::Aborted { signal: before, .. })) => {
+            signal == before && !message.contains(LASTUSE)
+        }
+        _ => false,
+    }
+}
+
+/// A job to which nothing is refused.
+struct Unrefused {
+    /// How many buffers its allocators ask for.
+    requests: u64,
+    /// The bytes of its results.
+    results: usize,
+}
+
+fn unrefused(job: &Job, folder: &Path) -> Result<Unrefused> {
+    let Ended { outcome, counted, results } = run_to_its_end(job, &job.with, folder, &[])?;
     let counted = counted.filter(|counted| outcome.code == Some(0) && counted.plans > Some(0));
     match counted {
-        Some(counted) if counted.requested > 0 => Ok(counted.requested),
+        Some(counted) if counted.requested > 0 && !results.is_empty() => {
+            Ok(Unrefused { requests: counted.requested, results: results.len() })
+        }
         _ => Err(format!("{} without a refusal: {}", job.label(), outcome.describe())),
     }
 }
 
-fn reaction(ended: &Ended) -> Result<Reaction> {
+/// Returns how a program ended that has `expected` bytes of results where nothing is refused.
+fn reaction(ended: &Ended, expected: usize) -> Result<Reaction> {
     let Ended { outcome, results, counted } = ended;
     if let Some(signal) = outcome.signal {
         // Programs that are killed say nothing.
@@ -86,12 +111,12 @@ fn reaction(ended: &Ended) -> Result<Reaction> {
         let message = message.ok_or_else(|| outcome.describe())?.to_owned();
         return Ok(Reaction::Aborted { signal, message });
     }
-    if counted.as_ref().is_none_or(|counted| counted.refused != 1) {
+    if counted.as_ref().is_none_or(|counted| counted.refused == 0) {
         return Err(format!("nothing was refused: {}", outcome.describe()));
     }
-    match (outcome.code, results.is_empty(), outcome.stderr.trim().is_empty()) {
-        (Some(0), false, _) => Ok(Reaction::WentOn),
-        (Some(0), true, _) => Err("it exited normally without results".to_owned()),
+    match (outcome.code, (1..=expected).contains(&results.len()), outcome.stderr.trim().is_empty()) {
+        (Some(0), true, _) => Ok(Reaction::WentOn),
+        (Some(0), false, _) => Err(format!("it exited normally with {} of {expected} bytes", results.len())),
         (_, _, false) => Ok(Reaction::Ended),
         (_, _, true) => Err(format!("it said nothing: {}", outcome.describe())),
     }
@@ -110,27 +135,38 @@ mod tests {
         Ended { outcome, results: results.to_vec(), counted: Some(Counted { refused, ..Counted::default() }) }
     }
 
+    /// As many bytes as "logits" has.
+    const EXPECTED: usize = 6;
+
     #[test]
     fn programs_go_on_or_end_with_an_error() {
-        assert_eq!(reaction(&ended(Some(0), b"logits", "", 1)), Ok(Reaction::WentOn));
-        assert_eq!(reaction(&ended(Some(1), b"", "no memory", 1)), Ok(Reaction::Ended));
+        assert_eq!(reaction(&ended(Some(0), b"logits", "", 1), EXPECTED), Ok(Reaction::WentOn));
+        assert_eq!(reaction(&ended(Some(1), b"", "no memory", 3), EXPECTED), Ok(Reaction::Ended));
     }
 
     #[test]
-    fn aborts_are_told_apart_by_their_last_message() {
-        let [one, same, other] = ["no memory\nASSERT(x)\n", "failed\nASSERT(x)\n", "ASSERT(y)\n"]
-            .map(|stderr| reaction(&ended(None, b"", stderr, 1)));
-        assert_eq!(one, Ok(Reaction::Aborted { signal: 11, message: "ASSERT(x)".to_owned() }));
-        assert!(one == same && one != other, "{other:?}");
+    fn aborts_are_normal_where_ggml_alloc_has_them_and_not_in_lastuse() {
+        let aborted = |stderr| reaction(&ended(None, b"", stderr, 1), EXPECTED);
+        let [host, other] =
+            ["no memory\nsignal 11 in f of libhost.so\n", "signal 11 in g of libggml.so\n"].map(aborted);
+        let host = host.expect("it says something");
+        assert_eq!(host, Reaction::Aborted { signal: 11, message: "signal 11 in f of libhost.so".to_owned() });
+        assert!(is_normal(&host, &other));
+        let ours = aborted("signal 11 in ggml_gallocr_reserve of /x/liblastuse.so\n").expect("it says something");
+        assert!(!is_normal(&ours, &other));
+        assert!(!is_normal(&host, &Ok(Reaction::Ended)) && !is_normal(&host, &Err(String::new())));
+        assert!(!is_normal(&host, &Ok(Reaction::Aborted { signal: 6, message: String::new() })));
     }
 
     #[test]
     fn crashes_silence_and_refusals_without_effect_are_wrong() {
-        assert!(reaction(&ended(None, b"", " ", 1)).is_err_and(|why| why.contains("signal Some(11)")));
-        assert!(reaction(&ended(Some(1), b"", " \n", 1)).is_err_and(|why| why.contains("said nothing")));
-        assert!(reaction(&ended(Some(0), b"", "", 1)).is_err_and(|why| why.contains("without results")));
-        assert!(reaction(&ended(Some(0), b"logits", "", 0)).is_err_and(|why| why.contains("nothing was refused")));
+        let why = |ended: &Ended| reaction(ended, EXPECTED).expect_err("it is wrong");
+        assert!(why(&ended(None, b"", " ", 1)).contains("signal Some(11)"));
+        assert!(why(&ended(Some(1), b"", " \n", 1)).contains("said nothing"));
+        assert!(why(&ended(Some(0), b"", "", 1)).contains("with 0 of 6 bytes"));
+        assert!(why(&ended(Some(0), b"logits and more", "", 1)).contains("with 15 of 6 bytes"));
+        assert!(why(&ended(Some(0), b"logits", "", 0)).contains("nothing was refused"));
         let without_report = Ended { counted: None, ..ended(Some(0), b"logits", "", 1) };
-        assert!(reaction(&without_report).is_err());
+        assert!(why(&without_report).contains("nothing was refused"));
     }
 }

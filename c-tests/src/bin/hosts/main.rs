@@ -12,6 +12,7 @@ mod job;
 mod jobs;
 mod llama;
 mod models;
+mod order;
 mod packages;
 mod programs;
 mod report;
@@ -40,19 +41,40 @@ Usage: cargo hosts [HOST] [--build | --faults] [--rounds N] [--only WORDS]
   (nothing)      list the hosts
   HOST           build this host, unless nothing has changed, and run its tests
   --build        build it only
-  --faults       refuse each compute buffer once instead: the program must go on, or end with its error; not
-                 of rpc, vulkan, cuda
+  --faults       refuse each compute buffer instead, in a run of its own, and later ones that are not smaller: the
+                 program must go on, or end with its error; not of vulkan, cuda
   --rounds N     run each job N times on each allocator, in turns (default 5); not of rpc, vulkan, cuda
   --only WORDS   run only the jobs with all of these words in their labels, and write no report; not of
-                 rpc, vulkan, cuda
+                 rpc without --faults, vulkan, cuda
 
 Nothing is installed: a message names the Debian packages that are missing. docs/hosts.md says what is measured.
 Exit codes: 0 all is as promised, 1 something is not or failed, 2 wrong usage.";
+
+/// Which options a host has beside `--build`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Takes {
+    /// All.
+    All,
+    /// `--faults`, and then `--only`.
+    Faults,
+    Nothing,
+}
+
+impl Takes {
+    fn all_of(self, options: &Options) -> bool {
+        match self {
+            Self::All => true,
+            Self::Faults => options.rounds == Options::default().rounds && (options.faults || options.only.is_empty()),
+            Self::Nothing => *options == Options::default(),
+        }
+    }
+}
 
 /// A program that is built and tested.
 struct Host {
     name: &'static str,
     about: &'static str,
+    takes: Takes,
     build: fn() -> Result<()>,
     test: fn(&Options) -> Result<()>,
 }
@@ -61,48 +83,56 @@ const HOSTS: &[Host] = &[
     Host {
         name: "llama",
         about: "llama.cpp, models of many architectures: results, compute buffers, speed",
+        takes: Takes::All,
         build: || llama::LLAMA.build(),
         test: |options| llama::LLAMA.test(options),
     },
     Host {
         name: "llama-4",
         about: "a later llama.cpp, with another ggml",
+        takes: Takes::All,
         build: || llama::LLAMA_4.build(),
         test: |options| llama::LLAMA_4.test(options),
     },
     Host {
         name: "llama-older",
         about: "an older llama.cpp, with another ggml",
+        takes: Takes::All,
         build: || llama::LLAMA_OLDER.build(),
         test: |options| llama::LLAMA_OLDER.test(options),
     },
     Host {
         name: "rpc",
         about: "llama.cpp on two servers of ggml's RPC backend: results, buffers, round trips, a server that goes away",
+        takes: Takes::Faults,
         build: rpc::build,
-        test: |_| rpc::test(),
+        test: rpc::test,
     },
     Host {
         name: "whisper",
         about: "whisper.cpp: results, compute buffers, speed",
+        takes: Takes::All,
         build: whisper::build,
         test: whisper::test,
     },
     Host {
         name: "stable-diffusion",
         about: "stable-diffusion.cpp, an upscaler, a UNet and two autoencoders: images, compute buffers, speed",
+        takes: Takes::All,
         build: stable_diffusion::build,
         test: stable_diffusion::test,
     },
     Host {
         name: "vulkan",
         about: "llama.cpp on ggml's Vulkan backend, on a device of the CPU: bits, bytes, and what lastuse place promises",
+        takes: Takes::Nothing,
         build: vulkan::build,
         test: |_| vulkan::test(),
     },
     Host {
         name: "cuda",
         about: "llama.cpp on ggml's CUDA backend, where there is a device: bits and bytes, with the rule cuda:rows",
+        takes: Takes::Nothing,
         build: cuda::build,
         test: |_| cuda::test(),
     },
@@ -184,6 +214,7 @@ fn parse(arguments: &[String]) -> Result<Wanted> {
         }
     }
     match host {
+        Some(host) if !host.takes.all_of(&options) => Err(format!("{} does not have all of these options", host.name)),
         Some(host) => Ok(Wanted::Run { host, is_build_only, options }),
         None if is_build_only || options != Options::default() => Err("options need a host".to_owned()),
         None => Ok(Wanted::List),
@@ -220,6 +251,10 @@ mod tests {
         assert!(matches!(run, Ok(Wanted::Run { options: found, .. }) if found == options));
         let run = parsed(&["llama", "--faults"]);
         assert!(matches!(run, Ok(Wanted::Run { options: Options { faults: true, .. }, .. })));
+        assert!(matches!(parsed(&["rpc", "--faults", "--only", "llama"]), Ok(Wanted::Run { .. })));
+        for refused in [["vulkan", "--faults"].as_slice(), &["rpc", "--rounds", "3"], &["rpc", "--only", "llama"]] {
+            assert!(parsed(refused).is_err_and(|why| why.contains("does not have all of these options")));
+        }
         assert!(parsed(&["llama", "--rounds", "0"]).is_err_and(|why| why.contains("above 0")));
     }
 }

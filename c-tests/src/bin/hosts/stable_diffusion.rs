@@ -8,13 +8,12 @@ use lastuse_vendor::{Package, target_folder};
 
 use crate::budget::BudgetedJob;
 use crate::cmake::{ALIGNED, CmakeBuild};
-use crate::counted::Counted;
 use crate::job::{Job, OUTPUT, Way};
 use crate::jobs::{Options, run_jobs};
 use crate::models::{Kind, Kinds, autoencoder, clip, tiny_autoencoder, unet, upscaler, write_gguf, write_safetensors};
+use crate::order::{REORDER, ReorderedJob, captures};
 use crate::packages::{Has, Needed, check};
 use crate::programs::{Driver, Programs};
-use crate::run::run;
 
 /// Its name on the command line.
 const NAME: &str = "stable-diffusion";
@@ -77,8 +76,9 @@ const TASKS: [Task; 11] = [
 /// The allocator of the UNet: after those of two texts, before that of the autoencoder.
 const UNET: u32 = 3;
 
-/// What reordering the UNet is to reach, as lastuse / ggml-alloc, with flash attention.
+/// What reordering the UNet is to reach, as lastuse / ggml-alloc, with flash attention, for images of these sizes.
 const REORDERED: f64 = 0.79;
+const REORDERED_SIZES: [&str; 2] = ["256x256", "384x256"];
 
 /// The bytes that UNet and decoder may take, each, when they are computed in parts.
 const BUDGET: u64 = 170 << 20;
@@ -148,15 +148,17 @@ pub fn test(options: &Options) -> Result<()> {
             });
         }
     }
-    let ordered = reordered(&version, &programs, &folder);
+    let ordered = REORDERED_SIZES.map(|size| reordered(&version, &programs, &folder, size));
     let budgeted = [Way::Preloaded, Way::Linked].map(|way| budgeted(&version, &programs, &folder, way));
-    let is_last = options.names(&ordered) || budgeted.iter().any(|last| options.names(&last.job));
+    let mut last = ordered.iter().map(|last| &last.job).chain(budgeted.iter().map(|last| &last.job));
+    let is_last = last.any(|job| options.names(job));
     // Words that name the last ones alone name none of the others.
     if !is_last || jobs.iter().any(|job| options.names(job)) {
         run_jobs(NAME, &folder, &jobs, options)?;
     }
-    if options.names(&ordered) && !options.faults {
-        check_order(&ordered, &folder)?;
+    for last in ordered.iter().filter(|last| options.names(&last.job) && !options.faults) {
+        last.check(&folder)?;
+        check_names(&folder)?;
     }
     let wanted = budgeted.iter().filter(|last| options.names(&last.job) && !options.faults);
     wanted.into_iter().try_for_each(|last| last.check(&folder))
@@ -184,59 +186,31 @@ fn budgeted(version: &str, programs: &Programs, folder: &Path, way: Way) -> Budg
 }
 
 /// Returns a job whose UNet runs in the order of lastuse.
-fn reordered(version: &str, programs: &Programs, folder: &Path) -> Job {
+fn reordered(version: &str, programs: &Programs, folder: &Path, size: &str) -> ReorderedJob {
     let path = |file: &str| folder.join(file).to_string_lossy().into_owned();
     let (model, tiny) = (path(DIFFUSION), path(TINY));
-    let words = [&*model, "--out", OUTPUT, "--threads", "1", "--tiny", &*tiny, "--sizes", "256x256", "--flash", "on"];
+    let words = [&*model, "--out", OUTPUT, "--threads", "1", "--tiny", &*tiny, "--sizes", size, "--flash", "on"];
     let mut with = programs.launch(Way::Preloaded, true);
-    with.variables.push(("LASTUSE_REORDER", "on".into()));
-    with.variables.push(("LASTUSE_CAPTURE", captures(folder).into()));
-    Job {
+    with.variables.push((REORDER, "on".into()));
+    let job = Job {
         host: "stable-diffusion.cpp",
         version: version.to_owned(),
         model: "SD1 UNet and TAESD".to_owned(),
-        name: "256x256, flash attention, reordered".to_owned(),
+        name: format!("{size}, flash attention, reordered"),
         way: Way::Preloaded,
         arguments: words.map(str::to_owned).to_vec(),
         unit: "images",
         is_parallel: false,
         without: programs.launch(Way::Preloaded, false),
         with,
-    }
+    };
+    ReorderedJob { job, allocator: ("UNet", UNET), most: REORDERED }
 }
 
-fn captures(folder: &Path) -> PathBuf {
-    folder.join("captures")
-}
-
-/// Checks that the UNet takes what `lastuse plan --reorder` promises of its graph, at most [`REORDERED`] of ggml-alloc,
-/// with the same image; and that lastuse reads names that are longer than those of other ggmls.
-fn check_order(job: &Job, folder: &Path) -> Result<()> {
-    let wrong = |why: String| format!("{}: {why}", job.label());
-    let _ = fs::remove_dir_all(captures(folder));
-    let without = run(job, &job.without, folder).map_err(wrong)?;
-    let with = run(job, &job.with, folder).map_err(wrong)?;
-    if let Some(why) = with.counted.wrong(&without.counted).first() {
-        return Err(wrong(why.clone()));
-    }
-    if with.results != without.results {
-        return Err(wrong("the images differ".to_owned()));
-    }
-    let bytes = |counted: &Counted| counted.buffers.get(&(UNET, "CPU".to_owned())).copied().unwrap_or_default();
-    let (before, after) = (bytes(&without.counted), bytes(&with.counted));
-    #[allow(clippy::cast_precision_loss, reason = "a ratio of three digits is compared")]
-    let ratio = after as f64 / before as f64;
-    let line = format!("The UNet in the order of LASTUSE_REORDER, 256x256: {before} bytes, {after} ({ratio:.3}).\n");
-    print!("{line}");
-    let report = folder.join("report.txt");
-    let text = fs::read_to_string(&report).unwrap_or_default() + &line;
-    fs::write(&report, text).map_err(|error| format!("{}: {error}", report.display()))?;
-    // Not a number if the allocator was not seen.
-    if !(ratio > 0.0 && ratio <= REORDERED) {
-        return Err(wrong(format!("the UNet takes {after} bytes, of {before}: not at most {REORDERED}")));
-    }
+/// Checks that lastuse reads names that are longer than those of other ggmls.
+fn check_names(folder: &Path) -> Result<()> {
     if longest_name(&captures(folder))? < OTHER_NAMES {
-        return Err(wrong(format!("no name of a captured graph has {OTHER_NAMES} bytes")));
+        return Err(format!("no name of a captured graph has {OTHER_NAMES} bytes"));
     }
     Ok(())
 }

@@ -14,6 +14,9 @@ use crate::llama::{MODELS, USES};
 /// How long the program may take to notice, or to begin.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How the description of a program begins that does not end.
+const HUNG: &str = "it hung";
+
 /// What ggml prints then.
 const MESSAGE: &str = "RPC server crashed";
 
@@ -25,6 +28,9 @@ pub fn test(host: &Host, wrong: &mut Vec<String>) -> Result<String> {
     let job = host.job(&MODELS[0], USES[0])?;
     eprintln!("[rpc] a server goes away");
     let [without, with] = [end(host, &job, &job.without)?, end(host, &job, &job.with)?];
+    if with.starts_with(HUNG) {
+        wrong.push(format!("a server went away: {with}"));
+    }
     if without != with {
         wrong.push(format!("a server went away: {with}; without lastuse: {without}"));
     }
@@ -69,7 +75,7 @@ fn describe(status: Option<ExitStatus>, text: &str) -> String {
     // Without the line of the source, which has a path.
     let said = said.rsplit_once(": ").map_or(said, |(_, message)| message);
     match status {
-        None => format!("it hung for {} s, {said:?}", PATIENCE.as_secs()),
+        None => format!("{HUNG} for {} s, {said:?}", PATIENCE.as_secs()),
         Some(status) => match (status.code(), status.signal()) {
             (Some(code), _) => format!("exit code {code}, {said:?}"),
             (None, signal) => format!("signal {}, {said:?}", signal.unwrap_or(0)),
@@ -98,6 +104,6 @@ mod tests {
         let message = "\"Remote RPC server crashed or returned malformed response\"";
         assert_eq!(describe(Some(ExitStatus::from_raw(6)), text), format!("signal 6, {message}"));
         assert_eq!(describe(Some(ExitStatus::from_raw(256)), ""), "exit code 1, \"no message\"");
-        assert!(describe(None, text).starts_with("it hung"));
+        assert!(describe(None, text).starts_with(HUNG));
     }
 }

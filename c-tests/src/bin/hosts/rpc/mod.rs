@@ -12,8 +12,10 @@ use lastuse_vendor::target_folder;
 
 use self::servers::{Servers, free_endpoints};
 use crate::compare::first_difference;
+use crate::faults::run_faults;
 use crate::job::{Job, OUTPUT, Way};
-use crate::llama::{LLAMA, LLAMA_OLDER, LlamaHost, MODELS, Model, Programs, USES};
+use crate::jobs::Options;
+use crate::llama::{LLAMA, LLAMA_4, LLAMA_OLDER, LlamaHost, MODELS, Model, Programs, USES};
 use crate::run::{Run, run};
 
 /// A llama.cpp whose RPC backend is used.
@@ -21,17 +23,32 @@ struct Client {
     llama: &'static LlamaHost,
     /// The models that are split between the servers.
     models: &'static [&'static str],
-    /// Whether the RPC backend remembers the sizes that servers told it.
-    remembers_sizes: bool,
+    sizes: SizeRequests,
     /// Whether a context that is full can be shifted on two servers.
     can_shift: bool,
 }
 
-const CLIENTS: [Client; 2] = [
+/// When the RPC backend asks a server for the size of a tensor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SizeRequests {
+    EachTime,
+    /// It remembers what servers told it.
+    Once,
+    /// As [`SizeRequests::Once`], but servers do not print these requests.
+    OnceUnseen,
+}
+
+const CLIENTS: [Client; 3] = [
     Client {
         llama: &LLAMA,
         models: &["llama", "qwen3moe", "gemma3", "falcon-h1", "lfm2"],
-        remembers_sizes: true,
+        sizes: SizeRequests::Once,
+        can_shift: true,
+    },
+    Client {
+        llama: &LLAMA_4,
+        models: &["llama", "qwen3moe", "gemma3", "falcon-h1"],
+        sizes: SizeRequests::OnceUnseen,
         can_shift: true,
     },
     // On ggml's own allocator as well, one server is asked to compute with memory of the other when a context is shifted,
@@ -39,7 +56,7 @@ const CLIENTS: [Client; 2] = [
     Client {
         llama: &LLAMA_OLDER,
         models: &["llama", "qwen3moe", "gemma3", "falcon-h1"],
-        remembers_sizes: false,
+        sizes: SizeRequests::EachTime,
         can_shift: false,
     },
 ];
@@ -67,22 +84,32 @@ pub fn build() -> Result<()> {
 }
 
 /// Uses models on both allocators, with their layers on two servers; then kills a server in the middle. With each llama.cpp.
+/// With [`Options::faults`], see [`run_faults`].
 ///
 /// # Errors
 /// What is not as promised.
-pub fn test() -> Result<()> {
+pub fn test(options: &Options) -> Result<()> {
     let folder = target_folder().join("hosts/rpc");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let lastuse = lastuse(Build::Release)?;
-    let (mut text, mut wrong) = (String::new(), Vec::new());
-    for client in &CLIENTS {
-        let host = Host {
+    let host = |client: &'static Client| {
+        Ok::<_, String>(Host {
             client,
             version: client.llama.version()?,
             programs: Programs::build(client.llama, &lastuse)?,
             endpoints: free_endpoints()?,
             folder: folder.clone(),
-        };
+        })
+    };
+    if options.faults {
+        for client in &CLIENTS {
+            host(client)?.refuse_buffers(options)?;
+        }
+        return Ok(());
+    }
+    let (mut text, mut wrong) = (String::new(), Vec::new());
+    for client in &CLIENTS {
+        let host = host(client)?;
         let rows = host.use_models(&mut wrong)?;
         let gone = gone::test(&host, &mut wrong)?;
         let _ = writeln!(text, "{}\n\n{}\n{gone}", host.heading(), aligned_table(&rows, 3));
@@ -99,7 +126,11 @@ pub fn test() -> Result<()> {
 
 impl Host {
     fn heading(&self) -> String {
-        let sizes = if self.client.remembers_sizes { "remembers sizes" } else { "asks a server for each size" };
+        let sizes = match self.client.sizes {
+            SizeRequests::EachTime => "asks a server for each size",
+            SizeRequests::Once => "remembers sizes",
+            SizeRequests::OnceUnseen => "remembers sizes, and whose servers do not print requests for them",
+        };
         format!("{}, whose RPC backend {sizes}:", self.version)
     }
 
@@ -126,7 +157,7 @@ impl Host {
                 round_trips += self.compare(&job, &mut rows, wrong)?;
             }
         }
-        if round_trips == 0 {
+        if round_trips == 0 && self.client.sizes != SizeRequests::OnceUnseen {
             wrong.push(format!("{}: no server was asked for a size: nothing was compared", self.version));
         }
         Ok(rows)
@@ -151,6 +182,13 @@ impl Host {
             without: self.programs.launch(Way::Preloaded, false),
             with: self.programs.launch(Way::Preloaded, true),
         })
+    }
+
+    /// Runs the jobs of the first model with buffers of the host and of both servers refused.
+    fn refuse_buffers(&self, options: &Options) -> Result<()> {
+        let jobs: Vec<Job> = USES.iter().map(|&used| self.job(&MODELS[0], used)).collect::<Result<_>>()?;
+        let _servers = self.start()?;
+        run_faults("rpc", &self.folder, &jobs, options)
     }
 
     fn start(&self) -> Result<Servers> {
@@ -191,9 +229,13 @@ impl Host {
             let ratio = now as f64 / bytes as f64;
             let mut cells = vec![job.model.clone(), job.name.clone(), self.short_name(&buffer.1)];
             cells.extend([bytes.to_string(), now.to_string(), format!("{ratio:.3}")]);
-            let counts = [old.asked, new.asked, before.round_trips as u64, after.round_trips as u64];
+            let round_trips = [before, after].map(|served| match self.client.sizes {
+                SizeRequests::OnceUnseen => "-".to_owned(),
+                _ => served.round_trips.to_string(),
+            });
+            let counts = [old.asked, new.asked].map(|count| count.to_string()).into_iter().chain(round_trips);
             // They are of all buffers together.
-            cells.extend(counts.map(|count| if place == 0 { count.to_string() } else { String::new() }));
+            cells.extend(counts.map(|count| if place == 0 { count } else { String::new() }));
             cells
         };
         of_first.into_iter().enumerate().map(row).collect()
@@ -217,11 +259,11 @@ impl Client {
         let [old, new] = [before, after].map(|served| &served.run.counted);
         wrong.extend(new.wrong(old));
         // A backend that remembers no sizes asks about few operations, and for some models about none.
-        if old.asked == 0 || (self.remembers_sizes && before.round_trips == 0) {
+        if old.asked == 0 || (self.sizes == SizeRequests::Once && before.round_trips == 0) {
             wrong.push("no server was asked for a size: nothing was compared".to_owned());
         }
         // A server that is asked once for each shape cannot be asked less.
-        let (factor, share) = if self.remembers_sizes { (1, "all") } else { (3, "a third") };
+        let (factor, share) = if self.sizes == SizeRequests::EachTime { (3, "a third") } else { (1, "all") };
         if after.round_trips.saturating_mul(factor) > before.round_trips {
             wrong.push(format!(
                 "{} round trips for sizes, more than {share} of {}",
@@ -250,7 +292,7 @@ mod tests {
 
     #[test]
     fn more_requests_than_promised_are_wrong() {
-        let [remembering, asking] = &CLIENTS;
+        let [remembering, _, asking] = &CLIENTS;
         let before = served("buffer 1 9 RPC0\nmost 9\nasked 20\n", "x", 6);
         let right = |round_trips| served("buffer 1 9 RPC0\nmost 9\nasked 6\nlastuse 1 1\n", "x", round_trips);
         assert_eq!(remembering.differences(&before, &right(6)), Vec::<String>::new());
