@@ -105,6 +105,7 @@ impl Sweep<'_> {
         if plain.logits != run.logits {
             wrong.push(format!("other logits without lastuse: {:?} and {:?}", plain.logits, run.logits));
         }
+        wrong.extend(larger(&promise, &plain, &run));
         for device in 0..limits.len() {
             wrong.extend(self.refusal(&promise, &limits, device)?);
         }
@@ -135,6 +136,17 @@ impl Sweep<'_> {
         Ok((!run.has_failed() && !is_without_pipelines)
             .then(|| format!("{name} with {less} bytes, one less, does: {}", run.describe())))
     }
+}
+
+/// Returns which compute buffers are larger than without lastuse.
+fn larger(promise: &Promise, plain: &PlacedRun, run: &PlacedRun) -> Vec<String> {
+    let compute = |run: &PlacedRun, name: &str| run.devices.get(name).map_or(0, |asked| asked.compute);
+    let names = promise.devices.iter().map(|device| device.name.as_str());
+    let pairs = names.map(|name| (name, compute(plain, name), compute(run, name)));
+    pairs
+        .filter(|(_, before, after)| after > before)
+        .map(|(name, before, after)| format!("{name}: compute buffers of {before} bytes become {after}"))
+        .collect()
 }
 
 /// Returns where what the devices were asked for is not what was promised.
