@@ -1,4 +1,5 @@
-// Graphs of ever-changing shapes, allocated again and again: memory must not grow, and calls must not become slower.
+// Graphs of ever-changing shapes, allocated again and again: memory must not grow. The times of calls are printed: they must not
+// rise, which depends on what else the machine does.
 //
 //   long_run <case> [calls]
 //

@@ -133,6 +133,41 @@ fn rest_of_a_long_list_is_summed_up() {
     assert!(text.contains("\n     9600  9.38 KiB  100.0 %  3 more tensors\n"), "{text}");
 }
 
+/// A normalization and the product after it, which Vulkan devices compute by one kernel, in a buffer of this name.
+fn normalized(buffer: &str) -> String {
+    let header = json!({"format": "lastuse-graph", "version": 1, "label": "normalized", "n_leafs": 2, "n_nodes": 3,
+        "buffers": [{"name": buffer, "alignment": 32}]});
+    let mut tensors = [
+        tensor(0, "NONE", "input", 32, &[]),
+        tensor(1, "NONE", "weight", 32, &[]),
+        tensor(2, "RMS_NORM", "norm", 32, &[0]),
+        tensor(3, "MUL", "scaled", 32, &[2, 1]),
+        tensor(4, "SQR", "result", 32, &[3]),
+    ];
+    for tensor in &mut tensors {
+        tensor["ne"] = json!([8, 1, 1, 1]);
+        tensor["nb"] = json!([4, 32, 32, 32]);
+    }
+    tensors[1]["external"] = json!(true);
+    [header].iter().chain(&tensors).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn fused_kernels_of_a_device_are_counted() {
+    let file = write("kernels", "vulkan.jsonl", &normalized("Vulkan0"));
+    let text = explained(&[&file]);
+    for placement in ["Kernels of the device", "With the addresses of ggml-alloc", "If no memory were used twice"] {
+        assert!(text.contains(&format!("  {placement}: 1 of 1 sequence fused, ")), "{placement} in\n{text}");
+    }
+    let told: Value = serde_json::from_str(&explained(&["--json", &file])).expect("JSON");
+    let planned = &told["buffers"][0]["kernels"]["planned"];
+    assert_eq!((&planned["fused"], &planned["not_fused"]), (&json!(1), &json!(0)), "{told}");
+    for unknown in ["CPU", "MTL0"] {
+        let text = explained(&[&write("kernels", "other.jsonl", &normalized(unknown))]);
+        assert!(!text.contains("Kernels of the device"), "{unknown}:\n{text}");
+    }
+}
+
 #[test]
 fn json_has_everything() {
     let printed = explained(&["--json", "--rules", "ggml", "--top", "1", &write("json", "gated.jsonl", &gated())]);
