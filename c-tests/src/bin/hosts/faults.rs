@@ -11,11 +11,12 @@ use crate::run::{Ended, run_to_its_end};
 /// Makes requests fail from this number on: see `hosts/buffer_counter.c`.
 const FAILS: &str = "BUFFER_COUNTER_FAILS";
 
-/// The library, as the counter names it where a program ends there by a signal.
+/// How the counter's line begins that names the function of a wrong access, and the library as it names it.
+const ACCESS: &str = "buffer_counter: signal ";
 const LASTUSE: &str = "liblastuse";
 
 /// How a program took it that a buffer was refused.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Reaction {
     /// It has results all the same. Those of a smaller batch may be fewer: encoders do not divide what they get.
     WentOn,
@@ -71,16 +72,17 @@ pub fn run_faults(host: &str, folder: &Path, jobs: &[Job], options: &Options) ->
     }
 }
 
-/// Returns `true` if a program ends by the same signal where ggml-alloc is refused a buffer, and not in lastuse, which the last
-/// message would say. The messages need not be equal: ggml-alloc's own functions may crash after a refusal, and lastuse's tell the
-/// program of it.
+/// Returns `true` if a program ends by the same signal where ggml-alloc is refused a buffer, and with the same last message. The
+/// messages may differ if both name the function of a wrong access, and it is not in lastuse: ggml-alloc's own functions may crash
+/// after a refusal, where those of lastuse tell the program of it.
 fn is_normal(with: &Reaction, without: &Result<Reaction>) -> bool {
-    match (with, without) {
-        (Reaction::Aborted { signal, message }, Ok(Reaction::Aborted { signal: before, .. })) => {
-            signal == before && !message.contains(LASTUSE)
-        }
-        _ => false,
-    }
+    let (Reaction::Aborted { signal, message }, Ok(Reaction::Aborted { signal: signal_before, message: before })) =
+        (with, without)
+    else {
+        return false;
+    };
+    let are_accesses = message.starts_with(ACCESS) && before.starts_with(ACCESS);
+    signal == signal_before && (message == before || (are_accesses && !message.contains(LASTUSE)))
 }
 
 /// A job to which nothing is refused.
@@ -135,7 +137,7 @@ mod tests {
         Ended { outcome, results: results.to_vec(), counted: Some(Counted { refused, ..Counted::default() }) }
     }
 
-    /// As many bytes as "logits" has.
+    /// The length of "logits".
     const EXPECTED: usize = 6;
 
     #[test]
@@ -148,14 +150,22 @@ mod tests {
     fn aborts_are_normal_where_ggml_alloc_has_them_and_not_in_lastuse() {
         let aborted = |stderr| reaction(&ended(None, b"", stderr, 1), EXPECTED);
         let [host, other] =
-            ["no memory\nsignal 11 in f of libhost.so\n", "signal 11 in g of libggml.so\n"].map(aborted);
-        let host = host.expect("it says something");
-        assert_eq!(host, Reaction::Aborted { signal: 11, message: "signal 11 in f of libhost.so".to_owned() });
-        assert!(is_normal(&host, &other));
-        let ours = aborted("signal 11 in ggml_gallocr_reserve of /x/liblastuse.so\n").expect("it says something");
-        assert!(!is_normal(&ours, &other));
-        assert!(!is_normal(&host, &Ok(Reaction::Ended)) && !is_normal(&host, &Err(String::new())));
-        assert!(!is_normal(&host, &Ok(Reaction::Aborted { signal: 6, message: String::new() })));
+            ["no memory\nbuffer_counter: signal 11 in f of libhost.so\n", "buffer_counter: signal 11 in g of x\n"]
+                .map(|stderr| aborted(stderr).expect("it says something"));
+        let message = "buffer_counter: signal 11 in f of libhost.so".to_owned();
+        assert_eq!(host, Reaction::Aborted { signal: 11, message });
+        assert!(is_normal(&host, &Ok(other)));
+        let before = aborted("buffer_counter: signal 11 in g of x\n");
+        let ours = aborted("buffer_counter: signal 11 in f of /x/liblastuse.so\n").expect("it says something");
+        assert!(!is_normal(&ours, &before));
+        let [assertion, panic] = ["ASSERT(x)\n", "panicked\n"].map(aborted);
+        assert!(is_normal(&assertion.clone().expect("it says something"), &assertion));
+        assert!(!is_normal(&panic.expect("it says something"), &assertion));
+        assert!(!is_normal(&host, &assertion) && !is_normal(&host, &Ok(Reaction::Ended)));
+        assert!(!is_normal(
+            &host,
+            &Ok(Reaction::Aborted { signal: 6, message: "buffer_counter: signal 6".to_owned() })
+        ));
     }
 
     #[test]

@@ -71,8 +71,8 @@ impl ReorderedJob {
         launch.variables.push(("LASTUSE_CAPTURE", captures.clone().into()));
         run(&self.job, &launch, folder)?;
         let file = largest_file(&captures)?;
-        let arguments = ["plan", "--json", "--reorder", &*file.to_string_lossy()].map(str::to_owned);
-        let outcome = Program::existing(&tool()?).run_with(&arguments.each_ref().map(String::as_str), &[])?;
+        let arguments = ["plan", "--json", "--reorder", &*file.to_string_lossy()];
+        let outcome = Program::existing(&tool()?).run_with(&arguments, &[])?;
         let plan: Option<serde_json::Value> = serde_json::from_str(&outcome.stdout).ok();
         let sizes = plan.as_ref().and_then(|plan| plan["buffers"].as_array());
         sizes

@@ -34,7 +34,7 @@ enum SizeRequests {
     EachTime,
     /// It remembers what servers told it.
     Once,
-    /// As [`SizeRequests::Once`], but servers do not print these requests.
+    /// It remembers them, and servers do not print these requests.
     OnceUnseen,
 }
 
