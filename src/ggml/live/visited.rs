@@ -23,8 +23,8 @@ impl Visited {
     /// Finds the visited tensors of a graph.
     ///
     /// # Safety
-    /// `graph` points to a live graph of a ggml that the probe has confirmed, which no other thread uses. It is not a
-    /// view of another graph.
+    /// `graph` points to a live graph of a ggml that the probe has confirmed, which no other thread uses. Views of a
+    /// graph have its hash set.
     pub unsafe fn of(graph: NonNull<ggml_cgraph>) -> Self {
         let graph = graph.as_ptr();
         // SAFETY: inside a live graph.
