@@ -12,7 +12,8 @@ use crate::speed::{SpeedRatio, median};
 /// Jobs that are slower than promised are run so many times as often: medians of few runs differ by more than what is promised.
 const MORE_ROUNDS: usize = 3;
 
-/// Those of which it is still open whether they are, are run so many times as often.
+/// Those that still are after all other jobs, are run so many times as often in all: what slows a machine down may last for minutes,
+/// and so may be there in all runs of a job that follow each other.
 const MOST_ROUNDS: usize = 9;
 
 /// A job, and what both allocators made of it.
@@ -22,6 +23,8 @@ pub struct Compared<'a> {
     pub job: &'a Job,
     /// On ggml's own allocator, and on lastuse.
     pub sides: [Side; 2],
+    /// By round, how many units a second it made on ggml's own allocator, and on lastuse.
+    pub speeds: Vec<[f64; 2]>,
     /// How fast it is on lastuse.
     pub speed: SpeedRatio,
     /// The bytes of results that were compared, in one run.
@@ -39,57 +42,31 @@ pub struct Side {
     pub units_per_second: f64,
 }
 
-/// Runs a job `rounds` times on both allocators in turns, and more often if it seems slower than promised; all runs count. Files go
-/// to `folder`. All runs must have the same results.
+/// Runs a job `rounds` times on both allocators in turns, and three times as often if it seems slower than promised. Files go to
+/// `folder`. All runs must have the same results.
 ///
 /// # Errors
 /// When the job fails without lastuse, or gives other results from run to run: it is no test then.
 pub fn compare<'a>(job: &'a Job, rounds: usize, folder: &Path) -> Result<Compared<'a>> {
-    let on_ggml = || run(job, &job.without, folder).map_err(|why| format!("{}, without lastuse: {why}", job.label()));
     // It also reads the model into the cache of the system, for all that follow.
-    let first = on_ggml()?;
+    let first = run_without(job, folder)?;
     let mut compared = Compared {
         job,
         sides: [side(&first.counted), side(&Counted::default())],
+        speeds: Vec::new(),
         speed: ratio(&[]),
         results: first.results.len(),
         wrong: Vec::new(),
     };
-    let mut speeds: Vec<[f64; 2]> = Vec::new();
-    for round in 0..MOST_ROUNDS * rounds {
-        if is_enough(round, rounds, || ratio(&speeds)) {
-            break;
-        }
-        // Which one is first alternates, since a machine gets slower as it gets warm.
-        let (without, with) = if round % 2 == 0 {
-            (on_ggml()?, run(job, &job.with, folder))
-        } else {
-            let with = run(job, &job.with, folder);
-            (on_ggml()?, with)
-        };
-        if without.results != first.results {
-            return Err(format!("{}: its results differ from run to run without lastuse", job.label()));
-        }
-        match with {
-            Ok(with) => {
-                compared.add(&first, &with);
-                speeds.push([without.units_per_second, with.units_per_second]);
-            }
-            Err(why) => compared.wrong.push(format!("with lastuse it failed: {why}")),
-        }
-        if !compared.wrong.is_empty() {
-            return Ok(compared);
-        }
+    compared.add_rounds(rounds, &first, folder)?;
+    if compared.seems_slow() {
+        compared.add_rounds((MORE_ROUNDS - 1) * rounds, &first, folder)?;
     }
-    compared.sides[0].units_per_second = median(speeds.iter().map(|pair| pair[0]));
-    compared.sides[1].units_per_second = median(speeds.iter().map(|pair| pair[1]));
-    compared.speed = ratio(&speeds);
     Ok(compared)
 }
 
-/// Returns `true` if a job that was run `done` times need not be run again.
-fn is_enough(done: usize, rounds: usize, speed: impl FnOnce() -> SpeedRatio) -> bool {
-    if done == rounds { !speed().seems_slow() } else { done == MORE_ROUNDS * rounds && !speed().may_only_seem_slow() }
+fn run_without(job: &Job, folder: &Path) -> Result<Run> {
+    run(job, &job.without, folder).map_err(|why| format!("{}, without lastuse: {why}", job.label()))
 }
 
 fn ratio(speeds: &[[f64; 2]]) -> SpeedRatio {
@@ -101,6 +78,52 @@ fn side(counted: &Counted) -> Side {
 }
 
 impl Compared<'_> {
+    /// Returns `true` if only its speed is not as promised.
+    pub fn seems_slow(&self) -> bool {
+        self.wrong.is_empty() && self.speed.seems_slow()
+    }
+
+    /// Runs a job that [`compare`] ran with as many `rounds`, and that seems slow, again. All runs count.
+    ///
+    /// # Errors
+    /// Those of [`compare`].
+    pub fn compare_again(&mut self, rounds: usize, folder: &Path) -> Result<()> {
+        let first = run_without(self.job, folder)?;
+        self.add_rounds((MOST_ROUNDS - MORE_ROUNDS) * rounds, &first, folder)
+    }
+
+    /// Runs the job `rounds` times on both allocators in turns, until something is not as promised.
+    fn add_rounds(&mut self, rounds: usize, first: &Run, folder: &Path) -> Result<()> {
+        let job = self.job;
+        for _ in 0..rounds {
+            // Which one is first alternates, since a machine gets slower as it gets warm.
+            let (without, with) = if self.speeds.len().is_multiple_of(2) {
+                (run_without(job, folder)?, run(job, &job.with, folder))
+            } else {
+                let with = run(job, &job.with, folder);
+                (run_without(job, folder)?, with)
+            };
+            if without.results != first.results {
+                return Err(format!("{}: its results differ from run to run without lastuse", job.label()));
+            }
+            match with {
+                Ok(with) => {
+                    self.add(first, &with);
+                    self.speeds.push([without.units_per_second, with.units_per_second]);
+                }
+                Err(why) => self.wrong.push(format!("with lastuse it failed: {why}")),
+            }
+            if !self.wrong.is_empty() {
+                return Ok(());
+            }
+        }
+        for (at, side) in self.sides.iter_mut().enumerate() {
+            side.units_per_second = median(self.speeds.iter().map(|pair| pair[at]));
+        }
+        self.speed = ratio(&self.speeds);
+        Ok(())
+    }
+
     /// Adds a run on lastuse beside one on ggml's own allocator.
     fn add(&mut self, without: &Run, with: &Run) {
         self.wrong.extend(first_difference(&without.results, &with.results));
@@ -144,8 +167,12 @@ mod tests {
         }
     }
 
+    fn folder(name: &str) -> std::path::PathBuf {
+        std::env::temp_dir().join(format!("lastuse-hosts-{name}-{}", std::process::id()))
+    }
+
     fn compared<R>(name: &str, [without, with]: [&str; 2], look: impl FnOnce(Result<Compared<'_>>) -> R) -> R {
-        let folder = std::env::temp_dir().join(format!("lastuse-hosts-{name}-{}", std::process::id()));
+        let folder = folder(name);
         std::fs::create_dir_all(&folder).expect("a folder");
         let job = job(without, with);
         let looked = look(compare(&job, 2, &folder));
@@ -187,29 +214,22 @@ mod tests {
 
     #[test]
     fn slow_jobs_are_run_more_often() {
-        let counting = |times: &str, units: &str| {
-            let count = format!("echo run >>${{OUT%/*}}/{times}; {ON_LASTUSE}");
-            format!("{count}; echo units_per_second={units}; exit 0")
-        };
-        for (units, runs) in [("1.99", 2), ("1.5", 6)] {
-            let times = format!("runs-{units}");
-            let folder = std::env::temp_dir().join(format!("lastuse-hosts-{times}-{}", std::process::id()));
-            let count = compared(&times, [ON_GGML, &counting("times", units)], |compared| {
-                let speed = compared.expect("a comparison").speed;
-                assert!(speed.seems_slow() == (runs == 6), "{speed:?}");
-                std::fs::read_to_string(folder.join("times")).expect("it was run").lines().count()
+        let counting =
+            |units: &str| format!("echo run >>${{OUT%/*}}/times; {ON_LASTUSE}; echo units_per_second={units}; exit 0");
+        for (units, runs) in [("1.99", [2, 14]), ("1.5", [6, 18])] {
+            let name = format!("runs-{units}");
+            let folder = folder(&name);
+            let counts = compared(&name, [ON_GGML, &counting(units)], |compared| {
+                let count = || std::fs::read_to_string(folder.join("times")).expect("it was run").lines().count();
+                let mut compared = compared.expect("a comparison");
+                let first = count();
+                assert!(compared.seems_slow() == (first == 6), "{compared:?}");
+                compared.compare_again(2, &folder).expect("a comparison");
+                assert_eq!(compared.speeds.len(), count());
+                [first, count()]
             });
-            assert_eq!(count, runs, "{units} units a second, and 2 without lastuse");
+            assert_eq!(counts, runs, "{units} units a second, and 2 without lastuse");
         }
-    }
-
-    #[test]
-    fn jobs_are_run_until_it_is_clear_whether_they_are_slow() {
-        let speed = |median: f64, to: f64| move || SpeedRatio { median, from: 0.9, to };
-        assert!(is_enough(5, 5, speed(0.99, 1.0)) && !is_enough(5, 5, speed(0.98, 1.0)));
-        // It was slower by chance, is slower, or may be either.
-        assert!(is_enough(15, 5, speed(0.991, 1.0)) && is_enough(15, 5, speed(0.98, 0.985)));
-        assert!(!is_enough(15, 5, speed(0.98, 1.0)));
     }
 
     #[test]

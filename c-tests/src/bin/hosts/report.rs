@@ -109,6 +109,7 @@ mod tests {
         let compared = |wrong: Vec<String>, [median, to]: [f64; 2]| Compared {
             job: &job,
             sides: [side(200, 10.0), side(150, 9.0)],
+            speeds: Vec::new(),
             speed: SpeedRatio { median, from: 0.9, to },
             results: 8,
             wrong,

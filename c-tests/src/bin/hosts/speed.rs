@@ -32,11 +32,6 @@ impl SpeedRatio {
     pub fn seems_slow(&self) -> bool {
         self.median < PROMISED
     }
-
-    /// Returns `true` if the median is below the promise, and the interval reaches it: more runs may show either.
-    pub fn may_only_seem_slow(&self) -> bool {
-        self.seems_slow() && self.to >= PROMISED
-    }
 }
 
 /// Returns how many of `count` sorted numbers lie beyond either end of the interval.
