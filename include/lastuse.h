@@ -1859,6 +1859,7 @@ bool lastuse_graph_reorder(struct ggml_cgraph *graph,
 // Returns false, with the reason in lastuse_last_error and in ggml's log and the graph unchanged, if
 // - no graph was found that fits the budget; report->size_after then has the smallest budget that can be met;
 // - the graph has no loss, or no backward pass; a retained tensor is not in the graph; a node is listed twice;
+// - the program lists tensors of the graph itself, not by ggml_build_forward_expand: ggml could not add nodes then;
 // - the graph or ctx has no room for the copies; sizes overflow; progress returned false;
 // - lastuse is not enabled, or does not know the layout of this ggml.
 //
@@ -1930,6 +1931,7 @@ bool lastuse_graph_recompute(struct ggml_context *ctx,
 // Returns false, with the reason in lastuse_last_error and in ggml's log and the graph unchanged, if
 // - no graph was found that fits the budget; report->size_after then has the smallest budget that can be met;
 // - a retained tensor is not in the graph; a node is listed twice;
+// - the program lists tensors of the graph itself, not by ggml_build_forward_expand: ggml could not add nodes then;
 // - the graph or ctx has no room for the parts; sizes overflow; progress returned false;
 // - lastuse is not enabled, or does not know the layout of this ggml.
 //

@@ -115,6 +115,7 @@ pub struct lastuse_split_report {
 /// Returns false, with the reason in lastuse_last_error and in ggml's log and the graph unchanged, if
 /// - no graph was found that fits the budget; report->size_after then has the smallest budget that can be met;
 /// - a retained tensor is not in the graph; a node is listed twice;
+/// - the program lists tensors of the graph itself, not by ggml_build_forward_expand: ggml could not add nodes then;
 /// - the graph or ctx has no room for the parts; sizes overflow; progress returned false;
 /// - lastuse is not enabled, or does not know the layout of this ggml.
 ///
