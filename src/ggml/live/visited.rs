@@ -20,11 +20,10 @@ pub struct Visited {
 }
 
 impl Visited {
-    /// Finds the visited tensors of a graph.
+    /// Finds the visited tensors of a graph. A view of a graph has the hash set of that graph.
     ///
     /// # Safety
-    /// `graph` points to a live graph of a ggml that the probe has confirmed, which no other thread uses. Views of a
-    /// graph have its hash set.
+    /// `graph` points to a live graph of a ggml that the probe has confirmed, which no other thread uses.
     pub unsafe fn of(graph: NonNull<ggml_cgraph>) -> Self {
         let graph = graph.as_ptr();
         // SAFETY: inside a live graph.

@@ -143,12 +143,12 @@ pub fn first_difference(without: &[u8], with: &[u8]) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::job::{Launch, OUTPUT, Way};
 
     /// Returns a job whose programs are shells: they write these results and this report of the counter.
-    fn job(without: &str, with: &str) -> Job {
+    pub fn job(without: &str, with: &str) -> Job {
         let launch = |script: &str| Launch {
             program: "sh".into(),
             variables: vec![("SCRIPT", format!("{script}; echo units_per_second=2").into())],
@@ -167,7 +167,8 @@ mod tests {
         }
     }
 
-    fn folder(name: &str) -> std::path::PathBuf {
+    /// Returns a folder for one test.
+    pub fn folder(name: &str) -> std::path::PathBuf {
         std::env::temp_dir().join(format!("lastuse-hosts-{name}-{}", std::process::id()))
     }
 
@@ -180,8 +181,8 @@ mod tests {
         looked
     }
 
-    const ON_GGML: &str = "echo results >$OUT; printf 'buffer 1 9 CPU\\nmost 9\\n' >$BUFFER_COUNTER_REPORT";
-    const ON_LASTUSE: &str =
+    pub const ON_GGML: &str = "echo results >$OUT; printf 'buffer 1 9 CPU\\nmost 9\\n' >$BUFFER_COUNTER_REPORT";
+    pub const ON_LASTUSE: &str =
         "echo results >$OUT; printf 'buffer 1 8 CPU\\nmost 8\\nlastuse 1 1\\n' >$BUFFER_COUNTER_REPORT";
 
     fn wrong(name: &str, with: &str) -> Vec<String> {

@@ -11,8 +11,10 @@ use crate::run::{Ended, run_to_its_end};
 /// Makes requests fail from this number on: see `hosts/buffer_counter.c`.
 const FAILS: &str = "BUFFER_COUNTER_FAILS";
 
-/// How the counter's line begins that names the function of a wrong access, and the library as it names it.
+/// How the counter's line begins that names the function of a wrong access and its library.
 const ACCESS: &str = "buffer_counter: signal ";
+
+/// The library in that line.
 const LASTUSE: &str = "liblastuse";
 
 /// How a program took it that a buffer was refused.

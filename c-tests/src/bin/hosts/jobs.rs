@@ -84,3 +84,25 @@ pub fn run_jobs(host: &str, folder: &Path, jobs: &[Job], options: &Options) -> R
 fn print_wrong(host: &str, compared: &Compared) {
     compared.wrong.iter().for_each(|wrong| eprintln!("[{host}]   NOT as promised: {wrong}"));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::tests::{ON_GGML, ON_LASTUSE, folder, job};
+
+    #[test]
+    fn slow_jobs_go_on_after_all_others() {
+        let folder = folder("jobs");
+        fs::create_dir_all(&folder).expect("a folder");
+        let on_lastuse = |name: &str, units: &str| {
+            format!("echo {name} >>${{OUT%/*}}/times; {ON_LASTUSE}; echo units_per_second={units}; exit 0")
+        };
+        let jobs = [("slow", "1.5"), ("fast", "2")].map(|(name, units)| job(ON_GGML, &on_lastuse(name, units)));
+        run_jobs("host", &folder, &jobs, &Options { rounds: 1, ..Options::default() }).expect("all is as promised");
+        let times = fs::read_to_string(folder.join("times")).expect("they were run");
+        let report = fs::read_to_string(folder.join("report.txt")).expect("a report");
+        let _ = fs::remove_dir_all(&folder);
+        assert_eq!(times, format!("{}fast\n{}", "slow\n".repeat(3), "slow\n".repeat(6)));
+        assert_eq!(report.matches("Slower than promised").count(), 1, "{report}");
+    }
+}

@@ -19,7 +19,7 @@ pub struct SpeedRatio {
 
 impl SpeedRatio {
     /// Returns the median of ratios with its interval, which assumes nothing of how they are distributed: each is below the true
-    /// median with a probability of one half.
+    /// median with a probability of one half, whatever the others are. What disturbs several runs in a row makes it too narrow.
     pub fn of(ratios: impl Iterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = ratios.collect();
         sorted.sort_by(f64::total_cmp);
