@@ -6,7 +6,7 @@ use std::path::Path;
 use lastuse_c_tests::Result;
 
 use crate::job::Job;
-use crate::run::{Run, run};
+use crate::run::{Run, run_beside};
 
 /// A job with a budget for each of its allocators.
 pub struct BudgetedJob {
@@ -19,15 +19,15 @@ pub struct BudgetedJob {
 }
 
 impl BudgetedJob {
-    /// Runs the job on ggml-alloc and with the budget. Checks that results are the same, that the buffers keep the budget,
+    /// Runs the job on ggml-alloc, and beside it with the budget. Checks that results are the same, that the buffers keep the budget,
     /// and that those which are looked at were larger. Prints ratios and adds them to `report.txt` in `folder`.
     ///
     /// # Errors
     /// What is not as promised.
     pub fn check(&self, folder: &Path) -> Result<()> {
         let wrong = |why: String| format!("{}: {why}", self.job.label());
-        let without = run(&self.job, &self.job.without, folder).map_err(wrong)?;
-        let with = run(&self.job, &self.job.with, folder).map_err(wrong)?;
+        let [without, with] = run_beside(&self.job, 0, folder);
+        let (without, with) = (without.map_err(wrong)?, with.map_err(wrong)?);
         if let Some(why) = with.counted.wrong(&without.counted).first() {
             return Err(wrong(why.clone()));
         }

@@ -6,7 +6,7 @@ use lastuse_c_tests::Result;
 
 use crate::counted::Counted;
 use crate::job::Job;
-use crate::run::{Run, run};
+use crate::run::{Run, run, run_beside};
 use crate::speed::{SpeedRatio, median};
 
 /// Jobs that are slower than promised are run so many times as often: medians of few runs differ by more than what is promised.
@@ -42,14 +42,14 @@ pub struct Side {
     pub units_per_second: f64,
 }
 
-/// Runs a job `rounds` times on both allocators in turns, and three times as often if it seems slower than promised. Files go to
+/// Runs a job `rounds` times on both allocators beside each other, and three times as often if it seems slower than promised. Files go to
 /// `folder`. All runs must have the same results.
 ///
 /// # Errors
 /// When the job fails without lastuse, or gives other results from run to run: it is no test then.
 pub fn compare<'a>(job: &'a Job, rounds: usize, folder: &Path) -> Result<Compared<'a>> {
     // It also reads the model into the cache of the system, for all that follow.
-    let first = run_without(job, folder)?;
+    let first = run(job, &job.without, folder).map_err(|why| no_test(job, &why))?;
     let mut compared = Compared {
         job,
         sides: [side(&first.counted), side(&Counted::default())],
@@ -65,8 +65,8 @@ pub fn compare<'a>(job: &'a Job, rounds: usize, folder: &Path) -> Result<Compare
     Ok(compared)
 }
 
-fn run_without(job: &Job, folder: &Path) -> Result<Run> {
-    run(job, &job.without, folder).map_err(|why| format!("{}, without lastuse: {why}", job.label()))
+fn no_test(job: &Job, why: &str) -> String {
+    format!("{}, without lastuse: {why}", job.label())
 }
 
 fn ratio(speeds: &[[f64; 2]]) -> SpeedRatio {
@@ -88,21 +88,16 @@ impl Compared<'_> {
     /// # Errors
     /// Those of [`compare`].
     pub fn compare_again(&mut self, rounds: usize, folder: &Path) -> Result<()> {
-        let first = run_without(self.job, folder)?;
+        let first = run(self.job, &self.job.without, folder).map_err(|why| no_test(self.job, &why))?;
         self.add_rounds((MOST_ROUNDS - MORE_ROUNDS) * rounds, &first, folder)
     }
 
-    /// Runs the job `rounds` times on both allocators in turns, until something is not as promised.
+    /// Runs the job `rounds` times on both allocators beside each other, until something is not as promised.
     fn add_rounds(&mut self, rounds: usize, first: &Run, folder: &Path) -> Result<()> {
         let job = self.job;
         for _ in 0..rounds {
-            // Which one is first alternates, since a machine gets slower as it gets warm.
-            let (without, with) = if self.speeds.len().is_multiple_of(2) {
-                (run_without(job, folder)?, run(job, &job.with, folder))
-            } else {
-                let with = run(job, &job.with, folder);
-                (run_without(job, folder)?, with)
-            };
+            let [without, with] = run_beside(job, self.speeds.len(), folder);
+            let without = without.map_err(|why| no_test(job, &why))?;
             if without.results != first.results {
                 return Err(format!("{}: its results differ from run to run without lastuse", job.label()));
             }
@@ -145,7 +140,7 @@ pub fn first_difference(without: &[u8], with: &[u8]) -> Option<String> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::job::{Launch, OUTPUT, Way};
+    use crate::job::{Launch, OUTPUT, Threads, Way};
 
     /// Returns a job whose programs are shells: they write these results and this report of the counter.
     pub fn job(without: &str, with: &str) -> Job {
@@ -161,7 +156,7 @@ pub mod tests {
             way: Way::Preloaded,
             arguments: ["-c", "OUT=$0; eval \"$SCRIPT\"", OUTPUT].map(str::to_owned).to_vec(),
             unit: "tokens",
-            is_parallel: false,
+            threads: Threads::One,
             without: launch(without),
             with: launch(with),
         }

@@ -20,8 +20,8 @@ pub struct Job {
     pub arguments: Vec<String>,
     /// What the program counts, such as "tokens". It prints how many it made in a second, as `units_per_second=`.
     pub unit: &'static str,
-    /// True if allocators belong to threads: how many bytes they hold at a time depends on which threads overlap.
-    pub is_parallel: bool,
+    /// The threads that compute.
+    pub threads: Threads,
     /// On ggml's own allocator.
     pub without: Launch,
     /// On lastuse.
@@ -30,6 +30,15 @@ pub struct Job {
 
 /// Stands for the file of the results in the arguments of a job.
 pub const OUTPUT: &str = "{output}";
+
+/// The threads of a program that compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Threads {
+    One,
+    Several,
+    /// Several with allocators of their own: how many bytes these hold at a time depends on which threads overlap.
+    SeveralWithAllocators,
+}
 
 /// How lastuse gets into a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

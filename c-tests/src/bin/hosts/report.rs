@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use crate::compare::Side;
     use crate::counted::Counted;
-    use crate::job::{Job, Launch, Way};
+    use crate::job::{Job, Launch, Threads, Way};
 
     fn job() -> Job {
         let launch = Launch::plain("program".as_ref());
@@ -93,7 +93,7 @@ mod tests {
             way: Way::Linked,
             arguments: Vec::new(),
             unit: "tokens",
-            is_parallel: false,
+            threads: Threads::One,
             without: launch.clone(),
             with: launch,
         }

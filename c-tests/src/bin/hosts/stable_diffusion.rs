@@ -8,7 +8,7 @@ use lastuse_vendor::{Package, target_folder};
 
 use crate::budget::BudgetedJob;
 use crate::cmake::{ALIGNED, CmakeBuild};
-use crate::job::{Job, OUTPUT, Way};
+use crate::job::{Job, OUTPUT, Threads, Way};
 use crate::jobs::{Options, run_jobs};
 use crate::models::{Kind, Kinds, autoencoder, clip, tiny_autoencoder, unet, upscaler, write_gguf, write_safetensors};
 use crate::order::{REORDER, ReorderedJob, captures};
@@ -142,7 +142,7 @@ pub fn test(options: &Options) -> Result<()> {
                 way,
                 arguments: words.into_iter().chain(more).collect(),
                 unit: "images",
-                is_parallel: false,
+                threads: Threads::One,
                 without: programs.launch(way, false),
                 with: programs.launch(way, true),
             });
@@ -178,7 +178,7 @@ fn budgeted(version: &str, programs: &Programs, folder: &Path, way: Way) -> Budg
         way,
         arguments: words.map(str::to_owned).to_vec(),
         unit: "images",
-        is_parallel: false,
+        threads: Threads::One,
         without: programs.launch(way, false),
         with,
     };
@@ -200,7 +200,7 @@ fn reordered(version: &str, programs: &Programs, folder: &Path, size: &str) -> R
         way: Way::Preloaded,
         arguments: words.map(str::to_owned).to_vec(),
         unit: "images",
-        is_parallel: false,
+        threads: Threads::One,
         without: programs.launch(Way::Preloaded, false),
         with,
     };

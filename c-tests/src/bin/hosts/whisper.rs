@@ -7,7 +7,7 @@ use lastuse_c_tests::Result;
 use lastuse_vendor::{Package, target_folder};
 
 use crate::cmake::{ALIGNED, CmakeBuild};
-use crate::job::{Job, OUTPUT, Way};
+use crate::job::{Job, OUTPUT, Threads, Way};
 use crate::jobs::{Options, run_jobs};
 use crate::models::{Kind, WhisperModel, write_whisper};
 use crate::packages::{Has, Needed, check};
@@ -136,7 +136,7 @@ pub fn test(options: &Options) -> Result<()> {
                     way,
                     arguments: fixed.into_iter().chain(arguments.split_whitespace()).map(str::to_owned).collect(),
                     unit: "s of sound",
-                    is_parallel: false,
+                    threads: if arguments.contains("--processors") { Threads::Several } else { Threads::One },
                     without: programs.launch(way, false),
                     with: programs.launch(way, true),
                 });

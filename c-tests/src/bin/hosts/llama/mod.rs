@@ -13,7 +13,7 @@ use lastuse_c_tests::{Build, Result, lastuse};
 use lastuse_vendor::{Package, target_folder};
 
 use crate::cmake::{ALIGNED, CmakeBuild};
-use crate::job::{Job, OUTPUT, Way};
+use crate::job::{Job, OUTPUT, Threads, Way};
 use crate::jobs::{Options, run_jobs};
 use crate::packages::{Has, Needed, check};
 
@@ -141,7 +141,7 @@ fn job(version: &str, model: &Model, file: &Path, used: (&str, &str), way: Way, 
         way,
         arguments: all,
         unit: "tokens",
-        is_parallel: name == IN_PARALLEL.0,
+        threads: if name == IN_PARALLEL.0 { Threads::SeveralWithAllocators } else { Threads::One },
         without: programs.launch(way, false),
         with: programs.launch(way, true),
     }
