@@ -115,9 +115,9 @@ impl Blocks {
         self.beyond_ggml |= beyond_ggml;
     }
 
-    /// Returns the first step of the block of `source`.
-    pub fn first_step(&self, source: &InPlaceSource) -> Step {
-        self.buffers[source.buffer as usize].list.blocks()[source.block as usize].first_step
+    /// Returns the first step of the block of `allocation`.
+    pub fn first_step(&self, allocation: &Allocation) -> Step {
+        self.buffers[allocation.buffer as usize].list.blocks()[allocation.block as usize].first_step
     }
 }
 

@@ -15,6 +15,16 @@ pub struct Known<'a> {
     pub used_by_inactive: &'a [(TensorId, Step)],
 }
 
+/// A source that the node may be computed in place of.
+#[derive(Clone, Copy)]
+struct Candidate<'a> {
+    source: TensorId,
+    /// The memory of the source.
+    allocation: &'a Allocation,
+    /// Bytes that the buffer type requires for the node.
+    alloc_size: Bytes,
+}
+
 /// The search for the in-place source of one node, whose operation may write over sources.
 pub struct InPlaceSearch<'a, S> {
     pub known: &'a Known<'a>,
@@ -31,7 +41,7 @@ pub struct InPlaceSearch<'a, S> {
     pub known_size: Option<(BufferIndex, Bytes)>,
 }
 
-impl<S: Sizes> InPlaceSearch<'_, S> {
+impl<'a, S: Sizes> InPlaceSearch<'a, S> {
     /// Returns the source to compute the node in place of; where there is none, the bytes of the node in its buffer.
     // Takes `self` by value, so that the fields get into memory only where the search is a longer one.
     #[inline]
@@ -41,7 +51,7 @@ impl<S: Sizes> InPlaceSearch<'_, S> {
         match first {
             Some(_) if !is_only => self.best_of_several(),
             Some((slot, &source)) if self.has_layout_of(source) => {
-                self.checked(slot, source).ok_or_else(|| self.requested_size())
+                self.checked(slot, source).map(|found| self.in_place_of(found)).ok_or_else(|| self.requested_size())
             }
             _ => Err(self.requested_size()),
         }
@@ -86,7 +96,8 @@ impl<S: Sizes> InPlaceSearch<'_, S> {
     #[inline(never)]
     fn best_of_several(mut self) -> Result<InPlaceSource, Bytes> {
         let mut has_others = false;
-        let mut best: Option<InPlaceSource> = None;
+        let mut best: Option<Candidate> = None;
+        let mut is_ggmls = true;
         for (slot, &source) in self.sources.iter().enumerate() {
             if !self.is_candidate(slot, source) {
                 continue;
@@ -96,13 +107,13 @@ impl<S: Sizes> InPlaceSearch<'_, S> {
                 continue;
             }
             let Some(candidate) = self.checked(slot, source) else { continue };
-            best = match best {
-                Some(first) if !self.is_better(&candidate, &first) => Some(first),
-                Some(_) => Some(InPlaceSource { beyond_ggml: true, ..candidate }),
-                None => Some(candidate),
-            };
+            match best {
+                Some(first) if !self.is_better(candidate, first) => {}
+                Some(_) => (best, is_ggmls) = (Some(candidate), false),
+                None => best = Some(candidate),
+            }
             // Otherwise a later source may be better.
-            let rules = self.blocks.rules(candidate.buffer);
+            let rules = self.blocks.rules(candidate.allocation.buffer);
             let may_be_better = rules.oldest_source || (rules.leafs_last && self.is_leaf(source));
             if !may_be_better {
                 break;
@@ -111,12 +122,14 @@ impl<S: Sizes> InPlaceSearch<'_, S> {
         if best.is_none() && has_others {
             best = self.first_beyond_ggml();
         }
-        best.ok_or_else(|| self.requested_size())
+        let Some(candidate) = best else { return Err(self.requested_size()) };
+        let source = self.in_place_of(candidate);
+        Ok(InPlaceSource { beyond_ggml: source.beyond_ggml || !is_ggmls, ..source })
     }
 
     /// Returns the first usable source among those that ggml would not use.
     #[cold]
-    fn first_beyond_ggml(&mut self) -> Option<InPlaceSource> {
+    fn first_beyond_ggml(&mut self) -> Option<Candidate<'a>> {
         self.sources.iter().enumerate().find_map(|(slot, &source)| {
             let right = !self.ggml_may_use(source) && self.is_candidate(slot, source);
             if right { self.checked(slot, source) } else { None }
@@ -145,9 +158,9 @@ impl<S: Sizes> InPlaceSearch<'_, S> {
         self.sources.iter().enumerate().all(is_elsewhere)
     }
 
-    /// Returns the memory of the candidate in this slot, if the node may write over it.
+    /// Returns the source in this slot with its memory, if the node may write over it.
     #[inline(always)]
-    fn checked(&mut self, slot: usize, source: TensorId) -> Option<InPlaceSource> {
+    fn checked(&mut self, slot: usize, source: TensorId) -> Option<Candidate<'a>> {
         let view = self.known.graph.tensor(source).view;
         let root = view.map_or(source, |view| view.root);
         let allocation = self.blocks.allocation(root)?;
@@ -160,16 +173,15 @@ impl<S: Sizes> InPlaceSearch<'_, S> {
         if is_retained || !(is_right && may_be_view && rules.allow(self.operation, slot)) {
             return None;
         }
+        let alloc_size = self.size_in(allocation.buffer);
+        self.blocks.fits(alloc_size, allocation).then_some(Candidate { source, allocation, alloc_size })
+    }
+
+    #[inline(always)]
+    fn in_place_of(&self, Candidate { source, allocation, alloc_size }: Candidate<'_>) -> InPlaceSource {
         let Allocation { buffer, block, alloc_size: held, .. } = *allocation;
-        let alloc_size = self.size_in(buffer);
-        self.blocks.fits(alloc_size, allocation).then_some(InPlaceSource {
-            source,
-            buffer,
-            block,
-            held,
-            alloc_size,
-            beyond_ggml,
-        })
+        let beyond_ggml = !self.operation.is_listed() || self.known.graph.tensor(source).view.is_some();
+        InPlaceSource { source, buffer, block, held, alloc_size, beyond_ggml }
     }
 
     /// Returns `true` if an inactive node uses the source after this step. For ggml that is a use like any other.
@@ -191,13 +203,13 @@ impl<S: Sizes> InPlaceSearch<'_, S> {
     /// Returns `true` if another source is better than the first, which ggml would choose; never in another buffer.
     /// Backends may fuse a node with the one before it, whose memory the result must then have. Otherwise the older
     /// block is better. Where the rules do not want that, the result before is better than a leaf.
-    fn is_better(&self, other: &InPlaceSource, first: &InPlaceSource) -> bool {
+    fn is_better(&self, other: Candidate<'_>, first: Candidate<'_>) -> bool {
         let before = self.step().checked_sub(1).map(|step| self.known.graph.nodes()[step as usize]);
         let may_be_fused =
             |source: TensorId| before == Some(source) && self.known.graph.tensor(source).operation.is_listed();
-        let is_older = || self.blocks.first_step(other) < self.blocks.first_step(first);
-        other.buffer == first.buffer
-            && if self.blocks.rules(first.buffer).oldest_source {
+        let is_older = || self.blocks.first_step(other.allocation) < self.blocks.first_step(first.allocation);
+        other.allocation.buffer == first.allocation.buffer
+            && if self.blocks.rules(first.allocation.buffer).oldest_source {
                 !may_be_fused(first.source) && (may_be_fused(other.source) || is_older())
             } else {
                 self.is_leaf(first.source) && before == Some(other.source)
