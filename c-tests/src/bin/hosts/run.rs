@@ -48,8 +48,8 @@ pub fn run(job: &Job, launch: &Launch, folder: &Path) -> Result<Run> {
 /// Runs a job on both allocators at the same time; files go to `folder`. Returns what came of it on ggml's own allocator, and
 /// on lastuse.
 ///
-/// What computes with one thread shares one processor, another one each `round`: the system gives it to both by turns of some
-/// milliseconds, so that what slows the machine down slows down both.
+/// Where one thread computes, both share one processor, another one in each `round`: the system gives it to each for a few
+/// milliseconds at a time, so that what slows the machine down slows down both.
 pub fn run_beside(job: &Job, round: usize, folder: &Path) -> [Result<Run>; 2] {
     let others = folder.join("ggml-alloc");
     let run_in = |launch: &Launch, folder: &Path| {
