@@ -16,13 +16,21 @@ pub struct Known<'a> {
 }
 
 /// A source that the node may be computed in place of.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Candidate<'a> {
     source: TensorId,
     /// The memory of the source.
     allocation: &'a Allocation,
     /// Bytes that the buffer type requires for the node.
     alloc_size: Bytes,
+}
+
+/// The best of the sources, if any may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Best<'a> {
+    candidate: Option<Candidate<'a>>,
+    /// True if ggml would choose no other one of them.
+    is_ggmls: bool,
 }
 
 /// The search for the in-place source of one node, whose operation may write over sources.
@@ -91,10 +99,66 @@ impl<'a, S: Sizes> InPlaceSearch<'a, S> {
         self.known.graph.same_layout(source, self.node)
     }
 
-    /// Chooses among several sources. Those that ggml would not use come last: a node then moves to another buffer
-    /// exactly when ggml would move it, so that no buffer grows beyond what ggml needs.
+    /// Chooses among several sources whose last use is here.
     #[inline(never)]
     fn best_of_several(mut self) -> Result<InPlaceSource, Bytes> {
+        let best = match *self.sources {
+            [first, second] => self.best_of_owners([first, second]),
+            _ => None,
+        };
+        debug_assert!(best.is_none_or(|best| best == self.best_of_all()));
+        let Best { candidate, is_ggmls } = best.unwrap_or_else(|| self.best_of_all());
+        let Some(candidate) = candidate else { return Err(self.requested_size()) };
+        let source = self.in_place_of(candidate);
+        Ok(InPlaceSource { beyond_ggml: source.beyond_ggml || !is_ggmls, ..source })
+    }
+
+    /// Chooses between two sources as [`Self::best_of_all`] does, with fewer checks, where none but those with blocks of their own
+    /// in the requested buffer come into question, as nearly always. `None` otherwise.
+    #[inline(always)]
+    fn best_of_owners(&mut self, [first, second]: [TensorId; 2]) -> Option<Best<'a>> {
+        let is_simple = self.known.used_by_inactive.is_empty() && self.known.graph.retention().is_empty();
+        if !is_simple || first == second {
+            return None;
+        }
+        let (one, other) = (self.owner(0, first, second)?, self.owner(1, second, first)?);
+        let rules = self.blocks.rules(self.buffer);
+        let is_other = match (one, other) {
+            (Some(one), Some(other)) => {
+                (rules.oldest_source || (rules.leafs_last && self.is_leaf(first))) && self.is_better(other, one)
+            }
+            _ => false,
+        };
+        let candidate = if is_other { other } else { one.or(other) };
+        Some(Best { candidate, is_ggmls: !is_other })
+    }
+
+    /// Returns the source in this slot if it has a block of its own that the node may write over, `Some(None)` if it is out of the
+    /// question, and `None` if that takes more checks.
+    #[inline(always)]
+    fn owner(&mut self, slot: usize, source: TensorId, other: TensorId) -> Option<Option<Candidate<'a>>> {
+        let has_layout = self.has_layout_of(source);
+        let Some(allocation) = self.blocks.allocation(source) else {
+            // A view, or external: a view can be a candidate, or keep its root from being one.
+            return if has_layout || self.known.graph.root(source) == other { None } else { Some(None) };
+        };
+        if !has_layout {
+            return Some(None);
+        }
+        if allocation.buffer != self.buffer {
+            return None;
+        }
+        if !self.blocks.rules(self.buffer).allow(self.operation, slot) {
+            return Some(None);
+        }
+        let alloc_size = self.size_in(self.buffer);
+        Some(self.blocks.fits(alloc_size, allocation).then_some(Candidate { source, allocation, alloc_size }))
+    }
+
+    /// Chooses among all sources. Those that ggml would not use come last: a node then moves to another buffer
+    /// exactly when ggml would move it, so that no buffer grows beyond what ggml needs.
+    #[inline(never)]
+    fn best_of_all(&mut self) -> Best<'a> {
         let mut has_others = false;
         let mut best: Option<Candidate> = None;
         let mut is_ggmls = true;
@@ -122,9 +186,7 @@ impl<'a, S: Sizes> InPlaceSearch<'a, S> {
         if best.is_none() && has_others {
             best = self.first_beyond_ggml();
         }
-        let Some(candidate) = best else { return Err(self.requested_size()) };
-        let source = self.in_place_of(candidate);
-        Ok(InPlaceSource { beyond_ggml: source.beyond_ggml || !is_ggmls, ..source })
+        Best { candidate: best, is_ggmls }
     }
 
     /// Returns the first usable source among those that ggml would not use.
