@@ -33,6 +33,14 @@ struct Best<'a> {
     is_ggmls: bool,
 }
 
+/// The sources whose last use is the node.
+enum Ending {
+    None,
+    /// One, in this slot.
+    One(usize, TensorId),
+    Several,
+}
+
 /// The search for the in-place source of one node, whose operation may write over sources.
 pub struct InPlaceSearch<'a, S> {
     pub known: &'a Known<'a>,
@@ -54,14 +62,40 @@ impl<'a, S: Sizes> InPlaceSearch<'a, S> {
     // Takes `self` by value, so that the fields get into memory only where the search is a longer one.
     #[inline]
     pub fn find(mut self) -> Result<InPlaceSource, Bytes> {
-        let mut ending = self.sources.iter().enumerate().filter(|&(_, &source)| self.ends_now(source));
-        let (first, is_only) = (ending.next(), ending.next().is_none());
-        match first {
-            Some(_) if !is_only => self.best_of_several(),
-            Some((slot, &source)) if self.has_layout_of(source) => {
+        match self.ending() {
+            Ending::Several => self.best_of_several(),
+            Ending::One(slot, source) if self.has_layout_of(source) => {
                 self.checked(slot, source).map(|found| self.in_place_of(found)).ok_or_else(|| self.requested_size())
             }
             _ => Err(self.requested_size()),
+        }
+    }
+
+    /// Returns which sources have their last use here.
+    #[inline(always)]
+    fn ending(&self) -> Ending {
+        match *self.sources {
+            [only] => {
+                if self.ends_now(only) {
+                    Ending::One(0, only)
+                } else {
+                    Ending::None
+                }
+            }
+            [first, second] => match (self.ends_now(first), self.ends_now(second)) {
+                (true, true) => Ending::Several,
+                (true, false) => Ending::One(0, first),
+                (false, true) => Ending::One(1, second),
+                (false, false) => Ending::None,
+            },
+            _ => {
+                let mut ending = (0..).zip(self.sources).filter(|&(_, &source)| self.ends_now(source));
+                match (ending.next(), ending.next()) {
+                    (Some((slot, &source)), None) => Ending::One(slot, source),
+                    (Some(_), Some(_)) => Ending::Several,
+                    _ => Ending::None,
+                }
+            }
         }
     }
 
