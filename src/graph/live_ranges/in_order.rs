@@ -100,14 +100,16 @@ fn extend_roots(
     let mut inputs = Vec::new();
     for (step, node) in (0..).zip(&tensors[first as usize..]) {
         let id = first + step;
-        if last_uses.is_inactive(id) {
-            // An inactive view keeps no memory.
-        } else if let Some(view) = node.view {
+        if let Some(view) = node.view {
+            if last_uses.is_inactive(id) {
+                continue; // It keeps no memory.
+            }
             if view.root >= id || node.operation == Operation::Marker {
                 return None;
             }
             last_uses.add_view([id, view.root], node, &tensors[view.root as usize]);
         } else if node.flags.has(Flags::INPUT) || node.flags.has(Flags::OUTPUT) {
+            // Such a node is never inactive.
             if node.flags.has(Flags::OUTPUT) {
                 last_uses.points[id as usize] = Point::KEPT;
             }

@@ -67,12 +67,11 @@ fn sweep(
     mut live: LiveBlocks,
     add: impl Fn(&mut LiveBlocks, BlockId, Step) -> Option<()>,
 ) -> Option<Timeline> {
-    let mut by_end = filled(0, blocks.len());
-    let mut ended = Vec::with_capacity(blocks.len());
-    let mut live_bytes = Vec::with_capacity(blocks.len());
+    let (mut by_end, mut ended, mut live_bytes) =
+        (filled(0, blocks.len()), filled(0, blocks.len()), filled(0, blocks.len()));
     let mut ends: u32 = 0;
     let (mut bytes, mut lower_bound): (Bytes, Bytes) = (0, 0);
-    for (block, id) in blocks.iter().zip(0..) {
+    for (((block, id), ended), live_bytes) in blocks.iter().zip(0..).zip(&mut ended).zip(&mut live_bytes) {
         let &Block { size, first_step, end_step } = block;
         live.remove_ended(first_step, |next| {
             bytes -= blocks[next as usize].size;
@@ -81,8 +80,7 @@ fn sweep(
         });
         bytes += size;
         lower_bound = lower_bound.max(bytes);
-        ended.push(ends);
-        live_bytes.push(bytes);
+        (*ended, *live_bytes) = (ends, bytes);
         add(&mut live, id, end_step)?;
     }
     live.remove_ended(Step::MAX, |next| {
