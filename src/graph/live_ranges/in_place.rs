@@ -25,11 +25,11 @@ struct Candidate<'a> {
     alloc_size: Bytes,
 }
 
-/// The best of the sources, if any may be used.
+/// The source that is chosen among several, if any may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Best<'a> {
     candidate: Option<Candidate<'a>>,
-    /// True if ggml would choose no other one of them.
+    /// False if ggml would choose another one.
     is_ggmls: bool,
 }
 
