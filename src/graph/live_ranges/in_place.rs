@@ -72,6 +72,7 @@ impl<'a, S: Sizes> InPlaceSearch<'a, S> {
     }
 
     /// Returns which sources have their last use here.
+    // Most nodes have one source or two, for which a loop would take longer.
     #[inline(always)]
     fn ending(&self) -> Ending {
         match *self.sources {
@@ -156,11 +157,8 @@ impl<'a, S: Sizes> InPlaceSearch<'a, S> {
             return None;
         }
         let (one, other) = (self.owner(0, first, second)?, self.owner(1, second, first)?);
-        let rules = self.blocks.rules(self.buffer);
         let is_other = match (one, other) {
-            (Some(one), Some(other)) => {
-                (rules.oldest_source || (rules.leafs_last && self.is_leaf(first))) && self.is_better(other, one)
-            }
+            (Some(one), Some(other)) => self.later_may_be_better(one) && self.is_better(other, one),
             _ => false,
         };
         let candidate = if is_other { other } else { one.or(other) };
@@ -210,10 +208,7 @@ impl<'a, S: Sizes> InPlaceSearch<'a, S> {
                 Some(_) => (best, is_ggmls) = (Some(candidate), false),
                 None => best = Some(candidate),
             }
-            // Otherwise a later source may be better.
-            let rules = self.blocks.rules(candidate.allocation.buffer);
-            let may_be_better = rules.oldest_source || (rules.leafs_last && self.is_leaf(source));
-            if !may_be_better {
+            if !self.later_may_be_better(candidate) {
                 break;
             }
         }
@@ -221,6 +216,13 @@ impl<'a, S: Sizes> InPlaceSearch<'a, S> {
             best = self.first_beyond_ggml();
         }
         Best { candidate: best, is_ggmls }
+    }
+
+    /// Returns `true` if the rules may prefer a source in a later slot to this one.
+    #[inline(always)]
+    fn later_may_be_better(&self, earlier: Candidate<'_>) -> bool {
+        let rules = self.blocks.rules(earlier.allocation.buffer);
+        rules.oldest_source || (rules.leafs_last && self.is_leaf(earlier.source))
     }
 
     /// Returns the first usable source among those that ggml would not use.
