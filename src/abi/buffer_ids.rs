@@ -86,9 +86,9 @@ unsafe fn read_list(
     let Some(ids) = NonNull::new(ids.cast_mut()) else { return Ok(None) };
     // SAFETY: `count` ids, as the caller guarantees.
     let ids = unsafe { std::slice::from_raw_parts(ids.as_ptr(), count) };
-    // Negative ids are large unsigned numbers.
-    let largest = ids.iter().fold(0, |largest, id| id.cast_unsigned().max(largest));
-    if largest as usize >= buffers
+    // No id is larger than all bits together. Negative ids are large unsigned numbers.
+    let bits = ids.iter().fold(0, |bits, id| bits | id.cast_unsigned());
+    if bits as usize >= buffers
         && let Some(index) = ids.iter().position(|&id| index_below(buffers, id).is_none())
     {
         return Err(BadId { argument, index, id: ids[index] });

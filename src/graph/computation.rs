@@ -262,6 +262,11 @@ impl Graph {
         self.def_use.sources(id)
     }
 
+    /// Returns `true` if none of the first `tensors` has a source.
+    pub fn have_no_sources(&self, tensors: usize) -> bool {
+        self.def_use.have_no_sources(tensors)
+    }
+
     /// Returns, by tensor, the tensor with the largest id that has it as a source; 0 or missing at the end where there
     /// is none. `None` if any tensor has a source with a larger id.
     pub fn last_users(&self) -> Option<&[TensorId]> {

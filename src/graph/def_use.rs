@@ -108,6 +108,11 @@ impl DefUse {
         }
     }
 
+    /// Returns `true` if none of the first `tensors` has a source.
+    pub fn have_no_sources(&self, tensors: usize) -> bool {
+        self.bounds.get(tensors).or(self.bounds.last()).is_none_or(|&end| end == 0)
+    }
+
     /// Returns, by tensor, the user with the largest id; 0 or missing at the end where there is none. `None` if a
     /// tensor has a source with a larger id.
     pub fn last_users(&self) -> Option<&[TensorId]> {

@@ -56,9 +56,11 @@ pub use computation::Graph;
 pub use device::Device;
 pub use layout::{Layout, LayoutRef};
 pub use layouts::LayoutId;
-pub use live_ranges::{Allocation, InactiveNode, LiveRanges, live_ranges, live_ranges_with};
+pub use live_ranges::{Allocation, InactiveNode, LiveRanges, live_ranges};
 pub use operation::{Operation, Slots};
-pub use plan::{BufferPlan, GraphPlan, PlanError, ggml_alloc_sizes, plan, plan_as_ggml, plan_with, shared_live_ranges};
+pub use plan::{
+    BufferPlan, GraphPlan, PlanError, PlanMemory, ggml_alloc_sizes, plan, plan_as_ggml, plan_in, shared_live_ranges,
+};
 pub use retention::{InvalidPattern, NamePattern, Retained, Retention};
 pub use rule_setting::{RuleSetting, UnknownRule};
 pub use rules::Rules;

@@ -72,7 +72,19 @@ pub struct BlockList {
 impl BlockList {
     /// Creates an empty list with capacity for `blocks` blocks.
     pub fn with_capacity(blocks: usize) -> Self {
-        Self { blocks: Vec::with_capacity(blocks), shrinks: Vec::new(), total: 0 }
+        Self::in_memory_of(Vec::new(), blocks)
+    }
+
+    /// Creates an empty list with capacity for `blocks` blocks, in the memory of `list`.
+    pub fn in_memory_of(mut list: Vec<Block>, blocks: usize) -> Self {
+        list.clear();
+        list.reserve(blocks);
+        Self { blocks: list, shrinks: Vec::new(), total: 0 }
+    }
+
+    /// Converts to the blocks.
+    pub fn into_blocks(self) -> Vec<Block> {
+        self.blocks
     }
 
     /// Adds a block, which is live for at least one step. Blocks are added in the order of their first steps.

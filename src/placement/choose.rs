@@ -1,5 +1,6 @@
 //! Tries strategies in a fixed order and keeps the smallest placement.
 
+use super::from_peak::FromPeakMemory;
 use super::search::{Minimum, minimize};
 use super::valley_sweep::best_sweep;
 use super::{
@@ -86,18 +87,44 @@ impl Choice {
 ///
 /// The placement is never larger than that of [`BestFit`], and never has more chunks.
 pub fn choose(problem: &Problem, effort: Effort) -> Choice {
-    choose_with_timeline(problem, &Timeline::of(problem), effort)
+    choose_in(&mut PlacementMemory::default(), problem, None, effort)
 }
 
-/// Chooses a placement as [`choose`] does, for callers that have computed the timeline of `problem` already.
-pub fn choose_with_timeline(problem: &Problem, timeline: &Timeline, effort: Effort) -> Choice {
+/// Lists that [`choose_in`] fills. Whatever they held before, only their memory is used.
+#[derive(Debug, Default)]
+pub struct PlacementMemory {
+    timeline: Timeline,
+    from_peak: FromPeakMemory,
+}
+
+impl PlacementMemory {
+    /// Takes the memory of a placement that is not needed any more.
+    pub fn take_placement(&mut self, placement: Placement) {
+        self.from_peak.locations = placement.locations;
+    }
+}
+
+/// Chooses a placement as [`choose`] does, with the working memory of an earlier call, and the timeline of `problem` where
+/// that is known.
+pub fn choose_in(
+    memory: &mut PlacementMemory,
+    problem: &Problem,
+    timeline: Option<Timeline>,
+    effort: Effort,
+) -> Choice {
+    let PlacementMemory { timeline: computed, from_peak } = memory;
+    match timeline {
+        Some(known) => *computed = known,
+        None => computed.compute(problem.list()),
+    }
+    let timeline = &*computed;
     let lower_bound = timeline.lower_bound;
     if problem.max_chunk().is_some_and(|max| lower_bound > max) {
         return in_several_chunks(problem, lower_bound);
     }
     let choice = if problem.blocks().len() > MANY_BLOCKS {
         by_sweeps(problem, lower_bound)
-    } else if let Some((start, placement)) = FromPeak::any_within(problem, timeline, lower_bound) {
+    } else if let Some((start, placement)) = FromPeak::any_within(from_peak, problem, timeline, lower_bound) {
         Choice::new(placement, start.name(), lower_bound)
     } else {
         in_one_chunk(problem, lower_bound).unwrap_or_else(|| in_several_chunks(problem, lower_bound))

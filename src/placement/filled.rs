@@ -9,3 +9,9 @@ pub fn filled<T: Copy>(value: T, len: usize) -> Vec<T> {
     list.resize(len, value);
     list
 }
+
+/// Makes `list` one of `len` copies of `value`, in the memory that it has.
+pub fn refill<T: Copy>(list: &mut Vec<T>, value: T, len: usize) {
+    list.clear();
+    list.resize(len, value);
+}

@@ -49,8 +49,8 @@ mod tests;
 
 pub use best_fit::{BestFit, place_as_ggml};
 pub use blocks::{Block, BlockId, BlockList, Bytes, Shrink, Step, TooLarge, padded};
-pub use choose::{Choice, choose, choose_with_timeline, placements_within};
-pub(crate) use filled::filled;
+pub use choose::{Choice, PlacementMemory, choose, choose_in, placements_within};
+pub(crate) use filled::{filled, refill};
 pub use from_peak::FromPeak;
 pub use largest_first::LargestFirst;
 pub use problem::{ChunkId, Location, MAX_CHUNKS, Offset, Placement, Problem};

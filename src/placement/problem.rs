@@ -46,6 +46,11 @@ impl Problem {
         &self.list
     }
 
+    /// Converts to the blocks, in the order of their first steps.
+    pub fn into_blocks(self) -> Vec<Block> {
+        self.list.into_blocks()
+    }
+
     /// Returns the blocks, in the order of their first steps.
     pub fn blocks(&self) -> &[Block] {
         self.list.blocks()

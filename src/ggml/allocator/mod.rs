@@ -31,6 +31,7 @@ mod dedicate;
 use std::ptr::NonNull;
 use std::time::Instant;
 
+use crate::ggml::allocator::planning::leave_plan;
 use crate::ggml::context::PendingTensors;
 use crate::ggml::dedicated::DedicatedBuffers;
 use crate::ggml::environment::Switch;
@@ -210,7 +211,9 @@ impl Allocator {
         self.retention.current().retain_in(&mut reading.graph, graph);
         let plan = self.plan(&reading, &requested, start)?;
         reading.leave_memory();
-        Ok(self.note_measured(&plan.buffers))
+        let measured = self.note_measured(&plan.buffers);
+        leave_plan(plan);
+        Ok(measured)
     }
 
     /// Assigns memory to every tensor of `graph`. With one buffer, a graph that was not reserved is reserved now.

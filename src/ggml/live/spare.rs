@@ -24,6 +24,15 @@ impl<T> Spare<T> {
         self.0.try_lock()?.pop()
     }
 
+    /// Changes the value that was left last, if there is one and no other thread takes or leaves one at this moment.
+    pub fn update(&'static self, change: impl FnOnce(&mut T)) {
+        if let Some(mut spare) = self.0.try_lock()
+            && let Some(value) = spare.last_mut()
+        {
+            change(value);
+        }
+    }
+
     /// Leaves a value, which is dropped if enough are held.
     pub fn leave(&'static self, value: T) {
         if let Some(mut spare) = self.0.try_lock()
@@ -46,6 +55,16 @@ mod tests {
         assert_eq!((0..MOST + 3).map_while(|_| SPARE.take()).count(), MOST);
         SPARE.leave(7);
         assert_eq!((SPARE.take(), SPARE.take()), (Some(7), None));
+    }
+
+    #[test]
+    fn changes_the_value_that_was_left_last() {
+        static SPARE: Spare<usize> = Spare::none();
+        SPARE.update(|value| *value = 1);
+        assert_eq!(SPARE.take(), None);
+        [2, 3].into_iter().for_each(|value| SPARE.leave(value));
+        SPARE.update(|value| *value += 10);
+        assert_eq!((SPARE.take(), SPARE.take()), (Some(13), Some(2)));
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl<'g> LiveGraph<'g> {
             }
         }
         let infos = (0..).zip(&tensors).map(|(id, tensor)| info(runtime, id, *tensor)).collect();
-        let snapshot = Snapshot { label: String::new(), buffers: Vec::new(), graph, tensors: infos };
+        let snapshot = Snapshot { label: String::new(), buffers: Vec::new(), graph: *graph, tensors: infos };
         Ok(Self { snapshot, tensors, homes })
     }
 }

@@ -32,7 +32,7 @@ use spare_lists::SpareLists;
 #[derive(Debug)]
 pub struct ReadGraph<'g> {
     /// Ids number the leafs first, then the nodes, then the tensors that are only referred to.
-    pub graph: Graph,
+    pub graph: Box<Graph>,
     /// The live tensors, by id.
     pub tensors: Vec<TensorRef<'g>>,
     /// The number of tensors that are leafs or nodes; the others, with larger ids, are only referred to.
@@ -132,7 +132,7 @@ struct Reader<'a, 'g> {
     requested: &'a Requested,
     contexts: BackedContexts,
     ids: Ids<'g>,
-    graph: Graph,
+    graph: Box<Graph>,
     ops: Vec<u32>,
     redirected: Vec<TensorId>,
     sizes: AllocSizes,
@@ -255,8 +255,10 @@ impl<'a, 'g> Reader<'a, 'g> {
         let Self { runtime, types, requested, graph, ops, sizes, .. } = self;
         ops.resize(ops.len() + leafs.len(), 0);
         graph.push_no_sources(leafs.len());
+        // Nearly all leafs have operation NONE, whose number is 0.
+        let none = runtime.operations.operation(0);
         graph.extend(leafs.iter().map(|leaf| {
-            let operation = runtime.operations.operation(leaf.op());
+            let operation = if leaf.op() == 0 { none } else { runtime.operations.operation(leaf.op()) };
             Tensor { flags: Flags(leaf.flags()), view: None, operation, external: true }
         }));
         graph.defer_layouts(leafs.len());

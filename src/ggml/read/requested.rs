@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::graph::{BufferIndex, Graph};
-use crate::placement::filled;
+use crate::placement::refill;
 
 /// The buffers requested for leafs and nodes; both lists are empty if there is only one buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -20,7 +20,24 @@ impl Requested {
         if !self.leafs.is_empty() || !self.nodes.is_empty() {
             return Cow::Borrowed(self);
         }
-        Cow::Owned(Self { leafs: filled(0, graph.leafs().len()), nodes: filled(0, graph.nodes().len()) })
+        let mut all = Self::default();
+        all.fill(graph);
+        Cow::Owned(all)
+    }
+
+    /// Returns what [`Requested::of_all`] does, in `memory`, whatever that held before, if there is only one buffer.
+    pub fn of_all_in<'a>(&'a self, memory: &'a mut Self, graph: &Graph) -> &'a Self {
+        if !self.leafs.is_empty() || !self.nodes.is_empty() {
+            return self;
+        }
+        memory.fill(graph);
+        memory
+    }
+
+    /// Requests the first buffer for every leaf and node.
+    fn fill(&mut self, graph: &Graph) {
+        refill(&mut self.leafs, 0, graph.leafs().len());
+        refill(&mut self.nodes, 0, graph.nodes().len());
     }
 
     /// Returns the buffer requested for a tensor, by its position in the leafs followed by the nodes.

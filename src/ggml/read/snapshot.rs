@@ -39,7 +39,7 @@ impl SnapshotSource<'_, '_> {
                 .zip(self.buffers)
                 .map(|(&buffer_type, buffer)| buffer_info(buffer_type, buffer))
                 .collect(),
-            graph: self.reading.graph.clone(),
+            graph: (*self.reading.graph).clone(),
             tensors: tensors.map(|((id, &tensor), buffer)| self.tensor(id, tensor, buffer)).collect(),
         };
         snapshot.add_ggml_alloc_sizes();

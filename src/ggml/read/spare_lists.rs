@@ -5,14 +5,14 @@ use crate::ggml::live::tensor::TensorRef;
 use crate::graph::Graph;
 
 /// With more tensors, `malloc` takes no notable part of the time, and the process would hold more than a MiB or two.
-const MOST_TENSORS: usize = 1 << 14;
+pub const MOST_TENSORS: usize = 1 << 14;
 
 static SPARE: Spare<SpareLists> = Spare::none();
 
 /// Lists that take memory, without tensors.
 pub struct SpareLists {
     /// A graph with capacity for the tensors.
-    pub graph: Graph,
+    pub graph: Box<Graph>,
     addresses: Vec<usize>,
     /// The numbers of operations.
     pub ops: Vec<u32>,
@@ -23,7 +23,7 @@ impl SpareLists {
     pub fn take(tensors: usize) -> Self {
         let Some(mut lists) = SPARE.take() else {
             let (addresses, ops) = (Vec::with_capacity(tensors), Vec::with_capacity(tensors));
-            return Self { graph: Graph::with_capacity(tensors), addresses, ops };
+            return Self { graph: Box::new(Graph::with_capacity(tensors)), addresses, ops };
         };
         let Self { graph, addresses, ops } = &mut lists;
         graph.reset(tensors);
@@ -43,7 +43,7 @@ impl SpareLists {
 
     /// Leaves the lists of a graph, with the addresses of its tensors and the numbers of their operations, to the next
     /// graph.
-    pub fn leave(graph: Graph, addresses: Vec<usize>, ops: Vec<u32>) {
+    pub fn leave(graph: Box<Graph>, addresses: Vec<usize>, ops: Vec<u32>) {
         if addresses.capacity() <= MOST_TENSORS {
             SPARE.leave(Self { graph, addresses, ops });
         }

@@ -1,7 +1,9 @@
 //! The blocks of all buffers, while a graph is walked.
 
 use crate::graph::{Allocation, BufferIndex, BufferSpec, InactiveNode, Rules, TensorId};
-use crate::placement::{Block, BlockId, BlockList, Bytes, Step, padded};
+use crate::placement::{Block, BlockId, BlockList, Bytes, Step, padded, refill};
+
+use super::memory::LiveRangeMemory;
 
 /// A source whose memory a node is computed in.
 #[derive(Clone, Copy)]
@@ -41,16 +43,20 @@ pub struct BufferBlocks {
 }
 
 impl Blocks {
-    pub fn new(buffers: &[BufferSpec], tensors: usize, steps: Step) -> Self {
+    pub fn new(memory: &mut LiveRangeMemory, buffers: &[BufferSpec], tensors: usize, steps: Step) -> Self {
         // Most tensors are views, computed in place, or weights.
         let blocks = tensors / 3 / buffers.len().max(1);
         let empty = |&BufferSpec { rules, alignment, .. }: &BufferSpec| BufferBlocks {
-            list: BlockList::with_capacity(blocks),
+            list: BlockList::in_memory_of(std::mem::take(&mut memory.blocks), blocks),
             rules,
             alignment,
         };
         let buffers = buffers.iter().map(empty).collect();
-        Self { steps, buffers, allocations: vec![None; tensors], inactive_owners: Vec::new(), beyond_ggml: false }
+        let mut allocations = std::mem::take(&mut memory.allocations);
+        refill(&mut allocations, None, tensors);
+        let mut inactive_owners = std::mem::take(&mut memory.inactive_owners);
+        inactive_owners.clear();
+        Self { steps, buffers, allocations, inactive_owners, beyond_ggml: false }
     }
 
     pub fn allocation(&self, tensor: TensorId) -> Option<&Allocation> {

@@ -15,11 +15,11 @@ use crate::graph::{BufferSpec, Graph, Layout, TensorId};
 use super::allocation::{Allocation, LiveRanges};
 
 /// Moves operands into results wherever the rules of the buffer allow it and that lowers the peak around the CONCAT.
-/// Returns, by buffer, the timeline of its blocks, where it is known.
+/// Returns, by buffer, the timeline of its blocks, where it is known; an empty list if none is.
 pub fn compute_inside_concats(graph: &Graph, buffers: &[BufferSpec], found: &mut LiveRanges) -> Vec<Option<Timeline>> {
     if found.concats.is_empty() || !buffers.iter().any(|buffer| buffer.rules.concat) {
         found.concats.clear();
-        return buffers.iter().map(|_| None).collect();
+        return Vec::new();
     }
     let mut known: Vec<Option<Profile>> = buffers.iter().map(|_| None).collect();
     for step in std::mem::take(&mut found.concats) {

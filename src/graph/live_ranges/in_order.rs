@@ -6,26 +6,37 @@ use crate::placement::Step;
 
 use super::inactive::{InactiveNodes, KnownUses};
 use super::last_uses::{FirstPass, LastUses, Point};
+use super::memory::LiveRangeMemory;
 
 /// Runs the first pass, whose program points are the ids of nodes. `candidates` may be inactive. Returns `None` unless
 /// the first tensors are the leafs, which refer to nothing, and the others the nodes in their order, which refer to
 /// tensors before them or themselves.
-pub fn first_pass(graph: &Graph, requests: Requests<'_>, candidates: &[(Step, TensorId)]) -> Option<FirstPass> {
-    let (leafs, nodes) = graph.tensors().split_at_checked(graph.leafs().len())?;
+pub fn first_pass(
+    memory: &mut LiveRangeMemory,
+    graph: &Graph,
+    consecutive: Option<&[Tensor]>,
+    requests: Requests<'_>,
+    candidates: &[(Step, TensorId)],
+) -> Option<FirstPass> {
+    let (leafs, _) = graph.tensors().split_at_checked(graph.leafs().len())?;
+    let nodes = consecutive?;
     let first = TensorId::try_from(leafs.len()).expect("fewer than 2^32 tensors");
     let is_listed = !leafs.is_empty()
-        && graph.nodes().len() == nodes.len()
+        && graph.tensors().len() == leafs.len() + nodes.len()
+        && graph.nodes().first() == Some(&first)
         && are_consecutive(graph.leafs(), 0)
-        && are_consecutive(graph.nodes(), first);
+        && graph.have_no_sources(leafs.len());
     let last_users = graph.last_users()?.get(..graph.tensors().len())?;
     if !is_listed {
         return None;
     }
-    let points = last_users.iter().copied().map(Point).collect();
+    let mut points = std::mem::take(&mut memory.points);
+    points.clear();
+    points.extend(last_users.iter().copied().map(Point));
     let mut last_uses = LastUses { first: Point(first), points };
     let inactive = skip_inactive(graph, &mut last_uses, candidates);
-    let leafs = owned_leafs(leafs, requests.leafs, &mut last_uses)?;
-    let inputs = extend_roots(graph.tensors(), requests.nodes, &mut last_uses)?;
+    let leafs = owned_leafs(std::mem::take(&mut memory.leafs), leafs, requests.leafs, &mut last_uses)?;
+    let inputs = extend_roots(nodes, graph.tensors(), requests.nodes, &mut last_uses)?;
     let uses_before_def = graph.self_users().iter().filter_map(|user| user.checked_sub(first)).collect();
     Some(FirstPass { leafs, inputs, last_uses, uses_before_def, inactive })
 }
@@ -59,31 +70,28 @@ fn skip_inactive(graph: &Graph, last_uses: &mut LastUses, candidates: &[(Step, T
     inactive
 }
 
-/// Most graphs have fewer leafs to allocate.
-const FEW_INPUTS: usize = 32;
-
-/// Returns the leafs to allocate, and keeps outputs. `None` if a leaf is a view or has sources.
+/// Returns the leafs to allocate, in the memory of `owned`, and keeps outputs. `None` if a leaf is a view.
 #[inline(never)]
 fn owned_leafs(
+    mut owned: Vec<(TensorId, BufferIndex)>,
     leafs: &[Tensor],
     buffers: &[BufferIndex],
     last_uses: &mut LastUses,
 ) -> Option<Vec<(TensorId, BufferIndex)>> {
-    let mut owned = Vec::with_capacity(FEW_INPUTS);
-    let leafs = leafs.iter().zip(buffers).zip(&mut last_uses.points);
-    for (id, ((leaf, &buffer), last_use)) in (0..).zip(leafs) {
-        let is_used_by_leaf = (Point(1)..last_uses.first).contains(last_use);
-        if leaf.view.is_some() || is_used_by_leaf {
+    owned.clear();
+    for (id, (leaf, last_use)) in (0..).zip(leafs.iter().zip(&mut last_uses.points)) {
+        if leaf.view.is_some() {
             return None;
         }
         if leaf.external {
+            // So that no node that uses it is searched for in-place sources.
             *last_use = Point::UNUSED;
             continue;
         }
         if leaf.flags.has(Flags::OUTPUT) {
             *last_use = Point::KEPT;
         }
-        owned.push((id, buffer));
+        owned.push((id, buffers[id as usize]));
     }
     Some(owned)
 }
@@ -92,13 +100,14 @@ fn owned_leafs(
 /// `None` if a view comes before its root or is a no-op.
 #[inline(never)]
 fn extend_roots(
+    nodes: &[Tensor],
     tensors: &[Tensor],
     buffers: &[BufferIndex],
     last_uses: &mut LastUses,
 ) -> Option<Vec<(TensorId, BufferIndex)>> {
     let first = last_uses.first.0;
     let mut inputs = Vec::new();
-    for (step, node) in (0..).zip(&tensors[first as usize..]) {
+    for (step, node) in (0..).zip(nodes) {
         let id = first + step;
         if let Some(view) = node.view {
             if last_uses.is_inactive(id) {
@@ -119,6 +128,13 @@ fn extend_roots(
         }
     }
     Some(inputs)
+}
+
+/// Returns the nodes of `graph` if their ids are consecutive.
+pub fn consecutive_nodes(graph: &Graph) -> Option<&[Tensor]> {
+    let &first = graph.nodes().first()?;
+    let nodes = graph.tensors().get(first as usize..)?.get(..graph.nodes().len())?;
+    are_consecutive(graph.nodes(), first).then_some(nodes)
 }
 
 /// Returns `true` if `ids` count up from `first`. Compares all, which is faster than to stop at the first that differs.

@@ -31,18 +31,27 @@ pub struct KnownUses<R, A> {
 
 impl InactiveNodes {
     /// Returns the nodes of `graph` that may be inactive, in the order of execution: they lack the flag though others
-    /// have it, and `is_allowed` for their steps. Dependency markers, inputs and outputs never are.
-    pub fn candidates(graph: &Graph, is_allowed: impl Fn(Step) -> bool) -> Vec<(Step, TensorId)> {
+    /// have it, and `is_allowed` for their steps. Dependency markers, inputs and outputs never are. `consecutive` are the
+    /// nodes if their ids are consecutive.
+    pub fn candidates(
+        graph: &Graph,
+        consecutive: Option<&[Tensor]>,
+        is_allowed: impl Fn(Step) -> bool,
+    ) -> Vec<(Step, TensorId)> {
         let mut found = Vec::new();
         if !graph.has_flag_compute() {
             return found;
         }
         let tensors = graph.tensors();
-        let flags = |node: TensorId| tensors[node as usize].flags.0;
         let mut first = 0;
         // Most nodes are computed, so several are checked at once.
         for nodes in graph.nodes().chunks(CHUNK) {
-            if nodes.iter().fold(u32::MAX, |common, &node| common & flags(node)) & Flags::COMPUTE.0 == 0 {
+            let range = first as usize..first as usize + nodes.len();
+            let common = match consecutive.and_then(|all| all.get(range)) {
+                Some(nodes) => nodes.iter().fold(u32::MAX, |common, node| common & node.flags.0),
+                None => nodes.iter().fold(u32::MAX, |common, &node| common & tensors[node as usize].flags.0),
+            };
+            if common & Flags::COMPUTE.0 == 0 {
                 let may_be =
                     |&(step, node): &(Step, TensorId)| may_be_inactive(&tensors[node as usize]) && is_allowed(step);
                 found.extend((first..).zip(nodes.iter().copied()).filter(may_be));

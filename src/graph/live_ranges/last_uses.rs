@@ -66,8 +66,14 @@ impl LastUses {
     /// Returns the step of the last use of this memory; where there is none, a number that no step of a graph reaches.
     #[inline]
     pub fn last_step(&self, root: TensorId) -> Step {
-        // Both `UNUSED` and `KEPT` are farther from the first point than any step is.
-        self.points[root as usize].0.wrapping_sub(self.first.0)
+        self.step(self.points[root as usize])
+    }
+
+    /// Returns the step of a point; a number that no step of a graph reaches for `UNUSED` and `KEPT`.
+    #[inline]
+    pub fn step(&self, point: Point) -> Step {
+        // Both are farther from the first point than any step is.
+        point.0.wrapping_sub(self.first.0)
     }
 
     /// Extends the live range of a view's root to the last use of the view, which must be final. An unused view may be

@@ -10,6 +10,7 @@
 //! - `allocation`: the result: blocks, and the block of each tensor
 //! - `inactive`: the nodes that no backend computes
 //! - `last_uses`: the result of the first pass
+//! - `memory`: memory for the next graph
 //! - `in_order`, `any_order`: the first pass, quick for nearly all graphs, and general
 //! - `retained`: extends the last uses of tensors that the program reads later
 //! - `blocks`: the blocks so far
@@ -22,6 +23,7 @@ mod blocks;
 mod concat;
 mod inactive;
 mod last_uses;
+mod memory;
 mod any_order;
 mod in_order;
 mod in_place;
@@ -30,4 +32,5 @@ mod walk;
 
 pub use allocation::{Allocation, InactiveNode, LiveRanges};
 pub use concat::compute_inside_concats;
-pub use walk::{live_ranges, live_ranges_with};
+pub use memory::LiveRangeMemory;
+pub use walk::{live_ranges, live_ranges_in};

@@ -7,20 +7,24 @@ use crate::placement::{Bytes, Step};
 
 use super::allocation::{InactiveNode, LiveRanges};
 use super::blocks::{Blocks, InPlaceSource};
+use super::in_order::consecutive_nodes;
 use super::in_place::{InPlaceSearch, Known};
 use super::inactive::InactiveNodes;
-use super::last_uses::FirstPass;
+use super::last_uses::{FirstPass, Point};
+use super::memory::LiveRangeMemory;
 use super::retained::{extend_retained, keep_fused_sources, retained_owners};
 use super::{any_order, in_order};
 
 /// Finds the live ranges of all tensors of `graph` that need memory. Queries the size of each once per buffer.
 pub fn live_ranges(graph: &Graph, buffers: &[BufferSpec], requests: Requests<'_>, sizes: &mut dyn Sizes) -> LiveRanges {
     let mut sizes = |tensor: TensorId, buffer: BufferIndex| sizes.alloc_size(tensor, buffer);
-    live_ranges_with(graph, buffers, requests, &mut sizes)
+    live_ranges_in(&mut LiveRangeMemory::default(), graph, buffers, requests, &mut sizes)
 }
 
-/// Finds live ranges as [`live_ranges`] does, compiled for one kind of sizes: faster, and more code.
-pub fn live_ranges_with<S: Sizes>(
+/// Finds live ranges as [`live_ranges`] does, compiled for one kind of sizes: faster, and more code. `memory` is that of
+/// an earlier call.
+pub fn live_ranges_in<S: Sizes>(
+    memory: &mut LiveRangeMemory,
     graph: &Graph,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
@@ -28,15 +32,18 @@ pub fn live_ranges_with<S: Sizes>(
 ) -> LiveRanges {
     let may_be_inactive = |buffer: BufferIndex| buffers[buffer as usize].rules.inactive;
     let FirstPass { leafs, inputs, last_uses, uses_before_def, inactive } =
-        first_pass(graph, requests, may_be_inactive);
+        first_pass(memory, graph, requests, may_be_inactive);
     // With one buffer, no node can move to another.
     let used_by_inactive = if buffers.len() > 1 { inactive.last_uses(graph) } else { Vec::new() };
-    let mut inactive: Vec<TensorId> = inactive.nodes().collect();
-    let mut blocks = Blocks::new(buffers, graph.tensors().len(), graph.steps());
+    let nodes = inactive.nodes();
+    let mut inactive = std::mem::take(&mut memory.inactive);
+    inactive.clear();
+    inactive.extend(nodes);
+    let mut blocks = Blocks::new(memory, buffers, graph.tensors().len(), graph.steps());
     blocks.beyond_ggml = !inactive.is_empty();
     let known = Known { graph, last_uses: &last_uses, used_by_inactive: &used_by_inactive };
     let mut walk = Walk { known, blocks, sizes, concats: Vec::new(), is_retained: retained_owners(graph) };
-    leafs.into_iter().for_each(|(leaf, buffer)| walk.allocate_leaf(leaf, buffer));
+    leafs.iter().for_each(|&(leaf, buffer)| walk.allocate_leaf(leaf, buffer));
     inputs.into_iter().for_each(|(input, buffer)| walk.allocate(input, buffer, 0));
     let mut next = 0;
     for step in uses_before_def {
@@ -49,14 +56,24 @@ pub fn live_ranges_with<S: Sizes>(
     let Walk { blocks: Blocks { allocations, mut inactive_owners, beyond_ggml, buffers, .. }, concats, .. } = walk;
     inactive.sort_unstable();
     inactive_owners.sort_unstable_by_key(|node| node.tensor);
-    let blocks = buffers.into_iter().map(|buffer| buffer.list).collect();
+    // `collect` would shrink the memory of `buffers`, which takes longer.
+    let mut blocks = Vec::with_capacity(buffers.len());
+    blocks.extend(buffers.into_iter().map(|buffer| buffer.list));
+    (memory.points, memory.leafs) = (last_uses.points, leafs);
     LiveRanges { blocks, allocations, inactive, inactive_owners, concats, beyond_ggml }
 }
 
 /// Runs the first pass; `may_be_inactive` returns whether the rules of a buffer allow inactive nodes.
-fn first_pass(graph: &Graph, requests: Requests<'_>, may_be_inactive: impl Fn(BufferIndex) -> bool) -> FirstPass {
-    let candidates = InactiveNodes::candidates(graph, |step| may_be_inactive(requests.nodes[step as usize]));
-    let mut found = in_order::first_pass(graph, requests, &candidates)
+fn first_pass(
+    memory: &mut LiveRangeMemory,
+    graph: &Graph,
+    requests: Requests<'_>,
+    may_be_inactive: impl Fn(BufferIndex) -> bool,
+) -> FirstPass {
+    let consecutive = consecutive_nodes(graph);
+    let is_allowed = |step| may_be_inactive(requests.nodes[step as usize]);
+    let candidates = InactiveNodes::candidates(graph, consecutive, is_allowed);
+    let mut found = in_order::first_pass(memory, graph, consecutive, requests, &candidates)
         .unwrap_or_else(|| any_order::first_pass(graph, requests, &candidates));
     if !graph.retention().is_empty() {
         extend_retained(graph, &mut found.last_uses);
@@ -92,7 +109,8 @@ impl<S: Sizes> Walk<'_, S> {
         for (step, (&node, &buffer)) in steps.zip(nodes) {
             let tensor = &tensors[node as usize];
             if tensor.is_owned() {
-                if self.known.last_uses.is_inactive(node) {
+                let last_use = self.known.last_uses.points[node as usize];
+                if last_use == Point::INACTIVE {
                     self.add_inactive(node, buffer);
                     continue;
                 }
@@ -100,7 +118,8 @@ impl<S: Sizes> Walk<'_, S> {
                     self.concats.push(step);
                 }
                 if self.blocks.allocation(node).is_none() {
-                    self.allocate_node(node, tensor.operation, buffer, step);
+                    let last_use = self.known.last_uses.step(last_use);
+                    self.allocate_node(node, tensor.operation, buffer, [step, last_use]);
                 }
             }
         }
@@ -152,10 +171,15 @@ impl<S: Sizes> Walk<'_, S> {
         self.blocks.add(id, buffer, step, self.known.last_uses.last_step(id), alloc_size);
     }
 
-    /// Allocates a node: in place of a source, or a block of its own.
+    /// Allocates a node, computed at a step and used until another: in place of a source, or a block of its own.
     #[inline]
-    fn allocate_node(&mut self, node: TensorId, operation: Operation, buffer: BufferIndex, step: Step) {
-        let last_use = self.known.last_uses.last_step(node);
+    fn allocate_node(
+        &mut self,
+        node: TensorId,
+        operation: Operation,
+        buffer: BufferIndex,
+        [step, last_use]: [Step; 2],
+    ) {
         match self.in_place_source(node, operation, buffer, step) {
             Ok(source) => self.blocks.add_in_place(node, source, step, last_use),
             Err(alloc_size) => {

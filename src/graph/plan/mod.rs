@@ -12,4 +12,4 @@ mod planner;
 
 pub use ggml_alloc::{ggml_alloc_sizes, plan_as_ggml};
 pub use graph_plan::{BufferPlan, GraphPlan, PlanError};
-pub use planner::{plan, plan_with, shared_live_ranges};
+pub use planner::{PlanMemory, plan, plan_in, shared_live_ranges};

@@ -1,14 +1,39 @@
 //! Plans a graph: live ranges, placements, and other reuse where that may take fewer bytes.
 
-use crate::graph::live_ranges::compute_inside_concats;
+use crate::graph::live_ranges::{LiveRangeMemory, compute_inside_concats, live_ranges_in};
 use crate::graph::{
     BufferIndex, BufferSpec, Graph, InactiveNode, LiveRanges, Requests, Rules, Sizes, TensorId, live_ranges,
-    live_ranges_with,
 };
-use crate::placement::{Bytes, Effort, Timeline, TooLarge, choose_with_timeline};
+use crate::placement::{Bytes, Effort, PlacementMemory, Problem, Timeline, TooLarge, choose_in};
 
 use super::graph_plan::{GraphPlan, PlanError};
 use super::planned_sizes::PlannedSizes;
+
+/// Lists that planning fills, which the next plan uses again: `malloc` takes a good part of the time for a small graph.
+#[derive(Debug, Default)]
+pub struct PlanMemory {
+    live_ranges: LiveRangeMemory,
+    placement: PlacementMemory,
+}
+
+impl PlanMemory {
+    /// Takes the memory of a plan that is not needed any more.
+    pub fn take_plan(&mut self, plan: GraphPlan) {
+        let LiveRangeMemory { allocations, inactive, inactive_owners, .. } = &mut self.live_ranges;
+        (*allocations, *inactive, *inactive_owners) = (plan.allocations, plan.inactive, plan.inactive_owners);
+        self.take_problems(plan.problems);
+        if let Some(buffer) = plan.buffers.into_iter().next() {
+            self.placement.take_placement(buffer.placement);
+        }
+    }
+
+    /// Takes the memory of placement problems that are not needed any more.
+    pub fn take_problems(&mut self, problems: Vec<Problem>) {
+        if let Some(problem) = problems.into_iter().next() {
+            self.live_ranges.blocks = problem.into_blocks();
+        }
+    }
+}
 
 /// Plans the memory of `graph`. No buffer is larger than with ggml's own allocator, where that one is right and no tensor
 /// is retained, nor larger with an effort above the default than with the default. Queries the size of each tensor once
@@ -22,46 +47,49 @@ pub fn plan(
     requests: Requests<'_>,
     sizes: &mut dyn Sizes,
 ) -> Result<GraphPlan, PlanError> {
-    plan_with(graph, buffers, requests, &mut |tensor: TensorId, buffer: BufferIndex| sizes.alloc_size(tensor, buffer))
+    let mut sizes = |tensor: TensorId, buffer: BufferIndex| sizes.alloc_size(tensor, buffer);
+    plan_in(&mut PlanMemory::default(), graph, buffers, requests, &mut sizes)
 }
 
-/// Plans as [`plan`] does, compiled for one kind of sizes: faster, and more code.
+/// Plans as [`plan`] does, compiled for one kind of sizes: faster, and more code. `memory` is that of an earlier plan.
 ///
 /// # Errors
 /// [`PlanError::TooLarge`] when sizes overflow.
-pub fn plan_with<S: Sizes>(
+pub fn plan_in<S: Sizes>(
+    memory: &mut PlanMemory,
     graph: &Graph,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
     sizes: &mut S,
 ) -> Result<GraphPlan, PlanError> {
     if buffers.iter().all(|buffer| buffer.effort <= Effort::default()) {
-        return plan_with_efforts(graph, buffers, requests, sizes);
+        return plan_with_efforts(memory, graph, buffers, requests, sizes);
     }
     let mut quick = buffers.to_vec();
     quick.iter_mut().for_each(|buffer| buffer.effort = buffer.effort.min(Effort::default()));
-    let plan = plan_with_efforts(graph, &quick, requests, sizes)?;
+    let plan = plan_with_efforts(memory, graph, &quick, requests, sizes)?;
     if plan.is_at_bound() {
         return Ok(plan);
     }
     let mut known = PlannedSizes::of(&plan, sizes);
-    let other = plan_with_efforts(graph, buffers, requests, &mut known)?;
+    let other = plan_with_efforts(memory, graph, buffers, requests, &mut known)?;
     // A longer search tries other sizes first, and other rules may win one buffer and lose another.
     Ok(if is_smaller(&plan, &other) { plan } else { other })
 }
 
 /// Plans with the effort of each buffer, without comparing it with the default.
 fn plan_with_efforts<S: Sizes>(
+    memory: &mut PlanMemory,
     graph: &Graph,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
     sizes: &mut S,
 ) -> Result<GraphPlan, PlanError> {
-    let mut found = live_ranges_with(graph, buffers, requests, sizes);
+    let mut found = live_ranges_in(&mut memory.live_ranges, graph, buffers, requests, sizes);
     check_totals(&found)?;
     let timelines = compute_inside_concats(graph, buffers, &mut found);
     let beyond_ggml = found.beyond_ggml;
-    let mut plan = place(found, timelines, buffers);
+    let mut plan = place(&mut memory.placement, found, timelines, buffers);
     if !beyond_ggml || plan.is_at_bound() {
         return Ok(plan);
     }
@@ -75,7 +103,7 @@ fn plan_with_efforts<S: Sizes>(
     for buffers in [without(|rules| rules.oldest_source = false), without(|rules| *rules = rules.as_ggml())] {
         let other = live_ranges(graph, &buffers, requests, &mut known);
         if check_totals(&other).is_ok() && may_be_smaller(&other, &plan) {
-            let other = place(other, buffers.iter().map(|_| None).collect(), &buffers);
+            let other = place(&mut memory.placement, other, Vec::new(), &buffers);
             plan = if is_smaller(&other, &plan) { other } else { plan };
         }
         if plan.is_at_bound() {
@@ -113,12 +141,19 @@ fn check_totals(live_ranges: &LiveRanges) -> Result<(), PlanError> {
 }
 
 /// Places the blocks of all buffers. `timelines` has, by buffer, the timeline of its blocks, where it is known.
-fn place(mut live_ranges: LiveRanges, timelines: Vec<Option<Timeline>>, buffers: &[BufferSpec]) -> GraphPlan {
+fn place(
+    memory: &mut PlacementMemory,
+    mut live_ranges: LiveRanges,
+    timelines: Vec<Option<Timeline>>,
+    buffers: &[BufferSpec],
+) -> GraphPlan {
     let problems = live_ranges.take_problems(buffers);
-    let chosen = problems.iter().zip(timelines).zip(buffers).map(|((problem, timeline), buffer)| {
-        choose_with_timeline(problem, &timeline.unwrap_or_else(|| Timeline::of(problem)), buffer.effort)
-    });
-    let chosen = chosen.collect();
+    let mut timelines = timelines.into_iter();
+    let chosen = problems
+        .iter()
+        .zip(buffers)
+        .map(|(problem, buffer)| choose_in(memory, problem, timelines.next().flatten(), buffer.effort))
+        .collect();
     let LiveRanges { allocations, inactive, inactive_owners, .. } = live_ranges;
     let mut plan = GraphPlan { buffers: chosen, problems, allocations, inactive, inactive_owners };
     plan.make_room_for_inactive(buffers);

@@ -1,6 +1,8 @@
 //! Random graphs with everything that graphs may have in them.
 
-use crate::graph::{BufferSpec, Flags, GraphPlan, Operation, Rules, Slots, TensorId, View};
+use crate::graph::{
+    BufferIndex, BufferSpec, Flags, GraphPlan, Operation, PlanMemory, Requests, Rules, Slots, TensorId, View, plan_in,
+};
 use crate::placement::{BestFit, Bytes, Strategy};
 
 use super::sketch::{BUFFER, List, Sketch};
@@ -232,6 +234,28 @@ fn same_graph_gives_same_plan() {
         for (first, second) in first.buffers.iter().zip(&second.buffers) {
             assert_eq!(first.placement, second.placement);
         }
+    }
+}
+
+#[test]
+fn memory_of_earlier_plans_changes_no_plan() {
+    let mut random = Random::new(12);
+    let mut memory = PlanMemory::default();
+    for _ in 0..500 {
+        let mut sketch = random_sketch(&mut random);
+        retain_some(&mut random, &mut sketch);
+        let (graph, buffers) = (sketch.graph(), sketch.buffers_with(Rules::ALL));
+        let (leafs, nodes) = (sketch.requests(List::Leafs), sketch.requests(List::Nodes));
+        let requests = Requests { leafs: &leafs, nodes: &nodes };
+        let mut sizes = |id: TensorId, _: BufferIndex| sketch.drafts[id as usize].size;
+        let known = plan_in(&mut memory, &graph, &buffers, requests, &mut sizes).expect("sizes are small");
+        let fresh = sketch.plan(Rules::ALL);
+        assert_eq!((&known.allocations, &known.inactive), (&fresh.allocations, &fresh.inactive));
+        assert_eq!(known.inactive_owners, fresh.inactive_owners);
+        for (known, fresh) in known.buffers.iter().zip(&fresh.buffers) {
+            assert_eq!((&known.placement, known.lower_bound), (&fresh.placement, fresh.lower_bound));
+        }
+        memory.take_plan(if random.chance(50) { known } else { fresh });
     }
 }
 

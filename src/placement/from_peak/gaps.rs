@@ -1,6 +1,6 @@
 //! The live blocks and the gaps between them, at one point in time.
 
-use crate::placement::{BlockId, Bytes, Offset, Step};
+use crate::placement::{BlockId, Bytes, Offset, Step, refill};
 
 /// A step, or its bitwise complement where time runs backward, so that later is larger.
 pub type Time = Step;
@@ -87,7 +87,7 @@ impl Gap {
 /// The live blocks, linked in the order of their offsets, and a list of all gaps between them, in no order. A block
 /// that starts or ends changes only its neighbours. A wall closes the ring: its upper side is where memory starts, its
 /// lower side where memory ends, and it is always live.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Gaps {
     /// By block; the wall comes last.
     nodes: Vec<LinkedBlock>,
@@ -96,12 +96,15 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// Creates working memory for `blocks` blocks, to be cleared before use.
-    pub fn new(blocks: usize) -> Self {
+    /// Makes room for `blocks` blocks, none of them placed. To be cleared before use.
+    pub fn reset(&mut self, blocks: usize) {
         let is_block = |&wall: &BlockId| wall < Neighbour::GAP_BIT;
         let wall = BlockId::try_from(blocks).ok().filter(is_block).expect("fewer than 2^31 blocks");
         let unplaced = LinkedBlock { sides: [0; 2], beside: [Neighbour::block(0); 2], end: 0 };
-        Self { nodes: vec![unplaced; blocks + 1], gaps: Vec::with_capacity(FEW_GAPS), wall }
+        refill(&mut self.nodes, unplaced, blocks + 1);
+        self.gaps.clear();
+        self.gaps.reserve(FEW_GAPS);
+        self.wall = wall;
     }
 
     /// Removes all live blocks and sets the capacity in bytes. Offsets of blocks placed before stay readable.
@@ -128,7 +131,7 @@ impl Gaps {
     /// Places a block on top of all others. The gap there must be large enough.
     pub fn stack(&mut self, block: BlockId, size: Bytes, end: Time) {
         let top = self.nodes[self.wall as usize].beside[LOW];
-        self.put(block, size, end, top.gap_index(), LOW);
+        self.put(block, size, end, top.gap_index(), |_| LOW);
     }
 
     /// Places a block in the best gap. If there is none, raises the capacity by as much as is needed, to `limit` bytes
@@ -138,8 +141,7 @@ impl Gaps {
             Some(index) => index,
             None => self.raise(size, limit)?,
         };
-        let side = self.gaps[index as usize].better_side(end);
-        self.put(block, size, end, index, side);
+        self.put(block, size, end, index, |gap| gap.better_side(end));
         Some(())
     }
 
@@ -191,7 +193,7 @@ impl Gaps {
 
     // Called for each block, from two functions.
     #[inline(always)]
-    fn put(&mut self, block: BlockId, size: Bytes, end: Time, index: GapIndex, side: Side) {
+    fn put(&mut self, block: BlockId, size: Bytes, end: Time, index: GapIndex, side: impl FnOnce(&Gap) -> Side) {
         let gap = &mut self.gaps[index as usize];
         let [low, high] = gap.sides;
         if high - low == size {
@@ -203,6 +205,7 @@ impl Gaps {
             self.remove(index);
             return;
         }
+        let side = side(gap);
         let neighbour = gap.beside[side];
         let (this, other) = (Neighbour::gap(index), Neighbour::block(neighbour));
         let node = if side == LOW {

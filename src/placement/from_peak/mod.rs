@@ -44,33 +44,50 @@ impl FromPeak {
     /// All peaks; those that most often lead to the lower bound on real graphs come first.
     pub const ALL: [Self; 4] = [Self::Last, Self::First, Self::AfterLast, Self::LastHigh];
 
-    /// Returns the first placement of at most `limit` bytes in one chunk, and its peak.
-    pub fn any_within(problem: &Problem, timeline: &Timeline, limit: Bytes) -> Option<(Self, Placement)> {
-        let mut gaps = Gaps::new(problem.blocks().len());
-        Self::ALL.into_iter().find_map(|peak| Some((peak, peak.place_in(&mut gaps, problem, timeline, limit)?)))
+    /// Returns the first placement of at most `limit` bytes in one chunk, and its peak. Uses `memory`, whatever it held
+    /// before.
+    pub fn any_within(
+        memory: &mut FromPeakMemory,
+        problem: &Problem,
+        timeline: &Timeline,
+        limit: Bytes,
+    ) -> Option<(Self, Placement)> {
+        memory.gaps.reset(problem.blocks().len());
+        Self::ALL.into_iter().find_map(|peak| Some((peak, peak.place_in(memory, problem, timeline, limit)?)))
     }
 
     /// Returns a placement of at most `limit` bytes in one chunk, or `None` as soon as a block does not fit.
     pub fn place_within(self, problem: &Problem, timeline: &Timeline, limit: Bytes) -> Option<Placement> {
-        self.place_in(&mut Gaps::new(problem.blocks().len()), problem, timeline, limit)
+        let mut memory = FromPeakMemory::default();
+        memory.gaps.reset(problem.blocks().len());
+        self.place_in(&mut memory, problem, timeline, limit)
     }
 
-    /// Places all blocks within `limit` bytes, using `gaps` as working memory, whatever it held before.
-    fn place_in(self, gaps: &mut Gaps, problem: &Problem, timeline: &Timeline, limit: Bytes) -> Option<Placement> {
+    /// Places all blocks within `limit` bytes, in `memory` that has been reset for these blocks.
+    fn place_in(
+        self,
+        memory: &mut FromPeakMemory,
+        problem: &Problem,
+        timeline: &Timeline,
+        limit: Bytes,
+    ) -> Option<Placement> {
         let Some(start) = self.start(timeline) else { return Some(Placement::default()) };
         let blocks = problem.blocks();
         let ended = timeline.ended[start] as usize;
         let live = timeline.by_end[ended..].iter().copied().filter(|&id| id as usize <= start);
-        let pile = pile(blocks, blocks[start].first_step, live);
+        let FromPeakMemory { gaps, keys, pile, locations } = memory;
+        fill_pile(pile, keys, blocks, blocks[start].first_step, live);
         let height: Bytes = pile.iter().map(|&id| blocks[id as usize].size).sum();
         let capacity = timeline.lower_bound.max(height);
         if capacity > limit {
             return None;
         }
         let mut extension = PileExtension { blocks, timeline, gaps, limit };
-        extension.forward(start, &pile, capacity)?;
-        extension.backward(start, &pile)?;
-        let locations = gaps.offsets().map(|offset| Location { chunk: 0, offset }).collect();
+        extension.forward(start, pile, capacity)?;
+        extension.backward(start, pile)?;
+        let mut locations = std::mem::take(locations);
+        locations.clear();
+        locations.extend(gaps.offsets().map(|offset| Location { chunk: 0, offset }));
         Some(Placement { chunks: vec![gaps.capacity()], locations })
     }
 
@@ -106,19 +123,36 @@ impl Strategy for FromPeak {
     }
 }
 
-/// Most piles have no more blocks.
-const FEW_LIVE: usize = 32;
+/// The order of the blocks in the pile: see [`fill_pile`].
+type PileKey = (bool, Step, BlockId);
 
-/// Orders the blocks live at step `now`, the lowest first. Those with more steps after `now` than before come first,
+/// Working memory.
+#[derive(Debug, Default)]
+pub struct FromPeakMemory {
+    gaps: Gaps,
+    keys: Vec<PileKey>,
+    pile: Vec<BlockId>,
+    /// Those of a placement that is not needed any more.
+    pub locations: Vec<Location>,
+}
+
+/// Fills `pile` with the blocks live at step `now`, the lowest first. Those with more steps after `now` than before come first,
 /// the last to end first; then the others, the last to start first.
-fn pile(blocks: &[Block], now: Step, live: impl Iterator<Item = BlockId>) -> Vec<BlockId> {
+fn fill_pile(
+    pile: &mut Vec<BlockId>,
+    keys: &mut Vec<PileKey>,
+    blocks: &[Block],
+    now: Step,
+    live: impl Iterator<Item = BlockId>,
+) {
     let key = |id: BlockId| {
         let block = &blocks[id as usize];
         let (ahead, behind) = (block.end_step - now, now - block.first_step);
         if ahead > behind { (false, !ahead, id) } else { (true, behind, id) }
     };
-    let mut keys = Vec::with_capacity(FEW_LIVE);
+    keys.clear();
     keys.extend(live.filter(|&id| blocks[id as usize].size > 0).map(key));
     keys.sort_unstable();
-    keys.into_iter().map(|(_, _, id)| id).collect()
+    pile.clear();
+    pile.extend(keys.iter().map(|(_, _, id)| id));
 }

@@ -101,7 +101,8 @@ fn placement_is_within_the_limit_or_none() {
 fn gaps_are_the_free_ranges_between_live_blocks() {
     const CAPACITY: Bytes = 100;
     let mut random = Random::new(2);
-    let mut gaps = Gaps::new(500);
+    let mut gaps = Gaps::default();
+    gaps.reset(500);
     gaps.clear(CAPACITY);
     let mut live: Vec<(u32, Range<Offset>)> = Vec::new();
     for block in 0..500 {

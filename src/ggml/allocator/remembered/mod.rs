@@ -47,6 +47,12 @@ pub struct RememberedPlans {
     plans: Vec<RememberedPlan>,
 }
 
+impl Drop for RememberedPlans {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
 impl RememberedPlans {
     /// Remembers nothing.
     pub fn none() -> Self {
@@ -55,7 +61,7 @@ impl RememberedPlans {
 
     /// Drops all plans.
     pub fn clear(&mut self) {
-        self.plans.clear();
+        self.plans.drain(..).for_each(RememberedPlan::leave_memory);
     }
 
     /// Returns `true` if no plan is remembered.
@@ -83,7 +89,7 @@ impl RememberedPlans {
     pub fn make_room(&mut self) {
         if self.plans.len() >= CAPACITY {
             let expendable = self.plans.iter().rposition(|plan| plan.is_expendable);
-            self.plans.remove(expendable.unwrap_or(self.plans.len() - 1));
+            self.plans.remove(expendable.unwrap_or(self.plans.len() - 1)).leave_memory();
         }
     }
 

@@ -5,6 +5,7 @@ use std::cell::OnceCell;
 use crate::graph::{Address, BufferPlan, Graph, GraphPlan, Operation, Tensor, TensorId};
 use crate::placement::Bytes;
 
+use crate::ggml::allocator::planning::{leave_plan, leave_problems};
 use crate::ggml::allocator::remembered::assignments::Assignments;
 use crate::ggml::allocator::remembered::key::GraphKey;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
@@ -19,7 +20,7 @@ use crate::ggml::retention::RetainedAt;
 #[derive(Debug)]
 pub struct RememberedPlan {
     /// The graph as it was planned.
-    pub graph: Graph,
+    pub graph: Box<Graph>,
     /// The number of tensors that are leafs or nodes; the others, with larger ids, are only referred to.
     pub listed: usize,
     /// Identifies the planned graph, as far as planning reads it.
@@ -84,12 +85,13 @@ impl RememberedPlan {
     /// than layouts.
     pub fn new(
         reading: ReadGraph<'_>,
-        plan: GraphPlan,
+        mut plan: GraphPlan,
         requested: Requested,
         retained: Vec<RetainedAt>,
         exact: Option<Fingerprint>,
     ) -> Self {
         let ReadGraph { graph, tensors, listed, ops, redirected, .. } = reading;
+        leave_problems(std::mem::take(&mut plan.problems));
         Self {
             key: GraphKey::new(tensors, ops, redirected, &graph, listed),
             exact,
@@ -99,11 +101,18 @@ impl RememberedPlan {
             requested,
             retained,
             is_expendable: false,
-            plan: GraphPlan { problems: Vec::new(), ..plan },
+            plan,
             graph,
             assignments: OnceCell::new(),
             expectations: OnceCell::new(),
         }
+    }
+
+    /// Leaves the memory of the lists to the next graph and the next plan.
+    pub fn leave_memory(self) {
+        let Self { graph, key: GraphKey { addresses, ops, .. }, plan, .. } = self;
+        SpareLists::leave(graph, addresses, ops);
+        leave_plan(plan);
     }
 
     /// The chunks and the lower bound of each buffer.
@@ -172,15 +181,6 @@ impl RememberedPlan {
             let id = id as usize;
             if id < leafs { graph.leafs.get(id).copied() } else { graph.nodes.get(id - leafs).copied() }
         })
-    }
-}
-
-/// Leaves the lists of the graph to the next one that is read.
-impl Drop for RememberedPlan {
-    fn drop(&mut self) {
-        let GraphKey { addresses, ops, .. } = &mut self.key;
-        let graph = std::mem::replace(&mut self.graph, Graph::with_capacity(0));
-        SpareLists::leave(graph, std::mem::take(addresses), std::mem::take(ops));
     }
 }
 

@@ -12,6 +12,7 @@ mod overflow;
 mod tests;
 
 use crate::graph::TensorId;
+use crate::placement::refill;
 
 use crate::ggml::live::spare::Spare;
 use crate::ggml::live::tensor::TensorRef;
@@ -21,19 +22,26 @@ use region_offsets::RegionOffsets;
 /// Regions are found from every `SAMPLE`th tensor. A prime number, since layers repeat.
 const SAMPLE: usize = 5;
 
-/// The memory of tables that are not needed any more.
-static SPARE_CELLS: Spare<Vec<TensorId>> = Spare::none();
+/// Tables that are not needed any more.
+static SPARE: Spare<Box<Table>> = Spare::none();
 
 /// Larger tables, of 256 KiB, are freed.
 const MOST_SPARE_CELLS: usize = 1 << 16;
+
+/// A table from addresses to ids.
+#[derive(Debug, Default)]
+struct Table {
+    offsets: RegionOffsets,
+    /// By cell, an id or [`NO_ID`]. The length is a power of two, at least twice the number of tensors.
+    cells: Vec<TensorId>,
+}
 
 /// Tensors in the order in which they were added, and a table from addresses to ids.
 #[derive(Debug)]
 pub struct Ids<'g> {
     tensors: Vec<TensorRef<'g>>,
-    offsets: RegionOffsets,
-    /// By cell, an id or [`NO_ID`]. The length is a power of two, at least twice the number of tensors.
-    cells: Vec<TensorId>,
+    // In a box, since its hundreds of bytes would be moved several times.
+    table: Box<Table>,
     overflow: Overflow,
 }
 
@@ -41,14 +49,14 @@ impl<'g> Ids<'g> {
     /// Numbers `tensors` in their order; one that is repeated has the id of the first.
     pub fn from_tensors(tensors: Vec<TensorRef<'g>>) -> Self {
         let room = tensors.len();
-        Self::with_room(tensors, room, SPARE_CELLS.take().unwrap_or_default())
+        Self::with_room(tensors, room, SPARE.take().unwrap_or_default())
     }
 
-    /// Numbers `tensors`, with a table for `room` of them that takes the memory of `cells`.
-    fn with_room(tensors: Vec<TensorRef<'g>>, room: usize, cells: Vec<TensorId>) -> Self {
+    /// Numbers `tensors`, with room for `room` of them in `table`, whatever it held before.
+    fn with_room(tensors: Vec<TensorRef<'g>>, room: usize, table: Box<Table>) -> Self {
         let most = tensors.len() / 16;
-        match Self::try_distinct(tensors, room, cells, SAMPLE) {
-            Ok(ids) if ids.overflow.len() > most => Self::try_distinct(ids.tensors, room, ids.cells, 1),
+        match Self::try_distinct(tensors, room, table, SAMPLE) {
+            Ok(ids) if ids.overflow.len() > most => Self::try_distinct(ids.tensors, room, ids.table, 1),
             done => done,
         }
         .unwrap_or_else(|repeated| Self::with_repeated(&repeated))
@@ -58,14 +66,13 @@ impl<'g> Ids<'g> {
     fn try_distinct(
         tensors: Vec<TensorRef<'g>>,
         room: usize,
-        mut cells: Vec<TensorId>,
+        mut table: Box<Table>,
         sample: usize,
     ) -> Result<Self, Vec<TensorRef<'g>>> {
         let samples = tensors.iter().step_by(sample).map(|&tensor| tensor.address());
-        let (offsets, used) = RegionOffsets::of(samples, sample);
-        cells.clear();
-        cells.resize(cells_for(room, used), NO_ID);
-        let mut ids = Self { tensors, offsets, cells, overflow: Overflow::default() };
+        let used = table.offsets.fit(samples, sample);
+        refill(&mut table.cells, NO_ID, cells_for(room, used));
+        let mut ids = Self { tensors, table, overflow: Overflow::default() };
         let mut next = 0;
         while let Some(colliding) = ids.fill_cells(next) {
             let before = KnownIds { tensors: &ids.tensors[..colliding as usize], ..ids.known() };
@@ -80,15 +87,8 @@ impl<'g> Ids<'g> {
 
     /// Enters the tensors from `next` on in their cells, up to one whose cell is occupied, and returns that one.
     fn fill_cells(&mut self, next: TensorId) -> Option<TensorId> {
-        let Self { tensors, offsets, cells, .. } = self;
-        for (id, &tensor) in (next..).zip(&tensors[next as usize..]) {
-            let cell = offsets.cell(tensor.address()) & (cells.len() - 1);
-            if cells[cell] != NO_ID {
-                return Some(id);
-            }
-            cells[cell] = id;
-        }
-        None
+        let Table { offsets, cells } = &mut *self.table;
+        fill_cells(offsets, cells, &self.tensors, next)
     }
 
     /// Numbers tensors of which some are repeated.
@@ -105,8 +105,7 @@ impl<'g> Ids<'g> {
     pub fn with_capacity(tensors: usize) -> Self {
         Self {
             tensors: Vec::with_capacity(tensors),
-            offsets: RegionOffsets::none(),
-            cells: vec![NO_ID; cells_for(tensors, 0)],
+            table: Box::new(Table { offsets: RegionOffsets::none(), cells: vec![NO_ID; cells_for(tensors, 0)] }),
             overflow: Overflow::default(),
         }
     }
@@ -123,8 +122,8 @@ impl<'g> Ids<'g> {
     /// Returns the current ids for lookups.
     #[inline]
     pub fn known(&self) -> KnownIds<'_, 'g> {
-        let Self { tensors, offsets, cells, overflow } = self;
-        KnownIds { tensors, offsets, cells, overflow }
+        let Self { tensors, table, overflow } = self;
+        KnownIds { tensors, offsets: &table.offsets, cells: &table.cells, overflow }
     }
 
     /// Returns `true` if `tensor` was added before.
@@ -138,11 +137,11 @@ impl<'g> Ids<'g> {
         let id =
             TensorId::try_from(self.tensors.len()).ok().filter(|&id| id != NO_ID).expect("fewer than 2^32 tensors");
         self.tensors.push(tensor);
-        if 2 * self.tensors.len() > self.cells.len() {
+        if 2 * self.tensors.len() > self.table.cells.len() {
             let mut tensors = std::mem::take(&mut self.tensors);
             let room = 2 * tensors.len();
             tensors.reserve(tensors.len());
-            *self = Self::with_room(tensors, room, std::mem::take(&mut self.cells));
+            *self = Self::with_room(tensors, room, std::mem::take(&mut self.table));
         } else if self.fill_cells(id).is_some() {
             self.overflow.add(id, &self.tensors);
         }
@@ -156,8 +155,8 @@ impl<'g> Ids<'g> {
 
     /// Converts to the tensors by id, and leaves the memory of the table to the next ones.
     pub fn into_tensors(self) -> Vec<TensorRef<'g>> {
-        if self.cells.capacity() <= MOST_SPARE_CELLS {
-            SPARE_CELLS.leave(self.cells);
+        if self.table.cells.capacity() <= MOST_SPARE_CELLS {
+            SPARE.leave(self.table);
         }
         self.tensors
     }
@@ -196,6 +195,24 @@ impl<'g> KnownIds<'_, 'g> {
         let id = self.cells[self.offsets.cell(address) & (self.cells.len() - 1)];
         self.tensors.get(id as usize).map(|&found| (id, found.address()))
     }
+}
+
+/// Enters `tensors` from `next` on as [`Ids::fill_cells`] does.
+// References as arguments let the compiler keep what it has read in registers.
+fn fill_cells(
+    offsets: &RegionOffsets,
+    cells: &mut [TensorId],
+    tensors: &[TensorRef<'_>],
+    next: TensorId,
+) -> Option<TensorId> {
+    for (id, &tensor) in (next..).zip(&tensors[next as usize..]) {
+        let cell = offsets.cell(tensor.address()) & (cells.len() - 1);
+        if cells[cell] != NO_ID {
+            return Some(id);
+        }
+        cells[cell] = id;
+    }
+    None
 }
 
 /// Returns the length of the table: `used` cells of contexts, within limits that depend on the number of tensors.

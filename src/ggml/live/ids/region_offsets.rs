@@ -42,6 +42,12 @@ struct Extents {
     count: usize,
 }
 
+impl Default for RegionOffsets {
+    fn default() -> Self {
+        Self::none()
+    }
+}
+
 impl RegionOffsets {
     /// Adds nothing to any cell, for tensors whose addresses are not known yet.
     pub fn none() -> Self {
@@ -49,19 +55,19 @@ impl RegionOffsets {
         Self { multiplier: 0x9E37_79B9_7F4A_7C15, entries: [0; ENTRIES] }
     }
 
-    /// Returns offsets for tensors of which every `sample`th is at one of `addresses`, and the number of cells of their
-    /// regions.
-    pub fn of(addresses: impl Iterator<Item = usize> + Clone, sample: usize) -> (Self, usize) {
-        let mut offsets = Self::none();
+    /// Sets the offsets for tensors of which every `sample`th is at one of `addresses`, and returns the number of cells of
+    /// their regions.
+    pub fn fit(&mut self, addresses: impl Iterator<Item = usize> + Clone, sample: usize) -> usize {
+        *self = Self::none();
         for _ in 0..TRIES {
-            if let Some(extents) = offsets.extents(addresses.clone()) {
-                let cells = offsets.place(&extents, MARGIN * (sample - 1));
-                return (offsets, cells);
+            if let Some(extents) = self.extents(addresses.clone()) {
+                return self.place(&extents, MARGIN * (sample - 1));
             }
-            let multiplier = offsets.multiplier.wrapping_mul(0x2545_F491_4F6C_DD1D);
-            offsets = Self { multiplier, ..Self::none() };
+            let multiplier = self.multiplier.wrapping_mul(0x2545_F491_4F6C_DD1D);
+            *self = Self { multiplier, ..Self::none() };
         }
-        (Self::none(), 0)
+        *self = Self::none();
+        0
     }
 
     /// Returns the cell of an address. Only the low bits are significant.

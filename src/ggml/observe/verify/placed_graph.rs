@@ -47,7 +47,7 @@ impl<'g> PlacedGraph<'g> {
         let nbytes = reading.tensors.iter().map(|&tensor| runtime.nbytes(tensor)).collect();
         let places = AddressMap { spaces: Vec::new(), regions: vec![None; reading.tensors.len()] };
         let mut placed =
-            Self { graph: reading.graph, tensors: reading.tensors, all_listed, places, buffers: Vec::new(), nbytes };
+            Self { graph: *reading.graph, tensors: reading.tensors, all_listed, places, buffers: Vec::new(), nbytes };
         for (id, tensor) in (0..).zip(placed.tensors.clone()) {
             if placed.graph.tensor(id).view.is_none() {
                 placed.place(runtime, id, tensor, &is_own);
