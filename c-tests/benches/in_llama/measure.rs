@@ -15,7 +15,7 @@ pub const LAYOUTS: usize = 24;
 const ON_HEAP: &str = "glibc.malloc.mmap_threshold=1073741824";
 
 /// How many processes make their first calls, for each allocator and each kind of call.
-const PROCESSES: usize = 15;
+const PROCESSES: usize = 45;
 
 /// Where contexts lie, beside the randomness of the system.
 #[derive(Clone, Copy, Debug)]
