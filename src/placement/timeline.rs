@@ -12,7 +12,7 @@ pub fn lower_bound(problem: &Problem) -> Bytes {
 }
 
 /// With at most so many steps for each block, counting ends by step is faster than sorting them.
-const FEW_STEPS: usize = 4;
+const FEW_STEPS: usize = 8;
 
 /// The starts and ends of live ranges in order, with the live bytes at each start.
 ///

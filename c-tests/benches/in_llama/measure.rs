@@ -43,7 +43,7 @@ pub struct Measured {
     pub nodes: u64,
     /// By kind of call, time of lastuse divided by that of ggml's own allocator, by layout.
     pub ratios: BTreeMap<String, Vec<f64>>,
-    /// Times of the first calls in a process.
+    /// By kind, the ratio of times of the first calls in a process.
     pub first: BTreeMap<&'static str, f64>,
 }
 
@@ -122,10 +122,10 @@ impl Programs {
                 ggml.add(&self.run(model, &["--first", kind], &[])?)?;
                 lastuse.add(&self.run(model, &["--first", kind], &[("LD_PRELOAD", self.lastuse.as_os_str())])?)?;
             }
-            first.insert(keys[0], median(lastuse.plan) / median(ggml.plan));
-            first.insert(keys[1], median(lastuse.new_and_plan) / median(ggml.new_and_plan));
+            first.insert(keys[0], median_ratio(&lastuse.plan, &ggml.plan));
+            first.insert(keys[1], median_ratio(&lastuse.new_and_plan, &ggml.new_and_plan));
             if kind == "reserve" {
-                first.insert("alloc", median(lastuse.alloc) / median(ggml.alloc));
+                first.insert("alloc", median_ratio(&lastuse.alloc, &ggml.alloc));
             }
         }
         Ok(first)
@@ -179,6 +179,12 @@ impl FirstCalls {
         self.alloc.extend(time("alloc"));
         Ok(())
     }
+}
+
+/// Returns the median of the ratios of times that were measured one after the other. A machine is faster or slower for
+/// seconds, so times of different moments have other ratios.
+fn median_ratio(times: &[f64], others: &[f64]) -> f64 {
+    median(times.iter().zip(others).map(|(time, other)| time / other).collect())
 }
 
 /// The one in the middle; there is one at least.
