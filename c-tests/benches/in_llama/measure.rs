@@ -101,11 +101,11 @@ impl Programs {
         for line in outcome.stdout.lines() {
             let unclear = || format!("planning_times printed {line:?}");
             let (name, numbers) = line.split_once('=').ok_or_else(unclear)?;
-            let numbers = numbers.split(' ').map(str::parse).collect::<std::result::Result<Vec<u64>, _>>();
-            match numbers.map_err(|_| unclear())?[..] {
-                [nodes] => measured.nodes = nodes,
-                [ggml, lastuse] => {
-                    measured.ratios.entry(name.to_owned()).or_default().push(lastuse as f64 / ggml as f64);
+            match numbers.split(' ').collect::<Vec<_>>()[..] {
+                [nodes] => measured.nodes = nodes.parse().map_err(|_| unclear())?,
+                [_, _, ratio] => {
+                    let ratio = ratio.parse().map_err(|_| unclear())?;
+                    measured.ratios.entry(name.to_owned()).or_default().push(ratio);
                 }
                 _ => return Err(unclear()),
             }
