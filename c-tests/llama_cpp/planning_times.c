@@ -36,7 +36,7 @@ struct settings {
 
 static const char usage[] =
     "usage: planning_times MODEL.gguf [options]\n"
-    "Prints how long both allocators take inside llama.cpp, in nanoseconds: ggml's own first.\n"
+    "Prints how long both allocators take inside llama.cpp, in nanoseconds: ggml's own first, and the ratio.\n"
     "  --lastuse FILE         liblastuse.so; without it the first calls of the process are timed\n"
     "  --first reserve|size   the first call                                   (default reserve)\n"
     "  --rounds N             how often a graph is planned by each             (default 101)\n"
