@@ -5,8 +5,9 @@
 //! Both first search the [`remembered`] plans for one that serves the graph. Of a much smaller graph,
 //! [`fitting`] may make a plan of its own. Otherwise the graph is read
 //! ([`crate::ggml::read`]) with the tensors to retain ([`retention`]), its redirected results are checked ([`outputs`]),
-//! it is planned ([`planning`]), the plan is remembered, and [`chunks`] are allocated. [`assign`] writes addresses into
-//! tensors, [`activity`] reports what was done, and [`accounted`] what was planned to the accounting of the process.
+//! it is planned ([`planning`]) in the memory of earlier plans ([`planning_memory`]), the plan is remembered, and
+//! [`chunks`] are allocated. [`assign`] writes addresses into tensors, [`activity`] reports what was done, and
+//! [`accounted`] what was planned to the accounting of the process.
 //! Before all that, [`reordering`] puts the nodes into another order, and [`cutting`] has large intermediates computed in
 //! parts, where the program's user asks for it.
 
@@ -14,6 +15,7 @@ mod tag;
 mod types;
 mod retention;
 mod kernels;
+mod planning_memory;
 mod planning;
 mod chunks;
 mod remembered;
@@ -31,7 +33,7 @@ mod dedicate;
 use std::ptr::NonNull;
 use std::time::Instant;
 
-use crate::ggml::allocator::planning::leave_plan;
+use crate::ggml::allocator::planning_memory::leave_plan;
 use crate::ggml::context::PendingTensors;
 use crate::ggml::dedicated::DedicatedBuffers;
 use crate::ggml::environment::Switch;

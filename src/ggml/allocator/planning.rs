@@ -2,51 +2,24 @@
 
 use std::time::Instant;
 
-use crate::ggml::live::spare::Spare;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::observe::accounting::recorder;
 use crate::ggml::observe::capture::captures;
 use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::requested::Requested;
 use crate::ggml::read::snapshot::SnapshotSource;
-use crate::ggml::read::spare_lists::MOST_TENSORS;
 use crate::ggml::read::{ReadGraph, read, read_for_planning};
 use crate::ggml::refusal::Refusal;
 use crate::ggml::retention::{RetainedAt, retain_at};
-use crate::graph::{BufferIndex, GraphPlan, PlanError, PlanMemory, Requests, TensorId, plan_in};
-use crate::placement::Problem;
+use crate::graph::{BufferIndex, GraphPlan, PlanError, Requests, TensorId, plan_in};
 
 use super::Allocator;
 use super::activity::Required;
 use super::kernels::prefer_cheaper_on_devices;
 use super::outputs::{check_outputs, note_checked_outputs};
+use super::planning_memory::PlanningMemory;
 use super::remembered::plan::RememberedPlan;
 use super::types::BufferTypes;
-
-/// Lists that are filled while a plan is made. Whatever they held before, only their memory is used.
-#[derive(Debug, Default)]
-struct PlanningMemory {
-    plan: PlanMemory,
-    /// The only buffer, for every leaf and node.
-    requested: Requested,
-}
-
-static SPARE_MEMORY: Spare<Box<PlanningMemory>> = Spare::none();
-
-/// Plans that are not needed any more, of which only the memory is used.
-static SPARE_PLANS: Spare<GraphPlan> = Spare::none();
-
-/// Leaves the memory of a plan to a later one.
-pub(super) fn leave_plan(plan: GraphPlan) {
-    if plan.allocations.len() <= MOST_TENSORS {
-        SPARE_PLANS.leave(plan);
-    }
-}
-
-/// Leaves the memory of placement problems to the next plan.
-pub(super) fn leave_problems(problems: Vec<Problem>) {
-    SPARE_MEMORY.update(|memory| memory.plan.take_problems(problems));
-}
 
 impl Allocator {
     /// Plans `graph` and remembers the plan, which is then in use and keeps the tensors `retained`.
@@ -145,12 +118,9 @@ impl Allocator {
 /// In debug builds, if the plan is wrong.
 fn plan_reading(types: &BufferTypes, reading: &ReadGraph<'_>, requested: &Requested) -> Result<GraphPlan, PlanError> {
     let (graph, specs) = (&reading.graph, types.specs());
-    let mut memory = SPARE_MEMORY.take().unwrap_or_default();
-    let PlanningMemory { plan: plan_memory, requested: requested_memory } = &mut *memory;
-    if let Some(plan) = SPARE_PLANS.take() {
-        plan_memory.take_plan(plan);
-    }
-    let buffers = requested.of_all_in(requested_memory, graph);
+    let mut memory = PlanningMemory::take();
+    let PlanningMemory { plan: plan_memory, requested: filled } = &mut *memory;
+    let buffers = requested.of_all_in(filled, graph);
     let requests = Requests { leafs: &buffers.leafs, nodes: &buffers.nodes };
     let mut planned = match reading.sizes_by_layout(types.types()) {
         Some(sizes) => plan_in(plan_memory, graph, specs, requests, &mut |tensor: TensorId, _| sizes(tensor)),
@@ -161,9 +131,7 @@ fn plan_reading(types: &BufferTypes, reading: &ReadGraph<'_>, requested: &Reques
     if let Ok(plan) = &mut planned {
         prefer_cheaper_on_devices(types, reading, requests, plan);
     }
-    if graph.tensors().len() <= MOST_TENSORS {
-        SPARE_MEMORY.leave(memory);
-    }
+    memory.leave(graph.tensors().len());
     let plan = planned?;
     #[cfg(debug_assertions)]
     check(types, reading, &plan);

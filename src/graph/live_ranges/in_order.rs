@@ -8,9 +8,9 @@ use super::inactive::{InactiveNodes, KnownUses};
 use super::last_uses::{FirstPass, LastUses, Point};
 use super::memory::LiveRangeMemory;
 
-/// Runs the first pass, whose program points are the ids of nodes. `candidates` may be inactive. Returns `None` unless
-/// the first tensors are the leafs, which refer to nothing, and the others the nodes in their order, which refer to
-/// tensors before them or themselves.
+/// Runs the first pass, whose program points are the ids of nodes. `consecutive` are the nodes if their ids are
+/// consecutive, `candidates` may be inactive. Returns `None` unless the first tensors are the leafs, which refer to
+/// nothing, and the others the nodes in their order, which refer to tensors before them or themselves.
 pub fn first_pass(
     memory: &mut LiveRangeMemory,
     graph: &Graph,

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use crate::graph::{Address, BufferPlan, Graph, GraphPlan, Operation, Tensor, TensorId};
 use crate::placement::Bytes;
 
-use crate::ggml::allocator::planning::{leave_plan, leave_problems};
+use crate::ggml::allocator::planning_memory::{leave_plan, leave_problems};
 use crate::ggml::allocator::remembered::assignments::Assignments;
 use crate::ggml::allocator::remembered::key::GraphKey;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
