@@ -17,7 +17,7 @@ pub struct Requested {
 impl Requested {
     /// Returns the requests with a buffer for every leaf and node of `graph`, also if there is only one buffer.
     pub fn of_all(&self, graph: &Graph) -> Cow<'_, Self> {
-        if !self.leafs.is_empty() || !self.nodes.is_empty() {
+        if self.is_listed() {
             return Cow::Borrowed(self);
         }
         let mut all = Self::default();
@@ -27,11 +27,16 @@ impl Requested {
 
     /// Returns what [`Requested::of_all`] does, in `memory`, whatever that held before, if there is only one buffer.
     pub fn of_all_in<'a>(&'a self, memory: &'a mut Self, graph: &Graph) -> &'a Self {
-        if !self.leafs.is_empty() || !self.nodes.is_empty() {
+        if self.is_listed() {
             return self;
         }
         memory.fill(graph);
         memory
+    }
+
+    /// Returns `true` if there are several buffers.
+    fn is_listed(&self) -> bool {
+        !self.leafs.is_empty() || !self.nodes.is_empty()
     }
 
     /// Requests the first buffer for every leaf and node.

@@ -10,7 +10,7 @@ use crate::placement::{Bytes, Choice, ChunkId, Problem, padded};
 pub type BufferPlan = Choice;
 
 /// The planned address of every tensor of a graph.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct GraphPlan {
     /// By buffer: the blocks.
     pub problems: Vec<Problem>,
