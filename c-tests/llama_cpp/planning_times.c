@@ -10,6 +10,7 @@
 #include "log_errors.h"
 #include "options.h"
 #include "splitmix.h"
+#include "test_gpus.h"
 
 #define PROGRAM "planning_times"
 
@@ -22,6 +23,9 @@
 // The number of tokens of a prompt, which is computed as one graph.
 enum { PROMPT = 512 };
 
+// Of the devices, in bytes.
+#define MAX_BUFFER ((size_t) 1 << 30)
+
 // In units of 16 bytes: more than what malloc gives pages of their own.
 enum { MAX_PADDING = 1 << 17 };
 
@@ -31,6 +35,8 @@ struct settings {
     const char * first_call;
     long long    rounds;
     long long    tokens;
+    long long    shapes;
+    long long    gpus;
     long long    padding;
 };
 
@@ -41,6 +47,8 @@ static const char usage[] =
     "  --first reserve|size   the first call                                   (default reserve)\n"
     "  --rounds N             how often a graph is planned by each             (default 101)\n"
     "  --tokens N             tokens after a prompt of 512, a new graph each   (default 60)\n"
+    "  --shapes N             batches of 1 to N tokens in turns after the prompt (default 1)\n"
+    "  --gpus N               devices with the layers, computed in a pipeline (default 0)\n"
     "  --padding SEED         memory of random sizes between contexts; 0: none (default 0)\n"
     "  --help                 this text\n";
 
@@ -62,6 +70,9 @@ struct ggml_context * ggml_init(struct ggml_init_params params) {
 
 ggml_gallocr_t ggml_gallocr_new_n(ggml_backend_buffer_type_t * bufts, int n_bufs) {
     ggml_functions = allocator_functions_of(RTLD_NEXT);
+    if (in_turn != NULL) {
+        note_types(in_turn, bufts, n_bufs);
+    }
     return first_calls != NULL ? time_first_new(first_calls, &ggml_functions, bufts, n_bufs)
                                : ggml_functions.new_n(bufts, n_bufs);
 }
@@ -97,7 +108,7 @@ enum ggml_status ggml_backend_sched_graph_compute_async(ggml_backend_sched_t sch
 static struct llama_model * load_model(const struct settings * settings) {
     struct llama_model_params params = llama_model_default_params();
     params.no_alloc        = true;
-    params.n_gpu_layers    = 0;
+    params.n_gpu_layers    = settings->gpus > 0 ? 999 : 0;
     params.use_extra_bufts = false; // which ones there are depends on the machine
     params.load_mode       = LLAMA_LOAD_MODE_NONE;
     return llama_model_load_from_file(settings->model_path, params);
@@ -105,7 +116,7 @@ static struct llama_model * load_model(const struct settings * settings) {
 
 static struct llama_context * new_context(struct llama_model * model, const struct settings * settings) {
     struct llama_context_params params = llama_context_default_params();
-    params.n_ctx           = (uint32_t) (PROMPT + settings->tokens);
+    params.n_ctx           = (uint32_t) (PROMPT + settings->tokens * settings->shapes);
     params.n_batch         = PROMPT;
     params.n_ubatch        = PROMPT;
     params.n_threads       = 1;
@@ -117,8 +128,9 @@ static struct llama_context * new_context(struct llama_model * model, const stru
 static bool decode(struct llama_context * context, const struct settings * settings) {
     llama_token prompt[PROMPT] = { 0 };
     bool done = llama_decode(context, llama_batch_get_one(prompt, PROMPT)) == 0;
-    for (long long token = 0; done && token < settings->tokens; token++) {
-        done = llama_decode(context, llama_batch_get_one(prompt, 1)) == 0;
+    for (long long batch = 0; done && batch < settings->tokens; batch++) {
+        const int32_t tokens = (int32_t) (1 + batch % settings->shapes);
+        done = llama_decode(context, llama_batch_get_one(prompt, tokens)) == 0;
     }
     return done;
 }
@@ -150,12 +162,14 @@ static bool run(const struct settings * settings) {
 }
 
 int main(int argc, char ** argv) {
-    struct settings settings = { .first_call = "reserve", .rounds = 101, .tokens = 60 };
+    struct settings settings = { .first_call = "reserve", .rounds = 101, .tokens = 60, .shapes = 1 };
     const struct option_spec options[] = {
         { "--lastuse", NULL,              0, 0,           &settings.lastuse_path },
         { "--first",   NULL,              0, 0,           &settings.first_call },
         { "--rounds",  &settings.rounds,  1, MAX_SAMPLES, NULL },
         { "--tokens",  &settings.tokens,  1, MAX_SAMPLES, NULL },
+        { "--shapes",  &settings.shapes,  1, PROMPT,      NULL },
+        { "--gpus",    &settings.gpus,    0, 4,           NULL },
         { "--padding", &settings.padding, 0, INT64_MAX,   NULL },
     };
     switch (parse_options(argc, argv, PROGRAM, options, sizeof(options) / sizeof(options[0]), &settings.model_path)) {
@@ -168,5 +182,9 @@ int main(int argc, char ** argv) {
     setenv("LLAMA_GRAPH_REUSE_DISABLE", "1", 1);
     llama_log_set(log_errors_only, NULL);
     llama_backend_init();
+    if (settings.gpus > 0 && !test_gpus_register((int) settings.gpus, 128, MAX_BUFFER, true)) {
+        fprintf(stderr, PROGRAM ": not that many devices\n");
+        return EXIT_FAILURE;
+    }
     return run(&settings) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

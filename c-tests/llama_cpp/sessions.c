@@ -12,8 +12,12 @@
 
 #include "log_errors.h"
 #include "options.h"
+#include "test_gpus.h"
 
 #include <pthread.h>
+
+// Of a buffer of a device.
+#define MOST_BYTES ((size_t) 1 << 30)
 
 static const char usage[] =
     "usage: sessions MODEL.gguf --output FILE [options]\n"
@@ -23,6 +27,7 @@ static const char usage[] =
     "  --cache KIND     \"streams\", one for each sequence, or \"unified\"      (default streams)\n"
     "  --shift on|off   shift a context that is full                       (default on)\n"
     "  --rpc ENDPOINTS  servers that get equal parts of the layers, with commas between\n"
+    "  --gpus N         devices that get the layers, and compute in a pipeline (default 0)\n"
     "  --repeat N       how often all is done                              (default 1)\n"
     "  --threads N      compute threads                                    (default 1)\n"
     "  --contexts N     that many contexts at the same time, each does all  (default 1)\n"
@@ -52,6 +57,10 @@ static void * run_session(void * data) {
             run_decoder(session);
         }
     }
+#ifdef COUNTS_REALLOCATIONS
+    const struct llama_perf_context_data counts = llama_perf_context(session->context);
+    session->reallocations                      = counts.n_reallocs_same + counts.n_reallocs_diff;
+#endif
     llama_batch_free(session->batch);
     llama_free(session->context);
     return NULL;
@@ -94,6 +103,15 @@ static void write_results(const struct session * sessions, const struct settings
     check(fclose(sessions[0].output) == 0, "cannot write the results");
 }
 
+// Versions of llama.cpp that count them are compiled with COUNTS_REALLOCATIONS.
+static void print_reallocations(const struct session * sessions, const struct settings * settings) {
+    long long reallocations = 0;
+    for (long long i = 0; i < settings->contexts; i++) {
+        reallocations += sessions[i].reallocations;
+    }
+    printf("reallocations=%lld\n", reallocations);
+}
+
 static void print_speed(const struct session * sessions, const struct settings * settings, double seconds) {
     long long tokens = 0;
     for (long long i = 0; i < settings->contexts; i++) {
@@ -119,11 +137,16 @@ static void run(const struct settings * settings) {
         params.tensor_split = equal; // otherwise by free memory, which changes
         params.n_gpu_layers = 999;
     }
+    if (settings->gpus > 0) {
+        check(test_gpus_register((int) settings->gpus, 128, MOST_BYTES, true), "cannot register devices");
+        params.n_gpu_layers = 999;
+    }
     session.model = llama_model_load_from_file(settings->model_path, params);
     check(session.model != NULL, "cannot load the model");
     const double     start    = processor_seconds_now();
     struct session * sessions = run_sessions(&session);
     print_speed(sessions, settings, processor_seconds_now() - start);
+    print_reallocations(sessions, settings);
     write_results(sessions, settings);
     free(sessions);
     llama_model_free(session.model);
@@ -146,6 +169,7 @@ int main(int argc, char ** argv) {
         { "--cache",   NULL,              0, 0,       &settings.cache },
         { "--shift",   NULL,              0, 0,       &settings.shift },
         { "--rpc",     NULL,              0, 0,       &settings.rpc },
+        { "--gpus",    &settings.gpus,    0, 4,       NULL },
         { "--repeat",  &settings.repeat,  1, 1 << 20, NULL },
         { "--threads", &settings.threads, 1, 512,     NULL },
         { "--contexts", &settings.contexts, 1, MOST_CONTEXTS, NULL },

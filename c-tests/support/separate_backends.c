@@ -5,7 +5,7 @@
 // The type is the first buffer type that the device has; its name contains that of the device.
 static bool supports_only_its_own(ggml_backend_dev_t dev, ggml_backend_buffer_type_t type) {
     const struct separate_backends * separate = dev->context;
-    return dev == &separate->devices[0] ? type == separate->types[0] : type == separate->types[1];
+    return type == separate->types[dev - separate->devices];
 }
 
 static bool supports_all_operations(ggml_backend_dev_t dev, const struct ggml_tensor * op) {
@@ -15,9 +15,16 @@ static bool supports_all_operations(ggml_backend_dev_t dev, const struct ggml_te
 }
 
 void separate_backends_init(struct separate_backends * separate, int n_threads) {
-    for (int i = 0; i < BACKENDS; i++) {
+    separate_backends_init_n(separate, BACKENDS, n_threads);
+}
+
+void separate_backends_init_n(struct separate_backends * separate, int count, int n_threads) {
+    static const char * const names[MOST_BACKENDS] = { "first", "second", "third" };
+    CHECK(count >= 1 && count <= MOST_BACKENDS, "%d backends", count);
+    separate->count = count;
+    for (int i = 0; i < count; i++) {
         separate->cpu[i] = new_cpu(n_threads);
-        dummy_buft_init(&separate->dummies[i], i == 0 ? "first" : "second", 64, 0);
+        dummy_buft_init(&separate->dummies[i], names[i], 64, 0);
         separate->types[i]                       = dummy_buft_type(&separate->dummies[i]);
         separate->devices[i]                     = *separate->cpu[i]->device;
         separate->devices[i].context             = separate;
@@ -30,7 +37,7 @@ void separate_backends_init(struct separate_backends * separate, int n_threads) 
 }
 
 void separate_backends_free(struct separate_backends * separate) {
-    for (int i = 0; i < BACKENDS; i++) {
+    for (int i = 0; i < separate->count; i++) {
         ggml_backend_free(separate->cpu[i]);
     }
 }

@@ -15,7 +15,7 @@ use support::expect;
 use support::trials::{of_cases, of_function};
 
 /// Programs that get lastuse, which verifies every plan, with upstream's allocator beside it, on the ggml of llama.cpp.
-const PROGRAMS: [&str; 23] = [
+const PROGRAMS: [&str; 24] = [
     "budget_setting",
     "ctx_tensors",
     "contexts",
@@ -26,6 +26,7 @@ const PROGRAMS: [&str; 23] = [
     "lifecycle",
     "long_run",
     "measure",
+    "pipeline",
     "placement",
     "plan_check_faults",
     "remembered",
@@ -58,9 +59,10 @@ const ON_BOTH: [(&str, &str, Package); 12] = [
 ];
 
 /// Those of `PROGRAMS` that run on the ggml of whisper.cpp as well, under these names.
-const ALSO_ON_0_9_5: [(&str, &str); 5] = [
+const ALSO_ON_0_9_5: [(&str, &str); 6] = [
     ("budget_setting_on_ggml_0_9_5", "budget_setting"),
     ("dedicate_on_ggml_0_9_5", "dedicate"),
+    ("pipeline_on_ggml_0_9_5", "pipeline"),
     ("placement_on_ggml_0_9_5", "placement"),
     ("reorder_setting_on_ggml_0_9_5", "reorder_setting"),
     ("steps_on_ggml_0_9_5", "steps"),

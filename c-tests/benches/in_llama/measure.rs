@@ -17,6 +17,18 @@ const ON_HEAP: &str = "glibc.malloc.mmap_threshold=1073741824";
 /// How many processes make their first calls, for each allocator and each kind of call.
 const PROCESSES: usize = 45;
 
+/// What llama.cpp computes after the prompt, besides single tokens: its name in the table, and the options of the program.
+/// A pipeline is on two devices, whose scheduler reads four copies of each input in turns.
+pub const OTHER_USES: [(&str, &[&str]); 4] = [
+    ("2 shapes", &["--shapes", "2"]),
+    ("6 shapes", &["--shapes", "6"]),
+    ("12 shapes", &["--shapes", "12"]),
+    ("pipeline", &["--gpus", "2"]),
+];
+
+/// In how many of the layouts other uses are measured.
+const LAYOUTS_OF_OTHERS: usize = 8;
+
 /// Where contexts lie, beside the randomness of the system.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
@@ -38,13 +50,15 @@ impl Layout {
 }
 
 /// The results for one model.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Measured {
     pub nodes: u64,
     /// By kind of call, time of lastuse divided by that of ggml's own allocator, by layout.
     pub ratios: BTreeMap<String, Vec<f64>>,
     /// By kind, the ratio of times of the first calls in a process.
     pub first: BTreeMap<&'static str, f64>,
+    /// By use, the ratios of times of `alloc_graph` for the graphs that llama.cpp builds after the prompt, by layout.
+    pub others: BTreeMap<&'static str, Vec<f64>>,
 }
 
 /// The programs and libraries that measuring needs.
@@ -83,10 +97,18 @@ impl Programs {
     /// # Errors
     /// When a program fails.
     pub fn measure(&self, model: &Path, progress: impl Fn(usize)) -> Result<Measured> {
-        let mut measured = Measured { nodes: 0, ratios: BTreeMap::new(), first: BTreeMap::new() };
+        let mut measured = Measured::default();
         for number in 0..LAYOUTS {
             progress(number);
-            self.measure_layout(model, Layout::numbered(number), &mut measured)?;
+            self.measure_layout(model, Layout::numbered(number), &[], &mut measured)?;
+        }
+        for (name, options) in OTHER_USES {
+            let options = [&["--rounds", "1", "--tokens", "240"], options].concat();
+            let mut other = Measured::default();
+            for number in 0..LAYOUTS_OF_OTHERS {
+                self.measure_layout(model, Layout::numbered(number), &options, &mut other)?;
+            }
+            measured.others.insert(name, other.ratios.remove("alloc-rebuilt").unwrap_or_default());
         }
         progress(LAYOUTS);
         measured.first = self.measure_first_calls(model)?;
@@ -94,9 +116,9 @@ impl Programs {
     }
 
     /// Both allocators in turn in one process.
-    fn measure_layout(&self, model: &Path, layout: Layout, measured: &mut Measured) -> Result<()> {
+    fn measure_layout(&self, model: &Path, layout: Layout, options: &[&str], measured: &mut Measured) -> Result<()> {
         let (lastuse, padding) = (self.lastuse.to_string_lossy(), layout.padding.to_string());
-        let arguments = ["--lastuse", &lastuse, "--padding", &padding];
+        let arguments = [&["--lastuse", &*lastuse, "--padding", &*padding], options].concat();
         let outcome = self.run(model, &arguments, &[("GLIBC_TUNABLES", OsStr::new(layout.tunables))])?;
         for line in outcome.stdout.lines() {
             let unclear = || format!("planning_times printed {line:?}");

@@ -7,9 +7,14 @@
 #include "samples.h"
 #include "tensor_memory.h"
 
+enum { MOST_TYPES = 16 };
+
 struct in_turn {
     struct allocator_functions functions[BOTH];
     long long                  rounds;
+    // The buffer types of llama.cpp's allocator.
+    ggml_backend_buffer_type_t types[MOST_TYPES];
+    int                        n_types;
     // Those that serve the program, as llama.cpp's own would.
     ggml_gallocr_t serving[BOTH];
 
@@ -32,31 +37,48 @@ static void prepare_in_turn(struct in_turn * times, const char * lastuse_path, l
     times->rebuilt.name       = "alloc-rebuilt";
 }
 
-static ggml_gallocr_t new_allocator(const struct in_turn * times, int which) {
-    ggml_backend_buffer_type_t type = ggml_backend_cpu_buffer_type();
-    return times->functions[which].new_n(&type, 1);
+// To be called with the buffer types of the allocator that llama.cpp makes.
+static void note_types(struct in_turn * times, ggml_backend_buffer_type_t * types, int count) {
+    stop_unless(count <= MOST_TYPES, "have that many buffer types");
+    memcpy(times->types, types, (size_t) count * sizeof(*types));
+    times->n_types = count;
 }
 
-static size_t planned_size(const struct in_turn * times, int which, struct planned_graph planned) {
-    size_t         size   = 0;
+static ggml_gallocr_t new_allocator(struct in_turn * times, int which) {
+    return times->functions[which].new_n(times->types, times->n_types);
+}
+
+static void planned_sizes(struct in_turn * times, int which, struct planned_graph planned, size_t * sizes) {
     ggml_gallocr_t galloc = new_allocator(times, which);
-    measure(&times->functions[which], galloc, planned, &size);
+    measure(&times->functions[which], galloc, planned, sizes);
     times->functions[which].free(galloc);
-    return size;
+}
+
+// Whether an allocator needs no less in any buffer than `sizes`.
+static bool needs_as_much(struct in_turn * times, int which, struct planned_graph planned, const size_t * sizes) {
+    size_t needed[MOST_TYPES];
+    planned_sizes(times, which, planned, needed);
+    bool is_enough = true;
+    for (int i = 0; i < times->n_types; i++) {
+        is_enough = is_enough && needed[i] >= sizes[i];
+    }
+    return is_enough;
 }
 
 // A node for which both allocators need no less memory when it is an output: so the graph becomes another one, whose
-// buffer is large enough.
-static struct ggml_tensor * other_output(const struct in_turn * times, struct planned_graph planned) {
-    const size_t sizes[BOTH] = { planned_size(times, GGML, planned), planned_size(times, LASTUSE, planned) };
+// buffers are large enough.
+static struct ggml_tensor * other_output(struct in_turn * times, struct planned_graph planned) {
+    size_t sizes[BOTH][MOST_TYPES];
+    planned_sizes(times, GGML, planned, sizes[GGML]);
+    planned_sizes(times, LASTUSE, planned, sizes[LASTUSE]);
     for (int i = 0; i < planned.graph->n_nodes; i++) {
         struct ggml_tensor * node = planned.graph->nodes[i];
         if (node->view_src != NULL || node->data != NULL || (node->flags & GGML_TENSOR_FLAG_OUTPUT) != 0) {
             continue;
         }
         node->flags |= GGML_TENSOR_FLAG_OUTPUT;
-        const bool is_enough = planned_size(times, GGML, planned) >= sizes[GGML]
-            && planned_size(times, LASTUSE, planned) >= sizes[LASTUSE];
+        const bool is_enough = needs_as_much(times, GGML, planned, sizes[GGML])
+            && needs_as_much(times, LASTUSE, planned, sizes[LASTUSE]);
         node->flags &= ~GGML_TENSOR_FLAG_OUTPUT;
         if (is_enough) {
             return node;
@@ -84,9 +106,9 @@ static void time_new_allocator(struct in_turn * times, int which, struct planned
     stop_unless(reserve(functions, galloc, planned), "reserve another graph");
     other->flags &= ~GGML_TENSOR_FLAG_OUTPUT;
 
-    size_t   size  = 0;
+    size_t   sizes[MOST_TYPES];
     uint64_t begin = nanoseconds_now();
-    measure(functions, galloc, planned, &size);
+    measure(functions, galloc, planned, sizes);
     add_sample(&times->size, which, nanoseconds_now() - begin);
     begin = nanoseconds_now();
     const bool done = reserve(functions, galloc, planned);

@@ -15,8 +15,8 @@ static bool reserve(const struct allocator_functions * functions, ggml_gallocr_t
 }
 
 static void measure(const struct allocator_functions * functions, ggml_gallocr_t galloc, struct planned_graph planned,
-                    size_t * size) {
-    functions->reserve_n_size(galloc, planned.graph, planned.node_ids, planned.leaf_ids, size);
+                    size_t * sizes) {
+    functions->reserve_n_size(galloc, planned.graph, planned.node_ids, planned.leaf_ids, sizes);
 }
 
 static void stop_unless(bool done, const char * what) {

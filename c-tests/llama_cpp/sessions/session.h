@@ -33,6 +33,7 @@ struct settings {
     const char * cache;
     const char * shift;
     const char * rpc;
+    long long    gpus;
     long long    repeat;
     long long    threads;
     long long    contexts;
@@ -48,7 +49,8 @@ struct session {
     FILE *                  output;
     uint64_t                random;
     long long               tokens;
-    double                  seconds; // of the processor
+    long long               reallocations; // of graphs that the scheduler's allocator refused
+    double                  seconds;       // of the processor
 };
 
 static void fail(const char * why) {

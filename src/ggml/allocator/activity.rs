@@ -22,7 +22,7 @@ pub enum Decision {
     Planned,
     /// It was reserved again, and a remembered plan was made for it.
     Remembered,
-    /// It matches the key of a remembered plan, or is the latest other graph that a plan served.
+    /// It matches the key of a remembered plan, or is a graph that a plan served lately.
     Matches,
     /// It differs from the planned graph, and the plan fits it.
     Fits,

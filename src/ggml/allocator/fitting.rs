@@ -1,4 +1,5 @@
-//! Graphs that the plan of another graph fits. Those that are much smaller may get a plan of their own.
+//! Graphs that the plan of another graph fits, and plans within the memory held for those that none fits, or only that
+//! of a much larger graph.
 
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::read::fingerprint::Fingerprint;
@@ -28,7 +29,8 @@ impl Allocator {
         let fitted = match self.plans.select_close(runtime, types, graph, retained) {
             CloseFit::Selected(fitted) => fitted,
             CloseFit::OnlyLarger { is_from_peak } => {
-                if is_from_peak && self.is_worth_planning() && self.add_smaller_plan(graph, retained)? {
+                let is_worth_planning = is_from_peak && self.is_worth_planning();
+                if is_worth_planning && self.add_plan_if_held(graph, Requested::default(), retained)? {
                     return self.assign_new_plan(graph).map(Some);
                 }
                 let fitting = self.plans.select_fitting(runtime, self.types.types(), graph, retained);
@@ -59,10 +61,14 @@ impl Allocator {
         matches!(self.types.types(), [buffer_type] if buffer_type.is_host()) && self.plans.have_room_for_expendable()
     }
 
-    /// Plans a graph that a plan for a larger one may fit. Remembers the plan, unless it needs more memory than is held:
-    /// returns `false` then.
-    fn add_smaller_plan(&mut self, graph: GraphRef<'_>, retained: &[RetainedAt]) -> Result<bool, Refusal> {
-        let requested = Requested::default();
+    /// Plans a graph. Remembers the plan until others need its place, unless it needs more memory than is held: returns
+    /// `false` then.
+    pub(super) fn add_plan_if_held(
+        &mut self,
+        graph: GraphRef<'_>,
+        requested: Requested,
+        retained: &[RetainedAt],
+    ) -> Result<bool, Refusal> {
         let (reading, plan) = self.read_and_plan(graph, &requested, retained)?;
         let is_held = self.chunks.suffice(&plan.buffers);
         if is_held {

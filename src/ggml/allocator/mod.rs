@@ -218,7 +218,8 @@ impl Allocator {
         Ok(measured)
     }
 
-    /// Assigns memory to every tensor of `graph`. With one buffer, a graph that was not reserved is reserved now.
+    /// Assigns memory to every tensor of `graph`. With one buffer, a graph that was not reserved is reserved now. With
+    /// several, it is planned for the buffers of the latest reservation, and needs no more memory than is held.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -250,8 +251,22 @@ impl Allocator {
             self.add_plan(graph, Requested::default(), retained)?;
             return self.assign_new_plan(graph);
         }
+        if let Some(requested) = self.requested_last(graph) {
+            self.realize(&PendingTensors::in_graph(graph))?;
+            if self.add_plan_if_held(graph, requested, &retained)? {
+                return self.assign_new_plan(graph);
+            }
+        }
         let is_empty = self.plans.is_empty() && graph.leafs.is_empty() && graph.nodes.is_empty();
         if is_empty { Ok(Decision::Empty) } else { Err(Refusal::NeedsReserve) }
+    }
+
+    /// Returns the buffers of the latest reservation, by position: those of `graph`, if it has the numbers of leafs and
+    /// nodes that were reserved.
+    fn requested_last(&self, graph: GraphRef<'_>) -> Option<Requested> {
+        let requested = &self.plans.current()?.requested;
+        let is_of_its_size = requested.leafs.len() == graph.leafs.len() && requested.nodes.len() == graph.nodes.len();
+        (is_of_its_size || self.types.types().len() == 1).then(|| requested.clone())
     }
 
     /// Verifies the addresses assigned to `graph`, if enabled: simulates the graph and informs the guards.

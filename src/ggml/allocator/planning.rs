@@ -71,7 +71,8 @@ impl Allocator {
         }
         self.plans.make_room();
         let is_by_layout = self.types.types().iter().all(|buffer_type| buffer_type.alloc_size_is_nbytes());
-        let exact = (!is_by_layout).then(|| Fingerprint::of(&self.runtime.operations, graph));
+        let is_listed_once = reading.listed == graph.leafs.len() + graph.nodes.len();
+        let exact = (!is_by_layout || !is_listed_once).then(|| Fingerprint::of(&self.runtime.operations, graph));
         let is_redirecting = !reading.redirected.is_empty();
         self.plans.add(RememberedPlan::new(reading, plan, requested, retained, exact));
         if let (true, Some(plan)) = (is_redirecting, self.plans.current_mut()) {

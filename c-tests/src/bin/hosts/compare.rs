@@ -123,6 +123,10 @@ impl Compared<'_> {
     fn add(&mut self, without: &Run, with: &Run) {
         self.wrong.extend(first_difference(&without.results, &with.results));
         self.wrong.extend(with.counted.wrong(&without.counted));
+        if with.reallocations > without.reallocations {
+            let counts = [without, with].map(|run| run.reallocations);
+            self.wrong.push(format!("graphs were refused {} times, and {} times with lastuse", counts[0], counts[1]));
+        }
         self.sides[1].counted = with.counted.clone();
     }
 }
@@ -200,6 +204,8 @@ pub mod tests {
         assert!(other[0].contains("the results differ from byte 6"), "{other:?}");
         let larger = wrong("larger", &ON_LASTUSE.replace("1 8 CPU", "1 10 CPU"));
         assert!(larger[0].contains("10 bytes, was 9"), "{larger:?}");
+        let refused = wrong("refused", &format!("{ON_LASTUSE}; echo reallocations=2"));
+        assert!(refused[0].contains("refused 0 times, and 2 times with lastuse"), "{refused:?}");
         let no_effect = wrong("no-effect", ON_GGML);
         assert!(no_effect[0].contains("no effect"), "{no_effect:?}");
         let failed = wrong("failed", "kill -SEGV $$");

@@ -11,6 +11,9 @@ use nix::unistd::Pid;
 use crate::counted::Counted;
 use crate::job::{Job, Launch, OUTPUT, Threads};
 
+/// llama.cpp's scheduler aborts when a graph of the size that was reserved is not allocated without reserving it again.
+const NO_REALLOCATION: (&str, &str) = ("GGML_SCHED_DEBUG_REALLOC", "1");
+
 /// What a run gave.
 #[derive(Debug)]
 pub struct Run {
@@ -20,6 +23,9 @@ pub struct Run {
     pub counted: Counted,
     /// How fast it was.
     pub units_per_second: f64,
+    /// How often a scheduler reserved memory again for a graph that its allocator refused, if the program counts that and
+    /// prints it as `reallocations=`.
+    pub reallocations: u64,
     /// The most bytes of memory that were resident, if the program prints them as `peak_resident=`.
     pub peak_resident: Option<u64>,
 }
@@ -29,7 +35,8 @@ pub struct Run {
 /// # Errors
 /// When the program fails, has no results, or prints no speed.
 pub fn run(job: &Job, launch: &Launch, folder: &Path) -> Result<Run> {
-    let Ended { outcome, results, counted } = run_to_its_end(job, launch, folder, &[])?;
+    let more: &[_] = if job.host == "llama.cpp" { &[NO_REALLOCATION] } else { &[] };
+    let Ended { outcome, results, counted } = run_to_its_end(job, launch, folder, more)?;
     if outcome.code != Some(0) {
         return Err(outcome.describe());
     }
@@ -41,6 +48,7 @@ pub fn run(job: &Job, launch: &Launch, folder: &Path) -> Result<Run> {
         results,
         counted: counted.ok_or("the program used no graph allocator")?,
         units_per_second: speed.ok_or_else(|| format!("no units_per_second: {}", outcome.describe()))?,
+        reallocations: outcome.value("reallocations").and_then(|value| value.parse().ok()).unwrap_or(0),
         peak_resident: outcome.value("peak_resident").and_then(|value| value.parse().ok()),
     })
 }

@@ -74,12 +74,13 @@ impl<'a, 'g> PlanWithRoom<'a, 'g> {
     pub fn fit(&self, runtime: &Runtime) -> Option<FittedGraph<'g>> {
         let Self { planned, buffers, graph, .. } = *self;
         let mut fitted = FittedGraph { tensors: vec![None; planned.graph.tensors().len()], unassigned: 0 };
-        for (id, tensor) in listed(planned, graph) {
-            fitted.bind(id, tensor).then_some(())?;
-        }
         let comparison = Comparison { planned, expectations: planned.expectations(), runtime, buffers };
+        for (id, tensor) in listed(planned, graph) {
+            comparison.refers_to(id, tensor, &mut fitted).then_some(())?;
+        }
         comparison.compare(&mut fitted)?;
-        let fits = comparison.unlisted_stay_unlisted(graph, &fitted)
+        let fits = comparison.leafs_are_distinct(&fitted)
+            && comparison.unlisted_stay_unlisted(graph, &fitted)
             && comparison.unlisted_have_room(&fitted)
             && comparison.in_place_layouts_match(&fitted);
         fits.then_some(fitted)
@@ -104,7 +105,7 @@ impl Comparison<'_> {
     fn compare(&self, fitted: &mut FittedGraph<'_>) -> Option<()> {
         for (id, memory) in self.expectations.memory.iter().enumerate() {
             let Some(tensor) = fitted.tensors[id] else { continue };
-            memory.matches(tensor, fitted).then_some(())?;
+            self.memory_matches(*memory, tensor, fitted).then_some(())?;
             fitted.unassigned += usize::from(memory.is_needed_by(tensor));
             if id < self.planned.listed {
                 self.compare_sources(id, tensor, fitted)?;
@@ -117,9 +118,44 @@ impl Comparison<'_> {
     fn compare_sources<'g>(&self, id: usize, tensor: TensorRef<'g>, fitted: &mut FittedGraph<'g>) -> Option<()> {
         let mut sources = tensor.sources();
         for &source in self.planned.graph.sources(id_of(id)) {
-            fitted.bind(source, sources.next()?).then_some(())?;
+            self.refers_to(source, sources.next()?, fitted).then_some(())?;
         }
         sources.next().is_none().then_some(())
+    }
+
+    /// Returns `true` if `tensor`, which the graph refers to where the planned graph refers to `id`, is that tensor, or
+    /// if the plan never reuses the memory of either: it does not matter which of these are read where.
+    fn refers_to<'g>(&self, id: TensorId, tensor: TensorRef<'g>, fitted: &mut FittedGraph<'g>) -> bool {
+        if fitted.bind(id, tensor) {
+            return true;
+        }
+        let is_kept = |&kept: &TensorId| fitted.tensors[kept as usize] == Some(tensor);
+        self.expectations.is_permanent(id)
+            && tensor.view_source().is_none()
+            && (tensor.has_memory() || self.expectations.kept_leafs.iter().any(is_kept))
+    }
+
+    /// Returns `true` if the memory of `tensor` comes from the same source as planned.
+    fn memory_matches<'g>(&self, planned: MemorySource, tensor: TensorRef<'g>, fitted: &mut FittedGraph<'g>) -> bool {
+        match (planned, tensor.view_source()) {
+            (MemorySource::View { root, at_start }, Some(now)) => {
+                self.refers_to(root, now, fitted) && (!at_start || tensor.view_offset() == 0)
+            }
+            (MemorySource::View { .. }, None) | (_, Some(_)) => false,
+            (MemorySource::External, None) => tensor.has_memory(),
+            // A planned tensor may have memory by now, and then needs none of the plan.
+            (MemorySource::Planned { .. } | MemorySource::Unneeded, None) => true,
+        }
+    }
+
+    /// Returns `true` if no leaf that needs memory has two places in the plan: it would get only one of them.
+    fn leafs_are_distinct(&self, fitted: &FittedGraph<'_>) -> bool {
+        let leafs = self.planned.graph.leafs().iter().map(|&leaf| (leaf, fitted.tensors[leaf as usize]));
+        let needed =
+            leafs.filter_map(|(leaf, tensor)| tensor.filter(|it| !it.has_memory()).map(|it| (it.address(), leaf)));
+        let mut needed: Vec<(usize, TensorId)> = needed.collect();
+        needed.sort_unstable();
+        needed.windows(2).all(|pair| pair[0].0 != pair[1].0 || pair[0].1 == pair[1].1)
     }
 
     /// Returns `true` if the flags have the planned meaning, and the operation is the planned one where memory depends
@@ -177,19 +213,6 @@ impl Comparison<'_> {
 }
 
 impl MemorySource {
-    /// Returns `true` if the memory of `tensor` comes from the same source as planned.
-    fn matches<'g>(self, tensor: TensorRef<'g>, fitted: &mut FittedGraph<'g>) -> bool {
-        match (self, tensor.view_source()) {
-            (Self::View { root, at_start }, Some(now)) => {
-                fitted.bind(root, now) && (!at_start || tensor.view_offset() == 0)
-            }
-            (Self::View { .. }, None) | (_, Some(_)) => false,
-            (Self::External, None) => tensor.has_memory(),
-            // A planned tensor may have memory by now, and then needs none of the plan.
-            (Self::Planned { .. } | Self::Unneeded, None) => true,
-        }
-    }
-
     /// Returns `true` if `tensor` needs memory of the plan.
     pub fn is_needed_by(self, tensor: TensorRef<'_>) -> bool {
         matches!(self, Self::Planned { .. }) && !tensor.has_memory()

@@ -22,9 +22,15 @@ use crate::graph::BufferPlan;
 use fit::{FittedGraph, PlanWithRoom};
 use plan::RememberedPlan;
 
-/// The number of plans that an allocator remembers: programs alternate between prompt and token, or token and
-/// embedding.
-const CAPACITY: usize = 4;
+/// An allocator remembers at least this many plans: programs alternate between prompt, token and embedding, or between
+/// the shapes of their inputs.
+const LEAST_PLANS: usize = 16;
+
+/// It remembers more plans while all of them together take less memory.
+const MOST_BYTES: usize = 4 << 20;
+
+/// How many plans, the latest of either kind, a graph that was not planned is compared with.
+const MOST_COMPARED: usize = 4;
 
 /// Whether a plan fits a graph of about the size that it was made for.
 #[derive(Debug)]
@@ -56,7 +62,7 @@ impl Drop for RememberedPlans {
 impl RememberedPlans {
     /// Remembers nothing.
     pub fn none() -> Self {
-        Self { plans: Vec::with_capacity(CAPACITY) }
+        Self { plans: Vec::with_capacity(LEAST_PLANS) }
     }
 
     /// Drops all plans.
@@ -79,15 +85,20 @@ impl RememberedPlans {
         self.plans.first_mut()
     }
 
-    /// Returns `true` if an expendable plan can be remembered without dropping one that is not.
-    pub fn have_room_for_expendable(&self) -> bool {
-        self.plans.len() < CAPACITY || self.plans.iter().any(|plan| plan.is_expendable)
+    /// Returns `true` if another plan can be remembered only by dropping one.
+    fn is_full(&self) -> bool {
+        self.plans.len() >= LEAST_PLANS && self.plans.iter().map(RememberedPlan::bytes).sum::<usize>() >= MOST_BYTES
     }
 
-    /// Drops a plan if there is no room for another: the least recently used one, of those that are expendable if there
-    /// are any.
+    /// Returns `true` if an expendable plan can be remembered without dropping one that is not.
+    pub fn have_room_for_expendable(&self) -> bool {
+        !self.is_full() || self.plans.iter().any(|plan| plan.is_expendable)
+    }
+
+    /// Drops plans until there is room for another: the least recently used ones, of those that are expendable while
+    /// there are any.
     pub fn make_room(&mut self) {
-        if self.plans.len() >= CAPACITY {
+        while self.is_full() {
             let expendable = self.plans.iter().rposition(|plan| plan.is_expendable);
             self.plans.remove(expendable.unwrap_or(self.plans.len() - 1)).leave_memory();
         }
@@ -123,12 +134,12 @@ impl RememberedPlans {
         true
     }
 
-    /// Selects the plan whose key matches `graph` and that keeps the tensors `retained`, or that served `graph` last.
+    /// Selects the plan whose key matches `graph` and that keeps the tensors `retained`, or that served `graph` lately.
     /// Returns `false` if there is none.
     pub fn select_known(&mut self, runtime: &Runtime, graph: GraphRef<'_>, retained: &[RetainedAt]) -> bool {
         let fingerprint = LazyCell::new(|| Fingerprint::of(&runtime.operations, graph));
         let is_made_for = |plan: &RememberedPlan| plan.is_made_for(graph, || *fingerprint);
-        let has_served = |plan: &RememberedPlan| plan.served().is_some_and(|served| served == *fingerprint);
+        let has_served = |plan: &RememberedPlan| plan.has_served(|| *fingerprint);
         let position = |accept: &dyn Fn(&RememberedPlan) -> bool| {
             self.candidates(retained).find(|(_, plan)| accept(plan)).map(|(index, _)| index)
         };
@@ -148,7 +159,7 @@ impl RememberedPlans {
     ) -> CloseFit<'g> {
         let mut larger = None;
         let mut found = None;
-        for (index, plan) in self.candidates(retained) {
+        for (index, plan) in self.compared(retained) {
             let Some(candidate) = PlanWithRoom::new(plan, types, graph) else { continue };
             if candidate.is_much_larger() {
                 larger.get_or_insert_with(|| plan.buffers().iter().all(BufferPlan::is_from_peak));
@@ -176,7 +187,7 @@ impl RememberedPlans {
         retained: &[RetainedAt],
     ) -> Option<FittedGraph<'g>> {
         let fit = |plan| PlanWithRoom::new(plan, types, graph)?.fit(runtime);
-        let (index, fitted) = self.candidates(retained).find_map(|(index, plan)| Some((index, fit(plan)?)))?;
+        let (index, fitted) = self.compared(retained).find_map(|(index, plan)| Some((index, fit(plan)?)))?;
         self.plans[..=index].rotate_right(1);
         Some(fitted)
     }
@@ -189,5 +200,14 @@ impl RememberedPlans {
             current.is_some_and(|current| plan.requested == current.requested) && plan.retained == retained
         };
         self.plans.iter().enumerate().filter(move |(_, plan)| qualifies(plan))
+    }
+
+    /// Returns the candidates that a graph is compared with, those that are not expendable first.
+    fn compared(&self, retained: &[RetainedAt]) -> impl Iterator<Item = (usize, &RememberedPlan)> {
+        let of_kind = |is_expendable: bool| {
+            let is_of_kind = move |(_, plan): &(usize, &RememberedPlan)| plan.is_expendable == is_expendable;
+            self.candidates(retained).filter(is_of_kind).take(MOST_COMPARED)
+        };
+        of_kind(false).chain(of_kind(true))
     }
 }

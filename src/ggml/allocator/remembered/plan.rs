@@ -1,8 +1,9 @@
 //! A planned graph with its plan: what must be known to assign addresses and to compare other graphs with it.
 
 use std::cell::OnceCell;
+use std::collections::VecDeque;
 
-use crate::graph::{Address, BufferPlan, Graph, GraphPlan, Operation, Tensor, TensorId};
+use crate::graph::{Address, Allocation, BufferPlan, Flags, Graph, GraphPlan, Operation, Tensor, TensorId};
 use crate::placement::Bytes;
 
 use crate::ggml::allocator::planning_memory::{leave_plan, leave_problems};
@@ -15,6 +16,13 @@ use crate::ggml::read::requested::Requested;
 use crate::ggml::read::spare_lists::SpareLists;
 use crate::ggml::retention::RetainedAt;
 
+/// How many other graphs that it served a plan recognizes: the four copies of inputs that a scheduler takes in turns make
+/// four graphs of one, for tokens and for their embeddings.
+const MOST_SERVED: usize = 8;
+
+/// What a plan takes in memory for each tensor: here, and in sources, layouts, addresses and assignments.
+const BYTES_OF_TENSOR: usize = size_of::<Tensor>() + size_of::<Option<Allocation>>() + size_of::<MemorySource>() + 64;
+
 /// A plan, and the facts that decide whether it serves a graph. What only assignment or comparison needs is computed on
 /// first use: many graphs are only reserved.
 #[derive(Debug)]
@@ -25,11 +33,13 @@ pub struct RememberedPlan {
     pub listed: usize,
     /// Identifies the planned graph, as far as planning reads it.
     key: GraphKey,
-    /// The fingerprint of the planned graph, if a buffer type computes sizes tensor by tensor: those may depend on any
-    /// field.
+    /// Where each listed tensor is listed first, by id, if a tensor is listed twice: ids are not positions then.
+    positions: Option<Vec<u32>>,
+    /// The fingerprint of the planned graph, where the key does not suffice: a buffer type computes sizes tensor by
+    /// tensor, which may depend on any field, or a tensor is listed twice.
     exact: Option<Fingerprint>,
-    /// The fingerprint of the latest other graph that the plan served.
-    served: Option<Fingerprint>,
+    /// The fingerprints of other graphs that the plan served, the latest last.
+    served: VecDeque<Fingerprint>,
     /// [`Fingerprint::of_outputs`] of the latest graph whose redirected results were checked: the check does not cover
     /// memory in a buffer of another type.
     pub checked_outputs: Option<Fingerprint>,
@@ -53,6 +63,16 @@ pub struct Expectations {
     /// Whether the operation and the layout must be the planned ones, by id, since a CONCAT expects its bytes at a
     /// fixed place. Empty if that is so for no tensor.
     pub is_fixed: Vec<bool>,
+    /// The planned leafs that keep their memory through the whole graph.
+    pub kept_leafs: Vec<TensorId>,
+}
+
+impl Expectations {
+    /// Returns `true` for a tensor whose memory the plan never reuses, and that may be any such tensor.
+    pub fn is_permanent(&self, id: TensorId) -> bool {
+        let is_fixed = self.is_fixed.get(id as usize).is_some_and(|&fixed| fixed);
+        !is_fixed && (self.memory[id as usize] == MemorySource::External || self.kept_leafs.contains(&id))
+    }
 }
 
 /// Where a tensor's memory comes from.
@@ -82,7 +102,7 @@ pub enum MemorySource {
 
 impl RememberedPlan {
     /// Remembers that the graph of `reading` was planned as `plan`; `exact` is its fingerprint if sizes depend on more
-    /// than layouts.
+    /// than layouts, or a tensor is listed twice.
     pub fn new(
         reading: ReadGraph<'_>,
         mut plan: GraphPlan,
@@ -94,8 +114,9 @@ impl RememberedPlan {
         leave_problems(std::mem::take(&mut plan.problems));
         Self {
             key: GraphKey::new(tensors, ops, redirected, &graph, listed),
+            positions: first_positions(&graph, listed),
             exact,
-            served: None,
+            served: VecDeque::new(),
             checked_outputs: None,
             listed,
             requested,
@@ -106,6 +127,11 @@ impl RememberedPlan {
             assignments: OnceCell::new(),
             expectations: OnceCell::new(),
         }
+    }
+
+    /// The bytes that the plan takes in memory, about.
+    pub fn bytes(&self) -> usize {
+        self.graph.tensors().len() * BYTES_OF_TENSOR
     }
 
     /// Leaves the memory of the lists to the next graph and the next plan.
@@ -123,7 +149,11 @@ impl RememberedPlan {
     /// What the plan relies on in each tensor of a graph that it serves.
     pub fn expectations(&self) -> &Expectations {
         let Self { graph, plan, .. } = self;
-        self.expectations.get_or_init(|| Expectations { memory: memory(graph, plan), is_fixed: fixed(graph, plan) })
+        self.expectations.get_or_init(|| Expectations {
+            memory: memory(graph, plan),
+            is_fixed: fixed(graph, plan),
+            kept_leafs: kept_leafs(graph, plan),
+        })
     }
 
     /// Returns the address of a tensor, where the plan has one, and the bytes that its buffer type required for it.
@@ -140,48 +170,70 @@ impl RememberedPlan {
     pub fn is_made_for(&self, graph: GraphRef<'_>, fingerprint: impl FnOnce() -> Fingerprint) -> bool {
         match self.exact {
             Some(exact) => self.lists_all() && exact == fingerprint(),
-            None => self.has_positions() && self.key.matches(graph, &self.graph),
+            None => self.positions.is_none() && self.has_positions() && self.key.matches(graph, &self.graph),
         }
     }
 
-    /// The fingerprint of the latest other graph that the plan served, if every tensor is listed: fingerprints do not
-    /// cover unlisted ones.
-    pub fn served(&self) -> Option<Fingerprint> {
-        self.served.filter(|_| self.lists_all())
+    /// Returns `true` if the plan has served the graph with this fingerprint lately. Fingerprints do not cover unlisted
+    /// tensors.
+    pub fn has_served(&self, fingerprint: impl FnOnce() -> Fingerprint) -> bool {
+        !self.served.is_empty() && self.lists_all() && self.served.contains(&fingerprint())
     }
 
-    /// Notes that the plan serves another graph than the planned one. The next graph is probably that one again: a
+    /// Notes that the plan serves another graph than the planned one. The next graphs are probably that one again: a
     /// prompt is planned, then tokens follow. `unassigned` of its tensors need memory of the plan. Where others came
     /// with memory, their sizes were not compared, so such a graph is compared each time.
     pub fn note_served(&mut self, unassigned: usize, fingerprint: Fingerprint) {
         if self.assignments().placed() == unassigned {
-            self.served = Some(fingerprint);
+            if self.served.len() == MOST_SERVED {
+                self.served.pop_front();
+            }
+            self.served.push_back(fingerprint);
         }
     }
 
-    /// Returns `true` if every tensor is listed once.
+    /// Returns `true` if every tensor is listed.
     fn lists_all(&self) -> bool {
-        self.has_positions() && self.listed == self.graph.tensors().len()
+        self.listed == self.graph.tensors().len()
     }
 
-    /// Returns `true` if every tensor is listed once, except some that came with memory, such as results of another
-    /// graph. The ids of listed tensors then are their positions.
+    /// Returns `true` if every tensor is listed, except some that came with memory, such as results of another graph.
     fn has_positions(&self) -> bool {
-        let Self { graph, listed, .. } = self;
-        let others = &graph.tensors()[*listed..];
-        *listed == graph.leafs().len() + graph.nodes().len()
-            && others.iter().all(|tensor| tensor.external && tensor.view.is_none())
+        let others = &self.graph.tensors()[self.listed..];
+        others.iter().all(|tensor| tensor.external && tensor.view.is_none())
     }
 
     /// Returns the lookup of `graph`'s tensors by planned id. `None` if a tensor that may need memory is in neither
     /// list.
     pub fn tensors_of<'g>(&self, graph: GraphRef<'g>) -> Option<impl Fn(TensorId) -> Option<TensorRef<'g>>> {
-        let leafs = graph.leafs.len();
+        let (leafs, positions) = (graph.leafs.len(), self.positions.as_deref());
         self.has_positions().then_some(move |id: TensorId| {
             let id = id as usize;
-            if id < leafs { graph.leafs.get(id).copied() } else { graph.nodes.get(id - leafs).copied() }
+            let at = positions.map_or(Some(id), |positions| positions.get(id).map(|&position| position as usize))?;
+            if at < leafs { graph.leafs.get(at).copied() } else { graph.nodes.get(at - leafs).copied() }
         })
     }
+}
+
+/// Returns where each of the `listed` tensors of a graph is listed first, by id; `None` if that is its id, since none is
+/// listed twice.
+fn first_positions(graph: &Graph, listed: usize) -> Option<Vec<u32>> {
+    if listed == graph.leafs().len() + graph.nodes().len() {
+        return None;
+    }
+    let mut positions = vec![u32::MAX; listed];
+    for (position, &id) in (0..).zip(graph.leafs().iter().chain(graph.nodes())) {
+        let first = &mut positions[id as usize];
+        *first = position.min(*first);
+    }
+    Some(positions)
+}
+
+/// Returns the planned leafs that keep their memory through the whole graph. Schedulers list several copies of an input,
+/// which nodes read in turns, and flag them so.
+fn kept_leafs(graph: &Graph, plan: &GraphPlan) -> Vec<TensorId> {
+    let is_kept = |&id: &TensorId| graph.tensor(id).flags.has(Flags::OUTPUT) && plan.placed(id).is_some();
+    graph.leafs().iter().copied().filter(is_kept).collect()
 }
 
 fn memory(graph: &Graph, plan: &GraphPlan) -> Vec<MemorySource> {

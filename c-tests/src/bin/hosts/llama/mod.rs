@@ -55,7 +55,10 @@ pub const USES: [(&str, &str); 2] =
 /// Eight contexts of one model, each on a thread of its own.
 const IN_PARALLEL: (&str, &str) = ("8 contexts in parallel", "--flash on --cache streams --contexts 8");
 
-/// The models that are used by several contexts at the same time: attention alone, and a hybrid with experts.
+/// On two devices with events, where llama.cpp's scheduler reads four copies of each input in turns.
+const IN_PIPELINE: (&str, &str) = ("2 devices in a pipeline", "--flash on --cache streams --gpus 2");
+
+/// The models that are used so: attention alone, and a hybrid with experts.
 const SHARED: [&str; 2] = ["llama", "granitehybrid"];
 
 impl LlamaHost {
@@ -65,6 +68,11 @@ impl LlamaHost {
     /// When cargo cannot fetch the package.
     pub fn version(&self) -> Result<String> {
         Ok(format!("{} {}", self.package.name(), self.package.version()?))
+    }
+
+    /// Returns `true` if it counts how often its scheduler has to reserve memory again for a graph.
+    fn counts_reallocations(&self) -> bool {
+        self.package == Package::LlamaCpp4
     }
 
     fn folder(&self) -> PathBuf {
@@ -119,8 +127,8 @@ impl LlamaHost {
             let file = folder.join(model.name).with_extension("gguf");
             programs.write_model(model, &file)?;
             for way in [Way::Preloaded, Way::Linked] {
-                let in_parallel = SHARED.contains(&model.name).then_some(IN_PARALLEL);
-                let uses = USES.into_iter().chain(in_parallel);
+                let shared = SHARED.contains(&model.name).then_some([IN_PARALLEL, IN_PIPELINE]);
+                let uses = USES.into_iter().chain(shared.into_iter().flatten());
                 jobs.extend(uses.map(|used| job(&version, model, &file, used, way, &programs)));
             }
         }

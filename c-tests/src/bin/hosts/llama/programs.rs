@@ -38,17 +38,19 @@ impl Programs {
         let libraries = host.shared();
         let ggml = Ggml::built(host.package, libraries.clone())?;
         let include = format!("-I{}", host.package.sources()?.join("include").display());
+        let counts = if host.counts_reallocations() { "-DCOUNTS_REALLOCATIONS" } else { "-UCOUNTS_REALLOCATIONS" };
         let name = |form: &str| format!("hosts-{}-{form}", host.name);
         let search = format!("-L{}", libraries.display());
         let shared_link = ["-Wl,--no-as-needed", &search, "-lllama", "-lggml", "-lggml-cpu", "-lggml-base"];
         let shared_link = shared_link.map(str::to_owned);
-        let on_shared =
-            |form: &str, source: &str| Program::build_linked(&name(form), &[source], &ggml, &[&include], &shared_link);
+        let on_shared = |form: &str, source: &str| {
+            Program::build_linked(&name(form), &[source], &ggml, &[&include, counts], &shared_link)
+        };
         let on_static = |form: &str, lastuse: Option<&Lastuse>| {
             let mut link = static_link(&ggml, lastuse)?;
             let archives = STATIC.map(|archive| host.static_build().join(archive));
             link.extend(archives.map(|archive| archive.to_string_lossy().into_owned()));
-            let flags = [&*include, COUNTER_IS_LINKED];
+            let flags = [&*include, COUNTER_IS_LINKED, counts];
             let sources = [&[SESSIONS], &INSTRUMENTATION[..]].concat();
             let program = Program::build_linked(&name(form), &sources, &ggml, &flags, &link)?;
             Ok::<_, String>(program.path().to_owned())

@@ -285,7 +285,7 @@ mod tests {
     fn served(report: &str, results: &str, round_trips: usize) -> Served {
         let counted = Counted::read(report).expect("a report");
         Served {
-            run: Run { results: results.into(), counted, units_per_second: 1.0, peak_resident: None },
+            run: Run { results: results.into(), counted, units_per_second: 1.0, reallocations: 0, peak_resident: None },
             round_trips,
         }
     }
