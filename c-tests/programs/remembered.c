@@ -156,15 +156,15 @@ static void small_graphs_have_plans_of_their_own(struct case_args args) {
     (void) args;
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);
-    struct built   large  = transformer_new((struct shape) { .layers = LARGE, .tokens = 200, .past = 200 });
-    struct built   near   = transformer_new((struct shape) { .layers = LARGE, .tokens = 195, .past = 198 });
+    struct built   large  = transformer_new((struct shape) { .layers = LARGE, .tokens = 64, .past = 64 });
+    struct built   near   = transformer_new((struct shape) { .layers = LARGE, .tokens = 62, .past = 63 });
     ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(&dummy));
     CHECK(ggml_gallocr_reserve(galloc, large.graph), "not reserved");
     size_t held = ggml_gallocr_get_buffer_size(galloc, 0);
     CHECK(plans_for(galloc, near, held) == 0, "a graph of nearly the planned sizes was planned");
     // More than an allocator remembers, each twice.
     for (int tokens = 2; tokens < 2 + 2 * REMEMBERED; tokens++) {
-        struct shape shape = { .layers = LARGE, .tokens = tokens, .past = 3 * tokens };
+        struct shape shape = { .layers = LARGE, .tokens = tokens, .past = 2 * tokens };
         struct built small = transformer_new(shape);
         size_t       size  = need_of(small.graph).size;
         CHECK(plans_for(galloc, small, held) == 1, "%d tokens have no plan of their own", tokens);
@@ -174,7 +174,7 @@ static void small_graphs_have_plans_of_their_own(struct case_args args) {
         CHECK(plans_for(galloc, small, held) == 0, "%d tokens were planned twice", tokens);
         built_free(small);
     }
-    large = transformer_in(built_again(large), (struct shape) { .layers = LARGE, .tokens = 200, .past = 200 });
+    large = transformer_in(built_again(large), (struct shape) { .layers = LARGE, .tokens = 64, .past = 64 });
     CHECK(plans_for(galloc, large, held) == 0, "plans of small graphs have displaced the one that was reserved");
     ggml_gallocr_free(galloc);
     built_free(large);
