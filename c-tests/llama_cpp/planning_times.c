@@ -91,6 +91,14 @@ void ggml_gallocr_reserve_n_size(ggml_gallocr_t galloc, struct ggml_cgraph * gra
     }
 }
 
+bool ggml_gallocr_reserve_n(ggml_gallocr_t galloc, struct ggml_cgraph * graph, const int * node_buffer_ids,
+                            const int * leaf_buffer_ids) {
+    if (in_turn != NULL && in_turn->serving[GGML] != NULL) {
+        reserve_again(in_turn, (struct planned_graph) { graph, node_buffer_ids, leaf_buffer_ids });
+    }
+    return ggml_functions.reserve_n(galloc, graph, node_buffer_ids, leaf_buffer_ids);
+}
+
 bool ggml_gallocr_alloc_graph(ggml_gallocr_t galloc, struct ggml_cgraph * graph) {
     if (in_turn != NULL) {
         time_rebuilt(in_turn, graph);

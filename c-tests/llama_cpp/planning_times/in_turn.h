@@ -88,13 +88,22 @@ static struct ggml_tensor * other_output(struct in_turn * times, struct planned_
     return NULL;
 }
 
+// Returns the time that an allocator takes for a graph; `*done` tells whether it allocated the graph.
+static uint64_t allocation_time(struct in_turn * times, int which, ggml_gallocr_t galloc, struct ggml_cgraph * graph,
+                                bool * done) {
+    const uint64_t begin = nanoseconds_now();
+    *done                = times->functions[which].alloc_graph(galloc, graph);
+    const uint64_t time  = nanoseconds_now() - begin;
+    put_back_memory(&times->memory);
+    return time;
+}
+
 static void time_allocation(struct in_turn * times, struct samples * samples, int which, ggml_gallocr_t galloc,
                             struct ggml_cgraph * graph) {
-    const uint64_t begin = nanoseconds_now();
-    const bool     done  = times->functions[which].alloc_graph(galloc, graph);
-    add_sample(samples, which, nanoseconds_now() - begin);
+    bool           done;
+    const uint64_t time = allocation_time(times, which, galloc, graph, &done);
     stop_unless(done, "allocate a graph");
-    put_back_memory(&times->memory);
+    add_sample(samples, which, time);
 }
 
 // All calls of a new allocator for a graph that is new to it.
@@ -146,8 +155,26 @@ static void time_rebuilt(struct in_turn * times, struct ggml_cgraph * graph) {
     pretend_addresses(&times->memory, graph);
     note_memory(&times->memory, graph);
     const int first = (int) (times->rebuilt.count[GGML] % BOTH);
-    time_allocation(times, &times->rebuilt, first, times->serving[first], graph);
-    time_allocation(times, &times->rebuilt, 1 - first, times->serving[1 - first], graph);
+    uint64_t  time[BOTH];
+    bool      done[BOTH];
+    for (int i = 0; i < BOTH; i++) {
+        const int which = i == 0 ? first : 1 - first;
+        time[which]     = allocation_time(times, which, times->serving[which], graph, &done[which]);
+    }
+    stop_unless(done[LASTUSE] || !done[GGML], "allocate a graph that ggml's own allocates");
+    // llama.cpp's scheduler reserves memory for one that is refused.
+    if (done[GGML]) {
+        add_sample(&times->rebuilt, GGML, time[GGML]);
+        add_sample(&times->rebuilt, LASTUSE, time[LASTUSE]);
+    }
+}
+
+// To be called with the graphs that llama.cpp reserves memory for while it computes.
+static void reserve_again(struct in_turn * times, struct planned_graph planned) {
+    pretend_addresses(&times->memory, planned.graph);
+    for (int which = 0; which < BOTH; which++) {
+        stop_unless(reserve(&times->functions[which], times->serving[which], planned), "reserve a graph again");
+    }
 }
 
 static void print_times_in_turn(struct in_turn * times) {
