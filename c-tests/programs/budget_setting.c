@@ -296,7 +296,7 @@ static void a_thousand_calls_take_no_more_memory(struct case_args args) {
     ggml_free(rooms[1]);
 }
 
-// Contexts that are all live, more than are kept of graphs whose allocator was freed.
+// Contexts that are all live.
 static void allocators_for_each_graph_take_no_more_memory(struct case_args args) {
     set_budget(SCORES_BUDGET);
     enum { KEPT = 40 };
@@ -319,29 +319,57 @@ static void allocators_for_each_graph_take_no_more_memory(struct case_args args)
     }
 }
 
-// Nothing tells which of them are live, so the memory of none is used again.
-static void more_graphs_than_are_kept_stay_whole(struct case_args args) {
+// However many graphs of a program are live, all are in parts, and stay so when others follow and allocators are freed.
+static void any_number_of_graphs_is_kept(struct case_args args) {
     (void) args;
     set_budget(SCORES_BUDGET);
-    enum { KEPT = 256, GRAPHS = KEPT + 2 };
-    ggml_backend_t         cpu    = new_cpu(1);
-    struct attention_truth truth  = attention_truth_new(cpu);
-    ggml_gallocr_t         galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    struct attention       graphs[GRAPHS];
+    enum { GRAPHS = 300 };
+    ggml_backend_t         cpu   = new_cpu(1);
+    struct attention_truth truth = attention_truth_new(cpu);
+    static struct attention graphs[GRAPHS];
     for (int i = 0; i < GRAPHS; i++) {
-        graphs[i] = attention_new(512);
-        CHECK(ggml_gallocr_alloc_graph(galloc, graphs[i].graph), "graph %d: not allocated", i);
-        CHECK(is_cut(graphs[i].graph) == (i < KEPT), "graph %d", i);
-        if (i == 0 || i >= KEPT - 1) {
-            attention_run(&graphs[i], cpu);
-            check_attention(&graphs[i], &truth);
-        }
+        ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+        graphs[i]             = attention_new(512);
+        CHECK(ggml_gallocr_reserve(galloc, graphs[i].graph) && is_cut(graphs[i].graph), "graph %d: not in parts", i);
+        ggml_gallocr_free(galloc);
     }
-    CHECK(is_cut(graphs[0].graph), "the first graph has lost its parts");
-    ggml_gallocr_free(galloc);
+    for (int i = 0; i < GRAPHS; i += GRAPHS / 10) {
+        ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+        CHECK(ggml_gallocr_alloc_graph(galloc, graphs[i].graph) && is_cut(graphs[i].graph), "graph %d: not allocated", i);
+        attention_run(&graphs[i], cpu);
+        check_attention(&graphs[i], &truth);
+        ggml_gallocr_free(galloc);
+    }
     for (int i = 0; i < GRAPHS; i++) {
         ggml_free(graphs[i].ctx);
     }
+    attention_truth_free(truth);
+    ggml_backend_free(cpu);
+}
+
+// In the memory of one graph another one is built, whose tensors lie elsewhere in it. A graph in other memory stays as it is.
+static void graphs_of_other_sizes_take_no_more_memory(struct case_args args) {
+    set_budget(SCORES_BUDGET);
+    long long              calls  = case_number(args, 0, 300);
+    ggml_backend_t         cpu    = new_cpu(1);
+    struct attention_truth truth  = attention_truth_new(cpu);
+    ggml_gallocr_t         galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    struct ggml_context *  room   = no_alloc_context(ATTENTION_BYTES);
+    struct attention       stays  = attention_new(512);
+    size_t                 before = 0;
+    CHECK(ggml_gallocr_reserve(galloc, stays.graph) && is_cut(stays.graph), "not in parts");
+    for (long long i = 0; i < calls; i++) {
+        struct attention a = attention_behind(room, 512, (int) (i * 7 % 20));
+        CHECK(ggml_gallocr_alloc_graph(galloc, a.graph) && is_cut(a.graph), "call %lld: not in parts", i);
+        before = i == 60 ? bytes_in_use() : before;
+    }
+    CHECK(bytes_in_use() < before + GROWTH, "%zu bytes became %zu", before, bytes_in_use());
+    CHECK(ggml_gallocr_alloc_graph(galloc, stays.graph) && is_cut(stays.graph), "not allocated");
+    attention_run(&stays, cpu);
+    check_attention(&stays, &truth);
+    ggml_gallocr_free(galloc);
+    ggml_free(room);
+    ggml_free(stays.ctx);
     attention_truth_free(truth);
     ggml_backend_free(cpu);
 }
@@ -636,7 +664,8 @@ static const struct test_case CASES[] = {
     CASE(random_graphs_keep_their_bits),
     CASE(a_thousand_calls_take_no_more_memory),
     CASE(allocators_for_each_graph_take_no_more_memory),
-    CASE(more_graphs_than_are_kept_stay_whole),
+    CASE(any_number_of_graphs_is_kept),
+    CASE(graphs_of_other_sizes_take_no_more_memory),
     CASE(graphs_of_an_allocator_that_was_freed_stay_valid),
     CASE(graphs_that_share_tensors_are_computed),
     CASE(graphs_that_are_listed_by_hand_stay_whole),

@@ -119,8 +119,8 @@ pub unsafe fn expect_room<F: Budgeted>(
 ) -> Result<(), NotFitted<F>> {
     // SAFETY: a live graph, as the caller guarantees.
     let live = unsafe { GraphRef::new(graph) };
-    // SAFETY: a live graph, as the caller guarantees.
-    if let Some(tensor) = unsafe { Visited::of(graph) }.first_missing(live) {
+    // SAFETY: a live graph of this ggml that no other thread uses, as the caller guarantees.
+    if let Some(tensor) = unsafe { Visited::of(runtime, graph) }.first_missing(live) {
         return Err(NotFitted::ListedByHand(tensor.name()));
     }
     // SAFETY: a live graph, as the caller guarantees.

@@ -81,8 +81,8 @@ pub unsafe fn recompute_graph(
     let order: Vec<TensorRef<'_>> = order.collect();
     // SAFETY: the graph has room for all nodes, which was checked; `live` is not used any more.
     unsafe { list_nodes(runtime, graph, &copied, &order) };
-    // SAFETY: a live graph of this thread.
-    if let Some(counts) = unsafe { UseCounts::of(graph) } {
+    // SAFETY: a live graph of this ggml and of this thread.
+    if let Some(counts) = unsafe { UseCounts::of(runtime, graph) } {
         count_uses(counts, &copied, &order);
     }
     copied.iter().for_each(|&(node, copy)| note(node, copy));

@@ -6,12 +6,33 @@ use std::mem::offset_of;
 
 use crate::graph::Flags;
 
-use crate::ggml::bindings::{ggml_cgraph, ggml_context, ggml_init_params, ggml_tensor};
+use crate::ggml::bindings::{ggml_bitset_t, ggml_cgraph, ggml_context, ggml_hash_set, ggml_init_params, ggml_tensor};
 use crate::ggml::linking::functions::Functions;
 
 /// The field that is not at the expected offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownLayout(pub &'static str);
+
+/// The offsets in a graph that differ between versions of ggml.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GraphLayout {
+    /// Of the hash set with the tensors that ggml has visited.
+    pub visited_hash_set: usize,
+    /// Of the pointer to the counts of their uses; `None` in versions before 2025-06-29, which do not count.
+    pub use_counts: Option<usize>,
+}
+
+impl GraphLayout {
+    /// Those that are known.
+    const ALL: [Self; 2] = [
+        Self {
+            visited_hash_set: offset_of!(ggml_cgraph, visited_hash_set),
+            use_counts: Some(offset_of!(ggml_cgraph, use_counts)),
+        },
+        // The set begins where others have the pointer.
+        Self { visited_hash_set: offset_of!(ggml_cgraph, use_counts), use_counts: None },
+    ];
+}
 
 /// Elements of the probed tensor and view, and the offset of the view: values that occur nowhere else.
 const EXTENT: i64 = 0x345;
@@ -19,14 +40,17 @@ const VIEW_EXTENT: i64 = 0x23;
 const VIEW_OFFSET: usize = 0x570;
 const F32: u32 = 0;
 
+/// The nodes that the probed graph has room for.
+const CAPACITY: c_int = 8;
+
 /// Large enough for the graph and little more: fresh memory takes time, and the first call of a process waits for it.
 const BUFFER_SIZE: usize = 16 << 10;
 
-/// Builds a tensor, a view of it and a graph of one node, and checks their fields.
+/// Builds a tensor, a view of it and a graph of one node, and checks their fields. Returns what differs between versions.
 ///
 /// # Errors
 /// The first field that is not at the expected offset.
-pub fn probe(functions: &Functions) -> Result<(), UnknownLayout> {
+pub fn probe(functions: &Functions) -> Result<GraphLayout, UnknownLayout> {
     // The memory of the context is ours and zeroed, so that any offset in it can be read.
     // ggml requires an alignment of 16 bytes.
     let mut memory = vec![0u128; BUFFER_SIZE / size_of::<u128>()];
@@ -47,7 +71,7 @@ fn check_layout(
     functions: &Functions,
     context: *mut ggml_context,
     region: std::ops::Range<*const u8>,
-) -> Result<(), UnknownLayout> {
+) -> Result<GraphLayout, UnknownLayout> {
     // SAFETY: the context has room for the tensor and its data.
     let tensor = unsafe { (functions.ggml_new_tensor_1d)(context, F32, EXTENT) };
     // SAFETY: the view lies within the tensor.
@@ -55,17 +79,20 @@ fn check_layout(
     // SAFETY: the tensor lives in this context.
     let node = unsafe { (functions.ggml_neg)(context, tensor) };
     // SAFETY: the context has room for a graph of this size.
-    let graph = unsafe { (functions.ggml_new_graph_custom)(context, 8, false) };
+    let graph = unsafe { (functions.ggml_new_graph_custom)(context, CAPACITY as usize, false) };
     // SAFETY: graph and node live in this context.
     unsafe { (functions.ggml_build_forward_expand)(graph, node) };
     // SAFETY: marks a live tensor.
     unsafe { (functions.ggml_set_input)(tensor) };
     // SAFETY: marks a live tensor.
     unsafe { (functions.ggml_set_output)(node) };
+    // SAFETY: names a live tensor.
+    unsafe { (functions.ggml_set_name)(node, c"probed".as_ptr()) };
     let fields = Fields { functions, region };
     // SAFETY: two live tensors of the context.
     unsafe { fields.check_tensors(tensor, view) }?;
     fields.expect_flag(node, Flags::OUTPUT)?;
+    fields.expect("ggml_tensor.name", node, offset_of!(ggml_tensor, name), *b"probed\0")?;
     fields.check_graph(graph, tensor, node)
 }
 
@@ -89,6 +116,7 @@ impl Fields<'_> {
         self.expect("ggml_tensor.src", view, offset_of!(ggml_tensor, src), [tensor as usize, 0, 0])?;
         self.expect("ggml_tensor.view_src", view, offset_of!(ggml_tensor, view_src), tensor as usize)?;
         self.expect("ggml_tensor.view_offs", view, offset_of!(ggml_tensor, view_offs), VIEW_OFFSET)?;
+        self.expect("ggml_tensor.op_params", view, offset_of!(ggml_tensor, op_params), VIEW_OFFSET)?;
         // SAFETY: a live tensor of this ggml.
         let data = unsafe { (self.functions.ggml_get_data)(tensor) };
         self.expect("ggml_tensor.data", tensor, offset_of!(ggml_tensor, data), data as usize)?;
@@ -102,14 +130,43 @@ impl Fields<'_> {
         graph: *mut ggml_cgraph,
         leaf: *mut ggml_tensor,
         node: *mut ggml_tensor,
-    ) -> Result<(), UnknownLayout> {
+    ) -> Result<GraphLayout, UnknownLayout> {
         let one: c_int = 1;
+        self.expect("ggml_cgraph.size", graph, offset_of!(ggml_cgraph, size), CAPACITY)?;
         self.expect("ggml_cgraph.n_nodes", graph, offset_of!(ggml_cgraph, n_nodes), one)?;
         self.expect("ggml_cgraph.n_leafs", graph, offset_of!(ggml_cgraph, n_leafs), one)?;
         let nodes: *mut c_void = self.read("ggml_cgraph.nodes", graph, offset_of!(ggml_cgraph, nodes))?;
         let leafs: *mut c_void = self.read("ggml_cgraph.leafs", graph, offset_of!(ggml_cgraph, leafs))?;
         self.expect("ggml_cgraph.nodes", nodes, 0, node as usize)?;
-        self.expect("ggml_cgraph.leafs", leafs, 0, leaf as usize)
+        self.expect("ggml_cgraph.leafs", leafs, 0, leaf as usize)?;
+        let has = |layout: &GraphLayout| self.expect_visited(graph, *layout, [(leaf as usize, 1), (node as usize, 0)]);
+        let found = GraphLayout::ALL.into_iter().find(|layout| has(layout).is_ok());
+        found.ok_or(UnknownLayout("ggml_cgraph.visited_hash_set"))
+    }
+
+    /// Expects that `graph` has visited these tensors and no others, each with how often it is used.
+    fn expect_visited(
+        &self,
+        graph: *mut ggml_cgraph,
+        layout: GraphLayout,
+        expected: [(usize, i32); 2],
+    ) -> Result<(), UnknownLayout> {
+        const FIELD: &str = "ggml_cgraph.visited_hash_set";
+        let set: ggml_hash_set = self.read(FIELD, graph, layout.visited_hash_set)?;
+        let counts = layout.use_counts.map(|offset| self.read::<*mut i32>(FIELD, graph, offset)).transpose()?;
+        let bits = ggml_bitset_t::BITS as usize;
+        let mut missing: Vec<(usize, i32)> = expected.to_vec();
+        // A number of slots that is none ends at the end of the memory of the probe.
+        for slot in 0..set.size {
+            let word: ggml_bitset_t = self.read(FIELD, set.used, slot / bits * size_of::<ggml_bitset_t>())?;
+            if word >> (slot % bits) & 1 != 0 {
+                let key: usize = self.read(FIELD, set.keys, slot * size_of::<usize>())?;
+                let at = missing.iter().position(|&(tensor, _)| tensor == key).ok_or(UnknownLayout(FIELD))?;
+                let (_, uses) = missing.swap_remove(at);
+                counts.map_or(Ok(()), |counts| self.expect(FIELD, counts, slot * size_of::<i32>(), uses))?;
+            }
+        }
+        if missing.is_empty() { Ok(()) } else { Err(UnknownLayout(FIELD)) }
     }
 
     /// Expects an operation with this name. Large numbers are refused before ggml reads its table of names with them.
@@ -150,8 +207,8 @@ impl Fields<'_> {
         if start < self.region.start || start.wrapping_add(size_of::<T>()) > self.region.end {
             return Err(UnknownLayout(field));
         }
-        // SAFETY: the bytes lie inside the zeroed memory of the probe, and any bytes are a value of the integer and
-        // pointer types that are read.
+        // SAFETY: the bytes lie inside the zeroed memory of the probe, and any bytes are a value of the types that are
+        // read: integers, pointers, and structs and arrays of these.
         Ok(unsafe { start.cast::<T>().read_unaligned() })
     }
 }

@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use crate::ggml::linking::functions::Functions;
 use crate::ggml::linking::original::Original;
 use crate::ggml::live::operations::Operations;
+use crate::ggml::live::probe::GraphLayout;
 use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::log::{Level, is_log_enabled, log_message};
 
@@ -15,6 +16,8 @@ pub struct Runtime {
     pub functions: Functions,
     /// The operations of this ggml.
     pub operations: Operations,
+    /// Where its graphs have what differs between versions.
+    pub graph_layout: GraphLayout,
     version: String,
     /// Major, minor and patch, if the version has them.
     pub number: Option<[u32; 3]>,
@@ -24,12 +27,12 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Creates the value for a ggml of this version that the probe has accepted.
-    pub fn new(functions: Functions, original: Option<&Original>, version: &str) -> Self {
+    /// Creates the value for a ggml of this version in which the probe has found `graph_layout`.
+    pub fn new(functions: Functions, original: Option<&Original>, version: &str, graph_layout: GraphLayout) -> Self {
         let number = number(version);
         let operations = Operations::new(functions, original.and_then(|it| it.op_can_inplace), number);
         let (version, returns_status) = (version.to_owned(), functions.ggml_version.is_some());
-        Self { functions, operations, version, number, returns_status }
+        Self { functions, operations, graph_layout, version, number, returns_status }
     }
 
     /// Logs that a request is not followed exactly. `message` is a line including its newline.

@@ -271,7 +271,8 @@ impl<'g> GraphRef<'g> {
     /// # Safety
     /// `graph` points to a live graph that no other thread changes.
     pub unsafe fn is_whole(graph: NonNull<ggml_cgraph>) -> bool {
-        // Versions of ggml that do not count uses have the size of the hash set there. The scheduler leaves it 0.
+        // Versions of ggml that do not count uses have the size of the hash set there: all have one of the two, which the
+        // probe has confirmed. The scheduler leaves it 0.
         field!(graph, size) > 0 && !field!(graph, use_counts).is_null()
     }
 

@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 
 use crate::ggml::bindings::ggml_cgraph;
 
+use super::runtime::Runtime;
 use super::tensor::TensorRef;
 use super::visited::Visited;
 
@@ -17,9 +18,9 @@ impl UseCounts {
     ///
     /// # Safety
     /// See [`Visited::of`].
-    pub unsafe fn of(graph: NonNull<ggml_cgraph>) -> Option<Self> {
-        // SAFETY: the caller's promise.
-        let visited = unsafe { Visited::of(graph) };
+    pub unsafe fn of(runtime: &Runtime, graph: NonNull<ggml_cgraph>) -> Option<Self> {
+        // SAFETY: live, of this ggml, and used by no other thread, as the caller guarantees.
+        let visited = unsafe { Visited::of(runtime, graph) };
         visited.has_use_counts().then_some(Self(visited))
     }
 

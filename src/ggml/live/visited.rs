@@ -5,10 +5,9 @@ use std::ptr::NonNull;
 
 use crate::ggml::bindings::{ggml_bitset_t, ggml_cgraph, ggml_hash_set};
 
+use super::probe::GraphLayout;
+use super::runtime::Runtime;
 use super::tensor::{GraphRef, TensorRef};
-
-/// No hash set has as many slots, and no pointer is below.
-const MOST_SLOTS: usize = 1 << 32;
 
 /// The visited tensors of one graph.
 #[derive(Debug)]
@@ -23,23 +22,16 @@ impl Visited {
     /// Finds the visited tensors of a graph. A view of a graph has the hash set of that graph.
     ///
     /// # Safety
-    /// `graph` points to a live graph of a ggml that the probe has confirmed, which no other thread uses.
-    pub unsafe fn of(graph: NonNull<ggml_cgraph>) -> Self {
-        let graph = graph.as_ptr();
-        // SAFETY: inside a live graph.
-        let first = unsafe { &raw const (*graph).use_counts };
-        // SAFETY: inside a live graph.
-        let behind = unsafe { &raw const (*graph).visited_hash_set };
-        // SAFETY: all versions have a pointer or a size there.
-        let counts = unsafe { first.read() };
-        // Where uses are not counted, the hash set begins in the place of the counts, with its number of slots.
-        let (set, counts) =
-            if counts.addr() < MOST_SLOTS { (first.cast(), None) } else { (behind, NonNull::new(counts)) };
-        // SAFETY: all versions have the three words of the set there.
-        let ggml_hash_set { size, used, keys } = unsafe { set.read() };
-        if size >= MOST_SLOTS {
-            return Self { slots: HashMap::new(), counts: None };
-        }
+    /// `graph` points to a live graph of this ggml, which no other thread uses.
+    pub unsafe fn of(runtime: &Runtime, graph: NonNull<ggml_cgraph>) -> Self {
+        let GraphLayout { visited_hash_set, use_counts } = runtime.graph_layout;
+        let field = |offset: usize| graph.as_ptr().wrapping_byte_add(offset);
+        let counts = use_counts.and_then(|offset| {
+            // SAFETY: inside a live graph, where the probe has found the pointer.
+            NonNull::new(unsafe { field(offset).cast::<*mut i32>().read() })
+        });
+        // SAFETY: inside a live graph, where the probe has found the set.
+        let ggml_hash_set { size, used, keys } = unsafe { field(visited_hash_set).cast::<ggml_hash_set>().read() };
         let is_used = |slot: usize| {
             let bits = ggml_bitset_t::BITS as usize;
             // SAFETY: the set has a bit for each slot.

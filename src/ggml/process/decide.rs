@@ -69,20 +69,20 @@ fn decide_known(functions: Functions, original: Option<Original>) -> Result<Ggml
     let version = version(&functions);
     let log = |level, message: &str| log_message(&functions, level, &format!("{SIGNATURE}{message}\n"));
     let events = |is_lastuse| Events::from_environment(functions, &version, is_lastuse, |why| log(Level::Error, why));
-    let known = || Runtime::new(functions, original.as_ref(), &version);
+    let known = |layout| Runtime::new(functions, original.as_ref(), &version, layout);
     let all =
         |server, switched_off, events| Ok(Ggml { server, original, switched_off, functions: Some(functions), events });
     let is_off = switched_off(|why| log(Level::Error, why));
     match (probe(&functions), original) {
         (layout, Some(original)) if is_off => {
-            let switched_off = layout.is_ok().then(known);
+            let switched_off = layout.ok().map(known);
             all(Server::Original(original), switched_off, events(false))
         }
-        (Ok(()), _) => {
+        (Ok(layout), _) => {
             if is_off {
                 log(Level::Warn, "there is no other allocator to forward calls to: LASTUSE=off has no effect");
             }
-            all(Server::Lastuse(known()), None, events(true))
+            all(Server::Lastuse(known(layout)), None, events(true))
         }
         (Err(UnknownLayout(field)), Some(original)) => {
             let reason = format!("ggml {version} has {field} at an unknown offset; ggml's own allocator does the work");

@@ -1,34 +1,27 @@
-//! Memory of the tensors that are added to graphs of programs. It stays as long as the graph may refer to it.
+//! Memory of the tensors that are added to graphs of programs. It stays as long as a tensor of the program refers to it.
 //!
-//! Programs build graphs anew, mostly in the same memory, and nothing tells when one is gone. So a graph is known by its
-//! address: what was added to an earlier one there is reused. An allocator adds to at most [`MOST_OWNED`] graphs, which
-//! keep what was added; of those whose allocator was freed, the latest [`MOST_LEFT`] do.
+//! Nothing tells when a program frees a graph: its context is one of ggml's. But no two live tensors overlap. So a tensor is
+//! known to be gone when a live one lies where it was, and one that lies there and refers to nothing added is a new one.
+//! Once all tensors that refer to an addition are gone, its memory is used again. A graph that is built anew in the memory of
+//! an earlier one gets the same memory, and what lies in memory that is not used again stays.
 
 use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
-use crate::ggml::bindings::{ggml_context, ggml_init_params};
+use crate::ggml::bindings::{ggml_context, ggml_init_params, ggml_tensor};
 use crate::ggml::live::lock::Lock;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
 
-/// One allocator adds tensors to so many graphs.
-pub const MOST_OWNED: usize = 256;
-
-/// Of so many graphs, tensors are kept whose allocator was freed: a program may pass such a graph to another one.
-const MOST_LEFT: usize = 16;
-
 /// The tensors added to one graph.
 #[derive(Debug)]
 struct Addition {
-    /// The address of the graph.
-    graph: usize,
-    /// The allocator that added them, by [`Additions::owner`]; `None` once it was freed.
-    owner: Option<u64>,
     /// Aligned as ggml expects it.
     memory: Vec<u128>,
+    /// The addresses of the tensors of the program that refer to added ones, as far as they may be live.
+    referring: Vec<usize>,
 }
 
 impl Addition {
@@ -36,93 +29,96 @@ impl Addition {
         let start = self.memory.as_ptr().addr();
         start..start + size_of_val(self.memory.as_slice())
     }
+
+    /// Forgets the referring tensors that are gone. `live` are live tensors in the order of their addresses. Returns `true`
+    /// if the last one is gone.
+    fn forget_gone(&mut self, live: &[TensorRef<'_>]) -> bool {
+        let (range, before) = (self.range(), self.referring.len());
+        self.referring.retain(|&address| match overlapping(live, address) {
+            Some(tensor) => tensor.address() == address && refers_to(tensor, &range),
+            None => true,
+        });
+        self.referring.len() < before && self.referring.is_empty()
+    }
 }
 
-/// Those of the process, the latest last.
-static ADDED: Lock<Vec<Addition>> = Lock::new(Vec::new());
+/// Returns a tensor that overlaps one at this address.
+fn overlapping<'g>(live: &[TensorRef<'g>], address: usize) -> Option<TensorRef<'g>> {
+    let after = live.partition_point(|tensor| tensor.address() < address);
+    let overlaps = |tensor: &&TensorRef<'_>| tensor.address().abs_diff(address) < size_of::<ggml_tensor>();
+    let before = after.checked_sub(1).map(|at| &live[at]);
+    live.get(after).into_iter().chain(before).find(overlaps).copied()
+}
 
-/// What one allocator adds.
+fn refers_to(tensor: TensorRef<'_>, range: &Range<usize>) -> bool {
+    tensor.sources().chain(tensor.view_source()).any(|other| range.contains(&other.address()))
+}
+
+/// Those of the process.
 #[derive(Debug)]
-pub struct Additions {
-    owner: u64,
+struct Added {
+    additions: Vec<Addition>,
+    /// Where they are, in the order of addresses.
+    ranges: Option<Arc<[Range<usize>]>>,
 }
 
-impl Additions {
-    /// Creates those of a new allocator.
-    pub fn new() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self { owner: NEXT.fetch_add(1, Ordering::Relaxed) }
-    }
+static ADDED: Lock<Added> = Lock::new(Added { additions: Vec::new(), ranges: None });
 
-    /// Returns `true` if tensors may be added to the graph at this address: to a few graphs, since they may all be live.
-    pub fn may_add_to(&self, graph: usize) -> bool {
-        let added = ADDED.lock();
-        let is_own = |it: &&Addition| it.owner == Some(self.owner);
-        added.iter().any(|it| it.graph == graph) || added.iter().filter(is_own).count() < MOST_OWNED
-    }
-
-    /// Calls `add` with a context that has room for `bytes` of tensors of the graph at this address; the tensors outlive
-    /// the context. What was added to an earlier graph at this address is gone. Returns `None`, without calling `add`, if
-    /// there is no memory for the context.
-    pub fn add<T>(
-        &self,
-        runtime: &Runtime,
-        graph: usize,
-        bytes: usize,
-        add: impl FnOnce(NonNull<ggml_context>) -> T,
-    ) -> Option<T> {
-        let mem_buffer = self.memory_for(graph, bytes);
-        let params = ggml_init_params { mem_size: bytes, mem_buffer, no_alloc: true };
-        // SAFETY: that many aligned bytes. If an earlier graph at this address used them, it is gone, with its tensors.
-        let context = NonNull::new(unsafe { (runtime.functions.ggml_init)(params) })?;
-        let added = add(context);
-        // SAFETY: ggml frees its own struct; the tensors are in memory that is ours.
-        unsafe { (runtime.functions.ggml_free)(context.as_ptr()) };
-        Some(added)
-    }
-
-    /// Returns memory for the tensors of the graph at this address: that of the earlier graph there, if it is enough, so
-    /// that equal graphs have equal addresses.
-    fn memory_for(&self, graph: usize, bytes: usize) -> *mut c_void {
-        let words = bytes.div_ceil(size_of::<u128>()).max(1);
-        let mut added = ADDED.lock();
-        let known = added.iter().position(|it| it.graph == graph).map(|at| added.remove(at).memory);
-        let memory = known.filter(|memory| memory.len() >= words && memory.len() / 4 <= words);
-        added.push(Addition { graph, owner: Some(self.owner), memory: memory.unwrap_or_else(|| vec![0; words]) });
-        added.last_mut().map_or(std::ptr::null_mut(), |last| last.memory.as_mut_ptr().cast())
-    }
+/// Calls `add` with a context that has room for `bytes` of tensors, which are added to a graph of these tensors; they outlive
+/// the context. Returns `None`, without calling `add`, if there is no memory for the context.
+pub fn add_tensors<T>(
+    runtime: &Runtime,
+    graph: &[TensorRef<'_>],
+    bytes: usize,
+    add: impl FnOnce(NonNull<ggml_context>) -> T,
+) -> Option<T> {
+    let mut live = graph.to_vec();
+    live.sort_unstable_by_key(|tensor| tensor.address());
+    let mut memory = memory_for(&live, bytes);
+    let mem_buffer = memory.as_mut_ptr().cast::<c_void>();
+    let params = ggml_init_params { mem_size: bytes, mem_buffer, no_alloc: true };
+    // SAFETY: that many aligned bytes, to which no live tensor refers.
+    let context = NonNull::new(unsafe { (runtime.functions.ggml_init)(params) })?;
+    let added = add(context);
+    // SAFETY: ggml frees its own struct; the tensors are in memory that is ours.
+    unsafe { (runtime.functions.ggml_free)(context.as_ptr()) };
+    let mut addition = Addition { memory, referring: Vec::new() };
+    let range = addition.range();
+    let referring = live.iter().filter(|tensor| refers_to(**tensor, &range));
+    addition.referring = referring.map(|tensor| tensor.address()).collect();
+    let mut added_before = ADDED.lock();
+    added_before.additions.push(addition);
+    added_before.ranges = None;
+    Some(added)
 }
 
-impl Drop for Additions {
-    fn drop(&mut self) {
-        let mut added = ADDED.lock();
-        for own in added.iter_mut().filter(|it| it.owner == Some(self.owner)) {
-            own.owner = None;
-        }
-        drop_oldest_left(&mut added);
-    }
-}
-
-/// Keeps the latest of those whose allocator was freed.
-fn drop_oldest_left(added: &mut Vec<Addition>) {
-    let mut excess = added.iter().filter(|it| it.owner.is_none()).count().saturating_sub(MOST_LEFT);
-    added.retain(|it| {
-        let is_dropped = excess > 0 && it.owner.is_none();
-        excess -= usize::from(is_dropped);
-        !is_dropped
-    });
+/// Returns memory for added tensors of a graph of `live` tensors: that of an earlier graph which is gone, if it is about as
+/// large, so that equal graphs have equal addresses. Frees that of others which are gone.
+fn memory_for(live: &[TensorRef<'_>], bytes: usize) -> Vec<u128> {
+    let words = bytes.div_ceil(size_of::<u128>()).max(1);
+    let mut added = ADDED.lock();
+    let gone = added.additions.extract_if(.., |addition| addition.forget_gone(live));
+    let gone: Vec<Vec<u128>> = gone.map(|addition| addition.memory).collect();
+    added.ranges = None;
+    let fits = |memory: &Vec<u128>| memory.len() >= words && memory.len() / 4 <= words;
+    gone.into_iter().find(fits).unwrap_or_else(|| vec![0; words])
 }
 
 /// Where the added tensors of the process are.
 #[derive(Debug)]
-pub struct AddedRanges(Vec<Range<usize>>);
+pub struct AddedRanges(Arc<[Range<usize>]>);
 
 impl AddedRanges {
     /// Returns where they are now.
     pub fn now() -> Self {
-        let mut ranges: Vec<Range<usize>> = ADDED.lock().iter().map(Addition::range).collect();
-        ranges.sort_by_key(|range| range.start);
-        Self(ranges)
+        let mut added = ADDED.lock();
+        let Added { additions, ranges } = &mut *added;
+        let sorted = || {
+            let mut ranges: Vec<Range<usize>> = additions.iter().map(Addition::range).collect();
+            ranges.sort_by_key(|range| range.start);
+            ranges.into()
+        };
+        Self(Arc::clone(ranges.get_or_insert_with(sorted)))
     }
 
     /// Returns `true` if nothing was added to any graph.

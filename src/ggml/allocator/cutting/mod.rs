@@ -36,7 +36,7 @@ use crate::placement::Bytes;
 use crate::report::exact;
 
 use super::Allocator;
-use additions::{AddedRanges, Additions, MOST_OWNED};
+use additions::{AddedRanges, add_tensors};
 use known_cuts::{KnownCut, KnownCuts};
 use listed::{Listed, complete_lists, follow_cleared_memory, listed};
 use search::search;
@@ -50,9 +50,6 @@ pub struct Cuts {
     /// Bytes for all of its buffers; `None` if there is no budget.
     budget: Option<Bytes>,
     known: KnownCuts,
-    additions: Additions,
-    /// Whether it was logged that no more graphs are cut.
-    has_logged_graphs: bool,
     /// Whether it was logged that graphs of nodes that the program lists itself are not cut.
     has_logged_lists: bool,
 }
@@ -60,13 +57,7 @@ pub struct Cuts {
 impl Cuts {
     /// Creates those of a new allocator.
     pub fn new(budget: Option<Bytes>) -> Self {
-        Self {
-            budget,
-            known: KnownCuts::default(),
-            additions: Additions::new(),
-            has_logged_graphs: false,
-            has_logged_lists: false,
-        }
+        Self { budget, known: KnownCuts::default(), has_logged_lists: false }
     }
 
     /// Forgets what was found, since plans are made in another way from now on.
@@ -102,7 +93,7 @@ impl Allocator {
     /// # Safety
     /// `graph` is live with its tensors, no other thread uses them, and no [`GraphRef`] of it is used afterwards.
     pub unsafe fn cut_to_fit(&mut self, graph: NonNull<ggml_cgraph>) -> Result<(), Refusal> {
-        // SAFETY: live, as the caller guarantees.
+        // SAFETY: live, and used by no other thread: see "# Safety".
         let Some(live) = (unsafe { self.to_cut(graph) }) else { return Ok(()) };
         let ranges = AddedRanges::now();
         match listed(live, &ranges) {
@@ -111,20 +102,16 @@ impl Allocator {
                 follow_cleared_memory(live, &ranges);
                 return Ok(());
             }
-            // SAFETY: live, as the caller guarantees.
+            // SAFETY: live, and used by no other thread: see "# Safety"; `live` is not used any more.
             Listed::Missing => return unsafe { complete_lists(graph, &ranges) },
         }
-        if !self.cuts.additions.may_add_to(graph.as_ptr().addr()) {
-            self.log_too_many_graphs();
-            return Ok(());
-        }
-        // SAFETY: live, as the caller guarantees.
+        // SAFETY: live, and used by no other thread: see "# Safety".
         let Some(Found { known, tensors }) = (unsafe { self.found_for(graph, live) }) else { return Ok(()) };
         let (runtime, found) = (self.runtime, &known.found);
-        // SAFETY: live, with room for the nodes, and a context with room for the tensors.
+        // SAFETY: live, with room for the nodes, and a context with room for the tensors; `live` is not used any more.
         let add = |context| unsafe { rewrite(runtime, context, graph, found, &tensors) };
         let bytes = context_bytes(runtime, tensors_needed(found));
-        if self.cuts.additions.add(runtime, graph.as_ptr().addr(), bytes, add).is_none() {
+        if add_tensors(runtime, &tensors, bytes, add).is_none() {
             return Err(Refusal::NoMemory { buffer: "context".to_owned(), size: bytes as Bytes });
         }
         // SAFETY: live, and read anew.
@@ -139,8 +126,7 @@ impl Allocator {
     /// `graph` is live with its tensors, and no other thread uses them.
     pub(super) unsafe fn measure_cut(&mut self, graph: NonNull<ggml_cgraph>, live: GraphRef<'_>) -> Option<Vec<Bytes>> {
         // SAFETY: live, as the caller guarantees.
-        unsafe { self.to_cut(graph) }
-            .filter(|given| !is_cut(*given) && self.cuts.additions.may_add_to(graph.as_ptr().addr()))?;
+        unsafe { self.to_cut(graph) }.filter(|given| !is_cut(*given))?;
         // SAFETY: live, as the caller guarantees.
         let found = unsafe { self.found_for(graph, live) }?;
         let reading = read(self.runtime, self.types.types(), live, &Requested::default());
@@ -181,8 +167,8 @@ impl Allocator {
         if self.cuts.known.is_fitting(&this) {
             return None;
         }
-        // SAFETY: live, as the caller guarantees.
-        if unsafe { Visited::of(graph) }.first_missing(live).is_some() {
+        // SAFETY: live, of this ggml, and used by no other thread, as the caller guarantees.
+        if unsafe { Visited::of(self.runtime, graph) }.first_missing(live).is_some() {
             self.log_listed_by_hand();
             return None;
         }
@@ -214,16 +200,6 @@ impl Allocator {
             return None;
         }
         Some(Found { known, tensors: reading.tensors })
-    }
-
-    /// Logs, once for each allocator, that its graphs stay as they are from now on.
-    fn log_too_many_graphs(&mut self) {
-        if !std::mem::replace(&mut self.cuts.has_logged_graphs, true) {
-            self.runtime.log_warning(&format!(
-                "{SIGNATURE}LASTUSE_BUDGET: {MOST_OWNED} graphs of one allocator are in parts, and others stay whole: \
-                 build graphs anew in the memory of earlier ones, or use several allocators\n"
-            ));
-        }
     }
 
     /// Logs, once for each allocator, that graphs of nodes that the program lists itself stay whole: ggml could not add nodes

@@ -170,8 +170,8 @@ impl<'g> Rewriter<'_, 'g> {
         }
         // SAFETY: the graph has room, which was checked; the caller's promise.
         unsafe { GraphRef::replace_lists(graph, &order, leafs) };
-        // SAFETY: a live graph of this thread.
-        let Some(mut counts) = (unsafe { UseCounts::of(graph) }) else { return };
+        // SAFETY: a live graph of this ggml and of this thread.
+        let Some(mut counts) = (unsafe { UseCounts::of(self.runtime, graph) }) else { return };
         let mut uses: HashMap<usize, i32> = HashMap::new();
         for source in order.iter().flat_map(|node| node.sources()) {
             *uses.entry(source.address()).or_default() += 1;
