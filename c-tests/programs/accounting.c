@@ -618,6 +618,70 @@ static void threads_allocate_meanwhile(struct case_args args) {
     CHECK(lastuse_set_accounting(NULL), "%s", lastuse_last_error());
 }
 
+// A buffer type of the program that uses lastuse when it is asked for its name: it allocates the first time, and frees the
+// second time.
+static struct {
+    struct dummy_buft asked;
+    struct dummy_buft other;
+    struct layer      layer;
+    ggml_gallocr_t    galloc;
+    int               calls;
+    bool              is_busy;
+} using;
+
+static const char * uses_lastuse(ggml_backend_buffer_type_t type) {
+    (void) type;
+    if (!using.is_busy) {
+        using.is_busy = true;
+        using.calls++;
+        if (using.galloc == NULL) {
+            using.galloc = ggml_gallocr_new(dummy_buft_type(&using.other));
+            CHECK(ggml_gallocr_reserve(using.galloc, using.layer.graph), "not reserved");
+        } else {
+            ggml_gallocr_free(using.galloc);
+            using.galloc = NULL;
+        }
+        using.is_busy = false;
+    }
+    return "asked";
+}
+
+static void buffer_types_may_use_lastuse_when_they_are_asked(struct case_args args) {
+    (void) args;
+    alarm(120); // where the call waits for a lock that it holds itself
+    dummy_buft_init(&using.asked, "asked", 32, 0);
+    dummy_buft_init(&using.other, "other", 32, 0);
+    using.layer              = layer_of(2);
+    struct layer   layer     = layer_of(2);
+    ggml_backend_buffer_t    buffers[4];
+    place_in(layer.weights, dummy_buft_type(&using.other), &buffers[0]);
+    place_in(layer.caches, dummy_buft_type(&using.other), &buffers[1]);
+    place_in(using.layer.weights, dummy_buft_type(&using.other), &buffers[2]);
+    place_in(using.layer.caches, dummy_buft_type(&using.other), &buffers[3]);
+    ggml_gallocr_t galloc    = ggml_gallocr_new(dummy_buft_type(&using.asked));
+    CHECK(ggml_gallocr_alloc_graph(galloc, layer.graph), "not allocated");
+    using.asked.type.iface.get_name = uses_lastuse;
+    CHECK(lastuse_set_accounting("/dev/null"), "%s", lastuse_last_error());
+    CHECK(using.calls > 0, "the type was not asked");
+    int calls = using.calls;
+    for (int round = 0; round < 2; round++) {
+        struct lastuse_accounting_params params = no_params();
+        lastuse_accounting_free(accounting_of(&params));
+        CHECK(using.calls > calls, "the type was not asked again");
+    }
+    using.is_busy = true;
+    struct lastuse_accounting_params params = no_params();
+    check_total(&params, "CPU", using.asked.live_bytes + (using.galloc == NULL ? 0 : ggml_gallocr_get_buffer_size(using.galloc, 0)));
+    CHECK(lastuse_set_accounting(NULL), "%s", lastuse_last_error());
+    ggml_gallocr_free(using.galloc);
+    ggml_gallocr_free(galloc);
+    for (int i = 0; i < 4; i++) {
+        ggml_backend_buffer_free(buffers[i]);
+    }
+    layer_free(&using.layer);
+    layer_free(&layer);
+}
+
 static const struct test_case CASES[] = {
     CASE(sums_are_what_was_asked_for),
     CASE(several_chunks_and_padded_tensors),
@@ -630,6 +694,7 @@ static const struct test_case CASES[] = {
     CASE(recorded_buffers_are_counted),
     CASE(recorded_graphs_of_schedulers_have_devices),
     CASE(threads_allocate_meanwhile),
+    CASE(buffer_types_may_use_lastuse_when_they_are_asked),
 };
 
 TEST_MAIN(CASES)

@@ -31,8 +31,16 @@ pub trait BufferListener: Sync {
     fn freed(&self, address: usize);
 }
 
-/// By address. Buffers that programs own are not among them.
-static OWNED: Lock<BTreeMap<usize, OwnedBuffer>> = Lock::new(BTreeMap::new());
+/// The buffers, and which of them are visited.
+#[derive(Debug)]
+struct Owned {
+    /// By address. Buffers that programs own are not among them.
+    buffers: BTreeMap<usize, OwnedBuffer>,
+    /// The addresses of the buffers that threads look at now.
+    visits: Vec<(usize, libc::pthread_t)>,
+}
+
+static OWNED: Lock<Owned> = Lock::new(Owned { buffers: BTreeMap::new(), visits: Vec::new() });
 
 static LISTENER: OnceLock<&'static dyn BufferListener> = OnceLock::new();
 
@@ -41,14 +49,52 @@ pub fn listen(listener: &'static dyn BufferListener) {
     let _ = LISTENER.set(listener);
 }
 
-/// Calls `visit` for each buffer that lastuse owns. None of them is freed meanwhile.
+/// Calls `visit` for each buffer that lastuse owns. No other thread frees the buffer that is visited. Nothing is locked
+/// meanwhile, so `visit` may call functions of ggml, which may call the program.
 pub fn for_each_owned(mut visit: impl FnMut(&OwnedBuffer)) {
-    OWNED.lock().values().for_each(&mut visit);
+    let mut start = 0;
+    while let Some(visited) = Visit::begin(start) {
+        visit(&visited.buffer);
+        start = visited.address() + 1;
+    }
+}
+
+/// A buffer that no other thread frees as long as this value exists.
+struct Visit {
+    buffer: OwnedBuffer,
+}
+
+impl Visit {
+    /// Begins to visit the first buffer at `start` or above.
+    fn begin(start: usize) -> Option<Self> {
+        let mut owned = OWNED.lock();
+        let (&address, &buffer) = owned.buffers.range(start..).next()?;
+        owned.visits.push((address, this_thread()));
+        Some(Self { buffer })
+    }
+
+    fn address(&self) -> usize {
+        self.buffer.buffer.as_ptr().addr()
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        let (this, mut owned) = ((self.address(), this_thread()), OWNED.lock());
+        if let Some(at) = owned.visits.iter().position(|visit| *visit == this) {
+            owned.visits.swap_remove(at);
+        }
+    }
+}
+
+fn this_thread() -> libc::pthread_t {
+    // SAFETY: takes nothing.
+    unsafe { libc::pthread_self() }
 }
 
 /// Notes a new buffer.
 pub fn note_allocated(new: OwnedBuffer) {
-    OWNED.lock().insert(new.buffer.as_ptr().addr(), new);
+    OWNED.lock().buffers.insert(new.buffer.as_ptr().addr(), new);
     if let Some(listener) = LISTENER.get() {
         listener.allocated(&new);
     }
@@ -56,7 +102,7 @@ pub fn note_allocated(new: OwnedBuffer) {
 
 /// Notes that the usage of a buffer was set.
 pub fn note_used(buffer: BufferRef) {
-    let known = OWNED.lock().get(&buffer.as_ptr().addr()).copied();
+    let known = OWNED.lock().buffers.get(&buffer.as_ptr().addr()).copied();
     if let (Some(listener), Some(known)) = (LISTENER.get(), known) {
         listener.used(&known);
     }
@@ -70,9 +116,14 @@ pub fn note_freed(buffer: BufferRef) {
     }
 }
 
-/// Notes that the program owns a buffer from now on.
+/// Notes that the program owns a buffer from now on. Waits until no other thread visits it.
 pub fn note_given(buffer: BufferRef) {
-    OWNED.lock().remove(&buffer.as_ptr().addr());
+    let address = buffer.as_ptr().addr();
+    OWNED.lock().buffers.remove(&address);
+    let is_visited = || OWNED.lock().visits.iter().any(|&(at, thread)| at == address && thread != this_thread());
+    while is_visited() {
+        std::thread::yield_now();
+    }
 }
 
 impl fmt::Debug for dyn BufferListener {

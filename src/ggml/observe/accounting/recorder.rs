@@ -94,10 +94,13 @@ impl Recorder {
         self.process.store(std::process::id(), Ordering::Relaxed);
         self.is_recording.store(is_recording, Ordering::Release);
         if is_recording {
-            let mut owned = Vec::new();
-            for_each_owned(|buffer| owned.extend(described(buffer)));
-            owned.into_iter().for_each(|(described, ggml)| self.add(described, true, ggml));
+            // First, so that no buffer is missed; one that is noted twice is one, and none is freed before it is noted.
             listen(self);
+            for_each_owned(|buffer| {
+                if let Some((described, ggml)) = described(buffer) {
+                    self.add(described, false, ggml);
+                }
+            });
             // SAFETY: a function of this library, which the C library calls before it unloads the library.
             AT_EXIT.call_once(|| _ = unsafe { libc::atexit(write_at_exit) });
         }
