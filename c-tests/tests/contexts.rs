@@ -78,3 +78,10 @@ fn use_of_a_freed_context_ends_debug_builds() {
         assert_eq!(is_reported, case.starts_with("dependency"), "{case}: {}", outcome.describe());
     }
 }
+
+/// Where this library places the tensors of a context itself: ggml 0.9.5 has no function for that.
+#[test]
+fn tensors_of_a_context_of_ggml_0_9_5() {
+    let (ggml, lastuse) = (support::ggml(Package::WhisperCpp), support::checked());
+    all_cases_pass(&build("ctx_tensors-0.9.5", "ctx_tensors", &ggml, Linked::Both(&lastuse)), &[]);
+}

@@ -4,8 +4,9 @@ mod support;
 
 use std::process::ExitCode;
 
-use lastuse_c_tests::Program;
-use support::trials;
+use lastuse_c_tests::{Linked, Program};
+use lastuse_vendor::Package;
+use support::{build, passes, trials};
 
 /// The exit code of a case that shows the fault.
 const FAULT_SHOWN: i32 = 42;
@@ -17,7 +18,20 @@ fn lastuse_does_not_have_it(program: &Program, case: &str) {
     assert!(shown, "upstream does not show the fault: {}", upstream.describe());
 }
 
+/// A scheduler calls the allocator that it is linked with, so each has a program.
+fn rotating_copies_crash_ggml_alone() {
+    let ggml = support::ggml(Package::LlamaCpp);
+    let case = "inputs_of_the_program_are_computed";
+    let upstream = build("rotating_copies-upstream", "rotating_copies", &ggml, Linked::Ggml);
+    let crashed = support::expect(upstream.run(&[case]));
+    assert!(crashed.signal.is_some(), "upstream does not show the fault: {}", crashed.describe());
+    let linked = Linked::LastuseArchive(&support::checked());
+    passes(&build("rotating_copies", "rotating_copies", &ggml, linked), &[case]);
+}
+
 fn main() -> ExitCode {
     let build = || support::build_with_both("faults");
-    trials::run(trials::of_cases("faults", "faults", build, lastuse_does_not_have_it))
+    let mut tests = trials::of_cases("faults", "faults", build, lastuse_does_not_have_it);
+    tests.push(trials::of_function("rotating_copies_crash_ggml_alone", rotating_copies_crash_ggml_alone));
+    trials::run(tests)
 }

@@ -1,17 +1,18 @@
 //! `ggml_backend_alloc_ctx_tensors*`: allocating all tensors of a context at once.
 
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
 
 use crate::ggml::{
-    BufferType, Runtime, Server, allocate_context, context_size, ggml_of_object, ggml_of_type, note_context,
+    BufferType, Refusal, Runtime, Server, allocate_context, context_size, ggml_of_object, ggml_of_type, note_context,
 };
 use crate::ggml::{abort, ggml_backend, ggml_backend_buffer, ggml_backend_buffer_type, ggml_context};
 
 use super::abort::{abort_on_panic, required};
 use super::ggml_of_arguments::found_or_abort;
+use super::last_error::{fail, set_last_error};
 
 /// Allocates the tensors of `ctx` that have no memory, in the default buffer type of `backend`. Returns the buffer,
-/// which the caller frees; NULL on failure, and when no tensor needs memory.
+/// which the caller frees; NULL when no tensor needs memory, and on failure, with the reason in lastuse_last_error.
 ///
 /// # Safety
 /// `ctx` and `backend` are NULL or live, and no other thread uses `ctx`.
@@ -31,17 +32,14 @@ pub unsafe extern "C" fn ggml_backend_alloc_ctx_tensors(
             let buft = unsafe { (runtime.functions.ggml_backend_get_default_buffer_type)(backend) };
             // SAFETY: NULL or live, as the caller and the backend guarantee.
             let (ctx, buft) = unsafe { checked_arguments(runtime, NAME, ctx, buft) };
-            // SAFETY: a live context, as the caller guarantees.
-            let buffer = unsafe { allocate_context(ctx, buft) };
-            // SAFETY: as above.
-            unsafe { note_context(ctx, buft) };
-            buffer
+            // SAFETY: a live context that no other thread uses, as the caller guarantees.
+            unsafe { allocate(NAME, ctx, buft) }
         }
     })
 }
 
 /// Allocates the tensors of `ctx` that have no memory, in buffer type `buft`. Returns the buffer, which the caller
-/// frees; NULL on failure, and when no tensor needs memory.
+/// frees; NULL when no tensor needs memory, and on failure, with the reason in lastuse_last_error.
 ///
 /// # Safety
 /// `ctx` and `buft` are NULL or live, and no other thread uses `ctx`.
@@ -58,13 +56,26 @@ pub unsafe extern "C" fn ggml_backend_alloc_ctx_tensors_from_buft(
         Server::Lastuse(runtime) => {
             // SAFETY: NULL or live, as the caller guarantees.
             let (ctx, buft) = unsafe { checked_arguments(runtime, NAME, ctx, buft) };
-            // SAFETY: a live context, as the caller guarantees.
-            let buffer = unsafe { allocate_context(ctx, buft) };
-            // SAFETY: as above.
-            unsafe { note_context(ctx, buft) };
-            buffer
+            // SAFETY: a live context that no other thread uses, as the caller guarantees.
+            unsafe { allocate(NAME, ctx, buft) }
         }
     })
+}
+
+/// Allocates the tensors of a context; NULL, with the last error set, if that fails, and NULL if none needs memory.
+///
+/// # Safety
+/// `ctx` is a live context that no other thread uses.
+unsafe fn allocate(function: &str, ctx: NonNull<ggml_context>, buft: BufferType) -> *mut ggml_backend_buffer {
+    // SAFETY: live, and used by no other thread: see "# Safety".
+    let allocated = unsafe { allocate_context(ctx, buft) }.inspect_err(|why| match why {
+        // ggml has logged that a buffer could not be had, but not why.
+        Refusal::TooLarge { .. } => fail(function, why),
+        _ => set_last_error(function, why),
+    });
+    // SAFETY: live: see "# Safety".
+    unsafe { note_context(ctx, buft) };
+    allocated.unwrap_or(null_mut())
 }
 
 /// Returns the bytes that [`ggml_backend_alloc_ctx_tensors_from_buft`] would allocate; 0 when no tensor needs memory.

@@ -14,7 +14,7 @@ use super::abort::{abort_on_panic, abort_on_violation, required};
 use super::buffer_ids::{BufferIds, checked_buffer_id};
 use super::ggml_of_arguments::found_or_abort;
 use super::graph_allocator::{GraphAllocator, graph_allocator};
-use super::last_error::fail;
+use super::last_error::{fail, set_last_error};
 
 /// Plans `graph` and allocates a buffer for it. Returns `false` when there is not enough memory, and when a result
 /// cannot be in the memory that it was redirected to.
@@ -34,11 +34,11 @@ pub unsafe extern "C" fn ggml_gallocr_reserve(galloc: *mut ggml_gallocr, graph: 
         }
         GraphAllocator::Lastuse(allocator) => {
             let graph = required(graph, NAME, "graph");
-            // SAFETY: a live graph of this thread, as the caller guarantees.
+            // SAFETY: live, and used by no other thread, as the caller guarantees; there is no `GraphRef` of it.
             unsafe { allocator.reorder_to_reserve(graph, &mut None, None) };
             // SAFETY: as above.
             let reserved = unsafe { allocator.cut_to_fit(graph) }
-                // SAFETY: a live graph, as the caller guarantees.
+                // SAFETY: live, and used by no other thread, as the caller guarantees.
                 .and_then(|()| allocator.reserve(unsafe { GraphRef::new(graph) }, None, None));
             is_done(allocator, reserved)
         }
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n(
             let graph = required(graph, NAME, "graph");
             // SAFETY: a live graph, with NULL or an id for each node and each leaf, as the caller guarantees.
             let mut ids = unsafe { ids_of_graph(allocator, NAME, graph, node_buffer_ids, leaf_buffer_ids) };
-            // SAFETY: a live graph of this thread, as the caller guarantees.
+            // SAFETY: live, and used by no other thread, as the caller guarantees; the `GraphRef` that read the ids is gone.
             unsafe { allocator.reorder_to_reserve(graph, &mut ids.nodes, ids.leafs.as_deref()) };
             // SAFETY: as above; only graphs in one buffer are cut, whose ids mean nothing.
             let reserved = unsafe { allocator.cut_to_fit(graph) }.and_then(|()| {
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn ggml_gallocr_alloc_graph(galloc: *mut ggml_gallocr, gra
         }
         GraphAllocator::Lastuse(allocator) => {
             let graph = required(graph, NAME, "graph");
-            // SAFETY: a live graph of this thread, as the caller guarantees.
+            // SAFETY: live, and used by no other thread, as the caller guarantees; there is no `GraphRef` of it.
             unsafe { allocator.reorder_to_allocate(graph) };
             // SAFETY: as above.
             let cut = unsafe { allocator.cut_to_fit(graph) };
@@ -224,6 +224,9 @@ unsafe fn call_original(
         return false;
     }
     let is_done = forward_to(ggml, call);
+    if !is_done {
+        set_last_error(function, &"ggml's own allocator does the work, and has returned false");
+    }
     let graph = NonNull::new(graph).filter(|_| ggml.runtime().is_some());
     // SAFETY: a live graph, as the caller guarantees, of a known layout.
     let graph = graph.map(|graph| unsafe { GraphRef::new(graph) });
@@ -257,20 +260,21 @@ unsafe fn write_sizes(function: &str, sizes: NonNull<usize>, measured: Result<Ve
 
 /// Returns whether the allocator has succeeded. Logs an error in ggml's words, where ggml logs it.
 fn is_done(allocator: &Allocator, done: Result<(), Refusal>) -> bool {
-    let function = match &done {
-        Ok(()) => return true,
+    let Err(refusal) = &done else { return true };
+    let function = match refusal {
         // ggml logs nothing here: the scheduler expects `false` and reserves.
-        Err(Refusal::NeedsReserve) => return false,
-        Err(Refusal::Output(broken)) => {
-            fail("ggml_gallocr", broken);
+        Refusal::NeedsReserve => {
+            set_last_error("ggml_gallocr_alloc_graph", refusal);
             return false;
         }
-        Err(Refusal::NoRoom { .. }) => "ggml_gallocr",
-        Err(Refusal::NoMemory { .. } | Refusal::NotRealized { .. }) => "ggml_gallocr_reserve_n_impl",
-        Err(Refusal::InitFailed { .. } | Refusal::ListedTwice) => "ggml_gallocr_alloc_graph",
+        Refusal::Output(_) | Refusal::NoRoom { .. } => "ggml_gallocr",
+        Refusal::NoMemory { .. }
+        | Refusal::TooLarge { .. }
+        | Refusal::ContextFailed { .. }
+        | Refusal::NotRealized { .. } => "ggml_gallocr_reserve_n_impl",
+        Refusal::InitFailed { .. } | Refusal::ListedTwice => "ggml_gallocr_alloc_graph",
     };
-    if let Err(refusal) = done {
-        allocator.runtime().log_error(&format!("{function}: {refusal}\n"));
-    }
+    allocator.runtime().log_error(&format!("{function}: {refusal}\n"));
+    set_last_error(function, refusal);
     false
 }

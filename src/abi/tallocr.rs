@@ -4,12 +4,13 @@ use std::ffi::c_int;
 use std::ptr::{NonNull, null_mut};
 
 use crate::ggml::{
-    BufferRef, Ggml, NoGgml, Runtime, Server, TensorRef, abort, ggml_backend_buffer, ggml_of_object, ggml_tallocr,
-    ggml_tensor,
+    BufferRef, Ggml, NoGgml, Runtime, STATUS_SUCCESS, Server, TensorRef, abort, ggml_backend_buffer, ggml_of_object,
+    ggml_tallocr, ggml_tensor,
 };
 
 use super::abort::{abort_on_panic, required};
 use super::ggml_of_arguments::found_or_abort;
+use super::last_error::set_last_error;
 
 /// Returns an allocator whose next address is the first aligned one of `buffer`.
 ///
@@ -62,10 +63,17 @@ unsafe fn place_next(runtime: &'static Runtime, talloc: *mut ggml_tallocr, tenso
     // SAFETY: the buffer of a live allocator is live, as the caller guarantees.
     let buffer = unsafe { BufferRef::new(talloc.buffer) };
     let buffer = buffer.unwrap_or_else(|| abort(file!(), line!(), "ggml_tallocr_alloc: talloc has no buffer"));
-    runtime.place_next(talloc, buffer, tensor).unwrap_or_else(|message| {
+    let status = runtime.place_next(talloc, buffer, tensor).unwrap_or_else(|message| {
         runtime.log_error(&format!("ggml_tallocr_alloc: {message}\n"));
         abort(file!(), line!(), "not enough space in the buffer")
-    })
+    });
+    if status != STATUS_SUCCESS {
+        set_last_error(
+            "ggml_tallocr_alloc",
+            &format_args!("the backend could not initialize tensor {}", tensor.name()),
+        );
+    }
+    status
 }
 
 /// Finds the ggml of the buffer of `talloc`.

@@ -34,7 +34,7 @@ impl Device {
         let (mut total, mut buffer): (Bytes, Bytes) = (0, 0);
         for size in sizes {
             let padded = size.checked_next_multiple_of(self.alignment)?;
-            if self.max_buffer.is_some_and(|max| padded > max) {
+            if !self.may_hold(size) {
                 return None;
             }
             let longer = buffer.checked_add(padded)?;
@@ -46,6 +46,12 @@ impl Device {
             }
         }
         total.checked_add(self.taken(buffer)?)
+    }
+
+    /// Returns `true` if a tensor of this size, with its padding, is no larger than a buffer may be.
+    pub fn may_hold(&self, size: Bytes) -> bool {
+        let padded = size.checked_next_multiple_of(self.alignment).unwrap_or(Bytes::MAX);
+        self.max_buffer.is_none_or(|max| padded <= max)
     }
 
     /// Returns the bytes that the device takes for a buffer.

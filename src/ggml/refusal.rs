@@ -18,6 +18,22 @@ pub enum Refusal {
         /// Bytes that the plan requires in it.
         size: Bytes,
     },
+    /// A tensor is larger than the largest buffer of its type, and the device has refused it.
+    TooLarge {
+        /// The name of the tensor.
+        tensor: String,
+        /// Bytes that it takes.
+        size: Bytes,
+        /// The name of the buffer type.
+        buffer: String,
+        /// Bytes of the largest buffer.
+        limit: Bytes,
+    },
+    /// The tensors of a context could not be allocated, which was logged.
+    ContextFailed {
+        /// The name of the buffer type.
+        buffer: String,
+    },
     /// A tensor is allocated in the buffer type of its context, but the graph expects it in another.
     NotRealized {
         /// The name of the tensor.
@@ -48,6 +64,13 @@ impl fmt::Display for Refusal {
         match self {
             Self::NeedsReserve => write!(f, "the graph differs from the reserved one: reserve it first"),
             Self::NoMemory { buffer, size } => write!(f, "failed to allocate {buffer} buffer of size {size}"),
+            Self::TooLarge { tensor, size, buffer, limit } => write!(
+                f,
+                "the device has refused tensor {tensor}, which takes {size} bytes: the largest {buffer} buffer has {limit}"
+            ),
+            Self::ContextFailed { buffer } => {
+                write!(f, "the tensors of the context could not be allocated in {buffer}: ggml's log has the reason")
+            }
             Self::NotRealized { tensor, buffer } => write!(
                 f,
                 "the context of tensor {tensor} allocates it in {buffer}, but the graph expects it elsewhere: call \

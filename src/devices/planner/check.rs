@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::devices::device::Device;
 use crate::placement::Bytes;
 
 use super::request::Request;
@@ -35,11 +36,11 @@ pub enum Invalid {
         /// The item.
         item: String,
     },
-    /// An item is larger than the largest buffer of the only device that it may be on.
+    /// An item is larger than the largest buffer of each device that it may be on.
     TooLarge {
         /// The item.
         item: String,
-        /// The device.
+        /// The device, or several.
         device: String,
         /// Bytes of the item.
         bytes: Bytes,
@@ -109,11 +110,12 @@ fn check_item(request: &Request<'_>, item: usize) -> Result<(), Invalid> {
     if item.pinned.is_some_and(|device| device >= request.devices.len()) {
         return Err(Invalid::Pinned { item: name() });
     }
-    let only = item.pinned.or((request.devices.len() == 1).then_some(0));
-    if let Some(device) = only.map(|device| &request.devices[device])
-        && let Some(max) = device.max_buffer.filter(|&max| item.bytes > max)
-    {
-        return Err(Invalid::TooLarge { item: name(), device: device.name.clone(), bytes: item.bytes, max });
+    let allowed = item.pinned.map_or(request.devices, |device| &request.devices[device..=device]);
+    let too_small = |device: &Device| device.max_buffer.filter(|_| !device.may_hold(item.bytes));
+    let limits: Option<Vec<Bytes>> = allowed.iter().map(too_small).collect();
+    if let Some(max) = limits.and_then(|limits| limits.into_iter().max()) {
+        let names: Vec<&str> = allowed.iter().map(|device| device.name.as_str()).collect();
+        return Err(Invalid::TooLarge { item: name(), device: names.join(" or "), bytes: item.bytes, max });
     }
     let is_good = item.rows.as_ref().is_none_or(|rows| {
         let is_number = rows.benefits.iter().all(|benefit| benefit.is_finite() && *benefit >= 0.0);

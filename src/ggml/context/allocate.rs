@@ -9,25 +9,89 @@ use crate::ggml::bindings::{ggml_backend_buffer, ggml_context, ggml_tensor};
 use crate::ggml::linking::functions::Functions;
 use crate::ggml::live::buffers::{Buffer, BufferType};
 use crate::ggml::live::tensor::TensorRef;
+use crate::ggml::live::tensor_mut::TensorMut;
+use crate::ggml::refusal::Refusal;
 
 /// The function named in ggml's messages, which are kept.
 const NAME: &str = "alloc_tensor_range";
 
 /// Allocates all tensors of `context` without memory: in their order, in several buffers when one would exceed the
-/// largest that the type allows. Returns null on failure, and when no tensor needs memory.
+/// largest that the type allows. Returns null when no tensor needs memory.
+///
+/// # Errors
+/// [`Refusal::TooLarge`] or [`Refusal::ContextFailed`]; nothing is allocated then.
 ///
 /// # Safety
-/// `context` is a live context of this ggml.
-pub unsafe fn allocate_context(context: NonNull<ggml_context>, buffer_type: BufferType) -> *mut ggml_backend_buffer {
-    // SAFETY: the caller's promise.
+/// `context` is a live context of this ggml, and no other thread uses it or its tensors.
+pub unsafe fn allocate_context(
+    context: NonNull<ggml_context>,
+    buffer_type: BufferType,
+) -> Result<*mut ggml_backend_buffer, Refusal> {
+    // SAFETY: live, and used by no other thread: see "# Safety".
     let tensors = unsafe { tensors(context, &buffer_type.runtime().functions) };
+    let is_unplaced = |tensor: &TensorRef<'_>| !tensor.has_memory();
+    let unplaced: Vec<TensorRef<'_>> = tensors.iter().copied().filter(is_unplaced).collect();
     // SAFETY: a live context and its tensors.
-    if let Some(buffer) = unsafe { allocate_by_type(context, &tensors, buffer_type) } {
-        return buffer;
+    let allocated = unsafe { allocate_by_type(context, &tensors, buffer_type) };
+    let buffer = allocated.unwrap_or_else(|| {
+        let parts = split(&tensors, buffer_type);
+        let buffers: Option<Vec<Buffer>> = parts.iter().map(|part| part.allocate(&tensors, buffer_type)).collect();
+        join(buffers.unwrap_or_default(), buffer_type)
+    });
+    if buffer.is_null() && split(&unplaced, buffer_type).is_empty() {
+        return Ok(buffer);
     }
-    let buffers: Option<Vec<Buffer>> =
-        split(&tensors, buffer_type).iter().map(|part| part.allocate(&tensors, buffer_type)).collect();
-    join(buffers.unwrap_or_default(), buffer_type)
+    if !buffer.is_null() && place_left_views(&tensors, buffer_type) {
+        return Ok(buffer);
+    }
+    let why = why_not_allocated(&unplaced, buffer_type);
+    for &tensor in &unplaced {
+        // SAFETY: no reference into the tensor is held, and no other thread uses it.
+        unsafe { TensorMut::new(tensor) }.clear_memory();
+    }
+    if !buffer.is_null() {
+        // SAFETY: a new buffer, in which no tensor lies any more.
+        unsafe { (buffer_type.runtime().functions.ggml_backend_buffer_free)(buffer) };
+    }
+    Err(why)
+}
+
+/// Places the views that have no memory although their roots do: ggml leaves out those after the last tensor that goes into
+/// a buffer, where that buffer is full. Returns `false`, after a message, if the backend cannot initialize one.
+fn place_left_views(tensors: &[TensorRef<'_>], buffer_type: BufferType) -> bool {
+    let runtime = buffer_type.runtime();
+    tensors.iter().filter(|view| is_ready_view(**view)).all(|&view| {
+        let placed = runtime.place_view(view);
+        if placed.is_err() {
+            runtime.log_error(&failed_to_initialize(view));
+        }
+        placed.is_ok()
+    })
+}
+
+/// Returns why `unplaced` tensors, some of which may have got memory, could not all be allocated.
+fn why_not_allocated(unplaced: &[TensorRef<'_>], buffer_type: BufferType) -> Refusal {
+    let buffer = buffer_type.name();
+    let next = unplaced.iter().copied().find(|&tensor| needs_memory(tensor));
+    if let (Some(tensor), Some(limit)) = (next, buffer_type.max_size()) {
+        let size = padded(buffer_type.alloc_size(tensor), buffer_type.alignment());
+        // ggml does not tell what has failed. If the next buffer can be had, it was something else.
+        if size > limit && buffer_type.allocate(size).is_none() {
+            return Refusal::TooLarge { tensor: tensor.name(), size, buffer, limit };
+        }
+    }
+    Refusal::ContextFailed { buffer }
+}
+
+/// Returns `true` if `tensor` is a view that can be placed in the memory of its root. ggml refuses to place views of a
+/// root that has an address but no buffer; they need nothing.
+pub fn is_ready_view(tensor: TensorRef<'_>) -> bool {
+    tensor.buffer().is_null()
+        && tensor.view_source().is_some_and(|root| !root.buffer().is_null() && !root.data().is_null())
+}
+
+fn failed_to_initialize(tensor: TensorRef<'_>) -> String {
+    format!("{NAME}: failed to initialize tensor {}\n", tensor.name())
 }
 
 /// Lets the buffer type allocate and place `tensors`, which are of `context`; null if it fails. `None` if this ggml has
@@ -150,7 +214,7 @@ impl BufferContents {
         match self.fill(tensors, buffer_type, &buffer) {
             Ok(()) => Some(buffer),
             Err(tensor) => {
-                runtime.log_error(&format!("{NAME}: failed to initialize tensor {}\n", tensor.name()));
+                runtime.log_error(&failed_to_initialize(tensor));
                 None
             }
         }

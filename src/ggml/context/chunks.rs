@@ -116,7 +116,8 @@ impl ContextChunks {
     /// Allocates `pending` tensors: in the existing chunks, then in new ones.
     ///
     /// # Errors
-    /// [`Refusal::NoMemory`] or [`Refusal::InitFailed`]; the tensors before that one in the list keep their memory.
+    /// [`Refusal::NoMemory`], [`Refusal::TooLarge`] or [`Refusal::InitFailed`]; the tensors before that one in the list keep
+    /// their memory.
     ///
     /// # Safety
     /// `context` is live, and `pending` are tensors of it.
@@ -208,7 +209,10 @@ impl ContextChunks {
             let (count, size) = first_chunk(rest, max_size);
             let (now, later) = rest.split_at(count);
             let extra = if later.is_empty() { self.extra(now, size).min(max_size.saturating_sub(size)) } else { 0 };
-            let mut chunk = self.new_chunk(size, extra)?;
+            let mut chunk = self.new_chunk(size, extra).map_err(|why| match now {
+                [large] if size > max_size => self.too_large(large, max_size),
+                _ => why,
+            })?;
             let done = now.iter().try_for_each(|it| chunk.add(it.tensor, it.size));
             self.chunks.push(chunk);
             done?;
@@ -216,6 +220,11 @@ impl ContextChunks {
         }
         self.had_chunk |= !pending.is_empty();
         Ok(())
+    }
+
+    fn too_large(&self, large: &SizedTensor<'_>, limit: Bytes) -> Refusal {
+        let (tensor, buffer) = (large.tensor.name(), self.buffer_type.name());
+        Refusal::TooLarge { tensor, size: large.size, buffer, limit }
     }
 
     /// The extra bytes of a new chunk for `pending`, which take `size`: room for more such tensors, or, in the first

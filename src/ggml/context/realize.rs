@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 
 use super::chunks::ContextChunks;
 use crate::ggml::bindings::{ggml_context, ggml_tensor};
-use crate::ggml::context::allocate::{tensors, tensors_from};
+use crate::ggml::context::allocate::{is_ready_view, tensors, tensors_from};
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::refusal::Refusal;
@@ -120,11 +120,4 @@ impl TensorMemory {
 /// Returns `true` if `tensor` is no view and has no memory.
 pub fn is_pending(tensor: TensorRef<'_>) -> bool {
     tensor.view_source().is_none() && !tensor.has_memory()
-}
-
-/// Returns `true` if `tensor` is a view that can be placed in the memory of its root. ggml refuses to place views of a
-/// root that has an address but no buffer; they need nothing.
-fn is_ready_view(tensor: TensorRef<'_>) -> bool {
-    tensor.buffer().is_null()
-        && tensor.view_source().is_some_and(|root| !root.buffer().is_null() && !root.data().is_null())
 }

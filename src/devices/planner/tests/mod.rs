@@ -47,7 +47,7 @@ impl Machine {
             reserve: bytes(50),
             granularity: [1, 1, 64][usize::try_from(bytes(3)).expect("small") - 1],
             alignment: [1, 16, 32][usize::try_from(bytes(3)).expect("small") - 1],
-            max_buffer: (bytes(3) == 1).then_some(1500),
+            max_buffer: (bytes(3) == 1).then(|| 200 + bytes(1300)),
             ..Device::new(format!("gpu{at}"))
         };
         let mut devices: Vec<Device> = (0..devices).map(&mut device).collect();
@@ -94,6 +94,9 @@ impl Machine {
         }
         for (item, place) in request.items.iter().zip(&placed.assignment.0) {
             assert!(item.pinned.is_none_or(|device| device == place.device), "{item:?}: {place:?}");
+            let device = &request.devices[place.device];
+            let padded = item.bytes.div_ceil(device.alignment) * device.alignment;
+            assert!(device.max_buffer.is_none_or(|max| padded <= max), "{item:?} in a buffer of {device:?}");
         }
     }
 

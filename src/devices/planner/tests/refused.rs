@@ -26,6 +26,12 @@ fn requests_that_cannot_be_meant_are_refused() {
         (vec![cpu()], vec![weight("w", 1, -1.0)], "w: the benefit must be finite"),
         (vec![cpu()], vec![Item { pinned: Some(1), ..item() }], "w is pinned to a device"),
         (vec![Device { max_buffer: Some(99), ..cpu() }], vec![item()], "w has 100 bytes, and a buffer of cpu"),
+        (vec![Device { max_buffer: Some(127), ..cpu() }], vec![item()], "w has 100 bytes, and a buffer of cpu"),
+        (
+            vec![Device { max_buffer: Some(80), ..limited("gpu", 200) }, Device { max_buffer: Some(99), ..cpu() }],
+            vec![item()],
+            "w has 100 bytes, and a buffer of gpu or cpu, where it must be, at most 99",
+        ),
         (vec![cpu()], vec![Item { rows: Some(rows(0, &[])), ..item() }], "w: rows need a granule"),
         (vec![cpu()], vec![Item { rows: Some(rows(4, &[1.0])), ..item() }], "w: rows need a granule"),
         (vec![cpu()], vec![Item { rows: Some(rows(4, &[1.0, 2.0])), ..item() }], "w: rows need"),
