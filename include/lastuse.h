@@ -32,13 +32,16 @@
 //               lastuse_guard_new, lastuse_guard_eval, lastuse_guard_free
 //
 // Unless a function documents otherwise:
-// - Errors: functions return false, NULL or 0. lastuse_last_error has the reason where the documentation names it. No
-//   panic or exception reaches the caller: a defect of lastuse ends in ggml's abort, with a message.
-// - An argument that is NULL, and a struct_size that is too small, end in ggml's abort, with the name of the argument.
+// - Errors: functions return false, NULL or 0, and lastuse_last_error has the reason of the latest call that has failed.
+//   No panic or exception reaches the caller: a defect of lastuse ends in ggml's abort, with a message.
+// - An argument that is NULL, and a struct_size that is not set, end in ggml's abort, with the name of the argument.
 // - Where lastuse_enabled() is false, settings and functions of allocators have no effect; the others work.
 // - Any thread may call any function. An allocator, context, graph, tensor or guard is for one thread at a time.
+// - Callbacks of the program may call any function, but not with an object that the running call changes: such a call fails,
+//   with the reason in lastuse_last_error.
 // - Arguments are not kept after the call. What a _new function returns, the caller frees with the _free function.
-// - Structs: the caller sets struct_size to sizeof and zeroes the rest, so that later versions can add fields.
+// - Structs: the caller sets struct_size to sizeof and zeroes the rest, so that later versions can add fields. The sizes of
+//   earlier and of later versions work too.
 //
 // "# Safety" lists what the caller guarantees of arguments that are not NULL; anything else is undefined behaviour.
 // Live means created and not yet freed. What later versions may change: docs/stability.md.
@@ -63,9 +66,17 @@ struct ggml_backend_sched; // ggml-backend.h
 struct ggml_backend_buffer_type; // ggml-backend.h
 
 // ggml_set_output(t, dst) calls lastuse_tensor_set_output; ggml_set_output(t) calls ggml's function, which flags t
-// as an output. The order of the headers does not matter, and &ggml_set_output is the address of ggml's function.
+// as an output. The order of the headers does not matter. In C++ the first is an overload, so that &ggml_set_output needs a
+// type to be the address of ggml's function: void (*)(struct ggml_tensor *).
+#ifdef __cplusplus
+extern "C" struct ggml_tensor * lastuse_tensor_set_output(struct ggml_tensor * t, struct ggml_tensor * dst);
+extern "C++" inline struct ggml_tensor * ggml_set_output(struct ggml_tensor * t, struct ggml_tensor * dst) {
+  return lastuse_tensor_set_output(t, dst);
+}
+#else
 #define LASTUSE_THIRD(first, second, third, ...) third
 #define ggml_set_output(...) LASTUSE_THIRD(__VA_ARGS__, lastuse_tensor_set_output, ggml_set_output, )(__VA_ARGS__)
+#endif
 
 
 // The version of struct lastuse_stats in this header.
@@ -593,8 +604,8 @@ const char *lastuse_version(void);
 // thread may call it.
 bool lastuse_enabled(void);
 
-// Returns the reason of the latest error in this thread, preceded by the name of the function that failed. Functions
-// whose documentation names lastuse_last_error set it; a successful call does not clear it.
+// Returns the reason of the latest error in this thread, preceded by the name of the function that failed, or of the one
+// that ggml's log names for it. Every function that fails sets it; a successful call does not clear it.
 //
 // ```c
 // struct ggml_tensor * rows = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 8);
@@ -635,7 +646,7 @@ uint64_t lastuse_plan_count(void);
 // ```
 //
 // Returns false if lastuse is not enabled, with all fields after version 0, and if stats is NULL. Aborts if
-// struct_size is too small. Any thread may call it; a call of another thread at the same time may be counted in some
+// struct_size is not set. Any thread may call it; a call of another thread at the same time may be counted in some
 // fields and not yet in others.
 //
 // # Safety
@@ -666,8 +677,7 @@ bool lastuse_stats_get(struct lastuse_stats *stats);
 // "gpu:no-in-place", "cuda:rows". "vulkan:", "cuda:" (also for ROCm and MUSA) and "metal:" stand for devices of these
 // backends of ggml, from 0.26 on; "gpu:" for all devices other than the CPU; "cpu:" limits a word to CPUs.
 //
-// Returns false, changes nothing and logs the word if a word is unknown; lastuse_last_error does not change then.
-// Returns true, without effect, if lastuse is not enabled; lastuse_last_error has the reason. Aborts if rules is NULL
+// Returns false and changes nothing if a word is unknown; it is in lastuse_last_error and in ggml's log. Returns true, without effect, if lastuse is not enabled; lastuse_last_error has the reason. Aborts if rules is NULL
 // and lastuse is enabled. Any thread may call it.
 //
 // # Safety
@@ -683,7 +693,8 @@ bool lastuse_set_rules(const char *rules);
 // ggml_gallocr_free(galloc);
 // ```
 //
-// rules has the words of lastuse_set_rules. Returns false, changes nothing and logs the word if a word is unknown.
+// rules has the words of lastuse_set_rules. Returns false and changes nothing if a word is unknown; it
+// is in lastuse_last_error and in ggml's log.
 // Returns true, without effect, if lastuse has not created galloc; lastuse_last_error has the reason. Aborts if galloc
 // or, for an allocator of lastuse, rules is NULL.
 //
@@ -1086,7 +1097,7 @@ bool lastuse_buffer_note_free(struct ggml_backend_buffer *buffer);
 //
 // Returns NULL, with the reason in lastuse_last_error and in ggml's log, if a buffer in buffers combines several, or if
 // lastuse does not know the layout of this ggml. Works also if lastuse is not enabled; ggml's own graph allocators are
-// found by their tensors then. Aborts if params or an entry of a list is NULL, or params->struct_size is too small.
+// found by their tensors then. Aborts if params or an entry of a list is NULL, or params->struct_size is not set.
 //
 // # Safety
 // `params` points to struct_size bytes, and the lists hold as many entries as it says, all of them live and used by no
@@ -1127,7 +1138,7 @@ size_t lastuse_accounting_device_count(const struct lastuse_accounting *accounti
 // ```
 //
 // Returns false, with the reason in lastuse_last_error, if there is no such device. Aborts if an argument is NULL or
-// report->struct_size is too small.
+// report->struct_size is not set.
 //
 // # Safety
 // `accounting` comes from lastuse_accounting_new and is not freed; `report` points to struct_size bytes that no other
@@ -1329,7 +1340,7 @@ void lastuse_string_free(char *string);
 // params may be NULL, and is not used after the call. Returns NULL if address space cannot be reserved, if a deferred
 // context is given a buffer type, if kind or usage has no valid value, and if lastuse does not know the layout of this
 // ggml; the reason is in lastuse_last_error and in ggml's log. Works also if lastuse is not enabled. Aborts if
-// params->struct_size is too small. Any thread may call it; one thread at a time may use the context.
+// params->struct_size is not set. Any thread may call it; one thread at a time may use the context.
 //
 // # Safety
 // `params` is NULL or points to struct_size bytes, and its buffer type is NULL or outlives the context.
@@ -1506,8 +1517,8 @@ struct ggml_tensor *ggml_dependency(struct ggml_context *ctx,
                                     struct ggml_tensor *b);
 
 // Redirects the result of t to the memory of dst, so that it need not be copied there. Returns t, which is a view of
-// dst from now on: what reads it reads dst after t has run. The macro ggml_set_output(t, dst), with two arguments,
-// calls this function; with one argument it is ggml's own function.
+// dst from now on: what reads it reads dst after t has run. ggml_set_output(t, dst), with two arguments, calls this
+// function (a macro in C, an overload in C++); with one argument it is ggml's own function.
 //
 // ```c
 // struct ggml_tensor * cache   = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 8, 16);
@@ -1729,7 +1740,7 @@ void lastuse_gallocr_dedicated_reset(struct ggml_gallocr *galloc,
 //
 // Returns 0, with the graph unchanged, also if the graph lists a tensor twice and if lastuse does not know the layout
 // of this ggml; in the latter case the reason is in lastuse_last_error and in ggml's log. Works also if lastuse is not
-// enabled. Aborts if graph is NULL, or report->struct_size is too small.
+// enabled. Aborts if graph is NULL, or report->struct_size is not set.
 //
 // # Safety
 // `graph` and its tensors are live, and no other thread uses them; `buft` is NULL or live; `report` is NULL, or points
@@ -1786,7 +1797,7 @@ int lastuse_graph_remove_copies(struct ggml_cgraph *graph,
 //
 // Returns false if no better order was found, if sizes overflow (which is logged), and if lastuse is not enabled; if
 // no ggml is found, the reason is in lastuse_last_error and in ggml's log. Aborts if graph is NULL, or
-// report->struct_size is too small.
+// report->struct_size is not set.
 //
 // # Safety
 // `graph` and its tensors are live, and no other thread uses them; `buft` is NULL or live; `report` is NULL, or points
@@ -1864,7 +1875,7 @@ bool lastuse_graph_reorder(struct ggml_cgraph *graph,
 // - lastuse is not enabled, or does not know the layout of this ggml.
 //
 // Aborts if ctx, graph or params is NULL, retained is NULL or has NULL in it while n_retained is not 0, or a
-// struct_size is too small.
+// struct_size is not set.
 //
 // # Safety
 // `ctx`, `graph` and its tensors are live, and no other thread uses them; `params` and `report` point to struct_size
@@ -1936,7 +1947,7 @@ bool lastuse_graph_recompute(struct ggml_context *ctx,
 // - lastuse is not enabled, or does not know the layout of this ggml.
 //
 // Aborts if ctx, graph or params is NULL, retained is NULL or has NULL in it while n_retained is not 0, or a
-// struct_size is too small.
+// struct_size is not set.
 //
 // # Safety
 // `ctx`, `graph` and its tensors are live, and no other thread uses them; `params` and `report` point to struct_size
@@ -2013,12 +2024,12 @@ bool lastuse_graph_split(struct ggml_context *ctx,
 // - lastuse does not know the layout of this ggml, or this ggml cannot compute a part of a graph.
 //
 // Works also if lastuse is not enabled. Aborts if an argument or an entry of cuts is NULL, or params->struct_size is
-// too small.
+// not set.
 //
 // # Safety
 // `graph`, its tensors, and the backend or the scheduler live until lastuse_steps_free, and no other thread uses them.
 // `params` points to struct_size bytes; `cuts` is NULL or holds n_cuts live tensors; `callback` is NULL or may be
-// called with `user_data`, and does not use the returned steps.
+// called with `user_data`.
 struct lastuse_steps *lastuse_steps_new(struct ggml_cgraph *graph,
                                         const struct lastuse_steps_params *params);
 
@@ -2045,20 +2056,24 @@ struct lastuse_steps *lastuse_steps_new(struct ggml_cgraph *graph,
 //
 // The callback of params is called after each step. It may read, with ggml_backend_tensor_get, inputs, the outputs
 // computed so far, what crosses the cut before or after the step, and those results of the step that no later node of
-// it overwrites.
+// it overwrites. It may call lastuse_steps_report, lastuse_steps_step_report and lastuse_steps_step_count;
+// lastuse_steps_compute and lastuse_steps_free do nothing there but fail. Other callbacks, such as the log's and those of a
+// scheduler or a buffer type, run while a step is computed, where all functions fail that take these steps.
 //
 // May be called again, for other inputs. Afterwards outputs can be read, until the next call or lastuse_steps_free.
 //
 // Returns GGML_STATUS_ABORTED if the callback returned false; GGML_STATUS_ALLOC_FAILED if there is not enough memory
-// for a step; or the status of the backend. Then the steps before it were computed, the reason is in
-// lastuse_last_error and in ggml's log, and the function can be called again. Aborts if steps is NULL.
+// for a step; GGML_STATUS_FAILED in a callback of the same steps; or the status of the backend. Then the steps before it
+// were computed, the reason is in lastuse_last_error and in ggml's log, and the function can be called again. Aborts if
+// steps is NULL.
 //
 // # Safety
 // `steps` comes from lastuse_steps_new; no other thread uses it, nor the graph, its tensors and their buffers.
 int lastuse_steps_compute(struct lastuse_steps *steps);
 
 // Frees steps, and the memory of the inputs and outputs of their graph: those tensors then have none, and the graph
-// can be allocated in another way. Does nothing for NULL.
+// can be allocated in another way. Does nothing for NULL. In a callback of lastuse_steps_compute nothing is freed, and the
+// reason is in lastuse_last_error and in ggml's log.
 //
 // ```c
 // lastuse_steps_free(NULL);
@@ -2091,8 +2106,9 @@ void lastuse_steps_free(struct lastuse_steps *steps);
 // ggml_set_no_alloc(ctx, false);
 // ```
 //
-// The numbers are the bytes that buffer types are asked for; they are known before the first run. Aborts if an
-// argument is NULL or report->struct_size is too small.
+// The numbers are the bytes that buffer types are asked for; they are known before the first run. Writes nothing, with the
+// reason in lastuse_last_error and in ggml's log, in a callback that is called while a step is computed. Aborts if an
+// argument is NULL or report->struct_size is not set.
 //
 // # Safety
 // `steps` comes from lastuse_steps_new; `report` points to struct_size bytes; no other thread uses them.
@@ -2125,8 +2141,8 @@ void lastuse_steps_report(const struct lastuse_steps *steps,
 // ggml_set_no_alloc(ctx, false);
 // ```
 //
-// Returns false, with the reason in lastuse_last_error, if there is no such step. Aborts if an argument is NULL or
-// report->struct_size is too small.
+// Returns false, with the reason in lastuse_last_error, if there is no such step, and in a callback that is called while a
+// step is computed. Aborts if an argument is NULL or report->struct_size is not set.
 //
 // # Safety
 // `steps` comes from lastuse_steps_new; `report` points to struct_size bytes; no other thread uses them.
@@ -2151,7 +2167,8 @@ bool lastuse_steps_step_report(const struct lastuse_steps *steps,
 // ggml_set_no_alloc(ctx, false);
 // ```
 //
-// Aborts if steps is NULL.
+// Returns 0, with the reason in lastuse_last_error and in ggml's log, in a callback that is called while a step is
+// computed. Aborts if steps is NULL.
 //
 // # Safety
 // `steps` comes from lastuse_steps_new, and no other thread uses it.
@@ -2171,7 +2188,7 @@ int lastuse_steps_step_count(const struct lastuse_steps *steps);
 // ```
 //
 // params may be NULL for the defaults. Returns NULL, with the reason in lastuse_last_error and in ggml's log, if order
-// or rule is none of its enum or max_measurements is negative. Aborts if params->struct_size is too small. Works also
+// or rule is none of its enum or max_measurements is negative. Aborts if params->struct_size is not set. Works also
 // if lastuse is not enabled; what it promises holds for compute buffers that lastuse plans.
 //
 // # Safety
@@ -2230,6 +2247,7 @@ struct lastuse_placement *lastuse_placement_new(const struct lastuse_placement_p
 //   number; an item is pinned to a device that does not exist or to one whose largest buffer is smaller;
 // - an item is a view, or a graph reads memory that is neither an item nor in a buffer type of a device;
 // - there are neither graphs nor a function that measures, or both, or that function returned false;
+// - it is called in a callback of itself with the same planner;
 // - the rule finds no backend for a node, or sizes overflow;
 // - lastuse does not know the layout of this ggml.
 //
@@ -2240,7 +2258,8 @@ struct lastuse_placement *lastuse_placement_new(const struct lastuse_placement_p
 // buffer types are live; no other thread uses any of them.
 bool lastuse_placement_solve(struct lastuse_placement *placement);
 
-// Frees a planner. Does nothing for NULL. Devices, tensors and graphs stay as they are.
+// Frees a planner. Does nothing for NULL. Devices, tensors and graphs stay as they are. In a callback of
+// lastuse_placement_solve nothing is freed, and the reason is in lastuse_last_error and in ggml's log.
 //
 // ```c
 // lastuse_placement_free(NULL);
@@ -2273,7 +2292,7 @@ void lastuse_placement_free(struct lastuse_placement *placement);
 // For a placement that is applied to a scheduler, add one device for each of its backends, in their order.
 //
 // Returns -1, with the reason in lastuse_last_error and in ggml's log, if lastuse does not know the layout of the ggml
-// of buft or backend. Aborts if an argument is NULL or device->struct_size is too small.
+// of buft or backend. Aborts if an argument is NULL or device->struct_size is not set.
 //
 // # Safety
 // `placement` comes from lastuse_placement_new, and no other thread uses it; `device` points to struct_size bytes; its
@@ -2309,7 +2328,7 @@ int lastuse_placement_add_device(struct lastuse_placement *placement,
 // ```
 //
 // Returns false, with the reason in lastuse_last_error, if there is no such device or lastuse_placement_solve was not
-// called. Aborts if an argument is NULL or memory->struct_size is too small.
+// called. Aborts if an argument is NULL or memory->struct_size is not set.
 //
 // # Safety
 // `placement` comes from lastuse_placement_new, and no other thread uses it; `memory` points to struct_size bytes.
@@ -2343,7 +2362,7 @@ bool lastuse_placement_memory_get(const struct lastuse_placement *placement,
 // Returns -1, with the reason in lastuse_last_error and in ggml's log, if there is neither a tensor nor a name with
 // bytes; if a tensor was added before; if kind or tensor_class is none of its enum; if device is negative; or if n_rows
 // is set without row_bytes. Aborts if placement or item is NULL, if row_benefits is NULL while n_rows is not 0, and if
-// item->struct_size is too small.
+// item->struct_size is not set.
 //
 // # Safety
 // `placement` comes from lastuse_placement_new, and no other thread uses it; `item` points to struct_size bytes; its
@@ -2450,7 +2469,8 @@ uint64_t lastuse_placement_item_rows(const struct lastuse_placement *placement,
 // ```
 //
 // The graph is as the program builds it, before a scheduler has split it. It is read by lastuse_placement_solve and by
-// the functions below. Aborts if an argument is NULL.
+// the functions below. Returns -1, with the reason in lastuse_last_error and in ggml's log, in a callback of
+// lastuse_placement_solve. Aborts if an argument is NULL.
 //
 // # Safety
 // `placement` comes from lastuse_placement_new, and no other thread uses it; `graph` is live, and stays so until
@@ -2578,7 +2598,7 @@ bool lastuse_placement_apply(const struct lastuse_placement *placement,
 // ```
 //
 // Tries the longest context first, then the shortest, and then halves what is left: what fits must also fit with a
-// shorter context. Aborts if search is NULL or search->struct_size is too small.
+// shorter context. Aborts if search is NULL or search->struct_size is not set.
 //
 // # Safety
 // `search` points to struct_size bytes.
@@ -2696,7 +2716,7 @@ bool lastuse_graph_verify(struct ggml_cgraph *graph);
 //
 // params may be NULL, and is not used after the call. Returns NULL if a word is unknown or lastuse does not know the
 // layout of this ggml; the reason is in lastuse_last_error and in ggml's log. Works also if lastuse is not enabled.
-// Aborts if params->struct_size is too small.
+// Aborts if params->struct_size is not set.
 //
 // # Safety
 // `params` is NULL or points to struct_size bytes, with `words` NULL or a string that ends in NUL; `next` is NULL, or
@@ -2714,8 +2734,8 @@ struct lastuse_guard *lastuse_guard_new(const struct lastuse_guard_params *param
 // lastuse_guard_free(guard);
 // ```
 //
-// Returns true, so that each node is computed alone; after a node, false if params->next returns false for it. Aborts
-// if t or guard is NULL, and if an operation has written memory that it must not write.
+// Returns true, so that each node is computed alone; after a node, false if params->next returns false for it; and false,
+// with the reason in lastuse_last_error and in ggml's log, in params->next of the same guard. Aborts if t or guard is NULL, and if an operation has written memory that it must not write.
 //
 // # Safety
 // `guard` comes from lastuse_guard_new and is used by this thread only; `t`, its sources and their buffers are live.
@@ -2723,7 +2743,8 @@ bool lastuse_guard_eval(struct ggml_tensor *t,
                         bool ask,
                         void *guard);
 
-// Frees a guard; does nothing for NULL.
+// Frees a guard; does nothing for NULL. In its callback params->next nothing is freed, and the reason is in
+// lastuse_last_error and in ggml's log.
 //
 // ```c
 // struct lastuse_guard * guard = lastuse_guard_new(NULL);

@@ -417,7 +417,7 @@ static void null_params_of_steps(const struct allocator_api * api) {
 static void steps_params_without_size(const struct allocator_api * api) {
     (void) api;
     struct lastuse_steps_params params = steps_params();
-    params.struct_size                 = 8;
+    params.struct_size                 = 8; // none but the size itself
     lastuse_steps_new(a_graph(), &params);
 }
 

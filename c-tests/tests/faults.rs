@@ -25,8 +25,8 @@ fn rotating_copies_crash_ggml_alone() {
     let upstream = build("rotating_copies-upstream", "rotating_copies", &ggml, Linked::Ggml);
     let crashed = support::expect(upstream.run(&[case]));
     assert!(crashed.signal.is_some(), "upstream does not show the fault: {}", crashed.describe());
-    let linked = Linked::LastuseArchive(&support::checked());
-    passes(&build("rotating_copies", "rotating_copies", &ggml, linked), &[case]);
+    let lastuse = support::checked();
+    passes(&build("rotating_copies", "rotating_copies", &ggml, Linked::LastuseArchive(&lastuse)), &[case]);
 }
 
 fn main() -> ExitCode {

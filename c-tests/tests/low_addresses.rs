@@ -31,7 +31,7 @@ fn build(label: &str, name: &str, package: Package, flags: &[&str]) -> Program {
 fn main() -> ExitCode {
     let mut tests = Vec::new();
     for (label, package, flags) in WAYS {
-        for name in &PROGRAMS[..if flags.is_empty() { 1 } else { PROGRAMS.len() }] {
+        for &name in &PROGRAMS[..if flags.is_empty() { 1 } else { PROGRAMS.len() }] {
             let build = move || build(label, name, package, flags);
             let run = |program: &Program, case: &str| _ = passes(program, &[case]);
             tests.extend(trials::of_cases(&format!("{label}::{name}"), name, build, run));

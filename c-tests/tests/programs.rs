@@ -37,6 +37,7 @@ const PROGRAMS: [&str; 24] = [
     "rule_settings",
     "rules",
     "steps",
+    "struct_sizes",
     "truth",
     "unread_inputs",
     "unusual_graphs",
@@ -73,7 +74,7 @@ const ALSO_ON_0_9_5: [(&str, &str); 6] = [
 const ON_THREADS: &str = "threads";
 
 /// Programs whose every case is run by another test, which names them.
-const RUN_ELSEWHERE: [(&str, &str); 13] = [
+const RUN_ELSEWHERE: [(&str, &str); 16] = [
     ("context_freed", "contexts.rs"),
     ("context_memory", "contexts.rs"),
     ("context_misuse", "contexts.rs"),
@@ -82,9 +83,12 @@ const RUN_ELSEWHERE: [(&str, &str); 13] = [
     ("explain", "new_graphs.rs"),
     ("faults", "faults.rs"),
     ("in_place_kernels", "in_place_kernels.rs"),
+    ("last_error", "last_error.rs"),
+    ("low_addresses", "low_addresses.rs"),
     ("moved_outputs", "new_graphs.rs"),
     ("outputs", "new_graphs.rs"),
     ("read_layouts", "read_layouts.rs"),
+    ("rotating_copies", "faults.rs"),
     ("split_kernels", "split_kernels.rs"),
     ("written_layouts", "written_layouts.rs"),
 ];

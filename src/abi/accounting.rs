@@ -4,15 +4,13 @@ use std::ffi::CString;
 use std::ptr::{NonNull, null_mut};
 
 use crate::devices::accounting::Accounting;
-use crate::ggml::{
-    AccountingRequest, BufferRef, Ggml, GraphRef, NoGgml, abort, account, ggml_of_caller, ggml_of_object,
-};
+use crate::ggml::{AccountingRequest, BufferRef, Ggml, GraphRef, NoGgml, account, ggml_of_caller, ggml_of_object};
 use crate::ggml::{ggml_backend, ggml_backend_buffer, ggml_backend_sched, ggml_cgraph, ggml_context};
 
 use super::abort::{abort_on_panic, required};
 use super::ggml_of_arguments::{ggml_of_graph, runtime_or_fail};
 use super::last_error::fail;
-use super::struct_size::checked_struct;
+use super::struct_size::{required_struct, sized_struct};
 
 /// What devices hold at a moment: made by lastuse_accounting_new.
 // Without repr(C): the header then declares a struct that is never defined, and an array of length 0 is no C.
@@ -52,6 +50,8 @@ pub struct lastuse_accounting_params {
     /// The backend that computes the graphs, if there is no scheduler; or NULL.
     pub backend: *mut ggml_backend,
 }
+
+sized_struct!(lastuse_accounting_params);
 
 /// Returns what the devices hold now, to the byte: the buffers that lastuse has allocated, those that the tensors of the
 /// given graphs and contexts lie in, and those that are given. The caller frees it with lastuse_accounting_free.
@@ -102,7 +102,7 @@ pub struct lastuse_accounting_params {
 ///
 /// Returns NULL, with the reason in lastuse_last_error and in ggml's log, if a buffer in buffers combines several, or if
 /// lastuse does not know the layout of this ggml. Works also if lastuse is not enabled; ggml's own graph allocators are
-/// found by their tensors then. Aborts if params or an entry of a list is NULL, or params->struct_size is too small.
+/// found by their tensors then. Aborts if params or an entry of a list is NULL, or params->struct_size is not set.
 ///
 /// # Safety
 /// `params` points to struct_size bytes, and the lists hold as many entries as it says, all of them live and used by no
@@ -112,10 +112,7 @@ pub unsafe extern "C" fn lastuse_accounting_new(params: *const lastuse_accountin
     const NAME: &str = "lastuse_accounting_new";
     abort_on_panic(|| {
         // SAFETY: NULL or of its stated size, as the caller guarantees.
-        let params = unsafe { checked_struct(NAME, "params", params.cast_mut()) };
-        let params = params.unwrap_or_else(|| abort(file!(), line!(), &format!("{NAME}: params is NULL"))).0;
-        // SAFETY: large enough, which was checked.
-        let params = unsafe { params.read() };
+        let params = unsafe { required_struct(NAME, "params", params.cast_mut()) }.read();
         // SAFETY: everything is live, as the caller guarantees.
         let accounting = unsafe { accounted(NAME, &params) };
         accounting.map_or(null_mut(), |accounting| {

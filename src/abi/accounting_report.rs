@@ -11,7 +11,7 @@ use super::abort::{abort_on_panic, required};
 use super::accounting::{Held, lastuse_accounting};
 use super::explain::c_string;
 use super::last_error::{fail, set_last_error};
-use super::struct_size::checked_report;
+use super::struct_size::{required_struct, sized_struct};
 
 /// The bytes of one device by what they are for: lastuse_accounting_device. The caller sets struct_size and zeroes the
 /// rest. weights + kv + compute + other + rounding = total: the bytes that its buffer types were asked for.
@@ -40,6 +40,8 @@ pub struct lastuse_device_sums {
     /// Bytes that the device says it has; 0 if it says nothing.
     pub device_total: usize,
 }
+
+sized_struct!(lastuse_device_sums);
 
 /// Returns the number of devices: those on which a buffer is, or was while the process recorded.
 ///
@@ -79,7 +81,7 @@ pub unsafe extern "C" fn lastuse_accounting_device_count(accounting: *const last
 /// ```
 ///
 /// Returns false, with the reason in lastuse_last_error, if there is no such device. Aborts if an argument is NULL or
-/// report->struct_size is too small.
+/// report->struct_size is not set.
 ///
 /// # Safety
 /// `accounting` comes from lastuse_accounting_new and is not freed; `report` points to struct_size bytes that no other
@@ -94,15 +96,13 @@ pub unsafe extern "C" fn lastuse_accounting_device(
     abort_on_panic(|| {
         // SAFETY: NULL, or live, as the caller guarantees.
         let held = unsafe { held(NAME, accounting) };
-        required(report, NAME, "report");
-        // SAFETY: of its stated size, as the caller guarantees.
-        let Some((report, struct_size)) = (unsafe { checked_report(NAME, report) }) else { return false };
+        // SAFETY: NULL or of its stated size, as the caller guarantees.
+        let report = unsafe { required_struct(NAME, "report", report) };
         let Some(sums) = device_sums(held, device) else {
             set_last_error(NAME, &format_args!("there is no device {device}; there are {}", held.names.len()));
             return false;
         };
-        // SAFETY: large enough, which was checked.
-        unsafe { report.write(lastuse_device_sums { struct_size, ..sums }) };
+        report.write(&sums);
         true
     })
 }

@@ -11,19 +11,13 @@ use crate::ggml::{
 use super::abort::{abort_on_panic, required};
 use super::ggml_of_arguments::ggml_of_graph;
 use super::last_error::fail;
-use super::struct_size::{checked_report, checked_struct};
-
-/// Results of such a pass, a struct that begins with its size.
-pub(super) trait Report: Copy {
-    /// Returns the results with the size that the caller has stated.
-    fn with_size(self, struct_size: usize) -> Self;
-}
+use super::struct_size::{SizedStruct, callers_struct, required_struct};
 
 /// Runs the body of a C function that makes a graph fit a budget: `pass` returns whether it fits, and the results.
 ///
 /// # Safety
 /// `params` and `report` point to as many bytes as their first fields, `size_t struct_size`, state; `report` may be NULL.
-pub(super) unsafe fn fit<P: Copy, R: Report>(
+pub(super) unsafe fn fit<P: SizedStruct, R: SizedStruct>(
     function: &str,
     (context, graph): (*mut ggml_context, *mut ggml_cgraph),
     params: *const P,
@@ -32,17 +26,13 @@ pub(super) unsafe fn fit<P: Copy, R: Report>(
 ) -> bool {
     abort_on_panic(|| {
         let (context, graph) = (required(context, function, "ctx"), required(graph, function, "graph"));
-        let params = required(params.cast_mut(), function, "params");
-        // SAFETY: of its stated size, as the caller guarantees.
-        unsafe { checked_struct(function, "params", params.as_ptr()) };
-        // SAFETY: large enough, which was checked.
-        let params = unsafe { params.read() };
         // SAFETY: NULL or of its stated size, as the caller guarantees.
-        let report = unsafe { checked_report(function, report) };
+        let params = unsafe { required_struct(function, "params", params.cast_mut()) }.read();
+        // SAFETY: as above.
+        let report = unsafe { callers_struct(function, "report", report) };
         let (fits, filled) = pass(context, graph, params);
-        if let Some((report, struct_size)) = report {
-            // SAFETY: not NULL, and large enough, which was checked.
-            unsafe { report.write(filled.with_size(struct_size)) };
+        if let Some(report) = report {
+            report.write(&filled);
         }
         fits
     })

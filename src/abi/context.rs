@@ -12,7 +12,7 @@ use crate::ggml::{ggml_backend_buffer_type, ggml_context, ggml_of_type, is_freed
 use super::abort::abort_on_panic;
 use super::ggml_of_arguments::runtime_or_fail;
 use super::last_error::fail;
-use super::struct_size::checked_struct;
+use super::struct_size::{callers_struct, sized_struct};
 
 /// When the tensors of a context get their memory.
 #[repr(C)]
@@ -43,6 +43,8 @@ pub struct lastuse_context_params {
     /// weights of a model, so that ggml_backend_sched runs operations where their weights are; 0 otherwise.
     pub usage: c_int,
 }
+
+sized_struct!(lastuse_context_params);
 
 /// Creates a ggml context that needs no size: it reserves address space, and takes memory only as tensors and graphs
 /// are made in it. All functions of ggml work with it, except that the caller frees it with lastuse_context_free.
@@ -81,7 +83,7 @@ pub struct lastuse_context_params {
 /// params may be NULL, and is not used after the call. Returns NULL if address space cannot be reserved, if a deferred
 /// context is given a buffer type, if kind or usage has no valid value, and if lastuse does not know the layout of this
 /// ggml; the reason is in lastuse_last_error and in ggml's log. Works also if lastuse is not enabled. Aborts if
-/// params->struct_size is too small. Any thread may call it; one thread at a time may use the context.
+/// params->struct_size is not set. Any thread may call it; one thread at a time may use the context.
 ///
 /// # Safety
 /// `params` is NULL or points to struct_size bytes, and its buffer type is NULL or outlives the context.
@@ -200,12 +202,9 @@ pub(super) fn expect_not_freed(function: &str, addresses: &[usize]) {
 /// `params` is NULL, or points to as many bytes as its first field states.
 unsafe fn checked_params(function: &str, params: *const lastuse_context_params) -> lastuse_context_params {
     // SAFETY: NULL or of its stated size, as the caller guarantees.
-    let Some((params, _)) = (unsafe { checked_struct(function, "params", params.cast_mut()) }) else {
-        let struct_size = size_of::<lastuse_context_params>();
-        return lastuse_context_params { struct_size, buft: null_mut(), address_space: 0, usage: 0 };
-    };
-    // SAFETY: large enough, which was checked.
-    unsafe { params.read() }
+    let given = unsafe { callers_struct(function, "params", params.cast_mut()) };
+    let defaults = || lastuse_context_params { struct_size: 0, buft: null_mut(), address_space: 0, usage: 0 };
+    given.map_or_else(defaults, |params| params.read())
 }
 
 /// Returns the context that the arguments request.

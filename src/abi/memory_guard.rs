@@ -1,7 +1,7 @@
 //! `lastuse_guard_*` and `lastuse_graph_compute_guarded`: checking memory while a graph runs.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::ptr::{NonNull, null, null_mut};
+use std::ptr::{null, null_mut};
 
 use crate::ggml::{
     LiveRetention, MemoryGuard, NextCallback, NotComputed, STATUS_SUCCESS, Settings, TensorRef, Verify, compute_guarded,
@@ -10,8 +10,9 @@ use crate::ggml::{ggml_backend, ggml_cgraph, ggml_of_caller, ggml_of_object, ggm
 
 use super::abort::{abort_on_panic, abort_on_violation, required};
 use super::ggml_of_arguments::runtime_or_fail;
-use super::last_error::fail;
-use super::struct_size::checked_struct;
+use super::handle::{free, into_handle, object, to_change};
+use super::last_error::{fail, set_last_error};
+use super::struct_size::{callers_struct, sized_struct};
 use super::verify::parse_verify;
 
 /// ggml's status for failure.
@@ -37,6 +38,8 @@ pub struct lastuse_guard_params {
     /// The last argument of next.
     pub next_user_data: *mut c_void,
 }
+
+sized_struct!(lastuse_guard_params);
 
 /// Creates a guard, which detects operations that write outside of their results: the callback of a scheduler, set with
 /// ggml_backend_sched_set_eval_callback. The caller frees it with lastuse_guard_free, after the scheduler.
@@ -87,7 +90,7 @@ pub struct lastuse_guard_params {
 ///
 /// params may be NULL, and is not used after the call. Returns NULL if a word is unknown or lastuse does not know the
 /// layout of this ggml; the reason is in lastuse_last_error and in ggml's log. Works also if lastuse is not enabled.
-/// Aborts if params->struct_size is too small.
+/// Aborts if params->struct_size is not set.
 ///
 /// # Safety
 /// `params` is NULL or points to struct_size bytes, with `words` NULL or a string that ends in NUL; `next` is NULL, or
@@ -97,9 +100,7 @@ pub unsafe extern "C" fn lastuse_guard_new(params: *const lastuse_guard_params) 
     const NAME: &str = "lastuse_guard_new";
     abort_on_panic(|| {
         // SAFETY: NULL or of its stated size, as the caller guarantees.
-        let params = unsafe { checked_struct(NAME, "params", params.cast_mut()) };
-        // SAFETY: large enough, which was checked.
-        let params = params.map(|(params, _)| unsafe { params.read() });
+        let params = unsafe { callers_struct(NAME, "params", params.cast_mut()) }.map(|params| params.read());
         let Some(runtime) = runtime_or_fail(NAME, ggml_of_caller()) else { return null_mut() };
         let words = params.map_or(null(), |params| params.words);
         // SAFETY: a string, as the caller guarantees.
@@ -107,7 +108,7 @@ pub unsafe extern "C" fn lastuse_guard_new(params: *const lastuse_guard_params) 
         let Some(verify) = verify else { return null_mut() };
         let user_data = params.map_or(null_mut(), |params| params.next_user_data);
         let next = params.and_then(|params| params.next).map(|function| NextCallback { function, user_data });
-        Box::into_raw(Box::new(MemoryGuard::new(runtime, verify, next))).cast()
+        into_handle(MemoryGuard::new(runtime, verify, next))
     })
 }
 
@@ -122,8 +123,8 @@ pub unsafe extern "C" fn lastuse_guard_new(params: *const lastuse_guard_params) 
 /// lastuse_guard_free(guard);
 /// ```
 ///
-/// Returns true, so that each node is computed alone; after a node, false if params->next returns false for it. Aborts
-/// if t or guard is NULL, and if an operation has written memory that it must not write.
+/// Returns true, so that each node is computed alone; after a node, false if params->next returns false for it; and false,
+/// with the reason in lastuse_last_error and in ggml's log, in params->next of the same guard. Aborts if t or guard is NULL, and if an operation has written memory that it must not write.
 ///
 /// # Safety
 /// `guard` comes from lastuse_guard_new and is used by this thread only; `t`, its sources and their buffers are live.
@@ -132,16 +133,17 @@ pub unsafe extern "C" fn lastuse_guard_eval(t: *mut ggml_tensor, ask: bool, guar
     const NAME: &str = "lastuse_guard_eval";
     abort_on_panic(|| {
         let tensor = required(t, NAME, "t");
-        let mut guard = required(guard, NAME, "guard").cast::<MemoryGuard>();
         // SAFETY: a live tensor of this thread, as the caller guarantees.
         let tensor = unsafe { TensorRef::from_non_null(tensor) };
-        // SAFETY: boxed by `lastuse_guard_new`, live, and used by this thread only, as the caller guarantees.
-        let guard = unsafe { guard.as_mut() };
+        // SAFETY: NULL, or made by `lastuse_guard_new`, live, and of this thread, as the caller guarantees.
+        let guard = unsafe { object::<MemoryGuard, _>(NAME, "guard", guard) };
+        let Some(mut guard) = to_change(NAME, "guard", guard) else { return false };
         guard.eval(tensor, ask).unwrap_or_else(|violation| abort_on_violation(&violation))
     })
 }
 
-/// Frees a guard; does nothing for NULL.
+/// Frees a guard; does nothing for NULL. In its callback params->next nothing is freed, and the reason is in
+/// lastuse_last_error and in ggml's log.
 ///
 /// ```c
 /// struct lastuse_guard * guard = lastuse_guard_new(NULL);
@@ -152,12 +154,8 @@ pub unsafe extern "C" fn lastuse_guard_eval(t: *mut ggml_tensor, ask: bool, guar
 /// `guard` is NULL, or comes from lastuse_guard_new and is not used afterwards, by a scheduler either.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_guard_free(guard: *mut lastuse_guard) {
-    abort_on_panic(|| {
-        if let Some(guard) = NonNull::new(guard.cast::<MemoryGuard>()) {
-            // SAFETY: boxed by `lastuse_guard_new`, and freed once, as the caller guarantees.
-            drop(unsafe { Box::from_raw(guard.as_ptr()) });
-        }
-    });
+    // SAFETY: NULL, or made by `lastuse_guard_new`, of this thread, and not used afterwards, as the caller guarantees.
+    abort_on_panic(|| unsafe { free("lastuse_guard_free", "guard", guard, |_: &MemoryGuard| true) });
 }
 
 /// Computes an allocated graph as ggml_backend_graph_compute does, and checks its memory: simulates the graph first, as
@@ -203,7 +201,10 @@ pub unsafe extern "C" fn lastuse_graph_compute_guarded(backend: *mut ggml_backen
         // SAFETY: live, and used by this thread only, as the caller guarantees.
         match unsafe { compute_guarded(runtime, backend.as_ptr(), graph, verify, &retention) } {
             Ok(()) => STATUS_SUCCESS,
-            Err(NotComputed::Status(status)) => status,
+            Err(NotComputed::Status(status)) => {
+                set_last_error(NAME, &format_args!("the backend returned status {status}"));
+                status
+            }
             Err(NotComputed::Violation(violation)) => abort_on_violation(&violation),
             Err(why @ NotComputed::Unsupported) => {
                 fail(NAME, &why);

@@ -8,6 +8,7 @@
 mod abort;
 mod last_error;
 mod struct_size;
+mod handle;
 
 // What a call is for: a ggml, an allocator of it, buffers of that; and what makes a graph fit a budget.
 mod buffer_ids;

@@ -1,17 +1,19 @@
 //! `lastuse_placement_*`: which weights and caches are on which device, so that no device exceeds its budget.
 
+use std::cell::{Ref, RefCell, RefMut};
 use std::ffi::{c_int, c_void};
-use std::ptr::{NonNull, null_mut};
+use std::ptr::null_mut;
 
-use crate::devices::planner::{Assignment, Measure, Order, Request, Spread};
+use crate::devices::planner::{Assignment, DevicePlacement, Measure, Order, Request, Spread};
 use crate::ggml::{DevicePlanner, PlacementFailure, PlacementRule, PlannerSettings, Runtime};
 use crate::placement::Bytes;
 
-use super::abort::{abort_on_panic, required};
+use super::abort::abort_on_panic;
 use super::ggml_of_arguments::{ggml_of_graph, runtime_or_fail};
+use super::handle::{free, into_handle, object, to_change, to_look_at};
 use super::last_error::fail;
 use super::placement_numbers::{PlacementOrderNumber, PlacementRuleNumber, order_of, rule_of};
-use super::struct_size::checked_struct;
+use super::struct_size::{callers_struct, sized_struct};
 
 /// Devices, what is placed on them, and the result: made by lastuse_placement_new.
 // Without repr(C): the header then declares a struct that is never defined, and an array of length 0 is no C.
@@ -83,6 +85,8 @@ pub struct lastuse_placement_params {
     pub user_data: *mut c_void,
 }
 
+sized_struct!(lastuse_placement_params);
+
 /// What the opaque pointer of C points to.
 #[derive(Debug)]
 pub(super) struct Placement {
@@ -107,7 +111,7 @@ type MeasureFunction = unsafe extern "C" fn(*const c_int, c_int, *mut usize, c_i
 /// ```
 ///
 /// params may be NULL for the defaults. Returns NULL, with the reason in lastuse_last_error and in ggml's log, if order
-/// or rule is none of its enum or max_measurements is negative. Aborts if params->struct_size is too small. Works also
+/// or rule is none of its enum or max_measurements is negative. Aborts if params->struct_size is not set. Works also
 /// if lastuse is not enabled; what it promises holds for compute buffers that lastuse plans.
 ///
 /// # Safety
@@ -118,18 +122,19 @@ pub unsafe extern "C" fn lastuse_placement_new(params: *const lastuse_placement_
     const NAME: &str = "lastuse_placement_new";
     abort_on_panic(|| {
         // SAFETY: NULL or of its stated size, as the caller guarantees.
-        let params = unsafe { checked_struct(NAME, "params", params.cast_mut()) };
-        // SAFETY: large enough, which was checked.
-        let params = params.map(|(params, _)| unsafe { params.read() });
+        let params = unsafe { callers_struct(NAME, "params", params.cast_mut()) }.map(|params| params.read());
         let made = params.map_or_else(|| Ok(PLANNER_DEFAULTS), |params| settings(&params)).map(|settings| Placement {
             planner: DevicePlanner::new(settings),
             measure: params.and_then(|params| params.measure),
             user_data: params.map_or(null_mut(), |params| params.user_data),
         });
         let made = made.inspect_err(|why| fail(NAME, why)).ok();
-        made.map_or(null_mut(), |made| Box::into_raw(Box::new(made)).cast())
+        made.map_or(null_mut(), into_handle)
     })
 }
+
+/// What the functions call the planner.
+const ARGUMENT: &str = "placement";
 
 const PLANNER_DEFAULTS: PlannerSettings = PlannerSettings {
     order: Order::Benefit,
@@ -161,11 +166,39 @@ fn settings(params: &lastuse_placement_params) -> Result<PlannerSettings, String
 /// Returns the planner that a pointer of the program stands for. Aborts if it is NULL.
 ///
 /// # Safety
-/// `placement` is NULL, or comes from `lastuse_placement_new`, is live for `'p`, and is used by this thread only.
-pub(super) unsafe fn required_placement<'p>(function: &str, placement: *const lastuse_placement) -> &'p mut Placement {
-    let mut placement = required(placement.cast_mut(), function, "placement").cast::<Placement>();
-    // SAFETY: boxed by `lastuse_placement_new`, live, and used by this thread only, as the caller guarantees.
-    unsafe { placement.as_mut() }
+/// `placement` is NULL, or comes from `lastuse_placement_new`, is live for `'p`, and is used by no other thread.
+pub(super) unsafe fn required_placement<'p>(
+    function: &str,
+    placement: *const lastuse_placement,
+) -> &'p RefCell<Placement> {
+    // SAFETY: NULL, or made by `lastuse_placement_new`, live, and of this thread: see "# Safety".
+    unsafe { object(function, ARGUMENT, placement) }
+}
+
+/// Returns the planner to look at it; `None`, with the last error set, if a call that changes it has called the program.
+/// Aborts if it is NULL.
+///
+/// # Safety
+/// What [`required_placement`] requires.
+pub(super) unsafe fn placement_to_look_at<'p>(
+    function: &str,
+    placement: *const lastuse_placement,
+) -> Option<Ref<'p, Placement>> {
+    // SAFETY: NULL, or live and of this thread: see "# Safety".
+    to_look_at(function, ARGUMENT, unsafe { required_placement(function, placement) })
+}
+
+/// Returns the planner to change it; `None`, with the last error set, if a call that uses it has called the program. Aborts
+/// if it is NULL.
+///
+/// # Safety
+/// What [`required_placement`] requires.
+pub(super) unsafe fn placement_to_change<'p>(
+    function: &str,
+    placement: *mut lastuse_placement,
+) -> Option<RefMut<'p, Placement>> {
+    // SAFETY: NULL, or live and of this thread: see "# Safety".
+    to_change(function, ARGUMENT, unsafe { required_placement(function, placement) })
 }
 
 impl Placement {
@@ -181,15 +214,20 @@ impl Placement {
         })
     }
 
+    /// Searches for a placement.
+    ///
+    /// # Errors
+    /// [`PlacementFailure`].
+    ///
     /// # Safety
-    /// The graphs and tensors are live, and used by this thread only.
-    unsafe fn solve(&mut self, runtime: Option<&'static Runtime>) -> Result<(), PlacementFailure> {
+    /// The graphs and tensors are live, and no other thread uses them.
+    unsafe fn search(&self, runtime: Option<&'static Runtime>) -> Result<DevicePlacement, PlacementFailure> {
         let user_data = self.user_data;
         let devices = self.planner.devices().len();
         let mut measurer = self.measure.map(|function| Measurer { function, user_data, devices });
         let measurer = measurer.as_mut().map(|measurer| measurer as &mut dyn Measure);
-        // SAFETY: as the caller guarantees.
-        unsafe { self.planner.solve(runtime, measurer) }
+        // SAFETY: live, and used by no other thread: see "# Safety".
+        unsafe { self.planner.search(runtime, measurer) }
     }
 }
 
@@ -265,6 +303,7 @@ impl Measure for Measurer {
 ///   number; an item is pinned to a device that does not exist or to one whose largest buffer is smaller;
 /// - an item is a view, or a graph reads memory that is neither an item nor in a buffer type of a device;
 /// - there are neither graphs nor a function that measures, or both, or that function returned false;
+/// - it is called in a callback of itself with the same planner;
 /// - the rule finds no backend for a node, or sizes overflow;
 /// - lastuse does not know the layout of this ggml.
 ///
@@ -279,18 +318,23 @@ pub unsafe extern "C" fn lastuse_placement_solve(placement: *mut lastuse_placeme
     abort_on_panic(|| {
         // SAFETY: NULL, or live and of this thread, as the caller guarantees.
         let placement = unsafe { required_placement(NAME, placement) };
+        let Some(()) = to_change(NAME, ARGUMENT, placement).map(|mut it| it.planner.forget()) else { return false };
+        // The program may look at the planner when it measures.
+        let Some(looked_at) = to_look_at(NAME, ARGUMENT, placement) else { return false };
         // SAFETY: live graphs, as the caller guarantees.
-        let runtime = unsafe { placement.runtime(NAME) };
-        if runtime.is_none() && !placement.planner.graphs().is_empty() {
+        let runtime = unsafe { looked_at.runtime(NAME) };
+        if runtime.is_none() && !looked_at.planner.graphs().is_empty() {
             return false;
         }
-        // SAFETY: live graphs and tensors, as the caller guarantees.
-        let solved = unsafe { placement.solve(runtime) };
-        solved.inspect_err(|why| fail(NAME, why)).is_ok()
+        // SAFETY: live graphs and tensors that no other thread uses, as the caller guarantees.
+        let found = unsafe { looked_at.search(runtime) }.inspect_err(|why| fail(NAME, why));
+        drop(looked_at);
+        to_change(NAME, ARGUMENT, placement).is_some_and(|mut placement| placement.planner.settle(found))
     })
 }
 
-/// Frees a planner. Does nothing for NULL. Devices, tensors and graphs stay as they are.
+/// Frees a planner. Does nothing for NULL. Devices, tensors and graphs stay as they are. In a callback of
+/// lastuse_placement_solve nothing is freed, and the reason is in lastuse_last_error and in ggml's log.
 ///
 /// ```c
 /// lastuse_placement_free(NULL);
@@ -300,10 +344,6 @@ pub unsafe extern "C" fn lastuse_placement_solve(placement: *mut lastuse_placeme
 /// `placement` is NULL, or comes from lastuse_placement_new and is not used afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_placement_free(placement: *mut lastuse_placement) {
-    abort_on_panic(|| {
-        if let Some(placement) = NonNull::new(placement.cast::<Placement>()) {
-            // SAFETY: boxed by `lastuse_placement_new`, and freed once, as the caller guarantees.
-            drop(unsafe { Box::from_raw(placement.as_ptr()) });
-        }
-    });
+    // SAFETY: NULL, or made by `lastuse_placement_new`, of this thread, and not used afterwards, as the caller guarantees.
+    abort_on_panic(|| unsafe { free("lastuse_placement_free", ARGUMENT, placement, |_: &Placement| true) });
 }

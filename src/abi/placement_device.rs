@@ -4,15 +4,15 @@ use std::ffi::{CStr, c_char, c_int};
 use std::ptr::NonNull;
 
 use crate::devices::device::Device;
-use crate::ggml::{BufferType, Ggml, LiveDevice, NoGgml, Runtime, abort, ggml_of_object, ggml_of_type};
+use crate::ggml::{BufferType, Ggml, LiveDevice, NoGgml, Runtime, ggml_of_object, ggml_of_type};
 use crate::ggml::{ggml_backend, ggml_backend_buffer_type};
 use crate::placement::Bytes;
 
 use super::abort::abort_on_panic;
 use super::ggml_of_arguments::runtime_or_fail;
 use super::last_error::set_last_error;
-use super::placement::{lastuse_placement, required_placement};
-use super::struct_size::{checked_report, checked_struct};
+use super::placement::{lastuse_placement, placement_to_change, placement_to_look_at};
+use super::struct_size::{required_struct, sized_struct};
 
 /// A device: lastuse_placement_add_device. The caller sets struct_size and zeroes the rest.
 #[repr(C)]
@@ -39,6 +39,8 @@ pub struct lastuse_placement_device {
     pub backend: *mut ggml_backend,
 }
 
+sized_struct!(lastuse_placement_device);
+
 /// What is taken of a device: lastuse_placement_memory_get. The caller sets struct_size and zeroes the rest.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,6 +65,8 @@ pub struct lastuse_placement_memory {
     pub needed_size: usize,
 }
 
+sized_struct!(lastuse_placement_memory);
+
 /// Adds a device and returns its number, from 0. Devices are added in the order of preference; the last one is the
 /// host, whose memory the CPU computes in. Returns -1 on failure.
 ///
@@ -86,7 +90,7 @@ pub struct lastuse_placement_memory {
 /// For a placement that is applied to a scheduler, add one device for each of its backends, in their order.
 ///
 /// Returns -1, with the reason in lastuse_last_error and in ggml's log, if lastuse does not know the layout of the ggml
-/// of buft or backend. Aborts if an argument is NULL or device->struct_size is too small.
+/// of buft or backend. Aborts if an argument is NULL or device->struct_size is not set.
 ///
 /// # Safety
 /// `placement` comes from lastuse_placement_new, and no other thread uses it; `device` points to struct_size bytes; its
@@ -99,12 +103,10 @@ pub unsafe extern "C" fn lastuse_placement_add_device(
     const NAME: &str = "lastuse_placement_add_device";
     abort_on_panic(|| {
         // SAFETY: NULL, or live and of this thread, as the caller guarantees.
-        let placement = unsafe { required_placement(NAME, placement) };
+        let placement = unsafe { placement_to_change(NAME, placement) };
         // SAFETY: NULL or of its stated size, as the caller guarantees.
-        let device = unsafe { checked_struct(NAME, "device", device.cast_mut()) };
-        let (device, _) = device.unwrap_or_else(|| abort(file!(), line!(), &format!("{NAME}: device is NULL")));
-        // SAFETY: large enough, which was checked.
-        let device = unsafe { device.read() };
+        let device = unsafe { required_struct(NAME, "device", device.cast_mut()) }.read();
+        let Some(mut placement) = placement else { return -1 };
         // SAFETY: what it names is NULL or live, as the caller guarantees.
         let live = unsafe { live_device(NAME, &device, placement.planner.devices().len()) };
         live.map_or(-1, |live| number(placement.planner.add_device(live)))
@@ -183,7 +185,7 @@ unsafe fn default_type(runtime: &'static Runtime, backend: NonNull<ggml_backend>
 /// ```
 ///
 /// Returns false, with the reason in lastuse_last_error, if there is no such device or lastuse_placement_solve was not
-/// called. Aborts if an argument is NULL or memory->struct_size is too small.
+/// called. Aborts if an argument is NULL or memory->struct_size is not set.
 ///
 /// # Safety
 /// `placement` comes from lastuse_placement_new, and no other thread uses it; `memory` points to struct_size bytes.
@@ -196,18 +198,18 @@ pub unsafe extern "C" fn lastuse_placement_memory_get(
     const NAME: &str = "lastuse_placement_memory_get";
     abort_on_panic(|| {
         // SAFETY: NULL, or live and of this thread, as the caller guarantees.
-        let planner = &unsafe { required_placement(NAME, placement) }.planner;
+        let placement = unsafe { placement_to_look_at(NAME, placement) };
         // SAFETY: NULL or of its stated size, as the caller guarantees.
-        let memory = unsafe { checked_report(NAME, memory) };
-        let (memory, struct_size) =
-            memory.unwrap_or_else(|| abort(file!(), line!(), &format!("{NAME}: memory is NULL")));
+        let memory = unsafe { required_struct(NAME, "memory", memory) };
+        let Some(placement) = placement else { return false };
+        let planner = &placement.planner;
         let count = planner.devices().len();
         let Some((at, given)) = usize::try_from(device).ok().and_then(|at| Some((at, planner.devices().nth(at)?)))
         else {
             set_last_error(NAME, &format_args!("there is no device {device}; there are {count}"));
             return false;
         };
-        let filled = lastuse_placement_memory { struct_size, budget: size(given.budget), ..Default::default() };
+        let filled = lastuse_placement_memory { budget: size(given.budget), ..Default::default() };
         let shortage = planner.shortages().iter().find(|shortage| shortage.device == given.name);
         let filled = match planner.placed() {
             Some(placed) => {
@@ -227,8 +229,7 @@ pub unsafe extern "C" fn lastuse_placement_memory_get(
             }
             None => lastuse_placement_memory { needed_size: shortage.map_or(0, |it| size(Some(it.needed))), ..filled },
         };
-        // SAFETY: large enough, which was checked.
-        unsafe { memory.write(filled) };
+        memory.write(&filled);
         true
     })
 }

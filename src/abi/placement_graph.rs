@@ -6,7 +6,7 @@ use crate::ggml::{ggml_backend_sched, ggml_cgraph};
 
 use super::abort::{abort_on_panic, required};
 use super::last_error::fail;
-use super::placement::{lastuse_placement, required_placement};
+use super::placement::{lastuse_placement, placement_to_change, placement_to_look_at};
 
 /// Adds a graph that the devices have to have room for, such as that of the largest batch and that of a single token.
 /// Returns its number, from 0.
@@ -25,7 +25,8 @@ use super::placement::{lastuse_placement, required_placement};
 /// ```
 ///
 /// The graph is as the program builds it, before a scheduler has split it. It is read by lastuse_placement_solve and by
-/// the functions below. Aborts if an argument is NULL.
+/// the functions below. Returns -1, with the reason in lastuse_last_error and in ggml's log, in a callback of
+/// lastuse_placement_solve. Aborts if an argument is NULL.
 ///
 /// # Safety
 /// `placement` comes from lastuse_placement_new, and no other thread uses it; `graph` is live, and stays so until
@@ -38,8 +39,9 @@ pub unsafe extern "C" fn lastuse_placement_add_graph(
     const NAME: &str = "lastuse_placement_add_graph";
     abort_on_panic(|| {
         // SAFETY: NULL, or live and of this thread, as the caller guarantees.
-        let placement = unsafe { required_placement(NAME, placement) };
+        let placement = unsafe { placement_to_change(NAME, placement) };
         let graph = required(graph, NAME, "graph");
+        let Some(mut placement) = placement else { return -1 };
         c_int::try_from(placement.planner.add_graph(graph)).unwrap_or(c_int::MAX)
     })
 }
@@ -99,7 +101,7 @@ pub unsafe extern "C" fn lastuse_placement_buffer_ids(
     const NAME: &str = "lastuse_placement_buffer_ids";
     abort_on_panic(|| {
         // SAFETY: NULL, or live and of this thread, as the caller guarantees.
-        let placement = unsafe { required_placement(NAME, placement) };
+        let Some(placement) = (unsafe { placement_to_look_at(NAME, placement) }) else { return false };
         let Some(graph) = graph_index(NAME, placement.planner.graphs().len(), graph) else { return false };
         // SAFETY: live graphs, as the caller guarantees.
         let Some(runtime) = (unsafe { placement.runtime(NAME) }) else { return false };
@@ -173,8 +175,9 @@ pub unsafe extern "C" fn lastuse_placement_apply(
     const NAME: &str = "lastuse_placement_apply";
     abort_on_panic(|| {
         // SAFETY: NULL, or live and of this thread, as the caller guarantees.
-        let placement = unsafe { required_placement(NAME, placement) };
+        let placement = unsafe { placement_to_look_at(NAME, placement) };
         let sched = required(sched, NAME, "sched");
+        let Some(placement) = placement else { return false };
         let Some(graph) = graph_index(NAME, placement.planner.graphs().len(), graph) else { return false };
         // SAFETY: live graphs, as the caller guarantees.
         let Some(runtime) = (unsafe { placement.runtime(NAME) }) else { return false };

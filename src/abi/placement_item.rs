@@ -5,15 +5,15 @@ use std::ptr::NonNull;
 
 use crate::devices::item::Rows;
 use crate::devices::planner::Place;
+use crate::ggml::LiveItem;
 use crate::ggml::ggml_tensor;
-use crate::ggml::{LiveItem, abort};
 use crate::placement::Bytes;
 
 use super::abort::{abort_on_panic, required};
 use super::last_error::{fail, set_last_error};
-use super::placement::{lastuse_placement, required_placement};
+use super::placement::{lastuse_placement, placement_to_change, placement_to_look_at};
 use super::placement_numbers::{PlacementClassNumber, PlacementKindNumber, class_of, kind_of};
-use super::struct_size::checked_struct;
+use super::struct_size::{required_struct, sized_struct};
 
 /// Which buffers a tensor is in.
 #[repr(C)]
@@ -94,6 +94,8 @@ pub struct lastuse_placement_item {
     pub row_benefits: *const f64,
 }
 
+sized_struct!(lastuse_placement_item);
+
 /// The rows that are placed together, unless the program says otherwise: PowerInfer's granule.
 const ROW_GRANULE: u64 = 256;
 
@@ -123,7 +125,7 @@ const ROW_GRANULE: u64 = 256;
 /// Returns -1, with the reason in lastuse_last_error and in ggml's log, if there is neither a tensor nor a name with
 /// bytes; if a tensor was added before; if kind or tensor_class is none of its enum; if device is negative; or if n_rows
 /// is set without row_bytes. Aborts if placement or item is NULL, if row_benefits is NULL while n_rows is not 0, and if
-/// item->struct_size is too small.
+/// item->struct_size is not set.
 ///
 /// # Safety
 /// `placement` comes from lastuse_placement_new, and no other thread uses it; `item` points to struct_size bytes; its
@@ -137,12 +139,11 @@ pub unsafe extern "C" fn lastuse_placement_add_item(
     const NAME: &str = "lastuse_placement_add_item";
     abort_on_panic(|| {
         // SAFETY: NULL, or live and of this thread, as the caller guarantees.
-        let planner = &mut unsafe { required_placement(NAME, placement) }.planner;
+        let placement = unsafe { placement_to_change(NAME, placement) };
         // SAFETY: NULL or of its stated size, as the caller guarantees.
-        let item = unsafe { checked_struct(NAME, "item", item.cast_mut()) };
-        let (item, _) = item.unwrap_or_else(|| abort(file!(), line!(), &format!("{NAME}: item is NULL")));
-        // SAFETY: large enough, which was checked.
-        let item = unsafe { item.read() };
+        let item = unsafe { required_struct(NAME, "item", item.cast_mut()) }.read();
+        let Some(mut placement) = placement else { return -1 };
+        let planner = &mut placement.planner;
         // SAFETY: what it names is NULL or live, as the caller guarantees.
         let live = unsafe { live_item(NAME, &item) };
         let added = live.and_then(|live| match live.tensor.filter(|&tensor| planner.has_item(tensor)) {
@@ -310,8 +311,9 @@ pub unsafe extern "C" fn lastuse_placement_item_rows(
 /// # Safety
 /// `placement` is NULL, or live and used by this thread only.
 unsafe fn place_of(function: &str, placement: *const lastuse_placement, item: c_int) -> Option<Place> {
-    // SAFETY: as the caller guarantees.
-    let planner = &unsafe { required_placement(function, placement) }.planner;
+    // SAFETY: NULL, or live and of this thread: see "# Safety".
+    let placement = unsafe { placement_to_look_at(function, placement) }?;
+    let planner = &placement.planner;
     let count = planner.item_count();
     let at = usize::try_from(item).ok().filter(|&at| at < count);
     let Some(at) = at else {

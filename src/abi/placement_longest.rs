@@ -1,10 +1,9 @@
 //! `lastuse_placement_longest`: the longest context that fits.
 
 use crate::devices::planner::LongestSearch;
-use crate::ggml::abort;
 
 use super::abort::abort_on_panic;
-use super::struct_size::checked_struct;
+use super::struct_size::{required_struct, sized_struct};
 
 /// A search for the longest context that fits. The caller sets struct_size, from, to and step, and zeroes the rest.
 #[repr(C)]
@@ -30,6 +29,8 @@ pub struct lastuse_placement_search {
     pub fits: bool,
 }
 
+sized_struct!(lastuse_placement_search);
+
 /// Goes on with a search for the longest context that fits: takes from fits whether length does, and sets length to
 /// the context to try next. Returns false at the end; then longest is the result.
 ///
@@ -49,7 +50,7 @@ pub struct lastuse_placement_search {
 /// ```
 ///
 /// Tries the longest context first, then the shortest, and then halves what is left: what fits must also fit with a
-/// shorter context. Aborts if search is NULL or search->struct_size is too small.
+/// shorter context. Aborts if search is NULL or search->struct_size is not set.
 ///
 /// # Safety
 /// `search` points to struct_size bytes.
@@ -58,17 +59,16 @@ pub unsafe extern "C" fn lastuse_placement_longest(search: *mut lastuse_placemen
     const NAME: &str = "lastuse_placement_longest";
     abort_on_panic(|| {
         // SAFETY: NULL or of its stated size, as the caller guarantees.
-        let checked = unsafe { checked_struct(NAME, "search", search) };
-        let (mut search, _) = checked.unwrap_or_else(|| abort(file!(), line!(), &format!("{NAME}: search is NULL")));
-        // SAFETY: large enough, which was checked.
-        let search = unsafe { search.as_mut() };
-        let lastuse_placement_search { from, to, step, longest, too_long, .. } = *search;
+        let given = unsafe { required_struct(NAME, "search", search) };
+        let mut search = given.read();
+        let lastuse_placement_search { from, to, step, longest, too_long, .. } = search;
         let mut state = LongestSearch { from, to, step, longest, too_long };
         if search.length > 0 {
             state.note(search.length, search.fits);
         }
         let next = state.next();
         (search.longest, search.too_long, search.length) = (state.longest, state.too_long, next.unwrap_or(0));
+        given.write(&search);
         next.is_some()
     })
 }

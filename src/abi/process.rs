@@ -38,8 +38,8 @@ pub extern "C" fn lastuse_enabled() -> bool {
     abort_on_panic(|| check_enabled().is_ok())
 }
 
-/// Returns the reason of the latest error in this thread, preceded by the name of the function that failed. Functions
-/// whose documentation names lastuse_last_error set it; a successful call does not clear it.
+/// Returns the reason of the latest error in this thread, preceded by the name of the function that failed, or of the one
+/// that ggml's log names for it. Every function that fails sets it; a successful call does not clear it.
 ///
 /// ```c
 /// struct ggml_tensor * rows = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 8);

@@ -7,7 +7,8 @@ use crate::ggml::{BufferType, RecomputeRequest, TensorRef, recompute_graph};
 use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_context, ggml_tensor};
 use crate::graph::recompute::{Recomputation, RecomputeEffort};
 
-use super::budgeted_graph::{Report, fit, outcome, retained, served_runtime};
+use super::budgeted_graph::{fit, outcome, retained, served_runtime};
+use super::struct_size::sized_struct;
 
 /// Parameters of lastuse_graph_recompute. The caller sets struct_size and the budget and zeroes the rest; zeros are the
 /// defaults.
@@ -36,6 +37,8 @@ pub struct lastuse_recompute_params {
     pub user_data: *mut c_void,
 }
 
+sized_struct!(lastuse_recompute_params);
+
 /// Results of lastuse_graph_recompute. The caller sets struct_size and zeroes the rest.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,6 +58,8 @@ pub struct lastuse_recompute_report {
     /// How many nodes run again; views among them compute nothing.
     pub nodes_again: c_int,
 }
+
+sized_struct!(lastuse_recompute_report);
 
 /// Changes a training graph so that its compute buffer fits a budget: forward results are dropped after their last use
 /// in the forward pass, and computed again right before the backward pass uses them. Returns true if the graph fits the
@@ -124,7 +129,7 @@ pub struct lastuse_recompute_report {
 /// - lastuse is not enabled, or does not know the layout of this ggml.
 ///
 /// Aborts if ctx, graph or params is NULL, retained is NULL or has NULL in it while n_retained is not 0, or a
-/// struct_size is too small.
+/// struct_size is not set.
 ///
 /// # Safety
 /// `ctx`, `graph` and its tensors are live, and no other thread uses them; `params` and `report` point to struct_size
@@ -182,12 +187,6 @@ unsafe fn recompute(
     // SAFETY: live, and used by this thread only, as the caller guarantees.
     let found = unsafe { recompute_graph(runtime, context, graph, request, &mut progress, &mut note) };
     outcome(function, found)
-}
-
-impl Report for lastuse_recompute_report {
-    fn with_size(self, struct_size: usize) -> Self {
-        Self { struct_size, ..self }
-    }
 }
 
 impl From<&Recomputation> for lastuse_recompute_report {

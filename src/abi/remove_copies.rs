@@ -8,7 +8,7 @@ use crate::graph::copies::{Found, Reason};
 
 use super::abort::{abort_on_panic, required};
 use super::ggml_of_arguments::{ggml_of_graph, runtime_or_fail};
-use super::struct_size::checked_report;
+use super::struct_size::{callers_struct, sized_struct};
 
 /// Results of lastuse_graph_remove_copies. The caller sets struct_size and zeroes the rest. The producer of a copy is
 /// the node whose result is copied.
@@ -47,6 +47,8 @@ pub struct lastuse_copies_report {
     /// Kept because more bytes would be live at the peak.
     pub left_peak: c_int,
 }
+
+sized_struct!(lastuse_copies_report);
 
 /// Removes copies from a graph: operations write their results where ggml_cpy, ggml_cont, ggml_dup and ggml_concat
 /// would copy them. Returns how many copies were removed. The graph computes the same to the last bit, and no more
@@ -91,7 +93,7 @@ pub struct lastuse_copies_report {
 ///
 /// Returns 0, with the graph unchanged, also if the graph lists a tensor twice and if lastuse does not know the layout
 /// of this ggml; in the latter case the reason is in lastuse_last_error and in ggml's log. Works also if lastuse is not
-/// enabled. Aborts if graph is NULL, or report->struct_size is too small.
+/// enabled. Aborts if graph is NULL, or report->struct_size is not set.
 ///
 /// # Safety
 /// `graph` and its tensors are live, and no other thread uses them; `buft` is NULL or live; `report` is NULL, or points
@@ -106,7 +108,7 @@ pub unsafe extern "C" fn lastuse_graph_remove_copies(
     abort_on_panic(|| {
         let graph = required(graph, NAME, "graph");
         // SAFETY: NULL or of its stated size, as the caller guarantees.
-        let report = unsafe { checked_report(NAME, report) };
+        let report = unsafe { callers_struct(NAME, "report", report) };
         // SAFETY: NULL or live, as the caller guarantees.
         let ggml = unsafe { ggml_of_graph(buft, graph) };
         let found = runtime_or_fail(NAME, ggml).map(|runtime| {
@@ -116,9 +118,8 @@ pub unsafe extern "C" fn lastuse_graph_remove_copies(
             remove_copies(runtime, unsafe { GraphRef::new(graph) }, buffer_type)
         });
         let filled = lastuse_copies_report::from(&found.unwrap_or_default());
-        if let Some((report, struct_size)) = report {
-            // SAFETY: not NULL, and large enough, which was checked.
-            unsafe { report.write(lastuse_copies_report { struct_size, ..filled }) };
+        if let Some(report) = report {
+            report.write(&filled);
         }
         filled.removed
     })

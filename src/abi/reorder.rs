@@ -10,8 +10,8 @@ use crate::placement::Bytes;
 
 use super::abort::{abort_on_panic, required};
 use super::ggml_of_arguments::ggml_of_graph;
-use super::last_error::fail;
-use super::struct_size::checked_report;
+use super::last_error::{fail, set_last_error};
+use super::struct_size::{callers_struct, sized_struct};
 
 /// Results of lastuse_graph_reorder. The caller sets struct_size and zeroes the rest.
 #[repr(C)]
@@ -31,6 +31,8 @@ pub struct lastuse_reorder_report {
     /// How many nodes were moved; 0 if the order is unchanged.
     pub nodes_moved: c_int,
 }
+
+sized_struct!(lastuse_reorder_report);
 
 /// Reorders the nodes of a graph so that fewer bytes are live at its peak, and a smaller compute buffer is enough.
 /// Returns true if the order was changed.
@@ -80,7 +82,7 @@ pub struct lastuse_reorder_report {
 ///
 /// Returns false if no better order was found, if sizes overflow (which is logged), and if lastuse is not enabled; if
 /// no ggml is found, the reason is in lastuse_last_error and in ggml's log. Aborts if graph is NULL, or
-/// report->struct_size is too small.
+/// report->struct_size is not set.
 ///
 /// # Safety
 /// `graph` and its tensors are live, and no other thread uses them; `buft` is NULL or live; `report` is NULL, or points
@@ -96,12 +98,11 @@ pub unsafe extern "C" fn lastuse_graph_reorder(
     abort_on_panic(|| {
         let graph = required(graph, NAME, "graph");
         // SAFETY: NULL or of its stated size, as the caller guarantees.
-        let report = unsafe { checked_report(NAME, report) };
+        let report = unsafe { callers_struct(NAME, "report", report) };
         // SAFETY: live, and used by this thread only, as the caller guarantees.
         let filled = unsafe { reorder(NAME, graph, buft, effort) }.unwrap_or_default();
-        if let Some((report, struct_size)) = report {
-            // SAFETY: not NULL, and large enough, which was checked.
-            unsafe { report.write(lastuse_reorder_report { struct_size, ..filled }) };
+        if let Some(report) = report {
+            report.write(&filled);
         }
         filled.nodes_moved > 0
     })
@@ -119,14 +120,17 @@ unsafe fn reorder(
 ) -> Option<lastuse_reorder_report> {
     // SAFETY: NULL or live, as the caller guarantees.
     let ggml = unsafe { ggml_of_graph(buft, graph) }.inspect_err(|why| fail(function, why)).ok()?;
-    let runtime = ggml.served()?;
+    let Some(runtime) = ggml.served() else {
+        set_last_error(function, &"lastuse is not enabled, so that its plans would not follow the order");
+        return None;
+    };
     // SAFETY: a live buffer type of this ggml, as the caller guarantees.
     let buffer_type = NonNull::new(buft).map(|buft| unsafe { BufferType::new(runtime, buft) });
     let effort = if effort == 0 { ReorderEffort::default() } else { ReorderEffort(effort) };
     // SAFETY: a live graph of this thread, as the caller guarantees.
     let live = unsafe { GraphRef::new(graph) };
     let reordered = reorder_nodes(runtime, live, buffer_type, effort);
-    let reordered = reordered.inspect_err(|error| runtime.log_error(&format!("{function}: {error}\n")));
+    let reordered = reordered.inspect_err(|error| fail(function, error));
     let Reordered { nodes, found } = reordered.ok()?;
     if found.moved > 0 {
         // SAFETY: a live graph that no other thread uses; `live` is not used any more.

@@ -9,8 +9,8 @@ use super::ggml_of_arguments::{ggml_of_tensors, runtime_or_fail};
 use super::last_error::fail;
 
 /// Redirects the result of t to the memory of dst, so that it need not be copied there. Returns t, which is a view of
-/// dst from now on: what reads it reads dst after t has run. The macro ggml_set_output(t, dst), with two arguments,
-/// calls this function; with one argument it is ggml's own function.
+/// dst from now on: what reads it reads dst after t has run. ggml_set_output(t, dst), with two arguments, calls this
+/// function (a macro in C, an overload in C++); with one argument it is ggml's own function.
 ///
 /// ```c
 /// struct ggml_tensor * cache   = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 8, 16);

@@ -2,12 +2,13 @@
 
 use std::ffi::{CStr, c_char};
 
-use crate::ggml::{change_settings, effort, ggml_gallocr, log_error};
+use crate::ggml::{change_settings, effort, ggml_gallocr};
 use crate::graph::{RuleSetting, UnknownRule};
 
 use super::abort::{abort_on_panic, required};
 use super::enabled::is_enabled;
 use super::graph_allocator::lastuse_allocator;
+use super::last_error::fail;
 
 /// Sets which memory tensors may share, for allocators created from now on, those of schedulers included. Existing
 /// allocators keep their rules.
@@ -33,8 +34,7 @@ use super::graph_allocator::lastuse_allocator;
 /// "gpu:no-in-place", "cuda:rows". "vulkan:", "cuda:" (also for ROCm and MUSA) and "metal:" stand for devices of these
 /// backends of ggml, from 0.26 on; "gpu:" for all devices other than the CPU; "cpu:" limits a word to CPUs.
 ///
-/// Returns false, changes nothing and logs the word if a word is unknown; lastuse_last_error does not change then.
-/// Returns true, without effect, if lastuse is not enabled; lastuse_last_error has the reason. Aborts if rules is NULL
+/// Returns false and changes nothing if a word is unknown; it is in lastuse_last_error and in ggml's log. Returns true, without effect, if lastuse is not enabled; lastuse_last_error has the reason. Aborts if rules is NULL
 /// and lastuse is enabled. Any thread may call it.
 ///
 /// # Safety
@@ -61,7 +61,8 @@ pub unsafe extern "C" fn lastuse_set_rules(rules: *const c_char) -> bool {
 /// ggml_gallocr_free(galloc);
 /// ```
 ///
-/// rules has the words of lastuse_set_rules. Returns false, changes nothing and logs the word if a word is unknown.
+/// rules has the words of lastuse_set_rules. Returns false and changes nothing if a word is unknown; it
+/// is in lastuse_last_error and in ggml's log.
 /// Returns true, without effect, if lastuse has not created galloc; lastuse_last_error has the reason. Aborts if galloc
 /// or, for an allocator of lastuse, rules is NULL.
 ///
@@ -137,5 +138,5 @@ unsafe fn parse_rules(function: &str, rules: *const c_char) -> Option<RuleSettin
     // SAFETY: a string, as the caller guarantees.
     let text = unsafe { CStr::from_ptr(rules.as_ptr()) };
     let setting = text.to_string_lossy().parse();
-    setting.map_err(|unknown: UnknownRule| log_error(&format!("{function}: {unknown}\n"))).ok()
+    setting.inspect_err(|unknown: &UnknownRule| fail(function, unknown)).ok()
 }

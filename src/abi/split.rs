@@ -7,7 +7,8 @@ use crate::ggml::{BufferType, SplitRequest, TensorRef, split_graph};
 use crate::ggml::{ggml_backend_buffer_type, ggml_cgraph, ggml_context, ggml_tensor};
 use crate::graph::split::{SplitEffort, SplitLimits, Splitting};
 
-use super::budgeted_graph::{Report, fit, outcome, retained, served_runtime};
+use super::budgeted_graph::{fit, outcome, retained, served_runtime};
+use super::struct_size::sized_struct;
 
 /// Parameters of lastuse_graph_split. The caller sets struct_size and the budget and zeroes the rest; zeros are the
 /// defaults.
@@ -39,6 +40,8 @@ pub struct lastuse_split_params {
     pub user_data: *mut c_void,
 }
 
+sized_struct!(lastuse_split_params);
+
 /// Results of lastuse_graph_split. The caller sets struct_size and zeroes the rest.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,6 +61,8 @@ pub struct lastuse_split_report {
     /// How many nodes the new graph has more; views among them compute nothing.
     pub nodes_added: c_int,
 }
+
+sized_struct!(lastuse_split_report);
 
 /// Changes a graph so that its compute buffer fits a budget: intermediates that are large at the peak are computed in
 /// parts, one part live at a time. Returns true if the graph fits the budget.
@@ -120,7 +125,7 @@ pub struct lastuse_split_report {
 /// - lastuse is not enabled, or does not know the layout of this ggml.
 ///
 /// Aborts if ctx, graph or params is NULL, retained is NULL or has NULL in it while n_retained is not 0, or a
-/// struct_size is too small.
+/// struct_size is not set.
 ///
 /// # Safety
 /// `ctx`, `graph` and its tensors are live, and no other thread uses them; `params` and `report` point to struct_size
@@ -185,12 +190,6 @@ unsafe fn split(
     // SAFETY: live, and used by this thread only, as the caller guarantees.
     let found = unsafe { split_graph(runtime, context, graph, request, &mut progress, &mut note) };
     outcome(function, found)
-}
-
-impl Report for lastuse_split_report {
-    fn with_size(self, struct_size: usize) -> Self {
-        Self { struct_size, ..self }
-    }
 }
 
 impl From<&Splitting> for lastuse_split_report {

@@ -3,7 +3,8 @@
 use crate::ggml::{captures, check_enabled, totals};
 
 use super::abort::abort_on_panic;
-use super::struct_size::checked_report;
+use super::last_error::set_last_error;
+use super::struct_size::{callers_struct, sized_struct};
 
 /// The version of struct lastuse_stats in this header.
 pub const LASTUSE_STATS_VERSION: u32 = 1;
@@ -37,6 +38,8 @@ pub struct lastuse_stats {
     pub captures_failed: u64,
 }
 
+sized_struct!(lastuse_stats);
+
 /// Fills in the statistics of the process. Returns true if lastuse is enabled.
 ///
 /// ```c
@@ -48,21 +51,23 @@ pub struct lastuse_stats {
 /// ```
 ///
 /// Returns false if lastuse is not enabled, with all fields after version 0, and if stats is NULL. Aborts if
-/// struct_size is too small. Any thread may call it; a call of another thread at the same time may be counted in some
+/// struct_size is not set. Any thread may call it; a call of another thread at the same time may be counted in some
 /// fields and not yet in others.
 ///
 /// # Safety
 /// `stats` is NULL, or points to struct_size bytes that no other thread uses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_stats_get(stats: *mut lastuse_stats) -> bool {
+    const NAME: &str = "lastuse_stats_get";
     abort_on_panic(|| {
         // SAFETY: NULL or of its stated size, as the caller guarantees.
-        let Some((stats, struct_size)) = (unsafe { checked_report("lastuse_stats_get", stats) }) else { return false };
-        let is_enabled = check_enabled().is_ok();
+        let Some(stats) = (unsafe { callers_struct(NAME, "stats", stats) }) else {
+            set_last_error(NAME, &"stats is NULL");
+            return false;
+        };
+        let is_enabled = check_enabled().inspect_err(|why| set_last_error(NAME, why)).is_ok();
         let filled = if is_enabled { filled(captures().counts()) } else { lastuse_stats::default() };
-        let filled = lastuse_stats { struct_size, version: LASTUSE_STATS_VERSION, ..filled };
-        // SAFETY: not NULL, and large enough, which was checked.
-        unsafe { stats.write(filled) };
+        stats.write(&lastuse_stats { version: LASTUSE_STATS_VERSION, ..filled });
         is_enabled
     })
 }

@@ -1,18 +1,20 @@
 //! `lastuse_steps_*`: a graph that is computed step by step.
 
+use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use std::ptr::{NonNull, null_mut};
 
 use crate::ggml::{
     AfterStep, BufferType, Cutting, Ggml, NoGgml, Runner, Runtime, STATUS_SUCCESS, StepsError, StepwiseGraph,
-    TensorRef, abort, ggml_of_object,
+    TensorRef, ggml_of_object,
 };
 use crate::ggml::{ggml_backend, ggml_backend_buffer_type, ggml_backend_sched, ggml_cgraph, ggml_tensor};
 
 use super::abort::{abort_on_panic, required};
 use super::ggml_of_arguments::{ggml_of_graph, runtime_or_fail};
+use super::handle::{free, into_handle, object};
 use super::last_error::fail;
-use super::struct_size::checked_struct;
+use super::struct_size::{required_struct, sized_struct};
 
 /// ggml's statuses for failure.
 const STATUS_ALLOC_FAILED: c_int = -2;
@@ -52,6 +54,8 @@ pub struct lastuse_steps_params {
     /// The last argument of callback.
     pub user_data: *mut c_void,
 }
+
+sized_struct!(lastuse_steps_params);
 
 /// Cuts a graph into steps, which lastuse_steps_compute computes one after the other: each is planned by itself, gets a
 /// compute buffer, runs, and is freed before the next. The caller frees the result with lastuse_steps_free.
@@ -119,12 +123,12 @@ pub struct lastuse_steps_params {
 /// - lastuse does not know the layout of this ggml, or this ggml cannot compute a part of a graph.
 ///
 /// Works also if lastuse is not enabled. Aborts if an argument or an entry of cuts is NULL, or params->struct_size is
-/// too small.
+/// not set.
 ///
 /// # Safety
 /// `graph`, its tensors, and the backend or the scheduler live until lastuse_steps_free, and no other thread uses them.
 /// `params` points to struct_size bytes; `cuts` is NULL or holds n_cuts live tensors; `callback` is NULL or may be
-/// called with `user_data`, and does not use the returned steps.
+/// called with `user_data`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_steps_new(
     graph: *mut ggml_cgraph,
@@ -134,13 +138,10 @@ pub unsafe extern "C" fn lastuse_steps_new(
     abort_on_panic(|| {
         let graph = required(graph, NAME, "graph");
         // SAFETY: NULL or of its stated size, as the caller guarantees.
-        let params = unsafe { checked_struct(NAME, "params", params.cast_mut()) };
-        let params = params.unwrap_or_else(|| abort(file!(), line!(), &format!("{NAME}: params is NULL"))).0;
-        // SAFETY: large enough, which was checked.
-        let params = unsafe { params.read() };
+        let params = unsafe { required_struct(NAME, "params", params.cast_mut()) }.read();
         // SAFETY: live, and used by this thread only, as the caller guarantees.
         let steps = unsafe { new_steps(NAME, graph, &params) };
-        steps.map_or(null_mut(), |steps| Box::into_raw(Box::new(steps)).cast())
+        steps.map_or(null_mut(), into_handle)
     })
 }
 
@@ -234,11 +235,13 @@ unsafe fn runner(runtime: &'static Runtime, params: &lastuse_steps_params) -> Ru
 /// Returns the steps that a pointer of the program stands for. Aborts if it is NULL.
 ///
 /// # Safety
-/// `steps` is NULL, or comes from `lastuse_steps_new`, is live for `'s`, and is used by this thread only.
-pub(super) unsafe fn required_steps<'s>(function: &str, steps: *const lastuse_steps) -> &'s mut StepwiseGraph<'static> {
-    let mut steps = required(steps.cast_mut(), function, "steps").cast::<StepwiseGraph<'static>>();
-    // SAFETY: boxed by `lastuse_steps_new`, live, and used by this thread only, as the caller guarantees.
-    unsafe { steps.as_mut() }
+/// `steps` is NULL, or comes from `lastuse_steps_new`, is live for `'s`, and is used by no other thread.
+pub(super) unsafe fn required_steps<'s>(
+    function: &str,
+    steps: *const lastuse_steps,
+) -> &'s RefCell<StepwiseGraph<'static>> {
+    // SAFETY: NULL, or made by `lastuse_steps_new`, live, and of this thread: see "# Safety".
+    unsafe { object(function, "steps", steps) }
 }
 
 /// Computes the steps one after the other. Returns an enum ggml_status.
@@ -264,13 +267,16 @@ pub(super) unsafe fn required_steps<'s>(function: &str, steps: *const lastuse_st
 ///
 /// The callback of params is called after each step. It may read, with ggml_backend_tensor_get, inputs, the outputs
 /// computed so far, what crosses the cut before or after the step, and those results of the step that no later node of
-/// it overwrites.
+/// it overwrites. It may call lastuse_steps_report, lastuse_steps_step_report and lastuse_steps_step_count;
+/// lastuse_steps_compute and lastuse_steps_free do nothing there but fail. Other callbacks, such as the log's and those of a
+/// scheduler or a buffer type, run while a step is computed, where all functions fail that take these steps.
 ///
 /// May be called again, for other inputs. Afterwards outputs can be read, until the next call or lastuse_steps_free.
 ///
 /// Returns GGML_STATUS_ABORTED if the callback returned false; GGML_STATUS_ALLOC_FAILED if there is not enough memory
-/// for a step; or the status of the backend. Then the steps before it were computed, the reason is in
-/// lastuse_last_error and in ggml's log, and the function can be called again. Aborts if steps is NULL.
+/// for a step; GGML_STATUS_FAILED in a callback of the same steps; or the status of the backend. Then the steps before it
+/// were computed, the reason is in lastuse_last_error and in ggml's log, and the function can be called again. Aborts if
+/// steps is NULL.
 ///
 /// # Safety
 /// `steps` comes from lastuse_steps_new; no other thread uses it, nor the graph, its tensors and their buffers.
@@ -280,7 +286,7 @@ pub unsafe extern "C" fn lastuse_steps_compute(steps: *mut lastuse_steps) -> c_i
     abort_on_panic(|| {
         // SAFETY: NULL, or live and of this thread, as the caller guarantees.
         let steps = unsafe { required_steps(NAME, steps) };
-        let Err(why) = steps.compute() else { return STATUS_SUCCESS };
+        let Err(why) = StepwiseGraph::compute(steps) else { return STATUS_SUCCESS };
         fail(NAME, &why);
         match why {
             StepsError::Status { status, .. } => status,
@@ -294,7 +300,8 @@ pub unsafe extern "C" fn lastuse_steps_compute(steps: *mut lastuse_steps) -> c_i
 }
 
 /// Frees steps, and the memory of the inputs and outputs of their graph: those tensors then have none, and the graph
-/// can be allocated in another way. Does nothing for NULL.
+/// can be allocated in another way. Does nothing for NULL. In a callback of lastuse_steps_compute nothing is freed, and the
+/// reason is in lastuse_last_error and in ggml's log.
 ///
 /// ```c
 /// lastuse_steps_free(NULL);
@@ -304,10 +311,7 @@ pub unsafe extern "C" fn lastuse_steps_compute(steps: *mut lastuse_steps) -> c_i
 /// `steps` is NULL, or comes from lastuse_steps_new and is not used afterwards; its graph and tensors are live.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_steps_free(steps: *mut lastuse_steps) {
-    abort_on_panic(|| {
-        if let Some(steps) = NonNull::new(steps.cast::<StepwiseGraph<'static>>()) {
-            // SAFETY: boxed by `lastuse_steps_new`, and freed once, as the caller guarantees.
-            drop(unsafe { Box::from_raw(steps.as_ptr()) });
-        }
-    });
+    let is_free = |steps: &StepwiseGraph<'static>| !steps.is_computed();
+    // SAFETY: NULL, or made by `lastuse_steps_new`, of this thread, and not used afterwards, as the caller guarantees.
+    abort_on_panic(|| unsafe { free("lastuse_steps_free", "steps", steps, is_free) });
 }

@@ -2,13 +2,13 @@
 
 use std::ffi::c_int;
 
-use crate::ggml::abort;
 use crate::placement::Bytes;
 
 use super::abort::abort_on_panic;
+use super::handle::to_look_at;
 use super::last_error::set_last_error;
 use super::steps::{lastuse_steps, required_steps};
-use super::struct_size::checked_report;
+use super::struct_size::{required_struct, sized_struct};
 
 /// The memory of a graph that is computed step by step: lastuse_steps_report. The caller sets struct_size and zeroes
 /// the rest.
@@ -29,6 +29,8 @@ pub struct lastuse_steps_memory {
     pub n_steps: c_int,
 }
 
+sized_struct!(lastuse_steps_memory);
+
 /// One step: lastuse_steps_step_report. The caller sets struct_size and zeroes the rest.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,6 +48,8 @@ pub struct lastuse_step_memory {
     /// The number of nodes.
     pub n_nodes: c_int,
 }
+
+sized_struct!(lastuse_step_memory);
 
 /// Returns the memory that all steps take together.
 ///
@@ -70,8 +74,9 @@ pub struct lastuse_step_memory {
 /// ggml_set_no_alloc(ctx, false);
 /// ```
 ///
-/// The numbers are the bytes that buffer types are asked for; they are known before the first run. Aborts if an
-/// argument is NULL or report->struct_size is too small.
+/// The numbers are the bytes that buffer types are asked for; they are known before the first run. Writes nothing, with the
+/// reason in lastuse_last_error and in ggml's log, in a callback that is called while a step is computed. Aborts if an
+/// argument is NULL or report->struct_size is not set.
 ///
 /// # Safety
 /// `steps` comes from lastuse_steps_new; `report` points to struct_size bytes; no other thread uses them.
@@ -81,17 +86,16 @@ pub unsafe extern "C" fn lastuse_steps_report(steps: *const lastuse_steps, repor
     abort_on_panic(|| {
         // SAFETY: NULL, or live and of this thread, as the caller guarantees.
         let steps = unsafe { required_steps(NAME, steps) };
-        let filled = lastuse_steps_memory {
+        // SAFETY: NULL or of its stated size, as the caller guarantees.
+        let report = unsafe { required_struct(NAME, "report", report) };
+        let Some(steps) = to_look_at(NAME, "steps", steps) else { return };
+        report.write(&lastuse_steps_memory {
             struct_size: 0,
             peak_size: size(steps.peak()),
             kept_size: size(steps.kept_size()),
             whole_size: size(steps.whole_size().unwrap_or(0)),
             n_steps: number(steps.count()),
-        };
-        // SAFETY: NULL or of its stated size, as the caller guarantees.
-        let (report, struct_size) = unsafe { checked_report(NAME, report) }.unwrap_or_else(|| missing(NAME));
-        // SAFETY: large enough, which was checked.
-        unsafe { report.write(lastuse_steps_memory { struct_size, ..filled }) };
+        });
     });
 }
 
@@ -121,8 +125,8 @@ pub unsafe extern "C" fn lastuse_steps_report(steps: *const lastuse_steps, repor
 /// ggml_set_no_alloc(ctx, false);
 /// ```
 ///
-/// Returns false, with the reason in lastuse_last_error, if there is no such step. Aborts if an argument is NULL or
-/// report->struct_size is too small.
+/// Returns false, with the reason in lastuse_last_error, if there is no such step, and in a callback that is called while a
+/// step is computed. Aborts if an argument is NULL or report->struct_size is not set.
 ///
 /// # Safety
 /// `steps` comes from lastuse_steps_new; `report` points to struct_size bytes; no other thread uses them.
@@ -137,20 +141,19 @@ pub unsafe extern "C" fn lastuse_steps_step_report(
         // SAFETY: NULL, or live and of this thread, as the caller guarantees.
         let steps = unsafe { required_steps(NAME, steps) };
         // SAFETY: NULL or of its stated size, as the caller guarantees.
-        let (report, struct_size) = unsafe { checked_report(NAME, report) }.unwrap_or_else(|| missing(NAME));
+        let report = unsafe { required_struct(NAME, "report", report) };
+        let Some(steps) = to_look_at(NAME, "steps", steps) else { return false };
         let Some(found) = usize::try_from(step).ok().and_then(|step| steps.report(step)) else {
             set_last_error(NAME, &format_args!("there is no step {step}; there are {}", steps.count()));
             return false;
         };
-        let filled = lastuse_step_memory {
-            struct_size,
+        report.write(&lastuse_step_memory {
+            struct_size: 0,
             compute_size: size(found.compute),
             crossing_size: size(found.crossing),
             first_node: number(found.first_node),
             n_nodes: number(found.nodes),
-        };
-        // SAFETY: large enough, which was checked.
-        unsafe { report.write(filled) };
+        });
         true
     })
 }
@@ -172,7 +175,8 @@ pub unsafe extern "C" fn lastuse_steps_step_report(
 /// ggml_set_no_alloc(ctx, false);
 /// ```
 ///
-/// Aborts if steps is NULL.
+/// Returns 0, with the reason in lastuse_last_error and in ggml's log, in a callback that is called while a step is
+/// computed. Aborts if steps is NULL.
 ///
 /// # Safety
 /// `steps` comes from lastuse_steps_new, and no other thread uses it.
@@ -182,12 +186,8 @@ pub unsafe extern "C" fn lastuse_steps_step_count(steps: *const lastuse_steps) -
     abort_on_panic(|| {
         // SAFETY: NULL, or live and of this thread, as the caller guarantees.
         let steps = unsafe { required_steps(NAME, steps) };
-        number(steps.count())
+        to_look_at(NAME, "steps", steps).map_or(0, |steps| number(steps.count()))
     })
-}
-
-fn missing(function: &str) -> ! {
-    abort(file!(), line!(), &format!("{function}: report is NULL"))
 }
 
 fn size(bytes: Bytes) -> usize {

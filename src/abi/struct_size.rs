@@ -1,31 +1,86 @@
-//! C structs that begin with their size, so that later versions can add fields at the end.
+//! C structs that begin with their size, so that later versions can add fields at the end. What a caller's older version
+//! lacks is read as zeros and not written; what a newer one has more is left alone.
 
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use crate::ggml::abort;
 
-/// Returns the argument `report` and its size, as [`checked_struct`] does.
+/// A C struct that begins with its size.
 ///
 /// # Safety
-/// `report` is NULL, or points to as many bytes as its first field, `size_t struct_size`, states.
-pub(super) unsafe fn checked_report<T>(function: &str, report: *mut T) -> Option<(NonNull<T>, usize)> {
-    // SAFETY: NULL or of its stated size, as the caller guarantees.
-    unsafe { checked_struct(function, "report", report) }
+/// The first field is `struct_size: usize`, and all fields may be zeros.
+pub(super) unsafe trait SizedStruct: Copy {}
+
+/// Makes a struct whose fields are numbers, `bool`s, pointers, and functions that may be NULL, a [`SizedStruct`].
+macro_rules! sized_struct {
+    ($name:ty) => {
+        const _: () = assert!(std::mem::offset_of!($name, struct_size) == 0);
+        // SAFETY: checked above; all such fields may be zeros.
+        unsafe impl $crate::abi::struct_size::SizedStruct for $name {}
+    };
+}
+pub(super) use sized_struct;
+
+/// A struct of the caller, of which this version knows the first `known` bytes.
+#[derive(Debug)]
+pub(super) struct CallersStruct<T> {
+    pointer: NonNull<T>,
+    known: usize,
 }
 
-/// Returns a struct that the caller passes as `argument`, and its size in bytes; `None` for NULL. Aborts if it is
-/// smaller than `T`.
+impl<T: SizedStruct> CallersStruct<T> {
+    /// Returns the fields; zeros for those that the caller's version lacks.
+    pub fn read(&self) -> T {
+        let mut fields = MaybeUninit::<T>::zeroed();
+        let from = self.pointer.as_ptr().cast::<u8>();
+        // SAFETY: `known` bytes of the caller, and no more than a `T` has: see `callers_struct`.
+        unsafe { fields.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(from, self.known) };
+        // SAFETY: fields as the caller has set them, and zeros, which all may be: see `SizedStruct`.
+        unsafe { fields.assume_init() }
+    }
+
+    /// Writes the fields that the caller's version has, but the size.
+    pub fn write(&self, fields: &T) {
+        let start = size_of::<usize>();
+        let from = (&raw const *fields).cast::<u8>().wrapping_add(start);
+        let to = self.pointer.as_ptr().cast::<u8>().wrapping_add(start);
+        // SAFETY: `known` bytes of the caller, and no more than a `T` has: see `callers_struct`.
+        unsafe { to.copy_from_nonoverlapping(from, self.known - start) };
+    }
+}
+
+/// Returns a struct that the caller passes as `argument`; `None` for NULL. Aborts if its size is not set.
 ///
 /// # Safety
-/// `pointer` is NULL, or points to as many bytes as its first field, `size_t struct_size`, states.
-pub(super) unsafe fn checked_struct<T>(function: &str, argument: &str, pointer: *mut T) -> Option<(NonNull<T>, usize)> {
+/// `pointer` is NULL, or points to as many bytes as its first field, `size_t struct_size`, states, for the whole call. They
+/// are those of a version of the struct.
+pub(super) unsafe fn callers_struct<T: SizedStruct>(
+    function: &str,
+    argument: &str,
+    pointer: *mut T,
+) -> Option<CallersStruct<T>> {
     let pointer = NonNull::new(pointer)?;
     // SAFETY: every version of the struct has its first field, the size.
     let size = unsafe { pointer.cast::<usize>().read() };
-    let least = size_of::<T>();
-    if size < least {
-        let wrong = format!("{function}: {argument}->struct_size is {size}, and at least {least} is needed");
+    // A size that the program has forgotten, not one of an older version: the first has two fields.
+    if size <= size_of::<usize>() {
+        let wrong = format!("{function}: {argument}->struct_size is {size}: set it to the size of the struct");
         abort(file!(), line!(), &wrong);
     }
-    Some((pointer, size))
+    Some(CallersStruct { pointer, known: size.min(size_of::<T>()) })
+}
+
+/// Returns a struct that the caller passes as `argument`. Aborts for NULL, and if its size is not set.
+///
+/// # Safety
+/// What [`callers_struct`] requires.
+pub(super) unsafe fn required_struct<T: SizedStruct>(
+    function: &str,
+    argument: &str,
+    pointer: *mut T,
+) -> CallersStruct<T> {
+    // SAFETY: NULL or of its stated size: see "# Safety".
+    let found = unsafe { callers_struct(function, argument, pointer) };
+    found.unwrap_or_else(|| abort(file!(), line!(), &format!("{function}: {argument} is NULL")))
 }

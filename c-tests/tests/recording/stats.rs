@@ -32,7 +32,7 @@ fn struct_that_is_too_small_is_refused() {
     let outcome = expect(program().run(&["stats_without_room"]));
     assert_eq!(outcome.signal, Some(6), "{}", outcome.describe());
     assert!(
-        outcome.stderr.contains("lastuse_stats_get: report->struct_size is 8, and at least 72 is needed"),
+        outcome.stderr.contains("lastuse_stats_get: stats->struct_size is 8: set it to the size of the struct"),
         "{}",
         outcome.stderr
     );

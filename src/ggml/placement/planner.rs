@@ -62,7 +62,8 @@ impl DevicePlanner {
         self.graphs.len() - 1
     }
 
-    fn forget(&mut self) {
+    /// Forgets what was placed.
+    pub fn forget(&mut self) {
         self.placed = None;
         self.shortages.clear();
     }
@@ -102,19 +103,18 @@ impl DevicePlanner {
         &self.shortages
     }
 
-    /// Places the items, measured by `measure` or by planning the graphs.
+    /// Searches for where to place the items, measured by `measure` or by planning the graphs.
     ///
     /// # Errors
     /// [`PlacementFailure`].
     ///
     /// # Safety
     /// The graphs and their tensors, and those of the items, are live, and no other thread changes them.
-    pub unsafe fn solve(
-        &mut self,
+    pub unsafe fn search(
+        &self,
         runtime: Option<&'static Runtime>,
         measure: Option<&mut dyn Measure>,
-    ) -> Result<(), PlacementFailure> {
-        self.forget();
+    ) -> Result<DevicePlacement, PlacementFailure> {
         let devices: Vec<Device> = self.devices().cloned().collect();
         // SAFETY: live tensors, as the caller guarantees.
         let mut items: Vec<Item> = self.items.iter().map(|item| unsafe { item.item(runtime, &self.devices) }).collect();
@@ -130,18 +130,16 @@ impl DevicePlanner {
             (None, _) if devices.is_empty() => Err(NotPlaced::Invalid(Invalid::NoDevice)),
             (None, _) => return Err(PlacementFailure::NothingToMeasure),
         };
-        match placed {
-            Ok(placed) => {
-                self.placed = Some(placed);
-                Ok(())
-            }
-            Err(why) => {
-                if let NotPlaced::Infeasible(shortages) = &why {
-                    self.shortages.clone_from(shortages);
-                }
-                Err(why.into())
-            }
+        placed.map_err(PlacementFailure::from)
+    }
+
+    /// Keeps what was found, or which budgets are too small. Returns `true` if the items are placed.
+    pub fn settle(&mut self, found: Result<DevicePlacement, PlacementFailure>) -> bool {
+        if let Err(PlacementFailure::NotPlaced(NotPlaced::Infeasible(shortages))) = &found {
+            self.shortages.clone_from(shortages);
         }
+        self.placed = found.ok();
+        self.placed.is_some()
     }
 
     fn place(
@@ -160,7 +158,7 @@ impl DevicePlanner {
     /// [`PlacementFailure`].
     ///
     /// # Safety
-    /// What [`DevicePlanner::solve`] requires; the graph has not been scheduled or changed since.
+    /// What [`DevicePlanner::search`] requires; the graph has not been scheduled or changed since.
     pub unsafe fn residences(
         &self,
         runtime: &'static Runtime,
@@ -201,7 +199,7 @@ impl DevicePlanner {
     }
 
     /// # Safety
-    /// What [`DevicePlanner::solve`] requires.
+    /// What [`DevicePlanner::search`] requires.
     unsafe fn read_for(&self, runtime: &'static Runtime) -> Result<LiveCompute<'_, '_>, PlacementFailure> {
         if self.placed.is_none() {
             return Err(PlacementFailure::NotSolved);
@@ -211,7 +209,7 @@ impl DevicePlanner {
     }
 
     /// # Safety
-    /// What [`DevicePlanner::solve`] requires.
+    /// What [`DevicePlanner::search`] requires.
     unsafe fn read(&self, runtime: &'static Runtime) -> Result<LiveCompute<'_, '_>, PlacementFailure> {
         // SAFETY: live graphs, as the caller guarantees.
         let read =

@@ -69,6 +69,8 @@ pub enum StepsError {
         /// The part.
         step: usize,
     },
+    /// The call comes from a callback of another one that computes the graph.
+    InUse,
 }
 
 impl fmt::Display for StepsError {
@@ -91,6 +93,7 @@ impl fmt::Display for StepsError {
             Self::InitFailed { tensor } => write!(f, "failed to initialize tensor {tensor}"),
             Self::NotScheduled { step } => write!(f, "the scheduler cannot allocate step {step}"),
             Self::Status { step, status } => write!(f, "step {step}: the backend returned status {status}"),
+            Self::InUse => write!(f, "steps is computed by the call that has called this function's caller"),
             Self::Stopped { step } => write!(f, "the callback returned false after step {step}"),
         }
     }

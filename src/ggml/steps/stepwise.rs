@@ -1,5 +1,6 @@
 //! A live graph that is computed part by part.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -42,6 +43,19 @@ pub struct AfterStep {
     pub user_data: *mut c_void,
 }
 
+impl AfterStep {
+    /// Calls the program.
+    ///
+    /// # Errors
+    /// [`StepsError::Stopped`].
+    fn call(self, step: usize) -> Result<(), StepsError> {
+        let number = c_int::try_from(step).unwrap_or(c_int::MAX);
+        // SAFETY: a function of the program, which it may be called with.
+        let goes_on = unsafe { (self.function)(number, self.user_data) };
+        if goes_on { Ok(()) } else { Err(StepsError::Stopped { step }) }
+    }
+}
+
 /// What a part takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepReport {
@@ -65,6 +79,8 @@ pub struct StepwiseGraph<'g> {
     crossing: Vec<StoredTensors<'g>>,
     runner: LiveRunner<'g>,
     after_step: Option<AfterStep>,
+    /// True while it is computed, also between two parts.
+    is_computed: bool,
     compute: Vec<Bytes>,
     whole: Option<Bytes>,
 }
@@ -112,6 +128,7 @@ impl<'g> StepwiseGraph<'g> {
             crossing: Vec::new(),
             runner,
             after_step,
+            is_computed: false,
             whole,
         };
         stepwise.prepare(buffer_type, kept, crossing)?;
@@ -216,25 +233,30 @@ impl<'g> StepwiseGraph<'g> {
         self.crossing.iter_mut().for_each(StoredTensors::release);
     }
 
-    /// Computes the parts one after the other.
+    /// Computes the parts one after the other. Between them, where the program is called, nothing is borrowed.
     ///
     /// # Errors
     /// [`StepsError`]; the parts before it were computed. The graph can be computed again.
-    pub fn compute(&mut self) -> Result<(), StepsError> {
-        let done = (0..self.parts.len()).try_for_each(|step| self.compute_part(step));
-        self.release();
+    pub fn compute(this: &RefCell<Self>) -> Result<(), StepsError> {
+        let (count, after_step) = {
+            let mut steps = this.try_borrow_mut().map_err(|_| StepsError::InUse)?;
+            if std::mem::replace(&mut steps.is_computed, true) {
+                return Err(StepsError::InUse);
+            }
+            (steps.count(), steps.after_step)
+        };
+        let done = (0..count).try_for_each(|step| Self::compute_part(this, step, after_step));
+        let mut steps = this.borrow_mut();
+        steps.release();
+        steps.is_computed = false;
         done
     }
 
-    fn compute_part(&mut self, step: usize) -> Result<(), StepsError> {
-        self.hold_crossing(step)?;
-        let done = self.run_part(step);
-        let part = &self.parts[step];
-        match &mut self.runner {
-            LiveRunner::Backend(runner) => runner.end(part),
-            LiveRunner::Scheduler(runner) => runner.end(part),
-        }
-        self.release_crossing(step);
+    fn compute_part(this: &RefCell<Self>, step: usize, after_step: Option<AfterStep>) -> Result<(), StepsError> {
+        this.borrow_mut().hold_crossing(step)?;
+        let done = this.borrow_mut().run_part(step);
+        let done = done.and_then(|()| after_step.map_or(Ok(()), |after| after.call(step)));
+        this.borrow_mut().end_part(step);
         done
     }
 
@@ -244,12 +266,21 @@ impl<'g> StepwiseGraph<'g> {
             LiveRunner::Backend(runner) => runner.run(step, part, &self.tensors)?,
             LiveRunner::Scheduler(runner) => self.compute[step] = runner.run(step, part)?,
         }
-        let number = c_int::try_from(step).unwrap_or(c_int::MAX);
-        let goes_on = self.after_step.is_none_or(|after| {
-            // SAFETY: a function of the program, which it may be called with.
-            unsafe { (after.function)(number, after.user_data) }
-        });
-        if goes_on { Ok(()) } else { Err(StepsError::Stopped { step }) }
+        Ok(())
+    }
+
+    fn end_part(&mut self, step: usize) {
+        let part = &self.parts[step];
+        match &mut self.runner {
+            LiveRunner::Backend(runner) => runner.end(part),
+            LiveRunner::Scheduler(runner) => runner.end(part),
+        }
+        self.release_crossing(step);
+    }
+
+    /// Returns `true` while it is computed.
+    pub fn is_computed(&self) -> bool {
+        self.is_computed
     }
 
     /// Returns the number of parts.

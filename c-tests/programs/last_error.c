@@ -1,0 +1,597 @@
+// Every function that fails sets lastuse_last_error: never is it the reason of an earlier call. Each case makes another function
+// fail first. The last case is for a process that has switched lastuse off.
+//
+//   last_error <case>
+
+#include <stdlib.h>
+
+#include "check.h"
+#include "computing.h"
+#include "dummy_buffer.h"
+#include "ggml-alloc.h"
+#include "lastuse.h"
+
+static struct ggml_context * a_context(void) {
+    return no_alloc_context(1024 * 1024);
+}
+
+static struct ggml_tensor * a_tensor(struct ggml_context * ctx) {
+    return ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+}
+
+static struct ggml_cgraph * graph_of(struct ggml_context * ctx, struct ggml_tensor * t) {
+    struct ggml_cgraph * graph = ggml_new_graph_custom(ctx, 64, false);
+    ggml_set_output(t);
+    ggml_build_forward_expand(graph, t);
+    return graph;
+}
+
+static struct ggml_cgraph * a_graph(void) {
+    struct ggml_context * ctx = a_context();
+    struct ggml_tensor *  x   = a_tensor(ctx);
+    ggml_set_input(x);
+    return graph_of(ctx, ggml_add(ctx, ggml_sqr(ctx, x), ggml_neg(ctx, x)));
+}
+
+// Its tensors add up to more than can be addressed.
+static struct ggml_cgraph * a_huge_graph(void) {
+    struct ggml_context * ctx = a_context();
+    struct ggml_tensor *  x   = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, (int64_t) 1 << 60);
+    struct ggml_cgraph *  graph = ggml_new_graph_custom(ctx, 64, false);
+    for (int i = 0; i < 6; i++) {
+        struct ggml_tensor * kept = ggml_scale(ctx, x, (float) i);
+        ggml_set_output(kept);
+        ggml_build_forward_expand(graph, kept);
+    }
+    return graph;
+}
+
+static ggml_gallocr_t an_allocator(void) {
+    return ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+}
+
+static ggml_backend_buffer_t a_buffer(void) {
+    return ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), 4096);
+}
+
+// A buffer type without memory for any buffer.
+static ggml_backend_buffer_type_t a_full_type(void) {
+    static struct dummy_buft dummy;
+    dummy_buft_init(&dummy, "full", 64, 0);
+    dummy.allocs_left = 0;
+    return dummy_buft_type(&dummy);
+}
+
+static bool stops(void * user_data) {
+    (void) user_data;
+    return true;
+}
+
+// A backend that computes nothing.
+static ggml_backend_t a_stopped_backend(void) {
+    ggml_backend_t cpu = new_cpu(1);
+    ggml_backend_cpu_set_abort_callback(cpu, stops, NULL);
+    return cpu;
+}
+
+// Makes the last error one of another function.
+static void fail_otherwise(const char * function) {
+    if (strcmp(function, "lastuse_set_verify") == 0) {
+        lastuse_set_rules("nonsense");
+    } else {
+        lastuse_set_verify("nonsense");
+    }
+    CHECK(strncmp(lastuse_last_error(), function, strlen(function)) != 0, "it is %s", lastuse_last_error());
+}
+
+static void check_error_of(const char * function) {
+    size_t length = strlen(function);
+    CHECK(strncmp(lastuse_last_error(), function, length) == 0 && strlen(lastuse_last_error()) > length + 2,
+          "%s has left \"%s\"", function, lastuse_last_error());
+}
+
+// A failing call: `is_failed` has its value as `result`.
+#define FAILS(function, type, call, is_failed)                   \
+    do {                                                         \
+        fail_otherwise(#function);                               \
+        type result = call;                                      \
+        CHECK(is_failed, "%s has not failed", #function);        \
+        check_error_of(#function);                               \
+    } while (0)
+
+#define FAILS_WITH_FALSE(function, ...) FAILS(function, bool, function(__VA_ARGS__), !result)
+#define FAILS_WITH_NULL(function, ...)  FAILS(function, void *, function(__VA_ARGS__), result == NULL)
+#define FAILS_WITH_MINUS_1(function, ...) FAILS(function, int, function(__VA_ARGS__), result == -1)
+
+// A case, named after the function.
+#define FAILING(function) static void function##_fails(struct case_args args)
+
+FAILING(ggml_backend_alloc_ctx_tensors) {
+    (void) args;
+    struct ggml_context * ctx = a_context();
+    ggml_new_tensor_1d(ctx, GGML_TYPE_I8, (int64_t) 1 << 50);
+    FAILS_WITH_NULL(ggml_backend_alloc_ctx_tensors, ctx, new_cpu(1));
+}
+
+FAILING(ggml_backend_alloc_ctx_tensors_from_buft) {
+    (void) args;
+    struct ggml_context * ctx = a_context();
+    a_tensor(ctx);
+    FAILS_WITH_NULL(ggml_backend_alloc_ctx_tensors_from_buft, ctx, a_full_type());
+}
+
+FAILING(ggml_dependency) {
+    (void) args;
+    struct ggml_context * ctx = a_context();
+    struct ggml_tensor *  t   = a_tensor(ctx);
+    FAILS_WITH_NULL(ggml_dependency, ctx, t, t);
+}
+
+FAILING(ggml_gallocr_alloc_graph) {
+    (void) args;
+    ggml_backend_buffer_type_t two[2] = { ggml_backend_cpu_buffer_type(), a_full_type() };
+    FAILS(ggml_gallocr, bool, ggml_gallocr_alloc_graph(ggml_gallocr_new(a_full_type()), a_graph()), !result);
+    FAILS_WITH_FALSE(ggml_gallocr_alloc_graph, ggml_gallocr_new_n(two, 2), a_graph()); // never reserved
+}
+
+FAILING(ggml_gallocr_reserve) {
+    (void) args;
+    FAILS_WITH_FALSE(ggml_gallocr_reserve, ggml_gallocr_new(a_full_type()), a_graph());
+}
+
+FAILING(ggml_gallocr_reserve_n) {
+    (void) args;
+    FAILS_WITH_FALSE(ggml_gallocr_reserve_n, ggml_gallocr_new(a_full_type()), a_graph(), NULL, NULL);
+}
+
+FAILING(ggml_tallocr_alloc) {
+    (void) args;
+    struct dummy_buft dummy;
+    dummy_buft_init(&dummy, "dummy", 64, 0);
+    struct ggml_tallocr tallocr = ggml_tallocr_new(ggml_backend_buft_alloc_buffer(dummy_buft_type(&dummy), 4096));
+    dummy.inits_left            = 0;
+    FAILS(ggml_tallocr_alloc, int, (int) ggml_tallocr_alloc(&tallocr, a_tensor(a_context())), result != GGML_STATUS_SUCCESS);
+}
+
+static struct lastuse_accounting * an_accounting(void) {
+    struct lastuse_accounting_params params = { .struct_size = sizeof(params) };
+    return lastuse_accounting_new(&params);
+}
+
+FAILING(lastuse_accounting_device) {
+    (void) args;
+    struct lastuse_device_sums sums = { .struct_size = sizeof(sums) };
+    FAILS_WITH_FALSE(lastuse_accounting_device, an_accounting(), 1000, &sums);
+}
+
+FAILING(lastuse_accounting_new) {
+    (void) args;
+    ggml_backend_buffer_t           parts[2] = { a_buffer(), a_buffer() };
+    ggml_backend_buffer_t           both     = ggml_backend_multi_buffer_alloc_buffer(parts, 2);
+    struct lastuse_accounting_params params  = { .struct_size = sizeof(params) };
+    params.buffers                           = &both;
+    params.n_buffers                         = 1;
+    FAILS_WITH_NULL(lastuse_accounting_new, &params);
+}
+
+FAILING(lastuse_accounting_text) {
+    (void) args;
+    FAILS_WITH_NULL(lastuse_accounting_text, an_accounting(), "nonsense");
+}
+
+FAILING(lastuse_accounting_write) {
+    (void) args;
+    FAILS_WITH_FALSE(lastuse_accounting_write, an_accounting(), "/");
+}
+
+FAILING(lastuse_buffer_note) {
+    (void) args;
+    FAILS_WITH_FALSE(lastuse_buffer_note, a_buffer(), 1, false);
+}
+
+FAILING(lastuse_buffer_note_free) {
+    (void) args;
+    FAILS_WITH_FALSE(lastuse_buffer_note_free, a_buffer());
+}
+
+FAILING(lastuse_context_free) {
+    (void) args;
+    FAILS(lastuse_context_free, bool, (lastuse_context_free(a_context()), true), result);
+}
+
+FAILING(lastuse_context_new) {
+    (void) args;
+    FAILS_WITH_NULL(lastuse_context_new, (enum lastuse_context_kind) 7, NULL);
+}
+
+FAILING(lastuse_context_realize) {
+    (void) args;
+    FAILS_WITH_FALSE(lastuse_context_realize, NULL);
+}
+
+FAILING(lastuse_gallocr_explain) {
+    (void) args;
+    FAILS_WITH_NULL(lastuse_gallocr_explain, an_allocator(), a_huge_graph());
+}
+
+FAILING(lastuse_gallocr_set_rules) {
+    (void) args;
+    FAILS_WITH_FALSE(lastuse_gallocr_set_rules, an_allocator(), "nonsense");
+}
+
+FAILING(lastuse_graph_compute_guarded) {
+    (void) args;
+    struct ggml_cgraph * graph = a_graph();
+    CHECK(ggml_gallocr_alloc_graph(an_allocator(), graph), "not allocated");
+    FAILS(lastuse_graph_compute_guarded, int, lastuse_graph_compute_guarded(a_stopped_backend(), graph),
+          result != GGML_STATUS_SUCCESS);
+}
+
+FAILING(lastuse_graph_dump) {
+    (void) args;
+    CHECK(lastuse_set_dump("*", "/proc"), "%s", lastuse_last_error()); // where nobody can make a file
+    struct ggml_cgraph * graph = a_graph();
+    CHECK(ggml_gallocr_alloc_graph(an_allocator(), graph), "not allocated");
+    FAILS_WITH_FALSE(lastuse_graph_dump, graph, NULL);
+}
+
+FAILING(lastuse_graph_measure) {
+    (void) args;
+    ggml_backend_buffer_type_t type = ggml_backend_cpu_buffer_type();
+    size_t                     size;
+    FAILS_WITH_FALSE(lastuse_graph_measure, NULL, &type, 1, NULL, NULL, &size, NULL);
+}
+
+FAILING(lastuse_graph_measure_many) {
+    (void) args;
+    ggml_backend_buffer_type_t type = ggml_backend_cpu_buffer_type();
+    size_t                     size;
+    FAILS_WITH_FALSE(lastuse_graph_measure_many, NULL, 0, &type, 1, NULL, NULL, &size, NULL);
+}
+
+FAILING(lastuse_graph_recompute) {
+    (void) args;
+    struct lastuse_recompute_params params = { .struct_size = sizeof(params), .budget = 1 };
+    params.buft                            = ggml_backend_cpu_buffer_type();
+    FAILS_WITH_FALSE(lastuse_graph_recompute, a_context(), a_graph(), &params, NULL);
+}
+
+FAILING(lastuse_graph_reorder) {
+    (void) args;
+    FAILS_WITH_FALSE(lastuse_graph_reorder, a_huge_graph(), ggml_backend_cpu_buffer_type(), 0, NULL);
+}
+
+FAILING(lastuse_graph_split) {
+    (void) args;
+    struct lastuse_split_params params = { .struct_size = sizeof(params), .budget = 1 };
+    params.buft                        = ggml_backend_cpu_buffer_type();
+    FAILS_WITH_FALSE(lastuse_graph_split, a_context(), a_graph(), &params, NULL);
+}
+
+FAILING(lastuse_graph_verify) {
+    (void) args;
+    struct ggml_cgraph * graph = a_graph();
+    CHECK(ggml_gallocr_alloc_graph(an_allocator(), graph), "not allocated");
+    ggml_graph_node(graph, 1)->data = ggml_graph_node(graph, 0)->data; // before it is read
+    FAILS_WITH_FALSE(lastuse_graph_verify, graph);
+}
+
+static bool is_in_guard;
+
+static bool calls_guard(struct ggml_tensor * t, bool ask, void * guard) {
+    is_in_guard = true;
+    FAILS_WITH_FALSE(lastuse_guard_eval, t, ask, *(struct lastuse_guard **) guard);
+    FAILS(lastuse_guard_free, bool, (lastuse_guard_free(*(struct lastuse_guard **) guard), true), result);
+    return true;
+}
+
+// A guard that is in use neither checks nor is freed.
+FAILING(lastuse_guard_eval) {
+    (void) args;
+    struct lastuse_guard *      guard;
+    struct lastuse_guard_params params = { .struct_size = sizeof(params), .next = calls_guard, .next_user_data = &guard };
+    struct ggml_context *       ctx    = a_context();
+    guard = lastuse_guard_new(&params);
+    CHECK(lastuse_guard_eval(ggml_neg(ctx, a_tensor(ctx)), true, guard) && is_in_guard, "the callback was not called");
+    lastuse_guard_free(guard);
+}
+
+FAILING(lastuse_guard_new) {
+    (void) args;
+    struct lastuse_guard_params params = { .struct_size = sizeof(params), .words = "nonsense" };
+    FAILS_WITH_NULL(lastuse_guard_new, &params);
+}
+
+FAILING(lastuse_placement_add_item) {
+    (void) args;
+    struct lastuse_placement_item item = { .struct_size = sizeof(item) };
+    FAILS_WITH_MINUS_1(lastuse_placement_add_item, lastuse_placement_new(NULL), &item);
+}
+
+FAILING(lastuse_placement_apply) {
+    (void) args;
+    ggml_backend_t       cpu   = new_cpu(1);
+    ggml_backend_sched_t sched = ggml_backend_sched_new(&cpu, NULL, 1, 64, false, true);
+    FAILS_WITH_FALSE(lastuse_placement_apply, lastuse_placement_new(NULL), 0, sched);
+}
+
+FAILING(lastuse_placement_buffer_ids) {
+    (void) args;
+    FAILS_WITH_FALSE(lastuse_placement_buffer_ids, lastuse_placement_new(NULL), 0, NULL, NULL);
+}
+
+FAILING(lastuse_placement_item_device) {
+    (void) args;
+    FAILS_WITH_MINUS_1(lastuse_placement_item_device, lastuse_placement_new(NULL), 0);
+}
+
+FAILING(lastuse_placement_item_rows) {
+    (void) args;
+    int device;
+    FAILS(lastuse_placement_item_rows, bool, lastuse_placement_item_rows(lastuse_placement_new(NULL), 0, &device) == 0, result);
+}
+
+FAILING(lastuse_placement_memory_get) {
+    (void) args;
+    struct lastuse_placement_memory memory = { .struct_size = sizeof(memory) };
+    FAILS_WITH_FALSE(lastuse_placement_memory_get, lastuse_placement_new(NULL), 0, &memory);
+}
+
+FAILING(lastuse_placement_new) {
+    (void) args;
+    struct lastuse_placement_params params = { .struct_size = sizeof(params), .max_measurements = -1 };
+    FAILS_WITH_NULL(lastuse_placement_new, &params);
+}
+
+FAILING(lastuse_placement_solve) {
+    (void) args;
+    FAILS_WITH_FALSE(lastuse_placement_solve, lastuse_placement_new(NULL));
+}
+
+FAILING(lastuse_set_accounting) {
+    (void) args;
+    FAILS_WITH_FALSE(lastuse_set_accounting, "/nonexistent/file.json");
+}
+
+FAILING(lastuse_set_capture) {
+    (void) args;
+    FAILS_WITH_FALSE(lastuse_set_capture, "/proc/nonexistent");
+}
+
+FAILING(lastuse_set_dump) {
+    (void) args;
+    FAILS_WITH_FALSE(lastuse_set_dump, "*", "/proc/nonexistent");
+}
+
+FAILING(lastuse_set_retain) {
+    (void) args;
+    FAILS_WITH_FALSE(lastuse_set_retain, "\xff");
+}
+
+FAILING(lastuse_set_rules) {
+    (void) args;
+    FAILS_WITH_FALSE(lastuse_set_rules, "nonsense");
+}
+
+FAILING(lastuse_set_verify) {
+    (void) args;
+    FAILS_WITH_FALSE(lastuse_set_verify, "nonsense");
+}
+
+FAILING(lastuse_stats_get) {
+    (void) args;
+    FAILS_WITH_FALSE(lastuse_stats_get, NULL);
+}
+
+static struct lastuse_steps * stopped_steps(void) {
+    struct lastuse_steps_params params = { .struct_size = sizeof(params), .n_steps = 2, .backend = a_stopped_backend() };
+    return lastuse_steps_new(a_graph(), &params);
+}
+
+FAILING(lastuse_steps_compute) {
+    (void) args;
+    FAILS(lastuse_steps_compute, int, lastuse_steps_compute(stopped_steps()), result != GGML_STATUS_SUCCESS);
+}
+
+// What calls of a callback see.
+struct seen {
+    struct lastuse_steps *     steps;
+    struct lastuse_placement * placement;
+    int                        calls;
+};
+
+// Between two steps the program may look at them.
+static bool looks_at_steps(int step, void * user_data) {
+    struct seen *               seen   = user_data;
+    struct lastuse_steps_memory all    = { .struct_size = sizeof(all) };
+    struct lastuse_step_memory  memory = { .struct_size = sizeof(memory) };
+    lastuse_steps_report(seen->steps, &all);
+    CHECK(all.n_steps == lastuse_steps_step_count(seen->steps) && all.peak_size > 0, "no report in the callback");
+    CHECK(lastuse_steps_step_report(seen->steps, step, &memory), "%s", lastuse_last_error());
+    FAILS(lastuse_steps_compute, int, lastuse_steps_compute(seen->steps), result == GGML_STATUS_FAILED);
+    FAILS(lastuse_steps_free, bool, (lastuse_steps_free(seen->steps), true), result);
+    seen->calls++;
+    return true;
+}
+
+// While a step is computed it may not.
+static void uses_steps(struct ggml_tensor * dst, const struct ggml_tensor * a, int ith, int nth, void * user_data) {
+    (void) nth;
+    struct seen *               seen   = user_data;
+    struct lastuse_steps_memory all    = { .struct_size = sizeof(all) };
+    struct lastuse_step_memory  memory = { .struct_size = sizeof(memory) };
+    memcpy(dst->data, a->data, ggml_nbytes(dst));
+    CHECK(ith == 0, "more than one thread");
+    FAILS(lastuse_steps_report, bool, (lastuse_steps_report(seen->steps, &all), all.n_steps == 0), result);
+    FAILS(lastuse_steps_step_count, int, lastuse_steps_step_count(seen->steps), result == 0);
+    FAILS_WITH_FALSE(lastuse_steps_step_report, seen->steps, 0, &memory);
+    FAILS(lastuse_steps_compute, int, lastuse_steps_compute(seen->steps), result == GGML_STATUS_FAILED);
+    FAILS(lastuse_steps_free, bool, (lastuse_steps_free(seen->steps), true), result);
+    seen->calls++;
+}
+
+static void steps_are_used_in_callbacks(struct case_args args) {
+    (void) args;
+    struct seen                 seen   = { 0 };
+    struct ggml_context *       ctx    = a_context();
+    struct ggml_tensor *        x      = a_tensor(ctx);
+    ggml_set_input(x);
+    struct ggml_tensor *        copy   = ggml_map_custom1(ctx, ggml_sqr(ctx, x), uses_steps, 1, &seen);
+    struct ggml_tensor *        sum    = ggml_sum(ctx, copy);
+    struct lastuse_steps_params params = { .struct_size = sizeof(params), .n_steps = 2, .backend = new_cpu(1) };
+    params.callback                    = looks_at_steps;
+    params.user_data                   = &seen;
+    seen.steps                         = lastuse_steps_new(graph_of(ctx, sum), &params);
+    CHECK(seen.steps != NULL, "%s", lastuse_last_error());
+    for (int run = 1; run <= 2; run++) {
+        float result = 0.0f;
+        set_values(x, 7);
+        CHECK(lastuse_steps_compute(seen.steps) == GGML_STATUS_SUCCESS, "%s", lastuse_last_error());
+        ggml_backend_tensor_get(sum, &result, 0, sizeof(result));
+        CHECK(result > 0.0f && seen.calls == 3 * run, "%g after %d calls", (double) result, seen.calls);
+    }
+    lastuse_steps_free(seen.steps);
+}
+
+static bool uses_placement(const int * devices, int n_items, size_t * sizes, int n_devices, void * user_data) {
+    struct seen *                   seen   = user_data;
+    struct lastuse_placement_device device = { .struct_size = sizeof(device) };
+    struct lastuse_placement_item   item   = { .struct_size = sizeof(item), .name = "other", .bytes = 1 };
+    CHECK(n_items == 1 && devices[0] == 0 && n_devices == 1, "%d items on %d devices", n_items, n_devices);
+    sizes[0] = 64;
+    FAILS_WITH_MINUS_1(lastuse_placement_add_device, seen->placement, &device);
+    FAILS_WITH_MINUS_1(lastuse_placement_add_item, seen->placement, &item);
+    FAILS_WITH_MINUS_1(lastuse_placement_add_graph, seen->placement, a_graph());
+    FAILS_WITH_FALSE(lastuse_placement_solve, seen->placement);
+    FAILS_WITH_MINUS_1(lastuse_placement_item_device, seen->placement, 0); // nothing is placed yet
+    FAILS(lastuse_placement_free, bool, (lastuse_placement_free(seen->placement), true), result);
+    seen->calls++;
+    return true;
+}
+
+static void a_placement_is_used_in_callbacks(struct case_args args) {
+    (void) args;
+    struct seen                     seen   = { 0 };
+    struct lastuse_placement_params params = { .struct_size = sizeof(params), .measure = uses_placement };
+    struct lastuse_placement_device host   = { .struct_size = sizeof(host), .budget = 1000 };
+    struct lastuse_placement_item   item   = { .struct_size = sizeof(item), .name = "one", .bytes = 100 };
+    struct lastuse_placement_memory memory = { .struct_size = sizeof(memory) };
+    params.user_data                       = &seen;
+    seen.placement                         = lastuse_placement_new(&params);
+    CHECK(lastuse_placement_add_device(seen.placement, &host) == 0, "%s", lastuse_last_error());
+    CHECK(lastuse_placement_add_item(seen.placement, &item) == 0, "%s", lastuse_last_error());
+    CHECK(lastuse_placement_solve(seen.placement) && seen.calls > 0, "%s", lastuse_last_error());
+    CHECK(lastuse_placement_memory_get(seen.placement, 0, &memory) && memory.compute_size == 64, "another size");
+    lastuse_placement_free(seen.placement);
+}
+
+FAILING(lastuse_steps_new) {
+    (void) args;
+    struct lastuse_steps_params params = { .struct_size = sizeof(params) };
+    FAILS_WITH_NULL(lastuse_steps_new, a_graph(), &params);
+}
+
+FAILING(lastuse_steps_step_report) {
+    (void) args;
+    struct lastuse_step_memory memory = { .struct_size = sizeof(memory) };
+    FAILS_WITH_FALSE(lastuse_steps_step_report, stopped_steps(), 2, &memory);
+}
+
+FAILING(lastuse_tensor_dedicate) {
+    (void) args;
+    FAILS_WITH_NULL(lastuse_tensor_dedicate, an_allocator(), a_tensor(a_context()), a_buffer());
+}
+
+FAILING(lastuse_tensor_release) {
+    (void) args;
+    FAILS_WITH_FALSE(lastuse_tensor_release, an_allocator(), a_tensor(a_context()));
+}
+
+FAILING(lastuse_tensor_retain_until) {
+    (void) args;
+    struct ggml_tensor * t = a_tensor(a_context());
+    FAILS_WITH_FALSE(lastuse_tensor_retain_until, an_allocator(), t, t);
+}
+
+FAILING(lastuse_tensor_set_output) {
+    (void) args;
+    struct ggml_tensor * t = a_tensor(a_context());
+    FAILS_WITH_NULL(lastuse_tensor_set_output, t, t);
+}
+
+// Functions that fail only where ggml's own allocator does the work. It is run with LASTUSE=off.
+static void functions_of_a_process_without_lastuse_fail(struct case_args args) {
+    (void) args;
+    ggml_gallocr_t          galloc = an_allocator();
+    struct lastuse_stats    stats  = { .struct_size = sizeof(stats) };
+    struct ggml_tensor *    t      = a_tensor(a_context());
+    FAILS_WITH_FALSE(lastuse_stats_get, &stats);
+    FAILS_WITH_FALSE(lastuse_tensor_retain, galloc, t);
+    FAILS_WITH_FALSE(lastuse_graph_reorder, a_graph(), ggml_backend_cpu_buffer_type(), 0, NULL);
+    FAILS_WITH_FALSE(lastuse_graph_dump_begin, a_graph());
+    FAILS(lastuse_gallocr_lower_bound, size_t, lastuse_gallocr_lower_bound(galloc, 0), result == 0);
+    FAILS(lastuse_gallocr_wanted_size, size_t, lastuse_gallocr_wanted_size(galloc, 0), result == 0);
+    FAILS(lastuse_gallocr_dedicated_size, size_t, lastuse_gallocr_dedicated_size(galloc, a_buffer()), result == 0);
+    FAILS(lastuse_gallocr_dedicated_reset, bool, (lastuse_gallocr_dedicated_reset(galloc, a_buffer()), true), result);
+    FAILS(lastuse_gallocr_set_effort, bool, (lastuse_gallocr_set_effort(galloc, 1), true), result);
+    FAILS(lastuse_set_effort, bool, (lastuse_set_effort(1), true), result);
+    FAILS_WITH_FALSE(ggml_gallocr_reserve, ggml_gallocr_new(a_full_type()), a_graph());
+}
+
+static const struct test_case CASES[] = {
+    CASE(ggml_backend_alloc_ctx_tensors_fails),
+    CASE(ggml_backend_alloc_ctx_tensors_from_buft_fails),
+    CASE(ggml_dependency_fails),
+    CASE(ggml_gallocr_alloc_graph_fails),
+    CASE(ggml_gallocr_reserve_fails),
+    CASE(ggml_gallocr_reserve_n_fails),
+    CASE(ggml_tallocr_alloc_fails),
+    CASE(lastuse_accounting_device_fails),
+    CASE(lastuse_accounting_new_fails),
+    CASE(lastuse_accounting_text_fails),
+    CASE(lastuse_accounting_write_fails),
+    CASE(lastuse_buffer_note_fails),
+    CASE(lastuse_buffer_note_free_fails),
+    CASE(lastuse_context_free_fails),
+    CASE(lastuse_context_new_fails),
+    CASE(lastuse_context_realize_fails),
+    CASE(lastuse_gallocr_explain_fails),
+    CASE(lastuse_gallocr_set_rules_fails),
+    CASE(lastuse_graph_compute_guarded_fails),
+    CASE(lastuse_graph_dump_fails),
+    CASE(lastuse_graph_measure_fails),
+    CASE(lastuse_graph_measure_many_fails),
+    CASE(lastuse_graph_recompute_fails),
+    CASE(lastuse_graph_reorder_fails),
+    CASE(lastuse_graph_split_fails),
+    CASE(lastuse_graph_verify_fails),
+    CASE(lastuse_guard_eval_fails),
+    CASE(lastuse_guard_new_fails),
+    CASE(lastuse_placement_add_item_fails),
+    CASE(lastuse_placement_apply_fails),
+    CASE(lastuse_placement_buffer_ids_fails),
+    CASE(lastuse_placement_item_device_fails),
+    CASE(lastuse_placement_item_rows_fails),
+    CASE(lastuse_placement_memory_get_fails),
+    CASE(lastuse_placement_new_fails),
+    CASE(lastuse_placement_solve_fails),
+    CASE(lastuse_set_accounting_fails),
+    CASE(lastuse_set_capture_fails),
+    CASE(lastuse_set_dump_fails),
+    CASE(lastuse_set_retain_fails),
+    CASE(lastuse_set_rules_fails),
+    CASE(lastuse_set_verify_fails),
+    CASE(lastuse_stats_get_fails),
+    CASE(lastuse_steps_compute_fails),
+    CASE(steps_are_used_in_callbacks),
+    CASE(a_placement_is_used_in_callbacks),
+    CASE(lastuse_steps_new_fails),
+    CASE(lastuse_steps_step_report_fails),
+    CASE(lastuse_tensor_dedicate_fails),
+    CASE(lastuse_tensor_release_fails),
+    CASE(lastuse_tensor_retain_until_fails),
+    CASE(lastuse_tensor_set_output_fails),
+    CASE(functions_of_a_process_without_lastuse_fail),
+};
+
+TEST_MAIN(CASES)

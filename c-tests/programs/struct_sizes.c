@@ -1,0 +1,275 @@
+// Structs that begin with struct_size, in the size of an older version, in that of this one and in that of a later one: what
+// the caller's version lacks counts as zeros, and no byte is written that it does not have, nor one that lastuse does not
+// know.
+//
+//   struct_sizes <case>
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "check.h"
+#include "computing.h"
+#include "ggml-alloc.h"
+#include "lastuse.h"
+
+#define LATER 64 // bytes that a later version has more
+#define OTHER 0xaa // what memory of others holds
+
+static struct ggml_context * ctx;
+
+static struct ggml_cgraph * a_graph(void) {
+    struct ggml_tensor * x = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+    ggml_set_input(x);
+    struct ggml_cgraph * graph = ggml_new_graph_custom(ctx, 64, true);
+    ggml_build_forward_expand(graph, ggml_sum(ctx, ggml_sqr(ctx, ggml_neg(ctx, x))));
+    return graph;
+}
+
+static struct ggml_cgraph * a_training_graph(void) {
+    struct ggml_tensor * weight = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+    ggml_set_param(weight);
+    struct ggml_tensor * loss = ggml_sum(ctx, ggml_sqr(ctx, weight));
+    ggml_set_output(loss);
+    ggml_set_loss(loss);
+    struct ggml_cgraph * graph = ggml_new_graph_custom(ctx, 64, true);
+    ggml_build_forward_expand(graph, loss);
+    ggml_build_backward_expand(ctx, graph, NULL);
+    return graph;
+}
+
+// Fills the fields of an argument: `all` is a whole struct of zeros.
+typedef void (*fill_fn)(void * all);
+
+// Calls a function with the struct. Returns whether it has succeeded.
+typedef bool (*use_fn)(void * given);
+
+struct sized {
+    const char * name;
+    size_t       size;  // of this version
+    size_t       least; // with the fields that `fill` sets and `use` reads
+    fill_fn      fill;  // NULL: nothing
+    use_fn       use;
+};
+
+static bool use_recompute_params(void * given) {
+    return lastuse_graph_recompute(ctx, a_training_graph(), given, NULL);
+}
+
+static void fill_recompute_params(void * all) {
+    ((struct lastuse_recompute_params *) all)->budget = SIZE_MAX;
+    ((struct lastuse_recompute_params *) all)->buft   = ggml_backend_cpu_buffer_type();
+}
+
+static bool use_recompute_report(void * given) {
+    struct lastuse_recompute_params params = { .struct_size = sizeof(params) };
+    fill_recompute_params(&params);
+    return lastuse_graph_recompute(ctx, a_training_graph(), &params, given) &&
+           ((struct lastuse_recompute_report *) given)->size_before > 0;
+}
+
+static bool use_split_params(void * given) {
+    return lastuse_graph_split(ctx, a_graph(), given, NULL);
+}
+
+static void fill_split_params(void * all) {
+    ((struct lastuse_split_params *) all)->budget = SIZE_MAX;
+    ((struct lastuse_split_params *) all)->buft   = ggml_backend_cpu_buffer_type();
+}
+
+static bool use_split_report(void * given) {
+    struct lastuse_split_params params = { .struct_size = sizeof(params) };
+    fill_split_params(&params);
+    return lastuse_graph_split(ctx, a_graph(), &params, given) && ((struct lastuse_split_report *) given)->size_before > 0;
+}
+
+static void fill_steps_params(void * all) {
+    ((struct lastuse_steps_params *) all)->n_steps = 2;
+    ((struct lastuse_steps_params *) all)->backend = new_cpu(1);
+}
+
+static bool use_steps_params(void * given) {
+    struct lastuse_steps * steps = lastuse_steps_new(a_graph(), given);
+    bool                   done  = steps != NULL && lastuse_steps_step_count(steps) == 2;
+    lastuse_steps_free(steps);
+    return done;
+}
+
+static struct lastuse_steps * some_steps(void) {
+    struct lastuse_steps_params params = { .struct_size = sizeof(params) };
+    fill_steps_params(&params);
+    return lastuse_steps_new(a_graph(), &params);
+}
+
+static bool use_steps_memory(void * given) {
+    lastuse_steps_report(some_steps(), given);
+    return ((struct lastuse_steps_memory *) given)->peak_size > 0;
+}
+
+static bool use_step_memory(void * given) {
+    ((struct lastuse_step_memory *) given)->compute_size = SIZE_MAX;
+    return lastuse_steps_step_report(some_steps(), 0, given) &&
+           ((struct lastuse_step_memory *) given)->compute_size != SIZE_MAX;
+}
+
+static bool use_placement_params(void * given) {
+    struct lastuse_placement * placement = lastuse_placement_new(given);
+    lastuse_placement_free(placement);
+    return placement != NULL;
+}
+
+static bool use_placement_device(void * given) {
+    return lastuse_placement_add_device(lastuse_placement_new(NULL), given) == 0;
+}
+
+static void fill_placement_device(void * all) {
+    ((struct lastuse_placement_device *) all)->name   = "cpu";
+    ((struct lastuse_placement_device *) all)->budget = 100000;
+}
+
+static bool use_placement_memory(void * given) {
+    struct lastuse_placement *      placement = lastuse_placement_new(NULL);
+    struct lastuse_placement_device device    = { .struct_size = sizeof(device) };
+    fill_placement_device(&device);
+    return lastuse_placement_add_device(placement, &device) == 0 &&
+           lastuse_placement_add_graph(placement, a_graph()) == 0 && lastuse_placement_solve(placement) &&
+           lastuse_placement_memory_get(placement, 0, given) &&
+           ((struct lastuse_placement_memory *) given)->budget == 100000;
+}
+
+static void fill_placement_item(void * all) {
+    ((struct lastuse_placement_item *) all)->name  = "weight";
+    ((struct lastuse_placement_item *) all)->bytes = 100;
+}
+
+static bool use_placement_item(void * given) {
+    return lastuse_placement_add_item(lastuse_placement_new(NULL), given) == 0;
+}
+
+static void fill_placement_search(void * all) {
+    struct lastuse_placement_search * search = all;
+    search->from = search->step = 256;
+    search->to                  = 1024;
+}
+
+static bool use_placement_search(void * given) {
+    struct lastuse_placement_search * search = given;
+    return lastuse_placement_longest(search) && search->length == 1024;
+}
+
+static bool use_accounting_params(void * given) {
+    struct lastuse_accounting * accounting = lastuse_accounting_new(given);
+    lastuse_accounting_free(accounting);
+    return accounting != NULL;
+}
+
+static bool use_device_sums(void * given) {
+    struct ggml_cgraph * graph  = a_graph();
+    ggml_gallocr_t       galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(ggml_gallocr_alloc_graph(galloc, graph), "not allocated");
+    struct lastuse_accounting_params params = { .struct_size = sizeof(params), .graphs = &graph, .n_graphs = 1 };
+    return lastuse_accounting_device(lastuse_accounting_new(&params), 0, given) &&
+           ((struct lastuse_device_sums *) given)->name != NULL;
+}
+
+static bool use_context_params(void * given) {
+    struct ggml_context * made = lastuse_context_new(LASTUSE_CONTEXT_IMMEDIATE, given);
+    lastuse_context_free(made);
+    return made != NULL;
+}
+
+static bool use_copies_report(void * given) {
+    return lastuse_graph_remove_copies(a_graph(), ggml_backend_cpu_buffer_type(), given) == 0;
+}
+
+static bool use_reorder_report(void * given) {
+    return !lastuse_graph_reorder(a_graph(), ggml_backend_cpu_buffer_type(), 0, given) &&
+           ((struct lastuse_reorder_report *) given)->lower_bound_before > 0;
+}
+
+static bool use_stats(void * given) {
+    return lastuse_stats_get(given) && ((struct lastuse_stats *) given)->version == LASTUSE_STATS_VERSION;
+}
+
+static bool use_guard_params(void * given) {
+    struct lastuse_guard * guard = lastuse_guard_new(given);
+    lastuse_guard_free(guard);
+    return guard != NULL;
+}
+
+#define SIZED(name, after, fill) \
+    { #name, sizeof(struct lastuse_##name), offsetof(struct lastuse_##name, after), fill, use_##name }
+
+// With the first field that is not used here.
+static const struct sized STRUCTS[] = {
+    SIZED(recompute_params, retained, fill_recompute_params),
+    SIZED(recompute_report, size_after, NULL),
+    SIZED(split_params, retained, fill_split_params),
+    SIZED(split_report, size_after, NULL),
+    SIZED(steps_params, sched, fill_steps_params),
+    SIZED(steps_memory, kept_size, NULL),
+    SIZED(step_memory, crossing_size, NULL),
+    SIZED(placement_params, whole_layers, NULL),
+    SIZED(placement_device, reserve, fill_placement_device),
+    SIZED(placement_memory, weights_size, NULL),
+    SIZED(placement_item, kind, fill_placement_item),
+    SIZED(placement_search, longest, fill_placement_search),
+    SIZED(accounting_params, n_graphs, NULL),
+    SIZED(device_sums, weights, NULL),
+    SIZED(context_params, address_space, NULL),
+    SIZED(copies_report, removed, NULL),
+    SIZED(reorder_report, lower_bound_after, NULL),
+    SIZED(stats, plans, NULL),
+    SIZED(guard_params, next, NULL),
+};
+
+#define N_STRUCTS (sizeof(STRUCTS) / sizeof(STRUCTS[0]))
+
+static bool is_other(const unsigned char * bytes, size_t start, size_t end) {
+    while (start < end && bytes[start] == OTHER) {
+        start++;
+    }
+    return start >= end;
+}
+
+// Uses a struct of `size` bytes, as a caller of that version has it.
+static void use_with_size(const struct sized * it, size_t size) {
+    static _Alignas(16) unsigned char all[512], given[512];
+    size_t                            known = size < it->size ? size : it->size;
+    memset(all, 0, sizeof(all));
+    memset(given, OTHER, sizeof(given));
+    if (it->fill != NULL) {
+        it->fill(all);
+    }
+    memcpy(all, &size, sizeof(size));
+    memcpy(given, all, known);
+    ctx = no_alloc_context(1024 * 1024);
+    CHECK(it->use(given), "%s of %zu bytes: %s", it->name, size, lastuse_last_error());
+    ggml_free(ctx);
+    CHECK(memcmp(given, &size, sizeof(size)) == 0, "%s of %zu bytes: another size", it->name, size);
+    CHECK(is_other(given, known, sizeof(given)), "%s of %zu bytes: others are written", it->name, size);
+}
+
+static void smaller_ones_are_completed_with_zeros(struct case_args args) {
+    (void) args;
+    for (size_t i = 0; i < N_STRUCTS; i++) {
+        CHECK(STRUCTS[i].least < STRUCTS[i].size, "%s has no field more", STRUCTS[i].name);
+        for (size_t size = STRUCTS[i].least; size < STRUCTS[i].size; size += 8) {
+            use_with_size(&STRUCTS[i], size);
+        }
+    }
+}
+
+static void larger_ones_are_used_as_far_as_they_are_known(struct case_args args) {
+    (void) args;
+    for (size_t i = 0; i < N_STRUCTS; i++) {
+        use_with_size(&STRUCTS[i], STRUCTS[i].size);
+        use_with_size(&STRUCTS[i], STRUCTS[i].size + LATER);
+    }
+}
+
+static const struct test_case CASES[] = {
+    CASE(smaller_ones_are_completed_with_zeros),
+    CASE(larger_ones_are_used_as_far_as_they_are_known),
+};
+
+TEST_MAIN(CASES)
