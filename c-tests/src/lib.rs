@@ -3,6 +3,7 @@
 mod artifacts;
 mod browser;
 mod captures;
+mod drivers;
 mod fuzz_graphs;
 mod graph_files;
 mod host_program;
@@ -18,6 +19,7 @@ mod training;
 pub use artifacts::{Build, Lastuse, build_side_by_side, guard_library, lastuse, tool};
 pub use browser::Browser;
 pub use captures::{Capture, Generator, program_on_llama, write_model_without_data};
+pub use drivers::Driver;
 pub use fuzz_graphs::{FUZZ_SOURCES, fuzz_program};
 pub use graph_files::{captured_graphs, graph_name, graphs_in, read_compressed, read_graph, write_compressed};
 pub use host_program::{HostProgram, Variable};

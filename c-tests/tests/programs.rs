@@ -3,19 +3,17 @@
 
 mod support;
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{PoisonError, RwLock};
 
-use lastuse_c_tests::{Linked, Program, cases, folder};
+use lastuse_c_tests::{Driver, Linked, Program, cases, folder};
 use lastuse_vendor::Package;
 use libtest_mimic::Trial;
 use support::expect;
 use support::trials::{of_cases, of_function};
 
 /// Programs that get lastuse, which verifies every plan, with upstream's allocator beside it, on the ggml of llama.cpp.
-const PROGRAMS: [&str; 24] = [
+const PROGRAMS: [&str; 25] = [
     "budget_setting",
     "ctx_tensors",
     "contexts",
@@ -43,8 +41,8 @@ const PROGRAMS: [&str; 24] = [
     "unusual_graphs",
 ];
 
-/// Programs that also run on the ggml of whisper.cpp: the label of the tests, the program, and the ggml.
-const ON_BOTH: [(&str, &str, Package); 12] = [
+/// Programs that run on other ggmls too, or on these alone: the label of the tests, the program, and the ggml.
+const ON_GGML: [(&str, &str, Package); 12] = [
     ("accounting_on_ggml_0_26", "accounting", Package::LlamaCpp),
     ("accounting_on_ggml_0_9_5", "accounting", Package::WhisperCpp),
     ("recompute_on_ggml_0_26", "recompute", Package::LlamaCpp),
@@ -73,64 +71,25 @@ const ALSO_ON_0_9_5: [(&str, &str); 6] = [
 /// on few cores two of these cases at once take many times as long: each is run alone.
 const ON_THREADS: &str = "threads";
 
-/// Programs whose every case is run by another test, which names them.
-const RUN_ELSEWHERE: [(&str, &str); 16] = [
-    ("context_freed", "contexts.rs"),
-    ("context_memory", "contexts.rs"),
-    ("context_misuse", "contexts.rs"),
-    ("dependency", "new_graphs.rs"),
-    ("dump", "dump/calls.rs"),
-    ("explain", "new_graphs.rs"),
-    ("faults", "faults.rs"),
-    ("in_place_kernels", "in_place_kernels.rs"),
-    ("last_error", "last_error.rs"),
-    ("low_addresses", "low_addresses.rs"),
-    ("moved_outputs", "new_graphs.rs"),
-    ("outputs", "new_graphs.rs"),
-    ("read_layouts", "read_layouts.rs"),
-    ("rotating_copies", "faults.rs"),
-    ("split_kernels", "split_kernels.rs"),
-    ("written_layouts", "written_layouts.rs"),
-];
-
-/// The Rust sources of this package that may run a program.
-fn drivers() -> BTreeMap<PathBuf, String> {
-    let mut drivers = BTreeMap::new();
-    let mut folders = vec![folder().join("tests"), folder().join("src")];
-    while let Some(folder) = folders.pop() {
-        for entry in folder.read_dir().expect("the folder is there") {
-            let path = entry.expect("the folder can be read").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with(file!()) {
-                let text = std::fs::read_to_string(&path).expect("the file can be read");
-                drivers.insert(path, text);
-            }
-        }
-    }
-    drivers
-}
-
-/// A program without a table of cases only has to be named. All cases of the others are run, each named or none.
+/// Each program is run here, or built by a test target that runs all of its cases.
 fn every_program_is_run() {
-    let drivers = drivers();
-    let is_named = |word: &str| drivers.values().any(|text| text.contains(&format!("\"{word}\"")));
+    let others: Vec<Driver> = expect(Driver::all()).into_iter().filter(|driver| driver.name != "programs").collect();
+    let mut checked = 0;
     for entry in folder().join("programs").read_dir().expect("the folder is there") {
         let path = entry.expect("the folder can be read").path();
         let [file, name] =
             [path.file_name(), path.file_stem()].map(|name| name.and_then(|it| it.to_str()).expect("UTF-8"));
-        let cases = if file.ends_with(".c") { expect(cases(name)) } else { Vec::new() };
-        if PROGRAMS.contains(&name) || ON_BOTH.iter().any(|(_, program, _)| *program == name) {
+        checked += 1;
+        if PROGRAMS.contains(&name) || ON_GGML.iter().any(|(_, program, _)| *program == name) {
             continue;
-        } else if let Some((_, driver)) = RUN_ELSEWHERE.iter().find(|(program, _)| *program == name) {
-            let text = &drivers[&folder().join("tests").join(driver)];
-            assert!(text.contains(&format!("\"{name}\"")), "{driver} does not run {file}");
-        } else {
-            assert!(is_named(name) || is_named(&format!("programs/{file}")), "no test runs {file}");
-            let unnamed: Vec<&String> = cases.iter().filter(|case| !is_named(case)).collect();
-            assert!(unnamed.is_empty(), "{file}: no test runs {unnamed:?}");
         }
+        let cases = if file.ends_with(".c") { expect(cases(name)) } else { Vec::new() };
+        let drivers: Vec<&Driver> = others.iter().filter(|driver| driver.builds(file)).collect();
+        let unrun: Vec<_> = drivers.iter().map(|driver| (&driver.name, driver.not_run(&cases))).collect();
+        assert!(!drivers.is_empty(), "no test builds {file}");
+        assert!(unrun.iter().any(|(_, cases)| cases.is_empty()), "{file} has cases that no test runs: {unrun:?}");
     }
+    assert!(checked > PROGRAMS.len(), "{checked} programs were found");
 }
 
 /// Runs a case, alone if it computes on several threads.
@@ -157,7 +116,7 @@ fn main() -> ExitCode {
         trials.extend(of_cases(name, name, build, passes));
     }
     let also = ALSO_ON_0_9_5.map(|(label, name)| (label, name, Package::WhisperCpp));
-    for (label, name, package) in ON_BOTH.into_iter().chain(also) {
+    for (label, name, package) in ON_GGML.into_iter().chain(also) {
         let build = move || support::build(label, name, &support::ggml(package), Linked::Both(&support::checked()));
         trials.extend(of_cases(label, name, build, passes));
     }

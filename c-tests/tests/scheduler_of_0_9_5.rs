@@ -30,8 +30,10 @@ fn random_graphs_are_scheduled_as_ggml_does() {
 
 #[test]
 fn captured_graphs_are_scheduled_as_ggml_does() {
-    let graphs = expect(graphs_in(&captured_graphs()));
-    for (path, seed) in graphs.iter().filter(|path| graph_name(path).starts_with("whisper-")).zip(0..) {
+    let mut graphs = expect(graphs_in(&captured_graphs()));
+    graphs.retain(|path| graph_name(path).starts_with("whisper-"));
+    assert!(graphs.len() > 8, "{graphs:?}");
+    for (path, seed) in graphs.iter().zip(0..) {
         let snapshot = expect(read_graph(path));
         COMPARISON.compare_layers(&graph_name(path), &snapshot, seed);
     }

@@ -22,6 +22,7 @@ fn assert_sums(file: &Value) {
     let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{value} is no number"));
     let parts = ["weights", "kv", "compute", "other", "rounding"];
     let list = |key: &str| file[key].as_array().expect("a list").clone();
+    assert!(!list("devices").is_empty() && !list("buffers").is_empty(), "{file}");
     for it in list("devices").iter().chain(&list("buffers")) {
         assert_eq!(parts.iter().map(|part| number(&it[*part])).sum::<u64>(), number(&it["total"]), "{it}");
     }

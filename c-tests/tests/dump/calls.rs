@@ -25,13 +25,14 @@ const TYPES: [(&str, &str); 11] = [
 
 /// Runs all cases, and compares what they dump with what they expect.
 fn all_cases_pass(program: &Program, label: &str) {
+    let mut compared = 0;
     for case in support::listed_cases(program, &[]) {
         let folder = empty_folder(&format!("{case}{label}"));
         let outcome = support::expect(program.run_in(&folder, &[&case], &[]));
         assert_eq!(outcome.code, Some(0), "{case}: {}", outcome.describe());
         let Some(dumped) = outcome.stdout.lines().find_map(|line| line.strip_prefix("dumped ")) else { continue };
         let dumps = read_dumps(&folder.join(dumped));
-        let mut is_any = false;
+        let before = compared;
         for dumped in dumps.iter().filter(|dumped| dumped.array.is_some()) {
             let file = format!("{}-{}.bin", dumped.run(), dumped.name());
             let expected = fs::read(folder.join("expected").join(&file));
@@ -41,10 +42,11 @@ fn all_cases_pass(program: &Program, label: &str) {
                 fs::read(first).unwrap_or_else(|error| panic!("{case}: {file}: {error}"))
             });
             assert!(dumped.bytes() == expected, "{case}: {}", dumped.line);
-            is_any = true;
+            compared += 1;
         }
-        assert!(is_any, "{case}: nothing is dumped");
+        assert!(compared > before, "{case}: nothing is dumped");
     }
+    assert!(compared > TYPES.len(), "{compared} arrays are compared");
 }
 
 #[test]

@@ -109,14 +109,15 @@ fn reported_size_of_ggml_alloc_is_its_size() {
     let folder = Folder::new("report-ggml");
     let path = folder.join("report.jsonl");
     let outcome = run(&["several_types", "50"], &[("LASTUSE_REPORT", path.as_os_str())]);
-    let sizes = outcome.stdout.lines().filter_map(|line| line.strip_prefix("sizes "));
+    let sizes: Vec<&str> = outcome.stdout.lines().filter_map(|line| line.strip_prefix("sizes ")).collect();
     let events = events(&path);
     let plans = of_kind(&events, "plan");
-    assert_eq!(plans.len(), 50);
-    for (sizes, event) in sizes.zip(plans) {
+    assert_eq!((sizes.len(), plans.len()), (50, 50));
+    for (sizes, event) in sizes.into_iter().zip(plans) {
         let sizes: Vec<u64> = sizes.split(' ').skip(1).map(|word| word.parse().expect("a number")).collect();
         let buffers = event["buffers"].as_array().expect("a list");
         assert_eq!(buffers.len(), 3, "an id that repeats a type is not reported");
+        assert_eq!(sizes.len(), 2 * buffers.len(), "a pair for each buffer");
         for (&[lastuse, ggml], buffer) in sizes.as_chunks().0.iter().zip(buffers) {
             assert_eq!((number(&buffer["bytes"]), number(&buffer["ggml_alloc_bytes"])), (lastuse, ggml), "{event}");
         }
