@@ -359,6 +359,55 @@ static void graphs_of_many_shapes_pass(struct case_args args) {
     ggml_gallocr_free(galloc);
 }
 
+// A graph that the program keeps is refused once its memory is freed, and right again after a new allocation
+static void kept_graph_is_found_in_freed_memory(struct case_args args) {
+    (void) args;
+    CHECK(lastuse_set_verify("memory"), "%s", lastuse_last_error());
+    struct chain   c     = chain_new();
+    struct built   large = built_new(16, 1024);
+    struct ggml_tensor * x = new_input(large.ctx, 1024, 1024);
+    ggml_build_forward_expand(large.graph, ggml_mul_mat(large.ctx, x, x));
+    CHECK(ggml_gallocr_alloc_graph(c.galloc, large.graph), "allocated");
+    CHECK(!lastuse_graph_verify(c.built.graph), "it is in freed memory");
+    CHECK(strstr(lastuse_last_error(), "freed since") != NULL, "%s", lastuse_last_error());
+    struct ggml_cgraph * graph = c.built.graph;
+    for (int i = 0; i < graph->n_leafs + graph->n_nodes; i++) {
+        struct ggml_tensor * t = i < graph->n_leafs ? graph->leafs[i] : graph->nodes[i - graph->n_leafs];
+        t->data   = NULL;
+        t->buffer = NULL;
+    }
+    CHECK(ggml_gallocr_alloc_graph(c.galloc, graph), "allocated again");
+    CHECK(lastuse_graph_verify(graph), "%s", lastuse_last_error());
+    built_free(large);
+    ggml_gallocr_free(c.galloc);
+    built_free(c.built);
+}
+
+// Allocators come and go, and with them buffers and tensors of the same addresses: nothing is taken for freed memory
+static void memory_is_used_again(struct case_args args) {
+    (void) args;
+    struct built b = built_new(16, 65536);
+    for (int round = 0; round < 60; round++) {
+        CHECK(lastuse_set_verify(round % 3 == 2 ? "off" : "memory"), "%s", lastuse_last_error());
+        ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+        for (int graph = 0; graph < 4; graph++) {
+            b = built_again(b);
+            struct ggml_tensor * x = new_input(b.ctx, 64, 1 << (graph + round % 5));
+            ggml_build_forward_expand(b.graph, ggml_sum(b.ctx, ggml_sqr(b.ctx, x)));
+            CHECK(ggml_gallocr_alloc_graph(galloc, b.graph), "allocated");
+            lastuse_guard_check_graph(b.graph);
+        }
+        ggml_gallocr_free(galloc);
+        // The tensors of a context get the addresses of those before, and perhaps their memory.
+        b = built_again(b);
+        new_input(b.ctx, 64, 8 << round % 5);
+        ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(b.ctx, ggml_backend_cpu_buffer_type());
+        lastuse_guard_check_tensor(ggml_get_first_tensor(b.ctx));
+        ggml_backend_buffer_free(buffer);
+    }
+    built_free(b);
+}
+
 static const struct test_case CASES[] = {
     CASE(one_thread),
     CASE(two_threads),
@@ -380,6 +429,8 @@ static const struct test_case CASES[] = {
     CASE(marked_weights_are_skipped_and_logged_once),
     CASE(words),
     CASE(graphs_of_many_shapes_pass),
+    CASE(kept_graph_is_found_in_freed_memory),
+    CASE(memory_is_used_again),
 };
 
 TEST_MAIN(CASES)

@@ -288,6 +288,88 @@ static void changed_address_is_seen_by_the_next_allocation(void) {
     allocate(galloc, ctx, last);
 }
 
+// Memory that was freed since a graph was allocated
+
+struct kept {
+    ggml_gallocr_t       galloc;
+    struct ggml_tensor * x;
+    struct ggml_tensor * sum;
+    struct ggml_cgraph * graph;
+};
+
+// A graph that the program keeps
+static struct kept keep_graph(void) {
+    struct ggml_context * ctx = no_alloc_context(1 << 20);
+    CHECK(lastuse_set_verify("memory"), "a known word");
+    struct kept k = { .galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type()), .x = new_vector(ctx, "x") };
+    k.sum         = named(ggml_sum(ctx, ggml_sqr(ctx, k.x)), "sum");
+    k.graph       = ggml_new_graph(ctx);
+    ggml_build_forward_expand(k.graph, k.sum);
+    CHECK(ggml_gallocr_alloc_graph(k.galloc, k.graph), "allocated");
+    lastuse_guard_check_graph(k.graph);
+    lastuse_guard_check_tensor(k.x);
+    return k;
+}
+
+// The allocator takes other memory for a larger graph, and frees that of the first
+static struct kept keep_graph_while_memory_grows(void) {
+    struct kept           k   = keep_graph();
+    struct ggml_context * ctx = no_alloc_context(1 << 20);
+    allocate(k.galloc, ctx, ggml_sqr(ctx, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 1 << 20)));
+    return k;
+}
+
+static void kept_graph_is_computed(void) {
+    struct kept k = keep_graph_while_memory_grows();
+    lastuse_graph_compute_guarded(new_cpu(1), k.graph);
+}
+
+static void kept_graph_is_checked(void) {
+    lastuse_guard_check_graph(keep_graph_while_memory_grows().graph);
+}
+
+static void kept_graph_is_allocated_as_it_is(void) {
+    struct kept k = keep_graph_while_memory_grows();
+    ggml_gallocr_alloc_graph(k.galloc, k.graph);
+}
+
+static void kept_node_is_computed_under_guard(void) {
+    struct kept k = keep_graph_while_memory_grows();
+    lastuse_guard_eval(k.sum->src[0], true, new_guard());
+}
+
+static void input_of_kept_graph_is_set(void) {
+    lastuse_guard_check_tensor(keep_graph_while_memory_grows().x);
+}
+
+static void kept_graph_outlives_its_allocator(void) {
+    struct kept k = keep_graph();
+    ggml_gallocr_free(k.galloc);
+    lastuse_guard_check_graph(k.graph);
+}
+
+static void tensor_is_moved_after_its_allocation(void) {
+    struct kept k = keep_graph();
+    k.sum->data   = k.x->data;
+    lastuse_guard_check_graph(k.graph);
+}
+
+static void weights_are_freed_before_the_last_graph(void) {
+    struct ggml_context * ctx    = no_alloc_context(1 << 20);
+    ggml_backend_buffer_t buffer = new_buffer(1024, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    struct ggml_tensor *  weight = new_vector(ctx, "weight");
+    put(buffer, weight, 0);
+    struct kept k = keep_graph();
+    struct ggml_tensor * last  = named(ggml_mul(ctx, weight, weight), "last");
+    struct ggml_cgraph * graph = ggml_new_graph(ctx);
+    ggml_build_forward_expand(graph, last);
+    CHECK(ggml_gallocr_alloc_graph(k.galloc, graph), "allocated");
+    lastuse_guard_check_graph(graph);
+    lastuse_buffer_note_free(buffer);
+    ggml_backend_buffer_free(buffer);
+    lastuse_guard_check_graph(graph);
+}
+
 static const struct fault FAULTS[] = {
     FAULT(no_fault, "nothing was found"),
     FAULT(write_behind,
@@ -313,6 +395,17 @@ static const struct fault FAULTS[] = {
       "\"state\" (NONE)", "\"other\" (NONE)", "before the first step", "to 255 of the CPU buffer"),
     FAULT(changed_address_is_seen_by_the_next_allocation,
       "\"x\" (NONE)", "\"y\" (NONE)", "before the first step", "(192 bytes)"),
+    FAULT(kept_graph_is_computed,
+      "\"x\" (NONE)", "the graph of 2 nodes that ends with \"sum\" (SUM)", "a CPU buffer of", "freed since", "reserve the"),
+    FAULT(kept_graph_is_checked, "\"x\" (NONE)", "\"sum\" (SUM)", "which its allocator has freed since"),
+    FAULT(kept_graph_is_allocated_as_it_is, "\"x\" (NONE)", "\"sum\" (SUM)", "which its allocator has freed since"),
+    FAULT(kept_node_is_computed_under_guard, "\"x\" (NONE)", "\"sum\" (SUM)", "which its allocator has freed since"),
+    FAULT(input_of_kept_graph_is_set, "\"x\" (NONE)", "\"sum\" (SUM)", "which its allocator has freed since"),
+    FAULT(kept_graph_outlives_its_allocator, "\"x\" (NONE)", "\"sum\" (SUM)", "and when they are freed"),
+    FAULT(tensor_is_moved_after_its_allocation,
+      "\"sum\" (SUM) of the graph of 2 nodes", "was put at address", "in a CPU buffer of", "allocate the graph again"),
+    FAULT(weights_are_freed_before_the_last_graph,
+      "\"weight\" (NONE)", "the graph of 1 nodes", "\"last\" (MUL)", "which the program has freed since"),
 };
 
 #define COUNT (sizeof(FAULTS) / sizeof(FAULTS[0]))

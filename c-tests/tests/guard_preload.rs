@@ -57,6 +57,55 @@ fn on_ggml_0_9_5() {
     unmodified_programs_run_under_guard(Package::WhisperCpp, "-0.9.5");
 }
 
+/// Runs a program that keeps a graph while its allocator takes other memory, as it is and under guard.
+fn memory_that_was_freed_is_named(name: &str, package: Package, flags: &[&str], faults: &[(&str, [&str; 2])]) {
+    let ggml = support::ggml(package);
+    let program = Program::build(name, &["programs/kept_graphs.c"], &ggml, Linked::SharedGgml, flags);
+    let program = support::expect(program);
+    for words in ["", "plan", "memory", "weights"] {
+        let outcome = run(&program, &["anew"], words);
+        assert_eq!(
+            (outcome.code, outcome.stdout.as_str()),
+            (Some(0), "9\n16\n25\n"),
+            "{words}: {}",
+            outcome.describe()
+        );
+    }
+    for (mode, parts) in faults {
+        let outcome = run(&program, &[mode], "memory");
+        assert!(outcome.signal.is_some(), "{mode}: {}", outcome.describe());
+        for part in parts {
+            assert!(outcome.stderr.contains(part), "{mode}: {part}: {}", outcome.describe());
+        }
+    }
+}
+
+const GRAPH: &str = "\"x\" (NONE) of the graph of 2 nodes that ends with \"out\" (ADD) is in a CPU buffer of ";
+const FREED_BY_ALLOCATOR: &str = "which its allocator has freed since";
+const WEIGHT: &str = "\"weight\" (NONE) of the graph of 2 nodes that ends with \"out\" (ADD) is in a CPU buffer of ";
+const FAULTS: [(&str, [&str; 2]); 3] = [
+    ("computed", [GRAPH, FREED_BY_ALLOCATOR]),
+    ("set", [GRAPH, FREED_BY_ALLOCATOR]),
+    ("weights", [WEIGHT, "which the program has freed since"]),
+];
+
+#[test]
+fn memory_that_was_freed_is_named_on_ggml_0_26() {
+    memory_that_was_freed_is_named("kept_graphs", Package::LlamaCpp, &[], &FAULTS);
+}
+
+#[test]
+fn memory_that_was_freed_is_named_on_ggml_0_9_5() {
+    memory_that_was_freed_is_named("kept_graphs-0.9.5", Package::WhisperCpp, &[], &FAULTS);
+}
+
+/// It reads and writes several tensors with one call.
+#[test]
+fn memory_that_was_freed_is_named_on_ggml_0_28() {
+    let faults = [FAULTS[0], FAULTS[1], FAULTS[2], ("batch", [GRAPH, FREED_BY_ALLOCATOR])];
+    memory_that_was_freed_is_named("kept_graphs-0.28", Package::LlamaCpp4, &["-DHAS_BATCHES"], &faults);
+}
+
 #[test]
 fn without_lastuse_it_names_what_is_missing() {
     let guard = support::expect(guard_library());
@@ -86,6 +135,20 @@ fn exports_only_the_functions_that_it_wraps() {
         "ggml_backend_sched_graph_compute",
         "ggml_backend_sched_graph_compute_async",
         "ggml_backend_sched_set_eval_callback",
+        "ggml_backend_tensor_copy",
+        "ggml_backend_tensor_copy_async",
+        "ggml_backend_tensor_copy_n",
+        "ggml_backend_tensor_get",
+        "ggml_backend_tensor_get_2d",
+        "ggml_backend_tensor_get_2d_async",
+        "ggml_backend_tensor_get_async",
+        "ggml_backend_tensor_get_n",
+        "ggml_backend_tensor_memset",
+        "ggml_backend_tensor_set",
+        "ggml_backend_tensor_set_2d",
+        "ggml_backend_tensor_set_2d_async",
+        "ggml_backend_tensor_set_async",
+        "ggml_backend_tensor_set_n",
     ];
     assert_eq!(names, BTreeSet::from(expected));
 }

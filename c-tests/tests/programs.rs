@@ -42,7 +42,7 @@ const PROGRAMS: [&str; 25] = [
 ];
 
 /// Programs that run on other ggmls too, or on these alone: the label of the tests, the program, and the ggml.
-const ON_GGML: [(&str, &str, Package); 12] = [
+const ON_GGML: [(&str, &str, Package); 14] = [
     ("accounting_on_ggml_0_26", "accounting", Package::LlamaCpp),
     ("accounting_on_ggml_0_9_5", "accounting", Package::WhisperCpp),
     ("recompute_on_ggml_0_26", "recompute", Package::LlamaCpp),
@@ -55,6 +55,8 @@ const ON_GGML: [(&str, &str, Package); 12] = [
     ("split_on_ggml_0_9_5", "split", Package::WhisperCpp),
     ("verify_on_ggml_0_26", "verify", Package::LlamaCpp),
     ("verify_on_ggml_0_9_5", "verify", Package::WhisperCpp),
+    ("verify_on_ggml_0_28", "verify", Package::LlamaCpp4),
+    ("verify_newer_on_ggml_0_28", "verify_newer", Package::LlamaCpp4),
 ];
 
 /// Those of `PROGRAMS` that run on the ggml of whisper.cpp as well, under these names.

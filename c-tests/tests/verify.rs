@@ -1,4 +1,4 @@
-//! Verification at run time: each kind of fault is named, on two versions of ggml, and the environment turns it on.
+//! Verification at run time: each kind of fault is named, on three versions of ggml, and the environment turns it on.
 //! Correct graphs are verified by the cases of `programs/verify.c`.
 
 mod support;
@@ -16,7 +16,7 @@ fn every_fault_is_named(name: &str, package: Package) {
     let (ggml, lastuse) = (support::ggml(package), support::checked());
     let program = support::build(name, "verify_faults", &ggml, Linked::Both(&lastuse));
     let cases = support::listed_cases(&program, &[]);
-    assert!(cases.len() > 15, "{cases:?}");
+    assert!(cases.len() > 24, "{cases:?}");
     for case in &cases {
         let outcome = support::expect(program.run(&[case]));
         assert_eq!(outcome.code, Some(ABORTED), "{case}: {}", outcome.describe());
@@ -31,6 +31,11 @@ fn every_fault_is_named_on_ggml_0_26() {
 #[test]
 fn every_fault_is_named_on_ggml_0_9_5() {
     every_fault_is_named("verify_faults-0.9.5", Package::WhisperCpp);
+}
+
+#[test]
+fn every_fault_is_named_on_ggml_0_28() {
+    every_fault_is_named("verify_faults-0.28", Package::LlamaCpp4);
 }
 
 /// The small language model with verification from the environment.

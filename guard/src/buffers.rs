@@ -1,12 +1,12 @@
-//! The functions of ggml that allocate and free buffers. With `LASTUSE_ACCOUNTING` lastuse is told of each buffer that the
-//! program, or a library of it, allocates; one that is a part of another is not told.
+//! The functions of ggml that allocate and free buffers. With `LASTUSE_ACCOUNTING` or `LASTUSE_VERIFY=memory` lastuse is told
+//! of each buffer that the program, or a library of it, allocates; one that is a part of another is not told.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::ptr::null;
 use std::sync::OnceLock;
 
-use crate::functions::{function_if_there, of_ggml, of_lastuse_if_there};
+use crate::functions::{function_if_there, is_enabled, of_ggml, of_lastuse_if_there};
 use crate::search::find_near;
 
 /// The environment variable, which lastuse reads too.
@@ -19,7 +19,7 @@ struct Notes {
     freed: unsafe extern "C" fn(*mut c_void) -> bool,
 }
 
-/// Returns the functions of lastuse, if the environment asks for an accounting and they exist. Errors in the value are left to
+/// Returns the functions of lastuse, if the environment asks for an accounting or for guards and they exist. Errors in the value are left to
 /// lastuse, which reports them.
 fn notes() -> Option<Notes> {
     static FOUND: OnceLock<Option<Notes>> = OnceLock::new();
@@ -27,7 +27,8 @@ fn notes() -> Option<Notes> {
         // SAFETY: the name ends in NUL.
         let file = unsafe { libc::getenv(ACCOUNTING.as_ptr()) };
         // SAFETY: not null: a string of the environment.
-        if file.is_null() || unsafe { CStr::from_ptr(file) }.is_empty() {
+        let is_accounting = !file.is_null() && !unsafe { CStr::from_ptr(file) }.is_empty();
+        if !is_accounting && !is_enabled() {
             return None;
         }
         Some(Notes {
@@ -67,7 +68,7 @@ type Free = unsafe extern "C" fn(*mut c_void);
 ///
 /// # Safety
 /// `F` is the type of the function of that name, and `object` is null or live.
-unsafe fn of_owner<F: Copy>(object: *const c_void, name: &CStr) -> F {
+pub unsafe fn of_owner<F: Copy>(object: *const c_void, name: &CStr) -> F {
     // SAFETY: these objects begin with a pointer.
     let first = if object.is_null() { null() } else { unsafe { object.cast::<*const c_void>().read() } };
     // SAFETY: the caller's promise.

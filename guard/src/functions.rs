@@ -34,6 +34,7 @@ pub struct Functions {
     pub guard_new: unsafe extern "C" fn(*const Params) -> *mut c_void,
     pub guard_eval: unsafe extern "C" fn(*mut c_void, bool, *mut c_void) -> bool,
     pub guard_free: unsafe extern "C" fn(*mut c_void),
+    pub guard_check_graph: unsafe extern "C" fn(*mut c_void),
 }
 
 /// Converts the address of a function to a pointer; aborts the process if it is null.
@@ -116,6 +117,8 @@ impl Functions {
             guard_eval: unsafe { of_lastuse(c"lastuse_guard_eval") },
             // SAFETY: its type in ggml-backend.h or lastuse.h.
             guard_free: unsafe { of_lastuse(c"lastuse_guard_free") },
+            // SAFETY: its type in ggml-backend.h or lastuse.h.
+            guard_check_graph: unsafe { of_lastuse(c"lastuse_guard_check_graph") },
         })
     }
 }

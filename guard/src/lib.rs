@@ -1,6 +1,6 @@
 //! A library to preload after `liblastuse.so`, for programs that know nothing of lastuse: it wraps the functions of ggml
-//! that compute graphs, and those that allocate and free buffers. With `LASTUSE_VERIFY=memory` every scheduler runs its graphs
-//! under a guard of lastuse, with `LASTUSE_DUMP` the values of tensors are written to files after each run, and with
+//! that compute graphs, those that allocate and free buffers, and those that read and write tensors. With
+//! `LASTUSE_VERIFY=memory` every scheduler runs its graphs under a guard of lastuse, and memory that was freed is not used; with `LASTUSE_DUMP` the values of tensors are written to files after each run, and with
 //! `LASTUSE_ACCOUNTING` lastuse is told of each buffer.
 //!
 //! It is separate from liblastuse because it wraps functions of ggml's schedulers and backends, which other programs
@@ -10,6 +10,7 @@ mod search;
 mod functions;
 mod run;
 mod buffers;
+mod tensors;
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
-use crate::functions::{Functions, is_dumping};
+use crate::functions::{Functions, is_dumping, is_enabled};
 
 /// ggml's status for success.
 const STATUS_SUCCESS: c_int = 0;
@@ -32,8 +32,8 @@ impl Drop for Call {
     }
 }
 
-/// Computes a graph by `compute`. If the environment selects tensors to dump, waits for the end of the computation by
-/// `synchronize`, and writes them; only for a call of the program itself.
+/// Computes a graph by `compute`. With guards its memory is checked before. If the environment selects tensors to dump, waits
+/// for the end of the computation by `synchronize`, and writes them. Both only for a call of the program itself.
 ///
 /// # Safety
 /// `graph` and its tensors are live until the end of the computation, and no other thread uses them.
@@ -43,11 +43,15 @@ pub unsafe fn run(
     compute: impl FnOnce() -> c_int,
     synchronize: impl FnOnce(),
 ) -> c_int {
-    if !is_dumping() {
+    if !is_dumping() && !is_enabled() {
         return compute();
     }
     let (_call, is_outermost) = Call::enter();
-    if !is_outermost {
+    if is_outermost && is_enabled() {
+        // SAFETY: a live graph, which no other thread uses.
+        unsafe { (functions.guard_check_graph)(graph) };
+    }
+    if !is_outermost || !is_dumping() {
         return compute();
     }
     // SAFETY: the caller's promise.

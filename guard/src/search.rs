@@ -1,7 +1,9 @@
 //! Finds functions in the objects that are loaded.
 
+use std::collections::HashSet;
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr::null_mut;
+use std::sync::{Mutex, PoisonError};
 
 /// Returns the definition of a function that this library wraps: the next one in the search order of the linker, or
 /// that of a library which the program has opened itself, as Python does. Null if there is none.
@@ -29,6 +31,39 @@ pub fn find_near(address: *const c_void, name: &CStr) -> *mut c_void {
     let object = unsafe { CStr::from_ptr(info.dli_fname) }.to_owned();
     let found = find_in(&object, name);
     if found == look_up(libc::RTLD_DEFAULT, name) { null_mut() } else { found }
+}
+
+/// Returns whether several ggmls are loaded. Objects are searched again when others were loaded.
+pub fn has_several_ggmls() -> bool {
+    const OF_EVERY_GGML: &CStr = c"ggml_backend_tensor_set";
+    static SEARCHED: Mutex<(u64, bool)> = Mutex::new((0, false));
+    let loads = load_count();
+    let mut searched = SEARCHED.lock().unwrap_or_else(PoisonError::into_inner);
+    if searched.0 != loads {
+        let own = look_up(libc::RTLD_DEFAULT, OF_EVERY_GGML);
+        let found = loaded_objects().into_iter().map(|object| find_in(&object, OF_EVERY_GGML).addr());
+        let ggmls: HashSet<usize> = found.filter(|&address| address != 0 && address != own.addr()).collect();
+        *searched = (loads, ggmls.len() > 1);
+    }
+    searched.1
+}
+
+/// Returns a number that grows with each object that is loaded.
+fn load_count() -> u64 {
+    let mut count = 0_u64;
+    // SAFETY: `first` gets the number, which lives until the call returns.
+    unsafe { libc::dl_iterate_phdr(Some(count_of_first), (&raw mut count).cast()) };
+    count
+}
+
+/// # Safety
+/// `info` describes a loaded object, and `count` is a number that nothing else uses.
+unsafe extern "C" fn count_of_first(info: *mut libc::dl_phdr_info, _size: usize, count: *mut c_void) -> c_int {
+    // SAFETY: `info` describes a loaded object.
+    let loads = unsafe { (*info).dlpi_adds };
+    // SAFETY: a number that nothing else uses.
+    unsafe { count.cast::<u64>().write(loads) };
+    1
 }
 
 /// Returns the definition of a function anywhere, or null.

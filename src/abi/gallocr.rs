@@ -4,8 +4,8 @@ use std::ffi::c_int;
 use std::ptr::NonNull;
 
 use crate::ggml::{
-    Allocator, Ggml, GraphRef, PendingTensors, Refusal, Server, abort, forward_to, forwarding_to, ggml_of_caller,
-    original_events,
+    Allocator, Ggml, GraphRef, PendingTensors, Refusal, Server, abort, check_not_freed, forward_to, forwarding_to,
+    ggml_of_caller, original_events,
 };
 use crate::ggml::{ggml_cgraph, ggml_gallocr};
 use crate::placement::Bytes;
@@ -140,6 +140,10 @@ pub unsafe extern "C" fn ggml_gallocr_alloc_graph(galloc: *mut ggml_gallocr, gra
         }
         GraphAllocator::Lastuse(allocator) => {
             let graph = required(graph, NAME, "graph");
+            // SAFETY: `graph` and its tensors are live, and no other thread uses them.
+            if let Err(violation) = check_not_freed(unsafe { GraphRef::new(graph) }) {
+                abort_on_violation(&violation);
+            }
             // SAFETY: live, and used by no other thread, as the caller guarantees; there is no `GraphRef` of it.
             unsafe { allocator.reorder_to_allocate(graph) };
             // SAFETY: as above.

@@ -3,7 +3,9 @@
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
 
-use crate::ggml::{BufferRef, ggml_backend_buffer, ggml_of_object, log_error, recorder};
+use crate::ggml::{
+    BufferRef, ggml_backend_buffer, ggml_of_object, log_error, note_buffer_allocated, note_buffer_freed, recorder,
+};
 
 use super::abort::{abort_on_panic, required};
 use super::enabled::check_enabled_or_not_loaded;
@@ -74,6 +76,7 @@ pub unsafe extern "C" fn lastuse_buffer_note(buffer: *mut ggml_backend_buffer, a
     const NAME: &str = "lastuse_buffer_note";
     abort_on_panic(|| {
         let buffer = required(buffer, NAME, "buffer");
+        note_buffer_allocated(buffer.as_ptr().addr());
         // SAFETY: a live buffer, as the caller guarantees.
         let ggml = unsafe { ggml_of_object(buffer.as_ptr().cast_const()) };
         let Some(runtime) = runtime_or_fail(NAME, ggml) else { return false };
@@ -103,6 +106,7 @@ pub unsafe extern "C" fn lastuse_buffer_note_free(buffer: *mut ggml_backend_buff
     const NAME: &str = "lastuse_buffer_note_free";
     abort_on_panic(|| {
         let buffer = required(buffer, NAME, "buffer");
+        note_buffer_freed(buffer.as_ptr().addr());
         // SAFETY: a live buffer, as the caller guarantees.
         let ggml = unsafe { ggml_of_object(buffer.as_ptr().cast_const()) };
         let Some(runtime) = runtime_or_fail(NAME, ggml) else { return false };

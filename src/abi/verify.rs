@@ -18,7 +18,8 @@ use super::last_error::fail;
 /// - "plan": whenever ggml_gallocr_alloc_graph has allocated a graph, simulates it at the addresses of its tensors,
 ///   tracking which value each byte holds. A graph that was verified and has the same addresses again is not simulated
 ///   again.
-/// - "memory": as "plan"; also informs guards (lastuse_guard_new) which memory is free while a graph runs.
+/// - "memory": as "plan"; also informs guards (lastuse_guard_new) which memory is free while a graph runs, and records
+///   where tensors are, so that memory that was freed is not used (lastuse_guard_check_graph).
 /// - "weights": as "memory"; guards also check buffers that are marked as weights.
 /// - "no-custom": functions of the program (ggml_map_custom1 and the like) may write anywhere.
 ///

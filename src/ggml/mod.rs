@@ -66,6 +66,9 @@ pub use observe::capture::{Destination, captures};
 pub use observe::dump::{DumpSetting, dumps};
 pub use observe::statistics::totals;
 pub use observe::verify::{MemoryGuard, NextCallback, NotComputed, Verify, Violation, compute_guarded, verify_graph};
+pub use observe::verify::{
+    check_not_freed, check_place, check_places, note_buffer_allocated, note_buffer_freed, places_are_recorded,
+};
 pub use outputs::set::set_output;
 pub use placement::{DevicePlanner, LiveDevice, LiveItem, PlacementFailure, PlacementRule, PlannerSettings};
 pub use process::current::{abort, log_error, set_current_ggml};
@@ -77,7 +80,7 @@ pub use process::forwarding::{
 pub use process::ggml::{Ggml, NoGgml, Server};
 pub use process::original_events;
 pub use process::reached::note_reached;
-pub use process::registry::{ggml_of_buffers, ggml_of_caller, ggml_of_object, ggml_of_type};
+pub use process::registry::{all_ggmls, ggml_of_buffers, ggml_of_caller, ggml_of_object, ggml_of_type};
 pub use process::settings::{Settings, change_settings, effort, set_retain, settings};
 pub use refusal::Refusal;
 pub use retention::LiveRetention;

@@ -2,6 +2,7 @@
 
 use crate::ggml::bindings::ggml_backend_buffer;
 use crate::ggml::live::buffers::{Buffer, BufferType};
+use crate::ggml::observe::verify::note_buffer_freed;
 use crate::ggml::refusal::Refusal;
 use crate::graph::{Address, BufferPlan};
 use crate::placement::Bytes;
@@ -67,7 +68,7 @@ impl Chunks {
     /// # Errors
     /// [`Refusal::NoMemory`]; the buffer then has no chunks.
     pub fn replace(&mut self, buffer: usize, buffer_type: BufferType, sizes: &[Bytes]) -> Result<(), Refusal> {
-        self.of_buffers[buffer] = None;
+        self.free(buffer);
         let allocate = |&size: &Bytes| buffer_type.allocate(size).inspect(Buffer::use_for_compute);
         let chunks: Option<Vec<Buffer>> = sizes.iter().map(allocate).collect();
         let refusal = || Refusal::NoMemory { buffer: buffer_type.name(), size: sizes.iter().sum() };
@@ -75,7 +76,19 @@ impl Chunks {
         Ok(())
     }
 
+    fn free(&mut self, buffer: usize) {
+        for chunk in self.of_buffers[buffer].take().into_iter().flatten() {
+            note_buffer_freed(chunk.as_ptr().addr());
+        }
+    }
+
     fn all(&self) -> impl Iterator<Item = &Buffer> {
         self.of_buffers.iter().flatten().flatten()
+    }
+}
+
+impl Drop for Chunks {
+    fn drop(&mut self) {
+        (0..self.of_buffers.len()).for_each(|buffer| self.free(buffer));
     }
 }

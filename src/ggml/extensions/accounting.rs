@@ -12,6 +12,7 @@ use crate::ggml::live::owned::for_each_owned;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::observe::accounting::{Books, DescribedBuffer, GraphDraft, content, recorder};
+use crate::ggml::observe::verify::{forget_places, places_are_recorded};
 
 /// What an accounting is made of.
 #[derive(Debug)]
@@ -123,14 +124,18 @@ unsafe fn executing(runtime: &'static Runtime, request: &AccountingRequest<'_>, 
     })
 }
 
-/// Notes the tensors of a context that was allocated just now, if anything is recorded.
+/// Notes the tensors of a context that was allocated just now, if anything is recorded of buffers or of tensors.
 ///
 /// # Safety
 /// `context` is a live context of the ggml of `buffer_type`.
 pub unsafe fn note_context(context: NonNull<ggml_context>, buffer_type: BufferType) {
-    if recorder().is_recording() {
+    if recorder().is_recording() || places_are_recorded() {
         let runtime = buffer_type.runtime();
-        // SAFETY: the caller's promise.
-        recorder().note_context(runtime, &unsafe { tensors(context, &runtime.functions) });
+        // SAFETY: a live context of this ggml.
+        let tensors = unsafe { tensors(context, &runtime.functions) };
+        forget_places(&tensors);
+        if recorder().is_recording() {
+            recorder().note_context(runtime, &tensors);
+        }
     }
 }

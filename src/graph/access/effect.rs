@@ -23,7 +23,7 @@ const VIEWS: [&str; 4] = ["PERMUTE", "RESHAPE", "TRANSPOSE", "VIEW"];
 /// Operations that run a function of the program.
 const CUSTOM: [&str; 6] = ["CUSTOM", "MAP_BINARY", "MAP_CUSTOM1", "MAP_CUSTOM2", "MAP_CUSTOM3", "MAP_UNARY"];
 
-/// Operations of ggml 0.9.5 and 0.26 that write their result and nothing else.
+/// Operations of ggml 0.9.5, 0.26 and 0.28 that write their result and nothing else.
 #[rustfmt::skip]
 const PURE: &[&str] = &[
     "ACC", "ADD", "ADD1", "ADD_ID", "ADD_REL_POS", "ARANGE", "ARGMAX", "ARGSORT", "CLAMP", "COL2IM_1D", "CONCAT",
@@ -35,7 +35,8 @@ const PURE: &[&str] = &[
     "MUL_MAT_ID", "NORM", "OUT_PROD", "PAD", "PAD_REFLECT_1D", "POOL_1D", "POOL_2D", "POOL_2D_BACK", "REPEAT",
     "REPEAT_BACK", "RMS_NORM", "RMS_NORM_BACK", "ROLL", "ROPE", "ROPE_BACK", "RWKV_WKV6", "RWKV_WKV7", "SCALE", "SET",
     "SET_ROWS", "SILU_BACK", "SIN", "SOFT_MAX", "SOFT_MAX_BACK", "SOLVE_TRI", "SQR", "SQRT", "SSM_CONV", "SSM_SCAN",
-    "SUB", "SUM", "SUM_ROWS", "TIMESTEP_EMBEDDING", "TOP_K", "TRI", "UNARY", "UPSCALE", "WIN_PART", "WIN_UNPART",
+    "SUB", "SUM", "SUM_ROWS", "TIMESTEP_EMBEDDING", "TOP_K", "TOP_K_MASK", "TRI", "UNARY", "UPSCALE", "WIN_PART",
+    "WIN_UNPART",
 ];
 
 impl Effect {

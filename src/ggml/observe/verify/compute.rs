@@ -9,6 +9,7 @@ use super::Violation;
 use super::memory_guard::MemoryGuard;
 use super::mode::Verify;
 use super::placed_graph::PlacedGraph;
+use super::places::check_places;
 use super::watched_graph::WatchedGraph;
 use crate::ggml::STATUS_SUCCESS;
 use crate::ggml::USAGE_COMPUTE;
@@ -59,6 +60,7 @@ pub unsafe fn compute_guarded(
     };
     // SAFETY: the caller's promise.
     let nodes = unsafe { GraphRef::new(graph) };
+    check_places(nodes).map_err(NotComputed::Violation)?;
     let mut placed = PlacedGraph::read(runtime, nodes, |buffer| runtime.usage(buffer) == USAGE_COMPUTE);
     placed.verify(runtime).map_err(NotComputed::Violation)?;
     // Another allocator may have planned the graph, so this is not verified.

@@ -11,6 +11,7 @@ use crate::placement::Step;
 use super::Violation;
 use super::buffer_copy::{BufferCopy, Changes};
 use super::mode::Verify;
+use super::places::check_places_of_node;
 use super::stray_write::StrayWrite;
 use super::watched_graph::{Registration, WatchedGraph};
 use crate::ggml::USAGE_WEIGHTS;
@@ -64,9 +65,10 @@ impl MemoryGuard {
     /// computed alone, or to continue.
     ///
     /// # Errors
-    /// A write of the node outside of its result.
+    /// A write of the node outside of its result, or memory that was freed before.
     pub fn eval(&mut self, tensor: TensorRef<'_>, ask: bool) -> Result<bool, Violation> {
         if ask {
+            check_places_of_node(tensor)?;
             self.is_requested_by_next = self.call_next(tensor, true);
             let graph = Registration::find(tensor);
             self.before(tensor, graph);

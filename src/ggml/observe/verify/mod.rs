@@ -2,11 +2,13 @@
 //!
 //! A graph with its addresses (`placed_graph`) is simulated by [`crate::graph::simulate_at`]; the [`Verifier`] of an
 //! allocator does that for each graph. A [`MemoryGuard`] compares the bytes of buffers with copies (`buffer_copy`)
-//! while the graph runs, and knows from a `watched_graph` which of them are free; it reports a `stray_write`.
+//! while the graph runs, and knows from a `watched_graph` which of them are free; it reports a `stray_write`. `places` are
+//! where tensors were put, so that memory that was freed is not used.
 
 mod mode;
 mod placed_graph;
 mod watched_graph;
+mod places;
 mod verifier;
 mod buffer_copy;
 mod stray_write;
@@ -17,6 +19,10 @@ pub use compute::{NotComputed, compute_guarded};
 pub use memory_guard::{MemoryGuard, NextCallback};
 pub use mode::Verify;
 pub use placed_graph::verify_graph;
+pub use places::{
+    check_not_freed, check_place, check_places, forget_places, note_buffer_allocated, note_buffer_freed,
+    places_are_recorded,
+};
 pub use verifier::Verifier;
 
 use std::fmt;

@@ -4,6 +4,7 @@ use crate::graph::{AddressMap, Graph, Labels, Region, TensorId, describe, simula
 use crate::placement::Bytes;
 
 use super::Violation;
+use super::places::check_not_freed;
 use crate::ggml::USAGE_COMPUTE;
 use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::runtime::Runtime;
@@ -133,6 +134,7 @@ pub fn verify_graph(runtime: &'static Runtime, graph: GraphRef<'_>) -> Result<()
     if runtime.functions.ggml_backend_buffer_get_usage.is_none() {
         return Err(Violation("this ggml does not report which buffers are compute buffers".to_owned()));
     }
+    check_not_freed(graph)?;
     PlacedGraph::read(runtime, graph, |buffer| runtime.usage(buffer) == USAGE_COMPUTE).verify(runtime)
 }
 

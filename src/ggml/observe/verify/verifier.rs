@@ -3,6 +3,7 @@
 use super::Violation;
 use super::mode::Verify;
 use super::placed_graph::PlacedGraph;
+use super::places::{places_are_recorded, record_places};
 use super::watched_graph::{Registration, WatchedGraph};
 use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::runtime::Runtime;
@@ -50,6 +51,9 @@ impl Verifier {
         retention: &LiveRetention,
         is_own: impl Fn(BufferRef) -> bool,
     ) -> Result<bool, Violation> {
+        if self.mode.memory || places_are_recorded() {
+            record_places(runtime, graph, &is_own);
+        }
         if !self.mode.plan {
             return Ok(false);
         }

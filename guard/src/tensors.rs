@@ -1,0 +1,106 @@
+//! The functions of ggml that read and write tensors. With `LASTUSE_VERIFY=memory` lastuse checks first that the memory of
+//! the tensors was not freed: a program that keeps a graph sets its inputs before it computes it again.
+
+use std::ffi::{CStr, c_void};
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+
+use crate::buffers::of_owner;
+use crate::functions::{is_enabled, of_ggml, of_lastuse_if_there};
+use crate::search::has_several_ggmls;
+
+type Tensor = *mut c_void;
+type Tensors = *const Tensor;
+type CheckTensor = unsafe extern "C" fn(Tensor) -> *mut c_void;
+
+/// Returns the function of lastuse that checks a tensor, and returns the buffer that it is in.
+fn check_tensor() -> Option<CheckTensor> {
+    static FOUND: OnceLock<Option<CheckTensor>> = OnceLock::new();
+    // SAFETY: its type in lastuse.h.
+    *FOUND.get_or_init(|| unsafe { of_lastuse_if_there(c"lastuse_guard_check_tensor") })
+}
+
+/// Checks `count` tensors of each array, if that is enabled. Returns the function of the ggml that they belong to.
+///
+/// # Safety
+/// `F` is the type of the function of that name; the arrays have `count` tensors, null or live.
+unsafe fn checked<F: Copy>(arrays: &[Tensors], count: usize, name: &CStr) -> F {
+    let several = has_several_ggmls();
+    let mut buffer = null_mut();
+    if let Some(check) = check_tensor().filter(|_| several || is_enabled()) {
+        for (array, at) in arrays.iter().flat_map(|array| (0..count).map(move |at| (array, at))) {
+            // SAFETY: inside of the array.
+            let tensor = unsafe { array.add(at).read() };
+            if !tensor.is_null() {
+                // SAFETY: a live tensor.
+                buffer = unsafe { check(tensor) };
+            }
+        }
+    }
+    if several {
+        // SAFETY: `F` is the type of that function, and the buffer of a tensor that was checked is live.
+        unsafe { of_owner(buffer, name) }
+    } else {
+        // SAFETY: `F` is the type of that function.
+        unsafe { of_ggml(name) }
+    }
+}
+
+/// Wraps functions of ggml: checks the first tensors of these arrays before.
+macro_rules! wrap {
+    ($($name:ident($($argument:ident: $type:ty),+) checks $count:tt of [$($array:expr),+];)+) => {
+        $(
+            /// Wraps ggml's function.
+            ///
+            /// # Safety
+            /// The requirements of ggml's function.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name($($argument: $type),+) {
+                const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => panic!("a name without NUL"),
+                };
+                // SAFETY: its type in ggml-backend.h, and live tensors, as ggml's function requires.
+                let function: unsafe extern "C" fn($($type),+) = unsafe { checked(&[$($array),+], $count, NAME) };
+                // SAFETY: the caller's arguments, forwarded.
+                unsafe { function($($argument),+) }
+            }
+        )+
+    };
+}
+
+wrap! {
+    ggml_backend_tensor_set(tensor: Tensor, data: *const c_void, offset: usize, size: usize) checks 1 of [&raw const tensor];
+    ggml_backend_tensor_get(tensor: Tensor, data: *mut c_void, offset: usize, size: usize) checks 1 of [&raw const tensor];
+    ggml_backend_tensor_memset(tensor: Tensor, value: u8, offset: usize, size: usize) checks 1 of [&raw const tensor];
+    ggml_backend_tensor_copy(from: Tensor, to: Tensor) checks 1 of [&raw const from, &raw const to];
+    ggml_backend_tensor_set_async(backend: *mut c_void, tensor: Tensor, data: *const c_void, offset: usize, size: usize)
+        checks 1 of [&raw const tensor];
+    ggml_backend_tensor_get_async(backend: *mut c_void, tensor: Tensor, data: *mut c_void, offset: usize, size: usize)
+        checks 1 of [&raw const tensor];
+    ggml_backend_tensor_copy_async(from_backend: *mut c_void, to_backend: *mut c_void, from: Tensor, to: Tensor)
+        checks 1 of [&raw const from, &raw const to];
+    ggml_backend_tensor_set_2d(
+        tensor: Tensor, data: *const c_void, offset: usize, size: usize, copies: usize, stride: usize, data_stride: usize
+    ) checks 1 of [&raw const tensor];
+    ggml_backend_tensor_get_2d(
+        tensor: Tensor, data: *mut c_void, offset: usize, size: usize, copies: usize, stride: usize, data_stride: usize
+    ) checks 1 of [&raw const tensor];
+    ggml_backend_tensor_set_2d_async(
+        backend: *mut c_void, tensor: Tensor, data: *const c_void, offset: usize, size: usize, copies: usize, stride: usize,
+        data_stride: usize
+    ) checks 1 of [&raw const tensor];
+    ggml_backend_tensor_get_2d_async(
+        backend: *mut c_void, tensor: Tensor, data: *mut c_void, offset: usize, size: usize, copies: usize, stride: usize,
+        data_stride: usize
+    ) checks 1 of [&raw const tensor];
+    ggml_backend_tensor_set_n(
+        tensors: Tensors, data: *const c_void, offsets: *const usize, sizes: *const usize, data_offsets: *const usize,
+        count: usize
+    ) checks count of [tensors];
+    ggml_backend_tensor_get_n(
+        tensors: Tensors, data: *mut c_void, offsets: *const usize, sizes: *const usize, data_offsets: *const usize,
+        count: usize
+    ) checks count of [tensors];
+    ggml_backend_tensor_copy_n(from: Tensors, to: Tensors, count: usize) checks count of [from, to];
+}

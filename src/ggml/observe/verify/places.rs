@@ -1,0 +1,204 @@
+//! Where the latest allocation of each graph has put its tensors, and whether that memory is still there. A program that
+//! keeps a graph computes it in freed memory if the allocator has taken other memory for another graph since.
+//!
+//! Everything is by address: a buffer that was freed must not be read, and ggml is never called under the lock.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Violation;
+use crate::ggml::live::buffer_ref::BufferRef;
+use crate::ggml::live::lock::Lock;
+use crate::ggml::live::runtime::Runtime;
+use crate::ggml::live::tensor::{GraphRef, TensorRef};
+
+/// The places of the process.
+#[derive(Debug)]
+struct Places {
+    /// By address: the buffers that tensors were put in, as far as they were not freed.
+    live: BTreeMap<usize, LiveBuffer>,
+    /// By address: the tensors that have memory themselves. Views are where their roots are.
+    tensors: BTreeMap<usize, Place>,
+    /// The number of the next buffer.
+    next: u64,
+}
+
+/// A buffer since it was seen first. Another one may get its address later, but not its number.
+#[derive(Clone, Debug)]
+struct LiveBuffer {
+    number: u64,
+    /// Whether it is memory of an allocator of lastuse.
+    is_own: bool,
+    name: Arc<str>,
+}
+
+/// Where a tensor was put.
+#[derive(Clone, Debug)]
+struct Place {
+    runtime: &'static Runtime,
+    buffer: usize,
+    data: usize,
+    into: LiveBuffer,
+    graph: Arc<str>,
+}
+
+static PLACES: Lock<Places> = Lock::new(Places { live: BTreeMap::new(), tensors: BTreeMap::new(), next: 0 });
+
+/// Whether anything was recorded.
+static ACTIVE: AtomicBool = AtomicBool::new(false);
+
+/// Returns `true` once a graph was recorded: from then on all graphs must be, since tensors get the addresses of others.
+pub fn places_are_recorded() -> bool {
+    ACTIVE.load(Ordering::Relaxed)
+}
+
+/// Records where the tensors of a graph are that was allocated just now. `is_own` says which buffers are of an allocator.
+pub fn record_places(runtime: &'static Runtime, graph: GraphRef<'_>, is_own: impl Fn(BufferRef) -> bool) {
+    ACTIVE.store(true, Ordering::Relaxed);
+    let name = name_of_graph(runtime, graph);
+    let placed: Vec<(TensorRef<'_>, BufferRef)> =
+        roots(graph).filter_map(|root| Some((root, root.buffer_ref().filter(|_| !root.data().is_null())?))).collect();
+    let mut buffers: Vec<(BufferRef, bool, Arc<str>)> = Vec::new();
+    for &(_, buffer) in &placed {
+        if buffers.iter().all(|&(known, ..)| known != buffer) {
+            buffers.push((buffer, is_own(buffer), name_of_buffer(runtime, buffer)));
+        }
+    }
+    let mut places = PLACES.lock();
+    buffers.into_iter().for_each(|(buffer, is_own, name)| places.add(buffer.as_ptr().addr(), is_own, name));
+    for (root, buffer) in placed {
+        let buffer = buffer.as_ptr().addr();
+        let Some(into) = places.live.get(&buffer).cloned() else { continue };
+        let place = Place { runtime, buffer, data: root.data().addr(), into, graph: Arc::clone(&name) };
+        places.tensors.insert(root.as_ptr().addr(), place);
+    }
+}
+
+/// Checks each tensor of a graph that is about to be allocated or verified, before its buffers are read. The program may have
+/// put tensors elsewhere itself.
+///
+/// # Errors
+/// A tensor in a freed buffer.
+pub fn check_not_freed(graph: GraphRef<'_>) -> Result<(), Violation> {
+    check(roots(graph), false)
+}
+
+/// Checks each tensor of a graph that is about to be computed, before its buffers are read.
+///
+/// # Errors
+/// A tensor in a freed buffer, or where the latest allocation of its graph has not put it.
+pub fn check_places(graph: GraphRef<'_>) -> Result<(), Violation> {
+    check(roots(graph), true)
+}
+
+/// Checks a node and its sources, before they are computed.
+///
+/// # Errors
+/// As for [`check_places`].
+pub fn check_places_of_node(node: TensorRef<'_>) -> Result<(), Violation> {
+    check(roots_of(node), true)
+}
+
+/// Checks a tensor that the program reads or writes. It may put tensors elsewhere itself.
+///
+/// # Errors
+/// The tensor is in a freed buffer.
+pub fn check_place(tensor: TensorRef<'_>) -> Result<(), Violation> {
+    check(std::iter::once(root_of(tensor)), false)
+}
+
+/// Notes that a buffer is about to be freed.
+pub fn note_buffer_freed(buffer: usize) {
+    if places_are_recorded() {
+        PLACES.lock().live.remove(&buffer);
+    }
+}
+
+/// Forgets what was recorded of tensors in a buffer of the program, which has allocated it just now.
+pub fn note_buffer_allocated(buffer: usize) {
+    if places_are_recorded() {
+        let mut places = PLACES.lock();
+        places.live.remove(&buffer);
+        places.tensors.retain(|_, place| place.buffer != buffer);
+    }
+}
+
+/// Forgets where these tensors were, since a context has allocated them.
+pub fn forget_places(tensors: &[TensorRef<'_>]) {
+    let mut places = PLACES.lock();
+    tensors.iter().for_each(|tensor| _ = places.tensors.remove(&tensor.as_ptr().addr()));
+}
+
+impl Places {
+    fn add(&mut self, buffer: usize, is_own: bool, name: Arc<str>) {
+        let number = self.next;
+        let entry = self.live.entry(buffer);
+        let known = entry.and_modify(|known| known.is_own |= is_own).or_insert(LiveBuffer { number, is_own, name });
+        self.next += u64::from(known.number == number);
+    }
+}
+
+/// `must_stay` if tensors must not have been moved.
+fn check<'g>(mut roots: impl Iterator<Item = TensorRef<'g>>, must_stay: bool) -> Result<(), Violation> {
+    if places_are_recorded() { roots.try_for_each(|root| check_root(root, must_stay)) } else { Ok(()) }
+}
+
+fn check_root(root: TensorRef<'_>, must_stay: bool) -> Result<(), Violation> {
+    let (buffer, data) = (root.buffer().addr(), root.data().addr());
+    let (place, now) = {
+        let places = PLACES.lock();
+        let Some(place) = places.tensors.get(&root.as_ptr().addr()) else { return Ok(()) };
+        (place.clone(), places.live.get(&buffer).cloned())
+    };
+    let Place { runtime, into, graph, .. } = &place;
+    let (tensor, name) = (runtime.describe(root), &into.name);
+    if (buffer, data) == (place.buffer, place.data) {
+        let is_there = now.is_some_and(|now| now.number == into.number) || runtime.nbytes(root) == 0;
+        let advice = if into.is_own { OF_ALLOCATOR } else { OF_PROGRAM };
+        let freed =
+            || Violation(format!("the memory of a graph was freed: {tensor} of {graph} is in {name}, {advice}"));
+        return if is_there { Ok(()) } else { Err(freed()) };
+    }
+    match now {
+        Some(now) if now.is_own && must_stay => Err(Violation(format!(
+            "a tensor is not where its graph was allocated: {tensor} of {graph} was put at address {:#x}, in {name}, and is at \
+             {data:#x}, in {}: allocate the graph again before it is computed",
+            place.data, now.name
+        ))),
+        _ => Ok(()),
+    }
+}
+
+const OF_ALLOCATOR: &str = "which its allocator has freed since, as allocators do when a larger graph is reserved or \
+     allocated, and when they are freed: reserve the largest graph first, or build this one anew and allocate it before it is \
+     used";
+
+const OF_PROGRAM: &str = "which the program has freed since: free buffers after the last graph that uses them";
+
+/// The tensors of a graph that have memory themselves: some are returned more than once.
+fn roots(graph: GraphRef<'_>) -> impl Iterator<Item = TensorRef<'_>> {
+    graph.leafs.iter().chain(graph.nodes).flat_map(|&tensor| roots_of(tensor))
+}
+
+fn roots_of(node: TensorRef<'_>) -> impl Iterator<Item = TensorRef<'_>> {
+    node.sources().chain([node]).map(root_of)
+}
+
+fn root_of(tensor: TensorRef<'_>) -> TensorRef<'_> {
+    tensor.view_source().unwrap_or(tensor)
+}
+
+fn name_of_graph(runtime: &Runtime, graph: GraphRef<'_>) -> Arc<str> {
+    match graph.nodes {
+        [] => "the graph without nodes".into(),
+        [.., last] => {
+            format!("the graph of {} nodes that ends with {}", graph.nodes.len(), runtime.describe(*last)).into()
+        }
+    }
+}
+
+fn name_of_buffer(runtime: &'static Runtime, buffer: BufferRef) -> Arc<str> {
+    let name = runtime.type_of(buffer).map(|buffer_type| buffer_type.name()).unwrap_or_default();
+    format!("a {name} buffer of {} bytes", runtime.size(buffer)).into()
+}
