@@ -115,12 +115,13 @@ pub fn note_buffer_freed(buffer: usize) {
     }
 }
 
-/// Forgets what was recorded of tensors in a buffer of the program, which has allocated it just now.
+/// Notes that a buffer was allocated just now, perhaps at the address of one that was freed: tensors that the program had in
+/// that one may be in the new one again. Tensors in memory of allocators are not, unless they are recorded again.
 pub fn note_buffer_allocated(buffer: usize) {
     if places_are_recorded() {
         let mut places = PLACES.lock();
         places.live.remove(&buffer);
-        places.tensors.retain(|_, place| place.buffer != buffer);
+        places.tensors.retain(|_, place| place.buffer != buffer || place.into.is_own);
     }
 }
 
