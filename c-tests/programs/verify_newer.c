@@ -131,7 +131,7 @@ static void top_k_mask(struct case_args args) {
 }
 
 static void pass_if_mask_is_named(const char * message) {
-    bool is_named = strstr(message, "(TOP_K_MASK) has written 4 bytes outside of its result") != NULL &&
+    bool is_named = strstr(message, "(TOP_K_MASK), has written 4 bytes outside of its result") != NULL &&
                     strstr(message, "\"mask\" (NONE)") != NULL;
     printf("%s\n", message);
     fflush(stdout);
