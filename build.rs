@@ -91,7 +91,7 @@ mod committed {
 #[cfg(feature = "header")]
 mod header {
     /// The files that define lastuse's own C functions, in the order of the header.
-    const SOURCES: [&str; 29] = [
+    const SOURCES: [&str; 30] = [
         "src/abi/process.rs",
         "src/abi/stats.rs",
         "src/abi/settings.rs",
@@ -121,6 +121,7 @@ mod header {
         "src/abi/placement_longest.rs",
         "src/abi/verify.rs",
         "src/abi/memory_guard.rs",
+        "src/abi/guard_check.rs",
     ];
 
     /// Generates include/lastuse.h.

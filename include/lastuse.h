@@ -29,7 +29,8 @@
 //               lastuse_placement_memory_get, lastuse_placement_buffer_ids, lastuse_placement_apply: the result;
 //               lastuse_placement_longest: the longest context; lastuse_placement_free
 //   checks      lastuse_graph_verify, lastuse_graph_compute_guarded,
-//               lastuse_guard_new, lastuse_guard_eval, lastuse_guard_free
+//               lastuse_guard_new, lastuse_guard_eval, lastuse_guard_free,
+//               lastuse_guard_check_graph, lastuse_guard_check_tensor: memory that was freed
 //
 // Unless a function documents otherwise:
 // - Errors: functions return false, NULL or 0, and lastuse_last_error has the reason of the latest call that has failed.
@@ -2612,7 +2613,8 @@ bool lastuse_placement_longest(struct lastuse_placement_search *search);
 // - "plan": whenever ggml_gallocr_alloc_graph has allocated a graph, simulates it at the addresses of its tensors,
 //   tracking which value each byte holds. A graph that was verified and has the same addresses again is not simulated
 //   again.
-// - "memory": as "plan"; also informs guards (lastuse_guard_new) which memory is free while a graph runs.
+// - "memory": as "plan"; also informs guards (lastuse_guard_new) which memory is free while a graph runs, and records
+//   where tensors are, so that memory that was freed is not used (lastuse_guard_check_graph).
 // - "weights": as "memory"; guards also check buffers that are marked as weights.
 // - "no-custom": functions of the program (ggml_map_custom1 and the like) may write anywhere.
 //
@@ -2786,6 +2788,50 @@ void lastuse_guard_free(struct lastuse_guard *guard);
 // `backend`, `graph`, its tensors and their buffers are live, and no other thread uses them.
 int lastuse_graph_compute_guarded(struct ggml_backend *backend,
                                   struct ggml_cgraph *graph);
+
+// Checks that all tensors of a graph are in memory that was not freed, where its latest allocation has put them: before a
+// graph is computed that a program keeps. An allocator frees its memory when it takes more for another graph.
+//
+// ```c
+// lastuse_set_verify("memory"); // later allocators record where they put tensors
+// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
+// lastuse_set_verify("off");
+//
+// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
+// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+// struct ggml_cgraph * graph = ggml_new_graph(ctx);
+// ggml_build_forward_expand(graph, ggml_sum(ctx, input));
+// GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
+// lastuse_guard_check_graph(graph);  // before it is computed
+// lastuse_guard_check_tensor(input); // before it is set
+// ggml_gallocr_free(galloc);         // from here on, both would end in ggml's abort
+// ```
+//
+// Graphs are checked that were allocated by an allocator of lastuse since one was created while LASTUSE_VERIFY or
+// lastuse_set_verify was "memory"; others pass. Buffers of the program are known to be freed if it calls
+// lastuse_buffer_note and lastuse_buffer_note_free. lastuse_graph_verify, lastuse_graph_compute_guarded and guards make
+// this check themselves.
+//
+// Ends in ggml's abort, with the tensor, the graph and the buffer, if an error is found, and if graph is NULL.
+//
+// # Safety
+// `graph` and its tensors are live, and no other thread changes them; their buffers may be freed.
+void lastuse_guard_check_graph(struct ggml_cgraph *graph);
+
+// Checks that a tensor is in memory that was not freed, as lastuse_guard_check_graph does: before a program reads or
+// writes it. A tensor that the program has put elsewhere passes.
+//
+// ```c
+// struct ggml_tensor * t = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64); // in memory of the context
+// GGML_ASSERT(lastuse_guard_check_tensor(t) == NULL);                  // in no buffer
+// ```
+//
+// Returns the buffer that the tensor is in; NULL if it is in none, or lastuse does not know the layout of a ggml of this
+// process. Ends in ggml's abort, with the tensor, its graph and the buffer, if an error is found, and if t is NULL.
+//
+// # Safety
+// `t` and the tensor that it is a view of are live, and no other thread changes them; their buffers may be freed.
+struct ggml_backend_buffer *lastuse_guard_check_tensor(const struct ggml_tensor *t);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -51,7 +51,13 @@ pub unsafe extern "C" fn lastuse_guard_check_graph(graph: *mut ggml_cgraph) {
 /// Checks that a tensor is in memory that was not freed, as lastuse_guard_check_graph does: before a program reads or
 /// writes it. A tensor that the program has put elsewhere passes.
 ///
-/// Returns the buffer that the tensor is in; NULL if it is in none, or lastuse does not know the layout of a loaded ggml. Ends in ggml's abort, with the tensor, its graph and the buffer, if an error is found, and if t is NULL.
+/// ```c
+/// struct ggml_tensor * t = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64); // in memory of the context
+/// GGML_ASSERT(lastuse_guard_check_tensor(t) == NULL);                  // in no buffer
+/// ```
+///
+/// Returns the buffer that the tensor is in; NULL if it is in none, or lastuse does not know the layout of a ggml of this
+/// process. Ends in ggml's abort, with the tensor, its graph and the buffer, if an error is found, and if t is NULL.
 ///
 /// # Safety
 /// `t` and the tensor that it is a view of are live, and no other thread changes them; their buffers may be freed.

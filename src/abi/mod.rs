@@ -60,6 +60,6 @@ mod placement_graph;
 mod placement_longest;
 
 // lastuse.h: checks.
-mod guard_check;
 mod memory_guard;
+mod guard_check;
 mod verify;
