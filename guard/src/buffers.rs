@@ -19,8 +19,8 @@ struct Notes {
     freed: unsafe extern "C" fn(*mut c_void) -> bool,
 }
 
-/// Returns the functions of lastuse, if the environment asks for an accounting or for guards and they exist. Errors in the value are left to
-/// lastuse, which reports them.
+/// Returns the functions of lastuse, if the environment asks for an accounting or for guards and they exist. Errors in the
+/// values are left to lastuse, which reports them.
 fn notes() -> Option<Notes> {
     static FOUND: OnceLock<Option<Notes>> = OnceLock::new();
     *FOUND.get_or_init(|| {
