@@ -29,8 +29,8 @@ unsafe fn checked<F: Copy>(arrays: &[Tensors], count: usize, name: &CStr) -> F {
     let mut buffer = null_mut();
     if let Some(check) = check_tensor().filter(|_| several || is_enabled()) {
         for (array, at) in arrays.iter().flat_map(|array| (0..count).map(move |at| (array, at))) {
-            // SAFETY: inside of the array.
-            let tensor = unsafe { array.add(at).read() };
+            // SAFETY: inside of the array, which has `count` tensors.
+            let tensor = unsafe { array.wrapping_add(at).read() };
             if !tensor.is_null() {
                 // SAFETY: a live tensor.
                 buffer = unsafe { check(tensor) };
