@@ -594,6 +594,36 @@ static void functions_and_redirected_results(struct case_args args) {
     ggml_backend_free(cpu);
 }
 
+// A cast has itself as a source, and no other node reads these.
+static void casts_that_no_node_reads_are_kept(struct case_args args) {
+    (void) args;
+    ggml_backend_t        cpu   = new_cpu(1);
+    struct ggml_context * ctx   = no_alloc_context(1u << 20);
+    struct ggml_cgraph *  graph = ggml_new_graph(ctx);
+    struct ggml_tensor *  input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
+    struct ggml_tensor *  sum   = ggml_scale(ctx, input, 3.0f);
+    struct ggml_tensor *  early = ggml_cast(ctx, ggml_scale(ctx, sum, 2.0f), GGML_TYPE_F16);
+    struct ggml_tensor *  last  = ggml_cast(ctx, ggml_sqr(ctx, sum), GGML_TYPE_F16);
+    ggml_build_forward_expand(graph, early);
+    ggml_build_forward_expand(graph, last);
+    for (size_t n_steps = 1; n_steps <= (size_t) ggml_graph_n_nodes(graph); n_steps++) {
+        struct lastuse_steps_params params = new_params(cpu);
+        params.n_steps                     = n_steps;
+        struct lastuse_steps * steps       = new_steps(graph, &params);
+        set_values(input, 1);
+        compute(steps);
+        CHECK(last->buffer != NULL && early->buffer != NULL, "%zu steps: a cast has no memory", n_steps);
+        for (int i = 0; i < 64; i++) {
+            float value = ((float *) input->data)[i] * 3.0f;
+            CHECK(((ggml_fp16_t *) early->data)[i] == ggml_fp32_to_fp16(value * 2.0f), "%d: another value", i);
+            CHECK(((ggml_fp16_t *) last->data)[i] == ggml_fp32_to_fp16(value * value), "%d: another square", i);
+        }
+        lastuse_steps_free(steps);
+    }
+    ggml_free(ctx);
+    ggml_backend_free(cpu);
+}
+
 // Mistakes
 
 static void check_refused(struct ggml_cgraph * graph, const struct lastuse_steps_params * params, const char * why) {
@@ -740,6 +770,7 @@ static const struct test_case CASES[] = {
     CASE(one_step_takes_what_the_graph_takes),
     CASE(callbacks_see_what_crosses),
     CASE(functions_and_redirected_results),
+    CASE(casts_that_no_node_reads_are_kept),
     CASE(contradictory_requests),
     CASE(an_allocated_graph_is_refused),
     CASE(memory_runs_out),

@@ -38,7 +38,7 @@ pub fn owners(graph: &Graph, buffers: &[BufferSpec], requests: Requests<'_>, siz
     }
     let mut is_node = vec![false; graph.tensors().len()];
     graph.nodes().iter().for_each(|&node| is_node[node as usize] = true);
-    let is_used = graph.used_by_nodes();
+    let is_used = used_by_others(graph);
     for (step, (&node, &buffer)) in (0..).zip(graph.nodes().iter().zip(requests.nodes)) {
         for &source in graph.sources(node) {
             let is_computed = is_node[graph.root(source) as usize];
@@ -54,6 +54,16 @@ pub fn owners(graph: &Graph, buffers: &[BufferSpec], requests: Requests<'_>, siz
     owners.retain(|owner| graph.tensor(owner.tensor).is_owned());
     owners.iter_mut().for_each(padded_size);
     owners
+}
+
+/// Returns, by tensor, whether another node has it as a source: a cast has itself as one.
+fn used_by_others(graph: &Graph) -> Vec<bool> {
+    let mut is_used = vec![false; graph.tensors().len()];
+    for &node in graph.nodes() {
+        let others = graph.sources(node).iter().filter(|&&source| source != node);
+        others.for_each(|&source| is_used[source as usize] = true);
+    }
+    is_used
 }
 
 /// Returns `true` if the program writes or reads the value of a tensor.
