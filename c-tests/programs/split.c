@@ -168,8 +168,9 @@ static struct large_graph large(void) {
 }
 
 struct calls {
-    int cuts;
-    int progress;
+    int   cuts;
+    int   progress;
+    float done;
 };
 
 static void note_cut(struct ggml_tensor * tensor, int parts, void * user_data) {
@@ -181,7 +182,8 @@ static void note_cut(struct ggml_tensor * tensor, int parts, void * user_data) {
 static bool note_progress(float done, void * user_data) {
     struct calls * calls = user_data;
     calls->progress++;
-    CHECK(done >= 0.0f && done <= 1.0f, "%f is no part", done);
+    CHECK(done >= calls->done && done <= 1.0f, "%f follows %f", done, calls->done);
+    calls->done = done;
     return true;
 }
 
@@ -202,6 +204,7 @@ static void cuts_are_reported_and_parts_are_named(struct case_args args) {
     params.user_data = &calls;
     CHECK(split(&b, params, &report), "%s", lastuse_last_error());
     CHECK(calls.cuts == report.n_cuts && calls.cuts == 1 && calls.progress > 0, "%d cuts", calls.cuts);
+    CHECK(calls.done == 1.0f, "the progress ends at %f", calls.done);
     int parts = 0;
     for (int i = 0; i < ggml_graph_n_nodes(b.graph); i++) {
         parts += strncmp(ggml_get_name(ggml_graph_node(b.graph, i)), "scores (part ", 13) == 0;
@@ -321,6 +324,121 @@ static void functions_of_the_program_are_not_cut(struct case_args args) {
     ggml_free(b.ctx);
 }
 
+// ---------------------------------------------------------------------------------------------------
+// Graphs of shapes that once gave other values
+// ---------------------------------------------------------------------------------------------------
+
+// The inputs have memory of their own.
+static struct large_graph ending_in(struct large_graph b, struct ggml_tensor * last) {
+    b.results[b.n_results++] = last;
+    ggml_set_output(last);
+    ggml_build_forward_expand(b.graph, last);
+    static char memory[1 << 20];
+    size_t      used = 0;
+    for (int i = 0; i < b.n_leafs; i++) {
+        b.leafs[i]->data = memory + used;
+        used += GGML_PAD(ggml_nbytes(b.leafs[i]), 64);
+        CHECK(used <= sizeof(memory), "%zu bytes of inputs", used);
+    }
+    return b;
+}
+
+static struct large_graph empty_graph(void) {
+    struct large_graph b = { .ctx = no_alloc_context(8192 * ggml_tensor_overhead() + ggml_graph_overhead_custom(4096, false)) };
+    b.graph              = ggml_new_graph_custom(b.ctx, 4096, false);
+    return b;
+}
+
+// Sinks without a mask: the slot between them and the scores is empty.
+static struct large_graph with_sinks(void) {
+    struct large_graph   b      = empty_graph();
+    struct ggml_tensor * k      = large_graph_leaf(&b, GGML_TYPE_F32, 32, 64, 4, 1);
+    struct ggml_tensor * q      = large_graph_leaf(&b, GGML_TYPE_F32, 32, 64, 4, 1);
+    struct ggml_tensor * v      = large_graph_leaf(&b, GGML_TYPE_F32, 64, 32, 4, 1);
+    struct ggml_tensor * scores = ggml_soft_max_ext(b.ctx, ggml_mul_mat(b.ctx, k, q), NULL, 1.0f, 0.0f);
+    ggml_soft_max_add_sinks(scores, large_graph_leaf(&b, GGML_TYPE_F32, 4, 1, 1, 1));
+    return ending_in(b, ggml_sqr(b.ctx, ggml_mul_mat(b.ctx, v, scores)));
+}
+
+// Parts of what slices are of are cut again.
+static struct large_graph with_slices_of_parts(void) {
+    struct large_graph   b = empty_graph();
+    struct ggml_tensor * x = large_graph_leaf(&b, GGML_TYPE_F32, 32, 14, 4, 3);
+    struct ggml_tensor * w = large_graph_leaf(&b, GGML_TYPE_F32, 32, 112, 1, 3);
+    struct ggml_tensor * a = ggml_silu(b.ctx, ggml_mul_mat(b.ctx, w, x));
+    return ending_in(b, ggml_sum(b.ctx, ggml_add(b.ctx, ggml_soft_max(b.ctx, a), a)));
+}
+
+static struct large_graph with_slices_of_products(void) {
+    struct large_graph   b      = empty_graph();
+    struct ggml_tensor * x      = large_graph_leaf(&b, GGML_TYPE_F32, 32, 27, 1, 3);
+    struct ggml_tensor * a      = ggml_mul_mat(b.ctx, large_graph_leaf(&b, GGML_TYPE_F32, 32, 112, 1, 1), x);
+    struct ggml_tensor * second = ggml_mul_mat(b.ctx, large_graph_leaf(&b, GGML_TYPE_F32, 112, 112, 1, 1), a);
+    return ending_in(b, ggml_sum(b.ctx, ggml_add(b.ctx, second, a)));
+}
+
+// Rows that begin one element after the one before.
+static struct large_graph with_overlapping_rows(void) {
+    struct large_graph   b = empty_graph();
+    struct ggml_tensor * x = large_graph_leaf(&b, GGML_TYPE_F32, 184, 60, 7, 1);
+    struct ggml_tensor * m = ggml_silu(b.ctx, ggml_scale(b.ctx, x, 0.5f));
+    struct ggml_tensor * v = ggml_view_2d(b.ctx, m, 60, 184, 4, 184 * 60 * 4 * 4);
+    return ending_in(b, ggml_sqr(b.ctx, ggml_cont(b.ctx, v)));
+}
+
+// In place on a result that planning would put elsewhere.
+static struct large_graph with_a_node_in_place(void) {
+    struct large_graph   b      = empty_graph();
+    struct ggml_tensor * x      = large_graph_leaf(&b, GGML_TYPE_F32, 192, 1, 1, 1);
+    struct ggml_tensor * y      = large_graph_leaf(&b, GGML_TYPE_F32, 256, 1, 1, 1);
+    struct ggml_tensor * scaled = ggml_scale_inplace(b.ctx, ggml_concat(b.ctx, x, y, 0), 0.5f);
+    return ending_in(b, ggml_sum(b.ctx, ggml_concat(b.ctx, scaled, x, 0)));
+}
+
+// For budgets from the smallest to the plan: in the budget, with the bytes that are reported, and with equal results.
+static void check_shape(struct large_graph (*build)(void), bool is_cut) {
+    struct lastuse_split_report report;
+    struct large_graph          given = build();
+    size_t                      plan  = planned_size(given.graph);
+    CHECK(!split(&given, params_of(1), &report), "a byte cannot be enough");
+    size_t smallest = report.size_after;
+    ggml_free(given.ctx);
+    for (int part = 0; part <= 16; part++) {
+        size_t             budget = smallest + (plan - smallest) * (size_t) part / 16;
+        struct large_graph cut    = build();
+        struct large_graph whole  = build();
+        CHECK(split(&cut, params_of(budget), &report), "%zu bytes: %s", budget, lastuse_last_error());
+        size_t size = planned_size(cut.graph);
+        CHECK(report.size_after <= budget && report.size_after == size, "%zu bytes for %zu, reported %zu", size, budget,
+              report.size_after);
+        CHECK(part > 0 || (report.n_cuts > 0) == is_cut, "%d cuts", report.n_cuts);
+        check_same_results(&whole, &cut, budget, 1);
+        ggml_free(whole.ctx);
+        ggml_free(cut.ctx);
+    }
+}
+
+static void sinks_without_a_mask_are_cut_with_their_heads(struct case_args args) {
+    (void) args;
+    check_shape(with_sinks, true);
+}
+
+static void slices_of_parts_are_cut_again(struct case_args args) {
+    (void) args;
+    check_shape(with_slices_of_parts, true);
+    check_shape(with_slices_of_products, true);
+}
+
+static void rows_that_overlap_are_not_cut(struct case_args args) {
+    (void) args;
+    check_shape(with_overlapping_rows, false);
+}
+
+static void sizes_are_those_that_the_allocator_takes(struct case_args args) {
+    (void) args;
+    check_shape(with_a_node_in_place, false);
+}
+
 static const struct test_case CASES[] = {
     CASE(results_are_equal_for_budgets),
     CASE(results_are_equal_for_budgets_in_threads),
@@ -331,6 +449,10 @@ static const struct test_case CASES[] = {
     CASE(retained_tensors_and_outputs_are_not_cut),
     CASE(tensors_of_the_program_stay_valid),
     CASE(functions_of_the_program_are_not_cut),
+    CASE(sinks_without_a_mask_are_cut_with_their_heads),
+    CASE(slices_of_parts_are_cut_again),
+    CASE(rows_that_overlap_are_not_cut),
+    CASE(sizes_are_those_that_the_allocator_takes),
 };
 
 TEST_MAIN(CASES)

@@ -28,7 +28,7 @@ pub struct lastuse_recompute_params {
     pub n_retained: c_int,
     /// The work limit of the search, in nodes simulated; 0: 40000000, at most some two seconds.
     pub effort: u64,
-    /// Called during the search with the part of the effort that is used, from 0 to 1; returning false cancels. NULL for
+    /// Called during the search with the part of it that is done, which rises from 0 to 1; returning false cancels. NULL for
     /// none.
     pub progress: Option<unsafe extern "C" fn(done: f32, user_data: *mut c_void) -> bool>,
     /// Called for each node that runs again, with its copy, after the graph was changed. NULL for none.

@@ -16,6 +16,7 @@
 //! - `plan`: the address of each tensor
 //! - [`kernels`]: what a placement costs on a device, in kernels that are not fused and barriers
 //! - `simulate`: runs a graph on a plan without computing, to verify the plan
+//! - `progress`: how far a search is
 //! - [`order`]: a pass to another order of execution, with a lower peak
 //! - [`recompute`]: a pass to a graph that computes results again instead of keeping them
 //! - [`copies`]: a pass that removes copies
@@ -41,6 +42,7 @@ pub mod copies;
 mod live_ranges;
 mod plan;
 pub mod kernels;
+mod progress;
 pub mod order;
 pub mod recompute;
 pub mod split;

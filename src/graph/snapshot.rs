@@ -322,11 +322,12 @@ impl Snapshot {
         let kinds: Vec<Kind> = self.tensors.iter().map(|tensor| Kind::named(&tensor.op)).collect();
         let nbytes: Vec<Bytes> = self.tensors.iter().map(|tensor| tensor.nbytes).collect();
         let none = vec![false; self.tensors.len()];
-        let graph = split::detached(&self.graph, &kinds, &effects);
+        let detached = split::detached(&self.graph, &kinds, &effects);
         let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
         let subject = split::Subject {
-            graph: &graph,
+            graph: &self.graph,
+            detached: detached.as_ref(),
             effects: &effects,
             same_memory: &roots,
             kinds: &kinds,
@@ -336,7 +337,7 @@ impl Snapshot {
         };
         let mut sizes = |id, buffer| self.size(id, buffer);
         let found = split::split(subject, buffers, requests, &mut sizes, limits, progress)?;
-        if !found.splits.is_empty() {
+        if found.is_changed {
             self.take_split(&found);
         }
         Ok(found)

@@ -22,7 +22,7 @@ static const int64_t SCORES[][GGML_MAX_DIMS] = {
     { 64, 16, 1, 1 }, { 67, 9, 4, 1 }, { 128, 5, 6, 3 }, { 33, 70, 8, 1 }, { 1, 7, 2, 2 },
 };
 
-enum soft_max { NO_MASK, ONE_MASK, OTHER_MASKS, SINKS, ALIBI, N_SOFT_MAXES };
+enum soft_max { NO_MASK, ONE_MASK, OTHER_MASKS, SINKS, SINKS_ALONE, ALIBI, N_SOFT_MAXES };
 
 static struct ggml_tensor * build_scores(struct form form, enum soft_max kind) {
     struct ggml_context * ctx  = form.ctx;
@@ -31,14 +31,14 @@ static struct ggml_tensor * build_scores(struct form form, enum soft_max kind) {
     struct ggml_tensor *  mask = NULL;
     if (kind == OTHER_MASKS) {
         mask = ggml_new_tensor_4d(ctx, GGML_TYPE_F32, ne[0], ne[1], ne[2], ne[3]);
-    } else if (kind != NO_MASK) {
+    } else if (kind != NO_MASK && kind != SINKS_ALONE) {
         mask = ggml_new_tensor_2d(ctx, GGML_TYPE_F16, ne[0], ne[1] + 3);
     }
     if (mask != NULL) {
         ggml_set_name(mask, "mask");
     }
     struct ggml_tensor * node = ggml_soft_max_ext(ctx, a, mask, 0.5f, kind == ALIBI ? 8.0f : 0.0f);
-    if (kind == SINKS) {
+    if (kind == SINKS || kind == SINKS_ALONE) {
         ggml_soft_max_add_sinks(node, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, ne[2]));
     }
     return node;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::graph::order::{Hazards, Model, ReorderEffort};
+use crate::graph::progress::Progress;
 use crate::graph::{BufferIndex, BufferSpec, Requests, Sizes, TensorId, live_ranges, plan};
 use crate::placement::{Bytes, Step};
 
@@ -65,8 +66,8 @@ const ATTEMPTS: u32 = 4;
 const ORDER_SHARE: u64 = 10;
 
 /// Searches for a graph whose plan fits `budget`, a number of bytes for all buffers together, with the least work found.
-/// The graph stays as given where it fits. `progress` is called with the part of the effort that is used; the search is
-/// cancelled when it returns `false`.
+/// The graph stays as given where it fits. `progress` is called with the part of the search that is done, which rises to 1; the
+/// search is cancelled when it returns `false`.
 ///
 /// Each forward result is computed at most twice. Nodes that need no memory of their own and that nothing depends on,
 /// such as the steps of an optimizer, run as soon as they can. Where the budget is not met by recomputation alone, an
@@ -92,14 +93,15 @@ pub fn recompute(
     if given.before.bytes <= budget {
         return given.unchanged(&mut sizes);
     }
-    let (found, dropped) = given.least_work(&mut sizes, budget, effort, progress)?;
-    if found.after.bytes <= budget {
-        return Ok(found);
-    }
-    match given.in_better_order(&mut sizes, &found, effort)? {
-        Some(reordered) => given.with_less_work(&mut sizes, reordered, dropped, budget, effort),
-        None => Ok(found),
-    }
+    let mut progress = Progress::new(progress);
+    let (found, dropped) = given.least_work(&mut sizes, budget, effort, &mut progress)?;
+    let is_met = found.after.bytes <= budget;
+    let reordered = if is_met { None } else { given.in_better_order(&mut sizes, &found, effort)? };
+    let found = match reordered {
+        Some(reordered) => given.with_less_work(&mut sizes, reordered, dropped, budget, effort)?,
+        None => found,
+    };
+    if progress.end() { Ok(found) } else { Err(NotRecomputed::Cancelled) }
 }
 
 /// Recomputes with a given choice: of the forward results `dropped`, those that may be computed again are, in the order of
@@ -167,7 +169,7 @@ impl<'a> Given<'a> {
         sizes: &mut dyn Sizes,
         budget: Bytes,
         effort: RecomputeEffort,
-        progress: &mut dyn FnMut(f64) -> bool,
+        progress: &mut Progress<'_>,
     ) -> Result<(Recomputation, Vec<bool>), NotRecomputed> {
         let mut search = Search::new(&self.facts, &self.model, effort.0, progress);
         let mut target = budget;

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use crate::graph::order::{Model, ValueId};
+use crate::graph::progress::Progress;
 use crate::placement::{Bytes, Step};
 
 use super::checkpoints::checkpoints;
@@ -26,7 +27,7 @@ pub struct Choice {
 }
 
 /// The search. All of it is counted in nodes simulated, never in time.
-pub struct Search<'a> {
+pub struct Search<'a, 'p> {
     facts: &'a Facts,
     model: &'a Model,
     scheduler: Scheduler<'a>,
@@ -38,17 +39,16 @@ pub struct Search<'a> {
     /// How many the current part of the search may still simulate, and how many others may after it.
     left: u64,
     left_for_others: u64,
-    progress: &'a mut dyn FnMut(f64) -> bool,
+    progress: &'a mut Progress<'p>,
     is_cancelled: bool,
 }
 
 /// How many parts a search has.
 const PARTS: u64 = 4;
 
-impl<'a> Search<'a> {
-    /// Creates a search that simulates about `effort` nodes for each choice. `progress` is called with the part of it
-    /// that is used, and cancels the search by returning `false`.
-    pub fn new(facts: &'a Facts, model: &'a Model, effort: u64, progress: &'a mut dyn FnMut(f64) -> bool) -> Self {
+impl<'a, 'p> Search<'a, 'p> {
+    /// Creates a search that simulates about `effort` nodes for each choice, and reports the part of it that is used.
+    pub fn new(facts: &'a Facts, model: &'a Model, effort: u64, progress: &'a mut Progress<'p>) -> Self {
         let mut steps_of = vec![Vec::new(); model.values.len()];
         for (step, value) in (0..).zip(&facts.values) {
             if let Some(value) = value {
@@ -68,6 +68,7 @@ impl<'a> Search<'a> {
     /// Returns the choice with the least work found that fits `budget`. Where none does, returns the smallest choice
     /// found, which any budget of at least its bytes finds too.
     pub fn choose(&mut self, budget: Bytes) -> Choice {
+        self.progress.start_stage();
         let (mut smallest, least_work) = self.first_choices(budget);
         self.start_part(1);
         let from = smallest.clone();
@@ -187,10 +188,9 @@ impl<'a> Search<'a> {
         (peak, work)
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a part of the effort, to show")]
     fn report(&mut self) {
-        let left = (self.left + self.left_for_others).min(self.effort);
-        if !self.is_cancelled && !(self.progress)(1.0 - left as f64 / self.effort.max(1) as f64) {
+        let left = self.left + self.left_for_others;
+        if !self.is_cancelled && !self.progress.used(left, self.effort) {
             (self.is_cancelled, self.left) = (true, 0);
         }
     }

@@ -6,7 +6,8 @@ use crate::graph::{Effect, Flags, Graph, Operation, TensorId, View};
 use super::operations::Kind;
 
 /// Returns the graph in which such nodes own their memory: no node reads the source afterwards, except through them.
-pub fn detached(graph: &Graph, kinds: &[Kind], effects: &[Effect]) -> Graph {
+/// `None` if there are none.
+pub fn detached(graph: &Graph, kinds: &[Kind], effects: &[Effect]) -> Option<Graph> {
     let mut detached = graph.clone();
     let mut by_root: Vec<Vec<TensorId>> = vec![Vec::new(); graph.tensors().len()];
     let mut steps: Vec<Option<usize>> = vec![None; graph.tensors().len()];
@@ -32,7 +33,7 @@ pub fn detached(graph: &Graph, kinds: &[Kind], effects: &[Effect]) -> Graph {
             }
         }
     }
-    detached
+    (detached != *graph).then_some(detached)
 }
 
 struct Facts<'a> {

@@ -99,12 +99,12 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Starts with the given graph.
-    pub fn of(subject: Subject<'_>, requests: Requests<'_>) -> Self {
+    /// Starts with a graph of a subject: the given one, or the one that is cut.
+    pub fn of(graph: &Graph, subject: Subject<'_>, requests: Requests<'_>) -> Self {
         let origin = |tensor| Origin { tensor, role: Role::Given, part: None };
         Self {
-            graph: subject.graph.clone(),
-            origins: (0..).take(subject.graph.tensors().len()).map(origin).collect(),
+            graph: graph.clone(),
+            origins: (0..).take(graph.tensors().len()).map(origin).collect(),
             parts: Vec::new(),
             kinds: subject.kinds.to_vec(),
             effects: subject.effects.to_vec(),

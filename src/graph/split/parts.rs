@@ -278,7 +278,9 @@ impl<'a> NewTensors<'a> {
         added: &mut Added,
         buffer: BufferIndex,
     ) -> NewTensor {
-        let mut new = self.like(of, Role::Part, buffer);
+        // A part of a slice is a slice too: what it comes from is the tensor that is sliced.
+        let is_slice = self.draft.origins[of as usize].role == Role::Slice;
+        let mut new = self.like(of, if is_slice { Role::Slice } else { Role::Part }, buffer);
         new.origin.part = Some(self.part_within(new.origin.part, part.number, added));
         new.tensor.operation = self.draft.graph.tensor(of).operation;
         NewTensor { layout, nbytes, ..new }

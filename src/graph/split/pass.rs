@@ -1,5 +1,6 @@
 //! The pass: a graph and a budget in, a graph that fits the budget out.
 
+use crate::graph::progress::Progress;
 use crate::graph::{BufferIndex, BufferSpec, Effect, Graph, PlanError, Requests, Sizes, TensorId, plan};
 use crate::placement::Bytes;
 
@@ -14,6 +15,8 @@ use super::search::{CutMade, Found, Goal, Search};
 pub struct Subject<'a> {
     /// The graph.
     pub graph: &'a Graph,
+    /// The graph in which nodes that the program computes in place own their memory, if that is another one: it is cut.
+    pub detached: Option<&'a Graph>,
     /// By tensor: what running it can change.
     pub effects: &'a [Effect],
     /// By tensor: a number that tensors with the same memory share; a root whose memory aliases no other has its own id.
@@ -76,6 +79,8 @@ pub struct Splitting {
     pub splits: Vec<Split>,
     /// The nodes of the given graph.
     pub nodes_before: usize,
+    /// Whether the draft is not the given graph.
+    pub is_changed: bool,
 }
 
 impl Splitting {
@@ -104,7 +109,7 @@ const FINER: Bytes = 16;
 const MOST_NODES: usize = 8192;
 
 /// Searches for cuts with which the plan fits the budget. The graph stays as given where it fits. `progress` is called with
-/// the part of the effort that is used; the search is cancelled when it returns `false`.
+/// the part of the search that is done, which rises to 1; the search is cancelled when it returns `false`.
 ///
 /// # Errors
 /// [`NotSplit`].
@@ -121,35 +126,49 @@ pub fn split(
     let mut sizes = |id: TensorId, buffer: BufferIndex| {
         *known[buffer as usize][id as usize].get_or_insert_with(|| sizes.alloc_size(id, buffer))
     };
-    let given = Draft::of(subject, requests);
-    let before = planned(&given, buffers, &mut sizes)?;
+    let draft = Draft::of(subject.graph, subject, requests);
+    let before = planned(&draft, buffers, &mut sizes)?;
     let nodes_before = subject.graph.nodes().len();
-    let unchanged = Splitting { draft: given.clone(), before, after: before, splits: Vec::new(), nodes_before };
+    let given = Splitting { draft, before, after: before, splits: Vec::new(), nodes_before, is_changed: false };
     if before <= limits.budget {
-        return Ok(unchanged);
+        return Ok(given);
     }
-    let given = Facts::of(&given, buffers, &mut sizes).ok_or(TOO_LARGE)?;
+    let detached = match subject.detached {
+        Some(graph) => {
+            let draft = Draft::of(graph, subject, requests);
+            let after = planned(&draft, buffers, &mut sizes)?;
+            Splitting { draft, after, is_changed: true, ..given.clone() }
+        }
+        None => given.clone(),
+    };
+    let draft = detached.draft.clone();
+    let facts = Facts::of(&draft, buffers, &mut sizes).ok_or(TOO_LARGE)?;
     let least = vec![0; buffers.len()];
     let search = Search { buffers, sizes: &mut sizes, threads: limits.threads, left: limits.effort.0, least };
-    let mut pass = Pass { given: &given, buffers, limits, progress, search, unchanged };
+    let mut pass = Pass { facts: &facts, buffers, limits, progress: Progress::new(progress), search, given, detached };
     // Nothing fits into no bytes: the smallest graph is asked for.
     let direct = if limits.budget == 0 { None } else { pass.direct()? };
-    direct.map_or_else(|| pass.smallest(), Ok)
+    let found = direct.map_or_else(|| pass.smallest(), Ok)?;
+    if pass.progress.end() { Ok(found) } else { Err(NotSplit::Cancelled) }
 }
 
 struct Pass<'a> {
-    given: &'a Facts<'a>,
+    /// Those of the graph that is cut.
+    facts: &'a Facts<'a>,
     buffers: &'a [BufferSpec],
     limits: SplitLimits,
-    progress: &'a mut dyn FnMut(f64) -> bool,
+    progress: Progress<'a>,
     search: Search<'a>,
-    unchanged: Splitting,
+    /// The given graph, and the one that is cut, both whole.
+    given: Splitting,
+    detached: Splitting,
 }
 
 impl Pass<'_> {
     /// Searches for a graph whose plan fits the budget, with no lower target than needed.
     fn direct(&mut self) -> Result<Option<Splitting>, NotSplit> {
         let mut target = self.limits.budget;
+        self.progress.start_stage();
         for _ in 0..ATTEMPTS {
             let found = self.cut_for(Goal::Target(target))?;
             if found.peak > target {
@@ -169,10 +188,11 @@ impl Pass<'_> {
     fn smallest(&mut self) -> Result<Splitting, NotSplit> {
         // What is known from the search for a budget would make the result depend on that budget.
         self.search.left = self.limits.effort.0;
+        self.progress.start_stage();
         self.search.least.fill(0);
         let found = self.cut_for(Goal::Least)?;
         let (peak, is_misled) = (found.peak, found.is_misled);
-        let mut best = self.unchanged.clone();
+        let mut best = self.given.clone();
         self.improve(&mut best, found)?;
         let least = self.search.least.iter().copied().fold(0, Bytes::saturating_add);
         if is_misled {
@@ -186,7 +206,7 @@ impl Pass<'_> {
 
     /// Bisects the smallest target above `missed` that can be met.
     fn bisect(&mut self, best: &mut Splitting, mut missed: Bytes) -> Result<(), NotSplit> {
-        let mut met = self.unchanged.before;
+        let mut met = self.given.before;
         for _ in 0..BISECTIONS {
             if met <= missed {
                 break;
@@ -231,23 +251,16 @@ impl Pass<'_> {
     }
 
     fn cut_for(&mut self, goal: Goal) -> Result<Found, NotSplit> {
-        let found = self.search.cut_for(self.given, goal).ok_or(TOO_LARGE)?;
-        #[expect(clippy::cast_precision_loss, reason = "a part of the effort, to show")]
-        let used = 1.0 - self.search.left as f64 / self.limits.effort.0.max(1) as f64;
-        if (self.progress)(used) { Ok(found) } else { Err(NotSplit::Cancelled) }
+        let found = self.search.cut_for(self.facts, goal).ok_or(TOO_LARGE)?;
+        let goes_on = self.progress.used(self.search.left, self.limits.effort.0);
+        if goes_on { Ok(found) } else { Err(NotSplit::Cancelled) }
     }
 
     fn splitting(&mut self, found: Found) -> Result<Splitting, NotSplit> {
-        let unchanged = &self.unchanged;
-        let Some(draft) = found.draft else { return Ok(unchanged.clone()) };
+        let Some(draft) = found.draft else { return Ok(self.detached.clone()) };
         let after = planned(&draft, self.buffers, self.search.sizes)?;
-        Ok(Splitting {
-            draft,
-            before: unchanged.before,
-            after,
-            splits: found.cuts,
-            nodes_before: unchanged.nodes_before,
-        })
+        let Splitting { before, nodes_before, .. } = self.given;
+        Ok(Splitting { draft, before, after, splits: found.cuts, nodes_before, is_changed: true })
     }
 }
 

@@ -8,6 +8,10 @@ use crate::placement::Bytes;
 /// The largest number of elements in a block of a quantized type.
 const MOST_IN_BLOCK: u64 = 256;
 
+/// The most bytes of an element on its own. Blocks have more: rows of smaller elements that begin inside of each other are
+/// no rows of blocks.
+const LARGEST_ELEMENT: Bytes = 8;
+
 /// Returns an extent as bytes are counted; extents of real tensors are not negative.
 pub fn count(extent: i64) -> Bytes {
     extent.max(0).unsigned_abs()
@@ -78,7 +82,8 @@ pub fn block_elements(layout: &Layout) -> u64 {
 /// Returns `true` if a row ends where the next begins.
 fn has_packed_rows(layout: &Layout) -> bool {
     let (row, next) = (layout.nb[0].saturating_mul(count(layout.ne[0])), layout.nb[1]);
-    let in_blocks = || next >= layout.nb[0] && next > 0 && row.is_multiple_of(next) && (row / next).is_power_of_two();
+    let is_block = layout.nb[0] > LARGEST_ELEMENT && next >= layout.nb[0];
+    let in_blocks = || is_block && row.is_multiple_of(next) && (row / next).is_power_of_two();
     row == next || (in_blocks() && row / next <= MOST_IN_BLOCK)
 }
 
@@ -115,6 +120,12 @@ mod tests {
         let (view, _) = slice(&F32, 0, &(1..3)).expect("a slice");
         assert_eq!(span(&F32, 576, &view), Some(576 - 4 * 4));
         assert_eq!(span(&F32, 576, &packed_part(&F32, 3, 1).expect("packed")), Some(288));
+    }
+
+    #[test]
+    fn rows_that_begin_inside_of_each_other_are_not_packed() {
+        assert!(!is_packed(&Layout { ne: [8, 4, 1, 1], nb: [4, 16, 64, 64], element: 0 }));
+        assert!(!is_packed(&Layout { ne: [8, 4, 1, 1], nb: [4, 4, 16, 16], element: 0 }));
     }
 
     #[test]

@@ -195,7 +195,7 @@ impl Allocator {
                 self.cuts.known.add(KnownCut { subject, capacity, found, by_ggml })
             }
         };
-        if known.found.splits.is_empty() {
+        if !known.found.is_changed {
             self.cuts.known.add_fitting(this);
             return None;
         }

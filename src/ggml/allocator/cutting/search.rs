@@ -21,7 +21,7 @@ pub fn search(
     (budget, capacity): (Bytes, usize),
 ) -> Result<Splitting, NotSplit> {
     let mut cut = |budget| split(subject, buffers, requests, sizes, SplitLimits::of(budget), &mut |_| true);
-    let has_room = |found: &Splitting| found.splits.is_empty() || nodes_needed(found) <= capacity;
+    let has_room = |found: &Splitting| !found.is_changed || nodes_needed(found) <= capacity;
     let found = cut(budget)?;
     if has_room(&found) {
         return Ok(found);

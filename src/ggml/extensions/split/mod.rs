@@ -67,7 +67,7 @@ pub unsafe fn split_graph(
     let types = ComputeBuffer::new(runtime, request.buffer_type).types();
     let reading = read(runtime, &types, live, &Requested::default());
     let found = within(search(runtime, &reading, live, request, progress)?, request.limits.budget)?;
-    if found.splits.is_empty() {
+    if !found.is_changed {
         return Ok(found);
     }
     // SAFETY: a live graph and context of this thread, as the caller guarantees.

@@ -98,7 +98,13 @@ impl<'g> Rewriter<'_, 'g> {
         if let (Kind::Im2col(Some(window)), Role::Part) = (draft.kinds[id as usize], origin.role) {
             writer.set_parameter(PADDING_ABOVE, i32::try_from(window.padding).expect("it was an i32"));
         }
-        (0..MAX_SOURCES).for_each(|slot| writer.clear_source(slot));
+        for slot in 0..MAX_SOURCES {
+            match given.source(slot).filter(|_| origin.role == Role::Part) {
+                // Marks the slot: sources are in those of the given tensor, between which some may be empty.
+                Some(source) => writer.set_source(slot, source),
+                None => writer.clear_source(slot),
+            }
+        }
         new
     }
 
@@ -117,13 +123,15 @@ impl<'g> Rewriter<'_, 'g> {
         for ((id, &tensor), origin) in (0..).zip(tensors).zip(&draft.origins) {
             let graph_tensor = draft.graph.tensor(id);
             if origin.role != Role::Given {
+                let is_used = |&slot: &usize| origin.role != Role::Part || tensor.source(slot).is_some();
+                let slots: Vec<usize> = (0..MAX_SOURCES).filter(is_used).collect();
                 // SAFETY: no reference into the tensor is held.
                 let mut writer = unsafe { TensorMut::new(tensor) };
                 if origin.role == Role::Whole {
                     writer.set_operation(self.runtime.operations.reshape());
                     (0..MAX_SOURCES).for_each(|slot| writer.clear_source(slot));
                 }
-                for (slot, &source) in draft.graph.sources(id).iter().enumerate() {
+                for (&slot, &source) in slots.iter().zip(draft.graph.sources(id)) {
                     writer.set_source(slot, tensors[source as usize]);
                 }
             }

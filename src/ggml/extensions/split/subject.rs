@@ -13,6 +13,7 @@ use crate::ggml::read::memory::same_memory;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveSubject {
     graph: Graph,
+    detached: Option<Graph>,
     effects: Vec<Effect>,
     same_memory: Vec<TensorId>,
     kinds: Vec<Kind>,
@@ -31,7 +32,8 @@ impl LiveSubject {
         let effects: Vec<Effect> = tensors.iter().map(|tensor| runtime.operations.effect(tensor.op())).collect();
         let kinds: Vec<Kind> = tensors.iter().map(|&tensor| kind(runtime, tensor)).collect();
         Self {
-            graph: detached(graph, &kinds, &effects),
+            detached: detached(graph, &kinds, &effects),
+            graph: Graph::clone(graph),
             effects,
             same_memory: same_memory(runtime, reading),
             kinds,
@@ -50,6 +52,7 @@ impl LiveSubject {
     pub fn subject(&self) -> Subject<'_> {
         Subject {
             graph: &self.graph,
+            detached: self.detached.as_ref(),
             effects: &self.effects,
             same_memory: &self.same_memory,
             kinds: &self.kinds,
@@ -60,13 +63,32 @@ impl LiveSubject {
     }
 }
 
+/// The slots of masks. They may be empty before those of the sinks.
+const MASK_OF_SOFT_MAX: usize = 1;
+const MASK_OF_FLASH_ATTENTION: usize = 3;
+
+/// Returns `true` if a slot is empty before one that is not.
+fn has_gap(tensor: TensorRef<'_>) -> bool {
+    let slots = tensor.source_slots();
+    let used = slots.iter().take_while(|slot| slot.is_some()).count();
+    slots[used..].iter().any(Option::is_some)
+}
+
 /// Returns how a live tensor can be cut, with what its parameters say.
 fn kind(runtime: &Runtime, tensor: TensorRef<'_>) -> Kind {
     let parameters = tensor.parameters();
     match Kind::named(runtime.operations.name(tensor.op()).to_str().unwrap_or_default()) {
         // A hint at the values of the first source, which other kernels use.
         Kind::MatMul if parameters[1] != 0 => Kind::Other,
-        Kind::SoftMax { .. } => Kind::SoftMax { same_slopes: f32::from_bits(parameters[1].cast_unsigned()) == 0.0 },
+        Kind::SoftMax { .. } => Kind::SoftMax {
+            same_slopes: f32::from_bits(parameters[1].cast_unsigned()) == 0.0,
+            has_mask: Some(tensor.source(MASK_OF_SOFT_MAX).is_some()),
+        },
+        Kind::FlashAttention { .. } => {
+            Kind::FlashAttention { has_mask: Some(tensor.source(MASK_OF_FLASH_ATTENTION).is_some()) }
+        }
+        // The table knows sources by their order: of other operations none may be missing before another.
+        _ if has_gap(tensor) => Kind::Other,
         Kind::Im2col(_) => {
             let [_, stride, _, padding, _, dilation, is_2d] = [0, 1, 2, 3, 4, 5, 6].map(|at| i64::from(parameters[at]));
             let kernel = tensor.source(0).map_or(0, |kernel| kernel.ne()[1]);

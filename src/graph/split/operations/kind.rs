@@ -25,13 +25,18 @@ pub enum Kind {
     SoftMax {
         /// All heads add the mask alike.
         same_slopes: bool,
+        /// Whether there is a mask, before the sinks; `None` where only the sources are known.
+        has_mask: Option<bool>,
     },
     /// Each row from a row, such as norms.
     Rows,
     /// Each row from a row of each of two sources.
     RowsBack,
     /// FLASH_ATTN_EXT.
-    FlashAttention,
+    FlashAttention {
+        /// As of [`Kind::SoftMax`].
+        has_mask: Option<bool>,
+    },
     /// ROPE: each row from a row and its position.
     Rope,
     /// IM2COL, with its window where it is known; otherwise it is found from the extents.
@@ -59,10 +64,10 @@ impl Kind {
             "CONT" | "CPY" | "DUP" => Self::Copy,
             "MUL_MAT" => Self::MatMul,
             "MUL_MAT_ID" => Self::MatMulId,
-            "SOFT_MAX" => Self::SoftMax { same_slopes: false },
+            "SOFT_MAX" => Self::SoftMax { same_slopes: false, has_mask: None },
             "NORM" | "RMS_NORM" | "L2_NORM" | "SUM_ROWS" | "MEAN" => Self::Rows,
             "SOFT_MAX_BACK" | "RMS_NORM_BACK" => Self::RowsBack,
-            "FLASH_ATTN_EXT" => Self::FlashAttention,
+            "FLASH_ATTN_EXT" => Self::FlashAttention { has_mask: None },
             "ROPE" => Self::Rope,
             "IM2COL" => Self::Im2col(None),
             "GET_ROWS" => Self::GetRows,

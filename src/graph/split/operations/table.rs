@@ -41,14 +41,29 @@ fn strided(needs: impl IntoIterator<Item = Need>) -> Cut {
     Cut { needs: needs.into_iter().collect(), multiple: 1, fewest: 1, strided: [true; 4], strided_result: true }
 }
 
+/// The mask and the sinks of an attention, where it has them.
+type MaskAndSinks<'l> = [Option<&'l Layout>; 2];
+
+/// Tells the mask from the sinks among the last sources of an attention with the scores or queries `source`. `None` where
+/// a single one may be either: the mask has a column for each key, the sinks have an element for each head.
+fn mask_and_sinks<'l>(source: &Layout, others: &[&'l Layout], has_mask: Option<bool>) -> Option<MaskAndSinks<'l>> {
+    match (others, has_mask) {
+        (&[], _) => Some([None; 2]),
+        (&[mask, sinks], None | Some(true)) => Some([Some(mask), Some(sinks)]),
+        (&[mask], Some(true)) => Some([Some(mask), None]),
+        (&[sinks], Some(false)) => Some([None, Some(sinks)]),
+        (&[one], None) if one.ne != [source.ne[2], 1, 1, 1] => Some([Some(one), None]),
+        (&[one], None) if one.ne[0] != source.ne[0] => Some([None, Some(one)]),
+        _ => None,
+    }
+}
+
 impl Node<'_> {
     fn cut(&self, kind: Kind) -> Option<Cut> {
         let Self { result, dimension, .. } = *self;
         let by_rows = dimension > 0;
         match (kind, self.sources) {
-            (Kind::Unary, sources) if by_rows && sources.iter().all(|source| source.ne == result.ne) => {
-                Some(packed(sources.iter().map(|_| Need::along(dimension))))
-            }
+            (Kind::Unary, [source]) if by_rows && source.ne == result.ne => Some(packed([Need::along(dimension)])),
             (Kind::Binary, [first, second]) if first.ne == result.ne => {
                 Some(strided([Need::along(dimension), self.broadcast(second, dimension)?]))
             }
@@ -64,14 +79,18 @@ impl Node<'_> {
             }
             (Kind::MatMul, [first, second]) => matmul::cut(result, [first, second], dimension),
             (Kind::MatMulId, [experts, columns, ids]) => matmul::cut_by_id(result, [experts, columns, ids], dimension),
-            (Kind::SoftMax { same_slopes }, sources) if by_rows => self.soft_max(sources, same_slopes),
+            (Kind::SoftMax { same_slopes, has_mask }, [source, others @ ..]) if by_rows => {
+                self.soft_max(source, mask_and_sinks(source, others, has_mask)?, same_slopes)
+            }
             (Kind::Rows, [source]) if by_rows && source.ne[1..] == result.ne[1..] => {
                 Some(strided([Need::along(dimension)]))
             }
             (Kind::RowsBack, [first, second]) if by_rows && first.ne == result.ne && second.ne == result.ne => {
                 Some(packed([Need::along(dimension); 2]))
             }
-            (Kind::FlashAttention, [query, others @ ..]) => self.flash_attention(query, others),
+            (Kind::FlashAttention { has_mask }, [query, _, _, others @ ..]) => {
+                self.flash_attention(query, mask_and_sinks(query, others, has_mask)?)
+            }
             (Kind::Rope, [source, positions, others @ ..]) if by_rows && source.ne == result.ne => {
                 let positions = match dimension {
                     2 if positions.ne[0] == result.ne[2] => Need::along(0),
@@ -112,37 +131,32 @@ impl Node<'_> {
     }
 
     /// The mask has at least the rows of the result, and may be one for all heads or batches; the sinks are by head.
-    fn soft_max(&self, sources: &[&Layout], same_slopes: bool) -> Option<Cut> {
+    fn soft_max(&self, source: &Layout, [mask, sinks]: MaskAndSinks<'_>, same_slopes: bool) -> Option<Cut> {
         let dimension = self.dimension;
-        let is_known = sources.len() < 2 || same_slopes;
-        let (source, others) = sources.split_first()?;
-        if source.ne != self.result.ne || others.len() > 2 || (dimension == 2 && !is_known) {
+        let is_known = mask.is_none() || same_slopes;
+        if source.ne != self.result.ne || (dimension == 2 && !is_known) {
             return None;
         }
-        let mask = match others.first() {
+        let mask = match mask {
             None => None,
             Some(mask) if dimension == 1 && mask.ne[1] < self.result.ne[1] => return None,
             Some(_) if dimension == 1 => Some(Need::along(1)),
             Some(mask) => Some(self.broadcast(mask, dimension)?),
         };
-        let sinks = others.get(1).map(|_| if dimension == 2 { Need::along(0) } else { Need::Whole });
+        let sinks = sinks.map(|_| if dimension == 2 { Need::along(0) } else { Need::Whole });
         let needs = [Need::along(dimension)].into_iter().chain(mask).chain(sinks);
         Some(Cut { strided: [true; 4], ..packed(needs) })
     }
 
     /// The result has the heads in dimension 1 and the rows of queries in dimension 2. Other kernels take few rows.
-    fn flash_attention(&self, query: &Layout, others: &[&Layout]) -> Option<Cut> {
+    fn flash_attention(&self, query: &Layout, [mask, sinks]: MaskAndSinks<'_>) -> Option<Cut> {
         let rows = self.result.ne[2];
-        let fits = query.ne[1] == rows && query.ne[2] == self.result.ne[1] && others.len() >= 2;
-        if self.dimension != 2 || !fits || rows < FEWEST_QUERIES {
-            return None;
-        }
-        let (mask, others) = (others.get(2), others.iter().skip(3));
-        if mask.is_some_and(|mask| mask.ne[1] < rows) {
+        let fits = query.ne[1] == rows && query.ne[2] == self.result.ne[1];
+        if self.dimension != 2 || !fits || rows < FEWEST_QUERIES || mask.is_some_and(|mask| mask.ne[1] < rows) {
             return None;
         }
         let queries = [Need::along(1), Need::Whole, Need::Whole].into_iter();
-        let needs = queries.chain(mask.map(|_| Need::along(1))).chain(others.map(|_| Need::Whole));
+        let needs = queries.chain(mask.map(|_| Need::along(1))).chain(sinks.map(|_| Need::Whole));
         Some(Cut { fewest: FEWEST_QUERIES, strided: [true; 4], ..packed(needs) })
     }
 

@@ -5,6 +5,7 @@ use crate::graph::{
     BufferIndex, BufferSpec, Effect, Flags, Layout, Operation, Requests, Rules, TensorId, View, plan, simulate,
 };
 use crate::placement::{Bytes, validate};
+use crate::testing::Random;
 
 use super::super::{Kind, NotSplit, SplitEffort, SplitLimits, Splitting, Subject, split};
 
@@ -97,6 +98,18 @@ impl Case {
         self.view(of, "VIEW", layout, offset)
     }
 
+    /// Rows of a quarter of the elements, each beginning one element or half a row after the one before.
+    pub fn overlapping(&mut self, of: TensorId, random: &mut Random) -> TensorId {
+        let all: i64 = self.ne(of).iter().product();
+        let columns = (all / 4).max(1);
+        let step = if random.chance(50) { 1 } else { (columns / 2).max(1) };
+        let rows = ((all - columns) / step + 1).min(40);
+        let layout = packed([columns, rows, 1, 1]);
+        let [element, stride] = [1, step].map(|elements| elements.unsigned_abs() * ELEMENT);
+        let after = stride * rows.unsigned_abs();
+        self.view(of, "VIEW", Layout { nb: [element, stride, after, after], ..layout }, 0)
+    }
+
     pub fn mul_mat(&mut self, first: TensorId, second: TensorId) -> TensorId {
         let (one, other) = (self.ne(first), self.ne(second));
         self.node("MUL_MAT", [one[1], other[1], other[2], other[3]], &[first, second])
@@ -132,6 +145,7 @@ impl Case {
         let roots: Vec<TensorId> = (0..).take(nbytes.len()).collect();
         let subject = Subject {
             graph: &graph,
+            detached: None,
             effects: &effects,
             same_memory: &roots,
             kinds: &self.kinds,

@@ -145,6 +145,7 @@ fn tensors_that_are_listed_twice_are_refused() {
     let nbytes: Vec<Bytes> = case.sketch.drafts.iter().map(|draft| draft.nbytes).collect();
     let subject = super::super::Subject {
         graph: &twice,
+        detached: None,
         effects: &effects,
         same_memory: &roots,
         kinds: &case.kinds,

@@ -100,13 +100,18 @@ impl<'g> Values<'g> {
             Kind::Binary => mix(broadcast(0), broadcast(1)),
             Kind::Gated => mix(self.read(sources[0], [i, j, k, l]), self.read(sources[1], [i, j, k, l])),
             Kind::Rows => mix(row(0, [j, k, l]), self.read(sources[0], [i, j, k, l])),
-            Kind::SoftMax { .. } => {
+            Kind::SoftMax { has_mask, .. } => {
                 let sum = mix(row(0, [j, k, l]), self.read(sources[0], [i, j, k, l]));
                 let mask = |mask: &TensorId| {
                     let ne = self.graph.layout(*mask).ne;
                     self.read(*mask, [i, j, k % ne[2], l % ne[3]])
                 };
-                mix(sum, sources.get(1).map_or(5, mask))
+                let (mask_of, sinks) = match (has_mask, &sources[1..]) {
+                    (Some(false), rest) => (None, rest.first()),
+                    (_, rest) => (rest.first(), rest.get(1)),
+                };
+                let sum = mix(sum, mask_of.map_or(5, mask));
+                mix(sum, sinks.map_or(6, |sinks| self.read(*sinks, [k, 0, 0, 0])))
             }
             Kind::MatMul => {
                 let (first, result) = (layout(0).ne, self.graph.layout(node).ne);

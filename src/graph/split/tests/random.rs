@@ -3,6 +3,7 @@
 use crate::graph::{Flags, TensorId};
 use crate::testing::Random;
 
+use super::super::Kind;
 use super::case::Case;
 
 /// A graph of up to four such pieces, one after the other or beside each other.
@@ -12,11 +13,12 @@ pub fn random_case(random: &mut Random) -> Case {
     let pieces = 1 + random.below(3);
     let mut results = Vec::new();
     for _ in 0..pieces {
-        let result = match random.below(5) {
+        let result = match random.below(6) {
             0 => attention(random, &mut case),
             1 => convolution(random, &mut case),
             2 => gated(random, &mut case),
             3 => routed(random, &mut case),
+            4 => batched(random, &mut case),
             _ => chain(random, &mut case),
         };
         if random.chance(15) {
@@ -67,7 +69,12 @@ fn attention(random: &mut Random, case: &mut Case) -> TensorId {
         // Masks may have more rows than there are queries.
         sources.push(case.leaf([keys, queries + pick(random, &[0, 0, 11]), 1, 1]));
     }
+    let has_mask = Some(sources.len() > 1);
+    if random.chance(40) {
+        sources.push(case.leaf([heads, 1, 1, 1]));
+    }
     let weights = case.node("SOFT_MAX", ne, &sources);
+    case.kinds[weights as usize] = Kind::SoftMax { same_slopes: random.chance(50), has_mask };
     if random.chance(10) {
         case.node("UNARY", ne, &[scores]);
     }
@@ -111,6 +118,29 @@ fn gated(random: &mut Random, case: &mut Case) -> TensorId {
     let gate = case.mul_mat(gate, normed);
     let both = case.node("GLU", [hidden, tokens, 1, 1], &[gate, up]);
     case.mul_mat(down, both)
+}
+
+/// A product in batches that is read twice, at times through rows that begin inside of each other.
+fn batched(random: &mut Random, case: &mut Case) -> TensorId {
+    let (width, rows) = (pick(random, &[4, 8]), pick(random, &[16, 28, 32]));
+    let (tokens, heads, batches) = (pick(random, &[8, 14, 27]), pick(random, &[1, 2, 4]), pick(random, &[1, 2, 3]));
+    let input = case.leaf([width, tokens, heads, batches]);
+    let weight = case.leaf([width, rows, 1, pick(random, &[1, batches])]);
+    let product = case.mul_mat(weight, input);
+    let ne = case.ne(product);
+    let first = case.node("UNARY", ne, &[product]);
+    if random.chance(40) {
+        let view = case.overlapping(first, random);
+        let ne = case.ne(view);
+        return case.node("CONT", ne, &[view]);
+    }
+    let other = if random.chance(50) {
+        case.node("SOFT_MAX", ne, &[first])
+    } else {
+        let weight = case.leaf([rows, rows, 1, 1]);
+        case.mul_mat(weight, first)
+    };
+    case.node("ADD", ne, &[other, first])
 }
 
 /// A gated network whose experts are chosen by token.

@@ -3,7 +3,7 @@
 use crate::graph::{Effect, Flags, Rules, TensorId};
 use crate::testing::Random;
 
-use super::super::{Role, Splitting};
+use super::super::{Kind, Origin, Role, Splitting};
 use super::case::Case;
 use super::evaluation::Values;
 use super::random::random_case;
@@ -16,6 +16,12 @@ pub fn assert_values(case: &Case, found: &Splitting) {
     let seeds = |leaf: TensorId| u64::from(draft.origins[leaf as usize].tensor);
     let cut = Values::of(&draft.graph, &draft.kinds, &draft.effects, seeds);
     let mut compared = 0;
+    // A live part takes the operation of the tensor that it is a part of.
+    let part = |(id, origin): (usize, &Origin)| (origin.role == Role::Part).then_some((id, origin.tensor as usize));
+    for (id, tensor) in draft.origins.iter().enumerate().filter_map(part) {
+        let [own, given] = [draft.kinds[id], case.kinds[tensor]].map(Kind::is_view);
+        assert_eq!(own, given, "a part of {tensor} with another operation");
+    }
     for (id, origin) in (0..).zip(&draft.origins) {
         if origin.role.is_given() {
             assert_eq!(cut.all(id), whole.all(origin.tensor), "tensor {}", origin.tensor);
