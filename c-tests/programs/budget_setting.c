@@ -398,32 +398,103 @@ static void graphs_of_an_allocator_that_was_freed_stay_valid(struct case_args ar
     ggml_backend_free(cpu);
 }
 
-// A second graph was built of the tensors of the first before that was cut.
+static void drop_memory(struct ggml_context * ctx) {
+    for (struct ggml_tensor * t = ggml_get_first_tensor(ctx); t != NULL; t = ggml_get_next_tensor(ctx, t)) {
+        t->data   = NULL;
+        t->buffer = NULL;
+    }
+}
+
+// A second graph of the tensors of the first, built before that is cut.
+static struct ggml_cgraph * second_graph(struct attention * a) {
+    struct ggml_tensor * square = ggml_sqr(a->ctx, a->mixed);
+    struct ggml_cgraph * second = ggml_new_graph_custom(a->ctx, 512, false);
+    ggml_set_output(square);
+    ggml_build_forward_expand(second, square);
+    return second;
+}
+
+// They are what they were again, and stay whole.
 static void graphs_that_share_tensors_are_computed(struct case_args args) {
     (void) args;
     set_budget(SCORES_BUDGET);
     ggml_backend_t         cpu    = new_cpu(1);
     struct attention_truth truth  = attention_truth_new(cpu);
     struct attention       a      = attention_new(512);
-    struct ggml_tensor *   square = ggml_sqr(a.ctx, a.mixed);
-    struct ggml_cgraph *   second = ggml_new_graph_custom(a.ctx, 512, false);
-    ggml_set_output(square);
-    ggml_build_forward_expand(second, square);
-    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    struct ggml_cgraph *   first  = a.graph;
+    struct ggml_cgraph *   second = second_graph(&a);
+    int                    nodes  = first->n_nodes;
+    struct log_capture     log;
+    ggml_gallocr_t         galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     CHECK(ggml_gallocr_reserve(galloc, a.graph) && is_cut(a.graph), "not reserved in parts");
-    int room     = second->size;
+    log_capture_start(&log);
     second->size = second->n_nodes;
-    CHECK(!ggml_gallocr_alloc_graph(galloc, second), "allocated without the parts");
-    second->size    = room;
-    struct ggml_cgraph * first = a.graph;
-    a.graph                    = second;
-    CHECK(ggml_gallocr_alloc_graph(galloc, a.graph), "not allocated");
-    CHECK_PLAN(a.graph, "%s", "the second graph");
-    attention_run(&a, cpu);
-    check_same_bytes(a.mixed, truth.a.mixed, 0);
-    CHECK(first->n_nodes > 4 && ggml_graph_node(second, -1) == square, "another last node");
+    for (int turn = 0; turn < 4; turn++) {
+        a.graph = turn % 2 == 0 ? second : first;
+        drop_memory(a.ctx);
+        CHECK(ggml_gallocr_alloc_graph(galloc, a.graph), "turn %d: not allocated", turn);
+        CHECK(!is_cut(a.graph) && a.graph->n_nodes == nodes, "turn %d: %d nodes", turn, a.graph->n_nodes);
+        CHECK_PLAN(a.graph, "turn %d", turn);
+        attention_run(&a, cpu);
+        check_same_bytes(a.mixed, truth.a.mixed, 0);
+    }
+    log_capture_stop();
+    CHECK(count_of(&log, "graphs that share large tensors") == 1, "not logged once");
+    check_attention(&a, &truth);
     ggml_gallocr_free(galloc);
     ggml_free(a.ctx);
+    attention_truth_free(truth);
+    ggml_backend_free(cpu);
+}
+
+// The first graph keeps its memory and may run at any time, so it stays in parts.
+static void graphs_that_share_tensors_with_memory_run_both(struct case_args args) {
+    (void) args;
+    set_budget(SCORES_BUDGET);
+    ggml_backend_t         cpu        = new_cpu(1);
+    struct attention_truth truth      = attention_truth_new(cpu);
+    struct attention       a          = attention_new(512);
+    struct ggml_cgraph *   graphs[]   = { a.graph, second_graph(&a) };
+    ggml_gallocr_t         gallocs[2] = { ggml_gallocr_new(ggml_backend_cpu_buffer_type()),
+                                          ggml_gallocr_new(ggml_backend_cpu_buffer_type()) };
+    for (int i = 0; i < 2; i++) {
+        CHECK(ggml_gallocr_alloc_graph(gallocs[i], graphs[i]) && is_cut(graphs[i]), "graph %d is not allocated", i);
+    }
+    for (int i = 3; i >= 0; i--) {
+        a.graph = graphs[i % 2];
+        attention_run(&a, cpu);
+        check_same_bytes(a.mixed, truth.a.mixed, 0);
+    }
+    check_attention(&a, &truth);
+    ggml_gallocr_free(gallocs[0]);
+    ggml_gallocr_free(gallocs[1]);
+    ggml_free(a.ctx);
+    attention_truth_free(truth);
+    ggml_backend_free(cpu);
+}
+
+// What a program asks for after the graph was reserved.
+static void tensors_wanted_after_the_cut_are_computed(struct case_args args) {
+    (void) args;
+    set_budget(SCORES_BUDGET);
+    ggml_backend_t         cpu    = new_cpu(1);
+    struct attention_truth truth  = attention_truth_new(cpu);
+    ggml_backend_buffer_t  buffer = ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), 4 << 20);
+    for (int dedicates = 0; dedicates < 2; dedicates++) {
+        struct attention a      = attention_new(512);
+        ggml_gallocr_t   galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+        CHECK(ggml_gallocr_reserve(galloc, a.graph) && is_cut(a.graph), "not reserved in parts");
+        bool accepted = dedicates ? lastuse_tensor_dedicate(galloc, a.scores, buffer) == a.scores
+                                  : lastuse_tensor_retain(galloc, a.scores);
+        CHECK(accepted, "%s", lastuse_last_error());
+        CHECK(ggml_gallocr_alloc_graph(galloc, a.graph), "not allocated");
+        CHECK(a.scores->data != NULL && !is_cut(a.graph), "only parts of the scores are computed");
+        attention_run(&a, cpu);
+        check_attention(&a, &truth);
+        ggml_gallocr_free(galloc);
+        ggml_free(a.ctx);
+    }
+    ggml_backend_buffer_free(buffer);
     attention_truth_free(truth);
     ggml_backend_free(cpu);
 }
@@ -668,6 +739,8 @@ static const struct test_case CASES[] = {
     CASE(graphs_of_other_sizes_take_no_more_memory),
     CASE(graphs_of_an_allocator_that_was_freed_stay_valid),
     CASE(graphs_that_share_tensors_are_computed),
+    CASE(graphs_that_share_tensors_with_memory_run_both),
+    CASE(tensors_wanted_after_the_cut_are_computed),
     CASE(graphs_that_are_listed_by_hand_stay_whole),
     CASE(graphs_that_are_listed_by_hand_are_reordered),
     CASE(buffer_ids_of_a_graph_that_was_cut_are_not_read),

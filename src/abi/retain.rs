@@ -47,8 +47,8 @@ use super::last_error::fail;
 /// the same memory, counts as t, and any other does not. For allocators of a scheduler, which are out of reach, use
 /// lastuse_set_retain.
 ///
-/// Returns false, without effect, if lastuse has not created galloc; lastuse_last_error has the reason. Aborts if an
-/// argument is NULL.
+/// Returns false, without effect, if lastuse has not created galloc, or if only parts of t are computed since
+/// lastuse_graph_split; lastuse_last_error has the reason. Aborts if an argument is NULL.
 ///
 /// # Safety
 /// `galloc` is a live allocator that no other thread uses, and `t` is live.
@@ -61,7 +61,8 @@ pub unsafe extern "C" fn lastuse_tensor_retain(galloc: *mut ggml_gallocr, t: *mu
         let t = required(t, NAME, "t");
         // SAFETY: a live tensor, as the caller guarantees.
         let tensor = unsafe { TensorRef::from_non_null(t) };
-        allocator.map(|allocator| allocator.retain(tensor)).is_some()
+        let Some(allocator) = allocator else { return false };
+        allocator.retain(tensor).inspect_err(|why| fail(NAME, why)).is_ok()
     })
 }
 
@@ -89,8 +90,8 @@ pub unsafe extern "C" fn lastuse_tensor_retain(galloc: *mut ggml_gallocr, t: *mu
 /// graph. In a graph in which node is not among the nodes, t lasts to the end. If node runs before t, that t can be read
 /// once it is computed, and is not retained.
 ///
-/// Returns false, without effect, if lastuse has not created galloc, or if no operation computes node; the reason is in
-/// lastuse_last_error. Aborts if an argument is NULL.
+/// Returns false, without effect, if lastuse has not created galloc, if no operation computes node, or if only parts of t
+/// are computed since lastuse_graph_split; the reason is in lastuse_last_error. Aborts if an argument is NULL.
 ///
 /// # Safety
 /// `galloc` is a live allocator that no other thread uses, and `t` and `node` are live.

@@ -30,7 +30,7 @@ pub struct lastuse_split_params {
     pub n_threads: c_int,
     /// The work limit of the search, in nodes looked at; 0: 10000000.
     pub effort: u64,
-    /// Called during the search with the part of the effort that is used, from 0 to 1; returning false cancels. NULL for
+    /// Called during the search with the part of it that is done, which rises from 0 to 1; returning false cancels. NULL for
     /// none.
     pub progress: Option<unsafe extern "C" fn(done: f32, user_data: *mut c_void) -> bool>,
     /// Called for each tensor that is computed in parts, with their number, after the graph was changed; once more for each
@@ -109,7 +109,9 @@ sized_struct!(lastuse_split_report);
 /// but stays whole. Nothing is cut finer than needed.
 ///
 /// The tensors of the program stay valid: one that is computed in parts becomes a view (RESHAPE) of new memory that the
-/// parts write, and has its value after them. Those that are only used inside of a cut chain are no longer in the graph.
+/// parts write, and has its value after them. Those that are only used inside of a cut chain are no longer in the graph:
+/// lastuse_tensor_retain, lastuse_tensor_dedicate and ggml_set_output refuse them from then on. What an allocator retains
+/// when this is called, or LASTUSE_RETAIN names, stays as it is.
 /// New tensors are in ctx, named like theirs with "(part 2 of 8)" and the like behind; the graph needs room for them
 /// (ggml_new_graph_custom), and ctx too.
 ///

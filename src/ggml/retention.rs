@@ -5,10 +5,56 @@
 //! in the same memory. So it holds what identifies the tensor, and addresses as numbers, which are never followed.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::graph::{Graph, NamePattern, Retained, TensorId};
 
+use crate::ggml::live::lock::Lock;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
+use crate::ggml::process::settings::settings;
+
+/// The registrations of all allocators, by the number of the allocator, for passes that change a graph before it is known
+/// which allocator it goes to.
+static REGISTERED: Lock<Vec<(u64, usize, Identity)>> = Lock::new(Vec::new());
+
+/// What one allocator has registered.
+#[derive(Debug)]
+pub struct Registrations {
+    allocator: u64,
+}
+
+impl Registrations {
+    /// Returns those of a new allocator.
+    pub fn none() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self { allocator: NEXT.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// Adds a tensor.
+    pub fn add(&self, tensor: TensorRef<'_>) {
+        self.remove(tensor);
+        REGISTERED.lock().push((self.allocator, tensor.address(), Identity::of(tensor)));
+    }
+
+    /// Removes a tensor.
+    pub fn remove(&self, tensor: TensorRef<'_>) {
+        REGISTERED.lock().retain(|&(allocator, address, _)| (allocator, address) != (self.allocator, tensor.address()));
+    }
+}
+
+impl Drop for Registrations {
+    fn drop(&mut self) {
+        REGISTERED.lock().retain(|&(allocator, ..)| allocator != self.allocator);
+    }
+}
+
+/// Returns, by tensor, whether some allocator retains it, or the names that the process has set.
+pub fn retained_by_any(tensors: &[TensorRef<'_>]) -> Vec<bool> {
+    let names = LiveRetention::of_names(settings().retain);
+    let registered: HashSet<(usize, Identity)> = REGISTERED.lock().iter().map(|&(_, at, is)| (at, is)).collect();
+    let is_registered = |it: TensorRef<'_>| registered.contains(&(it.address(), Identity::of(it)));
+    tensors.iter().map(|&tensor| names.is_named(tensor) || is_registered(tensor)).collect()
+}
 
 /// What is retained in the graphs of one allocator.
 #[derive(Clone, Debug, Default)]
@@ -73,7 +119,10 @@ impl LiveRetention {
 
     fn registration(&self, tensor: TensorRef<'_>) -> Option<&Registered> {
         let found = self.registered.get(&tensor.address())?;
-        (found.identity == Identity::of(tensor)).then_some(found)
+        let current = Identity::of(tensor);
+        // Of what parts compute, the operation has become RESHAPE.
+        let op = if tensor.is_made_of_parts() { found.identity.op } else { current.op };
+        (found.identity == Identity { op, ..current }).then_some(found)
     }
 
     /// Returns `true` if no tensor of any graph is retained.
@@ -106,6 +155,11 @@ impl LiveRetention {
             None => self.is_named(tensor).then_some(RetainedAt { tensor: position, until: None }),
         });
         retained.collect()
+    }
+
+    /// Returns `true` if a tensor is retained in graphs that have it.
+    pub fn retains(&self, tensor: TensorRef<'_>) -> bool {
+        self.registration(tensor).is_some() || self.is_named(tensor)
     }
 
     fn is_named(&self, tensor: TensorRef<'_>) -> bool {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::process::settings::{retain_changes, settings};
-use crate::ggml::retention::LiveRetention;
+use crate::ggml::retention::{LiveRetention, Registrations};
 use crate::graph::Operation;
 
 use super::Allocator;
@@ -14,6 +14,11 @@ use super::Allocator;
 pub enum NotRetained {
     /// The tensor that is to end the retention is computed by no operation.
     NoNode {
+        /// Its name.
+        tensor: String,
+    },
+    /// Only parts of the tensor are computed.
+    InParts {
         /// Its name.
         tensor: String,
     },
@@ -32,6 +37,10 @@ impl fmt::Display for NotRetained {
                 "node {tensor:?} is computed by no operation, so it never runs: pass a node of the graph, or call \
                  lastuse_tensor_retain"
             ),
+            Self::InParts { tensor } => write!(
+                f,
+                "only parts of {tensor:?} are computed since its graph was changed by lastuse_graph_split: retain it before"
+            ),
             Self::NotRegistered { tensor } => write!(
                 f,
                 "{tensor:?} is not retained by lastuse_tensor_retain or lastuse_tensor_retain_until on this allocator; \
@@ -45,6 +54,7 @@ impl fmt::Display for NotRetained {
 #[derive(Debug)]
 pub struct AllocatorRetention {
     live: LiveRetention,
+    registrations: Registrations,
     /// [`retain_changes`] when the names were taken from the settings.
     changes: u64,
 }
@@ -54,7 +64,7 @@ impl AllocatorRetention {
     pub fn new() -> Self {
         // Before the settings: a change in between is then followed by the next call.
         let changes = retain_changes();
-        Self { live: LiveRetention::of_names(settings().retain), changes }
+        Self { live: LiveRetention::of_names(settings().retain), registrations: Registrations::none(), changes }
     }
 
     /// Returns what is retained now.
@@ -82,14 +92,26 @@ impl AllocatorRetention {
 
 impl Allocator {
     /// Retains a tensor in future plans, to the end of the graph.
-    pub fn retain(&mut self, tensor: TensorRef<'_>) {
-        self.retention.live.register(tensor, None);
+    ///
+    /// # Errors
+    /// [`NotRetained::InParts`] if no node computes it any more.
+    pub fn retain(&mut self, tensor: TensorRef<'_>) -> Result<(), NotRetained> {
+        self.register(tensor, None)
+    }
+
+    fn register(&mut self, tensor: TensorRef<'_>, until: Option<TensorRef<'_>>) -> Result<(), NotRetained> {
+        if tensor.is_replaced_by_parts() {
+            return Err(NotRetained::InParts { tensor: tensor.name() });
+        }
+        self.retention.live.register(tensor, until);
+        self.retention.registrations.add(tensor);
+        Ok(())
     }
 
     /// Retains a tensor in future plans, until `node` has run.
     ///
     /// # Errors
-    /// [`NotRetained::NoNode`] if no operation computes `node`.
+    /// [`NotRetained::NoNode`] if no operation computes `node`, [`NotRetained::InParts`] if none computes the tensor.
     pub fn retain_until(&mut self, tensor: TensorRef<'_>, node: TensorRef<'_>) -> Result<(), NotRetained> {
         let is_marker = self.runtime.operations.operation(node.op()) == Operation::Marker;
         if is_marker && node.sources().next().is_none() {
@@ -97,8 +119,7 @@ impl Allocator {
         }
         // What is retained until a node ran stays before that node.
         self.orders.clear();
-        self.retention.live.register(tensor, Some(node));
-        Ok(())
+        self.register(tensor, Some(node))
     }
 
     /// Ends [`Allocator::retain`] and [`Allocator::retain_until`] for future plans.
@@ -107,6 +128,7 @@ impl Allocator {
     /// [`NotRetained::NotRegistered`] if the tensor is retained by neither.
     pub fn release(&mut self, tensor: TensorRef<'_>) -> Result<(), NotRetained> {
         let found = self.retention.live.release(tensor);
+        self.retention.registrations.remove(tensor);
         found.then_some(()).ok_or_else(|| NotRetained::NotRegistered { tensor: tensor.name() })
     }
 }

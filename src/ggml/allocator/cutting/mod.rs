@@ -8,11 +8,13 @@
 //! - [`known_cuts`]: what was found for graphs
 //! - [`search`]: the search for a graph that fits
 //! - [`listed`]: added tensors in graphs of programs
+//! - [`undo`]: what graphs were before
 
 mod additions;
 mod known_cuts;
 mod listed;
 mod search;
+mod undo;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -40,6 +42,7 @@ use additions::{AddedRanges, add_tensors};
 use known_cuts::{KnownCut, KnownCuts};
 use listed::{Listed, complete_lists, follow_cleared_memory, listed};
 use search::search;
+use undo::{Before, undo_own, undo_shared};
 
 /// So many messages on budgets that cannot be met are logged.
 const MOST_LOGGED: usize = 64;
@@ -52,12 +55,14 @@ pub struct Cuts {
     known: KnownCuts,
     /// Whether it was logged that graphs of nodes that the program lists itself are not cut.
     has_logged_lists: bool,
+    /// Whether it was logged that graphs that share tensors are not cut.
+    has_logged_shared: bool,
 }
 
 impl Cuts {
     /// Creates those of a new allocator.
     pub fn new(budget: Option<Bytes>) -> Self {
-        Self { budget, known: KnownCuts::default(), has_logged_lists: false }
+        Self { budget, known: KnownCuts::default(), has_logged_lists: false, has_logged_shared: false }
     }
 
     /// Forgets what was found, since plans are made in another way from now on.
@@ -94,8 +99,16 @@ impl Allocator {
     /// `graph` is live with its tensors, no other thread uses them, and no [`GraphRef`] of it is used afterwards.
     pub unsafe fn cut_to_fit(&mut self, graph: NonNull<ggml_cgraph>) -> Result<(), Refusal> {
         // SAFETY: live, and used by no other thread: see "# Safety".
-        let Some(live) = (unsafe { self.to_cut(graph) }) else { return Ok(()) };
+        if unsafe { self.to_cut(graph) }.is_none() {
+            return Ok(());
+        }
         let ranges = AddedRanges::now();
+        if !ranges.is_empty() {
+            // SAFETY: live, as the caller guarantees, and read anew below.
+            unsafe { self.undo(graph, &ranges) };
+        }
+        // SAFETY: live, as the caller guarantees.
+        let live = unsafe { GraphRef::new(graph) };
         match listed(live, &ranges) {
             Listed::None => {}
             Listed::All => {
@@ -108,15 +121,36 @@ impl Allocator {
         // SAFETY: live, and used by no other thread: see "# Safety".
         let Some(Found { known, tensors }) = (unsafe { self.found_for(graph, live) }) else { return Ok(()) };
         let (runtime, found) = (self.runtime, &known.found);
+        let before = Before::of(live, &tensors);
         // SAFETY: live, with room for the nodes, and a context with room for the tensors; `live` is not used any more.
         let add = |context| unsafe { rewrite(runtime, context, graph, found, &tensors) };
         let bytes = context_bytes(runtime, tensors_needed(found));
         if add_tensors(runtime, &tensors, bytes, add).is_none() {
             return Err(Refusal::NoMemory { buffer: "context".to_owned(), size: bytes as Bytes });
         }
+        // SAFETY: live, as the caller guarantees.
+        unsafe { before.remember(graph) };
         // SAFETY: live, and read anew.
         self.cuts.known.set_by_ggml(unsafe { GraphRef::new(graph) }, known.by_ggml.as_deref());
         Ok(())
+    }
+
+    /// Makes a graph what it was before it, or another one with tensors of it, was cut, where the cut graph would not do what
+    /// the given one does.
+    ///
+    /// # Safety
+    /// `graph` is live with its tensors, no other thread uses them, and no [`GraphRef`] of it is used afterwards.
+    unsafe fn undo(&mut self, graph: NonNull<ggml_cgraph>, ranges: &AddedRanges) {
+        let retention = self.retention.current();
+        let is_wanted = |tensor: TensorRef<'_>| tensor.has_memory() || retention.retains(tensor);
+        // SAFETY: live, as the caller guarantees.
+        unsafe { undo_own(graph, is_wanted) };
+        // SAFETY: live, as the caller guarantees, and read anew.
+        let live = unsafe { GraphRef::new(graph) };
+        if listed(live, ranges) == Listed::Missing {
+            // SAFETY: live, as the caller guarantees.
+            unsafe { undo_shared(live) };
+        }
     }
 
     /// Plans the graph that [`Allocator::cut_to_fit`] would make of `graph`, whose nodes are listed in `live` in the order
@@ -167,6 +201,10 @@ impl Allocator {
         if self.cuts.known.is_fitting(&this) {
             return None;
         }
+        if live.nodes.iter().any(|node| node.stays_whole()) {
+            self.log_shared();
+            return None;
+        }
         // SAFETY: live, of this ggml, and used by no other thread, as the caller guarantees.
         if unsafe { Visited::of(self.runtime, graph) }.first_missing(live).is_some() {
             self.log_listed_by_hand();
@@ -209,6 +247,16 @@ impl Allocator {
             self.runtime.log_warning(&format!(
                 "{SIGNATURE}LASTUSE_BUDGET: graphs that are not built by ggml_build_forward_expand stay whole, whatever \
                  they need\n"
+            ));
+        }
+    }
+
+    /// Logs, once for each allocator, that graphs that share tensors stay whole: each would change what the others compute.
+    fn log_shared(&mut self) {
+        if !std::mem::replace(&mut self.cuts.has_logged_shared, true) {
+            self.runtime.log_warning(&format!(
+                "{SIGNATURE}LASTUSE_BUDGET: graphs that share large tensors, or whose large tensors are retained or dedicated \
+                 after they were reserved, stay whole, whatever they need\n"
             ));
         }
     }

@@ -16,10 +16,12 @@ use crate::ggml::bindings::{ggml_cgraph, ggml_context};
 use crate::ggml::extensions::budget::{Budgeted, NotFitted, expect_room, ids, within};
 use crate::ggml::extensions::compute_buffer::ComputeBuffer;
 use crate::ggml::live::buffers::BufferType;
+use crate::ggml::live::marks::mark_replaced_by_parts;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::read::requested::Requested;
 use crate::ggml::read::{ReadGraph, read};
+use crate::ggml::retention::retained_by_any;
 use rewriter::{nodes_needed, rewrite, tensors_needed};
 use subject::LiveSubject;
 
@@ -74,6 +76,11 @@ pub unsafe fn split_graph(
     unsafe { expect_room(runtime, context, graph, nodes_needed(&found), tensors_needed(&found)) }?;
     // SAFETY: there is room, which was checked; the caller's promise.
     unsafe { rewrite(runtime, context, graph, &found, &reading.tensors) };
+    let mut is_listed = vec![false; reading.tensors.len()];
+    let given = found.draft.origins.iter().filter(|origin| origin.role.is_given());
+    given.for_each(|origin| is_listed[origin.tensor as usize] = true);
+    let replaced = reading.tensors.iter().zip(is_listed).filter(|(_, is_listed)| !is_listed);
+    replaced.for_each(|(&tensor, _)| mark_replaced_by_parts(tensor));
     for split in &found.splits {
         note(reading.tensors[split.tensor as usize], split.parts);
     }
@@ -88,6 +95,8 @@ fn search(
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Splitting, NotFitted<Splitting>> {
     let mut known = LiveSubject::of(runtime, reading);
+    let retained = (0..).zip(retained_by_any(&reading.tensors)).filter(|(_, is_retained)| *is_retained);
+    retained.for_each(|(id, _)| known.keep(id));
     ids(request.retained, &reading.tensors)?.into_iter().for_each(|id| known.keep(id));
     let (leafs, nodes) = (vec![0; live.leafs.len()], vec![0; live.nodes.len()]);
     let requests = Requests { leafs: &leafs, nodes: &nodes };

@@ -8,6 +8,7 @@ use crate::graph::TensorId;
 use crate::graph::split::{Kind, Role, Splitting};
 
 use crate::ggml::bindings::{ggml_cgraph, ggml_context};
+use crate::ggml::live::marks::mark_made_of_parts;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, MAX_SOURCES, TensorRef};
 use crate::ggml::live::tensor_mut::TensorMut;
@@ -125,6 +126,9 @@ impl<'g> Rewriter<'_, 'g> {
             if origin.role != Role::Given {
                 let is_used = |&slot: &usize| origin.role != Role::Part || tensor.source(slot).is_some();
                 let slots: Vec<usize> = (0..MAX_SOURCES).filter(is_used).collect();
+                if origin.role == Role::Whole {
+                    mark_made_of_parts(tensor);
+                }
                 // SAFETY: no reference into the tensor is held.
                 let mut writer = unsafe { TensorMut::new(tensor) };
                 if origin.role == Role::Whole {
