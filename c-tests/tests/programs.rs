@@ -13,8 +13,9 @@ use support::expect;
 use support::trials::{of_cases, of_function};
 
 /// Programs that get lastuse, which verifies every plan, with upstream's allocator beside it, on the ggml of llama.cpp.
-const PROGRAMS: [&str; 25] = [
+const PROGRAMS: [&str; 26] = [
     "budget_setting",
+    "combined_passes",
     "ctx_tensors",
     "contexts",
     "dedicate",

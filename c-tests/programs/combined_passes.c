@@ -1,0 +1,383 @@
+// Passes over random graphs, alone and in any order, with budgets between the smallest and the plan: what the program reads
+// has the bits that the untouched graph gives, in memory of its own.
+//
+//   combined_passes <case> [first seed] [number of seeds]
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "computing.h"
+#include "ggml-alloc.h"
+#include "ggml-cpu.h"
+#include "graph_fields.h"
+#include "lastuse.h"
+#include "mixed_graph.h"
+#include "mixed_training.h"
+#include "plan_check.h"
+#include "splitmix.h"
+#include "upstream.h"
+
+#define MOST_KEPT 12
+#define DEDICATED (1 << 20)
+
+// A graph, and the same one with every tensor in memory of its own.
+struct pair {
+    struct mixed_graph    g;
+    struct mixed_graph    truth;
+    ggml_backend_buffer_t memory;
+};
+
+static struct pair pair_new(uint64_t seed) {
+    struct pair pair = { .g = mixed_graph_new(seed), .truth = mixed_graph_new(seed) };
+    pair.memory      = ggml_backend_alloc_ctx_tensors_from_buft(pair.truth.ctx, ggml_backend_cpu_buffer_type());
+    CHECK(pair.memory != NULL, "no memory");
+    return pair;
+}
+
+static void pair_free(struct pair * pair) {
+    ggml_backend_buffer_free(pair->memory);
+    mixed_graph_free(&pair->g);
+    mixed_graph_free(&pair->truth);
+}
+
+// Element by element: views have gaps.
+static void check_same(const struct ggml_tensor * t, const struct ggml_tensor * truth, uint64_t seed, const char * what) {
+    CHECK(t->data != NULL, "seed %llu: %s %s has no memory", (unsigned long long) seed, what, truth->name);
+    size_t size = ggml_type_size(truth->type);
+    for (int64_t i = 0; i < ggml_nelements(truth); i++) {
+        int64_t at[4];
+        ggml_unravel_index(truth, i, &at[0], &at[1], &at[2], &at[3]);
+        size_t here = 0, there = 0;
+        for (int d = 0; d < 4; d++) {
+            here += (size_t) at[d] * t->nb[d];
+            there += (size_t) at[d] * truth->nb[d];
+        }
+        CHECK(memcmp((char *) t->data + here, (char *) truth->data + there, size) == 0,
+              "seed %llu: %s %s (%s) differs in element %lld of %lld", (unsigned long long) seed, what, truth->name,
+              ggml_op_name(truth->op), (long long) i, (long long) ggml_nelements(truth));
+    }
+}
+
+static size_t planned_size(struct ggml_cgraph * graph) {
+    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(ggml_gallocr_reserve(galloc, graph), "not reserved");
+    size_t size = ggml_gallocr_get_buffer_size(galloc, 0);
+    ggml_gallocr_free(galloc);
+    return size;
+}
+
+static bool split(struct mixed_graph * g, size_t budget, struct lastuse_split_report * report) {
+    struct lastuse_split_params params = {
+        .struct_size = sizeof(params), .budget = budget, .buft = ggml_backend_cpu_buffer_type(), .n_threads = 1
+    };
+    *report = (struct lastuse_split_report){ .struct_size = sizeof(*report) };
+    return lastuse_graph_split(g->ctx, g->graph, &params, report);
+}
+
+// The smallest budget that can be met, and the bytes of the plan.
+static void find_limits(uint64_t seed, size_t limits[2]) {
+    struct mixed_graph          g = mixed_graph_new(seed);
+    struct lastuse_split_report report;
+    limits[1] = planned_size(g.graph);
+    CHECK(!split(&g, 1, &report), "seed %llu: a byte cannot be enough for %zu", (unsigned long long) seed, limits[1]);
+    limits[0] = report.size_after;
+    mixed_graph_free(&g);
+}
+
+static size_t random_budget(const size_t limits[2], uint64_t * random) {
+    size_t space = limits[1] - limits[0];
+    size_t below = (size_t) (splitmix64(random) % 4096);
+    switch (splitmix64(random) % 4) {
+        case 0:  return limits[0];
+        case 1:  return below < space ? limits[1] - 1 - below : limits[0];
+        default: return limits[0] + (size_t) (splitmix64(random) % (space + 1));
+    }
+}
+
+static ggml_gallocr_t new_allocator(void) {
+    return ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+}
+
+// What the program reads of a graph beyond its result: values that were retained or dedicated.
+struct kept {
+    struct ggml_tensor * tensors[MOST_KEPT];
+    struct ggml_tensor * truths[MOST_KEPT];
+    const char *         how[MOST_KEPT];
+    int                  count;
+};
+
+static void keep(struct kept * kept, struct ggml_tensor * t, struct ggml_tensor * truth, const char * how) {
+    kept->tensors[kept->count]  = t;
+    kept->truths[kept->count]   = truth;
+    kept->how[kept->count++] = how;
+}
+
+struct trial {
+    struct pair           pair;
+    ggml_gallocr_t        galloc;
+    ggml_backend_buffer_t buffer;
+    size_t                limits[2];
+    struct kept           kept;
+    uint64_t              random;
+    int                   cuts;
+};
+
+static void retain_some(struct trial * trial) {
+    struct mixed_graph * g = &trial->pair.g;
+    for (int i = 0; i < 2 && trial->kept.count < MOST_KEPT; i++) {
+        int at = (int) (splitmix64(&trial->random) % (uint64_t) g->n_values);
+        if (mixed_graph_lists(trial->pair.truth.graph, trial->pair.truth.values[at]) &&
+            lastuse_tensor_retain(trial->galloc, g->values[at])) {
+            keep(&trial->kept, g->values[at], trial->pair.truth.values[at], "retained");
+        }
+    }
+}
+
+// Of those that the program asks for first: a copy that it computes, or the tensor itself.
+static void dedicate_one(struct trial * trial) {
+    struct mixed_graph * g  = &trial->pair.g;
+    int                  at = (int) (splitmix64(&trial->random) % (uint64_t) g->n_values);
+    if (!mixed_graph_lists(trial->pair.truth.graph, trial->pair.truth.values[at]) || trial->kept.count == MOST_KEPT) {
+        return;
+    }
+    struct ggml_tensor * t = lastuse_tensor_dedicate(trial->galloc, g->values[at], trial->buffer);
+    if (t != NULL) {
+        if (t != g->values[at]) {
+            struct ggml_tensor * last = g->graph->nodes[g->graph->n_nodes - 1];
+            ggml_build_forward_expand(g->graph, t);
+            CHECK(ggml_graph_node(g->graph, -1) != last, "the copy is not listed");
+        }
+        keep(&trial->kept, t, trial->pair.truth.values[at], t == g->values[at] ? "dedicated" : "the copy of");
+    }
+}
+
+static void tile(struct trial * trial) {
+    struct lastuse_split_report report;
+    if (split(&trial->pair.g, random_budget(trial->limits, &trial->random), &report)) {
+        trial->cuts += report.n_cuts;
+    }
+}
+
+static void apply(struct trial * trial, int pass) {
+    switch (pass) {
+        case 0:  tile(trial); break;
+        case 1:  lastuse_graph_reorder(trial->pair.g.graph, ggml_backend_cpu_buffer_type(), 2000, NULL); break;
+        case 2:  retain_some(trial); break;
+        default: dedicate_one(trial); break;
+    }
+}
+
+static int try_passes(ggml_backend_t cpu, uint64_t seed) {
+    struct trial trial = { .pair = pair_new(seed), .galloc = new_allocator(), .random = seed ^ 0x5eed };
+    trial.buffer       = ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), DEDICATED);
+    find_limits(seed, trial.limits);
+    mixed_graph_run(&trial.pair.truth, trial.pair.truth.graph, cpu);
+    tile(&trial);
+    for (int i = 1 + (int) (splitmix64(&trial.random) % 5); i > 0; i--) {
+        apply(&trial, (int) (splitmix64(&trial.random) % 4));
+    }
+    for (int run = 0; run < 2; run++) {
+        CHECK(ggml_gallocr_alloc_graph(trial.galloc, trial.pair.g.graph), "seed %llu: not allocated", (unsigned long long) seed);
+        CHECK_PLAN(trial.pair.g.graph, "seed %llu", (unsigned long long) seed);
+        mixed_graph_run(&trial.pair.g, trial.pair.g.graph, cpu);
+        check_same(trial.pair.g.results[0], trial.pair.truth.results[0], seed, "the result");
+        for (int i = 0; i < trial.kept.count; i++) {
+            check_same(trial.kept.tensors[i], trial.kept.truths[i], seed, trial.kept.how[i]);
+        }
+    }
+    ggml_gallocr_free(trial.galloc);
+    ggml_backend_buffer_free(trial.buffer);
+    pair_free(&trial.pair);
+    return trial.cuts;
+}
+
+static void passes_in_any_order_keep_values(struct case_args args) {
+    ggml_backend_t cpu   = new_cpu(1);
+    long long      first = case_number(args, 0, 1);
+    long long      count = case_number(args, 1, 60);
+    int            cuts  = 0;
+    for (long long seed = first; seed < first + count; seed++) {
+        cuts += try_passes(cpu, (uint64_t) seed);
+    }
+    CHECK(cuts * 2 > count, "only %d cuts of %lld graphs", cuts, count);
+    ggml_backend_free(cpu);
+}
+
+// The values that others read, the size that is reported, and the budget.
+static int try_budget(ggml_backend_t cpu, uint64_t seed) {
+    struct pair                 pair   = pair_new(seed);
+    uint64_t                    random = seed ^ 0xb0d6e7;
+    size_t                      limits[2];
+    struct lastuse_split_report report;
+    find_limits(seed, limits);
+    size_t budget = random_budget(limits, &random);
+    CHECK(split(&pair.g, budget, &report), "seed %llu, %zu bytes: %s", (unsigned long long) seed, budget, lastuse_last_error());
+    CHECK(report.size_before == limits[1] && report.size_after <= budget, "seed %llu: %zu, then %zu bytes for %zu",
+          (unsigned long long) seed, report.size_before, report.size_after, budget);
+    ggml_gallocr_t galloc = new_allocator();
+    CHECK(ggml_gallocr_alloc_graph(galloc, pair.g.graph), "seed %llu: not allocated", (unsigned long long) seed);
+    CHECK(ggml_gallocr_get_buffer_size(galloc, 0) == report.size_after, "seed %llu: the plan has %zu bytes, not %zu",
+          (unsigned long long) seed, ggml_gallocr_get_buffer_size(galloc, 0), report.size_after);
+    CHECK_PLAN(pair.g.graph, "seed %llu", (unsigned long long) seed);
+    mixed_graph_run(&pair.truth, pair.truth.graph, cpu);
+    mixed_graph_run(&pair.g, pair.g.graph, cpu);
+    check_same(pair.g.results[0], pair.truth.results[0], seed, "the result");
+    ggml_gallocr_free(galloc);
+    pair_free(&pair);
+    return report.n_cuts;
+}
+
+static void tiled_graphs_keep_values_and_budgets(struct case_args args) {
+    ggml_backend_t cpu   = new_cpu(1);
+    long long      first = case_number(args, 0, 1);
+    long long      count = case_number(args, 1, 100);
+    int            cuts  = 0;
+    for (long long seed = first; seed < first + count; seed++) {
+        cuts += try_budget(cpu, (uint64_t) seed);
+    }
+    CHECK(cuts * 4 > count, "only %d cuts of %lld graphs", cuts, count);
+    ggml_backend_free(cpu);
+}
+
+static size_t size_by_ggml(struct ggml_cgraph * graph) {
+    ggml_gallocr_t galloc = upstream_ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(upstream_ggml_gallocr_reserve(galloc, graph), "not reserved");
+    size_t size = upstream_ggml_gallocr_get_buffer_size(galloc, 0);
+    upstream_ggml_gallocr_free(galloc);
+    return size;
+}
+
+// Two graphs of the same tensors, allocated in turns in one or two allocators under LASTUSE_BUDGET.
+static void try_turns(uint64_t seed) {
+    ggml_backend_t       cpu       = new_cpu(1);
+    uint64_t             random    = seed ^ 0x7u;
+    struct pair          pair      = pair_new(seed);
+    struct ggml_cgraph * graphs[2] = { pair.g.graph, pair.g.second };
+    struct ggml_cgraph * truths[2] = { pair.truth.graph, pair.truth.second };
+    char                 budget[32];
+    snprintf(budget, sizeof(budget), "%zu", size_by_ggml(graphs[seed % 2]) * (20 + (size_t) (splitmix64(&random) % 80)) / 100);
+    setenv("LASTUSE_BUDGET", budget, 1);
+    ggml_gallocr_t gallocs[2] = { new_allocator(), new_allocator() };
+    for (int i = 0; i < 2 && splitmix64(&random) % 2 == 0; i++) {
+        CHECK(ggml_gallocr_reserve(gallocs[i], graphs[i]), "seed %llu: not reserved", (unsigned long long) seed);
+    }
+    for (int turn = 0; turn < 5; turn++) {
+        int            which  = (int) (splitmix64(&random) % 2);
+        ggml_gallocr_t galloc = gallocs[seed % 3 == 0 ? 0 : which];
+        mixed_graph_drop_memory(&pair.g);
+        CHECK(ggml_gallocr_alloc_graph(galloc, graphs[which]), "seed %llu: turn %d is not allocated", (unsigned long long) seed, turn);
+        CHECK_PLAN(graphs[which], "seed %llu, turn %d", (unsigned long long) seed, turn);
+        mixed_graph_run(&pair.truth, truths[which], cpu);
+        mixed_graph_run(&pair.g, graphs[which], cpu);
+        check_same(pair.g.results[which], pair.truth.results[which], seed, "the result");
+    }
+    ggml_gallocr_free(gallocs[0]);
+    ggml_gallocr_free(gallocs[1]);
+    pair_free(&pair);
+    ggml_backend_free(cpu);
+}
+
+// A process reads the variable once, so each seed has one.
+static void graphs_of_the_same_tensors_keep_values_in_turns(struct case_args args) {
+    long long first = case_number(args, 0, 1);
+    long long count = case_number(args, 1, 60);
+    for (long long seed = first; seed < first + count; seed++) {
+        fflush(stdout);
+        pid_t child = fork();
+        CHECK(child >= 0, "no process");
+        if (child == 0) {
+            try_turns((uint64_t) seed);
+            _exit(0);
+        }
+        int status = 0;
+        CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0, "seed %lld: status %d",
+              seed, status);
+    }
+}
+
+static bool recompute(struct mixed_training * t, size_t budget, struct ggml_tensor ** retained, int count,
+                      struct lastuse_recompute_report * report) {
+    struct lastuse_recompute_params params = {
+        .struct_size = sizeof(params), .budget = budget, .buft = ggml_backend_cpu_buffer_type(), .effort = 100000
+    };
+    params.retained   = retained;
+    params.n_retained = count;
+    *report           = (struct lastuse_recompute_report){ .struct_size = sizeof(*report) };
+    return lastuse_graph_recompute(t->ctx, t->graph, &params, report);
+}
+
+static void find_limits_of_training(uint64_t seed, size_t limits[2]) {
+    struct mixed_training           t = mixed_training_new(seed);
+    struct lastuse_recompute_report report;
+    limits[1] = planned_size(t.graph);
+    CHECK(!recompute(&t, 1, NULL, 0, &report), "a byte cannot be enough");
+    limits[0] = report.size_after;
+    mixed_training_free(&t);
+}
+
+// Views are retained before or after, by the allocator or as parameters. Some nodes are put in order too.
+static int try_training(ggml_backend_t cpu, uint64_t seed) {
+    struct mixed_training           t = mixed_training_new(seed), truth = mixed_training_new(seed);
+    struct lastuse_recompute_report report;
+    size_t                          limits[2];
+    uint64_t                        random = seed ^ 0x7ea;
+    ggml_gallocr_t                  galloc = new_allocator();
+    ggml_backend_buffer_t           memory = ggml_backend_alloc_ctx_tensors_from_buft(truth.ctx, ggml_backend_cpu_buffer_type());
+    struct kept                     kept   = { .count = 0 };
+    find_limits_of_training(seed, limits);
+    bool before = splitmix64(&random) % 2 == 0, named = splitmix64(&random) % 4 == 0;
+    for (int i = 0; i < t.n_views && kept.count < MOST_KEPT; i++) {
+        if (splitmix64(&random) % 2 == 0) {
+            keep(&kept, t.views[i], truth.views[i], "the view");
+            CHECK(!before || lastuse_tensor_retain(galloc, t.views[i]), "%s", lastuse_last_error());
+        }
+    }
+    bool met = recompute(&t, random_budget(limits, &random), kept.tensors, named ? kept.count : 0, &report);
+    CHECK(met || named, "seed %llu: %s", (unsigned long long) seed, lastuse_last_error());
+    if (splitmix64(&random) % 3 == 0) {
+        lastuse_graph_reorder(t.graph, ggml_backend_cpu_buffer_type(), 2000, NULL);
+    }
+    for (int i = 0; i < kept.count && !before; i++) {
+        CHECK(lastuse_tensor_retain(galloc, kept.tensors[i]), "%s", lastuse_last_error());
+    }
+    CHECK(ggml_gallocr_alloc_graph(galloc, t.graph), "seed %llu: not allocated", (unsigned long long) seed);
+    CHECK_PLAN(t.graph, "seed %llu", (unsigned long long) seed);
+    mixed_training_run(&truth, cpu);
+    mixed_training_run(&t, cpu);
+    check_same(t.loss, truth.loss, seed, "the loss");
+    for (int i = 0; i < t.n_weights; i++) {
+        check_same(t.sums[i], truth.sums[i], seed, "a gradient");
+    }
+    for (int i = 0; i < kept.count; i++) {
+        check_same(kept.tensors[i], kept.truths[i], seed, kept.how[i]);
+    }
+    ggml_gallocr_free(galloc);
+    ggml_backend_buffer_free(memory);
+    mixed_training_free(&t);
+    mixed_training_free(&truth);
+    return met ? report.nodes_again : 0;
+}
+
+static void recomputed_graphs_keep_retained_views(struct case_args args) {
+    ggml_backend_t cpu   = new_cpu(1);
+    long long      first = case_number(args, 0, 1);
+    long long      count = case_number(args, 1, 60);
+    int            again = 0;
+    for (long long seed = first; seed < first + count; seed++) {
+        again += try_training(cpu, (uint64_t) seed);
+    }
+    CHECK(again > count, "only %d nodes of %lld graphs run again", again, count);
+    ggml_backend_free(cpu);
+}
+
+static const struct test_case CASES[] = {
+    CASE(tiled_graphs_keep_values_and_budgets),
+    CASE(passes_in_any_order_keep_values),
+    CASE(graphs_of_the_same_tensors_keep_values_in_turns),
+    CASE(recomputed_graphs_keep_retained_views),
+};
+
+TEST_MAIN(CASES)
