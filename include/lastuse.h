@@ -311,7 +311,7 @@ struct lastuse_recompute_params {
   int n_retained;
   // The work limit of the search, in nodes simulated; 0: 40000000, at most some two seconds.
   uint64_t effort;
-  // Called during the search with the part of the effort that is used, from 0 to 1; returning false cancels. NULL for
+  // Called during the search with the part of it that is done, which rises from 0 to 1; returning false cancels. NULL for
   // none.
   bool (*progress)(float done, void *user_data);
   // Called for each node that runs again, with its copy, after the graph was changed. NULL for none.
@@ -354,7 +354,7 @@ struct lastuse_split_params {
   int n_threads;
   // The work limit of the search, in nodes looked at; 0: 10000000.
   uint64_t effort;
-  // Called during the search with the part of the effort that is used, from 0 to 1; returning false cancels. NULL for
+  // Called during the search with the part of it that is done, which rises from 0 to 1; returning false cancels. NULL for
   // none.
   bool (*progress)(float done, void *user_data);
   // Called for each tensor that is computed in parts, with their number, after the graph was changed; once more for each
@@ -794,8 +794,8 @@ bool lastuse_set_capture(const char *dir);
 // the same memory, counts as t, and any other does not. For allocators of a scheduler, which are out of reach, use
 // lastuse_set_retain.
 //
-// Returns false, without effect, if lastuse has not created galloc; lastuse_last_error has the reason. Aborts if an
-// argument is NULL.
+// Returns false, without effect, if lastuse has not created galloc, or if only parts of t are computed since
+// lastuse_graph_split; lastuse_last_error has the reason. Aborts if an argument is NULL.
 //
 // # Safety
 // `galloc` is a live allocator that no other thread uses, and `t` is live.
@@ -826,8 +826,8 @@ bool lastuse_tensor_retain(struct ggml_gallocr *galloc,
 // graph. In a graph in which node is not among the nodes, t lasts to the end. If node runs before t, that t can be read
 // once it is computed, and is not retained.
 //
-// Returns false, without effect, if lastuse has not created galloc, or if no operation computes node; the reason is in
-// lastuse_last_error. Aborts if an argument is NULL.
+// Returns false, without effect, if lastuse has not created galloc, if no operation computes node, or if only parts of t
+// are computed since lastuse_graph_split; the reason is in lastuse_last_error. Aborts if an argument is NULL.
 //
 // # Safety
 // `galloc` is a live allocator that no other thread uses, and `t` and `node` are live.
@@ -1628,8 +1628,8 @@ struct ggml_tensor *lastuse_tensor_set_output(struct ggml_tensor *t,
 // allocates no graphs: it takes no memory.
 //
 // Returns NULL and changes nothing, with the reason in lastuse_last_error and in ggml's log, if
-// - t is not computed, is an input, has no elements, or has memory already: because it was dedicated before, or its
-//   graph is allocated;
+// - t is not computed, or only parts of it since lastuse_graph_split; is an input, has no elements, or has memory already:
+//   because it was dedicated before, or its graph is allocated;
 // - t is a view of a tensor that is dedicated or allocated, or of quantized elements that are not in order;
 // - buffer has too few bytes left, belongs to galloc itself, or is of a type that places tensors itself;
 // - the device of buffer can neither compute t nor copy it.
@@ -1932,7 +1932,9 @@ bool lastuse_graph_recompute(struct ggml_context *ctx,
 // but stays whole. Nothing is cut finer than needed.
 //
 // The tensors of the program stay valid: one that is computed in parts becomes a view (RESHAPE) of new memory that the
-// parts write, and has its value after them. Those that are only used inside of a cut chain are no longer in the graph.
+// parts write, and has its value after them. Those that are only used inside of a cut chain are no longer in the graph:
+// lastuse_tensor_retain, lastuse_tensor_dedicate and ggml_set_output refuse them from then on. What an allocator retains
+// when this is called, or LASTUSE_RETAIN names, stays as it is.
 // New tensors are in ctx, named like theirs with "(part 2 of 8)" and the like behind; the graph needs room for them
 // (ggml_new_graph_custom), and ctx too.
 //

@@ -283,6 +283,29 @@ static void retained_tensors_and_outputs_are_not_cut(struct case_args args) {
     }
 }
 
+// Before the graph is cut, an allocator may retain tensors of it; afterwards, those that only parts are computed of are refused.
+static void tensors_that_only_parts_are_computed_of_are_refused(struct case_args args) {
+    (void) args;
+    struct large_graph          b      = large();
+    struct ggml_tensor *        scores = named(&b, "scores");
+    struct lastuse_split_report report;
+    ggml_backend_buffer_t       buffer = ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), 4 << 20);
+    ggml_gallocr_t              galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(lastuse_tensor_retain(galloc, scores), "%s", lastuse_last_error());
+    check_refused(&b, params_of(2 * 1024 * 1024), "the smallest needs");
+    CHECK(lastuse_tensor_release(galloc, scores), "%s", lastuse_last_error());
+    CHECK(split(&b, params_of(2 * 1024 * 1024), &report) && report.n_cuts > 0, "%s", lastuse_last_error());
+    CHECK(!lastuse_tensor_retain(galloc, scores) && strstr(lastuse_last_error(), "only parts") != NULL, "retained");
+    CHECK(!lastuse_tensor_retain_until(galloc, scores, b.results[0]), "retained");
+    CHECK(lastuse_tensor_dedicate(galloc, scores, buffer) == NULL && strstr(lastuse_last_error(), "only parts") != NULL,
+          "dedicated");
+    struct ggml_tensor * elsewhere = ggml_dup_tensor(b.ctx, scores);
+    CHECK(ggml_set_output(scores, elsewhere) == NULL && strstr(lastuse_last_error(), "only parts") != NULL, "redirected");
+    ggml_gallocr_free(galloc);
+    ggml_backend_buffer_free(buffer);
+    ggml_free(b.ctx);
+}
+
 // What the program holds pointers to has its value after the run.
 static void tensors_of_the_program_stay_valid(struct case_args args) {
     (void) args;
@@ -447,6 +470,7 @@ static const struct test_case CASES[] = {
     CASE(cuts_are_reported_and_parts_are_named),
     CASE(mistakes_are_refused),
     CASE(retained_tensors_and_outputs_are_not_cut),
+    CASE(tensors_that_only_parts_are_computed_of_are_refused),
     CASE(tensors_of_the_program_stay_valid),
     CASE(functions_of_the_program_are_not_cut),
     CASE(sinks_without_a_mask_are_cut_with_their_heads),

@@ -61,8 +61,8 @@ use super::last_error::fail;
 /// allocates no graphs: it takes no memory.
 ///
 /// Returns NULL and changes nothing, with the reason in lastuse_last_error and in ggml's log, if
-/// - t is not computed, is an input, has no elements, or has memory already: because it was dedicated before, or its
-///   graph is allocated;
+/// - t is not computed, or only parts of it since lastuse_graph_split; is an input, has no elements, or has memory already:
+///   because it was dedicated before, or its graph is allocated;
 /// - t is a view of a tensor that is dedicated or allocated, or of quantized elements that are not in order;
 /// - buffer has too few bytes left, belongs to galloc itself, or is of a type that places tensors itself;
 /// - the device of buffer can neither compute t nor copy it.
