@@ -74,10 +74,15 @@ static struct ggml_tensor * operand(struct pool * pool, const struct ggml_tensor
     return leaf(g, GGML_TYPE_F32, ne[0], ne[1], ne[2], ne[3]);
 }
 
+// Without gaps, and with ggml's own strides in dimensions of one element.
 static struct ggml_tensor * packed(struct mixed_graph * g, struct ggml_tensor * t) {
-    // A row of one element may have any stride.
-    bool is_packed = ggml_is_contiguous(t) && t->nb[0] == ggml_type_size(t->type);
-    return is_packed ? t : ggml_cont(g->ctx, t);
+    size_t next = ggml_type_size(t->type);
+    for (int d = 0; d < 4; next *= (size_t) t->ne[d++]) {
+        if (t->nb[d] != next) {
+            return ggml_cont(g->ctx, t);
+        }
+    }
+    return t;
 }
 
 static struct ggml_tensor * with_rows(struct mixed_graph * g, struct ggml_tensor * t) {
@@ -171,9 +176,13 @@ static struct ggml_tensor * product(struct mixed_graph * g, struct ggml_tensor *
     return ggml_mul_mat(g->ctx, leaf(g, GGML_TYPE_F32, x->ne[0], rows, heads, batches), x);
 }
 
+static struct ggml_tensor * operand_like(struct mixed_graph * g, const struct ggml_tensor * t) {
+    return leaf(g, GGML_TYPE_F32, t->ne[0], t->ne[1], t->ne[2], t->ne[3]);
+}
+
 static struct ggml_tensor * elementwise(struct mixed_graph * g, struct pool * pool, struct ggml_tensor * x) {
     struct ggml_context * ctx = g->ctx;
-    switch (below(g, 12)) {
+    switch (below(g, 16)) {
         case 0:  return ggml_silu(ctx, packed(g, x));
         case 1:  return ggml_soft_max(ctx, packed(g, x));
         case 2:  return ggml_add(ctx, packed(g, x), operand(pool, x));
@@ -185,6 +194,10 @@ static struct ggml_tensor * elementwise(struct mixed_graph * g, struct pool * po
         case 8:  return ggml_sum_rows(ctx, with_rows(g, x));
         case 9:  return ggml_cast(ctx, ggml_cast(ctx, packed(g, x), GGML_TYPE_F16), GGML_TYPE_F32);
         case 10: return ggml_repeat_4d(ctx, ggml_sum_rows(ctx, with_rows(g, x)), 4, x->ne[1], x->ne[2], x->ne[3]);
+        case 11: return ggml_group_norm(ctx, packed(g, x), 1, 1e-5f);
+        case 12: return ggml_upscale(ctx, packed(g, x), 2, GGML_SCALE_MODE_NEAREST);
+        case 13: return ggml_cpy(ctx, packed(g, x), ggml_dup(ctx, operand_like(g, x)));
+        case 14: return ggml_add_inplace(ctx, ggml_dup(ctx, packed(g, x)), operand(pool, x));
         default: return ggml_scale_inplace(ctx, ggml_dup(ctx, packed(g, x)), 1.5f);
     }
 }
