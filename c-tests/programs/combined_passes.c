@@ -15,12 +15,11 @@
 #include "graph_fields.h"
 #include "lastuse.h"
 #include "mixed_graph.h"
-#include "mixed_training.h"
+#include "passes.h"
 #include "plan_check.h"
 #include "splitmix.h"
 #include "upstream.h"
 
-#define MOST_KEPT 12
 #define DEDICATED (1 << 20)
 
 // A graph, and the same one with every tensor in memory of its own.
@@ -43,32 +42,6 @@ static void pair_free(struct pair * pair) {
     mixed_graph_free(&pair->truth);
 }
 
-// Element by element: views have gaps.
-static void check_same(const struct ggml_tensor * t, const struct ggml_tensor * truth, uint64_t seed, const char * what) {
-    CHECK(t->data != NULL, "seed %llu: %s %s has no memory", (unsigned long long) seed, what, truth->name);
-    size_t size = ggml_type_size(truth->type);
-    for (int64_t i = 0; i < ggml_nelements(truth); i++) {
-        int64_t at[4];
-        ggml_unravel_index(truth, i, &at[0], &at[1], &at[2], &at[3]);
-        size_t here = 0, there = 0;
-        for (int d = 0; d < 4; d++) {
-            here += (size_t) at[d] * t->nb[d];
-            there += (size_t) at[d] * truth->nb[d];
-        }
-        CHECK(memcmp((char *) t->data + here, (char *) truth->data + there, size) == 0,
-              "seed %llu: %s %s (%s) differs in element %lld of %lld", (unsigned long long) seed, what, truth->name,
-              ggml_op_name(truth->op), (long long) i, (long long) ggml_nelements(truth));
-    }
-}
-
-static size_t planned_size(struct ggml_cgraph * graph) {
-    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    CHECK(ggml_gallocr_reserve(galloc, graph), "not reserved");
-    size_t size = ggml_gallocr_get_buffer_size(galloc, 0);
-    ggml_gallocr_free(galloc);
-    return size;
-}
-
 static bool split(struct mixed_graph * g, size_t budget, struct lastuse_split_report * report) {
     struct lastuse_split_params params = {
         .struct_size = sizeof(params), .budget = budget, .buft = ggml_backend_cpu_buffer_type(), .n_threads = 1
@@ -85,34 +58,6 @@ static void find_limits(uint64_t seed, size_t limits[2]) {
     CHECK(!split(&g, 1, &report), "seed %llu: a byte cannot be enough for %zu", (unsigned long long) seed, limits[1]);
     limits[0] = report.size_after;
     mixed_graph_free(&g);
-}
-
-static size_t random_budget(const size_t limits[2], uint64_t * random) {
-    size_t space = limits[1] - limits[0];
-    size_t below = (size_t) (splitmix64(random) % 4096);
-    switch (splitmix64(random) % 4) {
-        case 0:  return limits[0];
-        case 1:  return below < space ? limits[1] - 1 - below : limits[0];
-        default: return limits[0] + (size_t) (splitmix64(random) % (space + 1));
-    }
-}
-
-static ggml_gallocr_t new_allocator(void) {
-    return ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-}
-
-// What the program reads of a graph beyond its result: values that were retained or dedicated.
-struct kept {
-    struct ggml_tensor * tensors[MOST_KEPT];
-    struct ggml_tensor * truths[MOST_KEPT];
-    const char *         how[MOST_KEPT];
-    int                  count;
-};
-
-static void keep(struct kept * kept, struct ggml_tensor * t, struct ggml_tensor * truth, const char * how) {
-    kept->tensors[kept->count]  = t;
-    kept->truths[kept->count]   = truth;
-    kept->how[kept->count++] = how;
 }
 
 struct trial {
@@ -298,86 +243,10 @@ static void graphs_of_the_same_tensors_keep_values_in_turns(struct case_args arg
     }
 }
 
-static bool recompute(struct mixed_training * t, size_t budget, struct ggml_tensor ** retained, int count,
-                      struct lastuse_recompute_report * report) {
-    struct lastuse_recompute_params params = {
-        .struct_size = sizeof(params), .budget = budget, .buft = ggml_backend_cpu_buffer_type(), .effort = 100000
-    };
-    params.retained   = retained;
-    params.n_retained = count;
-    *report           = (struct lastuse_recompute_report){ .struct_size = sizeof(*report) };
-    return lastuse_graph_recompute(t->ctx, t->graph, &params, report);
-}
-
-static void find_limits_of_training(uint64_t seed, size_t limits[2]) {
-    struct mixed_training           t = mixed_training_new(seed);
-    struct lastuse_recompute_report report;
-    limits[1] = planned_size(t.graph);
-    CHECK(!recompute(&t, 1, NULL, 0, &report), "a byte cannot be enough");
-    limits[0] = report.size_after;
-    mixed_training_free(&t);
-}
-
-// Views are retained before or after, by the allocator or as parameters. Some nodes are put in order too.
-static int try_training(ggml_backend_t cpu, uint64_t seed) {
-    struct mixed_training           t = mixed_training_new(seed), truth = mixed_training_new(seed);
-    struct lastuse_recompute_report report;
-    size_t                          limits[2];
-    uint64_t                        random = seed ^ 0x7ea;
-    ggml_gallocr_t                  galloc = new_allocator();
-    ggml_backend_buffer_t           memory = ggml_backend_alloc_ctx_tensors_from_buft(truth.ctx, ggml_backend_cpu_buffer_type());
-    struct kept                     kept   = { .count = 0 };
-    find_limits_of_training(seed, limits);
-    bool before = splitmix64(&random) % 2 == 0, named = splitmix64(&random) % 4 == 0;
-    for (int i = 0; i < t.n_views && kept.count < MOST_KEPT; i++) {
-        if (splitmix64(&random) % 2 == 0) {
-            keep(&kept, t.views[i], truth.views[i], "the view");
-            CHECK(!before || lastuse_tensor_retain(galloc, t.views[i]), "%s", lastuse_last_error());
-        }
-    }
-    bool met = recompute(&t, random_budget(limits, &random), kept.tensors, named ? kept.count : 0, &report);
-    CHECK(met || named, "seed %llu: %s", (unsigned long long) seed, lastuse_last_error());
-    if (splitmix64(&random) % 3 == 0) {
-        lastuse_graph_reorder(t.graph, ggml_backend_cpu_buffer_type(), 2000, NULL);
-    }
-    for (int i = 0; i < kept.count && !before; i++) {
-        CHECK(lastuse_tensor_retain(galloc, kept.tensors[i]), "%s", lastuse_last_error());
-    }
-    CHECK(ggml_gallocr_alloc_graph(galloc, t.graph), "seed %llu: not allocated", (unsigned long long) seed);
-    CHECK_PLAN(t.graph, "seed %llu", (unsigned long long) seed);
-    mixed_training_run(&truth, cpu);
-    mixed_training_run(&t, cpu);
-    check_same(t.loss, truth.loss, seed, "the loss");
-    for (int i = 0; i < t.n_weights; i++) {
-        check_same(t.sums[i], truth.sums[i], seed, "a gradient");
-    }
-    for (int i = 0; i < kept.count; i++) {
-        check_same(kept.tensors[i], kept.truths[i], seed, kept.how[i]);
-    }
-    ggml_gallocr_free(galloc);
-    ggml_backend_buffer_free(memory);
-    mixed_training_free(&t);
-    mixed_training_free(&truth);
-    return met ? report.nodes_again : 0;
-}
-
-static void recomputed_graphs_keep_retained_views(struct case_args args) {
-    ggml_backend_t cpu   = new_cpu(1);
-    long long      first = case_number(args, 0, 1);
-    long long      count = case_number(args, 1, 60);
-    int            again = 0;
-    for (long long seed = first; seed < first + count; seed++) {
-        again += try_training(cpu, (uint64_t) seed);
-    }
-    CHECK(again > count, "only %d nodes of %lld graphs run again", again, count);
-    ggml_backend_free(cpu);
-}
-
 static const struct test_case CASES[] = {
     CASE(tiled_graphs_keep_values_and_budgets),
     CASE(passes_in_any_order_keep_values),
     CASE(graphs_of_the_same_tensors_keep_values_in_turns),
-    CASE(recomputed_graphs_keep_retained_views),
 };
 
 TEST_MAIN(CASES)

@@ -202,6 +202,18 @@ static struct ggml_tensor * elementwise(struct mixed_graph * g, struct pool * po
     }
 }
 
+// Over a value that others may read: before or after it, as the graph lists them.
+static struct ggml_tensor * written_over(struct mixed_graph * g, struct ggml_tensor * x) {
+    int left = 0;
+    for (int i = 0; i < g->n_values; i++) {
+        bool is_kept = g->values[i] != x && g->values[i]->view_src != x;
+        g->values[left] = g->values[i];
+        left += is_kept;
+    }
+    g->n_values = left;
+    return chance(g, 50) ? ggml_scale_inplace(g->ctx, x, 0.8f) : ggml_silu_inplace(g->ctx, x);
+}
+
 static struct ggml_tensor * next(struct mixed_graph * g, struct pool * pool) {
     int                  kind = below(g, 20);
     struct ggml_tensor * x    = pick(pool);
@@ -216,7 +228,7 @@ static struct ggml_tensor * next(struct mixed_graph * g, struct pool * pool) {
     } else if (kind < 14 && packed(g, x) == x && x->ne[0] > 2 && x->ne[1] > 2 && ggml_nelements(x) < MOST / 8) {
         return convolution(g, x);
     }
-    return elementwise(g, pool, x);
+    return kind == 19 && x->view_src == NULL && chance(g, 50) ? written_over(g, x) : elementwise(g, pool, x);
 }
 
 static struct ggml_tensor * sum_of(struct mixed_graph * g, struct ggml_tensor * sum, struct ggml_tensor * t) {

@@ -13,7 +13,7 @@ use support::expect;
 use support::trials::{of_cases, of_function};
 
 /// Programs that get lastuse, which verifies every plan, with upstream's allocator beside it, on the ggml of llama.cpp.
-const PROGRAMS: [&str; 26] = [
+const PROGRAMS: [&str; 27] = [
     "budget_setting",
     "combined_passes",
     "ctx_tensors",
@@ -28,6 +28,7 @@ const PROGRAMS: [&str; 26] = [
     "pipeline",
     "placement",
     "plan_check_faults",
+    "recomputed_views",
     "remembered",
     "remove_copies",
     "removed_copies",

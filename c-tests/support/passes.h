@@ -1,0 +1,63 @@
+// What tests of passes over random graphs have in common: budgets, what is kept of a graph, and comparing it.
+#pragma once
+
+#include "check.h"
+#include "ggml-alloc.h"
+#include "ggml-cpu.h"
+#include "splitmix.h"
+
+#define MOST_KEPT 12
+
+// Element by element: views have gaps.
+static inline void check_same(const struct ggml_tensor * t, const struct ggml_tensor * truth, uint64_t seed, const char * what) {
+    CHECK(t->data != NULL, "seed %llu: %s %s has no memory", (unsigned long long) seed, what, truth->name);
+    size_t size = ggml_type_size(truth->type);
+    for (int64_t i = 0; i < ggml_nelements(truth); i++) {
+        int64_t at[4];
+        ggml_unravel_index(truth, i, &at[0], &at[1], &at[2], &at[3]);
+        size_t here = 0, there = 0;
+        for (int d = 0; d < 4; d++) {
+            here += (size_t) at[d] * t->nb[d];
+            there += (size_t) at[d] * truth->nb[d];
+        }
+        CHECK(memcmp((char *) t->data + here, (char *) truth->data + there, size) == 0,
+              "seed %llu: %s %s (%s) differs in element %lld of %lld", (unsigned long long) seed, what, truth->name,
+              ggml_op_name(truth->op), (long long) i, (long long) ggml_nelements(truth));
+    }
+}
+
+static inline size_t planned_size(struct ggml_cgraph * graph) {
+    ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+    CHECK(ggml_gallocr_reserve(galloc, graph), "not reserved");
+    size_t size = ggml_gallocr_get_buffer_size(galloc, 0);
+    ggml_gallocr_free(galloc);
+    return size;
+}
+
+static inline size_t random_budget(const size_t limits[2], uint64_t * random) {
+    size_t space = limits[1] - limits[0];
+    size_t below = (size_t) (splitmix64(random) % 4096);
+    switch (splitmix64(random) % 4) {
+        case 0:  return limits[0];
+        case 1:  return below < space ? limits[1] - 1 - below : limits[0];
+        default: return limits[0] + (size_t) (splitmix64(random) % (space + 1));
+    }
+}
+
+static inline ggml_gallocr_t new_allocator(void) {
+    return ggml_gallocr_new(ggml_backend_cpu_buffer_type());
+}
+
+// What the program reads of a graph beyond its result: values that were retained or dedicated.
+struct kept {
+    struct ggml_tensor * tensors[MOST_KEPT];
+    struct ggml_tensor * truths[MOST_KEPT];
+    const char *         how[MOST_KEPT];
+    int                  count;
+};
+
+static inline void keep(struct kept * kept, struct ggml_tensor * t, struct ggml_tensor * truth, const char * how) {
+    kept->tensors[kept->count]  = t;
+    kept->truths[kept->count]   = truth;
+    kept->how[kept->count++] = how;
+}
