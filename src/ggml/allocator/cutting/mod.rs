@@ -146,10 +146,9 @@ impl Allocator {
         // SAFETY: live, as the caller guarantees.
         unsafe { undo_own(graph, is_wanted) };
         // SAFETY: live, as the caller guarantees, and read anew.
-        let live = unsafe { GraphRef::new(graph) };
-        if listed(live, ranges) == Listed::Missing {
+        if listed(unsafe { GraphRef::new(graph) }, ranges) != Listed::All {
             // SAFETY: live, as the caller guarantees.
-            unsafe { undo_shared(live) };
+            unsafe { undo_shared(graph) };
         }
     }
 

@@ -194,8 +194,10 @@ pub unsafe fn undo_own(graph: NonNull<ggml_cgraph>, is_wanted: impl Fn(TensorRef
 /// they have no memory: the other graph cannot run before it is allocated again.
 ///
 /// # Safety
-/// `live` is live with its tensors, and no other thread uses them.
-pub unsafe fn undo_shared(live: GraphRef<'_>) {
+/// `graph` is live with its tensors, and no other thread uses them.
+pub unsafe fn undo_shared(graph: NonNull<ggml_cgraph>) {
+    // SAFETY: live, as the caller guarantees.
+    let live = unsafe { GraphRef::new(graph) };
     let mut listed: Vec<usize> = Vec::new();
     for &node in live.nodes {
         let referred = [Some(node), node.view_source()].into_iter().chain(node.source_slots().iter().copied());
@@ -203,7 +205,7 @@ pub unsafe fn undo_shared(live: GraphRef<'_>) {
     }
     listed.sort_unstable();
     let is_among = |it: Address| listed.binary_search(&it.0.as_ptr().addr()).is_ok();
-    for other in KNOWN.lock().iter() {
+    for other in KNOWN.lock().iter().filter(|it| !it.is(graph, live)) {
         let mut shared = other.changed.iter().filter(|changed| is_among(changed.tensor)).peekable();
         // SAFETY: the graph refers to it, and is live.
         let has_memory = |changed: &Changed| !unsafe { changed.tensor.tensor() }.data().is_null();
