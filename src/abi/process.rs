@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use crate::ggml::{Allocator, check_enabled};
 
 use super::abort::abort_on_panic;
-use super::last_error::last_error;
+use super::last_error::{last_error, set_last_error};
 
 /// Returns the version of lastuse, "major.minor.patch". The string is static: the caller does not free it.
 ///
@@ -35,7 +35,7 @@ pub extern "C" fn lastuse_version() -> *const c_char {
 /// thread may call it.
 #[unsafe(no_mangle)]
 pub extern "C" fn lastuse_enabled() -> bool {
-    abort_on_panic(|| check_enabled().is_ok())
+    abort_on_panic(|| check_enabled().inspect_err(|why| set_last_error("lastuse_enabled", why)).is_ok())
 }
 
 /// Returns the reason of the latest error in this thread, preceded by the name of the function that failed. Functions

@@ -144,6 +144,12 @@ pub fn all_ggmls() -> Vec<&'static Ggml> {
     all().into_iter().filter_map(|loaded| loaded.decided().ok()).collect()
 }
 
+/// Returns the ggmls of this process for which it is decided which code serves them.
+pub fn decided_ggmls() -> Vec<&'static Ggml> {
+    let decided = |loaded: &&'static LoadedGgml| loaded.decided.get()?.as_ref().ok();
+    registry().ggmls.iter().filter_map(decided).collect()
+}
+
 fn loaded_of_caller() -> Option<&'static LoadedGgml> {
     // Code that lastuse is linked into statically uses the same ggml.
     let own = Object::own().filter(|own| defines_ggml(own)).cloned();
