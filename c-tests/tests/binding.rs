@@ -118,9 +118,9 @@ fn ggml_that_is_bound_in_part_gets_its_own_allocator() {
     let alone = run(&host(), &[&plugin], &[]);
     for mode in ["", "lazy:"] {
         let outcome = preloaded(&[&format!("{mode}{plugin}")]);
-        assert_not_served(&outcome, &alone, "calls ggml_gallocr_reserve_n past lastuse");
+        assert_not_served(&outcome, &alone, "has its calls of ggml_gallocr_reserve_n inlined");
         assert_eq!(outcome.stderr.lines().count(), 1, "{}", outcome.describe());
-        assert!(outcome.stderr.contains("calls ggml_gallocr_reserve_n past lastuse"), "{}", outcome.describe());
+        assert!(outcome.stderr.contains("calls of ggml_gallocr_reserve_n inlined"), "{}", outcome.describe());
     }
 }
 

@@ -62,7 +62,7 @@ fn every_command_has_a_man_page() {
         .collect();
     names.sort();
     let commands =
-        ["check", "compare", "completions", "convert", "draw", "explain", "man", "place", "plan", "run", "split"];
+        ["check", "compare", "completions", "convert", "draw", "explain", "man", "place", "plan", "reach", "run", "split"];
     let expected = commands.map(|command| format!("lastuse-{command}.1"));
     assert_eq!(names[..11], expected);
     assert_eq!(names[11..], ["lastuse.1"]);

@@ -61,6 +61,11 @@ impl Calls {
         self.targets.iter().all(Option::is_none)
     }
 
+    /// Returns `true` if the linker has still to bind calls.
+    pub fn are_unbound(&self) -> bool {
+        self.targets.contains(&Some(Target::NotBound))
+    }
+
     /// Returns `true` if a call is bound to the code of `object`, or made there without the dynamic linker.
     pub fn call(&self, object: &Object) -> bool {
         let is_there = |target: &Target| matches!(target, Target::Bound(address) if object.contains(ptr::without_provenance(*address)));
@@ -68,7 +73,12 @@ impl Calls {
     }
 
     fn reaches(&self, own: &Object, target: Target) -> bool {
-        let Target::Bound(address) = target else { return is_found_first(own) };
+        let Target::Bound(address) = target else {
+            // All calls of an object that was loaded after lastuse are bound alike.
+            let is_past = |target: &Target| *target != Target::NotBound && !self.reaches(own, *target);
+            let are_past = self.object.position > own.position && self.targets.iter().flatten().any(is_past);
+            return !are_past && is_found_first(own);
+        };
         // A library without a ggml that is interposed before the allocator forwards calls to the next one: lastuse.
         let is_between = || Object::at(address).is_some_and(|object| object != self.object && !defines_ggml(&object));
         own.addresses().contains(&address) || is_between()

@@ -39,21 +39,28 @@ pub fn why_not_reached() -> Option<String> {
     if let Some((_, why)) = latest.filter(|(count, _)| *count == loaded) {
         return why;
     }
-    let why = find_why();
+    let (why, is_final) = find_why();
+    if !is_final {
+        return why;
+    }
     *LATEST.lock().unwrap_or_else(PoisonError::into_inner) = Some((loaded, why.clone()));
     why
 }
 
-fn find_why() -> Option<String> {
-    // Where lastuse is linked into the program, the static linker has bound its calls.
-    let own = own_now().filter(|own| !own.is_program())?;
+/// Returns why no call reaches lastuse, and whether that holds as long as no object is loaded.
+fn find_why() -> (Option<String>, bool) {
+    let Some(own) = own_now().filter(|own| !own.is_program()) else {
+        // lastuse is linked into the program, whose calls the static linker has bound.
+        return (None, true);
+    };
     let all = Calls::all();
+    let is_final = !all.iter().any(Calls::are_unbound);
     if all.iter().any(|calls| calls.binding(&own) != Binding::Not) {
-        return None;
+        return (None, is_final);
     }
     match all.iter().find(|calls| calls.object != own) {
-        Some(calls) => Some(why_past(calls, &own)),
-        None => (!may_be_reached(&own)).then(|| UNKNOWN.to_owned()),
+        Some(calls) => (Some(why_past(calls, &own)), is_final),
+        None => ((!may_be_reached(&own)).then(|| UNKNOWN.to_owned()), false),
     }
 }
 
@@ -107,11 +114,11 @@ pub fn bound_in_part(ggml: &Object) -> Option<String> {
         Binding::Whole | Binding::Not => None,
     });
     in_part.next().map(|(calls, functions)| {
-        let why = if calls.object.position < own.position {
-            "it was used before liblastuse was loaded"
-        } else {
-            "its compiler has put them in the place of their calls, as clang does with -flto"
-        };
-        format!("{} calls {} past lastuse: {why}", calls.object.name(), functions.join(", "))
+        let name = calls.object.name();
+        if calls.object.position < own.position {
+            return format!("{name} was used before liblastuse was loaded, and only its later calls reach lastuse");
+        }
+        let functions = functions.join(", ");
+        format!("{name} has its calls of {functions} inlined, as clang does with -flto, and only others reach lastuse")
     })
 }
