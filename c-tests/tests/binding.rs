@@ -180,7 +180,9 @@ fn ggml_that_finds_its_own_functions_first_is_left_alone() {
 #[test]
 fn reports_say_why_nothing_was_served() {
     let (deep, in_part) = (format!("deep:{}", ggml_plugin(Base::Shared)), ggml_plugin(Base::ByClang));
-    for (argument, why) in [(deep, "RTLD_DEEPBIND"), (in_part, "ggml_gallocr_reserve_n"), (ggml_plugin(Base::Shared), "")] {
+    for (argument, why) in
+        [(deep, "RTLD_DEEPBIND"), (in_part, "ggml_gallocr_reserve_n"), (ggml_plugin(Base::Shared), "")]
+    {
         let report = std::env::temp_dir().join(format!("lastuse-binding-{}.jsonl", std::process::id()));
         let _ = std::fs::remove_file(&report);
         let lastuse = lastuse();
@@ -215,5 +217,40 @@ fn node_and_python_load_it_first() {
             let first = run(&program, &[option, &script, &lastuse, &addon], &[]);
             assert_served(&first, &alone, "addon_bytes");
         }
+    }
+}
+
+/// The kinds of `lastuse reach`, and the ways that it names.
+#[test]
+fn tool_tells_what_can_be_reached() {
+    let host = host().path().display().to_string();
+    let inside = support::build("loads-with-ggml", "plan_two_graphs", &llama_cpp(), Linked::Ggml);
+    let linked =
+        support::build("loads-linked", "plan_two_graphs", &llama_cpp(), Linked::LastuseShared(&support::release()));
+    let behind = support::build("loads-behind", "link_order", &llama_cpp(), Linked::LastuseBehind(&support::release()));
+    let program = |program: &Program| program.path().display().to_string();
+    let files = [
+        (ggml_plugin(Base::Inside), "reached: ", "early import", 0),
+        (ggml_plugin(Base::Shared), "reached: ", "preload: lastuse run PROGRAM", 0),
+        (ggml_plugin(Base::ByClang), "part: ", "inlined ggml_gallocr_reserve_n: ", 3),
+        (ggml_plugin(Base::Symbolic), "bound: ", "-Bsymbolic", 3),
+        (ggml_plugin(Base::Hidden), "hidden: ", "inject: ", 3),
+        (program(&inside), "bound: ", "link: ", 3),
+        (program(&linked), "linked: ", "nothing else", 0),
+        (program(&behind), "bound: ", "before liblastuse", 3),
+        (host, "none: ", "it may load one later", 3),
+    ];
+    for (file, kind, way, code) in files {
+        let output = support::tool::command(&["reach", &file]).output().expect("the tool starts");
+        let text = support::tool::stdout(&output);
+        assert!(text.starts_with(kind) && text.contains(way), "{file}: {text}{}", support::tool::stderr(&output));
+        assert_eq!(output.status.code(), Some(code), "{file}: {text}");
+    }
+    for (file, why) in [("Cargo.toml", "not a program or a library"), ("/no/such/file", "no such file")] {
+        let output = support::tool::command(&["reach", file]).output().expect("the tool starts");
+        support::tool::assert_fails(
+            &output,
+            &format!("{file}: {why}{}", if file == "Cargo.toml" { " (ELF)" } else { "" }),
+        );
     }
 }

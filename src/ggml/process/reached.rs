@@ -85,10 +85,14 @@ fn why_past(calls: &Calls, own: &Object) -> String {
         );
     }
     if is_found_first(own) {
-        return format!("{name} was loaded with RTLD_DEEPBIND, so that it finds its own functions before those of lastuse");
+        return format!(
+            "{name} was loaded with RTLD_DEEPBIND, so that it finds its own functions before those of lastuse"
+        );
     }
-    format!("liblastuse was loaded with RTLD_LOCAL, so that {name} does not find its functions; preload it, or load it with \
-             RTLD_GLOBAL")
+    format!(
+        "liblastuse was loaded with RTLD_LOCAL, so that {name} does not find its functions; preload it, or load it with \
+             RTLD_GLOBAL"
+    )
 }
 
 /// Returns `true` if calls may reach lastuse although no object is known to call the allocator.

@@ -85,9 +85,10 @@ fn find(objects: &Objects) -> Option<(PathBuf, Reach)> {
     let has_code = |elf: &Elf| !has_lastuse(elf) && elf.has_text(SOURCE);
     let ggml = position(&has_ggml).or_else(|| position(&has_code));
     match (lastuse, ggml) {
-        (Some(lastuse), Some(ggml)) if lastuse > ggml => {
-            Some((objects.files[ggml].0.clone(), Reach::Bound("it comes before liblastuse in the search for functions")))
-        }
+        (Some(lastuse), Some(ggml)) if lastuse > ggml => Some((
+            objects.files[ggml].0.clone(),
+            Reach::Bound("it comes before liblastuse in the search for functions"),
+        )),
         (Some(lastuse), _) if is_replaced(&objects.files[lastuse].1) => {
             Some((objects.files[lastuse].0.clone(), Reach::Linked))
         }
@@ -139,7 +140,8 @@ impl Reach {
     /// Returns a line for each way to get lastuse in.
     fn ways(&self, file: &Path, objects: &Objects) -> String {
         let is_program = objects.files[0].1.has_loader();
-        let preload = if is_program { format!("lastuse run {}", file.display()) } else { "lastuse run PROGRAM".to_owned() };
+        let preload =
+            if is_program { format!("lastuse run {}", file.display()) } else { "lastuse run PROGRAM".to_owned() };
         match self {
             Self::Linked => "  nothing else is needed\n".to_owned(),
             Self::Reached if is_program => {
@@ -150,9 +152,12 @@ impl Reach {
                  ctypes.CDLL(\"/path/to/liblastuse.so\", ctypes.RTLD_GLOBAL)\n"
             ),
             Self::Bound(_) if is_program => {
-                "  link: liblastuse.a before libggml-base.a on its link line, or build it with a shared ggml\n".to_owned()
+                "  link: liblastuse.a before libggml-base.a on its link line, or build it with a shared ggml\n"
+                    .to_owned()
             }
-            Self::Part(_) | Self::Bound(_) | Self::Hidden => "  inject: build it again with lastuse linked in\n".to_owned(),
+            Self::Part(_) | Self::Bound(_) | Self::Hidden => {
+                "  inject: build it again with lastuse linked in\n".to_owned()
+            }
         }
     }
 }
