@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
 use object::elf::{self, Dyn64, FileHeader64, Rela64, SectionHeader64, Sym64};
-use object::read::elf::{ElfFile64, FileHeader, ProgramHeader, Rela, SectionHeader, Sym};
+use object::read::elf::{ElfFile64, FileHeader, ProgramHeader, SectionHeader, Sym};
 use object::{Endianness, ReadCache, SectionIndex};
 
 type Cache = ReadCache<File>;
@@ -98,7 +98,7 @@ impl Elf {
         let Some(file) = self.parsed() else { return false };
         let endian = file.endian();
         let is_constant = |section: &&Section| {
-            section.sh_type(endian) == elf::SHT_PROGBITS && section.sh_flags(endian) & elf::SHF_EXECINSTR == 0
+            section.sh_type(endian) == elf::SHT_PROGBITS && !section.sh_flags(endian).contains(elf::SHF_EXECINSTR)
         };
         let mut constants = file.elf_section_table().iter().filter(is_constant);
         constants.any(|section| section.data(endian, &self.cache).is_ok_and(|data| contains(data, text)))
@@ -119,7 +119,7 @@ impl Elf {
             Some(OsString::from_vec(start.split(|&byte| byte == 0).next()?.to_vec()))
         };
         let all = |tag: elf::DynamicTag| {
-            let tagged = entries.iter().filter(move |entry| entry.d_tag.get(endian) == tag.0);
+            let tagged = entries.iter().filter(move |entry| entry.d_tag.get(endian) == tag);
             tagged.filter_map(text).collect::<Vec<_>>()
         };
         let [before, after] = [elf::DT_RPATH, elf::DT_RUNPATH].map(|tag| all(tag).pop().unwrap_or_default());

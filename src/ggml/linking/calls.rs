@@ -68,7 +68,10 @@ impl Calls {
 
     /// Returns `true` if a call is bound to the code of `object`, or made there without the dynamic linker.
     pub fn call(&self, object: &Object) -> bool {
-        let is_there = |target: &Target| matches!(target, Target::Bound(address) if object.contains(ptr::without_provenance(*address)));
+        let is_there = |target: &Target| match target {
+            Target::Bound(address) => object.addresses().contains(address),
+            Target::NotBound => false,
+        };
         self.object == *object || self.targets.iter().flatten().any(is_there)
     }
 

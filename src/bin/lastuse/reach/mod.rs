@@ -38,7 +38,7 @@ pub struct Arguments {
 /// The exit code for a file whose allocator cannot be replaced from outside.
 const NOT_REACHED: u8 = 3;
 
-/// A function that a file with the code of ggml's allocator names in its messages.
+/// The source that the code of ggml's allocator names in its messages.
 const SOURCE: &[u8] = b"ggml-alloc.c";
 
 /// How lastuse can get at the allocator in a file.
@@ -70,7 +70,7 @@ fn not_elf(file: &Path) -> String {
         Some(Foreign::Script) => "this is a script: give the program or the library that it loads".to_owned(),
         Some(Foreign::Binary) => "a binary for another kind of machine".to_owned(),
         Some(foreign) => format!("this is {}, not a program or a library", foreign.name()),
-        None if file.is_file() => "not a program or a library (ELF)".to_owned(),
+        None if file.exists() => "not a program or a library (ELF)".to_owned(),
         None => "no such file".to_owned(),
     }
 }
@@ -81,25 +81,17 @@ fn find(objects: &Objects) -> Option<(PathBuf, Reach)> {
     let position = |defines: &dyn Fn(&Elf) -> bool| objects.files.iter().position(|(_, elf)| defines(elf));
     let has_lastuse = |elf: &Elf| elf.uses([LASTUSE])[0].defines;
     let lastuse = position(&has_lastuse);
-    let has_ggml = |elf: &Elf| has_lastuse(elf).then_some(false).unwrap_or_else(|| elf.uses([ALLOCATOR[0]])[0].defines);
+    let has_ggml = |elf: &Elf| !has_lastuse(elf) && elf.uses([ALLOCATOR[0]])[0].defines;
     let has_code = |elf: &Elf| !has_lastuse(elf) && elf.has_text(SOURCE);
     let ggml = position(&has_ggml).or_else(|| position(&has_code));
-    match (lastuse, ggml) {
-        (Some(lastuse), Some(ggml)) if lastuse > ggml => Some((
-            objects.files[ggml].0.clone(),
-            Reach::Bound("it comes before liblastuse in the search for functions"),
-        )),
-        (Some(lastuse), _) if is_replaced(&objects.files[lastuse].1) => {
-            Some((objects.files[lastuse].0.clone(), Reach::Linked))
-        }
-        (_, Some(ggml)) => Some((objects.files[ggml].0.clone(), Reach::of(&objects.files[ggml].1))),
-        (_, None) => None,
-    }
-}
-
-/// Returns whether a file with lastuse has its allocator, too.
-fn is_replaced(elf: &Elf) -> bool {
-    elf.uses([ALLOCATOR[0]])[0].defines
+    let file = |at: usize| objects.files[at].0.clone();
+    let Some(at) = ggml else { return lastuse.map(|at| (file(at), Reach::Linked)) };
+    let reach = match (lastuse, Reach::of(&objects.files[at].1)) {
+        (Some(lastuse), _) if lastuse > at => Reach::Bound("it comes before liblastuse in the search for functions"),
+        (Some(_), Reach::Reached) => Reach::Linked,
+        (_, reach) => reach,
+    };
+    Some((file(at), reach))
 }
 
 impl Reach {
@@ -127,7 +119,7 @@ impl Reach {
     fn describe(&self, object: &Path) -> String {
         let file = object.display();
         match self {
-            Self::Linked => format!("linked: lastuse is in {file}\n"),
+            Self::Linked => format!("linked: calls of the allocator reach lastuse from {file}\n"),
             Self::Reached => format!("reached: {file} calls its allocator through the dynamic linker\n"),
             Self::Part(functions) => {
                 format!("part: {file} has inlined {}: lastuse leaves its allocator to ggml\n", functions.join(", "))
