@@ -75,12 +75,20 @@ impl Calls {
         self.object == *object || self.targets.iter().flatten().any(is_there)
     }
 
+    /// Returns `true` if the linker will find lastuse first when it binds a call.
+    fn will_reach(&self, own: &Object) -> bool {
+        let is_linked = || address_in(self.object.open()).is_some_and(|address| own.contains(address));
+        // What was loaded later may have been loaded for an object that is linked with lastuse.
+        let is_for_another = || self.object.position > own.position && is_needed(own);
+        is_first_globally(own).unwrap_or_else(|| is_linked() || is_for_another())
+    }
+
     fn reaches(&self, own: &Object, target: Target) -> bool {
         let Target::Bound(address) = target else {
             // All calls of an object that was loaded after lastuse are bound alike.
             let is_past = |target: &Target| *target != Target::NotBound && !self.reaches(own, *target);
             let are_past = self.object.position > own.position && self.targets.iter().flatten().any(is_past);
-            return !are_past && is_found_first(own);
+            return !are_past && self.will_reach(own);
         };
         // A library without a ggml that is interposed before the allocator forwards calls to the next one: lastuse.
         let is_between = || Object::at(address).is_some_and(|object| object != self.object && !defines_ggml(&object));
@@ -88,12 +96,10 @@ impl Calls {
     }
 }
 
-/// Returns `true` if the linker finds lastuse where it looks for the allocator now.
-pub fn is_found_first(own: &Object) -> bool {
-    match address_in(Library::global_scope()) {
-        Some(address) => own.contains(address) || Object::at(address.addr()).is_some_and(|it| !defines_ggml(&it)),
-        None => is_needed(own),
-    }
+/// Returns `true` if lastuse comes first in the global scope; `None` if the allocator is not in it.
+pub fn is_first_globally(own: &Object) -> Option<bool> {
+    let address = address_in(Library::global_scope())?;
+    Some(own.contains(address) || Object::at(address.addr()).is_some_and(|it| !defines_ggml(&it)))
 }
 
 /// Returns `true` if the dynamic linker has bound an object other than lastuse itself to lastuse.

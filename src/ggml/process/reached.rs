@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::ggml::linking::caller::caller;
-use crate::ggml::linking::calls::{Calls, address_in, is_found_first, is_needed};
+use crate::ggml::linking::calls::{Calls, address_in, is_first_globally, is_needed};
 use crate::ggml::linking::loaded::{Library, Object, load_count};
 use crate::ggml::linking::owner::defines_ggml;
 use crate::report::reach::Binding;
@@ -84,7 +84,7 @@ fn why_past(calls: &Calls, own: &Object) -> String {
              libggml-base on the link line"
         );
     }
-    if is_found_first(own) {
+    if is_first_globally(own) == Some(true) {
         return format!(
             "{name} was loaded with RTLD_DEEPBIND, so that it finds its own functions before those of lastuse"
         );

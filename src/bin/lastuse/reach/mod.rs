@@ -143,7 +143,7 @@ impl Reach {
                 "  preload: {preload}\n  early import: load liblastuse.so with RTLD_GLOBAL before it; in Python\n    \
                  ctypes.CDLL(\"/path/to/liblastuse.so\", ctypes.RTLD_GLOBAL)\n"
             ),
-            Self::Bound(_) if is_program => {
+            Self::Bound(_) | Self::Hidden if is_program => {
                 "  link: liblastuse.a before libggml-base.a on its link line, or build it with a shared ggml\n"
                     .to_owned()
             }
