@@ -151,7 +151,7 @@ fn library_that_is_loaded_too_late_says_so() {
     for base in [Base::Inside, Base::Shared] {
         let plugin = ggml_plugin(base);
         let alone = run(&host(), &[&plugin], &[]);
-        for (mode, why) in [("", "was loaded before liblastuse"), ("lazy:", "before liblastuse")] {
+        for (mode, why) in [("", "were bound before liblastuse was loaded"), ("lazy:", "before liblastuse")] {
             let outcome = run(&host(), &[&format!("{mode}{plugin}"), &lastuse], &[]);
             assert_not_served(&outcome, &alone, why);
         }

@@ -80,8 +80,8 @@ fn why_past(calls: &Calls, own: &Object) -> String {
     }
     if calls.object.position < own.position {
         return format!(
-            "{name} was loaded before liblastuse, which has to be preloaded, to be loaded first, or to come before \
-             libggml-base on the link line"
+            "the calls of {name} were bound before liblastuse was loaded, or found ggml first: preload liblastuse, load it \
+             first, or put it before libggml-base on the link line"
         );
     }
     if is_first_globally(own) == Some(true) {
@@ -91,7 +91,7 @@ fn why_past(calls: &Calls, own: &Object) -> String {
     }
     format!(
         "liblastuse was loaded with RTLD_LOCAL, so that {name} does not find its functions; preload it, or load it with \
-             RTLD_GLOBAL"
+         RTLD_GLOBAL"
     )
 }
 
