@@ -203,12 +203,13 @@ pub unsafe fn bound_calls<'a>(tables: &'a Tables, prefix: &[u8], mut visit: impl
         for at in 0..bytes / size_of::<Relocation>() {
             // SAFETY: the table has this many bytes.
             let relocation = unsafe { table.wrapping_add(at).read() };
-            let (kind, symbol) = (relocation.info & 0xffff_ffff, relocation.info >> 32);
+            let kind = relocation.info & 0xffff_ffff;
+            let symbol = usize::try_from(relocation.info >> 32).unwrap_or(0);
             if symbol == 0 || !(OF_CALLS.is_empty() || OF_CALLS.contains(&kind)) {
                 continue;
             }
             // SAFETY: relocations refer to symbols of their object.
-            let symbol = unsafe { tables.symbols.wrapping_add(symbol as usize).read() };
+            let symbol = unsafe { tables.symbols.wrapping_add(symbol).read() };
             let name = tables.names.wrapping_add(symbol.st_name as usize);
             let is_named = |(at, &byte): (usize, &u8)| {
                 // SAFETY: within the name: the bytes before it are no NUL, since they are those of the prefix.
