@@ -1,9 +1,9 @@
-//! Sets the SONAME of the shared library. Features add the library inside the tool and generators; a plain build runs
+//! Sets the SONAME of the shared library, and that it stays loaded. Features add the library inside the tool and generators; a plain build runs
 //! none.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    set_soname();
+    set_link_arguments();
     println!("cargo:rustc-check-cfg=cfg(embedded, embedded_guard)");
     #[cfg(feature = "embed")]
     embedded::build();
@@ -17,8 +17,11 @@ fn main() {
 /// has no SONAME by default, and a program linked with it would then record the path of the file on the build machine.
 ///
 /// The export list needs no version script: rustc passes one that exports exactly the `no_mangle` functions.
-fn set_soname() {
+fn set_link_arguments() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,liblastuse.so");
+    // Allocators, and functions that run at the end of the process, stay where a program closes the library that it has
+    // loaded, as Node does with one that is no add-on.
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
 }
 
 #[cfg(feature = "embed")]

@@ -598,8 +598,11 @@ const char *lastuse_version(void);
 // Returns false when
 // - the environment variable LASTUSE is "off" ("0", "false" and "no" mean the same, in any case), or lastuse does not
 //   know the layout of this ggml: the calls of ggml-alloc.h then go to ggml's own allocator;
-// - the program is linked with libggml-base before liblastuse, so that these calls do not reach lastuse;
+// - these calls do not reach lastuse, or only some of them: the program is linked with libggml-base before liblastuse, or
+//   ggml was loaded before it, or its compiler has inlined functions of the allocator;
 // - no ggml is loaded.
+//
+// lastuse_last_error then has the reason.
 //
 // If several ggmls are loaded and the caller is linked with none of them: true if lastuse plans for at least one. Any
 // thread may call it.

@@ -152,3 +152,39 @@ fn exports_only_the_functions_that_it_wraps() {
     ];
     assert_eq!(names, BTreeSet::from(expected));
 }
+
+/// Each wrapped function calls the ggml of its caller or of its object.
+#[test]
+fn two_ggmls_in_one_process_keep_apart() {
+    let host = support::build("loads", "loads", &support::ggml(Package::LlamaCpp), Linked::Ggml);
+    let plugin = |package: Package| {
+        let ggml = support::ggml(package);
+        let archive = |part: &str| ggml.libraries.join(format!("lib{part}.a")).display().to_string();
+        let flags = [&archive("ggml-cpu"), &archive("ggml-base"), "-lm"];
+        let name = format!("libwrapped-functions-{}.so", ggml.version);
+        let library = Program::build_shared(&name, &["programs/wrapped_functions.c"], &ggml, &flags);
+        support::expect(library).display().to_string()
+    };
+    let [new, old] = [Package::LlamaCpp, Package::WhisperCpp].map(plugin);
+    let folder = std::env::temp_dir().join(format!("lastuse-two-ggmls-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("it can be made");
+    let accounting = folder.join("accounting.json");
+    let preload = preloaded();
+    for order in [[&new, &old], [&old, &new]] {
+        let alone = support::passes(&host, &[order[0], order[1]]);
+        let settings: [&[(&str, &OsStr)]; 4] = [
+            &[],
+            &[("LASTUSE_VERIFY", OsStr::new("memory"))],
+            &[("LASTUSE_DUMP", OsStr::new("none")), ("LASTUSE_DUMP_DIR", folder.as_os_str())],
+            &[("LASTUSE_ACCOUNTING", accounting.as_os_str())],
+        ];
+        for variables in settings {
+            let variables = [&[("LD_PRELOAD", preload.as_os_str())], variables].concat();
+            let outcome = support::expect(host.run_with(&[order[0], order[1]], &variables));
+            assert_eq!(outcome.code, Some(0), "{variables:?}: {}", outcome.describe());
+            let without_state = |text: &str| text.replace("enabled=1\nerror=\n", "");
+            assert_eq!(without_state(&outcome.stdout), alone.stdout, "{variables:?}: {}", outcome.describe());
+        }
+    }
+    let _ = std::fs::remove_dir_all(folder);
+}

@@ -29,10 +29,7 @@ fn ggmls() -> [Ggml; 2] {
 
 /// Links everything in an archive of ggml into a shared library with a unique name.
 fn library_of_its_own(ggml: &Ggml, part: &str, needs: &[&str]) -> String {
-    let archive = ggml.libraries.join(format!("lib{part}.a")).display().to_string();
-    let name = format!("lib{part}-{}.so", ggml.version);
-    let all = ["-Wl,--whole-archive", &archive, "-Wl,--no-whole-archive", "-lm"];
-    support::expect(Program::build_shared(&name, &[], ggml, &[&all, needs].concat())).display().to_string()
+    support::shared_from_archive(&format!("lib{part}-{}.so", ggml.version), ggml, part, needs)
 }
 
 /// Builds a plugin with this ggml and returns its path.

@@ -6,8 +6,7 @@ use std::ffi::{CStr, c_void};
 use std::ptr::null;
 use std::sync::OnceLock;
 
-use crate::functions::{function_if_there, is_enabled, of_ggml, of_lastuse_if_there};
-use crate::search::find_near;
+use crate::functions::{is_enabled, of_ggml, of_lastuse_if_there, of_owner};
 
 /// The environment variable, which lastuse reads too.
 const ACCOUNTING: &CStr = c"LASTUSE_ACCOUNTING";
@@ -68,13 +67,11 @@ type Free = unsafe extern "C" fn(*mut c_void);
 ///
 /// # Safety
 /// `F` is the type of the function of that name, and `object` is null or live.
-pub unsafe fn of_owner<F: Copy>(object: *const c_void, name: &CStr) -> F {
+unsafe fn of_object<F: Copy>(object: *const c_void, name: &'static CStr) -> F {
     // SAFETY: these objects begin with a pointer.
     let first = if object.is_null() { null() } else { unsafe { object.cast::<*const c_void>().read() } };
-    // SAFETY: the caller's promise.
-    let near = unsafe { function_if_there(find_near(first, name)) };
-    // SAFETY: the caller's promise.
-    near.unwrap_or_else(|| unsafe { of_ggml(name) })
+    // SAFETY: `F` is its type, as the caller guarantees.
+    unsafe { of_owner(first, name) }
 }
 
 /// Wraps ggml's function.
@@ -84,7 +81,7 @@ pub unsafe fn of_owner<F: Copy>(object: *const c_void, name: &CStr) -> F {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_backend_buft_alloc_buffer(buft: *mut c_void, size: usize) -> *mut c_void {
     // SAFETY: its type in ggml-backend.h.
-    let function: Allocate = unsafe { of_owner(buft, c"ggml_backend_buft_alloc_buffer") };
+    let function: Allocate = unsafe { of_object(buft, c"ggml_backend_buft_alloc_buffer") };
     // SAFETY: the caller's arguments, forwarded.
     allocated(size, false, || unsafe { function(buft, size) })
 }
@@ -96,7 +93,7 @@ pub unsafe extern "C" fn ggml_backend_buft_alloc_buffer(buft: *mut c_void, size:
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_backend_alloc_buffer(backend: *mut c_void, size: usize) -> *mut c_void {
     // SAFETY: its type in ggml-backend.h.
-    let function: Allocate = unsafe { of_owner(backend, c"ggml_backend_alloc_buffer") };
+    let function: Allocate = unsafe { of_object(backend, c"ggml_backend_alloc_buffer") };
     // SAFETY: the caller's arguments, forwarded.
     allocated(size, false, || unsafe { function(backend, size) })
 }
@@ -125,7 +122,7 @@ pub unsafe extern "C" fn ggml_backend_dev_buffer_from_host_ptr(
     max_tensor_size: usize,
 ) -> *mut c_void {
     // SAFETY: its type in ggml-backend.h.
-    let function: FromHostPointer = unsafe { of_owner(device, c"ggml_backend_dev_buffer_from_host_ptr") };
+    let function: FromHostPointer = unsafe { of_object(device, c"ggml_backend_dev_buffer_from_host_ptr") };
     // SAFETY: the caller's arguments, forwarded.
     allocated(size, true, || unsafe { function(device, memory, size, max_tensor_size) })
 }
@@ -141,7 +138,7 @@ pub unsafe extern "C" fn ggml_backend_buffer_free(buffer: *mut c_void) {
         unsafe { (notes.freed)(buffer) };
     }
     // SAFETY: its type in ggml-backend.h.
-    let function: Free = unsafe { of_owner(buffer, c"ggml_backend_buffer_free") };
+    let function: Free = unsafe { of_object(buffer, c"ggml_backend_buffer_free") };
     // SAFETY: the caller's arguments, forwarded.
     unsafe { function(buffer) };
 }

@@ -1,10 +1,10 @@
 //! The functions of ggml that this library wraps, and those of lastuse that it calls.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::OnceLock;
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 use crate::Callback;
-use crate::search::{find_anywhere, find_wrapped};
+use crate::search::{find_anywhere, find_near, find_wrapped};
 
 /// The environment variables, which lastuse reads too.
 const VERIFY: &CStr = c"LASTUSE_VERIFY";
@@ -41,8 +41,8 @@ pub struct Functions {
 ///
 /// # Safety
 /// `F` is the type of the function at `address`: a pointer to a function.
-unsafe fn function<F: Copy>(name: &CStr, address: *mut c_void) -> F {
-    const { assert!(size_of::<F>() == size_of::<*mut c_void>(), "a pointer") };
+unsafe fn function<F: Copy>(name: &CStr, address: *const c_void) -> F {
+    const { assert!(size_of::<F>() == size_of::<*const c_void>(), "a pointer") };
     if address.is_null() {
         missing(name);
     }
@@ -50,11 +50,11 @@ unsafe fn function<F: Copy>(name: &CStr, address: *mut c_void) -> F {
     unsafe { std::mem::transmute_copy(&address) }
 }
 
-/// Finds a function of ggml.
+/// Finds a function of the ggml that the caller of this library is bound to.
 ///
 /// # Safety
 /// `F` is the type of the function of that name: a pointer to a function.
-pub unsafe fn of_ggml<F: Copy>(name: &CStr) -> F {
+pub unsafe fn of_ggml<F: Copy>(name: &'static CStr) -> F {
     // SAFETY: the caller's promise.
     unsafe { function(name, find_wrapped(name)) }
 }
@@ -74,23 +74,41 @@ unsafe fn of_lastuse<F: Copy>(name: &CStr) -> F {
 /// `F` is the type of the function of that name: a pointer to a function.
 pub unsafe fn of_lastuse_if_there<F: Copy>(name: &CStr) -> Option<F> {
     // SAFETY: the caller's promise.
-    unsafe { function_if_there(find_anywhere(name)) }
+    let found = Some(find_anywhere(name)).filter(|found| !found.is_null());
+    // SAFETY: `F` is its type, as the caller guarantees.
+    found.map(|found| unsafe { function(name, found) })
 }
 
-/// Converts the address of a function to a pointer; `None` for null.
+/// Finds the function of the ggml that an object belongs to, by an address in the library that has made it; otherwise of
+/// that which the caller of this library is bound to.
 ///
 /// # Safety
-/// `F` is the type of the function at `address`: a pointer to a function.
-pub unsafe fn function_if_there<F: Copy>(address: *mut c_void) -> Option<F> {
-    // SAFETY: the caller's promise.
-    (!address.is_null()).then(|| unsafe { function(c"", address) })
+/// `F` is the type of the function of that name: a pointer to a function.
+pub unsafe fn of_owner<F: Copy>(address: *const c_void, name: &'static CStr) -> F {
+    let found = find_near(address.addr(), name).unwrap_or_else(|| find_wrapped(name));
+    // SAFETY: `F` is its type, as the caller guarantees.
+    unsafe { function(name, found) }
 }
 
 impl Functions {
-    /// Finds the functions once; aborts the process when one is missing.
-    pub fn get() -> &'static Self {
-        static FOUND: OnceLock<Functions> = OnceLock::new();
-        FOUND.get_or_init(|| Self {
+    /// Returns the functions of the ggml that the caller of this library is bound to; aborts the process when one is
+    /// missing.
+    pub fn of_caller() -> &'static Self {
+        static FOUND: RwLock<Vec<(usize, &Functions)>> = RwLock::new(Vec::new());
+        let compute = find_wrapped(c"ggml_backend_sched_graph_compute").addr();
+        let known = FOUND.read().unwrap_or_else(PoisonError::into_inner).iter().find(|(of, _)| *of == compute).copied();
+        known.map_or_else(
+            || {
+                let found: &Self = Box::leak(Box::new(Self::find()));
+                FOUND.write().unwrap_or_else(PoisonError::into_inner).push((compute, found));
+                found
+            },
+            |(_, known)| known,
+        )
+    }
+
+    fn find() -> Self {
+        Self {
             // SAFETY: its type in ggml-backend.h or lastuse.h.
             set_eval_callback: unsafe { of_ggml(c"ggml_backend_sched_set_eval_callback") },
             // SAFETY: its type in ggml-backend.h or lastuse.h.
@@ -119,7 +137,7 @@ impl Functions {
             guard_free: unsafe { of_lastuse(c"lastuse_guard_free") },
             // SAFETY: its type in ggml-backend.h or lastuse.h.
             guard_check_graph: unsafe { of_lastuse(c"lastuse_guard_check_graph") },
-        })
+        }
     }
 }
 

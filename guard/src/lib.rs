@@ -6,6 +6,16 @@
 //! It is separate from liblastuse because it wraps functions of ggml's schedulers and backends, which other programs
 //! should not depend on. Without these variables it forwards every call and does nothing else.
 
+/// How lastuse finds the objects of the process and the code that calls it.
+#[allow(dead_code, reason = "this library needs only some of it")]
+#[path = "../../src/ggml"]
+mod ggml {
+    pub mod linking {
+        pub mod caller;
+        pub mod exports;
+        pub mod loaded;
+    }
+}
 mod search;
 mod functions;
 mod run;
@@ -85,7 +95,7 @@ pub unsafe extern "C" fn ggml_backend_sched_set_eval_callback(
     callback: Callback,
     user_data: *mut c_void,
 ) {
-    let functions = Functions::get();
+    let functions = Functions::of_caller();
     let is_guarded = is_enabled()
         && with_scheduler(scheduler, |state| {
             let same = |one: Callback, other: Callback| one.map(|it| it as usize) == other.map(|it| it as usize);
@@ -123,7 +133,7 @@ unsafe fn guard_scheduler(functions: &Functions, scheduler: *mut c_void) {
 /// The requirements of ggml's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_backend_sched_graph_compute(scheduler: *mut c_void, graph: *mut c_void) -> c_int {
-    let functions = Functions::get();
+    let functions = Functions::of_caller();
     // SAFETY: the caller's promise.
     unsafe { guard_scheduler(functions, scheduler) };
     // SAFETY: the caller's arguments, forwarded.
@@ -139,7 +149,7 @@ pub unsafe extern "C" fn ggml_backend_sched_graph_compute(scheduler: *mut c_void
 /// The requirements of ggml's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_backend_sched_graph_compute_async(scheduler: *mut c_void, graph: *mut c_void) -> c_int {
-    let functions = Functions::get();
+    let functions = Functions::of_caller();
     // SAFETY: the caller's promise.
     unsafe { guard_scheduler(functions, scheduler) };
     // SAFETY: the caller's arguments, forwarded.
@@ -156,7 +166,7 @@ pub unsafe extern "C" fn ggml_backend_sched_graph_compute_async(scheduler: *mut 
 /// The requirements of ggml's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_backend_graph_compute(backend: *mut c_void, graph: *mut c_void) -> c_int {
-    let functions = Functions::get();
+    let functions = Functions::of_caller();
     // SAFETY: the caller's arguments, forwarded.
     let compute = || unsafe { (functions.graph_compute)(backend, graph) };
     // SAFETY: the caller's promise.
@@ -169,7 +179,7 @@ pub unsafe extern "C" fn ggml_backend_graph_compute(backend: *mut c_void, graph:
 /// The requirements of ggml's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_backend_graph_compute_async(backend: *mut c_void, graph: *mut c_void) -> c_int {
-    let functions = Functions::get();
+    let functions = Functions::of_caller();
     // SAFETY: the caller's arguments, forwarded.
     let compute = || unsafe { (functions.graph_compute_async)(backend, graph) };
     // SAFETY: a valid backend.
@@ -184,7 +194,7 @@ pub unsafe extern "C" fn ggml_backend_graph_compute_async(backend: *mut c_void, 
 /// The requirements of ggml's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_backend_sched_free(scheduler: *mut c_void) {
-    let functions = Functions::get();
+    let functions = Functions::of_caller();
     // SAFETY: the caller's arguments, forwarded.
     unsafe { (functions.sched_free)(scheduler) };
     if is_enabled() {

@@ -2,12 +2,9 @@
 //! the tensors was not freed: a program that keeps a graph sets its inputs before it computes it again.
 
 use std::ffi::{CStr, c_void};
-use std::ptr::null_mut;
 use std::sync::OnceLock;
 
-use crate::buffers::of_owner;
 use crate::functions::{is_enabled, of_ggml, of_lastuse_if_there};
-use crate::search::has_several_ggmls;
 
 type Tensor = *mut c_void;
 type Tensors = *const Tensor;
@@ -20,30 +17,23 @@ fn check_tensor() -> Option<CheckTensor> {
     *FOUND.get_or_init(|| unsafe { of_lastuse_if_there(c"lastuse_guard_check_tensor") })
 }
 
-/// Checks `count` tensors of each array, if that is enabled. Returns the function of the ggml that they belong to.
+/// Checks `count` tensors of each array, if that is enabled. Returns the function of the ggml that the caller is bound to.
 ///
 /// # Safety
 /// `F` is the type of the function of that name; the arrays have `count` tensors, null or live.
-unsafe fn checked<F: Copy>(arrays: &[Tensors], count: usize, name: &CStr) -> F {
-    let several = has_several_ggmls();
-    let mut buffer = null_mut();
-    if let Some(check) = check_tensor().filter(|_| several || is_enabled()) {
+unsafe fn checked<F: Copy>(arrays: &[Tensors], count: usize, name: &'static CStr) -> F {
+    if let Some(check) = check_tensor().filter(|_| is_enabled()) {
         for (array, at) in arrays.iter().flat_map(|array| (0..count).map(move |at| (array, at))) {
             // SAFETY: inside of the array, which has `count` tensors.
             let tensor = unsafe { array.wrapping_add(at).read() };
             if !tensor.is_null() {
                 // SAFETY: a live tensor.
-                buffer = unsafe { check(tensor) };
+                unsafe { check(tensor) };
             }
         }
     }
-    if several {
-        // SAFETY: `F` is the type of that function, and the buffer of a tensor that was checked is live.
-        unsafe { of_owner(buffer, name) }
-    } else {
-        // SAFETY: `F` is the type of that function.
-        unsafe { of_ggml(name) }
-    }
+    // SAFETY: `F` is the type of that function.
+    unsafe { of_ggml(name) }
 }
 
 /// Wraps functions of ggml: checks the first tensors of these arrays before.

@@ -16,14 +16,14 @@ pub(super) fn check_enabled_or_not_loaded() -> Result<(), NotEnabled> {
 
 /// Returns `true` if lastuse is enabled or no ggml is loaded yet; sets the last error otherwise.
 pub(super) fn is_enabled(function: &str) -> bool {
-    check_enabled_or_not_loaded().inspect_err(|why| set_not_enabled(function, *why)).is_ok()
+    check_enabled_or_not_loaded().inspect_err(|why| set_not_enabled(function, why)).is_ok()
 }
 
 /// Sets the last error. That the program is linked in the wrong order also goes to ggml's log, once.
-pub(super) fn set_not_enabled(function: &str, why: NotEnabled) {
+pub(super) fn set_not_enabled(function: &str, why: &NotEnabled) {
     static IS_LOGGED: AtomicBool = AtomicBool::new(false);
-    set_last_error(function, &why);
-    if why == NotEnabled::NotReached && !IS_LOGGED.swap(true, Ordering::Relaxed) {
+    set_last_error(function, why);
+    if matches!(why, NotEnabled::NotReached(_)) && !IS_LOGGED.swap(true, Ordering::Relaxed) {
         log_error(&format!("{function}: {why}\n"));
     }
 }

@@ -50,8 +50,7 @@ pub(super) unsafe fn try_lastuse_allocator<'g>(
     let galloc = required(galloc, function, "galloc");
     // SAFETY: live for `'g` and used by this thread only, as the caller guarantees.
     let allocator = unsafe { made_by_lastuse(galloc) };
-    let why_not = || if is_forwarded(galloc) { NotEnabled::ForwardsCalls } else { NotEnabled::NotReached };
-    allocator.ok_or_else(why_not)
+    allocator.ok_or_else(|| NotEnabled::of_allocator(is_forwarded(galloc)))
 }
 
 /// Returns the allocator that the argument `galloc` points to; `None`, with the last error set, if lastuse has not made
@@ -61,7 +60,7 @@ pub(super) unsafe fn try_lastuse_allocator<'g>(
 /// `galloc` is NULL, or live for `'g` and used by this thread only.
 pub(super) unsafe fn lastuse_allocator<'g>(function: &str, galloc: *mut ggml_gallocr) -> Option<&'g mut Allocator> {
     // SAFETY: NULL, or live for `'g` and used by this thread only, as the caller guarantees.
-    unsafe { try_lastuse_allocator(function, galloc) }.inspect_err(|why| set_not_enabled(function, *why)).ok()
+    unsafe { try_lastuse_allocator(function, galloc) }.inspect_err(|why| set_not_enabled(function, why)).ok()
 }
 
 /// Returns `galloc` if lastuse has made it, and makes its ggml the current one of this thread.

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use crate::ggml::{Allocator, check_enabled};
 
 use super::abort::abort_on_panic;
-use super::last_error::last_error;
+use super::last_error::{last_error, set_last_error};
 
 /// Returns the version of lastuse, "major.minor.patch". The string is static: the caller does not free it.
 ///
@@ -28,14 +28,17 @@ pub extern "C" fn lastuse_version() -> *const c_char {
 /// Returns false when
 /// - the environment variable LASTUSE is "off" ("0", "false" and "no" mean the same, in any case), or lastuse does not
 ///   know the layout of this ggml: the calls of ggml-alloc.h then go to ggml's own allocator;
-/// - the program is linked with libggml-base before liblastuse, so that these calls do not reach lastuse;
+/// - these calls do not reach lastuse, or only some of them: the program is linked with libggml-base before liblastuse, or
+///   ggml was loaded before it, or its compiler has inlined functions of the allocator;
 /// - no ggml is loaded.
+///
+/// lastuse_last_error then has the reason.
 ///
 /// If several ggmls are loaded and the caller is linked with none of them: true if lastuse plans for at least one. Any
 /// thread may call it.
 #[unsafe(no_mangle)]
 pub extern "C" fn lastuse_enabled() -> bool {
-    abort_on_panic(|| check_enabled().is_ok())
+    abort_on_panic(|| check_enabled().inspect_err(|why| set_last_error("lastuse_enabled", why)).is_ok())
 }
 
 /// Returns the reason of the latest error in this thread, preceded by the name of the function that failed, or of the one

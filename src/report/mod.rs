@@ -21,6 +21,7 @@ mod problem_table;
 mod steps_table;
 mod placement_text;
 pub mod accounting;
+pub mod reach;
 #[cfg(all(test, feature = "cli"))]
 mod tests;
 

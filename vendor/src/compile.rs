@@ -19,11 +19,11 @@ pub enum Language {
 }
 
 impl Language {
-    fn of(source: &Path) -> Self {
+    pub(crate) fn of(source: &Path) -> Self {
         if source.extension().is_some_and(|extension| extension == "c") { Self::C } else { Self::Cpp }
     }
 
-    fn standard(self) -> &'static str {
+    pub(crate) fn standard(self) -> &'static str {
         match self {
             Self::C => "-std=c11",
             Self::Cpp => "-std=c++17",

@@ -135,7 +135,7 @@ fn copy_files(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// Finds out the version and writes the header that ggml's own build would generate.
-fn prepare(sources: &Path, name: &str, is_native: bool) -> Result<Ggml> {
+pub(crate) fn prepare(sources: &Path, name: &str, is_native: bool) -> Result<Ggml> {
     let version = version(sources)?;
     let libraries = match sources.parent() {
         Some(parent) if name == "another layout" => parent.join("libraries"),
@@ -167,7 +167,7 @@ fn version(sources: &Path) -> Result<String> {
 }
 
 /// Keeps other processes from building in `folder`.
-fn lock(folder: &Path) -> Result<File> {
+pub(crate) fn lock(folder: &Path) -> Result<File> {
     let path = folder.join("lock");
     let file = File::create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     file.lock().map_err(|error| format!("{}: {error}", path.display()))?;
@@ -198,7 +198,7 @@ fn registry_sources(ggml: &Ggml) -> Vec<PathBuf> {
         .collect()
 }
 
-fn base_sources(ggml: &Ggml) -> Result<Vec<PathBuf>> {
+pub(crate) fn base_sources(ggml: &Ggml) -> Result<Vec<PathBuf>> {
     let registry = registry_sources(ggml);
     files(&ggml.sources.join("src"), |file| is_source(file) && !registry.contains(file))
 }

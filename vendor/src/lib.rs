@@ -3,12 +3,14 @@
 //! `packages/Cargo.lock` pins the packages by checksum; cargo fetches them. What is compiled goes under
 //! `target/ggml` and stays there: compiling again takes only what is missing.
 
+mod clang;
 mod compile;
 mod ggml;
 mod llama;
 mod packages;
 mod whisper;
 
+pub use clang::ggml_base_by_clang;
 pub use compile::{Language, Objects, compiler, link_shared, run};
 pub use ggml::{Ggml, ggml, ggml_base_for_any_machine, ggml_with_another_layout};
 pub use llama::{Llama, llama};

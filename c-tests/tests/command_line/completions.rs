@@ -52,17 +52,29 @@ fn every_command_has_a_man_page() {
         .map(|entry| entry.expect("it can be read").file_name().to_string_lossy().into_owned())
         .collect();
     names.sort();
-    let commands =
-        ["check", "compare", "completions", "convert", "draw", "explain", "man", "place", "plan", "run", "split"];
+    let commands = [
+        "check",
+        "compare",
+        "completions",
+        "convert",
+        "draw",
+        "explain",
+        "man",
+        "place",
+        "plan",
+        "reach",
+        "run",
+        "split",
+    ];
     let expected = commands.map(|command| format!("lastuse-{command}.1"));
-    assert_eq!(names[..11], expected);
-    assert_eq!(names[11..], ["lastuse.1"]);
+    assert_eq!(names[..12], expected);
+    assert_eq!(names[12..], ["lastuse.1"]);
     for name in &names {
         let page = fs::read_to_string(pages.join(name)).expect("it was written");
         assert!(page.contains(".SH NAME") && page.contains(".SH EXAMPLES"), "{name}: {page}");
     }
     assert_eq!(printed(&["man", "run"]), fs::read_to_string(pages.join("lastuse-run.1")).expect("it was written"));
-    let known = "run, explain, draw, compare, plan, check, convert, place, split, completions, man";
+    let known = "run, explain, draw, compare, plan, check, convert, place, split, reach, completions, man";
     assert_refused(&["man", "fly"], 1, &format!("there is no command \"fly\"; the commands are {known}"));
     let blocked = format!("{}/x", pages.join("lastuse.1").display());
     let message = format!("{blocked}: cannot be written: {} is not a folder", pages.join("lastuse.1").display());

@@ -66,6 +66,13 @@ pub fn build(name: &str, source: &str, ggml: &Ggml, linked: Linked<'_>) -> Progr
     expect(Program::build(name, &[&format!("programs/{source}.c")], ggml, linked, &[]))
 }
 
+/// Links everything in an archive of ggml into a shared library of that name, and returns its path.
+pub fn shared_from_archive(name: &str, ggml: &Ggml, part: &str, flags: &[&str]) -> String {
+    let archive = ggml.libraries.join(format!("lib{part}.a")).display().to_string();
+    let all = ["-Wl,--whole-archive", &archive, "-Wl,--no-whole-archive", "-lm"];
+    expect(Program::build_shared(name, &[], ggml, &[&all, flags].concat())).display().to_string()
+}
+
 /// Builds a program from `programs/` on the ggml of llama.cpp, with upstream's allocator beside lastuse's.
 pub fn build_with_both(name: &str) -> Program {
     build(name, name, &ggml(Package::LlamaCpp), Linked::Both(&checked()))

@@ -8,6 +8,7 @@ mod compare;
 mod completions;
 mod convert;
 mod draw;
+mod elf;
 mod endings;
 mod explain;
 mod foreign;
@@ -24,6 +25,7 @@ mod plan;
 mod planning;
 mod print;
 mod progress;
+mod reach;
 mod recompute;
 mod run;
 mod size;
@@ -52,6 +54,7 @@ use clap::{ArgAction, Parser, Subcommand};
   lastuse compare ./llama-bench -m model.gguf          beside ggml-alloc
   lastuse plan graphs                                  a table of their bytes
   lastuse place graphs --device Vulkan0=2GiB           what fits on a GPU
+  lastuse reach ./llama-cli                            if run has an effect
 
 \"lastuse COMMAND --help\" documents a command."
 )]
@@ -76,6 +79,7 @@ enum Command {
     Convert(convert::Arguments),
     Place(place::Arguments),
     Split(split::Arguments),
+    Reach(reach::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
 }
@@ -91,6 +95,7 @@ fn main() -> ExitCode {
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Place(arguments) => place::run(&arguments),
         Command::Split(arguments) => split::run(&arguments),
+        Command::Reach(arguments) => reach::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),
     };

@@ -18,25 +18,33 @@ unsafe extern "C" {
 const GO_ON: c_int = 0;
 const STOP: c_int = 5;
 
-/// A search of the stack for the first frame outside of lastuse.
+/// A search of the stack for the first frames outside of lastuse.
 struct CallerSearch {
     /// The addresses of lastuse.
     own: Range<usize>,
-    found: Option<usize>,
+    /// How many frames are searched for.
+    most: usize,
+    found: Vec<usize>,
 }
 
 /// Returns an address in the function that called lastuse from outside of its library; `None` if the stack cannot be
 /// unwound. Unwinds only the frames of lastuse and one more.
 pub fn caller() -> Option<usize> {
-    let mut search = CallerSearch { own: Object::own()?.addresses(), found: None };
+    callers(1).pop()
+}
+
+/// Returns addresses in the functions outside of its library that called lastuse, the innermost first, and at most `most`.
+pub fn callers(most: usize) -> Vec<usize> {
+    let Some(own) = Object::own() else { return Vec::new() };
+    let mut search = CallerSearch { own: own.addresses(), most, found: Vec::new() };
     // SAFETY: `visit` matches the type of `search`, which outlives the call.
     unsafe { _Unwind_Backtrace(visit, ptr::from_mut(&mut search).cast()) };
     search.found
 }
 
-/// Stops at the first frame that is not lastuse's.
+/// Collects frames that are not lastuse's, and stops at the last that is searched for.
 unsafe extern "C" fn visit(frame: *mut c_void, search: *mut c_void) -> c_int {
-    // SAFETY: `search` is that of `caller`, which nothing else touches meanwhile.
+    // SAFETY: `search` is that of `callers`, which nothing else touches meanwhile.
     let search = unsafe { &mut *search.cast::<CallerSearch>() };
     // SAFETY: the unwinder passes a frame.
     let address = unsafe { _Unwind_GetIP(frame) };
@@ -45,9 +53,8 @@ unsafe extern "C" fn visit(frame: *mut c_void, search: *mut c_void) -> c_int {
     }
     // The return address lies behind the end of a caller whose last call never returns.
     let call = address - 1;
-    if search.own.contains(&call) {
-        return GO_ON;
+    if !search.own.contains(&call) {
+        search.found.push(call);
     }
-    search.found = Some(call);
-    STOP
+    if search.found.len() < search.most { GO_ON } else { STOP }
 }

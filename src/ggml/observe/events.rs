@@ -21,7 +21,7 @@ use crate::ggml::observe::statistics::Statistics;
 use crate::ggml::version::{SIGNATURE, VERSION};
 
 /// The environment variable that names the file.
-const REPORT: &CStr = c"LASTUSE_REPORT";
+pub const REPORT: &CStr = c"LASTUSE_REPORT";
 
 /// An open event report.
 #[derive(Debug)]
@@ -149,6 +149,14 @@ impl Events {
         verified.count.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Writes at the end of the process that lastuse has served none of its allocators, and why. Nothing can be told of a
+    /// failure any more.
+    pub fn write_not_served(why: &str) {
+        let open = |path| OpenOptions::new().append(true).create(true).open(path).ok();
+        let Some(file) = path_in(REPORT).and_then(open) else { return };
+        let _ = write_line(&file, "not served", |event| _ = event.text("why", why));
+    }
+
     fn write(&self, name: &str, fill: impl FnOnce(&mut JsonObject<'_>)) {
         if let Err(reason) = self.append(name, fill)
             && !self.is_broken.swap(true, Ordering::Relaxed)
@@ -164,17 +172,22 @@ impl Events {
         if self.is_broken.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let mut line = String::new();
-        let mut event = JsonObject::begin(&mut line);
-        event.text("event", name).value("pid", std::process::id());
-        fill(&mut event);
-        event.end();
-        line.push('\n');
-        match (&self.file).write(line.as_bytes()) {
-            Ok(written) if written == line.len() => Ok(()),
-            Ok(_) => Err("there is no room for a whole line".to_owned()),
-            Err(error) => Err(error.to_string()),
-        }
+        write_line(&self.file, name, fill)
+    }
+}
+
+/// Appends the line of an event to a file.
+fn write_line(mut file: &File, name: &str, fill: impl FnOnce(&mut JsonObject<'_>)) -> Result<(), String> {
+    let mut line = String::new();
+    let mut event = JsonObject::begin(&mut line);
+    event.text("event", name).value("pid", std::process::id());
+    fill(&mut event);
+    event.end();
+    line.push('\n');
+    match file.write(line.as_bytes()) {
+        Ok(written) if written == line.len() => Ok(()),
+        Ok(_) => Err("there is no room for a whole line".to_owned()),
+        Err(error) => Err(error.to_string()),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::ggml::live::probe::{UnknownLayout, probe};
 use crate::ggml::live::runtime::{Runtime, version};
 use crate::ggml::log::{Level, log_message};
 use crate::ggml::observe::events::Events;
+use crate::ggml::process::reached::bound_in_part;
 use crate::ggml::version::SIGNATURE;
 
 /// The variable with a [`Switch`]: off forwards every call to ggml's own allocator, if lastuse is interposed before it.
@@ -27,6 +28,8 @@ pub struct LinkedGgml {
     functions: Result<Functions, &'static CStr>,
     /// Its own allocator, if lastuse is interposed before that.
     original: Option<Original>,
+    /// Which calls of its allocator do not reach lastuse, if others do.
+    in_part: Option<String>,
 }
 
 impl LinkedGgml {
@@ -44,7 +47,7 @@ impl LinkedGgml {
         } else {
             (loaded(), Original::find(in_library))
         };
-        Self { object: object.name(), functions, original }
+        Self { object: object.name(), functions, original, in_part: bound_in_part(object) }
     }
 }
 
@@ -53,43 +56,48 @@ impl LinkedGgml {
 /// # Errors
 /// The reason if neither lastuse nor its own allocator can.
 pub fn decide(linked: LinkedGgml) -> Result<Ggml, String> {
-    let LinkedGgml { object, functions, original } = linked;
+    let LinkedGgml { object, functions, original, in_part } = linked;
     let missing = match functions {
-        Ok(functions) => return decide_known(functions, original),
+        Ok(functions) => return decide_known(functions, original, in_part),
         Err(missing) => format!("{} is missing in {object}", missing.to_string_lossy()),
     };
     let original = original.ok_or_else(|| missing.clone())?;
     // The functions of its log may be missing too.
     eprintln!("{SIGNATURE}{missing}; ggml's own allocator does the work");
     let server = Server::Original(original);
-    Ok(Ggml { server, original: Some(original), switched_off: None, functions: None, events: None })
+    let original = Some(original);
+    Ok(Ggml { server, original, handed_over: Some(missing), switched_off: None, functions: None, events: None })
 }
 
-fn decide_known(functions: Functions, original: Option<Original>) -> Result<Ggml, String> {
+fn decide_known(functions: Functions, original: Option<Original>, in_part: Option<String>) -> Result<Ggml, String> {
     let version = version(&functions);
     let log = |level, message: &str| log_message(&functions, level, &format!("{SIGNATURE}{message}\n"));
     let events = |is_lastuse| Events::from_environment(functions, &version, is_lastuse, |why| log(Level::Error, why));
     let known = |layout| Runtime::new(functions, original.as_ref(), &version, layout);
-    let all =
-        |server, switched_off, events| Ok(Ggml { server, original, switched_off, functions: Some(functions), events });
+    let all = |server, switched_off, events| {
+        Ok(Ggml { server, original, handed_over: None, switched_off, functions: Some(functions), events })
+    };
+    let hand_over = |original, why: String, known| {
+        log(Level::Warn, &format!("{why}; ggml's own allocator does the work"));
+        all(Server::Original(original), known, events(false)).map(|ggml| Ggml { handed_over: Some(why), ..ggml })
+    };
     let is_off = switched_off(|why| log(Level::Error, why));
-    match (probe(&functions), original) {
-        (layout, Some(original)) if is_off => {
+    match (probe(&functions), original, in_part) {
+        (layout, Some(original), _) if is_off => {
             let switched_off = layout.ok().map(known);
             all(Server::Original(original), switched_off, events(false))
         }
-        (Ok(layout), _) => {
+        (Ok(layout), Some(original), Some(why)) => hand_over(original, why, Some(known(layout))),
+        (Ok(layout), ..) => {
             if is_off {
                 log(Level::Warn, "there is no other allocator to forward calls to: LASTUSE=off has no effect");
             }
             all(Server::Lastuse(known(layout)), None, events(true))
         }
-        (Err(UnknownLayout(field)), Some(original)) => {
-            let reason = format!("ggml {version} has {field} at an unknown offset; ggml's own allocator does the work");
-            log(Level::Warn, &reason);
-            all(Server::Original(original), None, events(false))
+        (Err(UnknownLayout(field)), Some(original), _) => {
+            hand_over(original, format!("ggml {version} has {field} at an unknown offset"), None)
         }
-        (Err(UnknownLayout(field)), None) => {
+        (Err(UnknownLayout(field)), None, _) => {
             Err(format!("cannot work with ggml {version}, which has {field} at an unknown offset"))
         }
     }

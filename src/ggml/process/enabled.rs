@@ -3,29 +3,39 @@
 use std::fmt;
 
 use super::ggml::{NoGgml, Server};
-use super::reached::is_reached;
+use super::reached::why_not_reached;
 use crate::ggml::process::registry::{all_ggmls, ggml_of_caller};
 
 /// Why lastuse does not serve the calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotEnabled {
-    /// The program calls ggml's own allocator, and not lastuse.
-    NotReached,
-    /// lastuse forwards every call to ggml's own allocator.
-    ForwardsCalls,
+    /// The program calls ggml's own allocator, and not lastuse, for this reason.
+    NotReached(String),
+    /// lastuse forwards every call to ggml's own allocator, for this reason if it is not switched off.
+    ForwardsCalls(Option<&'static str>),
     /// No ggml is known.
     NoGgml(NoGgml),
+}
+
+impl NotEnabled {
+    /// Returns why lastuse has not made an allocator of ggml's that came to it.
+    pub fn of_allocator(is_forwarded: bool) -> Self {
+        let ggml = || ggml_of_caller().ok().and_then(|ggml| ggml.handed_over.as_deref());
+        if is_forwarded {
+            return Self::ForwardsCalls(ggml());
+        }
+        Self::NotReached(why_not_reached().unwrap_or_else(|| "it has looked them up in ggml's library".to_owned()))
+    }
 }
 
 impl fmt::Display for NotEnabled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotReached => write!(
-                f,
-                "the functions of ggml-alloc.h that the program calls are ggml's own: liblastuse has to come before libggml-base \
-                 on the link line, or be preloaded"
-            ),
-            Self::ForwardsCalls => write!(f, "ggml's own allocator does the work"),
+            Self::NotReached(why) => {
+                write!(f, "the functions of ggml-alloc.h that the program calls are ggml's own: {why}")
+            }
+            Self::ForwardsCalls(None) => write!(f, "ggml's own allocator does the work"),
+            Self::ForwardsCalls(Some(why)) => write!(f, "ggml's own allocator does the work: {why}"),
             Self::NoGgml(why) => why.fmt(f),
         }
     }
@@ -36,8 +46,8 @@ impl fmt::Display for NotEnabled {
 /// # Errors
 /// [`NotEnabled`].
 pub fn check_enabled() -> Result<(), NotEnabled> {
-    if !is_reached() {
-        return Err(NotEnabled::NotReached);
+    if let Some(why) = why_not_reached() {
+        return Err(NotEnabled::NotReached(why));
     }
     let ggmls = match ggml_of_caller() {
         Ok(ggml) => vec![ggml],
@@ -45,5 +55,6 @@ pub fn check_enabled() -> Result<(), NotEnabled> {
         Err(other) => return Err(NotEnabled::NoGgml(other)),
     };
     let is_served = ggmls.iter().any(|ggml| matches!(ggml.server, Server::Lastuse(_)));
-    if is_served { Ok(()) } else { Err(NotEnabled::ForwardsCalls) }
+    let why = || ggmls.iter().find_map(|ggml| ggml.handed_over.as_deref());
+    if is_served { Ok(()) } else { Err(NotEnabled::ForwardsCalls(why())) }
 }

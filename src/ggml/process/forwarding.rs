@@ -17,8 +17,7 @@ use crate::ggml::version::SIGNATURE;
 
 /// True after [`BYPASSED`] was logged.
 static WAS_LOGGED: AtomicBool = AtomicBool::new(false);
-const BYPASSED: &str =
-    "the program has looked up ggml_gallocr_new in ggml's library: ggml's own allocator does the work";
+const BYPASSED: &str = "the program has looked up ggml_gallocr_new in ggml's library";
 
 thread_local! {
     static FORWARDING_TO: Cell<Option<&'static Ggml>> = const { Cell::new(None) };
@@ -97,7 +96,7 @@ pub unsafe fn galloc_factory(buft: *const ggml_backend_buffer_type) -> Result<Ga
         Server::Lastuse(runtime) => Ok(match ggml.original.as_ref().filter(|original| is_called_by(original)) {
             Some(original) => {
                 if !WAS_LOGGED.swap(true, Relaxed) {
-                    runtime.log_warning(&format!("{SIGNATURE}{BYPASSED}\n"));
+                    runtime.log_warning(&format!("{SIGNATURE}{BYPASSED}: ggml's own allocator does the work\n"));
                 }
                 GallocFactory::Original(ggml, original)
             }
@@ -109,6 +108,11 @@ pub unsafe fn galloc_factory(buft: *const ggml_backend_buffer_type) -> Result<Ga
             _ => GallocFactory::Original(ggml, original),
         }),
     }
+}
+
+/// Returns why an allocator of ggml was created in spite of lastuse, if the program has bypassed it.
+pub fn why_bypassed() -> Option<&'static str> {
+    WAS_LOGGED.load(Relaxed).then_some(BYPASSED)
 }
 
 /// Returns `true` if ggml's own `ggml_gallocr_new` has called lastuse. A program that looks up ggml's functions in

@@ -26,6 +26,8 @@ pub struct Ggml {
     pub server: Server,
     /// Its own allocator, if lastuse is interposed before it.
     pub original: Option<Original>,
+    /// Why its own allocator serves the calls, where lastuse is not switched off.
+    pub handed_over: Option<String>,
     /// Access for functions that only lastuse has, if its own allocator serves the calls and the layout is known.
     pub switched_off: Option<Runtime>,
     /// Its functions; `None` if one is missing that every ggml has.

@@ -7,7 +7,7 @@ use std::sync::{Once, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWrit
 
 use super::ggml::{Ggml, NoGgml, Server};
 use crate::ggml::bindings::ggml_backend_buffer_type;
-use crate::ggml::linking::caller::caller;
+use crate::ggml::linking::caller::{caller, callers};
 use crate::ggml::linking::loaded::{Library, Object, load_count};
 use crate::ggml::linking::owner::{bound_to, defines_ggml, owner_of_code};
 use crate::ggml::observe::accounting::recorder;
@@ -16,6 +16,9 @@ use crate::ggml::observe::dump::dumps;
 use crate::ggml::process::current::{log_error, set_current_ggml};
 use crate::ggml::process::decide::{LinkedGgml, decide};
 use crate::ggml::process::settings::settings;
+
+/// How many functions may be between lastuse and the code that is bound to a ggml.
+const MOST_BETWEEN: usize = 16;
 
 /// A loaded ggml, for which [`decide`] runs on first use.
 #[derive(Debug)]
@@ -144,10 +147,18 @@ pub fn all_ggmls() -> Vec<&'static Ggml> {
     all().into_iter().filter_map(|loaded| loaded.decided().ok()).collect()
 }
 
+/// Returns the ggmls of this process for which it is decided which code serves them.
+pub fn decided_ggmls() -> Vec<&'static Ggml> {
+    let decided = |loaded: &&'static LoadedGgml| loaded.decided.get()?.as_ref().ok();
+    registry().ggmls.iter().filter_map(decided).collect()
+}
+
 fn loaded_of_caller() -> Option<&'static LoadedGgml> {
     // Code that lastuse is linked into statically uses the same ggml.
     let own = Object::own().filter(|own| defines_ggml(own)).cloned();
-    own.or_else(|| bound_to(caller()?)).map(|object| registered(&object))
+    // Between may be a library that is bound to none, such as the guard.
+    let of_callers = || bound_to(caller()?).or_else(|| callers(MOST_BETWEEN).into_iter().find_map(bound_to));
+    own.or_else(of_callers).map(|object| registered(&object))
 }
 
 /// # Safety

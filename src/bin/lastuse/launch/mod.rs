@@ -7,7 +7,7 @@ mod find;
 mod launcher;
 mod library;
 mod not_executed;
-mod program;
+pub mod program;
 
 pub use child::Exit;
 pub use events::{DumpTotals, Events};

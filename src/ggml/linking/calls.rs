@@ -1,0 +1,152 @@
+//! How the calls of the allocator's functions in the objects of the process are bound: to lastuse, or past it.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr;
+
+use crate::ggml::linking::exports::{BoundCall, bound_calls, exports, tables};
+use crate::ggml::linking::loaded::{Library, Object};
+use crate::ggml::linking::owner::defines_ggml;
+use crate::report::reach::{ALLOCATOR, Binding, SCHEDULER};
+
+/// The name that those of [`ALLOCATOR`] begin with.
+const PREFIX: &[u8] = b"ggml_gallocr_";
+
+/// Where calls of a function go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    /// To the code at this address.
+    Bound(usize),
+    /// To what the linker finds when the first call is made.
+    NotBound,
+}
+
+/// The calls of the allocator's functions in an object that has some, or the functions.
+#[derive(Debug)]
+pub struct Calls {
+    pub object: Object,
+    /// For each of [`ALLOCATOR`]; `None` if the dynamic linker binds no call of it.
+    targets: [Option<Target>; ALLOCATOR.len()],
+    /// True if ggml's scheduler is in the object.
+    has_scheduler: bool,
+}
+
+impl Calls {
+    /// Returns those of all objects that are loaded now, in load order.
+    pub fn all() -> Vec<Self> {
+        let mut found: Vec<Found> = Vec::new();
+        // SAFETY: `collect` matches the type of `found`, which outlives the call.
+        unsafe { libc::dl_iterate_phdr(Some(collect), ptr::from_mut(&mut found).cast()) };
+        let with_object = |found: Found| {
+            let object = Object::at(found.address)?;
+            let target = |(target, own): (usize, Option<usize>)| match own {
+                Some(own) if own == target => Target::Bound(target),
+                _ if object.addresses().contains(&target) => Target::NotBound,
+                _ => Target::Bound(target),
+            };
+            let targets = found.targets.map(|found| found.map(target));
+            Some(Self { object, targets, has_scheduler: found.has_scheduler })
+        };
+        found.into_iter().filter_map(with_object).collect()
+    }
+
+    /// Returns how they are bound to lastuse, whose code is in `own`.
+    pub fn binding(&self, own: &Object) -> Binding {
+        let at = |name: &str| ALLOCATOR.iter().position(|known| *known == name).and_then(|at| self.targets[at]);
+        let reaches = |name: &'static str| at(name).map(|target| self.reaches(own, target));
+        Binding::new(reaches, self.has_scheduler && self.object != *own)
+    }
+
+    /// Returns `true` if the dynamic linker binds no call.
+    pub fn are_direct(&self) -> bool {
+        self.targets.iter().all(Option::is_none)
+    }
+
+    /// Returns `true` if the linker has still to bind calls.
+    pub fn are_unbound(&self) -> bool {
+        self.targets.contains(&Some(Target::NotBound))
+    }
+
+    /// Returns `true` if a call is bound to the code of `object`, or made there without the dynamic linker.
+    pub fn call(&self, object: &Object) -> bool {
+        let is_there = |target: &Target| match target {
+            Target::Bound(address) => object.addresses().contains(address),
+            Target::NotBound => false,
+        };
+        self.object == *object || self.targets.iter().flatten().any(is_there)
+    }
+
+    /// Returns `true` if the linker will find lastuse first when it binds a call.
+    fn will_reach(&self, own: &Object) -> bool {
+        let is_linked = || address_in(self.object.open()).is_some_and(|address| own.contains(address));
+        // What was loaded later may have been loaded for an object that is linked with lastuse.
+        let is_for_another = || self.object.position > own.position && is_needed(own);
+        is_first_globally(own).unwrap_or_else(|| is_linked() || is_for_another())
+    }
+
+    fn reaches(&self, own: &Object, target: Target) -> bool {
+        let Target::Bound(address) = target else {
+            // All calls of an object that was loaded after lastuse are bound alike.
+            let is_past = |target: &Target| *target != Target::NotBound && !self.reaches(own, *target);
+            let are_past = self.object.position > own.position && self.targets.iter().flatten().any(is_past);
+            return !are_past && self.will_reach(own);
+        };
+        // A library without a ggml that is interposed before the allocator forwards calls to the next one: lastuse.
+        let is_between = || Object::at(address).is_some_and(|object| object != self.object && !defines_ggml(&object));
+        own.addresses().contains(&address) || is_between()
+    }
+}
+
+/// Returns `true` if lastuse comes first in the global scope; `None` if the allocator is not in it.
+pub fn is_first_globally(own: &Object) -> Option<bool> {
+    let address = address_in(Library::global_scope())?;
+    Some(own.contains(address) || Object::at(address.addr()).is_some_and(|it| !defines_ggml(&it)))
+}
+
+/// Returns `true` if the dynamic linker has bound an object other than lastuse itself to lastuse.
+pub fn is_needed(own: &Object) -> bool {
+    let others = Object::all().into_iter().filter(|object| object != own);
+    others.filter_map(|object| address_in(object.open())).any(|address| own.contains(address))
+}
+
+/// Returns the address that a look-up of the allocator in a library finds.
+pub fn address_in(library: Option<Library>) -> Option<*const c_void> {
+    library.map(|library| library.symbol(c"ggml_gallocr_new_n")).filter(|address| !address.is_null())
+}
+
+/// What the tables of an object say.
+struct Found {
+    /// An address in the object.
+    address: usize,
+    /// For each of [`ALLOCATOR`] that is called through the linker: where calls go, and the object's own definition.
+    targets: [Option<(usize, Option<usize>)>; ALLOCATOR.len()],
+    has_scheduler: bool,
+}
+
+/// Callback of `dl_iterate_phdr`: appends what is found in an object to the `Vec<Found>` that `list` points to.
+unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, list: *mut c_void) -> c_int {
+    // SAFETY: the linker passes a valid description.
+    let info = unsafe { &*info };
+    // SAFETY: `list` is the vector of `Calls::all`, which nothing else touches meanwhile.
+    let list = unsafe { &mut *list.cast::<Vec<Found>>() };
+    // SAFETY: the linker keeps the object loaded until this returns.
+    let Some(tables) = (unsafe { tables(info) }) else { return 0 };
+    let defines = |name: &CStr| {
+        // SAFETY: the linker keeps the object loaded until this returns.
+        (unsafe { exports(&tables, name) }) == Some(true)
+    };
+    let mut targets = [None; ALLOCATOR.len()];
+    let note = |call: BoundCall<'_>| {
+        let at = ALLOCATOR.iter().position(|name| name.as_bytes() == call.name.to_bytes());
+        if let Some(at) = at {
+            targets[at] = Some((call.target, call.own));
+        }
+    };
+    // SAFETY: the linker keeps the object loaded until this returns, and has relocated what it lists.
+    unsafe { bound_calls(&tables, PREFIX, note) };
+    let defines_allocator = defines(c"ggml_gallocr_new_n");
+    if defines_allocator || targets.iter().any(Option::is_some) {
+        let has_scheduler = defines_allocator && defines(SCHEDULER);
+        list.push(Found { address: tables.address(), targets, has_scheduler });
+    }
+    0
+}
