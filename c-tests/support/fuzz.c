@@ -20,7 +20,10 @@ void fuzz_graph(ggml_backend_t cpu, uint64_t seed, enum fuzz_kind kind) {
     uint64_t random = random_for(~seed);
     switch (kind) {
         case FUZZ_REPLANNED: fuzz_replanned(seed, &random); break;
-        case FUZZ_COMPUTED:  fuzz_computed(cpu, seed, &random); break;
+        case FUZZ_COMPUTED:
+            fuzz_computed(cpu, seed, &random);
+            fuzz_repeated(cpu, seed, &random);
+            break;
         default:             fuzz_planned(seed, &random); break;
     }
 }

@@ -34,6 +34,7 @@ pub unsafe extern "C" fn ggml_gallocr_reserve(galloc: *mut ggml_gallocr, graph: 
         }
         GraphAllocator::Lastuse(allocator) => {
             let graph = required(graph, NAME, "graph");
+            allocator.note_direct_use();
             // SAFETY: live, and used by no other thread, as the caller guarantees; there is no `GraphRef` of it.
             unsafe { allocator.reorder_to_reserve(graph, &mut None, None) };
             // SAFETY: as above.
@@ -72,6 +73,9 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n(
             let graph = required(graph, NAME, "graph");
             // SAFETY: a live graph, with NULL or an id for each node and each leaf, as the caller guarantees.
             let mut ids = unsafe { ids_of_graph(allocator, NAME, graph, node_buffer_ids, leaf_buffer_ids) };
+            if node_buffer_ids.is_null() {
+                allocator.note_direct_use();
+            }
             // SAFETY: live, and used by no other thread, as the caller guarantees; the `GraphRef` that read the ids is gone.
             unsafe { allocator.reorder_to_reserve(graph, &mut ids.nodes, ids.leafs.as_deref()) };
             // SAFETY: as above; only graphs in one buffer are cut, whose ids mean nothing.
@@ -113,6 +117,9 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n_size(
             let (sizes, graph) = (required(sizes, NAME, "sizes"), required(graph, NAME, "graph"));
             // SAFETY: a live graph, with NULL or an id for each node and each leaf, as the caller guarantees.
             let ids = unsafe { ids_of_graph(allocator, NAME, graph, node_buffer_ids, leaf_buffer_ids) };
+            if node_buffer_ids.is_null() {
+                allocator.note_direct_use();
+            }
             // SAFETY: a live graph of this thread, as the caller guarantees.
             let measured = unsafe { allocator.measure_reserved(graph, ids.nodes.as_deref(), ids.leafs.as_deref()) };
             // SAFETY: room for a number for each buffer id, as the caller guarantees.
@@ -145,6 +152,8 @@ pub unsafe extern "C" fn ggml_gallocr_alloc_graph(galloc: *mut ggml_gallocr, gra
                 abort_on_violation(&violation);
             }
             // SAFETY: live, and used by no other thread, as the caller guarantees; there is no `GraphRef` of it.
+            unsafe { allocator.note_use(graph) };
+            // SAFETY: as above.
             unsafe { allocator.reorder_to_allocate(graph) };
             // SAFETY: as above.
             let cut = unsafe { allocator.cut_to_fit(graph) };

@@ -29,7 +29,7 @@ pub unsafe extern "C" fn ggml_gallocr_new(buft: *mut ggml_backend_buffer_type) -
             galloc
         }
         // SAFETY: the buffer type is NULL or outlives the allocator, as the caller guarantees.
-        GallocFactory::Lastuse(ggml, runtime) => unsafe { new_allocator(ggml, runtime, NAME, &[buft]) },
+        GallocFactory::Lastuse(ggml, runtime) => unsafe { new_allocator(ggml, runtime, NAME, (&[buft], true)) },
     })
 }
 
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn ggml_gallocr_new_n(
                 galloc
             }
             // SAFETY: each buffer type is NULL or outlives the allocator, as the caller guarantees.
-            GallocFactory::Lastuse(ggml, runtime) => unsafe { new_allocator(ggml, runtime, NAME, list) },
+            GallocFactory::Lastuse(ggml, runtime) => unsafe { new_allocator(ggml, runtime, NAME, (list, false)) },
         }
     })
 }
@@ -118,7 +118,7 @@ unsafe fn remember_original(
     unsafe { original_events::report_new(ggml, galloc, bufts, count) };
 }
 
-/// Creates an allocator of lastuse; aborts if a buffer type is NULL.
+/// Creates an allocator of lastuse, which is known to be used directly or not; aborts if a buffer type is NULL.
 ///
 /// # Safety
 /// The buffer types are NULL, or of this ggml and outlive the allocator.
@@ -126,7 +126,7 @@ unsafe fn new_allocator(
     ggml: &'static Ggml,
     runtime: &'static Runtime,
     function: &str,
-    bufts: &[*mut ggml_backend_buffer_type],
+    (bufts, is_direct): (&[*mut ggml_backend_buffer_type], bool),
 ) -> *mut ggml_gallocr {
     note_reached();
     let types: Vec<BufferType> = (bufts.iter().enumerate())
@@ -136,5 +136,9 @@ unsafe fn new_allocator(
             unsafe { BufferType::new(runtime, buft) }
         })
         .collect();
-    Box::into_raw(Box::new(Allocator::new(runtime, ggml.events.as_ref(), &types))).cast()
+    let mut allocator = Box::new(Allocator::new(runtime, ggml.events.as_ref(), &types));
+    if is_direct {
+        allocator.note_direct_use();
+    }
+    Box::into_raw(allocator).cast()
 }

@@ -16,19 +16,25 @@ use super::last_error::fail;
 /// rules is a list of words separated by commas, in any case; later words override earlier ones: "default" (all sharing
 /// that is correct on the device of the buffer), "ggml" (what ggml's own allocator shares), "all" (all sharing that is
 /// correct on a CPU), "none", and the names of rules: in-place, views, rows, scans, copies, concat, oldest-source,
-/// leafs-last, unread-inputs, inactive. "no-" before the name of a rule switches it off. The environment variable
-/// LASTUSE_RULES sets the rules at the start.
+/// leafs-last, unread-inputs, inactive, keep-inputs. "no-" before the name of a rule switches it off. The environment
+/// variable LASTUSE_RULES sets the rules at the start.
+///
+/// The rule keep-inputs takes memory instead of sharing it: an input that is used keeps its value to the end where ggml's
+/// own allocator would leave it intact, so that a program may set it once and compute several times. It is on by default
+/// in allocators that a program uses itself (ggml_gallocr_new, or reservations without buffer ids), and off in those of
+/// schedulers, whose programs set inputs before each run. Only "keep-inputs" and "no-keep-inputs" change that.
 ///
 /// ```c
 /// GGML_ASSERT(lastuse_set_rules("default,no-unread-inputs")); // inputs keep their bytes while graphs run
 /// GGML_ASSERT(lastuse_set_rules("ggml,gpu:default")); // ggml's rules on a CPU, all correct sharing elsewhere
+/// GGML_ASSERT(lastuse_set_rules("keep-inputs")); // schedulers too keep inputs that ggml-alloc leaves intact
 /// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend)); // created with that rule
 /// GGML_ASSERT(lastuse_set_rules("default")); // for later allocators
 /// ggml_gallocr_free(galloc);
 /// ```
 ///
 /// For buffers of devices other than the CPU, such a word only affects the rules that are known to be correct there:
-/// leafs-last, unread-inputs and inactive on every device, and rows, scans, copies and concat on devices of ggml's Vulkan
+/// leafs-last, unread-inputs, inactive and keep-inputs on every device, and rows, scans, copies and concat on devices of ggml's Vulkan
 /// backend. The backends of devices fuse nodes, such as a product and the sum that follows it, and rely on what ggml's own
 /// allocator computes in place. So only a word with the name of the device before it changes that, and the other rules:
 /// "gpu:no-in-place", "cuda:rows". "vulkan:", "cuda:" (also for ROCm and MUSA) and "metal:" stand for devices of these

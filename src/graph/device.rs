@@ -23,8 +23,9 @@ pub enum Device {
     Several,
 }
 
-/// What is correct on every device beyond what ggml's own allocator does.
-const EVERYWHERE: Rules = Rules { leafs_last: true, unread_inputs: true, inactive: true, ..Rules::NONE };
+/// What is correct on every device beyond what ggml's own allocator does, and what may be kept there.
+const EVERYWHERE: Rules =
+    Rules { leafs_last: true, unread_inputs: true, inactive: true, keep_inputs: true, ..Rules::NONE };
 
 /// What is correct where the kernels of ggml's Vulkan backend compute. Views are not: its check of fusions ignores
 /// sources that are leafs, and would miss one that a view of it was computed in place of.
@@ -45,15 +46,16 @@ impl Device {
         }
     }
 
-    /// Returns the rules in force where a user sets none: all that are known to be correct there.
+    /// Returns the rules in force where a user sets none, in allocators of schedulers: all that are known to be correct
+    /// there.
     pub fn default_rules(self) -> Rules {
-        Rules { in_place: true, ..self.open_rules() }
+        Rules { in_place: true, keep_inputs: false, ..self.open_rules() }
     }
 
     /// Returns the rules that a word without a device may change.
     pub(super) fn open_rules(self) -> Rules {
         match self {
-            Self::Cpu => Rules::ALL,
+            Self::Cpu => Rules { keep_inputs: true, ..Rules::ALL },
             Self::Vulkan => VULKAN,
             Self::Cuda | Self::Metal | Self::Gpu => EVERYWHERE,
             Self::Several => Rules { inactive: false, ..EVERYWHERE },
@@ -114,6 +116,22 @@ mod tests {
             assert_eq!(rules("ggml", *device), Rules::GGML, "{device:?}");
             assert_eq!(rules("gpu:all,default", *device), device.default_rules(), "{device:?}");
         }
+    }
+
+    #[test]
+    fn inputs_are_kept_in_direct_use_unless_their_own_word_says_otherwise() {
+        let kept = |words: &str, device| {
+            let setting: RuleSetting = words.parse().expect("known words");
+            [setting.rules_on(device).keep_inputs, setting.for_direct_use().rules_on(device).keep_inputs]
+        };
+        for device in ALL {
+            for words in ["", "default", "ggml", "all", "none", "no-rows", "gpu:all,cpu:none"] {
+                assert_eq!(kept(words, device), [false, true], "{words} on {device:?}");
+            }
+            assert_eq!(kept("keep-inputs,ggml,keep-inputs", device), [true, true], "{device:?}");
+            assert_eq!(kept("no-keep-inputs", device), [false, false], "{device:?}");
+        }
+        assert_eq!(Rules { keep_inputs: true, ..Rules::GGML }.to_string(), "ggml,keep-inputs");
     }
 
     #[test]

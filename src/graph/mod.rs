@@ -61,12 +61,13 @@ pub use layouts::LayoutId;
 pub use live_ranges::{Allocation, InactiveNode, LiveRanges, live_ranges};
 pub use operation::{Operation, Slots};
 pub use plan::{
-    BufferPlan, GraphPlan, PlanError, PlanMemory, ggml_alloc_sizes, plan, plan_as_ggml, plan_in, shared_live_ranges,
+    BufferPlan, GraphPlan, PlanError, PlanMemory, ggml_alloc_sizes, intact_inputs, plan, plan_as_ggml, plan_in,
+    plan_keeping, read_inputs, shared_live_ranges,
 };
 pub use retention::{InvalidPattern, NamePattern, Retained, Retention};
 pub use rule_setting::{RuleSetting, UnknownRule};
 pub use rules::Rules;
 pub use shape_label::{extents, shape_label};
-pub use simulate::{AddressMap, Corruption, Finding, Labels, describe, simulate, simulate_at};
+pub use simulate::{AddressMap, Corruption, Finding, Labels, describe, simulate, simulate_again, simulate_at};
 pub use simulate::{Freed, freed, owner_at};
 pub use tensor::{Flags, Tensor, TensorId, View};

@@ -11,9 +11,14 @@ use super::{Device, Rules};
 /// `default` is what the buffer's device allows, `ggml` what ggml's own allocator does, `all` everything that is
 /// correct on a CPU, `none` nothing; the name of a rule switches it on, with `no-` before it off. Off the CPU a word
 /// changes only the rules that are known to be correct on the device, and not what ggml decides in place, unless it names
-/// the device: `gpu:rows`, `cuda:rows`.
+/// the device: `gpu:rows`, `cuda:rows`. Only its own name changes `keep-inputs`, which else follows how an allocator is
+/// used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RuleSetting(Vec<RuleWord>);
+pub struct RuleSetting {
+    words: Vec<RuleWord>,
+    /// Whether inputs are kept where no word says so.
+    keeps_inputs: bool,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct RuleWord {
@@ -56,15 +61,23 @@ impl FromStr for RuleSetting {
         let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
         let parse =
             |word: &str| RuleWord::parse(&word.to_ascii_lowercase()).ok_or_else(|| UnknownRule(word.to_owned()));
-        words.map(parse).collect::<Result<_, _>>().map(Self)
+        let words = words.map(parse).collect::<Result<_, _>>()?;
+        Ok(Self { words, keeps_inputs: false })
     }
 }
 
 impl RuleSetting {
+    /// Returns the setting for an allocator that a program uses itself, without a scheduler: `keep-inputs` is on unless a
+    /// word switches it off.
+    #[must_use]
+    pub fn for_direct_use(&self) -> Self {
+        Self { keeps_inputs: true, ..self.clone() }
+    }
+
     /// Returns the rules for a buffer of `device`.
     pub fn rules_on(&self, device: Device) -> Rules {
-        let default = device.default_rules();
-        self.0.iter().fold(default, |rules, word| {
+        let default = Rules { keep_inputs: self.keeps_inputs, ..device.default_rules() };
+        self.words.iter().fold(default, |rules, word| {
             let changed = word.change.apply(rules, default);
             match word.device {
                 Some(prefix) if !device.is_named(prefix) => rules,
@@ -76,7 +89,7 @@ impl RuleSetting {
 
     /// Returns the rules that the words make of `default` on a CPU, where every rule is correct.
     pub fn rules(&self, default: Rules) -> Rules {
-        let words = self.0.iter().filter(|word| word.device.is_none_or(|device| Device::Cpu.is_named(device)));
+        let words = self.words.iter().filter(|word| word.device.is_none_or(|device| Device::Cpu.is_named(device)));
         words.fold(default, |rules, word| word.change.apply(rules, default))
     }
 }
@@ -107,7 +120,7 @@ impl RuleChange {
 
     fn apply(self, mut rules: Rules, default: Rules) -> Rules {
         match self {
-            Self::Base(base) => base.unwrap_or(default),
+            Self::Base(base) => base.unwrap_or(default).keeping_inputs_as(default),
             Self::Rule(rule, on) => {
                 *RULES[rule].1(&mut rules) = on;
                 rules

@@ -31,6 +31,10 @@ pub struct Rules {
     /// Nodes that no backend computes, since they lack [`Flags::COMPUTE`](super::Flags::COMPUTE), have no memory of
     /// their own, and inputs that only they use are free after the first step.
     pub inactive: bool,
+    /// An input that is used keeps its value to the end if ggml's own allocator leaves it intact: a program may compute
+    /// the graph again without setting it. The only rule that takes memory, and part of no set of rules: it follows how
+    /// an allocator is used.
+    pub keep_inputs: bool,
 }
 
 impl Rules {
@@ -46,6 +50,7 @@ impl Rules {
         leafs_last: false,
         unread_inputs: false,
         inactive: false,
+        keep_inputs: false,
     };
     /// What ggml's own allocator does.
     pub const GGML: Self = Self { in_place: true, ..Self::NONE };
@@ -61,11 +66,17 @@ impl Rules {
         leafs_last: true,
         unread_inputs: true,
         inactive: true,
+        keep_inputs: false,
     };
 
     /// Returns the rules without those that ggml's own allocator does not have.
     pub fn as_ggml(self) -> Self {
         Self { in_place: self.in_place, ..Self::NONE }
+    }
+
+    /// Returns these rules with `keep_inputs` as in `other`.
+    pub(super) fn keeping_inputs_as(self, other: Self) -> Self {
+        Self { keep_inputs: other.keep_inputs, ..self }
     }
 
     /// Returns these rules, with those that are on in `which` as in `other`.
@@ -96,7 +107,7 @@ impl Rules {
 /// The name of each rule, for settings and reports, and where it is in [`Rules`].
 pub(super) type Rule = (&'static str, fn(&mut Rules) -> &mut bool);
 
-pub(super) const RULES: [Rule; 10] = [
+pub(super) const RULES: [Rule; 11] = [
     ("in-place", |rules| &mut rules.in_place),
     ("views", |rules| &mut rules.views),
     ("rows", |rules| &mut rules.rows),
@@ -107,14 +118,17 @@ pub(super) const RULES: [Rule; 10] = [
     ("leafs-last", |rules| &mut rules.leafs_last),
     ("unread-inputs", |rules| &mut rules.unread_inputs),
     ("inactive", |rules| &mut rules.inactive),
+    ("keep-inputs", |rules| &mut rules.keep_inputs),
 ];
 
 /// Writes the words that [`RuleSetting`](super::RuleSetting) parses.
 impl fmt::Display for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bases = [(Self::ALL, "all"), (Self::GGML, "ggml"), (Self::NONE, "none")];
-        if let Some((_, word)) = bases.iter().find(|(rules, _)| rules == self) {
-            return write!(f, "{word}");
+        let is_base = |&&(base, _): &&(Self, &str)| base.keeping_inputs_as(*self) == *self;
+        if let Some((_, word)) = bases.iter().find(is_base) {
+            let kept = if self.keep_inputs { ",keep-inputs" } else { "" };
+            return write!(f, "{word}{kept}");
         }
         let mut rules = *self;
         write!(f, "none")?;

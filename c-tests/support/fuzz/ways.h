@@ -12,6 +12,7 @@
 void fuzz_planned(uint64_t seed, uint64_t * random);
 void fuzz_replanned(uint64_t seed, uint64_t * random);
 void fuzz_computed(ggml_backend_t cpu, uint64_t seed, uint64_t * random);
+void fuzz_repeated(ggml_backend_t cpu, uint64_t seed, uint64_t * random);
 
 // Mostly a few nodes, sometimes a hundred: small graphs find faults sooner, and are easier to read.
 struct random_graph_options draw_options(uint64_t * random);

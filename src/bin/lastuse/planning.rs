@@ -15,8 +15,8 @@ pub struct Options {
     ///
     /// A list of: all, ggml (those of ggml-alloc), none, and names of rules, with no- to switch one off; for example
     /// "no-unread-inputs" or "ggml,views". Rules: in-place, views, rows, scans, copies, concat, oldest-source,
-    /// leafs-last, unread-inputs, inactive. Every buffer is planned as a CPU buffer. Captured graphs record the rules of
-    /// their program.
+    /// leafs-last, unread-inputs, inactive, keep-inputs. Every buffer is planned as a CPU buffer. Captured graphs record
+    /// the rules of their program: keep-inputs, which takes memory, where a program used the allocator itself.
     #[arg(long)]
     pub rules: Option<RuleSetting>,
 

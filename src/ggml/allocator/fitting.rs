@@ -11,6 +11,7 @@ use super::Allocator;
 use super::activity::Decision;
 use super::assign::assign_fitting;
 use super::outputs::{check_outputs, note_checked_outputs};
+use super::planning::Kept;
 use super::remembered::CloseFit;
 use super::remembered::fit::FittedGraph;
 
@@ -69,7 +70,8 @@ impl Allocator {
         requested: Requested,
         retained: &[RetainedAt],
     ) -> Result<bool, Refusal> {
-        let (reading, plan) = self.read_and_plan(graph, &requested, retained)?;
+        // In the plan of the graph that was reserved, inputs may be intact that are not in ggml's own plan of this one.
+        let (reading, plan) = self.read_and_plan(graph, &requested, retained, Kept::All)?;
         let is_held = self.chunks.suffice(&plan.buffers);
         if is_held {
             self.remember(graph, reading, plan, requested, retained.to_vec());

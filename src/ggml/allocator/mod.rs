@@ -7,12 +7,13 @@
 //! ([`crate::ggml::read`]) with the tensors to retain ([`retention`]), its redirected results are checked ([`outputs`]),
 //! it is planned ([`planning`]) in the memory of earlier plans ([`planning_memory`]), the plan is remembered, and
 //! [`chunks`] are allocated. [`assign`] writes addresses into tensors, [`activity`] reports what was done, and
-//! [`accounted`] what was planned to the accounting of the process.
+//! [`accounted`] what was planned to the accounting of the process. [`direct_use`] finds out whether a scheduler uses it.
 //! Before all that, [`reordering`] puts the nodes into another order, and [`cutting`] has large intermediates computed in
 //! parts, where the program's user asks for it.
 
 mod tag;
 mod types;
+mod direct_use;
 mod retention;
 mod kernels;
 mod planning_memory;
@@ -58,6 +59,7 @@ use chunks::Chunks;
 use cutting::Cuts;
 use known_orders::KnownOrders;
 use outputs::check_outputs_again;
+use planning::Kept;
 use remembered::RememberedPlans;
 use remembered::fit::PlanWithRoom;
 use retention::AllocatorRetention;
@@ -211,7 +213,7 @@ impl Allocator {
         let read = if captures().is_enabled() { read } else { read_for_planning };
         let mut reading = read(self.runtime, self.types.types(), graph, &requested);
         self.retention.current().retain_in(&mut reading.graph, graph);
-        let plan = self.plan(&reading, &requested, start)?;
+        let plan = self.plan(&reading, &requested, start, Kept::AsGgml)?;
         reading.leave_memory();
         let measured = self.note_measured(&plan.buffers);
         leave_plan(plan);

@@ -11,7 +11,7 @@ use crate::ggml::read::snapshot::SnapshotSource;
 use crate::ggml::read::{ReadGraph, read, read_for_planning};
 use crate::ggml::refusal::Refusal;
 use crate::ggml::retention::{RetainedAt, retain_at};
-use crate::graph::{BufferIndex, GraphPlan, PlanError, Requests, TensorId, plan_in};
+use crate::graph::{BufferIndex, GraphPlan, PlanError, Requests, TensorId, plan_in, plan_keeping, read_inputs};
 
 use super::Allocator;
 use super::activity::Required;
@@ -21,6 +21,15 @@ use super::planning_memory::PlanningMemory;
 use super::remembered::plan::RememberedPlan;
 use super::types::BufferTypes;
 
+/// Which inputs stay intact where [`Rules::keep_inputs`](crate::graph::Rules::keep_inputs) is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// Those that are intact in the plan of ggml's own allocator.
+    AsGgml,
+    /// All that are read.
+    All,
+}
+
 impl Allocator {
     /// Plans `graph` and remembers the plan, which is then in use and keeps the tensors `retained`.
     pub(super) fn add_plan(
@@ -29,7 +38,7 @@ impl Allocator {
         requested: Requested,
         retained: Vec<RetainedAt>,
     ) -> Result<(), Refusal> {
-        let (reading, plan) = self.read_and_plan(graph, &requested, &retained)?;
+        let (reading, plan) = self.read_and_plan(graph, &requested, &retained, Kept::AsGgml)?;
         self.remember(graph, reading, plan, requested, retained);
         Ok(())
     }
@@ -40,6 +49,7 @@ impl Allocator {
         graph: GraphRef<'g>,
         requested: &Requested,
         retained: &[RetainedAt],
+        kept: Kept,
     ) -> Result<(ReadGraph<'g>, GraphPlan), Refusal> {
         let start = Instant::now();
         let is_reported = captures().is_enabled() || self.activity.are_events_requested();
@@ -49,7 +59,7 @@ impl Allocator {
         if !reading.redirected.is_empty() {
             check_outputs(self.runtime, self.types.types(), graph, requested)?;
         }
-        let plan = self.plan(&reading, requested, start).inspect_err(|_| self.plans.clear())?;
+        let plan = self.plan(&reading, requested, start, kept).inspect_err(|_| self.plans.clear())?;
         Ok((reading, plan))
     }
 
@@ -87,8 +97,9 @@ impl Allocator {
         reading: &ReadGraph<'_>,
         requested: &Requested,
         start: Instant,
+        kept: Kept,
     ) -> Result<GraphPlan, Refusal> {
-        let planned = plan_reading(&self.types, reading, requested);
+        let planned = plan_reading(&self.types, reading, requested, kept);
         self.activity.count_planning(start.elapsed());
         if captures().is_enabled() {
             captures().capture(self.subject(reading, &requested.of_all(&reading.graph)));
@@ -117,17 +128,29 @@ impl Allocator {
 ///
 /// # Panics
 /// In debug builds, if the plan is wrong.
-fn plan_reading(types: &BufferTypes, reading: &ReadGraph<'_>, requested: &Requested) -> Result<GraphPlan, PlanError> {
+fn plan_reading(
+    types: &BufferTypes,
+    reading: &ReadGraph<'_>,
+    requested: &Requested,
+    kept: Kept,
+) -> Result<GraphPlan, PlanError> {
     let (graph, specs) = (&reading.graph, types.specs());
     let mut memory = PlanningMemory::take();
     let PlanningMemory { plan: plan_memory, requested: filled } = &mut *memory;
     let buffers = requested.of_all_in(filled, graph);
     let requests = Requests { leafs: &buffers.leafs, nodes: &buffers.nodes };
-    let mut planned = match reading.sizes_by_layout(types.types()) {
-        Some(sizes) => plan_in(plan_memory, graph, specs, requests, &mut |tensor: TensorId, _| sizes(tensor)),
-        None => plan_in(plan_memory, graph, specs, requests, &mut |tensor: TensorId, buffer: BufferIndex| {
-            reading.alloc_size(types.types(), requested, tensor, buffer)
-        }),
+    let by_layout = reading.sizes_by_layout(types.types());
+    let mut queried = |tensor: TensorId, buffer: BufferIndex| match &by_layout {
+        Some(sizes) => sizes(tensor),
+        None => reading.alloc_size(types.types(), requested, tensor, buffer),
+    };
+    let mut planned = match (&by_layout, kept) {
+        (_, Kept::All) if specs.iter().any(|spec| spec.rules.keep_inputs) => {
+            let kept: Vec<_> = read_inputs(graph).into_iter().map(|input| (input, 0)).collect();
+            plan_keeping(plan_memory, graph, specs, requests, &mut queried, &kept)
+        }
+        (Some(sizes), _) => plan_in(plan_memory, graph, specs, requests, &mut |tensor: TensorId, _| sizes(tensor)),
+        (None, _) => plan_in(plan_memory, graph, specs, requests, &mut queried),
     };
     if let Ok(plan) = &mut planned {
         prefer_cheaper_on_devices(types, reading, requests, plan);

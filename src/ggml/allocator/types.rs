@@ -13,6 +13,10 @@ use crate::placement::Effort;
 #[derive(Debug)]
 pub struct BufferTypes {
     types: Vec<BufferType>,
+    /// What the rules come from.
+    setting: RuleSetting,
+    /// True if a program uses the allocator itself.
+    is_direct: bool,
     /// The rules and limits of each buffer.
     specs: Vec<BufferSpec>,
     /// The buffer behind each id. Ids that name one buffer type share its buffer.
@@ -33,13 +37,22 @@ impl BufferTypes {
             buffer_of_id.push(BufferIndex::try_from(index).expect("fewer than 2^32 buffers"));
         }
         let specs = types.iter().map(|it| it.spec(&settings.rules, settings.effort)).collect();
-        Self { types, specs, buffer_of_id }
+        Self { types, setting: settings.rules.clone(), is_direct: false, specs, buffer_of_id }
     }
 
     /// Sets the in-place and aliasing rules for future plans.
     pub fn set_rules(&mut self, setting: &RuleSetting) {
+        self.setting = if self.is_direct { setting.for_direct_use() } else { setting.clone() };
         for (spec, buffer_type) in self.specs.iter_mut().zip(&self.types) {
-            spec.rules = buffer_type.rules(setting);
+            spec.rules = buffer_type.rules(&self.setting);
+        }
+    }
+
+    /// Sets the rules for future plans to those of an allocator that a program uses itself.
+    pub fn use_directly(&mut self) {
+        if !std::mem::replace(&mut self.is_direct, true) {
+            let setting = std::mem::take(&mut self.setting);
+            self.set_rules(&setting);
         }
     }
 

@@ -35,12 +35,13 @@ impl ComputeBuffer {
         self.buffer_type.map_or(UNKNOWN_ALIGNMENT, BufferType::alignment)
     }
 
-    /// Returns how it is planned with the settings of the process.
+    /// Returns how it is planned with the settings of the process, in an allocator that the program uses itself.
     pub fn spec(self) -> BufferSpec {
         let settings = settings();
-        let unknown =
-            BufferSpec { alignment: UNKNOWN_ALIGNMENT, max_chunk: None, rules: Rules::ALL, effort: settings.effort };
-        self.buffer_type.map_or(unknown, |buffer_type| buffer_type.spec(&settings.rules, settings.effort))
+        let rules = Rules { keep_inputs: true, ..Rules::ALL };
+        let unknown = BufferSpec { alignment: UNKNOWN_ALIGNMENT, max_chunk: None, rules, effort: settings.effort };
+        let rules = settings.rules.for_direct_use();
+        self.buffer_type.map_or(unknown, |buffer_type| buffer_type.spec(&rules, settings.effort))
     }
 
     /// Returns the sizes of tensors in it, by id.

@@ -52,6 +52,9 @@ pub unsafe fn measure(
         return unsafe { measure_original(original, types, graph, node_ids, leaf_ids) };
     }
     let mut allocator = Allocator::for_measuring(types[0].runtime(), types);
+    if node_ids.is_none() {
+        allocator.note_direct_use();
+    }
     // SAFETY: the caller's promise.
     allocator.expect_acceptable(unsafe { GraphRef::new(graph) }, node_ids, leaf_ids)?;
     // SAFETY: the caller's promise.

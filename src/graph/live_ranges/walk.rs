@@ -18,21 +18,23 @@ use super::{any_order, in_order};
 /// Finds the live ranges of all tensors of `graph` that need memory. Queries the size of each once per buffer.
 pub fn live_ranges(graph: &Graph, buffers: &[BufferSpec], requests: Requests<'_>, sizes: &mut dyn Sizes) -> LiveRanges {
     let mut sizes = |tensor: TensorId, buffer: BufferIndex| sizes.alloc_size(tensor, buffer);
-    live_ranges_in(&mut LiveRangeMemory::default(), graph, buffers, requests, &mut sizes)
+    live_ranges_in(&mut LiveRangeMemory::default(), graph, buffers, requests, &mut sizes, &[])
 }
 
 /// Finds live ranges as [`live_ranges`] does, compiled for one kind of sizes: faster, and more code. `memory` is that of
-/// an earlier call.
+/// an earlier call. The inputs `kept`, each with its buffer, are live from the start to the end.
 pub fn live_ranges_in<S: Sizes>(
     memory: &mut LiveRangeMemory,
     graph: &Graph,
     buffers: &[BufferSpec],
     requests: Requests<'_>,
     sizes: &mut S,
+    kept: &[(TensorId, BufferIndex)],
 ) -> LiveRanges {
     let may_be_inactive = |buffer: BufferIndex| buffers[buffer as usize].rules.inactive;
-    let FirstPass { leafs, inputs, last_uses, uses_before_def, inactive } =
+    let FirstPass { leafs, inputs, mut last_uses, uses_before_def, inactive } =
         first_pass(memory, graph, requests, may_be_inactive);
+    kept.iter().for_each(|&(input, _)| last_uses.points[input as usize] = Point::KEPT);
     // With one buffer, no node can move to another.
     let used_by_inactive = if buffers.len() > 1 { inactive.last_uses(graph) } else { Vec::new() };
     let nodes = inactive.nodes();
@@ -45,6 +47,7 @@ pub fn live_ranges_in<S: Sizes>(
     let mut walk = Walk { known, blocks, sizes, concats: Vec::new(), is_retained: retained_owners(graph) };
     leafs.iter().for_each(|&(leaf, buffer)| walk.allocate_leaf(leaf, buffer));
     inputs.into_iter().for_each(|(input, buffer)| walk.allocate(input, buffer, 0));
+    kept.iter().for_each(|&(input, buffer)| walk.allocate_kept(input, buffer));
     let mut next = 0;
     for step in uses_before_def {
         walk.run(next..step, requests.nodes);
@@ -97,6 +100,13 @@ impl<S: Sizes> Walk<'_, S> {
         self.allocate(leaf, buffer, 0);
         if self.known.last_uses.is_unused(leaf) && self.known.graph.tensor(leaf).flags.has(Flags::INPUT) {
             self.blocks.end_unused(leaf);
+        }
+    }
+
+    /// Allocates an input from the start that ggml's own allocator allocates where it is listed or used.
+    fn allocate_kept(&mut self, input: TensorId, buffer: BufferIndex) {
+        if self.blocks.allocation(input).is_none() {
+            self.allocate(input, buffer, 0);
         }
     }
 

@@ -1,12 +1,12 @@
 //! Plans a graph: live ranges, placements, and other reuse where that may take fewer bytes.
 
 use crate::graph::live_ranges::{LiveRangeMemory, compute_inside_concats, live_ranges_in};
-use crate::graph::{
-    BufferIndex, BufferSpec, Graph, InactiveNode, LiveRanges, Requests, Rules, Sizes, TensorId, live_ranges,
-};
+use crate::graph::{BufferIndex, BufferSpec, Graph, InactiveNode, LiveRanges, Requests, Rules, Sizes, TensorId};
 use crate::placement::{Bytes, Effort, PlacementMemory, Problem, Timeline, TooLarge, choose_in};
 
+use super::ggml_alloc::plan_as_ggml;
 use super::graph_plan::{GraphPlan, PlanError};
+use super::intact_inputs::{intact_inputs, read_inputs};
 use super::planned_sizes::PlannedSizes;
 
 /// Lists that planning fills, which the next plan uses again: `malloc` takes a good part of the time for a small graph.
@@ -62,17 +62,62 @@ pub fn plan_in<S: Sizes>(
     requests: Requests<'_>,
     sizes: &mut S,
 ) -> Result<GraphPlan, PlanError> {
+    let by_ggml = plan_of_inputs(graph, buffers, requests, sizes);
+    let kept = by_ggml.as_ref().map_or_else(Vec::new, |plan| inputs_to_keep(graph, buffers, plan));
+    let Some(by_ggml) = by_ggml.filter(|_| !kept.is_empty()) else {
+        return plan_keeping(memory, graph, buffers, requests, sizes, &[]);
+    };
+    let mut known = PlannedSizes::of(&by_ggml, sizes);
+    let plan = plan_keeping(memory, graph, buffers, requests, &mut known, &kept)?;
+    // At the offsets of ggml's own plan these inputs are intact, and no placement need be found that is as small.
+    let is_allowed = graph.retention().is_empty() && buffers.iter().all(|buffer| buffer.rules.in_place);
+    Ok(if is_allowed && is_smaller(&by_ggml, &plan) { by_ggml } else { plan })
+}
+
+/// Returns the plan of ggml's own allocator where it decides which inputs are kept: some buffer has the rule for it, and
+/// the graph has inputs.
+fn plan_of_inputs<S: Sizes>(
+    graph: &Graph,
+    buffers: &[BufferSpec],
+    requests: Requests<'_>,
+    sizes: &mut S,
+) -> Option<GraphPlan> {
+    let is_wanted = buffers.iter().any(|buffer| buffer.rules.keep_inputs) && !read_inputs(graph).is_empty();
+    let mut sizes = |tensor: TensorId, buffer: BufferIndex| sizes.alloc_size(tensor, buffer);
+    if is_wanted { plan_as_ggml(graph, buffers, requests, &mut sizes).ok() } else { None }
+}
+
+/// Returns, each with its buffer, the inputs that [`plan`] keeps to the end: those that are intact in the plan of ggml's
+/// own allocator, where the rules of their buffer want that.
+fn inputs_to_keep(graph: &Graph, buffers: &[BufferSpec], by_ggml: &GraphPlan) -> Vec<(TensorId, BufferIndex)> {
+    let mut kept = intact_inputs(graph, by_ggml);
+    kept.retain(|&(_, buffer)| buffers[buffer as usize].rules.keep_inputs);
+    kept
+}
+
+/// Plans as [`plan_in`] does, and keeps the inputs `kept` to the end, each with its buffer, whatever the rules say.
+///
+/// # Errors
+/// [`PlanError::TooLarge`] when sizes overflow.
+pub fn plan_keeping<S: Sizes>(
+    memory: &mut PlanMemory,
+    graph: &Graph,
+    buffers: &[BufferSpec],
+    requests: Requests<'_>,
+    sizes: &mut S,
+    kept: &[(TensorId, BufferIndex)],
+) -> Result<GraphPlan, PlanError> {
     if buffers.iter().all(|buffer| buffer.effort <= Effort::default()) {
-        return plan_with_efforts(memory, graph, buffers, requests, sizes);
+        return plan_with_efforts(memory, graph, buffers, requests, sizes, kept);
     }
     let mut quick = buffers.to_vec();
     quick.iter_mut().for_each(|buffer| buffer.effort = buffer.effort.min(Effort::default()));
-    let plan = plan_with_efforts(memory, graph, &quick, requests, sizes)?;
+    let plan = plan_with_efforts(memory, graph, &quick, requests, sizes, kept)?;
     if plan.is_at_bound() {
         return Ok(plan);
     }
     let mut known = PlannedSizes::of(&plan, sizes);
-    let other = plan_with_efforts(memory, graph, buffers, requests, &mut known)?;
+    let other = plan_with_efforts(memory, graph, buffers, requests, &mut known, kept)?;
     // A longer search tries other sizes first, and other rules may win one buffer and lose another.
     Ok(if is_smaller(&plan, &other) { plan } else { other })
 }
@@ -84,8 +129,9 @@ fn plan_with_efforts<S: Sizes>(
     buffers: &[BufferSpec],
     requests: Requests<'_>,
     sizes: &mut S,
+    kept: &[(TensorId, BufferIndex)],
 ) -> Result<GraphPlan, PlanError> {
-    let mut found = live_ranges_in(&mut memory.live_ranges, graph, buffers, requests, sizes);
+    let mut found = live_ranges_in(&mut memory.live_ranges, graph, buffers, requests, sizes, kept);
     check_totals(&found)?;
     let timelines = compute_inside_concats(graph, buffers, &mut found);
     let beyond_ggml = found.beyond_ggml;
@@ -101,7 +147,7 @@ fn plan_with_efforts<S: Sizes>(
         buffers
     };
     for buffers in [without(|rules| rules.oldest_source = false), without(|rules| *rules = rules.as_ggml())] {
-        let other = live_ranges(graph, &buffers, requests, &mut known);
+        let other = live_ranges_in(&mut LiveRangeMemory::default(), graph, &buffers, requests, &mut known, kept);
         if check_totals(&other).is_ok() && may_be_smaller(&other, &plan) {
             let other = place(&mut memory.placement, other, Vec::new(), &buffers);
             plan = if is_smaller(&other, &plan) { other } else { plan };
@@ -124,7 +170,10 @@ pub fn shared_live_ranges(
     requests: Requests<'_>,
     sizes: &mut dyn Sizes,
 ) -> Result<LiveRanges, PlanError> {
-    let mut found = live_ranges(graph, buffers, requests, sizes);
+    let mut sizes = |tensor: TensorId, buffer: BufferIndex| sizes.alloc_size(tensor, buffer);
+    let by_ggml = plan_of_inputs(graph, buffers, requests, &mut sizes);
+    let kept = by_ggml.map_or_else(Vec::new, |plan| inputs_to_keep(graph, buffers, &plan));
+    let mut found = live_ranges_in(&mut LiveRangeMemory::default(), graph, buffers, requests, &mut sizes, &kept);
     check_totals(&found)?;
     compute_inside_concats(graph, buffers, &mut found);
     Ok(found)

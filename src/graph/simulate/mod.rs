@@ -24,4 +24,4 @@ pub use address_map::AddressMap;
 pub use corruption::{Corruption, Finding};
 pub use describe::{Labels, describe};
 pub use freed::{Freed, freed, owner_at};
-pub use simulation::{simulate, simulate_at};
+pub use simulation::{simulate, simulate_again, simulate_at};

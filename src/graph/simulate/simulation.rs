@@ -1,6 +1,6 @@
 //! The simulation of a graph, step by step.
 
-use crate::graph::{AddressMap, Flags, Graph, GraphPlan, Operation, Region, TensorId};
+use crate::graph::{AddressMap, Flags, Graph, GraphPlan, Operation, Region, TensorId, read_inputs};
 use crate::placement::{Bytes, Step};
 
 use super::contents::{Contents, Mismatch};
@@ -21,12 +21,9 @@ pub fn simulate(graph: &Graph, plan: &GraphPlan, nbytes: &[Bytes]) -> Result<(),
 /// pair of tensors is reported once. Stops after `limit` findings. `nbytes` has, by tensor, the bytes from its first to
 /// its last element.
 pub fn simulate_at(graph: &Graph, addresses: &AddressMap, nbytes: &[Bytes], limit: usize) -> Vec<Finding> {
-    let written = vec![false; graph.tensors().len()];
-    let (known, defs, skipped) = (known_tensors(graph), graph.first_defs(), skipped_nodes(graph));
+    let (defs, skipped) = (graph.first_defs(), skipped_nodes(graph));
     let retained = retained_values(graph, &skipped);
-    let found = Findings::new(limit);
-    let mut run = Simulation { graph, addresses, nbytes, contents: Contents::default(), written, known, found };
-    run.write_starting_values();
+    let mut run = Simulation::start(graph, addresses, nbytes, limit);
     for (step, &node) in (0..).zip(graph.nodes()) {
         if run.found.is_full() {
             return run.found.list;
@@ -41,6 +38,29 @@ pub fn simulate_at(graph: &Graph, addresses: &AddressMap, nbytes: &[Bytes], limi
     run.found.list
 }
 
+/// Simulates `graph` twice with its tensors at `addresses`, without setting its inputs again. Returns where the second run
+/// reads an input that was overwritten, for each input the first time.
+pub fn simulate_again(graph: &Graph, addresses: &AddressMap, nbytes: &[Bytes]) -> Vec<Finding> {
+    let (defs, skipped) = (graph.first_defs(), skipped_nodes(graph));
+    let mut run = Simulation::start(graph, addresses, nbytes, usize::MAX);
+    for _ in 0..2 {
+        run.found = Findings::new(usize::MAX);
+        for (step, &node) in (0..).zip(graph.nodes()).filter(|(_, node)| !skipped[**node as usize]) {
+            run.run(node, step, &defs);
+        }
+    }
+    let mut inputs = read_inputs(graph);
+    let mut lost = run.found.list;
+    lost.retain(|finding| match finding.corruption {
+        Corruption::Overwritten { expected, .. } => {
+            let at = inputs.iter().position(|&input| input == expected);
+            at.is_some_and(|at| inputs.swap_remove(at) == expected)
+        }
+        _ => false,
+    });
+    lost
+}
+
 struct Simulation<'a> {
     graph: &'a Graph,
     addresses: &'a AddressMap,
@@ -52,7 +72,17 @@ struct Simulation<'a> {
     found: Findings,
 }
 
-impl Simulation<'_> {
+impl<'a> Simulation<'a> {
+    /// Starts a simulation, which stops after `limit` findings: all values are there that must be there before the first
+    /// step.
+    fn start(graph: &'a Graph, addresses: &'a AddressMap, nbytes: &'a [Bytes], limit: usize) -> Self {
+        let (written, known) = (vec![false; graph.tensors().len()], known_tensors(graph));
+        let found = Findings::new(limit);
+        let mut run = Self { graph, addresses, nbytes, contents: Contents::default(), written, known, found };
+        run.write_starting_values();
+        run
+    }
+
     fn write_starting_values(&mut self) {
         let graph = self.graph;
         let inputs = (0..).zip(graph.tensors()).filter(|(_, t)| t.flags.has(Flags::INPUT)).map(|(id, _)| id);

@@ -4,6 +4,7 @@ mod effort;
 mod findings;
 mod in_place;
 mod inactive;
+mod keep_inputs;
 mod layouts;
 mod live_ranges;
 mod plans;

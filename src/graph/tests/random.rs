@@ -57,7 +57,7 @@ fn flag_most(random: &mut Random, sketch: &mut Sketch) {
 }
 
 /// A graph of leafs and then nodes, whatever refers to a tensor comes after it, or is it.
-fn random_sketch_in_order(random: &mut Random) -> Sketch {
+pub fn random_sketch_in_order(random: &mut Random) -> Sketch {
     let mut sketch = Sketch::with_buffers(&random_buffers(random));
     for _ in 0..1 + random.below(5) {
         add_leaf(random, &mut sketch);

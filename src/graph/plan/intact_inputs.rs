@@ -1,0 +1,131 @@
+//! Which inputs hold their values after a graph has run. For [`Rules::keep_inputs`](crate::graph::Rules).
+
+use std::ops::Range;
+
+use crate::graph::{Allocation, BufferIndex, Flags, Graph, Region, TensorId};
+use crate::placement::{Block, Bytes, Location, MAX_CHUNKS};
+
+use super::graph_plan::GraphPlan;
+
+/// Returns the inputs that are read: tensors that no node computes, to be placed, and that some node accesses which
+/// backends do not skip.
+pub fn read_inputs(graph: &Graph) -> Vec<TensorId> {
+    let mut inputs: Vec<TensorId> =
+        (0..).zip(graph.tensors()).filter(|&(id, _)| is_input(graph, id)).map(|(id, _)| id).collect();
+    if !inputs.is_empty() {
+        let accessed = accessed(graph);
+        inputs.retain(|&input| !accessed[input as usize].is_empty());
+    }
+    inputs
+}
+
+/// Returns, each with its buffer, those of [`read_inputs`] that keep what is read of them when the graph runs at the
+/// addresses of `plan`: no node writes another value there. What nodes write into views of an input is its value.
+pub fn intact_inputs(graph: &Graph, plan: &GraphPlan) -> Vec<(TensorId, BufferIndex)> {
+    let mut places = places(graph, plan);
+    places.sort_unstable_by_key(|place| (place.accessed.space, place.accessed.start));
+    let mut intact = Vec::new();
+    let mut reach = Region { space: 0, start: 0, end: 0 };
+    for (at, &Place { accessed: region, input, .. }) in places.iter().enumerate() {
+        let is_reached = reach.space == region.space && reach.end > region.start;
+        let next = places.get(at + 1).map(|place| place.accessed);
+        if !is_reached && next.is_none_or(|next| !next.shares_bytes(region)) {
+            intact.extend(input);
+        }
+        reach = Region { end: region.end.max(if is_reached { reach.end } else { 0 }), ..region };
+    }
+    intact
+}
+
+/// A block.
+struct Place {
+    block: Region,
+    /// From the first to the last byte that nodes access: a buffer type may require more.
+    accessed: Region,
+    /// The input in it that is read.
+    input: Option<(TensorId, BufferIndex)>,
+    is_written: bool,
+}
+
+impl Place {
+    fn new(block: Region) -> Self {
+        Self { block, accessed: Region { start: block.end, end: block.start, ..block }, input: None, is_written: false }
+    }
+
+    /// Notes that bytes are accessed, as offsets in the block.
+    fn access(&mut self, bytes: &Range<Bytes>) {
+        let Region { start, end, .. } = self.block;
+        self.accessed.start = self.accessed.start.min(start.saturating_add(bytes.start));
+        self.accessed.end = self.accessed.end.max(end.min(start.saturating_add(bytes.end)));
+    }
+}
+
+/// Returns the blocks of `plan` that hold an input that is read, or that a node writes.
+fn places(graph: &Graph, plan: &GraphPlan) -> Vec<Place> {
+    let mut places = Vec::new();
+    let mut firsts = Vec::with_capacity(plan.buffers.len());
+    for (buffer, (problem, placed)) in (0..).zip(plan.problems.iter().zip(&plan.buffers)) {
+        firsts.push(places.len());
+        let space = |chunk| buffer * u32::try_from(MAX_CHUNKS).expect("few chunks") + chunk;
+        let blocks = problem.blocks().iter().zip(&placed.placement.locations);
+        let region = |(block, at): (&Block, &Location)| Region {
+            space: space(at.chunk),
+            start: at.offset,
+            end: at.offset + block.size,
+        };
+        places.extend(blocks.map(region).map(Place::new));
+    }
+    for (id, (allocation, accessed)) in (0..).zip(plan.allocations.iter().zip(accessed(graph))) {
+        let Some(Allocation { buffer, block, .. }) = allocation.filter(|_| !accessed.is_empty()) else { continue };
+        let place = &mut places[firsts[buffer as usize] + block as usize];
+        place.access(&accessed);
+        if is_input(graph, id) {
+            place.input = Some((id, buffer));
+        } else {
+            place.is_written = true;
+        }
+    }
+    places.iter_mut().filter(|place| place.is_written).for_each(|place| place.input = None);
+    places.retain(|place| place.accessed.size() > 0 && (place.is_written || place.input.is_some()));
+    places
+}
+
+/// Returns `true` for a tensor without memory that no node computes.
+fn is_input(graph: &Graph, id: TensorId) -> bool {
+    let tensor = graph.tensor(id);
+    tensor.is_owned() && tensor.is_marker() && graph.sources(id).is_empty()
+}
+
+/// Returns, by owner of memory, the bytes from the first to the last that nodes access which backends do not skip.
+fn accessed(graph: &Graph) -> Vec<Range<Bytes>> {
+    const NONE: Range<Bytes> = Bytes::MAX..0;
+    let mut accessed = vec![NONE; graph.tensors().len()];
+    let knows_flag = graph.has_flag_compute();
+    for &node in graph.nodes() {
+        let tensor = graph.tensor(node);
+        if !tensor.is_marker() && (!knows_flag || tensor.flags.has(Flags::COMPUTE)) {
+            for &id in graph.sources(node).iter().chain([&node]) {
+                let (span, known) = (span(graph, id), &mut accessed[graph.root(id) as usize]);
+                *known = known.start.min(span.start)..known.end.max(span.end);
+            }
+        }
+    }
+    accessed
+}
+
+/// Returns the bytes of its root that a tensor may access.
+fn span(graph: &Graph, id: TensorId) -> Range<Bytes> {
+    if !graph.has_layout(id) {
+        return 0..Bytes::MAX;
+    }
+    let layout = graph.layout(id);
+    let mut size: Bytes = 0;
+    for (dimension, (&extent, &stride)) in layout.ne.iter().zip(&layout.nb).enumerate() {
+        let Some(extent) = Bytes::try_from(extent).ok().filter(|&extent| extent > 0) else { return 0..0 };
+        // The first stride is that of an element, or of a block of them.
+        let steps = if dimension == 0 { extent } else { extent - 1 };
+        size = size.saturating_add(steps.saturating_mul(stride));
+    }
+    let offset = graph.tensor(id).view.map_or(0, |view| view.offset);
+    offset..offset.saturating_add(size)
+}

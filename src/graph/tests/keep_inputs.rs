@@ -1,0 +1,151 @@
+//! Inputs that are intact after a run at the addresses of ggml's own allocator are intact at those of lastuse.
+
+use crate::graph::{
+    AddressMap, BufferIndex, Corruption, Flags, GraphPlan, Requests, Rules, TensorId, intact_inputs, plan_as_ggml,
+    read_inputs, simulate_again,
+};
+use crate::placement::Bytes;
+use crate::testing::Random;
+
+use super::random::{random_sketch, random_sketch_in_order};
+use super::sketch::{List, Sketch};
+
+const KEPT: Rules = Rules { keep_inputs: true, ..Rules::ALL };
+
+fn by_ggml(sketch: &Sketch) -> GraphPlan {
+    let (leafs, nodes) = (sketch.requests(List::Leafs), sketch.requests(List::Nodes));
+    let requests = Requests { leafs: &leafs, nodes: &nodes };
+    let mut sizes = |id: TensorId, _: BufferIndex| sketch.drafts[id as usize].size;
+    plan_as_ggml(&sketch.graph(), &sketch.buffers, requests, &mut sizes).expect("sizes are small")
+}
+
+/// The inputs that a second run finds overwritten.
+fn lost(sketch: &Sketch, plan: &GraphPlan) -> Vec<TensorId> {
+    let nbytes: Vec<Bytes> = sketch.drafts.iter().map(|draft| draft.nbytes).collect();
+    let found = simulate_again(&sketch.graph(), &AddressMap::of_plan(plan), &nbytes);
+    let input = |corruption| match corruption {
+        Corruption::Overwritten { expected, .. } => expected,
+        other => panic!("{other}"),
+    };
+    found.into_iter().map(|finding| input(finding.corruption)).collect()
+}
+
+fn size(plan: &GraphPlan) -> Bytes {
+    plan.buffers.iter().map(|buffer| buffer.placement.size()).sum()
+}
+
+/// A small input, a result that the last node needs, and larger nodes between them: best fit never uses the hole that
+/// the input leaves.
+fn with_hole() -> (Sketch, TensorId) {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(32);
+    let r = sketch.node(64, &[x]);
+    let mut last = r;
+    for _ in 0..3 {
+        last = sketch.node(64, &[last]);
+    }
+    sketch.node(64, &[last, r]);
+    (sketch, x)
+}
+
+#[test]
+fn input_that_ggml_leaves_intact_is_kept() {
+    let (sketch, x) = with_hole();
+    assert!(lost(&sketch, &by_ggml(&sketch)).is_empty());
+    for base in [Rules::ALL, Rules::GGML] {
+        assert_eq!(lost(&sketch, &sketch.plan(base)), [x], "the rule is of use here");
+        let plan = sketch.plan(Rules { keep_inputs: true, ..base });
+        assert_eq!((lost(&sketch, &plan), size(&plan)), (vec![], size(&by_ggml(&sketch))));
+    }
+}
+
+#[test]
+fn input_that_ggml_overwrites_takes_no_memory_of_others() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let mut last = x;
+    for _ in 0..4 {
+        last = sketch.in_place(64, &[last]);
+    }
+    assert_eq!(lost(&sketch, &by_ggml(&sketch)), [x], "in place");
+    assert_eq!(size(&sketch.plan(KEPT)), 64);
+}
+
+#[test]
+fn input_that_no_node_reads_may_still_be_overwritten() {
+    let (mut sketch, _) = with_hole();
+    let unread = sketch.leaf(64);
+    sketch.flag(unread, Flags::INPUT);
+    assert_eq!(read_inputs(&sketch.graph()), [0]);
+    assert_eq!(size(&sketch.plan(KEPT)) + 64, size(&by_ggml(&sketch)));
+}
+
+/// As ggml lists parameters.
+#[test]
+fn input_among_the_nodes_is_kept_from_the_start() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let a = sketch.node(64, &[x]);
+    let weight = sketch.marker(&[]);
+    (sketch.draft(weight).size, sketch.draft(weight).nbytes) = (144, 144);
+    let b = sketch.node(160, &[a, weight]);
+    let c = sketch.node(160, &[b]);
+    sketch.node(160, &[c, b, a]);
+    assert!(lost(&sketch, &by_ggml(&sketch)).is_empty());
+    assert!(lost(&sketch, &sketch.plan(Rules::ALL)).contains(&weight));
+    assert!(lost(&sketch, &sketch.plan(KEPT)).is_empty());
+}
+
+#[test]
+fn what_nodes_write_into_views_of_an_input_is_kept() {
+    let (mut sketch, x) = with_hole();
+    let y = sketch.leaf(32);
+    let copied = sketch.copy(y, x, 32);
+    sketch.node(64, &[copied]);
+    assert!(intact_inputs(&sketch.graph(), &by_ggml(&sketch)).contains(&(x, 0)));
+    assert!(lost(&sketch, &sketch.plan(KEPT)).is_empty());
+}
+
+/// Nodes that backends skip write nothing.
+#[test]
+fn memory_of_skipped_nodes_leaves_inputs_intact() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let a = sketch.node(64, &[x]);
+    let skipped = sketch.node(64, &[a]);
+    let b = sketch.node(128, &[a]);
+    sketch.node(128, &[b]);
+    sketch.drafts.iter_mut().filter(|draft| draft.list == List::Nodes).for_each(|draft| {
+        draft.tensor.flags.0 |= Flags::COMPUTE.0;
+    });
+    sketch.draft(skipped).tensor.flags = Flags::default();
+    let plan = by_ggml(&sketch);
+    assert_eq!(plan.placed(x).map(|(at, _)| at.offset), plan.placed(skipped).map(|(at, _)| at.offset));
+    assert_eq!(intact_inputs(&sketch.graph(), &plan), [(x, 0)]);
+    assert!(lost(&sketch, &sketch.plan(KEPT)).is_empty());
+}
+
+#[test]
+fn random_graphs_keep_inputs_as_ggml_does_and_are_never_larger() {
+    let mut random = Random::new(43);
+    let (mut kept, mut saved) = (0, 0);
+    for round in 0..2000 {
+        let sketch = if round % 2 == 0 { random_sketch(&mut random) } else { random_sketch_in_order(&mut random) };
+        let ggml = by_ggml(&sketch);
+        let lost_by_ggml = lost(&sketch, &ggml);
+        let intact = intact_inputs(&sketch.graph(), &ggml);
+        assert!(intact.iter().all(|(input, _)| !lost_by_ggml.contains(input)), "round {round}");
+        for rules in [KEPT, Rules { keep_inputs: true, ..Rules::GGML }] {
+            let (plan, without) = (sketch.plan(rules), sketch.plan(Rules { keep_inputs: false, ..rules }));
+            let is_new = |input: &TensorId| intact.iter().any(|(known, _)| known == input);
+            assert!(!lost(&sketch, &plan).iter().any(is_new), "round {round}, {rules}");
+            saved += lost(&sketch, &without).iter().filter(|&input| is_new(input)).count();
+            for (ours, theirs) in plan.buffers.iter().zip(&ggml.buffers) {
+                assert!(ours.placement.size() <= theirs.placement.size(), "round {round}, {rules}");
+                assert!(ours.placement.chunks.len() <= theirs.placement.chunks.len(), "round {round}, {rules}");
+            }
+        }
+        kept += intact.len();
+    }
+    assert!(kept > 1000 && saved > 500, "poor graphs: {kept} inputs are kept, {saved} would be lost");
+}
