@@ -13,7 +13,7 @@ use support::expect;
 use support::trials::{of_cases, of_function};
 
 /// Programs that get lastuse, which verifies every plan, with upstream's allocator beside it, on the ggml of llama.cpp.
-const PROGRAMS: [&str; 27] = [
+const PROGRAMS: [&str; 28] = [
     "budget_setting",
     "combined_passes",
     "ctx_tensors",
@@ -22,6 +22,7 @@ const PROGRAMS: [&str; 27] = [
     "differential",
     "effort_settings",
     "failures",
+    "keep_inputs",
     "lifecycle",
     "long_run",
     "measure",

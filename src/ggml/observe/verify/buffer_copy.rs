@@ -56,6 +56,13 @@ impl BufferCopy {
         self.base.addr()
     }
 
+    /// Returns the bytes at these addresses as they are now, if they are in the buffer.
+    pub fn bytes(&self, addresses: &Range<usize>) -> Option<Vec<u8>> {
+        let [start, end] = [addresses.start, addresses.end].map(|at| at.checked_sub(self.base()));
+        let range = start?..end?;
+        (range.start <= range.end && range.end <= self.copy.len()).then(|| self.memory(range).to_vec())
+    }
+
     /// Returns bytes of the buffer as they are now.
     fn memory(&self, range: Range<usize>) -> &[u8] {
         // SAFETY: inside of the host memory of a live buffer, which no thread writes while it is compared.

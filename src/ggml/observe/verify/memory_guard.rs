@@ -12,6 +12,7 @@ use super::Violation;
 use super::buffer_copy::{BufferCopy, Changes};
 use super::mode::Verify;
 use super::places::check_places_of_node;
+use super::stale_inputs::{end_run, start_run};
 use super::stray_write::StrayWrite;
 use super::watched_graph::{Registration, WatchedGraph};
 use crate::ggml::USAGE_WEIGHTS;
@@ -102,6 +103,9 @@ impl MemoryGuard {
         }
         self.in_use = buffers.into_iter().filter_map(|buffer| self.copy_of(buffer)).collect();
         self.graph = graph;
+        if let Some(graph) = self.graph.as_ref().filter(|graph| graph.step(tensor) == Some(0)) {
+            start_run(graph, &self.copies).iter().for_each(|message| self.runtime.log_warning(message));
+        }
         if is_new && let Some(graph) = self.graph.clone() {
             graph.free_at_start().for_each(|(buffer, range)| self.poison(buffer, range));
         }
@@ -159,6 +163,9 @@ impl MemoryGuard {
         let Some(graph) = self.graph.clone() else { return };
         if let Some(step) = graph.step(tensor) {
             graph.free_after(step).for_each(|(buffer, range)| self.poison(buffer, range));
+            if step as usize + 1 == graph.steps() {
+                end_run(&graph, &self.copies);
+            }
         }
     }
 

@@ -2,8 +2,9 @@
 //!
 //! A graph with its addresses (`placed_graph`) is simulated by [`crate::graph::simulate_at`]; the [`Verifier`] of an
 //! allocator does that for each graph. A [`MemoryGuard`] compares the bytes of buffers with copies (`buffer_copy`)
-//! while the graph runs, and knows from a `watched_graph` which of them are free; it reports a `stray_write`. `places` are
-//! where tensors were put, so that memory that was freed is not used.
+//! while the graph runs, and knows from a `watched_graph` which of them are free; it reports a `stray_write`,
+//! and `stale_inputs` when the graph runs again. `places` are where tensors were put, so that memory that was freed is not
+//! used.
 
 mod mode;
 mod placed_graph;
@@ -12,6 +13,7 @@ mod places;
 mod verifier;
 mod buffer_copy;
 mod stray_write;
+mod stale_inputs;
 mod memory_guard;
 mod compute;
 

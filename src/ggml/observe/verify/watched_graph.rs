@@ -1,13 +1,15 @@
 //! What guards know of a verified graph: plain data, and addresses to compare.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::graph::{AddressMap, Freed, Graph, Region, TensorId, freed, owner_at};
+use crate::graph::{AddressMap, Corruption, Finding, Freed, Graph, Region, TensorId, freed, owner_at, simulate_again};
 use crate::placement::Step;
 
 use super::placed_graph::{PlacedGraph, Space};
+use super::stale_inputs::LostInput;
 use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
@@ -30,6 +32,10 @@ pub struct WatchedGraph {
     /// The nodes, by the addresses of their structs.
     nodes: HashMap<usize, GraphNode>,
     freed: Freed,
+    /// The inputs that nodes write over after their last use.
+    pub lost: Vec<LostInput>,
+    /// A number that graphs of other nodes, or in other places, do not have.
+    pub identity: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +73,8 @@ impl WatchedGraph {
             names: tensors.iter().map(|&tensor| runtime.describe(tensor)).collect(),
             nodes: (0..).zip(graph.nodes()).map(node).collect(),
             freed: freed(graph, places),
+            lost: lost_inputs(runtime, placed),
+            identity: identity(placed),
             graph: graph.clone(),
             places: places.clone(),
         }
@@ -116,6 +124,28 @@ impl WatchedGraph {
             None => Some("are free at this step, in a freed block".to_owned()),
         }
     }
+}
+
+/// Returns the inputs of a graph that a second run would not find.
+fn lost_inputs(runtime: &Runtime, placed: &PlacedGraph<'_>) -> Vec<LostInput> {
+    let PlacedGraph { graph, tensors, places, nbytes, .. } = placed;
+    let name = |id: TensorId| runtime.describe(tensors[id as usize]);
+    let lost = |Finding { corruption, .. }| {
+        let Corruption::Overwritten { expected, found, .. } = corruption else { return None };
+        let start = tensors[expected as usize].data().addr();
+        let size = usize::try_from(nbytes[expected as usize]).ok()?;
+        Some(LostInput { name: name(expected), writer: found.map(name), place: start..start.checked_add(size)? })
+    };
+    simulate_again(graph, places, nbytes).into_iter().filter_map(lost).collect()
+}
+
+fn identity(placed: &PlacedGraph<'_>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for &node in placed.graph.nodes() {
+        let tensor = placed.tensors[node as usize];
+        (tensor.as_ptr().addr(), tensor.data().addr(), tensor.op()).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 static REGISTERED: Mutex<Vec<Arc<WatchedGraph>>> = Mutex::new(Vec::new());
