@@ -28,6 +28,11 @@ pub struct Measured {
     pub nodes: usize,
     pub bytes: Both<Bytes>,
     pub lower_bound: Bytes,
+    /// The same where lastuse keeps the inputs that ggml's own allocator leaves intact, as in allocators that a program
+    /// uses itself.
+    pub bytes_kept: Both<Bytes>,
+    /// `reserve` as in `plan`, likewise.
+    pub plan_kept: Both<Duration>,
     /// `reserve` of a graph that the allocator has not planned before, when the buffer is already allocated.
     pub plan: Both<Duration>,
     /// `reserve` of the graph that was planned last.
@@ -40,6 +45,7 @@ pub struct Measured {
 type New = fn(&Allocators) -> Gallocr;
 
 const NEW: Both<New> = Both { upstream: Allocators::upstream, lastuse: Allocators::lastuse };
+const NEW_KEPT: Both<New> = Both { upstream: Allocators::upstream, lastuse: Allocators::lastuse_used_directly };
 
 /// Measures both allocators on the graph of `snapshot`.
 ///
@@ -55,7 +61,9 @@ pub fn measure(allocators: &'static Allocators, snapshot: &Snapshot) -> Result<M
         nodes: snapshot.graph.nodes().len(),
         bytes,
         lower_bound,
-        plan: time_of_plan(allocators, &graph, &other)?,
+        bytes_kept: Both { lastuse: reserved(allocators.lastuse_used_directly(), &graph)?.buffer_size(), ..bytes },
+        plan_kept: time_of_plan(allocators, NEW_KEPT, &graph, &other)?,
+        plan: time_of_plan(allocators, NEW, &graph, &other)?,
         plan_again: time_of_plan_again(both, &graph)?,
         alloc_graph: time_of_alloc_graph(planned(allocators, &graph)?, &mut graph)?,
     })
@@ -95,8 +103,13 @@ fn unfamiliar(allocators: &Allocators, new: New, other: &LiveGraph) -> Result<Ga
     reserved(new(allocators), other)
 }
 
-fn time_of_plan(allocators: &Allocators, graph: &LiveGraph, other: &LiveGraph) -> Result<Both<Duration>> {
-    medians(NEW, |new| {
+fn time_of_plan(
+    allocators: &Allocators,
+    new: Both<New>,
+    graph: &LiveGraph,
+    other: &LiveGraph,
+) -> Result<Both<Duration>> {
+    medians(new, |new| {
         let mut allocator = unfamiliar(allocators, *new, other)?;
         let start = Instant::now();
         let done = black_box(allocator.reserve(graph));

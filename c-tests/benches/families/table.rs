@@ -9,7 +9,7 @@ use crate::measure::{Both, Measured};
 /// The families whose names have more than one word; all others are named by their first word.
 const FAMILIES: [&str; 4] = ["flash-v32k", "flash-v128k", "noflash-v128k", "noflash-8k"];
 
-const HEADINGS: [&str; 11] = [
+const HEADINGS: [&str; 13] = [
     "family",
     "graphs",
     "nodes",
@@ -21,13 +21,16 @@ const HEADINGS: [&str; 11] = [
     "plan",
     "plan again",
     "alloc_graph",
+    "bytes, kept",
+    "plan, kept",
 ];
 
 const LEGEND: &str = "\
 ggml-alloc, MiB: the compute buffers of ggml's own allocator. The columns after it, except for counts, are ratios
 lastuse / ggml-alloc (lower is better), geometric means over the graphs (\"worst\": the largest). bytes: the compute buffer.
 lower bound: the live bytes at the peak. plan: time of reserve for a graph that is new to the allocator; plan again: for the one that it
-planned last; alloc_graph: time of that call for a graph that it has served before.";
+planned last; alloc_graph: time of that call for a graph that it has served before. All of these with the rules of an
+allocator that a scheduler uses; kept: with those of one that a program uses itself, which keeps inputs.";
 
 /// Whether a line of the table is a family or a graph.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +83,8 @@ fn row(family: &str, members: &[&Measured]) -> Vec<String> {
         times(|measured| measured.plan),
         times(|measured| measured.plan_again),
         times(|measured| measured.alloc_graph),
+        format!("{:.4}", geometric_mean(members.iter().map(|it| ratio(it.bytes_kept.map(|bytes| bytes as f64))))),
+        times(|measured| measured.plan_kept),
     ]
 }
 

@@ -24,8 +24,15 @@ impl Allocators {
         Gallocr::new(&self.ggml, self.upstream, None)
     }
 
-    /// Creates an allocator of lastuse, without memory.
+    /// Creates an allocator of lastuse, without memory, with the rules of one that a scheduler uses.
     pub fn lastuse(&self) -> Gallocr {
+        let allocator = self.lastuse_used_directly();
+        allocator.set_rules(c"no-keep-inputs");
+        allocator
+    }
+
+    /// Creates an allocator of lastuse, without memory, with the rules of one that a program uses itself.
+    pub fn lastuse_used_directly(&self) -> Gallocr {
         Gallocr::new(&self.ggml, self.lastuse, Some(self.own))
     }
 
@@ -51,9 +58,7 @@ impl Allocators {
     pub fn lastuse_limited(&self, alignment: Bytes, max_size: Bytes, rules: &CStr) -> Gallocr {
         let limited = LimitedType::new(self.limited_types, alignment, max_size);
         let allocator = Gallocr::limited(self.lastuse, Some(self.own), limited);
-        // SAFETY: an allocator of lastuse, and a string.
-        let known = unsafe { (self.own.set_rules)(allocator.raw, rules.as_ptr()) };
-        assert!(known, "{rules:?} are no rules");
+        allocator.set_rules(rules);
         allocator
     }
 }
@@ -71,6 +76,13 @@ impl Gallocr {
         // SAFETY: a live buffer type, which is dropped after the allocator.
         let raw = unsafe { (api.gallocr_new)(limited.as_ggml()) };
         Self { api, own, raw, limited: Some(limited) }
+    }
+
+    /// Sets the rules of an allocator of lastuse.
+    fn set_rules(&self, rules: &CStr) {
+        // SAFETY: an allocator of lastuse, and a string.
+        let known = self.own.is_some_and(|own| unsafe { (own.set_rules)(self.raw, rules.as_ptr()) });
+        assert!(known, "{rules:?} are no rules");
     }
 
     /// Returns the number of its limited buffers and the sum of their bytes.

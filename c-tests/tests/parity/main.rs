@@ -46,8 +46,8 @@ fn replayed(snapshot: &Snapshot) -> Plan {
 }
 
 /// Plans with lastuse's rules and strategies.
-fn planned(snapshot: &Snapshot) -> Plan {
-    let plan = snapshot.plan(Rules::ALL).unwrap_or_else(|error| panic!("{error}"));
+fn planned(snapshot: &Snapshot, rules: Rules) -> Plan {
+    let plan = snapshot.plan(rules).unwrap_or_else(|error| panic!("{error}"));
     (offsets(snapshot, &plan), plan.buffers[0].placement.size())
 }
 
@@ -65,7 +65,12 @@ fn compare(label: &str, snapshot: &Snapshot, live: &mut LiveGraph) -> (Bytes, By
     let places = upstream.place(live).unwrap_or_else(|| panic!("{label}: ggml refuses the graph"));
     assert_equal_plans(label, snapshot, &(places, upstream.buffer_size()), &replayed(snapshot));
     let places = lastuse.place(live).unwrap_or_else(|| panic!("{label}: lastuse refuses the graph"));
-    assert_equal_plans(label, snapshot, &(places, lastuse.buffer_size()), &planned(snapshot));
+    assert_equal_plans(label, snapshot, &(places, lastuse.buffer_size()), &planned(snapshot, Rules::ALL));
+    let mut direct = allocators().lastuse_used_directly();
+    let places = direct.place(live).unwrap_or_else(|| panic!("{label}: lastuse refuses the graph"));
+    let kept = planned(snapshot, Rules { keep_inputs: true, ..Rules::ALL });
+    assert_equal_plans(label, snapshot, &(places, direct.buffer_size()), &kept);
+    assert!(direct.buffer_size() <= upstream.buffer_size(), "{label}: with all inputs that ggml leaves intact");
     (upstream.buffer_size(), lastuse.buffer_size())
 }
 
