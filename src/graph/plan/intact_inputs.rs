@@ -98,7 +98,7 @@ fn is_input(graph: &Graph, id: TensorId) -> bool {
 
 /// Returns, by owner of memory, the bytes from the first to the last that nodes access which backends do not skip.
 fn accessed(graph: &Graph) -> Vec<Range<Bytes>> {
-    const NONE: Range<Bytes> = Bytes::MAX..0;
+    const NONE: Range<Bytes> = Range { start: Bytes::MAX, end: 0 };
     let mut accessed = vec![NONE; graph.tensors().len()];
     let knows_flag = graph.has_flag_compute();
     for &node in graph.nodes() {
