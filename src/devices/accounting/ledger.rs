@@ -1,37 +1,13 @@
 //! The buffers of a process as they come and go, and for each device the moment of its largest total.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::placement::Bytes;
 
-use super::account::{
-    AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, DeviceMemory,
-};
-use super::sums::{Extent, MemoryClass, Span, Sums, sums};
-
-/// A live buffer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldBuffer {
-    /// The position of its device in the ledger.
-    pub device: usize,
-    /// The name of its type.
-    pub buffer_type: String,
-    /// What ggml says that it is used for.
-    pub usage: BufferUsage,
-    /// True for memory of the program that was made a buffer.
-    pub is_mapped: bool,
-    /// True if the processor can read it at its addresses. Buffers of other devices may all have the same.
-    pub is_host: bool,
-    /// Bytes that the buffer type was asked for.
-    pub asked: Bytes,
-    /// Bytes that the buffer has.
-    pub bytes: Bytes,
-    /// The first address.
-    pub base: Bytes,
-    /// Tensors start at multiples of this.
-    pub alignment: Bytes,
-}
+use super::account::{AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, DeviceMemory};
+use super::buffer::{HeldBuffer, NumberedBuffer};
+use super::settled::settled;
 
 /// The moment that an accounting is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,15 +18,6 @@ pub enum Moment {
     Largest,
 }
 
-/// A buffer with its number and the tensors that are known to be in it, whether or not a graph has them.
-#[derive(Clone, Debug)]
-struct NumberedBuffer {
-    id: u64,
-    held: HeldBuffer,
-    /// By offset and name.
-    contents: BTreeMap<(Bytes, String), AccountedTensor>,
-}
-
 /// What is on one device.
 #[derive(Clone, Debug, Default)]
 struct DeviceRecord {
@@ -59,8 +26,26 @@ struct DeviceRecord {
     total: Bytes,
     /// The largest total so far.
     largest: Bytes,
-    /// What the device held then, if that is no longer what it holds.
+    /// What the device held then; `None` if it holds that now.
     past: Option<Past>,
+}
+
+impl DeviceRecord {
+    /// Adds the bytes of a buffer.
+    fn count(&mut self, asked: Bytes) {
+        self.total = self.total.saturating_add(asked);
+        if self.total > self.largest {
+            (self.largest, self.past) = (self.total, None);
+        }
+    }
+
+    /// Takes back the bytes of a buffer that was counted wrongly. If the device holds the most now, that was less, too.
+    fn discount(&mut self, asked: Bytes) {
+        self.total = self.total.saturating_sub(asked);
+        if self.past.is_none() {
+            self.largest = self.total;
+        }
+    }
 }
 
 /// The buffers of one device at a moment, and the graphs of that moment.
@@ -102,20 +87,20 @@ impl Ledger {
     /// [`Ledger::note_memory`] is of the moment that counts.
     pub fn add(&mut self, address: u64, held: HeldBuffer, is_new: bool) -> bool {
         self.free_overlapping(address, &held);
-        let (device, asked) = (held.device, held.asked);
-        let known = self.live.remove(&address);
-        if let Some(known) = &known {
-            let record = &mut self.devices[known.held.device];
-            record.total = record.total.saturating_sub(known.held.asked);
+        let is_same = |known: &HeldBuffer| !is_new && (known.base, known.bytes) == (held.base, held.bytes);
+        if !self.live.get(&address).is_some_and(|known| is_same(&known.held)) {
+            self.remove(address);
         }
         if held.asked.max(held.bytes) == 0 {
             return false;
         }
-        let is_known = |known: &HeldBuffer| !is_new && (known.base, known.bytes) == (held.base, held.bytes);
-        let buffer = match known.filter(|known| is_known(&known.held)) {
-            Some(known) if known.held == held => known,
+        let largest_before = self.devices[held.device].largest;
+        let buffer = match self.live.remove(&address) {
             Some(mut known) => {
-                Arc::make_mut(&mut known).held = held;
+                self.devices[known.held.device].discount(known.held.asked);
+                if known.held != held {
+                    Arc::make_mut(&mut known).held = held;
+                }
                 known
             }
             None => {
@@ -123,13 +108,10 @@ impl Ledger {
                 Arc::new(NumberedBuffer { id: self.last_id, held, contents: BTreeMap::new() })
             }
         };
+        let record = &mut self.devices[buffer.held.device];
+        record.count(buffer.held.asked);
+        let is_largest = record.largest > largest_before;
         self.live.insert(address, buffer);
-        let record = &mut self.devices[device];
-        record.total = record.total.saturating_add(asked);
-        let is_largest = record.total > record.largest;
-        if is_largest {
-            (record.largest, record.past) = (record.total, None);
-        }
         is_largest
     }
 
@@ -162,8 +144,7 @@ impl Ledger {
     /// Removes a buffer, which is about to be freed. Returns `false` if there is none at this address.
     pub fn remove(&mut self, address: u64) -> bool {
         let Some(device) = self.live.get(&address).map(|buffer| buffer.held.device) else { return false };
-        let record = &self.devices[device];
-        if record.past.is_none() && record.total == record.largest {
+        if self.devices[device].past.is_none() {
             let past = Past { buffers: self.on_device(device), graphs: self.all_graphs() };
             self.devices[device].past = Some(past);
         }
@@ -272,56 +253,4 @@ impl Ledger {
         let devices = self.devices.iter().map(|record| record.facts.clone()).collect();
         settled(devices, &buffers, &graphs)
     }
-}
-
-/// Computes all sums.
-fn settled(
-    mut devices: Vec<AccountedDevice>,
-    buffers: &[Arc<NumberedBuffer>],
-    graphs: &[Arc<AccountedGraph>],
-) -> Accounting {
-    let mut extents: HashMap<u64, Vec<Extent>> = buffers.iter().map(|buffer| (buffer.id, Vec::new())).collect();
-    let mut read: HashSet<(u64, Bytes)> = HashSet::new();
-    let mut graphs: Vec<AccountedGraph> = graphs.iter().map(|graph| AccountedGraph::clone(graph)).collect();
-    for tensor in graphs.iter_mut().flat_map(|graph| &mut graph.tensors) {
-        let of_buffer = tensor.location.and_then(|location| extents.get_mut(&location.buffer));
-        match (tensor.location, of_buffer) {
-            (Some(location), Some(extents)) if tensor.is_owner() => {
-                read.insert((location.buffer, location.offset));
-                extents.push(Extent { class: tensor.class, offset: location.offset, bytes: tensor.bytes });
-            }
-            (_, None) => tensor.location = None,
-            _ => {}
-        }
-    }
-    let mut unread = Vec::new();
-    let mut settled = Vec::new();
-    for NumberedBuffer { id, held, contents } in buffers.iter().map(AsRef::as_ref) {
-        let extents = extents.entry(*id).or_default();
-        for tensor in contents.values() {
-            let Some(location) = tensor.location.filter(|place| !read.contains(&(*id, place.offset))) else { continue };
-            let class = unread_class(held.usage, tensor);
-            extents.push(Extent { class, offset: location.offset, bytes: tensor.bytes });
-            unread.push(AccountedTensor { class, ..tensor.clone() });
-        }
-        let (asked, base, alignment, rest) = (held.asked, held.base, held.alignment, held.usage.rest());
-        let sums = sums(&Span { asked, base, alignment, rest }, extents);
-        devices[held.device].sums.add(&sums);
-        settled.push(accounted(*id, held, sums));
-    }
-    Accounting { devices, buffers: settled, graphs, unread, ..Accounting::default() }
-}
-
-/// Returns what a tensor is for that no graph has.
-fn unread_class(usage: BufferUsage, tensor: &AccountedTensor) -> MemoryClass {
-    match usage {
-        BufferUsage::Weights => MemoryClass::Weights,
-        BufferUsage::Compute => MemoryClass::Compute,
-        BufferUsage::Any => tensor.class,
-    }
-}
-
-fn accounted(id: u64, held: &HeldBuffer, sums: Sums) -> AccountedBuffer {
-    let HeldBuffer { device, ref buffer_type, usage, is_mapped, asked, bytes, .. } = *held;
-    AccountedBuffer { id, device, buffer_type: buffer_type.clone(), usage, is_mapped, asked, bytes, sums }
 }

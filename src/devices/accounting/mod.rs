@@ -10,10 +10,14 @@
 //!
 //! - `sums`: what the bytes of a buffer are for; each byte is counted once
 //! - `account`: the result
+//! - `buffer`: a live buffer
+//! - `settled`: the result for a moment, with its sums
 //! - `ledger`: the buffers of a process, and for each device the moment of its largest total
 
 mod sums;
 mod account;
+mod buffer;
+mod settled;
 mod ledger;
 #[cfg(test)]
 mod tests;
@@ -22,5 +26,6 @@ pub use account::{
     AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, DeviceMemory, Location,
     Step, Steps,
 };
-pub use ledger::{HeldBuffer, Ledger, Moment};
+pub use buffer::HeldBuffer;
+pub use ledger::{Ledger, Moment};
 pub use sums::{Extent, MemoryClass, Span, Sums, sums};

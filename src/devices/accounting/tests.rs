@@ -197,6 +197,46 @@ fn buffers_that_are_described_again_are_not_counted_again() {
     assert_eq!(ledger.accounting(Moment::Now).devices[1].sums.total(), 128);
 }
 
+/// A pinned buffer is noted as memory of the host that was made a buffer, and then as what its type was asked for.
+#[test]
+fn largest_moment_survives_a_buffer_that_is_described_again() {
+    for (asked, device) in [(224, 0), (288, 0), (256, 1)] {
+        let mut ledger = two_devices();
+        assert!(ledger.add(9, held(0, 256, 4096, BufferUsage::Any), true));
+        let corrected = HeldBuffer { asked, bytes: 256, ..held(device, 256, 4096, BufferUsage::Compute) };
+        assert_eq!(ledger.add(9, corrected, false), asked > 256 || device == 1);
+        assert!(ledger.remove(9));
+        let totals = |moment| ledger.accounting(moment).devices.iter().map(|it| it.sums.total()).collect::<Vec<_>>();
+        let expected = if device == 0 { [asked, 0] } else { [0, asked] };
+        assert_eq!((totals(Moment::Largest), totals(Moment::Now)), (expected.to_vec(), vec![0, 0]));
+    }
+}
+
+#[test]
+fn largest_moment_survives_a_free_that_was_not_seen() {
+    let mut ledger = two_devices();
+    ledger.add(9, held(0, 256, 4096, BufferUsage::Any), true);
+    assert!(!ledger.add(9, held(0, 64, 8192, BufferUsage::Any), true), "other memory at the same address");
+    ledger.remove(9);
+    assert_eq!(ledger.accounting(Moment::Largest).sums().total(), 256);
+}
+
+#[test]
+fn cache_that_another_graph_writes_to_is_a_cache_in_all() {
+    let mut ledger = two_devices();
+    ledger.add(9, held(0, 256, 0, BufferUsage::Any), true);
+    let view = AccountedTensor { view_of: Some("k".to_owned()), ..tensor("v", MemoryClass::Weights, 1, 96, 32) };
+    let reads = [tensor("k", MemoryClass::Weights, 1, 64, 64), view, tensor("w", MemoryClass::Weights, 1, 128, 64)];
+    ledger.add_graph(AccountedGraph { tensors: reads.to_vec(), ..Default::default() });
+    assert_eq!(ledger.accounting(Moment::Now).sums().weights, 128);
+    let writes = vec![tensor("k", MemoryClass::Cache, 1, 64, 64)];
+    ledger.add_graph(AccountedGraph { tensors: writes, ..Default::default() });
+    let found = ledger.accounting(Moment::Now);
+    assert_eq!((found.sums().weights, found.sums().kv), (64, 64));
+    let classes: Vec<&str> = found.graphs[0].tensors.iter().map(|tensor| tensor.class.name()).collect();
+    assert_eq!(classes, ["kv", "kv", "weights"]);
+}
+
 #[test]
 fn buffers_without_bytes_are_not_listed() {
     let mut ledger = two_devices();

@@ -10,7 +10,7 @@ use crate::report::sizes::mib;
 /// Formats the devices and the buffers as tables.
 pub fn accounting_summary(accounting: &Accounting) -> String {
     if accounting.buffers.is_empty() {
-        return "no buffer type was asked for memory\n".to_owned();
+        return "no buffers were recorded\n".to_owned();
     }
     devices(accounting) + "\n" + &buffers(accounting)
 }
