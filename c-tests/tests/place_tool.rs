@@ -63,6 +63,26 @@ fn budgets_are_kept_from_nothing_to_everything() {
     }
 }
 
+/// whisper.cpp has four schedulers, and does not name its tensors: ggml calls the first leaf of each graph "leaf_0".
+#[test]
+fn captures_of_several_schedulers_are_one_program() {
+    let graphs = ["conv", "encode", "cross", "decode"].map(|part| format!("graphs/whisper-base-{part}.jsonl.gz"));
+    let files = graphs.each_ref().map(|graph| lastuse_c_tests::folder().join(graph));
+    let files = files.each_ref().map(|file| file.to_str().expect("a path in UTF-8"));
+    let output = tool::command(&[&["place", "--json", "--device", "gpu=4G"], &files[..]].concat()).output();
+    let output = output.expect("the tool starts");
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
+    let placement: Value = serde_json::from_str(stdout(&output)).expect("JSON");
+    // The keys and values of cross-attention, which the third graph fills and the fourth reads, and those of itself.
+    let named = |name: &str, bytes: u64| {
+        let tensors = placement["tensors"].as_array().expect("tensors").iter();
+        tensors.filter(|tensor| tensor["name"] == name && tensor["bytes"] == bytes).count()
+    };
+    assert_eq!((named("leaf_2", 9_437_184), named("leaf_5", 9_437_184)), (1, 1), "{placement}");
+    let caches = 2 * (9_437_184 + 3_145_728 + 1_536_000);
+    assert_eq!(number(&devices(&placement)[0], "kv"), caches, "{placement}");
+}
+
 #[test]
 fn reserves_and_granularities_are_charged() {
     let plain = placed(DENSE, &["--device", "gpu=3G"]);

@@ -8,7 +8,8 @@ use crate::graph::TensorId;
 use crate::graph::snapshot::Snapshot;
 use crate::placement::Bytes;
 
-use super::names::{class, layer};
+use super::identity::Identities;
+use super::names::{class, is_unnamed, layer};
 use super::reads::Reads;
 
 /// The weights and caches that graphs read, each once.
@@ -45,24 +46,22 @@ impl fmt::Display for ItemsError {
 
 impl CapturedItems {
     /// Finds the weights and caches: tensors that are in memory before a graph runs. Those that a node writes to are
-    /// caches. Tensors of several graphs with one name are one; of several in one graph, each is one.
+    /// caches. Tensors of several graphs with one name are one, where their program has named them; of several in one graph,
+    /// each is one.
     ///
     /// # Errors
     /// [`ItemsError`] if a tensor has other bytes in another graph.
     pub fn of(snapshots: &[Snapshot]) -> Result<Self, ItemsError> {
         let mut found = Self { items: Vec::new(), of_tensors: Vec::new() };
-        let mut known: HashMap<(String, u32), (usize, usize)> = HashMap::new();
-        for (index, snapshot) in snapshots.iter().enumerate() {
+        let all_reads: Vec<Reads> = snapshots.iter().map(Reads::of).collect();
+        let identities = Identities::of(snapshots, &all_reads);
+        let mut known = HashMap::new();
+        for (index, (snapshot, reads)) in snapshots.iter().zip(&all_reads).enumerate() {
             let mut of_tensors = vec![None; snapshot.tensors.len()];
-            let mut with_name: HashMap<&str, u32> = HashMap::new();
-            let reads = Reads::of(snapshot);
-            for id in roots(snapshot) {
+            for (id, identity) in identities.in_graph(index) {
                 let info = &snapshot.tensors[id as usize];
-                let count = with_name.entry(&info.name).or_default();
-                let key = (info.name.clone(), *count);
-                *count += 1;
-                let &mut (item, first) = known.entry(key).or_insert_with(|| {
-                    found.items.push(item(snapshot, id, &reads));
+                let &mut (item, first) = known.entry(identity).or_insert_with(|| {
+                    found.add(snapshot, id, reads);
                     (found.items.len() - 1, index)
                 });
                 let known = &mut found.items[item];
@@ -85,6 +84,17 @@ impl CapturedItems {
             found.of_tensors.push(of_tensors);
         }
         Ok(found)
+    }
+}
+
+impl CapturedItems {
+    /// Adds an item for a tensor. Its name gets the label of its graph if another item has it.
+    fn add(&mut self, snapshot: &Snapshot, id: TensorId, reads: &Reads) {
+        let mut new = item(snapshot, id, reads);
+        if is_unnamed(&new.name) && self.items.iter().any(|item| item.name == new.name) {
+            new.name = format!("{} of {}", new.name, snapshot.label);
+        }
+        self.items.push(new);
     }
 }
 
@@ -119,12 +129,6 @@ impl CapturedItems {
 fn named_weight(name: String, bytes: Bytes) -> Item {
     let (class, layer) = (class(&name, false), layer(&name));
     Item { name, kind: ItemKind::Weight, class, bytes, layer, benefit: 0.0, pinned: None, rows: None }
-}
-
-/// Returns the tensors that have memory before the graph runs, but for views.
-fn roots(snapshot: &Snapshot) -> impl Iterator<Item = TensorId> {
-    let tensors = (0..).zip(snapshot.graph.tensors());
-    tensors.filter(|(_, tensor)| tensor.external && tensor.view.is_none()).map(|(id, _)| id)
 }
 
 fn item(snapshot: &Snapshot, id: TensorId, reads: &Reads) -> Item {

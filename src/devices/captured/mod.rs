@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!  Snapshots -> reads    (what runs read and write)
+//!            -> identity (which tensors of several graphs are one)
 //!            -> items    (weights and caches, each once, however many graphs read it)
 //!            -> compute  (an assignment of the items, ggml's scheduler, a plan: bytes of each compute buffer)
 //! ```
 
 mod names;
 mod reads;
+mod identity;
 mod items;
 mod layers;
 mod compute;

@@ -12,6 +12,13 @@ pub fn layer(name: &str) -> Option<u32> {
     after("blk.").or_else(|| after("cache_k_l")).or_else(|| after("cache_v_l")).or_else(|| after("_l"))
 }
 
+/// Returns `true` for the names that ggml gives: those of tensors that the program has not named, by their places in the first
+/// graph that has them.
+pub fn is_unnamed(name: &str) -> bool {
+    let number = name.strip_prefix("leaf_").or_else(|| name.strip_prefix("node_"));
+    name.is_empty() || number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// Returns what a tensor is for.
 pub fn class(name: &str, is_cache: bool) -> ItemClass {
     let part = name.rsplit_once("blk.").map_or(name, |(_, rest)| rest.split_once('.').map_or(rest, |(_, part)| part));
@@ -32,6 +39,14 @@ pub fn class(name: &str, is_cache: bool) -> ItemClass {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_ggml_gives_are_known() {
+        assert!(["", "leaf_0", "node_1234"].into_iter().all(is_unnamed));
+        assert!(
+            ["leaf", "leaf_x", "leaf_0 (view)", "node_1 (copy)", "blk.0.leaf_0"].into_iter().all(|it| !is_unnamed(it))
+        );
+    }
 
     #[test]
     fn layers_and_classes_follow_from_names() {

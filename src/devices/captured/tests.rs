@@ -68,6 +68,45 @@ fn graphs_and_models_of_different_programs_are_refused() {
     assert!(found.add_unread("model.gguf", other).is_err_and(|why| why.to_string().contains("901 in \"model.gguf\"")));
 }
 
+/// Two weights and a cache without names, which a batch of rows reads; `fills` it, or reads it.
+fn unnamed_graph([first, second, cache]: [u64; 3], rows: u64, cache_name: &str, fills: bool) -> Snapshot {
+    let mut scene = Scene::new();
+    let (first, second, cached) = (scene.weight(first, 1), scene.weight(second, 1), scene.cache(cache, 1));
+    let x = scene.input(rows);
+    for (id, name) in [(first, "leaf_0"), (second, "leaf_1"), (cached, cache_name)] {
+        scene.name(id, name);
+    }
+    let x = scene.node("MUL_MAT", [64, rows], &[first, x]);
+    let x = scene.node("MUL_MAT", [64, rows], &[second, x]);
+    let cached = if fills { scene.view("CPY", cached, cache, &[x]) } else { cached };
+    scene.node("ADD", [64, rows], &[x, cached]);
+    scene.snapshot()
+}
+
+/// As whisper.cpp has them: each scheduler has weights without names, and one fills a cache that another reads.
+#[test]
+fn unnamed_tensors_of_several_schedulers_are_apart() {
+    let graphs = [
+        unnamed_graph([1000, 700, 500], 2, "leaf_2", true),
+        unnamed_graph([300, 700, 500], 2, "leaf_2", false),
+        unnamed_graph([300, 700, 500], 40, "leaf_2", false),
+    ];
+    let found = CapturedItems::of(&graphs).expect("one program");
+    let listed: Vec<_> = found.items.iter().map(|item| (item.name.as_str(), item.bytes, item.kind)).collect();
+    assert_eq!(
+        listed,
+        [
+            ("leaf_0", 1000, ItemKind::Weight),
+            ("leaf_1", 700, ItemKind::Weight),
+            ("leaf_2", 500, ItemKind::Cache),
+            ("leaf_0 of scene", 300, ItemKind::Weight),
+            ("leaf_1 of scene", 700, ItemKind::Weight),
+        ]
+    );
+    let items = |graph: usize| found.of_tensors[graph].iter().flatten().copied().collect::<Vec<_>>();
+    assert_eq!([items(0), items(1), items(2)], [vec![0, 1, 2], vec![3, 4, 2], vec![3, 4, 2]]);
+}
+
 #[test]
 fn compute_buffers_follow_the_placement() {
     let (snapshots, devices) = ([graph(2, 1000), graph(20, 1000)], devices());
