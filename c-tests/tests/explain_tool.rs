@@ -1,4 +1,4 @@
-//! `lastuse explain`: text, JSON, messages, exit codes, and the page about it.
+//! `lastuse explain`: text, JSON, messages, exit codes.
 
 mod support;
 
@@ -9,8 +9,6 @@ use std::process::{Child, Command, Output};
 use lastuse_vendor::target_folder;
 use serde_json::{Value, json};
 use support::tool::{self, assert_fails, finish, stderr, stdout};
-
-const PAGE: &str = include_str!("../../docs/explain.md");
 
 /// Returns `lastuse explain` with arguments; paths are relative to the repository.
 fn explain(arguments: &[&str]) -> Command {
@@ -209,6 +207,32 @@ fn files_are_named_and_a_malformed_one_stops_no_other() {
 }
 
 #[test]
+fn folder_is_summed_up_by_graph_the_largest_first() {
+    let small = gated().replace("\"gated\"", "\"small\"").replace("3200", "1600");
+    let first = write("folder", "a-small.jsonl", &small);
+    let second = write("folder", "b-large.jsonl", &gated());
+    let folder = Path::new(&first).parent().and_then(Path::to_str).expect("a folder in UTF-8");
+    let text = explained(&["--rules", "ggml", folder]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "2 graphs, the largest first; it is explained below, and all with --all");
+    assert_eq!(lines[2], "MiB  ggml-alloc  ratio  a change saves  largest at the peak              graph");
+    assert_eq!(
+        lines[3],
+        format!(
+            "0.01        0.01  0.997            0.00  MUL_MAT \"gate\", f32 [3200], 0.00 MiB  {second}: gated, 4 nodes"
+        )
+    );
+    assert!(lines[4].ends_with(&format!("{first}: small, 4 nodes")), "{text}");
+    assert_eq!(lines[6], format!("{second}: gated: 4 nodes, steps counted from 0"));
+    assert!(!text.contains("small: 4 nodes"), "{text}");
+    for all in [&["--all", folder][..], &[&first, &second]] {
+        let text = explained(all);
+        assert!(text.contains(": small: 4 nodes") && text.contains(": gated: 4 nodes"), "{text}");
+    }
+    assert_eq!(explained(&["--json", folder]).lines().count(), 2);
+}
+
+#[test]
 fn only_graphs_can_be_explained() {
     let file = write("csv", "blocks.csv", "id,lower,upper,size\n0,0,1,16\n");
     assert_fails(
@@ -254,24 +278,4 @@ fn output_that_cannot_be_written_is_a_failure() {
     let device = fs::OpenOptions::new().write(true).open(full).expect("the device can be opened");
     let output = explain(&[&file]).stdout(device).output().expect("the tool starts");
     assert_fails(&output, "cannot print: No space left on device (os error 28)");
-}
-
-/// The commands of the page, each with the output that stands below it: lines that are indented, or empty.
-fn examples() -> Vec<(Vec<&'static str>, String)> {
-    let commands = PAGE.split("    $ lastuse explain ").skip(1);
-    let example = |text: &'static str| {
-        let (arguments, rest) = text.split_once('\n').expect("the output follows");
-        let lines = rest.lines().map_while(|line| line.strip_prefix("    ").or(line.is_empty().then_some("")));
-        (arguments.split_whitespace().collect(), lines.map(|line| format!("{line}\n")).collect())
-    };
-    commands.map(example).collect()
-}
-
-#[test]
-fn page_shows_what_the_tool_prints() {
-    let examples = examples();
-    assert!(!examples.is_empty(), "the page has no example");
-    for (arguments, output) in examples {
-        assert_eq!(explained(&arguments).trim_end(), output.trim_end(), "{arguments:?}");
-    }
 }

@@ -1,5 +1,6 @@
 //! `lastuse explain`: why graphs need their memory, and what would lower it.
 
+use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -7,7 +8,8 @@ use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{BufferSpec, GraphPlan, Rules, TensorId};
 use lastuse::placement::Bytes;
 use lastuse::report::explain::{
-    DEFAULT_TOP, DEFAULT_TRIALS, Explanation, PlannedGraph, explain, explanation_json, explanation_text,
+    DEFAULT_TOP, DEFAULT_TRIALS, Explanation, PlannedGraph, explain, explanation_json, explanation_summary,
+    explanation_text, planned_bytes,
 };
 
 use super::buffer::find_buffer;
@@ -26,10 +28,13 @@ use super::progress::Progress;
 ///
 /// Steps are counted from 0: step 7 runs ggml_graph_node(graph, 7). Sizes are padded to the alignment of the buffer.
 /// Memory that several tensors share is listed once, with all tensors that are live in it at the peak.
+///
+/// Of a folder with several graphs a table is printed, one line a graph, the largest first, and the explanation of that.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   lastuse explain llama.jsonl                 the peak of a graph
-  lastuse explain --top 5 graphs              of each graph in a folder
+  lastuse explain graphs                      a folder: a table, and the largest
+  lastuse explain --all graphs                each graph in a folder
   lastuse explain --buffer CPU llama.jsonl    one buffer, by name or number
   lastuse explain --rules ggml llama.jsonl    what would each rule save?
   lastuse explain --retain '*' llama.jsonl    if every value stays readable
@@ -40,6 +45,10 @@ pub struct Arguments {
     /// The graphs (*.jsonl, *.jsonl.gz), or folders of them; "-" is the standard input.
     #[arg(required = true)]
     files: Vec<PathBuf>,
+
+    /// Explain each graph of a folder.
+    #[arg(long)]
+    all: bool,
 
     /// Print JSON, format "lastuse-explanation", one graph a line.
     #[arg(long)]
@@ -67,22 +76,51 @@ pub struct Arguments {
 /// Explains every file. A file that cannot be read does not stop the others.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let mut code = ExitCode::SUCCESS;
-    let files = expanded(&arguments.files);
-    let several = files.len() > 1;
-    for (number, file) in files.iter().enumerate() {
-        match explain_file(file, arguments) {
-            Ok(explanation) => print(formatted(file, &explanation, arguments, several, number)?.as_bytes())?,
-            Err(message) => {
-                print_error(&format!("{}: {message}", file.display()));
-                code = ExitCode::FAILURE;
+    let several = expanded(&arguments.files).len() > 1;
+    let mut number = 0;
+    for argument in &arguments.files {
+        let files = expanded(std::slice::from_ref(argument));
+        let is_summed_up = files.len() > 1 && !arguments.all && !arguments.json;
+        let mut explained = Vec::new();
+        for file in &files {
+            match explain_file(file, arguments) {
+                Ok(explanation) if is_summed_up => explained.push((file.display().to_string(), explanation)),
+                Ok(explanation) => {
+                    let name = file.display().to_string();
+                    print(formatted(&name, &explanation, arguments, several, number)?.as_bytes())?;
+                    number += 1;
+                }
+                Err(message) => {
+                    print_error(&format!("{}: {message}", file.display()));
+                    code = ExitCode::FAILURE;
+                }
             }
+        }
+        if is_summed_up {
+            print(summed_up(explained, arguments, number)?.as_bytes())?;
+            number += 1;
         }
     }
     Ok(code)
 }
 
+/// Formats the graphs of a folder as a table, the largest first, with the explanation of that.
+fn summed_up(
+    mut explained: Vec<(String, Explanation)>,
+    arguments: &Arguments,
+    number: usize,
+) -> Result<String, String> {
+    explained.sort_by_key(|(_, explanation)| Reverse(planned_bytes(explanation)));
+    let gap = if number > 0 { "\n" } else { "" };
+    let Some((file, largest)) = explained.first() else { return Ok(String::new()) };
+    let count = explained.len();
+    let table = explanation_summary(&explained);
+    let text = formatted(file, largest, arguments, true, 1)?;
+    Ok(format!("{gap}{count} graphs, the largest first; it is explained below, and all with --all\n\n{table}{text}"))
+}
+
 fn formatted(
-    file: &Path,
+    file: &str,
     explanation: &Explanation,
     arguments: &Arguments,
     several: bool,
@@ -93,7 +131,7 @@ fn formatted(
     }
     let text = explanation_text(explanation, arguments.top);
     let gap = if number > 0 { "\n" } else { "" };
-    Ok(if several { format!("{gap}{}: {text}", file.display()) } else { text })
+    Ok(if several { format!("{gap}{file}: {text}") } else { text })
 }
 
 /// Explains the graph with the largest plan, as its program planned it; `None` without graphs.

@@ -18,6 +18,8 @@ mod json;
 mod in_parts;
 mod kernels;
 mod planned;
+#[cfg(feature = "cli")]
+mod summary;
 mod text;
 mod uses;
 mod work;
@@ -50,6 +52,8 @@ pub use named::{Alias, Named, Node};
 pub use origin::{Shape, Source};
 pub use planned::{DEFAULT_TRIALS, PlannedGraph};
 pub use remedy::{Batch, Inherent, Large, Pattern, Remedies};
+#[cfg(feature = "cli")]
+pub use summary::{explanation_summary, planned_bytes};
 pub use text::{DEFAULT_TOP, explanation_text};
 
 /// Explains the memory of a graph. Tries as many changes as [`PlannedGraph::trials`] allows, those of the largest buffers
