@@ -8,20 +8,20 @@ use crate::ggml::{
     ggml_of_buffers, ggml_of_type,
 };
 
-use super::last_error::fail;
+use super::last_error::{fail, set_last_error};
 
 /// Returns what was found of a ggml; aborts where none was found.
 pub(super) fn found_or_abort<T>(found: Result<T, NoGgml>) -> T {
     found.unwrap_or_else(|why| abort(file!(), line!(), &format!("{SIGNATURE}{why}")))
 }
 
-/// Returns the runtime of the ggml that was found; `None`, with the last error set and logged, where none was found or
-/// its layout is unknown.
+/// Returns the runtime of the ggml that was found; `None`, with the last error set, where none was found, which is logged,
+/// or its layout is unknown, which was logged when the ggml was found.
 pub(super) fn runtime_or_fail(function: &str, found: Result<&'static Ggml, NoGgml>) -> Option<&'static Runtime> {
     let found = found.inspect_err(|why| fail(function, why)).ok()?;
     let known = found.runtime();
     if known.is_none() {
-        fail(function, &"this ggml has a layout that lastuse does not know");
+        set_last_error(function, &"this ggml has a layout that lastuse does not know");
     }
     known
 }

@@ -95,8 +95,11 @@ fn sample(launcher: &mut Launcher, allocator: Allocator, samples: &mut Samples) 
         return Err(NotStarted { code: FAILED, message });
     }
     let events = Events::read(&run.events);
+    launcher.keep_for_survivors(&run.events);
     let rows = events.rows();
-    if rows.is_empty() {
+    let is_served =
+        allocator == Allocator::Ggml || events.not_served.is_empty() || rows.iter().any(|it| it.plans.is_some());
+    if rows.is_empty() || !is_served {
         return Err(NotStarted::failed(format!("{}: {}", launcher.name(), events.nothing_planned())));
     }
     samples.add(total_bytes(&rows), exit.peak_bytes, exit.time.as_secs_f64());

@@ -17,6 +17,8 @@ pub struct Events {
     pub dumps: DumpTotals,
     /// The graphs whose addresses were verified; `None` if no process that verifies ran to its end.
     pub verified: Option<u64>,
+    /// Why lastuse has served no allocator of a process: each reason once, in the order of their first events.
+    pub not_served: Vec<String>,
     /// By process and allocator: its latest plan.
     rows: BTreeMap<(u32, u64), RunRow>,
 }
@@ -46,6 +48,10 @@ enum Event {
     Dump(Dump),
     Verified {
         graphs: u64,
+    },
+    #[serde(rename = "not served")]
+    NotServed {
+        why: String,
     },
     #[serde(other)]
     Other,
@@ -98,14 +104,17 @@ impl Events {
         self.rows.values().collect()
     }
 
-    /// Returns why there is no row.
-    pub fn nothing_planned(&self) -> &'static str {
-        if self.any {
-            "the program created a ggml allocator, but planned no graph"
-        } else {
-            "the program never used a ggml allocator: it does not use ggml, or one of its libraries links ggml statically, or \
-             it clears its environment"
+    /// Returns why there is no row: what the library has reported, as far as a process has called it.
+    pub fn nothing_planned(&self) -> String {
+        if !self.not_served.is_empty() {
+            return self.not_served.join("; ");
         }
+        if self.any {
+            return "the program created a ggml allocator, but planned no graph".to_owned();
+        }
+        "the program never used a ggml allocator: it does not use ggml, or one of its libraries links ggml statically, or it \
+         clears its environment"
+            .to_owned()
     }
 
     fn add_version(&mut self, version: Option<String>) {
@@ -129,6 +138,8 @@ impl Events {
                 self.rows.insert(key, RunRow { graphs, ..row(plan) });
             }
             Event::Dump(dump) => self.dumps.add(dump),
+            Event::NotServed { why } if self.not_served.contains(&why) => {}
+            Event::NotServed { why } => self.not_served.push(why),
             Event::Verified { graphs } => *self.verified.get_or_insert(0) += graphs,
             Event::Other => {}
         }

@@ -11,6 +11,7 @@ use super::child::Child;
 use super::failure::NotStarted;
 use super::find::find;
 use super::not_executed::not_started;
+use super::survivors::survivors;
 use super::{library, program};
 
 /// Options for the program to run.
@@ -25,6 +26,9 @@ pub struct Target {
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
+
+/// The variable with the file of events.
+const REPORT: &str = "LASTUSE_REPORT";
 
 /// The allocator that the program uses.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,6 +91,16 @@ impl Launcher {
         self.folder.path()
     }
 
+    /// Returns the processes of a run that outlive the program. Where there are any, the folder stays: they go on writing to
+    /// its files.
+    pub fn keep_for_survivors(&mut self, events: &Path) -> Vec<u32> {
+        let processes = survivors(REPORT, events.as_os_str());
+        if !processes.is_empty() {
+            self.folder.disable_cleanup(true);
+        }
+        processes
+    }
+
     /// Preloads the guard, which watches memory between the operations of the program, and dumps tensors.
     pub fn guard(&mut self) -> Result<(), NotStarted> {
         self.libraries.push(library::GUARD.find()?);
@@ -106,7 +120,7 @@ impl Launcher {
         let events = self.folder.path().join(format!("events-{}.jsonl", self.runs));
         self.runs += 1;
         let mut command = Command::new(&self.program);
-        command.args(&self.arguments).env("LASTUSE_REPORT", &events).stdin(Stdio::inherit());
+        command.args(&self.arguments).env(REPORT, &events).stdin(Stdio::inherit());
         if !self.libraries.is_empty() {
             command.env("LD_PRELOAD", preloaded(&self.libraries));
         }

@@ -8,6 +8,7 @@ mod launcher;
 mod library;
 mod not_executed;
 pub mod program;
+mod survivors;
 
 pub use child::Exit;
 pub use events::{DumpTotals, Events};

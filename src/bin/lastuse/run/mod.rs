@@ -168,6 +168,7 @@ fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
     let run = launcher.start(allocator, |command| arguments.prepare(command, &requests))?;
     let exit = run.child.wait().map_err(|error| NotStarted::failed(format!("cannot wait for the program: {error}")))?;
     let events = Events::read(&run.events);
+    let survivors = launcher.keep_for_survivors(&run.events);
     let written = requests.accountings.as_ref().map(Accountings::read).transpose();
     let explained = requests.captures.as_ref().filter(|_| arguments.explain).map(explain_largest).transpose();
     let reported = written.and_then(|written| {
@@ -177,6 +178,7 @@ fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
             launcher: &launcher,
             exit: &exit,
             events: &events,
+            survivors: &survivors,
             requests: &requests,
             written: written.as_deref(),
             explanation,

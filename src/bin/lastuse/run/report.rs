@@ -17,6 +17,8 @@ pub struct Ended<'a> {
     pub launcher: &'a Launcher,
     pub exit: &'a Exit,
     pub events: &'a Events,
+    /// The processes that outlive the program.
+    pub survivors: &'a [u32],
     pub requests: &'a Requests,
     /// What the devices of its processes held, if that was recorded.
     pub written: Option<&'a [Written]>,
@@ -27,7 +29,7 @@ pub struct Ended<'a> {
 impl Ended<'_> {
     /// Formats the report as JSON.
     pub fn json(&self) -> String {
-        let Self { arguments, launcher, exit, events, requests, written, explanation } = self;
+        let Self { arguments, launcher, exit, events, survivors, requests, written, explanation } = self;
         let explanation = explanation.as_ref().and_then(|it| explanation_json(it).ok());
         let json = json!({
             "program": launcher.name(),
@@ -37,8 +39,10 @@ impl Ended<'_> {
             "peak_resident_bytes": exit.peak_bytes,
             "server": if arguments.off { "ggml-alloc" } else { "lastuse" },
             "ggml": events.ggml,
+            "not_served": events.not_served,
             "allocators": events.rows(),
             "verification": self.verification_json(),
+            "still_running": survivors,
             "dump": requests.dumps.as_ref().map(|dumps| dumps.json(&events.dumps)),
             "devices": written.map(accounting::sums),
             "explanation": explanation.and_then(|text| serde_json::from_str::<Value>(&text).ok()),
@@ -56,6 +60,7 @@ impl Ended<'_> {
             text += &run_table(&rows);
             text += &graph_lines(&rows);
         }
+        text += &self.survivors_text();
         text += &self.verification_text();
         let devices = written.map(accounting::devices).filter(|devices| !devices.is_empty());
         let tables = written.filter(|_| arguments.report.is_some()).map(accounting::tables);
@@ -82,9 +87,19 @@ impl Ended<'_> {
         }
         let version = events.ggml.as_ref().map_or_else(String::new, |version| format!("; ggml {version}"));
         let peak = exit.peak_bytes;
+        let not_served: String = events.not_served.iter().map(|why| format!("lastuse: {why}\n")).collect();
         #[expect(clippy::cast_precision_loss, reason = "two decimals are shown")]
         let mib = peak as f64 / 1_048_576.0;
-        format!("{head}{version}; peak resident memory {mib:.2} MiB ({peak} bytes)\n")
+        format!("{head}{version}; peak resident memory {mib:.2} MiB ({peak} bytes)\n{not_served}")
+    }
+
+    fn survivors_text(&self) -> String {
+        let processes = match self.survivors.len() {
+            0 => return String::new(),
+            1 => "1 process of it still runs, and reports".to_owned(),
+            count => format!("{count} processes of it still run, and report"),
+        };
+        format!("lastuse: {processes} to {}, which is not removed\n", self.launcher.folder().display())
     }
 
     /// Returns the mode of verification, the plans, and the graphs whose addresses were verified. These are known if the
@@ -97,10 +112,14 @@ impl Ended<'_> {
 
     fn verification_text(&self) -> String {
         let Some((mode, plans, graphs)) = self.verification() else { return String::new() };
-        let Some(graphs) = graphs else {
-            return "verification: the program did not run to its end; a defect that was found is told above\n"
-                .to_owned();
+        let rows = self.events.rows();
+        let unknown = match graphs {
+            Some(_) => "",
+            None if rows.is_empty() => "no graph was planned, so nothing was verified",
+            None if plans == 0 => "ggml's own allocator planned the graphs; lastuse verifies only its plans",
+            None => "the program did not run to its end; a defect that was found is told above",
         };
+        let Some(graphs) = graphs else { return format!("verification: {unknown}\n") };
         let counted = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         let memory = if mode == "memory" { ", and what each operation wrote" } else { "" };
         format!("verification: {}, {}{memory}: no defect\n", counted(plans, "plan"), counted(graphs, "graph"))
