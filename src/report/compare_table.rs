@@ -79,11 +79,12 @@ impl Spread {
     }
 
     /// Returns whether some value of `other` is within the range of these.
-    fn overlaps(&self, other: &Self) -> bool {
+    pub fn overlaps(&self, other: &Self) -> bool {
         self.min <= other.max && other.min <= self.max
     }
 
-    fn is_constant(&self) -> bool {
+    /// Returns whether all values are the same.
+    pub fn is_constant(&self) -> bool {
         self.min.total_cmp(&self.max).is_eq()
     }
 }

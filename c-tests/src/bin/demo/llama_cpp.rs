@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use lastuse_c_tests::{Build, Lastuse, Linked, Program, Result, lastuse};
 use lastuse_vendor::{Llama, llama, target_folder};
 
-use crate::table::{self, Measured};
+use crate::table::{self, Measured, in_turns};
 use crate::threads;
 
 const PROMPT: &str = "512";
@@ -25,8 +25,7 @@ pub fn run() -> Result<()> {
         "llama.cpp with ggml {}, unmodified: a llama of 4 layers with random weights, prompt {PROMPT}, {TOKENS} tokens",
         llama.ggml.version
     );
-    let on_ggml = demo.generate("ggml", None)?;
-    let on_lastuse = demo.generate("lastuse", Some(&lastuse))?;
+    let (on_ggml, on_lastuse) = in_turns(|| demo.generate("ggml", None), || demo.generate("lastuse", Some(&lastuse)))?;
     table::print(&on_ggml, &on_lastuse)?;
     table::compare_hashes(&on_ggml, &on_lastuse)?;
     demo.compare_logits()?;

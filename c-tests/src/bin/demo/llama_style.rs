@@ -3,7 +3,7 @@
 use lastuse_c_tests::{Build, Linked, Program, Result, lastuse};
 use lastuse_vendor::{Package, ggml};
 
-use crate::table::{self, Measured, Row};
+use crate::table::{self, Measured, Row, in_turns};
 use crate::threads;
 
 const TO_DO_THE_SAME: &str = "\
@@ -31,18 +31,21 @@ pub fn run() -> Result<()> {
     let ggml = ggml(Package::LlamaCpp)?;
     let lastuse = lastuse(Build::Release)?;
     println!("c-tests/llama_style.c on ggml {}: 8 layers, width 1024, prompt 512, 64 decode steps", ggml.version);
-    let measure = |name: &str, linked: Linked<'_>, more: &[&str]| {
-        let program = Program::build(name, &["llama_style.c"], &ggml, linked, &[])?;
+    let build = |name: &str, linked| Program::build(name, &["llama_style.c"], &ggml, linked, &[]);
+    let programs = [build("demo-ggml", Linked::Ggml)?, build("demo-lastuse", Linked::LastuseArchive(&lastuse))?];
+    let on_shared = build("llama_style", Linked::SharedGgml)?;
+    let measure = |program: &Program, more: &[&str]| {
         let outcome = program.run(&[&["--machine", "--threads", &threads()], more].concat())?;
         if outcome.code == Some(0) { Ok(Measured::from_lines(&outcome.stdout)) } else { Err(outcome.describe()) }
     };
-    let on_lastuse = |more: &[&str]| measure("demo-lastuse", Linked::LastuseArchive(&lastuse), more);
-    let (first, second) = (measure("demo-ggml", Linked::Ggml, &[])?, on_lastuse(&[])?);
+    let [on_ggml, on_lastuse] = programs.each_ref().map(|program| move |more: &[&str]| measure(program, more));
+    let (first, second) = in_turns(|| on_ggml(&[]), || on_lastuse(&[]))?;
     table::print(&first, &second)?;
     table::compare_hashes(&first, &second)?;
     println!("Same bits in less memory.\n");
     compare_copies(on_lastuse)?;
     println!("{TO_DO_THE_SAME}");
+    println!("  lastuse run {}    # this program on a shared ggml", on_shared.path().display());
     Ok(())
 }
 
@@ -51,7 +54,7 @@ pub fn run() -> Result<()> {
 fn compare_copies(run: impl Fn(&[&str]) -> Result<Measured>) -> Result<()> {
     println!("Once more with an F32 cache that new rows are copied into, and with lastuse_graph_remove_copies");
     let with = |copies: &str| run(&["--kv-type", "f32", "--kv-write", "copy", "--copies", copies]);
-    let (kept, removed) = (with("kept")?, with("removed")?);
+    let (kept, removed) = in_turns(|| with("kept"), || with("removed"))?;
     table::print_rows(["copies kept", "copies removed"], &COPY_ROWS, &kept, &removed)?;
     table::compare_hashes(&kept, &removed)?;
     println!("Same bits with fewer copies.\n");

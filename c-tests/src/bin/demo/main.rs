@@ -7,12 +7,15 @@ mod table;
 use std::process::ExitCode;
 
 const HELP: &str = "\
-Runs a real ggml program twice, on ggml's own graph allocator and on lastuse, and compares.
+Runs a real ggml program on ggml's own graph allocator and on lastuse, five times each in turns, and compares.
 
 Usage: cargo demo [llama]
 
   (nothing)   a llama-style C program, linked once without lastuse and once with it
-  llama       llama.cpp itself, unmodified, once as it is and once with lastuse preloaded
+  llama       llama.cpp itself, unmodified, as it is and with lastuse preloaded
+
+Times are medians. Where a run on one allocator is within the range of the runs on the other, there is no difference
+within noise.
 
 ggml and llama.cpp come from a pinned registry package and are compiled the first time, which takes a minute or
 two. Exit codes: 0 same results, 1 different results or something failed, 2 wrong usage.";

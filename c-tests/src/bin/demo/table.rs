@@ -1,8 +1,13 @@
-//! Two runs side by side.
+//! Runs of two programs in turns, side by side.
 
 use std::collections::HashMap;
+use std::io::{IsTerminal, Write, stderr};
 
+use lastuse::report::Spread;
 use lastuse_c_tests::Result;
+
+/// How often each of two programs runs. If neither is faster, the ranges of five runs each lie apart once in 126 times.
+const ROUNDS: usize = 5;
 
 /// What one run has measured: the `key=value` lines that the programs print.
 #[derive(Debug)]
@@ -14,17 +19,57 @@ impl Measured {
         let pairs = text.lines().filter_map(|line| line.split_once('='));
         Self(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
     }
+}
 
-    /// The value of a key.
+/// The runs of one program.
+#[derive(Debug, Default)]
+pub struct Runs(Vec<Measured>);
+
+impl Runs {
+    /// The value of a key, which is the same in all runs.
     ///
     /// # Errors
-    /// When the run did not print it.
+    /// When a run did not print it, or another value.
     pub fn get(&self, key: &str) -> Result<&str> {
-        self.0.get(key).map(String::as_str).ok_or_else(|| format!("the program did not print {key}"))
+        let values: Vec<Option<&String>> = self.0.iter().map(|run| run.0.get(key)).collect();
+        match values.as_slice() {
+            [Some(first), rest @ ..] if rest.iter().all(|value| *value == Some(first)) => Ok(first),
+            [Some(_), ..] => Err(format!("the runs differ in {key}: {values:?}")),
+            _ => Err(format!("the program did not print {key}")),
+        }
     }
 
-    fn number(&self, key: &str) -> Option<f64> {
-        self.0.get(key)?.parse().ok()
+    /// The values of a key; `None` where a run has none.
+    fn spread(&self, key: &str) -> Option<Spread> {
+        let values: Option<Vec<f64>> = self.0.iter().map(|run| run.0.get(key)?.parse().ok()).collect();
+        values.filter(|values| !values.is_empty()).map(|values| Spread::of(values.into_iter()))
+    }
+}
+
+/// Runs two programs in turns. Which of a pair runs first alternates, since the second may find warmer caches.
+///
+/// # Errors
+/// Those of the programs.
+pub fn in_turns(first: impl Fn() -> Result<Measured>, second: impl Fn() -> Result<Measured>) -> Result<(Runs, Runs)> {
+    let (mut firsts, mut seconds) = (Runs::default(), Runs::default());
+    for round in 0..ROUNDS {
+        show_progress(&format!("\rround {} of {ROUNDS} ", round + 1));
+        if round % 2 == 0 {
+            firsts.0.push(first()?);
+        }
+        seconds.0.push(second()?);
+        if round % 2 == 1 {
+            firsts.0.push(first()?);
+        }
+    }
+    show_progress("\r\x1b[K");
+    Ok((firsts, seconds))
+}
+
+fn show_progress(text: &str) {
+    if stderr().is_terminal() {
+        // Only shown.
+        let _ = write!(stderr(), "{text}");
     }
 }
 
@@ -41,45 +86,94 @@ const ROWS: [Row; 6] = [
     ("decode, tokens/s", "decode_tokens_per_s", 1),
 ];
 
-/// Prints both runs and their ratio.
+/// Prints the medians of all runs and their ratio.
 ///
 /// # Errors
 /// When a run did not print what the table needs, or was not served by the allocator that it should have been.
-pub fn print(ggml: &Measured, lastuse: &Measured) -> Result<()> {
+pub fn print(ggml: &Runs, lastuse: &Runs) -> Result<()> {
     let name = lastuse.get("allocator")?;
     if ggml.get("allocator")? != "ggml" || !name.starts_with("lastuse") {
-        return Err(format!("the second run was served by {name}, not by lastuse"));
+        return Err(format!("the second program was served by {name}, not by lastuse"));
     }
     print_rows(["ggml-alloc", name], &ROWS, ggml, lastuse)
 }
 
-/// Prints both runs under these names, with ratios, and the hashes of their results.
+/// Prints the medians of all runs under these names, with ratios, and the hashes of their results.
 ///
 /// # Errors
-/// When a run did not print a hash.
-pub fn print_rows(names: [&str; 2], rows: &[Row], first: &Measured, second: &Measured) -> Result<()> {
-    println!("\n{:24}  {:>18}  {:>18}  {:>7}", "", names[0], names[1], "ratio");
-    for &(label, key, decimals) in rows {
-        let [left, right] = [first.number(key), second.number(key)];
-        let show = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"));
-        let ratio = match (left, right) {
-            (Some(left), Some(right)) if left > 0.0 => format!("{:.3}", right / left),
-            _ => String::new(),
-        };
-        println!("{label:24}  {:>18}  {:>18}  {ratio:>7}", show(left), show(right));
+/// When a run did not print a hash, or printed another one.
+pub fn print_rows(names: [&str; 2], rows: &[Row], first: &Runs, second: &Runs) -> Result<()> {
+    println!("medians of {ROUNDS} runs each, in turns\n");
+    println!("{:24}  {:>18}  {:>18}  {:>7}", "", names[0], names[1], "ratio");
+    for row in rows {
+        println!("{}", table_row(*row, first, second));
     }
     println!("{:24}  {:>18}  {:>18}", "hash of every logit", first.get("logits_hash")?, second.get("logits_hash")?);
     println!();
     Ok(())
 }
 
+/// Formats a row. Where a run of one program is within the range of the runs of the other, no difference was measured.
+fn table_row((label, key, decimals): Row, first: &Runs, second: &Runs) -> String {
+    let [left, right] = [first.spread(key), second.spread(key)];
+    let show = |value: Option<Spread>| value.map_or("-".to_owned(), |value| format!("{:.decimals$}", value.median));
+    let (ratio, note) = match (left, right) {
+        (Some(left), Some(right)) if left.median > 0.0 => {
+            let is_noise = left.overlaps(&right) && !(left.is_constant() && right.is_constant());
+            (format!("{:.3}", right.median / left.median), if is_noise { "no difference within noise" } else { "" })
+        }
+        _ => (String::new(), ""),
+    };
+    format!("{label:24}  {:>18}  {:>18}  {ratio:>7}  {note}", show(left), show(right)).trim_end().to_owned()
+}
+
 /// Compares the hashes of the results.
 ///
 /// # Errors
-/// When they are not.
-pub fn compare_hashes(ggml: &Measured, lastuse: &Measured) -> Result<()> {
+/// When they differ.
+pub fn compare_hashes(ggml: &Runs, lastuse: &Runs) -> Result<()> {
     if ggml.get("logits_hash")? == lastuse.get("logits_hash")? {
         return Ok(());
     }
     Err("the logits differ: this is a defect of lastuse, please report it".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(values: &[&str]) -> Runs {
+        Runs(values.iter().map(|value| Measured::from_lines(&format!("speed={value}\nhash=a"))).collect())
+    }
+
+    #[test]
+    fn differences_within_noise_are_called_so() {
+        let row = |first: &[&str], second: &[&str]| table_row(("speed", "speed", 1), &runs(first), &runs(second));
+        let of = |ends: &str| format!("{:24}  {ends}", "speed");
+        assert_eq!(
+            row(&["10", "12", "11"], &["10.5", "9", "10"]),
+            of("              11.0                10.0    0.909  no difference within noise")
+        );
+        assert_eq!(row(&["10", "12", "11"], &["8", "9", "8.5"]), of("              11.0                 8.5    0.773"));
+        assert_eq!(row(&["10", "10"], &["10", "10"]), of("              10.0                10.0    1.000"));
+        assert_eq!(row(&["10", "x"], &["10", "10"]), of("                 -                10.0"));
+    }
+
+    #[test]
+    fn runs_agree_or_their_difference_is_an_error() {
+        assert_eq!(runs(&["1", "2"]).get("hash"), Ok("a"));
+        assert!(runs(&["1", "2"]).get("speed").is_err_and(|why| why.starts_with("the runs differ in speed")));
+        assert!(runs(&["1"]).get("other").is_err());
+    }
+
+    #[test]
+    fn programs_run_in_turns() {
+        let order = std::cell::RefCell::new(String::new());
+        let note = |letter: char| {
+            order.borrow_mut().push(letter);
+            Ok(Measured::from_lines(""))
+        };
+        in_turns(|| note('a'), || note('b')).expect("both run");
+        assert_eq!(order.into_inner(), "abbaabbaab");
+    }
 }
