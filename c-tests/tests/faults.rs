@@ -12,7 +12,7 @@ use support::{build, passes, trials};
 const FAULT_SHOWN: i32 = 42;
 
 fn lastuse_does_not_have_it(program: &Program, case: &str) {
-    support::passes(program, &[case, "lastuse"]);
+    passes(program, &[case, "lastuse"]);
     let upstream = support::expect(program.run(&[case, "upstream"]));
     let shown = upstream.code == Some(FAULT_SHOWN) || upstream.signal.is_some();
     assert!(shown, "upstream does not show the fault: {}", upstream.describe());

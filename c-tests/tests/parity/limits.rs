@@ -4,6 +4,7 @@
 use std::ffi::CStr;
 use std::path::Path;
 
+use lastuse::graph::Rules;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::placement::Bytes;
 use lastuse_c_tests::{Gallocr, LiveGraph};
@@ -43,7 +44,7 @@ struct Comparison {
 impl Comparison {
     fn add(&mut self, label: &str, snapshot: &Snapshot) {
         let mut live = live(label, snapshot);
-        let (_, size) = planned(snapshot);
+        let (_, size) = planned(snapshot, Rules::ALL);
         for parts in PARTS {
             let limit = (size / parts).next_multiple_of(snapshot.buffers[0].alignment);
             if limit == 0 {
