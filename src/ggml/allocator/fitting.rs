@@ -2,7 +2,6 @@
 //! of a much larger graph.
 
 use crate::ggml::live::tensor::GraphRef;
-use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::requested::Requested;
 use crate::ggml::refusal::Refusal;
 use crate::ggml::retention::RetainedAt;
@@ -49,7 +48,7 @@ impl Allocator {
         let plan = self.plans.current_mut().ok_or(Refusal::NeedsReserve)?;
         check_outputs(self.runtime, self.types.types(), graph, &plan.requested)?;
         note_checked_outputs(self.runtime, graph, plan);
-        let fingerprint = Fingerprint::of(&self.runtime.operations, graph);
+        let fingerprint = self.types.fingerprint(self.runtime, graph);
         plan.note_served(fitted.unassigned, fingerprint);
         assign_fitting(self.runtime, &self.chunks, plan, fitted).map(|()| Decision::Fits)
     }

@@ -188,7 +188,8 @@ impl Allocator {
         let requested = self.types.requested(graph, node_ids, leaf_ids);
         self.types.pending(graph, &requested)?.realize()?;
         let retained = self.retention.current().positions(graph);
-        let decision = if self.plans.select_requested(self.runtime, graph, &requested, &retained) {
+        let fingerprint = || self.types.fingerprint(self.runtime, graph);
+        let decision = if self.plans.select_requested(fingerprint, graph, &requested, &retained) {
             self.check_outputs_again(graph)?;
             Decision::Remembered
         } else {
@@ -236,7 +237,8 @@ impl Allocator {
         self.realize(&PendingTensors::among_listed(graph))?;
         let retained = self.retention.current().positions(graph);
         if !self.plans.is_empty() {
-            if self.plans.select_known(self.runtime, graph, &retained) {
+            let fingerprint = || self.types.fingerprint(self.runtime, graph);
+            if self.plans.select_known(fingerprint, graph, &retained) {
                 self.check_outputs_again(graph)?;
                 self.ensure_chunks()?;
                 if let Some(done) = self.assign_by_position(graph) {

@@ -5,7 +5,6 @@ use std::time::Instant;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::observe::accounting::recorder;
 use crate::ggml::observe::capture::captures;
-use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::requested::Requested;
 use crate::ggml::read::snapshot::SnapshotSource;
 use crate::ggml::read::{ReadGraph, read, read_for_planning};
@@ -80,9 +79,9 @@ impl Allocator {
             self.accounted.take(self.types.types(), graph, &reading, &requested, &plan);
         }
         self.plans.make_room();
-        let is_by_layout = self.types.types().iter().all(|buffer_type| buffer_type.alloc_size_is_nbytes());
-        let is_listed_once = reading.listed == graph.leafs.len() + graph.nodes.len();
-        let exact = (!is_by_layout || !is_listed_once).then(|| Fingerprint::of(&self.runtime.operations, graph));
+        let are_nodes_listed_once = reading.graph.nodes().windows(2).all(|pair| pair[0] + 1 == pair[1]);
+        let is_exact = !self.types.are_sizes_by_layout() || !are_nodes_listed_once;
+        let exact = is_exact.then(|| self.types.fingerprint(self.runtime, graph));
         let is_redirecting = !reading.redirected.is_empty();
         self.plans.add(RememberedPlan::new(reading, plan, requested, retained, exact));
         if let (true, Some(plan)) = (is_redirecting, self.plans.current_mut()) {

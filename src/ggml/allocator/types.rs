@@ -2,8 +2,10 @@
 
 use crate::ggml::context::PendingTensors;
 use crate::ggml::live::buffers::BufferType;
+use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::process::settings::Settings;
+use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::requested::Requested;
 use crate::ggml::refusal::Refusal;
 use crate::graph::{BufferIndex, BufferSpec, RuleSetting};
@@ -69,6 +71,20 @@ impl BufferTypes {
     /// The rules and limits of each buffer.
     pub fn specs(&self) -> &[BufferSpec] {
         &self.specs
+    }
+
+    /// Returns `true` if the sizes of tensors depend on their layouts alone.
+    pub fn are_sizes_by_layout(&self) -> bool {
+        self.types.iter().all(|buffer_type| buffer_type.alloc_size_is_nbytes())
+    }
+
+    /// Returns the fingerprint that covers all of `graph` that plans depend on.
+    pub fn fingerprint(&self, runtime: &Runtime, graph: GraphRef<'_>) -> Fingerprint {
+        if self.are_sizes_by_layout() {
+            Fingerprint::without_parameters(graph)
+        } else {
+            Fingerprint::of(&runtime.operations, graph)
+        }
     }
 
     /// The number of buffer ids.

@@ -9,8 +9,8 @@ use crate::ggml::live::ids::id_of;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::outputs::redirect::redirected_to;
 
-/// What identifies a planned graph beside what planning reads of it. Every tensor is listed once as a leaf or node,
-/// except some that came with memory.
+/// What identifies a planned graph beside what planning reads of it. Every tensor is a leaf or a node, except some that came
+/// with memory; a leaf may be listed twice.
 #[derive(Debug)]
 pub struct GraphKey {
     /// The address of each tensor, by id.
@@ -21,6 +21,38 @@ pub struct GraphKey {
     redirected: Vec<TensorId>,
     /// A reference to each tensor in neither list.
     unlisted: Vec<UnlistedRef>,
+    /// [`Sample`] of the graph.
+    pub(super) sample: Sample,
+}
+
+/// A few nodes of a graph in 64 bits: tells most graphs apart before their tensors are compared, such as those of other
+/// shapes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample(u64);
+
+impl Sample {
+    /// Returns the sample of `graph`.
+    pub fn of(graph: GraphRef<'_>) -> Self {
+        let nodes = graph.nodes;
+        Self::of_nodes([nodes.first(), nodes.get(nodes.len() / 2), nodes.last()].into_iter().flatten().copied())
+    }
+
+    /// Returns the sample of a graph with these tensors, by their ids in `plain`.
+    fn of_tensors(tensors: &[TensorRef<'_>], plain: &Graph) -> Self {
+        let nodes = plain.nodes();
+        let sampled = [nodes.first(), nodes.get(nodes.len() / 2), nodes.last()].into_iter().flatten();
+        Self::of_nodes(sampled.map(|&node| tensors[node as usize]))
+    }
+
+    fn of_nodes<'g>(nodes: impl Iterator<Item = TensorRef<'g>>) -> Self {
+        // Arbitrary, and odd.
+        const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+        let words = nodes.flat_map(|node| {
+            let [a, b, c, d] = node.ne().map(i64::cast_unsigned);
+            [node.address() as u64, u64::from(node.op()), a, b, c, d]
+        });
+        Self(words.fold(0, |hash: u64, word| (hash.rotate_left(23) ^ word).wrapping_mul(FACTOR)))
+    }
 }
 
 /// The first reference from a listed tensor to one that is in neither list.
@@ -42,23 +74,24 @@ impl GraphKey {
         listed: usize,
     ) -> Self {
         let unlisted = if tensors.len() > listed { unlisted_refs(plain, listed) } else { Vec::new() };
-        Self { addresses: tensors.into_iter().map(address).collect(), ops, redirected, unlisted }
+        let sample = Sample::of_tensors(&tensors, plain);
+        Self { addresses: tensors.into_iter().map(address).collect(), ops, redirected, unlisted, sample }
     }
 
     /// Returns `true` if `graph` is the planned graph, which was read as `plain`. Constants are compared by address
     /// only.
     pub fn matches(&self, graph: GraphRef<'_>, plain: &Graph) -> bool {
-        let leafs = plain.leafs().len();
-        if graph.leafs.len() != leafs || graph.nodes.len() != plain.nodes().len() {
+        if graph.leafs.len() != plain.leafs().len() || graph.nodes.len() != plain.nodes().len() {
             return false;
         }
         // Whether a result may be redirected also depends on the buffers, layouts and sources of unlisted tensors.
         if !self.unlisted.is_empty() && !self.redirected.is_empty() {
             return false;
         }
+        let first_node = plain.nodes().first().map_or(0, |&node| node as usize);
         // Graphs of one model have the same leafs, and differ in their nodes.
-        self.tensors_match(plain, leafs, graph.nodes)
-            && (0..).zip(graph.leafs).all(|(id, leaf)| self.leaf_matches(plain, id, *leaf))
+        self.tensors_match(plain, first_node, graph.nodes)
+            && plain.leafs().iter().zip(graph.leafs).all(|(&id, &leaf)| self.leaf_matches(plain, id as usize, leaf))
             && self.unlisted.iter().all(|reference| reference.has_memory(graph))
     }
 

@@ -20,6 +20,7 @@ use crate::ggml::read::requested::Requested;
 use crate::ggml::retention::RetainedAt;
 use crate::graph::BufferPlan;
 use fit::{FittedGraph, PlanWithRoom};
+use key::Sample;
 use plan::RememberedPlan;
 
 /// An allocator remembers at least this many plans: programs alternate between prompt, token and embedding, or between
@@ -117,17 +118,21 @@ impl RememberedPlans {
         self.plans.insert(0, plan);
     }
 
-    /// Selects the plan that was made for `graph`, `requested` and `retained`. Returns `false` if there is none.
+    /// Selects the plan that was made for `graph`, `requested` and `retained`. `fingerprint` computes that of `graph`.
+    /// Returns `false` if there is none.
     pub fn select_requested(
         &mut self,
-        runtime: &Runtime,
+        fingerprint: impl FnOnce() -> Fingerprint,
         graph: GraphRef<'_>,
         requested: &Requested,
         retained: &[RetainedAt],
     ) -> bool {
-        let fingerprint = LazyCell::new(|| Fingerprint::of(&runtime.operations, graph));
+        let fingerprint = LazyCell::new(fingerprint);
+        let sample = Sample::of(graph);
         let matches = |plan: &RememberedPlan| {
-            plan.requested == *requested && plan.retained == retained && plan.is_made_for(graph, || *fingerprint)
+            plan.requested == *requested
+                && plan.retained == retained
+                && plan.is_made_for(graph, sample, || *fingerprint)
         };
         let Some(found) = self.plans.iter().position(matches) else { return false };
         self.plans[..=found].rotate_right(1);
@@ -135,16 +140,32 @@ impl RememberedPlans {
     }
 
     /// Selects the plan whose key matches `graph` and that keeps the tensors `retained`, or that served `graph` lately.
-    /// Returns `false` if there is none.
-    pub fn select_known(&mut self, runtime: &Runtime, graph: GraphRef<'_>, retained: &[RetainedAt]) -> bool {
-        let fingerprint = LazyCell::new(|| Fingerprint::of(&runtime.operations, graph));
-        let is_made_for = |plan: &RememberedPlan| plan.is_made_for(graph, || *fingerprint);
+    /// `fingerprint` computes that of `graph`. Returns `false` if there is none.
+    ///
+    /// Where graphs take turns, they are recognized by fingerprints: the keys of all plans do not fit in the caches of a
+    /// processor.
+    pub fn select_known(
+        &mut self,
+        fingerprint: impl FnOnce() -> Fingerprint,
+        graph: GraphRef<'_>,
+        retained: &[RetainedAt],
+    ) -> bool {
+        let fingerprint = LazyCell::new(fingerprint);
+        let sample = Sample::of(graph);
+        let is_made_for = |plan: &RememberedPlan| plan.is_made_for(graph, sample, || *fingerprint);
         let has_served = |plan: &RememberedPlan| plan.has_served(|| *fingerprint);
+        if self.current().is_some_and(|plan| is_made_for(plan) && plan.retained == retained) {
+            return true;
+        }
         let position = |accept: &dyn Fn(&RememberedPlan) -> bool| {
-            self.candidates(retained).find(|(_, plan)| accept(plan)).map(|(index, _)| index)
+            self.plans.iter().position(|plan| accept(plan) && self.qualifies(plan, retained))
         };
-        let Some(index) = position(&is_made_for).or_else(|| position(&has_served)) else { return false };
+        let served = position(&has_served);
+        let Some(index) = served.or_else(|| position(&is_made_for)) else { return false };
         self.plans[..=index].rotate_right(1);
+        if served.is_none() {
+            self.plans[0].note_recognized(*fingerprint);
+        }
         true
     }
 
@@ -192,14 +213,15 @@ impl RememberedPlans {
         Some(fitted)
     }
 
-    /// Returns the plans that keep the tensors `retained`, with their positions. With several buffers only plans for the
-    /// buffers requested last qualify: a call that allocates a graph does not pass ids.
+    /// Returns the plans that qualify, with their positions.
     fn candidates(&self, retained: &[RetainedAt]) -> impl Iterator<Item = (usize, &RememberedPlan)> {
-        let current = self.plans.first();
-        let qualifies = move |plan: &RememberedPlan| {
-            current.is_some_and(|current| plan.requested == current.requested) && plan.retained == retained
-        };
-        self.plans.iter().enumerate().filter(move |(_, plan)| qualifies(plan))
+        self.plans.iter().enumerate().filter(|(_, plan)| self.qualifies(plan, retained))
+    }
+
+    /// Returns `true` if `plan` keeps the tensors `retained`. With several buffers only plans for the buffers requested last
+    /// qualify: a call that allocates a graph does not pass ids.
+    fn qualifies(&self, plan: &RememberedPlan, retained: &[RetainedAt]) -> bool {
+        self.current().is_some_and(|current| plan.requested == current.requested) && plan.retained == retained
     }
 
     /// Returns the candidates that a graph is compared with, those that are not expendable first.

@@ -8,7 +8,7 @@ use crate::placement::Bytes;
 
 use crate::ggml::allocator::planning_memory::{leave_plan, leave_problems};
 use crate::ggml::allocator::remembered::assignments::Assignments;
-use crate::ggml::allocator::remembered::key::GraphKey;
+use crate::ggml::allocator::remembered::key::{GraphKey, Sample};
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::read::ReadGraph;
 use crate::ggml::read::fingerprint::Fingerprint;
@@ -36,9 +36,9 @@ pub struct RememberedPlan {
     /// Where each listed tensor is listed first, by id, if a tensor is listed twice: ids are not positions then.
     positions: Option<Vec<u32>>,
     /// The fingerprint of the planned graph, where the key does not suffice: a buffer type computes sizes tensor by
-    /// tensor, which may depend on any field, or a tensor is listed twice.
+    /// tensor, which may depend on any field, or a node is listed twice.
     exact: Option<Fingerprint>,
-    /// The fingerprints of other graphs that the plan served, the latest last.
+    /// The fingerprints of graphs that the plan served, the latest last.
     served: VecDeque<Fingerprint>,
     /// [`Fingerprint::of_outputs`] of the latest graph whose redirected results were checked: the check does not cover
     /// memory in a buffer of another type.
@@ -102,7 +102,7 @@ pub enum MemorySource {
 
 impl RememberedPlan {
     /// Remembers that the graph of `reading` was planned as `plan`; `exact` is its fingerprint if sizes depend on more
-    /// than layouts, or a tensor is listed twice.
+    /// than layouts, or a node is listed twice.
     pub fn new(
         reading: ReadGraph<'_>,
         mut plan: GraphPlan,
@@ -167,11 +167,12 @@ impl RememberedPlan {
     }
 
     /// Returns `true` if the plan was made for `graph`, whose fingerprint `fingerprint` computes.
-    pub fn is_made_for(&self, graph: GraphRef<'_>, fingerprint: impl FnOnce() -> Fingerprint) -> bool {
-        match self.exact {
-            Some(exact) => self.lists_all() && exact == fingerprint(),
-            None => self.positions.is_none() && self.has_positions() && self.key.matches(graph, &self.graph),
-        }
+    pub fn is_made_for(&self, graph: GraphRef<'_>, sample: Sample, fingerprint: impl FnOnce() -> Fingerprint) -> bool {
+        self.key.sample == sample
+            && match self.exact {
+                Some(exact) => self.lists_all() && exact == fingerprint(),
+                None => self.has_key() && self.key.matches(graph, &self.graph),
+            }
     }
 
     /// Returns `true` if the plan has served the graph with this fingerprint lately. Fingerprints do not cover unlisted
@@ -185,11 +186,21 @@ impl RememberedPlan {
     /// with memory, their sizes were not compared, so such a graph is compared each time.
     pub fn note_served(&mut self, unassigned: usize, fingerprint: Fingerprint) {
         if self.assignments().placed() == unassigned {
-            if self.served.len() == MOST_SERVED {
-                self.served.pop_front();
-            }
-            self.served.push_back(fingerprint);
+            self.note_recognized(fingerprint);
         }
+    }
+
+    /// Notes the fingerprint of a graph that the key has recognized, or that fits.
+    pub fn note_recognized(&mut self, fingerprint: Fingerprint) {
+        if self.served.len() == MOST_SERVED {
+            self.served.pop_front();
+        }
+        self.served.push_back(fingerprint);
+    }
+
+    /// Returns `true` if the key covers every tensor that needs memory.
+    fn has_key(&self) -> bool {
+        if self.positions.is_none() { self.has_positions() } else { self.lists_all() }
     }
 
     /// Returns `true` if every tensor is listed.
