@@ -124,7 +124,7 @@ static struct llama_model * load_model(const struct settings * settings) {
 
 static struct llama_context * new_context(struct llama_model * model, const struct settings * settings) {
     struct llama_context_params params = llama_context_default_params();
-    params.n_ctx           = (uint32_t) (PROMPT + settings->tokens * settings->shapes);
+    params.n_ctx           = (uint32_t) (PROMPT + settings->tokens);
     params.n_batch         = PROMPT;
     params.n_ubatch        = PROMPT;
     params.n_threads       = 1;
@@ -137,6 +137,10 @@ static bool decode(struct llama_context * context, const struct settings * setti
     llama_token prompt[PROMPT] = { 0 };
     bool done = llama_decode(context, llama_batch_get_one(prompt, PROMPT)) == 0;
     for (long long batch = 0; done && batch < settings->tokens; batch++) {
+        // With an empty cache each time, all graphs of a shape are equal.
+        if (settings->shapes > 1) {
+            llama_memory_clear(llama_get_memory(context), false);
+        }
         const int32_t tokens = (int32_t) (1 + batch % settings->shapes);
         done = llama_decode(context, llama_batch_get_one(prompt, tokens)) == 0;
     }

@@ -7,8 +7,10 @@
 //! Parameters of operations count where the sizes that a buffer type requires may depend on any of them. Padding between
 //! them, which ggml leaves uninitialized, is not read.
 
+use std::mem::offset_of;
 use std::ops::Range;
 
+use crate::ggml::bindings::ggml_tensor;
 use crate::ggml::live::operations::Operations;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, Image, TensorRef};
@@ -24,9 +26,14 @@ const SPARE: [Range<usize>; 2] = [5..8, 10..13];
 
 /// Words of an image: extents and strides, sources, and what a view is of.
 const LAYOUT: Range<usize> = 0..8;
-const FIRST_SOURCES: Range<usize> = 17..20;
-const OTHER_SOURCES: Range<usize> = 20..27;
-const VIEW: Range<usize> = 27..29;
+const FIRST_SOURCES: Range<usize> = word(offset_of!(ggml_tensor, src))..20;
+const OTHER_SOURCES: Range<usize> = FIRST_SOURCES.end..VIEW.start;
+const VIEW: Range<usize> = word(offset_of!(ggml_tensor, view_src))..29;
+
+/// Returns the word of an image that begins at an offset in a tensor.
+const fn word(offset: usize) -> usize {
+    (offset - offset_of!(ggml_tensor, ne)) / size_of::<u64>()
+}
 
 /// Arbitrary numbers, one for each word of a tensor that is hashed.
 const KEYS: [u64; 32] = keys();
@@ -43,7 +50,7 @@ impl Fingerprint {
     }
 
     /// Returns the fingerprint of `graph` without the parameters of operations, where sizes do not depend on them. It takes
-    /// half the time.
+    /// less time.
     pub fn without_parameters(graph: GraphRef<'_>) -> Self {
         let mut fingerprint = Self::new(graph);
         for &leaf in graph.leafs {
