@@ -15,7 +15,9 @@ fn folders_stand_for_their_graphs() {
     let lines = printed(&["plan", place]);
     let names: Vec<&str> = lines.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(names, ["a.jsonl.gz", "b.jsonl.gz", "2"], "{lines}");
-    let explained = printed(&["explain", "--top", "1", place]);
+    let summary = printed(&["explain", "--top", "1", place]);
+    assert!(summary.starts_with("2 graphs, the largest first"), "{summary}");
+    let explained = printed(&["explain", "--all", "--top", "1", place]);
     assert_eq!(explained.matches("steps counted from 0").count(), 2, "{explained}");
     assert!(explained.starts_with(&format!("{place}/a.jsonl.gz: ")), "{explained}");
     let map = folder.join("map.svg");

@@ -81,7 +81,8 @@ fn printed(arguments: &[String]) -> String {
     let arguments: Vec<&str> = arguments.iter().map(|word| if word == PROGRAM { program() } else { word }).collect();
     let output = command(&arguments).current_dir(repository()).output().expect("the tool starts");
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
-    if arguments[0] == "run" { stderr(&output).to_owned() } else { stdout(&output).to_owned() }
+    let is_report = arguments[0] == "run" && !arguments.contains(&"--help");
+    if is_report { stderr(&output).to_owned() } else { stdout(&output).to_owned() }
 }
 
 fn program() -> &'static str {

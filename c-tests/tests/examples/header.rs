@@ -60,12 +60,12 @@ pub fn pages(header: &str) -> Vec<Page> {
     pages
 }
 
-/// The function whose declaration begins on this line.
+/// The function whose declaration begins on this line. What only C++ sees has its linkage before it, and is not documented.
 fn declared(line: &str) -> Option<String> {
     let before = line.split_once('(')?.0;
     let name = before.rsplit([' ', '*']).next()?;
     let is_function = before.len() > name.len() && (name.starts_with("lastuse_") || name.starts_with("ggml_"));
-    (is_function && !line.starts_with([' ', '#'])).then(|| name.to_owned())
+    (is_function && !line.starts_with([' ', '#']) && !line.starts_with("extern ")).then(|| name.to_owned())
 }
 
 /// The code between the fences of a text, whose lines are numbered; a second one is a mistake.
