@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 
-use crate::graph::{Allocation, BufferIndex, Flags, Graph, Region, TensorId};
-use crate::placement::{Block, Bytes, Location, MAX_CHUNKS};
+use crate::graph::{Allocation, BufferIndex, Flags, Graph, Operation, Region, TensorId};
+use crate::placement::{Block, Bytes, Location, MAX_CHUNKS, Step};
 
 use super::graph_plan::GraphPlan;
 
-/// Returns the inputs that are read: tensors that no node computes, to be placed, and that some node accesses which
-/// backends do not skip.
+/// Returns the inputs that are read: tensors that no node computes, to be placed, and that some node accesses.
 pub fn read_inputs(graph: &Graph) -> Vec<TensorId> {
     let mut inputs: Vec<TensorId> =
         (0..).zip(graph.tensors()).filter(|&(id, _)| is_input(graph, id)).map(|(id, _)| id).collect();
@@ -40,7 +39,7 @@ pub fn intact_inputs(graph: &Graph, plan: &GraphPlan) -> Vec<(TensorId, BufferIn
 /// A block.
 struct Place {
     block: Region,
-    /// From the first to the last byte that nodes access: a buffer type may require more.
+    /// From the first to the last byte that nodes may access: of an input, a buffer type may require more.
     accessed: Region,
     /// The input in it that is read.
     input: Option<(TensorId, BufferIndex)>,
@@ -76,12 +75,16 @@ fn places(graph: &Graph, plan: &GraphPlan) -> Vec<Place> {
         places.extend(blocks.map(region).map(Place::new));
     }
     for (id, (allocation, accessed)) in (0..).zip(plan.allocations.iter().zip(accessed(graph))) {
-        let Some(Allocation { buffer, block, .. }) = allocation.filter(|_| !accessed.is_empty()) else { continue };
+        let Some(Allocation { buffer, block, alloc_size, .. }) = allocation.filter(|_| !accessed.is_empty()) else {
+            continue;
+        };
         let place = &mut places[firsts[buffer as usize] + block as usize];
-        place.access(&accessed);
         if is_input(graph, id) {
+            place.access(&accessed);
             place.input = Some((id, buffer));
         } else {
+            // Some kernels write intermediate values after their results.
+            place.access(&(0..alloc_size));
             place.is_written = true;
         }
     }
@@ -96,16 +99,29 @@ fn is_input(graph: &Graph, id: TensorId) -> bool {
     tensor.is_owned() && tensor.is_marker() && graph.sources(id).is_empty()
 }
 
-/// Returns, by owner of memory, the bytes from the first to the last that nodes access which backends do not skip.
+/// Returns the nodes that access memory, each with its step: all but markers, views that a node uses, and those that
+/// backends skip. An unused VIEW counts: the scheduler lists one where it copies the root.
+pub fn accessing_nodes(graph: &Graph) -> impl Iterator<Item = (Step, TensorId)> {
+    let (is_used, knows_flag) = (graph.used_by_nodes(), graph.has_flag_compute());
+    (0..).zip(graph.nodes().iter().copied()).filter(move |&(_, node)| {
+        let tensor = graph.tensor(node);
+        match tensor.operation {
+            Operation::Marker => false,
+            Operation::View => !is_used[node as usize],
+            _ => !knows_flag || tensor.flags.has(Flags::COMPUTE),
+        }
+    })
+}
+
+/// Returns, by owner of memory, the bytes from the first to the last that nodes access.
 fn accessed(graph: &Graph) -> Vec<Range<Bytes>> {
     const NONE: Range<Bytes> = Range { start: Bytes::MAX, end: 0 };
     let mut accessed = vec![NONE; graph.tensors().len()];
-    let knows_flag = graph.has_flag_compute();
-    for &node in graph.nodes() {
-        let tensor = graph.tensor(node);
-        if !tensor.is_marker() && (!knows_flag || tensor.flags.has(Flags::COMPUTE)) {
-            for &id in graph.sources(node).iter().chain([&node]) {
-                let (span, known) = (span(graph, id), &mut accessed[graph.root(id) as usize]);
+    for (_, node) in accessing_nodes(graph) {
+        for &id in graph.sources(node).iter().chain([&node]) {
+            let span = span(graph, id);
+            if !span.is_empty() {
+                let known = &mut accessed[graph.root(id) as usize];
                 *known = known.start.min(span.start)..known.end.max(span.end);
             }
         }

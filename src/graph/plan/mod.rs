@@ -14,5 +14,5 @@ mod planner;
 
 pub use ggml_alloc::{ggml_alloc_sizes, plan_as_ggml};
 pub use graph_plan::{BufferPlan, GraphPlan, PlanError};
-pub use intact_inputs::{intact_inputs, read_inputs};
+pub use intact_inputs::{accessing_nodes, intact_inputs, read_inputs};
 pub use planner::{PlanMemory, plan, plan_in, plan_keeping, shared_live_ranges};

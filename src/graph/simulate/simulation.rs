@@ -1,6 +1,6 @@
 //! The simulation of a graph, step by step.
 
-use crate::graph::{AddressMap, Flags, Graph, GraphPlan, Operation, Region, TensorId, read_inputs};
+use crate::graph::{AddressMap, Flags, Graph, GraphPlan, Operation, Region, TensorId, accessing_nodes, read_inputs};
 use crate::placement::{Bytes, Step};
 
 use super::contents::{Contents, Mismatch};
@@ -41,15 +41,14 @@ pub fn simulate_at(graph: &Graph, addresses: &AddressMap, nbytes: &[Bytes], limi
 /// Simulates `graph` twice with its tensors at `addresses`, without setting its inputs again. Returns where the second run
 /// reads an input that was overwritten, for each input the first time.
 pub fn simulate_again(graph: &Graph, addresses: &AddressMap, nbytes: &[Bytes]) -> Vec<Finding> {
-    let (defs, skipped) = (graph.first_defs(), skipped_nodes(graph));
+    let defs = graph.first_defs();
+    let mut inputs = read_inputs(graph);
     let mut run = Simulation::start(graph, addresses, nbytes, usize::MAX);
+    run.set(&inputs);
     for _ in 0..2 {
         run.found = Findings::new(usize::MAX);
-        for (step, &node) in (0..).zip(graph.nodes()).filter(|(_, node)| !skipped[**node as usize]) {
-            run.run(node, step, &defs);
-        }
+        accessing_nodes(graph).for_each(|(step, node)| run.run(node, step, &defs));
     }
-    let mut inputs = read_inputs(graph);
     let mut lost = run.found.list;
     lost.retain(|finding| match finding.corruption {
         Corruption::Overwritten { expected, .. } => {
@@ -93,6 +92,21 @@ impl<'a> Simulation<'a> {
                     self.found.add(Corruption::SharedStart { first, second: id }, Some(bytes), first, Some(id));
                 }
                 self.write(id, region);
+            }
+        }
+    }
+
+    /// Sets inputs before the first step. That writes only their elements: what their buffer types require beyond may
+    /// overlap another input that ggml's allocator frees before it allocates this one.
+    fn set(&mut self, inputs: &[TensorId]) {
+        for &input in inputs {
+            if let Some(region) = self.checked_region(input) {
+                self.write(input, region);
+            }
+        }
+        for &input in inputs {
+            if let Some(elements) = self.span(input) {
+                self.write(input, elements);
             }
         }
     }

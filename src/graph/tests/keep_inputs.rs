@@ -1,8 +1,8 @@
 //! Inputs that are intact after a run at the addresses of ggml's own allocator are intact at those of lastuse.
 
 use crate::graph::{
-    AddressMap, BufferIndex, Corruption, Flags, GraphPlan, Requests, Rules, TensorId, intact_inputs, plan_as_ggml,
-    read_inputs, simulate_again,
+    AddressMap, BufferIndex, Corruption, Flags, GraphPlan, Operation, Requests, Rules, TensorId, intact_inputs,
+    plan_as_ggml, read_inputs, simulate_again,
 };
 use crate::placement::Bytes;
 use crate::testing::Random;
@@ -86,8 +86,8 @@ fn input_among_the_nodes_is_kept_from_the_start() {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);
     let a = sketch.node(64, &[x]);
-    let weight = sketch.marker(&[]);
-    (sketch.draft(weight).size, sketch.draft(weight).nbytes) = (144, 144);
+    let weight = sketch.node(144, &[]);
+    sketch.draft(weight).tensor.operation = Operation::Marker;
     let b = sketch.node(160, &[a, weight]);
     let c = sketch.node(160, &[b]);
     sketch.node(160, &[c, b, a]);
@@ -123,6 +123,60 @@ fn memory_of_skipped_nodes_leaves_inputs_intact() {
     assert_eq!(plan.placed(x).map(|(at, _)| at.offset), plan.placed(skipped).map(|(at, _)| at.offset));
     assert_eq!(intact_inputs(&sketch.graph(), &plan), [(x, 0)]);
     assert!(lost(&sketch, &sketch.plan(KEPT)).is_empty());
+}
+
+/// As some kernels do with intermediate values.
+#[test]
+fn node_may_write_all_bytes_that_its_buffer_type_requires() {
+    let mut sketch = Sketch::new();
+    let (x, y) = (sketch.leaf(64), sketch.leaf(64));
+    let sum = sketch.node(64, &[x, y]);
+    let large = sketch.node(64, &[sum]);
+    sketch.draft(large).size = 128;
+    let plan = by_ggml(&sketch);
+    assert_eq!(plan.placed(large).map(|(at, _)| at.offset), plan.placed(x).map(|(at, _)| at.offset));
+    assert_eq!((lost(&sketch, &plan), intact_inputs(&sketch.graph(), &plan)), (vec![x, y], vec![]));
+}
+
+#[test]
+fn setting_an_input_writes_only_its_elements() {
+    let mut sketch = Sketch::new();
+    let (x, y) = (sketch.leaf(48), sketch.leaf(16));
+    let sum = sketch.node(64, &[x, y]);
+    let unlisted = sketch.add(List::None, 16, &[]);
+    sketch.draft(unlisted).size = 49;
+    sketch.node(64, &[sum, unlisted]);
+    let plan = by_ggml(&sketch);
+    assert_eq!(plan.placed(unlisted).map(|(at, _)| at.offset), plan.placed(x).map(|(at, _)| at.offset));
+    assert_eq!((lost(&sketch, &plan), intact_inputs(&sketch.graph(), &plan)), (vec![x], vec![(y, 0)]));
+    assert!(!lost(&sketch, &sketch.plan(KEPT)).contains(&y));
+}
+
+/// Nothing but a part of an input is read, and the rest is overwritten.
+#[test]
+fn views_and_markers_read_nothing_of_an_input() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(128);
+    let (empty, upper) = (sketch.unlisted_view(x, 0, 0), sketch.view(x, 64, 64));
+    sketch.draft(upper).tensor.operation = Operation::View;
+    let read = sketch.node(64, &[empty, upper]);
+    sketch.marker(&[x]);
+    let over = sketch.node(64, &[read]);
+    let plan = by_ggml(&sketch);
+    assert_eq!(plan.placed(over).map(|(at, _)| at.offset), plan.placed(x).map(|(at, _)| at.offset));
+    assert_eq!((lost(&sketch, &plan), intact_inputs(&sketch.graph(), &plan)), (vec![], vec![(x, 0)]));
+}
+
+/// The scheduler copies what such a view is of.
+#[test]
+fn view_that_no_node_uses_is_read() {
+    let mut sketch = Sketch::new();
+    let x = sketch.leaf(64);
+    let view = sketch.view(x, 0, 64);
+    sketch.draft(view).tensor.operation = Operation::View;
+    let last = sketch.node(64, &[]);
+    sketch.flag(last, Flags::COMPUTE);
+    assert_eq!(read_inputs(&sketch.graph()), [x]);
 }
 
 #[test]
