@@ -12,7 +12,7 @@ use support::{build, expect, listed_cases, passes, release};
 const SWITCHED_OFF: &str = "functions_of_a_process_without_lastuse_fail";
 
 /// Functions that cannot fail, and those that end in `ggml_abort`.
-const NEVER_FAIL: [&str; 17] = [
+const NEVER_FAIL: [&str; 19] = [
     "ggml_backend_alloc_ctx_tensors_from_buft_size",
     "ggml_gallocr_free",
     "ggml_gallocr_get_buffer_size",
@@ -25,6 +25,8 @@ const NEVER_FAIL: [&str; 17] = [
     "lastuse_accounting_free",
     "lastuse_enabled",
     "lastuse_graph_remove_copies",
+    "lastuse_guard_check_graph",
+    "lastuse_guard_check_tensor",
     "lastuse_last_error",
     "lastuse_placement_longest",
     "lastuse_plan_count",
