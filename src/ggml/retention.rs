@@ -75,7 +75,8 @@ struct Registered {
 /// What distinguishes a tensor from another one that has its address later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Identity {
-    op: u32,
+    /// `None` of what parts compute: the operation has become RESHAPE, and may become what it was.
+    op: Option<u32>,
     element: u32,
     ne: [i64; 4],
 }
@@ -90,7 +91,14 @@ pub struct RetainedAt {
 
 impl Identity {
     fn of(tensor: TensorRef<'_>) -> Self {
-        Self { op: tensor.op(), element: tensor.element(), ne: tensor.ne() }
+        let op = (!tensor.is_made_of_parts()).then(|| tensor.op());
+        Self { op, element: tensor.element(), ne: tensor.ne() }
+    }
+
+    /// Returns `true` if both may be of one tensor.
+    fn matches(self, other: Self) -> bool {
+        let is_same_operation = self.op.zip(other.op).is_none_or(|(one, other)| one == other);
+        is_same_operation && self.element == other.element && self.ne == other.ne
     }
 }
 
@@ -119,10 +127,7 @@ impl LiveRetention {
 
     fn registration(&self, tensor: TensorRef<'_>) -> Option<&Registered> {
         let found = self.registered.get(&tensor.address())?;
-        let current = Identity::of(tensor);
-        // Of what parts compute, the operation has become RESHAPE.
-        let op = if tensor.is_made_of_parts() { found.identity.op } else { current.op };
-        (found.identity == Identity { op, ..current }).then_some(found)
+        found.identity.matches(Identity::of(tensor)).then_some(found)
     }
 
     /// Returns `true` if no tensor of any graph is retained.

@@ -13,9 +13,12 @@ use crate::ggml::live::tensor::GraphRef;
 use super::Allocator;
 
 impl Allocator {
-    /// Notes that the program does what no scheduler does.
+    /// Notes that the program does what no scheduler does. Plans that were made before keep no inputs, and are dropped.
     pub fn note_direct_use(&mut self) {
-        self.types.use_directly();
+        if self.types.use_directly() {
+            self.plans.clear();
+            self.cuts.clear();
+        }
     }
 
     /// Notes that `graph` is to be allocated. That is direct use if nothing was reserved and it is the program's own graph.

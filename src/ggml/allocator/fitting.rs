@@ -13,6 +13,7 @@ use super::outputs::{check_outputs, note_checked_outputs};
 use super::planning::Kept;
 use super::remembered::CloseFit;
 use super::remembered::fit::FittedGraph;
+use super::remembered::plan::{RememberedPlan, kept_leafs};
 
 impl Allocator {
     /// Assigns memory to a graph that no remembered plan was made for, but one fits: by that plan, or by one of its own if
@@ -61,21 +62,27 @@ impl Allocator {
         matches!(self.types.types(), [buffer_type] if buffer_type.is_host()) && self.plans.have_room_for_expendable()
     }
 
-    /// Plans a graph. Remembers the plan until others need its place, unless it needs more memory than is held: returns
-    /// `false` then.
+    /// Plans a graph. Remembers the plan until others need its place. Returns `false` if it needs more memory than is held,
+    /// or may not follow the plan in use.
     pub(super) fn add_plan_if_held(
         &mut self,
         graph: GraphRef<'_>,
         requested: Requested,
         retained: &[RetainedAt],
     ) -> Result<bool, Refusal> {
-        // In the plan of the graph that was reserved, inputs may be intact that are not in ggml's own plan of this one.
-        let (reading, plan) = self.read_and_plan(graph, &requested, retained, Kept::All)?;
-        let is_held = self.chunks.suffice(&plan.buffers);
-        if is_held {
+        // In the plan of a larger graph, inputs may be intact that are not in ggml's own plan of this one.
+        let kept = if requested.is_listed() { Kept::AsGgml } else { Kept::All };
+        let (reading, plan) = self.read_and_plan(graph, &requested, retained, kept)?;
+        let may_follow = |current: &RememberedPlan| current.may_be_followed_by(&kept_leafs(&reading.graph, &plan));
+        let is_good = self.chunks.suffice(&plan.buffers) && self.plans.current().is_none_or(may_follow);
+        let is_reserved_next = !is_good && requested.is_listed();
+        if is_good || is_reserved_next {
             self.remember(graph, reading, plan, requested, retained.to_vec());
             self.plans.make_current_expendable();
         }
-        Ok(is_held)
+        if is_reserved_next {
+            self.plans.keep_for_reservation();
+        }
+        Ok(is_good)
     }
 }

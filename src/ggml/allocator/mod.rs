@@ -61,7 +61,7 @@ use known_orders::KnownOrders;
 use outputs::check_outputs_again;
 use planning::Kept;
 use remembered::RememberedPlans;
-use remembered::fit::PlanWithRoom;
+use remembered::fit::{PlanWithRoom, has_room_by_position};
 use retention::AllocatorRetention;
 use tag::Tag;
 use types::BufferTypes;
@@ -222,7 +222,7 @@ impl Allocator {
     }
 
     /// Assigns memory to every tensor of `graph`. With one buffer, a graph that was not reserved is reserved now. With
-    /// several, it is planned for the buffers of the latest reservation, and needs no more memory than is held.
+    /// several, it is planned for the buffers of the latest reservation, if it needs no more memory than is held.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -265,12 +265,11 @@ impl Allocator {
         if is_empty { Ok(Decision::Empty) } else { Err(Refusal::NeedsReserve) }
     }
 
-    /// Returns the buffers of the latest reservation, by position: those of `graph`, if it has the numbers of leafs and
-    /// nodes that were reserved.
+    /// Returns the buffers of the latest reservation, by position, if `graph` has room in the places of the plan in use.
     fn requested_last(&self, graph: GraphRef<'_>) -> Option<Requested> {
-        let requested = &self.plans.current()?.requested;
-        let is_of_its_size = requested.leafs.len() == graph.leafs.len() && requested.nodes.len() == graph.nodes.len();
-        (is_of_its_size || self.types.types().len() == 1).then(|| requested.clone())
+        let current = self.plans.current()?;
+        let types = self.types.types();
+        (types.len() == 1 || has_room_by_position(current, types, graph)).then(|| current.requested.clone())
     }
 
     /// Verifies the addresses assigned to `graph`, if enabled: simulates the graph and informs the guards.

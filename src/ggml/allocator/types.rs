@@ -50,12 +50,15 @@ impl BufferTypes {
         }
     }
 
-    /// Sets the rules for future plans to those of an allocator that a program uses itself.
-    pub fn use_directly(&mut self) {
-        if !std::mem::replace(&mut self.is_direct, true) {
+    /// Sets the rules for future plans to those of an allocator that a program uses itself. Returns `true` unless they are
+    /// those already.
+    pub fn use_directly(&mut self) -> bool {
+        let is_new = !std::mem::replace(&mut self.is_direct, true);
+        if is_new {
             let setting = std::mem::take(&mut self.setting);
             self.set_rules(&setting);
         }
+        is_new
     }
 
     /// Sets how much work placing may take in future plans.

@@ -12,7 +12,15 @@ const REPLACED_BY_PARTS: u32 = 1 << 29;
 /// A tensor that several graphs have, whose parts one of them was to compute.
 const STAYS_WHOLE: u32 = 1 << 30;
 
+/// A tensor whose operation, sources or view were changed to compute its graph in parts.
+const CHANGED: u32 = 1 << 27;
+
 impl TensorRef<'_> {
+    /// Returns `true` if it is as it was changed for its graph to be cut.
+    pub fn is_changed(self) -> bool {
+        self.flags() & CHANGED != 0
+    }
+
     /// Returns `true` if parts compute the tensor.
     pub fn is_made_of_parts(self) -> bool {
         self.flags() & MADE_OF_PARTS != 0
@@ -44,9 +52,14 @@ pub fn mark_stays_whole(tensor: TensorRef<'_>) {
     set_flags(tensor, tensor.flags() | STAYS_WHOLE);
 }
 
+/// Notes that a tensor was changed for its graph to be cut.
+pub fn mark_changed(tensor: TensorRef<'_>) {
+    set_flags(tensor, tensor.flags() | CHANGED);
+}
+
 /// Removes the notes on parts.
 pub fn unmark(tensor: TensorRef<'_>) {
-    set_flags(tensor, tensor.flags() & !(MADE_OF_PARTS | REPLACED_BY_PARTS));
+    set_flags(tensor, tensor.flags() & !(MADE_OF_PARTS | REPLACED_BY_PARTS | CHANGED));
 }
 
 fn set_flags(tensor: TensorRef<'_>, flags: u32) {

@@ -35,7 +35,7 @@ impl Requested {
     }
 
     /// Returns `true` if there are several buffers.
-    fn is_listed(&self) -> bool {
+    pub fn is_listed(&self) -> bool {
         !self.leafs.is_empty() || !self.nodes.is_empty()
     }
 

@@ -86,9 +86,11 @@ pub fn add_tensors<T>(
     let range = addition.range();
     let referring = live.iter().filter(|tensor| refers_to(**tensor, &range));
     addition.referring = referring.map(|tensor| tensor.address()).collect();
-    let mut added_before = ADDED.lock();
-    added_before.additions.push(addition);
-    added_before.ranges = None;
+    if !addition.referring.is_empty() {
+        let mut added_before = ADDED.lock();
+        added_before.additions.push(addition);
+        added_before.ranges = None;
+    }
     Some(added)
 }
 

@@ -42,7 +42,7 @@ use additions::{AddedRanges, add_tensors};
 use known_cuts::{KnownCut, KnownCuts};
 use listed::{Listed, complete_lists, follow_cleared_memory, listed};
 use search::search;
-use undo::{Before, undo_own, undo_shared};
+use undo::{Before, has_cut_graphs, undo_own, undo_shared};
 
 /// So many messages on budgets that cannot be met are logged.
 const MOST_LOGGED: usize = 64;
@@ -103,7 +103,7 @@ impl Allocator {
             return Ok(());
         }
         let ranges = AddedRanges::now();
-        if !ranges.is_empty() {
+        if has_cut_graphs() {
             // SAFETY: live, as the caller guarantees, and read anew below.
             unsafe { self.undo(graph, &ranges) };
         }
@@ -148,7 +148,7 @@ impl Allocator {
         // SAFETY: live, as the caller guarantees, and read anew.
         if listed(unsafe { GraphRef::new(graph) }, ranges) != Listed::All {
             // SAFETY: live, as the caller guarantees.
-            unsafe { undo_shared(graph) };
+            unsafe { undo_shared(graph, ranges) };
         }
     }
 

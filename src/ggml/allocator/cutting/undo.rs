@@ -6,9 +6,11 @@ use std::ptr::NonNull;
 
 use crate::ggml::bindings::{ggml_cgraph, ggml_tensor};
 use crate::ggml::live::lock::Lock;
-use crate::ggml::live::marks::{mark_stays_whole, unmark};
+use crate::ggml::live::marks::{mark_changed, mark_stays_whole, unmark};
 use crate::ggml::live::tensor::{GraphRef, MAX_SOURCES, TensorRef};
 use crate::ggml::live::tensor_mut::TensorMut;
+
+use super::additions::AddedRanges;
 
 /// So many graphs are remembered; of more, the oldest are forgotten.
 const MOST: usize = 1024;
@@ -61,8 +63,13 @@ impl Fields {
         writer.set_operation(self.op);
         writer.clear_view();
         if let Some((root, offset)) = self.view {
-            // SAFETY: the caller's promise.
-            writer.set_view(unsafe { root.tensor() }, offset);
+            // SAFETY: the caller guarantees that the tensors which the fields name are live.
+            let root = unsafe { root.tensor() };
+            writer.set_view(root, offset);
+            // Memory of a context has no buffer, and nothing else places its views.
+            if root.buffer().is_null() && !root.data().is_null() {
+                writer.set_memory(std::ptr::null_mut(), root.data().wrapping_byte_add(offset));
+            }
         }
         for (slot, source) in self.sources.iter().enumerate() {
             match source {
@@ -110,11 +117,18 @@ impl Before {
             let after = Fields::of(unsafe { tensor.tensor() });
             Changed { tensor, before, after }
         });
-        let changed = changed.filter(|changed| changed.before != changed.after).collect();
+        let changed: Vec<Changed> = changed.filter(|changed| changed.before != changed.after).collect();
+        let addresses: HashSet<Address> = changed.iter().map(|changed| changed.tensor).collect();
+        for &tensor in &addresses {
+            // SAFETY: live, as the caller guarantees.
+            mark_changed(unsafe { tensor.tensor() });
+        }
         let listed: HashSet<Address> = cut.iter().copied().collect();
         let replaced = self.nodes.iter().copied().filter(|node| !listed.contains(node)).collect();
         let mut known = KNOWN.lock();
-        known.retain(|it| it.graph != graph.as_ptr().addr());
+        // Where a tensor of this graph is, one of an earlier graph is gone.
+        let is_gone = |it: &Known| it.changed.iter().any(|changed| addresses.contains(&changed.tensor));
+        known.retain(|it| it.graph != graph.as_ptr().addr() && !is_gone(it));
         if known.len() == MOST {
             known.remove(0);
         }
@@ -154,13 +168,19 @@ impl Known {
         for Changed { tensor, before, after } in self.changed.iter().filter(|changed| is_among(changed.tensor)) {
             // SAFETY: live, as the caller guarantees.
             let tensor = unsafe { tensor.tensor() };
-            if Fields::of(tensor) == *after {
+            // A tensor that was built later in the same memory has no mark.
+            if tensor.is_changed() && Fields::of(tensor) == *after {
                 // SAFETY: live, as the caller guarantees.
                 unsafe { before.restore(tensor) };
                 mark_stays_whole(tensor);
             }
         }
     }
+}
+
+/// Returns `true` if a graph was cut that may have to be made what it was.
+pub fn has_cut_graphs() -> bool {
+    !KNOWN.lock().is_empty()
 }
 
 /// Makes a graph that was cut what it was, if tensors of it were meanwhile made so for another graph, or if `is_wanted`
@@ -195,9 +215,16 @@ pub unsafe fn undo_own(graph: NonNull<ggml_cgraph>, is_wanted: impl Fn(TensorRef
 ///
 /// # Safety
 /// `graph` is live with its tensors, and no other thread uses them.
-pub unsafe fn undo_shared(graph: NonNull<ggml_cgraph>) {
+pub unsafe fn undo_shared(graph: NonNull<ggml_cgraph>, ranges: &AddedRanges) {
     // SAFETY: live, as the caller guarantees.
     let live = unsafe { GraphRef::new(graph) };
+    // A view that was built of a tensor after its graph was cut is one of the memory that parts write.
+    let is_later_view = |node: &TensorRef<'_>| {
+        !node.is_changed() && !ranges.hold(*node) && node.view_source().is_some_and(|root| ranges.hold(root))
+    };
+    if live.nodes.iter().any(is_later_view) {
+        return;
+    }
     let mut listed: Vec<usize> = Vec::new();
     for &node in live.nodes {
         let referred = [Some(node), node.view_source()].into_iter().chain(node.source_slots().iter().copied());

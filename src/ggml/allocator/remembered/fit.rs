@@ -6,7 +6,7 @@
 //! graph is compared with the planned one tensor by tensor: sources, flags, views, and everything that in-place reuse
 //! depends on. This works on live tensors, since it may run for every token.
 
-use crate::graph::{Flags, Operation, TensorId};
+use crate::graph::{Address, Flags, Operation, TensorId};
 use crate::placement::Bytes;
 
 use crate::ggml::allocator::remembered::plan::{Expectations, MemorySource, RememberedPlan};
@@ -87,6 +87,18 @@ impl<'a, 'g> PlanWithRoom<'a, 'g> {
     }
 }
 
+/// Returns `true` if each listed tensor that needs memory fits into the place of the planned one at its position, however
+/// they are wired: graphs that ggml's own allocator does not reserve memory for again.
+pub fn has_room_by_position(planned: &RememberedPlan, buffers: &[BufferType], graph: GraphRef<'_>) -> bool {
+    let (leafs, nodes) = (planned.graph.leafs().len(), planned.graph.nodes().len());
+    let fits = |(id, tensor): (TensorId, TensorRef<'_>)| {
+        let place = || planned.placed(id);
+        let has_room = |(address, size): (Address, Bytes)| buffers[address.buffer as usize].alloc_size(tensor) <= size;
+        tensor.has_memory() || tensor.view_source().is_some() || place().is_some_and(has_room)
+    };
+    leafs == graph.leafs.len() && nodes == graph.nodes.len() && listed(planned, graph).all(fits)
+}
+
 /// Returns the tensors in the lists of `graph`, each with the id of the one that was planned at its position.
 fn listed<'g>(planned: &RememberedPlan, graph: GraphRef<'g>) -> impl Iterator<Item = (TensorId, TensorRef<'g>)> {
     let ids = planned.graph.leafs().iter().chain(planned.graph.nodes());
@@ -129,10 +141,10 @@ impl Comparison<'_> {
         if fitted.bind(id, tensor) {
             return true;
         }
-        let is_kept = |&kept: &TensorId| fitted.tensors[kept as usize] == Some(tensor);
-        self.expectations.is_permanent(id)
+        let is_kept = |kept: TensorId| fitted.tensors[kept as usize] == Some(tensor);
+        self.planned.is_permanent(id)
             && tensor.view_source().is_none()
-            && (tensor.has_memory() || self.expectations.kept_leafs.iter().any(is_kept))
+            && (tensor.has_memory() || self.planned.kept_leafs().any(is_kept))
     }
 
     /// Returns `true` if the memory of `tensor` comes from the same source as planned.

@@ -27,8 +27,11 @@ use plan::RememberedPlan;
 /// the shapes of their inputs.
 const LEAST_PLANS: usize = 16;
 
-/// It remembers more plans while all of them together take less memory.
+/// It remembers more plans, up to [`MOST_PLANS`], while all of them together take less memory.
 const MOST_BYTES: usize = 4 << 20;
+
+/// Each graph that is new is compared with the samples of all.
+const MOST_PLANS: usize = 64;
 
 /// How many plans, the latest of either kind, a graph that was not planned is compared with.
 const MOST_COMPARED: usize = 4;
@@ -88,7 +91,8 @@ impl RememberedPlans {
 
     /// Returns `true` if another plan can be remembered only by dropping one.
     fn is_full(&self) -> bool {
-        self.plans.len() >= LEAST_PLANS && self.plans.iter().map(RememberedPlan::bytes).sum::<usize>() >= MOST_BYTES
+        let bytes = || self.plans.iter().map(RememberedPlan::bytes).sum::<usize>();
+        self.plans.len() >= MOST_PLANS || (self.plans.len() >= LEAST_PLANS && bytes() >= MOST_BYTES)
     }
 
     /// Returns `true` if an expendable plan can be remembered without dropping one that is not.
@@ -109,6 +113,13 @@ impl RememberedPlans {
     pub fn make_current_expendable(&mut self) {
         if let Some(plan) = self.plans.first_mut() {
             plan.is_expendable = true;
+        }
+    }
+
+    /// Puts the plan that was remembered last after the one that is in use: a reservation of its graph finds it.
+    pub fn keep_for_reservation(&mut self) {
+        if self.plans.len() > 1 {
+            self.plans.swap(0, 1);
         }
     }
 
@@ -136,6 +147,7 @@ impl RememberedPlans {
         };
         let Some(found) = self.plans.iter().position(matches) else { return false };
         self.plans[..=found].rotate_right(1);
+        self.plans[0].is_expendable = false;
         true
     }
 
@@ -219,9 +231,11 @@ impl RememberedPlans {
     }
 
     /// Returns `true` if `plan` keeps the tensors `retained`. With several buffers only plans for the buffers requested last
-    /// qualify: a call that allocates a graph does not pass ids.
+    /// qualify, since a call that allocates a graph does not pass ids, and only those that may follow the plan in use.
     fn qualifies(&self, plan: &RememberedPlan, retained: &[RetainedAt]) -> bool {
-        self.current().is_some_and(|current| plan.requested == current.requested) && plan.retained == retained
+        let follows =
+            |current: &RememberedPlan| plan.requested == current.requested && current.may_be_followed_by_plan(plan);
+        self.current().is_some_and(follows) && plan.retained == retained
     }
 
     /// Returns the candidates that a graph is compared with, those that are not expendable first.

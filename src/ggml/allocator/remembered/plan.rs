@@ -20,6 +20,9 @@ use crate::ggml::retention::RetainedAt;
 /// four graphs of one, for tokens and for their embeddings.
 const MOST_SERVED: usize = 8;
 
+/// What a plan takes in memory besides.
+const BYTES_OF_PLAN: usize = 4096;
+
 /// What a plan takes in memory for each tensor: here, and in sources, layouts, addresses and assignments.
 const BYTES_OF_TENSOR: usize = size_of::<Tensor>() + size_of::<Option<Allocation>>() + size_of::<MemorySource>() + 64;
 
@@ -43,6 +46,9 @@ pub struct RememberedPlan {
     /// [`Fingerprint::of_outputs`] of the latest graph whose redirected results were checked: the check does not cover
     /// memory in a buffer of another type.
     pub checked_outputs: Option<Fingerprint>,
+    /// The planned leafs that keep their memory through the whole graph, with their addresses. Schedulers list several
+    /// copies of an input, which nodes read in turns, and flag them so.
+    kept_leafs: KeptLeafs,
     /// The buffers requested for leafs and nodes.
     pub requested: Requested,
     /// The tensors that the plan retains.
@@ -63,16 +69,6 @@ pub struct Expectations {
     /// Whether the operation and the layout must be the planned ones, by id, since a CONCAT expects its bytes at a
     /// fixed place. Empty if that is so for no tensor.
     pub is_fixed: Vec<bool>,
-    /// The planned leafs that keep their memory through the whole graph.
-    pub kept_leafs: Vec<TensorId>,
-}
-
-impl Expectations {
-    /// Returns `true` for a tensor whose memory the plan never reuses, and that may be any such tensor.
-    pub fn is_permanent(&self, id: TensorId) -> bool {
-        let is_fixed = self.is_fixed.get(id as usize).is_some_and(|&fixed| fixed);
-        !is_fixed && (self.memory[id as usize] == MemorySource::External || self.kept_leafs.contains(&id))
-    }
 }
 
 /// Where a tensor's memory comes from.
@@ -115,6 +111,7 @@ impl RememberedPlan {
         Self {
             key: GraphKey::new(tensors, ops, redirected, &graph, listed),
             positions: first_positions(&graph, listed),
+            kept_leafs: kept_leafs(&graph, &plan),
             exact,
             served: VecDeque::new(),
             checked_outputs: None,
@@ -131,7 +128,7 @@ impl RememberedPlan {
 
     /// The bytes that the plan takes in memory, about.
     pub fn bytes(&self) -> usize {
-        self.graph.tensors().len() * BYTES_OF_TENSOR
+        BYTES_OF_PLAN + self.graph.tensors().len() * BYTES_OF_TENSOR
     }
 
     /// Leaves the memory of the lists to the next graph and the next plan.
@@ -149,11 +146,30 @@ impl RememberedPlan {
     /// What the plan relies on in each tensor of a graph that it serves.
     pub fn expectations(&self) -> &Expectations {
         let Self { graph, plan, .. } = self;
-        self.expectations.get_or_init(|| Expectations {
-            memory: memory(graph, plan),
-            is_fixed: fixed(graph, plan),
-            kept_leafs: kept_leafs(graph, plan),
-        })
+        self.expectations.get_or_init(|| Expectations { memory: memory(graph, plan), is_fixed: fixed(graph, plan) })
+    }
+
+    /// The ids of the planned leafs that keep their memory through the whole graph.
+    pub fn kept_leafs(&self) -> impl Iterator<Item = TensorId> {
+        self.kept_leafs.iter().map(|&(leaf, _)| leaf)
+    }
+
+    /// Returns `true` for a tensor whose memory the plan never reuses, and that may be any such tensor.
+    pub fn is_permanent(&self, id: TensorId) -> bool {
+        let Expectations { memory, is_fixed } = self.expectations();
+        let is_fixed = is_fixed.get(id as usize).is_some_and(|&fixed| fixed);
+        !is_fixed && (memory[id as usize] == MemorySource::External || self.kept_leafs().any(|leaf| leaf == id))
+    }
+
+    /// Returns `true` if another plan for several buffers with these `kept_leafs` may serve a graph next, without the
+    /// scheduler being told: other backends may still compute the graph before, from copies of inputs that have to stay.
+    pub fn may_be_followed_by(&self, kept_leafs: &KeptLeafs) -> bool {
+        !self.requested.is_listed() || self.kept_leafs.is_empty() || self.kept_leafs == *kept_leafs
+    }
+
+    /// Returns `true` if another plan may serve a graph next: see [`RememberedPlan::may_be_followed_by`].
+    pub fn may_be_followed_by_plan(&self, other: &Self) -> bool {
+        self.may_be_followed_by(&other.kept_leafs)
     }
 
     /// Returns the address of a tensor, where the plan has one, and the bytes that its buffer type required for it.
@@ -240,11 +256,13 @@ fn first_positions(graph: &Graph, listed: usize) -> Option<Vec<u32>> {
     Some(positions)
 }
 
-/// Returns the planned leafs that keep their memory through the whole graph. Schedulers list several copies of an input,
-/// which nodes read in turns, and flag them so.
-fn kept_leafs(graph: &Graph, plan: &GraphPlan) -> Vec<TensorId> {
-    let is_kept = |&id: &TensorId| graph.tensor(id).flags.has(Flags::OUTPUT) && plan.placed(id).is_some();
-    graph.leafs().iter().copied().filter(is_kept).collect()
+/// Leafs with their addresses, in the order of their ids.
+pub type KeptLeafs = Vec<(TensorId, Address)>;
+
+/// Returns the planned leafs that keep their memory through the whole graph, with their addresses.
+pub fn kept_leafs(graph: &Graph, plan: &GraphPlan) -> KeptLeafs {
+    let is_kept = |&&id: &&TensorId| graph.tensor(id).flags.has(Flags::OUTPUT);
+    graph.leafs().iter().filter(is_kept).filter_map(|&id| Some((id, plan.placed(id)?.0))).collect()
 }
 
 fn memory(graph: &Graph, plan: &GraphPlan) -> Vec<MemorySource> {
