@@ -46,14 +46,12 @@ fn plugin(label: &str, sources: &[&str], base: Base) -> String {
     let (cpu, folder) = (archive("ggml-cpu"), folder.unwrap_or_default());
     let hidden = matches!(base, Base::Hidden).then_some("-Wl,--exclude-libs,ALL");
     let flags: Vec<&str> = [cpu.as_str(), &library, &folder, "-lm", "-DPLUGIN"].into_iter().chain(hidden).collect();
-    let sources: Vec<String> = sources.iter().map(|source| format!("programs/{source}.c")).collect();
-    let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
     let name = format!("lib{label}-{base:?}.so").to_lowercase();
-    support::expect(Program::build_shared(&name, &sources, &ggml, &flags)).display().to_string()
+    support::expect(Program::build_shared(&name, sources, &ggml, &flags)).display().to_string()
 }
 
 fn ggml_plugin(base: Base) -> String {
-    plugin("binding-plugin", &["ggml_plugin"], base)
+    plugin("binding-plugin", &["programs/ggml_plugin.c"], base)
 }
 
 fn host() -> Program {
@@ -130,7 +128,7 @@ fn symbolic_ggml_is_served_where_it_calls_through_the_dynamic_linker() {
     let plugin_of_both = ggml_plugin(Base::Symbolic);
     let alone = run(&host(), &[&plugin_of_both], &[]);
     assert_served(&preloaded(&[&plugin_of_both]), &alone, "late_bytes");
-    let of_scheduler = plugin("binding-scheduler", &["plain_scheduler"], Base::Symbolic);
+    let of_scheduler = plugin("binding-scheduler", &["programs/plain_scheduler.c"], Base::Symbolic);
     let alone = run(&host(), &[&of_scheduler], &[]);
     let outcome = preloaded(&[&of_scheduler]);
     assert_eq!(outcome.value("sum"), alone.value("sum"));
@@ -200,7 +198,7 @@ fn reports_say_why_nothing_was_served() {
 fn node_and_python_load_it_first() {
     let lastuse = lastuse();
     for base in [Base::Inside, Base::Shared] {
-        let addon = plugin("binding-addon", &["ggml_plugin", "node_addon"], base);
+        let addon = plugin("binding-addon", &["programs/ggml_plugin.c", "programs/node_addon.c"], base);
         let of_node = [
             "const {RTLD_NOW, RTLD_GLOBAL} = require('os').constants.dlopen;",
             "try { process.dlopen({exports: {}}, process.argv[1], RTLD_NOW | RTLD_GLOBAL); } catch { }",

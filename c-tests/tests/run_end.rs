@@ -25,7 +25,7 @@ fn run(arguments: &[&str]) -> Output {
 /// An unmodified language model on a shared ggml.
 fn model() -> &'static str {
     static MODEL: OnceLock<Program> = OnceLock::new();
-    let build = || llama_style::build("run-end", Package::LlamaCpp, Linked::SharedGgml);
+    let build = || llama_style::build("run-end-model", Package::LlamaCpp, Linked::SharedGgml);
     MODEL.get_or_init(build).path().to_str().expect("a path in UTF-8")
 }
 
