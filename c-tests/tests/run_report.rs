@@ -84,7 +84,8 @@ fn devices_are_listed_with_weights_caches_and_others() {
     let classes = ["weights", "kv", "compute", "other", "rounding"].map(|class| number(&device[class]));
     assert_eq!(classes.iter().sum::<u64>(), number(&device["total"]), "{device}");
     assert!(classes[0] > 0 && classes[1] > 0, "{device}");
-    assert_eq!(classes[2], number(&report["allocators"][0]["buffers"][0]["bytes"]), "{report}");
+    let buffer = number(&report["allocators"][0]["buffers"][0]["bytes"]);
+    assert!(classes[2] <= buffer && buffer <= classes[2] + classes[4], "bytes of no tensor are rounding: {report}");
     let output = run(&[]);
     let text = stderr(&output);
     let row = text.lines().skip_while(|line| !line.starts_with("device, MiB ")).nth(1);
@@ -180,7 +181,7 @@ fn graphs_of_a_page_are_named_by_program_number_and_tokens() {
     run(&["--report", page.to_str().expect("a path in UTF-8")]);
     let text = fs::read_to_string(&page).expect("it was drawn");
     assert!(
-        text.contains("run-report, graph 1: 64 tokens") && !text.contains("written by lastuse"),
+        text.contains("run-report, graph ") && text.contains(": 64 tokens") && !text.contains("written by lastuse"),
         "the labels differ"
     );
 }

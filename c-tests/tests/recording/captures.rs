@@ -116,7 +116,10 @@ fn graph_is_written_with_what_it_is_planned_with() {
     run(&["one_graph"], &[("LASTUSE_CAPTURE", folder.0.as_os_str()), ("LASTUSE_RULES", rules)]);
     let [snapshot] = &folder.graphs()[..] else { panic!("{:?}", folder.names()) };
     assert!(snapshot.label.starts_with("written by lastuse 0."), "{}", snapshot.label);
-    assert_eq!(snapshot.buffers[0].rules.map(|rules| rules.to_string()).as_deref(), Some("none,in-place,views"));
+    assert_eq!(
+        snapshot.buffers[0].rules.map(|rules| rules.to_string()).as_deref(),
+        Some("none,in-place,views,keep-inputs")
+    );
     let [input, first, second] = &snapshot.tensors[..] else { panic!("{:?}", snapshot.tensors) };
     assert_eq!([&*input.op, &*first.op, &*second.desc, &*second.element], ["NONE", "SQR", "SQR", "f32"]);
     assert_eq!((input.nbytes, input.size, snapshot.buffers[0].name.as_str()), (32, 32, "CPU"));
