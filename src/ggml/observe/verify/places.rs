@@ -153,19 +153,24 @@ fn check_root(root: TensorRef<'_>, must_stay: bool) -> Result<(), Violation> {
         (place.clone(), places.live.get(&buffer).cloned())
     };
     let Place { runtime, into, graph, .. } = &place;
-    let (tensor, name) = (runtime.describe(root), &into.name);
+    let name = &into.name;
     if (buffer, data) == (place.buffer, place.data) {
         let is_there = now.is_some_and(|now| now.number == into.number) || runtime.nbytes(root) == 0;
         let advice = if into.is_own { OF_ALLOCATOR } else { OF_PROGRAM };
-        let freed =
-            || Violation(format!("the memory of a graph was freed: {tensor} of {graph} is in {name}, {advice}"));
+        let freed = || {
+            let tensor = runtime.describe(root);
+            Violation(format!("the memory of a graph was freed: {tensor} of {graph} is in {name}, {advice}"))
+        };
         return if is_there { Ok(()) } else { Err(freed()) };
     }
     match now {
-        Some(now) if now.is_own && must_stay => Err(Violation(format!(
-            "a tensor is not where its graph was allocated: {tensor} of {graph} was put at address {:#x}, in {name}, and is at \
+        // What had memory when its graph was allocated, the program may put elsewhere.
+        Some(now) if now.is_own && into.is_own && must_stay => Err(Violation(format!(
+            "a tensor is not where its graph was allocated: {} of {graph} was put at address {:#x}, in {name}, and is at \
              {data:#x}, in {}: allocate the graph again before it is computed",
-            place.data, now.name
+            runtime.describe(root),
+            place.data,
+            now.name
         ))),
         _ => Ok(()),
     }
