@@ -175,6 +175,45 @@ static void another_wiring_is_planned(struct case_args args) {
     ggml_backend_free(cpu);
 }
 
+// Flags the leafs as a scheduler flags copies of inputs, which keep their memory.
+static struct ggml_cgraph * graph_of_copies(struct ggml_context * ctx, int64_t n, struct ggml_tensor ** leafs) {
+    struct ggml_cgraph * graph = two_buffer_graph(ctx, n, false, leafs);
+    for (int i = 0; i < LEAFS; i++) {
+        ggml_set_output(leafs[i]);
+    }
+    return graph;
+}
+
+// A pipeline may still compute the graph before when the next one is allocated, and the scheduler waits only if that is
+// refused: copies of inputs stay where they are as long as it is not, whichever plans are remembered.
+static void copies_stay_while_nothing_is_refused(struct case_args args) {
+    (void) args;
+    struct dummy_pair pair;
+    dummy_pair_init(&pair, 64);
+    ggml_gallocr_t        galloc = ggml_gallocr_new_n(pair.types, 2);
+    struct ggml_context * ctx    = no_alloc_context(1 << 20);
+    const int             node_ids[] = { 0, 1, 0, 1 };
+    const int             leaf_ids[] = { 0, 1, 0, 1 };
+    const int64_t         sizes[]    = { RESERVED, 1, RESERVED };
+    struct ggml_tensor *  leafs[LEAFS];
+    for (int i = 0; i < 3; i++) {
+        CHECK(ggml_gallocr_reserve_n(galloc, graph_of_copies(ctx, sizes[i], leafs), node_ids, leaf_ids), "not reserved");
+    }
+    const void * places[LEAFS];
+    CHECK(ggml_gallocr_alloc_graph(galloc, graph_of_copies(ctx, RESERVED, leafs)), "not allocated");
+    for (int i = 0; i < LEAFS; i++) {
+        places[i] = leafs[i]->data;
+    }
+    for (int64_t n = 1; n <= RESERVED; n++) {
+        CHECK(ggml_gallocr_alloc_graph(galloc, graph_of_copies(ctx, n, leafs)), "n = %d: refused", (int) n);
+        for (int i = 0; i < LEAFS; i++) {
+            CHECK(leafs[i]->data == places[i], "n = %d: copy %d was moved", (int) n, i);
+        }
+    }
+    ggml_gallocr_free(galloc);
+    ggml_free(ctx);
+}
+
 // With other numbers of nodes, no buffer ids are known; larger graphs need memory that only a reservation allocates.
 static void others_are_refused(struct case_args args) {
     (void) args;
@@ -201,6 +240,7 @@ static const struct test_case CASES[] = {
     CASE(on_two_backends),
     CASE(on_three_backends),
     CASE(another_wiring_is_planned),
+    CASE(copies_stay_while_nothing_is_refused),
     CASE(others_are_refused),
 };
 
