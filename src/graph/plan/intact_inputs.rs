@@ -39,7 +39,7 @@ pub fn intact_inputs(graph: &Graph, plan: &GraphPlan) -> Vec<(TensorId, BufferIn
 /// A block.
 struct Place {
     block: Region,
-    /// From the first to the last byte that nodes may access: of an input, a buffer type may require more.
+    /// From the first to the last byte that nodes access: a buffer type may require more, into which few kernels write.
     accessed: Region,
     /// The input in it that is read.
     input: Option<(TensorId, BufferIndex)>,
@@ -75,16 +75,12 @@ fn places(graph: &Graph, plan: &GraphPlan) -> Vec<Place> {
         places.extend(blocks.map(region).map(Place::new));
     }
     for (id, (allocation, accessed)) in (0..).zip(plan.allocations.iter().zip(accessed(graph))) {
-        let Some(Allocation { buffer, block, alloc_size, .. }) = allocation.filter(|_| !accessed.is_empty()) else {
-            continue;
-        };
+        let Some(Allocation { buffer, block, .. }) = allocation.filter(|_| !accessed.is_empty()) else { continue };
         let place = &mut places[firsts[buffer as usize] + block as usize];
+        place.access(&accessed);
         if is_input(graph, id) {
-            place.access(&accessed);
             place.input = Some((id, buffer));
         } else {
-            // Some kernels write intermediate values after their results.
-            place.access(&(0..alloc_size));
             place.is_written = true;
         }
     }

@@ -125,7 +125,7 @@ fn memory_of_skipped_nodes_leaves_inputs_intact() {
 
 /// As some kernels do with intermediate values.
 #[test]
-fn node_may_write_all_bytes_that_its_buffer_type_requires() {
+fn bytes_of_a_node_after_its_elements_leave_inputs_intact() {
     let mut sketch = Sketch::new();
     let (x, y) = (sketch.leaf(64), sketch.leaf(64));
     let sum = sketch.node(64, &[x, y]);
@@ -133,7 +133,8 @@ fn node_may_write_all_bytes_that_its_buffer_type_requires() {
     sketch.draft(large).size = 128;
     let plan = by_ggml(&sketch);
     assert_eq!(plan.placed(large).map(|(at, _)| at.offset), plan.placed(x).map(|(at, _)| at.offset));
-    assert_eq!((lost(&sketch, &plan), intact_inputs(&sketch.graph(), &plan)), (vec![x, y], vec![]));
+    assert_eq!((lost(&sketch, &plan), intact_inputs(&sketch.graph(), &plan)), (vec![x], vec![(y, 0)]));
+    assert!(!lost(&sketch, &sketch.plan(KEPT)).contains(&y));
 }
 
 #[test]
