@@ -220,9 +220,8 @@ impl Allocators {
         let galloc = unsafe { (lastuse.gallocr_new)(cpu) };
         // SAFETY: made above.
         unsafe { (lastuse.gallocr_free)(galloc) };
-        // Fake backends define a function of the allocator, so that lastuse leaves all of it to ggml.
         // SAFETY: takes nothing.
-        if !with_fake_backends && !unsafe { (own.enabled)() } {
+        if !unsafe { (own.enabled)() } {
             return Err("lastuse is switched off: is the variable LASTUSE set?".to_owned());
         }
         let limited_types = LimitedTypes::find(limited)?;

@@ -90,8 +90,10 @@ impl Calls {
             let are_past = self.object.position > own.position && self.targets.iter().flatten().any(is_past);
             return !are_past && self.will_reach(own);
         };
-        // A library without a ggml that is interposed before the allocator forwards calls to the next one: lastuse.
-        let is_between = || Object::at(address).is_some_and(|object| object != self.object && !defines_ggml(&object));
+        // A library without a ggml that is interposed before the allocator forwards calls to the next one: lastuse, unless
+        // that was loaded after ggml, for calls that name it.
+        let is_other = || Object::at(address).is_some_and(|object| object != self.object && !defines_ggml(&object));
+        let is_between = || is_other() && is_first_globally(own) != Some(false);
         own.addresses().contains(&address) || is_between()
     }
 }
