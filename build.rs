@@ -1,5 +1,5 @@
-//! Sets the SONAME of the shared library, and that it stays loaded. Features add the library inside the tool and generators; a plain build runs
-//! none.
+//! Sets the SONAME of the shared library, and that it stays loaded. Features add the library inside the tool and generators;
+//! a plain build runs none.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
