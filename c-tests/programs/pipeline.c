@@ -177,6 +177,7 @@ static void another_wiring_is_planned(struct case_args args) {
 
 // Flags the leafs as a scheduler flags copies of inputs, which keep their memory.
 static struct ggml_cgraph * graph_of_copies(struct ggml_context * ctx, int64_t n, struct ggml_tensor ** leafs) {
+    ggml_reset(ctx);
     struct ggml_cgraph * graph = two_buffer_graph(ctx, n, false, leafs);
     for (int i = 0; i < LEAFS; i++) {
         ggml_set_output(leafs[i]);
