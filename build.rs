@@ -20,7 +20,7 @@ fn main() {
 fn set_link_arguments() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,liblastuse.so");
     // Allocators, and functions that run at the end of the process, stay where a program closes the library that it has
-    // loaded, as Node does with one that is no add-on.
+    // loaded, as Node does with one that is not an add-on.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
 }
 

@@ -229,7 +229,7 @@ FAILING(lastuse_graph_compute_guarded) {
 
 FAILING(lastuse_graph_dump) {
     (void) args;
-    CHECK(lastuse_set_dump("*", "/proc"), "%s", lastuse_last_error()); // where nobody can make a file
+    CHECK(lastuse_set_dump("*", "/proc"), "%s", lastuse_last_error()); // where no file can be created
     struct ggml_cgraph * graph = a_graph();
     CHECK(ggml_gallocr_alloc_graph(an_allocator(), graph), "not allocated");
     FAILS_WITH_FALSE(lastuse_graph_dump, graph, NULL);

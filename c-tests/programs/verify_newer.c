@@ -1,4 +1,4 @@
-// Operations and functions that ggml has since 0.28, under guard: what they leave out is no fault, and what they write is
+// Operations and functions that ggml has since 0.28, under guard: what they leave out is not a fault, and what they write is
 // known.
 
 #include "check.h"

@@ -82,7 +82,7 @@ impl Gallocr {
     fn set_rules(&self, rules: &CStr) {
         // SAFETY: an allocator of lastuse, and a string.
         let known = self.own.is_some_and(|own| unsafe { (own.set_rules)(self.raw, rules.as_ptr()) });
-        assert!(known, "{rules:?} are no rules");
+        assert!(known, "{rules:?} are not rules");
     }
 
     /// Returns the number of its limited buffers and the sum of their bytes.
