@@ -20,13 +20,16 @@ fn lastuse_does_not_have_it(program: &Program, case: &str) {
 
 /// A scheduler calls the allocator that it is linked with, so each has a program.
 fn rotating_copies_crash_ggml_alone() {
-    let ggml = support::ggml(Package::LlamaCpp);
-    let case = "inputs_of_the_program_are_computed";
-    let upstream = build("rotating_copies-upstream", "rotating_copies", &ggml, Linked::Ggml);
-    let crashed = support::expect(upstream.run(&[case]));
-    assert!(crashed.signal.is_some(), "upstream does not show the fault: {}", crashed.describe());
-    let lastuse = support::checked();
-    passes(&build("rotating_copies", "rotating_copies", &ggml, Linked::LastuseArchive(&lastuse)), &[case]);
+    let (case, lastuse) = ("inputs_of_the_program_are_computed", support::checked());
+    for (package, version) in [(Package::LlamaCpp, "0.26"), (Package::LlamaCpp4, "0.28")] {
+        let ggml = support::ggml(package);
+        let built = |label: &str, linked| {
+            build(&format!("rotating_copies-{label}-{version}"), "rotating_copies", &ggml, linked)
+        };
+        let crashed = support::expect(built("upstream", Linked::Ggml).run(&[case]));
+        assert!(crashed.signal.is_some(), "upstream {version} does not show the fault: {}", crashed.describe());
+        passes(&built("lastuse", Linked::LastuseArchive(&lastuse)), &[case]);
+    }
 }
 
 fn main() -> ExitCode {

@@ -45,9 +45,10 @@ const PROGRAMS: [&str; 28] = [
 ];
 
 /// Programs that run on other ggmls too, or on these alone: the label of the tests, the program, and the ggml.
-const ON_GGML: [(&str, &str, Package); 14] = [
+const ON_GGML: [(&str, &str, Package); 15] = [
     ("accounting_on_ggml_0_26", "accounting", Package::LlamaCpp),
     ("accounting_on_ggml_0_9_5", "accounting", Package::WhisperCpp),
+    ("pipeline_on_ggml_0_28", "pipeline", Package::LlamaCpp4),
     ("recompute_on_ggml_0_26", "recompute", Package::LlamaCpp),
     ("recompute_on_ggml_0_9_5", "recompute", Package::WhisperCpp),
     ("retain_on_ggml_0_26", "retain", Package::LlamaCpp),
