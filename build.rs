@@ -1,5 +1,5 @@
-//! Sets the SONAME of the shared library, and that it stays loaded. Features add the library inside the tool and generators;
-//! a plain build runs none.
+//! Sets the SONAME of the shared library, and that it stays loaded. Features add the library inside the tool, and generators of
+//! committed files, which compare or update these; a plain build runs none.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -33,13 +33,13 @@ mod embedded {
     /// builds of the tool find them beside it. Cargo is run again for this: a package cannot depend on its own library
     /// as a file.
     pub fn build() {
+        if std::env::var("PROFILE").as_deref() != Ok("release") {
+            return;
+        }
         println!("cargo:rerun-if-changed=src");
         println!("cargo:rerun-if-changed=guard/src");
         println!("cargo:rerun-if-changed=Cargo.toml");
         println!("cargo:rerun-if-env-changed=LASTUSE_LIBRARIES");
-        if std::env::var("PROFILE").as_deref() != Ok("release") {
-            return;
-        }
         let folder = library("lastuse", &["--no-default-features"]);
         println!("cargo:rustc-cfg=embedded");
         println!("cargo:rustc-env=LASTUSE_EMBEDDED={}", path(&folder.join("liblastuse.so")));
@@ -78,16 +78,16 @@ mod embedded {
 
 #[cfg(any(feature = "header", feature = "bindings"))]
 mod committed {
-    use std::path::Path;
-
-    /// Writes `text` to OUT_DIR, where the drift test reads it, and with `LASTUSE_UPDATE` to the committed file.
-    pub fn write(name: &str, committed: &str, text: &str) {
+    /// Compares `text` with the committed file, or writes it there with `LASTUSE_UPDATE`.
+    pub fn write(committed: &str, text: &str, feature: &str) {
         println!("cargo:rerun-if-env-changed=LASTUSE_UPDATE");
-        let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
-        std::fs::write(Path::new(&out).join(name), text).expect("OUT_DIR is writable");
+        println!("cargo:rerun-if-changed={committed}");
         if std::env::var_os("LASTUSE_UPDATE").is_some() {
             std::fs::write(committed, text).unwrap_or_else(|error| panic!("{committed}: {error}"));
         }
+        let is_same = std::fs::read_to_string(committed).is_ok_and(|known| known == text);
+        let update = format!("LASTUSE_UPDATE=1 cargo build -p lastuse --features {feature}");
+        assert!(is_same, "{committed} is not what its generator writes; update it with: {update}");
     }
 }
 
@@ -140,7 +140,7 @@ mod header {
         let mut text = Vec::new();
         bindings.expect("the sources parse").write(&mut text);
         let text = String::from_utf8(text).expect("the header is UTF-8");
-        super::committed::write("lastuse.h", "include/lastuse.h", &text);
+        super::committed::write("include/lastuse.h", &text, "header");
     }
 }
 
@@ -222,7 +222,7 @@ mod bindings {
             builder = builder.allowlist_function(pattern);
         }
         let text = builder.generate().expect("ggml's headers parse").to_string();
-        super::committed::write("bindings.rs", "src/ggml/bindings.rs", &functions_as_types(&text));
+        super::committed::write("src/ggml/bindings.rs", &functions_as_types(&text), "bindings");
     }
 
     /// Replaces each `fn name(..)` in the extern block by `type name = fn(..)` outside of it.

@@ -64,7 +64,5 @@ pub mod report;
 mod ggml;
 mod abi;
 pub mod ffi;
-#[cfg(all(test, any(feature = "header", feature = "bindings")))]
-mod drift;
 #[cfg(test)]
 mod testing;

@@ -29,6 +29,9 @@ pub struct Lastuse {
 /// The target folder of the libraries, below that of the workspace.
 const LIBRARIES: &str = "libraries";
 
+/// Where the tool is installed for the tests.
+const TOOL: &str = "tool";
+
 /// Builds lastuse. Cargo knows whether it is up to date.
 ///
 /// # Errors
@@ -36,7 +39,10 @@ const LIBRARIES: &str = "libraries";
 pub fn lastuse(build: Build) -> Result<Lastuse> {
     let (profile, arguments): (&str, &[&str]) = match build {
         Build::Release => ("release", &["--release"]),
-        Build::Checked => ("debug", &["--features", "panic-probe"]),
+        // One object, as in a release: a program takes all functions from it, or none.
+        Build::Checked => {
+            ("debug", &["--features", "panic-probe", "--config", "profile.dev.package.lastuse.codegen-units=1"])
+        }
     };
     let target = target_folder().join(LIBRARIES);
     let arguments = [&["--lib", "--no-default-features", "--package", "lastuse"], arguments].concat();
@@ -55,29 +61,61 @@ pub fn guard_library() -> Result<PathBuf> {
     Ok(target.join("release/liblastuse_guard.so"))
 }
 
-/// Builds the command-line tool and returns its path. Cargo knows whether it is up to date.
+/// Builds the command-line tool and returns its path: in a folder `bin` beside the folder `lib` of its libraries, as where a
+/// package is installed.
+///
+/// # Errors
+/// The message of cargo, or of a file that cannot be copied.
+pub fn tool() -> Result<PathBuf> {
+    // Where `cargo test` builds, and with the features of all packages, so that nothing is compiled twice.
+    cargo_build(&target_folder(), &["--workspace", "--bin", "lastuse"])?;
+    let root = target_folder().join(TOOL);
+    for library in [lastuse(Build::Release)?.shared, guard_library()?] {
+        install(&library, &root.join("lib"))?;
+    }
+    install(&target_folder().join("debug/lastuse"), &root.join("bin"))
+}
+
+/// Builds the tool as `cargo install` does, with its libraries inside, and returns its path.
 ///
 /// # Errors
 /// The message of cargo.
-pub fn tool() -> Result<PathBuf> {
-    // Not the folder of the libraries: cargo writes the shared library there too, built with more features.
-    let target = target_folder().join("tool");
-    // Several cores compile it, as it is not linked into programs, and with less optimization, which takes most of the
-    // time. The libraries inside are those of users.
+pub fn tool_with_libraries_inside() -> Result<PathBuf> {
+    // With less optimization, which takes most of the time, and by all cores, as it is not linked into programs. The libraries
+    // are those of users.
     let settings = ["--config", "profile.release.codegen-units=16", "--config", "profile.release.opt-level=1"];
-    cargo_build(&target, &[&["--release", "--bin", "lastuse", "--package", "lastuse"], &settings[..]].concat())?;
+    let target = target_folder().join("installed");
+    let mut command =
+        cargo(&target, &[&["--release", "--bin", "lastuse", "--package", "lastuse"], &settings[..]].concat());
+    // The build script runs in another folder.
+    let libraries = target_folder().join(LIBRARIES);
+    lastuse_vendor::run(command.env("LASTUSE_LIBRARIES", std::path::absolute(&libraries).unwrap_or(libraries)))?;
     Ok(target.join("release/lastuse"))
 }
 
-/// Builds the tool and the libraries that most tests use at once, where there is no tool yet: each takes minutes of a
-/// single core. What fails is built again, and reported, when it is asked for.
+/// Copies a file to a folder, unless an equal one is there, and returns its path. Others may run the earlier one.
+fn install(file: &Path, folder: &Path) -> Result<PathBuf> {
+    let installed = folder.join(file.file_name().unwrap_or_default());
+    let failed =
+        |error: std::io::Error| format!("{} cannot be copied to {}: {error}", file.display(), folder.display());
+    let content = std::fs::read(file).map_err(failed)?;
+    if std::fs::read(&installed).is_ok_and(|earlier| earlier == content) {
+        return Ok(installed);
+    }
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let fresh = folder.join(format!(".{}-{:?}", std::process::id(), std::thread::current().id()));
+    std::fs::copy(file, &fresh).and_then(|_| std::fs::rename(&fresh, &installed)).map_err(failed)?;
+    Ok(installed)
+}
+
+/// Builds the libraries that most tests use at once, where there is no tool yet: each takes minutes of a single core. What
+/// fails is built again, and reported, when it is asked for.
 pub fn build_side_by_side() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        if !target_folder().join("tool").exists() {
+        if !target_folder().join(TOOL).exists() {
             std::thread::scope(|scope| {
                 scope.spawn(tool);
-                scope.spawn(|| lastuse(Build::Release));
                 let _ = lastuse(Build::Checked);
             });
         }
@@ -86,10 +124,12 @@ pub fn build_side_by_side() {
 
 /// Runs `cargo build` in this workspace.
 fn cargo_build(target: &Path, arguments: &[&str]) -> Result<()> {
+    lastuse_vendor::run(&mut cargo(target, arguments))
+}
+
+fn cargo(target: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(folder().with_file_name("Cargo.toml"));
-    // The tool contains libraries that tests need too. Its build script runs in another folder.
-    let libraries = target_folder().join(LIBRARIES);
-    command.env("LASTUSE_LIBRARIES", std::path::absolute(&libraries).unwrap_or(libraries));
-    lastuse_vendor::run(command.arg("--target-dir").arg(target).args(arguments))
+    command.arg("--target-dir").arg(target).args(arguments);
+    command
 }

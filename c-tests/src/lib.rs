@@ -16,7 +16,7 @@ mod program;
 mod sources;
 mod training;
 
-pub use artifacts::{Build, Lastuse, build_side_by_side, guard_library, lastuse, tool};
+pub use artifacts::{Build, Lastuse, build_side_by_side, guard_library, lastuse, tool, tool_with_libraries_inside};
 pub use browser::Browser;
 pub use captures::{Capture, Generator, program_on_llama, write_model_without_data};
 pub use drivers::Driver;

@@ -296,20 +296,6 @@ fn a_signal_to_the_tool_ends_the_program() {
 }
 
 #[test]
-fn the_tool_alone_brings_its_library() {
-    let folder = folder("alone");
-    let copy = folder.join("lastuse");
-    fs::copy(support::tool::file(), &copy).expect("it can be copied");
-    for _ in 0..2 {
-        let mut command = Command::new(&copy);
-        command.args(before_model(&["run", "--json"], &[])).env("XDG_CACHE_HOME", folder.join("cache"));
-        let output = command.output().expect("the tool starts");
-        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-        assert!(value(&stdout(&output), "allocator").starts_with("lastuse "));
-    }
-}
-
-#[test]
 fn compare_gives_medians_and_ratios() {
     let output = run(&before_model(&["compare", "--runs", "2"], &[]));
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
