@@ -87,6 +87,8 @@ impl Browser {
         // Another fragment of the page that is open would not load it again.
         self.navigate("about:blank")?;
         self.navigate(&format!("file://{}{fragment}", file.display()))?;
+        // The `load` event may come before expressions are evaluated in the new page.
+        self.wait_for("location.protocol === 'file:' && document.readyState === 'complete'")?;
         self.paint()
     }
 

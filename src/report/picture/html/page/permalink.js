@@ -39,11 +39,12 @@ function rememberView() {
 }
 
 function writeAddress() {
-  if (!state.graph) return;
-  written = address();
-  if (location.hash === written) return;
+  // An address that the reader has entered is read next.
+  const next = state.graph && location.hash === written ? address() : written;
+  if (next === written) return;
   try {
-    history.replaceState(null, "", location.href.replace(/#.*/s, "") + written);
+    history.replaceState(null, "", location.href.replace(/#.*/s, "") + next);
+    written = location.hash;
   } catch {
     // A page inside another page may not have an address of its own.
   }
