@@ -25,8 +25,8 @@
 //!
 //! - [`placement`]: blocks with live ranges, and an offset for each
 //! - [`graph`]: computation graphs as plain data; live ranges, plans, passes over a graph
-//! - [`devices`]: weights, caches, neurons and intermediates on devices, within their budgets
-//! - [`formats`]: files of graphs, plans, placement problems, models and splits of neurons
+//! - [`devices`]: weights, caches and intermediates on devices, within their budgets
+//! - [`formats`]: files of graphs, plans and placement problems
 //! - [`report`]: tables, pictures and explanations for people, JSON for programs
 //! - `ggml`: ggml's types and functions, and the allocator that uses them
 //! - `abi`: the functions that C calls

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Output;
 
-use lastuse::formats::gguf::{GgufHeader, GgufTensor};
+use lastuse_neurons::gguf::{GgufHeader, GgufTensor};
 use lastuse_vendor::target_folder;
 use serde_json::Value;
 use support::tool::{self, stderr, stdout};

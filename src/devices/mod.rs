@@ -1,11 +1,10 @@
-//! Placement on devices: which weights, caches, neurons and intermediates of a program are where, and what that costs.
+//! Placement on devices: which weights, caches and intermediates of a program are where, and what that costs.
 //!
 //! Uses [`crate::graph`] and [`crate::placement`]; plain data in and out. Each part uses only those above it in this list:
 //!
 //! - [`device`]: what a device offers
 //! - [`item`]: what is placed
 //! - [`planner`]: where each item is, so that no device exceeds its budget
-//! - [`neurons`]: which neurons of each layer are on the GPU
 //! - [`rules`]: where each intermediate is computed and kept, given where the weights are
 //! - [`captured`]: the items of captured graphs, and the compute buffers of a placement
 //! - [`accounting`]: what every device holds, byte by byte
@@ -13,7 +12,6 @@
 pub mod device;
 pub mod item;
 pub mod planner;
-pub mod neurons;
 pub mod rules;
 pub mod captured;
 pub mod accounting;

@@ -1,4 +1,4 @@
-//! Files: captured graphs, plans, placement problems, models and splits of neurons, with the reading and writing of each.
+//! Files: captured graphs, plans, placement problems, with the reading and writing of each.
 //!
 //! Uses [`crate::devices`], [`crate::graph`] and [`crate::placement`]. Plain data in and out: nothing here prints or knows
 //! ggml's types.
@@ -10,12 +10,7 @@
 //! - `problem_graph`: placement problems as captured graphs
 //! - `plan_file`: plans, "lastuse-plan", and the check of a plan against its graph
 //! - [`csv`]: placement problems
-//! - `elements`: elements of arrays by type
 //! - [`npy`]: arrays of NumPy, for the values of tensors
-//! - [`gguf`]: the layout of model files
-//! - [`gpuidx`]: which neurons are on the GPU, for PowerInfer
-//! - [`torch`]: tensors of torch
-//! - [`hotness`]: hotness of neurons from files of several formats
 //! - `accounting_file`: what devices hold, "lastuse-accounting"
 
 #[cfg(feature = "cli")]
@@ -28,17 +23,7 @@ mod graph_file;
 #[cfg(feature = "cli")]
 mod plan_file;
 mod problem_graph;
-#[cfg(feature = "cli")]
-mod elements;
 pub mod npy;
-#[cfg(feature = "cli")]
-pub mod gguf;
-#[cfg(feature = "cli")]
-pub mod gpuidx;
-#[cfg(feature = "cli")]
-pub mod torch;
-#[cfg(feature = "cli")]
-pub mod hotness;
 mod accounting_file;
 
 pub use accounting_file::accounting_json;

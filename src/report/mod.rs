@@ -13,8 +13,6 @@ pub mod explain;
 pub mod picture;
 #[cfg(feature = "cli")]
 mod run_table;
-#[cfg(feature = "cli")]
-mod split;
 mod verdict;
 mod plan_table;
 mod problem_table;
@@ -35,7 +33,5 @@ pub use problem_table::{ProblemRow, problem_table};
 #[cfg(feature = "cli")]
 pub use run_table::{BufferRow, GraphRow, RunRow, graph_lines, run_table, total_bytes};
 pub use sizes::{exact, parse_size};
-#[cfg(feature = "cli")]
-pub use split::{SplitBudget, SplitReport, SplitRow, checked_split_json, checked_split_text, split_json, split_text};
 pub use steps_table::{StepRow, StepsTable, steps_table};
 pub use verdict::Verdict;

@@ -111,8 +111,8 @@ fn endings_of_outputs_choose_or_are_refused() {
     usage(&["plan", "-o", "x.txt", &problem], "\"x.txt\" does not end in .csv: rename the output");
     let stats = ["place", &graph, "--device", "gpu=1G", "--hotness", "stats", "-o", "x.bin"];
     usage(&stats, "\"x.bin\" does not end in .gpuidx: rename the output");
-    let split = ["split", "stats", "--neurons", "64", "--vram-capacity", "1", "-o", "x.bin"];
-    usage(&split, "\"x.bin\" ends neither in .gpuidx nor in .gguf: rename the output");
+    let neurons = ["neurons", "stats", "--neurons", "64", "--vram-capacity", "1", "-o", "x.bin"];
+    usage(&neurons, "\"x.bin\" ends neither in .gpuidx nor in .gguf: rename the output");
     let message = format!("{graph}: --buffer and --rules are for the live ranges of a graph: name the output *.csv");
     assert_refused(&["convert", "--rules", "ggml", &graph, "-o", text(&plain)], 1, &message);
     let message =

@@ -4,8 +4,20 @@ use super::support::tool;
 use super::{command, printed};
 
 /// The commands in the order of use.
-const COMMANDS: [&str; 12] =
-    ["run", "explain", "draw", "compare", "plan", "check", "convert", "place", "split", "reach", "completions", "man"];
+const COMMANDS: [&str; 12] = [
+    "run",
+    "explain",
+    "draw",
+    "compare",
+    "plan",
+    "check",
+    "convert",
+    "place",
+    "neurons",
+    "reach",
+    "completions",
+    "man",
+];
 
 /// The help of a command, or of the tool, in a terminal of this width.
 fn help(arguments: &[&str], width: usize) -> String {

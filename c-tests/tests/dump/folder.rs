@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lastuse::formats::npy::NpyArray;
+use lastuse_neurons::npy::NpyArray;
 use lastuse_vendor::target_folder;
 use serde_json::Value;
 
@@ -63,7 +63,7 @@ fn read_line(folder: &Path, run: &str, line: &str) -> Dumped {
         NpyArray::read(&bytes).unwrap_or_else(|error| panic!("{file}: {error}"))
     });
     if let Some(array) = &array {
-        assert_eq!(line["dtype"], array.element.name(), "{line}");
+        assert_eq!(line["dtype"], array.dtype, "{line}");
         assert_eq!(line["shape"], serde_json::json!(array.shape), "{line}");
         let elements =
             |list: &Value| list.as_array().expect("a list").iter().map(|n| n.as_u64().expect("a number")).product();

@@ -1,7 +1,7 @@
 //! Files in the layout of GGUF.
 
-use lastuse::formats::gguf::{GgufHeader, GgufValue};
-use lastuse::formats::gpuidx::GpuIndex;
+use lastuse_neurons::gguf::{GgufHeader, GgufValue};
+use lastuse_neurons::gpuidx::GpuIndex;
 
 use crate::in_proportion;
 

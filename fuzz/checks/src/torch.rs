@@ -1,6 +1,6 @@
 //! Tensors of torch.
 
-use lastuse::formats::torch;
+use lastuse_neurons::torch;
 
 use crate::in_proportion;
 

@@ -106,8 +106,13 @@ fn headers_of_models() {
 }
 
 #[test]
-fn splits_of_neurons() {
+fn lists_of_neurons() {
     try_all("gpuidx", lastuse_fuzz_checks::gpuidx);
+}
+
+#[test]
+fn arrays() {
+    try_all("npy", lastuse_fuzz_checks::npy);
 }
 
 #[test]

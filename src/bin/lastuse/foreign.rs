@@ -18,7 +18,7 @@ pub enum Foreign {
     /// A picture or a document, in the named format.
     Picture(&'static str),
     /// Which neurons of a model belong on a GPU.
-    NeuronSplit,
+    NeuronIndex,
     /// An array of NumPy.
     Array,
     /// A ZIP archive, such as PyTorch's .pt files.
@@ -39,7 +39,7 @@ const MAGIC: [(&[u8], Foreign); 12] = [
     (b"GIF8", Foreign::Picture("GIF")),
     (b"RIFF", Foreign::Picture("WebP")),
     (b"%PDF", Foreign::Picture("PDF")),
-    (b"PWRI", Foreign::NeuronSplit),
+    (b"PWRI", Foreign::NeuronIndex),
     (b"\x93NUMPY", Foreign::Array),
     (b"PK\x03\x04", Foreign::Archive),
 ];
@@ -66,7 +66,7 @@ impl Foreign {
             Self::Script => "a script".to_owned(),
             Self::Page => "an HTML page".to_owned(),
             Self::Picture(format) => format!("a picture ({format})"),
-            Self::NeuronSplit => "a split of neurons (.gpuidx)".to_owned(),
+            Self::NeuronIndex => "a list of neurons (.gpuidx)".to_owned(),
             Self::Array => "an array of NumPy".to_owned(),
             Self::Archive => "an archive (ZIP, as PyTorch's .pt)".to_owned(),
         }
@@ -83,8 +83,8 @@ impl Foreign {
             Self::Page | Self::Picture(_) => {
                 "if \"lastuse draw\" made it, give the graph that it was drawn from (*.jsonl)".to_owned()
             }
-            Self::NeuronSplit => "\"lastuse split --check FILE\" reads it".to_owned(),
-            Self::Array => "\"lastuse split\" reads arrays with the hotness of neurons".to_owned(),
+            Self::NeuronIndex => "\"lastuse neurons --check FILE\" reads it".to_owned(),
+            Self::Array => "\"lastuse neurons\" reads arrays with the hotness of neurons".to_owned(),
             Self::Archive => format!("graphs are captured from programs on ggml, with {}", capture("PROGRAM")),
         };
         format!("this is {}, not a graph: {advice}", self.name())

@@ -1,5 +1,5 @@
 //! The command-line tool: runs programs with lastuse, plans, explains, draws and checks the memory of captured graphs,
-//! and splits neurons between devices.
+//! and chooses the neurons that belong on a GPU.
 
 mod budget;
 mod buffer;
@@ -18,6 +18,7 @@ mod input;
 mod label;
 mod launch;
 mod man;
+mod neurons;
 mod output;
 mod path_errors;
 mod place;
@@ -29,7 +30,6 @@ mod reach;
 mod recompute;
 mod run;
 mod size;
-mod split;
 
 use std::process::ExitCode;
 
@@ -78,7 +78,7 @@ enum Command {
     Check(check::Arguments),
     Convert(convert::Arguments),
     Place(place::Arguments),
-    Split(split::Arguments),
+    Neurons(neurons::Arguments),
     Reach(reach::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
@@ -94,7 +94,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Place(arguments) => place::run(&arguments),
-        Command::Split(arguments) => split::run(&arguments),
+        Command::Neurons(arguments) => neurons::run(&arguments),
         Command::Reach(arguments) => reach::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),

@@ -16,9 +16,9 @@ use lastuse::devices::device::Device;
 use lastuse::devices::item::Item;
 use lastuse::devices::planner::{DevicePlacement, NotPlaced, Order, Request, Shortage};
 use lastuse::devices::rules::{SchedulerOptions, unscheduled};
-use lastuse::formats::gguf::read_model;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::report::placement_text;
+use lastuse_neurons::gguf::read_model;
 use serde_json::{Value, json};
 
 use super::endings::{by_ending, is_stream};
@@ -28,7 +28,7 @@ use super::output::Output;
 use super::print::{print, print_error};
 use super::progress::Progress;
 use device::DeviceArgument;
-use neurons::SplitFfns;
+use neurons::DividedFfns;
 use variants::best_variant;
 
 /// Place weights and caches on devices, within their budgets.
@@ -73,10 +73,10 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
 
-    /// Split the neurons of FFNs by their hotness, for PowerInfer: a file for each layer, or a folder of them.
+    /// Divide the neurons of FFNs by their hotness, for PowerInfer: a file for each layer, or a folder of them.
     ///
     /// The matrices of FFNs stay on the host as a whole, and the first device has copies of the hottest neurons in the room
-    /// that everything else leaves. "lastuse split --help" has the formats of files.
+    /// that everything else leaves. "lastuse neurons --help" has the formats of files.
     #[arg(long, value_name = "STATS", num_args = 1.., conflicts_with = "layers")]
     hotness: Vec<PathBuf>,
 
@@ -150,7 +150,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     }
     let host = devices.len() - 1;
     variants::prepare(&mut found.items, host, arguments.layers);
-    let ffns = (!arguments.hotness.is_empty()).then(|| SplitFfns::prepare(&arguments.hotness, &mut found.items, host));
+    let ffns =
+        (!arguments.hotness.is_empty()).then(|| DividedFfns::prepare(&arguments.hotness, &mut found.items, host));
     let ffns = ffns.transpose()?;
     progress.set("placing");
     let started = Instant::now();

@@ -4,33 +4,33 @@ use std::path::PathBuf;
 
 use lastuse::devices::device::Device;
 use lastuse::devices::item::Item;
-use lastuse::devices::neurons::{Granule, Inactive, LayerCost, LayerNeurons, MatrixRow, NeuronSplit, split};
 use lastuse::devices::planner::DevicePlacement;
-use lastuse::formats::gpuidx::{Dialect, GpuIndex, LayerIndex};
-use lastuse::formats::hotness::{LayerHotness, read_hotness};
 use lastuse::placement::Bytes;
+use lastuse_neurons::division::{Granule, Inactive, LayerCost, LayerNeurons, MatrixRow, NeuronDivision, divide};
+use lastuse_neurons::gpuidx::{Dialect, GpuIndex, LayerIndex};
+use lastuse_neurons::hotness::{LayerHotness, read_hotness};
 use serde_json::{Value, json};
 
 /// The matrices whose rows, or columns, are neurons.
 const MATRICES: [&str; 3] = ["ffn_up.weight", "ffn_gate.weight", "ffn_down.weight"];
 
-/// FFNs whose neurons are split.
-pub struct SplitFfns {
+/// FFNs whose neurons are divided.
+pub struct DividedFfns {
     layers: Vec<LayerHotness>,
     costs: Vec<LayerCost>,
 }
 
 /// Neurons on the first device.
-pub struct SplitNeurons {
+pub struct DeviceNeurons {
     /// The bytes that were allowed.
     pub allowed: Bytes,
     /// By layer.
-    pub split: NeuronSplit,
+    pub division: NeuronDivision,
     /// How many a layer has.
     pub neurons: u32,
 }
 
-impl SplitFfns {
+impl DividedFfns {
     /// Reads the hotness of all layers, and pins their FFNs to the host: PowerInfer has them there as a whole.
     ///
     /// # Errors
@@ -67,31 +67,31 @@ impl SplitFfns {
         }
     }
 
-    /// Splits the neurons by the room that a placement leaves on the first device, and charges it with them.
+    /// Divides the neurons by the room that a placement leaves on the first device, and charges it with them.
     ///
     /// # Errors
     /// Bytes that overflow.
-    pub fn fill(&self, devices: &[Device], placed: &mut DevicePlacement) -> Result<SplitNeurons, String> {
+    pub fn fill(&self, devices: &[Device], placed: &mut DevicePlacement) -> Result<DeviceNeurons, String> {
         let allowed = devices[0].budget.unwrap_or(Bytes::MAX).saturating_sub(placed.usage[0].total());
         let both = self.layers.iter().zip(&self.costs);
         let layers: Vec<LayerNeurons<'_>> =
             both.map(|(layer, &cost)| LayerNeurons { hotness: &layer.hotness, cost }).collect();
-        let split =
-            split(&layers, allowed, Granule::default(), Inactive::Fill).map_err(|unusable| unusable.to_string())?;
-        placed.usage[0].weights = placed.usage[0].weights.saturating_add(split.bytes());
+        let division =
+            divide(&layers, allowed, Granule::default(), Inactive::Fill).map_err(|unusable| unusable.to_string())?;
+        placed.usage[0].weights = placed.usage[0].weights.saturating_add(division.bytes());
         let neurons = self.layers.first().map_or(0, |layer| layer.hotness.len());
         let neurons = u32::try_from(neurons).map_err(|_| format!("{neurons} neurons are too many"))?;
-        Ok(SplitNeurons { allowed, split, neurons })
+        Ok(DeviceNeurons { allowed, division, neurons })
     }
 }
 
-impl SplitNeurons {
+impl DeviceNeurons {
     /// Returns how many neurons of each layer are on the device, as JSON.
     pub fn json(&self) -> Value {
-        let layers = self.split.layers.iter();
+        let layers = self.division.layers.iter();
         json!({
             "allowed": self.allowed,
-            "bytes": self.split.bytes(),
+            "bytes": self.division.bytes(),
             "on_device": layers.map(|layer| layer.bucket.len()).collect::<Vec<_>>(),
             "of_each_layer": self.neurons,
         })
@@ -99,11 +99,12 @@ impl SplitNeurons {
 
     /// Returns what a user wants to know, in a line.
     pub fn text(&self) -> String {
-        let (on_device, all) = (self.split.neurons(), u64::from(self.neurons) * self.split.layers.len() as u64);
-        let covered = if self.split.total() > 0.0 { 100.0 * self.split.covered() / self.split.total() } else { 0.0 };
+        let (on_device, all) = (self.division.neurons(), u64::from(self.neurons) * self.division.layers.len() as u64);
+        let covered =
+            if self.division.total() > 0.0 { 100.0 * self.division.covered() / self.division.total() } else { 0.0 };
         format!(
             "neurons: {on_device} of {all} on the device, {} bytes of {} allowed, {covered:.2} % of the hotness\n",
-            self.split.bytes(),
+            self.division.bytes(),
             self.allowed
         )
     }
@@ -111,10 +112,10 @@ impl SplitNeurons {
     /// Returns the file for PowerInfer.
     ///
     /// # Errors
-    /// A split that no file can have.
+    /// A division that no file can have.
     pub fn file(&self) -> Result<Vec<u8>, String> {
         let layer = |bucket: &Vec<u32>| LayerIndex { neurons: self.neurons, bucket: bucket.clone() };
-        let layers = self.split.layers.iter().map(|layer_split| layer(&layer_split.bucket)).collect();
+        let layers = self.division.layers.iter().map(|layer_division| layer(&layer_division.bucket)).collect();
         let index = GpuIndex { layers, vram_capacity: self.allowed };
         index.write(Dialect::PowerInfer).map_err(|malformed| malformed.to_string())
     }

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use lastuse::formats::gguf::{DEFAULT_ALIGNMENT, GgufHeader, GgufTensor, pad};
 use lastuse_c_tests::Result;
+use lastuse_neurons::gguf::{DEFAULT_ALIGNMENT, GgufHeader, GgufTensor, pad};
 
 use super::weight::Weight;
 use super::write_whole;

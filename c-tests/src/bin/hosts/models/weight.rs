@@ -1,6 +1,6 @@
 //! A tensor of a model, and its values.
 
-use lastuse::formats::gguf::TensorType;
+use lastuse_neurons::gguf::TensorType;
 
 /// The element type of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,33 @@
+//! Which neurons of a model belong on a GPU, for PowerInfer: what `lastuse neurons` and `lastuse place --hotness` are made
+//! of.
+//!
+//! The library of lastuse does not know this crate, and this crate does not know the library: plain data and bytes of
+//! files in and out. `docs/neurons.md` has the arguments, and describes the files.
+//!
+//! Each part uses only those above it in this list:
+//!
+//! - [`division`]: the neurons of each layer that are on the GPU
+//! - [`gguf`]: the layout of model files
+//! - [`gpuidx`]: the file that PowerInfer loads
+//! - `elements`: elements of arrays by type
+//! - [`npy`]: arrays of NumPy
+//! - [`torch`]: tensors of torch
+//! - [`hotness`]: hotness of neurons from files of these formats
+//! - [`report`]: a division, and the check of a file, as text and as JSON
+
+#![forbid(unsafe_code)]
+
+pub mod division;
+pub mod gguf;
+pub mod gpuidx;
+mod elements;
+pub mod npy;
+pub mod torch;
+pub mod hotness;
+pub mod report;
+#[cfg(test)]
+#[path = "../../src/testing.rs"]
+mod testing;
+
+/// A number of bytes.
+pub type Bytes = u64;
