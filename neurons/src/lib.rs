@@ -7,6 +7,7 @@
 //! Each part uses only those above it in this list:
 //!
 //! - [`division`]: the neurons of each layer that are on the GPU
+//! - `malformed`: what is wrong with a file
 //! - [`gguf`]: the layout of model files
 //! - [`gpuidx`]: the file that PowerInfer loads
 //! - `elements`: elements of arrays by type
@@ -18,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod division;
+mod malformed;
 pub mod gguf;
 pub mod gpuidx;
 mod elements;
@@ -28,6 +30,8 @@ pub mod report;
 #[cfg(test)]
 #[path = "../../src/testing.rs"]
 mod testing;
+
+pub use malformed::{Malformed, Unreadable};
 
 /// A number of bytes.
 pub type Bytes = u64;

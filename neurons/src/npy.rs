@@ -3,9 +3,8 @@
 //! Read here rather than by the crate npyz, which takes memory for any length that a header states, up to 4 GiB for a
 //! file of 12 bytes, and repeats the header in its messages.
 
-use std::fmt;
-
 use crate::elements::Element;
+use crate::malformed::{Result, malformed};
 
 /// The first bytes of a file, of any version.
 const SIGNATURE: &[u8; 6] = b"\x93NUMPY";
@@ -25,28 +24,12 @@ pub struct NpyArray {
     element: Element,
 }
 
-/// What is wrong with a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MalformedArray(String);
-
-impl fmt::Display for MalformedArray {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for MalformedArray {}
-
-fn malformed<T>(reason: impl Into<String>) -> Result<T, MalformedArray> {
-    Err(MalformedArray(reason.into()))
-}
-
 impl NpyArray {
     /// Reads the content of a file: version 1.0, C order, whole or real numbers of either byte order.
     ///
     /// # Errors
-    /// [`MalformedArray`].
-    pub fn read(file: &[u8]) -> Result<Self, MalformedArray> {
+    /// [`crate::Malformed`].
+    pub fn read(file: &[u8]) -> Result<Self> {
         let Some(rest) = file.strip_prefix(SIGNATURE).and_then(|rest| rest.strip_prefix(VERSION)) else {
             return malformed("it is not a NumPy array of version 1.0");
         };
@@ -95,7 +78,7 @@ pub fn is_npy(file: &[u8]) -> bool {
 }
 
 /// Parses a tuple of extents at the start of `text`.
-fn extents(text: &str) -> Result<Vec<u64>, MalformedArray> {
+fn extents(text: &str) -> Result<Vec<u64>> {
     let inside = text.strip_prefix('(').and_then(|text| text.split_once(')'));
     let Some((inside, _)) = inside else {
         return malformed("shape is not a tuple");

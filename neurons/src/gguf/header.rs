@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::io::Read;
 
-use super::input::{HeaderReader, Result, malformed};
+use crate::malformed::{Result, malformed};
+
+use super::input::HeaderReader;
 use super::value::{GgufValue, write_string};
 
 /// The version that is read and written.

@@ -1,25 +1,8 @@
 //! Reads little-endian numbers and strings with checked bounds.
 
-use std::fmt;
 use std::io::Read;
 
-/// What is wrong with a header, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MalformedGguf(String);
-
-impl fmt::Display for MalformedGguf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for MalformedGguf {}
-
-pub type Result<T> = std::result::Result<T, MalformedGguf>;
-
-pub fn malformed<T>(reason: impl Into<String>) -> Result<T> {
-    Err(MalformedGguf(reason.into()))
-}
+use crate::malformed::{Result, malformed};
 
 /// The part of a file that is not read yet.
 #[derive(Debug)]

@@ -18,7 +18,6 @@ mod model;
 mod tests;
 
 pub use header::{DEFAULT_ALIGNMENT, GgufHeader, GgufTensor, MAX_HEADER, VERSION, pad};
-pub use input::MalformedGguf;
-pub use model::{ModelTensor, UnreadableModel, read_model};
+pub use model::{ModelTensor, read_model};
 pub use types::TensorType;
 pub use value::{GgufArray, GgufValue, ValueType};

@@ -1,9 +1,10 @@
 //! The tensors of a model in one file, or in several ("model-00001-of-00003.gguf").
 
-use std::fmt;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
+
+use crate::malformed::Unreadable;
 
 use super::header::{GgufHeader, GgufTensor};
 use super::types::TensorType;
@@ -20,26 +21,11 @@ pub struct ModelTensor {
     pub bytes: u64,
 }
 
-/// Why a model cannot be read.
-#[derive(Debug)]
-pub struct UnreadableModel {
-    file: PathBuf,
-    reason: String,
-}
-
-impl fmt::Display for UnreadableModel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.file.display(), self.reason)
-    }
-}
-
-impl std::error::Error for UnreadableModel {}
-
 /// Reads which tensors a model has; of a model in several files, `file` is any of them. Only headers are read.
 ///
 /// # Errors
-/// [`UnreadableModel`]: a file cannot be read, is malformed, or is cut off; or the files are not of one model.
-pub fn read_model(file: &Path) -> Result<Vec<ModelTensor>, UnreadableModel> {
+/// [`Unreadable`]: a file cannot be read, is malformed, or is cut off; or the files are not of one model.
+pub fn read_model(file: &Path) -> Result<Vec<ModelTensor>, Unreadable> {
     let first = Part::read(file)?;
     let Some(parts) = first.files()? else { return first.tensors() };
     let mut tensors = Vec::new();
@@ -67,8 +53,8 @@ struct Part {
 }
 
 impl Part {
-    fn read(file: &Path) -> Result<Self, UnreadableModel> {
-        let unreadable = |reason: String| UnreadableModel { file: file.to_owned(), reason };
+    fn read(file: &Path) -> Result<Self, Unreadable> {
+        let unreadable = |reason: String| Unreadable::new(file, reason);
         let opened = File::open(file).map_err(|error| unreadable(error.to_string()))?;
         let length = opened.metadata().map_err(|error| unreadable(error.to_string()))?.len();
         let header = GgufHeader::read(BufReader::new(opened), length, &[*b"GGUF"]);
@@ -76,8 +62,8 @@ impl Part {
         Ok(Self { file: file.to_owned(), length, header })
     }
 
-    fn unreadable(&self, reason: impl Into<String>) -> UnreadableModel {
-        UnreadableModel { file: self.file.clone(), reason: reason.into() }
+    fn unreadable(&self, reason: impl Into<String>) -> Unreadable {
+        Unreadable::new(&self.file, reason)
     }
 
     fn number(&self, key: &str) -> Option<u64> {
@@ -85,7 +71,7 @@ impl Part {
     }
 
     /// Returns all files of the model; `None` if it is this one alone.
-    fn files(&self) -> Result<Option<Vec<PathBuf>>, UnreadableModel> {
+    fn files(&self) -> Result<Option<Vec<PathBuf>>, Unreadable> {
         let Some(count) = self.number("split.count").filter(|&count| count > 1) else { return Ok(None) };
         let name = self.file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let own = self.number("split.no").unwrap_or(0).saturating_add(1);
@@ -99,11 +85,11 @@ impl Part {
         Ok(Some((1..=count).map(file).collect()))
     }
 
-    fn tensors(&self) -> Result<Vec<ModelTensor>, UnreadableModel> {
+    fn tensors(&self) -> Result<Vec<ModelTensor>, Unreadable> {
         self.header.tensors.iter().map(|tensor| self.tensor(tensor)).collect()
     }
 
-    fn tensor(&self, tensor: &GgufTensor) -> Result<ModelTensor, UnreadableModel> {
+    fn tensor(&self, tensor: &GgufTensor) -> Result<ModelTensor, Unreadable> {
         let GgufTensor { name, dimensions, type_id, offset } = tensor;
         let Some(element) = TensorType::of(*type_id) else {
             return Err(self.unreadable(format!("the tensor {name:?} has the unknown type {type_id}")));

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::io::Read;
 
+use crate::malformed::{Result, malformed};
+
 use super::header::MAX_HEADER;
-use super::input::{HeaderReader, Result, malformed};
+use super::input::HeaderReader;
 
 /// The type of a value, with the number that files have for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

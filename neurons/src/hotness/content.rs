@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use crate::malformed::Unreadable;
 use crate::npy::{NpyArray, is_npy};
 use crate::torch;
 
-use super::{UnreadableHotness, unreadable};
+use super::unreadable;
 
 /// The largest file that is read, in bytes.
 pub const MAX_FILE: u64 = 1 << 30;
@@ -36,7 +37,7 @@ impl StatsFormat {
 }
 
 /// Reads the numbers of a file.
-pub fn read(path: &Path) -> Result<Vec<f64>, UnreadableHotness> {
+pub fn read(path: &Path) -> Result<Vec<f64>, Unreadable> {
     let content = match whole(path) {
         Ok(content) => content,
         Err(error) => return unreadable(path, error.to_string()),

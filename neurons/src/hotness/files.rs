@@ -5,7 +5,9 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{UnreadableHotness, unreadable};
+use crate::malformed::Unreadable;
+
+use super::unreadable;
 
 /// The name of a file in a folder, before its number.
 const PREFIX: &str = "activation_";
@@ -14,7 +16,7 @@ const PREFIX: &str = "activation_";
 const EXTENSIONS: [&str; 3] = ["pt", "npy", "f32"];
 
 /// Returns the files in the order of the layers: by number, so 2 is before 10.
-pub fn by_layer(paths: &[PathBuf]) -> Result<Vec<PathBuf>, UnreadableHotness> {
+pub fn by_layer(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Unreadable> {
     if let [only] = paths
         && !only.is_dir()
     {
@@ -48,7 +50,7 @@ pub fn by_layer(paths: &[PathBuf]) -> Result<Vec<PathBuf>, UnreadableHotness> {
     Ok(layers.into_values().collect())
 }
 
-fn add(layers: &mut BTreeMap<u64, PathBuf>, digits: &str, file: PathBuf) -> Result<(), UnreadableHotness> {
+fn add(layers: &mut BTreeMap<u64, PathBuf>, digits: &str, file: PathBuf) -> Result<(), Unreadable> {
     let Ok(number) = digits.parse() else {
         return unreadable(&file, format!("{digits} is no number of a layer"));
     };
@@ -59,8 +61,8 @@ fn add(layers: &mut BTreeMap<u64, PathBuf>, digits: &str, file: PathBuf) -> Resu
 }
 
 /// Returns the files of a folder with the digits in their names.
-fn files_in(folder: &Path) -> Result<Vec<(String, PathBuf)>, UnreadableHotness> {
-    let cannot = |error: std::io::Error| UnreadableHotness { path: folder.to_owned(), reason: error.to_string() };
+fn files_in(folder: &Path) -> Result<Vec<(String, PathBuf)>, Unreadable> {
+    let cannot = |error: std::io::Error| Unreadable::new(folder, error.to_string());
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(cannot)? {
         let name = entry.map_err(cannot)?.file_name();

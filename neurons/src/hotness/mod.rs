@@ -11,10 +11,10 @@ mod files;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::division::check_hotness;
+use crate::malformed::Unreadable;
 
 pub use content::MAX_FILE;
 
@@ -27,25 +27,8 @@ pub struct LayerHotness {
     pub hotness: Vec<f64>,
 }
 
-/// A file or folder that is no hotness, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnreadableHotness {
-    /// The file or folder.
-    pub path: PathBuf,
-    /// What was wanted, and what there is.
-    pub reason: String,
-}
-
-impl fmt::Display for UnreadableHotness {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.reason)
-    }
-}
-
-impl std::error::Error for UnreadableHotness {}
-
-fn unreadable<T>(path: &Path, reason: impl Into<String>) -> Result<T, UnreadableHotness> {
-    Err(UnreadableHotness { path: path.to_owned(), reason: reason.into() })
+fn unreadable<T>(path: &Path, reason: impl Into<String>) -> Result<T, Unreadable> {
+    Err(Unreadable::new(path, reason))
 }
 
 /// Reads the hotness of all layers, in the order of the layers.
@@ -54,8 +37,8 @@ fn unreadable<T>(path: &Path, reason: impl Into<String>) -> Result<T, Unreadable
 /// whatever else is in it is not. A single file may have any name.
 ///
 /// # Errors
-/// [`UnreadableHotness`]: a file is missing, is damaged, has numbers that are no hotness, or not as many as the first.
-pub fn read_hotness(paths: &[PathBuf]) -> Result<Vec<LayerHotness>, UnreadableHotness> {
+/// [`Unreadable`]: a file is missing, is damaged, has numbers that are no hotness, or not as many as the first.
+pub fn read_hotness(paths: &[PathBuf]) -> Result<Vec<LayerHotness>, Unreadable> {
     let mut layers: Vec<LayerHotness> = Vec::new();
     for path in files::by_layer(paths)? {
         let hotness = content::read(&path)?;

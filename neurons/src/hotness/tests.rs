@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+use crate::malformed::Unreadable;
 use crate::npy::npy_file;
 
-use super::{UnreadableHotness, read_hotness};
+use super::read_hotness;
 
 fn folder(files: &[(&str, &[u8])]) -> TempDir {
     let folder = TempDir::new().expect("a temporary folder");
@@ -21,7 +22,7 @@ fn floats(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-fn read(paths: &[&Path]) -> Result<Vec<Vec<f64>>, UnreadableHotness> {
+fn read(paths: &[&Path]) -> Result<Vec<Vec<f64>>, Unreadable> {
     let paths: Vec<PathBuf> = paths.iter().map(|path| path.to_path_buf()).collect();
     read_hotness(&paths).map(|layers| layers.into_iter().map(|layer| layer.hotness).collect())
 }

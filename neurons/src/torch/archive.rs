@@ -5,7 +5,7 @@
 
 use rawzip::{CompressionMethod, ErrorKind, ZipArchive, ZipFileHeaderRecord, ZipSliceArchive, crc32};
 
-use super::malformed::{Result, malformed};
+use crate::malformed::{Result, malformed};
 
 /// The first bytes of every archive.
 pub const SIGNATURE: &[u8; 4] = b"PK\x03\x04";

@@ -5,13 +5,11 @@
 //! that a tensor needs is refused. The crate serde-pickle cannot read them: it does not know persistent ids (BINPERSID), by
 //! which torch names the storage of a tensor.
 //!
-//! - `malformed`: what is wrong with a file
 //! - `archive`: zip archives, which rawzip reads
 //! - `opcode`, `value`, `pickle`: pickles
 //! - `tensor`: a tensor in its storage
 //! - `saved`: the two formats
 
-mod malformed;
 mod archive;
 mod opcode;
 mod tensor;
@@ -21,5 +19,4 @@ mod saved;
 #[cfg(test)]
 mod tests;
 
-pub use malformed::MalformedTensor;
 pub use saved::{is_torch, read};

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::malformed::{Result, malformed};
+use crate::malformed::{Result, malformed};
+
 use super::opcode::Opcode;
 use super::tensor::{StoredTensor, TensorStorage};
 use super::value::{Items, Name, PickleValue};

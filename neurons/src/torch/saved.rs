@@ -1,7 +1,8 @@
 //! The two formats of `torch.save`.
 
+use crate::malformed::{Result, malformed};
+
 use super::archive::{Archive, SIGNATURE};
-use super::malformed::{Result, malformed};
 use super::pickle::unpickle;
 use super::tensor::StoredTensor;
 use super::value::PickleValue;
@@ -23,7 +24,7 @@ pub fn is_torch(file: &[u8]) -> bool {
 /// Reads the elements of the tensor in a file: one dimension, any type of real numbers.
 ///
 /// # Errors
-/// [`super::MalformedTensor`]: the file is no such tensor, is damaged, or has more in it.
+/// [`crate::Malformed`]: the file is no such tensor, is damaged, or has more in it.
 pub fn read(file: &[u8]) -> Result<Vec<f64>> {
     match () {
         () if file.starts_with(SIGNATURE) => read_archive(file),

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::elements::Element;
 
-use super::malformed::{Result, malformed};
+use crate::malformed::{Result, malformed};
 
 /// Where the elements of tensors are.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use crate::elements::Element;
+use crate::malformed::{Result, malformed};
 
-use super::malformed::{Result, malformed};
 use super::tensor::{StoredTensor, TensorStorage};
 
 /// Tuples, lists and dictionaries in each other. Tensors have 2.

@@ -1,0 +1,45 @@
+//! What is wrong with a file.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Why a file cannot be read, and where that is not obvious, what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed(String);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+pub type Result<T> = std::result::Result<T, Malformed>;
+
+pub fn malformed<T>(reason: impl Into<String>) -> Result<T> {
+    Err(Malformed(reason.into()))
+}
+
+/// A file or folder that cannot be read, or has other content than expected, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// What was wanted, and what there is.
+    pub reason: String,
+}
+
+impl Unreadable {
+    pub(crate) fn new(path: &Path, reason: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), reason: reason.into() }
+    }
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.reason)
+    }
+}
+
+impl std::error::Error for Unreadable {}
