@@ -240,7 +240,7 @@ fn write_hotness(folder: &Path, neurons: u32) -> String {
 fn neurons_take_the_room_that_is_left_and_are_written_for_powerinfer() {
     let folder = target_folder().join("c-tests/place-tool/hotness");
     let stats = write_hotness(&folder, 14336);
-    let file = folder.join("split.gpuidx");
+    let file = folder.join("neurons.gpuidx");
     let file = file.to_str().expect("a name in UTF-8");
     let budget = 3u64 << 30;
     let arguments = ["--device", "gpu=3G", "--order", "classes", "--hotness", &*stats, "-o", file];
@@ -253,7 +253,7 @@ fn neurons_take_the_room_that_is_left_and_are_written_for_powerinfer() {
         neurons["on_device"].as_array().expect("counts").iter().map(|count| count.as_u64().expect("a count")).collect();
     assert!(counts.len() == 8 && counts.iter().all(|&count| count <= counts[3] && count % 256 == 0), "{counts:?}");
     let allowed = number(neurons, "allowed").to_string();
-    let check = ["split", "--check", file, "--layers", "8", "--ff", "14336", "--vram-capacity", &allowed];
+    let check = ["neurons", "--check", file, "--layers", "8", "--ff", "14336", "--vram-capacity", &allowed];
     let checked = tool::command(&check).output().expect("the tool starts");
     assert!(checked.status.success(), "{}", stdout(&checked));
     let text = place(DENSE, &["--device", "gpu=3G", "--hotness", &*stats]);

@@ -60,11 +60,11 @@ fn every_command_has_a_man_page() {
         "draw",
         "explain",
         "man",
+        "neurons",
         "place",
         "plan",
         "reach",
         "run",
-        "neurons",
     ];
     let expected = commands.map(|command| format!("lastuse-{command}.1"));
     assert_eq!(names[..12], expected);
