@@ -29,8 +29,8 @@ impl LayerCost {
     /// Each neuron counts as one: the budget is a number of neurons.
     pub const COUNT: Self = Self { neuron: NonZeroU64::MIN, layer: 0 };
 
-    /// Returns the true bytes of neurons with a row in each of `matrices`: the rows, and [`BUCKET_BYTES`]. `None` if the
-    /// sum overflows.
+    /// Returns the true bytes of neurons with a row in each of `matrices`: the rows, and [`BUCKET_BYTES`]. `None` if
+    /// the sum overflows.
     pub fn of_matrices(matrices: &[MatrixRow]) -> Option<Self> {
         let sum =
             |part: fn(&MatrixRow) -> Bytes| matrices.iter().try_fold(0, |sum: Bytes, it| sum.checked_add(part(it)));

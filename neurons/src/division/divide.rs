@@ -2,8 +2,9 @@
 //!
 //! The groups of a layer are taken from the hottest to the coldest, so a layer is a curve of hotness over bytes. Its
 //! segments are the groups, except where bytes that the layer takes once make the first group expensive: then groups
-//! are merged until the hotness per byte never rises along the curve. Taking segments of all layers by hotness per byte
-//! is the optimum of the relaxation in which a part of the last segment may be taken, which bounds every choice of whole groups.
+//! are merged until the hotness per byte never rises along the curve. Taking segments of all layers by hotness per
+//! byte is the optimum of the relaxation in which a part of the last segment may be taken, which bounds every choice
+//! of whole groups.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -98,8 +99,8 @@ impl NeuronDivision {
 
 /// Chooses the neurons that are on the GPU: groups of `granule` neurons by hotness per byte, within `budget`.
 ///
-/// Of equal groups, that of the lowest layer is taken first, of equal neurons that with the lowest id. The last group of a
-/// layer has fewer neurons if their number is no multiple of the granule.
+/// Of equal groups, that of the lowest layer is taken first, of equal neurons that with the lowest id. The last group
+/// of a layer has fewer neurons if their number is no multiple of the granule.
 ///
 /// # Errors
 /// The first [`UnusableLayer`].
@@ -230,8 +231,8 @@ struct DivisionState {
 }
 
 impl DivisionState {
-    /// Takes segments by hotness per byte while they fit. Returns the bound: what is covered when the first does not fit,
-    /// and the part of it that would fit.
+    /// Takes segments by hotness per byte while they fit. Returns the bound: what is covered when the first does not
+    /// fit, and the part of it that would fit.
     fn take_segments(&mut self, curves: &[Curve<'_>]) -> f64 {
         let segments: Vec<Vec<CurveSegment>> = curves.iter().map(Curve::segments).collect();
         let next = |layer: usize, position: usize| Some(Next { layer, segment: *segments[layer].get(position)? });

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// Counts of neurons are multiples of this, or all neurons of a layer: PowerInfer's kernels for batches of more than 100
-/// columns need it.
+/// Counts of neurons are multiples of this, or all neurons of a layer: PowerInfer's kernels for batches of more than
+/// 100 columns need it.
 pub const GRANULE_UNIT: u32 = 32;
 
 /// PowerInfer's granule.

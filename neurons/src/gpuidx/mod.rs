@@ -1,6 +1,7 @@
 //! Files named `*.gpuidx`: which neurons of each layer are on the GPU, for PowerInfer.
 //!
-//! The layout is that of [GGUF](crate::gguf) in one of two [dialects](Dialect), with three keys and two tensors per layer:
+//! The layout is that of [GGUF](crate::gguf) in one of two [dialects](Dialect), with three keys and two tensors per
+//! layer:
 //!
 //! - `blk.N.gpu_idx`: a number for each neuron, 1 if it is on the GPU, or else 0
 //! - `blk.N.gpu_bucket`: the ids of the neurons on the GPU, strictly ascending

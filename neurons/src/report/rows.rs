@@ -65,7 +65,8 @@ impl DivisionReport {
         }
     }
 
-    /// Returns the bytes by which a division is over the bytes that were given: possible for estimates of PowerInfer only.
+    /// Returns the bytes by which a division is over the bytes that were given: possible for estimates of PowerInfer
+    /// only.
     pub fn over_budget(&self) -> Option<Bytes> {
         let DivisionBudget::PowerInfer { bytes, .. } = self.budget else { return None };
         self.sum().bytes?.checked_sub(bytes).filter(|&over| over > 0)

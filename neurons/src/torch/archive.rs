@@ -1,7 +1,7 @@
 //! Zip archives as torch writes them: nothing compressed, nothing encrypted.
 //!
-//! The directory at the end states where the records are. It is believed only where it agrees with the rest of the file:
-//! names, checksums, and records that do not overlap.
+//! The directory at the end states where the records are. It is believed only where it agrees with the rest of the
+//! file: names, checksums, and records that do not overlap.
 
 use rawzip::{CompressionMethod, ErrorKind, ZipArchive, ZipFileHeaderRecord, ZipSliceArchive, crc32};
 
@@ -10,7 +10,8 @@ use crate::malformed::{Result, malformed};
 /// The first bytes of every archive.
 pub const SIGNATURE: &[u8; 4] = b"PK\x03\x04";
 
-/// Flags that torch uses: sizes and checksum are behind the data, and those in front of it may be zero; names are UTF-8.
+/// Flags that torch uses: sizes and checksum are behind the data, and those in front of it may be zero; names are
+/// UTF-8.
 const SIZES_BEHIND: u16 = 1 << 3;
 const UTF_8: u16 = 1 << 11;
 

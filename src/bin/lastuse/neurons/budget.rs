@@ -19,8 +19,8 @@ pub struct Options {
     #[arg(long, value_parser = size::option, conflicts_with = "check")]
     pub bytes: Option<Bytes>,
 
-    /// Divide as PowerInfer does: by its estimate of bytes, which depends on n_ff and --type only, in groups of 256, and
-    /// without neurons that were never active, even where room is left.
+    /// Divide as PowerInfer does: by its estimate of bytes, which depends on n_ff and --type only, in groups of 256,
+    /// and without neurons that were never active, even where room is left.
     #[arg(long, conflicts_with = "check")]
     pub powerinfer: bool,
 }

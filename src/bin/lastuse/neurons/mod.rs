@@ -32,8 +32,9 @@ use budget::DivisionLimit;
 /// the number in their names. Of a folder, the files activation_N.pt, .npy or .f32 are taken.
 ///
 /// Neurons are taken in groups, the hottest first over all layers, until the budget is spent: a number of neurons, or
-/// bytes. A neuron is charged its rows of the up, gate and down matrices and 4 bytes in the list of neurons. Where room is left,
-/// neurons that were never active fill it. The last group of a layer is smaller if the granule does not divide n_ff.
+/// bytes. A neuron is charged its rows of the up, gate and down matrices and 4 bytes in the list of neurons. Where
+/// room is left, neurons that were never active fill it. The last group of a layer is smaller if the granule does not
+/// divide n_ff.
 ///
 /// Prints a table, and with --output writes a .gpuidx file. With --check it checks such a file instead.
 #[derive(clap::Args)]
