@@ -15,10 +15,6 @@ impl Strategy for BestFit {
         "best fit"
     }
 
-    fn splits_into_chunks(&self) -> bool {
-        true
-    }
-
     fn place(&self, problem: &Problem) -> Placement {
         place(problem, releases(problem), EmptyRanges::Ignored)
     }

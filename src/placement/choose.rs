@@ -3,38 +3,23 @@
 use super::from_peak::FromPeakMemory;
 use super::search::{Minimum, minimize};
 use super::valley_sweep::best_sweep;
-use super::{
-    BestFit, Bytes, Effort, FromPeak, LargestFirst, Placement, Problem, Rank, Strategy, Timeline, ValleySweep,
-};
+use super::{BestFit, Bytes, Effort, FromPeak, LargestFirst, Placement, Problem, Strategy, Timeline, ValleySweep};
 
-/// The strategies for one chunk, in the order in which they are tried: first those that are most often at the lower
-/// bound on real graphs, ggml-alloc's own last. Several chunks and large problems need subsets of these.
-///
-/// [`FromPeak`] is not among them: its placements are of use at the lower bound only, and it is tried before all
-/// others.
-pub const STRATEGIES: [&dyn Strategy; 18] = [
+/// The strategies besides [`FromPeak`], whose placements are of use at the lower bound only.
+pub const STRATEGIES: [&dyn Strategy; 12] = [
     &LargestFirst::Size,
-    &ValleySweep::by(Rank::Start),
-    &ValleySweep::by(Rank::Area),
-    &ValleySweep::by(Rank::Length),
     &LargestFirst::Area,
     &LargestFirst::Length,
-    &ValleySweep::by(Rank::Size),
-    &ValleySweep::by(Rank::LengthThenSize),
-    &ValleySweep::by(Rank::SizeThenLength),
-    &ValleySweep::by_local_peak_and(Rank::Length),
-    &ValleySweep::by_local_peak_and(Rank::End),
-    &ValleySweep::by_local_peak_and(Rank::LengthThenSize),
-    &ValleySweep::by_local_peak_and(Rank::Start),
-    &ValleySweep::by_local_peak_and(Rank::Area),
-    &ValleySweep::by_local_peak_and(Rank::SizeThenLength),
-    &ValleySweep::by_local_peak_and(Rank::Size),
-    &ValleySweep::by(Rank::End),
+    &ValleySweep::LoadAndLength,
+    &ValleySweep::LoadLengthAndSize,
+    &ValleySweep::LengthAndSize,
+    &ValleySweep::LoadAndArea,
+    &ValleySweep::LoadAndEnd,
+    &ValleySweep::SizeAndLength,
+    &ValleySweep::LoadSizeAndLength,
+    &ValleySweep::End,
     &BestFit,
 ];
-
-/// With more live blocks than this, on average, strategies that list overlaps are slower than sweeps.
-const MANY_LIVE: u64 = 12;
 
 /// With more blocks than this, which is more than any graph of a language model has, only sweeps are fast enough.
 const MANY_BLOCKS: usize = 4096;
@@ -42,7 +27,7 @@ const MANY_BLOCKS: usize = 4096;
 /// The number of blocks that all sweeps over one large problem place together.
 const SWEPT_BLOCKS: usize = 4_000_000;
 
-/// The least and the largest number of sweeps over one large problem.
+/// The least and the largest number of sweeps over one problem.
 const SWEEPS: [usize; 2] = [4, 20];
 
 /// A placement and how good it is.
@@ -120,16 +105,13 @@ pub fn choose_in(
     let timeline = &*computed;
     let lower_bound = timeline.lower_bound;
     if problem.max_chunk().is_some_and(|max| lower_bound > max) {
-        return in_several_chunks(problem, lower_bound);
+        return in_several_chunks(problem, Choice::by(&BestFit, problem, lower_bound));
     }
-    let choice = if problem.blocks().len() > MANY_BLOCKS {
-        by_sweeps(problem, lower_bound)
-    } else if let Some((start, placement)) = FromPeak::any_within(from_peak, problem, timeline, lower_bound) {
-        Choice::new(placement, start.name(), lower_bound)
-    } else {
-        in_one_chunk(problem, lower_bound).unwrap_or_else(|| in_several_chunks(problem, lower_bound))
-    };
-    improved(problem, choice, effort)
+    let is_large = problem.blocks().len() > MANY_BLOCKS;
+    match (!is_large).then(|| FromPeak::any_within(from_peak, problem, timeline, lower_bound)).flatten() {
+        Some((start, placement)) => Choice::new(placement, start.name(), lower_bound),
+        None => improved(problem, in_one_chunk(problem, lower_bound), effort),
+    }
 }
 
 /// Returns the placements of all strategies that fit into chunks of these sizes, each with the name of its strategy.
@@ -142,46 +124,9 @@ pub fn placements_within(problem: &Problem, chunks: &[Bytes]) -> impl Iterator<I
     suitable.map(|strategy| (strategy.place(problem), strategy.name())).filter(move |(placement, _)| fits(placement))
 }
 
-/// Returns the smallest placement in one chunk, or the first at the lower bound. `None` if all exceed the limit on
-/// chunks.
-fn in_one_chunk(problem: &Problem, lower_bound: Bytes) -> Option<Choice> {
-    let mut strategies = STRATEGIES;
-    if is_dense(problem) {
-        // By end, sweeps are at the lower bound for most of these problems, but not for others.
-        let by_end = ValleySweep::by(Rank::End).name();
-        strategies[..STRATEGIES.len() - 1]
-            .sort_by_key(|strategy| (strategy.lists_overlaps(), strategy.name() != by_end));
-    }
-    let mut best: Option<Choice> = None;
-    for strategy in strategies.into_iter().filter(|strategy| strategy.suits(problem)) {
-        let limit = best.as_ref().map_or(Bytes::MAX, |best| best.placement.size());
-        if let Some(placement) = strategy.place_below(problem, limit)
-            && is_within_limit(problem, &placement)
-        {
-            best = Some(Choice::new(placement, strategy.name(), lower_bound));
-        }
-        if best.as_ref().is_some_and(Choice::is_optimal) {
-            break;
-        }
-    }
-    best
-}
-
-/// Returns the smallest placement that has no more chunks than that of ggml's own strategy.
-fn in_several_chunks(problem: &Problem, lower_bound: Bytes) -> Choice {
-    let mut best = Choice::by(&BestFit, problem, lower_bound);
-    let chunks = best.placement.chunks.len();
-    for strategy in STRATEGIES.into_iter().filter(|strategy| strategy.splits_into_chunks() && strategy.suits(problem)) {
-        let choice = Choice::by(strategy, problem, lower_bound);
-        if choice.placement.chunks.len() <= chunks && choice.is_smaller_than(&best) {
-            best = choice;
-        }
-    }
-    best
-}
-
 /// Returns the smallest placement of several sweeps in one chunk, or that of ggml's own strategy if it is not larger.
-fn by_sweeps(problem: &Problem, lower_bound: Bytes) -> Choice {
+/// Returns one in several chunks if both exceed the limit on chunks.
+fn in_one_chunk(problem: &Problem, lower_bound: Bytes) -> Choice {
     let best_fit = Choice::by(&BestFit, problem, lower_bound);
     let [least, most] = SWEEPS;
     let sweeps = (SWEPT_BLOCKS / problem.blocks().len().max(1)).clamp(least, most);
@@ -189,8 +134,22 @@ fn by_sweeps(problem: &Problem, lower_bound: Bytes) -> Choice {
         Some((placement, order)) if is_within_limit(problem, &placement) => {
             Choice::new(placement, order.name(), lower_bound)
         }
-        _ => best_fit,
+        _ if best_fit.placement.chunks.len() <= 1 => best_fit,
+        _ => in_several_chunks(problem, best_fit),
     }
+}
+
+/// Returns the smallest placement that has no more chunks than `best_fit`, that of ggml's own strategy.
+fn in_several_chunks(problem: &Problem, best_fit: Choice) -> Choice {
+    let (lower_bound, chunks) = (best_fit.lower_bound, best_fit.placement.chunks.len());
+    let mut best = best_fit;
+    for strategy in LargestFirst::ALL.into_iter().filter(|strategy| strategy.suits(problem)) {
+        let choice = Choice::by(&strategy, problem, lower_bound);
+        if choice.placement.chunks.len() <= chunks && choice.is_smaller_than(&best) {
+            best = choice;
+        }
+    }
+    best
 }
 
 /// Searches for a smaller placement in one chunk.
@@ -211,11 +170,4 @@ fn improved(problem: &Problem, mut best: Choice, effort: Effort) -> Choice {
 
 fn is_within_limit(problem: &Problem, placement: &Placement) -> bool {
     problem.max_chunk().is_none_or(|max| placement.size() <= max)
-}
-
-/// Returns `true` if more than [`MANY_LIVE`] blocks are live at a step, on average.
-fn is_dense(problem: &Problem) -> bool {
-    let steps = problem.blocks().iter().map(|block| u64::from(block.end_step)).max().unwrap_or(0);
-    let lengths: u64 = problem.blocks().iter().map(|block| u64::from(block.end_step - block.first_step)).sum();
-    lengths > MANY_LIVE * steps
 }

@@ -31,14 +31,6 @@ impl Strategy for LargestFirst {
         Unit::of(problem).fits_all(problem) && has_few_overlaps(problem, MOST_OVERLAPS)
     }
 
-    fn splits_into_chunks(&self) -> bool {
-        true
-    }
-
-    fn lists_overlaps(&self) -> bool {
-        true
-    }
-
     fn place(&self, problem: &Problem) -> Placement {
         let interference = Interference::of(problem);
         let mut placed = PlacedBlocks::new(problem);
@@ -50,6 +42,9 @@ impl Strategy for LargestFirst {
 }
 
 impl LargestFirst {
+    /// All weights.
+    pub const ALL: [Self; 3] = [Self::Size, Self::Area, Self::Length];
+
     /// Returns the blocks by descending weight; of equal weights the earlier block first. Blocks that interfere with
     /// nearly all others come before them: at the bottom they split no gap, and later finding a gap for them is slow.
     fn order(self, blocks: &[Block], interference: &Interference, unit: Unit) -> Vec<BlockId> {
@@ -179,16 +174,9 @@ impl<'p> PlacedBlocks<'p> {
         let (before, after) = (interference.before(id), interference.after(id));
         let after = after.start as usize..after.end as usize;
         obstacles.clear();
-        if self.capacities.len() == 1 {
-            obstacles.resize(before.len() + after.len(), UsedRange::EMPTY);
-            let count = append_used(obstacles, 0, before.iter().map(|&id| used[id as usize]));
-            let count = append_used(obstacles, count, used[after].iter().copied());
-            obstacles.truncate(count);
-        } else {
-            let ids = before.iter().map(|&id| id as usize).chain(after);
-            let here = ids.filter(|&id| chunks[id] == chunk).map(|id| used[id]);
-            obstacles.extend(here.filter(|&range| range != UsedRange::EMPTY));
-        }
+        let ids = before.iter().map(|&id| id as usize).chain(after);
+        let here = ids.filter(|&id| chunks[id] == chunk).map(|id| used[id]);
+        obstacles.extend(here.filter(|&range| range != UsedRange::EMPTY));
         obstacles.sort_unstable();
     }
 
@@ -207,18 +195,6 @@ impl<'p> PlacedBlocks<'p> {
         let locations = locations.map(|(used, &chunk)| Location { chunk, offset: unit.bytes(used.range().0) });
         Placement { locations: locations.collect(), chunks: self.peaks.iter().map(|&peak| unit.bytes(peak)).collect() }
     }
-}
-
-/// Writes the ranges that are not empty to `obstacles` from `count` on, and returns their end. Writes every range and
-/// advances past those that are not empty: a branch here would be unpredictable.
-fn append_used(obstacles: &mut [UsedRange], mut count: usize, all: impl Iterator<Item = UsedRange>) -> usize {
-    for range in all {
-        if let Some(obstacle) = obstacles.get_mut(count) {
-            *obstacle = range;
-        }
-        count += usize::from(range != UsedRange::EMPTY);
-    }
-    count
 }
 
 /// Returns the start of the tightest gap of at least `size` units below an obstacle, and the end of the highest

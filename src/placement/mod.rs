@@ -59,4 +59,4 @@ pub use search::{Effort, Outcome, solve};
 pub use strategy::Strategy;
 pub use timeline::{Timeline, lower_bound};
 pub use validate::{Defect, validate, validate_large};
-pub use valley_sweep::{Rank, ValleySweep};
+pub use valley_sweep::ValleySweep;

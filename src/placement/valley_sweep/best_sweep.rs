@@ -1,9 +1,8 @@
-//! The best of several sweeps, for problems that are too large for other strategies.
+//! The best of several sweeps.
 
 use crate::placement::{Bytes, Placement, Problem};
 
-use super::rank::order_by;
-use super::{Sweeper, ValleySweep};
+use super::{Sweeper, ValleySweep, order_by};
 
 /// Returns the smallest placement of at most `most_sweeps` sweeps, if it is below `limit` bytes, and its order. Stops
 /// at the lower bound. First tries all orders, then repeats the best one, each time with the blocks first that were

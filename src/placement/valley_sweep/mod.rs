@@ -15,7 +15,6 @@
 //! The order in which valleys are filled makes no difference: a block that fits into one fits into no other.
 
 mod local_peaks;
-mod rank;
 mod best_sweep;
 mod skyline;
 mod unplaced;
@@ -25,67 +24,85 @@ mod tests;
 use std::cell::OnceCell;
 
 use super::compressed::CompressedRanges;
-use super::{Bytes, Location, Placement, Problem, Strategy, Timeline};
+use super::{Block, Bytes, Location, Placement, Problem, Strategy, Timeline};
 use local_peaks::local_peaks;
-use rank::order_by;
 use skyline::Skyline;
 use unplaced::UnplacedBlocks;
 
 pub(super) use best_sweep::best_sweep;
-pub use rank::Rank;
 
-/// Places the best-ranked block that fits into a valley.
+/// Places the best-ranked block that fits into a valley. Ranks differ in which block is first.
+///
+/// The load of a block is the peak of the memory profile within its live range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ValleySweep {
-    /// What makes a block rank first.
-    pub rank: Rank,
-    /// True if blocks with a higher peak of the memory profile within their live range come before all others.
-    pub by_local_peak: bool,
+pub enum ValleySweep {
+    /// The highest load, then the longest live range.
+    LoadAndLength,
+    /// The highest load, then the largest length times the square root of the size.
+    LoadLengthAndSize,
+    /// The largest length times the square root of the size.
+    LengthAndSize,
+    /// The highest load, then the largest size times length.
+    LoadAndArea,
+    /// The highest load, then the latest end.
+    LoadAndEnd,
+    /// The largest size times the square root of the length.
+    SizeAndLength,
+    /// The highest load, then the largest size times the square root of the length.
+    LoadSizeAndLength,
+    /// The latest end.
+    End,
 }
 
 impl ValleySweep {
-    /// All orders; those that most often give the smallest placement of large problems come first, which are others
-    /// than for small problems.
-    pub const ALL: [Self; 14] = [
-        Self::by(Rank::Area),
-        Self::by_local_peak_and(Rank::Length),
-        Self::by_local_peak_and(Rank::LengthThenSize),
-        Self::by(Rank::Start),
-        Self::by_local_peak_and(Rank::Start),
-        Self::by(Rank::LengthThenSize),
-        Self::by_local_peak_and(Rank::Area),
-        Self::by_local_peak_and(Rank::End),
-        Self::by(Rank::Length),
-        Self::by(Rank::SizeThenLength),
-        Self::by(Rank::Size),
-        Self::by_local_peak_and(Rank::SizeThenLength),
-        Self::by_local_peak_and(Rank::Size),
-        Self::by(Rank::End),
+    /// All ranks, in the order in which they are tried: the largest problems get the first few only.
+    pub const ALL: [Self; 8] = [
+        Self::LoadAndLength,
+        Self::LoadLengthAndSize,
+        Self::LengthAndSize,
+        Self::LoadAndArea,
+        Self::LoadAndEnd,
+        Self::SizeAndLength,
+        Self::LoadSizeAndLength,
+        Self::End,
     ];
 
-    /// Orders blocks by `rank` alone.
-    pub const fn by(rank: Rank) -> Self {
-        Self { rank, by_local_peak: false }
+    /// Returns `true` if the load comes before the weight.
+    fn is_by_load(self) -> bool {
+        !matches!(self, Self::LengthAndSize | Self::SizeAndLength | Self::End)
     }
 
-    /// Orders blocks by local peak, and by `rank` those of equal ones.
-    pub const fn by_local_peak_and(rank: Rank) -> Self {
-        Self { rank, by_local_peak: true }
+    /// Returns the weight of a block. Larger weights rank first.
+    #[allow(clippy::cast_precision_loss, reason = "weights that differ in the last digits are equal enough")]
+    fn weight(self, block: &Block) -> f32 {
+        let (size, length) = (block.size as f32, (block.end_step - block.first_step) as f32);
+        match self {
+            Self::LoadAndLength => length,
+            Self::LengthAndSize | Self::LoadLengthAndSize => length * size.sqrt(),
+            Self::LoadAndArea => size * length,
+            Self::SizeAndLength | Self::LoadSizeAndLength => size * length.sqrt(),
+            Self::End | Self::LoadAndEnd => block.end_step as f32,
+        }
     }
 }
 
 impl Strategy for ValleySweep {
     fn name(&self) -> &'static str {
-        self.rank.name(self.by_local_peak)
+        match self {
+            Self::LoadAndLength => "valley sweep by load and length",
+            Self::LoadLengthAndSize => "valley sweep by load, length and size",
+            Self::LengthAndSize => "valley sweep by length and size",
+            Self::LoadAndArea => "valley sweep by load and area",
+            Self::LoadAndEnd => "valley sweep by load and end",
+            Self::SizeAndLength => "valley sweep by size and length",
+            Self::LoadSizeAndLength => "valley sweep by load, size and length",
+            Self::End => "valley sweep by end",
+        }
     }
 
     fn place(&self, problem: &Problem) -> Placement {
-        self.place_below(problem, Bytes::MAX).expect("no limit")
-    }
-
-    fn place_below(&self, problem: &Problem, limit: Bytes) -> Option<Placement> {
         let sweeper = Sweeper::new(problem);
-        sweeper.place_below(limit, &sweeper.ranks(*self))
+        sweeper.place_below(Bytes::MAX, &sweeper.ranks(*self)).expect("no limit")
     }
 }
 
@@ -106,11 +123,8 @@ impl<'p> Sweeper<'p> {
     fn ranks(&self, order: ValleySweep) -> Vec<u32> {
         let blocks = self.problem.blocks();
         let mut ranks: Vec<u32> = (0..).take(blocks.len()).collect();
-        // Blocks are ordered by start already.
-        if order.rank != Rank::Start {
-            order_by(blocks.iter().map(|block| order.rank.weight(block)), &mut ranks);
-        }
-        if order.by_local_peak {
+        order_by(blocks.iter().map(|block| order.weight(block)), &mut ranks);
+        if order.is_by_load() {
             let local_peaks = self.local_peaks.get_or_init(|| local_peaks(&Timeline::of(self.problem), &self.ranges));
             order_by(local_peaks.iter().copied(), &mut ranks);
         }
@@ -141,4 +155,25 @@ impl<'p> Sweeper<'p> {
         let chunks = if blocks.is_empty() { vec![] } else { vec![peak] };
         Some(Placement { locations, chunks })
     }
+}
+
+/// Changes `ranks` so that larger weights come first, and equal weights keep their order. Both are given by block.
+///
+/// Weights are not negative, so their bits sort as the numbers do.
+fn order_by(weights: impl Iterator<Item = f32>, ranks: &mut [u32]) {
+    let keys = ranks.iter().zip(weights).map(|(&rank, weight)| u64::from(!weight.to_bits()) << 32 | u64::from(rank));
+    let mut keys: Vec<u64> = keys.collect();
+    keys.sort_unstable();
+    let mut blocks = vec![0; ranks.len()];
+    for (id, &rank) in (0u32..).zip(&*ranks) {
+        blocks[rank as usize] = id;
+    }
+    for (rank, key) in (0..).zip(keys) {
+        ranks[blocks[low_half(key) as usize] as usize] = rank;
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "returns the low half on purpose")]
+fn low_half(key: u64) -> u32 {
+    key as u32
 }

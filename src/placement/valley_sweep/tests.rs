@@ -1,6 +1,6 @@
 //! Sweeps against a plain implementation without data structures.
 
-use super::{Rank, Sweeper, UnplacedBlocks, ValleySweep, best_sweep};
+use super::{Sweeper, UnplacedBlocks, ValleySweep, best_sweep};
 use crate::placement::{Block, Bytes, Offset, Problem, Strategy, lower_bound, validate};
 use crate::testing::Random;
 
@@ -68,14 +68,14 @@ fn ranks_are_a_permutation() {
 }
 
 #[test]
-fn order_by_local_peak_puts_blocks_live_at_the_peak_first() {
+fn order_by_load_puts_blocks_live_at_the_peak_first() {
     let mut problem = Problem::new(1, None);
-    for (size, first_step, end_step) in [(9, 0, 1), (1, 1, 5), (20, 2, 3), (2, 4, 6)] {
+    for (size, first_step, end_step) in [(9, 0, 1), (1, 1, 5), (20, 2, 3), (2, 4, 40)] {
         problem.add(Block { size, first_step, end_step });
     }
     let ranks = |order| Sweeper::new(&problem).ranks(order);
-    assert_eq!(ranks(ValleySweep::by(Rank::Size)), [1, 3, 0, 2]);
-    assert_eq!(ranks(ValleySweep::by_local_peak_and(Rank::Size)), [2, 1, 0, 3]);
+    assert_eq!(ranks(ValleySweep::LengthAndSize), [3, 2, 1, 0]);
+    assert_eq!(ranks(ValleySweep::LoadAndLength), [2, 0, 1, 3]);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn placement_is_below_the_limit_or_none() {
     for _ in 0..50 {
         let problem = random_problem(&mut random, 60, 30);
         let sweeper = Sweeper::new(&problem);
-        let ranks = sweeper.ranks(ValleySweep::by(Rank::Area));
+        let ranks = sweeper.ranks(ValleySweep::LoadAndArea);
         let free = sweeper.place_below(Bytes::MAX, &ranks).expect("no limit");
         assert_eq!(sweeper.place_below(free.size() + 1, &ranks).as_ref(), Some(&free));
         assert_eq!(sweeper.place_below(free.size(), &ranks), None);
@@ -99,7 +99,7 @@ fn best_sweep_is_no_larger_than_each() {
         let problem = random_problem(&mut random, 120, 60);
         let bound = lower_bound(&problem);
         let single = ValleySweep::ALL.iter().map(|order| order.place(&problem).size()).min().expect("several orders");
-        let (orders, _) = best_sweep(&problem, bound, Bytes::MAX, 14).expect("no limit");
+        let (orders, _) = best_sweep(&problem, bound, Bytes::MAX, ValleySweep::ALL.len()).expect("no limit");
         let (rounds, _) = best_sweep(&problem, bound, Bytes::MAX, 40).expect("no limit");
         assert_eq!(validate(&problem, &rounds), Ok(()));
         assert_eq!(orders.size(), single, "{problem:?}");
