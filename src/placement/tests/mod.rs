@@ -4,6 +4,7 @@ mod optimum;
 mod profile;
 mod validator;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::placement::choose::STRATEGIES;
@@ -160,6 +161,22 @@ fn choice_is_never_worse_than_best_fit() {
         assert_chosen_well(&problem);
         limits(&problem).for_each(|limit| assert_chosen_well(&limited(&problem, limit)));
     }
+}
+
+/// A strategy that is never chosen can go. `-- --nocapture` prints how often each is.
+#[test]
+fn every_strategy_is_chosen_for_some_problem() {
+    let mut random = Random::new(12);
+    let mut chosen: BTreeMap<&str, usize> = BTreeMap::new();
+    for _ in 0..1500 {
+        let problem = random_problem(&mut random, &MEDIUM);
+        let in_chunks = limited(&problem, BestFit.place(&problem).size() / 64 * ALIGNMENT);
+        for problem in [problem, in_chunks] {
+            *chosen.entry(choose(&problem, Effort::NONE).strategy).or_default() += 1;
+        }
+    }
+    println!("{chosen:#?}");
+    assert!(STRATEGIES.iter().all(|strategy| chosen.contains_key(strategy.name())), "{chosen:?}");
 }
 
 /// With this many blocks, only sweeps and best fit are tried.
