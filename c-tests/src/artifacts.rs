@@ -115,8 +115,8 @@ pub fn build_side_by_side() {
     ONCE.call_once(|| {
         if !target_folder().join(TOOL).exists() {
             std::thread::scope(|scope| {
-                scope.spawn(tool);
-                let _ = lastuse(Build::Checked);
+                scope.spawn(|| lastuse(Build::Release));
+                let _ = lastuse(Build::Checked).and_then(|_| tool());
             });
         }
     });

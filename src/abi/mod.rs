@@ -1,6 +1,6 @@
 //! The C interface: the functions of `ggml-alloc.h`, and lastuse's own, which `include/lastuse.h` declares.
 //!
-//! Uses [`crate::ggml`] and, for text, [`crate::report`]. A function checks its pointers, makes safe values of them,
+//! Uses all layers before it in [`crate`]. A function checks its pointers, makes safe values of them,
 //! makes one call and returns a C result. Where ggml aborts, it aborts through `ggml_abort`. Only the functions and
 //! types of the interface are `pub`: cbindgen reads no others.
 
@@ -23,6 +23,10 @@ mod gallocr;
 mod gallocr_new;
 mod tallocr;
 
+// lastuse.h: one allocator.
+mod explain;
+mod gallocr_size;
+
 // lastuse.h: the process.
 mod accounting;
 mod accounting_report;
@@ -33,10 +37,6 @@ mod retain;
 mod set_accounting;
 mod settings;
 mod stats;
-
-// lastuse.h: one allocator.
-mod explain;
-mod gallocr_size;
 
 // lastuse.h: contexts, tensors and graphs.
 mod context;
@@ -60,6 +60,6 @@ mod placement_graph;
 mod placement_longest;
 
 // lastuse.h: checks.
+mod verify;
 mod memory_guard;
 mod guard_check;
-mod verify;

@@ -1,7 +1,6 @@
 //! The only part of lastuse that uses ggml's types and functions.
 //!
-//! Uses [`crate::report`], [`crate::devices`], [`crate::graph`] and [`crate::placement`]. A graph passes through this
-//! layer as follows:
+//! Uses all layers before it in [`crate`]. A graph passes through this layer as follows:
 //!
 //! 1. `ggml_gallocr_reserve_n` and `ggml_gallocr_alloc_graph` find the [`Ggml`] of the call (`process`). Its [`Server`]
 //!    is lastuse, with the [`Runtime`] of a ggml whose struct layout is known (`live::probe`), or ggml's own allocator,
@@ -32,12 +31,13 @@ mod retention;
 mod read;
 mod observe;
 mod process;
-mod allocator;
 mod extensions;
+mod allocator;
 mod steps;
 mod placement;
 
 pub use allocator::Allocator;
+pub use allocator::measure::{Need, measure};
 pub use bindings::{
     ggml_backend, ggml_backend_buffer, ggml_backend_buffer_type, ggml_backend_sched, ggml_cgraph, ggml_context,
     ggml_tallocr, ggml_tensor,
@@ -52,7 +52,6 @@ pub use extensions::budget::{Budgeted, NotFitted};
 pub use extensions::copies::remove_copies;
 pub use extensions::dependency::depend;
 pub use extensions::dump::{begin_dump, dump_graph};
-pub use extensions::measure::{Need, measure};
 pub use extensions::recompute::{RecomputeRequest, recompute_graph};
 pub use extensions::reorder::{Reordered, reorder_nodes};
 pub use extensions::split::{SplitRequest, split_graph};

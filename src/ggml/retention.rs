@@ -11,7 +11,6 @@ use crate::graph::{Graph, NamePattern, Retained, TensorId};
 
 use crate::ggml::live::lock::Lock;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
-use crate::ggml::process::settings::settings;
 
 /// The registrations of all allocators, by the number of the allocator, for passes that change a graph before it is known
 /// which allocator it goes to.
@@ -48,9 +47,8 @@ impl Drop for Registrations {
     }
 }
 
-/// Returns, by tensor, whether some allocator retains it, or the names that the process has set.
-pub fn retained_by_any(tensors: &[TensorRef<'_>]) -> Vec<bool> {
-    let names = LiveRetention::of_names(settings().retain);
+/// Returns, by tensor, whether some allocator retains it, or `names` do.
+pub fn retained_by_any(tensors: &[TensorRef<'_>], names: &LiveRetention) -> Vec<bool> {
     let registered: HashSet<(usize, Identity)> = REGISTERED.lock().iter().map(|&(_, at, is)| (at, is)).collect();
     let is_registered = |it: TensorRef<'_>| registered.contains(&(it.address(), Identity::of(it)));
     tensors.iter().map(|&tensor| names.is_named(tensor) || is_registered(tensor)).collect()

@@ -10,8 +10,6 @@ mod xml;
 mod compare_table;
 pub mod explain;
 #[cfg(feature = "cli")]
-pub mod picture;
-#[cfg(feature = "cli")]
 mod run_table;
 mod verdict;
 mod plan_table;
@@ -19,6 +17,8 @@ mod problem_table;
 mod steps_table;
 mod placement_text;
 pub mod accounting;
+#[cfg(feature = "cli")]
+pub mod picture;
 pub mod reach;
 #[cfg(all(test, feature = "cli"))]
 mod tests;

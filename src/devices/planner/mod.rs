@@ -26,5 +26,29 @@ pub use assignment::{Assignment, Place};
 pub use check::Invalid;
 pub use longest::{LongestSearch, longest};
 pub use request::{Order, Request, Spread};
-pub use search::{DevicePlacement, Measure, NotPlaced, Shortage, place};
+pub use search::{DevicePlacement, Measure, NotPlaced, Shortage};
 pub use usage::Usage;
+
+use crate::placement::Bytes;
+use check::check;
+use improve::improve;
+use search::{Search, computes};
+
+/// Searches for the placement that gains most and is within all budgets: for each device, the buffers of its weights and
+/// caches, its compute buffer as measured for this placement, and its reserve together have at most so many bytes.
+///
+/// # Errors
+/// [`NotPlaced`].
+pub fn place(request: &Request<'_>, measure: &mut dyn Measure) -> Result<DevicePlacement, NotPlaced> {
+    check(request)?;
+    let mut search = Search::new(request, measure);
+    let given = search.measured(&Assignment::on_host(request))?;
+    let assumed: Vec<Bytes> = given.map_or(vec![0; request.devices.len()], |usage| computes(&usage));
+    search.correct(&assumed, false)?;
+    if search.best.is_none() {
+        // The host is short, so that devices have to take more.
+        search.correct(&assumed, true)?;
+    }
+    improve(&mut search)?;
+    search.end()
+}

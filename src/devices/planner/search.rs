@@ -7,9 +7,8 @@ use crate::devices::device::Device;
 use crate::placement::Bytes;
 
 use super::assignment::Assignment;
-use super::check::{Invalid, check};
+use super::check::Invalid;
 use super::fill::fill;
-use super::improve::improve;
 use super::request::Request;
 use super::usage::Usage;
 
@@ -94,26 +93,7 @@ impl From<Invalid> for NotPlaced {
 /// How often assumed sizes are corrected.
 const CORRECTIONS: u32 = 16;
 
-/// Searches for the placement that gains most and is within all budgets: for each device, the buffers of its weights and
-/// caches, its compute buffer as measured for this placement, and its reserve together have at most so many bytes.
-///
-/// # Errors
-/// [`NotPlaced`].
-pub fn place(request: &Request<'_>, measure: &mut dyn Measure) -> Result<DevicePlacement, NotPlaced> {
-    check(request)?;
-    let mut search = Search::new(request, measure);
-    let given = search.measured(&Assignment::on_host(request))?;
-    let assumed: Vec<Bytes> = given.map_or(vec![0; request.devices.len()], |usage| computes(&usage));
-    search.correct(&assumed, false)?;
-    if search.best.is_none() {
-        // The host is short, so that devices have to take more.
-        search.correct(&assumed, true)?;
-    }
-    improve(&mut search)?;
-    search.end()
-}
-
-fn computes(usage: &[Usage]) -> Vec<Bytes> {
+pub fn computes(usage: &[Usage]) -> Vec<Bytes> {
     usage.iter().map(|usage| usage.compute).collect()
 }
 
@@ -131,7 +111,7 @@ pub struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(request: &'a Request<'a>, measure: &'a mut dyn Measure) -> Self {
+    pub fn new(request: &'a Request<'a>, measure: &'a mut dyn Measure) -> Self {
         let least_compute = vec![Bytes::MAX; request.devices.len()];
         Self { request, measure, known: HashMap::new(), best: None, nearest: None, least_compute, measurements: 0 }
     }
@@ -202,7 +182,7 @@ impl<'a> Search<'a> {
 
     /// Fills the devices for the assumed compute buffers, measures, and corrects what is assumed, until that gives no
     /// placement that is new.
-    fn correct(&mut self, assumed: &[Bytes], most_bytes: bool) -> Result<(), NotPlaced> {
+    pub fn correct(&mut self, assumed: &[Bytes], most_bytes: bool) -> Result<(), NotPlaced> {
         let mut assumed = assumed.to_vec();
         let mut seen: HashSet<Assignment> = HashSet::new();
         for _ in 0..CORRECTIONS {
@@ -222,7 +202,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    fn end(self) -> Result<DevicePlacement, NotPlaced> {
+    pub fn end(self) -> Result<DevicePlacement, NotPlaced> {
         let measurements = self.measurements;
         if let Some(best) = self.best {
             return Ok(DevicePlacement { measurements, ..best });

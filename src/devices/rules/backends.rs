@@ -3,8 +3,6 @@
 use crate::graph::{BufferIndex, BufferSpec, Device};
 use crate::placement::{Bytes, Effort};
 
-use super::placement_error::PlacementError;
-
 /// Position of a backend in the order of priority.
 pub type BackendIndex = u32;
 
@@ -86,23 +84,5 @@ impl Backends {
         let types = self.compute_types();
         let position = |backend: &Backend| types.iter().position(|&shared| shared == backend.buffer_type);
         self.list.iter().map(|backend| BufferIndex::try_from(position(backend).unwrap_or(0)).unwrap_or(0)).collect()
-    }
-
-    /// Checks the number of backends and their buffer types.
-    pub(super) fn check(&self) -> Result<(), PlacementError> {
-        match self.list.len() {
-            0 => return Err(PlacementError::NoBackends),
-            count if count > MAX_BACKENDS => return Err(PlacementError::TooManyBackends { count }),
-            _ => {}
-        }
-        let count = self.buffer_types.len();
-        match self.list.iter().find(|backend| backend.buffer_type as usize >= count) {
-            Some(Backend { name, buffer_type }) => Err(PlacementError::UnknownBufferType {
-                of: format!("backend {name:?}"),
-                buffer_type: *buffer_type,
-                count,
-            }),
-            None => Ok(()),
-        }
     }
 }

@@ -30,8 +30,8 @@
 //! - `llama_cpp`: what llama.cpp assigns before it schedules
 
 mod backends;
-mod placed_graph;
 mod placement_error;
+mod placed_graph;
 mod options;
 mod capabilities;
 mod vulkan_order;

@@ -3,7 +3,7 @@
 use crate::graph::snapshot::Snapshot;
 use crate::graph::{Graph, TensorId};
 
-use super::backends::{BackendIndex, Backends, BufferTypeIndex};
+use super::backends::{Backend, BackendIndex, Backends, BufferTypeIndex, MAX_BACKENDS};
 use super::placement_error::PlacementError;
 
 /// What ggml was told that a buffer is used for. Only weights attract operations.
@@ -65,7 +65,7 @@ impl<'a> PlacedGraph<'a> {
 
     /// Checks the lists of this struct against each other and against the backends.
     pub(super) fn check(&self, backends: &Backends) -> Result<(), PlacementError> {
-        backends.check()?;
+        check_backends(backends)?;
         let tensors = self.graph().tensors();
         if self.memory.len() != tensors.len() {
             return Err(PlacementError::WrongLength { tensors: tensors.len(), memory: self.memory.len() });
@@ -89,5 +89,21 @@ impl<'a> PlacedGraph<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// Checks the number of backends and their buffer types.
+fn check_backends(backends: &Backends) -> Result<(), PlacementError> {
+    match backends.list.len() {
+        0 => return Err(PlacementError::NoBackends),
+        count if count > MAX_BACKENDS => return Err(PlacementError::TooManyBackends { count }),
+        _ => {}
+    }
+    let count = backends.buffer_types.len();
+    match backends.list.iter().find(|backend| backend.buffer_type as usize >= count) {
+        Some(Backend { name, buffer_type }) => {
+            Err(PlacementError::UnknownBufferType { of: format!("backend {name:?}"), buffer_type: *buffer_type, count })
+        }
+        None => Ok(()),
     }
 }

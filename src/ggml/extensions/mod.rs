@@ -1,7 +1,6 @@
 //! What lastuse offers beyond `ggml-alloc.h`: measuring without a backend, dependencies between nodes, reordering,
 //! recomputation, removal of copies, accounting.
 
-pub mod measure;
 pub mod dependency;
 pub mod dump;
 pub mod accounting;

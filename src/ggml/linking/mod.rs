@@ -9,8 +9,8 @@
 
 pub mod exports;
 pub mod loaded;
-pub mod calls;
 pub mod functions;
 pub mod original;
 pub mod owner;
+pub mod calls;
 pub mod caller;

@@ -10,15 +10,15 @@
 pub mod tensor;
 pub mod tensor_mut;
 pub mod marks;
-pub mod visited;
-pub mod use_counts;
-pub mod ids;
 pub mod operations;
 pub mod probe;
 pub mod runtime;
+pub mod visited;
+pub mod use_counts;
 pub mod buffer_ref;
 pub mod lock;
 pub mod spare;
+pub mod ids;
 pub mod owned;
 mod remote_sizes;
 pub mod buffers;

@@ -10,8 +10,8 @@ mod request;
 mod graph;
 mod backends;
 mod compute;
-mod planner;
 mod assign;
+mod planner;
 
 pub use failure::PlacementFailure;
 pub use planner::DevicePlanner;

@@ -12,6 +12,6 @@ pub mod ggml;
 pub mod decide;
 pub mod registry;
 pub mod enabled;
-pub mod at_end;
 pub mod forwarding;
+pub mod at_end;
 pub mod original_events;

@@ -15,9 +15,9 @@
 
 mod nodes;
 mod patterns;
-mod prefer;
-mod replay;
 mod sequences;
+mod replay;
+mod prefer;
 #[cfg(test)]
 mod tests;
 

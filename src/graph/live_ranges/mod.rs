@@ -19,11 +19,11 @@
 //! - `concat`: operands of CONCAT that are computed inside the result
 
 mod allocation;
-mod blocks;
 mod concat;
 mod inactive;
 mod last_uses;
 mod memory;
+mod blocks;
 mod any_order;
 mod in_order;
 mod in_place;

@@ -6,7 +6,27 @@ use crate::graph::{BufferIndex, Effect, Graph, Requests, Sizes, TensorId};
 use crate::placement::Bytes;
 
 use super::operations::Kind;
-use super::pass::Subject;
+
+/// A graph to cut, and what is known of its tensors.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The graph.
+    pub graph: &'a Graph,
+    /// The graph in which nodes that the program computes in place own their memory, if that is another one: it is cut.
+    pub detached: Option<&'a Graph>,
+    /// By tensor: what running it can change.
+    pub effects: &'a [Effect],
+    /// By tensor: a number that tensors with the same memory share; a root whose memory aliases no other has its own id.
+    pub same_memory: &'a [TensorId],
+    /// By tensor: how it can be cut.
+    pub kinds: &'a [Kind],
+    /// By tensor: bytes from its first to its last element.
+    pub nbytes: &'a [Bytes],
+    /// By tensor: whether it must stay as it is.
+    pub kept: &'a [bool],
+    /// By tensor: whether views of it must not be made, as of weights that a backend has repacked.
+    pub unsliced: &'a [bool],
+}
 
 /// What a tensor of a cut graph is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,29 +29,30 @@
 //!
 //! All searching is counted in work, never in time: the same graph gives the same result, always.
 
-mod operations;
 mod overlapping;
 mod slices;
-mod draft;
+mod operations;
 mod views;
+mod not_split;
+mod detach;
+mod draft;
 mod facts;
 mod region;
 mod growth;
 mod window;
-mod rewrite;
 mod parts;
+mod rewrite;
 mod cost;
 mod estimate;
 mod candidates;
 mod search;
-mod not_split;
-mod detach;
 mod pass;
 #[cfg(test)]
 mod tests;
 
 pub use detach::detached;
+pub use draft::Subject;
 pub use draft::{Draft, Origin, PartNumber, Role};
 pub use not_split::NotSplit;
 pub use operations::{Kind, Window};
-pub use pass::{Split, SplitEffort, SplitLimits, Splitting, Subject, split};
+pub use pass::{Split, SplitEffort, SplitLimits, Splitting, split};

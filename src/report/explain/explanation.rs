@@ -8,6 +8,7 @@ use super::kernels::KernelUse;
 use super::named::{Alias, Named, Node};
 use super::origin::{Shape, Source};
 use super::remedy::Remedies;
+use super::uses::Kept;
 
 /// Why a graph needs its memory.
 #[derive(Clone, Debug)]
@@ -114,19 +115,6 @@ pub struct LiveTensor {
     /// The node until which it, or a view of it, is retained; `None` if it is not, or to the end.
     #[cfg_attr(feature = "cli", serde(skip_serializing_if = "Option::is_none"))]
     pub retained_until: Option<Node>,
-}
-
-/// Why memory stays live to the end of the graph.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "cli", derive(serde::Serialize), serde(rename_all = "snake_case"))]
-pub enum Kept {
-    /// It, or a view of it, is an output.
-    Output,
-    /// It, or a view of it, is retained to the end.
-    Retained,
-    /// It, or a view of it, has no use.
-    #[cfg_attr(feature = "cli", serde(rename = "unread"))]
-    Unused,
 }
 
 /// Memory saved by sharing.

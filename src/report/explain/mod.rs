@@ -12,24 +12,24 @@ mod draft;
 mod members;
 mod named;
 mod change;
+mod planned;
+mod work;
+mod uses;
+mod case;
+mod kernels;
+mod in_parts;
+mod origin;
+mod trial;
+mod remedy;
 mod explanation;
 #[cfg(feature = "cli")]
 mod json;
-mod in_parts;
-mod kernels;
-mod planned;
 #[cfg(feature = "cli")]
 mod summary;
 mod text;
-mod uses;
-mod work;
-mod case;
-mod origin;
 mod reuse;
-mod trial;
 mod advice;
 mod peak;
-mod remedy;
 #[cfg(test)]
 mod tests;
 
@@ -41,9 +41,7 @@ use advice::Tried;
 use case::Case;
 
 pub use change::Change;
-pub use explanation::{
-    Advice, BufferExplanation, Explanation, FreedInput, Kept, Limit, LiveBlock, LiveTensor, Peak, Reuse,
-};
+pub use explanation::{Advice, BufferExplanation, Explanation, FreedInput, Limit, LiveBlock, LiveTensor, Peak, Reuse};
 pub use in_parts::InParts;
 #[cfg(feature = "cli")]
 pub use json::explanation_json;
@@ -55,6 +53,7 @@ pub use remedy::{Batch, Inherent, Large, Pattern, Remedies};
 #[cfg(feature = "cli")]
 pub use summary::{explanation_summary, planned_bytes};
 pub use text::{DEFAULT_TOP, explanation_text};
+pub use uses::Kept;
 
 /// Explains the memory of a graph. Tries as many changes as [`PlannedGraph::trials`] allows, those of the largest buffers
 /// first.

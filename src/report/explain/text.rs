@@ -6,11 +6,12 @@ use crate::placement::{Bytes, Step};
 use crate::report::sizes::{exact, fixed};
 
 use super::change::counted;
-use super::explanation::{BufferExplanation, Explanation, FreedInput, Kept, Limit, LiveBlock, LiveTensor, Peak, Reuse};
+use super::explanation::{BufferExplanation, Explanation, FreedInput, Limit, LiveBlock, LiveTensor, Peak, Reuse};
 use super::in_parts::write_in_parts;
 use super::kernels::write_kernels;
 use super::named::{Alias, Node};
 use super::remedy::write_remedies;
+use super::uses::Kept;
 
 /// How many tensors are listed by default.
 pub const DEFAULT_TOP: usize = 20;

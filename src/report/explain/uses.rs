@@ -5,7 +5,18 @@ use crate::graph::snapshot::Snapshot;
 use crate::graph::{Flags, Graph, GraphPlan, TensorId};
 use crate::placement::Step;
 
-use super::explanation::Kept;
+/// Why memory stays live to the end of the graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "cli", derive(serde::Serialize), serde(rename_all = "snake_case"))]
+pub enum Kept {
+    /// It, or a view of it, is an output.
+    Output,
+    /// It, or a view of it, is retained to the end.
+    Retained,
+    /// It, or a view of it, has no use.
+    #[cfg_attr(feature = "cli", serde(rename = "unread"))]
+    Unused,
+}
 
 /// Where each tensor is defined and used. An owner is a tensor that is no view; its views share its memory.
 #[derive(Debug)]

@@ -9,8 +9,8 @@
 //!                             with the partners of their kernels; then the views that depend on these
 //! ```
 
-mod nodes;
 mod patterns;
+mod nodes;
 
 use std::collections::HashSet;
 

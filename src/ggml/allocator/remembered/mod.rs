@@ -4,8 +4,8 @@
 //! [`plan`] holds both the planned graph and the addresses, [`assignments`] those that are written into tensors.
 
 pub mod key;
-pub mod plan;
 pub mod assignments;
+pub mod plan;
 pub mod fit;
 #[cfg(test)]
 mod tests;

@@ -19,9 +19,10 @@ use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::marks::mark_replaced_by_parts;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
+use crate::ggml::process::settings::settings;
 use crate::ggml::read::requested::Requested;
 use crate::ggml::read::{ReadGraph, read};
-use crate::ggml::retention::retained_by_any;
+use crate::ggml::retention::{LiveRetention, retained_by_any};
 use rewriter::{nodes_needed, rewrite, tensors_needed};
 use subject::LiveSubject;
 
@@ -95,7 +96,8 @@ fn search(
     progress: &mut dyn FnMut(f64) -> bool,
 ) -> Result<Splitting, NotFitted<Splitting>> {
     let mut known = LiveSubject::of(runtime, reading);
-    let retained = (0..).zip(retained_by_any(&reading.tensors)).filter(|(_, is_retained)| *is_retained);
+    let names = LiveRetention::of_names(settings().retain);
+    let retained = (0..).zip(retained_by_any(&reading.tensors, &names)).filter(|(_, is_retained)| *is_retained);
     retained.for_each(|(id, _)| known.keep(id));
     ids(request.retained, &reading.tensors)?.into_iter().for_each(|id| known.keep(id));
     let (leafs, nodes) = (vec![0; live.leafs.len()], vec![0; live.nodes.len()]);

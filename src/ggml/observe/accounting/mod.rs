@@ -8,9 +8,9 @@
 //! - `recorder`: records everything that the process does, and writes the file at its end
 
 mod describe;
-mod books;
 mod walk;
 mod draft;
+mod books;
 mod destination;
 mod recorder;
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::overwritten::Change;
 use super::selection::Selected;
-use super::values::Values;
+use super::values::{Values, shape};
 use crate::formats::json::JsonObject;
 use crate::formats::npy::header;
 use crate::ggml::live::runtime::Runtime;
@@ -150,12 +150,6 @@ fn run_name(number: u64) -> String {
     format!("run-{number:05}")
 }
 
-/// Returns the extents of an array, the slowest first: ggml's in reverse, without the last ones that are 1.
-pub fn shape(ne: [i64; 4]) -> Vec<u64> {
-    let used = ne.iter().rposition(|&extent| extent != 1).map_or(1, |last| last + 1);
-    ne[..used].iter().rev().map(|&extent| u64::try_from(extent).unwrap_or(0)).collect()
-}
-
 /// Returns the name of a file for the tensor with this position and name. Characters that are special in paths or in a
 /// shell are replaced by `_`, so names never lead out of the folder; the position makes them unique.
 fn file_name(member: &str, index: usize, name: &str) -> String {
@@ -180,17 +174,6 @@ mod tests {
         assert_eq!(file_name("leaf", 0, "../../etc/passwd"), "leaf-00000-.._.._etc_passwd.npy");
         assert_eq!(file_name("node", 123_456, "Größe\n"), "node-123456-Gr__e_.npy");
         assert_eq!(file_name("node", 1, ""), "node-00001.npy");
-    }
-
-    #[test]
-    fn shape_is_reversed_without_the_last_ones() {
-        assert_eq!(shape([256, 64, 1, 1]), [64, 256]);
-        assert_eq!(shape([256, 1, 1, 1]), [256]);
-        assert_eq!(shape([1, 1, 1, 1]), [1]);
-        assert_eq!(shape([1, 8, 1, 1]), [8, 1]);
-        assert_eq!(shape([2, 1, 3, 1]), [3, 1, 2]);
-        assert_eq!(shape([5, 0, 1, 1]), [0, 5]);
-        assert_eq!(shape([2, 3, 4, 5]), [5, 4, 3, 2]);
     }
 
     #[test]

@@ -3,11 +3,11 @@
 //! `selection` finds the tensors, `overwritten` those that a later node has written over, `values` reads them, `folder`
 //! writes the files of each run to a folder of its own. What is dumped is also retained when later graphs are planned.
 
-mod folder;
-mod overwritten;
 mod selection;
+mod overwritten;
 mod similar;
 mod values;
+mod folder;
 
 use std::collections::HashMap;
 use std::ffi::{CStr, OsStr};

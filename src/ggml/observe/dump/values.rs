@@ -2,7 +2,6 @@
 
 use std::ffi::c_void;
 
-use super::folder::shape;
 use crate::formats::npy::ElementType;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
@@ -203,6 +202,12 @@ impl Extents {
     }
 }
 
+/// Returns the extents of an array, the slowest first: ggml's in reverse, without the last ones that are 1.
+pub fn shape(ne: [i64; 4]) -> Vec<u64> {
+    let used = ne.iter().rposition(|&extent| extent != 1).map_or(1, |last| last + 1);
+    ne[..used].iter().rev().map(|&extent| u64::try_from(extent).unwrap_or(0)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,5 +243,16 @@ mod tests {
             let half = u16::try_from(value.to_bits() >> 16).expect("16 bits");
             assert_eq!(widened(&half.to_ne_bytes()), value.to_ne_bytes(), "{value}");
         }
+    }
+
+    #[test]
+    fn shape_is_reversed_without_the_last_ones() {
+        assert_eq!(shape([256, 64, 1, 1]), [64, 256]);
+        assert_eq!(shape([256, 1, 1, 1]), [256]);
+        assert_eq!(shape([1, 1, 1, 1]), [1]);
+        assert_eq!(shape([1, 8, 1, 1]), [8, 1]);
+        assert_eq!(shape([2, 1, 3, 1]), [3, 1, 2]);
+        assert_eq!(shape([5, 0, 1, 1]), [0, 5]);
+        assert_eq!(shape([2, 3, 4, 5]), [5, 4, 3, 2]);
     }
 }

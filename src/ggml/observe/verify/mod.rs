@@ -7,12 +7,12 @@
 //! used.
 
 mod mode;
-mod placed_graph;
-mod watched_graph;
 mod places;
-mod verifier;
+mod placed_graph;
 mod buffer_copy;
 mod stray_write;
+mod watched_graph;
+mod verifier;
 mod stale_inputs;
 mod memory_guard;
 mod compute;

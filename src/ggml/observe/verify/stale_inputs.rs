@@ -1,24 +1,12 @@
 //! Inputs that hold what a node wrote when their graph is computed again.
 
-use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::buffer_copy::BufferCopy;
-use super::watched_graph::WatchedGraph;
+use super::watched_graph::{LostInput, WatchedGraph};
 
 /// The number of graphs whose latest runs are remembered.
 const REMEMBERED: usize = 8;
-
-/// An input that a node of its graph writes over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LostInput {
-    /// Its name and operation.
-    pub name: String,
-    /// The name and the operation of a node that writes there, if it is known.
-    pub writer: Option<String>,
-    /// Its addresses.
-    pub place: Range<usize>,
-}
 
 /// The bytes of the lost inputs of a graph, around its latest run.
 #[derive(Debug)]

@@ -9,10 +9,20 @@ use crate::graph::{AddressMap, Corruption, Finding, Freed, Graph, Region, Tensor
 use crate::placement::Step;
 
 use super::placed_graph::{PlacedGraph, Space};
-use super::stale_inputs::LostInput;
 use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
+
+/// An input that a node of its graph writes over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostInput {
+    /// Its name and operation.
+    pub name: String,
+    /// The name and the operation of a node that writes there, if it is known.
+    pub writer: Option<String>,
+    /// Its addresses.
+    pub place: Range<usize>,
+}
 
 /// A verified graph: what each byte of its buffers holds at each step.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use crate::graph::{Flags, Operation, Tensor, TensorId};
 use super::super::case::Case;
 use super::super::change::Change;
 use super::super::draft::Draft;
-use super::super::explanation::Kept;
+use super::super::uses::Kept;
 use super::super::uses::NodeUses;
 use super::candidate::Candidate;
 use super::later::with_ancestors;

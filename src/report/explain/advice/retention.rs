@@ -4,7 +4,7 @@ use crate::graph::{Retention, TensorId};
 
 use super::super::case::Case;
 use super::super::change::Change;
-use super::super::explanation::Kept;
+use super::super::uses::Kept;
 use super::candidate::Candidate;
 use super::outputs::list_read;
 use super::tried::{Tried, try_change};

@@ -4,8 +4,8 @@ use crate::graph::{Flags, TensorId};
 use crate::placement::Step;
 
 use crate::report::explain::case::Case;
-use crate::report::explain::explanation::Kept;
 use crate::report::explain::named::Node;
+use crate::report::explain::uses::Kept;
 
 /// How many nodes are followed from a tensor to the node that tells what it is.
 const MAX_HOPS: usize = 8;
