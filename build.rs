@@ -140,7 +140,27 @@ mod header {
         let mut text = Vec::new();
         bindings.expect("the sources parse").write(&mut text);
         let text = String::from_utf8(text).expect("the header is UTF-8");
-        super::committed::write("include/lastuse.h", &text, "header");
+        super::committed::write("include/lastuse.h", &for_c(&text), "header");
+    }
+
+    /// Leaves out what the header says once for all functions and structs: sections "# Safety", which are for callers in
+    /// Rust, and that struct_size is the size of the struct. Of several empty lines, one is kept.
+    fn for_c(text: &str) -> String {
+        let mut kept: Vec<&str> = Vec::new();
+        let mut is_safety = false;
+        for line in text.lines() {
+            if line == "// # Safety" {
+                is_safety = true;
+                // The empty line of the comment before the section.
+                kept.pop_if(|line| *line == "//");
+            }
+            is_safety &= line.starts_with("//");
+            let is_repeated = line.is_empty() && kept.last().is_some_and(|line| line.is_empty());
+            if !is_safety && !is_repeated && !line.starts_with("  // sizeof(struct ") {
+                kept.push(line);
+            }
+        }
+        kept.join("\n") + "\n"
     }
 }
 

@@ -1,54 +1,43 @@
 // lastuse: a drop-in replacement for ggml's graph memory allocator.
 //
 // A program that links or preloads lastuse does not need this header: the functions of ggml-alloc.h keep their
-// declarations and their meaning, and lastuse plans the graphs. This header adds:
+// declarations and their meaning, and lastuse plans the graphs. This header adds functions for these topics, each with
+// an example in docs/examples; docs/api.md lists them all.
 //
-//   process     lastuse_version, lastuse_enabled, lastuse_last_error, lastuse_plan_count, lastuse_stats_get
-//   settings    lastuse_set_rules, lastuse_set_effort, lastuse_set_verify: for allocators created later;
-//               lastuse_set_capture; lastuse_set_retain, for all allocators; lastuse_set_dump, then
-//               lastuse_graph_dump_begin and lastuse_graph_dump: values of tensors in files;
-//               lastuse_set_accounting, lastuse_buffer_note, lastuse_buffer_note_free: what the process allocates
-//   devices     lastuse_accounting_new, lastuse_accounting_device_count, lastuse_accounting_device,
-//               lastuse_accounting_text, lastuse_accounting_write, lastuse_accounting_free: what devices hold
-//   allocators  lastuse_gallocr_set_rules, lastuse_gallocr_set_effort, lastuse_gallocr_lower_bound,
-//               lastuse_gallocr_wanted_size, lastuse_gallocr_explain (lastuse_string_free)
-//   contexts    lastuse_context_new, lastuse_context_realize, lastuse_context_free: ggml contexts that need no size
-//   tensors     ggml_dependency: order as a part of the graph; ggml_set_output(t, dst): results without copies;
-//               lastuse_tensor_dedicate: results in buffers of the program, where they survive later graphs
-//               (lastuse_gallocr_dedicated_size, lastuse_gallocr_dedicated_reset)
-//               lastuse_tensor_retain, lastuse_tensor_retain_until, lastuse_tensor_release: values to be read later
-//   graphs      lastuse_graph_measure, lastuse_graph_measure_many: sizes, before anything is allocated;
-//               lastuse_graph_remove_copies, then lastuse_graph_reorder: less memory, before a graph is allocated;
-//               lastuse_graph_recompute: a training graph that fits a budget;
-//               lastuse_graph_split: large intermediates in parts, so that a graph fits a budget
-//   steps       lastuse_steps_new, lastuse_steps_compute, lastuse_steps_report, lastuse_steps_step_report,
-//               lastuse_steps_step_count, lastuse_steps_free: a graph computed in parts, with less memory at a time
-//   devices     lastuse_placement_new, lastuse_placement_add_device, lastuse_placement_add_item,
-//               lastuse_placement_add_graph, lastuse_placement_solve: which weights and caches are on which device,
-//               so that no budget is exceeded; lastuse_placement_item_device, lastuse_placement_item_rows,
-//               lastuse_placement_memory_get, lastuse_placement_buffer_ids, lastuse_placement_apply: the result;
-//               lastuse_placement_longest: the longest context; lastuse_placement_free
-//   checks      lastuse_graph_verify, lastuse_graph_compute_guarded,
-//               lastuse_guard_new, lastuse_guard_eval, lastuse_guard_free,
-//               lastuse_guard_check_graph, lastuse_guard_check_tensor: memory that was freed
+//   topic                                                   guide                   examples
+//   is lastuse in use, and what it has done                 docs/api.md             docs/examples/process.c
+//   settings: rules of sharing, effort, captures            docs/planning.md        docs/examples/settings.c
+//   values that can be read later                           docs/retention.md       docs/examples/retention.c
+//   values of tensors in files                              docs/inspecting.md      docs/examples/inspecting.c
+//   what devices hold                                       docs/accounting.md      docs/examples/accounting.c
+//   sizes, lower bounds, why a graph needs its memory       docs/api.md             docs/examples/sizes.c
+//   contexts that need no size                              docs/contexts.md        docs/examples/contexts.c
+//   order as a part of the graph, results without copies    docs/copies.md          docs/examples/copies.c
+//   results that survive later graphs                       docs/steps.md           docs/examples/dedicated.c
+//   a training graph that fits a budget                     docs/recomputation.md   docs/examples/recomputation.c
+//   large intermediates in parts, to fit a budget           docs/splitting.md       docs/examples/splitting.c
+//   a graph computed in steps                               docs/steps.md           docs/examples/steps.c
+//   weights and caches on devices, within budgets           docs/placement.md       docs/examples/placement.c
+//   checks of plans and of memory                           docs/verification.md    docs/examples/verification.c
 //
 // Unless a function documents otherwise:
-// - Errors: functions return false, NULL or 0, and lastuse_last_error has the reason of the latest call that has failed.
-//   No panic or exception reaches the caller: a defect of lastuse ends in ggml's abort, with a message.
+// - Errors: functions return false, NULL or 0 and change nothing; lastuse_last_error has the reason, and mostly
+//   ggml's log too. No panic or exception reaches the caller: a defect of lastuse ends in ggml's abort, with a message.
 // - An argument that is NULL, and a struct_size that is not set, end in ggml's abort, with the name of the argument.
 // - Where lastuse_enabled() is false, settings and functions of allocators have no effect; the others work.
-// - Any thread may call any function. An allocator, context, graph, tensor or guard is for one thread at a time.
-// - Callbacks of the program may call any function, but not with an object that the running call changes: such a call fails,
-//   with the reason in lastuse_last_error.
+// - Any thread may call any function. Objects, with all that they refer to, are for one thread at a time.
+// - Callbacks of the program may call any function, but not with an object that the running call changes: such a call
+//   fails, with the reason in lastuse_last_error.
+// - Pointers lead to live objects: created and not yet freed. Strings end in NUL, and lists have the stated lengths.
+//   Anything else is undefined behaviour; src/abi lists what each function requires, as "# Safety".
 // - Arguments are not kept after the call. What a _new function returns, the caller frees with the _free function.
-// - Structs: the caller sets struct_size to sizeof and zeroes the rest, so that later versions can add fields. The sizes of
-//   earlier and of later versions work too.
+// - Structs: the caller sets struct_size to sizeof the struct, zeroes the rest, and sets what it needs; zeros are
+//   the defaults. Later versions may add fields at the end. The sizes of earlier and of later versions work too.
+// - Sizes are in bytes.
 //
-// "# Safety" lists what the caller guarantees of arguments that are not NULL; anything else is undefined behaviour.
-// Live means created and not yet freed. What later versions may change: docs/stability.md.
+// What later versions may change: docs/stability.md.
 //
 // Generated by cbindgen from src/abi/: `LASTUSE_UPDATE=1 cargo build -p lastuse --features header`.
-
 
 #ifndef LASTUSE_H
 #define LASTUSE_H
@@ -66,9 +55,9 @@ struct ggml_backend_buffer; // ggml-backend.h
 struct ggml_backend_sched; // ggml-backend.h
 struct ggml_backend_buffer_type; // ggml-backend.h
 
-// ggml_set_output(t, dst) calls lastuse_tensor_set_output; ggml_set_output(t) calls ggml's function, which flags t
-// as an output. The order of the headers does not matter. In C++ the first is an overload, so that &ggml_set_output needs a
-// type to be the address of ggml's function: void (*)(struct ggml_tensor *).
+// ggml_set_output(t, dst) calls lastuse_tensor_set_output; ggml_set_output(t) calls ggml's function, which flags t as
+// an output. The order of the headers does not matter. In C++ the first is an overload, so that &ggml_set_output needs
+// a type to be the address of ggml's function: void (*)(struct ggml_tensor *).
 #ifdef __cplusplus
 extern "C" struct ggml_tensor * lastuse_tensor_set_output(struct ggml_tensor * t, struct ggml_tensor * dst);
 extern "C++" inline struct ggml_tensor * ggml_set_output(struct ggml_tensor * t, struct ggml_tensor * dst) {
@@ -79,17 +68,14 @@ extern "C++" inline struct ggml_tensor * ggml_set_output(struct ggml_tensor * t,
 #define ggml_set_output(...) LASTUSE_THIRD(__VA_ARGS__, lastuse_tensor_set_output, ggml_set_output, )(__VA_ARGS__)
 #endif
 
-
 // The version of struct lastuse_stats in this header.
 #define LASTUSE_STATS_VERSION 1
 
 // When the tensors of a context get their memory.
 enum lastuse_context_kind {
-  // For weights, inputs and caches: in host memory, when they are made; or, if the parameters name a buffer type, in
-  // that, when they are first needed.
+  // For weights, inputs and caches: in host memory when made, or in a given buffer type when first needed.
   LASTUSE_CONTEXT_IMMEDIATE = 0,
-  // For graphs: when a graph is allocated (ggml_gallocr_alloc_graph, ggml_backend_sched_alloc_graph), as with
-  // no_alloc of ggml_init.
+  // For graphs: when a graph is allocated (ggml_gallocr_alloc_graph and the like), as with no_alloc of ggml_init.
   LASTUSE_CONTEXT_DEFERRED = 1,
 };
 
@@ -158,12 +144,10 @@ struct lastuse_placement;
 // A graph that is computed step by step: made by lastuse_steps_new.
 struct lastuse_steps;
 
-// Statistics of the process, filled in by lastuse_stats_get. The caller sets struct_size and zeroes the rest.
+// Statistics of the process, filled in by lastuse_stats_get.
 struct lastuse_stats {
-  // sizeof(struct lastuse_stats). Later versions may add fields at the end.
   size_t struct_size;
-  // LASTUSE_STATS_VERSION of the lastuse that filled in the struct; it leaves fields that it does not know
-  // unchanged.
+  // LASTUSE_STATS_VERSION of the lastuse that filled in the struct; fields that it does not know are unchanged.
   uint32_t version;
   // Allocators that exist now.
   uint32_t allocators;
@@ -175,8 +159,7 @@ struct lastuse_stats {
   uint64_t planning_us;
   // Bytes of the buffers of the allocators that exist now.
   uint64_t bytes;
-  // Of these bytes, those that no plan could have saved: the lower bound of the largest plan that each buffer has
-  // had.
+  // Of these bytes, those that no plan could have saved: the lower bound of the largest plan of each buffer.
   uint64_t lower_bound;
   // Graphs written to files (lastuse_set_capture).
   uint64_t captures_written;
@@ -184,15 +167,14 @@ struct lastuse_stats {
   uint64_t captures_failed;
 };
 
-// Parameters of lastuse_accounting_new. The caller sets struct_size and zeroes the rest, then sets what it has.
+// Parameters of lastuse_accounting_new.
 struct lastuse_accounting_params {
-  // sizeof(struct lastuse_accounting_params). Later versions may add fields at the end.
   size_t struct_size;
   // Graphs that were allocated. The buffers that their tensors lie in are counted, with the tensors.
   struct ggml_cgraph *const *graphs;
   // The length of graphs.
   size_t n_graphs;
-  // Contexts of weights and caches. The buffers that their tensors lie in are counted, also those that no graph reads.
+  // Contexts of weights and caches, whose buffers are counted, also those that no graph reads.
   struct ggml_context *const *contexts;
   // The length of contexts.
   size_t n_contexts;
@@ -206,10 +188,9 @@ struct lastuse_accounting_params {
   struct ggml_backend *backend;
 };
 
-// The bytes of one device by what they are for: lastuse_accounting_device. The caller sets struct_size and zeroes the
-// rest. weights + kv + compute + other + rounding = total: the bytes that its buffer types were asked for.
+// The bytes of one device by what they are for: lastuse_accounting_device. weights + kv + compute + other + rounding
+// = total: the bytes that its buffer types were asked for.
 struct lastuse_device_sums {
-  // sizeof(struct lastuse_device_sums). Later versions may add fields at the end.
   size_t struct_size;
   // The name of the device, valid until lastuse_accounting_free; "CPU" is the memory of the host.
   const char *name;
@@ -231,24 +212,20 @@ struct lastuse_device_sums {
   size_t device_total;
 };
 
-// Parameters of lastuse_context_new. The caller sets struct_size and zeroes the rest; zeros are the defaults.
+// Parameters of lastuse_context_new.
 struct lastuse_context_params {
-  // sizeof(struct lastuse_context_params). Later versions may add fields at the end.
   size_t struct_size;
-  // The buffer type of the tensors of an immediate context, which must outlive the context; NULL: host memory, in
-  // the context. NULL for a deferred context.
+  // The buffer type of an immediate context, which must outlive it; NULL: host memory, and for deferred contexts.
   struct ggml_backend_buffer_type *buft;
   // The largest size of the context in bytes of address space, rounded up to whole pages; 0: the default.
   size_t address_space;
-  // The usage of the buffers of buft, an enum ggml_backend_buffer_usage: GGML_BACKEND_BUFFER_USAGE_WEIGHTS for the
-  // weights of a model, so that ggml_backend_sched runs operations where their weights are; 0 otherwise.
+  // An enum ggml_backend_buffer_usage for buffers of buft: GGML_BACKEND_BUFFER_USAGE_WEIGHTS for the weights of a
+  // model, so that ggml_backend_sched runs operations where they are; 0 otherwise.
   int usage;
 };
 
-// Results of lastuse_graph_remove_copies. The caller sets struct_size and zeroes the rest. The producer of a copy is
-// the node whose result is copied.
+// Results of lastuse_graph_remove_copies. The producer of a copy is the node whose result is copied.
 struct lastuse_copies_report {
-  // sizeof(struct lastuse_copies_report). Later versions may add fields at the end.
   size_t struct_size;
   // Bytes that each run of the graph no longer copies.
   size_t bytes_removed;
@@ -256,9 +233,8 @@ struct lastuse_copies_report {
   int removed;
   // Copies kept because they convert to another type.
   int left_type;
-  // Kept because no node computes the source of the copy in memory of its own: it is an input, a weight, or computed
-  // in place, or flagged as input, output, parameter or loss; or because the copy is flagged as input, parameter or
-  // loss.
+  // Kept because no node computes the source in memory that can be changed: it is an input, a weight, computed in
+  // place, or flagged; or because the copy is flagged as input, parameter or loss.
   int left_producer;
   // Kept because other nodes read the source of the copy.
   int left_readers;
@@ -280,11 +256,10 @@ struct lastuse_copies_report {
   int left_peak;
 };
 
-// Results of lastuse_graph_reorder. The caller sets struct_size and zeroes the rest.
+// Results of lastuse_graph_reorder.
 struct lastuse_reorder_report {
-  // sizeof(struct lastuse_reorder_report). Later versions may add fields at the end.
   size_t struct_size;
-  // The lower bound of the given order, in bytes: the live bytes at its peak. No plan for this order is smaller.
+  // The lower bound of the given order, in bytes: no plan for this order is smaller.
   size_t lower_bound_before;
   // The lower bound of the new order, in bytes.
   size_t lower_bound_after;
@@ -296,38 +271,33 @@ struct lastuse_reorder_report {
   int nodes_moved;
 };
 
-// Parameters of lastuse_graph_recompute. The caller sets struct_size and the budget and zeroes the rest; zeros are the
-// defaults.
+// Parameters of lastuse_graph_recompute. The budget is needed.
 struct lastuse_recompute_params {
-  // sizeof(struct lastuse_recompute_params). Later versions may add fields at the end.
   size_t struct_size;
   // The most bytes that the compute buffer may need.
   size_t budget;
-  // The buffer type of the future compute buffer; NULL takes sizes from ggml_nbytes, rounded up to multiples of 32.
+  // The buffer type of the future compute buffer; NULL: sizes of ggml_nbytes, in multiples of 32.
   struct ggml_backend_buffer_type *buft;
-  // Tensors of the graph that are never computed again, n_retained of them; the program reads them after the run, say.
+  // Tensors that are never computed again, such as those that the program reads after the run.
   struct ggml_tensor *const *retained;
-  // The number of retained tensors.
+  // The length of retained.
   int n_retained;
   // The work limit of the search, in nodes simulated; 0: 40000000, at most some two seconds.
   uint64_t effort;
-  // Called during the search with the part of it that is done, which rises from 0 to 1; returning false cancels. NULL for
-  // none.
+  // Called during the search with the part that is done, from 0 to 1; returning false cancels. May be NULL.
   bool (*progress)(float done, void *user_data);
-  // Called for each node that runs again, with its copy, after the graph was changed. NULL for none.
+  // Called for each node that runs again, with its copy, after the graph was changed. May be NULL.
   void (*copied)(struct ggml_tensor *node, struct ggml_tensor *copy, void *user_data);
   // Passed to progress and copied.
   void *user_data;
 };
 
-// Results of lastuse_graph_recompute. The caller sets struct_size and zeroes the rest.
+// Results of lastuse_graph_recompute.
 struct lastuse_recompute_report {
-  // sizeof(struct lastuse_recompute_report). Later versions may add fields at the end.
   size_t struct_size;
   // Bytes of the plan that ggml_gallocr_reserve makes for the given graph.
   size_t size_before;
-  // Bytes of the plan for the new graph; or, if the budget cannot be met, for the smallest graph that was found: the
-  // smallest budget that can.
+  // Bytes of the plan for the new graph; or, where none fits, the smallest budget that can be met.
   size_t size_after;
   // Floating-point operations of the given graph.
   uint64_t work_before;
@@ -337,41 +307,36 @@ struct lastuse_recompute_report {
   int nodes_again;
 };
 
-// Parameters of lastuse_graph_split. The caller sets struct_size and the budget and zeroes the rest; zeros are the
-// defaults.
+// Parameters of lastuse_graph_split. The budget is needed.
 struct lastuse_split_params {
-  // sizeof(struct lastuse_split_params). Later versions may add fields at the end.
   size_t struct_size;
   // The most bytes that the compute buffer may need.
   size_t budget;
-  // The buffer type of the future compute buffer; NULL takes sizes from ggml_nbytes, rounded up to multiples of 32.
+  // The buffer type of the future compute buffer; NULL: sizes of ggml_nbytes, in multiples of 32.
   struct ggml_backend_buffer_type *buft;
-  // Tensors of the graph that stay as they are, n_retained of them; the program reads them after the run, say.
+  // Tensors that stay as they are, such as those that the program reads after the run.
   struct ggml_tensor *const *retained;
-  // The number of retained tensors.
+  // The length of retained.
   int n_retained;
   // The threads that each part is to keep busy; 0: 8.
   int n_threads;
   // The work limit of the search, in nodes looked at; 0: 10000000.
   uint64_t effort;
-  // Called during the search with the part of it that is done, which rises from 0 to 1; returning false cancels. NULL for
-  // none.
+  // Called during the search with the part that is done, from 0 to 1; returning false cancels. May be NULL.
   bool (*progress)(float done, void *user_data);
-  // Called for each tensor that is computed in parts, with their number, after the graph was changed; once more for each
-  // of its parts that was cut again. NULL for none.
+  // Called for each tensor that is computed in parts, with their number, after the graph was changed; once more for
+  // each of its parts that was cut again. May be NULL.
   void (*cut)(struct ggml_tensor *tensor, int parts, void *user_data);
   // Passed to progress and cut.
   void *user_data;
 };
 
-// Results of lastuse_graph_split. The caller sets struct_size and zeroes the rest.
+// Results of lastuse_graph_split.
 struct lastuse_split_report {
-  // sizeof(struct lastuse_split_report). Later versions may add fields at the end.
   size_t struct_size;
   // Bytes of the plan that ggml_gallocr_reserve makes for the given graph.
   size_t size_before;
-  // Bytes of the plan for the new graph; or, if the budget cannot be met, for the smallest graph that was found: the
-  // smallest budget that can.
+  // Bytes of the plan for the new graph; or, where none fits, the smallest budget that can be met.
   size_t size_after;
   // How often something was cut: calls of params->cut.
   int n_cuts;
@@ -381,17 +346,14 @@ struct lastuse_split_report {
   int nodes_added;
 };
 
-// Parameters of lastuse_steps_new. The caller sets struct_size and zeroes the rest; either cuts or n_steps is needed,
-// and either backend or sched.
+// Parameters of lastuse_steps_new. Either cuts or n_steps is needed, and either backend or sched.
 struct lastuse_steps_params {
-  // sizeof(struct lastuse_steps_params). Later versions may add fields at the end.
   size_t struct_size;
-  // Nodes of the graph, each the last of a step, in the order in which the graph lists them. The step behind the
-  // last cut ends with the graph, so there is one step more than cuts. NULL if n_steps is set.
+  // The last nodes of all steps but the last one, in the order of the graph. NULL if n_steps is set.
   struct ggml_tensor *const *cuts;
   // The length of cuts.
   size_t n_cuts;
-  // The number of steps, if lastuse is to choose the cuts so that the peak is lowest; 0 if cuts is set.
+  // The number of steps, if lastuse is to choose the cuts with the lowest peak; 0 if cuts is set.
   size_t n_steps;
   // The backend that computes the graph; NULL if sched is set.
   struct ggml_backend *backend;
@@ -399,20 +361,16 @@ struct lastuse_steps_params {
   struct ggml_backend_sched *sched;
   // The buffer type of all memory; NULL: that of backend. NULL with a scheduler.
   struct ggml_backend_buffer_type *buft;
-  // A function that is called after each step, with its number from 0, before the memory of the step is freed; or
-  // NULL. If it returns false, the computation stops.
+  // Called after each step, with its number from 0, before its memory is freed; returning false stops. May be NULL.
   bool (*callback)(int step, void *user_data);
   // The last argument of callback.
   void *user_data;
 };
 
-// The memory of a graph that is computed step by step: lastuse_steps_report. The caller sets struct_size and zeroes
-// the rest.
+// The memory of a graph that is computed step by step: lastuse_steps_report.
 struct lastuse_steps_memory {
-  // sizeof(struct lastuse_steps_memory). Later versions may add fields at the end.
   size_t struct_size;
-  // The most bytes that are held at the same time: kept_size, and compute_size and crossing_size of the step for
-  // which they are most together.
+  // The most bytes held at a time: kept_size, and compute_size and crossing_size of one step.
   size_t peak_size;
   // Bytes of the inputs and outputs, which have memory until lastuse_steps_free.
   size_t kept_size;
@@ -422,14 +380,12 @@ struct lastuse_steps_memory {
   int n_steps;
 };
 
-// One step: lastuse_steps_step_report. The caller sets struct_size and zeroes the rest.
+// One step: lastuse_steps_step_report.
 struct lastuse_step_memory {
-  // sizeof(struct lastuse_step_memory). Later versions may add fields at the end.
   size_t struct_size;
-  // Bytes of the compute buffer. With a scheduler, bytes of all its compute buffers after it has allocated the step:
-  // it keeps them from step to step.
+  // Bytes of the compute buffer; with a scheduler, of all its compute buffers, which it keeps from step to step.
   size_t compute_size;
-  // Bytes of the tensors that have memory of their own during the step: those that cross a cut before or after it.
+  // Bytes of the tensors that cross a cut before or after the step, and have memory outside of its compute buffer.
   size_t crossing_size;
   // The position of the first node, as for ggml_graph_node.
   int first_node;
@@ -437,35 +393,30 @@ struct lastuse_step_memory {
   int n_nodes;
 };
 
-// Parameters of lastuse_placement_new. The caller sets struct_size and zeroes the rest; zeros are the defaults.
+// Parameters of lastuse_placement_new.
 struct lastuse_placement_params {
-  // sizeof(struct lastuse_placement_params). Later versions may add fields at the end.
   size_t struct_size;
   // In which order tensors are placed.
   enum lastuse_placement_order order;
   // Where intermediates are.
   enum lastuse_placement_rule rule;
-  // Places whole layers: the first layers on the host, then a contiguous range on each device, in their order. Items
-  // without a layer stay on the host. The order is then not used.
+  // Whole layers in place of order: the first on the host, then a contiguous range on each device.
   bool whole_layers;
   // The scheduler is made without op_offload: operations stay where their weights are, whatever their batch.
   bool no_op_offload;
-  // The program allocates its graphs itself, by ggml_gallocr_reserve_n with the ids of lastuse_placement_buffer_ids,
-  // so that no scheduler adds copies.
+  // The program allocates its graphs by lastuse_placement_buffer_ids, so that no scheduler adds copies.
   bool direct;
   // The most placements that are measured; 0 is the default of 1000.
   int max_measurements;
-  // A function that measures compute buffers, instead of graphs that are planned; or NULL. devices has the device
-  // of each item; sizes has room for the bytes of the compute buffer of each device. If it returns false,
-  // lastuse_placement_solve fails.
+  // Measures compute buffers in place of graphs, or NULL: devices has the device of each item, sizes gets the bytes
+  // by device. If it returns false, lastuse_placement_solve fails.
   bool (*measure)(const int *devices, int n_items, size_t *sizes, int n_devices, void *user_data);
   // The last argument of measure.
   void *user_data;
 };
 
-// A device: lastuse_placement_add_device. The caller sets struct_size and zeroes the rest.
+// A device: lastuse_placement_add_device.
 struct lastuse_placement_device {
-  // sizeof(struct lastuse_placement_device). Later versions may add fields at the end.
   size_t struct_size;
   // What messages call it. NULL: the name of the buffer type, or "device" and its number.
   const char *name;
@@ -475,7 +426,7 @@ struct lastuse_placement_device {
   size_t reserve;
   // The device takes a multiple of this many bytes for a buffer; 0 counts as 1.
   size_t granularity;
-  // Tensors start at multiples of this many bytes, a power of two. 0: that of the buffer type, or 128 without one.
+  // Tensors start at multiples of this power of two. 0: that of the buffer type, or 128 without one.
   size_t alignment;
   // The most bytes of a buffer. 0: that of the buffer type, or no limit without one.
   size_t max_buffer;
@@ -485,9 +436,8 @@ struct lastuse_placement_device {
   struct ggml_backend *backend;
 };
 
-// What is taken of a device: lastuse_placement_memory_get. The caller sets struct_size and zeroes the rest.
+// What is taken of a device: lastuse_placement_memory_get.
 struct lastuse_placement_memory {
-  // sizeof(struct lastuse_placement_memory). Later versions may add fields at the end.
   size_t struct_size;
   // Its budget; SIZE_MAX for no limit.
   size_t budget;
@@ -501,22 +451,18 @@ struct lastuse_placement_memory {
   size_t reserve_size;
   // The sum of the four.
   size_t total_size;
-  // 0, or if nothing was placed since this budget is too small: the smallest one that would do, of the placements
-  // that were measured. The sizes above are then 0.
+  // The smallest budget that would do, if this one was too small for all placements that were measured; otherwise 0.
   size_t needed_size;
 };
 
-// A weight or a cache: lastuse_placement_add_item. The caller sets struct_size and zeroes the rest.
+// A weight or a cache: lastuse_placement_add_item.
 struct lastuse_placement_item {
-  // sizeof(struct lastuse_placement_item). Later versions may add fields at the end.
   size_t struct_size;
-  // The tensor, no view, with or without memory; NULL if there is none, with bytes instead. Graphs that are added
-  // read it wherever it is placed.
+  // The tensor, not a view, with or without memory; NULL if there is none, with bytes instead.
   struct ggml_tensor *tensor;
   // What messages call it. NULL: the name of tensor.
   const char *name;
-  // Bytes that buffer types require for it, before padding. 0: the most that those of the devices require for
-  // tensor.
+  // Bytes that buffer types require for it, before padding. 0: the most that those of the devices require.
   size_t bytes;
   // Which buffers it is in.
   enum lastuse_placement_kind kind;
@@ -539,14 +485,12 @@ struct lastuse_placement_item {
   uint64_t row_granule;
   // Bytes of a row on the device, with what says which row it is.
   size_t row_bytes;
-  // What is gained by each group of rows, from the most to the least: n_rows / row_granule numbers, rounded up. They
-  // are copied.
+  // What each group of rows gains, from the most to the least: n_rows / row_granule numbers, rounded up. Copied.
   const double *row_benefits;
 };
 
-// A search for the longest context that fits. The caller sets struct_size, from, to and step, and zeroes the rest.
+// A search for the longest context that fits. The caller sets from, to and step.
 struct lastuse_placement_search {
-  // sizeof(struct lastuse_placement_search). Later versions may add fields at the end.
   size_t struct_size;
   // The shortest context, rounded up to a multiple of step, at least step.
   uint64_t from;
@@ -556,8 +500,7 @@ struct lastuse_placement_search {
   uint64_t step;
   // The context to try next, if lastuse_placement_longest returned true.
   uint64_t length;
-  // The longest context that is known to fit; 0 if none is. The result, once lastuse_placement_longest has returned
-  // false.
+  // The longest context known to fit, 0 if none is: the result, after lastuse_placement_longest returned false.
   uint64_t longest;
   // The shortest context that is known not to fit; 0 if none is.
   uint64_t too_long;
@@ -565,9 +508,8 @@ struct lastuse_placement_search {
   bool fits;
 };
 
-// Parameters of lastuse_guard_new. The caller sets struct_size and zeroes the rest; zeros are the defaults.
+// Parameters of lastuse_guard_new.
 struct lastuse_guard_params {
-  // sizeof(struct lastuse_guard_params). Later versions may add fields at the end.
   size_t struct_size;
   // Words of lastuse_set_verify, of which "weights" and "no-custom" affect a guard; NULL: none.
   const char *words;
@@ -582,876 +524,204 @@ extern "C" {
 #endif // __cplusplus
 
 // Returns the version of lastuse, "major.minor.patch". The string is static: the caller does not free it.
-//
-// ```c
-// printf("lastuse %s\n", lastuse_version());
-// GGML_ASSERT(strchr(lastuse_version(), '.') != NULL);
-// ```
 const char *lastuse_version(void);
 
-// Returns true if lastuse plans the graphs of the caller's ggml.
-//
-// ```c
-// printf("graphs are planned by %s\n", lastuse_enabled() ? "lastuse" : "ggml's own allocator");
-// ```
-//
-// Returns false when
-// - the environment variable LASTUSE is "off" ("0", "false" and "no" mean the same, in any case), or lastuse does not
-//   know the layout of this ggml: the calls of ggml-alloc.h then go to ggml's own allocator;
-// - these calls do not reach lastuse, or only some of them: the program is linked with libggml-base before liblastuse, or
-//   ggml was loaded before it, or its compiler has inlined functions of the allocator;
-// - no ggml is loaded.
-//
-// lastuse_last_error then has the reason.
-//
-// If several ggmls are loaded and the caller is linked with none of them: true if lastuse plans for at least one. Any
-// thread may call it.
+// Returns true if lastuse plans the graphs of the caller's ggml; if several ggmls are loaded and the caller is linked
+// with none of them, those of at least one. Returns false if LASTUSE is "off" in the environment, if lastuse does not
+// know the layout of this ggml, if calls of ggml-alloc.h do not reach lastuse (docs/linking.md), and if no ggml is
+// loaded. lastuse_last_error has the reason.
 bool lastuse_enabled(void);
 
-// Returns the reason of the latest error in this thread, preceded by the name of the function that failed, or of the one
-// that ggml's log names for it. Every function that fails sets it; a successful call does not clear it.
-//
-// ```c
-// struct ggml_tensor * rows = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 8);
-// GGML_ASSERT(ggml_dependency(ctx, rows, rows) == NULL); // no tensor depends on itself
-// GGML_ASSERT(strncmp(lastuse_last_error(), "ggml_dependency: ", 17) == 0);
-// ```
-//
-// The string is valid until the next error in this thread, or the end of the thread; the caller does not free it.
-// Before the first error it is a static empty string.
+// Returns the reason of the latest error in this thread, preceded by the name of the function that failed, or of the
+// one that ggml's log names for it. Every function that fails sets it; a successful call does not clear it. The string
+// is valid until the next error in this thread, or the end of the thread; the caller does not free it. Before the
+// first error it is empty.
 const char *lastuse_last_error(void);
 
-// Returns how many plans lastuse has made in this process. Any thread may call it.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
-// ggml_set_input(input);
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, ggml_sum(ctx, ggml_sqr(ctx, input)));
-//
-// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-// GGML_ASSERT(ggml_gallocr_reserve(galloc, graph));
-// uint64_t plans = lastuse_plan_count();
-// GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
-// GGML_ASSERT(lastuse_plan_count() == plans); // the graph matches the remembered plan
-// ggml_gallocr_free(galloc);
-// ```
+// Returns how many plans lastuse has made in this process.
 uint64_t lastuse_plan_count(void);
 
-// Fills in the statistics of the process. Returns true if lastuse is enabled.
-//
-// ```c
-// struct lastuse_stats stats = { sizeof(stats) };
-// if (lastuse_stats_get(&stats)) {
-//     printf("%d allocators hold %.1f MiB\n", (int) stats.allocators, (double) stats.bytes / (1024 * 1024));
-//     GGML_ASSERT(stats.version == LASTUSE_STATS_VERSION);
-// }
-// ```
-//
-// Returns false if lastuse is not enabled, with all fields after version 0, and if stats is NULL. Aborts if
-// struct_size is not set. Any thread may call it; a call of another thread at the same time may be counted in some
-// fields and not yet in others.
-//
-// # Safety
-// `stats` is NULL, or points to struct_size bytes that no other thread uses.
+// Fills in the statistics of the process. Returns true if lastuse is enabled. Returns false if stats is NULL and if
+// lastuse is not enabled; then all fields after version are 0. A call of another thread at the same time may be
+// counted in some fields and not yet in others.
 bool lastuse_stats_get(struct lastuse_stats *stats);
 
-// Sets which memory tensors may share, for allocators created from now on, those of schedulers included. Existing
-// allocators keep their rules.
-//
-// rules is a list of words separated by commas, in any case; later words override earlier ones: "default" (all sharing
-// that is correct on the device of the buffer), "ggml" (what ggml's own allocator shares), "all" (all sharing that is
-// correct on a CPU), "none", and the names of rules: in-place, views, rows, scans, copies, concat, oldest-source,
-// leafs-last, unread-inputs, inactive, keep-inputs. "no-" before the name of a rule switches it off. The environment
-// variable LASTUSE_RULES sets the rules at the start.
-//
-// The rule keep-inputs takes memory instead of sharing it: an input that is used keeps its value to the end where ggml's
-// own allocator would leave it intact, so that a program may set it once and compute several times. It is on by default
-// in allocators that a program uses itself (ggml_gallocr_new, or reservations without buffer ids), and off in those of
-// schedulers, whose programs set inputs before each run. Only "keep-inputs" and "no-keep-inputs" change that.
-//
-// ```c
-// GGML_ASSERT(lastuse_set_rules("default,no-unread-inputs")); // inputs keep their bytes while graphs run
-// GGML_ASSERT(lastuse_set_rules("ggml,gpu:default")); // ggml's rules on a CPU, all correct sharing elsewhere
-// GGML_ASSERT(lastuse_set_rules("keep-inputs")); // schedulers too keep inputs that ggml-alloc leaves intact
-// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend)); // created with that rule
-// GGML_ASSERT(lastuse_set_rules("default")); // for later allocators
-// ggml_gallocr_free(galloc);
-// ```
-//
-// For buffers of devices other than the CPU, such a word only affects the rules that are known to be correct there:
-// leafs-last, unread-inputs, inactive and keep-inputs on every device, and rows, scans, copies and concat on devices of ggml's Vulkan
-// backend. The backends of devices fuse nodes, such as a product and the sum that follows it, and rely on what ggml's own
-// allocator computes in place. So only a word with the name of the device before it changes that, and the other rules:
-// "gpu:no-in-place", "cuda:rows". "vulkan:", "cuda:" (also for ROCm and MUSA) and "metal:" stand for devices of these
-// backends of ggml, from 0.26 on; "gpu:" for all devices other than the CPU; "cpu:" limits a word to CPUs.
-//
-// Returns false and changes nothing if a word is unknown; it is in lastuse_last_error and in ggml's log. Returns true, without effect, if lastuse is not enabled; lastuse_last_error has the reason. Aborts if rules is NULL
-// and lastuse is enabled. Any thread may call it.
-//
-// # Safety
-// `rules` is a string that ends in NUL.
+// Sets which memory tensors may share, for allocators created from now on, those of schedulers included. rules is a
+// list of words separated by commas, in any case, later ones overriding earlier ones: "default", "ggml" (what ggml's
+// own allocator shares), "all", "none", the names of rules in docs/planning.md ("no-" before a name switches it off),
+// and words for some devices ("gpu:no-in-place", "cuda:rows"). LASTUSE_RULES sets them at the start. Returns false and
+// changes nothing if a word is unknown; true, without effect, if lastuse is not enabled.
 bool lastuse_set_rules(const char *rules);
 
-// Sets which memory the tensors of one allocator may share. The allocator drops its plans and keeps its buffers: the
-// next graph is planned anew and, if there are several buffers, must be reserved first.
-//
-// ```c
-// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-// GGML_ASSERT(lastuse_gallocr_set_rules(galloc, "ggml")); // share only what ggml's own allocator shares
-// ggml_gallocr_free(galloc);
-// ```
-//
-// rules has the words of lastuse_set_rules. Returns false and changes nothing if a word is unknown; it
-// is in lastuse_last_error and in ggml's log.
-// Returns true, without effect, if lastuse has not created galloc; lastuse_last_error has the reason. Aborts if galloc
-// or, for an allocator of lastuse, rules is NULL.
-//
-// # Safety
-// `galloc` is a live allocator that no other thread uses, and `rules` is a string that ends in NUL.
-bool lastuse_gallocr_set_rules(struct ggml_gallocr *galloc,
-                               const char *rules);
+// Sets which memory the tensors of one allocator may share, by the words of lastuse_set_rules. The allocator drops its
+// plans and keeps its buffers: with several buffers, the next graph must be reserved first. Returns false and changes
+// nothing if a word is unknown; true, without effect, if lastuse has not created galloc.
+bool lastuse_gallocr_set_rules(struct ggml_gallocr *galloc, const char *rules);
 
-// Sets how long allocators created from now on, those of schedulers included, may search for a smaller plan.
-//
-// units is in units of work, of which a core does some hundreds of millions a second; 0 means the default, 100000, a
-// fraction of a millisecond. The search runs only where a plan is above its lower bound: for each graph that is
-// planned, for each buffer, and up to three times, with different sharing. Equal graphs and efforts give equal
-// plans, and an effort above the default never gives a larger plan than the default. The environment variable
-// LASTUSE_EFFORT sets the effort at the start.
-//
-// ```c
-// lastuse_set_effort(100000000); // about a third of a second where a plan is not at its lower bound
-// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend)); // created with that effort
-// lastuse_set_effort(0); // for later allocators
-// ggml_gallocr_free(galloc);
-// ```
-//
-// Has no effect if lastuse is not enabled; lastuse_last_error has the reason. Any thread may call it.
+// Sets how long allocators created from now on, those of schedulers included, may search for a smaller plan where one
+// is above its lower bound. LASTUSE_EFFORT sets it at the start. units is in units of work, of which a core does some
+// hundreds of millions a second; 0 means the default, 100000, a fraction of a millisecond. The limit is for each
+// buffer of each graph, up to three times. Equal graphs and efforts give equal plans; an effort above the default
+// never gives a larger plan than the default.
 void lastuse_set_effort(uint64_t units);
 
-// Sets how long one allocator may search for a smaller plan. The allocator drops its plans and keeps its buffers: the
-// next graph is planned anew and, if there are several buffers, must be reserved first.
-//
-// ```c
-// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-// lastuse_gallocr_set_effort(galloc, 100000000); // about a third of a second where a plan is not at its lower bound
-// ggml_gallocr_free(galloc);
-// ```
-//
-// units is as in lastuse_set_effort. Has no effect if lastuse has not created galloc; lastuse_last_error has the
-// reason. Aborts if galloc is NULL.
-//
-// # Safety
-// `galloc` is a live allocator that no other thread uses.
-void lastuse_gallocr_set_effort(struct ggml_gallocr *galloc,
-                                uint64_t units);
+// Sets how long one allocator may search for a smaller plan, in the units of lastuse_set_effort. The allocator drops
+// its plans and keeps its buffers: with several buffers, the next graph must be reserved first. Has no effect if
+// lastuse has not created galloc.
+void lastuse_gallocr_set_effort(struct ggml_gallocr *galloc, uint64_t units);
 
 // Sets the folder to which graphs are written when they are planned: each distinct graph once, without weights and
-// data, in the format that the tool lastuse reads. The environment variable LASTUSE_CAPTURE sets it at the start.
-//
-// dir is a folder, which is created if it is missing, or a folder and a pattern for file names in which "%s" stands
-// for the name of the graph: "graphs/%s.jsonl.gz". Files whose names end in ".gz" are compressed if the system has
-// zlib. NULL or an empty string ends writing. The string is copied.
-//
-// ```c
-// GGML_ASSERT(!lastuse_set_capture("graph.jsonl")); // a file name needs "%s": one file cannot hold all graphs
-// printf("no captures: %s\n", lastuse_last_error());
-// GGML_ASSERT(lastuse_set_capture(NULL) == lastuse_enabled()); // none are written
-// ```
-//
-// Returns false and changes nothing if the folder cannot be written to or lastuse is not enabled; the reason is in
-// lastuse_last_error and in ggml's log. A graph that cannot be written later is only logged. Any thread may call it.
-//
-// # Safety
-// `dir` is NULL, or a string that ends in NUL.
+// data, in the format that the tool lastuse reads (docs/captures.md). LASTUSE_CAPTURE sets it at the start. dir is a
+// folder, which is created if it is missing, or a folder and a pattern for file names in which "%s" stands for the
+// name of the graph: "graphs/%s.jsonl.gz". NULL or an empty string ends writing. The string is copied. Returns false
+// if the folder cannot be written to or lastuse is not enabled; a graph that cannot is only logged.
 bool lastuse_set_capture(const char *dir);
 
-// Keeps the value of t readable to the end of the run, in every graph with t that galloc plans from now on: its memory
-// is neither reused nor written in place by a node that is computed later. Nothing in the graph changes.
+// Keeps the value of t, a leaf, node or view, readable to the end of the run in every graph with t that galloc plans
+// from now on: its memory is neither reused nor written in place by a later node. The graph is not changed; its plan
+// may be larger than that of ggml's own allocator.
 //
-// ```c
-// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
-// ggml_set_input(input);
-// struct ggml_tensor * hidden = ggml_scale(ctx, input, 2.0f);
-// struct ggml_tensor * result = ggml_sqr(ctx, hidden); // would be computed in place of hidden
-// struct ggml_cgraph * graph  = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, result);
-//
-// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-// bool is_retained = lastuse_tensor_retain(galloc, hidden); // false if lastuse is not enabled
-// GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
-// const float one = 1.0f;
-// for (size_t i = 0; i < 64; i++) { ggml_backend_tensor_set(input, &one, i*sizeof(one), sizeof(one)); }
-// GGML_ASSERT(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS);
-// float value;
-// ggml_backend_tensor_get(hidden, &value, 0, sizeof(value));
-// GGML_ASSERT(!is_retained || value == 2.0f);
-// ggml_gallocr_free(galloc);
-// ```
-//
-// t is a leaf or node of the graphs, in any of them, and may be a view: then the memory of its root lasts. A retained
-// tensor holds what the graph wrote there last: an operation that is a view of it, such as ggml_add_inplace or a
-// ggml_cpy into it, still writes. Has no effect on what has its own memory, on nodes that backends skip since they are
-// not flagged to be computed, and in graphs without t. Such graphs may need more memory than with ggml's own allocator.
-//
-// Takes effect at the next call that reserves or allocates a graph; with several buffers, the graph must be reserved
-// anew. Lasts until lastuse_tensor_release or until galloc is freed, and replaces an earlier call for t. t itself is not
-// kept: a tensor at its address with the same operation, type and extents, such as that of the same graph built again in
-// the same memory, counts as t, and any other does not. For allocators of a scheduler, which are out of reach, use
-// lastuse_set_retain.
-//
-// Returns false, without effect, if lastuse has not created galloc, or if only parts of t are computed since
-// lastuse_graph_split; lastuse_last_error has the reason. Aborts if an argument is NULL.
-//
-// # Safety
-// `galloc` is a live allocator that no other thread uses, and `t` is live.
-bool lastuse_tensor_retain(struct ggml_gallocr *galloc,
-                           struct ggml_tensor *t);
+// Lasts until lastuse_tensor_release or until galloc is freed, and replaces an earlier call for t. With several
+// buffers, the graph must be reserved anew (docs/retention.md). For allocators of schedulers, use lastuse_set_retain.
+// Returns false if lastuse has not created galloc, or if only parts of t are computed since lastuse_graph_split.
+bool lastuse_tensor_retain(struct ggml_gallocr *galloc, struct ggml_tensor *t);
 
 // Keeps the value of t readable until node has run, as lastuse_tensor_retain does to the end of the run: node does not
-// write over it, and later nodes may.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
-// ggml_set_input(input);
-// struct ggml_tensor * hidden = ggml_scale(ctx, input, 2.0f);
-// struct ggml_tensor * square = ggml_sqr(ctx, hidden);
-// struct ggml_cgraph * graph  = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, ggml_sqr(ctx, square));
-//
-// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-// bool is_retained = lastuse_tensor_retain_until(galloc, hidden, square);
-// GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
-// GGML_ASSERT(!is_retained || square->data != hidden->data); // both can be read when square has run
-// GGML_ASSERT(lastuse_tensor_release(galloc, hidden) == is_retained);
-// ggml_gallocr_free(galloc);
-// ```
-//
-// For programs that look at values while a graph runs: from the callback of a scheduler, or between two parts of the
-// graph. In a graph in which node is not among the nodes, t lasts to the end. If node runs before t, that t can be read
-// once it is computed, and is not retained.
-//
-// Returns false, without effect, if lastuse has not created galloc, if no operation computes node, or if only parts of t
-// are computed since lastuse_graph_split; the reason is in lastuse_last_error. Aborts if an argument is NULL.
-//
-// # Safety
-// `galloc` is a live allocator that no other thread uses, and `t` and `node` are live.
-bool lastuse_tensor_retain_until(struct ggml_gallocr *galloc,
-                                 struct ggml_tensor *t,
-                                 struct ggml_tensor *node);
+// write over it, and later nodes may. For programs that look at values while a graph runs. In a graph that does not
+// have node, t lasts to the end; where node runs before t, t is not retained. Returns false, without effect, also if
+// no operation computes node.
+bool lastuse_tensor_retain_until(struct ggml_gallocr *galloc, struct ggml_tensor *t, struct ggml_tensor *node);
 
-// Ends lastuse_tensor_retain and lastuse_tensor_retain_until for t, in the graphs that galloc plans from now on.
-//
-// ```c
-// struct ggml_tensor * t = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
-// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-// bool is_retained = lastuse_tensor_retain(galloc, t);
-// GGML_ASSERT(lastuse_tensor_release(galloc, t) == is_retained);
-// GGML_ASSERT(!lastuse_tensor_release(galloc, t)); // it is not retained any more
-// ggml_gallocr_free(galloc);
-// ```
-//
-// Returns false, without effect, if t is not retained by these calls, or if lastuse has not created galloc; the reason is
-// in lastuse_last_error. What lastuse_set_retain names stays retained. Aborts if an argument is NULL.
-//
-// # Safety
-// `galloc` is a live allocator that no other thread uses, and `t` is live.
-bool lastuse_tensor_release(struct ggml_gallocr *galloc,
-                            struct ggml_tensor *t);
+// Ends lastuse_tensor_retain and lastuse_tensor_retain_until for t, in the graphs that galloc plans from now on. What
+// lastuse_set_retain names stays retained. Returns false if t is not retained by these calls.
+bool lastuse_tensor_release(struct ggml_gallocr *galloc, struct ggml_tensor *t);
 
 // Keeps all tensors with matching names readable to the end of the run, as lastuse_tensor_retain does, in all graphs
-// that lastuse plans from now on: by existing and by later allocators, those of schedulers included, and by
-// lastuse_graph_measure and the like.
+// that lastuse plans from now on: by existing and later allocators, those of schedulers included, and by
+// lastuse_graph_measure and the like. LASTUSE_RETAIN sets the names at the start.
 //
-// names is a list of patterns separated by commas, such as "l_out-*,kq*": * stands for any characters or none, ? for
-// one, and other characters for themselves, in the same case. White space around a pattern does not count. "*" keeps
-// every tensor, to look at everything that was computed; "" keeps none, the default. The environment variable
-// LASTUSE_RETAIN sets the names at the start.
+// names is a list of patterns separated by commas, "l_out-*,kq*": * stands for any characters or none, ? for one. "*"
+// keeps every tensor, "" none, the default. Names are those of ggml when a graph is planned (docs/retention.md).
 //
-// ```c
-// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
-// ggml_set_input(input);
-// struct ggml_tensor * hidden = ggml_set_name(ggml_scale(ctx, input, 2.0f), "hidden-0");
-// struct ggml_cgraph * graph  = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, ggml_sqr(ctx, hidden));
-//
-// bool is_retained = lastuse_set_retain("hidden-*"); // false if lastuse is not enabled
-// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-// GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
-// GGML_ASSERT(!is_retained || hidden->data != ggml_graph_node(graph, -1)->data);
-// GGML_ASSERT(!lastuse_set_retain("hidden-*,,")); // a pattern is empty
-// lastuse_set_retain("");
-// ggml_gallocr_free(galloc);
-// ```
-//
-// Names are those of ggml (ggml_set_name) when a graph is planned. ggml names views and copies after their source,
-// "hidden-0 (view)", and tensors without a name by their place in the graph, "node_7"; a scheduler names its copies of a
-// tensor "CPU#hidden-0#0". Tensors of lastuse_tensor_retain_until are retained as that call says.
-//
-// Takes effect when a graph is next reserved or allocated; with several buffers, it must be reserved anew, which
-// schedulers do by themselves. lastuse_graph_reorder and lastuse_graph_remove_copies respect the names too.
-//
-// Returns false and changes nothing if one of several patterns is empty or names is not UTF-8, and, without effect, if
-// lastuse is not enabled; the reason is in lastuse_last_error. Aborts if names is NULL and lastuse is enabled. Any
-// thread may call it.
-//
-// # Safety
-// `names` is a string that ends in NUL.
+// Returns false and changes nothing if one of several patterns is empty, names is not UTF-8 or lastuse is not enabled.
 bool lastuse_set_retain(const char *names);
 
-// Sets the names of tensors whose values are written to files after a run, and the folder of these files. The
-// environment variables LASTUSE_DUMP and LASTUSE_DUMP_DIR set them at the start.
+// Sets the names of tensors whose values lastuse_graph_dump writes to files, and the folder of these files.
+// LASTUSE_DUMP and LASTUSE_DUMP_DIR set them at the start.
 //
-// pattern is a list of names separated by commas, in which "*" stands for any characters and "?" for one: "l_out-*,kq".
-// The tensors are retained (lastuse_set_retain) in every graph that is planned from now on, so that they can be read
-// after the run. NULL or an empty string ends that. dir is created if it is missing; NULL stands for "lastuse-dump" in
-// the working directory. The strings are copied.
-//
-// ```c
-// GGML_ASSERT(!lastuse_set_dump("l_out-*", "/dev/null/dump")); // not a folder
-// printf("nothing is dumped: %s\n", lastuse_last_error());
-// GGML_ASSERT(lastuse_set_dump(NULL, NULL) == lastuse_enabled()); // no names
-// ```
-//
-// Files are written by lastuse_graph_dump, which the program calls after it has computed a graph. For programs that do
-// not call it, "lastuse run --dump" does, or LD_PRELOAD with liblastuse.so and liblastuse_guard.so.
-//
-// Returns false and changes nothing if pattern is not valid, the folder cannot be written to or lastuse is not enabled;
-// the reason is in lastuse_last_error and in ggml's log. Any thread may call it.
-//
-// # Safety
-// `pattern` and `dir` are NULL, or strings that end in NUL.
-bool lastuse_set_dump(const char *pattern,
-                      const char *dir);
+// pattern is a list of names as for lastuse_set_retain; the tensors are retained in every graph that is planned from
+// now on. NULL or an empty string ends that. dir is created if it is missing; NULL stands for "lastuse-dump" in the
+// working directory. The strings are copied. Returns false and changes nothing if pattern is not valid, the folder
+// cannot be written to or lastuse is not enabled.
+bool lastuse_set_dump(const char *pattern, const char *dir);
 
 // Prepares a graph for lastuse_graph_dump, before it is computed: flags the tensors that will be dumped as outputs, so
-// that no backend leaves out their results, as it may when it fuses a node with the next one. lastuse_graph_dump removes
-// these flags.
-//
-// ```c
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// struct ggml_tensor * t = ggml_neg(ctx, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 8));
-// ggml_build_forward_expand(graph, t);
-// GGML_ASSERT(!lastuse_graph_dump_begin(graph)); // no names are set
-// ```
-//
-// Without this call, the file of a tensor that a backend has fused with the next one has other values: those that were
-// in its memory before. Where nodes are not fused, results do not depend on the call; those of a GPU may differ in the
-// last bits, as they do between versions of a backend.
-//
-// Returns false if no names are set or lastuse is not enabled; lastuse_last_error has the reason. Aborts if graph is
-// NULL.
-//
-// # Safety
-// `graph` and its tensors are live, and no other thread uses them.
+// that no backend leaves out their results, as it may when it fuses a node with the next one. Without this call, files
+// of fused tensors have what was in their memory before. lastuse_graph_dump removes the flags. Returns false if no
+// names are set or lastuse is not enabled.
 bool lastuse_graph_dump_begin(struct ggml_cgraph *graph);
 
-// Writes the values of the tensors of a graph that has been computed, as arrays for numpy.load: of the nodes and inputs
-// whose names lastuse_set_dump or LASTUSE_DUMP selects.
-//
-// ```c
-// GGML_ASSERT(lastuse_set_dump("square,sum", "dumped") == lastuse_enabled()); // before the graph is allocated
-// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
-// ggml_set_input(input);
-// struct ggml_tensor * square = ggml_set_name(ggml_sqr(ctx, input), "square");
-// struct ggml_cgraph * graph  = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, ggml_set_name(ggml_sum(ctx, ggml_sqrt(ctx, square)), "sum"));
-// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-// GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
-// ggml_backend_tensor_memset(input, 0, 0, ggml_nbytes(input));
-//
-// lastuse_graph_dump_begin(graph);
-// GGML_ASSERT(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS);
-// size_t files = 0;
-// GGML_ASSERT(lastuse_graph_dump(graph, &files) == lastuse_enabled());
-// GGML_ASSERT(files == 2 || !lastuse_enabled()); // dumped/run-00001/node-00000-square.npy, and that of the sum
-// lastuse_set_dump(NULL, NULL);
-// ggml_gallocr_free(galloc);
-// ```
-//
-// Each call writes to a folder of its own, "run-00001" and so on, with the next free number: files are never
-// overwritten. The file "index.jsonl" in it has a line for each tensor: position, name, operation, type, shape, file.
-// Arrays have the shape of the tensor in reverse order, without the extents at the end that are 1. BF16 and quantized
-// types are written as F32. A value that a later node changes in place, as ggml_add_inplace does, has the last bytes;
-// "changed_by" in the index names that node.
-//
-// If a scheduler or a backend runs the graph asynchronously, the program synchronizes it before the call. n_written may
-// be NULL; otherwise it gets the number of arrays, 0 if no tensor has a matching name, which is logged once.
-//
-// Returns false if a tensor could not be written, the others were; if no names are set; and if lastuse is not enabled or
-// does not know the layout of this ggml. The reason is in lastuse_last_error; that of the first tensor that could not be
-// written, in ggml's log too. Aborts if graph is NULL.
-//
-// # Safety
-// `graph`, its tensors and their buffers are live, and neither another thread nor a backend uses them; `n_written` is
-// NULL or writable.
-bool lastuse_graph_dump(struct ggml_cgraph *graph,
-                        size_t *n_written);
+// Writes the values of the tensors of a graph that has been computed, as arrays for numpy.load: of the nodes and
+// inputs whose names lastuse_set_dump selects. Each call writes to the next free folder, "run-00001" and so on, with
+// an "index.jsonl" (docs/inspecting.md). Asynchronous backends must be synchronized before. n_written may be NULL;
+// otherwise it gets the number of arrays. Returns false if a tensor could not be written (the others were), if no
+// names are set, and if lastuse is not enabled or does not know the layout of this ggml.
+bool lastuse_graph_dump(struct ggml_cgraph *graph, size_t *n_written);
 
 // Records from now on what the process allocates, and writes it to a file when the process exits: for each device the
-// buffers and tensors at the moment when it held the most. The environment variable LASTUSE_ACCOUNTING sets the file at the
-// start.
+// buffers and tensors at the moment when it held the most. LASTUSE_ACCOUNTING sets the file at the start.
 //
-// The ending of the file decides about the format: .txt, .json, .html, .log, or none for tables. In the name, "%p" stands for
-// the number of the process. NULL or an empty string ends recording, and what was recorded is not written; nor is it after
-// another call. The string is copied.
-//
-// ```c
-// GGML_ASSERT(!lastuse_set_accounting("/no/such/folder/memory.json"));
-// printf("nothing is recorded: %s\n", lastuse_last_error());
-// GGML_ASSERT(lastuse_set_accounting(NULL) == lastuse_enabled());
-// ```
-//
-// Graph allocators, and buffers that lastuse allocates, are recorded by themselves; buffers that the program allocates by
-// other functions are where graphs use them, or if they are noted (lastuse_buffer_note). For programs that do not note them,
-// "lastuse run --report" does, or LD_PRELOAD with liblastuse.so and liblastuse_guard.so.
-//
-// Returns false and changes nothing if the file exists or cannot be written, if its ending is unknown or lastuse is not
-// enabled; the reason is in lastuse_last_error and in ggml's log. Any thread may call it.
-//
-// # Safety
-// `path` is NULL, or a string that ends in NUL.
+// The format follows from the ending of path: .txt, .json, .html, .log, or none for tables; "%p" stands for the number
+// of the process. NULL or an empty string ends recording, and another call starts anew: what was recorded is then not
+// written. The string is copied. Buffers of the program count where graphs use them, or if they are noted. Returns
+// false and changes nothing if the file exists or cannot be written, its ending is unknown, or lastuse is not enabled.
 bool lastuse_set_accounting(const char *path);
 
-// Notes a buffer that the program has allocated, if the process records (lastuse_set_accounting): by
-// ggml_backend_buft_alloc_buffer, ggml_backend_alloc_buffer, ggml_backend_cpu_buffer_from_ptr or
-// ggml_backend_dev_buffer_from_host_ptr. Buffers of functions that lastuse replaces are noted by themselves.
-//
-// asked are the bytes that the buffer type was asked for. is_mapped is true for memory of the program that was made a
-// buffer, such as a mapped file. A program that notes its buffers also notes when it frees them (lastuse_buffer_note_free).
-//
-// ```c
-// ggml_backend_buffer_t outputs = ggml_backend_alloc_buffer(backend, 4096);
-// GGML_ASSERT(!lastuse_buffer_note(outputs, 4096, false)); // nothing is recorded
-// lastuse_buffer_note_free(outputs);
-// ggml_backend_buffer_free(outputs);
-// ```
-//
-// Returns false if nothing is recorded, or lastuse does not know the layout of this ggml; the reason is in
-// lastuse_last_error. Aborts if buffer is NULL. Any thread may call it.
-//
-// # Safety
-// `buffer` is live, and no other thread frees it.
-bool lastuse_buffer_note(struct ggml_backend_buffer *buffer,
-                         size_t asked,
-                         bool is_mapped);
+// Notes a buffer that the program has allocated by functions that lastuse does not replace, such as
+// ggml_backend_alloc_buffer or ggml_backend_cpu_buffer_from_ptr. It also notes when it frees them. asked are the bytes
+// that the buffer type was asked for; is_mapped is true for memory that was made a buffer, such as a mapped file.
+// Returns false if nothing is recorded, or lastuse does not know the layout of this ggml.
+bool lastuse_buffer_note(struct ggml_backend_buffer *buffer, size_t asked, bool is_mapped);
 
-// Notes that the program is about to free a buffer, whether or not it was noted.
-//
-// ```c
-// ggml_backend_buffer_t buffer = ggml_backend_alloc_buffer(backend, 64);
-// lastuse_buffer_note(buffer, 64, false);
-// lastuse_buffer_note_free(buffer);
-// ggml_backend_buffer_free(buffer);
-// ```
-//
-// Returns false if nothing is recorded, or lastuse does not know the layout of this ggml; the reason is in
-// lastuse_last_error. Aborts if buffer is NULL. Any thread may call it.
-//
-// # Safety
-// `buffer` is live, and no other thread frees it.
+// Notes that the program is about to free a buffer, whether or not it was noted. Returns false if nothing is recorded,
+// or lastuse does not know the layout of this ggml.
 bool lastuse_buffer_note_free(struct ggml_backend_buffer *buffer);
 
-// Returns what the devices hold now, to the byte: the buffers that lastuse has allocated, those that the tensors of the
-// given graphs and contexts lie in, and those that are given. The caller frees it with lastuse_accounting_free.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true);
-// struct ggml_tensor * w     = ggml_set_name(ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, 64), "w");
-// struct ggml_tensor * x     = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
-// struct ggml_init_params size = { 2 * ggml_tensor_overhead(), NULL, true };
-// struct ggml_context * weights = ggml_init(size);
-// struct ggml_tensor * kept  = ggml_new_tensor_1d(weights, GGML_TYPE_F32, 100);
-// ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(weights, backend);
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// ggml_set_input(x);
-// ggml_set_input(w);
-// ggml_build_forward_expand(graph, ggml_mul_mat(ctx, w, x));
-// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-// GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
-//
-// struct lastuse_accounting_params params;
-// memset(&params, 0, sizeof(params));
-// params.struct_size = sizeof(params);
-// params.graphs      = &graph;
-// params.n_graphs    = 1;
-// params.contexts    = &weights;
-// params.n_contexts  = 1;
-// params.backend     = backend;
-// struct lastuse_accounting * accounting = lastuse_accounting_new(&params);
-// GGML_ASSERT(accounting != NULL && lastuse_accounting_device_count(accounting) == 1);
-// struct lastuse_device_sums sums;
-// memset(&sums, 0, sizeof(sums));
-// sums.struct_size = sizeof(sums);
-// GGML_ASSERT(lastuse_accounting_device(accounting, 0, &sums));
-// printf("%s: %zu weights, %zu compute, %zu free\n", sums.name, sums.weights, sums.compute, sums.device_free);
-// GGML_ASSERT(sums.weights == ggml_nbytes(kept) && sums.compute >= ggml_nbytes(w));
-// GGML_ASSERT(sums.total == ggml_backend_buffer_get_size(buffer) + ggml_gallocr_get_buffer_size(galloc, 0));
-// lastuse_accounting_free(accounting);
-// ggml_gallocr_free(galloc);
-// ggml_backend_buffer_free(buffer);
-// ggml_free(weights);
-// ggml_set_no_alloc(ctx, false);
-// ```
-//
-// A buffer of the program is found by the tensors in it. If the process records what it allocates (lastuse_set_accounting),
-// and the buffers of the program are noted (lastuse_buffer_note, or liblastuse_guard.so), those are counted too, found or
-// not, and without graphs the recorded ones are listed. A buffer without known tensors is counted as what
-// ggml_backend_buffer_set_usage has set, or else as other.
-//
-// Returns NULL, with the reason in lastuse_last_error and in ggml's log, if a buffer in buffers combines several, or if
-// lastuse does not know the layout of this ggml. Works also if lastuse is not enabled; ggml's own graph allocators are
-// found by their tensors then. Aborts if params or an entry of a list is NULL, or params->struct_size is not set.
-//
-// # Safety
-// `params` points to struct_size bytes, and the lists hold as many entries as it says, all of them live and used by no
-// other thread.
+// Returns what the devices hold now, to the byte: the buffers that lastuse has allocated, those that the tensors of
+// the given graphs and contexts lie in, and those that are given; while the process records (lastuse_set_accounting),
+// also what it has recorded. The caller frees it with lastuse_accounting_free. Returns NULL if a buffer in buffers
+// combines several, or if lastuse does not know the layout of this ggml.
 struct lastuse_accounting *lastuse_accounting_new(const struct lastuse_accounting_params *params);
 
 // Returns the number of devices: those on which a buffer is, or was while the process recorded.
-//
-// ```c
-// struct lastuse_accounting_params params;
-// memset(&params, 0, sizeof(params));
-// params.struct_size = sizeof(params);
-// struct lastuse_accounting * accounting = lastuse_accounting_new(&params);
-// printf("%zu devices have buffers\n", lastuse_accounting_device_count(accounting));
-// lastuse_accounting_free(accounting);
-// ```
-//
-// Aborts if accounting is NULL.
-//
-// # Safety
-// `accounting` comes from lastuse_accounting_new and is not freed.
 size_t lastuse_accounting_device_count(const struct lastuse_accounting *accounting);
 
-// Returns the bytes of one device by what they are for. Devices count from 0. Returns true if report was written.
-//
-// ```c
-// struct lastuse_accounting_params params;
-// memset(&params, 0, sizeof(params));
-// params.struct_size = sizeof(params);
-// struct lastuse_accounting * accounting = lastuse_accounting_new(&params);
-// struct lastuse_device_sums sums;
-// memset(&sums, 0, sizeof(sums));
-// sums.struct_size = sizeof(sums);
-// for (size_t i = 0; lastuse_accounting_device(accounting, i, &sums); i++) {
-//     printf("%s: %zu bytes\n", sums.name, sums.total);
-// }
-// lastuse_accounting_free(accounting);
-// ```
-//
-// Returns false, with the reason in lastuse_last_error, if there is no such device. Aborts if an argument is NULL or
-// report->struct_size is not set.
-//
-// # Safety
-// `accounting` comes from lastuse_accounting_new and is not freed; `report` points to struct_size bytes that no other
-// thread uses.
+// Fills in the bytes of one device, counted from 0, by what they are for. Returns false if there is no such device.
 bool lastuse_accounting_device(const struct lastuse_accounting *accounting,
                                size_t device,
                                struct lastuse_device_sums *report);
 
 // Returns an accounting as text: "txt" for tables of devices, buffers and tensors, "json" for the format
 // lastuse-accounting, "html" for a page, "log" for a line for each tensor. The caller frees the string with
-// lastuse_string_free.
-//
-// ```c
-// struct lastuse_accounting_params params;
-// memset(&params, 0, sizeof(params));
-// params.struct_size = sizeof(params);
-// struct lastuse_accounting * accounting = lastuse_accounting_new(&params);
-// char * text = lastuse_accounting_text(accounting, "log");
-// GGML_ASSERT(strstr(text, "tensors processed: 0/0") != NULL);
-// lastuse_string_free(text);
-// GGML_ASSERT(lastuse_accounting_text(accounting, "xml") == NULL);
-// lastuse_accounting_free(accounting);
-// ```
-//
-// Returns NULL if there is no such format; the reason is in lastuse_last_error and in ggml's log. Aborts if an argument is
-// NULL.
-//
-// # Safety
-// `accounting` comes from lastuse_accounting_new and is not freed; `format` is a string that ends in NUL.
-char *lastuse_accounting_text(const struct lastuse_accounting *accounting,
-                              const char *format);
+// lastuse_string_free. Returns NULL if there is no such format.
+char *lastuse_accounting_text(const struct lastuse_accounting *accounting, const char *format);
 
-// Writes an accounting to a file, in the format of its ending: .txt, .json, .html, .log, or none for tables. In the name,
-// "%p" stands for the number of the process.
-//
-// ```c
-// struct lastuse_accounting_params params;
-// memset(&params, 0, sizeof(params));
-// params.struct_size = sizeof(params);
-// struct lastuse_accounting * accounting = lastuse_accounting_new(&params);
-// GGML_ASSERT(lastuse_accounting_write(accounting, "/dev/stderr"));
-// GGML_ASSERT(!lastuse_accounting_write(accounting, "/no/such/folder/memory.json"));
-// printf("%s\n", lastuse_last_error());
-// lastuse_accounting_free(accounting);
-// ```
-//
-// A file is written completely or not at all. Returns false if it cannot be written, if it exists, or if its ending is
-// unknown; the reason is in lastuse_last_error and in ggml's log. A device, such as /dev/stderr, may exist. Aborts if an
-// argument is NULL.
-//
-// # Safety
-// `accounting` comes from lastuse_accounting_new and is not freed; `path` is a string that ends in NUL.
-bool lastuse_accounting_write(const struct lastuse_accounting *accounting,
-                              const char *path);
+// Writes an accounting to a file, completely or not at all, in the format of its ending: .txt, .json, .html, .log, or
+// none for tables. "%p" in the name stands for the number of the process. Returns false if the file cannot be written,
+// its ending is unknown, or it exists; a device, such as /dev/stderr, may exist.
+bool lastuse_accounting_write(const struct lastuse_accounting *accounting, const char *path);
 
 // Frees an accounting; does nothing for NULL.
-//
-// ```c
-// lastuse_accounting_free(NULL);
-// ```
-//
-// # Safety
-// `accounting` is NULL, or comes from lastuse_accounting_new and is not used afterwards.
 void lastuse_accounting_free(struct lastuse_accounting *accounting);
 
 // Returns the lower bound of the latest plan for a buffer, in bytes: no plan with the same live ranges is smaller.
-// Compare it with ggml_gallocr_get_buffer_size.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
-// ggml_set_input(input);
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, ggml_sum(ctx, ggml_sqr(ctx, input)));
-//
-// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-// GGML_ASSERT(ggml_gallocr_reserve(galloc, graph));
-// size_t size = ggml_gallocr_get_buffer_size(galloc, 0);
-// size_t lower_bound = lastuse_gallocr_lower_bound(galloc, 0);
-// GGML_ASSERT(lower_bound <= size);
-// printf("%zu bytes, of which a better plan could save %zu at most\n", size, size - lower_bound);
-// ggml_gallocr_free(galloc);
-// ```
-//
-// Returns 0 for an id that repeats the buffer type of an earlier one, and before the first plan. Also returns 0, with
-// the reason in lastuse_last_error, if lastuse has not created galloc. Aborts if galloc is NULL or has no buffer with
-// this id.
-//
-// # Safety
-// `galloc` is a live allocator that no other thread uses.
-size_t lastuse_gallocr_lower_bound(struct ggml_gallocr *galloc,
-                                   int buffer_id);
+// Compare it with ggml_gallocr_get_buffer_size. Returns 0 for an id that repeats the buffer type of an earlier one,
+// before the first plan, and if lastuse has not created galloc. Aborts if galloc has no buffer with this id.
+size_t lastuse_gallocr_lower_bound(struct ggml_gallocr *galloc, int buffer_id);
 
-// Returns the bytes that the latest plan requires for a buffer, even if they could not be allocated: how much memory
-// to free, or what to report to the user, after ggml_gallocr_reserve has returned false.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, (int64_t) 1 << 50); // far too large
-// ggml_set_input(input);
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, ggml_sum(ctx, input));
-//
-// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-// GGML_ASSERT(!ggml_gallocr_reserve(galloc, graph));
-// fprintf(stderr, "%zu bytes are needed\n", lastuse_gallocr_wanted_size(galloc, 0));
-// GGML_ASSERT(!lastuse_enabled() || lastuse_gallocr_wanted_size(galloc, 0) > ggml_nbytes(input));
-// ggml_gallocr_free(galloc);
-// ```
-//
-// Returns 0 and aborts in the same cases as lastuse_gallocr_lower_bound.
-//
-// # Safety
-// `galloc` is a live allocator that no other thread uses.
-size_t lastuse_gallocr_wanted_size(struct ggml_gallocr *galloc,
-                                   int buffer_id);
+// Returns the bytes that the latest plan requires for a buffer, even if they could not be allocated: how much to free,
+// after ggml_gallocr_reserve has returned false. Returns 0 and aborts as lastuse_gallocr_lower_bound does.
+size_t lastuse_gallocr_wanted_size(struct ggml_gallocr *galloc, int buffer_id);
 
-// Returns a text that explains why a graph needs the memory that it needs, as this allocator would plan it. The caller
+// Returns a text that explains why a graph needs the memory that it needs, as this allocator would plan it: for each
+// buffer the tensors that are live at the peak, and the changes that would lower it most (docs/explain.md). The caller
 // frees the string with lastuse_string_free.
 //
-// The text has for each buffer: the step with the most live bytes; the tensors that are live at that step, the largest
-// first (bytes, operation, definition, last use); fragmentation; what is computed in place; what ggml's own allocator
-// would take; and the single changes that would lower the peak most, with the bytes that each saves alone. `lastuse
-// explain` prints the same for captured graphs.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
-// ggml_set_input(input);
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, ggml_set_name(ggml_sum(ctx, ggml_sqr(ctx, input)), "total"));
-//
-// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-// char * text = lastuse_gallocr_explain(galloc, graph);
-// GGML_ASSERT((text != NULL) == lastuse_enabled());
-// puts(text != NULL ? text : lastuse_last_error());
-// GGML_ASSERT(text == NULL || strstr(text, "Live at that step, largest first:") != NULL);
-// lastuse_string_free(text);
-// ggml_gallocr_free(galloc);
-// ```
-//
-// The graph may be reserved or allocated already; nothing is allocated or changed. If there are several buffers, each
-// tensor is taken to be in the buffer of the latest ggml_gallocr_reserve_n of a graph with as many leafs and nodes, or
-// else in the first. Changes are tried on copies of the graph: that takes some milliseconds, or some tenths of a
-// second for graphs with thousands of nodes.
-//
-// Returns NULL if the graph cannot be planned, or lastuse has not created galloc; the reason is in lastuse_last_error
-// and in ggml's log. Aborts if galloc or graph is NULL.
-//
-// # Safety
-// `galloc`, `graph` and its tensors are live, and no other thread uses them.
-char *lastuse_gallocr_explain(struct ggml_gallocr *galloc,
-                              struct ggml_cgraph *graph);
+// The graph may be reserved or allocated already; nothing is allocated or changed. With several buffers, ids are those
+// of the latest ggml_gallocr_reserve_n of a graph with as many leafs and nodes, or else 0. Takes some tenths of a
+// second for thousands of nodes. Returns NULL if the graph cannot be planned, or lastuse has not created galloc.
+char *lastuse_gallocr_explain(struct ggml_gallocr *galloc, struct ggml_cgraph *graph);
 
 // Frees a string that a function of lastuse returned to be freed by the caller; does nothing for NULL.
-//
-// ```c
-// lastuse_string_free(NULL);
-// ```
-//
-// # Safety
-// `string` is NULL, or comes from lastuse_gallocr_explain or lastuse_accounting_text, is unchanged, and is not used afterwards.
 void lastuse_string_free(char *string);
 
 // Creates a ggml context that needs no size: it reserves address space, and takes memory only as tensors and graphs
 // are made in it. All functions of ggml work with it, except that the caller frees it with lastuse_context_free.
-//
-// To empty the context for reuse, as for the next token, call ggml_reset: its pages and addresses stay.
-//
-// ```c
-// struct ggml_context * graphs = lastuse_context_new(LASTUSE_CONTEXT_DEFERRED, NULL);
-// for (int token = 0; token < 3; token++) {
-//     ggml_reset(graphs);
-//     struct ggml_tensor * sum = ggml_new_tensor_1d(graphs, GGML_TYPE_F32, 64);
-//     ggml_set_input(sum);
-//     for (int layer = 0; layer < 1000; layer++) {
-//         sum = ggml_add(graphs, sum, sum);
-//     }
-//     struct ggml_cgraph * graph = ggml_new_graph_custom(graphs, 2000, false);
-//     ggml_build_forward_expand(graph, sum);
-//     GGML_ASSERT(ggml_graph_n_nodes(graph) == 1000 && sum->data == NULL);
-// }
-// lastuse_context_free(graphs);
-// ```
-//
-// Kinds. The tensors of a deferred context get memory from ggml_gallocr, ggml_backend_sched or
-// ggml_backend_alloc_ctx_tensors, as with no_alloc. Those of an immediate context have host memory in the context when
-// they are made. If params names a buffer type, they get memory in it when a ggml_gallocr reserves or allocates a
-// graph that reads one of them, or when the program calls lastuse_context_realize. That memory is never part of a
-// compute buffer.
-//
-// Address space. The default is 4 GiB for contexts that hold no data (368 bytes a tensor: eleven million tensors), and
-// the memory of the machine for those that do; but at most a 128th of what all contexts together leave of 64 TiB, or 1
-// GiB where that is more, so that thousands can exist at once. If the system provides less, a context gets less, down
-// to 64 MiB, which is logged; as much as it gets always stays free for others. A full context behaves as contexts of
-// ggml do. Where the system accounts address space strictly (vm.overcommit_memory=2), set params->address_space to
-// what is needed.
-//
-// params may be NULL, and is not used after the call. Returns NULL if address space cannot be reserved, if a deferred
-// context is given a buffer type, if kind or usage has no valid value, and if lastuse does not know the layout of this
-// ggml; the reason is in lastuse_last_error and in ggml's log. Works also if lastuse is not enabled. Aborts if
-// params->struct_size is not set. Any thread may call it; one thread at a time may use the context.
-//
-// # Safety
-// `params` is NULL or points to struct_size bytes, and its buffer type is NULL or outlives the context.
-struct ggml_context *lastuse_context_new(enum lastuse_context_kind kind,
-                                         const struct lastuse_context_params *params);
+// ggml_reset empties it for reuse: its pages and addresses stay. See docs/contexts.md. params may be NULL. Returns
+// NULL if address space cannot be reserved, if a deferred context is given a buffer type, if kind or usage has no
+// valid value, and if lastuse does not know the layout of this ggml.
+struct ggml_context *lastuse_context_new(enum lastuse_context_kind kind, const struct lastuse_context_params *params);
 
 // Allocates all tensors without memory of an immediate context with a buffer type; views get the memory of their
-// roots. Returns true, at once, if there is nothing to do.
-//
-// ```c
-// struct lastuse_context_params params = { sizeof(params), NULL, 0, GGML_BACKEND_BUFFER_USAGE_WEIGHTS };
-// params.buft = ggml_backend_get_default_buffer_type(backend);
-// struct ggml_context * weights = lastuse_context_new(LASTUSE_CONTEXT_IMMEDIATE, &params);
-// struct ggml_tensor * weight = ggml_new_tensor_2d(weights, GGML_TYPE_F32, 4, 2);
-// const float values[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
-// GGML_ASSERT(lastuse_context_realize(weights));
-// ggml_backend_tensor_set(weight, values, 0, sizeof(values));
-// struct ggml_tensor * later = ggml_dup_tensor(weights, weight);
-// GGML_ASSERT(lastuse_context_realize(weights) && later->data != NULL && later->data != weight->data);
-// lastuse_context_free(weights);
-// ```
-//
-// When: before data is set, and before a graph is passed to ggml_backend_sched, which reads where tensors are before
-// it calls an allocator. A ggml_gallocr realizes the contexts that its graphs read by itself.
-//
-// Memory: the first call allocates what its tensors need and no more, in one buffer, or in several if the type has a
-// limit. Later calls fill free memory and then add buffers with some room for later tensors, so that a thousand
-// tensors of one size, realized one by one, are in fewer than a hundred buffers. Free memory is at most an eighth of
-// what the tensors take, or 64 KiB where that is more, and never more than 128 MiB. After ggml_reset the buffers are
-// reused; if they are too small then, one larger buffer replaces them.
-//
-// Returns false if there is not enough memory or the backend fails, and for a deferred context; the reason is in
-// lastuse_last_error and in ggml's log. Tensors that got memory keep it, and the next call continues. Returns false
-// also for a context that is NULL, freed, or not from lastuse_context_new; debug builds of lastuse abort then.
-//
-// # Safety
-// No other thread uses the context or its tensors.
+// roots. Called before data is set, and before a graph is passed to ggml_backend_sched; a ggml_gallocr realizes the
+// contexts that its graphs read by itself. Returns true, at once, if there is nothing to do. Returns false if there is
+// not enough memory, where tensors that got some keep it and the next call continues; for a deferred context; and, if
+// debug builds do not abort, for one that is NULL, freed or not lastuse's.
 bool lastuse_context_realize(struct ggml_context *ctx);
 
-// Frees a context of lastuse_context_new and the buffers of its tensors; does nothing for NULL. Its tensors, and
-// graphs that read them, must not be used any more.
-//
-// ```c
-// struct ggml_context * inputs = lastuse_context_new(LASTUSE_CONTEXT_IMMEDIATE, NULL);
-// ggml_set_f32(ggml_new_tensor_1d(inputs, GGML_TYPE_F32, 8), 1.0f);
-// lastuse_context_free(inputs);
-// lastuse_context_free(NULL);
-// ```
-//
-// ggml_free is not enough: it frees only ggml's own struct, and keeps memory and address space. A context that was
-// freed before, or that is not from lastuse_context_new, is left unchanged; one that was freed with ggml_free is freed
-// completely. In each of these cases the reason is in lastuse_last_error and in ggml's log, and debug builds of
-// lastuse abort. Debug builds also keep the first 2 MiB of the last 64 freed contexts inaccessible, so that the use of
-// a freed tensor ends in a fault instead of wrong numbers.
-//
-// # Safety
-// No other thread uses the context, and nothing uses it or its tensors afterwards.
+// Frees a context of lastuse_context_new and the buffers of its tensors; does nothing for NULL. ggml_free is not
+// enough: it keeps memory and address space. Its tensors, and graphs that read them, must not be used any more. A
+// context that was freed before, or that is not from lastuse_context_new, is left unchanged; in debug builds of
+// lastuse, both abort.
 void lastuse_context_free(struct ggml_context *ctx);
 
 // Measures the compute buffers of a graph: exactly the bytes that ggml_gallocr_reserve or ggml_gallocr_reserve_n would
-// allocate for it. Returns true if sizes was written.
+// allocate for it. Allocates no buffers and does not change the graph. Returns true if sizes was written.
 //
-// Allocates no buffers and changes nothing in the graph and its tensors, so a program can call it before it allocates
-// anything: for the graph of its largest batch, with weights that are not loaded yet.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-// struct ggml_tensor * input = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 512, 2048);
-// ggml_set_input(input);
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, ggml_soft_max(ctx, ggml_mul_mat(ctx, input, input)));
-//
-// struct ggml_backend_buffer_type * type = ggml_backend_get_default_buffer_type(backend);
-// size_t size, lower_bound;
-// if (!lastuse_graph_measure(graph, &type, 1, NULL, NULL, &size, &lower_bound)) {
-//     fprintf(stderr, "%s\n", lastuse_last_error());
-//     abort();
-// }
-// ggml_gallocr_t galloc = ggml_gallocr_new(type);
-// GGML_ASSERT(ggml_gallocr_reserve(galloc, graph));
-// GGML_ASSERT(ggml_gallocr_get_buffer_size(galloc, 0) == size && lower_bound <= size);
-// ggml_gallocr_free(galloc);
-// ```
-//
-// bufts holds n_bufs buffer types, one for each buffer id. node_buffer_ids and leaf_buffer_ids hold a buffer id for
-// each node and each leaf of the graph; NULL means that all are 0. sizes has room for n_bufs numbers, in bytes. So has
-// lower_bounds, which may be NULL: the lower bounds of the buffers, the live bytes at their peaks. Both are 0 for an
-// id that repeats the buffer type of an earlier one, so that sizes add up to what all buffers take together. Tensors
-// that have memory, or that get it from a context of lastuse_context_new, count 0.
-//
-// Takes as long as planning: 0.3 to 0.5 milliseconds for a graph of 2,000 nodes.
-//
-// Returns false, with nothing written and the reason in lastuse_last_error and in ggml's log, if a required argument
-// is NULL, if n_bufs is less than 1 or an id is not less than n_bufs, if the sum of the sizes overflows, if a
-// reservation would be refused whatever memory there is, and if lastuse does not know the layout of this ggml. If
-// lastuse is not enabled, sizes are those of ggml's own allocator and lower_bounds are 0; false if this ggml has no
-// ggml_gallocr_reserve_n_size, and if contexts must be realized first.
-//
-// # Safety
-// `graph`, its tensors and the buffer types are live; no other thread uses the graph; and the lists have the lengths
-// given above.
+// The ids name one of the n_bufs buffer types for each node and each leaf; NULL means that all are 0. sizes, and
+// lower_bounds unless it is NULL, have room for n_bufs numbers of bytes: 0 for an id that repeats the type of an
+// earlier one. Returns false if a required argument is NULL, an id or n_bufs is out of range, sizes overflow, or
+// ggml_gallocr_reserve would refuse the graph. Where lastuse is not enabled: docs/api.md.
 bool lastuse_graph_measure(struct ggml_cgraph *graph,
                            struct ggml_backend_buffer_type *const *bufts,
                            int n_bufs,
@@ -1461,32 +731,9 @@ bool lastuse_graph_measure(struct ggml_cgraph *graph,
                            size_t *lower_bounds);
 
 // Measures the compute buffers of several graphs that use the same buffers one after the other: for each buffer, the
-// largest size and the largest lower bound. Returns true if sizes was written. A program that runs prompts and single
-// tokens measures both graphs, and reserves for both.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-// struct ggml_cgraph * graphs[2];
-// for (int i = 0; i < 2; i++) {
-//     struct ggml_tensor * input = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, i == 0 ? 512 : 1);
-//     ggml_set_input(input);
-//     graphs[i] = ggml_new_graph(ctx);
-//     ggml_build_forward_expand(graphs[i], ggml_soft_max(ctx, input));
-// }
-// struct ggml_backend_buffer_type * type = ggml_backend_get_default_buffer_type(backend);
-// size_t both, prompt;
-// if (lastuse_graph_measure_many(graphs, 2, &type, 1, NULL, NULL, &both, NULL)) {
-//     GGML_ASSERT(lastuse_graph_measure(graphs[0], &type, 1, NULL, NULL, &prompt, NULL) && both == prompt);
-// }
-// ```
-//
-// graphs holds n_graphs graphs, at least one. node_buffer_ids and leaf_buffer_ids hold a list for each graph; NULL
-// instead of a list, or of all lists, means that all ids are 0. The other arguments and the errors are as in
-// lastuse_graph_measure.
-//
-// # Safety
-// The graphs, their tensors and the buffer types are live; no other thread uses the graphs; and the lists have the
-// lengths given above and in lastuse_graph_measure.
+// largest size and the largest lower bound. A program that runs prompts and single tokens measures both graphs. graphs
+// holds n_graphs graphs, at least one. The ids hold a list for each graph; NULL instead of a list, or of all lists,
+// means that all ids are 0. The other arguments and the errors are those of lastuse_graph_measure.
 bool lastuse_graph_measure_many(struct ggml_cgraph *const *graphs,
                                 int n_graphs,
                                 struct ggml_backend_buffer_type *const *bufts,
@@ -1497,1351 +744,234 @@ bool lastuse_graph_measure_many(struct ggml_cgraph *const *graphs,
                                 size_t *lower_bounds);
 
 // Returns a tensor that is a view of all of a and depends on b: what reads it runs after b, and reads what b has
-// written to that memory. So order becomes a part of the graph, where otherwise only the order of calls of
-// ggml_build_forward_expand determines it: here, that the cache is read after the new rows were copied into it.
-//
-// ```c
-// struct ggml_tensor * rows  = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 8, 2);
-// struct ggml_tensor * cache = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 8, 16);
-// struct ggml_tensor * slots = ggml_view_2d(ctx, cache, 8, 2, cache->nb[1], 4*cache->nb[1]);
-// struct ggml_tensor * copy  = ggml_cpy(ctx, rows, slots);
-// struct ggml_tensor * keys  = ggml_dependency(ctx, cache, copy);
-// struct ggml_tensor * sum   = ggml_sum(ctx, keys);
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, sum); // adds the copy too, before keys
-// GGML_ASSERT(ggml_graph_n_nodes(graph) == 4);
-// ```
-//
-// The result has the type, shape, strides and memory of a; nothing is computed for it, and gradients pass through to
-// a. It belongs to ctx; a and b may belong to other contexts. All code that walks graphs respects the order: with any
-// number of threads, in ggml_backend_sched (b is not copied for it), whichever tensor is expanded first.
-//
-// Returns NULL if a and b are the same tensor, if ctx is full, and if lastuse does not know the layout of this ggml;
-// the reason is in lastuse_last_error and in ggml's log. Works also if lastuse is not enabled. Aborts if an argument
-// is NULL and, in debug builds of lastuse, if it belongs to a context that lastuse_context_free has freed.
-//
-// # Safety
-// `ctx`, `a` and `b` are live, `a` and `b` for as long as the result is used; no other thread uses them meanwhile.
-struct ggml_tensor *ggml_dependency(struct ggml_context *ctx,
-                                    struct ggml_tensor *a,
-                                    struct ggml_tensor *b);
+// written to that memory. So order becomes a part of the graph, also in ggml_backend_sched. The result has the type,
+// shape, strides and memory of a, and belongs to ctx; a and b may belong to other contexts, and live as long as it is
+// used. Nothing is computed for it, and gradients pass through to a. Returns NULL if a and b are the same tensor, if
+// ctx is full, and if lastuse does not know the layout of this ggml.
+struct ggml_tensor *ggml_dependency(struct ggml_context *ctx, struct ggml_tensor *a, struct ggml_tensor *b);
 
 // Redirects the result of t to the memory of dst, so that it need not be copied there. Returns t, which is a view of
-// dst from now on: what reads it reads dst after t has run. ggml_set_output(t, dst), with two arguments, calls this
-// function (a macro in C, an overload in C++); with one argument it is ggml's own function.
+// dst from now on. ggml_set_output(t, dst), with two arguments, calls this function.
 //
-// ```c
-// struct ggml_tensor * cache   = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 8, 16);
-// struct ggml_tensor * slots   = ggml_view_2d(ctx, cache, 8, 2, cache->nb[1], 4*cache->nb[1]);
-// struct ggml_tensor * weights = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 4, 8);
-// struct ggml_tensor * input   = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 4, 2);
-// for (int i = 0; i < 32; i++) { ((float *) weights->data)[i] = 0.5f; }
-// for (int i = 0; i <  8; i++) { ((float *) input->data)[i]   = 1.0f; }
-// ggml_set_no_alloc(ctx, true); // results get their memory from an allocator
-// struct ggml_tensor * rows = ggml_mul_mat(ctx, weights, input);
-// rows = ggml_set_output(rows, slots); // if it returns NULL, use ggml_cpy(ctx, rows, slots)
-// GGML_ASSERT(rows != NULL);
-// struct ggml_tensor * keys  = ggml_dependency(ctx, cache, rows);
-// struct ggml_tensor * twice = ggml_scale(ctx, keys, 2.0f);
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, twice);
-// ggml_gallocr_t allocator = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-// GGML_ASSERT(ggml_gallocr_alloc_graph(allocator, graph));
-// GGML_ASSERT(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS);
-// GGML_ASSERT(rows->data == slots->data && ((float *) cache->data)[4*8] == 2.0f);
-// ggml_gallocr_free(allocator);
-// ggml_set_no_alloc(ctx, false);
-// ```
-//
-// All code that walks graphs can run the result; a scheduler runs t where dst is. When lastuse plans the graph, it
-// checks what depends on the whole graph:
-// - every other node that reads or writes that memory is ordered before or after t by sources, as with
-//   ggml_dependency: of two nodes that touch redirected memory, one of them writing, one must depend on the other;
-// - no view of t is older than this call;
-// - where dst has gaps, nodes that read t itself are known to read such a layout, since they may have been made when t
-//   had no gaps. Other operations can read ggml_cont of t, or ggml_view_4d of t, made after this call: ggml then
-//   checks its strides.
-//
-// If a check fails, ggml_gallocr_reserve, ggml_gallocr_alloc_graph and the functions of a scheduler that call them
-// return false; the rule and the two tensors are in ggml's log.
-//
-// Returns NULL and changes nothing when this is impossible; ggml_cpy then has the same result. The reason is in
-// lastuse_last_error and in ggml's log:
-// - t and dst are the same, or differ in type or shape, or have no elements; or dst is quantized;
-// - t is not computed, is a view, has memory, is an input, a parameter or a loss, or has all ten sources;
-// - dst is a view of t, or is computed from it;
-// - the operation of t is not known to write the layout of dst. Most write a contiguous layout; many write, on the
-//   CPU, rows with gaps between them; few write elements with gaps between them. No operation of the program's own is
-//   known;
-// - a source of t is in the same memory, unless ggml itself would compute t in place of that source;
-// - lastuse does not know the layout of this ggml.
-//
-// t must not need gradients: ggml_build_backward_expand aborts on it. Works also if lastuse is not enabled. Aborts if
-// an argument is NULL.
-//
-// # Safety
-// `t` and `dst` are live, `dst` for as long as `t` is used; no other thread uses them meanwhile.
-struct ggml_tensor *lastuse_tensor_set_output(struct ggml_tensor *t,
-                                              struct ggml_tensor *dst);
+// Returns NULL and changes nothing where that is impossible, such as when t is a view, an input, or not known to write
+// the layout of dst; ggml_cpy then has the same result. Nodes that touch this memory must be ordered by
+// ggml_dependency: otherwise ggml_gallocr_reserve, ggml_gallocr_alloc_graph and schedulers refuse the graph
+// (docs/copies.md). t must not need gradients. dst outlives t.
+struct ggml_tensor *lastuse_tensor_set_output(struct ggml_tensor *t, struct ggml_tensor *dst);
 
 // Gives t, a result of a graph, memory in a buffer of the program, where it survives later graphs. Returns the tensor
-// that lies there: t itself, whose operation then writes its result into the buffer; or, where that is impossible, a
-// new tensor that copies t there, for ggml_build_forward_expand.
+// that lies there, flagged as an output: t itself, whose operation then writes there; or, if t is a view or the device
+// of buffer cannot compute it, a new tensor that copies t there, for ggml_build_forward_expand.
 //
-// ```c
-// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
-// ggml_set_input(input);
-// struct ggml_tensor * state = ggml_scale(ctx, input, 2.0f);
-// struct ggml_tensor * last  = ggml_view_1d(ctx, ggml_sqr(ctx, state), 1, 63 * sizeof(float));
-//
-// ggml_backend_buffer_type_t buft = ggml_backend_get_default_buffer_type(backend);
-// ggml_backend_buffer_t buffer = ggml_backend_buft_alloc_buffer(buft, 4096);
-// ggml_gallocr_t galloc = ggml_gallocr_new(buft);
-// struct ggml_tensor * kept[2];
-// kept[0] = lastuse_tensor_dedicate(galloc, state, buffer);
-// kept[1] = lastuse_tensor_dedicate(galloc, last, buffer);
-// GGML_ASSERT((kept[0] != NULL && kept[1] != NULL) == lastuse_enabled());
-// if (lastuse_enabled()) {
-//     GGML_ASSERT(kept[0] == state);  // written by ggml_scale
-//     GGML_ASSERT(kept[1] != last);   // a view is copied
-//     struct ggml_cgraph * graph = ggml_new_graph(ctx);
-//     ggml_build_forward_expand(graph, kept[0]);
-//     ggml_build_forward_expand(graph, kept[1]);
-//     GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
-//     float ones[64], value;
-//     for (int i = 0; i < 64; i++) { ones[i] = 1.0f; }
-//     ggml_backend_tensor_set(input, ones, 0, sizeof(ones));
-//     GGML_ASSERT(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS);
-//     ggml_backend_tensor_get(kept[1], &value, 0, sizeof(value)); // also after other graphs
-//     GGML_ASSERT(value == 4.0f);
-// }
-// ggml_gallocr_free(galloc);
-// ggml_backend_buffer_free(buffer);
-// ggml_set_no_alloc(ctx, false);
-// ```
-//
-// Call it once for a tensor, before its graph is reserved or allocated. t is copied if it is a view (a result of
-// ggml_view, ggml_reshape, ggml_permute, ggml_transpose, of an operation in place, or one redirected by
-// ggml_set_output(t, dst)), and if the device of buffer does not support its operation. A copy is contiguous, and is
-// computed where ggml_build_forward_expand adds it: add it before nodes that write over the memory t is a view of.
-// Views of t, older or newer, follow t. The returned tensor is flagged as an output, so that no backend fuses its
-// operation away.
-//
-// Bytes of buffer are handed out in the order of calls, each tensor at a multiple of the alignment: a tensor takes
-// ggml_backend_buft_get_alloc_size, and ggml_backend_buft_get_alignment less 1 more at most.
-// lastuse_gallocr_dedicated_size returns what is taken, lastuse_gallocr_dedicated_reset gives it back. Call that
-// before buffer is freed, and before the tensors of a graph that is built anew are dedicated in buffer again.
-//
-// A scheduler runs the returned tensor on the backend of buffer. Its own allocator is hidden, so pass another one that
-// allocates no graphs: it takes no memory.
-//
-// Returns NULL and changes nothing, with the reason in lastuse_last_error and in ggml's log, if
-// - t is not computed, or only parts of it since lastuse_graph_split; is an input, has no elements, or has memory already:
-//   because it was dedicated before, or its graph is allocated;
-// - t is a view of a tensor that is dedicated or allocated, or of quantized elements that are not in order;
-// - buffer has too few bytes left, belongs to galloc itself, or is of a type that places tensors itself;
-// - the device of buffer can neither compute t nor copy it.
-//
-// Also returns NULL, with the reason in lastuse_last_error, if lastuse has not created galloc. Aborts if an argument
-// is NULL.
-//
-// # Safety
-// `galloc`, `t` and `buffer` are live, and no other thread uses them. `buffer` stays live as long as the returned
-// tensor is used. A returned copy lives until lastuse_gallocr_dedicated_reset or ggml_gallocr_free, and t as long as
-// graphs with the copy are used.
+// Called once for a tensor, before its graph is reserved or allocated. buffer outlives the tensor and is handed out in
+// the order of calls; copies live until lastuse_gallocr_dedicated_reset or ggml_gallocr_free. With a scheduler, pass
+// an allocator that allocates no graphs. Returns NULL and changes nothing in the cases that docs/steps.md lists.
 struct ggml_tensor *lastuse_tensor_dedicate(struct ggml_gallocr *galloc,
                                             struct ggml_tensor *t,
                                             struct ggml_backend_buffer *buffer);
 
 // Returns the bytes of a buffer that tensors dedicated with galloc take, with the gaps that alignment leaves between
-// them; 0 if there are none.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true);
-// struct ggml_tensor * t = ggml_neg(ctx, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64));
-// ggml_backend_buffer_type_t buft = ggml_backend_get_default_buffer_type(backend);
-// ggml_backend_buffer_t buffer = ggml_backend_buft_alloc_buffer(buft, 1024);
-// ggml_gallocr_t galloc = ggml_gallocr_new(buft);
-// if (lastuse_tensor_dedicate(galloc, t, buffer) != NULL) {
-//     GGML_ASSERT(lastuse_gallocr_dedicated_size(galloc, buffer) == 64 * sizeof(float));
-// }
-// ggml_gallocr_free(galloc);
-// ggml_backend_buffer_free(buffer);
-// ggml_set_no_alloc(ctx, false);
-// ```
-//
-// Also returns 0, with the reason in lastuse_last_error, if lastuse has not created galloc. Aborts if an argument is
-// NULL.
-//
-// # Safety
-// `galloc` and `buffer` are live, and no other thread uses them.
-size_t lastuse_gallocr_dedicated_size(struct ggml_gallocr *galloc,
-                                      struct ggml_backend_buffer *buffer);
+// them; 0 if there are none, or if lastuse has not created galloc.
+size_t lastuse_gallocr_dedicated_size(struct ggml_gallocr *galloc, struct ggml_backend_buffer *buffer);
 
 // Forgets what galloc has dedicated in a buffer: its bytes can be handed out again, and the copies that
-// lastuse_tensor_dedicate returned for it are freed. Does nothing if there is nothing.
-//
-// ```c
-// ggml_backend_buffer_type_t buft = ggml_backend_get_default_buffer_type(backend);
-// ggml_backend_buffer_t buffer = ggml_backend_buft_alloc_buffer(buft, 1024); // 256 bytes are enough for each graph
-// ggml_gallocr_t galloc = ggml_gallocr_new(buft);
-// ggml_set_no_alloc(ctx, true);
-// for (int i = 0; i < 8 && lastuse_enabled(); i++) {
-//     lastuse_gallocr_dedicated_reset(galloc, buffer);
-//     struct ggml_tensor * t = ggml_neg(ctx, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64));
-//     GGML_ASSERT(lastuse_tensor_dedicate(galloc, t, buffer) == t);
-// }
-// lastuse_gallocr_dedicated_reset(galloc, buffer);
-// GGML_ASSERT(lastuse_gallocr_dedicated_size(galloc, buffer) == 0);
-// ggml_backend_buffer_free(buffer);
-// ggml_gallocr_free(galloc);
-// ggml_set_no_alloc(ctx, false);
-// ```
-//
-// If lastuse has not created galloc, does nothing; the reason is in lastuse_last_error. Aborts if an argument is NULL.
-//
-// # Safety
-// `galloc` and `buffer` are live, and no other thread uses them. Copies for `buffer` and graphs with them are not used
-// afterwards.
-void lastuse_gallocr_dedicated_reset(struct ggml_gallocr *galloc,
-                                     struct ggml_backend_buffer *buffer);
+// lastuse_tensor_dedicate returned for it are freed. Called before buffer is freed. Does nothing if there is nothing,
+// or if lastuse has not created galloc.
+void lastuse_gallocr_dedicated_reset(struct ggml_gallocr *galloc, struct ggml_backend_buffer *buffer);
 
 // Removes copies from a graph: operations write their results where ggml_cpy, ggml_cont, ggml_dup and ggml_concat
-// would copy them. Returns how many copies were removed. The graph computes the same to the last bit, and no more
-// bytes are live at its peak than before.
-//
-// ```c
-// struct ggml_tensor * weights = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 4, 8);
-// struct ggml_tensor * input   = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 4, 2);
-// struct ggml_tensor * cache   = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 8, 16);
-// for (int i = 0; i < 32; i++) { ((float *) weights->data)[i] = 0.5f; }
-// for (int i = 0; i <  8; i++) { ((float *) input->data)[i]   = 1.0f; }
-// struct ggml_tensor * keys  = ggml_mul_mat(ctx, weights, input);
-// struct ggml_tensor * slots = ggml_view_2d(ctx, cache, 8, 2, cache->nb[1], 4*cache->nb[1]);
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, ggml_cpy(ctx, keys, slots));
-// struct lastuse_copies_report report = { sizeof(report) };
-// GGML_ASSERT(lastuse_graph_remove_copies(graph, NULL, &report) == 1);
-// GGML_ASSERT(report.bytes_removed == ggml_nbytes(keys));
-// GGML_ASSERT(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS);
-// GGML_ASSERT(((float *) cache->data)[4*8] == 2.0f && keys->data == slots->data); // the product was written there
-// ```
-//
-// A copy is removed if it copies all of a result that no other node reads, if the producer is known to write the
-// layout of the copy, and if no node uses that memory in between, in the order of the graph's nodes. The producer then
-// becomes a view of the memory (for ggml_cont and ggml_dup, the copy can become a view of the producer), the copy a
-// reshape, for which nothing is computed; a ggml_concat becomes a tensor without operation, whose parts are written by
-// others. All tensors keep their shapes and values, and nodes their positions. The strides and the memory of a
-// producer, and of views between it and the copy, change; views of these that are in no list of the graph are stale.
-//
-// When: after the graph is complete, its backward pass included, and after tensors that do not belong in the compute
-// buffer (weights, caches) have memory; before lastuse_graph_reorder, ggml_gallocr_reserve, ggml_gallocr_alloc_graph,
-// ggml_backend_sched_reserve, ggml_backend_sched_alloc_graph and the first run. Tensors that an allocator has given
-// memory are left unchanged. A second call removes nothing more. The graph can be allocated by lastuse, ggml's own
-// allocator or ggml_backend_sched.
-//
-// buft is the buffer type of the future compute buffer. NULL if there will be several or it is unknown, as for a
-// scheduler with several backends: then only copies into tensors that have memory are removed, and ggml_cont and
-// ggml_dup where the producer keeps its layout. Only ggml's CPU backend writes layouts with gaps.
-//
-// report may be NULL. Otherwise it is filled in: removed and the left_ fields add up to the copies of the graph that
-// have elements.
-//
-// Returns 0, with the graph unchanged, also if the graph lists a tensor twice and if lastuse does not know the layout
-// of this ggml; in the latter case the reason is in lastuse_last_error and in ggml's log. Works also if lastuse is not
-// enabled. Aborts if graph is NULL, or report->struct_size is not set.
-//
-// # Safety
-// `graph` and its tensors are live, and no other thread uses them; `buft` is NULL or live; `report` is NULL, or points
-// to struct_size bytes that no other thread uses.
+// would copy them. Returns how many were removed; 0 also on failure. Results are the same to the last bit. Called when
+// the graph is complete and tensors outside of the compute buffer have memory, before lastuse_graph_reorder and before
+// the graph is reserved, allocated or run. buft is the type of the future compute buffer; NULL, for fewer copies, if
+// there will be several or it is unknown. report may be NULL. See docs/copies.md.
 int lastuse_graph_remove_copies(struct ggml_cgraph *graph,
                                 struct ggml_backend_buffer_type *buft,
                                 struct lastuse_copies_report *report);
 
-// Reorders the nodes of a graph so that fewer bytes are live at its peak, and a smaller compute buffer is enough.
-// Returns true if the order was changed.
+// Reorders the nodes of a graph so that fewer bytes are live at its peak. Returns true if the order was changed.
+// Results are the same to the last bit on backends that run node by node; the last node stays the last.
 //
-// The graph computes the same to the last bit on backends that run node by node: nodes that read or write the same
-// memory keep their order, through views and where tensors that have memory overlap; no node is moved past one that
-// runs a function of the program; and the last node stays the last. No plan becomes larger.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
-// ggml_set_input(input);
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// struct ggml_tensor * wide[2];
-// for (int i = 0; i < 2; i++) {
-//     wide[i] = ggml_pad(ctx, ggml_scale(ctx, input, i + 1.0f), 65536, 0, 0, 0);
-//     ggml_build_forward_expand(graph, wide[i]); // in this order both are live at the same time
-// }
-// ggml_build_forward_expand(graph, ggml_add(ctx, ggml_sum(ctx, wide[0]), ggml_sum(ctx, wide[1])));
-//
-// struct lastuse_reorder_report report;
-// memset(&report, 0, sizeof(report));
-// report.struct_size = sizeof(report);
-// if (lastuse_graph_reorder(graph, ggml_backend_get_default_buffer_type(backend), 0, &report)) {
-//     GGML_ASSERT(report.size_after < report.size_before * 3 / 4); // one after the other
-// }
-// GGML_ASSERT(report.nodes_moved > 0 || !lastuse_enabled());
-// ```
-//
-// When: after the graph is complete, its backward pass included, and after tensors that do not belong in the compute
-// buffer (weights, caches, gradients that are kept) have memory; before ggml_gallocr_reserve,
-// ggml_gallocr_alloc_graph, ggml_backend_sched_reserve, ggml_backend_sched_alloc_graph and the first run. Not later: a
-// backend may remember a graph by an identifier that does not change with the order. Equal graphs get equal orders; a
-// graph with other sizes may get another order, and is then planned anew.
-//
-// The positions of nodes change, except that of the last: for ggml_graph_node, and for the node_buffer_ids of
-// ggml_gallocr_reserve_n. A backend that fuses neighbours may find fewer of them, so no node is moved without need.
-//
-// buft is the buffer type of the future compute buffer; NULL takes sizes from ggml_nbytes, rounded up to multiples of
-// 32. With several backends the order is chosen as if all nodes were in one buffer, and nodes that a scheduler would
-// run together on one backend may be separated: measure there.
-//
-// effort limits the search, in nodes visited; 0 means 3000000, about two tenths of a second on a graph with some
-// thousand nodes, and much less where little can be improved. Equal graphs and efforts give equal orders.
-//
-// report may be NULL. Otherwise it is filled in, with zeros if nothing was computed.
-//
-// Returns false if no better order was found, if sizes overflow (which is logged), and if lastuse is not enabled; if
-// no ggml is found, the reason is in lastuse_last_error and in ggml's log. Aborts if graph is NULL, or
-// report->struct_size is not set.
-//
-// # Safety
-// `graph` and its tensors are live, and no other thread uses them; `buft` is NULL or live; `report` is NULL, or points
-// to struct_size bytes that no other thread uses.
+// Called when the graph is complete and tensors outside of the compute buffer have memory, before it is reserved,
+// allocated or run. buft is the type of the future compute buffer; NULL: sizes are those of ggml_nbytes. effort limits
+// the search, in nodes visited; 0 means 3000000, at most about two tenths of a second. report may be NULL. Returns
+// false if no better order was found, if sizes overflow, and if lastuse is not enabled. See docs/planning.md.
 bool lastuse_graph_reorder(struct ggml_cgraph *graph,
                            struct ggml_backend_buffer_type *buft,
                            uint64_t effort,
                            struct lastuse_reorder_report *report);
 
 // Changes a training graph so that its compute buffer fits a budget: forward results are dropped after their last use
-// in the forward pass, and computed again right before the backward pass uses them. Returns true if the graph fits the
-// budget.
+// in the forward pass, and computed again before the backward pass uses them. Results are the same to the last bit on
+// backends that run node by node. Returns true if the graph fits the budget.
 //
-// Loss, gradients and updated weights are the same to the last bit on backends that run node by node: a result is
-// computed again by the same operation from the same values. Among the graphs that were found to fit, the new one has
-// the least floating-point operations, counted by operation and shapes (docs/recomputation.md has the table). The
-// budget is for the plan of the whole graph, and is kept to the byte by ggml_gallocr_reserve with the same settings.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-// struct ggml_tensor * input = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, 256);
-// ggml_set_input(input);
-// struct ggml_tensor * weights[4];
-// struct ggml_tensor * x = input;
-// for (int i = 0; i < 4; i++) {
-//     weights[i] = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, 64);
-//     ggml_set_param(weights[i]);
-//     x = ggml_silu(ctx, ggml_mul_mat(ctx, weights[i], x));
-// }
-// struct ggml_tensor * loss = ggml_sum(ctx, ggml_sqr(ctx, x));
-// ggml_set_loss(loss);
-// ggml_set_output(loss);
-// struct ggml_cgraph * graph = ggml_new_graph_custom(ctx, 512, true); // room for the copies
-// ggml_build_forward_expand(graph, loss);
-// ggml_build_backward_expand(ctx, graph, NULL);
-//
-// struct lastuse_recompute_params params;
-// memset(&params, 0, sizeof(params));
-// params.struct_size = sizeof(params);
-// params.buft        = ggml_backend_get_default_buffer_type(backend);
-// params.budget      = 640 * 1024;
-// struct lastuse_recompute_report report;
-// memset(&report, 0, sizeof(report));
-// report.struct_size = sizeof(report);
-// if (lastuse_graph_recompute(ctx, graph, &params, &report)) {
-//     GGML_ASSERT(report.size_after <= params.budget && report.size_before > params.budget);
-//     GGML_ASSERT(report.nodes_again > 0 && report.work_after > report.work_before);
-// } else {
-//     GGML_ASSERT(!lastuse_enabled()); // otherwise lastuse_last_error has the reason
-// }
-// ```
-//
-// Never computed again: nodes that run functions of the program, and those before them; operations that write more than
-// their result, and those that lastuse does not know; tensors flagged as input, output, parameter or loss; tensors that
-// have memory, such as dedicated ones; results that another node writes to; retained tensors. Nothing reads a source
-// after something wrote to it. Each result is computed at most twice. Nodes that need no memory and that nothing
-// depends on, such as the steps of an optimizer, run as soon as they can; the last node stays the last.
-//
-// When: after the graph is complete, the steps of the optimizer included (the backward pass is all that follows the last
-// tensor flagged by ggml_set_loss), and after tensors that do not belong in the compute buffer have memory; before it is
-// allocated, reserved or run. Calls of ggml_graph_get_grad give the same tensors as before. Retain tensors by
-// lastuse_tensor_retain before or after; those to be left alone here are named in params.
-//
-// Copies are new tensors in ctx, named like their nodes with " (again)" behind; the graph needs room for them
-// (ggml_new_graph_custom), and ctx too.
-//
-// Equal graphs and parameters give equal results. report may be NULL. Otherwise it is filled in, with zeros if no
-// graph was found.
-//
-// Returns false, with the reason in lastuse_last_error and in ggml's log and the graph unchanged, if
-// - no graph was found that fits the budget; report->size_after then has the smallest budget that can be met;
-// - the graph has no loss, or no backward pass; a retained tensor is not in the graph; a node is listed twice;
-// - the program lists tensors of the graph itself, not by ggml_build_forward_expand: ggml could not add nodes then;
-// - the graph or ctx has no room for the copies; sizes overflow; progress returned false;
-// - lastuse is not enabled, or does not know the layout of this ggml.
-//
-// Aborts if ctx, graph or params is NULL, retained is NULL or has NULL in it while n_retained is not 0, or a
-// struct_size is not set.
-//
-// # Safety
-// `ctx`, `graph` and its tensors are live, and no other thread uses them; `params` and `report` point to struct_size
-// bytes, `report` may be NULL; params->buft is NULL or live; params->retained points to n_retained live tensors;
-// params->progress and params->copied may be called with user_data, and do not change the graph.
+// Called when the graph is complete, steps of the optimizer included, and tensors outside of the compute buffer have
+// memory; before it is reserved, allocated or run. Copies are new tensors in ctx; graph and ctx need room for them.
+// report may be NULL. Returns false and changes nothing if no graph was found that fits (report->size_after then has
+// the smallest budget that can be met), and in the other cases that docs/recomputation.md lists.
 bool lastuse_graph_recompute(struct ggml_context *ctx,
                              struct ggml_cgraph *graph,
                              const struct lastuse_recompute_params *params,
                              struct lastuse_recompute_report *report);
 
 // Changes a graph so that its compute buffer fits a budget: intermediates that are large at the peak are computed in
-// parts, one part live at a time. Returns true if the graph fits the budget.
+// parts, one part live at a time. On a CPU, results are the same to the last bit. Returns true if the graph fits.
 //
-// Cut are chains of operations that treat rows, heads, columns or batches independently: the scores of an attention and
-// what follows until they are weighted, the matrix of a convolution (IM2COL) and its product, gated products, and so on.
-// What only the chain uses is small then; the parts of its result are written into one result. docs/splitting.md has the
-// table by operation. On a CPU, the results are the same to the last bit.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-// struct ggml_tensor * q = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, 32, 256, 8);
-// struct ggml_tensor * k = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, 32, 256, 8);
-// struct ggml_tensor * v = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, 256, 32, 8);
-// ggml_set_input(q);
-// ggml_set_input(k);
-// ggml_set_input(v);
-// struct ggml_tensor * scores = ggml_soft_max(ctx, ggml_mul_mat(ctx, k, q)); // 2 MiB
-// struct ggml_tensor * mixed  = ggml_mul_mat(ctx, v, scores);
-// struct ggml_tensor * sum    = ggml_sum(ctx, mixed);
-// ggml_set_output(sum);
-// struct ggml_cgraph * graph = ggml_new_graph_custom(ctx, 512, false); // room for the parts
-// ggml_build_forward_expand(graph, sum);
-//
-// struct lastuse_split_params params;
-// memset(&params, 0, sizeof(params));
-// params.struct_size = sizeof(params);
-// params.buft        = ggml_backend_get_default_buffer_type(backend);
-// params.budget      = 2 * 1024 * 1024;
-// struct lastuse_split_report report;
-// memset(&report, 0, sizeof(report));
-// report.struct_size = sizeof(report);
-// if (lastuse_graph_split(ctx, graph, &params, &report)) {
-//     GGML_ASSERT(report.size_after <= params.budget && report.size_before > params.budget);
-//     GGML_ASSERT(report.n_cuts == 1 && report.most_parts > 1);
-// } else {
-//     GGML_ASSERT(!lastuse_enabled()); // otherwise lastuse_last_error has the reason
-// }
-// ```
-//
-// Never cut: operations that lastuse does not know, functions of the program, and operations that write more than their
-// result; tensors flagged as input, parameter or loss, and the last node; retained tensors; what reads weights in memory
-// that is not the host's, such as repacked ones. What is flagged as output, or read by other nodes, is computed in parts
-// but stays whole. Nothing is cut finer than needed.
-//
-// The tensors of the program stay valid: one that is computed in parts becomes a view (RESHAPE) of new memory that the
-// parts write, and has its value after them. Those that are only used inside of a cut chain are no longer in the graph:
-// lastuse_tensor_retain, lastuse_tensor_dedicate and ggml_set_output refuse them from then on. What an allocator retains
-// when this is called, or LASTUSE_RETAIN names, stays as it is.
-// New tensors are in ctx, named like theirs with "(part 2 of 8)" and the like behind; the graph needs room for them
-// (ggml_new_graph_custom), and ctx too.
-//
-// When: after the graph is complete, and after tensors that do not belong in the compute buffer have memory; before it is
-// allocated, reserved or run. Equal graphs and parameters give equal results. report may be NULL. Otherwise it is
-// filled in, with zeros if no graph was found.
-//
-// Returns false, with the reason in lastuse_last_error and in ggml's log and the graph unchanged, if
-// - no graph was found that fits the budget; report->size_after then has the smallest budget that can be met;
-// - a retained tensor is not in the graph; a node is listed twice;
-// - the program lists tensors of the graph itself, not by ggml_build_forward_expand: ggml could not add nodes then;
-// - the graph or ctx has no room for the parts; sizes overflow; progress returned false;
-// - lastuse is not enabled, or does not know the layout of this ggml.
-//
-// Aborts if ctx, graph or params is NULL, retained is NULL or has NULL in it while n_retained is not 0, or a
-// struct_size is not set.
-//
-// # Safety
-// `ctx`, `graph` and its tensors are live, and no other thread uses them; `params` and `report` point to struct_size
-// bytes, `report` may be NULL; params->buft is NULL or live; params->retained points to n_retained live tensors;
-// params->progress and params->cut may be called with user_data, and do not change the graph.
+// Called when the graph is complete and tensors outside of the compute buffer have memory, before it is reserved,
+// allocated or run. Parts are new tensors in ctx; graph and ctx need room for them. report may be NULL. Returns false
+// and changes nothing if no graph was found that fits (report->size_after then has the smallest budget that can be
+// met), and in the other cases that docs/splitting.md lists.
 bool lastuse_graph_split(struct ggml_context *ctx,
                          struct ggml_cgraph *graph,
                          const struct lastuse_split_params *params,
                          struct lastuse_split_report *report);
 
 // Cuts a graph into steps, which lastuse_steps_compute computes one after the other: each is planned by itself, gets a
-// compute buffer, runs, and is freed before the next. The caller frees the result with lastuse_steps_free.
+// compute buffer, runs, and is freed before the next. Inputs, which are leafs without memory, get it here and keep
+// their values. The caller frees the result with lastuse_steps_free, before the graph and the backend or scheduler.
 //
-// ```c
-// ggml_set_no_alloc(ctx, true); // these tensors get memory from lastuse_steps_new
-// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
-// ggml_set_input(input);
-// struct ggml_tensor * x = input;
-// for (int i = 0; i < 8; i++) { x = ggml_sqr(ctx, ggml_scale(ctx, x, 0.5f)); }
-// struct ggml_tensor * total = ggml_sum(ctx, x);
-// ggml_set_output(total);
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, total);
-//
-// struct lastuse_steps_params params;
-// memset(&params, 0, sizeof(params));
-// params.struct_size = sizeof(params);
-// params.n_steps     = 3;
-// params.backend     = backend;
-// struct lastuse_steps * steps = lastuse_steps_new(graph, &params);
-// GGML_ASSERT(steps != NULL);
-// float ones[4096], value;
-// for (int i = 0; i < 4096; i++) { ones[i] = 1.0f; }
-// for (int run = 0; run < 2; run++) {
-//     ggml_backend_tensor_set(input, ones, 0, sizeof(ones));
-//     GGML_ASSERT(lastuse_steps_compute(steps) == GGML_STATUS_SUCCESS);
-//     ggml_backend_tensor_get(total, &value, 0, sizeof(value));
-//     GGML_ASSERT(value >= 0.0f && value < 4096.0f);
-// }
-// lastuse_steps_free(steps);
-// ggml_set_no_alloc(ctx, false);
-// ```
-//
-// The results are those of the whole graph, to the last bit, on backends that run node by node. Memory:
-// - What only one step touches lies in the compute buffer of that step.
-// - A tensor that several steps touch crosses a cut. It has memory of its own from the step that computes it to the
-//   last step that uses it or a view of it; then that memory is freed.
-// - Inputs have memory when this function returns: leafs of the graph without memory. They keep their values, so an
-//   input that does not change is set once; constants without memory have to be set too. Outputs keep their memory as
-//   well: tensors flagged by ggml_set_output, and results that no node uses. Both are freed by lastuse_steps_free.
-// - Tensors that have memory, such as weights, are used where they are. Nodes may write there.
-//
-// lastuse_steps_report and lastuse_steps_step_report return the bytes.
-//
-// With n_steps, lastuse chooses the cuts for which the most bytes held at any time are fewest; of equal ones, those
-// with the smallest largest compute buffer; of these, those that the fewest bytes cross. In a graph with more than 513 nodes, cuts are tried at 512 places, spread over the
-// graph, where few bytes cross. Equal graphs are always cut alike.
-//
-// With a scheduler, each step is split and allocated by it, and what crosses a cut lies in memory of the backend that
-// computes it. Inputs lie in memory of the last backend. The scheduler must be made for a graph of this size. It keeps
-// its compute buffers from step to step, as large as the largest step. Assignments by
-// ggml_backend_sched_set_tensor_backend, made before this call, hold in all steps. The program must not use the
-// scheduler for other graphs while lastuse_steps_compute runs; at other times it may, after ggml_backend_sched_reset.
-//
-// Call this after the graph is complete, its backward pass included, and instead of allocating the graph. The graph
-// must not be changed until lastuse_steps_free.
-//
-// Returns NULL, with the reason in lastuse_last_error and in ggml's log, and the graph unchanged, if
-// - both cuts and n_steps are set, or neither is; both backend and sched, or neither; or buft together with sched;
-// - the graph has no nodes, or fewer than n_steps;
-// - a cut is no node of the graph, is the last node, is the same as the one before it, or comes before it;
-// - the graph was allocated already, or a check of redirected results fails (ggml_set_output with two arguments);
-// - there is not enough memory;
-// - lastuse does not know the layout of this ggml, or this ggml cannot compute a part of a graph.
-//
-// Works also if lastuse is not enabled. Aborts if an argument or an entry of cuts is NULL, or params->struct_size is
-// not set.
-//
-// # Safety
-// `graph`, its tensors, and the backend or the scheduler live until lastuse_steps_free, and no other thread uses them.
-// `params` points to struct_size bytes; `cuts` is NULL or holds n_cuts live tensors; `callback` is NULL or may be
-// called with `user_data`.
-struct lastuse_steps *lastuse_steps_new(struct ggml_cgraph *graph,
-                                        const struct lastuse_steps_params *params);
+// Called when the graph is complete, in place of allocating it; the graph must not be changed until
+// lastuse_steps_free. Returns NULL and leaves the graph unchanged if there is not enough memory, the graph was
+// allocated already, or parameters are wrong: docs/steps.md lists the cases.
+struct lastuse_steps *lastuse_steps_new(struct ggml_cgraph *graph, const struct lastuse_steps_params *params);
 
-// Computes the steps one after the other. Returns an enum ggml_status.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true);
-// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
-// struct ggml_tensor * x     = ggml_sqr(ctx, input);
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, ggml_sum(ctx, x));
-// struct lastuse_steps_params params;
-// memset(&params, 0, sizeof(params));
-// params.struct_size = sizeof(params);
-// params.cuts        = &x; // the first step ends with x
-// params.n_cuts      = 1;
-// params.backend     = backend;
-// struct lastuse_steps * steps = lastuse_steps_new(graph, &params);
-// ggml_backend_tensor_memset(input, 0, 0, ggml_nbytes(input));
-// GGML_ASSERT(lastuse_steps_compute(steps) == GGML_STATUS_SUCCESS);
-// lastuse_steps_free(steps);
-// ggml_set_no_alloc(ctx, false);
-// ```
-//
-// The callback of params is called after each step. It may read, with ggml_backend_tensor_get, inputs, the outputs
-// computed so far, what crosses the cut before or after the step, and those results of the step that no later node of
-// it overwrites. It may call lastuse_steps_report, lastuse_steps_step_report and lastuse_steps_step_count;
-// lastuse_steps_compute and lastuse_steps_free do nothing there but fail. Other callbacks, such as the log's and those of a
-// scheduler or a buffer type, run while a step is computed, where all functions fail that take these steps.
-//
-// May be called again, for other inputs. Afterwards outputs can be read, until the next call or lastuse_steps_free.
-//
-// Returns GGML_STATUS_ABORTED if the callback returned false; GGML_STATUS_ALLOC_FAILED if there is not enough memory
-// for a step; GGML_STATUS_FAILED in a callback of the same steps; or the status of the backend. Then the steps before it
-// were computed, the reason is in lastuse_last_error and in ggml's log, and the function can be called again. Aborts if
-// steps is NULL.
-//
-// # Safety
-// `steps` comes from lastuse_steps_new; no other thread uses it, nor the graph, its tensors and their buffers.
+// Computes the steps one after the other; may be called again, for other inputs. Outputs can be read afterwards, until
+// the next call. Returns an enum ggml_status: GGML_STATUS_ABORTED if the callback returned false,
+// GGML_STATUS_ALLOC_FAILED if there is not enough memory for a step, GGML_STATUS_FAILED in a callback of the same
+// steps, or the status of the backend. Then the steps before it were computed.
 int lastuse_steps_compute(struct lastuse_steps *steps);
 
-// Frees steps, and the memory of the inputs and outputs of their graph: those tensors then have none, and the graph
-// can be allocated in another way. Does nothing for NULL. In a callback of lastuse_steps_compute nothing is freed, and the
-// reason is in lastuse_last_error and in ggml's log.
-//
-// ```c
-// lastuse_steps_free(NULL);
-// ```
-//
-// # Safety
-// `steps` is NULL, or comes from lastuse_steps_new and is not used afterwards; its graph and tensors are live.
+// Frees steps, and the memory of the inputs and outputs of their graph, which can then be allocated in another way.
+// Does nothing for NULL. In a callback of lastuse_steps_compute nothing is freed.
 void lastuse_steps_free(struct lastuse_steps *steps);
 
-// Returns the memory that all steps take together.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true);
-// struct ggml_tensor * x     = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 1024);
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, ggml_sum(ctx, ggml_concat(ctx, ggml_sqr(ctx, x), x, 0)));
-// struct lastuse_steps_params params;
-// memset(&params, 0, sizeof(params));
-// params.struct_size = sizeof(params);
-// params.n_steps     = 2;
-// params.backend     = backend;
-// struct lastuse_steps * steps = lastuse_steps_new(graph, &params);
-// struct lastuse_steps_memory report;
-// memset(&report, 0, sizeof(report));
-// report.struct_size = sizeof(report);
-// lastuse_steps_report(steps, &report);
-// GGML_ASSERT(report.n_steps == 2 && report.peak_size > report.kept_size);
-// printf("%zu bytes in steps, %zu at once\n", report.peak_size, report.whole_size);
-// lastuse_steps_free(steps);
-// ggml_set_no_alloc(ctx, false);
-// ```
-//
-// The numbers are the bytes that buffer types are asked for; they are known before the first run. Writes nothing, with the
-// reason in lastuse_last_error and in ggml's log, in a callback that is called while a step is computed. Aborts if an
-// argument is NULL or report->struct_size is not set.
-//
-// # Safety
-// `steps` comes from lastuse_steps_new; `report` points to struct_size bytes; no other thread uses them.
-void lastuse_steps_report(const struct lastuse_steps *steps,
-                          struct lastuse_steps_memory *report);
+// Fills in the memory that all steps take together: the bytes that buffer types are asked for, known before the first
+// run. Writes nothing in a callback that is called while a step is computed.
+void lastuse_steps_report(const struct lastuse_steps *steps, struct lastuse_steps_memory *report);
 
-// Returns the nodes of one step and the memory that it takes. Steps count from 0. Returns true if report was written.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true);
-// struct ggml_tensor * x     = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 1024);
-// struct ggml_tensor * y     = ggml_sqr(ctx, x);
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, ggml_sum(ctx, ggml_concat(ctx, y, x, 0)));
-// struct lastuse_steps_params params;
-// memset(&params, 0, sizeof(params));
-// params.struct_size = sizeof(params);
-// params.cuts        = &y;
-// params.n_cuts      = 1;
-// params.backend     = backend;
-// struct lastuse_steps * steps = lastuse_steps_new(graph, &params);
-// struct lastuse_step_memory report;
-// memset(&report, 0, sizeof(report));
-// report.struct_size = sizeof(report);
-// for (int i = 0; lastuse_steps_step_report(steps, i, &report); i++) {
-//     printf("step %d: %d nodes, %zu + %zu bytes\n", i, report.n_nodes, report.compute_size, report.crossing_size);
-//     GGML_ASSERT(report.crossing_size == ggml_nbytes(y)); // y is computed in the first and used in the second
-// }
-// lastuse_steps_free(steps);
-// ggml_set_no_alloc(ctx, false);
-// ```
-//
-// Returns false, with the reason in lastuse_last_error, if there is no such step, and in a callback that is called while a
-// step is computed. Aborts if an argument is NULL or report->struct_size is not set.
-//
-// # Safety
-// `steps` comes from lastuse_steps_new; `report` points to struct_size bytes; no other thread uses them.
-bool lastuse_steps_step_report(const struct lastuse_steps *steps,
-                               int step,
-                               struct lastuse_step_memory *report);
+// Fills in the nodes of one step, counted from 0, and the memory that it takes. Returns false if there is no such
+// step, and in a callback that is called while a step is computed.
+bool lastuse_steps_step_report(const struct lastuse_steps *steps, int step, struct lastuse_step_memory *report);
 
-// Returns the number of steps: one more than cuts, or the requested number.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true);
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, ggml_sum(ctx, ggml_sqr(ctx, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64))));
-// struct lastuse_steps_params params;
-// memset(&params, 0, sizeof(params));
-// params.struct_size = sizeof(params);
-// params.n_steps     = 2;
-// params.backend     = backend;
-// struct lastuse_steps * steps = lastuse_steps_new(graph, &params);
-// GGML_ASSERT(lastuse_steps_step_count(steps) == 2);
-// lastuse_steps_free(steps);
-// ggml_set_no_alloc(ctx, false);
-// ```
-//
-// Returns 0, with the reason in lastuse_last_error and in ggml's log, in a callback that is called while a step is
-// computed. Aborts if steps is NULL.
-//
-// # Safety
-// `steps` comes from lastuse_steps_new, and no other thread uses it.
+// Returns the number of steps; 0 in a callback that is called while a step is computed.
 int lastuse_steps_step_count(const struct lastuse_steps *steps);
 
 // Creates a planner that decides which weights and caches are on which device. The caller adds devices, items and
-// graphs, calls lastuse_placement_solve, reads the result, and frees it with lastuse_placement_free.
-//
-// ```c
-// struct lastuse_placement_params params;
-// memset(&params, 0, sizeof(params));
-// params.struct_size = sizeof(params);
-// params.order       = LASTUSE_PLACEMENT_BY_CLASS;
-// struct lastuse_placement * placement = lastuse_placement_new(&params);
-// GGML_ASSERT(placement != NULL);
-// lastuse_placement_free(placement);
-// ```
-//
-// params may be NULL for the defaults. Returns NULL, with the reason in lastuse_last_error and in ggml's log, if order
-// or rule is none of its enum or max_measurements is negative. Aborts if params->struct_size is not set. Works also
-// if lastuse is not enabled; what it promises holds for compute buffers that lastuse plans.
-//
-// # Safety
-// `params` is NULL or points to struct_size bytes; `measure` is NULL or may be called with `user_data` until
-// lastuse_placement_free.
+// graphs, calls lastuse_placement_solve, reads the result, and frees it with lastuse_placement_free. params may be
+// NULL. Its function measure may be called until lastuse_placement_free. Returns NULL if order or rule has no value of
+// its enum, or max_measurements is negative. Works also if lastuse is not enabled; what it promises holds for compute
+// buffers that lastuse plans.
 struct lastuse_placement *lastuse_placement_new(const struct lastuse_placement_params *params);
 
-// Places the items: the placement that gains most, of those that were measured and for which on every device
-//
-//   weights + KV + compute buffer + reserve <= budget
-//
-// in bytes. Returns true if there is one.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true); // nothing has memory yet
-// struct ggml_tensor * weight = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 256, 256);
-// struct ggml_tensor * input  = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 256, 4);
-// struct ggml_cgraph * graph  = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, ggml_mul_mat(ctx, weight, input));
-//
-// struct lastuse_placement *      placement = lastuse_placement_new(NULL);
-// struct lastuse_placement_device device;
-// memset(&device, 0, sizeof(device));
-// device.struct_size = sizeof(device);
-// device.name        = "gpu";
-// device.budget      = 1000000;
-// int gpu = lastuse_placement_add_device(placement, &device);
-// device.name   = "cpu"; // the last device is the host
-// device.budget = SIZE_MAX; // no limit
-// lastuse_placement_add_device(placement, &device);
-// struct lastuse_placement_item item;
-// memset(&item, 0, sizeof(item));
-// item.struct_size = sizeof(item);
-// item.tensor      = weight;
-// int index = lastuse_placement_add_item(placement, &item);
-// lastuse_placement_add_graph(placement, graph);
-//
-// if (!lastuse_placement_solve(placement)) {
-//     fprintf(stderr, "%s\n", lastuse_last_error());
-//     abort();
-// }
-// GGML_ASSERT(lastuse_placement_item_device(placement, index) == gpu);
-// lastuse_placement_free(placement);
-// ggml_set_no_alloc(ctx, false);
-// ```
-//
-// The compute buffers of each placement that is tried are planned for all graphs, or measured by the function of the
-// parameters; of each device the largest counts. Intermediates are placed by the rule of the parameters. Real backends
-// are asked what they support if the devices name them; otherwise what is typical of CPUs and GPUs is assumed. Nothing
-// is allocated, and the graphs are not changed.
-//
-// Returns false, with the reason in lastuse_last_error and in ggml's log, and nothing placed, if
-// - no placement was found that is within all budgets; the message, and lastuse_placement_memory_get, then have what
-//   would do;
-// - there is no device; a budget is below its reserve; an alignment is no power of two; a benefit is negative or no
-//   number; an item is pinned to a device that does not exist or to one whose largest buffer is smaller;
-// - an item is a view, or a graph reads memory that is neither an item nor in a buffer type of a device;
-// - there are neither graphs nor a function that measures, or both, or that function returned false;
-// - it is called in a callback of itself with the same planner;
-// - the rule finds no backend for a node, or sizes overflow;
-// - lastuse does not know the layout of this ggml.
-//
-// Aborts if placement is NULL.
-//
-// # Safety
-// `placement` comes from lastuse_placement_new; the graphs, their tensors and those of the items, the backends and the
-// buffer types are live; no other thread uses any of them.
+// Places the items: the placement that gains most, of those that were measured and for which on every device weights +
+// KV + compute buffer + reserve <= budget, in bytes. Returns true if there is one. Nothing is allocated or changed.
+// Returns false, with nothing placed, if no placement is within all budgets (the message, and
+// lastuse_placement_memory_get, have what would do), and in the other cases that docs/placement.md lists.
 bool lastuse_placement_solve(struct lastuse_placement *placement);
 
-// Frees a planner. Does nothing for NULL. Devices, tensors and graphs stay as they are. In a callback of
-// lastuse_placement_solve nothing is freed, and the reason is in lastuse_last_error and in ggml's log.
-//
-// ```c
-// lastuse_placement_free(NULL);
-// ```
-//
-// # Safety
-// `placement` is NULL, or comes from lastuse_placement_new and is not used afterwards.
+// Frees a planner; does nothing for NULL. Devices, tensors and graphs stay as they are. In a callback of
+// lastuse_placement_solve nothing is freed.
 void lastuse_placement_free(struct lastuse_placement *placement);
 
 // Adds a device and returns its number, from 0. Devices are added in the order of preference; the last one is the
-// host, whose memory the CPU computes in. Returns -1 on failure.
-//
-// ```c
-// struct lastuse_placement *      placement = lastuse_placement_new(NULL);
-// struct lastuse_placement_device device;
-// memset(&device, 0, sizeof(device));
-// device.struct_size = sizeof(device);
-// device.name        = "CUDA0";
-// device.budget      = (size_t) 8 << 30;
-// device.reserve     = (size_t) 600 << 20; // for the driver
-// GGML_ASSERT(lastuse_placement_add_device(placement, &device) == 0);
-// memset(&device, 0, sizeof(device));
-// device.struct_size = sizeof(device);
-// device.budget      = SIZE_MAX;
-// device.backend     = backend; // the CPU: the host is last
-// GGML_ASSERT(lastuse_placement_add_device(placement, &device) == 1);
-// lastuse_placement_free(placement);
-// ```
-//
-// For a placement that is applied to a scheduler, add one device for each of its backends, in their order.
-//
-// Returns -1, with the reason in lastuse_last_error and in ggml's log, if lastuse does not know the layout of the ggml
-// of buft or backend. Aborts if an argument is NULL or device->struct_size is not set.
-//
-// # Safety
-// `placement` comes from lastuse_placement_new, and no other thread uses it; `device` points to struct_size bytes; its
-// name is NULL or ends in NUL; its buffer type and backend are NULL or live until lastuse_placement_free.
-int lastuse_placement_add_device(struct lastuse_placement *placement,
-                                 const struct lastuse_placement_device *device);
+// host, whose memory the CPU computes in. For a scheduler, add one for each of its backends, in their order. Buffer
+// type and backend live until lastuse_placement_free. Returns -1 if lastuse does not know the layout of their ggml.
+int lastuse_placement_add_device(struct lastuse_placement *placement, const struct lastuse_placement_device *device);
 
-// Returns what is taken of a device, if lastuse_placement_solve has placed the items; or the budget that it would need,
-// if that is why they were not placed. Returns true if memory was written.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true); // nothing has memory yet
-// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, ggml_sqr(ctx, input));
-//
-// struct lastuse_placement *      placement = lastuse_placement_new(NULL);
-// struct lastuse_placement_device host;
-// memset(&host, 0, sizeof(host));
-// host.struct_size = sizeof(host);
-// host.budget      = 100000;
-// host.backend     = backend;
-// lastuse_placement_add_device(placement, &host);
-// lastuse_placement_add_graph(placement, graph);
-// GGML_ASSERT(lastuse_placement_solve(placement));
-// struct lastuse_placement_memory memory;
-// memset(&memory, 0, sizeof(memory));
-// memory.struct_size = sizeof(memory);
-// GGML_ASSERT(lastuse_placement_memory_get(placement, 0, &memory));
-// GGML_ASSERT(memory.compute_size > 0 && memory.total_size == memory.compute_size && memory.total_size <= 100000);
-// lastuse_placement_free(placement);
-// ggml_set_no_alloc(ctx, false);
-// ```
-//
-// Returns false, with the reason in lastuse_last_error, if there is no such device or lastuse_placement_solve was not
-// called. Aborts if an argument is NULL or memory->struct_size is not set.
-//
-// # Safety
-// `placement` comes from lastuse_placement_new, and no other thread uses it; `memory` points to struct_size bytes.
+// Fills in what is taken of a device, if lastuse_placement_solve has placed the items; or the budget that it would
+// need, if that is why they were not placed. Returns false if there is neither.
 bool lastuse_placement_memory_get(const struct lastuse_placement *placement,
                                   int device,
                                   struct lastuse_placement_memory *memory);
 
-// Adds a weight or a cache and returns its number, from 0. Returns -1 on failure.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true); // nothing has memory yet
-// struct ggml_tensor * weight = ggml_new_tensor_2d(ctx, GGML_TYPE_F16, 4096, 4096);
-// ggml_set_name(weight, "blk.7.ffn_up.weight"); // says the layer and the class
-// struct lastuse_placement *    placement = lastuse_placement_new(NULL);
-// struct lastuse_placement_item item;
-// memset(&item, 0, sizeof(item));
-// item.struct_size = sizeof(item);
-// item.tensor      = weight;
-// GGML_ASSERT(lastuse_placement_add_item(placement, &item) == 0);
-// item.tensor = NULL; // a tensor that is not made yet
-// item.name   = "blk.7.ffn_down.weight";
-// item.bytes  = ggml_nbytes(weight);
-// GGML_ASSERT(lastuse_placement_add_item(placement, &item) == 1);
-// lastuse_placement_free(placement);
-// ggml_set_no_alloc(ctx, false);
-// ```
-//
-// Tensors on a device lie in its buffers in the order in which they were added, weights and caches apart. A tensor that
-// two parts of a model share is one item.
-//
-// Returns -1, with the reason in lastuse_last_error and in ggml's log, if there is neither a tensor nor a name with
-// bytes; if a tensor was added before; if kind or tensor_class is none of its enum; if device is negative; or if n_rows
-// is set without row_bytes. Aborts if placement or item is NULL, if row_benefits is NULL while n_rows is not 0, and if
-// item->struct_size is not set.
-//
-// # Safety
-// `placement` comes from lastuse_placement_new, and no other thread uses it; `item` points to struct_size bytes; its
-// tensor is NULL or live until lastuse_placement_free; its name is NULL or ends in NUL; its benefits are as long as
-// given above.
-int lastuse_placement_add_item(struct lastuse_placement *placement,
-                               const struct lastuse_placement_item *item);
+// Adds a weight or a cache and returns its number, from 0. On a device, weights and caches lie in buffers apart, in
+// this order. The tensor lives until lastuse_placement_free; one that two parts of a model share is one item. Returns
+// -1 if there is neither a tensor nor a name with bytes, if a tensor was added before, if kind, tensor_class or device
+// has no valid value, or if n_rows is set without row_bytes. With n_rows, row_benefits must not be NULL.
+int lastuse_placement_add_item(struct lastuse_placement *placement, const struct lastuse_placement_item *item);
 
-// Returns the number of the device that an item is placed on, whole. Returns -1 if lastuse_placement_solve has not
-// placed it.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true); // nothing has memory yet
-// struct ggml_tensor * weight = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
-// struct ggml_cgraph * graph  = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, ggml_sqr(ctx, weight));
-//
-// struct lastuse_placement *      placement = lastuse_placement_new(NULL);
-// struct lastuse_placement_device host;
-// memset(&host, 0, sizeof(host));
-// host.struct_size = sizeof(host);
-// host.budget      = SIZE_MAX;
-// lastuse_placement_add_device(placement, &host);
-// struct lastuse_placement_item item;
-// memset(&item, 0, sizeof(item));
-// item.struct_size = sizeof(item);
-// item.tensor      = weight;
-// int index = lastuse_placement_add_item(placement, &item);
-// lastuse_placement_add_graph(placement, graph);
-// GGML_ASSERT(lastuse_placement_item_device(placement, index) == -1);
-// GGML_ASSERT(lastuse_placement_solve(placement));
-// GGML_ASSERT(lastuse_placement_item_device(placement, index) == 0);
-// lastuse_placement_free(placement);
-// ggml_set_no_alloc(ctx, false);
-// ```
-//
-// On -1, the reason is in lastuse_last_error. Aborts if placement is NULL.
-//
-// # Safety
-// `placement` comes from lastuse_placement_new, and no other thread uses it.
-int lastuse_placement_item_device(const struct lastuse_placement *placement,
-                                  int item);
+// Returns the number of the device that an item is placed on, whole; -1 if lastuse_placement_solve has not placed it.
+int lastuse_placement_item_device(const struct lastuse_placement *placement, int item);
 
 // Returns how many rows of an item on the host are on a device too: those that gain most. Writes the number of that
-// device to device, or -1 where there are none.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true); // nothing has memory yet
-// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, ggml_sqr(ctx, input));
-//
-// struct lastuse_placement *      placement = lastuse_placement_new(NULL);
-// struct lastuse_placement_device device;
-// memset(&device, 0, sizeof(device));
-// device.struct_size = sizeof(device);
-// device.name        = "gpu";
-// device.budget      = 40000;
-// lastuse_placement_add_device(placement, &device);
-// device.name   = "cpu";
-// device.budget = SIZE_MAX;
-// lastuse_placement_add_device(placement, &device);
-// double hotness[4] = { 9.0, 5.0, 2.0, 0.0 };
-// struct lastuse_placement_item item;
-// memset(&item, 0, sizeof(item));
-// item.struct_size  = sizeof(item);
-// item.name         = "blk.0.ffn"; // 1024 neurons, of which any number of groups can be on the device
-// item.bytes        = 1024 * 64;
-// item.n_rows       = 1024;
-// item.row_bytes    = 64;
-// item.row_benefits = hotness;
-// lastuse_placement_add_item(placement, &item);
-// lastuse_placement_add_graph(placement, graph);
-// GGML_ASSERT(lastuse_placement_solve(placement));
-// int gpu;
-// GGML_ASSERT(lastuse_placement_item_rows(placement, 0, &gpu) == 512 && gpu == 0);
-// lastuse_placement_free(placement);
-// ggml_set_no_alloc(ctx, false);
-// ```
-//
-// Returns 0, with the reason in lastuse_last_error, if there is no such item or nothing has been placed. Aborts if an
-// argument is NULL.
-//
-// # Safety
-// `placement` comes from lastuse_placement_new, and no other thread uses it; `device` points to an int.
-uint64_t lastuse_placement_item_rows(const struct lastuse_placement *placement,
-                                     int item,
-                                     int *device);
+// device to device, or -1 where there are none. Returns 0 also if there is no such item or nothing has been placed.
+uint64_t lastuse_placement_item_rows(const struct lastuse_placement *placement, int item, int *device);
 
-// Adds a graph that the devices have to have room for, such as that of the largest batch and that of a single token.
-// Returns its number, from 0.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true); // nothing has memory yet
-// struct lastuse_placement * placement = lastuse_placement_new(NULL);
-// for (int i = 0; i < 2; i++) {
-//     struct ggml_tensor * input = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, i == 0 ? 512 : 1);
-//     struct ggml_cgraph * graph = ggml_new_graph(ctx);
-//     ggml_build_forward_expand(graph, ggml_soft_max(ctx, input));
-//     GGML_ASSERT(lastuse_placement_add_graph(placement, graph) == i);
-// }
-// lastuse_placement_free(placement);
-// ggml_set_no_alloc(ctx, false);
-// ```
-//
-// The graph is as the program builds it, before a scheduler has split it. It is read by lastuse_placement_solve and by
-// the functions below. Returns -1, with the reason in lastuse_last_error and in ggml's log, in a callback of
-// lastuse_placement_solve. Aborts if an argument is NULL.
-//
-// # Safety
-// `placement` comes from lastuse_placement_new, and no other thread uses it; `graph` is live, and stays so until
-// lastuse_placement_free.
-int lastuse_placement_add_graph(struct lastuse_placement *placement,
-                                struct ggml_cgraph *graph);
+// Adds a graph that the devices have to have room for, such as that of the largest batch and that of a single token,
+// as the program builds it, before a scheduler has split it. Returns its number, from 0; -1 in a callback of
+// lastuse_placement_solve. The graph lives until lastuse_placement_free.
+int lastuse_placement_add_graph(struct lastuse_placement *placement, struct ggml_cgraph *graph);
 
 // Writes the buffer ids of a graph for ggml_gallocr_reserve_n: for each node and each leaf, the number of the device
-// that it is on. Returns true if they were written.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true); // nothing has memory yet
-// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
-// ggml_set_input(input);
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, ggml_sqr(ctx, ggml_scale(ctx, input, 2.0f)));
-//
-// struct lastuse_placement_params params;
-// memset(&params, 0, sizeof(params));
-// params.struct_size = sizeof(params);
-// params.direct      = true; // no scheduler: the program allocates the graph
-// struct lastuse_placement *      placement = lastuse_placement_new(&params);
-// struct lastuse_placement_device host;
-// memset(&host, 0, sizeof(host));
-// host.struct_size = sizeof(host);
-// host.budget      = 100000;
-// host.backend     = backend;
-// lastuse_placement_add_device(placement, &host);
-// lastuse_placement_add_graph(placement, graph);
-// GGML_ASSERT(lastuse_placement_solve(placement));
-//
-// int node_ids[2], leaf_ids[1];
-// GGML_ASSERT(lastuse_placement_buffer_ids(placement, 0, node_ids, leaf_ids));
-// ggml_backend_buffer_type_t type   = ggml_backend_get_default_buffer_type(backend);
-// ggml_gallocr_t             galloc = ggml_gallocr_new_n(&type, 1);
-// GGML_ASSERT(ggml_gallocr_reserve_n(galloc, graph, node_ids, leaf_ids));
-// GGML_ASSERT(ggml_gallocr_get_buffer_size(galloc, 0) <= 100000);
-// ggml_gallocr_free(galloc);
-// lastuse_placement_free(placement);
-// ggml_set_no_alloc(ctx, false);
-// ```
-//
-// The bytes that ggml_gallocr_reserve_n then takes of each buffer are those of the placement if direct was set in its
-// parameters; a scheduler adds copies to the graph, and has ids of its own. node_ids has room for a number for each
-// node of the graph, leaf_ids for each leaf; either may be NULL if it is not wanted.
-//
-// Returns false, with nothing written and the reason in lastuse_last_error and in ggml's log, if there is no such graph
-// or nothing has been placed, and for the reasons of lastuse_placement_solve. Aborts if placement is NULL.
-//
-// # Safety
-// `placement` comes from lastuse_placement_new, and no other thread uses it, its graphs and tensors; the graphs were
-// not changed or scheduled since lastuse_placement_solve; the lists have the lengths given above.
-bool lastuse_placement_buffer_ids(const struct lastuse_placement *placement,
-                                  int graph,
-                                  int *node_ids,
-                                  int *leaf_ids);
+// that it is on. Either list may be NULL. If direct was set in the parameters, the reservation takes the bytes of the
+// placement. The graphs must not have been changed or scheduled since lastuse_placement_solve. Returns false if there
+// is no such graph, nothing has been placed, or lastuse_placement_solve would fail.
+bool lastuse_placement_buffer_ids(const struct lastuse_placement *placement, int graph, int *node_ids, int *leaf_ids);
 
-// Applies a placement to a scheduler: assigns each node of a graph to the backend of its device, by
-// ggml_backend_sched_set_tensor_backend. Returns true if that was done.
+// Applies a placement to a scheduler: assigns each node of a graph to the backend of its device, until
+// ggml_backend_sched_reset. Called after ggml_backend_sched_reset, with weights and caches in buffers of their
+// devices, and before the graph is reserved or allocated; the compute buffers are then those of the placement.
 //
-// ```c
-// ggml_set_no_alloc(ctx, true); // nothing has memory yet
-// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
-// ggml_set_input(input);
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, ggml_sqr(ctx, ggml_scale(ctx, input, 2.0f)));
-//
-// struct lastuse_placement *      placement = lastuse_placement_new(NULL);
-// struct lastuse_placement_device host;
-// memset(&host, 0, sizeof(host));
-// host.struct_size = sizeof(host);
-// host.budget      = 100000;
-// host.backend     = backend;
-// lastuse_placement_add_device(placement, &host);
-// lastuse_placement_add_graph(placement, graph);
-// GGML_ASSERT(lastuse_placement_solve(placement));
-// struct lastuse_placement_memory memory;
-// memset(&memory, 0, sizeof(memory));
-// memory.struct_size = sizeof(memory);
-// GGML_ASSERT(lastuse_placement_memory_get(placement, 0, &memory));
-//
-// ggml_backend_sched_t sched = ggml_backend_sched_new(&backend, NULL, 1, 64, false, true);
-// GGML_ASSERT(lastuse_placement_apply(placement, 0, sched));
-// GGML_ASSERT(ggml_backend_sched_alloc_graph(sched, graph));
-// GGML_ASSERT(ggml_backend_sched_get_buffer_size(sched, backend) == memory.compute_size);
-// ggml_backend_sched_free(sched);
-// lastuse_placement_free(placement);
-// ggml_set_no_alloc(ctx, false);
-// ```
-//
-// The devices are the backends of the scheduler, in their order. The program puts weights and caches into buffers of
-// their devices before (lastuse_placement_item_device), and calls this after ggml_backend_sched_reset and before the
-// graph is reserved or allocated; the compute buffers are then those of the placement. With the rule
-// LASTUSE_PLACEMENT_SCHEDULER the scheduler decides the same by itself, if it supports what was assumed. Assignments
-// last until ggml_backend_sched_reset.
-//
-// Returns false, with nothing assigned and the reason in lastuse_last_error and in ggml's log, if there is no such
-// graph or nothing has been placed; if the scheduler has another number of backends than there are devices; with the
-// rule LASTUSE_PLACEMENT_POWERINFER, which keeps results where no scheduler does; and for the reasons of
-// lastuse_placement_solve. Aborts if placement or sched is NULL.
-//
-// # Safety
-// `placement` comes from lastuse_placement_new; `sched` is live; no other thread uses them, nor the graphs and their
-// tensors; the graphs were not changed or scheduled since lastuse_placement_solve.
-bool lastuse_placement_apply(const struct lastuse_placement *placement,
-                             int graph,
-                             struct ggml_backend_sched *sched);
+// Returns false, with nothing assigned, if there is no such graph or nothing has been placed, if the scheduler has
+// another number of backends than there are devices, with LASTUSE_PLACEMENT_POWERINFER, and for the reasons of
+// lastuse_placement_solve. The graphs must not have been changed or scheduled since that.
+bool lastuse_placement_apply(const struct lastuse_placement *placement, int graph, struct ggml_backend_sched *sched);
 
-// Goes on with a search for the longest context that fits: takes from fits whether length does, and sets length to
-// the context to try next. Returns false at the end; then longest is the result.
-//
-// ```c
-// struct lastuse_placement_search search;
-// memset(&search, 0, sizeof(search));
-// search.struct_size = sizeof(search);
-// search.from        = 256;
-// search.to          = 131072;
-// search.step        = 256;
-// while (lastuse_placement_longest(&search)) {
-//     // A program builds the graphs for this length, adds them to a new planner with the caches and weights, and
-//     // takes what lastuse_placement_solve returns.
-//     search.fits = search.length <= 5000;
-// }
-// GGML_ASSERT(search.longest == 4864);
-// ```
-//
-// Tries the longest context first, then the shortest, and then halves what is left: what fits must also fit with a
-// shorter context. Aborts if search is NULL or search->struct_size is not set.
-//
-// # Safety
-// `search` points to struct_size bytes.
+// Goes on with a search for the longest context that fits: takes from fits whether length does, and sets length to the
+// context to try next. Returns false at the end; then longest is the result. Tries the longest context first, then the
+// shortest, and then halves what is left: what fits must also fit with a shorter context.
 bool lastuse_placement_longest(struct lastuse_placement_search *search);
 
-// Sets what is verified for allocators created from now on, those of schedulers included. Where an error is found,
-// ggml's log gets the tensors, operations, steps and bytes, and the process ends in ggml's abort.
+// Sets what is verified for allocators created from now on, those of schedulers included. An error is logged and ends
+// in ggml's abort. LASTUSE_VERIFY sets it at the start.
 //
-// words is a list of words separated by commas, in any case; each adds to the earlier ones:
-// - "off": nothing, the default.
-// - "plan": whenever ggml_gallocr_alloc_graph has allocated a graph, simulates it at the addresses of its tensors,
-//   tracking which value each byte holds. A graph that was verified and has the same addresses again is not simulated
-//   again.
-// - "memory": as "plan"; also informs guards (lastuse_guard_new) which memory is free while a graph runs, and records
-//   where tensors are, so that memory that was freed is not used (lastuse_guard_check_graph).
-// - "weights": as "memory"; guards also check buffers that are marked as weights.
-// - "no-custom": functions of the program (ggml_map_custom1 and the like) may write anywhere.
-//
-// The environment variable LASTUSE_VERIFY sets the words at the start.
-//
-// ```c
-// GGML_ASSERT(lastuse_set_verify("plan"));
-// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend)); // its graphs are verified
-// GGML_ASSERT(!lastuse_enabled() || !lastuse_set_verify("everything")); // unknown word
-// GGML_ASSERT(!lastuse_enabled() || strstr(lastuse_last_error(), "everything") != NULL);
-// GGML_ASSERT(lastuse_set_verify("off")); // for later allocators
-// ggml_gallocr_free(galloc);
-// ```
-//
-// Returns false and changes nothing if a word is unknown; the reason is in lastuse_last_error and in ggml's log.
-// Returns true, without effect, if lastuse is not enabled; lastuse_last_error has the reason. Aborts if words is NULL
-// and lastuse is enabled. Any thread may call it.
-//
-// # Safety
-// `words` is a string that ends in NUL.
+// words is a list separated by commas, in any case, each of which adds to the earlier ones: "off", the default;
+// "plan": simulates each allocated graph at its addresses; "memory": as "plan", and guards know which memory is free,
+// freed memory included; "weights": as "memory", for weights too; "no-custom": functions of the program write
+// anywhere.
+// Returns false and changes nothing if a word is unknown; true, without effect, if lastuse is not enabled.
 bool lastuse_set_verify(const char *words);
 
 // Verifies the addresses of an allocated graph, whichever allocator assigned them: simulates the graph, and returns
-// true if no value is overwritten before its last use and no result before the end.
-//
-// Checks all tensors in buffers with the usage GGML_BACKEND_BUFFER_USAGE_COMPUTE; others, such as weights, are taken
-// to be correct. Takes some microseconds for each tensor.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
-// ggml_set_input(input);
-// struct ggml_tensor * square = ggml_sqr(ctx, input);
-// struct ggml_tensor * sum    = ggml_add(ctx, square, ggml_sum_rows(ctx, square));
-// struct ggml_cgraph * graph  = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, sum);
-//
-// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-// GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
-// GGML_ASSERT(lastuse_graph_verify(graph));
-// sum->data = (char *) sum->data + 4; // the error
-// GGML_ASSERT(!lastuse_graph_verify(graph));
-// printf("%s\n", lastuse_last_error());
-// ggml_gallocr_free(galloc);
-// ```
-//
-// Returns false if an address is wrong, if lastuse does not know the layout of this ggml, and if this ggml does not
-// report which buffers are compute buffers; the reason is in lastuse_last_error and in ggml's log. Works also if
-// lastuse is not enabled. Aborts if graph is NULL.
-//
-// # Safety
-// `graph`, its tensors and their buffers are live, and no other thread uses them.
+// true if no value is overwritten before its last use and no result before the end. Tensors outside of compute
+// buffers, such as weights, are taken to be correct. Takes some microseconds for each tensor. Returns false if an
+// address is wrong, if lastuse does not know the layout of this ggml, and if this ggml does not report which buffers
+// are compute buffers.
 bool lastuse_graph_verify(struct ggml_cgraph *graph);
 
-// Creates a guard, which detects operations that write outside of their results: the callback of a scheduler, set with
-// ggml_backend_sched_set_eval_callback. The caller frees it with lastuse_guard_free, after the scheduler.
+// Creates a guard, which detects operations that write outside of their results, and fills free memory with the byte
+// 0xfd: the callback of a scheduler, set with ggml_backend_sched_set_eval_callback. An error is logged and ends in
+// ggml's abort. The caller frees it with lastuse_guard_free, after the scheduler.
 //
-// The guard keeps a copy of all host memory that the graph uses, compares it after each node, and fills free memory
-// with the byte 0xfd, so that reads of free memory give no usable values. Where it finds an error, ggml's log gets the
-// operation, its tensor, how many bytes, how far from its result and what they held, and the process ends in ggml's
-// abort.
-//
-// ```c
-// lastuse_set_verify("memory"); // later schedulers inform guards which memory is free
-// ggml_backend_sched_t sched = ggml_backend_sched_new(&backend, NULL, 1, GGML_DEFAULT_GRAPH_SIZE, false, true);
-// lastuse_set_verify("off");
-// struct lastuse_guard * guard = lastuse_guard_new(NULL);
-// GGML_ASSERT(guard != NULL);
-// ggml_backend_sched_set_eval_callback(sched, lastuse_guard_eval, guard);
-//
-// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
-// ggml_set_input(input);
-// struct ggml_tensor * sum = ggml_sum(ctx, ggml_sqr(ctx, input));
-// ggml_set_output(sum);
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, sum);
-// GGML_ASSERT(ggml_backend_sched_alloc_graph(sched, graph));
-// float ones[64];
-// for (int i = 0; i < 64; i++) {
-//     ones[i] = 1.0f;
-// }
-// ggml_backend_tensor_set(input, ones, 0, sizeof(ones));
-// GGML_ASSERT(ggml_backend_sched_graph_compute(sched, graph) == GGML_STATUS_SUCCESS);
-// float result = 0.0f;
-// ggml_backend_tensor_get(sum, &result, 0, sizeof(result));
-// GGML_ASSERT(result == 64.0f);
-// ggml_backend_sched_free(sched);
-// lastuse_guard_free(guard);
-// ```
-//
-// An operation may write its result, and a view the memory that it is a view of; steps of optimizers may also write
-// their sources; functions of the program only their results, unless the words include "no-custom". Free memory is
-// known for graphs allocated by an allocator that was created while LASTUSE_VERIFY or lastuse_set_verify was "memory";
-// otherwise nothing is filled, and only the buffers of each node and its sources are compared. Results that are no
-// outputs are filled after their last use, as a program must expect. Memory of other devices is not checked, nor are
-// buffers marked as weights, which is logged once; with the word "weights" the latter are.
-//
-// A debugging aid: each node is computed alone, and every byte of the buffers is compared twice for it. Other threads
-// must not write to these buffers while a graph runs.
-//
-// params may be NULL, and is not used after the call. Returns NULL if a word is unknown or lastuse does not know the
-// layout of this ggml; the reason is in lastuse_last_error and in ggml's log. Works also if lastuse is not enabled.
-// Aborts if params->struct_size is not set.
-//
-// # Safety
-// `params` is NULL or points to struct_size bytes, with `words` NULL or a string that ends in NUL; `next` is NULL, or
-// may be called with `next_user_data` as long as the guard is used.
+// A debugging aid: each node is computed alone, and all host memory that the graph uses is compared with a copy. Free
+// memory is known for allocators created with the word "memory" (lastuse_set_verify). See docs/verification.md. params
+// may be NULL. Returns NULL if a word is unknown or lastuse does not know the layout of this ggml.
 struct lastuse_guard *lastuse_guard_new(const struct lastuse_guard_params *params);
 
 // Runs a guard before (ask is true) and after each node. Not called by the program: it is passed to
-// ggml_backend_sched_set_eval_callback, with the guard as user data.
-//
-// ```c
-// struct lastuse_guard * guard = lastuse_guard_new(NULL);
-// struct ggml_tensor * t = ggml_neg(ctx, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64));
-// GGML_ASSERT(lastuse_guard_eval(t, true, guard));  // before t is computed: compute up to t
-// GGML_ASSERT(lastuse_guard_eval(t, false, guard)); // after t: continue
-// lastuse_guard_free(guard);
-// ```
-//
-// Returns true, so that each node is computed alone; after a node, false if params->next returns false for it; and false,
-// with the reason in lastuse_last_error and in ggml's log, in params->next of the same guard. Aborts if t or guard is NULL, and if an operation has written memory that it must not write.
-//
-// # Safety
-// `guard` comes from lastuse_guard_new and is used by this thread only; `t`, its sources and their buffers are live.
-bool lastuse_guard_eval(struct ggml_tensor *t,
-                        bool ask,
-                        void *guard);
+// ggml_backend_sched_set_eval_callback, with the guard as user data. Returns true, so that each node is computed
+// alone; false after a node for which params->next returns false, and in params->next of the same guard. Aborts if an
+// operation has written memory that it must not write.
+bool lastuse_guard_eval(struct ggml_tensor *t, bool ask, void *guard);
 
-// Frees a guard; does nothing for NULL. In its callback params->next nothing is freed, and the reason is in
-// lastuse_last_error and in ggml's log.
-//
-// ```c
-// struct lastuse_guard * guard = lastuse_guard_new(NULL);
-// lastuse_guard_free(guard);
-// ```
-//
-// # Safety
-// `guard` is NULL, or comes from lastuse_guard_new and is not used afterwards, by a scheduler either.
+// Frees a guard; does nothing for NULL. In its callback params->next nothing is freed.
 void lastuse_guard_free(struct lastuse_guard *guard);
 
-// Computes an allocated graph as ggml_backend_graph_compute does, and checks its memory: simulates the graph first, as
-// lastuse_graph_verify does, then runs it on the backend, one node after the other, under a guard (lastuse_guard_new).
-// For programs without a scheduler.
-//
-// ```c
-// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
-// ggml_set_input(input);
-// struct ggml_tensor * sum   = ggml_sum(ctx, ggml_sqr(ctx, input));
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, sum);
-// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-// GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
-// ggml_backend_tensor_memset(input, 0, 0, ggml_nbytes(input));
-// GGML_ASSERT(lastuse_graph_compute_guarded(backend, graph) == GGML_STATUS_SUCCESS);
-// ggml_gallocr_free(galloc);
-// ```
-//
-// Fills free memory in the compute buffers of the graph's tensors, whichever allocator owns them: what other graphs
-// keep there is overwritten, and so are tensors of lastuse_tensor_retain unless lastuse_set_retain names them too.
-// LASTUSE_VERIFY and lastuse_set_verify determine whether buffers marked as weights are checked, and what functions of
-// the program may write.
-//
-// Returns an enum ggml_status: GGML_STATUS_SUCCESS; the status of the backend; or GGML_STATUS_FAILED, with the reason
-// in lastuse_last_error and in ggml's log, if lastuse does not know this ggml or its layout. Ends in ggml's abort if
-// an error is found. Works also if lastuse is not enabled. Aborts if backend or graph is NULL.
-//
-// # Safety
-// `backend`, `graph`, its tensors and their buffers are live, and no other thread uses them.
-int lastuse_graph_compute_guarded(struct ggml_backend *backend,
-                                  struct ggml_cgraph *graph);
+// Computes an allocated graph as ggml_backend_graph_compute does, after lastuse_graph_verify and under a guard
+// (lastuse_guard_new): for programs without a scheduler. Fills free memory in the compute buffers of the graph: what
+// other graphs keep there is overwritten, and what only lastuse_tensor_retain retains. Returns an enum ggml_status:
+// that of the backend, or GGML_STATUS_FAILED if lastuse does not know this ggml or its layout. Ends in ggml's abort if
+// an error is found.
+int lastuse_graph_compute_guarded(struct ggml_backend *backend, struct ggml_cgraph *graph);
 
-// Checks that all tensors of a graph are in memory that was not freed, where its latest allocation has put them: before a
-// graph is computed that a program keeps. An allocator frees its memory when it takes more for another graph.
-//
-// ```c
-// lastuse_set_verify("memory"); // later allocators record where they put tensors
-// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-// lastuse_set_verify("off");
-//
-// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
-// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-// ggml_build_forward_expand(graph, ggml_sum(ctx, input));
-// GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
-// lastuse_guard_check_graph(graph);  // before it is computed
-// lastuse_guard_check_tensor(input); // before it is set
-// ggml_gallocr_free(galloc);         // from here on, both would end in ggml's abort
-// ```
-//
-// Graphs are checked that were allocated by an allocator of lastuse since one was created while LASTUSE_VERIFY or
-// lastuse_set_verify was "memory"; others pass. Buffers of the program are known to be freed if it calls
-// lastuse_buffer_note and lastuse_buffer_note_free. lastuse_graph_verify, lastuse_graph_compute_guarded and guards make
-// this check themselves.
-//
-// Ends in ggml's abort, with the tensor, the graph and the buffer, if an error is found, and if graph is NULL.
-//
-// # Safety
-// `graph` and its tensors are live, and no other thread changes them; their buffers may be freed.
+// Checks that all tensors of a graph are in memory that was not freed, where its latest allocation has put them:
+// before a graph is computed that a program keeps. Otherwise ends in ggml's abort, with tensor and buffer. Checks
+// graphs allocated by lastuse since an allocator was created with the word "memory" (lastuse_set_verify); others pass.
+// Buffers of the program count if it calls lastuse_buffer_note and lastuse_buffer_note_free.
 void lastuse_guard_check_graph(struct ggml_cgraph *graph);
 
 // Checks that a tensor is in memory that was not freed, as lastuse_guard_check_graph does: before a program reads or
-// writes it. A tensor that the program has put elsewhere passes.
-//
-// ```c
-// struct ggml_tensor * t = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64); // in memory of the context
-// GGML_ASSERT(lastuse_guard_check_tensor(t) == NULL);                  // in no buffer
-// ```
-//
-// Returns the buffer that the tensor is in; NULL if it is in none, or lastuse does not know the layout of a ggml of this
-// process. Ends in ggml's abort, with the tensor, its graph and the buffer, if an error is found, and if t is NULL.
-//
-// # Safety
-// `t` and the tensor that it is a view of are live, and no other thread changes them; their buffers may be freed.
+// writes it. A tensor that the program has put elsewhere passes. Returns the buffer that the tensor is in; NULL if it
+// is in none, or lastuse does not know the layout of a ggml of this process.
 struct ggml_backend_buffer *lastuse_guard_check_tensor(const struct ggml_tensor *t);
 
 #ifdef __cplusplus

@@ -26,18 +26,18 @@ pub(super) struct Held {
     pub names: Vec<CString>,
 }
 
-/// Parameters of lastuse_accounting_new. The caller sets struct_size and zeroes the rest, then sets what it has.
+/// Parameters of lastuse_accounting_new.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_accounting_params {
-    /// sizeof(struct lastuse_accounting_params). Later versions may add fields at the end.
+    /// sizeof(struct lastuse_accounting_params).
     pub struct_size: usize,
     /// Graphs that were allocated. The buffers that their tensors lie in are counted, with the tensors.
     pub graphs: *const *mut ggml_cgraph,
     /// The length of graphs.
     pub n_graphs: usize,
-    /// Contexts of weights and caches. The buffers that their tensors lie in are counted, also those that no graph reads.
+    /// Contexts of weights and caches, whose buffers are counted, also those that no graph reads.
     pub contexts: *const *mut ggml_context,
     /// The length of contexts.
     pub n_contexts: usize,
@@ -53,56 +53,10 @@ pub struct lastuse_accounting_params {
 
 sized_struct!(lastuse_accounting_params);
 
-/// Returns what the devices hold now, to the byte: the buffers that lastuse has allocated, those that the tensors of the
-/// given graphs and contexts lie in, and those that are given. The caller frees it with lastuse_accounting_free.
-///
-/// ```c
-/// ggml_set_no_alloc(ctx, true);
-/// struct ggml_tensor * w     = ggml_set_name(ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, 64), "w");
-/// struct ggml_tensor * x     = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
-/// struct ggml_init_params size = { 2 * ggml_tensor_overhead(), NULL, true };
-/// struct ggml_context * weights = ggml_init(size);
-/// struct ggml_tensor * kept  = ggml_new_tensor_1d(weights, GGML_TYPE_F32, 100);
-/// ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(weights, backend);
-/// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-/// ggml_set_input(x);
-/// ggml_set_input(w);
-/// ggml_build_forward_expand(graph, ggml_mul_mat(ctx, w, x));
-/// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-/// GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
-///
-/// struct lastuse_accounting_params params;
-/// memset(&params, 0, sizeof(params));
-/// params.struct_size = sizeof(params);
-/// params.graphs      = &graph;
-/// params.n_graphs    = 1;
-/// params.contexts    = &weights;
-/// params.n_contexts  = 1;
-/// params.backend     = backend;
-/// struct lastuse_accounting * accounting = lastuse_accounting_new(&params);
-/// GGML_ASSERT(accounting != NULL && lastuse_accounting_device_count(accounting) == 1);
-/// struct lastuse_device_sums sums;
-/// memset(&sums, 0, sizeof(sums));
-/// sums.struct_size = sizeof(sums);
-/// GGML_ASSERT(lastuse_accounting_device(accounting, 0, &sums));
-/// printf("%s: %zu weights, %zu compute, %zu free\n", sums.name, sums.weights, sums.compute, sums.device_free);
-/// GGML_ASSERT(sums.weights == ggml_nbytes(kept) && sums.compute >= ggml_nbytes(w));
-/// GGML_ASSERT(sums.total == ggml_backend_buffer_get_size(buffer) + ggml_gallocr_get_buffer_size(galloc, 0));
-/// lastuse_accounting_free(accounting);
-/// ggml_gallocr_free(galloc);
-/// ggml_backend_buffer_free(buffer);
-/// ggml_free(weights);
-/// ggml_set_no_alloc(ctx, false);
-/// ```
-///
-/// A buffer of the program is found by the tensors in it. If the process records what it allocates (lastuse_set_accounting),
-/// and the buffers of the program are noted (lastuse_buffer_note, or liblastuse_guard.so), those are counted too, found or
-/// not, and without graphs the recorded ones are listed. A buffer without known tensors is counted as what
-/// ggml_backend_buffer_set_usage has set, or else as other.
-///
-/// Returns NULL, with the reason in lastuse_last_error and in ggml's log, if a buffer in buffers combines several, or if
-/// lastuse does not know the layout of this ggml. Works also if lastuse is not enabled; ggml's own graph allocators are
-/// found by their tensors then. Aborts if params or an entry of a list is NULL, or params->struct_size is not set.
+/// Returns what the devices hold now, to the byte: the buffers that lastuse has allocated, those that the tensors of
+/// the given graphs and contexts lie in, and those that are given; while the process records (lastuse_set_accounting),
+/// also what it has recorded. The caller frees it with lastuse_accounting_free. Returns NULL if a buffer in buffers
+/// combines several, or if lastuse does not know the layout of this ggml.
 ///
 /// # Safety
 /// `params` points to struct_size bytes, and the lists hold as many entries as it says, all of them live and used by no

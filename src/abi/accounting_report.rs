@@ -13,13 +13,13 @@ use super::explain::c_string;
 use super::last_error::{fail, set_last_error};
 use super::struct_size::{required_struct, sized_struct};
 
-/// The bytes of one device by what they are for: lastuse_accounting_device. The caller sets struct_size and zeroes the
-/// rest. weights + kv + compute + other + rounding = total: the bytes that its buffer types were asked for.
+/// The bytes of one device by what they are for: lastuse_accounting_device. weights + kv + compute + other + rounding
+/// = total: the bytes that its buffer types were asked for.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_device_sums {
-    /// sizeof(struct lastuse_device_sums). Later versions may add fields at the end.
+    /// sizeof(struct lastuse_device_sums).
     pub struct_size: usize,
     /// The name of the device, valid until lastuse_accounting_free; "CPU" is the memory of the host.
     pub name: *const c_char,
@@ -45,17 +45,6 @@ sized_struct!(lastuse_device_sums);
 
 /// Returns the number of devices: those on which a buffer is, or was while the process recorded.
 ///
-/// ```c
-/// struct lastuse_accounting_params params;
-/// memset(&params, 0, sizeof(params));
-/// params.struct_size = sizeof(params);
-/// struct lastuse_accounting * accounting = lastuse_accounting_new(&params);
-/// printf("%zu devices have buffers\n", lastuse_accounting_device_count(accounting));
-/// lastuse_accounting_free(accounting);
-/// ```
-///
-/// Aborts if accounting is NULL.
-///
 /// # Safety
 /// `accounting` comes from lastuse_accounting_new and is not freed.
 #[unsafe(no_mangle)]
@@ -64,24 +53,7 @@ pub unsafe extern "C" fn lastuse_accounting_device_count(accounting: *const last
     abort_on_panic(|| unsafe { held("lastuse_accounting_device_count", accounting) }.accounting.devices.len())
 }
 
-/// Returns the bytes of one device by what they are for. Devices count from 0. Returns true if report was written.
-///
-/// ```c
-/// struct lastuse_accounting_params params;
-/// memset(&params, 0, sizeof(params));
-/// params.struct_size = sizeof(params);
-/// struct lastuse_accounting * accounting = lastuse_accounting_new(&params);
-/// struct lastuse_device_sums sums;
-/// memset(&sums, 0, sizeof(sums));
-/// sums.struct_size = sizeof(sums);
-/// for (size_t i = 0; lastuse_accounting_device(accounting, i, &sums); i++) {
-///     printf("%s: %zu bytes\n", sums.name, sums.total);
-/// }
-/// lastuse_accounting_free(accounting);
-/// ```
-///
-/// Returns false, with the reason in lastuse_last_error, if there is no such device. Aborts if an argument is NULL or
-/// report->struct_size is not set.
+/// Fills in the bytes of one device, counted from 0, by what they are for. Returns false if there is no such device.
 ///
 /// # Safety
 /// `accounting` comes from lastuse_accounting_new and is not freed; `report` points to struct_size bytes that no other
@@ -127,22 +99,7 @@ fn device_sums(held: &Held, device: usize) -> Option<lastuse_device_sums> {
 
 /// Returns an accounting as text: "txt" for tables of devices, buffers and tensors, "json" for the format
 /// lastuse-accounting, "html" for a page, "log" for a line for each tensor. The caller frees the string with
-/// lastuse_string_free.
-///
-/// ```c
-/// struct lastuse_accounting_params params;
-/// memset(&params, 0, sizeof(params));
-/// params.struct_size = sizeof(params);
-/// struct lastuse_accounting * accounting = lastuse_accounting_new(&params);
-/// char * text = lastuse_accounting_text(accounting, "log");
-/// GGML_ASSERT(strstr(text, "tensors processed: 0/0") != NULL);
-/// lastuse_string_free(text);
-/// GGML_ASSERT(lastuse_accounting_text(accounting, "xml") == NULL);
-/// lastuse_accounting_free(accounting);
-/// ```
-///
-/// Returns NULL if there is no such format; the reason is in lastuse_last_error and in ggml's log. Aborts if an argument is
-/// NULL.
+/// lastuse_string_free. Returns NULL if there is no such format.
 ///
 /// # Safety
 /// `accounting` comes from lastuse_accounting_new and is not freed; `format` is a string that ends in NUL.
@@ -168,23 +125,9 @@ pub unsafe extern "C" fn lastuse_accounting_text(
     })
 }
 
-/// Writes an accounting to a file, in the format of its ending: .txt, .json, .html, .log, or none for tables. In the name,
-/// "%p" stands for the number of the process.
-///
-/// ```c
-/// struct lastuse_accounting_params params;
-/// memset(&params, 0, sizeof(params));
-/// params.struct_size = sizeof(params);
-/// struct lastuse_accounting * accounting = lastuse_accounting_new(&params);
-/// GGML_ASSERT(lastuse_accounting_write(accounting, "/dev/stderr"));
-/// GGML_ASSERT(!lastuse_accounting_write(accounting, "/no/such/folder/memory.json"));
-/// printf("%s\n", lastuse_last_error());
-/// lastuse_accounting_free(accounting);
-/// ```
-///
-/// A file is written completely or not at all. Returns false if it cannot be written, if it exists, or if its ending is
-/// unknown; the reason is in lastuse_last_error and in ggml's log. A device, such as /dev/stderr, may exist. Aborts if an
-/// argument is NULL.
+/// Writes an accounting to a file, completely or not at all, in the format of its ending: .txt, .json, .html, .log, or
+/// none for tables. "%p" in the name stands for the number of the process. Returns false if the file cannot be written,
+/// its ending is unknown, or it exists; a device, such as /dev/stderr, may exist.
 ///
 /// # Safety
 /// `accounting` comes from lastuse_accounting_new and is not freed; `path` is a string that ends in NUL.
@@ -202,10 +145,6 @@ pub unsafe extern "C" fn lastuse_accounting_write(accounting: *const lastuse_acc
 }
 
 /// Frees an accounting; does nothing for NULL.
-///
-/// ```c
-/// lastuse_accounting_free(NULL);
-/// ```
 ///
 /// # Safety
 /// `accounting` is NULL, or comes from lastuse_accounting_new and is not used afterwards.

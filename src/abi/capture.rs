@@ -10,20 +10,10 @@ use super::enabled::check_enabled_or_not_loaded;
 use super::last_error::fail;
 
 /// Sets the folder to which graphs are written when they are planned: each distinct graph once, without weights and
-/// data, in the format that the tool lastuse reads. The environment variable LASTUSE_CAPTURE sets it at the start.
-///
-/// dir is a folder, which is created if it is missing, or a folder and a pattern for file names in which "%s" stands
-/// for the name of the graph: "graphs/%s.jsonl.gz". Files whose names end in ".gz" are compressed if the system has
-/// zlib. NULL or an empty string ends writing. The string is copied.
-///
-/// ```c
-/// GGML_ASSERT(!lastuse_set_capture("graph.jsonl")); // a file name needs "%s": one file cannot hold all graphs
-/// printf("no captures: %s\n", lastuse_last_error());
-/// GGML_ASSERT(lastuse_set_capture(NULL) == lastuse_enabled()); // none are written
-/// ```
-///
-/// Returns false and changes nothing if the folder cannot be written to or lastuse is not enabled; the reason is in
-/// lastuse_last_error and in ggml's log. A graph that cannot be written later is only logged. Any thread may call it.
+/// data, in the format that the tool lastuse reads (docs/captures.md). LASTUSE_CAPTURE sets it at the start. dir is a
+/// folder, which is created if it is missing, or a folder and a pattern for file names in which "%s" stands for the
+/// name of the graph: "graphs/%s.jsonl.gz". NULL or an empty string ends writing. The string is copied. Returns false
+/// if the folder cannot be written to or lastuse is not enabled; a graph that cannot is only logged.
 ///
 /// # Safety
 /// `dir` is NULL, or a string that ends in NUL.

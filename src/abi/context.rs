@@ -19,28 +19,25 @@ use super::struct_size::{callers_struct, sized_struct};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(non_camel_case_types, reason = "a type of C")]
 pub enum lastuse_context_kind {
-    /// For weights, inputs and caches: in host memory, when they are made; or, if the parameters name a buffer type, in
-    /// that, when they are first needed.
+    /// For weights, inputs and caches: in host memory when made, or in a given buffer type when first needed.
     LASTUSE_CONTEXT_IMMEDIATE = 0,
-    /// For graphs: when a graph is allocated (ggml_gallocr_alloc_graph, ggml_backend_sched_alloc_graph), as with
-    /// no_alloc of ggml_init.
+    /// For graphs: when a graph is allocated (ggml_gallocr_alloc_graph and the like), as with no_alloc of ggml_init.
     LASTUSE_CONTEXT_DEFERRED = 1,
 }
 
-/// Parameters of lastuse_context_new. The caller sets struct_size and zeroes the rest; zeros are the defaults.
+/// Parameters of lastuse_context_new.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_context_params {
-    /// sizeof(struct lastuse_context_params). Later versions may add fields at the end.
+    /// sizeof(struct lastuse_context_params).
     pub struct_size: usize,
-    /// The buffer type of the tensors of an immediate context, which must outlive the context; NULL: host memory, in
-    /// the context. NULL for a deferred context.
+    /// The buffer type of an immediate context, which must outlive it; NULL: host memory, and for deferred contexts.
     pub buft: *mut ggml_backend_buffer_type,
     /// The largest size of the context in bytes of address space, rounded up to whole pages; 0: the default.
     pub address_space: usize,
-    /// The usage of the buffers of buft, an enum ggml_backend_buffer_usage: GGML_BACKEND_BUFFER_USAGE_WEIGHTS for the
-    /// weights of a model, so that ggml_backend_sched runs operations where their weights are; 0 otherwise.
+    /// An enum ggml_backend_buffer_usage for buffers of buft: GGML_BACKEND_BUFFER_USAGE_WEIGHTS for the weights of a
+    /// model, so that ggml_backend_sched runs operations where they are; 0 otherwise.
     pub usage: c_int,
 }
 
@@ -48,42 +45,9 @@ sized_struct!(lastuse_context_params);
 
 /// Creates a ggml context that needs no size: it reserves address space, and takes memory only as tensors and graphs
 /// are made in it. All functions of ggml work with it, except that the caller frees it with lastuse_context_free.
-///
-/// To empty the context for reuse, as for the next token, call ggml_reset: its pages and addresses stay.
-///
-/// ```c
-/// struct ggml_context * graphs = lastuse_context_new(LASTUSE_CONTEXT_DEFERRED, NULL);
-/// for (int token = 0; token < 3; token++) {
-///     ggml_reset(graphs);
-///     struct ggml_tensor * sum = ggml_new_tensor_1d(graphs, GGML_TYPE_F32, 64);
-///     ggml_set_input(sum);
-///     for (int layer = 0; layer < 1000; layer++) {
-///         sum = ggml_add(graphs, sum, sum);
-///     }
-///     struct ggml_cgraph * graph = ggml_new_graph_custom(graphs, 2000, false);
-///     ggml_build_forward_expand(graph, sum);
-///     GGML_ASSERT(ggml_graph_n_nodes(graph) == 1000 && sum->data == NULL);
-/// }
-/// lastuse_context_free(graphs);
-/// ```
-///
-/// Kinds. The tensors of a deferred context get memory from ggml_gallocr, ggml_backend_sched or
-/// ggml_backend_alloc_ctx_tensors, as with no_alloc. Those of an immediate context have host memory in the context when
-/// they are made. If params names a buffer type, they get memory in it when a ggml_gallocr reserves or allocates a
-/// graph that reads one of them, or when the program calls lastuse_context_realize. That memory is never part of a
-/// compute buffer.
-///
-/// Address space. The default is 4 GiB for contexts that hold no data (368 bytes a tensor: eleven million tensors), and
-/// the memory of the machine for those that do; but at most a 128th of what all contexts together leave of 64 TiB, or 1
-/// GiB where that is more, so that thousands can exist at once. If the system provides less, a context gets less, down
-/// to 64 MiB, which is logged; as much as it gets always stays free for others. A full context behaves as contexts of
-/// ggml do. Where the system accounts address space strictly (vm.overcommit_memory=2), set params->address_space to
-/// what is needed.
-///
-/// params may be NULL, and is not used after the call. Returns NULL if address space cannot be reserved, if a deferred
-/// context is given a buffer type, if kind or usage has no valid value, and if lastuse does not know the layout of this
-/// ggml; the reason is in lastuse_last_error and in ggml's log. Works also if lastuse is not enabled. Aborts if
-/// params->struct_size is not set. Any thread may call it; one thread at a time may use the context.
+/// ggml_reset empties it for reuse: its pages and addresses stay. See docs/contexts.md. params may be NULL. Returns
+/// NULL if address space cannot be reserved, if a deferred context is given a buffer type, if kind or usage has no
+/// valid value, and if lastuse does not know the layout of this ggml.
 ///
 /// # Safety
 /// `params` is NULL or points to struct_size bytes, and its buffer type is NULL or outlives the context.
@@ -107,33 +71,10 @@ pub unsafe extern "C" fn lastuse_context_new(
 }
 
 /// Allocates all tensors without memory of an immediate context with a buffer type; views get the memory of their
-/// roots. Returns true, at once, if there is nothing to do.
-///
-/// ```c
-/// struct lastuse_context_params params = { sizeof(params), NULL, 0, GGML_BACKEND_BUFFER_USAGE_WEIGHTS };
-/// params.buft = ggml_backend_get_default_buffer_type(backend);
-/// struct ggml_context * weights = lastuse_context_new(LASTUSE_CONTEXT_IMMEDIATE, &params);
-/// struct ggml_tensor * weight = ggml_new_tensor_2d(weights, GGML_TYPE_F32, 4, 2);
-/// const float values[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
-/// GGML_ASSERT(lastuse_context_realize(weights));
-/// ggml_backend_tensor_set(weight, values, 0, sizeof(values));
-/// struct ggml_tensor * later = ggml_dup_tensor(weights, weight);
-/// GGML_ASSERT(lastuse_context_realize(weights) && later->data != NULL && later->data != weight->data);
-/// lastuse_context_free(weights);
-/// ```
-///
-/// When: before data is set, and before a graph is passed to ggml_backend_sched, which reads where tensors are before
-/// it calls an allocator. A ggml_gallocr realizes the contexts that its graphs read by itself.
-///
-/// Memory: the first call allocates what its tensors need and no more, in one buffer, or in several if the type has a
-/// limit. Later calls fill free memory and then add buffers with some room for later tensors, so that a thousand
-/// tensors of one size, realized one by one, are in fewer than a hundred buffers. Free memory is at most an eighth of
-/// what the tensors take, or 64 KiB where that is more, and never more than 128 MiB. After ggml_reset the buffers are
-/// reused; if they are too small then, one larger buffer replaces them.
-///
-/// Returns false if there is not enough memory or the backend fails, and for a deferred context; the reason is in
-/// lastuse_last_error and in ggml's log. Tensors that got memory keep it, and the next call continues. Returns false
-/// also for a context that is NULL, freed, or not from lastuse_context_new; debug builds of lastuse abort then.
+/// roots. Called before data is set, and before a graph is passed to ggml_backend_sched; a ggml_gallocr realizes the
+/// contexts that its graphs read by itself. Returns true, at once, if there is nothing to do. Returns false if there is
+/// not enough memory, where tensors that got some keep it and the next call continues; for a deferred context; and, if
+/// debug builds do not abort, for one that is NULL, freed or not lastuse's.
 ///
 /// # Safety
 /// No other thread uses the context or its tensors.
@@ -152,21 +93,10 @@ pub unsafe extern "C" fn lastuse_context_realize(ctx: *mut ggml_context) -> bool
     })
 }
 
-/// Frees a context of lastuse_context_new and the buffers of its tensors; does nothing for NULL. Its tensors, and
-/// graphs that read them, must not be used any more.
-///
-/// ```c
-/// struct ggml_context * inputs = lastuse_context_new(LASTUSE_CONTEXT_IMMEDIATE, NULL);
-/// ggml_set_f32(ggml_new_tensor_1d(inputs, GGML_TYPE_F32, 8), 1.0f);
-/// lastuse_context_free(inputs);
-/// lastuse_context_free(NULL);
-/// ```
-///
-/// ggml_free is not enough: it frees only ggml's own struct, and keeps memory and address space. A context that was
-/// freed before, or that is not from lastuse_context_new, is left unchanged; one that was freed with ggml_free is freed
-/// completely. In each of these cases the reason is in lastuse_last_error and in ggml's log, and debug builds of
-/// lastuse abort. Debug builds also keep the first 2 MiB of the last 64 freed contexts inaccessible, so that the use of
-/// a freed tensor ends in a fault instead of wrong numbers.
+/// Frees a context of lastuse_context_new and the buffers of its tensors; does nothing for NULL. ggml_free is not
+/// enough: it keeps memory and address space. Its tensors, and graphs that read them, must not be used any more. A
+/// context that was freed before, or that is not from lastuse_context_new, is left unchanged; in debug builds of
+/// lastuse, both abort.
 ///
 /// # Safety
 /// No other thread uses the context, and nothing uses it or its tensors afterwards.

@@ -10,28 +10,10 @@ use super::ggml_of_arguments::{ggml_of_tensors, runtime_or_fail};
 use super::last_error::fail;
 
 /// Returns a tensor that is a view of all of a and depends on b: what reads it runs after b, and reads what b has
-/// written to that memory. So order becomes a part of the graph, where otherwise only the order of calls of
-/// ggml_build_forward_expand determines it: here, that the cache is read after the new rows were copied into it.
-///
-/// ```c
-/// struct ggml_tensor * rows  = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 8, 2);
-/// struct ggml_tensor * cache = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 8, 16);
-/// struct ggml_tensor * slots = ggml_view_2d(ctx, cache, 8, 2, cache->nb[1], 4*cache->nb[1]);
-/// struct ggml_tensor * copy  = ggml_cpy(ctx, rows, slots);
-/// struct ggml_tensor * keys  = ggml_dependency(ctx, cache, copy);
-/// struct ggml_tensor * sum   = ggml_sum(ctx, keys);
-/// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-/// ggml_build_forward_expand(graph, sum); // adds the copy too, before keys
-/// GGML_ASSERT(ggml_graph_n_nodes(graph) == 4);
-/// ```
-///
-/// The result has the type, shape, strides and memory of a; nothing is computed for it, and gradients pass through to
-/// a. It belongs to ctx; a and b may belong to other contexts. All code that walks graphs respects the order: with any
-/// number of threads, in ggml_backend_sched (b is not copied for it), whichever tensor is expanded first.
-///
-/// Returns NULL if a and b are the same tensor, if ctx is full, and if lastuse does not know the layout of this ggml;
-/// the reason is in lastuse_last_error and in ggml's log. Works also if lastuse is not enabled. Aborts if an argument
-/// is NULL and, in debug builds of lastuse, if it belongs to a context that lastuse_context_free has freed.
+/// written to that memory. So order becomes a part of the graph, also in ggml_backend_sched. The result has the type,
+/// shape, strides and memory of a, and belongs to ctx; a and b may belong to other contexts, and live as long as it is
+/// used. Nothing is computed for it, and gradients pass through to a. Returns NULL if a and b are the same tensor, if
+/// ctx is full, and if lastuse does not know the layout of this ggml.
 ///
 /// # Safety
 /// `ctx`, `a` and `b` are live, `a` and `b` for as long as the result is used; no other thread uses them meanwhile.

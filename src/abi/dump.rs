@@ -12,25 +12,13 @@ use super::enabled::{check_enabled_or_not_loaded, is_enabled};
 use super::ggml_of_arguments::{ggml_of_graph, runtime_or_fail};
 use super::last_error::{fail, set_last_error};
 
-/// Sets the names of tensors whose values are written to files after a run, and the folder of these files. The
-/// environment variables LASTUSE_DUMP and LASTUSE_DUMP_DIR set them at the start.
+/// Sets the names of tensors whose values lastuse_graph_dump writes to files, and the folder of these files.
+/// LASTUSE_DUMP and LASTUSE_DUMP_DIR set them at the start.
 ///
-/// pattern is a list of names separated by commas, in which "*" stands for any characters and "?" for one: "l_out-*,kq".
-/// The tensors are retained (lastuse_set_retain) in every graph that is planned from now on, so that they can be read
-/// after the run. NULL or an empty string ends that. dir is created if it is missing; NULL stands for "lastuse-dump" in
-/// the working directory. The strings are copied.
-///
-/// ```c
-/// GGML_ASSERT(!lastuse_set_dump("l_out-*", "/dev/null/dump")); // not a folder
-/// printf("nothing is dumped: %s\n", lastuse_last_error());
-/// GGML_ASSERT(lastuse_set_dump(NULL, NULL) == lastuse_enabled()); // no names
-/// ```
-///
-/// Files are written by lastuse_graph_dump, which the program calls after it has computed a graph. For programs that do
-/// not call it, "lastuse run --dump" does, or LD_PRELOAD with liblastuse.so and liblastuse_guard.so.
-///
-/// Returns false and changes nothing if pattern is not valid, the folder cannot be written to or lastuse is not enabled;
-/// the reason is in lastuse_last_error and in ggml's log. Any thread may call it.
+/// pattern is a list of names as for lastuse_set_retain; the tensors are retained in every graph that is planned from
+/// now on. NULL or an empty string ends that. dir is created if it is missing; NULL stands for "lastuse-dump" in the
+/// working directory. The strings are copied. Returns false and changes nothing if pattern is not valid, the folder
+/// cannot be written to or lastuse is not enabled.
 ///
 /// # Safety
 /// `pattern` and `dir` are NULL, or strings that end in NUL.
@@ -54,22 +42,9 @@ pub unsafe extern "C" fn lastuse_set_dump(pattern: *const c_char, dir: *const c_
 }
 
 /// Prepares a graph for lastuse_graph_dump, before it is computed: flags the tensors that will be dumped as outputs, so
-/// that no backend leaves out their results, as it may when it fuses a node with the next one. lastuse_graph_dump removes
-/// these flags.
-///
-/// ```c
-/// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-/// struct ggml_tensor * t = ggml_neg(ctx, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 8));
-/// ggml_build_forward_expand(graph, t);
-/// GGML_ASSERT(!lastuse_graph_dump_begin(graph)); // no names are set
-/// ```
-///
-/// Without this call, the file of a tensor that a backend has fused with the next one has other values: those that were
-/// in its memory before. Where nodes are not fused, results do not depend on the call; those of a GPU may differ in the
-/// last bits, as they do between versions of a backend.
-///
-/// Returns false if no names are set or lastuse is not enabled; lastuse_last_error has the reason. Aborts if graph is
-/// NULL.
+/// that no backend leaves out their results, as it may when it fuses a node with the next one. Without this call, files
+/// of fused tensors have what was in their memory before. lastuse_graph_dump removes the flags. Returns false if no
+/// names are set or lastuse is not enabled.
 ///
 /// # Safety
 /// `graph` and its tensors are live, and no other thread uses them.
@@ -84,42 +59,11 @@ pub unsafe extern "C" fn lastuse_graph_dump_begin(graph: *mut ggml_cgraph) -> bo
     })
 }
 
-/// Writes the values of the tensors of a graph that has been computed, as arrays for numpy.load: of the nodes and inputs
-/// whose names lastuse_set_dump or LASTUSE_DUMP selects.
-///
-/// ```c
-/// GGML_ASSERT(lastuse_set_dump("square,sum", "dumped") == lastuse_enabled()); // before the graph is allocated
-/// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-/// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
-/// ggml_set_input(input);
-/// struct ggml_tensor * square = ggml_set_name(ggml_sqr(ctx, input), "square");
-/// struct ggml_cgraph * graph  = ggml_new_graph(ctx);
-/// ggml_build_forward_expand(graph, ggml_set_name(ggml_sum(ctx, ggml_sqrt(ctx, square)), "sum"));
-/// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-/// GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
-/// ggml_backend_tensor_memset(input, 0, 0, ggml_nbytes(input));
-///
-/// lastuse_graph_dump_begin(graph);
-/// GGML_ASSERT(ggml_backend_graph_compute(backend, graph) == GGML_STATUS_SUCCESS);
-/// size_t files = 0;
-/// GGML_ASSERT(lastuse_graph_dump(graph, &files) == lastuse_enabled());
-/// GGML_ASSERT(files == 2 || !lastuse_enabled()); // dumped/run-00001/node-00000-square.npy, and that of the sum
-/// lastuse_set_dump(NULL, NULL);
-/// ggml_gallocr_free(galloc);
-/// ```
-///
-/// Each call writes to a folder of its own, "run-00001" and so on, with the next free number: files are never
-/// overwritten. The file "index.jsonl" in it has a line for each tensor: position, name, operation, type, shape, file.
-/// Arrays have the shape of the tensor in reverse order, without the extents at the end that are 1. BF16 and quantized
-/// types are written as F32. A value that a later node changes in place, as ggml_add_inplace does, has the last bytes;
-/// "changed_by" in the index names that node.
-///
-/// If a scheduler or a backend runs the graph asynchronously, the program synchronizes it before the call. n_written may
-/// be NULL; otherwise it gets the number of arrays, 0 if no tensor has a matching name, which is logged once.
-///
-/// Returns false if a tensor could not be written, the others were; if no names are set; and if lastuse is not enabled or
-/// does not know the layout of this ggml. The reason is in lastuse_last_error; that of the first tensor that could not be
-/// written, in ggml's log too. Aborts if graph is NULL.
+/// Writes the values of the tensors of a graph that has been computed, as arrays for numpy.load: of the nodes and
+/// inputs whose names lastuse_set_dump selects. Each call writes to the next free folder, "run-00001" and so on, with
+/// an "index.jsonl" (docs/inspecting.md). Asynchronous backends must be synchronized before. n_written may be NULL;
+/// otherwise it gets the number of arrays. Returns false if a tensor could not be written (the others were), if no
+/// names are set, and if lastuse is not enabled or does not know the layout of this ggml.
 ///
 /// # Safety
 /// `graph`, its tensors and their buffers are live, and neither another thread nor a backend uses them; `n_written` is

@@ -11,37 +11,13 @@ use super::abort::{abort_on_panic, required};
 use super::graph_allocator::try_lastuse_allocator;
 use super::last_error::fail;
 
-/// Returns a text that explains why a graph needs the memory that it needs, as this allocator would plan it. The caller
+/// Returns a text that explains why a graph needs the memory that it needs, as this allocator would plan it: for each
+/// buffer the tensors that are live at the peak, and the changes that would lower it most (docs/explain.md). The caller
 /// frees the string with lastuse_string_free.
 ///
-/// The text has for each buffer: the step with the most live bytes; the tensors that are live at that step, the largest
-/// first (bytes, operation, definition, last use); fragmentation; what is computed in place; what ggml's own allocator
-/// would take; and the single changes that would lower the peak most, with the bytes that each saves alone. `lastuse
-/// explain` prints the same for captured graphs.
-///
-/// ```c
-/// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-/// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
-/// ggml_set_input(input);
-/// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-/// ggml_build_forward_expand(graph, ggml_set_name(ggml_sum(ctx, ggml_sqr(ctx, input)), "total"));
-///
-/// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-/// char * text = lastuse_gallocr_explain(galloc, graph);
-/// GGML_ASSERT((text != NULL) == lastuse_enabled());
-/// puts(text != NULL ? text : lastuse_last_error());
-/// GGML_ASSERT(text == NULL || strstr(text, "Live at that step, largest first:") != NULL);
-/// lastuse_string_free(text);
-/// ggml_gallocr_free(galloc);
-/// ```
-///
-/// The graph may be reserved or allocated already; nothing is allocated or changed. If there are several buffers, each
-/// tensor is taken to be in the buffer of the latest ggml_gallocr_reserve_n of a graph with as many leafs and nodes, or
-/// else in the first. Changes are tried on copies of the graph: that takes some milliseconds, or some tenths of a
-/// second for graphs with thousands of nodes.
-///
-/// Returns NULL if the graph cannot be planned, or lastuse has not created galloc; the reason is in lastuse_last_error
-/// and in ggml's log. Aborts if galloc or graph is NULL.
+/// The graph may be reserved or allocated already; nothing is allocated or changed. With several buffers, ids are those
+/// of the latest ggml_gallocr_reserve_n of a graph with as many leafs and nodes, or else 0. Takes some tenths of a
+/// second for thousands of nodes. Returns NULL if the graph cannot be planned, or lastuse has not created galloc.
 ///
 /// # Safety
 /// `galloc`, `graph` and its tensors are live, and no other thread uses them.
@@ -61,10 +37,6 @@ pub unsafe extern "C" fn lastuse_gallocr_explain(galloc: *mut ggml_gallocr, grap
 }
 
 /// Frees a string that a function of lastuse returned to be freed by the caller; does nothing for NULL.
-///
-/// ```c
-/// lastuse_string_free(NULL);
-/// ```
 ///
 /// # Safety
 /// `string` is NULL, or comes from lastuse_gallocr_explain or lastuse_accounting_text, is unchanged, and is not used afterwards.

@@ -9,30 +9,10 @@ use crate::ggml::{
 
 use super::abort::{abort_on_panic, abort_on_violation, required};
 
-/// Checks that all tensors of a graph are in memory that was not freed, where its latest allocation has put them: before a
-/// graph is computed that a program keeps. An allocator frees its memory when it takes more for another graph.
-///
-/// ```c
-/// lastuse_set_verify("memory"); // later allocators record where they put tensors
-/// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-/// lastuse_set_verify("off");
-///
-/// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-/// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
-/// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-/// ggml_build_forward_expand(graph, ggml_sum(ctx, input));
-/// GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
-/// lastuse_guard_check_graph(graph);  // before it is computed
-/// lastuse_guard_check_tensor(input); // before it is set
-/// ggml_gallocr_free(galloc);         // from here on, both would end in ggml's abort
-/// ```
-///
-/// Graphs are checked that were allocated by an allocator of lastuse since one was created while LASTUSE_VERIFY or
-/// lastuse_set_verify was "memory"; others pass. Buffers of the program are known to be freed if it calls
-/// lastuse_buffer_note and lastuse_buffer_note_free. lastuse_graph_verify, lastuse_graph_compute_guarded and guards make
-/// this check themselves.
-///
-/// Ends in ggml's abort, with the tensor, the graph and the buffer, if an error is found, and if graph is NULL.
+/// Checks that all tensors of a graph are in memory that was not freed, where its latest allocation has put them:
+/// before a graph is computed that a program keeps. Otherwise ends in ggml's abort, with tensor and buffer. Checks
+/// graphs allocated by lastuse since an allocator was created with the word "memory" (lastuse_set_verify); others pass.
+/// Buffers of the program count if it calls lastuse_buffer_note and lastuse_buffer_note_free.
 ///
 /// # Safety
 /// `graph` and its tensors are live, and no other thread changes them; their buffers may be freed.
@@ -49,15 +29,8 @@ pub unsafe extern "C" fn lastuse_guard_check_graph(graph: *mut ggml_cgraph) {
 }
 
 /// Checks that a tensor is in memory that was not freed, as lastuse_guard_check_graph does: before a program reads or
-/// writes it. A tensor that the program has put elsewhere passes.
-///
-/// ```c
-/// struct ggml_tensor * t = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64); // in memory of the context
-/// GGML_ASSERT(lastuse_guard_check_tensor(t) == NULL);                  // in no buffer
-/// ```
-///
-/// Returns the buffer that the tensor is in; NULL if it is in none, or lastuse does not know the layout of a ggml of this
-/// process. Ends in ggml's abort, with the tensor, its graph and the buffer, if an error is found, and if t is NULL.
+/// writes it. A tensor that the program has put elsewhere passes. Returns the buffer that the tensor is in; NULL if it
+/// is in none, or lastuse does not know the layout of a ggml of this process.
 ///
 /// # Safety
 /// `t` and the tensor that it is a view of are live, and no other thread changes them; their buffers may be freed.

@@ -12,47 +12,16 @@ use super::ggml_of_arguments::runtime_or_fail;
 use super::last_error::fail;
 
 /// Measures the compute buffers of a graph: exactly the bytes that ggml_gallocr_reserve or ggml_gallocr_reserve_n would
-/// allocate for it. Returns true if sizes was written.
+/// allocate for it. Allocates no buffers and does not change the graph. Returns true if sizes was written.
 ///
-/// Allocates no buffers and changes nothing in the graph and its tensors, so a program can call it before it allocates
-/// anything: for the graph of its largest batch, with weights that are not loaded yet.
-///
-/// ```c
-/// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-/// struct ggml_tensor * input = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 512, 2048);
-/// ggml_set_input(input);
-/// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-/// ggml_build_forward_expand(graph, ggml_soft_max(ctx, ggml_mul_mat(ctx, input, input)));
-///
-/// struct ggml_backend_buffer_type * type = ggml_backend_get_default_buffer_type(backend);
-/// size_t size, lower_bound;
-/// if (!lastuse_graph_measure(graph, &type, 1, NULL, NULL, &size, &lower_bound)) {
-///     fprintf(stderr, "%s\n", lastuse_last_error());
-///     abort();
-/// }
-/// ggml_gallocr_t galloc = ggml_gallocr_new(type);
-/// GGML_ASSERT(ggml_gallocr_reserve(galloc, graph));
-/// GGML_ASSERT(ggml_gallocr_get_buffer_size(galloc, 0) == size && lower_bound <= size);
-/// ggml_gallocr_free(galloc);
-/// ```
-///
-/// bufts holds n_bufs buffer types, one for each buffer id. node_buffer_ids and leaf_buffer_ids hold a buffer id for
-/// each node and each leaf of the graph; NULL means that all are 0. sizes has room for n_bufs numbers, in bytes. So has
-/// lower_bounds, which may be NULL: the lower bounds of the buffers, the live bytes at their peaks. Both are 0 for an
-/// id that repeats the buffer type of an earlier one, so that sizes add up to what all buffers take together. Tensors
-/// that have memory, or that get it from a context of lastuse_context_new, count 0.
-///
-/// Takes as long as planning: 0.3 to 0.5 milliseconds for a graph of 2,000 nodes.
-///
-/// Returns false, with nothing written and the reason in lastuse_last_error and in ggml's log, if a required argument
-/// is NULL, if n_bufs is less than 1 or an id is not less than n_bufs, if the sum of the sizes overflows, if a
-/// reservation would be refused whatever memory there is, and if lastuse does not know the layout of this ggml. If
-/// lastuse is not enabled, sizes are those of ggml's own allocator and lower_bounds are 0; false if this ggml has no
-/// ggml_gallocr_reserve_n_size, and if contexts must be realized first.
+/// The ids name one of the n_bufs buffer types for each node and each leaf; NULL means that all are 0. sizes, and
+/// lower_bounds unless it is NULL, have room for n_bufs numbers of bytes: 0 for an id that repeats the type of an
+/// earlier one. Returns false if a required argument is NULL, an id or n_bufs is out of range, sizes overflow, or
+/// ggml_gallocr_reserve would refuse the graph. Where lastuse is not enabled: docs/api.md.
 ///
 /// # Safety
-/// `graph`, its tensors and the buffer types are live; no other thread uses the graph; and the lists have the lengths
-/// given above.
+/// `graph`, its tensors and the buffer types are live; no other thread uses the graph; `bufts`, `sizes` and
+/// `lower_bounds` have n_bufs entries, and the ids one for each node and each leaf, where they are not NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_graph_measure(
     graph: *mut ggml_cgraph,
@@ -77,32 +46,13 @@ pub unsafe extern "C" fn lastuse_graph_measure(
 }
 
 /// Measures the compute buffers of several graphs that use the same buffers one after the other: for each buffer, the
-/// largest size and the largest lower bound. Returns true if sizes was written. A program that runs prompts and single
-/// tokens measures both graphs, and reserves for both.
-///
-/// ```c
-/// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-/// struct ggml_cgraph * graphs[2];
-/// for (int i = 0; i < 2; i++) {
-///     struct ggml_tensor * input = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, i == 0 ? 512 : 1);
-///     ggml_set_input(input);
-///     graphs[i] = ggml_new_graph(ctx);
-///     ggml_build_forward_expand(graphs[i], ggml_soft_max(ctx, input));
-/// }
-/// struct ggml_backend_buffer_type * type = ggml_backend_get_default_buffer_type(backend);
-/// size_t both, prompt;
-/// if (lastuse_graph_measure_many(graphs, 2, &type, 1, NULL, NULL, &both, NULL)) {
-///     GGML_ASSERT(lastuse_graph_measure(graphs[0], &type, 1, NULL, NULL, &prompt, NULL) && both == prompt);
-/// }
-/// ```
-///
-/// graphs holds n_graphs graphs, at least one. node_buffer_ids and leaf_buffer_ids hold a list for each graph; NULL
-/// instead of a list, or of all lists, means that all ids are 0. The other arguments and the errors are as in
-/// lastuse_graph_measure.
+/// largest size and the largest lower bound. A program that runs prompts and single tokens measures both graphs. graphs
+/// holds n_graphs graphs, at least one. The ids hold a list for each graph; NULL instead of a list, or of all lists,
+/// means that all ids are 0. The other arguments and the errors are those of lastuse_graph_measure.
 ///
 /// # Safety
-/// The graphs, their tensors and the buffer types are live; no other thread uses the graphs; and the lists have the
-/// lengths given above and in lastuse_graph_measure.
+/// `graphs` has n_graphs entries, and so have the lists of ids, where they are not NULL; for each graph, and for
+/// `bufts`, `sizes` and `lower_bounds`, what lastuse_graph_measure requires.
 #[unsafe(no_mangle)]
 #[allow(clippy::too_many_arguments, reason = "those of lastuse_graph_measure, and the number of graphs")]
 pub unsafe extern "C" fn lastuse_graph_measure_many(

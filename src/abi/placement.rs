@@ -48,30 +48,27 @@ pub enum lastuse_placement_rule {
     LASTUSE_PLACEMENT_POWERINFER = 2,
 }
 
-/// Parameters of lastuse_placement_new. The caller sets struct_size and zeroes the rest; zeros are the defaults.
+/// Parameters of lastuse_placement_new.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_placement_params {
-    /// sizeof(struct lastuse_placement_params). Later versions may add fields at the end.
+    /// sizeof(struct lastuse_placement_params).
     pub struct_size: usize,
     /// In which order tensors are placed.
     pub order: PlacementOrderNumber,
     /// Where intermediates are.
     pub rule: PlacementRuleNumber,
-    /// Places whole layers: the first layers on the host, then a contiguous range on each device, in their order. Items
-    /// without a layer stay on the host. The order is then not used.
+    /// Whole layers in place of order: the first on the host, then a contiguous range on each device.
     pub whole_layers: bool,
     /// The scheduler is made without op_offload: operations stay where their weights are, whatever their batch.
     pub no_op_offload: bool,
-    /// The program allocates its graphs itself, by ggml_gallocr_reserve_n with the ids of lastuse_placement_buffer_ids,
-    /// so that no scheduler adds copies.
+    /// The program allocates its graphs by lastuse_placement_buffer_ids, so that no scheduler adds copies.
     pub direct: bool,
     /// The most placements that are measured; 0 is the default of 1000.
     pub max_measurements: c_int,
-    /// A function that measures compute buffers, instead of graphs that are planned; or NULL. devices has the device
-    /// of each item; sizes has room for the bytes of the compute buffer of each device. If it returns false,
-    /// lastuse_placement_solve fails.
+    /// Measures compute buffers in place of graphs, or NULL: devices has the device of each item, sizes gets the bytes
+    /// by device. If it returns false, lastuse_placement_solve fails.
     pub measure: Option<
         unsafe extern "C" fn(
             devices: *const c_int,
@@ -98,21 +95,10 @@ pub(super) struct Placement {
 type MeasureFunction = unsafe extern "C" fn(*const c_int, c_int, *mut usize, c_int, *mut c_void) -> bool;
 
 /// Creates a planner that decides which weights and caches are on which device. The caller adds devices, items and
-/// graphs, calls lastuse_placement_solve, reads the result, and frees it with lastuse_placement_free.
-///
-/// ```c
-/// struct lastuse_placement_params params;
-/// memset(&params, 0, sizeof(params));
-/// params.struct_size = sizeof(params);
-/// params.order       = LASTUSE_PLACEMENT_BY_CLASS;
-/// struct lastuse_placement * placement = lastuse_placement_new(&params);
-/// GGML_ASSERT(placement != NULL);
-/// lastuse_placement_free(placement);
-/// ```
-///
-/// params may be NULL for the defaults. Returns NULL, with the reason in lastuse_last_error and in ggml's log, if order
-/// or rule is none of its enum or max_measurements is negative. Aborts if params->struct_size is not set. Works also
-/// if lastuse is not enabled; what it promises holds for compute buffers that lastuse plans.
+/// graphs, calls lastuse_placement_solve, reads the result, and frees it with lastuse_placement_free. params may be
+/// NULL. Its function measure may be called until lastuse_placement_free. Returns NULL if order or rule has no value of
+/// its enum, or max_measurements is negative. Works also if lastuse is not enabled; what it promises holds for compute
+/// buffers that lastuse plans.
 ///
 /// # Safety
 /// `params` is NULL or points to struct_size bytes; `measure` is NULL or may be called with `user_data` until
@@ -252,62 +238,10 @@ impl Measure for Measurer {
     }
 }
 
-/// Places the items: the placement that gains most, of those that were measured and for which on every device
-///
-///   weights + KV + compute buffer + reserve <= budget
-///
-/// in bytes. Returns true if there is one.
-///
-/// ```c
-/// ggml_set_no_alloc(ctx, true); // nothing has memory yet
-/// struct ggml_tensor * weight = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 256, 256);
-/// struct ggml_tensor * input  = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 256, 4);
-/// struct ggml_cgraph * graph  = ggml_new_graph(ctx);
-/// ggml_build_forward_expand(graph, ggml_mul_mat(ctx, weight, input));
-///
-/// struct lastuse_placement *      placement = lastuse_placement_new(NULL);
-/// struct lastuse_placement_device device;
-/// memset(&device, 0, sizeof(device));
-/// device.struct_size = sizeof(device);
-/// device.name        = "gpu";
-/// device.budget      = 1000000;
-/// int gpu = lastuse_placement_add_device(placement, &device);
-/// device.name   = "cpu"; // the last device is the host
-/// device.budget = SIZE_MAX; // no limit
-/// lastuse_placement_add_device(placement, &device);
-/// struct lastuse_placement_item item;
-/// memset(&item, 0, sizeof(item));
-/// item.struct_size = sizeof(item);
-/// item.tensor      = weight;
-/// int index = lastuse_placement_add_item(placement, &item);
-/// lastuse_placement_add_graph(placement, graph);
-///
-/// if (!lastuse_placement_solve(placement)) {
-///     fprintf(stderr, "%s\n", lastuse_last_error());
-///     abort();
-/// }
-/// GGML_ASSERT(lastuse_placement_item_device(placement, index) == gpu);
-/// lastuse_placement_free(placement);
-/// ggml_set_no_alloc(ctx, false);
-/// ```
-///
-/// The compute buffers of each placement that is tried are planned for all graphs, or measured by the function of the
-/// parameters; of each device the largest counts. Intermediates are placed by the rule of the parameters. Real backends
-/// are asked what they support if the devices name them; otherwise what is typical of CPUs and GPUs is assumed. Nothing
-/// is allocated, and the graphs are not changed.
-///
-/// Returns false, with the reason in lastuse_last_error and in ggml's log, and nothing placed, if
-/// - no placement was found that is within all budgets; the message, and lastuse_placement_memory_get, then have what
-///   would do;
-/// - there is no device; a budget is below its reserve; an alignment is no power of two; a benefit is negative or no
-///   number; an item is pinned to a device that does not exist or to one whose largest buffer is smaller;
-/// - an item is a view, or a graph reads memory that is neither an item nor in a buffer type of a device;
-/// - there are neither graphs nor a function that measures, or both, or that function returned false;
-/// - it is called in a callback of itself with the same planner;
-/// - the rule finds no backend for a node, or sizes overflow;
-/// - lastuse does not know the layout of this ggml.
-///
-/// Aborts if placement is NULL.
+/// Places the items: the placement that gains most, of those that were measured and for which on every device weights +
+/// KV + compute buffer + reserve <= budget, in bytes. Returns true if there is one. Nothing is allocated or changed.
+/// Returns false, with nothing placed, if no placement is within all budgets (the message, and
+/// lastuse_placement_memory_get, have what would do), and in the other cases that docs/placement.md lists.
 ///
 /// # Safety
 /// `placement` comes from lastuse_placement_new; the graphs, their tensors and those of the items, the backends and the
@@ -333,12 +267,8 @@ pub unsafe extern "C" fn lastuse_placement_solve(placement: *mut lastuse_placeme
     })
 }
 
-/// Frees a planner. Does nothing for NULL. Devices, tensors and graphs stay as they are. In a callback of
-/// lastuse_placement_solve nothing is freed, and the reason is in lastuse_last_error and in ggml's log.
-///
-/// ```c
-/// lastuse_placement_free(NULL);
-/// ```
+/// Frees a planner; does nothing for NULL. Devices, tensors and graphs stay as they are. In a callback of
+/// lastuse_placement_solve nothing is freed.
 ///
 /// # Safety
 /// `placement` is NULL, or comes from lastuse_placement_new and is not used afterwards.

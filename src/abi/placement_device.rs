@@ -14,12 +14,12 @@ use super::last_error::set_last_error;
 use super::placement::{lastuse_placement, placement_to_change, placement_to_look_at};
 use super::struct_size::{required_struct, sized_struct};
 
-/// A device: lastuse_placement_add_device. The caller sets struct_size and zeroes the rest.
+/// A device: lastuse_placement_add_device.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_placement_device {
-    /// sizeof(struct lastuse_placement_device). Later versions may add fields at the end.
+    /// sizeof(struct lastuse_placement_device).
     pub struct_size: usize,
     /// What messages call it. NULL: the name of the buffer type, or "device" and its number.
     pub name: *const c_char,
@@ -29,7 +29,7 @@ pub struct lastuse_placement_device {
     pub reserve: usize,
     /// The device takes a multiple of this many bytes for a buffer; 0 counts as 1.
     pub granularity: usize,
-    /// Tensors start at multiples of this many bytes, a power of two. 0: that of the buffer type, or 128 without one.
+    /// Tensors start at multiples of this power of two. 0: that of the buffer type, or 128 without one.
     pub alignment: usize,
     /// The most bytes of a buffer. 0: that of the buffer type, or no limit without one.
     pub max_buffer: usize,
@@ -41,12 +41,12 @@ pub struct lastuse_placement_device {
 
 sized_struct!(lastuse_placement_device);
 
-/// What is taken of a device: lastuse_placement_memory_get. The caller sets struct_size and zeroes the rest.
+/// What is taken of a device: lastuse_placement_memory_get.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_placement_memory {
-    /// sizeof(struct lastuse_placement_memory). Later versions may add fields at the end.
+    /// sizeof(struct lastuse_placement_memory).
     pub struct_size: usize,
     /// Its budget; SIZE_MAX for no limit.
     pub budget: usize,
@@ -60,37 +60,15 @@ pub struct lastuse_placement_memory {
     pub reserve_size: usize,
     /// The sum of the four.
     pub total_size: usize,
-    /// 0, or if nothing was placed since this budget is too small: the smallest one that would do, of the placements
-    /// that were measured. The sizes above are then 0.
+    /// The smallest budget that would do, if this one was too small for all placements that were measured; otherwise 0.
     pub needed_size: usize,
 }
 
 sized_struct!(lastuse_placement_memory);
 
 /// Adds a device and returns its number, from 0. Devices are added in the order of preference; the last one is the
-/// host, whose memory the CPU computes in. Returns -1 on failure.
-///
-/// ```c
-/// struct lastuse_placement *      placement = lastuse_placement_new(NULL);
-/// struct lastuse_placement_device device;
-/// memset(&device, 0, sizeof(device));
-/// device.struct_size = sizeof(device);
-/// device.name        = "CUDA0";
-/// device.budget      = (size_t) 8 << 30;
-/// device.reserve     = (size_t) 600 << 20; // for the driver
-/// GGML_ASSERT(lastuse_placement_add_device(placement, &device) == 0);
-/// memset(&device, 0, sizeof(device));
-/// device.struct_size = sizeof(device);
-/// device.budget      = SIZE_MAX;
-/// device.backend     = backend; // the CPU: the host is last
-/// GGML_ASSERT(lastuse_placement_add_device(placement, &device) == 1);
-/// lastuse_placement_free(placement);
-/// ```
-///
-/// For a placement that is applied to a scheduler, add one device for each of its backends, in their order.
-///
-/// Returns -1, with the reason in lastuse_last_error and in ggml's log, if lastuse does not know the layout of the ggml
-/// of buft or backend. Aborts if an argument is NULL or device->struct_size is not set.
+/// host, whose memory the CPU computes in. For a scheduler, add one for each of its backends, in their order. Buffer
+/// type and backend live until lastuse_placement_free. Returns -1 if lastuse does not know the layout of their ggml.
 ///
 /// # Safety
 /// `placement` comes from lastuse_placement_new, and no other thread uses it; `device` points to struct_size bytes; its
@@ -157,35 +135,8 @@ unsafe fn default_type(runtime: &'static Runtime, backend: NonNull<ggml_backend>
     NonNull::new(buft).map(|buft| unsafe { BufferType::new(runtime, buft) })
 }
 
-/// Returns what is taken of a device, if lastuse_placement_solve has placed the items; or the budget that it would need,
-/// if that is why they were not placed. Returns true if memory was written.
-///
-/// ```c
-/// ggml_set_no_alloc(ctx, true); // nothing has memory yet
-/// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
-/// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-/// ggml_build_forward_expand(graph, ggml_sqr(ctx, input));
-///
-/// struct lastuse_placement *      placement = lastuse_placement_new(NULL);
-/// struct lastuse_placement_device host;
-/// memset(&host, 0, sizeof(host));
-/// host.struct_size = sizeof(host);
-/// host.budget      = 100000;
-/// host.backend     = backend;
-/// lastuse_placement_add_device(placement, &host);
-/// lastuse_placement_add_graph(placement, graph);
-/// GGML_ASSERT(lastuse_placement_solve(placement));
-/// struct lastuse_placement_memory memory;
-/// memset(&memory, 0, sizeof(memory));
-/// memory.struct_size = sizeof(memory);
-/// GGML_ASSERT(lastuse_placement_memory_get(placement, 0, &memory));
-/// GGML_ASSERT(memory.compute_size > 0 && memory.total_size == memory.compute_size && memory.total_size <= 100000);
-/// lastuse_placement_free(placement);
-/// ggml_set_no_alloc(ctx, false);
-/// ```
-///
-/// Returns false, with the reason in lastuse_last_error, if there is no such device or lastuse_placement_solve was not
-/// called. Aborts if an argument is NULL or memory->struct_size is not set.
+/// Fills in what is taken of a device, if lastuse_placement_solve has placed the items; or the budget that it would
+/// need, if that is why they were not placed. Returns false if there is neither.
 ///
 /// # Safety
 /// `placement` comes from lastuse_placement_new, and no other thread uses it; `memory` points to struct_size bytes.

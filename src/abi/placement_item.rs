@@ -53,20 +53,18 @@ pub enum lastuse_placement_class {
     LASTUSE_PLACEMENT_CLASS_OTHER = 9,
 }
 
-/// A weight or a cache: lastuse_placement_add_item. The caller sets struct_size and zeroes the rest.
+/// A weight or a cache: lastuse_placement_add_item.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_placement_item {
-    /// sizeof(struct lastuse_placement_item). Later versions may add fields at the end.
+    /// sizeof(struct lastuse_placement_item).
     pub struct_size: usize,
-    /// The tensor, no view, with or without memory; NULL if there is none, with bytes instead. Graphs that are added
-    /// read it wherever it is placed.
+    /// The tensor, not a view, with or without memory; NULL if there is none, with bytes instead.
     pub tensor: *mut ggml_tensor,
     /// What messages call it. NULL: the name of tensor.
     pub name: *const c_char,
-    /// Bytes that buffer types require for it, before padding. 0: the most that those of the devices require for
-    /// tensor.
+    /// Bytes that buffer types require for it, before padding. 0: the most that those of the devices require.
     pub bytes: usize,
     /// Which buffers it is in.
     pub kind: PlacementKindNumber,
@@ -89,8 +87,7 @@ pub struct lastuse_placement_item {
     pub row_granule: u64,
     /// Bytes of a row on the device, with what says which row it is.
     pub row_bytes: usize,
-    /// What is gained by each group of rows, from the most to the least: n_rows / row_granule numbers, rounded up. They
-    /// are copied.
+    /// What each group of rows gains, from the most to the least: n_rows / row_granule numbers, rounded up. Copied.
     pub row_benefits: *const f64,
 }
 
@@ -99,38 +96,15 @@ sized_struct!(lastuse_placement_item);
 /// The rows that are placed together, unless the program says otherwise: PowerInfer's granule.
 const ROW_GRANULE: u64 = 256;
 
-/// Adds a weight or a cache and returns its number, from 0. Returns -1 on failure.
-///
-/// ```c
-/// ggml_set_no_alloc(ctx, true); // nothing has memory yet
-/// struct ggml_tensor * weight = ggml_new_tensor_2d(ctx, GGML_TYPE_F16, 4096, 4096);
-/// ggml_set_name(weight, "blk.7.ffn_up.weight"); // says the layer and the class
-/// struct lastuse_placement *    placement = lastuse_placement_new(NULL);
-/// struct lastuse_placement_item item;
-/// memset(&item, 0, sizeof(item));
-/// item.struct_size = sizeof(item);
-/// item.tensor      = weight;
-/// GGML_ASSERT(lastuse_placement_add_item(placement, &item) == 0);
-/// item.tensor = NULL; // a tensor that is not made yet
-/// item.name   = "blk.7.ffn_down.weight";
-/// item.bytes  = ggml_nbytes(weight);
-/// GGML_ASSERT(lastuse_placement_add_item(placement, &item) == 1);
-/// lastuse_placement_free(placement);
-/// ggml_set_no_alloc(ctx, false);
-/// ```
-///
-/// Tensors on a device lie in its buffers in the order in which they were added, weights and caches apart. A tensor that
-/// two parts of a model share is one item.
-///
-/// Returns -1, with the reason in lastuse_last_error and in ggml's log, if there is neither a tensor nor a name with
-/// bytes; if a tensor was added before; if kind or tensor_class is none of its enum; if device is negative; or if n_rows
-/// is set without row_bytes. Aborts if placement or item is NULL, if row_benefits is NULL while n_rows is not 0, and if
-/// item->struct_size is not set.
+/// Adds a weight or a cache and returns its number, from 0. On a device, weights and caches lie in buffers apart, in
+/// this order. The tensor lives until lastuse_placement_free; one that two parts of a model share is one item. Returns
+/// -1 if there is neither a tensor nor a name with bytes, if a tensor was added before, if kind, tensor_class or device
+/// has no valid value, or if n_rows is set without row_bytes. With n_rows, row_benefits must not be NULL.
 ///
 /// # Safety
 /// `placement` comes from lastuse_placement_new, and no other thread uses it; `item` points to struct_size bytes; its
-/// tensor is NULL or live until lastuse_placement_free; its name is NULL or ends in NUL; its benefits are as long as
-/// given above.
+/// tensor is NULL or live until lastuse_placement_free; its name is NULL or ends in NUL; its benefits are NULL,
+/// or have a number for each row_granule of n_rows rows, rounded up.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn lastuse_placement_add_item(
     placement: *mut lastuse_placement,
@@ -203,35 +177,7 @@ unsafe fn rows(function: &str, item: &lastuse_placement_item) -> Result<Option<R
     Ok(Some(Rows { count, granule, bytes: row_bytes as Bytes, benefits }))
 }
 
-/// Returns the number of the device that an item is placed on, whole. Returns -1 if lastuse_placement_solve has not
-/// placed it.
-///
-/// ```c
-/// ggml_set_no_alloc(ctx, true); // nothing has memory yet
-/// struct ggml_tensor * weight = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
-/// struct ggml_cgraph * graph  = ggml_new_graph(ctx);
-/// ggml_build_forward_expand(graph, ggml_sqr(ctx, weight));
-///
-/// struct lastuse_placement *      placement = lastuse_placement_new(NULL);
-/// struct lastuse_placement_device host;
-/// memset(&host, 0, sizeof(host));
-/// host.struct_size = sizeof(host);
-/// host.budget      = SIZE_MAX;
-/// lastuse_placement_add_device(placement, &host);
-/// struct lastuse_placement_item item;
-/// memset(&item, 0, sizeof(item));
-/// item.struct_size = sizeof(item);
-/// item.tensor      = weight;
-/// int index = lastuse_placement_add_item(placement, &item);
-/// lastuse_placement_add_graph(placement, graph);
-/// GGML_ASSERT(lastuse_placement_item_device(placement, index) == -1);
-/// GGML_ASSERT(lastuse_placement_solve(placement));
-/// GGML_ASSERT(lastuse_placement_item_device(placement, index) == 0);
-/// lastuse_placement_free(placement);
-/// ggml_set_no_alloc(ctx, false);
-/// ```
-///
-/// On -1, the reason is in lastuse_last_error. Aborts if placement is NULL.
+/// Returns the number of the device that an item is placed on, whole; -1 if lastuse_placement_solve has not placed it.
 ///
 /// # Safety
 /// `placement` comes from lastuse_placement_new, and no other thread uses it.
@@ -246,44 +192,7 @@ pub unsafe extern "C" fn lastuse_placement_item_device(placement: *const lastuse
 }
 
 /// Returns how many rows of an item on the host are on a device too: those that gain most. Writes the number of that
-/// device to device, or -1 where there are none.
-///
-/// ```c
-/// ggml_set_no_alloc(ctx, true); // nothing has memory yet
-/// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
-/// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-/// ggml_build_forward_expand(graph, ggml_sqr(ctx, input));
-///
-/// struct lastuse_placement *      placement = lastuse_placement_new(NULL);
-/// struct lastuse_placement_device device;
-/// memset(&device, 0, sizeof(device));
-/// device.struct_size = sizeof(device);
-/// device.name        = "gpu";
-/// device.budget      = 40000;
-/// lastuse_placement_add_device(placement, &device);
-/// device.name   = "cpu";
-/// device.budget = SIZE_MAX;
-/// lastuse_placement_add_device(placement, &device);
-/// double hotness[4] = { 9.0, 5.0, 2.0, 0.0 };
-/// struct lastuse_placement_item item;
-/// memset(&item, 0, sizeof(item));
-/// item.struct_size  = sizeof(item);
-/// item.name         = "blk.0.ffn"; // 1024 neurons, of which any number of groups can be on the device
-/// item.bytes        = 1024 * 64;
-/// item.n_rows       = 1024;
-/// item.row_bytes    = 64;
-/// item.row_benefits = hotness;
-/// lastuse_placement_add_item(placement, &item);
-/// lastuse_placement_add_graph(placement, graph);
-/// GGML_ASSERT(lastuse_placement_solve(placement));
-/// int gpu;
-/// GGML_ASSERT(lastuse_placement_item_rows(placement, 0, &gpu) == 512 && gpu == 0);
-/// lastuse_placement_free(placement);
-/// ggml_set_no_alloc(ctx, false);
-/// ```
-///
-/// Returns 0, with the reason in lastuse_last_error, if there is no such item or nothing has been placed. Aborts if an
-/// argument is NULL.
+/// device to device, or -1 where there are none. Returns 0 also if there is no such item or nothing has been placed.
 ///
 /// # Safety
 /// `placement` comes from lastuse_placement_new, and no other thread uses it; `device` points to an int.

@@ -5,12 +5,12 @@ use crate::devices::planner::LongestSearch;
 use super::abort::abort_on_panic;
 use super::struct_size::{required_struct, sized_struct};
 
-/// A search for the longest context that fits. The caller sets struct_size, from, to and step, and zeroes the rest.
+/// A search for the longest context that fits. The caller sets from, to and step.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_placement_search {
-    /// sizeof(struct lastuse_placement_search). Later versions may add fields at the end.
+    /// sizeof(struct lastuse_placement_search).
     pub struct_size: usize,
     /// The shortest context, rounded up to a multiple of step, at least step.
     pub from: u64,
@@ -20,8 +20,7 @@ pub struct lastuse_placement_search {
     pub step: u64,
     /// The context to try next, if lastuse_placement_longest returned true.
     pub length: u64,
-    /// The longest context that is known to fit; 0 if none is. The result, once lastuse_placement_longest has returned
-    /// false.
+    /// The longest context known to fit, 0 if none is: the result, after lastuse_placement_longest returned false.
     pub longest: u64,
     /// The shortest context that is known not to fit; 0 if none is.
     pub too_long: u64,
@@ -31,26 +30,9 @@ pub struct lastuse_placement_search {
 
 sized_struct!(lastuse_placement_search);
 
-/// Goes on with a search for the longest context that fits: takes from fits whether length does, and sets length to
-/// the context to try next. Returns false at the end; then longest is the result.
-///
-/// ```c
-/// struct lastuse_placement_search search;
-/// memset(&search, 0, sizeof(search));
-/// search.struct_size = sizeof(search);
-/// search.from        = 256;
-/// search.to          = 131072;
-/// search.step        = 256;
-/// while (lastuse_placement_longest(&search)) {
-///     // A program builds the graphs for this length, adds them to a new planner with the caches and weights, and
-///     // takes what lastuse_placement_solve returns.
-///     search.fits = search.length <= 5000;
-/// }
-/// GGML_ASSERT(search.longest == 4864);
-/// ```
-///
-/// Tries the longest context first, then the shortest, and then halves what is left: what fits must also fit with a
-/// shorter context. Aborts if search is NULL or search->struct_size is not set.
+/// Goes on with a search for the longest context that fits: takes from fits whether length does, and sets length to the
+/// context to try next. Returns false at the end; then longest is the result. Tries the longest context first, then the
+/// shortest, and then halves what is left: what fits must also fit with a shorter context.
 ///
 /// # Safety
 /// `search` points to struct_size bytes.

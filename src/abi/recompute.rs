@@ -10,28 +10,26 @@ use crate::graph::recompute::{Recomputation, RecomputeEffort};
 use super::budgeted_graph::{fit, outcome, retained, served_runtime};
 use super::struct_size::sized_struct;
 
-/// Parameters of lastuse_graph_recompute. The caller sets struct_size and the budget and zeroes the rest; zeros are the
-/// defaults.
+/// Parameters of lastuse_graph_recompute. The budget is needed.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_recompute_params {
-    /// sizeof(struct lastuse_recompute_params). Later versions may add fields at the end.
+    /// sizeof(struct lastuse_recompute_params).
     pub struct_size: usize,
     /// The most bytes that the compute buffer may need.
     pub budget: usize,
-    /// The buffer type of the future compute buffer; NULL takes sizes from ggml_nbytes, rounded up to multiples of 32.
+    /// The buffer type of the future compute buffer; NULL: sizes of ggml_nbytes, in multiples of 32.
     pub buft: *mut ggml_backend_buffer_type,
-    /// Tensors of the graph that are never computed again, n_retained of them; the program reads them after the run, say.
+    /// Tensors that are never computed again, such as those that the program reads after the run.
     pub retained: *const *mut ggml_tensor,
-    /// The number of retained tensors.
+    /// The length of retained.
     pub n_retained: c_int,
     /// The work limit of the search, in nodes simulated; 0: 40000000, at most some two seconds.
     pub effort: u64,
-    /// Called during the search with the part of it that is done, which rises from 0 to 1; returning false cancels. NULL for
-    /// none.
+    /// Called during the search with the part that is done, from 0 to 1; returning false cancels. May be NULL.
     pub progress: Option<unsafe extern "C" fn(done: f32, user_data: *mut c_void) -> bool>,
-    /// Called for each node that runs again, with its copy, after the graph was changed. NULL for none.
+    /// Called for each node that runs again, with its copy, after the graph was changed. May be NULL.
     pub copied: Option<unsafe extern "C" fn(node: *mut ggml_tensor, copy: *mut ggml_tensor, user_data: *mut c_void)>,
     /// Passed to progress and copied.
     pub user_data: *mut c_void,
@@ -39,17 +37,16 @@ pub struct lastuse_recompute_params {
 
 sized_struct!(lastuse_recompute_params);
 
-/// Results of lastuse_graph_recompute. The caller sets struct_size and zeroes the rest.
+/// Results of lastuse_graph_recompute.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_recompute_report {
-    /// sizeof(struct lastuse_recompute_report). Later versions may add fields at the end.
+    /// sizeof(struct lastuse_recompute_report).
     pub struct_size: usize,
     /// Bytes of the plan that ggml_gallocr_reserve makes for the given graph.
     pub size_before: usize,
-    /// Bytes of the plan for the new graph; or, if the budget cannot be met, for the smallest graph that was found: the
-    /// smallest budget that can.
+    /// Bytes of the plan for the new graph; or, where none fits, the smallest budget that can be met.
     pub size_after: usize,
     /// Floating-point operations of the given graph.
     pub work_before: u64,
@@ -62,74 +59,13 @@ pub struct lastuse_recompute_report {
 sized_struct!(lastuse_recompute_report);
 
 /// Changes a training graph so that its compute buffer fits a budget: forward results are dropped after their last use
-/// in the forward pass, and computed again right before the backward pass uses them. Returns true if the graph fits the
-/// budget.
+/// in the forward pass, and computed again before the backward pass uses them. Results are the same to the last bit on
+/// backends that run node by node. Returns true if the graph fits the budget.
 ///
-/// Loss, gradients and updated weights are the same to the last bit on backends that run node by node: a result is
-/// computed again by the same operation from the same values. Among the graphs that were found to fit, the new one has
-/// the least floating-point operations, counted by operation and shapes (docs/recomputation.md has the table). The
-/// budget is for the plan of the whole graph, and is kept to the byte by ggml_gallocr_reserve with the same settings.
-///
-/// ```c
-/// ggml_set_no_alloc(ctx, true); // these tensors will be in the compute buffer
-/// struct ggml_tensor * input = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, 256);
-/// ggml_set_input(input);
-/// struct ggml_tensor * weights[4];
-/// struct ggml_tensor * x = input;
-/// for (int i = 0; i < 4; i++) {
-///     weights[i] = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, 64);
-///     ggml_set_param(weights[i]);
-///     x = ggml_silu(ctx, ggml_mul_mat(ctx, weights[i], x));
-/// }
-/// struct ggml_tensor * loss = ggml_sum(ctx, ggml_sqr(ctx, x));
-/// ggml_set_loss(loss);
-/// ggml_set_output(loss);
-/// struct ggml_cgraph * graph = ggml_new_graph_custom(ctx, 512, true); // room for the copies
-/// ggml_build_forward_expand(graph, loss);
-/// ggml_build_backward_expand(ctx, graph, NULL);
-///
-/// struct lastuse_recompute_params params;
-/// memset(&params, 0, sizeof(params));
-/// params.struct_size = sizeof(params);
-/// params.buft        = ggml_backend_get_default_buffer_type(backend);
-/// params.budget      = 640 * 1024;
-/// struct lastuse_recompute_report report;
-/// memset(&report, 0, sizeof(report));
-/// report.struct_size = sizeof(report);
-/// if (lastuse_graph_recompute(ctx, graph, &params, &report)) {
-///     GGML_ASSERT(report.size_after <= params.budget && report.size_before > params.budget);
-///     GGML_ASSERT(report.nodes_again > 0 && report.work_after > report.work_before);
-/// } else {
-///     GGML_ASSERT(!lastuse_enabled()); // otherwise lastuse_last_error has the reason
-/// }
-/// ```
-///
-/// Never computed again: nodes that run functions of the program, and those before them; operations that write more than
-/// their result, and those that lastuse does not know; tensors flagged as input, output, parameter or loss; tensors that
-/// have memory, such as dedicated ones; results that another node writes to; retained tensors. Nothing reads a source
-/// after something wrote to it. Each result is computed at most twice. Nodes that need no memory and that nothing
-/// depends on, such as the steps of an optimizer, run as soon as they can; the last node stays the last.
-///
-/// When: after the graph is complete, the steps of the optimizer included (the backward pass is all that follows the last
-/// tensor flagged by ggml_set_loss), and after tensors that do not belong in the compute buffer have memory; before it is
-/// allocated, reserved or run. Calls of ggml_graph_get_grad give the same tensors as before. Retain tensors by
-/// lastuse_tensor_retain before or after; those to be left alone here are named in params.
-///
-/// Copies are new tensors in ctx, named like their nodes with " (again)" behind; the graph needs room for them
-/// (ggml_new_graph_custom), and ctx too.
-///
-/// Equal graphs and parameters give equal results. report may be NULL. Otherwise it is filled in, with zeros if no
-/// graph was found.
-///
-/// Returns false, with the reason in lastuse_last_error and in ggml's log and the graph unchanged, if
-/// - no graph was found that fits the budget; report->size_after then has the smallest budget that can be met;
-/// - the graph has no loss, or no backward pass; a retained tensor is not in the graph; a node is listed twice;
-/// - the program lists tensors of the graph itself, not by ggml_build_forward_expand: ggml could not add nodes then;
-/// - the graph or ctx has no room for the copies; sizes overflow; progress returned false;
-/// - lastuse is not enabled, or does not know the layout of this ggml.
-///
-/// Aborts if ctx, graph or params is NULL, retained is NULL or has NULL in it while n_retained is not 0, or a
-/// struct_size is not set.
+/// Called when the graph is complete, steps of the optimizer included, and tensors outside of the compute buffer have
+/// memory; before it is reserved, allocated or run. Copies are new tensors in ctx; graph and ctx need room for them.
+/// report may be NULL. Returns false and changes nothing if no graph was found that fits (report->size_after then has
+/// the smallest budget that can be met), and in the other cases that docs/recomputation.md lists.
 ///
 /// # Safety
 /// `ctx`, `graph` and its tensors are live, and no other thread uses them; `params` and `report` point to struct_size

@@ -13,25 +13,12 @@ use super::ggml_of_arguments::runtime_or_fail;
 use super::last_error::{fail, set_last_error};
 
 /// Records from now on what the process allocates, and writes it to a file when the process exits: for each device the
-/// buffers and tensors at the moment when it held the most. The environment variable LASTUSE_ACCOUNTING sets the file at the
-/// start.
+/// buffers and tensors at the moment when it held the most. LASTUSE_ACCOUNTING sets the file at the start.
 ///
-/// The ending of the file decides about the format: .txt, .json, .html, .log, or none for tables. In the name, "%p" stands for
-/// the number of the process. NULL or an empty string ends recording, and what was recorded is not written; nor is it after
-/// another call. The string is copied.
-///
-/// ```c
-/// GGML_ASSERT(!lastuse_set_accounting("/no/such/folder/memory.json"));
-/// printf("nothing is recorded: %s\n", lastuse_last_error());
-/// GGML_ASSERT(lastuse_set_accounting(NULL) == lastuse_enabled());
-/// ```
-///
-/// Graph allocators, and buffers that lastuse allocates, are recorded by themselves; buffers that the program allocates by
-/// other functions are where graphs use them, or if they are noted (lastuse_buffer_note). For programs that do not note them,
-/// "lastuse run --report" does, or LD_PRELOAD with liblastuse.so and liblastuse_guard.so.
-///
-/// Returns false and changes nothing if the file exists or cannot be written, if its ending is unknown or lastuse is not
-/// enabled; the reason is in lastuse_last_error and in ggml's log. Any thread may call it.
+/// The format follows from the ending of path: .txt, .json, .html, .log, or none for tables; "%p" stands for the number
+/// of the process. NULL or an empty string ends recording, and another call starts anew: what was recorded is then not
+/// written. The string is copied. Buffers of the program count where graphs use them, or if they are noted. Returns
+/// false and changes nothing if the file exists or cannot be written, its ending is unknown, or lastuse is not enabled.
 ///
 /// # Safety
 /// `path` is NULL, or a string that ends in NUL.
@@ -52,22 +39,10 @@ pub unsafe extern "C" fn lastuse_set_accounting(path: *const c_char) -> bool {
     })
 }
 
-/// Notes a buffer that the program has allocated, if the process records (lastuse_set_accounting): by
-/// ggml_backend_buft_alloc_buffer, ggml_backend_alloc_buffer, ggml_backend_cpu_buffer_from_ptr or
-/// ggml_backend_dev_buffer_from_host_ptr. Buffers of functions that lastuse replaces are noted by themselves.
-///
-/// asked are the bytes that the buffer type was asked for. is_mapped is true for memory of the program that was made a
-/// buffer, such as a mapped file. A program that notes its buffers also notes when it frees them (lastuse_buffer_note_free).
-///
-/// ```c
-/// ggml_backend_buffer_t outputs = ggml_backend_alloc_buffer(backend, 4096);
-/// GGML_ASSERT(!lastuse_buffer_note(outputs, 4096, false)); // nothing is recorded
-/// lastuse_buffer_note_free(outputs);
-/// ggml_backend_buffer_free(outputs);
-/// ```
-///
-/// Returns false if nothing is recorded, or lastuse does not know the layout of this ggml; the reason is in
-/// lastuse_last_error. Aborts if buffer is NULL. Any thread may call it.
+/// Notes a buffer that the program has allocated by functions that lastuse does not replace, such as
+/// ggml_backend_alloc_buffer or ggml_backend_cpu_buffer_from_ptr. It also notes when it frees them. asked are the bytes
+/// that the buffer type was asked for; is_mapped is true for memory that was made a buffer, such as a mapped file.
+/// Returns false if nothing is recorded, or lastuse does not know the layout of this ggml.
 ///
 /// # Safety
 /// `buffer` is live, and no other thread frees it.
@@ -87,17 +62,8 @@ pub unsafe extern "C" fn lastuse_buffer_note(buffer: *mut ggml_backend_buffer, a
     })
 }
 
-/// Notes that the program is about to free a buffer, whether or not it was noted.
-///
-/// ```c
-/// ggml_backend_buffer_t buffer = ggml_backend_alloc_buffer(backend, 64);
-/// lastuse_buffer_note(buffer, 64, false);
-/// lastuse_buffer_note_free(buffer);
-/// ggml_backend_buffer_free(buffer);
-/// ```
-///
-/// Returns false if nothing is recorded, or lastuse does not know the layout of this ggml; the reason is in
-/// lastuse_last_error. Aborts if buffer is NULL. Any thread may call it.
+/// Notes that the program is about to free a buffer, whether or not it was noted. Returns false if nothing is recorded,
+/// or lastuse does not know the layout of this ggml.
 ///
 /// # Safety
 /// `buffer` is live, and no other thread frees it.

@@ -10,38 +10,11 @@ use super::enabled::is_enabled;
 use super::graph_allocator::lastuse_allocator;
 use super::last_error::fail;
 
-/// Sets which memory tensors may share, for allocators created from now on, those of schedulers included. Existing
-/// allocators keep their rules.
-///
-/// rules is a list of words separated by commas, in any case; later words override earlier ones: "default" (all sharing
-/// that is correct on the device of the buffer), "ggml" (what ggml's own allocator shares), "all" (all sharing that is
-/// correct on a CPU), "none", and the names of rules: in-place, views, rows, scans, copies, concat, oldest-source,
-/// leafs-last, unread-inputs, inactive, keep-inputs. "no-" before the name of a rule switches it off. The environment
-/// variable LASTUSE_RULES sets the rules at the start.
-///
-/// The rule keep-inputs takes memory instead of sharing it: an input that is used keeps its value to the end where ggml's
-/// own allocator would leave it intact, so that a program may set it once and compute several times. It is on by default
-/// in allocators that a program uses itself (ggml_gallocr_new, or reservations without buffer ids), and off in those of
-/// schedulers, whose programs set inputs before each run. Only "keep-inputs" and "no-keep-inputs" change that.
-///
-/// ```c
-/// GGML_ASSERT(lastuse_set_rules("default,no-unread-inputs")); // inputs keep their bytes while graphs run
-/// GGML_ASSERT(lastuse_set_rules("ggml,gpu:default")); // ggml's rules on a CPU, all correct sharing elsewhere
-/// GGML_ASSERT(lastuse_set_rules("keep-inputs")); // schedulers too keep inputs that ggml-alloc leaves intact
-/// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend)); // created with that rule
-/// GGML_ASSERT(lastuse_set_rules("default")); // for later allocators
-/// ggml_gallocr_free(galloc);
-/// ```
-///
-/// For buffers of devices other than the CPU, such a word only affects the rules that are known to be correct there:
-/// leafs-last, unread-inputs, inactive and keep-inputs on every device, and rows, scans, copies and concat on devices of ggml's Vulkan
-/// backend. The backends of devices fuse nodes, such as a product and the sum that follows it, and rely on what ggml's own
-/// allocator computes in place. So only a word with the name of the device before it changes that, and the other rules:
-/// "gpu:no-in-place", "cuda:rows". "vulkan:", "cuda:" (also for ROCm and MUSA) and "metal:" stand for devices of these
-/// backends of ggml, from 0.26 on; "gpu:" for all devices other than the CPU; "cpu:" limits a word to CPUs.
-///
-/// Returns false and changes nothing if a word is unknown; it is in lastuse_last_error and in ggml's log. Returns true, without effect, if lastuse is not enabled; lastuse_last_error has the reason. Aborts if rules is NULL
-/// and lastuse is enabled. Any thread may call it.
+/// Sets which memory tensors may share, for allocators created from now on, those of schedulers included. rules is a
+/// list of words separated by commas, in any case, later ones overriding earlier ones: "default", "ggml" (what ggml's
+/// own allocator shares), "all", "none", the names of rules in docs/planning.md ("no-" before a name switches it off),
+/// and words for some devices ("gpu:no-in-place", "cuda:rows"). LASTUSE_RULES sets them at the start. Returns false and
+/// changes nothing if a word is unknown; true, without effect, if lastuse is not enabled.
 ///
 /// # Safety
 /// `rules` is a string that ends in NUL.
@@ -58,19 +31,9 @@ pub unsafe extern "C" fn lastuse_set_rules(rules: *const c_char) -> bool {
     })
 }
 
-/// Sets which memory the tensors of one allocator may share. The allocator drops its plans and keeps its buffers: the
-/// next graph is planned anew and, if there are several buffers, must be reserved first.
-///
-/// ```c
-/// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-/// GGML_ASSERT(lastuse_gallocr_set_rules(galloc, "ggml")); // share only what ggml's own allocator shares
-/// ggml_gallocr_free(galloc);
-/// ```
-///
-/// rules has the words of lastuse_set_rules. Returns false and changes nothing if a word is unknown; it
-/// is in lastuse_last_error and in ggml's log.
-/// Returns true, without effect, if lastuse has not created galloc; lastuse_last_error has the reason. Aborts if galloc
-/// or, for an allocator of lastuse, rules is NULL.
+/// Sets which memory the tensors of one allocator may share, by the words of lastuse_set_rules. The allocator drops its
+/// plans and keeps its buffers: with several buffers, the next graph must be reserved first. Returns false and changes
+/// nothing if a word is unknown; true, without effect, if lastuse has not created galloc.
 ///
 /// # Safety
 /// `galloc` is a live allocator that no other thread uses, and `rules` is a string that ends in NUL.
@@ -86,22 +49,11 @@ pub unsafe extern "C" fn lastuse_gallocr_set_rules(galloc: *mut ggml_gallocr, ru
     })
 }
 
-/// Sets how long allocators created from now on, those of schedulers included, may search for a smaller plan.
-///
-/// units is in units of work, of which a core does some hundreds of millions a second; 0 means the default, 100000, a
-/// fraction of a millisecond. The search runs only where a plan is above its lower bound: for each graph that is
-/// planned, for each buffer, and up to three times, with different sharing. Equal graphs and efforts give equal
-/// plans, and an effort above the default never gives a larger plan than the default. The environment variable
-/// LASTUSE_EFFORT sets the effort at the start.
-///
-/// ```c
-/// lastuse_set_effort(100000000); // about a third of a second where a plan is not at its lower bound
-/// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend)); // created with that effort
-/// lastuse_set_effort(0); // for later allocators
-/// ggml_gallocr_free(galloc);
-/// ```
-///
-/// Has no effect if lastuse is not enabled; lastuse_last_error has the reason. Any thread may call it.
+/// Sets how long allocators created from now on, those of schedulers included, may search for a smaller plan where one
+/// is above its lower bound. LASTUSE_EFFORT sets it at the start. units is in units of work, of which a core does some
+/// hundreds of millions a second; 0 means the default, 100000, a fraction of a millisecond. The limit is for each
+/// buffer of each graph, up to three times. Equal graphs and efforts give equal plans; an effort above the default
+/// never gives a larger plan than the default.
 #[unsafe(no_mangle)]
 pub extern "C" fn lastuse_set_effort(units: u64) {
     abort_on_panic(|| {
@@ -111,17 +63,9 @@ pub extern "C" fn lastuse_set_effort(units: u64) {
     });
 }
 
-/// Sets how long one allocator may search for a smaller plan. The allocator drops its plans and keeps its buffers: the
-/// next graph is planned anew and, if there are several buffers, must be reserved first.
-///
-/// ```c
-/// ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend));
-/// lastuse_gallocr_set_effort(galloc, 100000000); // about a third of a second where a plan is not at its lower bound
-/// ggml_gallocr_free(galloc);
-/// ```
-///
-/// units is as in lastuse_set_effort. Has no effect if lastuse has not created galloc; lastuse_last_error has the
-/// reason. Aborts if galloc is NULL.
+/// Sets how long one allocator may search for a smaller plan, in the units of lastuse_set_effort. The allocator drops
+/// its plans and keeps its buffers: with several buffers, the next graph must be reserved first. Has no effect if
+/// lastuse has not created galloc.
 ///
 /// # Safety
 /// `galloc` is a live allocator that no other thread uses.

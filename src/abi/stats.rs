@@ -9,15 +9,14 @@ use super::struct_size::{callers_struct, sized_struct};
 /// The version of struct lastuse_stats in this header.
 pub const LASTUSE_STATS_VERSION: u32 = 1;
 
-/// Statistics of the process, filled in by lastuse_stats_get. The caller sets struct_size and zeroes the rest.
+/// Statistics of the process, filled in by lastuse_stats_get.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_stats {
-    /// sizeof(struct lastuse_stats). Later versions may add fields at the end.
+    /// sizeof(struct lastuse_stats).
     pub struct_size: usize,
-    /// LASTUSE_STATS_VERSION of the lastuse that filled in the struct; it leaves fields that it does not know
-    /// unchanged.
+    /// LASTUSE_STATS_VERSION of the lastuse that filled in the struct; fields that it does not know are unchanged.
     pub version: u32,
     /// Allocators that exist now.
     pub allocators: u32,
@@ -29,8 +28,7 @@ pub struct lastuse_stats {
     pub planning_us: u64,
     /// Bytes of the buffers of the allocators that exist now.
     pub bytes: u64,
-    /// Of these bytes, those that no plan could have saved: the lower bound of the largest plan that each buffer has
-    /// had.
+    /// Of these bytes, those that no plan could have saved: the lower bound of the largest plan of each buffer.
     pub lower_bound: u64,
     /// Graphs written to files (lastuse_set_capture).
     pub captures_written: u64,
@@ -40,19 +38,9 @@ pub struct lastuse_stats {
 
 sized_struct!(lastuse_stats);
 
-/// Fills in the statistics of the process. Returns true if lastuse is enabled.
-///
-/// ```c
-/// struct lastuse_stats stats = { sizeof(stats) };
-/// if (lastuse_stats_get(&stats)) {
-///     printf("%d allocators hold %.1f MiB\n", (int) stats.allocators, (double) stats.bytes / (1024 * 1024));
-///     GGML_ASSERT(stats.version == LASTUSE_STATS_VERSION);
-/// }
-/// ```
-///
-/// Returns false if lastuse is not enabled, with all fields after version 0, and if stats is NULL. Aborts if
-/// struct_size is not set. Any thread may call it; a call of another thread at the same time may be counted in some
-/// fields and not yet in others.
+/// Fills in the statistics of the process. Returns true if lastuse is enabled. Returns false if stats is NULL and if
+/// lastuse is not enabled; then all fields after version are 0. A call of another thread at the same time may be
+/// counted in some fields and not yet in others.
 ///
 /// # Safety
 /// `stats` is NULL, or points to struct_size bytes that no other thread uses.

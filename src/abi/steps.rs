@@ -27,20 +27,18 @@ const STATUS_ABORTED: c_int = 1;
 #[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_steps([u8; 0]);
 
-/// Parameters of lastuse_steps_new. The caller sets struct_size and zeroes the rest; either cuts or n_steps is needed,
-/// and either backend or sched.
+/// Parameters of lastuse_steps_new. Either cuts or n_steps is needed, and either backend or sched.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types, reason = "a type of C")]
 pub struct lastuse_steps_params {
-    /// sizeof(struct lastuse_steps_params). Later versions may add fields at the end.
+    /// sizeof(struct lastuse_steps_params).
     pub struct_size: usize,
-    /// Nodes of the graph, each the last of a step, in the order in which the graph lists them. The step behind the
-    /// last cut ends with the graph, so there is one step more than cuts. NULL if n_steps is set.
+    /// The last nodes of all steps but the last one, in the order of the graph. NULL if n_steps is set.
     pub cuts: *const *mut ggml_tensor,
     /// The length of cuts.
     pub n_cuts: usize,
-    /// The number of steps, if lastuse is to choose the cuts so that the peak is lowest; 0 if cuts is set.
+    /// The number of steps, if lastuse is to choose the cuts with the lowest peak; 0 if cuts is set.
     pub n_steps: usize,
     /// The backend that computes the graph; NULL if sched is set.
     pub backend: *mut ggml_backend,
@@ -48,8 +46,7 @@ pub struct lastuse_steps_params {
     pub sched: *mut ggml_backend_sched,
     /// The buffer type of all memory; NULL: that of backend. NULL with a scheduler.
     pub buft: *mut ggml_backend_buffer_type,
-    /// A function that is called after each step, with its number from 0, before the memory of the step is freed; or
-    /// NULL. If it returns false, the computation stops.
+    /// Called after each step, with its number from 0, before its memory is freed; returning false stops. May be NULL.
     pub callback: Option<unsafe extern "C" fn(step: c_int, user_data: *mut c_void) -> bool>,
     /// The last argument of callback.
     pub user_data: *mut c_void,
@@ -58,72 +55,12 @@ pub struct lastuse_steps_params {
 sized_struct!(lastuse_steps_params);
 
 /// Cuts a graph into steps, which lastuse_steps_compute computes one after the other: each is planned by itself, gets a
-/// compute buffer, runs, and is freed before the next. The caller frees the result with lastuse_steps_free.
+/// compute buffer, runs, and is freed before the next. Inputs, which are leafs without memory, get it here and keep
+/// their values. The caller frees the result with lastuse_steps_free, before the graph and the backend or scheduler.
 ///
-/// ```c
-/// ggml_set_no_alloc(ctx, true); // these tensors get memory from lastuse_steps_new
-/// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 4096);
-/// ggml_set_input(input);
-/// struct ggml_tensor * x = input;
-/// for (int i = 0; i < 8; i++) { x = ggml_sqr(ctx, ggml_scale(ctx, x, 0.5f)); }
-/// struct ggml_tensor * total = ggml_sum(ctx, x);
-/// ggml_set_output(total);
-/// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-/// ggml_build_forward_expand(graph, total);
-///
-/// struct lastuse_steps_params params;
-/// memset(&params, 0, sizeof(params));
-/// params.struct_size = sizeof(params);
-/// params.n_steps     = 3;
-/// params.backend     = backend;
-/// struct lastuse_steps * steps = lastuse_steps_new(graph, &params);
-/// GGML_ASSERT(steps != NULL);
-/// float ones[4096], value;
-/// for (int i = 0; i < 4096; i++) { ones[i] = 1.0f; }
-/// for (int run = 0; run < 2; run++) {
-///     ggml_backend_tensor_set(input, ones, 0, sizeof(ones));
-///     GGML_ASSERT(lastuse_steps_compute(steps) == GGML_STATUS_SUCCESS);
-///     ggml_backend_tensor_get(total, &value, 0, sizeof(value));
-///     GGML_ASSERT(value >= 0.0f && value < 4096.0f);
-/// }
-/// lastuse_steps_free(steps);
-/// ggml_set_no_alloc(ctx, false);
-/// ```
-///
-/// The results are those of the whole graph, to the last bit, on backends that run node by node. Memory:
-/// - What only one step touches lies in the compute buffer of that step.
-/// - A tensor that several steps touch crosses a cut. It has memory of its own from the step that computes it to the
-///   last step that uses it or a view of it; then that memory is freed.
-/// - Inputs have memory when this function returns: leafs of the graph without memory. They keep their values, so an
-///   input that does not change is set once; constants without memory have to be set too. Outputs keep their memory as
-///   well: tensors flagged by ggml_set_output, and results that no node uses. Both are freed by lastuse_steps_free.
-/// - Tensors that have memory, such as weights, are used where they are. Nodes may write there.
-///
-/// lastuse_steps_report and lastuse_steps_step_report return the bytes.
-///
-/// With n_steps, lastuse chooses the cuts for which the most bytes held at any time are fewest; of equal ones, those
-/// with the smallest largest compute buffer; of these, those that the fewest bytes cross. In a graph with more than 513 nodes, cuts are tried at 512 places, spread over the
-/// graph, where few bytes cross. Equal graphs are always cut alike.
-///
-/// With a scheduler, each step is split and allocated by it, and what crosses a cut lies in memory of the backend that
-/// computes it. Inputs lie in memory of the last backend. The scheduler must be made for a graph of this size. It keeps
-/// its compute buffers from step to step, as large as the largest step. Assignments by
-/// ggml_backend_sched_set_tensor_backend, made before this call, hold in all steps. The program must not use the
-/// scheduler for other graphs while lastuse_steps_compute runs; at other times it may, after ggml_backend_sched_reset.
-///
-/// Call this after the graph is complete, its backward pass included, and instead of allocating the graph. The graph
-/// must not be changed until lastuse_steps_free.
-///
-/// Returns NULL, with the reason in lastuse_last_error and in ggml's log, and the graph unchanged, if
-/// - both cuts and n_steps are set, or neither is; both backend and sched, or neither; or buft together with sched;
-/// - the graph has no nodes, or fewer than n_steps;
-/// - a cut is no node of the graph, is the last node, is the same as the one before it, or comes before it;
-/// - the graph was allocated already, or a check of redirected results fails (ggml_set_output with two arguments);
-/// - there is not enough memory;
-/// - lastuse does not know the layout of this ggml, or this ggml cannot compute a part of a graph.
-///
-/// Works also if lastuse is not enabled. Aborts if an argument or an entry of cuts is NULL, or params->struct_size is
-/// not set.
+/// Called when the graph is complete, in place of allocating it; the graph must not be changed until
+/// lastuse_steps_free. Returns NULL and leaves the graph unchanged if there is not enough memory, the graph was
+/// allocated already, or parameters are wrong: docs/steps.md lists the cases.
 ///
 /// # Safety
 /// `graph`, its tensors, and the backend or the scheduler live until lastuse_steps_free, and no other thread uses them.
@@ -244,39 +181,10 @@ pub(super) unsafe fn required_steps<'s>(
     unsafe { object(function, "steps", steps) }
 }
 
-/// Computes the steps one after the other. Returns an enum ggml_status.
-///
-/// ```c
-/// ggml_set_no_alloc(ctx, true);
-/// struct ggml_tensor * input = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 64);
-/// struct ggml_tensor * x     = ggml_sqr(ctx, input);
-/// struct ggml_cgraph * graph = ggml_new_graph(ctx);
-/// ggml_build_forward_expand(graph, ggml_sum(ctx, x));
-/// struct lastuse_steps_params params;
-/// memset(&params, 0, sizeof(params));
-/// params.struct_size = sizeof(params);
-/// params.cuts        = &x; // the first step ends with x
-/// params.n_cuts      = 1;
-/// params.backend     = backend;
-/// struct lastuse_steps * steps = lastuse_steps_new(graph, &params);
-/// ggml_backend_tensor_memset(input, 0, 0, ggml_nbytes(input));
-/// GGML_ASSERT(lastuse_steps_compute(steps) == GGML_STATUS_SUCCESS);
-/// lastuse_steps_free(steps);
-/// ggml_set_no_alloc(ctx, false);
-/// ```
-///
-/// The callback of params is called after each step. It may read, with ggml_backend_tensor_get, inputs, the outputs
-/// computed so far, what crosses the cut before or after the step, and those results of the step that no later node of
-/// it overwrites. It may call lastuse_steps_report, lastuse_steps_step_report and lastuse_steps_step_count;
-/// lastuse_steps_compute and lastuse_steps_free do nothing there but fail. Other callbacks, such as the log's and those of a
-/// scheduler or a buffer type, run while a step is computed, where all functions fail that take these steps.
-///
-/// May be called again, for other inputs. Afterwards outputs can be read, until the next call or lastuse_steps_free.
-///
-/// Returns GGML_STATUS_ABORTED if the callback returned false; GGML_STATUS_ALLOC_FAILED if there is not enough memory
-/// for a step; GGML_STATUS_FAILED in a callback of the same steps; or the status of the backend. Then the steps before it
-/// were computed, the reason is in lastuse_last_error and in ggml's log, and the function can be called again. Aborts if
-/// steps is NULL.
+/// Computes the steps one after the other; may be called again, for other inputs. Outputs can be read afterwards, until
+/// the next call. Returns an enum ggml_status: GGML_STATUS_ABORTED if the callback returned false,
+/// GGML_STATUS_ALLOC_FAILED if there is not enough memory for a step, GGML_STATUS_FAILED in a callback of the same
+/// steps, or the status of the backend. Then the steps before it were computed.
 ///
 /// # Safety
 /// `steps` comes from lastuse_steps_new; no other thread uses it, nor the graph, its tensors and their buffers.
@@ -299,13 +207,8 @@ pub unsafe extern "C" fn lastuse_steps_compute(steps: *mut lastuse_steps) -> c_i
     })
 }
 
-/// Frees steps, and the memory of the inputs and outputs of their graph: those tensors then have none, and the graph
-/// can be allocated in another way. Does nothing for NULL. In a callback of lastuse_steps_compute nothing is freed, and the
-/// reason is in lastuse_last_error and in ggml's log.
-///
-/// ```c
-/// lastuse_steps_free(NULL);
-/// ```
+/// Frees steps, and the memory of the inputs and outputs of their graph, which can then be allocated in another way.
+/// Does nothing for NULL. In a callback of lastuse_steps_compute nothing is freed.
 ///
 /// # Safety
 /// `steps` is NULL, or comes from lastuse_steps_new and is not used afterwards; its graph and tensors are live.

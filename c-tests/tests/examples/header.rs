@@ -1,20 +1,20 @@
-//! The documentation of each function in the header.
+//! What the header declares, and the examples in C.
 
-/// The comment before a function, and its name.
+/// The documentation of a function in the header.
 #[derive(Debug)]
 pub struct Page {
-    /// The name of the function that follows.
+    /// The name of the function.
     pub function: String,
-    /// The code in the comment.
-    pub example: Option<Example>,
+    /// The lines of the comment before it.
+    pub comment_lines: usize,
 }
 
-/// Statements in C.
+/// A function of C, `example_of_NAME`, or the statements of one.
 #[derive(Debug)]
 pub struct Example {
-    /// The line where they begin, from 1.
-    pub line: usize,
-    /// One statement or more.
+    /// What it is an example of.
+    pub name: String,
+    /// Statements.
     pub code: String,
 }
 
@@ -46,16 +46,14 @@ pub fn names(header: &str, function: &str) -> Vec<String> {
 /// The pages of all functions that a header declares.
 pub fn pages(header: &str) -> Vec<Page> {
     let mut pages = Vec::new();
-    let mut comment: Vec<(usize, &str)> = Vec::new();
-    for (line, text) in (1..).zip(header.lines()) {
-        if let Some(text) = text.strip_prefix("//") {
-            comment.push((line, text.strip_prefix(' ').unwrap_or(text)));
+    let mut comment_lines = 0;
+    for line in header.lines() {
+        if line.starts_with("//") {
+            comment_lines += 1;
             continue;
         }
-        if let Some(function) = declared(text) {
-            pages.push(Page { function, example: example(&comment) });
-        }
-        comment.clear();
+        pages.extend(declared(line).map(|function| Page { function, comment_lines }));
+        comment_lines = 0;
     }
     pages
 }
@@ -68,14 +66,22 @@ fn declared(line: &str) -> Option<String> {
     (is_function && !line.starts_with([' ', '#']) && !line.starts_with("extern ")).then(|| name.to_owned())
 }
 
-/// The code between the fences of a text, whose lines are numbered; a second one is a mistake.
-pub fn example(text: &[(usize, &str)]) -> Option<Example> {
-    let fences: Vec<usize> = (0..text.len()).filter(|&i| text[i].1.starts_with("```")).collect();
-    let &[start, end] = fences.as_slice() else {
-        assert!(fences.is_empty(), "line {}: one example, with a fence at each end", text[fences[0]].0);
-        return None;
+/// The functions `example_of_NAME` of a C file.
+pub fn examples(text: &str) -> Vec<Example> {
+    let functions = text.split("\nvoid example_of_").skip(1);
+    let example = |text: &str| {
+        let (name, rest) = text.split_once('(').expect("a function has parameters");
+        let (_, body) = rest.split_once("{\n").unwrap_or_else(|| panic!("{name} has no body"));
+        let (code, _) = body.split_once("\n}").unwrap_or_else(|| panic!("{name} has no end"));
+        Example { name: name.to_owned(), code: code.to_owned() }
     };
-    assert_eq!(text[start].1, "```c", "line {}: the example is not marked as C", text[start].0);
-    let code = text[start + 1..end].iter().map(|(_, line)| format!("    {line}\n")).collect();
-    Some(Example { line: text[start].0 + 1, code })
+    functions.map(example).collect()
+}
+
+/// The C code in a page of Markdown, and the line where it begins, from 1.
+pub fn quoted(page: &str) -> (usize, &str) {
+    let (before, rest) = page.split_once("```c\n").expect("the page has an example");
+    let (code, after) = rest.split_once("```\n").expect("the example ends");
+    assert!(!after.contains("```c\n"), "the page has one example");
+    (before.lines().count() + 2, code)
 }

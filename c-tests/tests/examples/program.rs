@@ -1,18 +1,17 @@
-//! A program of examples: a function each, with a context and a backend of its own.
+//! A program of all examples, each of which gets a new context and a backend.
 
 use std::path::PathBuf;
 
 use lastuse_c_tests::{Linked, Program, Result};
 use lastuse_vendor::{Ggml, Language, target_folder};
 
-use super::header::{Example, Page};
+use super::header::{examples, quoted};
 
-/// What the examples may use without saying so.
+const API_PAGE: &str = include_str!("../../../docs/api.md");
+
+/// What the example of docs/api.md and `RUN` use.
 const START: &str = "\
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include \"ggml-alloc.h\"
 #include \"ggml-backend.h\"
@@ -37,28 +36,31 @@ static void run(const char * name, void (*example)(struct ggml_context * ctx, gg
 }
 ";
 
-/// Compiles the examples of `pages` in a language; warnings are errors.
-pub fn build(name: &str, language: Language, pages: &[Page], ggml: &Ggml, linked: Linked<'_>) -> Result<Program> {
-    let source = write(name, language, &text(pages))?;
+/// Compiles the examples of `files` and that of docs/api.md in a language; warnings are errors.
+pub fn build(
+    name: &str,
+    language: Language,
+    files: &[(PathBuf, String)],
+    ggml: &Ggml,
+    linked: Linked<'_>,
+) -> Result<Program> {
+    let source = write(name, language, &text(files))?;
     let source = source.to_str().ok_or("the path is not UTF-8")?;
-    // Structs are initialized as `{ sizeof(report) }`.
-    let flags = ["-pedantic", "-Wno-missing-field-initializers"];
+    // Structs are initialized as `{ sizeof(report) }`, and not every example uses both a context and a backend.
+    let flags = ["-pedantic", "-Wno-missing-field-initializers", "-Wno-unused-parameter"];
     Program::build(name, &[source], ggml, linked, &flags)
 }
 
-fn text(pages: &[Page]) -> String {
-    let examples: Vec<(&str, &Example)> =
-        pages.iter().filter_map(|page| Some((page.function.as_str(), page.example.as_ref()?))).collect();
-    let functions = examples.iter().map(|(name, Example { line, code })| {
-        let file = if *name == "api" { "docs/api.md" } else { "include/lastuse.h" };
-        format!(
-            "\nstatic void example_of_{name}(struct ggml_context * ctx, ggml_backend_t backend) {{\n    (void) ctx;\n    \
-             (void) backend;\n#line {line} \"{file}\"\n{code}}}\n"
-        )
-    });
-    let calls = examples.iter().map(|(name, _)| format!("    run(\"{name}\", example_of_{name});\n"));
-    let (functions, calls): (String, String) = (functions.collect(), calls.collect());
-    format!("{START}{functions}{RUN}\nint main(void) {{\n{calls}    return 0;\n}}\n")
+fn text(files: &[(PathBuf, String)]) -> String {
+    let pasted: String = files.iter().map(|(path, text)| format!("#line 1 \"{}\"\n{text}", path.display())).collect();
+    let (line, code) = quoted(API_PAGE);
+    let api = format!(
+        "\nstatic void example_of_api(struct ggml_context * ctx, ggml_backend_t backend) {{\n#line {line} \"docs/api.md\"\n\
+         {code}}}\n"
+    );
+    let names = files.iter().flat_map(|(_, text)| examples(text)).map(|example| example.name).chain(["api".to_owned()]);
+    let calls: String = names.map(|name| format!("    run(\"{name}\", example_of_{name});\n")).collect();
+    format!("{pasted}\n{START}{api}{RUN}\nint main(void) {{\n{calls}    return 0;\n}}\n")
 }
 
 fn write(name: &str, language: Language, text: &str) -> Result<PathBuf> {
