@@ -638,9 +638,9 @@ bool lastuse_graph_dump(struct ggml_cgraph *graph, size_t *n_written);
 bool lastuse_set_accounting(const char *path);
 
 // Notes a buffer that the program has allocated by functions that lastuse does not replace, such as
-// ggml_backend_alloc_buffer or ggml_backend_cpu_buffer_from_ptr. It also notes when it frees them. asked are the bytes
-// that the buffer type was asked for; is_mapped is true for memory that was made a buffer, such as a mapped file.
-// Returns false if nothing is recorded, or lastuse does not know the layout of this ggml.
+// ggml_backend_alloc_buffer or ggml_backend_cpu_buffer_from_ptr. The program also notes when it frees them. asked are
+// the bytes that the buffer type was asked for; is_mapped is true for memory that was made a buffer, such as a mapped
+// file. Returns false if nothing is recorded, or lastuse does not know the layout of this ggml.
 bool lastuse_buffer_note(struct ggml_backend_buffer *buffer, size_t asked, bool is_mapped);
 
 // Notes that the program is about to free a buffer, whether or not it was noted. Returns false if nothing is recorded,

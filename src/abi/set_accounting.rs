@@ -40,9 +40,9 @@ pub unsafe extern "C" fn lastuse_set_accounting(path: *const c_char) -> bool {
 }
 
 /// Notes a buffer that the program has allocated by functions that lastuse does not replace, such as
-/// ggml_backend_alloc_buffer or ggml_backend_cpu_buffer_from_ptr. It also notes when it frees them. asked are the bytes
-/// that the buffer type was asked for; is_mapped is true for memory that was made a buffer, such as a mapped file.
-/// Returns false if nothing is recorded, or lastuse does not know the layout of this ggml.
+/// ggml_backend_alloc_buffer or ggml_backend_cpu_buffer_from_ptr. The program also notes when it frees them. asked are
+/// the bytes that the buffer type was asked for; is_mapped is true for memory that was made a buffer, such as a mapped
+/// file. Returns false if nothing is recorded, or lastuse does not know the layout of this ggml.
 ///
 /// # Safety
 /// `buffer` is live, and no other thread frees it.
