@@ -46,7 +46,7 @@ unsafe fn function<F: Copy>(name: &CStr, address: *const c_void) -> F {
     if address.is_null() {
         missing(name);
     }
-    // SAFETY: not null, of the same size, and the caller's promise.
+    // SAFETY: not null, of the same size, and a function of type `F`, as the caller guarantees.
     unsafe { std::mem::transmute_copy(&address) }
 }
 
@@ -55,7 +55,7 @@ unsafe fn function<F: Copy>(name: &CStr, address: *const c_void) -> F {
 /// # Safety
 /// `F` is the type of the function of that name: a pointer to a function.
 pub unsafe fn of_ggml<F: Copy>(name: &'static CStr) -> F {
-    // SAFETY: the caller's promise.
+    // SAFETY: `F` is the type of the function, as the caller guarantees.
     unsafe { function(name, find_wrapped(name)) }
 }
 
@@ -64,7 +64,7 @@ pub unsafe fn of_ggml<F: Copy>(name: &'static CStr) -> F {
 /// # Safety
 /// `F` is the type of the function of that name: a pointer to a function.
 unsafe fn of_lastuse<F: Copy>(name: &CStr) -> F {
-    // SAFETY: the caller's promise.
+    // SAFETY: `F` is the type of the function, as the caller guarantees.
     unsafe { function(name, find_anywhere(name)) }
 }
 
@@ -73,7 +73,6 @@ unsafe fn of_lastuse<F: Copy>(name: &CStr) -> F {
 /// # Safety
 /// `F` is the type of the function of that name: a pointer to a function.
 pub unsafe fn of_lastuse_if_there<F: Copy>(name: &CStr) -> Option<F> {
-    // SAFETY: the caller's promise.
     let found = Some(find_anywhere(name)).filter(|found| !found.is_null());
     // SAFETY: `F` is its type, as the caller guarantees.
     found.map(|found| unsafe { function(name, found) })

@@ -120,7 +120,7 @@ unsafe fn guard_scheduler(functions: &Functions, scheduler: *mut c_void) {
     if is_enabled() {
         with_scheduler(scheduler, |state| {
             if state.guard.is_none() {
-                // SAFETY: the caller's promise.
+                // SAFETY: a valid scheduler whose callback may be called, as the caller guarantees.
                 unsafe { state.make_guard(functions, scheduler) };
             }
         });
@@ -134,11 +134,11 @@ unsafe fn guard_scheduler(functions: &Functions, scheduler: *mut c_void) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_backend_sched_graph_compute(scheduler: *mut c_void, graph: *mut c_void) -> c_int {
     let functions = Functions::of_caller();
-    // SAFETY: the caller's promise.
+    // SAFETY: a valid scheduler, as ggml's function requires, which calls its callback too.
     unsafe { guard_scheduler(functions, scheduler) };
     // SAFETY: the caller's arguments, forwarded.
     let compute = || unsafe { (functions.sched_graph_compute)(scheduler, graph) };
-    // SAFETY: the caller's promise.
+    // SAFETY: `graph` is live and used by no other thread during the computation, as ggml's function requires.
     unsafe { run(functions, graph, compute, || ()) }
 }
 
@@ -150,13 +150,13 @@ pub unsafe extern "C" fn ggml_backend_sched_graph_compute(scheduler: *mut c_void
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ggml_backend_sched_graph_compute_async(scheduler: *mut c_void, graph: *mut c_void) -> c_int {
     let functions = Functions::of_caller();
-    // SAFETY: the caller's promise.
+    // SAFETY: a valid scheduler, as ggml's function requires, which calls its callback too.
     unsafe { guard_scheduler(functions, scheduler) };
     // SAFETY: the caller's arguments, forwarded.
     let compute = || unsafe { (functions.sched_graph_compute_async)(scheduler, graph) };
     // SAFETY: a valid scheduler.
     let synchronize = || unsafe { (functions.sched_synchronize)(scheduler) };
-    // SAFETY: the caller's promise.
+    // SAFETY: `graph` is live and used by no other thread until it is computed, as ggml's function requires.
     unsafe { run(functions, graph, compute, synchronize) }
 }
 
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn ggml_backend_graph_compute(backend: *mut c_void, graph:
     let functions = Functions::of_caller();
     // SAFETY: the caller's arguments, forwarded.
     let compute = || unsafe { (functions.graph_compute)(backend, graph) };
-    // SAFETY: the caller's promise.
+    // SAFETY: `graph` is live and used by no other thread during the computation, as ggml's function requires.
     unsafe { run(functions, graph, compute, || ()) }
 }
 
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn ggml_backend_graph_compute_async(backend: *mut c_void, 
     let compute = || unsafe { (functions.graph_compute_async)(backend, graph) };
     // SAFETY: a valid backend.
     let synchronize = || unsafe { (functions.synchronize)(backend) };
-    // SAFETY: the caller's promise.
+    // SAFETY: `graph` is live and used by no other thread until it is computed, as ggml's function requires.
     unsafe { run(functions, graph, compute, synchronize) }
 }
 

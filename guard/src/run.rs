@@ -54,12 +54,12 @@ pub unsafe fn run(
     if !is_outermost || !is_dumping() {
         return compute();
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: a live graph that no other thread uses, as the caller guarantees.
     unsafe { (functions.graph_dump_begin)(graph) };
     let status = compute();
     if status == STATUS_SUCCESS {
         synchronize();
-        // SAFETY: the caller's promise; the computation has ended. Errors are logged by lastuse.
+        // SAFETY: a live graph that no other thread uses; the computation has ended. Errors are logged by lastuse.
         unsafe { (functions.graph_dump)(graph, null_mut()) };
     }
     status

@@ -155,7 +155,7 @@ impl LiveGraph {
             if data.is_null() || buffer.is_null() || !outside.data.is_null() {
                 return None;
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: the buffers of the tensors are valid, as the caller guarantees.
             let base = unsafe { (self.context.ggml.functions.buffer_base)(buffer) };
             Some((data.addr() - base.addr()) as Offset)
         };

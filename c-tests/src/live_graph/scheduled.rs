@@ -269,12 +269,12 @@ unsafe fn seen_list(
     ids: &HashMap<usize, TensorId>,
 ) -> Vec<SeenTensor> {
     let count = usize::try_from(count).unwrap_or(0);
-    // SAFETY: the caller's promise.
+    // SAFETY: the array has `count` entries, as the caller guarantees.
     let tensors = unsafe { std::slice::from_raw_parts(tensors, count) };
-    // SAFETY: the caller's promise.
+    // SAFETY: the array has `count` entries, as the caller guarantees.
     let backends = unsafe { std::slice::from_raw_parts(backends, count) };
     let seen = |(&tensor, &backend): (&*mut ggml_tensor, &c_int)| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the tensors are live, as the caller guarantees.
         let fields = unsafe { &*tensor };
         // SAFETY: names end in NUL.
         let name = unsafe { CStr::from_ptr(fields.name.as_ptr()) };

@@ -48,16 +48,16 @@ pub unsafe fn measure(
     leaf_ids: Option<&[usize]>,
 ) -> Result<Vec<Need>, NotMeasured> {
     if let Some(original) = original {
-        // SAFETY: the caller's promise.
+        // SAFETY: a live graph that no other thread uses, as the caller guarantees.
         return unsafe { measure_original(original, types, graph, node_ids, leaf_ids) };
     }
     let mut allocator = Allocator::for_measuring(types[0].runtime(), types);
     if node_ids.is_none() {
         allocator.note_direct_use();
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: a live graph that no other thread uses, as the caller guarantees.
     allocator.expect_acceptable(unsafe { GraphRef::new(graph) }, node_ids, leaf_ids)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: a live graph that no other thread uses, as the caller guarantees.
     unsafe { allocator.measure_reserved(graph, node_ids, leaf_ids) }?;
     let need = |id| Need { size: allocator.required_size(id), lower_bound: allocator.lower_bound(id) };
     Ok((0..types.len()).map(need).collect())
@@ -73,7 +73,7 @@ unsafe fn measure_original(
     leaf_ids: Option<&[usize]>,
 ) -> Result<Vec<Need>, NotMeasured> {
     let reserve_n_size = original.gallocr_reserve_n_size.ok_or(NotMeasured::NoSizeFunction)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: a live graph that no other thread uses, as the caller guarantees.
     if PendingTensors::is_possible() && !PendingTensors::in_graph(unsafe { GraphRef::new(graph) }).is_empty() {
         return Err(NotMeasured::NotRealized);
     }

@@ -123,7 +123,7 @@ pub unsafe fn allocate_by_type(
 /// `context` is a live context of this ggml.
 pub unsafe fn context_size(context: NonNull<ggml_context>, buffer_type: BufferType) -> Bytes {
     let functions = &buffer_type.runtime().functions;
-    // SAFETY: the caller's promise.
+    // SAFETY: a live context of this ggml, as the caller guarantees.
     let tensors = unsafe { tensors(context, functions) };
     let (mut pointers, count) = pointers(&tensors);
     if let Some(size) = functions.ggml_backend_buft_get_alloc_size_n
@@ -150,7 +150,7 @@ pub unsafe fn tensors<'c>(context: NonNull<ggml_context>, functions: &Functions)
     let first = unsafe { (functions.ggml_get_first_tensor)(context.as_ptr()) };
     // SAFETY: a tensor of the context, or null.
     let first = unsafe { TensorRef::new(first) };
-    // SAFETY: the caller's promise, and a tensor of the context.
+    // SAFETY: a live context of this ggml, as the caller guarantees, and a tensor of it.
     unsafe { tensors_from(context, functions, first) }.collect()
 }
 

@@ -130,7 +130,7 @@ impl ContextChunks {
             return Ok(());
         }
         if self.buffer_type.places_tensors_itself() {
-            // SAFETY: the caller's promise.
+            // SAFETY: a live context and tensors of it, as the caller guarantees.
             return unsafe { self.place_by_type(context, pending) };
         }
         let sized = |&tensor| SizedTensor { tensor, size: size_of(self.buffer_type, tensor) };
@@ -156,7 +156,7 @@ impl ContextChunks {
         if size == 0 {
             return Ok(());
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: a live context and tensors of it, as the caller guarantees.
         let buffer = unsafe { allocate_by_type(context, pending, self.buffer_type) };
         // SAFETY: a new buffer, or null.
         let buffer = unsafe { Buffer::filled(self.buffer_type.runtime(), buffer.unwrap_or(std::ptr::null_mut())) };

@@ -47,15 +47,15 @@ impl TensorMemory {
     /// # Safety
     /// The context is live, always the same one, and used by no other thread.
     pub unsafe fn realize(&mut self, context: NonNull<ggml_context>) -> Result<(), Refusal> {
-        // SAFETY: the caller's promise.
+        // SAFETY: a live context that no other thread uses, as the caller guarantees.
         let Some(last) = (unsafe { self.last_allocated(context) }) else {
-            // SAFETY: the caller's promise.
+            // SAFETY: a live context that no other thread uses, as the caller guarantees.
             return unsafe { self.realize_all(context) };
         };
         let functions = &self.buffer_type().runtime().functions;
-        // SAFETY: the caller's promise; the tensor is one of the context's.
+        // SAFETY: a live context, as the caller guarantees; the tensor is one of the context's.
         let new: Vec<TensorRef<'_>> = unsafe { tensors_from(context, functions, Some(last)) }.skip(1).collect();
-        // SAFETY: the caller's promise.
+        // SAFETY: a live context that no other thread uses, as the caller guarantees; `new` are tensors of it.
         let last = unsafe { self.allocate(context, &new) }?;
         if let (Some(progress), Some(last)) = (&mut self.progress, last) {
             progress.last = last;
@@ -69,10 +69,10 @@ impl TensorMemory {
     /// The context is live, and used by no other thread.
     unsafe fn realize_all(&mut self, context: NonNull<ggml_context>) -> Result<(), Refusal> {
         self.progress = None;
-        // SAFETY: the caller's promise.
+        // SAFETY: a live context of this ggml, as the caller guarantees.
         let all = unsafe { tensors(context, &self.buffer_type().runtime().functions) };
         self.chunks.free_unused(&all);
-        // SAFETY: the caller's promise.
+        // SAFETY: a live context that no other thread uses, as the caller guarantees; `all` are tensors of it.
         let last = unsafe { self.allocate(context, &all) }?;
         let before = all.iter().position(|&tensor| self.chunks.contain(tensor));
         self.progress = before.zip(last).map(|(before, last)| Progress { before, last });
@@ -89,7 +89,7 @@ impl TensorMemory {
         new: &[TensorRef<'_>],
     ) -> Result<Option<NonNull<ggml_tensor>>, Refusal> {
         let pending: Vec<TensorRef<'_>> = new.iter().copied().filter(|&tensor| is_pending(tensor)).collect();
-        // SAFETY: the caller's promise.
+        // SAFETY: a live context and tensors of it, as the caller guarantees.
         unsafe { self.chunks.allocate(context, &pending) }?;
         let runtime = self.buffer_type().runtime();
         for &view in new.iter().filter(|&&tensor| is_ready_view(tensor)) {
@@ -106,11 +106,11 @@ impl TensorMemory {
     unsafe fn last_allocated<'c>(&self, context: NonNull<ggml_context>) -> Option<TensorRef<'c>> {
         let progress = self.progress?;
         let functions = &self.buffer_type().runtime().functions;
-        // SAFETY: the caller's promise.
+        // SAFETY: a live context, as the caller guarantees.
         let first = unsafe { (functions.ggml_get_first_tensor)(context.as_ptr()) };
         // SAFETY: a tensor of the context, or null.
         let first = unsafe { TensorRef::new(first) };
-        // SAFETY: the caller's promise, and a tensor of the context.
+        // SAFETY: a live context, as the caller guarantees, and a tensor of it.
         let first_held = unsafe { tensors_from(context, functions, first) }.nth(progress.before)?;
         // SAFETY: the context was not reset, as one of its tensors is still there.
         self.chunks.contain(first_held).then(|| unsafe { TensorRef::from_non_null(progress.last) })

@@ -16,9 +16,9 @@ use crate::ggml::process::ggml::Ggml;
 /// # Safety
 /// `graph` and its tensors are live, and no other thread uses them.
 pub unsafe fn begin_dump(graph: NonNull<ggml_cgraph>) -> Result<(), NoPattern> {
-    // SAFETY: the caller's promise.
+    // SAFETY: a live graph that no other thread uses, as the caller guarantees.
     let nodes = unsafe { GraphRef::new(graph) };
-    // SAFETY: the caller's promise; there are no references into the tensors.
+    // SAFETY: there are no references into the tensors, which no other thread uses.
     unsafe { dumps().begin(nodes, graph.as_ptr().addr()) }
 }
 
@@ -34,9 +34,9 @@ pub unsafe fn dump_graph(
     runtime: &'static Runtime,
     graph: NonNull<ggml_cgraph>,
 ) -> Result<Dumped, NoPattern> {
-    // SAFETY: the caller's promise.
+    // SAFETY: a live graph that no other thread uses, as the caller guarantees.
     let nodes = unsafe { GraphRef::new(graph) };
-    // SAFETY: the caller's promise; there are no references into the tensors.
+    // SAFETY: there are no references into the tensors, which are in live buffers that no backend uses.
     let dumped = unsafe { dumps().dump(runtime, nodes, graph.as_ptr().addr()) }?;
     if let (Some(events), Some(folder)) = (&ggml.events, dumps().folder()) {
         events.write_dump(&folder, &dumped);

@@ -186,7 +186,7 @@ unsafe fn list_nodes(
         // SAFETY: a live graph with room, and a live tensor whose sources are in the graph.
         unsafe { (runtime.functions.ggml_build_forward_expand)(graph.as_ptr(), copy.as_ptr()) };
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the graph has room and is used by no other thread; no `GraphRef` of it is used from here on.
     unsafe { GraphRef::set_nodes(graph, order) };
 }
 

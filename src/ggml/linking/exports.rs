@@ -158,7 +158,7 @@ unsafe fn contains(tables: &Tables, header: Header, hash: u32, name: &CStr) -> b
 /// # Safety
 /// The tables of a live object, which has a symbol of this index.
 unsafe fn name_of(tables: &Tables, symbol: u32) -> &CStr {
-    // SAFETY: the caller's promise.
+    // SAFETY: the tables are those of a live object and have the symbol, as the caller guarantees.
     let offset = unsafe { (*tables.symbols.wrapping_add(symbol as usize)).st_name };
     // SAFETY: `st_name` is an offset in the string table, and names end in NUL.
     unsafe { CStr::from_ptr(tables.names.wrapping_add(offset as usize)) }

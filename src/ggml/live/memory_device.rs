@@ -101,7 +101,7 @@ impl Runtime {
     /// `backend` is a live backend of this ggml.
     pub unsafe fn backend_name(&self, backend: NonNull<ggml_backend>) -> Option<String> {
         let name = self.functions.ggml_backend_name?;
-        // SAFETY: the caller's promise.
+        // SAFETY: a live backend of this ggml, as the caller guarantees.
         let name = unsafe { name(backend.as_ptr()) };
         // SAFETY: names end in NUL.
         Some(unsafe { text(name) })

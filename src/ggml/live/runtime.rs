@@ -134,6 +134,6 @@ pub(super) unsafe fn text(string: *const std::ffi::c_char) -> String {
     if string.is_null() {
         return String::new();
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: not null, so it ends in NUL, as the caller guarantees.
     unsafe { CStr::from_ptr(string) }.to_string_lossy().into_owned()
 }

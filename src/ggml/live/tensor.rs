@@ -83,7 +83,7 @@ impl<'g> TensorRef<'g> {
     /// `tensor` is null, or points to a tensor that lives for `'g` and that no other thread changes meanwhile, and so
     /// do the tensors that it refers to.
     pub unsafe fn new(tensor: *mut ggml_tensor) -> Option<Self> {
-        // SAFETY: the caller's promise.
+        // SAFETY: not null, so the tensor lives for `'g` unchanged, as the caller guarantees.
         NonNull::new(tensor).map(|tensor| unsafe { Self::from_non_null(tensor) })
     }
 
@@ -219,7 +219,7 @@ impl<'g> TensorRef<'g> {
     /// A `T` lies `offset` bytes from the start of the tensor, and is not written for `'g`.
     unsafe fn at<T>(self, offset: usize) -> &'g T {
         let part = self.tensor.as_ptr().cast::<u8>().wrapping_add(offset).cast::<T>();
-        // SAFETY: the caller's promise; the tensor lives for `'g`.
+        // SAFETY: a `T` that is not written for `'g` lies there, as the caller guarantees; the tensor lives for `'g`.
         unsafe { &*part }
     }
 
@@ -296,7 +296,7 @@ impl<'g> GraphRef<'g> {
     /// The promise of [`GraphRef::new`]; the lists are not read meanwhile, and no [`GraphRef`] of this graph is used
     /// afterwards.
     pub unsafe fn replace_lists(graph: NonNull<ggml_cgraph>, nodes: &[TensorRef<'_>], leafs: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: a live graph, as the caller guarantees.
         assert!(nodes.len() <= unsafe { Self::capacity(graph) }, "the graph has room for its nodes");
         let count = |count: usize| std::ffi::c_int::try_from(count).expect("fewer than 2^31 tensors");
         let pointer = graph.as_ptr();

@@ -90,7 +90,7 @@ pub unsafe fn galloc_factory(buft: *const ggml_backend_buffer_type) -> Result<Ga
     if let Some((ggml, original)) = forwarding_to().and_then(|ggml| Some((ggml, ggml.original.as_ref()?))) {
         return Ok(GallocFactory::Original(ggml, original));
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: null or a live buffer type, as the caller guarantees.
     let ggml = unsafe { ggml_of_type(buft) }?;
     match &ggml.server {
         Server::Lastuse(runtime) => Ok(match ggml.original.as_ref().filter(|original| is_called_by(original)) {

@@ -44,10 +44,10 @@ pub unsafe fn report_new(
         return;
     }
     let count = usize::try_from(count).unwrap_or(0);
-    // SAFETY: the caller's promise.
+    // SAFETY: `types` holds `count` entries, as the caller guarantees.
     let types = if count > 0 { unsafe { std::slice::from_raw_parts(types, count) } } else { &[] };
     let names = types.iter().enumerate().map(|(id, &buffer_type)| {
-        // SAFETY: the caller's promise.
+        // SAFETY: null or a live buffer type, as the caller guarantees.
         (!types[..id].contains(&buffer_type)).then(|| unsafe { name(events, buffer_type) })
     });
     let (names, sizes) = (names.collect(), vec![0; types.len()]);
@@ -93,7 +93,7 @@ unsafe fn name(events: &Events, buffer_type: *mut ggml_backend_buffer_type) -> S
     if buffer_type.is_null() {
         return String::new();
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: not null, so a live buffer type, as the caller guarantees.
     let name = unsafe { (events.functions().ggml_backend_buft_name)(buffer_type) };
     // SAFETY: names end in NUL.
     unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()

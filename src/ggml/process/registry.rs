@@ -86,7 +86,7 @@ fn read_environment() {
 /// `buft` is null, or a live buffer type.
 pub unsafe fn ggml_of_type(buft: *const ggml_backend_buffer_type) -> Result<&'static Ggml, NoGgml> {
     let by_address = find_owner(&[buft.addr()]);
-    // SAFETY: the caller's promise.
+    // SAFETY: null or a live buffer type, as the caller guarantees.
     let owner = by_address.or_else(|| find_owner(&unsafe { first_words(buft) }?));
     owner.map_or_else(ggml_of_caller, LoadedGgml::decided)
 }
@@ -100,7 +100,7 @@ pub unsafe fn ggml_of_type(buft: *const ggml_backend_buffer_type) -> Result<&'st
 /// # Safety
 /// `object` is null, or a live buffer or backend.
 pub unsafe fn ggml_of_object<T>(object: *const T) -> Result<&'static Ggml, NoGgml> {
-    // SAFETY: the caller's promise.
+    // SAFETY: null or a live buffer or backend, as the caller guarantees.
     unsafe { owner_of_object(object) }.map_or_else(ggml_of_caller, LoadedGgml::decided)
 }
 
@@ -117,7 +117,7 @@ pub unsafe fn ggml_of_buffers<T>(buffers: impl Iterator<Item = *const T>) -> Res
         several @ [_, _, ..]
             if several.iter().all(|loaded| loaded.decided().is_ok_and(|it| it.runtime().is_some())) =>
         {
-            // SAFETY: the caller's promise.
+            // SAFETY: null or a live buffer, as the caller guarantees.
             let mut owners = buffers.filter_map(|buffer| unsafe { owner_of_object(buffer) });
             owners.next().map_or_else(ggml_of_caller, LoadedGgml::decided)
         }
@@ -164,7 +164,7 @@ fn loaded_of_caller() -> Option<&'static LoadedGgml> {
 /// # Safety
 /// `object` is null, or a live buffer or backend.
 unsafe fn owner_of_object<T>(object: *const T) -> Option<&'static LoadedGgml> {
-    // SAFETY: the caller's promise.
+    // SAFETY: null or a live buffer or backend, which begins with two words or more.
     find_owner(&unsafe { first_words(object) }?)
 }
 
@@ -174,7 +174,7 @@ unsafe fn owner_of_object<T>(object: *const T) -> Option<&'static LoadedGgml> {
 /// # Safety
 /// `object` is null, or has at least two words.
 unsafe fn first_words<T>(object: *const T) -> Option<[usize; 2]> {
-    // SAFETY: the caller's promise.
+    // SAFETY: not null, so it has at least two words, as the caller guarantees.
     (!object.is_null()).then(|| unsafe { object.cast::<[usize; 2]>().read() })
 }
 

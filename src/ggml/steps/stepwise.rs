@@ -100,7 +100,7 @@ impl<'g> StepwiseGraph<'g> {
         cutting: &Cutting<'g>,
         after_step: Option<AfterStep>,
     ) -> Result<Self, StepsError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: a live graph that no other thread uses for `'g`, as the caller guarantees.
         let live: GraphRef<'g> = unsafe { GraphRef::new(graph) };
         let (runner, buffer_type) = match runner {
             Runner::Backend(backend, buffer_type) => {
@@ -116,7 +116,7 @@ impl<'g> StepwiseGraph<'g> {
             layout(runtime, live, buffer_type, cutting)?;
         let whole = matches!(runner, LiveRunner::Backend(_)).then_some(whole);
         let parts = plan.parts.into_iter().zip(inside).map(|(plan, inside)| {
-            // SAFETY: the caller's promise.
+            // SAFETY: the graph lives for `'g`, and no other thread uses it, as the caller guarantees.
             unsafe { LivePart::new(runtime, graph, live.nodes, plan, inside) }
         });
         let parts = parts.collect::<Result<Vec<_>, _>>()?;

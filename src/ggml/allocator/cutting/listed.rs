@@ -67,7 +67,7 @@ pub unsafe fn complete_lists(graph: NonNull<ggml_cgraph>, ranges: &AddedRanges) 
     if needed > capacity {
         return Err(Refusal::NoRoom { capacity, needed });
     }
-    // SAFETY: there is room; the caller's promise.
+    // SAFETY: there is room; no other thread uses the live graph, and no `GraphRef` of it is used from here on.
     unsafe { GraphRef::replace_lists(graph, &complete.nodes, leafs) };
     Ok(())
 }

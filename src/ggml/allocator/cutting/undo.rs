@@ -30,7 +30,7 @@ impl Address {
     /// # Safety
     /// The tensor lives for `'g`, and no other thread uses it.
     unsafe fn tensor<'g>(self) -> TensorRef<'g> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the tensor lives for `'g`, and no other thread uses it, as the caller guarantees.
         unsafe { TensorRef::from_non_null(self.0) }
     }
 }
@@ -73,7 +73,7 @@ impl Fields {
         }
         for (slot, source) in self.sources.iter().enumerate() {
             match source {
-                // SAFETY: the caller's promise.
+                // SAFETY: the source is live, and no other thread uses it, as the caller guarantees.
                 Some(source) => writer.set_source(slot, unsafe { source.tensor() }),
                 None => writer.clear_source(slot),
             }
@@ -206,7 +206,7 @@ pub unsafe fn undo_own(graph: NonNull<ggml_cgraph>, is_wanted: impl Fn(TensorRef
     // SAFETY: as above.
     let nodes: Vec<TensorRef<'_>> = own.given.iter().map(|node| unsafe { node.tensor() }).collect();
     let leafs = live.leafs.len();
-    // SAFETY: the graph had room for these nodes; the caller's promise.
+    // SAFETY: the graph had room for these nodes, and no `GraphRef` of it is used from here on.
     unsafe { GraphRef::replace_lists(graph, &nodes, leafs) };
 }
 

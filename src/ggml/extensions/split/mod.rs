@@ -75,7 +75,7 @@ pub unsafe fn split_graph(
     }
     // SAFETY: a live graph and context of this thread, as the caller guarantees.
     unsafe { expect_room(runtime, context, graph, nodes_needed(&found), tensors_needed(&found)) }?;
-    // SAFETY: there is room, which was checked; the caller's promise.
+    // SAFETY: there is room, which was checked; context and graph are live and used by no other thread.
     unsafe { rewrite(runtime, context, graph, &found, &reading.tensors) };
     let mut is_listed = vec![false; reading.tensors.len()];
     let given = found.draft.origins.iter().filter(|origin| origin.role.is_given());

@@ -172,7 +172,7 @@ impl<'g> Rewriter<'_, 'g> {
         let is_given = |node: &&TensorId| draft.origins[**node as usize].role.is_given();
         let kept: Vec<TensorRef<'g>> =
             draft.graph.nodes().iter().filter(is_given).map(|&node| tensors[node as usize]).collect();
-        // SAFETY: fewer nodes than the graph had, or as many; the caller's promise.
+        // SAFETY: a live graph that no other thread uses, as the caller guarantees; it gets no more nodes than it had.
         unsafe { GraphRef::replace_lists(graph, &kept, leafs) };
         for &node in draft.graph.nodes().iter().filter(|node| !is_given(node)) {
             // SAFETY: a live graph with room, and a live tensor whose sources are in the graph.
@@ -180,7 +180,7 @@ impl<'g> Rewriter<'_, 'g> {
                 (self.runtime.functions.ggml_build_forward_expand)(graph.as_ptr(), tensors[node as usize].as_ptr())
             };
         }
-        // SAFETY: the graph has room, which was checked; the caller's promise.
+        // SAFETY: a live graph that no other thread uses, as the caller guarantees; it has room, which was checked.
         unsafe { GraphRef::replace_lists(graph, &order, leafs) };
         // SAFETY: a live graph of this ggml and of this thread.
         let Some(mut counts) = (unsafe { UseCounts::of(self.runtime, graph) }) else { return };

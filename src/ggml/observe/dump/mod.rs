@@ -164,7 +164,7 @@ impl Dumps {
         let mut flagged = state.flagged.remove(&address).unwrap_or_default();
         for &node in graph.nodes.iter().filter(|node| is_selected(**node, &setting.pattern)) {
             if !Flags(node.flags()).has(Flags::OUTPUT) {
-                // SAFETY: the caller's promise.
+                // SAFETY: no reference into the tensors is used meanwhile, as the caller guarantees.
                 unsafe { TensorMut::new(node) }.set_flags(node.flags() | Flags::OUTPUT.0);
                 flagged.push(node.address());
             }
@@ -184,7 +184,7 @@ impl Dumps {
         flagged.sort_unstable();
         // Only live tensors are written: the graph may be another one in the same memory.
         for &node in graph.nodes.iter().filter(|node| flagged.binary_search(&node.address()).is_ok()) {
-            // SAFETY: the caller's promise.
+            // SAFETY: no reference into the tensors is used meanwhile, as the caller guarantees.
             unsafe { TensorMut::new(node) }.set_flags(node.flags() & !Flags::OUTPUT.0);
         }
     }
@@ -203,7 +203,7 @@ impl Dumps {
         graph: GraphRef<'_>,
         address: usize,
     ) -> Result<Dumped, NoPattern> {
-        // SAFETY: the caller's promise.
+        // SAFETY: no reference into the tensors is used meanwhile, as the caller guarantees.
         unsafe { self.end(graph, address) };
         let setting = self.state().setting.clone().ok_or(NoPattern)?;
         let selected = select(graph, &setting.pattern);

@@ -58,7 +58,7 @@ pub unsafe fn compute_guarded(
     let (Some(compute), Some(part)) = (functions.ggml_backend_graph_compute, functions.ggml_graph_view) else {
         return Err(NotComputed::Unsupported);
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: a live graph that no other thread uses, as the caller guarantees.
     let nodes = unsafe { GraphRef::new(graph) };
     check_places(nodes).map_err(NotComputed::Violation)?;
     let mut placed = PlacedGraph::read(runtime, nodes, |buffer| runtime.usage(buffer) == USAGE_COMPUTE);
