@@ -489,7 +489,7 @@ static void files_are_written_and_never_overwritten(struct case_args args) {
     }
     check_refused(accounting, "/no/such/folder/x.json", "cannot write to /no/such/folder/x.json: ");
     check_refused(accounting, "/dev/null/x.json", "cannot write to /dev/null/x.json: ");
-    check_refused(accounting, "/tmp/x.xml", "/tmp/x.xml has an unknown ending; known are .txt, .json, .html, .log");
+    check_refused(accounting, "/tmp/x.xml", "/tmp/x.xml has an unknown ending; expected .txt, .json, .html, .log");
     CHECK(lastuse_accounting_write(accounting, "/dev/null"), "%s", lastuse_last_error());
     CHECK(lastuse_accounting_text(accounting, "xml") == NULL, "no such format");
     CHECK(strstr(lastuse_last_error(), "there is no format \"xml\"; known are txt, json, html, log") != NULL, "%s",

@@ -717,7 +717,7 @@ static void malformed_budgets_have_no_effect(struct case_args args) {
     log_capture_start(&log);
     ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
     log_capture_stop();
-    CHECK(log_capture_has(&log, "LASTUSE_BUDGET has no effect: \"much\" is no budget"), "not logged");
+    CHECK(log_capture_has(&log, "LASTUSE_BUDGET has no effect: \"much\" is not a budget"), "not logged");
     CHECK(ggml_gallocr_alloc_graph(galloc, a.graph) && !is_cut(a.graph), "cut without a budget");
     ggml_gallocr_free(galloc);
     ggml_free(a.ctx);

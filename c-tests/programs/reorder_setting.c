@@ -39,7 +39,7 @@ static int step_of(struct order order, const struct ggml_tensor * node) {
     while (step < order.count && order.nodes[step] != node) {
         step++;
     }
-    CHECK(step < order.count, "%s is no node of the graph", node->name);
+    CHECK(step < order.count, "%s is not a node of the graph", node->name);
     return step;
 }
 

@@ -664,9 +664,9 @@ static void contradictory_requests(struct case_args args) {
     cuts[1] = m.graph->nodes[n - 1];
     check_refused(m.graph, &params, "cut 1 is after the last node");
     cuts[1] = other.graph->nodes[5];
-    check_refused(m.graph, &params, "which is no node of the graph");
+    check_refused(m.graph, &params, "which is not a node of the graph");
     cuts[1] = m.inputs[0];
-    check_refused(m.graph, &params, "which is no node of the graph");
+    check_refused(m.graph, &params, "which is not a node of the graph");
     params.n_cuts = 1;
     params.sched  = sched;
     check_refused(m.graph, &params, "both a backend and a scheduler");

@@ -336,7 +336,7 @@ static void marked_weights_are_skipped_and_logged_once(struct case_args args) {
 static void words(struct case_args args) {
     (void) args;
     CHECK(!lastuse_set_verify("plan,memroy"), "a word is unknown");
-    CHECK(strstr(lastuse_last_error(), "\"memroy\" is unknown; known are off, plan, memory") != NULL, "%s",
+    CHECK(strstr(lastuse_last_error(), "\"memroy\" is unknown; expected off, plan, memory") != NULL, "%s",
           lastuse_last_error());
     struct lastuse_guard_params params = { .struct_size = sizeof(params), .words = "wieghts" };
     CHECK(lastuse_guard_new(&params) == NULL, "a word is unknown");

@@ -111,7 +111,7 @@ fn usual_words_switch_off_and_unknown_ones_are_reported() {
         assert!(is_planned(&log) && !log.contains("LASTUSE"), "LASTUSE={on}: {log}");
     }
     let log = log_with("offf");
-    assert!(is_planned(&log) && log.contains("LASTUSE has no effect: \"offf\" is unknown; known are on,"), "{log}");
+    assert!(is_planned(&log) && log.contains("LASTUSE has no effect: \"offf\" is unknown; expected on,"), "{log}");
 }
 
 /// The program then calls ggml's own allocator: lastuse must not mistake its allocators for its own.

@@ -21,7 +21,7 @@ fn value_of(name: &CStr) -> Option<OsString> {
     Some(OsStr::from_bytes(value.to_bytes()).to_owned())
 }
 
-/// Returns the path in a variable. Words that mean off are no paths, but "./off" is one.
+/// Returns the path in a variable. Words that mean off are not paths, but "./off" is one.
 pub fn path_in(name: &CStr) -> Option<OsString> {
     value_of(name).filter(|path| !path.is_empty() && !path.to_str().is_some_and(means_off))
 }
@@ -47,7 +47,7 @@ pub struct UnknownSwitch(String);
 
 impl fmt::Display for UnknownSwitch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is unknown; known are on, 1, true, yes, off, 0, false, no", self.0)
+        write!(f, "{:?} is unknown; expected on, 1, true, yes, off, 0, false, no", self.0)
     }
 }
 
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn unknown_words_are_quoted_in_the_error() {
-        let wrong = "offf".parse::<Switch>().expect_err("there is no such word");
-        assert_eq!(wrong.to_string(), "\"offf\" is unknown; known are on, 1, true, yes, off, 0, false, no");
+        let wrong = "offf".parse::<Switch>().expect_err("an unknown word");
+        assert_eq!(wrong.to_string(), "\"offf\" is unknown; expected on, 1, true, yes, off, 0, false, no");
     }
 }

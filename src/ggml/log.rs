@@ -42,7 +42,7 @@ pub struct UnknownLevel(String);
 impl fmt::Display for UnknownLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = LEVELS.map(|(word, _)| word).join(", ");
-        write!(f, "there is no level {:?}; known are {known}, off", self.0)
+        write!(f, "unknown level {:?}; expected {known}, off", self.0)
     }
 }
 
@@ -172,6 +172,6 @@ mod tests {
     #[test]
     fn unknown_level_is_quoted_with_the_known_ones() {
         let unknown = "loud".parse::<Level>().expect_err("there is no such level");
-        assert_eq!(unknown.to_string(), "there is no level \"loud\"; known are error, warn, info, debug, off");
+        assert_eq!(unknown.to_string(), "unknown level \"loud\"; expected error, warn, info, debug, off");
     }
 }

@@ -1,8 +1,8 @@
 //! Which tensors of live graphs are retained: those that the program has registered, and those whose names match a
 //! pattern.
 //!
-//! Uses live tensors only. A registration outlives its tensor: programs build their graph anew for every token, mostly
-//! in the same memory. So it holds what identifies the tensor, and addresses as numbers, which are never followed.
+//! Uses live tensors only. A registration outlives its tensor: programs rebuild their graph for every token, usually in
+//! the same memory. So it holds what identifies the tensor, and addresses as numbers, which are never followed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use crate::ggml::live::tensor::{GraphRef, TensorRef};
 /// which allocator it goes to.
 static REGISTERED: Lock<Vec<(u64, usize, Identity)>> = Lock::new(Vec::new());
 
-/// What one allocator has registered.
+/// The tensors that one allocator has registered.
 #[derive(Debug)]
 pub struct Registrations {
     allocator: u64,
@@ -54,7 +54,7 @@ pub fn retained_by_any(tensors: &[TensorRef<'_>], names: &LiveRetention) -> Vec<
     tensors.iter().map(|&tensor| names.is_named(tensor) || is_registered(tensor)).collect()
 }
 
-/// What is retained in the graphs of one allocator.
+/// The tensors retained in the graphs of one allocator.
 #[derive(Clone, Debug, Default)]
 pub struct LiveRetention {
     pattern: NamePattern,
@@ -70,10 +70,10 @@ struct Registered {
     until: Option<(usize, Identity)>,
 }
 
-/// What distinguishes a tensor from another one that has its address later.
+/// Distinguishes a tensor from another one that has its address later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Identity {
-    /// `None` of what parts compute: the operation has become RESHAPE, and may become what it was.
+    /// `None` for results computed in parts: the operation has become RESHAPE, and may be restored.
     op: Option<u32>,
     element: u32,
     ne: [i64; 4],

@@ -75,7 +75,7 @@ fn files_that_exist_or_cannot_be_written_are_reported_and_kept() {
     };
     says(&outcome, "LASTUSE_ACCOUNTING has no effect: ");
     says(&outcome, "memory.json exists: name another file");
-    says(&run(Package::LlamaCpp, "-exists", true, &folder.join("memory.xml")), "has an unknown ending; known are .txt");
+    says(&run(Package::LlamaCpp, "-exists", true, &folder.join("memory.xml")), "has an unknown ending; expected .txt");
     says(
         &run(Package::LlamaCpp, "-exists", true, Path::new("/no/such/folder/x.txt")),
         "cannot write to /no/such/folder/x.txt",

@@ -1,4 +1,4 @@
-//! What an allocator tells the accounting of the process: the graph of its largest plan.
+//! Reports the graph of an allocator's largest plan to the accounting of the process.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What an allocator reports of its work: to the event report, the log and the statistics.
+//! Reports the work of an allocator to the event report, the log and the statistics.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::placement::Bytes;
 use super::chunks::Chunks;
 use super::types::BufferTypes;
 
-/// What was decided for a graph.
+/// The decision for a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// It was planned.
@@ -43,7 +43,7 @@ impl Decision {
     }
 }
 
-/// What the latest plan requires of a buffer, whether or not it could be allocated.
+/// Requirements of the latest plan for a buffer, whether or not it could be allocated.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Required {
     /// Bytes of all chunks.
@@ -55,7 +55,7 @@ pub struct Required {
 /// A buffer of an allocator, as it is reported.
 #[derive(Debug)]
 pub struct BufferState {
-    /// The first buffer id that stands for it.
+    /// The first buffer id that refers to it.
     pub id: usize,
     /// Its index among the allocator's buffers.
     pub index: usize,
@@ -63,11 +63,11 @@ pub struct BufferState {
     pub name: String,
     /// Bytes held.
     pub bytes: Bytes,
-    /// What the latest plan requires.
+    /// Bytes that the latest plan requires.
     pub required: Required,
 }
 
-/// What an allocator has done, and where it is reported.
+/// The work of an allocator, and where it is reported.
 #[derive(Debug)]
 pub struct Activity {
     runtime: &'static Runtime,
@@ -75,7 +75,7 @@ pub struct Activity {
     statistics: Statistics,
     /// The number of plans at the last report.
     reported_plans: u64,
-    /// What the graph that was planned last computes on; empty if plans are not reported.
+    /// The backend of the graph that was planned last; empty if plans are not reported.
     graph: String,
 }
 
@@ -177,7 +177,7 @@ impl Activity {
         self.runtime.is_log_enabled(Level::Debug).then(Instant::now)
     }
 
-    /// Counts and logs what was decided in `call`.
+    /// Counts and logs the decision made in `call`.
     pub fn note_decision(
         &self,
         call: &str,
@@ -217,7 +217,7 @@ impl Drop for Activity {
     }
 }
 
-/// Returns what is reported of each buffer.
+/// Returns the report of each buffer.
 pub fn buffer_states(types: &BufferTypes, chunks: &Chunks, required: &[Required]) -> Vec<BufferState> {
     let state = |id: usize| {
         let index = types.first_use(id)?;

@@ -23,7 +23,7 @@ impl Allocator {
         self.dedicated.taken(buffer)
     }
 
-    /// Forgets what was dedicated in `buffer`. Its tensors must not be used afterwards.
+    /// Forgets the tensors dedicated in `buffer`. Its tensors must not be used afterwards.
     pub fn reset_dedicated(&mut self, buffer: BufferRef) {
         self.dedicated.reset(buffer);
     }

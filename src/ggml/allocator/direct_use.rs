@@ -13,7 +13,8 @@ use crate::ggml::live::tensor::GraphRef;
 use super::Allocator;
 
 impl Allocator {
-    /// Notes that the program does what no scheduler does. Plans that were made before keep no inputs, and are dropped.
+    /// Notes that the program does something that no scheduler does. Plans that were made before keep no inputs, and
+    /// are dropped.
     pub fn note_direct_use(&mut self) {
         if self.types.use_directly() {
             self.plans.clear();

@@ -16,7 +16,7 @@ use super::remembered::fit::FittedGraph;
 use super::remembered::plan::{RememberedPlan, kept_leafs};
 
 impl Allocator {
-    /// Assigns memory to a graph that no remembered plan was made for, but one fits: by that plan, or by one of its own if
+    /// Assigns memory to a graph that no remembered plan was made for, but one fits: by that plan, or by a new one if
     /// it is much smaller. `None` if no plan fits.
     ///
     /// # Errors
@@ -54,10 +54,10 @@ impl Allocator {
         assign_fitting(self.runtime, &self.chunks, plan, fitted).map(|()| Decision::Fits)
     }
 
-    /// Returns `true` if a plan of its own is worth the time for a graph that a plan for a much larger one may fit. At
-    /// the offsets of the larger graph, small tensors are spread over memory: more pages are touched, and fewer bytes are
-    /// found in caches. Devices other than the CPU hold all of their buffers anyway. Where placing the larger graph took
-    /// many strategies, placing this one takes longer than is gained.
+    /// Returns `true` if a separate plan is worth the time for a graph that a plan for a much larger one may fit. At
+    /// the offsets of the larger graph, small tensors are spread over memory: more pages are touched, and fewer bytes
+    /// are found in caches. Devices other than the CPU hold all of their buffers anyway. Where placing the larger graph
+    /// took many strategies, placing this one takes longer than is gained.
     fn is_worth_planning(&self) -> bool {
         matches!(self.types.types(), [buffer_type] if buffer_type.is_host()) && self.plans.have_room_for_expendable()
     }

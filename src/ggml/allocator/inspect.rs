@@ -1,4 +1,4 @@
-//! What an allocator reports on request: its sizes, and snapshots and explanations of a graph. Nothing is changed.
+//! Reports of an allocator on request: its sizes, and snapshots and explanations of a graph. Nothing is changed.
 
 use crate::ggml::live::tensor::GraphRef;
 use crate::ggml::read::memory::same_memory;

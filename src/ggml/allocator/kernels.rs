@@ -40,7 +40,7 @@ fn prefer_in(
     }
 }
 
-/// What is known of live tensors, by id.
+/// Facts about live tensors, by id.
 struct LiveFacts(Vec<LiveTensor>);
 
 struct LiveTensor {

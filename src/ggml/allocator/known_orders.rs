@@ -6,7 +6,7 @@ use crate::ggml::read::ReadGraph;
 use crate::ggml::read::fingerprint::Fingerprint;
 use crate::placement::Step;
 
-/// How many orders are remembered; of more, the oldest are forgotten.
+/// Maximum number of remembered orders; beyond it, the oldest are forgotten.
 const MOST: usize = 64;
 
 /// A hash of what each node of a graph computes from which others, whatever their sizes. Equal hashes do not make an

@@ -23,13 +23,13 @@ pub struct Need {
 }
 
 impl Need {
-    /// Returns what is enough for either of two graphs.
+    /// Returns the size that is enough for either of two graphs.
     pub fn max(self, other: Self) -> Self {
         Self { size: self.size.max(other.size), lower_bound: self.lower_bound.max(other.lower_bound) }
     }
 }
 
-/// Plans `graph` and returns what it needs, by buffer id; buffer id `i` stands for `types[i]`, and `None` for the ids
+/// Plans `graph` and returns its requirements by buffer id; buffer id `i` refers to `types[i]`, and `None` for the ids
 /// means 0. Allocates no buffers and does not change the graph. With `original`, ggml's own allocator measures.
 ///
 /// # Errors

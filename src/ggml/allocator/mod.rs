@@ -2,14 +2,13 @@
 //! addresses.
 //!
 //! `ggml_gallocr_reserve_n` calls [`Allocator::reserve`], `ggml_gallocr_alloc_graph` calls [`Allocator::allocate`].
-//! Both first search the [`remembered`] plans for one that serves the graph. Of a much smaller graph,
-//! [`fitting`] may make a plan of its own. Otherwise the graph is read
-//! ([`crate::ggml::read`]) with the tensors to retain ([`retention`]), its redirected results are checked ([`outputs`]),
-//! it is planned ([`planning`]) in the memory of earlier plans ([`planning_memory`]), the plan is remembered, and
-//! [`chunks`] are allocated. [`assign`] writes addresses into tensors, [`activity`] reports what was done, and
-//! [`accounted`] what was planned to the accounting of the process. [`direct_use`] finds out whether a scheduler uses it.
-//! Before all that, [`reordering`] puts the nodes into another order, and [`cutting`] has large intermediates computed in
-//! parts, where the program's user asks for it.
+//! Both first search the [`remembered`] plans for one that serves the graph. A much smaller graph may get its own plan
+//! ([`fitting`]). Otherwise the graph is read ([`crate::ggml::read`]) with the tensors to retain ([`retention`]), its
+//! redirected results are checked ([`outputs`]), it is planned ([`planning`]) in the memory of earlier plans
+//! ([`planning_memory`]), the plan is remembered, and [`chunks`] are allocated. [`assign`] writes addresses into
+//! tensors, [`activity`] reports the work, and [`accounted`] the plan to the accounting of the process. [`direct_use`]
+//! finds out whether a scheduler uses it. Before all that, [`reordering`] puts the nodes into another order, and
+//! [`cutting`] has large intermediates computed in parts, where the program's user asks for it.
 
 mod tag;
 mod types;
@@ -67,7 +66,7 @@ use retention::AllocatorRetention;
 use tag::Tag;
 use types::BufferTypes;
 
-/// What a `ggml_gallocr_t` points to. The tag is the first field in memory too.
+/// The target of a `ggml_gallocr_t`. The tag is the first field in memory too.
 ///
 /// One thread at a time may use it; it can move between threads.
 #[derive(Debug)]
@@ -79,7 +78,7 @@ pub struct Allocator {
     chunks: Chunks,
     /// Behind the chunks, which are freed first.
     accounted: AccountedPlan,
-    /// What the latest plan requires of each buffer.
+    /// Requirements of the latest plan for each buffer.
     required: Vec<Required>,
     plans: RememberedPlans,
     /// Whether graphs get a better order, and those that were found.
@@ -93,7 +92,7 @@ pub struct Allocator {
 }
 
 impl Allocator {
-    /// Creates an allocator without memory; buffer id `i` stands for `types[i]`. `events` is the report that it is
+    /// Creates an allocator without memory; buffer id `i` refers to `types[i]`. `events` is the report that it is
     /// written to.
     pub fn new(runtime: &'static Runtime, events: Option<&'static Events>, types: &[BufferType]) -> Self {
         Self::with(runtime, types, |buffers| Activity::new(runtime, events, buffers))
@@ -332,7 +331,7 @@ impl Allocator {
         Ok(())
     }
 
-    /// Notes what a plan requires that was only made to measure it. Returns the bytes by id.
+    /// Notes the requirements of a plan that was made only to measure them. Returns the bytes by id.
     fn note_measured(&mut self, plans: &[BufferPlan]) -> Vec<Bytes> {
         note_required(&mut self.required, plans);
         self.types.buffer_of_id().iter().map(|&buffer| self.required[buffer as usize].size).collect()
@@ -366,7 +365,7 @@ impl Allocator {
     }
 }
 
-/// Notes, by buffer, what a plan requires.
+/// Notes the requirements of a plan by buffer.
 fn note_required(required: &mut [Required], plans: &[BufferPlan]) {
     for (required, plan) in required.iter_mut().zip(plans) {
         *required = Required { size: plan.placement.size(), lower_bound: plan.lower_bound };

@@ -109,7 +109,7 @@ impl Allocator {
         })
     }
 
-    /// Returns what a capture of the graph is made from.
+    /// Returns the data for a capture of the graph.
     pub(super) fn subject<'a, 'g>(
         &'a self,
         reading: &'a ReadGraph<'g>,

@@ -105,7 +105,7 @@ impl Allocator {
         let fingerprint = Fingerprint::of_placed(&self.runtime.operations, graph);
         let requested = |known: &KnownOrder| known.ids.as_deref() == ids;
         if let Some(known) = self.orders.latest(|known| known.ordered == fingerprint && known.given != fingerprint) {
-            // The program passes either the ids that it has made for the order as given, or those for what it finds now.
+            // The program passes the ids either for the given order or for the current one.
             return requested(known).then(|| NewOrder { nodes: graph.nodes.to_vec(), ids: known.ids_in_order() });
         }
         if self.orders.latest(|known| known.given == fingerprint && requested(known)).is_none() {

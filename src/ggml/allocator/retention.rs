@@ -1,4 +1,4 @@
-//! What an allocator retains: tensors that were registered for it, and the names that the process has set.
+//! The tensors that an allocator retains: those registered for it, and those whose names the process has set.
 
 use std::fmt;
 
@@ -50,7 +50,8 @@ impl fmt::Display for NotRetained {
     }
 }
 
-/// What an allocator retains. Plans are remembered with the tensors that they retain, so no change drops them.
+/// The tensors that an allocator retains. Plans are remembered with the tensors that they retain, so no change drops
+/// them.
 #[derive(Debug)]
 pub struct AllocatorRetention {
     live: LiveRetention,
@@ -60,14 +61,14 @@ pub struct AllocatorRetention {
 }
 
 impl AllocatorRetention {
-    /// Retains what the settings of the process name.
+    /// Retains the tensors named in the settings of the process.
     pub fn new() -> Self {
         // Before the settings: a change in between is then followed by the next call.
         let changes = retain_changes();
         Self { live: LiveRetention::of_names(settings().retain), registrations: Registrations::none(), changes }
     }
 
-    /// Returns what is retained now.
+    /// Returns the retained tensors.
     #[inline]
     pub fn current(&mut self) -> &LiveRetention {
         if retain_changes() != self.changes {
@@ -76,7 +77,7 @@ impl AllocatorRetention {
         &self.live
     }
 
-    /// Returns a copy of what is retained now.
+    /// Returns a copy of the retained tensors.
     pub fn to_current(&self) -> LiveRetention {
         let mut live = self.live.clone();
         live.set_names(settings().retain);
@@ -117,7 +118,7 @@ impl Allocator {
         if is_marker && node.sources().next().is_none() {
             return Err(NotRetained::NoNode { tensor: node.name() });
         }
-        // What is retained until a node ran stays before that node.
+        // Tensors retained until a node ran stay before that node.
         self.orders.clear();
         self.register(tensor, Some(node))
     }

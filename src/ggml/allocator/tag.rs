@@ -27,7 +27,7 @@ impl Tag {
 }
 
 impl Drop for Tag {
-    /// Clears the tag: freed memory is no allocator.
+    /// Clears the tag: freed memory is not an allocator.
     fn drop(&mut self) {
         // SAFETY: `self` is borrowed mutably. The write is volatile since the compiler may omit one that is never read.
         unsafe { (&raw mut self.0).write_volatile(0) };

@@ -1,4 +1,4 @@
-//! The buffer types of an allocator, their rules and limits, and the buffer ids that stand for them.
+//! The buffer types of an allocator, their rules and limits, and the buffer ids that refer to them.
 
 use crate::ggml::context::PendingTensors;
 use crate::ggml::live::buffers::BufferType;
@@ -15,7 +15,7 @@ use crate::placement::Effort;
 #[derive(Debug)]
 pub struct BufferTypes {
     types: Vec<BufferType>,
-    /// What the rules come from.
+    /// The source of the rules.
     setting: RuleSetting,
     /// True if a program uses the allocator itself.
     is_direct: bool,
@@ -26,7 +26,7 @@ pub struct BufferTypes {
 }
 
 impl BufferTypes {
-    /// Buffer id `i` stands for `by_id[i]`; rules and effort come from `settings`.
+    /// Buffer id `i` refers to `by_id[i]`; rules and effort come from `settings`.
     pub fn new(by_id: &[BufferType], settings: &Settings) -> Self {
         let mut types: Vec<BufferType> = Vec::new();
         let mut buffer_of_id = Vec::with_capacity(by_id.len());
@@ -100,7 +100,7 @@ impl BufferTypes {
         &self.buffer_of_id
     }
 
-    /// The buffer behind `id`; `None` if an earlier id stands for it.
+    /// The buffer behind `id`; `None` if an earlier id refers to it.
     pub fn first_use(&self, id: usize) -> Option<usize> {
         let buffer = self.buffer_of_id[id];
         (!self.buffer_of_id[..id].contains(&buffer)).then_some(buffer as usize)

@@ -75,7 +75,7 @@ fn why_not_allocated(unplaced: &[TensorRef<'_>], buffer_type: BufferType) -> Ref
     let next = unplaced.iter().copied().find(|&tensor| needs_memory(tensor));
     if let (Some(tensor), Some(limit)) = (next, buffer_type.max_size()) {
         let size = padded(buffer_type.alloc_size(tensor), buffer_type.alignment());
-        // ggml does not tell what has failed. If the next buffer can be had, it was something else.
+        // ggml does not tell what has failed. If the next buffer can be allocated, the cause was something else.
         if size > limit && buffer_type.allocate(size).is_none() {
             return Refusal::TooLarge { tensor: tensor.name(), size, buffer, limit };
         }

@@ -136,7 +136,7 @@ impl ContextChunks {
         let sized = |&tensor| SizedTensor { tensor, size: size_of(self.buffer_type, tensor) };
         let mut pending: Vec<SizedTensor<'_>> = pending.iter().map(sized).collect();
         if self.are_empty() && !self.have_room_for(&pending) {
-            // Chunks from before a reset that are too small are not kept beside the larger ones.
+            // Chunks from before a reset that are too small are not kept besides the larger ones.
             self.chunks.clear();
         }
         self.fill(&mut pending)?;

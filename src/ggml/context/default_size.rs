@@ -14,10 +14,10 @@ const MIN: usize = GIB / 16;
 /// Half of the address space of a process is for contexts of default size.
 const BUDGET: usize = 1 << 46;
 
-/// A context gets at most this part of what is left of the budget, so that it is never used up.
+/// A context gets at most this part of the remaining budget, so that it is never used up.
 const SHARE: usize = 128;
 
-/// What a context holds.
+/// The tensors of a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContextContents {
     /// Tensors without their data.

@@ -20,7 +20,7 @@ pub struct BackedContexts {
 }
 
 impl BackedContexts {
-    /// Returns the contexts that are live now. There are mostly none, which costs nothing.
+    /// Returns the contexts that are live now. Usually there are none, which costs nothing.
     pub fn current() -> Self {
         let contexts = backed_contexts();
         let start = contexts.first().map_or(0, |first| first.start);

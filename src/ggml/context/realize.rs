@@ -117,7 +117,7 @@ impl TensorMemory {
     }
 }
 
-/// Returns `true` if `tensor` is no view and has no memory.
+/// Returns `true` if `tensor` is not a view and has no memory.
 pub fn is_pending(tensor: TensorRef<'_>) -> bool {
     tensor.view_source().is_none() && !tensor.has_memory()
 }

@@ -18,7 +18,7 @@ use crate::ggml::refusal::Refusal;
 #[cfg(debug_assertions)]
 const KEPT_FREED: usize = 64;
 
-/// The number of live contexts with a buffer type. It is mostly 0: then no graph is searched for pending tensors.
+/// The number of live contexts with a buffer type. Usually 0: then no graph is searched for pending tensors.
 static BACKED: AtomicUsize = AtomicUsize::new(0);
 
 static REGISTRY: Mutex<ContextRegistry> = Mutex::new(ContextRegistry::new());

@@ -62,7 +62,7 @@ impl DedicatedBuffers {
         self.buffers.iter().find(|known| known.buffer == buffer).map_or(0, |known| known.taken)
     }
 
-    /// Forgets what was dedicated in `buffer`, and frees the nodes that copy into it.
+    /// Forgets the tensors dedicated in `buffer`, and frees the nodes that copy into it.
     pub fn reset(&mut self, buffer: BufferRef) {
         self.buffers.retain(|known| known.buffer != buffer);
     }

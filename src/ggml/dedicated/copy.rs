@@ -1,4 +1,4 @@
-//! Nodes that copy a tensor, in contexts of their own.
+//! Nodes that copy a tensor, each in its own context.
 
 use std::ptr::{NonNull, null_mut};
 

@@ -14,7 +14,7 @@ use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::observe::accounting::{Books, DescribedBuffer, GraphDraft, content, recorder};
 use crate::ggml::observe::verify::{forget_places, places_are_recorded};
 
-/// What an accounting is made of.
+/// The parts of an accounting.
 #[derive(Debug)]
 pub struct AccountingRequest<'g> {
     /// Graphs whose tensors have memory.
@@ -39,8 +39,8 @@ impl fmt::Display for CombinedBuffer {
     }
 }
 
-/// Returns what the process holds now, as far as lastuse knows of it: its own buffers, those in which tensors of the graphs
-/// and contexts lie, and those that are given or were noted.
+/// Returns the memory that the process holds now, as far as lastuse knows: its own buffers, those in which tensors of
+/// the graphs and contexts lie, and those that are given or were noted.
 ///
 /// # Errors
 /// [`CombinedBuffer`].

@@ -1,5 +1,5 @@
-//! What the passes that make a live graph fit a budget have in common: tensors to retain, room for what they add, and why
-//! they leave a graph as it is.
+//! What the passes that make a live graph fit a budget have in common: tensors to retain, room for the tensors that
+//! they add, and why they leave a graph as it is.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -16,9 +16,9 @@ use crate::ggml::live::visited::Visited;
 pub trait Budgeted: fmt::Debug {
     /// Why a graph cannot be changed at all.
     type Refusal: fmt::Display + fmt::Debug;
-    /// What the new tensors are.
+    /// The kind of the new tensors.
     const NEW_TENSORS: &'static str;
-    /// What helps beside a larger budget.
+    /// What helps besides a larger budget.
     const HELPS: &'static str;
 
     /// Returns the bytes of its plan.
@@ -79,7 +79,7 @@ impl<F: Budgeted> fmt::Display for NotFitted<F> {
     }
 }
 
-/// Returns what was found if it fits.
+/// Returns the result if it fits.
 ///
 /// # Errors
 /// [`NotFitted::OverBudget`].
@@ -136,7 +136,7 @@ pub unsafe fn expect_room<F: Budgeted>(
     if needed > left { Err(NotFitted::ContextIsFull { left, needed }) } else { Ok(()) }
 }
 
-/// Returns the bytes of a context that tensors take, without those of what they hold.
+/// Returns the bytes that tensor structs take in a context, without their data.
 pub fn context_bytes(runtime: &Runtime, tensors: usize) -> usize {
     // SAFETY: takes nothing.
     let each = unsafe { (runtime.functions.ggml_tensor_overhead)() };

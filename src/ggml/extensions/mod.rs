@@ -1,5 +1,5 @@
-//! What lastuse offers beyond `ggml-alloc.h`: measuring without a backend, dependencies between nodes, reordering,
-//! recomputation, removal of copies, accounting.
+//! Features beyond `ggml-alloc.h`: measuring without a backend, dependencies between nodes, reordering, recomputation,
+//! removal of copies, accounting.
 
 pub mod dependency;
 pub mod dump;

@@ -21,7 +21,7 @@ use crate::ggml::read::memory::same_memory;
 use crate::ggml::read::requested::Requested;
 use crate::ggml::read::{ReadGraph, read};
 
-/// What a live graph is recomputed for.
+/// The goal of a recomputation of a live graph.
 #[derive(Clone, Copy, Debug)]
 pub struct RecomputeRequest<'r, 'g> {
     /// The buffer type of the future compute buffer, if known.

@@ -16,7 +16,7 @@ const PREFIX: &[u8] = b"ggml_gallocr_";
 enum Target {
     /// To the code at this address.
     Bound(usize),
-    /// To what the linker finds when the first call is made.
+    /// To the function that the linker finds at the first call.
     NotBound,
 }
 
@@ -78,7 +78,7 @@ impl Calls {
     /// Returns `true` if the linker will find lastuse first when it binds a call.
     fn will_reach(&self, own: &Object) -> bool {
         let is_linked = || address_in(self.object.open()).is_some_and(|address| own.contains(address));
-        // What was loaded later may have been loaded for an object that is linked with lastuse.
+        // Objects loaded later may have been loaded for an object that is linked with lastuse.
         let is_for_another = || self.object.position > own.position && is_needed(own);
         is_first_globally(own).unwrap_or_else(|| is_linked() || is_for_another())
     }
@@ -115,7 +115,7 @@ pub fn address_in(library: Option<Library>) -> Option<*const c_void> {
     library.map(|library| library.symbol(c"ggml_gallocr_new_n")).filter(|address| !address.is_null())
 }
 
-/// What the tables of an object say.
+/// The contents of an object's tables.
 struct Found {
     /// An address in the object.
     address: usize,
@@ -124,7 +124,7 @@ struct Found {
     has_scheduler: bool,
 }
 
-/// Callback of `dl_iterate_phdr`: appends what is found in an object to the `Vec<Found>` that `list` points to.
+/// Callback of `dl_iterate_phdr`: appends the findings for an object to the `Vec<Found>` that `list` points to.
 unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, list: *mut c_void) -> c_int {
     // SAFETY: the linker passes a valid description.
     let info = unsafe { &*info };
@@ -143,7 +143,7 @@ unsafe extern "C" fn collect(info: *mut libc::dl_phdr_info, _size: usize, list: 
             targets[at] = Some((call.target, call.own));
         }
     };
-    // SAFETY: the linker keeps the object loaded until this returns, and has relocated what it lists.
+    // SAFETY: the linker keeps the object loaded until this returns, and has relocated the listed objects.
     unsafe { bound_calls(&tables, PREFIX, note) };
     let defines_allocator = defines(c"ggml_gallocr_new_n");
     if defines_allocator || targets.iter().any(Option::is_some) {

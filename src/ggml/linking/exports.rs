@@ -212,7 +212,7 @@ pub unsafe fn bound_calls<'a>(tables: &'a Tables, prefix: &[u8], mut visit: impl
             let symbol = unsafe { tables.symbols.wrapping_add(symbol).read() };
             let name = tables.names.wrapping_add(symbol.st_name as usize);
             let is_named = |(at, &byte): (usize, &u8)| {
-                // SAFETY: within the name: the bytes before it are no NUL, since they are those of the prefix.
+                // SAFETY: within the name: the bytes before it are not NUL, since they are those of the prefix.
                 (unsafe { name.wrapping_add(at).read() }).cast_unsigned() == byte
             };
             if !prefix.iter().enumerate().all(is_named) {

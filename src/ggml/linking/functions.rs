@@ -1,7 +1,7 @@
 //! The addresses of ggml's functions.
 //!
 //! They are resolved when the program runs, not when lastuse is linked: a preloaded library is also loaded into
-//! programs without ggml (a shell, say), which must still start, and some functions exist only in some versions of
+//! programs without ggml (such as a shell), which must still start, and some functions exist only in some versions of
 //! ggml. So one table refers to each function weakly; missing functions are null.
 
 use std::ffi::{CStr, c_void};

@@ -37,7 +37,7 @@ impl Library {
 
     /// Returns the global scope: the program, the libraries it needs, and those loaded later with `RTLD_GLOBAL`.
     pub fn global_scope() -> Option<Self> {
-        // SAFETY: null stands for the program, which is loaded.
+        // SAFETY: null means the program, which is loaded.
         let handle = unsafe { libc::dlopen(ptr::null(), libc::RTLD_LAZY) };
         // SAFETY: just opened.
         unsafe { Self::from_handle(handle) }

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_int, c_void};
 use crate::ggml::bindings::{ggml_backend, ggml_backend_buffer, ggml_backend_buffer_type, ggml_cgraph, ggml_context};
 use crate::ggml::bindings::{ggml_tallocr, ggml_tensor};
 
-/// What a `ggml_gallocr_t` points to: an allocator of lastuse or of ggml, opaque to the other.
+/// The target of a `ggml_gallocr_t`: an allocator of lastuse or of ggml, opaque to the other.
 #[repr(C)]
 #[derive(Debug)]
 #[allow(non_camel_case_types, reason = "ggml's name")]

@@ -16,7 +16,7 @@ pub fn is_linked(object: &Object) -> bool {
     object.contains(Functions::linked_address(ONLY_IN_GGML))
 }
 
-/// Returns the object with the ggml that the code of `object` (a backend, say) was linked with.
+/// Returns the object with the ggml that the code of `object` (such as a backend) was linked with.
 pub fn owner_of_code(object: &Object) -> Option<Object> {
     if defines_ggml(object) { Some(object.clone()) } else { own_or_global(object, definition(object.open())?) }
 }

@@ -118,7 +118,7 @@ impl BufferType {
 
     /// Returns `true` for memory of a CPU device that ggml's ordinary kernels compute in. Some buffer types of GPUs are
     /// host memory too, so the device decides; ggml's own host memory, though, has none. Buffer types of a CPU device
-    /// that are not host memory have kernels of their own.
+    /// that are not host memory have their own kernels.
     pub fn belongs_to_cpu(self) -> bool {
         let Functions { ggml_backend_buft_get_device, ggml_backend_dev_type, .. } = self.functions();
         let (Some(get_device), Some(dev_type)) = (ggml_backend_buft_get_device, ggml_backend_dev_type) else {

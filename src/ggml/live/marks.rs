@@ -1,4 +1,4 @@
-//! What lastuse notes in the flags of live tensors, in bits that no ggml uses. A note is gone with its tensor.
+//! Notes of lastuse in the flags of live tensors, in bits that no ggml uses. A note is gone with its tensor.
 
 use super::tensor::TensorRef;
 use super::tensor_mut::TensorMut;

@@ -80,7 +80,7 @@ impl Runtime {
         AccountedDevice { name, description, kind: kind.to_owned(), ..AccountedDevice::default() }
     }
 
-    /// Returns what a device says of its memory now: for the host, what the system says.
+    /// Returns the memory that a device reports now; for the host, the numbers of the system.
     pub fn memory_of(&self, device: MemoryDevice) -> Option<DeviceMemory> {
         match device {
             MemoryDevice::Host => host_memory(),

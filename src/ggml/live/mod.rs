@@ -1,11 +1,11 @@
 //! Access to the live tensors, graphs and buffers of a ggml.
 //!
-//! [`probe`] checks that the structs of a ggml have the layout that lastuse was built for; [`runtime`] stands for such
-//! a ggml. [`tensor`] and [`tensor_mut`] read and write the structs, [`marks`] are notes in their flags, [`ids`] numbers tensors, [`operations`] lists what
-//! each operation allows, [`visited`] is what ggml has built a graph of, [`use_counts`] what backends fuse by. [`buffer_ref`]
-//! and [`buffers`] use ggml's functions for buffers and buffer types, [`owned`] lists the buffers of lastuse under a [`lock`], `remote_sizes` keeps
-//! sizes that servers were asked for, [`memory_device`] knows which device they are on. [`spare`] is memory to use
-//! again.
+//! [`probe`] checks that the structs of a ggml have the layout that lastuse was built for; [`runtime`] represents such
+//! a ggml. [`tensor`] and [`tensor_mut`] read and write the structs, [`marks`] are notes in their flags, [`ids`]
+//! numbers tensors, [`operations`] lists what each operation allows, [`visited`] is what ggml has built a graph of,
+//! [`use_counts`] what backends fuse by. [`buffer_ref`] and [`buffers`] use ggml's functions for buffers and buffer
+//! types, [`owned`] lists the buffers of lastuse under a [`lock`], `remote_sizes` keeps sizes that servers were asked
+//! for, [`memory_device`] knows which device they are on. [`spare`] is memory to use again.
 
 pub mod tensor;
 pub mod tensor_mut;

@@ -105,7 +105,7 @@ impl Operations {
         }
     }
 
-    /// Returns the result of `ggml_op_can_inplace` for `op`, which may be any number: false if it is no operation.
+    /// Returns the result of `ggml_op_can_inplace` for `op`, which may be any number: false if it is not an operation.
     /// The length of ggml's table of names is unknown, so names are read only up to `AFTER_LISTED`.
     pub fn is_listed(&self, op: u32) -> bool {
         match self.original_list {

@@ -21,7 +21,7 @@ pub struct OwnedBuffer {
     pub asked: Bytes,
 }
 
-/// What is called for each buffer that lastuse allocates. It does not allocate any itself.
+/// The callback for each buffer that lastuse allocates. It does not allocate any itself.
 pub trait BufferListener: Sync {
     /// Lastuse has allocated a buffer.
     fn allocated(&self, owned: &OwnedBuffer);
@@ -44,7 +44,7 @@ static OWNED: Lock<Owned> = Lock::new(Owned { buffers: BTreeMap::new(), visits: 
 
 static LISTENER: OnceLock<&'static dyn BufferListener> = OnceLock::new();
 
-/// Sets what is called from now on; only the first call has an effect.
+/// Sets the callback; only the first call has an effect.
 pub fn listen(listener: &'static dyn BufferListener) {
     let _ = LISTENER.set(listener);
 }

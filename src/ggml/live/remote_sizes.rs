@@ -17,7 +17,7 @@ const REMOTE: &[u8] = b"RPC";
 /// More sizes than this are not kept: a program whose shapes never repeat would fill the memory.
 const MOST: usize = 8192;
 
-/// What a size depends on, with the address of the buffer type, which ggml never frees.
+/// The values that a size depends on, with the address of the buffer type, which ggml never frees.
 type Key = Box<[u64]>;
 
 static SIZES: Lock<BTreeMap<Key, Bytes>> = Lock::new(BTreeMap::new());

@@ -9,7 +9,7 @@ use crate::graph::LayoutRef;
 use crate::ggml::bindings::{ggml_backend_buffer, ggml_cgraph, ggml_tensor};
 
 /// The consecutive fields of a tensor that describe it, as raw words: extents, strides, operation, parameters, flags,
-/// sources, and what it is a view of. Only its element type, its memory and its name are not among them.
+/// sources, and the tensor that it is a view of. Only its element type, its memory and its name are not among them.
 #[derive(Debug)]
 pub struct Image([u64; IMAGE_WORDS]);
 
@@ -236,7 +236,7 @@ impl<'g> TensorRef<'g> {
     }
 }
 
-/// Returns `true` if all slots are empty. Has no branch per slot: mostly all are empty, or else the first is not.
+/// Returns `true` if all slots are empty. Has no branch per slot: usually all are empty, or the first is not.
 fn are_empty(slots: &[Option<TensorRef<'_>>]) -> bool {
     slots.iter().fold(0, |used, slot| used | slot.map_or(0, |it| it.as_ptr().addr())) == 0
 }

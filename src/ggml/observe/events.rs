@@ -1,4 +1,4 @@
-//! The event report: what the allocators of a process do, one JSON object per line of a file.
+//! The event report: the actions of the allocators of a process, one JSON object per line of a file.
 //!
 //! Each line is one write to the end of the file. Threads and processes can share it, and a program that crashes leaves
 //! whole lines.
@@ -38,7 +38,7 @@ pub struct Events {
 /// A buffer after a plan.
 #[derive(Debug)]
 pub struct BufferEvent<'a> {
-    /// The first buffer id that stands for it.
+    /// The first buffer id that refers to it.
     pub id: usize,
     /// The name of its type.
     pub name: &'a str,
@@ -48,7 +48,7 @@ pub struct BufferEvent<'a> {
     pub planned: Option<PlannedBufferSizes>,
 }
 
-/// What the plans of lastuse require of a buffer.
+/// Requirements of lastuse's plans for a buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct PlannedBufferSizes {
     /// Bytes that the latest plan requires.
@@ -92,8 +92,8 @@ impl Events {
         });
     }
 
-    /// Writes that an allocator of lastuse has a new plan, or that the bytes held have changed. `graph` describes what the
-    /// graph that was planned last computes on.
+    /// Writes that an allocator of lastuse has a new plan, or that the bytes held have changed. `graph` describes the
+    /// backend of the graph that was planned last.
     pub fn write_plan<'b>(
         &self,
         statistics: &Statistics,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::placement::Bytes;
 
-/// What one allocator has done so far. All of them add up to the [`totals`].
+/// The work of one allocator so far. All of them add up to the [`totals`].
 #[derive(Debug)]
 pub struct Statistics {
     /// The number of the allocator in its process, from 1.

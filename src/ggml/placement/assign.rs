@@ -12,7 +12,7 @@ use super::failure::PlacementFailure;
 use super::graph::LiveGraph;
 
 /// Assigns each node of a graph that computes something to the backend of its device, by
-/// `ggml_backend_sched_set_tensor_backend`. Views and what has no backend stay unassigned.
+/// `ggml_backend_sched_set_tensor_backend`. Views and tensors without a backend stay unassigned.
 ///
 /// # Errors
 /// [`PlacementFailure::SchedulerBackends`], [`PlacementFailure::NoScheduler`].

@@ -1,4 +1,4 @@
-//! What backends can do: real ones are asked, of others what is typical is assumed.
+//! Capabilities of backends: real ones are queried, others get typical values.
 
 use crate::devices::rules::{BackendIndex, BufferTypeIndex, Capabilities, KeptUntil, TypicalBackends};
 use crate::graph::TensorId;

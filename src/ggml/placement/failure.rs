@@ -15,7 +15,7 @@ pub enum PlacementFailure {
     ItemIsView {
         /// The item.
         item: String,
-        /// What it is a view of.
+        /// The tensor that it is a view of.
         root: String,
     },
     /// A tensor of a graph has memory of a type that no device has.

@@ -41,7 +41,7 @@ impl DevicePlanner {
         }
     }
 
-    /// Adds a device and returns its number. What was placed before is forgotten, here and below.
+    /// Adds a device and returns its number. Earlier placements are forgotten, here and below.
     pub fn add_device(&mut self, device: LiveDevice) -> usize {
         self.forget();
         self.devices.push(device);
@@ -62,7 +62,7 @@ impl DevicePlanner {
         self.graphs.len() - 1
     }
 
-    /// Forgets what was placed.
+    /// Forgets earlier placements.
     pub fn forget(&mut self) {
         self.placed = None;
         self.shortages.clear();
@@ -93,7 +93,7 @@ impl DevicePlanner {
         &self.graphs
     }
 
-    /// Returns what was placed.
+    /// Returns the placed items.
     pub fn placed(&self) -> Option<&DevicePlacement> {
         self.placed.as_ref()
     }
@@ -133,7 +133,7 @@ impl DevicePlanner {
         placed.map_err(PlacementFailure::from)
     }
 
-    /// Keeps what was found, or which budgets are too small. Returns `true` if the items are placed.
+    /// Keeps the placement, or the budgets that are too small. Returns `true` if the items are placed.
     pub fn settle(&mut self, found: Result<DevicePlacement, PlacementFailure>) -> bool {
         if let Err(PlacementFailure::NotPlaced(NotPlaced::Infeasible(shortages))) = &found {
             self.shortages.clone_from(shortages);

@@ -1,4 +1,4 @@
-//! What a program gives: devices, and what is placed on them.
+//! The input of a program: devices, and items to place on them.
 
 use std::ptr::NonNull;
 
@@ -32,7 +32,7 @@ pub enum PlacementRule {
 pub struct PlannerSettings {
     /// In which order items are placed.
     pub order: Order,
-    /// What may be together on a device.
+    /// The item that may be together with others on a device.
     pub spread: Spread,
     /// Where intermediates are.
     pub rule: PlacementRule,
@@ -74,15 +74,15 @@ pub struct LiveItem {
     pub tensor: Option<NonNull<ggml_tensor>>,
     /// Its name; that of the tensor if missing.
     pub name: Option<String>,
-    /// Its bytes; what the buffer types require for the tensor if missing.
+    /// Its bytes; if missing, the size that the buffer types require for the tensor.
     pub bytes: Option<Bytes>,
     /// Which buffers it is in.
     pub kind: ItemKind,
-    /// What it is for; by its name if missing.
+    /// Its use; derived from its name if missing.
     pub class: Option<ItemClass>,
     /// The layer of the model; by its name if missing.
     pub layer: Option<u32>,
-    /// What is gained on a device; the bytes that the graphs read of it if missing.
+    /// The benefit of having it on a device; if missing, the bytes of it that the graphs read.
     pub benefit: Option<f64>,
     /// The device that it must be on.
     pub pinned: Option<DeviceIndex>,

@@ -1,4 +1,4 @@
-//! What the end of a process reports: why lastuse has served no allocator of a process that has loaded a ggml.
+//! Reports, at the end of a process that has loaded a ggml, why lastuse has served no allocator.
 
 use crate::ggml::environment::path_in;
 use crate::ggml::observe::events::{Events, REPORT};

@@ -19,7 +19,7 @@ pub enum Server {
     Original(Original),
 }
 
-/// A ggml of this process, and what was decided for it.
+/// A ggml of this process, and the decision for it.
 #[derive(Debug)]
 pub struct Ggml {
     /// The code that serves its calls.

@@ -21,7 +21,7 @@ const RULES: &CStr = c"LASTUSE_RULES";
 /// The variable that limits the work of placement: a whole number, as [`effort`] takes it.
 const EFFORT: &CStr = c"LASTUSE_EFFORT";
 
-/// The variable that selects what is verified at run time: a [`Verify`].
+/// The variable that selects the checks at run time: a [`Verify`].
 const VERIFY: &CStr = c"LASTUSE_VERIFY";
 
 /// The variable with the names of tensors that stay readable: a [`NamePattern`].
@@ -43,7 +43,7 @@ pub struct Settings {
     pub rules: RuleSetting,
     /// The limit on the work of placement.
     pub effort: Effort,
-    /// What is verified at run time.
+    /// The checks made at run time.
     pub verify: Verify,
     /// The names of tensors that stay readable; existing allocators follow its changes.
     pub retain: NamePattern,
@@ -106,7 +106,7 @@ pub fn effort(units: u64) -> Effort {
 fn parse_effort(text: &str) -> Result<Effort, String> {
     let units = if text.is_empty() { Ok(0) } else { text.parse() };
     let wrong =
-        |error| format!("{text:?} is not a number of units ({error}); known are whole numbers, 0 for the default");
+        |error| format!("{text:?} is not a number of units ({error}); expected a whole number, or 0 for the default");
     units.map(effort).map_err(wrong)
 }
 
@@ -114,7 +114,8 @@ fn parse_budget(text: &str) -> Result<Option<Bytes>, String> {
     if text.is_empty() || means_off(text) {
         return Ok(None);
     }
-    let wrong = || format!("{text:?} is no budget; known are whole bytes, such as 53000000, 512M or 2GiB, and off");
+    let wrong =
+        || format!("{text:?} is not a budget; expected a number of bytes, such as 53000000, 512M or 2GiB, or off");
     parse_size(text).map(Some).ok_or_else(wrong)
 }
 
@@ -154,7 +155,7 @@ mod tests {
             let [complaint] = complaints.as_slice() else { panic!("{complaints:?}") };
             assert_eq!(budget, None);
             assert!(
-                complaint.starts_with(&format!("LASTUSE_BUDGET has no effect: {text:?} is no budget")),
+                complaint.starts_with(&format!("LASTUSE_BUDGET has no effect: {text:?} is not a budget")),
                 "{complaint}"
             );
         }

@@ -1,8 +1,8 @@
 //! A hash of a live graph in 128 bits: graphs with equal tensors at equal addresses have the same fingerprint.
 //!
-//! Programs build their graph anew for every token, mostly in the same memory. Once a graph was matched with the plan
-//! of another one, or verified, its fingerprint shows in one pass over the tensors that nothing has changed. Two
-//! different graphs have the same fingerprint with a probability of 2^-64.
+//! Programs rebuild their graph for every token, usually in the same memory. Once a graph was matched with the plan of
+//! another one, or verified, its fingerprint shows in one pass over the tensors that nothing has changed. Two different
+//! graphs have the same fingerprint with a probability of 2^-64.
 //!
 //! Parameters of operations count where the sizes that a buffer type requires may depend on any of them. Padding between
 //! them, which ggml leaves uninitialized, is not read.
@@ -24,7 +24,7 @@ pub struct Fingerprint([u64; 2]);
 /// skipped.
 const SPARE: [Range<usize>; 2] = [5..8, 10..13];
 
-/// Words of an image: extents and strides, sources, and what a view is of.
+/// Words of an image: extents and strides, sources, and the source of a view.
 const LAYOUT: Range<usize> = 0..8;
 const FIRST_SOURCES: Range<usize> = word(offset_of!(ggml_tensor, src))..20;
 const OTHER_SOURCES: Range<usize> = FIRST_SOURCES.end..VIEW.start;
@@ -39,7 +39,7 @@ const fn word(offset: usize) -> usize {
 const KEYS: [u64; 32] = keys();
 
 impl Fingerprint {
-    /// Returns the fingerprint of `graph`. Of tensors that are in neither list, only the addresses count.
+    /// Returns the fingerprint of `graph`. Tensors in neither list count by their addresses only.
     pub fn of(operations: &Operations, graph: GraphRef<'_>) -> Self {
         let (mut fingerprint, custom) = (Self::new(graph), operations.custom());
         for &leaf in graph.leafs {
@@ -96,7 +96,7 @@ impl Fingerprint {
         Self([graph.leafs.len() as u64, graph.nodes.len() as u64])
     }
 
-    /// Adds a leaf. Of a constant, only the address counts.
+    /// Adds a leaf. Constants count by their addresses only.
     #[inline]
     fn add_leaf(&mut self, leaf: TensorRef<'_>, custom: &Range<u32>) {
         if leaf.is_constant() {

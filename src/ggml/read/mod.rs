@@ -116,7 +116,7 @@ pub fn read_for_planning<'g>(
     };
     leafs.chunks(BATCH).for_each(|leafs| reader.read_leafs(leafs));
     nodes.chunks(BATCH).for_each(|nodes| reader.read_nodes(nodes));
-    // Describing a tensor can add its root, which is then described in its turn.
+    // Describing a tensor can add its root, which is described next.
     let mut next = listed;
     while let Some(&tensor) = reader.ids.tensors().get(next) {
         reader.describe(&[tensor]);
@@ -192,7 +192,7 @@ impl<'a, 'g> Reader<'a, 'g> {
         }
     }
 
-    /// Reads nodes, and leafs that are no constants. Sources and descriptions have a loop each: two are faster than
+    /// Reads nodes, and leafs that are not constants. Sources and descriptions have a loop each: two are faster than
     /// one.
     fn read_nodes(&mut self, mut nodes: &[TensorRef<'g>]) {
         while !nodes.is_empty() {
@@ -274,7 +274,7 @@ impl<'a, 'g> Reader<'a, 'g> {
         for (node, _) in nodes.filter(|(_, op)| **op == concat) {
             for at in 0..graph.sources(node).len() {
                 let source = graph.sources(node)[at];
-                // Later tensors are described in their turn.
+                // Later tensors are described next.
                 if (source as usize) < ops.len() {
                     add_layout(runtime, graph, sizes, source, ids.tensors()[source as usize]);
                 }

@@ -1,4 +1,4 @@
-//! Runs parts on one backend, each in a compute buffer of its own.
+//! Runs parts on one backend, each in its own compute buffer.
 
 use std::collections::HashMap;
 use std::ptr::NonNull;

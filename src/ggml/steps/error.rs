@@ -20,7 +20,7 @@ pub enum StepsError {
         /// The name of the node.
         node: String,
     },
-    /// A tensor at which the graph is to be cut is no node of it.
+    /// A tensor at which the graph is to be cut is not a node of it.
     NotInGraph {
         /// The position of the cut among the cuts.
         cut: usize,
@@ -79,7 +79,7 @@ impl fmt::Display for StepsError {
             Self::Cut(why) => why.fmt(f),
             Self::CutAt { why, node } => write!(f, "{why} (it is at \"{node}\")"),
             Self::NotInGraph { cut, tensor } => {
-                write!(f, "cut {cut} is at \"{tensor}\", which is no node of the graph")
+                write!(f, "cut {cut} is at \"{tensor}\", which is not a node of the graph")
             }
             Self::TooLarge(why) => why.fmt(f),
             Self::Output(broken) => broken.fmt(f),

@@ -24,7 +24,7 @@ use super::error::StepsError;
 pub enum Cutting<'g> {
     /// After each of these nodes.
     After(Vec<TensorRef<'g>>),
-    /// Into as many parts, so that the peak is lowest.
+    /// Into this number of parts, so that the peak is lowest.
     Into(usize),
 }
 
@@ -50,9 +50,9 @@ pub struct StepwiseLayout<'g> {
     pub whole: Bytes,
     /// By id.
     pub tensors: Vec<TensorRef<'g>>,
-    /// What is kept for the whole run.
+    /// Tensors kept for the whole run.
     pub kept: Vec<OwnerTensors<'g>>,
-    /// What crosses cuts.
+    /// Tensors that cross cuts.
     pub crossing: Vec<OwnerTensors<'g>>,
     /// By part, what only it touches.
     pub inside: Vec<Vec<OwnerTensors<'g>>>,
@@ -164,7 +164,7 @@ struct Sorter<'a, 'g> {
     parts: &'a [Range<Step>],
 }
 
-/// What is kept, what crosses, and by part what is inside.
+/// Kept tensors, tensors that cross cuts, and those inside each part.
 type Sorted<'g> = (Vec<OwnerTensors<'g>>, Vec<OwnerTensors<'g>>, Vec<Vec<OwnerTensors<'g>>>);
 
 impl<'g> Sorter<'_, 'g> {

@@ -24,7 +24,8 @@ pub struct LivePart<'g> {
     pub nodes: Vec<TensorRef<'g>>,
     /// The tensors that only this part touches.
     pub inside: Vec<OwnerTensors<'g>>,
-    /// What its nodes refer to beyond each other: sources of earlier parts, inputs and weights, and the roots of those.
+    /// Tensors that its nodes refer to, besides each other: sources of earlier parts, inputs and weights, and the roots
+    /// of those.
     pub outside: Vec<TensorRef<'g>>,
     /// ggml's view of its nodes, which shares all but the leafs with the graph.
     view: Box<ggml_cgraph_of_any_size>,

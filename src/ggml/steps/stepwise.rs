@@ -19,7 +19,7 @@ use super::part::LivePart;
 use super::scheduler::SchedulerRunner;
 use super::stored::StoredTensors;
 
-/// What computes the nodes.
+/// The backend or scheduler that computes the nodes.
 #[derive(Clone, Copy, Debug)]
 pub enum Runner {
     /// A backend, with memory of this type.
@@ -56,7 +56,7 @@ impl AfterStep {
     }
 }
 
-/// What a part takes.
+/// The memory of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepReport {
     /// The position of its first node.
@@ -69,8 +69,7 @@ pub struct StepReport {
     pub crossing: Bytes,
 }
 
-/// A live graph that is computed part by part. Its tensors have no memory beyond what is kept, except while it is
-/// computed.
+/// A live graph that is computed part by part. Only its kept tensors have memory, except while it is computed.
 #[derive(Debug)]
 pub struct StepwiseGraph<'g> {
     tensors: Vec<TensorRef<'g>>,
@@ -86,7 +85,7 @@ pub struct StepwiseGraph<'g> {
 }
 
 impl<'g> StepwiseGraph<'g> {
-    /// Cuts `graph`, plans its parts, and gives memory to what is kept: inputs and outputs.
+    /// Cuts `graph`, plans its parts, and allocates the kept tensors: inputs and outputs.
     ///
     /// # Errors
     /// [`StepsError`]; the graph is not changed.
@@ -204,7 +203,7 @@ impl<'g> StepwiseGraph<'g> {
         Ok(types.into_iter().zip(owners).collect())
     }
 
-    /// Gives memory to what is kept.
+    /// Allocates the kept tensors.
     fn keep(&mut self, owners: Vec<(BufferType, OwnerTensors<'g>)>) -> Result<(), StepsError> {
         let all = 0..self.parts.len();
         let owners = owners.into_iter().map(|(buffer_type, owner)| {
@@ -288,7 +287,7 @@ impl<'g> StepwiseGraph<'g> {
         self.parts.len()
     }
 
-    /// Returns what a part takes; `None` if there are fewer.
+    /// Returns the memory of a part; `None` if there are fewer.
     pub fn report(&self, step: usize) -> Option<StepReport> {
         let part = self.parts.get(step)?;
         let crossing = self.crossing.iter().filter(|stored| stored.parts.contains(&step));
@@ -300,7 +299,7 @@ impl<'g> StepwiseGraph<'g> {
         })
     }
 
-    /// Returns the bytes of what is kept.
+    /// Returns the bytes of the kept tensors.
     pub fn kept_size(&self) -> Bytes {
         self.kept.iter().map(StoredTensors::size).sum()
     }

@@ -1,4 +1,4 @@
-//! Memory of what crosses cuts, and of what is kept.
+//! Memory of tensors that cross cuts, and of kept tensors.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::ggml::live::tensor_mut::TensorMut;
 use super::error::StepsError;
 use super::layout::OwnerTensors;
 
-/// Tensors that have memory in the same parts, in buffers of their own.
+/// Tensors that have memory in the same parts, in their own buffers.
 #[derive(Debug)]
 pub struct StoredTensors<'g> {
     /// The parts while which they have memory.

@@ -1,4 +1,4 @@
-//! What was found for graphs, so that equal graphs are cut equally without another search.
+//! Results of searches, so that equal graphs are cut equally without another search.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::ggml::retention::RetainedAt;
 use crate::graph::split::Splitting;
 use crate::placement::Bytes;
 
-/// So many graphs are remembered; of more, the oldest are forgotten.
+/// Maximum number of remembered graphs; beyond it, the oldest are forgotten.
 const MOST: usize = 16;
 
-/// So many graphs that fit are remembered, and sizes of given graphs.
+/// Maximum number of remembered graphs that fit, and of sizes of given graphs.
 const MOST_NUMBERS: usize = 256;
 
 /// A graph, and how it is cut.
@@ -23,16 +23,16 @@ pub struct KnownCut {
     pub subject: LiveSubject,
     /// The nodes that it has room for.
     pub capacity: usize,
-    /// What was found.
+    /// The result of the search.
     pub found: Splitting,
     /// Bytes that ggml-alloc needs for the given graph, by buffer, where they are reported.
     pub by_ggml: Option<Vec<Bytes>>,
 }
 
-/// A graph that stays as it is, with what it retains.
+/// A graph that stays as it is, with the tensors that it retains.
 pub type Fitting = (Fingerprint, Vec<RetainedAt>);
 
-/// What an allocator remembers.
+/// The graphs that an allocator remembers.
 #[derive(Debug, Default)]
 pub struct KnownCuts {
     known: Vec<Arc<KnownCut>>,

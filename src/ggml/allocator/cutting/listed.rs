@@ -34,8 +34,8 @@ pub fn listed(graph: GraphRef<'_>, ranges: &AddedRanges) -> Listed {
     if listed.is_empty() { Listed::None } else { Listed::All }
 }
 
-/// Removes the addresses of the added tensors of a graph, if the program has removed those of its own: of tensors that
-/// parts compute.
+/// Clears the addresses of the added tensors of a graph if the program has cleared those of its tensors that parts
+/// compute.
 pub fn follow_cleared_memory(graph: GraphRef<'_>, ranges: &AddedRanges) {
     let is_whole = |node: &TensorRef<'_>| !ranges.hold(*node) && node.view_source().is_some_and(|it| ranges.hold(it));
     if graph.nodes.iter().filter(|node| is_whole(node)).any(|node| node.data().is_null()) {
@@ -72,7 +72,7 @@ pub unsafe fn complete_lists(graph: NonNull<ggml_cgraph>, ranges: &AddedRanges) 
     Ok(())
 }
 
-/// The nodes of a graph, with what they read.
+/// The nodes of a graph, with their sources.
 struct Complete<'a, 'g> {
     ranges: &'a AddedRanges,
     listed: HashSet<TensorRef<'g>>,
@@ -80,7 +80,7 @@ struct Complete<'a, 'g> {
 }
 
 impl<'g> Complete<'_, 'g> {
-    /// Lists an added tensor behind what it reads, unless it is listed.
+    /// Lists an added tensor after its sources, unless it is listed.
     fn list(&mut self, tensor: TensorRef<'g>) {
         if self.ranges.hold(tensor) && self.listed.insert(tensor) {
             tensor.sources().for_each(|source| self.list(source));

@@ -5,7 +5,7 @@
 //! reserved. A graph that was changed is recognized by the tensors that were added to it.
 //!
 //! - [`additions`]: the memory of added tensors
-//! - [`known_cuts`]: what was found for graphs
+//! - [`known_cuts`]: the cuts found for graphs
 //! - [`search`]: the search for a graph that fits
 //! - [`listed`]: added tensors in graphs of programs
 //! - [`undo`]: what graphs were before
@@ -44,7 +44,7 @@ use listed::{Listed, complete_lists, follow_cleared_memory, listed};
 use search::search;
 use undo::{Before, has_cut_graphs, undo_own, undo_shared};
 
-/// So many messages on budgets that cannot be met are logged.
+/// Maximum number of logged messages on budgets that cannot be met.
 const MOST_LOGGED: usize = 64;
 
 /// How an allocator keeps its budget.
@@ -65,7 +65,7 @@ impl Cuts {
         Self { budget, known: KnownCuts::default(), has_logged_lists: false, has_logged_shared: false }
     }
 
-    /// Forgets what was found, since plans are made in another way from now on.
+    /// Forgets the cuts that were found, since later plans are made differently.
     pub fn clear(&mut self) {
         self.known.clear();
     }
@@ -135,8 +135,8 @@ impl Allocator {
         Ok(())
     }
 
-    /// Makes a graph what it was before it, or another one with tensors of it, was cut, where the cut graph would not do what
-    /// the given one does.
+    /// Restores a graph to its state before it, or another graph that shares its tensors, was cut, if the cut graph
+    /// would compute something else.
     ///
     /// # Safety
     /// `graph` is live with its tensors, no other thread uses them, and no [`GraphRef`] of it is used afterwards.
@@ -224,7 +224,7 @@ impl Allocator {
                 let mut sizes =
                     |tensor: TensorId, buffer: BufferIndex| reading.alloc_size(types, &requested, tensor, buffer);
                 let limits = (budget, capacity);
-                // What cannot be planned is refused when it is planned.
+                // Graphs that cannot be planned are refused when they are planned.
                 let found = search(subject.subject(), self.types.specs(), requests, &mut sizes, limits).ok()?;
                 let is_compared = self.activity.are_events_requested() && !found.splits.is_empty();
                 let by_ggml = is_compared.then(|| self.ggml_alloc_sizes(live, &reading, &requested)).flatten();
@@ -239,8 +239,8 @@ impl Allocator {
         Some(Found { known, tensors: reading.tensors })
     }
 
-    /// Logs, once for each allocator, that graphs of nodes that the program lists itself stay whole: ggml could not add nodes
-    /// to them without listing again what it has not visited.
+    /// Logs, once for each allocator, that graphs of nodes that the program lists itself stay whole: ggml could not add
+    /// nodes to them without listing unvisited ones again.
     fn log_listed_by_hand(&mut self) {
         if !std::mem::replace(&mut self.cuts.has_logged_lists, true) {
             self.runtime.log_warning(&format!(
@@ -260,7 +260,7 @@ impl Allocator {
         }
     }
 
-    /// Logs what was found; a budget that is not met, once for each number of bytes.
+    /// Logs the result of a search; a budget that is not met is logged once for each number of bytes.
     fn log_cut(&self, found: &Splitting, budget: Bytes, capacity: usize) {
         static LOGGED: Lock<Vec<Bytes>> = Lock::new(Vec::new());
         if !found.splits.is_empty() {

@@ -1,4 +1,4 @@
-//! What graphs were before they were cut, to make them so again: where another graph has tensors of one that was cut, and
+//! The state of graphs before they were cut, to restore it: where another graph has tensors of one that was cut, and
 //! where the program asks for tensors that only parts are computed of.
 
 use std::collections::HashSet;
@@ -12,14 +12,14 @@ use crate::ggml::live::tensor_mut::TensorMut;
 
 use super::additions::AddedRanges;
 
-/// So many graphs are remembered; of more, the oldest are forgotten.
+/// Maximum number of remembered graphs; beyond it, the oldest are forgotten.
 const MOST: usize = 1024;
 
 /// A tensor that is followed only while the graph that it belongs to is live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Address(NonNull<ggml_tensor>);
 
-// SAFETY: an address; whoever follows it states why the tensor is live and used by no other thread.
+// SAFETY: an address; code that follows it states why the tensor is live and used by no other thread.
 unsafe impl Send for Address {}
 
 impl Address {
@@ -97,7 +97,7 @@ struct Changed {
 }
 
 impl Before {
-    /// Notes what the graph is now; `tensors` are all that it refers to.
+    /// Notes the current state of the graph; `tensors` are all that it refers to.
     pub fn of(live: GraphRef<'_>, tensors: &[TensorRef<'_>]) -> Self {
         Self {
             nodes: live.nodes.iter().copied().map(Address::of).collect(),
@@ -160,7 +160,7 @@ impl Known {
             && self.cut.iter().zip(live.nodes).all(|(cut, &node)| *cut == Address::of(node))
     }
 
-    /// Makes the tensors for which `is_among` returns `true` what they were. These keep their graphs whole from now on.
+    /// Restores the tensors for which `is_among` returns `true`. Their graphs stay whole from now on.
     ///
     /// # Safety
     /// The tensors are live with all that they were made of, and no other thread uses them.
@@ -178,13 +178,13 @@ impl Known {
     }
 }
 
-/// Returns `true` if a graph was cut that may have to be made what it was.
+/// Returns `true` if a graph was cut that may have to be restored.
 pub fn has_cut_graphs() -> bool {
     !KNOWN.lock().is_empty()
 }
 
-/// Makes a graph that was cut what it was, if tensors of it were meanwhile made so for another graph, or if `is_wanted`
-/// returns `true` for one that only parts are computed of.
+/// Restores a graph that was cut, if tensors of it were meanwhile restored for another graph, or if `is_wanted` returns
+/// `true` for one that only parts are computed of.
 ///
 /// # Safety
 /// `graph` is live with its tensors, no other thread uses them, and no [`GraphRef`] of it is used afterwards.
@@ -210,8 +210,8 @@ pub unsafe fn undo_own(graph: NonNull<ggml_cgraph>, is_wanted: impl Fn(TensorRef
     unsafe { GraphRef::replace_lists(graph, &nodes, leafs) };
 }
 
-/// Makes tensors of a graph that was not cut itself what they were before another graph was cut that has them too, as far as
-/// they have no memory: the other graph cannot run before it is allocated again.
+/// Restores tensors of a graph that was not cut itself to their state before another graph that shares them was cut, as
+/// far as they have no memory: the other graph cannot run before it is allocated again.
 ///
 /// # Safety
 /// `graph` is live with its tensors, and no other thread uses them.

@@ -1,6 +1,6 @@
 //! The key by which a live graph is recognized as the planned one.
 //!
-//! Programs rebuild their graph for every token, mostly in the same memory. A graph whose tensors are at the addresses
+//! Programs rebuild their graph for every token, usually in the same memory. A graph whose tensors are at the addresses
 //! of the planned ones, and in which planning would read the same values, need not be planned again.
 
 use crate::graph::{Graph, Tensor, TensorId};
@@ -9,8 +9,8 @@ use crate::ggml::live::ids::id_of;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::outputs::redirect::redirected_to;
 
-/// What identifies a planned graph beside what planning reads of it. Every tensor is a leaf or a node, except some that came
-/// with memory; a leaf may be listed twice.
+/// Identifies a planned graph, besides the fields that planning reads. Every tensor is a leaf or a node, except some
+/// that came with memory; a leaf may be listed twice.
 #[derive(Debug)]
 pub struct GraphKey {
     /// The address of each tensor, by id.

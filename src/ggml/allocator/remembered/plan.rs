@@ -20,10 +20,10 @@ use crate::ggml::retention::RetainedAt;
 /// four graphs of one, for tokens and for their embeddings.
 const MOST_SERVED: usize = 8;
 
-/// What a plan takes in memory besides.
+/// Additional memory of a plan.
 const BYTES_OF_PLAN: usize = 4096;
 
-/// What a plan takes in memory for each tensor: here, and in sources, layouts, addresses and assignments.
+/// Memory that a plan takes for each tensor: here, and in sources, layouts, addresses and assignments.
 const BYTES_OF_TENSOR: usize = size_of::<Tensor>() + size_of::<Option<Allocation>>() + size_of::<MemorySource>() + 64;
 
 /// A plan, and the facts that decide whether it serves a graph. What only assignment or comparison needs is computed on
@@ -61,7 +61,7 @@ pub struct RememberedPlan {
     expectations: OnceCell<Expectations>,
 }
 
-/// What the plan relies on in each tensor of a graph that it serves.
+/// The properties that the plan relies on in each tensor of a graph that it serves.
 #[derive(Debug)]
 pub struct Expectations {
     /// Where each tensor's memory comes from, by id.
@@ -143,7 +143,7 @@ impl RememberedPlan {
         &self.plan.buffers
     }
 
-    /// What the plan relies on in each tensor of a graph that it serves.
+    /// The properties that the plan relies on in each tensor of a graph that it serves.
     pub fn expectations(&self) -> &Expectations {
         let Self { graph, plan, .. } = self;
         self.expectations.get_or_init(|| Expectations { memory: memory(graph, plan), is_fixed: fixed(graph, plan) })

@@ -1,6 +1,6 @@
 //! Computes large intermediates of a live graph in parts.
 //!
-//! - [`subject`]: what the pass knows of a live graph
+//! - [`subject`]: the facts about a live graph that the pass uses
 //! - [`rewriter`]: changes a live graph to the one that was found
 
 pub mod rewriter;
@@ -26,7 +26,7 @@ use crate::ggml::retention::{LiveRetention, retained_by_any};
 use rewriter::{nodes_needed, rewrite, tensors_needed};
 use subject::LiveSubject;
 
-/// What a live graph is cut for.
+/// The goal of cutting a live graph.
 #[derive(Clone, Copy, Debug)]
 pub struct SplitRequest<'r, 'g> {
     /// The buffer type of the future compute buffer, if known.

@@ -26,8 +26,8 @@ pub fn tensors_needed(found: &Splitting) -> usize {
 pub fn nodes_needed(found: &Splitting) -> usize {
     let graph = &found.draft.graph;
     let memories = found.draft.origins.iter().filter(|origin| origin.role == Role::Memory).count();
-    // While they are added, what the parts write is among the leafs; all that was ever in the graph stays in its hash set,
-    // which has room for twice the nodes.
+    // While they are added, the destinations of the parts are among the leafs; all tensors ever in the graph stays in
+    // its hash set, which has room for twice the nodes.
     let listed = (found.nodes_before + graph.leafs().len() + tensors_needed(found)).div_ceil(2);
     graph.nodes().len().max(graph.leafs().len() + memories + 1).max(listed + 1)
 }
@@ -118,7 +118,7 @@ impl<'g> Rewriter<'_, 'g> {
         }
     }
 
-    /// Sets the sources of what is new or whole, and the memory that each view is of.
+    /// Sets the sources of new and whole tensors, and the tensor that each view refers to.
     fn connect(&self, tensors: &[TensorRef<'g>]) {
         let draft = &self.found.draft;
         for ((id, &tensor), origin) in (0..).zip(tensors).zip(&draft.origins) {

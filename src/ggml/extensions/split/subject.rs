@@ -9,7 +9,7 @@ use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::read::ReadGraph;
 use crate::ggml::read::memory::same_memory;
 
-/// What the pass knows of a live graph, as plain data. Equal ones are cut equally.
+/// The facts about a live graph that the pass uses, as plain data. Equal ones are cut equally.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveSubject {
     graph: Graph,
@@ -23,7 +23,7 @@ pub struct LiveSubject {
 }
 
 impl LiveSubject {
-    /// Returns what is known of a graph that was read with all layouts.
+    /// Returns the facts about a graph that was read with all layouts.
     pub fn of(runtime: &Runtime, reading: &ReadGraph<'_>) -> Self {
         let ReadGraph { graph, tensors, .. } = reading;
         let unsliced: Vec<bool> = tensors.iter().map(|&tensor| !may_be_sliced(runtime, tensor)).collect();
@@ -87,7 +87,7 @@ fn kind(runtime: &Runtime, tensor: TensorRef<'_>) -> Kind {
         Kind::FlashAttention { .. } => {
             Kind::FlashAttention { has_mask: Some(tensor.source(MASK_OF_FLASH_ATTENTION).is_some()) }
         }
-        // The table knows sources by their order: of other operations none may be missing before another.
+        // The table identifies sources by their order, so only these operations may lack one before another.
         _ if has_gap(tensor) => Kind::Other,
         Kind::Im2col(_) => {
             let [_, stride, _, padding, _, dilation, is_2d] = [0, 1, 2, 3, 4, 5, 6].map(|at| i64::from(parameters[at]));

@@ -198,7 +198,7 @@ impl<'g> KnownIds<'_, 'g> {
 }
 
 /// Enters `tensors` from `next` on as [`Ids::fill_cells`] does.
-// References as arguments let the compiler keep what it has read in registers.
+// References as arguments let the compiler keep the values in registers.
 fn fill_cells(
     offsets: &RegionOffsets,
     cells: &mut [TensorId],

@@ -36,7 +36,7 @@ struct Extent {
     last: usize,
 }
 
-/// Extents of regions that have entries of their own.
+/// Extents of regions that have their own entries.
 struct Extents {
     all: [Extent; REGIONS],
     count: usize,

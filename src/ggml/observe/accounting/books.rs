@@ -42,7 +42,7 @@ impl Books {
         self.devices.keys().copied().collect()
     }
 
-    /// Sets what a device says of its memory.
+    /// Sets the memory that a device reports.
     pub fn note_memory(&mut self, memory: MemoryDevice, says: Option<DeviceMemory>) {
         if let Some(&device) = self.devices.get(&memory) {
             self.ledger.note_memory(device, says);
@@ -54,7 +54,7 @@ impl Books {
     pub fn settle(&mut self, draft: GraphDraft, chunk: impl Fn(Address) -> Option<u64>) -> AccountedGraph {
         let GraphDraft { mut graph, places, buffers } = draft;
         for mut buffer in buffers {
-            // What was noted when it was allocated is more exact.
+            // The note made when it was allocated is more exact.
             if let Some((asked, is_mapped)) = self.ledger.asked(buffer.address, &buffer.held) {
                 (buffer.held.asked, buffer.held.is_mapped) = (asked, is_mapped);
             }

@@ -14,7 +14,7 @@ pub struct DescribedBuffer {
     pub address: u64,
     /// Where its bytes are.
     pub memory: MemoryDevice,
-    /// What ggml says of that device.
+    /// The type that ggml reports for that device.
     pub device: AccountedDevice,
     /// The buffer; its device is not set.
     pub held: HeldBuffer,

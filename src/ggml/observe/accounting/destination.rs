@@ -11,7 +11,7 @@ use crate::devices::accounting::Accounting;
 use crate::ggml::observe::whole_file::{existing_writable_folder, write_whole};
 use crate::report::accounting::AccountingFormat;
 
-/// What stands for the number of the process in the name of a file.
+/// The placeholder for the process id in the name of a file.
 const PROCESS: &[u8] = b"%p";
 
 /// Names of files that the process has open, also where they are redirected to ordinary files.
@@ -21,7 +21,7 @@ const FOLDERS_OF_STREAMS: [&str; 2] = ["/dev/fd", "/proc/self/fd"];
 /// A file for an accounting: its ending decides about the format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountingFile {
-    /// The absolute path, in which "%p" stands for the number of the process.
+    /// The absolute path, in which "%p" is replaced by the process id.
     path: PathBuf,
     format: AccountingFormat,
 }
@@ -42,7 +42,7 @@ impl fmt::Display for AccountingFileError {
         match self {
             Self::UnknownEnding(path) => {
                 let known = AccountingFormat::ALL.map(|format| format!(".{}", format.word())).join(", ");
-                write!(f, "{} has an unknown ending; known are {known}, and none for tables", path.display())
+                write!(f, "{} has an unknown ending; expected {known}, or none for tables", path.display())
             }
             Self::Exists(path) => {
                 write!(f, "{} exists: name another file, or remove it; \"%p\" stands for the process", path.display())
@@ -54,8 +54,8 @@ impl fmt::Display for AccountingFileError {
 
 impl AccountingFile {
     /// Returns the file with this name, and checks that it can be written: that its folder is writable and it does not
-    /// exist. A device, "/dev/stderr" say, may exist. The path becomes absolute, since the program may change its working
-    /// directory.
+    /// exist. Devices such as "/dev/stderr" may exist. The path becomes absolute, since the program may change its
+    /// working directory.
     ///
     /// # Errors
     /// [`AccountingFileError`].
@@ -69,7 +69,7 @@ impl AccountingFile {
         let file = Self { path: std::path::absolute(path).map_err(io)?, format };
         file.check_new()?;
         if !file.is_device() {
-            // What can be created here now can be at the end.
+            // A file that can be created here now can be created at the end.
             let folder = file.path.parent().unwrap_or(Path::new("/"));
             existing_writable_folder(folder).map_err(io)?;
         }
@@ -85,7 +85,7 @@ impl AccountingFile {
         PathBuf::from(OsString::from_vec(whole))
     }
 
-    /// Returns `true` for what is written to at its end: a device, a pipe, or a file that the process has open.
+    /// Returns `true` for files that are appended to: a device, a pipe, or a file that the process has open.
     fn is_device(&self) -> bool {
         let path = self.of_process();
         let is_open = STREAMS.iter().any(|stream| path == Path::new(stream))
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn wrong_files_are_errors_that_name_them() {
         let of = |path: &str| AccountingFile::new(Path::new(path)).map(|_| ()).expect_err(path).to_string();
-        assert_eq!(of("x.xml"), "x.xml has an unknown ending; known are .txt, .json, .html, .log, and none for tables");
+        assert_eq!(of("x.xml"), "x.xml has an unknown ending; expected .txt, .json, .html, .log, or none for tables");
         assert!(of("/dev/null/x.json").starts_with("cannot write to /dev/null/x.json: "));
         assert!(of("/no/such/folder/x.json").starts_with("cannot write to /no/such/folder/x.json: "));
         assert!(of("/tmp").contains("/tmp exists: "));

@@ -34,7 +34,7 @@ pub struct GraphDraft {
     pub buffers: Vec<DescribedBuffer>,
 }
 
-/// What a tensor has from a plan: its address, and the bytes that it takes.
+/// The part of a plan that concerns a tensor: its address, and the bytes that it takes.
 type Planned = Option<(Address, Bytes)>;
 
 impl GraphDraft {
@@ -126,7 +126,7 @@ fn place_in_buffer(
     offset.map_or(DraftPlace::Nowhere, |offset| DraftPlace::In(address, offset.saturating_add(within)))
 }
 
-/// Returns what the bytes of a tensor are for that no plan places. `is_state` if a node writes to it.
+/// Returns the use of a tensor that no plan places. `is_state` if a node writes to it.
 fn class(runtime: &Runtime, owner: TensorRef<'_>, is_state: bool) -> MemoryClass {
     let flags = Flags(owner.flags());
     match owner.buffer_ref().map(|buffer: BufferRef| usage(runtime, buffer)) {

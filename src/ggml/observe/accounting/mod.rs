@@ -2,7 +2,7 @@
 //!
 //! - `describe`: one buffer
 //! - `books`: a ledger, with the devices that it has
-//! - `walk`: the tensors of a graph, with their steps and what they are for
+//! - `walk`: the tensors of a graph, with their steps and uses
 //! - `draft`: the tensors of a graph, with their places
 //! - `destination`: the file
 //! - `recorder`: records everything that the process does, and writes the file at its end

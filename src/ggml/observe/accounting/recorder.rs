@@ -188,8 +188,8 @@ impl Recorder {
         }
     }
 
-    /// Returns a copy of what is recorded, if the buffers of the program itself are noted: then it is all that the process
-    /// holds.
+    /// Returns a copy of the records if the buffers of the program itself are noted: then they cover all memory of the
+    /// process.
     pub fn books(&self) -> Option<Books> {
         let state = self.state();
         (self.is_recording() && state.sees_program).then(|| state.books.clone())

@@ -1,4 +1,4 @@
-//! The tensors of a graph, with their steps and what they are for.
+//! The tensors of a graph, with their steps and uses.
 
 use std::collections::HashMap;
 

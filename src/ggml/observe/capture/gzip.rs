@@ -86,7 +86,7 @@ impl SystemZlib {
             usize::try_from(put).is_ok_and(|put| put == part.len())
         });
         let error = io::Error::last_os_error();
-        // SAFETY: an open stream, which is not used afterwards. This writes what is still buffered.
+        // SAFETY: an open stream, which is not used afterwards. This flushes it.
         let closed = unsafe { (self.close)(stream) };
         match (is_whole, closed) {
             (true, 0) => Ok(()),

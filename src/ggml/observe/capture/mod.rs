@@ -137,7 +137,7 @@ impl Captures {
     }
 }
 
-/// Logs only the first message: the reason is mostly the same for all.
+/// Logs only the first message: the reason is usually the same for all.
 fn log_once(has_logged: &AtomicBool, runtime: &Runtime, level: Level, message: &str) {
     if !has_logged.swap(true, Ordering::Relaxed) {
         log_message(&runtime.functions, level, &format!("{SIGNATURE}{message}; this is logged once\n"));

@@ -1,7 +1,7 @@
 //! Dumps: after a run, the values of the tensors whose names match a pattern are written to files, as arrays of NumPy.
 //!
 //! `selection` finds the tensors, `overwritten` those that a later node has written over, `values` reads them, `folder`
-//! writes the files of each run to a folder of its own. What is dumped is also retained when later graphs are planned.
+//! writes the files of each run to its own folder. Dumped tensors are also retained when later graphs are planned.
 
 mod selection;
 mod overwritten;
@@ -54,7 +54,7 @@ struct DumpState {
     flagged: HashMap<usize, Vec<usize>>,
 }
 
-/// What is dumped, and where to.
+/// The tensors to dump, and the destination.
 #[derive(Debug)]
 pub struct DumpSetting {
     pattern: NamePattern,
@@ -65,7 +65,7 @@ pub struct DumpSetting {
     has_logged_failure: AtomicBool,
 }
 
-/// What was written after a run.
+/// The files written after a run.
 #[derive(Debug, Default)]
 pub struct Dumped {
     /// The number of the run in the folder; `None` if nothing was written.
@@ -129,7 +129,7 @@ impl Dumps {
         });
     }
 
-    /// Sets what is dumped after later runs.
+    /// Sets the tensors to dump after later runs.
     pub fn set(&self, setting: Option<DumpSetting>) {
         self.state().setting = setting.map(Arc::new);
         self.changes.fetch_add(1, Ordering::Release);

@@ -8,7 +8,7 @@ use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::graph::{Effect, Flags};
 
-/// What later nodes did to the values of a tensor.
+/// The effect of later nodes on the values of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Nothing.

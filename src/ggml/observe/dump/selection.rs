@@ -34,7 +34,7 @@ pub fn is_selected(tensor: TensorRef<'_>, pattern: &NamePattern) -> bool {
     tensor.with_name(|name| pattern.matches(name.to_bytes()))
 }
 
-/// Returns the nodes that were computed and the inputs whose names match. Other leafs, weights and caches mostly, do
+/// Returns the nodes that were computed and the inputs whose names match. Other leafs, usually weights and caches, do
 /// not count.
 pub fn select<'g>(graph: GraphRef<'g>, pattern: &NamePattern) -> Vec<Selected<'g>> {
     let knows_flag = graph.nodes.iter().any(|node| is_flagged(*node, Flags::COMPUTE));

@@ -6,7 +6,7 @@ use crate::formats::npy::ElementType;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
 
-/// ggml's numbers of the element types that are no blocks, and how arrays hold them.
+/// ggml's numbers of the element types that are not blocks, and how arrays hold them.
 const PLAIN: [(u32, ElementType); 7] = [
     (0, ElementType::F32),
     (1, ElementType::F16),
@@ -89,12 +89,12 @@ impl Memory {
             return Err("it has no memory: allocate and compute the graph first".to_owned());
         }
         if tensor.view_source().unwrap_or(tensor).buffer().is_null() {
-            // SAFETY: memory of a context, which holds `size` bytes of a live tensor; the copy has as many.
+            // SAFETY: memory of a context, which holds `size` bytes of a live tensor; the copy has `size` bytes too.
             unsafe { std::ptr::copy_nonoverlapping(tensor.data().cast::<u8>(), copy, size) };
             return Ok(());
         }
         let get = runtime.functions.ggml_backend_tensor_get.ok_or("this ggml has no function that reads tensors")?;
-        // SAFETY: a live tensor with an address in a live buffer, and a copy with as many bytes.
+        // SAFETY: a live tensor with an address in a live buffer, and a copy of the same size.
         unsafe { get(tensor.as_ptr(), copy.cast(), 0, size) };
         Ok(())
     }
@@ -194,7 +194,7 @@ impl Extents {
         let count = i64::try_from(length).map_err(|_| outside())?;
         for row in self.rows() {
             let row = row.and_then(|row| memory.get(row..)?.get(..row_bytes)).ok_or_else(outside)?;
-            // SAFETY: `row` has the blocks of `count` elements, and `floats` room for as many.
+            // SAFETY: `row` has the blocks of `count` elements, and `floats` room for `count`.
             unsafe { to_float(row.as_ptr().cast(), floats.as_mut_ptr(), count) };
             elements.extend(floats.iter().flat_map(|float| float.to_ne_bytes()));
         }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::ggml::environment::means_off;
 
-/// What is verified at run time; by default nothing.
+/// The checks made at run time; by default none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verify {
     /// Simulates each graph that an allocator assigns memory to.
@@ -24,7 +24,7 @@ pub struct UnknownWord(String);
 
 impl fmt::Display for UnknownWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is unknown; known are off, plan, memory, weights, no-custom", self.0)
+        write!(f, "{:?} is unknown; expected off, plan, memory, weights, no-custom", self.0)
     }
 }
 
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn unknown_words_are_named() {
-        let wrong = "plan,memroy".parse::<Verify>().expect_err("there is no such word");
-        assert_eq!(wrong.to_string(), "\"memroy\" is unknown; known are off, plan, memory, weights, no-custom");
+        let wrong = "plan,memroy".parse::<Verify>().expect_err("an unknown word");
+        assert_eq!(wrong.to_string(), "\"memroy\" is unknown; expected off, plan, memory, weights, no-custom");
     }
 }

@@ -164,7 +164,7 @@ fn check_root(root: TensorRef<'_>, must_stay: bool) -> Result<(), Violation> {
         return if is_there { Ok(()) } else { Err(freed()) };
     }
     match now {
-        // What had memory when its graph was allocated, the program may put elsewhere.
+        // The program may move tensors that had memory when their graph was allocated.
         Some(now) if now.is_own && into.is_own && must_stay => Err(Violation(format!(
             "a tensor is not where its graph was allocated: {} of {graph} was put at address {:#x}, in {name}, and is at \
              {data:#x}, in {}: allocate the graph again before it is computed",

@@ -1,4 +1,4 @@
-//! Inputs that hold what a node wrote when their graph is computed again.
+//! Inputs that hold the result of a node when their graph is computed again.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,4 +1,4 @@
-//! What guards know of a verified graph: plain data, and addresses to compare.
+//! The facts about a verified graph that guards use: plain data, and addresses to compare.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -101,7 +101,7 @@ impl WatchedGraph {
         self.graph.nodes().len()
     }
 
-    /// Returns what is free before the first step: buffers, and ranges of offsets in them.
+    /// Returns the memory that is free before the first step: buffers, and ranges of offsets in them.
     pub fn free_at_start(&self) -> impl Iterator<Item = (BufferRef, Range<usize>)> {
         self.freed.at_start.iter().map(|&region| self.in_buffer(region))
     }
