@@ -37,7 +37,7 @@ impl Graph {
         }
     }
 
-    /// Removes everything, and reserves capacity for `tensors`. What is added next takes the memory of what was removed.
+    /// Removes everything, and reserves capacity for `tensors`. Later additions reuse the memory.
     pub fn reset(&mut self, tensors: usize) {
         let Self { tensors: list, layouts, layout_ids, def_use, leafs, nodes, retention } = self;
         list.clear();

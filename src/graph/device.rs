@@ -23,12 +23,12 @@ pub enum Device {
     Several,
 }
 
-/// What is correct on every device beyond what ggml's own allocator does, and what may be kept there.
+/// Rules that are correct on every device, beyond those of ggml's own allocator, and tensors that may be kept there.
 const EVERYWHERE: Rules =
     Rules { leafs_last: true, unread_inputs: true, inactive: true, keep_inputs: true, ..Rules::NONE };
 
-/// What is correct where the kernels of ggml's Vulkan backend compute. Views are not: its check of fusions ignores
-/// sources that are leafs, and would miss one that a view of it was computed in place of.
+/// Rules that are correct where the kernels of ggml's Vulkan backend compute. Views are not: its check of fusions
+/// ignores sources that are leafs, and would miss one that a view of it was computed in place of.
 const VULKAN: Rules = Rules { rows: true, scans: true, copies: true, concat: true, ..EVERYWHERE };
 
 impl Device {

@@ -125,7 +125,7 @@ impl Layouts {
         }
     }
 
-    /// Hashes a layout to the slot where its search begins. The fields that are left out mostly follow from the rest.
+    /// Hashes a layout to the slot where its search begins. The omitted fields usually follow from the rest.
     #[inline]
     fn first_slot(&self, layout: LayoutRef<'_>) -> usize {
         let LayoutRef { ne: [a, b, _, _], nb: [_, row, _, last], .. } = layout;

@@ -11,10 +11,10 @@
 //! - `retention`: the tensors that the program reads later than the graph does
 //! - `def_use`, `computation`: the graph, with the sources and the last user of each tensor
 //! - `access`: which bytes a node reads and writes, and in which layouts
-//! - `rules`, `device`, `rule_setting`, `buffer`: what is planned for
+//! - `rules`, `device`, `rule_setting`, `buffer`: the target of a plan
 //! - `live_ranges`: when each tensor needs memory
 //! - `plan`: the address of each tensor
-//! - [`kernels`]: what a placement costs on a device, in kernels that are not fused and barriers
+//! - [`kernels`]: the cost of a placement on a device, in kernels that are not fused and barriers
 //! - `simulate`: runs a graph on a plan without computing, to verify the plan
 //! - `progress`: how far a search is
 //! - [`order`]: a pass to another order of execution, with a lower peak

@@ -1,4 +1,4 @@
-//! What an operation may do to the memory of its sources.
+//! The effect of an operation on the memory of its sources.
 
 /// Slots of sources, as a set of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +30,8 @@ impl Slots {
     }
 }
 
-/// What the planner has to know of an operation. A result may be computed in place of a source only if the source has
-/// its layout, and no other source is in that memory.
+/// The facts about an operation that the planner needs. A result may be computed in place of a source only if the
+/// source has its layout, and no other source is in that memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// NONE, a no-op. Among the nodes such a tensor is a dependency marker.
@@ -44,8 +44,8 @@ pub enum Operation {
     Listed(Slots),
     /// Not in that list, but reads an element, or a whole row, before it writes there.
     RowByRow(Slots),
-    /// Not in that list, and goes through a row or a matrix step by step, or several times: some backends read again what
-    /// they have written, or need memory of its own.
+    /// Not in that list, and goes through a row or a matrix step by step, or several times: some backends read their
+    /// own output again, or need separate memory.
     Scan(Slots),
     /// Not in that list, but begins by moving the bytes of its first source to its result, where they may be already.
     Copy,

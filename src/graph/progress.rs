@@ -1,6 +1,6 @@
 //! How far a search is, as a program is told.
 
-/// Reports the part of a search that is done. What is reported never falls, though searches may start over.
+/// Reports the part of a search that is done. The reported part never falls, though searches may start over.
 pub struct Progress<'a> {
     report: &'a mut dyn FnMut(f64) -> bool,
     stage: i32,
@@ -13,7 +13,7 @@ impl<'a> Progress<'a> {
         Self { report, stage: 0, done: 0.0 }
     }
 
-    /// Begins the next stage. Nothing tells how many follow, so each has half of what is left.
+    /// Begins the next stage. The number of stages is not known, so each has half of the rest.
     pub fn start_stage(&mut self) {
         self.stage += 1;
     }

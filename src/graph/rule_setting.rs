@@ -8,11 +8,11 @@ use super::{Device, Rules};
 
 /// Rules as a user sets them: words separated by commas, in any case, the later ones over the earlier ones.
 ///
-/// `default` is what the buffer's device allows, `ggml` what ggml's own allocator does, `all` everything that is
-/// correct on a CPU, `none` nothing; the name of a rule switches it on, with `no-` before it off. Off the CPU a word
-/// changes only the rules that are known to be correct on the device, and not what ggml decides in place, unless it names
-/// the device: `gpu:rows`, `cuda:rows`. Only its own name changes `keep-inputs`, which else follows how an allocator is
-/// used.
+/// `default` selects the rules that the buffer's device allows, `ggml` those of ggml's own allocator, `all` everything
+/// that is correct on a CPU, `none` nothing; the name of a rule switches it on, with `no-` before it off. Off the CPU a
+/// word changes only the rules that are known to be correct on the device, and not what ggml decides in place, unless
+/// it names the device: `gpu:rows`, `cuda:rows`. Only its own name changes `keep-inputs`, which else follows how an
+/// allocator is used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleSetting {
     words: Vec<RuleWord>,
@@ -29,7 +29,7 @@ struct RuleWord {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RuleChange {
-    /// Sets all rules; `None` stands for the default of the device.
+    /// Sets all rules; `None` means the default of the device.
     Base(Option<Rules>),
     /// Switches one of [`RULES`] on or off.
     Rule(usize, bool),
@@ -45,7 +45,7 @@ impl fmt::Display for UnknownRule {
         let (known, devices) = (names.join(", "), Device::NAMES.join(":, "));
         write!(
             f,
-            "there is no rule {:?}; known are default, ggml, all, none and, also with no- before it, {known}; before \
+            "unknown rule {:?}; expected default, ggml, all, none or, also with no- before it, {known}; before \
              each may be the name of a device: {devices}:",
             self.0
         )

@@ -28,8 +28,8 @@ pub struct Rules {
     pub leafs_last: bool,
     /// An unused input is free after the first step.
     pub unread_inputs: bool,
-    /// Nodes that no backend computes, since they lack [`Flags::COMPUTE`](super::Flags::COMPUTE), have no memory of
-    /// their own, and inputs that only they use are free after the first step.
+    /// Nodes that no backend computes, since they lack [`Flags::COMPUTE`](super::Flags::COMPUTE), have no own memory,
+    /// and inputs that only they use are free after the first step.
     pub inactive: bool,
     /// An input that is used keeps its value to the end if ggml's own allocator leaves it intact: a program may compute
     /// the graph again without setting it. The only rule that takes memory, and part of no set of rules: it follows how
@@ -52,7 +52,7 @@ impl Rules {
         inactive: false,
         keep_inputs: false,
     };
-    /// What ggml's own allocator does.
+    /// The rules of ggml's own allocator.
     pub const GGML: Self = Self { in_place: true, ..Self::NONE };
     /// Everything that is correct where ggml's CPU backend computes.
     pub const ALL: Self = Self {

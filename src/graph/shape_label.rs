@@ -1,4 +1,4 @@
-//! What a graph computes on, in a few words.
+//! A short label for the input of a graph.
 
 /// Describes a graph by its inputs, given by name and extents: by the number of tokens, where an input holds tokens, and
 /// otherwise by the largest input. `None` without inputs.
@@ -10,7 +10,7 @@ pub fn shape_label(inputs: impl IntoIterator<Item = (String, [i64; 4])>) -> Opti
     if let Some((_, [count, ..])) = tokens {
         return Some(format!("{count} token{}", if *count == 1 { "" } else { "s" }));
     }
-    // Of equally large inputs the first.
+    // The first of equally large inputs.
     let elements = |ne: &[i64; 4]| ne.iter().fold(1, |product: i64, extent| product.saturating_mul(*extent));
     let largest = inputs.iter().rev().max_by_key(|(_, ne)| elements(ne))?;
     Some(format!("{} {}", largest.0, extents(&largest.1)).trim_start().to_owned())

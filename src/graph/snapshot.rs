@@ -46,7 +46,7 @@ pub struct BufferInfo {
     pub effort: Option<Effort>,
 }
 
-/// What is known of a captured tensor beside the graph.
+/// Facts about a captured tensor that the graph does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorInfo {
     /// Its id in files.

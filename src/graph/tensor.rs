@@ -40,7 +40,7 @@ pub struct View {
     pub offset: Bytes,
 }
 
-/// What the planner has to know of one tensor.
+/// The facts about one tensor that the planner needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
     /// Input, output and so on.

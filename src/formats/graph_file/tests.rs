@@ -143,7 +143,7 @@ fn unknown_rule_in_a_file_is_named() {
     let mut lines = lines();
     lines[0]["buffers"][0]["rules"] = json!("all,no-such-rule");
     let error = Snapshot::read(text(&lines).as_bytes()).expect_err("there is no such rule").to_string();
-    assert!(error.starts_with("line 1: buffer \"C\\\"PU\": there is no rule \"no-such-rule\"; known are "), "{error}");
+    assert!(error.starts_with("line 1: buffer \"C\\\"PU\": unknown rule \"no-such-rule\"; expected "), "{error}");
 }
 
 #[test]

@@ -76,7 +76,7 @@ pub struct Allocator {
     runtime: &'static Runtime,
     types: BufferTypes,
     chunks: Chunks,
-    /// Behind the chunks, which are freed first.
+    /// After the chunks, which are freed first.
     accounted: AccountedPlan,
     /// Requirements of the latest plan for each buffer.
     required: Vec<Required>,

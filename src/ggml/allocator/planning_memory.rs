@@ -10,7 +10,7 @@ static SPARE: Spare<Box<PlanningMemory>> = Spare::none();
 
 static SPARE_PLANS: Spare<GraphPlan> = Spare::none();
 
-/// Lists that are filled while a plan is made. Whatever they held before, only their memory is used.
+/// Lists that are filled while a plan is made. Their contents are discarded and their capacity is reused.
 #[derive(Debug, Default)]
 pub struct PlanningMemory {
     pub plan: PlanMemory,

@@ -1,7 +1,7 @@
 //! An order with a lower peak for graphs of programs that know nothing of it: the variable `LASTUSE_REORDER`.
 //!
 //! A graph gets its order when it is reserved or measured, or planned because it is allocated without having been
-//! reserved. When a graph is allocated that was built anew, it gets the order of the graph that was reserved.
+//! reserved. A graph that is rebuilt and then allocated gets the order of the reserved graph.
 
 use std::ptr::NonNull;
 

@@ -11,7 +11,7 @@ use crate::placement::Bytes;
 use super::lock::Lock;
 use super::tensor::TensorRef;
 
-/// How ggml names the buffer types of servers, with their address behind.
+/// How ggml names the buffer types of servers, followed by their address.
 const REMOTE: &[u8] = b"RPC";
 
 /// More sizes than this are not kept: a program whose shapes never repeat would fill the memory.

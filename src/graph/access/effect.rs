@@ -1,8 +1,8 @@
-//! What running a node can change, by the name of its operation.
+//! The effect of running a node, by the name of its operation.
 
 use crate::graph::Slots;
 
-/// What running a node can change.
+/// The effect of running a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing: the operation is NONE.

@@ -16,7 +16,7 @@ struct Touch {
     before: u32,
 }
 
-/// All accesses to the tracked address spaces; a space has the number of a tensor that stands for its memory. Queries
+/// All accesses to the tracked address spaces; a space has the number of a tensor that represents its memory. Queries
 /// come from the last step to the first, and each drops later accesses: all of them together take time linear in the
 /// accesses.
 ///

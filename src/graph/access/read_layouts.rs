@@ -3,7 +3,7 @@
 use super::Strides;
 use Strides::{Anything, Contiguous, PaddedRows, Rows};
 
-/// By operation, what it can read of each source, from the first on.
+/// By operation, the part that it can read of each source, from the first on.
 #[rustfmt::skip]
 const READERS: &[(&str, &[Strides])] = &[
     ("ACC", &[Contiguous, Rows]),

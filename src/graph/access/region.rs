@@ -5,7 +5,7 @@ use crate::placement::{Bytes, Offset};
 /// A range of bytes in one address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// A number for the address space: a chunk of a buffer, or memory that a tensor stands for.
+    /// A number for the address space: a chunk of a buffer, or memory that a tensor represents.
     pub space: u32,
     /// The first byte, from the start of the space.
     pub start: Offset,

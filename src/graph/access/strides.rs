@@ -9,7 +9,7 @@ use crate::graph::Layout;
 /// claims gives other bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Strides {
-    /// Memory of its own, as ggml created it. Nothing is known of any other.
+    /// Its own memory, as ggml created it. Nothing is known of any other.
     OnlyItsOwn,
     /// The layout that ggml gave it, anywhere.
     Contiguous,

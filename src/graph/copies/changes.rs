@@ -1,4 +1,4 @@
-//! What removing copies changes in a graph, and why other copies stay.
+//! The changes that remove copies from a graph, and why other copies stay.
 
 use crate::graph::{Flags, Graph, Layout, Operation, TensorId, View};
 use crate::placement::Bytes;
@@ -8,10 +8,10 @@ use crate::placement::Bytes;
 pub enum Reason {
     /// It converts to another type.
     Type,
-    /// No node of the graph computes what is copied into memory of its own: it is an input, a weight, written in place
+    /// No node of the graph computes the copied tensor into its own memory: it is an input, a weight, written in place
     /// of something else, flagged, or retained.
     Producer,
-    /// Another node reads what is copied.
+    /// Another node reads the copied tensor.
     Readers,
     /// It copies a part of what was computed, or some of it several times.
     Part,
@@ -36,7 +36,7 @@ impl Reason {
     pub const COUNT: usize = Self::Peak as usize + 1;
 }
 
-/// What a tensor becomes.
+/// The new state of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Becomes {
     /// It stays as it is.
@@ -47,7 +47,7 @@ pub enum Becomes {
     Placeholder,
 }
 
-/// What changes in a tensor.
+/// The changes in a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorChange {
     /// The tensor.
@@ -56,7 +56,7 @@ pub struct TensorChange {
     pub view: Option<View>,
     /// Its new strides in bytes.
     pub nb: [u64; 4],
-    /// What it becomes.
+    /// Its new state.
     pub becomes: Becomes,
     /// The tensor in whose memory its result goes, to become a source.
     pub destination: Option<TensorId>,

@@ -44,7 +44,7 @@ impl ElementOrder {
 }
 
 impl Dimension {
-    /// Returns what is left of it when another dimension enumerates `extent` consecutive elements.
+    /// Returns the rest of it when another dimension enumerates `extent` consecutive elements.
     fn rest_after(self, extent: u64) -> Option<Self> {
         let rest = self.extent.is_multiple_of(extent).then_some(self.extent / extent)?;
         Some(Self { extent: rest, stride: self.stride.checked_mul(extent)? })

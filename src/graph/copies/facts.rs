@@ -1,4 +1,4 @@
-//! What must be known of tensors beside the graph.
+//! Facts about tensors that the graph does not hold.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use crate::placement::Bytes;
 /// How an operation copies its sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyKind {
-    /// It is no copy.
+    /// It is not a copy.
     Other,
-    /// CPY: into its second source, or into memory of its own where that source is the node itself.
+    /// CPY: into its second source, or into its own memory where that source is the node itself.
     Into,
-    /// CONT and DUP: into memory of its own.
+    /// CONT and DUP: into its own memory.
     Whole,
     /// CONCAT: two sources, one after the other.
     Concat,
@@ -30,7 +30,7 @@ impl CopyKind {
     }
 }
 
-/// Where the memory of a tensor that is no view is.
+/// Where the memory of a tensor is that is not a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storage {
     /// Not allocated yet: an allocator will plan it.
@@ -49,7 +49,7 @@ pub enum Storage {
     },
 }
 
-/// What is known of the memory that an allocator will plan.
+/// Facts about the memory that an allocator will plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyTarget {
     /// Nothing: it may belong to several backends.
@@ -60,10 +60,10 @@ pub enum CopyTarget {
     Other,
 }
 
-/// What must be known of a graph beside its nodes. The lists are by tensor.
+/// Facts about a graph besides its nodes. The lists are by tensor.
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
-    /// What running it can change.
+    /// The effect of running it.
     pub effects: &'a [Effect],
     /// How it copies its sources.
     pub kinds: &'a [CopyKind],

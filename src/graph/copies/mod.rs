@@ -8,12 +8,12 @@
 //! Nodes are visited from the last to the first. So a result that is copied twice, into a CONCAT and with that into a
 //! cache, goes directly to the destination of the last copy.
 //!
-//! - `facts`: what must be known of each tensor beside the graph
+//! - `facts`: facts about each tensor that the graph does not hold
 //! - `changes`: what changes in the graph, and why other copies stay
 //! - `element_order`: strides that put each element where the copy would have put it
 //! - `state`: the graph with the changes so far
-//! - `pass`: the accesses that the pass must respect, and what it may change
-//! - `producer`: the node that computes what is copied, with no other use
+//! - `pass`: the accesses that the pass must respect, and the tensors that it may change
+//! - `producer`: the node that computes the copied tensor, with no other use
 //! - `moves`: where the producer would write
 //! - `checks`: whether it can, and no other node accesses that memory in between
 //! - `removal`: visits all copies, and removes those it can

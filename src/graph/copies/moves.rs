@@ -37,7 +37,7 @@ pub struct Part {
 /// A producer, and where it would write.
 #[derive(Debug)]
 pub struct Move {
-    /// The node that computes what is copied.
+    /// The node that computes the copied tensor.
     pub producer: Producer,
     /// Where it is to write.
     pub place: View,

@@ -27,9 +27,9 @@ pub struct Pass<'a> {
     pub history: History,
     /// By step: the last step before it that may do anything.
     pub anything: Vec<Option<Step>>,
-    /// What may change.
+    /// The tensors that may change.
     pub freedom: Freedom,
-    /// What was found so far.
+    /// The results so far.
     pub found: Found,
 }
 

@@ -1,4 +1,4 @@
-//! The node that computes what is copied, with no other use.
+//! The node that computes the copied tensor, with no other use.
 
 use crate::graph::{Effect, Flags, TensorId};
 use crate::placement::Step;
@@ -12,7 +12,7 @@ const MOST_VIEWS: usize = 16;
 /// INPUT and OUTPUT, and ggml's PARAM and LOSS.
 const KEPT: Flags = Flags(Flags::INPUT.0 | Flags::OUTPUT.0 | 4 | 8);
 
-/// A node that computes something in memory of its own, and the views through which a copy reads all of it.
+/// A node that computes something in its own memory, and the views through which a copy reads all of it.
 #[derive(Debug)]
 pub struct Producer {
     /// The node.

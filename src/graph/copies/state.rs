@@ -7,11 +7,11 @@ use super::changes::{Becomes, TensorChange};
 use super::element_order::reach;
 use super::facts::{Facts, Storage};
 
-/// A graph with changes, which are kept beside it.
+/// A graph with changes, which are kept separately.
 pub struct CopyState<'a> {
     /// The graph as given.
     pub graph: &'a Graph,
-    /// What is known beside it.
+    /// Facts besides the graph.
     pub facts: Facts<'a>,
     /// By tensor: the step that computes it.
     pub steps: Vec<Option<Step>>,
@@ -21,7 +21,7 @@ pub struct CopyState<'a> {
     pub views: Vec<u32>,
     /// By tensor: whether it is a leaf.
     pub is_leaf: Vec<bool>,
-    /// By tensor: the tensor that stands for its memory.
+    /// By tensor: the tensor that represents its memory.
     memory: Vec<TensorId>,
     /// By tensor: the position plus one of its change; 0 where there is none.
     change_of: Vec<u32>,
@@ -101,7 +101,7 @@ impl<'a> CopyState<'a> {
         self.change(id).map_or(layout, |change| Layout { nb: change.nb, ..layout })
     }
 
-    /// Returns the tensor that stands for the memory of a root.
+    /// Returns the tensor that represents the memory of a root.
     pub fn memory(&self, root: TensorId) -> TensorId {
         self.memory[root as usize]
     }
@@ -126,7 +126,7 @@ impl<'a> CopyState<'a> {
         self.memory[new as usize] = self.memory[old as usize];
     }
 
-    /// Returns all changes. Views of what has become a view itself become views of its root.
+    /// Returns all changes. Views of tensors that have become views themselves become views of their root.
     pub fn into_changes(mut self) -> Vec<TensorChange> {
         for id in (0..).take(self.graph.tensors().len()) {
             let place = self.place(id);

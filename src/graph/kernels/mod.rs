@@ -1,9 +1,9 @@
-//! What a placement costs on a device: sequences of nodes that its backend cannot run as one kernel, and barriers.
+//! The cost of a placement on a device: sequences of nodes that its backend cannot run as one kernel, and barriers.
 //!
 //! Backends of devices compute some sequences of nodes by one kernel, and let kernels that do not depend on each other
 //! run side by side. Both depend on addresses: a fused kernel must not write over what it still reads, and a kernel
 //! waits where it touches memory that an earlier one writes. So a placement that reuses memory early may be slower than
-//! another one of as many bytes.
+//! another one of the same size.
 //!
 //! Each part uses only those above it in this list:
 //!

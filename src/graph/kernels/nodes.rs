@@ -3,7 +3,7 @@
 use crate::graph::{Flags, Graph, Layout, TensorId};
 use crate::placement::Bytes;
 
-/// What is known of the tensors of a graph beside the graph.
+/// Facts about the tensors of a graph that the graph does not hold.
 pub trait TensorFacts {
     /// Returns the name of the operation, such as `UNARY`; `NONE` for leafs.
     fn op(&self, tensor: TensorId) -> &str;
@@ -27,7 +27,7 @@ pub struct Nodes<'a> {
     pub uses: &'a [u32],
     /// Whether nodes without [`Flags::COMPUTE`] are skipped.
     pub skips_inactive: bool,
-    /// Of the buffer, in bytes.
+    /// The alignment of the buffer, in bytes.
     pub alignment: Bytes,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Nodes<'a> {
         self.graph.tensor(self.ids[at]).view.is_some()
     }
 
-    /// Returns `true` if the node is no view, or one of a node in `range` or of a constant.
+    /// Returns `true` if the node is not a view, or is one of a node in `range` or of a constant.
     pub fn views_inside(&self, at: usize, range: std::ops::Range<usize>) -> bool {
         let Some(view) = self.graph.tensor(self.ids[at]).view else { return true };
         let root = self.graph.tensor(view.root);
@@ -87,7 +87,7 @@ impl<'a> Nodes<'a> {
         is_constant || self.ids[range].contains(&view.root)
     }
 
-    /// Returns `true` for elements of four bytes. What is asked is never of integers.
+    /// Returns `true` for elements of four bytes. Queried tensors never hold integers.
     pub fn is_f32(&self, tensor: TensorId) -> bool {
         self.layout(tensor).nb[0] == 4
     }
@@ -124,7 +124,7 @@ impl<'a> Nodes<'a> {
         self.layout(tensor).ne.iter().product()
     }
 
-    /// Returns `true` if it begins at a multiple of the alignment. Tensors with memory of their own do.
+    /// Returns `true` if it begins at a multiple of the alignment. Tensors with their own memory do.
     pub fn is_aligned(&self, tensor: TensorId) -> bool {
         self.graph.tensor(tensor).view.is_none_or(|view| view.offset.is_multiple_of(self.alignment.max(1)))
     }

@@ -6,7 +6,7 @@ use crate::placement::Bytes;
 use super::nodes::TensorFacts;
 use super::sequences::{Kernels, Run, Sequence};
 
-/// What addresses cost on a device. Fewer is better; a sequence that is not fused counts before barriers.
+/// The cost of addresses on a device. Fewer is better; a sequence that is not fused counts before barriers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "cli", derive(serde::Serialize))]
 pub struct KernelCosts {
@@ -43,7 +43,7 @@ impl Range {
     }
 }
 
-/// Counts what the addresses cost. `address` returns that of a root; `None` for one that is not planned.
+/// Counts the cost of the addresses. `address` returns that of a root; `None` for one that is not planned.
 pub fn costs_at(
     kernels: &Kernels,
     graph: &Graph,
@@ -63,7 +63,7 @@ struct Replay<'a> {
     graph: &'a Graph,
     facts: &'a dyn TensorFacts,
     address: &'a dyn Fn(TensorId) -> Option<Address>,
-    /// What kernels since the last barrier write, and read.
+    /// Memory that kernels since the last barrier write and read.
     written: Vec<Range>,
     read: Vec<Range>,
 }
@@ -102,7 +102,7 @@ impl Replay<'_> {
         })
     }
 
-    /// Notes what a kernel reads and writes. Returns `true` if it waits.
+    /// Notes the memory that a kernel reads and writes. Returns `true` if it waits.
     fn run_kernel(&mut self, first: usize, sequence: &Sequence) -> bool {
         let written: Vec<Range> = sequence.results(first).map(|at| self.range(self.run.ids[at])).collect();
         let sources = self.run.ids[first..first + sequence.len].iter().flat_map(|&id| self.graph.sources(id));
@@ -132,7 +132,7 @@ impl Replay<'_> {
 }
 
 impl Sequence {
-    /// Returns the positions of what is written.
+    /// Returns the positions of written results.
     fn results(self, first: usize) -> impl Iterator<Item = usize> {
         self.also_written.into_iter().chain([self.len - 1]).map(move |at| first + at)
     }

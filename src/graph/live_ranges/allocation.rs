@@ -18,8 +18,7 @@ pub struct Allocation {
     pub in_place_of: Option<TensorId>,
 }
 
-/// An inactive node that owns memory: no backend computes it, so it has an address in its buffer, but no bytes of its
-/// own.
+/// An inactive node that owns memory: no backend computes it, so it has an address in its buffer, but no own bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InactiveNode {
     /// The node.

@@ -31,14 +31,14 @@ fn inactive(graph: &Graph, candidates: &[(Step, TensorId)]) -> InactiveNodes {
     InactiveNodes::find(graph, candidates, steps, &uses)
 }
 
-/// What is found on the way.
+/// The results of the walk so far.
 struct UseScan<'a> {
     graph: &'a Graph,
     inactive: InactiveNodes,
     tensors: Vec<DefAndUses>,
     /// The leafs to allocate, and their buffers.
     leafs: Vec<(TensorId, BufferIndex)>,
-    /// The inputs to allocate that are no leafs, and their buffers.
+    /// The inputs to allocate that are not leafs, and their buffers.
     inputs: Vec<(TensorId, BufferIndex)>,
     /// The steps, in order, that use a source before its def.
     uses_before_def: Vec<Step>,
@@ -138,7 +138,7 @@ impl<'a> UseScan<'a> {
         self.graph.tensor(id).view.is_some_and(|view| self.graph.tensor(view.root).is_owned())
     }
 
-    /// Discounts views that write into memory before its owner is computed: they belong to its def, and are no uses.
+    /// Discounts views that write into memory before its owner is computed: they belong to its def, and are not uses.
     fn discount_early_writers(&mut self) {
         for &writer in &self.early_writers {
             if self.tensors[self.graph.root(writer) as usize].def > self.tensors[writer as usize].def {

@@ -143,7 +143,7 @@ impl ConcatCandidate {
                 if blocks[at].first_step < new.first_step { (new.size - old.size, 0) } else { (0, old.size) };
             loads[at] + grown < peak + shared
         };
-        // The peaks are few, and mostly decide.
+        // The peaks are few, and usually decide.
         let peaks = &profile.peaks[profile.peaks.partition_point(|&at| at < start)..];
         let peaks = &peaks[..peaks.partition_point(|&at| at < end)];
         !peaks.is_empty() && peaks.iter().all(|&at| stays_below(at)) && (start..end).all(stays_below)

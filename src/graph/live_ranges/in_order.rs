@@ -1,5 +1,5 @@
-//! The first pass over graphs in which every tensor comes after what it refers to, as in nearly all: the last users
-//! recorded with the sources are the last uses.
+//! The first pass over graphs in which every tensor comes after those that it refers to, as in nearly all: the last
+//! users recorded with the sources are the last uses.
 
 use crate::graph::{BufferIndex, Flags, Graph, Operation, Requests, Tensor, TensorId};
 use crate::placement::Step;

@@ -6,7 +6,7 @@ use crate::placement::{Bytes, Step};
 use super::blocks::{Blocks, InPlaceSource};
 use super::last_uses::{LastUses, Point};
 
-/// What is known of a graph before any block is added.
+/// Facts about a graph before any block is added.
 pub struct Known<'a> {
     pub graph: &'a Graph,
     pub last_uses: &'a LastUses,
@@ -148,8 +148,8 @@ impl<'a, S: Sizes> InPlaceSearch<'a, S> {
         Ok(InPlaceSource { beyond_ggml: source.beyond_ggml || !is_ggmls, ..source })
     }
 
-    /// Chooses between two sources as [`Self::best_of_all`] does, with fewer checks, where none but those with blocks of their own
-    /// in the requested buffer come into question, as nearly always. `None` otherwise.
+    /// Chooses between two sources as [`Self::best_of_all`] does, with fewer checks, where only those with their own
+    /// blocks in the requested buffer qualify, as is nearly always the case. `None` otherwise.
     #[inline(always)]
     fn best_of_owners(&mut self, [first, second]: [TensorId; 2]) -> Option<Best<'a>> {
         let is_simple = self.known.used_by_inactive.is_empty() && self.known.graph.retention().is_empty();
@@ -165,8 +165,8 @@ impl<'a, S: Sizes> InPlaceSearch<'a, S> {
         Some(Best { candidate, is_ggmls: !is_other })
     }
 
-    /// Returns the source in this slot if it has a block of its own that the node may write over, `Some(None)` if it is out of the
-    /// question, and `None` if that takes more checks.
+    /// Returns the source in this slot if it has its own block, which the node may write over, `Some(None)` if it does
+    /// not qualify, and `None` if that takes more checks.
     #[inline(always)]
     fn owner(&mut self, slot: usize, source: TensorId, other: TensorId) -> Option<Option<Candidate<'a>>> {
         let has_layout = self.has_layout_of(source);
@@ -234,8 +234,8 @@ impl<'a, S: Sizes> InPlaceSearch<'a, S> {
         })
     }
 
-    /// Returns `true` unless ggml would not use this source, whose last use is here: views, and what an inactive node
-    /// uses later.
+    /// Returns `true` unless ggml would not use this source, whose last use is here: views, and tensors that an
+    /// inactive node uses later.
     #[inline(always)]
     fn ggml_may_use(&self, source: TensorId) -> bool {
         self.known.graph.tensor(source).view.is_none() && !self.is_used_later_by_inactive(source)
@@ -264,7 +264,7 @@ impl<'a, S: Sizes> InPlaceSearch<'a, S> {
         let allocation = self.blocks.allocation(root)?;
         let rules = self.blocks.rules(allocation.buffer);
         let beyond_ggml = view.is_some() || !self.operation.is_listed();
-        // What ggml would not do must not move a node to another buffer.
+        // Sharing that ggml does not do must not move a node to another buffer.
         let is_right = allocation.buffer == self.buffer || !(beyond_ggml || self.is_used_later_by_inactive(source));
         let may_be_view = view.is_none_or(|view| view.offset == 0 && rules.views && self.ends_now(root));
         let is_retained = self.known.graph.is_retained_until(root, self.node);

@@ -1,8 +1,8 @@
 //! Nodes that no backend computes.
 //!
 //! A graph can hold alternatives of which one is selected (`ggml_build_forward_select`). The nodes of the others lack
-//! [`Flags::COMPUTE`], and backends skip them: they read nothing and write nothing, so they need an address, but no
-//! bytes of their own.
+//! [`Flags::COMPUTE`], and backends skip them: they read nothing and write nothing, so they need an address, but no own
+//! bytes.
 
 use std::cmp::Reverse;
 
@@ -21,7 +21,7 @@ pub struct InactiveNodes {
     is_inactive: Vec<bool>,
 }
 
-/// What is known of the uses of a tensor beyond the steps that are followed.
+/// Facts about the uses of a tensor beyond the steps that are followed.
 pub struct KnownUses<R, A> {
     /// Returns `true` if any node uses a tensor.
     pub is_used: R,
@@ -80,7 +80,7 @@ impl InactiveNodes {
         Self { nodes, is_inactive }
     }
 
-    /// Makes active what an active node uses or is a view of. Returns `true` if anything changed.
+    /// Marks as active the sources of active nodes and the tensors that these view. Returns `true` if anything changed.
     fn spread(graph: &Graph, end: Step, is_inactive: &mut [bool]) -> bool {
         let mut changed = false;
         for &node in graph.nodes()[..end as usize].iter().rev() {

@@ -1,15 +1,15 @@
-//! The result of the first pass over a graph: last uses, and what has memory from the start.
+//! The result of the first pass over a graph: last uses, and tensors that have memory from the start.
 
 use crate::graph::{BufferIndex, Flags, Tensor, TensorId};
 use crate::placement::Step;
 
 use super::inactive::InactiveNodes;
 
-/// What the first pass over a graph finds.
+/// The result of the first pass over a graph.
 pub struct FirstPass {
     /// The leafs to allocate, and their buffers.
     pub leafs: Vec<(TensorId, BufferIndex)>,
-    /// The inputs to allocate that are no leafs, and their buffers.
+    /// The inputs to allocate that are not leafs, and their buffers.
     pub inputs: Vec<(TensorId, BufferIndex)>,
     /// By tensor, its last use.
     pub last_uses: LastUses,
@@ -21,8 +21,8 @@ pub struct FirstPass {
 
 /// A program point: a step as a number. Each step has one more than the step before.
 ///
-/// The extreme values stand for no step. They are not an `Option`, so that last uses are computed by `max` alone, and
-/// points can be the ids of nodes where these count steps.
+/// The extreme values mean no step. They are not an `Option`, so that last uses are computed by `max` alone, and points
+/// can be the ids of nodes where these count steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Point(pub u32);
 
@@ -39,9 +39,9 @@ impl Point {
 pub struct LastUses {
     /// The point of the first step, which is not 0.
     pub first: Point,
-    /// By tensor. Of the owner of memory to plan, the last step that uses it or a view of it: its block may end there.
-    /// Of a view of such memory, the last step that uses the view; a block ends at no other points. Of external memory,
-    /// any point.
+    /// By tensor. For the owner of memory to plan, the last step that uses it or a view of it: its block may end there.
+    /// For a view of such memory, the last step that uses the view; a block ends at no other points. For external
+    /// memory, any point.
     pub points: Vec<Point>,
 }
 

@@ -18,7 +18,7 @@ pub fn extend_retained(graph: &Graph, last_uses: &mut LastUses) {
         }
         let end = until.map_or(Point::KEPT, |step| last_uses.point(step));
         let last_use = &mut last_uses.points[root as usize];
-        // What is unused may be read after the graph, retained or not.
+        // Unused results may be read after the graph, retained or not.
         *last_use = if *last_use == Point::UNUSED { Point::KEPT } else { end.max(*last_use) };
     }
 }
@@ -34,12 +34,12 @@ pub fn retained_owners(graph: &Graph) -> Vec<bool> {
 /// A backend fuses a node with at most this many nodes before it.
 const FUSED: Step = 8;
 
-/// Keeps what a backend may read while `node` runs at `step`, in memory of its own since its source is retained.
-/// `is_retained` has, by owner of memory, whether it or a view of it is retained.
+/// Keeps the tensors that a backend may read while `node` runs at `step`, in its own memory since its source is
+/// retained. `is_retained` has, by owner of memory, whether it or a view of it is retained.
 ///
 /// Backends fuse a node with those before it whose results it alone reads, and then read their sources while they write
-/// its result, without comparing addresses: ggml's own allocator would compute the node in place of such a result, which
-/// does not overlap with what that was computed from. So this concerns the operations in ggml's list alone.
+/// its result, without comparing addresses: ggml's own allocator would compute the node in place of such a result,
+/// which does not overlap with its sources. So this concerns the operations in ggml's list alone.
 #[cold]
 pub fn keep_fused_sources(graph: &Graph, is_retained: &[bool], blocks: &mut Blocks, node: TensorId, step: Step) {
     let operation = graph.tensor(node).operation;

@@ -181,7 +181,7 @@ impl<S: Sizes> Walk<'_, S> {
         self.blocks.add(id, buffer, step, self.known.last_uses.last_step(id), alloc_size);
     }
 
-    /// Allocates a node, computed at a step and used until another: in place of a source, or a block of its own.
+    /// Allocates a node, computed at a step and used until another: in place of a source, or in its own block.
     #[inline]
     fn allocate_node(
         &mut self,

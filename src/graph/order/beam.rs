@@ -1,8 +1,8 @@
 //! Beam search for an order of a window of steps whose live bytes stay below caps.
 //!
-//! Breadth first by the number of nodes that have run. Of the states with the same number, those with the fewest live
-//! bytes are kept. A node that can run without adding to the live bytes runs at once: running it later can only free
-//! more, and running it early leaves more bytes to all others.
+//! Breadth first by the number of nodes that have run. Among the states with the same number, those with the fewest
+//! live bytes are kept. A node that can run without adding to the live bytes runs at once: running it later can only
+//! free more, and running it early leaves more bytes to all others.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use super::run::Run;
 /// How many nodes are tried next in a state, per width of the beam: graphs may have thousands that are ready at once.
 const BRANCHES: usize = 8;
 
-/// What is searched: an order, of which the steps in `window` may be permuted.
+/// The state of a search: an order, of which the steps in `window` may be permuted.
 #[derive(Clone, Copy, Debug)]
 pub struct BeamSearch<'a> {
     pub hazards: &'a Hazards,
@@ -169,7 +169,7 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
         }
     }
 
-    /// Runs `node`, and opens its successors and the nodes that may now free what it has used.
+    /// Runs `node`, and opens its successors and the nodes that may now free its sources.
     fn advance(&mut self, node: u32) {
         self.forward(node);
         self.moves.push(node);
@@ -179,7 +179,7 @@ impl<'r, 'm, 'a> Beam<'r, 'm, 'a> {
         self.open.extend(affected.filter(|&other| is_set(&self.ready, other)));
     }
 
-    /// Keeps the current state, if it is new and among the best with as many nodes run.
+    /// Keeps the current state, if it is new and among the best with the same number of nodes run.
     fn keep_state(&mut self, parent: usize) {
         let live = self.run.total();
         let level = &mut self.levels[self.count];

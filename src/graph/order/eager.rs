@@ -71,7 +71,7 @@ impl<'a> Eager<'a> {
                 self.open.push_back(later);
             }
         }
-        // What it was one of the last to use may now be freed by a single node.
+        // Tensors that it was one of the last to use may now be freed by a single node.
         for &(value, _) in &self.model.nodes[step as usize].uses {
             if self.run.may_have_one_user(value) {
                 let waiting = self.users[value as usize].iter().filter(|&&user| !self.done[user as usize]);

@@ -19,8 +19,8 @@ impl Hazards {
     /// - two nodes that access the same memory, unless both only read it. Views access the memory of their roots, and
     ///   tensors with the same number in `same_memory` access the same;
     /// - any node and one that may do anything, or a dependency marker: markers fix where in the order something must
-    ///   have memory, or must still have it, or is filled from outside. No-op nodes without sources are no markers when
-    ///   they have memory already, as parameters do, or when a node before them uses them: then others write them;
+    ///   have memory, or must still have it, or is filled from outside. No-op nodes without sources are not markers
+    ///   when they have memory already, as parameters do, or when a node before them uses them: then others write them;
     /// - a retained tensor and the node that ends its retention;
     /// - the last node and any other: programs find a graph's result at its end.
     ///

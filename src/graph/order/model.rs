@@ -130,7 +130,7 @@ impl<'a> Builder<'a> {
         builder
     }
 
-    /// Notes what is retained. A retention that ends before the def of its tensor has no effect.
+    /// Notes the retained tensors. A retention that ends before the def of its tensor has no effect.
     fn retain(&mut self) {
         for (tensor, until) in self.graph.retained() {
             if self.is_inactive[tensor as usize] {
@@ -147,7 +147,8 @@ impl<'a> Builder<'a> {
         self.retained_until.sort_unstable();
     }
 
-    /// Returns what a step uses: the sources of its node whose uses count, and the tensors that are retained until it.
+    /// Returns the tensors that a step uses: the sources of its node whose uses count, and the tensors that are
+    /// retained until it.
     fn uses_at(&self, step: Step, node: TensorId) -> impl Iterator<Item = TensorId> {
         let first = self.retained_until.partition_point(|&(until, _)| until < step);
         let retained = self.retained_until[first..].iter().take_while(move |&&(until, _)| until == step);

@@ -26,7 +26,7 @@ impl Default for ReorderEffort {
     }
 }
 
-/// What an order needs in one buffer.
+/// The bytes that an order needs in one buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measure {
     /// The most live bytes at a step.
@@ -44,9 +44,10 @@ pub struct Reordering {
     pub order: Vec<Step>,
     /// How many nodes moved; 0 if the order stays as given.
     pub moved: usize,
-    /// What the given order needs, by buffer.
+    /// The bytes that the given order needs, by buffer.
     pub before: Vec<Measure>,
-    /// What the new one needs, by buffer: nowhere more, and unless nothing moved, a lower bound is lower somewhere.
+    /// The bytes that the new one needs, by buffer: nowhere more, and unless nothing moved, a lower bound is lower
+    /// somewhere.
     pub after: Vec<Measure>,
 }
 

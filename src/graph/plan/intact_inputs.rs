@@ -18,7 +18,7 @@ pub fn read_inputs(graph: &Graph) -> Vec<TensorId> {
     inputs
 }
 
-/// Returns, each with its buffer, those of [`read_inputs`] that keep what is read of them when the graph runs at the
+/// Returns, each with its buffer, those of [`read_inputs`] whose read parts stay intact when the graph runs at the
 /// addresses of `plan`: no node writes another value there. What nodes write into views of an input is its value.
 pub fn intact_inputs(graph: &Graph, plan: &GraphPlan) -> Vec<(TensorId, BufferIndex)> {
     let mut places = places(graph, plan);

@@ -1,7 +1,8 @@
 //! First choices: all is dropped but what crosses a few narrow steps of the forward pass.
 //!
 //! Keeping every k-th layer of a network is a choice of this kind, as each layer begins where few bytes are live. Here
-//! the steps are found by the bytes alone: a segment may make at most so many bytes before the next narrow step.
+//! the steps are found by the bytes alone: a segment may make at most a given number of bytes before the next narrow
+//! step.
 
 use crate::graph::order::{Model, ValueId};
 use crate::placement::{Bytes, Step};

@@ -144,7 +144,7 @@ impl<'a> Estimator<'a> {
         }
     }
 
-    /// Frees what the block of a larger in-place source has beyond the size of the result.
+    /// Frees the part of a larger in-place source's block beyond the size of the result.
     fn shrink(&mut self, result: usize, value: ValueId) {
         let value = self.model.values[value as usize];
         let beyond = self.blocks[result].saturating_sub(value.size);

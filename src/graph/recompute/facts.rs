@@ -1,4 +1,4 @@
-//! What may be recomputed, and what a recomputation has to respect.
+//! The tensors that may be recomputed, and the limits of a recomputation.
 
 use crate::graph::order::{Hazards, Model, ValueId, last_barrier};
 use crate::graph::{Effect, Flags, Graph, TensorId};
@@ -6,18 +6,19 @@ use crate::placement::Step;
 
 use super::not_recomputed::NotRecomputed;
 
-/// A graph to recompute, with what is known of its tensors, all by id.
+/// A graph to recompute, with facts about its tensors, all by id.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// A training graph: the forward pass up to the last node with [`Flags::LOSS`], then the backward pass.
     pub graph: &'a Graph,
-    /// What running each node can change.
+    /// The effect of running each node.
     pub effects: &'a [Effect],
     /// The first tensor that each tensor aliases; a root whose memory aliases no other has its own id.
     pub same_memory: &'a [TensorId],
     /// The work of each node, see [`work_of`](super::work_of).
     pub work: &'a [u64],
-    /// Whether the caller keeps it: neither it nor what it is a view of is computed again. Retained tensors are kept too.
+    /// Whether the caller keeps it: neither it nor the tensor that it views is computed again. Retained tensors are
+    /// kept too.
     pub kept: &'a [bool],
 }
 
@@ -35,7 +36,7 @@ pub struct Facts {
     /// By step.
     pub work: Vec<u64>,
     /// Nodes that nothing depends on and that need no memory, such as the steps of an optimizer: they run as soon as
-    /// they can, so that what they use is freed.
+    /// they can, so that their sources are freed.
     pub sinks: Vec<Sink>,
     /// By step: the sinks that wait for it.
     pub waiting: Vec<Vec<u32>>,

@@ -14,7 +14,7 @@ use super::schedule::Item;
 ///
 /// # Errors
 /// [`NotRecomputed::Plan`] when sizes overflow.
-#[expect(clippy::too_many_arguments, reason = "two graphs, what a plan depends on, and the limit of the search")]
+#[expect(clippy::too_many_arguments, reason = "two graphs, inputs of a plan, and the limit of the search")]
 pub fn better_order(
     subject: Subject<'_>,
     given_hazards: &Hazards,

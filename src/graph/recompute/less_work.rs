@@ -1,4 +1,5 @@
-//! Less work in a given order of execution: what is computed again is kept instead, or something cheaper is dropped for it.
+//! Less work in a given order of execution: a result is kept instead of computed again, or something cheaper is dropped
+//! for it.
 
 use crate::graph::order::Model;
 use crate::placement::{Bytes, Step};
@@ -11,7 +12,7 @@ use super::schedule::{Item, Scheduler};
 /// How many times as long a simulation takes as finding out what runs again.
 const SIMULATION: u64 = 4;
 
-/// An order of execution, and what it drops.
+/// An order of execution, and the results that it drops.
 #[derive(Clone, Debug)]
 pub struct Ordered {
     /// The nodes in their order.

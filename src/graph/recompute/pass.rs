@@ -25,7 +25,7 @@ impl Default for RecomputeEffort {
     }
 }
 
-/// What a graph needs to run.
+/// The memory that a graph needs to run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Bytes of its plan, in all buffers.
@@ -43,10 +43,10 @@ pub struct Recomputation {
     pub boundary: Step,
     /// The graph with these nodes.
     pub rebuilt: Rebuilt,
-    /// What the given graph needs.
+    /// The memory that the given graph needs.
     pub before: Needs,
-    /// What the new graph needs. More than the budget means that the budget cannot be met; then no smaller graph was
-    /// found, and a search with these bytes as the budget finds one that fits.
+    /// The memory that the new graph needs. More than the budget means that the budget cannot be met; then no smaller
+    /// graph was found, and a search with these bytes as the budget finds one that fits.
     pub after: Needs,
 }
 
@@ -62,20 +62,20 @@ impl Recomputation {
 /// How often fewer live bytes are searched for where a plan exceeds the budget though the live bytes fit.
 const ATTEMPTS: u32 = 4;
 
-/// The share of the effort, one in so many, for an order with a lower peak.
+/// The denominator of the share of the effort that goes into an order with a lower peak.
 const ORDER_SHARE: u64 = 10;
 
 /// Searches for a graph whose plan fits `budget`, a number of bytes for all buffers together, with the least work found.
 /// The graph stays as given where it fits. `progress` is called with the part of the search that is done, which rises to 1; the
 /// search is cancelled when it returns `false`.
 ///
-/// Each forward result is computed at most twice. Nodes that need no memory of their own and that nothing depends on,
-/// such as the steps of an optimizer, run as soon as they can. Where the budget is not met by recomputation alone, an
+/// Each forward result is computed at most twice. Nodes that need no own memory and that nothing depends on, such as
+/// the steps of an optimizer, run as soon as they can. Where the budget is not met by recomputation alone, an
 /// [order](crate::graph::order) with a lower peak is searched for.
 ///
 /// # Errors
 /// [`NotRecomputed`].
-#[expect(clippy::too_many_arguments, reason = "what a plan depends on, and the limits of the search")]
+#[expect(clippy::too_many_arguments, reason = "inputs of a plan, and the limits of the search")]
 pub fn recompute(
     subject: Subject<'_>,
     buffers: &[BufferSpec],
@@ -104,8 +104,8 @@ pub fn recompute(
     if progress.end() { Ok(found) } else { Err(NotRecomputed::Cancelled) }
 }
 
-/// Recomputes with a given choice: of the forward results `dropped`, those that may be computed again are, in the order of
-/// execution of [`recompute`]. For comparing choices.
+/// Recomputes with a given choice: those of the forward results `dropped` that may be computed again are, in the order
+/// of execution of [`recompute`]. For comparing choices.
 ///
 /// # Errors
 /// [`NotRecomputed`].
@@ -129,7 +129,7 @@ pub fn recompute_exactly(
     given.planned(sizes, scheduler.items().to_vec(), again)
 }
 
-/// The given graph, what is known of it, and what it needs.
+/// The given graph, facts about it, and the memory that it needs.
 struct Given<'a> {
     subject: Subject<'a>,
     hazards: &'a Hazards,
@@ -163,7 +163,7 @@ impl<'a> Given<'a> {
     }
 
     /// Searches for the graph with the least work whose plan fits the budget, or the smallest one; at most as large as
-    /// the given graph. Also returns what is dropped, by value.
+    /// the given graph. Also returns the dropped results, by value.
     fn least_work(
         &self,
         sizes: &mut dyn Sizes,

@@ -1,4 +1,4 @@
-//! The order of execution that follows from what is dropped: when each node runs, and when it runs again.
+//! The order of execution that follows from the dropped results: when each node runs, and when it runs again.
 
 use crate::graph::order::ValueId;
 use crate::placement::Step;

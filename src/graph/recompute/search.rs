@@ -15,7 +15,7 @@ use super::schedule::{Item, Scheduler};
 /// The parts of the live bytes by which goals lie below them.
 const STAGES: [Bytes; 5] = [96, 24, 8, 24, 96];
 
-/// A choice of what to drop, and what it needs.
+/// A choice of results to drop, and the memory that the graph then needs.
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// By value.

@@ -4,14 +4,14 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A list of patterns separated by commas, such as `l_out-*,kq*`. A name matches if one of them matches all of it: `*`
-/// stands for any characters or none, `?` for one character, and every other character for itself, in the same case.
-/// White space around each pattern does not count. An empty list matches no name.
+/// matches any characters or none, `?` one character, and every other character itself, in the same case. White space
+/// around each pattern does not count. An empty list matches no name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct NamePattern {
     globs: Vec<Box<str>>,
 }
 
-/// A text that is no list of patterns.
+/// A text that is not a list of patterns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidPattern {
     text: String,
@@ -76,7 +76,7 @@ impl fmt::Display for InvalidPattern {
         let Self { text, number } = self;
         write!(
             f,
-            "pattern {number} of {text:?} is empty; known are names with * and ?, separated by commas: l_out-*,kq*"
+            "pattern {number} of {text:?} is empty; expected names with * and ?, separated by commas: l_out-*,kq*"
         )
     }
 }
@@ -192,7 +192,7 @@ mod tests {
         let error = NamePattern::parse("a,,b").expect_err("one is empty");
         assert_eq!(
             error.to_string(),
-            "pattern 2 of \"a,,b\" is empty; known are names with * and ?, separated by commas: l_out-*,kq*"
+            "pattern 2 of \"a,,b\" is empty; expected names with * and ?, separated by commas: l_out-*,kq*"
         );
     }
 

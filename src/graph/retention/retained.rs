@@ -5,10 +5,10 @@ use crate::graph::TensorId;
 /// A tensor whose value can be read after its last use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Retained {
-    /// The tensor; of a view, the bytes in its root.
+    /// The tensor; for a view, the bytes in its root.
     pub tensor: TensorId,
     /// The node that ends it: the value can be read until that node has run, and the node does not write over it.
-    /// `None`, or what is no node of the graph: to the end of the graph.
+    /// `None`, or a tensor that is not a node of the graph: to the end of the graph.
     pub until: Option<TensorId>,
 }
 

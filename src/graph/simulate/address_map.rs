@@ -33,7 +33,7 @@ impl AddressMap {
         Self { spaces, regions: regions.collect() }
     }
 
-    /// Returns the bytes of a tensor that is no view.
+    /// Returns the bytes of a tensor that is not a view.
     pub fn region(&self, tensor: TensorId) -> Option<Region> {
         self.regions[tensor as usize]
     }

@@ -1,11 +1,11 @@
-//! What goes wrong when a graph runs on a plan.
+//! Errors of a graph that runs on a plan.
 
 use std::fmt;
 
 use crate::graph::{Graph, Region, TensorId};
 use crate::placement::Step;
 
-/// What goes wrong when a graph runs on a plan.
+/// Errors of a graph that runs on a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Corruption {
     /// A tensor reaches beyond the end of its chunk.
@@ -56,7 +56,7 @@ pub enum Corruption {
 /// A corruption, and its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What goes wrong.
+    /// The error.
     pub corruption: Corruption,
     /// The first bytes that are affected: those that two tensors share, or that are beyond the end. `None` when a
     /// tensor has no memory.

@@ -38,16 +38,16 @@ pub fn retained_values(graph: &Graph, skipped: &[bool]) -> Vec<(TensorId, Option
     retained
 }
 
-/// Returns, by tensor, whether it is a result that must last: outputs, and what is in the graph, is no input, and is
-/// used by no node, not even through a view; of memory that is written before its owner is listed, the owner. `defs`
-/// has the step that computes each tensor, `skipped` the nodes that backends skip.
+/// Returns, by tensor, whether it is a result that must last: outputs, and tensors of the graph that are not inputs and
+/// are used by no node, not even through a view; of memory that is written before its owner is listed, the owner.
+/// `defs` has the step that computes each tensor, `skipped` the nodes that backends skip.
 pub fn results(graph: &Graph, defs: &[Option<Step>], skipped: &[bool]) -> Vec<bool> {
     let mut result = vec![false; graph.tensors().len()];
     let is_result = |&&leaf: &&TensorId| {
         let tensor = graph.tensor(leaf);
         tensor.view.is_none() && !tensor.flags.has(Flags::INPUT)
     };
-    // What is written into memory before its owner is listed belongs to the def of the owner.
+    // Writes into memory before its owner is listed belong to the def of the owner.
     let is_final_node = |&&node: &&TensorId| {
         let is_run = !graph.tensor(node).is_marker() && !skipped[node as usize];
         is_run && defs[graph.root(node) as usize] <= defs[node as usize]

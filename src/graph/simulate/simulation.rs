@@ -46,7 +46,7 @@ pub fn simulate_again(graph: &Graph, addresses: &AddressMap, nbytes: &[Bytes]) -
     let mut run = Simulation::start(graph, addresses, nbytes, usize::MAX);
     run.writes_elements = true;
     run.set(&inputs);
-    // What backends skip writes nothing, whoever reads it.
+    // Nodes that backends skip write nothing, even if they are read.
     (0..)
         .zip(skipped_nodes(graph))
         .filter(|(_, is_skipped)| *is_skipped)

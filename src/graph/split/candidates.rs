@@ -1,4 +1,4 @@
-//! Regions around what is large at a step, and how they could be cut.
+//! Regions around large intermediates at a step, and how they could be cut.
 
 use crate::graph::{BufferIndex, TensorId};
 use crate::placement::{Bytes, Step};
@@ -16,7 +16,7 @@ const LARGEST: usize = 4;
 /// How often a region grows.
 const GROWTH: usize = 12;
 
-/// A region is cut into at most so many parts at once.
+/// Maximum number of parts per region.
 const MOST_PARTS: i64 = 64;
 
 /// By how many multiples parts may be longer than needed, so that the last one is not too short.
@@ -53,7 +53,7 @@ impl Candidate {
     }
 }
 
-/// How a region is to be cut, and what that costs.
+/// How a region is to be cut, and the cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Estimate {
     grid: Grid,
@@ -68,7 +68,7 @@ struct Estimate {
 }
 
 impl Estimate {
-    /// Returns what is least for the best candidate: first those that fit, by their cost; then the smallest.
+    /// Returns a key that is least for the best candidate: first those that fit, by their cost; then the smallest.
     fn rank(&self, target: Bytes) -> (bool, u64, u64, i64) {
         let Self { bytes, cost, parts, .. } = *self;
         if bytes <= target { (false, cost, bytes, parts) } else { (true, bytes, cost, parts) }
@@ -79,7 +79,7 @@ impl Estimate {
     }
 }
 
-/// What a region is to be cut for.
+/// The goal of cutting a region.
 #[derive(Clone, Copy, Debug)]
 pub struct Aim {
     pub buffer: BufferIndex,
@@ -147,7 +147,7 @@ fn estimate(facts: &Facts<'_>, region: &Region, aim: Aim, limit: Option<Bytes>) 
     if units >= grid.units {
         return None;
     }
-    // Parts of equal size, as far as that is possible with as many.
+    // This number of parts, of equal size as far as possible.
     let parts = (grid.units + units - 1) / units;
     let units = with_long_last_part(grid, grid.rounded_up((grid.units + parts - 1) / parts))?;
     let bytes = bytes.with_parts(units, grid.units);

@@ -1,8 +1,8 @@
 //! The time that parts add, as an estimate.
 //!
 //! Each part runs each node of its region once more than the whole graph does: a kernel launch, or a barrier of the
-//! threads. What a node needs as a whole is read again for every part, and converted again where a product multiplies
-//! another type than it gets. Results are computed once. Effects of caches are not counted.
+//! threads. Sources that a node needs as a whole are read again for every part, and converted again where a product
+//! multiplies another type than it gets. Results are computed once. Effects of caches are not counted.
 
 use super::facts::Facts;
 use super::operations::{Kind, Need, cut};

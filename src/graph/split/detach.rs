@@ -1,4 +1,4 @@
-//! Nodes that a program computes in place of a source get memory of their own where that makes no difference: planning
+//! Nodes that a program computes in place of a source get their own memory where that makes no difference: planning
 //! puts them in place again, and parts of them can be cut.
 
 use crate::graph::{Effect, Flags, Graph, Operation, TensorId, View};
@@ -55,7 +55,7 @@ impl Facts<'_> {
         }
         let mut owner = root;
         let mut since = self.steps[root as usize]?;
-        // By member and the root: from when on it stands for the memory.
+        // By member and the root: the step from which it represents the memory.
         let mut owners = vec![(root, since)];
         let mut current = vec![root];
         let mut views = Vec::new();
@@ -93,7 +93,7 @@ impl Facts<'_> {
         is_in_order.then_some(views)
     }
 
-    /// Returns `true` if a node could as well have memory of its own, beside its first source.
+    /// Returns `true` if a node could as well have its own memory, separate from its first source.
     fn is_in_place(&self, node: TensorId, source: TensorId, root: TensorId, view: View) -> bool {
         let layout = self.graph.layout(node);
         let is_same = layout == self.graph.layout(source) && layout == self.graph.layout(root) && view.offset == 0;

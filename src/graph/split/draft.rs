@@ -1,4 +1,4 @@
-//! A graph of which parts were cut, with what is known of each tensor.
+//! A graph of which parts were cut, with facts about each tensor.
 
 use std::fmt::Write;
 
@@ -28,7 +28,7 @@ pub struct Subject<'a> {
     pub unsliced: &'a [bool],
 }
 
-/// What a tensor of a cut graph is.
+/// The kind of a tensor of a cut graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// A tensor of the given graph.
@@ -67,9 +67,9 @@ impl Role {
 /// Which tensor of the given graph a tensor of a cut graph comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The tensor of the given graph; of a slice, the one that is sliced.
+    /// The tensor of the given graph; for a slice, the one that is sliced.
     pub tensor: TensorId,
-    /// What it is now.
+    /// Its current kind.
     pub role: Role,
     /// Which part it is, as a position in [`Draft::parts`]; `None` if it is as a whole.
     pub part: Option<u32>,
@@ -89,12 +89,12 @@ pub struct PartNumber {
 /// Bytes of the longest names of parts that were cut once.
 const LONGEST_PART: usize = 32;
 
-/// A graph, and what is known of its tensors.
+/// A graph, and facts about its tensors.
 #[derive(Clone, Debug)]
 pub struct Draft {
     /// The graph. Its ids count the leafs, then the nodes in their order, then the others.
     pub graph: Graph,
-    /// By tensor: what it comes from.
+    /// By tensor: its origin.
     pub origins: Vec<Origin>,
     /// The parts that tensors are of, each after the part that it is within.
     pub parts: Vec<PartNumber>,
@@ -173,7 +173,7 @@ impl Draft {
         write!(name, "{number} of {of}").expect("a string takes all that is written");
     }
 
-    /// Returns the bytes that a buffer requires for a tensor: of a part, its own bytes and the padding of the whole.
+    /// Returns the bytes that a buffer requires for a tensor: for a part, its own bytes and the padding of the whole.
     pub fn alloc_size(&self, sizes: &mut dyn Sizes, tensor: TensorId, buffer: BufferIndex) -> Bytes {
         let origin = &self.origins[tensor as usize];
         let size = sizes.alloc_size(origin.tensor, buffer);

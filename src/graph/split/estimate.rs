@@ -9,7 +9,7 @@ use super::region::Region;
 /// The live bytes of one buffer while a region runs in parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Live {
-    /// What is live in every part: what else is live, what parts read as a whole, and the outputs.
+    /// Bytes live in every part: other live tensors, sources that parts read as a whole, and the outputs.
     pub fixed: Bytes,
     /// The most bytes of what only the region uses, if it is not cut. Those of a part are its share of these.
     pub divided: Bytes,

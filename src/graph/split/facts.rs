@@ -1,4 +1,4 @@
-//! Who uses what in a draft, and when what is live.
+//! Users of each tensor in a draft, and the memory profile.
 
 use crate::graph::lists::Lists;
 use crate::graph::order::Hazards;
@@ -9,7 +9,7 @@ use super::draft::{Draft, Role};
 use super::operations::Kind;
 use super::overlapping::Overlapping;
 
-/// What is known of a draft before it is cut further.
+/// Facts about a draft before it is cut further.
 pub struct Facts<'a> {
     pub draft: &'a Draft,
     pub buffers: &'a [BufferSpec],
@@ -22,7 +22,7 @@ pub struct Facts<'a> {
     pub users: Lists<TensorId>,
     /// By tensor: the views of its memory.
     pub views: Lists<TensorId>,
-    /// By tensor: its step; `None` for what is not computed, or twice.
+    /// By tensor: its step; `None` for tensors that are not computed, or computed twice.
     pub steps: Vec<Option<Step>>,
     /// By buffer and block: the tensors in it, by id.
     pub in_block: Vec<Lists<TensorId>>,
@@ -83,8 +83,9 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Finds what is never cut: the last node, which programs find at the end; inputs, parameters and losses; what ends
-    /// the retention of a tensor; nodes that backends skip; and nodes that write more than their result.
+    /// Finds the tensors that are never cut: the last node, which programs find at the end; inputs, parameters and
+    /// losses; what ends the retention of a tensor; nodes that backends skip; and nodes that write more than their
+    /// result.
     fn find_fixed(&mut self) {
         let graph = &self.draft.graph;
         let knows_flag = graph.has_flag_compute();
@@ -110,7 +111,7 @@ impl<'a> Facts<'a> {
         tensor.is_owned() && self.is_cuttable(id) && !self.is_read_elsewhere(id) && self.sizes[id as usize] > 0
     }
 
-    /// Returns `true` if the parts of a node may write into the memory of its result: it has memory of its own, or it is
+    /// Returns `true` if the parts of a node may write into the memory of its result: it has its own memory, or it is
     /// such a part itself.
     pub fn may_be_output(&self, id: TensorId) -> bool {
         let tensor = self.draft.graph.tensor(id);

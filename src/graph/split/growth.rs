@@ -7,7 +7,7 @@ use super::operations::{Need, cut};
 use super::region::{Member, Region};
 use super::views::dimension_of_view;
 
-/// A region has at most so many members.
+/// Maximum number of members of a region.
 const MOST_MEMBERS: usize = 64;
 
 impl Region {

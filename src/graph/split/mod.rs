@@ -12,19 +12,15 @@
 //! ```
 //!
 //! A region is a set of nodes with one dimension each, along which they are cut: a range of the elements of a result
-//! needs only such ranges of those sources that are in the region. What only nodes of the region use is small then; what
-//! others use too, the outputs of the region, stay whole, and the parts write views of them.
+//! needs only such ranges of those sources that are in the region. Tensors that only nodes of the region use are small
+//! then; those that others use too, the outputs of the region, stay whole, and the parts write views of them.
 //!
 //! ```text
-//!  graph -> Draft       (the graph so far, with what is known of each tensor: Kind is how it can be cut)
-//!        -> Facts       (who uses what, the memory profile)
-//!        -> Region      (grown around what is large at a peak; operations has what a part needs of its sources)
-//!             Place     (before and after which other nodes the parts run)
-//!             estimate  (the live bytes of a region cut into parts)
-//!             cost      (the time that parts add)
-//!        -> rewrite     (the draft with regions cut)
-//!        -> Search      (again until the memory profile fits)
-//!        -> split       (compares plans with the budget)
+//!  graph -> Draft (the graph so far, with facts about each tensor: Kind is how it can be cut) -> Facts (who uses what,
+//!        the memory profile) -> Region (grown around what is large at a peak; operations has what a part needs of its
+//!        sources) Place (before and after which other nodes the parts run) estimate (the live bytes of a region cut
+//!        into parts) cost (the time that parts add) -> rewrite (the draft with regions cut) -> Search (again until the
+//!        memory profile fits) -> split (compares plans with the budget)
 //! ```
 //!
 //! All searching is counted in work, never in time: the same graph gives the same result, always.

@@ -34,7 +34,7 @@ pub struct NewTensors<'a> {
     pub sources: Lists<TensorId>,
     /// The parts of the draft, then the new ones.
     pub parts: Vec<PartNumber>,
-    /// By tensor of the draft: of an output with memory of its own, the memory that its parts write.
+    /// By tensor of the draft: for an output with its own memory, the memory that its parts write.
     memories: Vec<Option<TensorId>>,
 }
 
@@ -48,7 +48,7 @@ pub struct Part<'r> {
     pub number: [u32; 2],
 }
 
-/// What was added for a part so far.
+/// The tensors added for a part so far.
 #[derive(Default)]
 pub struct Added {
     /// By member of the region: its part.
@@ -65,7 +65,7 @@ impl Added {
         self.parts.clear();
     }
 
-    /// Returns the part of a tensor of the draft; `None` if it is no member, or not added yet.
+    /// Returns the part of a tensor of the draft; `None` if it is not a member, or not added yet.
     pub fn part_of(&self, region: &Region, tensor: TensorId) -> Option<TensorId> {
         let position = region.members.iter().position(|member| member.tensor == tensor)?;
         self.members.get(position).copied()
@@ -190,7 +190,7 @@ impl<'a> NewTensors<'a> {
         view.unwrap_or(View { root: id, offset: 0 })
     }
 
-    /// Adds the part of a view of what is internal.
+    /// Adds the part of a view of an internal tensor.
     fn add_view(
         &mut self,
         part: &Part<'_>,
@@ -269,7 +269,7 @@ impl<'a> NewTensors<'a> {
         Some(self.push(new, sources))
     }
 
-    /// Returns a part of a tensor, with memory of its own; without sources.
+    /// Returns a part of a tensor, with its own memory and without sources.
     fn part(
         &mut self,
         part: &Part<'_>,
@@ -278,7 +278,7 @@ impl<'a> NewTensors<'a> {
         added: &mut Added,
         buffer: BufferIndex,
     ) -> NewTensor {
-        // A part of a slice is a slice too: what it comes from is the tensor that is sliced.
+        // A part of a slice is a slice too: its origin is the tensor that is sliced.
         let is_slice = self.draft.origins[of as usize].role == Role::Slice;
         let mut new = self.like(of, if is_slice { Role::Slice } else { Role::Part }, buffer);
         new.origin.part = Some(self.part_within(new.origin.part, part.number, added));
@@ -286,7 +286,7 @@ impl<'a> NewTensors<'a> {
         NewTensor { layout, nbytes, ..new }
     }
 
-    /// Returns the position in [`NewTensors::parts`] of what is a part of a part, or of a whole tensor.
+    /// Returns the position in [`NewTensors::parts`] of a part of a part, or of a whole tensor.
     fn part_within(&mut self, within: Option<u32>, [number, of]: [u32; 2], added: &mut Added) -> u32 {
         if let Some(&(_, known)) = added.parts.iter().find(|(outer, _)| *outer == within) {
             return known;

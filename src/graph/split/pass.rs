@@ -19,7 +19,7 @@ impl Default for SplitEffort {
     }
 }
 
-/// What limits a search.
+/// The limits of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SplitLimits {
     /// Bytes for all buffers together.
@@ -164,7 +164,7 @@ impl Pass<'_> {
 
     /// Searches for the smallest graph, and if it fits the budget, for a larger one that does.
     fn smallest(&mut self) -> Result<Splitting, NotSplit> {
-        // What is known from the search for a budget would make the result depend on that budget.
+        // Knowledge from the search for a budget would make the result depend on that budget.
         self.search.left = self.limits.effort.0;
         self.progress.start_stage();
         self.search.least.fill(0);

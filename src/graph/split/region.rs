@@ -23,8 +23,8 @@ pub struct Member {
 pub struct Region {
     /// In the order of their steps.
     pub members: Vec<Member>,
-    /// Those that only members read, with memory of their own: their parts are tensors. The others are views of these,
-    /// or outputs, which stay whole.
+    /// Those that only members read, with their own memory: their parts are tensors. The others are views of these, or
+    /// outputs, which stay whole.
     pub internal: Vec<TensorId>,
 }
 
@@ -33,9 +33,9 @@ pub struct Region {
 pub struct Grid {
     /// Ranges of the same share that the extents of all members divide into.
     pub units: i64,
-    /// Parts begin at multiples of so many units.
+    /// Parts begin at multiples of this number of units.
     pub multiple: i64,
-    /// Each part has at least so many units.
+    /// Minimum number of units of a part.
     pub fewest: i64,
 }
 
@@ -127,8 +127,8 @@ impl Region {
         facts.may_be_output(member.tensor) && (cut.strided_result || is_packed_alike(layout, member.dimension))
     }
 
-    /// Returns `true` if the parts of a member have gaps exactly where the whole has some. Parts of internal tensors have
-    /// none; those of outputs are views; what is known of views with gaps is not enough.
+    /// Returns `true` if the parts of a member have gaps exactly where the whole has some. Parts of internal tensors
+    /// have none; those of outputs are views; the facts about views with gaps do not suffice.
     fn has_gaps_as_whole(&self, facts: &Facts<'_>, member: &Member) -> bool {
         let layout = facts.draft.graph.layout(member.tensor);
         let is_view = facts.draft.kinds[member.tensor as usize].is_view();

@@ -13,13 +13,13 @@ const ROUNDS: usize = 12;
 
 /// A graph that was cut for a target.
 pub struct Found {
-    /// The graph with what was cut; `None` if nothing was.
+    /// The cut graph; `None` if nothing was cut.
     pub draft: Option<Draft>,
     /// The largest sum of live bytes, over all buffers.
     pub peak: Bytes,
     /// Whether cuts made it larger: their estimates were wrong.
     pub is_misled: bool,
-    /// What was cut, with what it was cut from.
+    /// The cuts, each with the graph before it.
     pub cuts: Vec<CutMade>,
 }
 
@@ -36,10 +36,10 @@ pub struct CutMade {
     pub bytes: [Bytes; 2],
 }
 
-/// What the live bytes of a graph are to be.
+/// The target for the live bytes of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// At most so many, over all buffers.
+    /// Maximum number of bytes, over all buffers.
     Target(Bytes),
     /// The fewest that the search can reach.
     Least,
@@ -91,7 +91,7 @@ impl Search<'_> {
         Some(found)
     }
 
-    /// Returns cuts, apart from each other, that lower what is above the target; none if a step cannot be lowered.
+    /// Returns cuts, apart from each other, that lower the steps above the target; none if a step cannot be lowered.
     fn cuts_for(&mut self, facts: &Facts<'_>, target: Bytes, is_given: bool) -> Vec<RegionCut> {
         let mut cuts = Vec::new();
         for (buffer, limit) in limits(facts, target) {
@@ -108,8 +108,8 @@ impl Search<'_> {
         cuts
     }
 
-    /// Returns cuts, apart from each other, that lower what is above the least live bytes, by buffer. These are raised to
-    /// those of steps that cannot be lowered.
+    /// Returns cuts, apart from each other, that lower the steps above the least live bytes, by buffer. These are
+    /// raised to those of steps that cannot be lowered.
     fn least_cuts(&mut self, facts: &Facts<'_>, least: &mut [Bytes]) -> Vec<RegionCut> {
         let mut cuts = Vec::new();
         for (buffer, least) in (0..).zip(least) {
@@ -125,7 +125,7 @@ impl Search<'_> {
         cuts
     }
 
-    /// Adds cuts that lower what is above `limit` in a buffer, apart from each other.
+    /// Adds cuts that lower the steps above `limit` in a buffer, apart from each other.
     fn add_cuts(
         &mut self,
         facts: &Facts<'_>,

@@ -8,8 +8,8 @@ use crate::placement::Bytes;
 /// The largest number of elements in a block of a quantized type.
 const MOST_IN_BLOCK: u64 = 256;
 
-/// The most bytes of an element on its own. Blocks have more: rows of smaller elements that begin inside of each other are
-/// no rows of blocks.
+/// The most bytes of an element on its own. Blocks have more: rows of smaller elements that begin inside of each other
+/// are not rows of blocks.
 const LARGEST_ELEMENT: Bytes = 8;
 
 /// Returns an extent as bytes are counted; extents of real tensors are not negative.

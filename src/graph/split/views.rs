@@ -1,4 +1,4 @@
-//! Views of what is cut: where a dimension of the memory is in a view, and the view of a part.
+//! Views of cut tensors: where a dimension of the memory is in a view, and the view of a part.
 
 use std::cmp::Reverse;
 
@@ -7,8 +7,8 @@ use crate::placement::Bytes;
 
 use super::slices::{count, is_packed};
 
-/// Returns the dimension of `view` whose ranges are ranges of `dimension` of `parent`, a tensor without gaps of which it is
-/// a view `offset` bytes from the start. As many parts of one are as many parts of the other.
+/// Returns the dimension of `view` whose ranges are ranges of `dimension` of `parent`, a tensor without gaps of which
+/// it is a view `offset` bytes from the start. N parts of one are N parts of the other.
 pub fn dimension_of_view(parent: &Layout, view: &Layout, offset: Bytes, dimension: usize) -> Option<usize> {
     if is_reshaped(parent, view, offset) {
         return reshaped_dimension(parent, view, dimension);
@@ -27,8 +27,8 @@ fn is_reshaped(parent: &Layout, view: &Layout, offset: Bytes) -> bool {
     is_whole && view.nb[0] == parent.nb[0] && is_packed(view) && is_packed(parent)
 }
 
-/// Of a reshaped tensor: the dimension that has as many elements after it, and of which some end where those of the other
-/// end.
+/// For a reshaped tensor, the dimension that has the same number of elements after it, and of which some end where
+/// those of the other end.
 fn reshaped_dimension(parent: &Layout, view: &Layout, dimension: usize) -> Option<usize> {
     let after =
         |layout: &Layout, dimension: usize| layout.ne[dimension + 1..].iter().map(|&ne| count(ne)).product::<u64>();
@@ -36,8 +36,8 @@ fn reshaped_dimension(parent: &Layout, view: &Layout, dimension: usize) -> Optio
 }
 
 /// Returns, by dimension of the view with more than one element, that of the parent with its stride; and the first
-/// elements of the parent that it is from. `None` if the view is no range of each dimension: also if it has an element of
-/// the parent twice, or the parent has elements that share bytes.
+/// elements of the parent that it is from. `None` if the view is not a range of each dimension: also if it has an
+/// element of the parent twice, or the parent has elements that share bytes.
 fn moved(parent: &Layout, view: &Layout, offset: Bytes) -> Option<([Option<usize>; 4], [u64; 4])> {
     // With at least a byte for each element.
     if parent.has_overlapping_elements(1) {
@@ -94,7 +94,7 @@ pub fn view_of_part(
         .iter()
         .zip(&part.nb)
         .try_fold(0u64, |sum, (&first, &stride)| sum.checked_add(first.checked_mul(stride)?))?;
-    // Strides of single elements have no effect; ggml's own are those of what is before them.
+    // Strides of single elements have no effect; ggml's own are those of the dimension before them.
     for other in (0..4).filter(|&other| dimensions[other].is_none()) {
         layout.nb[other] =
             if other == 0 { part.nb[0] } else { layout.nb[other - 1].saturating_mul(count(layout.ne[other - 1])) };
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn columns_far_from_each_other_are_not_taken_for_a_row() {
-        // A column of a matrix as a row, and a view of as many elements that are beside each other.
+        // A column of a matrix as a row, and a view of the same number of adjacent elements.
         let column = Layout { element: 0, ne: [32, 1, 1, 1], nb: [256, 4, 8192, 8192] };
         let row = Layout { element: 0, ne: [8, 4, 1, 1], nb: [4, 32, 128, 128] };
         assert_eq!(dimension_of_view(&column, &row, 0, 0), None);

@@ -59,8 +59,8 @@ fn cuts_before(boundaries: &[Step]) -> Vec<Step> {
     boundaries.iter().map(|boundary| boundary - 1).collect()
 }
 
-/// Returns the first and the last boundary with `places` between them: of as many stretches of nodes, the place in each
-/// where the fewest bytes cross.
+/// Returns the first and the last boundary with `places` between them: divides the nodes into equal stretches and takes
+/// the boundary of each that the fewest bytes cross.
 fn boundaries(planner: &PartPlanner<'_>, places: usize) -> Vec<Step> {
     let crossing = crossing_bytes(planner);
     let inner = crossing.len() - 2;

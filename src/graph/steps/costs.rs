@@ -1,4 +1,4 @@
-//! What each part that could be cut would take.
+//! The memory of each part that could be cut.
 
 use std::ops::Range;
 
@@ -86,12 +86,12 @@ pub fn crossing_bytes(planner: &PartPlanner<'_>) -> Vec<Bytes> {
     changes.into_iter().scan(0, sum).collect()
 }
 
-/// An owner without what is not needed here.
+/// An owner, reduced to the fields needed here.
 struct LiveOwner {
     first: Step,
     last: Step,
     size: Bytes,
-    /// The first step at which it has bytes of its own: the one after its def, if it is computed in place.
+    /// The first step at which it has its own bytes: the one after its def, if it is computed in place.
     own: Step,
 }
 

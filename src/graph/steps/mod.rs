@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A tensor that only one part touches lies in the compute buffer of that part. One that several parts touch crosses a
-//! cut: it has memory of its own from the first of them to the last. Inputs, outputs and results that no node uses are
+//! cut: it has its own memory from the first of them to the last. Inputs, outputs and results that no node uses are
 //! kept for the whole run.
 //!
 //! The steps of a stepwise computation are called parts here: a [`crate::placement::Step`] is the position of a node.

@@ -8,7 +8,7 @@ use crate::placement::{Bytes, Step, padded};
 /// A tensor that owns memory to plan, with its views.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// The tensor, which is no view.
+    /// The tensor, which is not a view.
     pub tensor: TensorId,
     /// The buffer requested for it.
     pub buffer: BufferIndex,

@@ -13,7 +13,7 @@ use super::owners::{Owner, owners};
 /// A tensor in the compute buffer of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacedTensor {
-    /// The tensor, which is no view.
+    /// The tensor, which is not a view.
     pub tensor: TensorId,
     /// Where it lies.
     pub address: Address,
@@ -30,7 +30,7 @@ pub struct PartPlan {
     pub chunks: Vec<Vec<Bytes>>,
     /// The tensors in the compute buffer.
     pub placed: Vec<PlacedTensor>,
-    /// Bytes of what crosses the cuts of this part, or passes it, in memory of its own meanwhile.
+    /// Bytes of tensors that cross the cuts of this part, or pass it, in their own memory meanwhile.
     pub crossing: Bytes,
 }
 
@@ -132,7 +132,7 @@ impl<'a> PartPlanner<'a> {
         Ok(PartPlan { nodes: part.clone(), chunks, placed, crossing: self.crossing(part) })
     }
 
-    /// Returns `part` as a graph of its own, in which all memory but that of the compute buffer exists.
+    /// Returns `part` as a separate graph, in which all memory but that of the compute buffer exists.
     pub fn part_graph(&self, part: &Range<Step>) -> Graph {
         let is_inside = |owner: Option<u32>| owner.is_some_and(|owner| self.owners[owner as usize].is_inside(part));
         self.graph.part(part, |tensor| is_inside(self.owner_of[tensor as usize]))

@@ -9,10 +9,10 @@ use crate::placement::{Bytes, Step};
 use super::owners::Owner;
 use super::part::{PartPlan, PartPlanner};
 
-/// A tensor that several parts touch, in memory of its own.
+/// A tensor that several parts touch, in its own memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CrossingTensor {
-    /// The tensor, which is no view.
+    /// The tensor, which is not a view.
     pub tensor: TensorId,
     /// Its buffer.
     pub buffer: BufferIndex,
@@ -36,7 +36,7 @@ pub struct StepwisePlan {
 }
 
 impl StepwisePlan {
-    /// Returns the bytes of what is kept for the whole run.
+    /// Returns the bytes kept for the whole run.
     pub fn kept_bytes(&self) -> Bytes {
         self.kept.iter().map(|owner| owner.size).fold(0, Bytes::saturating_add)
     }

@@ -105,7 +105,7 @@ fn address_spaces_of_a_plan_are_its_chunks() {
     assert!(addresses.regions.iter().flatten().all(|&region| addresses.contain(region)));
     super::sketch::location(&mut plan, x).chunk = 3;
     let region = AddressMap::of_plan(&plan).region(x).expect("it has memory");
-    assert!(!addresses.contain(region), "there is no such chunk");
+    assert!(!addresses.contain(region), "an unknown chunk");
 }
 
 #[test]

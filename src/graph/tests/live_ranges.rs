@@ -191,7 +191,7 @@ fn view_that_only_earlier_nodes_use_does_not_keep_its_root() {
         sketch.draft(view).tensor.operation = operation;
         sketch.draft(marker).sources = vec![view];
         let found = sketch.live_ranges(Rules::ALL);
-        assert_eq!(live_range(&found, root), 0..end, "{operation:?}: only what is written may be read after the graph");
+        assert_eq!(live_range(&found, root), 0..end, "{operation:?}: only written memory may be read after the graph");
         sketch.plan(Rules::ALL);
     }
 }
@@ -236,7 +236,7 @@ fn external_tensors_and_their_views_get_no_memory() {
     let found = sketch.live_ranges(Rules::ALL);
     let allocations = [weights, view, cache].map(|id| found.allocations[id as usize]);
     assert_eq!(allocations, [None; 3]);
-    assert_eq!(allocation(&found, a).in_place_of, Some(x), "what is external is not overwritten");
+    assert_eq!(allocation(&found, a).in_place_of, Some(x), "external memory is not overwritten");
     sketch.plan(Rules::ALL);
 }
 

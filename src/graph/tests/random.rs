@@ -96,7 +96,7 @@ fn random_operation(random: &mut Random) -> Operation {
     }
 }
 
-/// A tensor added before, mostly a recent one.
+/// A tensor added before, usually a recent one.
 fn earlier(random: &mut Random, sketch: &Sketch) -> TensorId {
     let count = TensorId::try_from(sketch.drafts.len()).expect("few tensors");
     let window = if random.chance(80) { count.min(6) } else { count };
@@ -149,7 +149,7 @@ fn add_view(random: &mut Random, sketch: &mut Sketch) {
     finish(random, sketch, id);
 }
 
-/// Adds a marker that uses something earlier, or what is added next.
+/// Adds a marker that uses something earlier, or the next tensor.
 fn add_marker(random: &mut Random, sketch: &mut Sketch) {
     let named = earlier(random, sketch);
     let marker = sketch.marker(&[named]);
@@ -173,7 +173,7 @@ fn add_concat(random: &mut Random, sketch: &mut Sketch) {
     finish(random, sketch, id);
 }
 
-/// What any tensor may have.
+/// Properties that any tensor may have.
 fn finish(random: &mut Random, sketch: &mut Sketch, id: TensorId) {
     let buffers = u32::try_from(sketch.buffers.len()).expect("few buffers");
     sketch.draft(id).buffer = random.below(buffers);

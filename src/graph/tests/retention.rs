@@ -64,7 +64,7 @@ fn retention_ends_with_its_node() {
     sketch.plan(Rules::ALL);
 }
 
-/// The node may not write over what it reads, but the memory is free right after it.
+/// The node may not write over its sources, but the memory is free right after it.
 #[test]
 fn node_that_ends_a_retention_is_not_computed_in_place() {
     let (mut sketch, _, [_, b, c, d, _]) = chain();

@@ -1,10 +1,10 @@
-//! The simulator finds and names what is wrong with a plan.
+//! The simulator finds and names the errors of a plan.
 
 use crate::graph::{Corruption, Flags, GraphPlan, Operation, Rules, Slots, TensorId, View};
 
 use super::sketch::{List, Sketch, allocation, location};
 
-/// Two leafs, and three nodes that all live in memory of their own; the first is read by the second and the third.
+/// Two leafs, and three nodes that all have their own memory; the first is read by the second and the third.
 fn sample() -> (Sketch, [TensorId; 5]) {
     let mut sketch = Sketch::new();
     let x = sketch.leaf(64);

@@ -9,7 +9,7 @@ use crate::graph::{
 };
 use crate::placement::{Bytes, Defect, Effort, Location, Step, padded, validate};
 
-/// One buffer type without a limit; sizes in these tests are mostly multiples of its alignment.
+/// One buffer type without a limit; sizes in these tests are usually multiples of its alignment.
 pub const BUFFER: BufferSpec = BufferSpec { alignment: 16, max_chunk: None, rules: Rules::NONE, effort: Effort::QUICK };
 
 /// Which list of the graph a tensor is in.
@@ -31,7 +31,7 @@ pub struct Draft {
     pub size: Bytes,
     pub nbytes: Bytes,
     pub buffer: BufferIndex,
-    /// What running it can change.
+    /// The effect of running it.
     pub effect: Effect,
 }
 
@@ -175,7 +175,7 @@ impl Sketch {
         let plan = self.try_plan(rules).expect("sizes are small");
         for (index, (problem, buffer)) in (0..).zip(plan.problems.iter().zip(&plan.buffers)) {
             match validate(problem, &buffer.placement) {
-                // For a node without bytes of its own that is larger than the largest buffer.
+                // For a node without own bytes that is larger than the largest buffer.
                 Err(Defect::ChunkTooLarge(chunk)) if self.has_inactive_as_large_as(&plan, index, chunk) => {}
                 valid => assert_eq!(valid, Ok(())),
             }

@@ -6,7 +6,7 @@ use crate::testing::Random;
 /// The number of tensors with sources.
 const LISTED: u32 = 20;
 
-/// Returns the sources of each tensor: mostly earlier tensors, now and then itself, a later one, or one without an
+/// Returns the sources of each tensor: usually earlier tensors, now and then itself, a later one, or one without an
 /// entry.
 fn random_sources(random: &mut Random) -> Vec<Vec<TensorId>> {
     let source = |user: u32, random: &mut Random| match random.below(12) {

@@ -1,9 +1,9 @@
 //! Memory of the tensors that are added to graphs of programs. It stays as long as a tensor of the program refers to it.
 //!
-//! Nothing tells when a program frees a graph: its context is one of ggml's. But no two live tensors overlap. So a tensor is
-//! known to be gone when a live one lies where it was, and one that lies there and refers to nothing added is a new one.
-//! Once all tensors that refer to an addition are gone, its memory is used again. A graph that is built anew in the memory of
-//! an earlier one gets the same memory, and what lies in memory that is not used again stays.
+//! Nothing tells when a program frees a graph: its context is one of ggml's. But no two live tensors overlap. So a
+//! tensor is known to be gone when a live one lies where it was, and one that lies there and refers to nothing added is
+//! a new one. Once all tensors that refer to an addition are gone, its memory is used again. A graph that is rebuilt in
+//! the memory of an earlier one gets the same memory, and what lies in memory that is not used again stays.
 
 use std::ffi::c_void;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! Large intermediates in parts, for graphs of programs that know nothing of it: the variable `LASTUSE_BUDGET`.
 //!
 //! A graph is changed when it is reserved, and when it is allocated: its list of nodes, and the tensors whose parts are
-//! computed, which become views. Equal graphs are cut equally, so one that is built anew gets the plan of the one that was
+//! computed, which become views. Equal graphs are cut equally, so one that is rebuilt gets the plan of the one that was
 //! reserved. A graph that was changed is recognized by the tensors that were added to it.
 //!
 //! - [`additions`]: the memory of added tensors

@@ -52,7 +52,7 @@ pub unsafe fn rewrite(
     unsafe { rewriter.list(graph, &tensors, found.draft.graph.leafs().len()) };
 }
 
-/// Makes a live graph that of a [`Splitting`].
+/// Applies a [`Splitting`] to a live graph.
 struct Rewriter<'r, 'g> {
     runtime: &'static Runtime,
     context: NonNull<ggml_context>,

@@ -19,11 +19,11 @@ pub struct Pattern {
     pub also_written: Option<usize>,
     /// Whether a SCALE right behind belongs to it.
     pub takes_scale: bool,
-    /// What else the sequence that begins at a position must fulfil.
+    /// Further conditions on the sequence that begins at a position.
     pub condition: Condition,
 }
 
-/// What a sequence must fulfil.
+/// A condition on a sequence.
 pub type Condition = fn(&Candidate<'_>) -> bool;
 
 /// Nodes that may be a sequence.
@@ -68,7 +68,7 @@ impl Candidate<'_> {
 pub enum Links {
     /// Each reads the one before it as its first or second source, alone, and has its shape.
     Chain,
-    /// User, slot and source of each; nothing outside reads what is not written.
+    /// User, slot and source of each; nothing outside reads the results that are not written.
     Edges(&'static [[usize; 3]]),
 }
 

@@ -28,7 +28,7 @@ fn a_result_must_not_overlap_what_is_still_read() {
     assert_eq!(fused(&scene, &[(bias, 0), (sum, 0)]), [1, 0]);
     assert_eq!(fused(&scene, &[(bias, 0), (sum, ROW / 2)]), [0, 1]);
     assert_eq!(fused(&scene, &[(source, 0), (sum, 0)]), [0, 1]);
-    // What stays inside of the kernel is never written.
+    // Results that stay inside the kernel are never written.
     assert_eq!(fused(&scene, &[(product, 0), (sum, ROW / 2)]), [1, 0]);
 }
 
@@ -46,7 +46,7 @@ fn leafs_are_not_compared() {
 fn a_fused_kernel_runs_once() {
     let mut scene = Scene::new();
     let [source, product, ..] = biased(&mut scene);
-    // One barrier for both sources; the sum waits only where it is a kernel of its own.
+    // One barrier for both sources; the sum waits only where it is a separate kernel.
     assert_eq!(scene.costs(&[]).barriers, 1);
     scene.sketch.flag(product, Flags::OUTPUT);
     assert_eq!(fused(&scene, &[]), [0, 0]);

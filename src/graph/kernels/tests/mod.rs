@@ -67,8 +67,8 @@ impl Scene {
         Kernels::find(&self.sketch.graph(), Requests { leafs: &leafs, nodes: &nodes }, (0, device, 16), self)
     }
 
-    /// Returns the costs on a Vulkan device where each tensor begins at an offset, by id; those without one have memory of
-    /// their own.
+    /// Returns the costs on a Vulkan device where each tensor begins at an offset, by id; those without one have their
+    /// own memory.
     fn costs(&self, offsets: &[(TensorId, Bytes)]) -> KernelCosts {
         self.costs_on(Device::Vulkan, offsets)
     }

@@ -45,7 +45,7 @@ impl Training {
     }
 }
 
-/// What AdamW writes: weight and moment.
+/// The tensors that AdamW writes: weight and moment.
 const ADAMW: Effect = Effect::Sources(Slots::from_bits(0b0101));
 
 #[test]

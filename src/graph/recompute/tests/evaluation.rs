@@ -8,14 +8,14 @@ use crate::graph::{Effect, Flags, Graph, TensorId};
 
 use super::Case;
 
-/// What running a graph computes.
+/// The result of running a graph.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Values {
     /// The value of each node right after it has run, by the given tensor.
     pub nodes: HashMap<TensorId, u64>,
     /// The value of each copy right after it has run, by the given tensor that it computes again.
     pub copies: HashMap<TensorId, u64>,
-    /// What can be read afterwards: external memory, outputs and retained tensors, by the given tensor.
+    /// Values that can be read afterwards: external memory, outputs and retained tensors, by the given tensor.
     pub end: HashMap<TensorId, u64>,
 }
 
@@ -38,7 +38,7 @@ struct Evaluation<'a> {
     graph: &'a Graph,
     origins: &'a [TensorId],
     again: &'a [bool],
-    /// What each memory holds, by its given tensor and whether it is that of a copy.
+    /// The content of each memory, by its given tensor and whether it is that of a copy.
     contents: HashMap<(TensorId, bool), u64>,
     /// A sum over the nodes that have run, copies left out: what a function of the program may depend on.
     history: u64,

@@ -17,7 +17,7 @@ use super::{NotRecomputed, Recomputation, RecomputeEffort, Subject, recompute};
 /// The rules that estimates are exact for.
 const RULES: Rules = Rules { concat: false, unread_inputs: false, inactive: false, ..Rules::ALL };
 
-/// A graph to recompute, and what a sketch does not have.
+/// A graph to recompute, with the fields that a sketch lacks.
 struct Case {
     sketch: Sketch,
     same_memory: Vec<TensorId>,

@@ -23,7 +23,7 @@ struct Training<'r> {
     /// External tensors that others are copied to, with their memory's first name.
     weights: Vec<TensorId>,
     same_memory: Vec<(TensorId, TensorId)>,
-    /// What the forward pass has: leafs, results and views.
+    /// The tensors of the forward pass: leafs, results and views.
     values: Vec<TensorId>,
     gradients: Vec<TensorId>,
     /// Whether there are nodes that fix the order: then little can be computed again.
@@ -52,7 +52,7 @@ impl<'r> Training<'r> {
         from[self.random.below(u32::try_from(from.len()).expect("few tensors")) as usize]
     }
 
-    /// A value of the forward pass, mostly a recent one.
+    /// A value of the forward pass, usually a recent one.
     fn value(&mut self) -> TensorId {
         let recent = if self.random.chance(70) { self.values.len().saturating_sub(3) } else { 0 };
         let from = self.values[recent..].to_vec();
@@ -107,7 +107,7 @@ impl<'r> Training<'r> {
         node
     }
 
-    /// Chooses what the node of an operation may have.
+    /// Chooses the properties of a node by its operation.
     fn vary(&mut self, node: TensorId) {
         let slots = [Slots::ALL, Slots::FIRST][self.random.below(2) as usize];
         let operation = match self.random.below(10) {

@@ -1,4 +1,4 @@
-//! What recomputed graphs compute: the values of the given ones.
+//! Recomputed graphs compute the values of the given ones.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use super::training::random_training;
 use super::{Case, RULES};
 use crate::graph::tests::sketch::List;
 
-/// Asserts that a recomputation computes what the given graph does, and needs what it says.
+/// Asserts that a recomputation computes the values of the given graph, and needs the memory that it reports.
 pub fn assert_correct(case: &Case, found: &Recomputation, rules: Rules) {
     assert_values(case, found);
     assert_order(case, found);

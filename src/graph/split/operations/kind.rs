@@ -84,7 +84,7 @@ impl Kind {
         matches!(self, Self::MatMul | Self::MatMulId)
     }
 
-    /// Returns `true` for what is only another layout of memory.
+    /// Returns `true` for operations that only view memory in another layout.
     pub fn is_view(self) -> bool {
         self == Self::View
     }

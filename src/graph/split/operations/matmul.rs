@@ -14,8 +14,8 @@ const ROWS: i64 = 16;
 /// Kernels for several rows of the second source are chosen from this many on.
 const COLUMNS: i64 = 8;
 
-/// Of types with blocks of so many elements, kernels take several tokens of an expert at once where it has several: that is
-/// known only when the graph runs.
+/// For types with blocks of this many elements, kernels take several tokens of an expert at once where it has several:
+/// that is known only when the graph runs.
 const LARGE_BLOCK: u64 = 256;
 
 /// Returns how MUL_MAT of `[first, second]` is cut.

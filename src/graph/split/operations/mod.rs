@@ -1,4 +1,4 @@
-//! What a node needs of its sources to compute a part of its result, by operation.
+//! The parts of its sources that a node needs to compute a part of its result, by operation.
 //!
 //! The parts have the bits of the whole where the kernels of ggml take the path for a part that they take for the whole.
 //! A part begins at a multiple of [`Cut::multiple`]; an operation or dimension that is missing here is never cut.
@@ -15,10 +15,10 @@ pub use window::Window;
 
 pub(super) use table::cut;
 
-/// A tensor has at most so many sources.
+/// Maximum number of sources of a tensor.
 pub const MOST_SOURCES: usize = 10;
 
-/// What a part of a result needs of one source.
+/// The part of one source that a part of a result needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// The whole source, which may be broadcast.
@@ -29,7 +29,7 @@ pub enum Need {
         dimension: usize,
         /// Elements of the source...
         numerator: i64,
-        /// ... for so many of the result.
+        /// ... for this number of elements of the result.
         denominator: i64,
     },
     /// The rows (dimension 1) that a sliding window reads.
@@ -50,9 +50,9 @@ impl Need {
 pub struct Cut {
     /// By slot.
     pub needs: Needs,
-    /// Parts begin at multiples of so many elements.
+    /// Parts begin at multiples of this number of elements.
     pub multiple: i64,
-    /// Each part has at least so many elements.
+    /// Minimum number of elements of a part.
     pub fewest: i64,
     /// Slots whose slices may have gaps where the whole source has none.
     pub strided: [bool; 4],

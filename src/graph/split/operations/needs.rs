@@ -1,10 +1,11 @@
-//! What a part needs of each source.
+//! The part of each source that a part of a result needs.
 
 use std::ops::Deref;
 
 use super::{MOST_SOURCES, Need};
 
-/// What a part needs of each source, by slot. The search asks for those of many nodes, so they are not on the heap.
+/// The part of each source that a part of a result needs, by slot. The search computes them for many nodes, so they are
+/// not on the heap.
 #[derive(Clone, Debug)]
 pub struct Needs {
     slots: [Need; MOST_SOURCES],
@@ -12,7 +13,7 @@ pub struct Needs {
 }
 
 impl FromIterator<Need> for Needs {
-    /// Collects what is needed of at most [`MOST_SOURCES`] sources.
+    /// Collects the needed parts of at most [`MOST_SOURCES`] sources.
     fn from_iter<I: IntoIterator<Item = Need>>(needs: I) -> Self {
         let mut slots = [Need::Whole; MOST_SOURCES];
         let mut len = 0;

@@ -18,7 +18,7 @@ struct Node<'g> {
 /// that they are views of, so a [`Kind::View`] is not cut here.
 pub fn cut(graph: &Graph, kind: Kind, node: TensorId, dimension: usize) -> Option<Cut> {
     let (ids, result) = (graph.sources(node), graph.layout(node));
-    // A cast has itself as its destination; what is copied into the memory of another tensor is not cut.
+    // A cast has itself as its destination; copies into the memory of another tensor are not cut.
     let may_be_itself = |slot: usize| kind == Kind::Copy && slot > 0;
     let fits = ids.iter().enumerate().all(|(slot, &source)| (source == node) == may_be_itself(slot));
     if dimension > 3 || result.ne[dimension] < 2 || ids.is_empty() || !fits {
@@ -121,7 +121,7 @@ impl Node<'_> {
         }
     }
 
-    /// Returns what is needed of a source that may have one element where the result has many.
+    /// Returns the needed part of a source that may have one element where the result has many.
     fn broadcast(&self, source: &Layout, dimension: usize) -> Option<Need> {
         match source.ne[dimension] {
             1 => Some(Need::Whole),

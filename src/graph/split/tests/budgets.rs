@@ -34,7 +34,7 @@ fn least_bytes_that_are_told_can_be_met() {
     assert!(missed > 30, "only {missed} budgets are below what can be met");
 }
 
-/// Layers repeat each other, so what was found for one is used for the others.
+/// Layers repeat each other, so the result for one is used for the others.
 #[test]
 fn equal_layers_are_cut_into_as_many_parts() {
     let mut case = Case::new();

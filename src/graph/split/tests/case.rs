@@ -12,7 +12,7 @@ use super::super::{Kind, NotSplit, SplitEffort, SplitLimits, Splitting, Subject,
 /// Bytes of an element.
 pub const ELEMENT: Bytes = 4;
 
-/// A graph to cut, and what a sketch does not have.
+/// A graph to cut, with the fields that a sketch lacks.
 pub struct Case {
     pub sketch: Sketch,
     pub kinds: Vec<Kind>,
@@ -41,7 +41,7 @@ impl Case {
         id
     }
 
-    /// A weight or an input with memory of its own.
+    /// A weight or an input with its own memory.
     pub fn leaf(&mut self, ne: [i64; 4]) -> TensorId {
         let id = self.sketch.leaf(ELEMENT);
         self.sketch.draft(id).tensor.external = true;

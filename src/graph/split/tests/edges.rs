@@ -1,4 +1,4 @@
-//! What is never cut, and graphs with nothing to cut.
+//! Tensors that are never cut, and graphs with nothing to cut.
 
 use crate::graph::{Effect, Flags, PlanError, Rules, TensorId};
 use crate::placement::Bytes;

@@ -1,7 +1,7 @@
 //! Computes graphs element by element: which elements of its sources each element of a result is made of.
 //!
-//! A value is a number made of the values that it depends on. Memory begins without values: what is read before it was
-//! written is found, and so is what parts write twice.
+//! A value is a number made of the values that it depends on. Memory begins without values: reads before the first
+//! write are found, and so are parts that write twice.
 
 use std::collections::HashMap;
 

@@ -38,7 +38,7 @@ fn last_of_a_chain_owns_what_is_read_after_it() {
     assert_eq!(roots, [None, None, Some(second)]);
 }
 
-/// A change of a case with a tensor and what is computed in place of it.
+/// A change of a case with a tensor and the node computed in place of it.
 type Change = fn(&mut Case, [TensorId; 2]);
 
 #[test]

@@ -1,4 +1,4 @@
-//! Random graphs of what has large intermediates: attention, convolutions, gated products, chains.
+//! Random graphs of operations with large intermediates: attention, convolutions, gated products, chains.
 
 use crate::graph::{Flags, TensorId};
 use crate::testing::Random;
@@ -6,7 +6,7 @@ use crate::testing::Random;
 use super::super::Kind;
 use super::case::Case;
 
-/// A graph of up to four such pieces, one after the other or beside each other.
+/// A graph of up to four such pieces, one after the other or side by side.
 pub fn random_case(random: &mut Random) -> Case {
     let mut case = Case::new();
     // Leafs come first in a real graph too.
@@ -26,7 +26,7 @@ pub fn random_case(random: &mut Random) -> Case {
         }
         results.push(result);
     }
-    // What comes later keeps some results live across the pieces; the last node is never cut.
+    // Later nodes keep some results live across the pieces; the last node is never cut.
     for result in results {
         let ne = case.ne(result);
         case.node("UNARY", ne, &[result]);

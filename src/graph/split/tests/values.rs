@@ -1,4 +1,4 @@
-//! What cut graphs compute: the values of the given ones, each element once.
+//! Cut graphs compute the values of the given ones, each element once.
 
 use crate::graph::{Effect, Flags, Rules, TensorId};
 use crate::testing::Random;

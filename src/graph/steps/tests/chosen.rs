@@ -17,7 +17,7 @@ impl Numbers {
     }
 }
 
-/// Nodes that use one or two of the tensors before them, mostly the latest; some are views, some in place.
+/// Nodes that use one or two of the tensors before them, usually the latest; some are views, some in place.
 fn random(seed: u64, nodes: usize, rules: Rules) -> Sketch {
     let mut numbers = Numbers(seed);
     let mut sketch = Sketch::new();

@@ -1,4 +1,4 @@
-//! What crosses a cut, what is kept, and what each part takes.
+//! Tensors that cross a cut, kept tensors, and the memory of each part.
 
 use crate::graph::Flags;
 use crate::graph::tests::sketch::{List, Sketch};
