@@ -5,16 +5,16 @@ use crate::placement::Bytes;
 /// Position in the list of devices. The last device is the host.
 pub type DeviceIndex = usize;
 
-/// A device with memory of its own, or the host.
+/// A device with its own memory, or the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// What messages call it.
+    /// Its name in messages.
     pub name: String,
     /// The most bytes that may be used; `None` for no limit.
     pub budget: Option<Bytes>,
-    /// Bytes of the budget for what no buffer has, such as the context of a driver.
+    /// Bytes of the budget for memory outside of buffers, such as the context of a driver.
     pub reserve: Bytes,
-    /// The device takes a multiple of this many bytes for a buffer; 1 where it takes what is asked for.
+    /// The device takes a multiple of this many bytes for a buffer; 1 where it takes exactly the requested bytes.
     pub granularity: Bytes,
     /// Tensors start at multiples of this many bytes.
     pub alignment: Bytes,

@@ -1,10 +1,10 @@
-//! What is placed: weights and caches.
+//! Items to place: weights and caches.
 
 use crate::placement::Bytes;
 
 use super::device::DeviceIndex;
 
-/// Which buffers a tensor is in: weights and caches are in buffers of their own.
+/// Which buffers a tensor is in: weights and caches are in their own buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ItemKind {
     /// Read only.
@@ -13,7 +13,7 @@ pub enum ItemKind {
     Cache,
 }
 
-/// What a tensor is for, by which PowerInfer orders them.
+/// The use of a tensor, by which PowerInfer orders them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ItemClass {
     /// Weights of attention, with their norm.
@@ -43,13 +43,13 @@ pub struct Item {
     pub name: String,
     /// Which buffers it is in.
     pub kind: ItemKind,
-    /// What it is for.
+    /// Its use.
     pub class: ItemClass,
     /// Bytes that the buffer type requires for it, before padding.
     pub bytes: Bytes,
     /// The layer of the model.
     pub layer: Option<u32>,
-    /// What is gained if it is not on the host: finite, not negative. Bytes read in a run are a good measure.
+    /// The benefit of having it off the host: finite, not negative. Bytes read in a run are a good measure.
     pub benefit: f64,
     /// The device that it must be on.
     pub pinned: Option<DeviceIndex>,
@@ -58,7 +58,7 @@ pub struct Item {
 }
 
 /// Rows of a tensor, or of several with the same rows, such as the matrices of an FFN, that can be on a device one by
-/// one. They are charged there beside the whole tensor, which stays on the host.
+/// one. They are charged there in addition to the whole tensor, which stays on the host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rows {
     /// How many there are.
@@ -67,7 +67,7 @@ pub struct Rows {
     pub granule: u64,
     /// Bytes of a row on the device, with what says which row it is.
     pub bytes: Bytes,
-    /// What is gained by each group, from the most to the least.
+    /// The benefit of each group, from the most to the least.
     pub benefits: Vec<f64>,
 }
 

@@ -1,9 +1,9 @@
-//! Placement on devices: which weights, caches and intermediates of a program are where, and what that costs.
+//! Placement on devices: where the weights, caches and intermediates of a program are, and the cost.
 //!
 //! Uses [`crate::graph`] and [`crate::placement`]; plain data in and out. Each part uses only those above it in this list:
 //!
-//! - [`device`]: what a device offers
-//! - [`item`]: what is placed
+//! - [`device`]: the memory of a device
+//! - [`item`]: weights and caches to place
 //! - [`planner`]: where each item is, so that no device exceeds its budget
 //! - [`rules`]: where each intermediate is computed and kept, given where the weights are
 //! - [`captured`]: the items of captured graphs, and the compute buffers of a placement

@@ -91,7 +91,7 @@ struct FreeChunk {
     peak: Bytes,
 }
 
-/// What happens to the empty ranges that blocks of no bytes release.
+/// The treatment of empty ranges that blocks of no bytes release.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EmptyRanges {
     Ignored,
@@ -161,7 +161,7 @@ impl Heap {
         best.map(|(_, found)| found)
     }
 
-    /// Adds a chunk. A block beyond the limit gets one of its own size; the last chunk has no limit.
+    /// Adds a chunk. A block beyond the limit gets one of exactly its size; the last chunk has no limit.
     fn grow(&mut self, size: Bytes) -> (usize, usize) {
         let last = self.chunks.len() == MAX_CHUNKS - 1;
         let size = if last { Bytes::MAX / 2 } else { self.max_chunk.max(size) };
@@ -184,7 +184,7 @@ impl Heap {
     }
 }
 
-/// Joins what is released with its neighbours in a sorted list.
+/// Joins a released range with its neighbours in a sorted list.
 fn release_in_order(free: &mut Vec<Free>, released: Free) {
     let at = free.partition_point(|range| range.offset < released.offset);
     let joins_previous = at > 0 && free[at - 1].end() == released.offset;
@@ -203,7 +203,7 @@ fn release_in_order(free: &mut Vec<Free>, released: Free) {
     }
 }
 
-/// Joins what is released with the first range in the list that it touches, and that one with the next in the list on
+/// Joins a released range with the first range in the list that it touches, and that one with the next in the list on
 /// the other side, as ggml-alloc does. In a list that is not sorted, they may be others than the neighbours.
 #[cold]
 fn release_in_any_order(free: &mut Vec<Free>, released: Free) {

@@ -45,7 +45,7 @@ impl LargestFirst {
     /// All weights.
     pub const ALL: [Self; 3] = [Self::Size, Self::Area, Self::Length];
 
-    /// Returns the blocks by descending weight; of equal weights the earlier block first. Blocks that interfere with
+    /// Returns the blocks by descending weight; among equal weights the earlier block first. Blocks that interfere with
     /// nearly all others come before them: at the bottom they split no gap, and later finding a gap for them is slow.
     fn order(self, blocks: &[Block], interference: &Interference, unit: Unit) -> Vec<BlockId> {
         let key = |(id, block)| {

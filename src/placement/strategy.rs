@@ -1,4 +1,4 @@
-//! What all strategies have in common.
+//! The common interface of all strategies.
 
 use super::{Placement, Problem};
 

@@ -11,7 +11,7 @@ pub fn lower_bound(problem: &Problem) -> Bytes {
     Timeline::of(problem).lower_bound
 }
 
-/// With at most so many steps for each block, counting ends by step is faster than sorting them.
+/// With at most this number of steps for each block, counting ends by step is faster than sorting them.
 const FEW_STEPS: usize = 8;
 
 /// The starts and ends of live ranges in order, with the live bytes at each start.
@@ -19,7 +19,7 @@ const FEW_STEPS: usize = 8;
 /// The memory profile rises nowhere else, so its peak is among these.
 #[derive(Debug, Default)]
 pub struct Timeline {
-    /// The blocks in the order of their ends; of equal ends the earlier block first.
+    /// The blocks in the order of their ends; among equal ends the earlier block first.
     pub by_end: Vec<BlockId>,
     /// By block: how many blocks have ended when it starts. They are the first of `by_end`.
     pub ended: Vec<u32>,
@@ -82,7 +82,7 @@ impl Timeline {
         }
     }
 
-    /// Computes what is known of each block from the order of the ends.
+    /// Computes the facts about each block from the order of the ends.
     fn sweep(&mut self, blocks: &[Block]) {
         let Self { by_end, ended, live_bytes, lower_bound, .. } = self;
         refill(ended, 0, blocks.len());

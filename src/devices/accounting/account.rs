@@ -7,8 +7,8 @@ use super::sums::{MemoryClass, Sums};
 /// A step of a graph: the position of a node.
 pub type Step = u32;
 
-/// What the devices of a process hold. Buffers and tensors refer to devices by their positions, tensors to buffers by
-/// their numbers.
+/// The memory of the devices of a process. Buffers and tensors refer to devices by their positions, tensors to buffers
+/// by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accounting {
     /// The number of the process.
@@ -30,17 +30,17 @@ pub struct Accounting {
 pub struct AccountedDevice {
     /// Its name as ggml has it: "CPU", "CUDA0".
     pub name: String,
-    /// What it is, in the words of its backend.
+    /// Its description, in the words of its backend.
     pub description: String,
     /// "cpu", "gpu", "integrated gpu", "accelerator", "other".
     pub kind: String,
-    /// What the device said of its memory when it held the most.
+    /// The memory that the device reported when it held the most.
     pub memory: Option<DeviceMemory>,
     /// The sums of its buffers.
     pub sums: Sums,
 }
 
-/// What a device says of its memory.
+/// The memory that a device reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceMemory {
     /// Free bytes.
@@ -49,7 +49,7 @@ pub struct DeviceMemory {
     pub total: Bytes,
 }
 
-/// What ggml says that a buffer is used for.
+/// The usage of a buffer according to ggml.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BufferUsage {
     /// Not said.
@@ -95,7 +95,7 @@ pub struct AccountedBuffer {
     pub device: usize,
     /// The name of its type.
     pub buffer_type: String,
-    /// What ggml says that it is used for.
+    /// Its usage according to ggml.
     pub usage: BufferUsage,
     /// True for memory of the program that was made a buffer: a mapped file, say.
     pub is_mapped: bool,
@@ -103,7 +103,7 @@ pub struct AccountedBuffer {
     pub asked: Bytes,
     /// Bytes that the buffer has.
     pub bytes: Bytes,
-    /// What the bytes asked for are for.
+    /// The use of the requested bytes.
     pub sums: Sums,
 }
 
@@ -149,7 +149,7 @@ pub struct AccountedTensor {
     pub element: String,
     /// Its extents.
     pub ne: [i64; 4],
-    /// What its bytes are for; that of a view is its root's.
+    /// The use of its bytes; that of a view is its root's.
     pub class: MemoryClass,
     /// Bytes that it takes in its buffer; for a view, the bytes from its first to its last element.
     pub bytes: Bytes,

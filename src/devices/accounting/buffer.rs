@@ -1,4 +1,4 @@
-//! A live buffer, and what is known to be in it.
+//! A live buffer, and its known content.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub struct HeldBuffer {
     pub device: usize,
     /// The name of its type.
     pub buffer_type: String,
-    /// What ggml says that it is used for.
+    /// Its usage according to ggml.
     pub usage: BufferUsage,
     /// True for memory of the program that was made a buffer.
     pub is_mapped: bool,

@@ -18,7 +18,7 @@ pub enum Moment {
     Largest,
 }
 
-/// What is on one device.
+/// The content of one device.
 #[derive(Clone, Debug, Default)]
 struct DeviceRecord {
     facts: AccountedDevice,
@@ -62,8 +62,8 @@ struct PlannedGraph {
     graph: Arc<AccountedGraph>,
 }
 
-/// The buffers of a process, by address, and the largest graph of each graph allocator. What it holds does not grow with
-/// the time that a program runs: a device keeps one past moment, an allocator one graph.
+/// The buffers of a process, by address, and the largest graph of each graph allocator. Its size does not grow with the
+/// time that a program runs: a device keeps one past moment, an allocator one graph.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     devices: Vec<DeviceRecord>,
@@ -81,10 +81,10 @@ impl Ledger {
         self.devices.len() - 1
     }
 
-    /// Adds the buffer at `address`, which `is_new` if it was allocated just now; what was there before was freed.
-    /// Otherwise it is the one that was there, if its bytes are at the same place. One without bytes is not added: programs ask
-    /// for such buffers to learn something of their type. Returns `true` if its device holds more than ever before: then
-    /// [`Ledger::note_memory`] is of the moment that counts.
+    /// Adds the buffer at `address`, which `is_new` if it was allocated just now; an earlier buffer there was freed.
+    /// Otherwise it is the one that was there, if its bytes are at the same place. One without bytes is not added:
+    /// programs ask for such buffers to learn something of their type. Returns `true` if its device holds more than
+    /// ever before: then [`Ledger::note_memory`] is of the moment that counts.
     pub fn add(&mut self, address: u64, held: HeldBuffer, is_new: bool) -> bool {
         self.free_overlapping(address, &held);
         let is_same = |known: &HeldBuffer| !is_new && (known.base, known.bytes) == (held.base, held.bytes);
@@ -127,7 +127,7 @@ impl Ledger {
         freed.into_iter().for_each(|other| _ = self.remove(other));
     }
 
-    /// Sets what a device says of its memory.
+    /// Sets the memory that a device reports.
     pub fn note_memory(&mut self, device: usize, memory: Option<DeviceMemory>) {
         self.devices[device].facts.memory = memory;
     }
@@ -170,8 +170,8 @@ impl Ledger {
         self.live.get(&address).map(|buffer| buffer.held.buffer_type.clone())
     }
 
-    /// Returns what is known of the buffer at an address since it was allocated: the bytes asked for, and whether it is
-    /// mapped. `None` if none is known there with the bytes of `held`.
+    /// Returns the facts known about the buffer at an address since it was allocated: the bytes asked for, and whether
+    /// it is mapped. `None` if none is known there with the bytes of `held`.
     pub fn asked(&self, address: u64, held: &HeldBuffer) -> Option<(Bytes, bool)> {
         let known = self.live.get(&address).map(|buffer| &buffer.held)?;
         ((known.base, known.bytes) == (held.base, held.bytes)).then_some((known.asked, known.is_mapped))
@@ -200,7 +200,7 @@ impl Ledger {
         }
     }
 
-    /// Sets the graph of an allocator, whose plan takes these bytes, unless an earlier one takes as many.
+    /// Sets the graph of an allocator, whose plan takes these bytes, unless an earlier one takes the same number.
     pub fn set_graph(&mut self, allocator: u64, bytes: Bytes, graph: AccountedGraph) {
         if self.takes_graph(allocator, bytes) {
             self.graphs.insert(allocator, PlannedGraph { bytes, graph: Arc::new(graph) });

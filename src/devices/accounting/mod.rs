@@ -1,4 +1,4 @@
-//! Exact accounting: what every device holds, byte by byte, and what is where.
+//! Exact accounting: the content of every device, byte by byte.
 //!
 //! ```text
 //!  buffers as they come and go -> Ledger -> Accounting: devices, buffers, graphs with their tensors
@@ -8,7 +8,7 @@
 //!
 //! Each part uses only those above it in this list:
 //!
-//! - `sums`: what the bytes of a buffer are for; each byte is counted once
+//! - `sums`: the use of the bytes of a buffer; each byte is counted once
 //! - `account`: the result
 //! - `buffer`: a live buffer
 //! - `settled`: the result for a moment, with its sums

@@ -1,4 +1,4 @@
-//! The accounting of a moment: what the bytes of its buffers are for.
+//! The accounting of a moment: the use of the bytes of its buffers.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -12,7 +12,7 @@ use super::account::{
 use super::buffer::{HeldBuffer, NumberedBuffer};
 use super::sums::{Extent, MemoryClass, Span, Sums, sums};
 
-/// Computes the sums of buffers and devices from what the graphs and the buffers have.
+/// Computes the sums of buffers and devices from the content of graphs and buffers.
 pub fn settled(
     mut devices: Vec<AccountedDevice>,
     buffers: &[Arc<NumberedBuffer>],
@@ -69,7 +69,7 @@ fn mark_caches(graphs: &mut [AccountedGraph]) {
     }
 }
 
-/// Returns what a tensor is for that no graph has.
+/// Returns the use of a tensor that no graph has.
 fn unread_class(usage: BufferUsage, tensor: &AccountedTensor) -> MemoryClass {
     match usage {
         BufferUsage::Weights => MemoryClass::Weights,

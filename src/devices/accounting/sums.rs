@@ -1,8 +1,8 @@
-//! What the bytes of a buffer are for.
+//! The use of the bytes of a buffer.
 
 use crate::placement::Bytes;
 
-/// What bytes of a buffer are for. A byte that tensors of several classes take is of the first of them.
+/// The use of bytes of a buffer. A byte shared by tensors of several classes belongs to the first of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MemoryClass {
     /// Tensors that are in memory before a graph runs, and that it only reads.
@@ -35,7 +35,7 @@ impl MemoryClass {
     }
 }
 
-/// Bytes by what they are for. The parts add up to what buffer types were asked for.
+/// Bytes by use. The parts add up to the requested bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// Weights.
@@ -89,7 +89,7 @@ impl Sums {
 /// The bytes that a tensor takes in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// What they are for.
+    /// Their use.
     pub class: MemoryClass,
     /// The first byte.
     pub offset: Bytes,
@@ -106,12 +106,12 @@ pub struct Span {
     pub base: Bytes,
     /// Tensors start at multiples of this.
     pub alignment: Bytes,
-    /// What bytes are for that no known tensor takes, beyond padding.
+    /// The use of bytes that no known tensor takes, beyond padding.
     pub rest: MemoryClass,
 }
 
-/// Returns what the bytes of a buffer are for, if the tensors in it take these. Bytes behind the end of a tensor, up to the
-/// next multiple of the alignment, are rounding; bytes from there to the next tensor are what the buffer is for.
+/// Returns the use of the bytes of a buffer whose tensors take these. Bytes from the end of a tensor to the next
+/// multiple of the alignment are rounding; bytes from there to the next tensor have the use of the buffer.
 pub fn sums(span: &Span, extents: &[Extent]) -> Sums {
     let mut found = Sums::default();
     let mut covered = Ranges::default();

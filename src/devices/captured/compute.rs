@@ -43,8 +43,7 @@ pub struct CapturedCompute<'a> {
 }
 
 impl<'a> CapturedCompute<'a> {
-    /// For these devices, the last of which is the host. Backends support what is typical
-    /// ([`TypicalBackends`]).
+    /// For these devices, the last of which is the host. Backends support typical operations ([`TypicalBackends`]).
     pub fn new(snapshots: &'a [Snapshot], items: &'a CapturedItems, devices: &[Device], rule: CapturedRule) -> Self {
         let host = devices.len().saturating_sub(1);
         let buffer_type = |(at, device): (DeviceIndex, &Device)| {

@@ -9,7 +9,7 @@ use crate::placement::Bytes;
 use super::names::is_unnamed;
 use super::reads::Reads;
 
-/// What identifies a weight or a cache among those of all graphs.
+/// Identifies a weight or a cache among those of all graphs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     name: String,
@@ -41,7 +41,7 @@ pub struct Identities<'s> {
 }
 
 impl<'s> Identities<'s> {
-    /// For graphs, and what the nodes of each read and write.
+    /// For graphs, and the tensors that the nodes of each read and write.
     pub fn of(snapshots: &'s [Snapshot], reads: &[Reads]) -> Self {
         let lists: Vec<Vec<(TensorId, (&str, Bytes))>> = snapshots.iter().map(unnamed).collect();
         let with_reads = lists.iter().zip(reads);

@@ -15,8 +15,8 @@ use super::reads::Reads;
 /// The weights and caches that graphs read, each once.
 #[derive(Clone, Debug)]
 pub struct CapturedItems {
-    /// In the order in which the graphs list them. What is gained by each are the bytes that a run of each graph reads of
-    /// it.
+    /// In the order in which the graphs list them. The benefit of each is the number of its bytes read per run of each
+    /// graph.
     pub items: Vec<Item>,
     /// By graph, by tensor: the item that it is.
     pub of_tensors: Vec<Vec<Option<usize>>>,
@@ -46,8 +46,8 @@ impl fmt::Display for ItemsError {
 
 impl CapturedItems {
     /// Finds the weights and caches: tensors that are in memory before a graph runs. Those that a node writes to are
-    /// caches. Tensors of several graphs with one name are one, where their program has named them; of several in one graph,
-    /// each is one.
+    /// caches. Tensors of several graphs with one name are one item, where their program has named them; several in one
+    /// graph are one item each.
     ///
     /// # Errors
     /// [`ItemsError`] if a tensor has other bytes in another graph.

@@ -71,7 +71,7 @@ impl LayerHomes {
         found
     }
 
-    /// Returns the device that llama.cpp has a weight on by itself: that of its layer. The embedding of tokens, and what is
+    /// Returns the device that llama.cpp has a weight on by itself: that of its layer. The token embedding, and tensors
     /// of no layer, are on the host.
     pub fn home(&self, item: &Item) -> DeviceIndex {
         let home = match item.layer {

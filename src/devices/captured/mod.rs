@@ -1,4 +1,4 @@
-//! What captured graphs say of a program: its weights and caches, and the compute buffers of a placement.
+//! Facts about a program from its captured graphs: its weights and caches, and the compute buffers of a placement.
 //!
 //! ```text
 //!  Snapshots -> reads    (what runs read and write)

@@ -1,4 +1,4 @@
-//! What the names of tensors say, as GGUF files and llama.cpp give them.
+//! The meaning of tensor names as GGUF files and llama.cpp give them.
 
 use crate::devices::item::ItemClass;
 
@@ -19,7 +19,7 @@ pub fn is_unnamed(name: &str) -> bool {
     name.is_empty() || number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns what a tensor is for.
+/// Returns the use of a tensor.
 pub fn class(name: &str, is_cache: bool) -> ItemClass {
     let part = name.rsplit_once("blk.").map_or(name, |(_, rest)| rest.split_once('.').map_or(rest, |(_, part)| part));
     if is_cache {

@@ -1,10 +1,10 @@
-//! What the nodes of a graph read and write.
+//! The tensors that the nodes of a graph read and write.
 
 use crate::graph::snapshot::Snapshot;
 use crate::graph::{Effect, TensorId};
 use crate::placement::Bytes;
 
-/// What the nodes of a graph do with its tensors, by tensor; that of a view is counted for its root.
+/// The accesses of a graph's nodes to its tensors, by tensor; those to a view are counted for its root.
 #[derive(Clone, Debug)]
 pub struct Reads {
     /// Bytes that a run reads of it.
@@ -39,7 +39,7 @@ impl Reads {
     }
 }
 
-/// Returns the bytes that a node reads of a source: of rows and of experts, those that are selected.
+/// Returns the bytes that a node reads of a source: for rows and experts, only the selected ones.
 fn bytes_read(snapshot: &Snapshot, node: TensorId, slot: usize, source: TensorId) -> Bytes {
     let info = &snapshot.tensors[source as usize];
     let sources = snapshot.graph.sources(node);
@@ -57,7 +57,7 @@ fn bytes_read(snapshot: &Snapshot, node: TensorId, slot: usize, source: TensorId
             let used = sources.get(2).map_or(0, |&ids| elements(ids));
             info.nbytes.min(used.saturating_mul(layout.nb[2]))
         }
-        // What is written is counted as the node's own.
+        // Writes are counted for the node itself.
         ("SET_ROWS" | "CPY" | "SET", _) if snapshot.graph.root(source) == snapshot.graph.root(node) => 0,
         _ => info.nbytes,
     }

@@ -24,7 +24,7 @@ impl Assignment {
         Self(request.items.iter().map(|item| place(item.pinned)).collect())
     }
 
-    /// Returns what is gained.
+    /// Returns the benefit.
     pub fn benefit(&self, request: &Request<'_>) -> f64 {
         let host = request.host();
         let gained = request.items.iter().zip(&self.0).map(|(item, place)| {

@@ -1,4 +1,4 @@
-//! Refuses requests that cannot be meant.
+//! Validates a request.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::request::Request;
 pub enum Invalid {
     /// There is no device, not even a host.
     NoDevice,
-    /// An alignment that is no power of two, or a granularity of 0.
+    /// An alignment that is not a power of two, or a granularity of 0.
     Sizes {
         /// The device.
         device: String,

@@ -41,8 +41,8 @@ pub fn free_items(request: &Request<'_>) -> Vec<usize> {
     (0..request.items.len()).filter(|&item| request.items[item].pinned.is_none()).collect()
 }
 
-/// Returns the items whose placement gains something, those that gain most for their bytes first. Of several that gain as
-/// much, those first in the list come first, so that whole layers stay together.
+/// Returns the items whose placement gains something, those that gain most for their bytes first. Among those that gain
+/// the same, the first in the list come first, so that whole layers stay together.
 pub fn by_density(request: &Request<'_>) -> Vec<usize> {
     let density = |item: usize| density(request.items[item].benefit, request.items[item].bytes);
     let mut order = free_items(request);

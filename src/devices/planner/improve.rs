@@ -12,7 +12,7 @@ use super::request::{Order, Request, Spread};
 use super::search::{NotPlaced, Search};
 use super::usage::Usage;
 
-/// All placements of at most so many items are considered.
+/// Maximum number of items for which all placements are considered.
 const FEW: usize = 16;
 /// The part of the gain by which another placement of a few items must be better.
 const WORTH: f64 = 0.002;
@@ -35,8 +35,8 @@ fn left(request: &Request<'_>, usage: &[Usage], device: DeviceIndex) -> Option<B
     request.devices[device].budget.map(|budget| budget.saturating_sub(usage[device].total()))
 }
 
-/// Adds single items. One that is no larger than what is left with the compute buffer may fit too: with the item, the
-/// compute buffer may be smaller, as copies of weights that are on the host lie in it.
+/// Adds single items. One that is not larger than the compute buffer and the free bytes together may fit too: with the
+/// item, the compute buffer may be smaller, as copies of weights that are on the host lie in it.
 fn add_items(search: &mut Search<'_>) -> Result<(), NotPlaced> {
     let request = search.request;
     let mut refused: HashSet<(DeviceIndex, Bytes, ItemClass)> = HashSet::new();
@@ -105,7 +105,7 @@ fn try_all(search: &mut Search<'_>) -> Result<(), NotPlaced> {
     };
     let mut trials: Vec<(f64, Assignment)> = (0..count).map(assignment).map(|it| (it.benefit(request), it)).collect();
     trials.sort_by(|one, other| other.0.total_cmp(&one.0));
-    // Those that seem to fit first, as only so many may be measured.
+    // Those that seem to fit come first, as the number of measurements is limited.
     for is_likely in [true, false] {
         for (benefit, trial) in &trials {
             if search.is_spent() || search.best.as_ref().is_some_and(|best| *benefit <= best.benefit * (1.0 + WORTH)) {

@@ -4,7 +4,7 @@
 //! by a function of the caller. Only measured placements are returned.
 //!
 //! ```text
-//!  Request -> check         (refuses what cannot be meant)
+//!  Request -> check         (refuses invalid requests)
 //!          -> fill          (a placement that fits, if the compute buffers had the assumed sizes)
 //!          -> search        (measures it, and corrects the assumed sizes)
 //!          -> improve       (adds what still fits; tries all placements of a few items)

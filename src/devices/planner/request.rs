@@ -1,4 +1,4 @@
-//! What is asked of the planner.
+//! The input of the planner.
 
 use crate::devices::device::{Device, DeviceIndex};
 use crate::devices::item::Item;
@@ -6,7 +6,7 @@ use crate::devices::item::Item;
 /// In which order items are placed while there is room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// What gains most for its bytes first; what does not fit is left out.
+    /// Items that gain most for their bytes come first; those that do not fit are left out.
     #[default]
     Benefit,
     /// PowerInfer's order of classes: attention, predictors, norms of FFNs and the output head of all layers up to the
@@ -27,16 +27,16 @@ pub enum Spread {
     Layers,
 }
 
-/// Devices, and what is placed on them.
+/// Devices, and the items to place on them.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The devices in the order of preference; the last is the host.
     pub devices: &'a [Device],
-    /// What is placed, in the order of the tensors in their buffers.
+    /// The items to place, in the order of the tensors in their buffers.
     pub items: &'a [Item],
     /// In which order.
     pub order: Order,
-    /// What may be together.
+    /// The items that may be together.
     pub spread: Spread,
     /// How many placements may be measured, at least 1.
     pub measurements: u32,

@@ -32,9 +32,9 @@ impl<F: FnMut(&Assignment) -> Result<Vec<Bytes>, String>> Measure for F {
 pub struct DevicePlacement {
     /// Where each item is.
     pub assignment: Assignment,
-    /// What is taken of each device, within its budget.
+    /// The bytes taken on each device, within its budget.
     pub usage: Vec<Usage>,
-    /// What is gained.
+    /// The benefit.
     pub benefit: f64,
     /// How many placements were measured.
     pub measurements: u32,
@@ -45,17 +45,16 @@ pub struct DevicePlacement {
 pub struct Shortage {
     /// Its name.
     pub device: String,
-    /// What it has.
+    /// The bytes that it has.
     pub budget: Bytes,
-    /// What it needs at least, of the placements that were measured, with the other devices as they are or as said of
-    /// them.
+    /// The least bytes that it needs in the measured placements, with the other devices as they are or as said of them.
     pub needed: Bytes,
 }
 
 /// Why nothing is placed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NotPlaced {
-    /// The request cannot be meant.
+    /// The request is invalid.
     Invalid(Invalid),
     /// No placement was found that is within all budgets; with these budgets there is one.
     Infeasible(Vec<Shortage>),

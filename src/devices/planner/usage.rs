@@ -1,4 +1,4 @@
-//! What a placement takes of each device.
+//! The memory that a placement takes on each device.
 
 use crate::devices::device::{Device, DeviceIndex};
 use crate::devices::item::{Item, ItemKind};
@@ -16,7 +16,7 @@ pub struct Usage {
     pub caches: Bytes,
     /// In the compute buffer.
     pub compute: Bytes,
-    /// For what no buffer has.
+    /// Memory outside of buffers.
     pub reserve: Bytes,
 }
 

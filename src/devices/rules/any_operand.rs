@@ -13,8 +13,8 @@ use super::scheduled_graph::Schedule;
 use super::splits::Questions;
 use super::staged::split_with_staged;
 
-/// Places each node on the GPU of its first operand that is on one, and on the host if none is. What the operands are
-/// copied to other backends for follows as with ggml's scheduler.
+/// Places each node on the GPU of its first operand that is on one, and on the host if none is. Copies of operands to
+/// other backends follow as with ggml's scheduler.
 ///
 /// Every backend but the last counts as a GPU. Inputs of the program are on the host. A result that is a view, as of a
 /// write into a cache, resides where its root does, and runs there where that backend supports it. Where a backend does

@@ -1,4 +1,4 @@
-//! What each backend can do.
+//! The capabilities of each backend.
 
 use crate::graph::TensorId;
 

@@ -20,8 +20,8 @@ impl<F: FnMut(Origin, BufferTypeIndex) -> Bytes> ScheduledSizes for F {
     }
 }
 
-/// Returns the sizes of a captured graph: for each tensor, what the buffer type that it was captured in requires. They
-/// hold for all buffer types that pad no rows.
+/// Returns the sizes of a captured graph: for each tensor, the size that the buffer type it was captured in requires.
+/// They hold for all buffer types that pad no rows.
 pub fn captured_sizes(snapshot: &Snapshot) -> impl FnMut(Origin, BufferTypeIndex) -> Bytes {
     move |origin, _| match origin {
         Origin::Tensor(id) | Origin::Staged { of: id } => snapshot.tensors[id as usize].size,
@@ -32,15 +32,15 @@ pub fn captured_sizes(snapshot: &Snapshot) -> impl FnMut(Origin, BufferTypeIndex
 /// The planned compute buffers of a scheduled graph.
 #[derive(Debug)]
 pub struct ComputeBuffers {
-    /// By backend: the bytes of its compute buffer, all chunks together. Of several backends with one buffer type, the
+    /// By backend: the bytes of its compute buffer, all chunks together. If several backends share a buffer type, the
     /// first has them, as `ggml_backend_sched_get_buffer_size` reports it.
     pub bytes: Vec<Bytes>,
     /// The plan; its buffers are [`Backends::compute_types`].
     pub plan: GraphPlan,
 }
 
-/// Plans the compute buffers of a scheduled graph, with the rules and efforts of the buffer types: what a process with
-/// lastuse allocates.
+/// Plans the compute buffers of a scheduled graph, with the rules and efforts of the buffer types: the bytes that a
+/// process with lastuse allocates.
 ///
 /// # Errors
 /// [`PlanError::TooLarge`] when sizes overflow.

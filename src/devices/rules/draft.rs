@@ -149,7 +149,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Returns the graph with these lists, and for each of its tensors where it comes from. Its ids are those that the
-    /// allocator gives: leafs, nodes, then what is only referred to.
+    /// allocator gives: leafs, nodes, then tensors that are only referred to.
     pub fn finish(&self, leafs: &[(TensorId, BackendIndex)], nodes: &[(TensorId, BackendIndex)]) -> ScheduledGraph {
         let list = |list: &[(TensorId, BackendIndex)]| list.iter().map(|&(id, _)| id).collect::<Vec<_>>();
         let backends = |list: &[(TensorId, BackendIndex)]| list.iter().map(|&(_, backend)| backend).collect();

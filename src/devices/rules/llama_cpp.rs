@@ -1,4 +1,4 @@
-//! What llama.cpp assigns before it schedules a graph.
+//! The backends that llama.cpp assigns before it schedules a graph.
 
 use crate::graph::TensorId;
 
@@ -30,8 +30,8 @@ pub fn llama_cpp_assignments<C: Capabilities>(
     placed.graph().nodes().iter().filter_map(assigned).collect()
 }
 
-/// Returns what llama.cpp assigns to the host beside that with `--no-kv-offload`: the results of attention, "kqv_out-N",
-/// where it is computed without flash attention, for all batches.
+/// Returns the nodes that llama.cpp also assigns to the host with `--no-kv-offload`: the results of attention,
+/// "kqv_out-N", where it is computed without flash attention, for all batches.
 pub fn llama_cpp_host_attention(placed: PlacedGraph<'_>, host: BackendIndex) -> Vec<(TensorId, BackendIndex)> {
     let is_attention = |&node: &TensorId| {
         placed.op(node) == "CONT" && is_of_layer(&placed.snapshot.tensors[node as usize].name, "kqv_out")

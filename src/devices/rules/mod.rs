@@ -1,5 +1,5 @@
-//! Rules of placement for intermediates: given which tensors are in which memory, where each node runs, where its result
-//! resides, what is copied, and how many bytes the compute buffer of each backend takes.
+//! Rules of placement for intermediates: given which tensors are in which memory, where each node runs, where its
+//! result resides, which tensors are copied, and how many bytes the compute buffer of each backend takes.
 //!
 //! ```text
 //!  Snapshot + TensorMemory = PlacedGraph      Backends      Capabilities
@@ -26,7 +26,7 @@
 //! - `any_operand`, `powerinfer`: two simpler rules, with `homes` of memory and `layer_names`
 //! - `rule`: one of the three
 //! - `compute_buffers`: the compute buffer of each backend
-//! - `snapshots`: scheduled graphs with names, and captured graphs without what a scheduler added
+//! - `snapshots`: scheduled graphs with names, and captured graphs without the tensors that a scheduler added
 //! - `llama_cpp`: what llama.cpp assigns before it schedules
 
 mod backends;

@@ -2,7 +2,7 @@
 
 use super::placement_error::PlacementError;
 
-/// What differs between versions of ggml's scheduler.
+/// The differences between versions of ggml's scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchedulerVersion {
     /// FLASH_ATTN_EXT does not follow its weights, the attention sinks, to their backend. ROPE never does.

@@ -6,7 +6,7 @@ use crate::graph::{Graph, TensorId};
 use super::backends::{Backend, BackendIndex, Backends, BufferTypeIndex, MAX_BACKENDS};
 use super::placement_error::PlacementError;
 
-/// What ggml was told that a buffer is used for. Only weights attract operations.
+/// The usage of a buffer as set in ggml. Only weights attract operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Usage {
     /// `GGML_BACKEND_BUFFER_USAGE_ANY` or `_COMPUTE`: caches, inputs of the program, results of earlier graphs.
@@ -21,7 +21,7 @@ pub enum Usage {
 pub struct TensorMemory {
     /// The type of the buffer.
     pub buffer_type: BufferTypeIndex,
-    /// What the buffer is used for.
+    /// The usage of the buffer.
     pub usage: Usage,
 }
 
@@ -30,10 +30,10 @@ pub struct TensorMemory {
 pub struct PlacedGraph<'a> {
     /// The graph; without copies and markers of a scheduler.
     pub snapshot: &'a Snapshot,
-    /// By tensor, the buffer that it is in; `None` for what the scheduler allocates, and for views that the program made
-    /// while it built the graph: ggml gives those a buffer later. A tensor with memory is never planned.
+    /// By tensor, the buffer that it is in; `None` for tensors that the scheduler allocates, and for views that the
+    /// program made while it built the graph: ggml gives those a buffer later. A tensor with memory is never planned.
     pub memory: &'a [Option<TensorMemory>],
-    /// What the program chose by `ggml_backend_sched_set_tensor_backend`.
+    /// The backend that the program chose by `ggml_backend_sched_set_tensor_backend`.
     pub assigned: &'a [(TensorId, BackendIndex)],
 }
 

@@ -66,7 +66,7 @@ impl DestinationClasses {
 /// pool frees it after each. Assignments by the program are for the scheduler alone.
 ///
 /// # Errors
-/// [`PlacementError`] where no backend supports an operation, where a class is no backend, and where the lists of
+/// [`PlacementError`] where no backend supports an operation, where a class is not a backend, and where the lists of
 /// `placed` do not fit together.
 pub fn powerinfer<C: Capabilities>(
     placed: PlacedGraph<'_>,

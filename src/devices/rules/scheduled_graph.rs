@@ -23,7 +23,7 @@ pub enum Origin {
     },
     /// A dependency marker that keeps a tensor live.
     Marker {
-        /// The tensor; of several, the first.
+        /// The tensor; if there are several, the first.
         of: TensorId,
     },
     /// The result of a node where it is computed, before it is copied to where it resides.
@@ -69,8 +69,8 @@ pub struct Split {
 /// Where each tensor of a graph is, by one of the rules.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    /// By tensor, the backend that runs it; for what is not computed, the backend that it belongs to. `None` where no
-    /// operation asks for one.
+    /// By tensor, the backend that runs it; for tensors that are not computed, the backend that they belong to. `None`
+    /// where no operation asks for one.
     pub executes: Vec<Option<BackendIndex>>,
     /// By tensor, the backend in whose memory it stays.
     pub resides: Vec<Option<BackendIndex>>,

@@ -13,8 +13,8 @@ use super::scheduled_graph::{Origin, ScheduledGraph};
 const LONGEST_NAME: usize = 63;
 
 impl ScheduledGraph {
-    /// Returns a snapshot of this graph: what a capture of a process with these backends has. `snapshot` is the graph
-    /// that was scheduled. Buffers are [`Backends::compute_types`].
+    /// Returns a snapshot of this graph: the content of a capture of a process with these backends. `snapshot` is the
+    /// graph that was scheduled. Buffers are [`Backends::compute_types`].
     pub fn snapshot(&self, snapshot: &Snapshot, backends: &Backends, sizes: &mut impl ScheduledSizes) -> Snapshot {
         let types = backends.compute_types();
         let requested = self.buffer_of_each(backends);
@@ -37,7 +37,7 @@ impl ScheduledGraph {
         scheduled
     }
 
-    /// Returns, by tensor, the requested buffer; for what is in no list, that of its first user.
+    /// Returns, by tensor, the requested buffer; for tensors in no list, that of its first user.
     fn buffer_of_each(&self, backends: &Backends) -> Vec<BufferIndex> {
         let (leafs, nodes) = self.requested_buffers(backends);
         let mut requested = vec![None; self.origins.len()];
@@ -106,7 +106,7 @@ pub fn unscheduled(snapshot: &Snapshot) -> Snapshot {
     kept.iter().zip(0..).for_each(|(&id, number)| numbers[id as usize] = Some(number));
     let number = |id: TensorId| {
         let original = found.copied.get(&id).copied().unwrap_or(id);
-        numbers[original as usize].expect("what is copied is no copy itself")
+        numbers[original as usize].expect("a copied tensor is not itself a copy")
     };
     let mut graph = Graph::with_capacity(kept.len());
     for &id in &kept {
@@ -121,7 +121,7 @@ pub fn unscheduled(snapshot: &Snapshot) -> Snapshot {
     }
     let mut is_listed = vec![false; snapshot.tensors.len()];
     let is_kept = |id: &TensorId| !found.is_removed[*id as usize];
-    // The scheduler lists what it copied for pipelines first, and then all leafs of the graph.
+    // The scheduler lists its copies for pipelines first, and then all leafs of the graph.
     let leafs = snapshot.graph.leafs().iter().rev().copied().filter(is_kept);
     let mut leafs: Vec<TensorId> = leafs.filter(|&id| !std::mem::replace(&mut is_listed[id as usize], true)).collect();
     leafs.reverse();
@@ -137,7 +137,7 @@ pub fn unscheduled(snapshot: &Snapshot) -> Snapshot {
     Snapshot { label: snapshot.label.clone(), buffers: snapshot.buffers.clone(), graph, tensors }
 }
 
-/// What a scheduler added to a graph.
+/// The tensors that a scheduler added to a graph.
 struct Copies {
     /// The tensor of each copy that nodes use.
     copied: HashMap<TensorId, TensorId>,
@@ -187,8 +187,8 @@ impl Copies {
     }
 }
 
-/// Returns the tensor that `copy` is a copy of, if `marker` and `copy` are what the scheduler adds for an input of a
-/// split.
+/// Returns the tensor that `copy` is a copy of, if `marker` and `copy` are the pair that the scheduler adds for an
+/// input of a split.
 fn copied_by(snapshot: &Snapshot, marker: TensorId, copy: TensorId) -> Option<TensorId> {
     let graph = &snapshot.graph;
     let &[original] = graph.sources(marker) else { return None };

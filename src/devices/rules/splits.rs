@@ -16,7 +16,7 @@ use super::scheduled_graph::{Schedule, Split};
 /// The most sources of a tensor in ggml; a marker that keeps more tensors live is followed by another.
 const MAX_SOURCES: usize = 10;
 
-/// What all passes ask.
+/// Queries that all passes make.
 #[derive(Debug)]
 pub struct Questions<'a, C> {
     pub backends: &'a Backends,
@@ -213,7 +213,7 @@ impl<C: Capabilities> Splitter<'_, '_, C> {
     }
 
     /// Lets each backend reorder the nodes of its splits, unless results are staged: backends know no such nodes.
-    /// Returns, by node, what is kept until then.
+    /// Returns, by node, the tensors kept until then.
     fn optimize(&mut self) -> Result<HashMap<TensorId, Vec<TensorId>>, PlacementError> {
         let mut kept: HashMap<TensorId, Vec<TensorId>> = HashMap::new();
         if self.draft.nodes.len() > self.draft.placed.graph().nodes().len() {

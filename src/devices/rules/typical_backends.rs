@@ -1,4 +1,4 @@
-//! What backends of ggml commonly support, for captured graphs, where no real backend can be asked.
+//! Common capabilities of ggml's backends, for captured graphs, where no real backend can be queried.
 
 use std::cell::OnceCell;
 
@@ -9,8 +9,8 @@ use super::capabilities::{Capabilities, KeptUntil};
 use super::placed_graph::PlacedGraph;
 use super::vulkan_order::{uses, vulkan_order};
 
-/// Operations that ggml's backends for GPUs leave to the CPU: functions of the program, and what no published model
-/// needs.
+/// Operations that ggml's backends for GPUs leave to the CPU: functions of the program, and those that no published
+/// model needs.
 const CPU_ONLY: [&str; 14] = [
     "ADD_REL_POS",
     "CUSTOM",

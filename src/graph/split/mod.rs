@@ -16,11 +16,15 @@
 //! then; those that others use too, the outputs of the region, stay whole, and the parts write views of them.
 //!
 //! ```text
-//!  graph -> Draft (the graph so far, with facts about each tensor: Kind is how it can be cut) -> Facts (who uses what,
-//!        the memory profile) -> Region (grown around what is large at a peak; operations has what a part needs of its
-//!        sources) Place (before and after which other nodes the parts run) estimate (the live bytes of a region cut
-//!        into parts) cost (the time that parts add) -> rewrite (the draft with regions cut) -> Search (again until the
-//!        memory profile fits) -> split (compares plans with the budget)
+//!  graph -> Draft       (the graph so far, with facts about each tensor: Kind is how it can be cut)
+//!        -> Facts       (who uses what, the memory profile)
+//!        -> Region      (grown around large tensors at a peak; operations has the needs of a part)
+//!             Place     (before and after which other nodes the parts run)
+//!             estimate  (the live bytes of a region cut into parts)
+//!             cost      (the time that parts add)
+//!        -> rewrite     (the draft with regions cut)
+//!        -> Search      (again until the memory profile fits)
+//!        -> split       (compares plans with the budget)
 //! ```
 //!
 //! All searching is counted in work, never in time: the same graph gives the same result, always.

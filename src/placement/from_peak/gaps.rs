@@ -17,7 +17,7 @@ const FEW_GAPS: usize = 16;
 /// Index in the list of gaps.
 type GapIndex = u32;
 
-/// What is beside a block: another block, or a gap, which has the highest bit set.
+/// The neighbour of a block: another block, or a gap, which has the highest bit set.
 #[derive(Clone, Copy, Debug)]
 struct Neighbour(u32);
 
@@ -146,7 +146,7 @@ impl Gaps {
     }
 
     /// Returns the best gap for a block. A gap of exactly its size comes first, then one beside the neighbour that ends
-    /// the least time after it, then one beside the neighbour that ends the least time before it; of equal ones the
+    /// the least time after it, then one beside the neighbour that ends the least time before it; among equals the
     /// smallest.
     fn best(&self, size: Bytes, end: Time) -> Option<GapIndex> {
         if let [only] = self.gaps.as_slice() {

@@ -55,7 +55,7 @@ impl Corner {
         }
     }
 
-    /// Returns the bars that may rest on the floor at the edge; of equal bars only the first.
+    /// Returns the bars that may rest on the floor at the edge; among equal bars only the first.
     pub fn bars<'b>(self, partial: &'b PartialPlacement<'_>) -> impl Iterator<Item = u32> + 'b {
         let columns = partial.columns;
         let floor = partial.state.skyline(self.edge());

@@ -27,9 +27,9 @@ impl Heuristic {
 /// Which of the bars at a corner is tried first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BarOrder {
-    /// The highest; of equally high ones the widest.
+    /// The highest; among equally high ones the widest.
     Height,
-    /// The widest; of equally wide ones the highest.
+    /// The widest; among equally wide ones the highest.
     Width,
     /// The largest height times width.
     Area,

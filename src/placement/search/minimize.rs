@@ -17,8 +17,8 @@ pub struct Minimum {
 /// Searches for the smallest placement in one chunk of less than `known` bytes, the size of a known placement.
 ///
 /// Searches at the lower bound first, with half of the effort. Then bisects between that and the best placement. Last,
-/// with what is left of the effort, searches one unit below the best. With much effort this is repeated in rounds of
-/// growing effort: what a short search finds saves the longer ones capacities that are too easy.
+/// with the rest of the effort, searches one unit below the best. With much effort this is repeated in rounds of
+/// growing effort: the results of a short search save the longer ones capacities that are too easy.
 pub fn minimize(problem: &Problem, known: Bytes, effort: Effort) -> Minimum {
     let bound = lower_bound(problem);
     let mut minimum = Minimum { placement: None, proven: known <= bound };
@@ -75,7 +75,7 @@ impl Interval<'_> {
         }
     }
 
-    /// Searches at the lower bound with fixed heuristics first, which prove the most; then mostly with random ones,
+    /// Searches at the lower bound with fixed heuristics first, which prove the most; then usually with random ones,
     /// which find the most.
     fn narrow_in_rounds(&mut self) {
         if self.is_open() {

@@ -30,8 +30,7 @@ impl NoGoods {
         Self { slots: Vec::new(), used: 0, keys }
     }
 
-    /// Returns the hash of a part. It depends on the height between skyline and ceiling, not on what is below or
-    /// above.
+    /// Returns the hash of a part. It depends on the height between skyline and ceiling, not on its surroundings.
     pub fn hash(&self, partial: &PartialPlacement<'_>, part: ColumnRange) -> StateHash {
         let (start, end) = (&self.keys[part.start as usize], &self.keys[part.end as usize]);
         let mut sums = [start[0] ^ end[1], start[2] ^ end[3]].map(u128::from);

@@ -39,7 +39,7 @@ pub enum RunEnd {
     OutOfEffort,
 }
 
-/// The search tree, and what was learned in all runs.
+/// The search tree, and the no-goods learned in all runs.
 pub struct Tree<'c> {
     partial: PartialPlacement<'c>,
     no_goods: NoGoods,

@@ -3,7 +3,7 @@
 
 use super::columns::Columns;
 
-/// What makes a column heavy.
+/// The weighting of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weighting {
     /// Conflicts, most of all recent ones.

@@ -51,7 +51,7 @@ fn random_in(random: &mut Random, range: &Range<u32>) -> u32 {
     range.start + random.below(range.end - range.start)
 }
 
-/// Returns a size that is mostly small, sometimes large, sometimes 0.
+/// Returns a size that is usually small, sometimes large, sometimes 0.
 fn random_size(random: &mut Random, units: u32) -> Bytes {
     match random.below(20) {
         0 => 0,

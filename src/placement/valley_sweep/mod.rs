@@ -106,7 +106,7 @@ impl Strategy for ValleySweep {
     }
 }
 
-/// What all sweeps over one problem share.
+/// Data that all sweeps over one problem share.
 struct Sweeper<'p> {
     problem: &'p Problem,
     ranges: CompressedRanges,

@@ -62,7 +62,7 @@ struct Query {
     last: CompressedStep,
     /// It ends by then.
     end: CompressedStep,
-    /// Of the best block so far.
+    /// The values of the best block so far.
     rank: u32,
     /// The best block so far.
     id: u32,

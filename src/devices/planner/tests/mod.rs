@@ -1,4 +1,4 @@
-//! Placements of random and hand-made items: their budgets, and what they gain.
+//! Placements of random and hand-made items: their budgets and benefits.
 
 mod optimum;
 mod orders;
@@ -21,12 +21,12 @@ fn limited(name: &str, budget: Bytes) -> Device {
     Device { budget: Some(budget), alignment: 1, ..Device::new(name) }
 }
 
-/// A made-up machine: the compute buffer of a device depends on what is placed there and on the largest weight that is
-/// not, which is copied there.
+/// A made-up machine: the compute buffer of a device depends on the items placed there and on the largest weight that
+/// is not, which is copied there.
 struct Machine {
     devices: Vec<Device>,
     items: Vec<Item>,
-    /// By device: bytes that are always needed, and parts of 16 of what is read from elsewhere.
+    /// By device: bytes that are always needed, and sixteenths of the bytes read from elsewhere.
     fixed: Vec<Bytes>,
     copied: Vec<Bytes>,
 }

@@ -66,7 +66,7 @@ fn less_than_one_tensor_is_left_of_larger_machines() {
         let found = machine.place(&machine.request()).unwrap_or_else(|why| panic!("machine {round}: {why}"));
         let left = machine.devices[0].budget.expect("limited") - found.usage[0].total();
         let on_host = machine.items.iter().zip(&found.assignment.0).filter(|(_, place)| place.device == 1);
-        // What is larger than the largest buffer of the device has to be on the host.
+        // Items larger than the largest buffer of the device have to be on the host.
         let movable = on_host.map(|(item, _)| item.bytes).filter(|&bytes| machine.devices[0].may_hold(bytes));
         if let Some(smallest) = movable.min() {
             // Padding, and what of the compute buffer another item would change.

@@ -1,4 +1,4 @@
-//! In which order items are placed, and what is together.
+//! The order in which items are placed, and those kept together.
 
 use crate::devices::device::Device;
 use crate::devices::item::{Item, ItemClass, ItemKind};

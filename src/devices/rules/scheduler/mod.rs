@@ -5,8 +5,8 @@
 //!
 //! - `from_memory`: the first. Tensors with memory, inputs of the program, and operations on weights
 //! - `expand`: the second. The nodes between those, from GPUs first
-//! - `upgrade`: the third. A backend of a higher priority in the same memory; what no expansion could assign
-//! - `remaining`: the fourth. Views and constants follow what they belong to
+//! - `upgrade`: the third. A backend of a higher priority in the same memory; nodes that no expansion could assign
+//! - `remaining`: the fourth. Views and constants follow their owners
 
 mod from_memory;
 mod expand;

@@ -37,7 +37,7 @@ pub fn assign<C: Capabilities>(draft: &mut Draft<'_>, questions: Questions<'_, C
     Ok(())
 }
 
-/// Returns the backend of the root of a view; `None` for what is no view.
+/// Returns the backend of the root of a view; `None` if it is not a view.
 fn root_of_view(draft: &Draft<'_>, tensor: TensorId) -> Option<BackendIndex> {
     draft.tensor(tensor).view.and_then(|view| draft.resides[view.root as usize])
 }

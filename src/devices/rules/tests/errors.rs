@@ -1,4 +1,4 @@
-//! What cannot be placed.
+//! Graphs that cannot be placed.
 
 use super::scene::{CPU, GPU, Scene, gpu_and_cpu};
 use crate::devices::rules::{

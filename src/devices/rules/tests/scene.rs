@@ -121,7 +121,7 @@ impl Scene {
         }
     }
 
-    /// Calls a function with the graph, its backends and what they typically can do.
+    /// Calls a function with the graph, its backends and their typical capabilities.
     pub fn with<R>(&self, backends: &Backends, then: impl FnOnce(PlacedGraph<'_>, &TypicalBackends<'_>) -> R) -> R {
         let snapshot = self.snapshot();
         let placed = PlacedGraph { snapshot: &snapshot, memory: &self.memory, assigned: &self.assigned };

@@ -13,7 +13,7 @@ fn backends(name: &str) -> Backends {
     backends
 }
 
-/// Returns the nodes as a GPU of this name runs them, and what it keeps longer.
+/// Returns the nodes as a GPU of this name runs them, and the tensors that it keeps longer.
 fn ordered(scene: &Scene, name: &str) -> (Vec<TensorId>, Vec<KeptUntil>) {
     let backends = backends(name);
     let snapshot = scene.snapshot();

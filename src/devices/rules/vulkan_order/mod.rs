@@ -25,8 +25,9 @@ use patterns::{ADJACENT, APART, EXPERTS, GATE, KEPT, Pattern, REACH, SELECTION};
 /// How many nodes are looked at together.
 const WINDOW: usize = 20;
 
-/// Puts the nodes of a split into the order in which the Vulkan backend runs them, and returns what it keeps live longer.
-/// `uses` are those of the graph; `is_copied` returns `true` for tensors that the split has copies of.
+/// Puts the nodes of a split into the order in which the Vulkan backend runs them, and returns the tensors that it
+/// keeps live longer. `uses` are those of the graph; `is_copied` returns `true` for tensors that the split has copies
+/// of.
 pub fn vulkan_order(
     placed: PlacedGraph<'_>,
     uses: &[u32],
@@ -52,7 +53,7 @@ struct Order<'a> {
     nodes: &'a Nodes<'a>,
     /// By position: in the list, or on its way into it.
     is_taken: Vec<bool>,
-    /// What is in the list.
+    /// The content of the list.
     finished: HashSet<TensorId>,
     /// The first position that is not taken.
     first: usize,

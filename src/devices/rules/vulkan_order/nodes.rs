@@ -1,4 +1,4 @@
-//! What the order of a split depends on.
+//! The inputs of the order of a split.
 
 use crate::graph::{Flags, TensorId};
 
