@@ -133,8 +133,8 @@ impl CompareRow {
     }
 }
 
-/// Formats the rows as an aligned table: of each allocator the median, the least and the largest value. The ratio is lastuse /
-/// ggml-alloc.
+/// Formats the rows as an aligned table: the median, the least and the largest value for each allocator. The ratio is
+/// lastuse / ggml-alloc.
 pub fn compare_table(rows: &[CompareRow]) -> String {
     let titles = ["", "ggml-alloc", "min to max", "lastuse", "min to max", "ratio", "difference"].map(str::to_owned);
     let lines: Vec<[String; 7]> = std::iter::once(titles).chain(rows.iter().map(CompareRow::cells)).collect();

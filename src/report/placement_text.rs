@@ -13,7 +13,7 @@ use super::sizes::{as_float, exact, fixed};
 /// Characters of a bar.
 const BAR: usize = 40;
 
-/// Formats a placement: for each device its bytes, a bar, and the items that it has, by what they are for.
+/// Formats a placement: for each device its bytes, a bar, and its items by use.
 pub fn placement_text(devices: &[Device], items: &[Item], placed: &DevicePlacement) -> String {
     let mut text = String::new();
     for (at, (device, usage)) in devices.iter().zip(&placed.usage).enumerate() {
@@ -35,7 +35,7 @@ pub fn placement_text(devices: &[Device], items: &[Item], placed: &DevicePlaceme
     text
 }
 
-/// Draws what a device has: W weights, K caches, C compute buffer, R reserve, and dots for what is left.
+/// Draws the content of a device: W weights, K caches, C compute buffer, R reserve, and dots for free bytes.
 fn bar(usage: &Usage, budget: Bytes) -> String {
     let mut bar = String::new();
     let mut sum: Bytes = 0;

@@ -24,9 +24,9 @@ pub struct PlanRow {
     pub given_bound: Option<Bytes>,
     /// No plan with the same live ranges is smaller.
     pub lower_bound: Bytes,
-    /// What is computed again, if it was recomputed.
+    /// The results computed again, if it was recomputed.
     pub recomputed: Option<RecomputedRow>,
-    /// What is computed in parts, if large intermediates were cut.
+    /// The results computed in parts, if large intermediates were cut.
     pub split: Option<InPartsRow>,
     /// Time to plan, in microseconds.
     pub microseconds: f64,
@@ -34,7 +34,7 @@ pub struct PlanRow {
     pub verdict: Option<Verdict>,
 }
 
-/// What a recomputed graph computes again.
+/// The results that a recomputed graph computes again.
 #[derive(Clone, Copy, Debug)]
 pub struct RecomputedRow {
     /// The number of nodes that run again.
@@ -45,7 +45,7 @@ pub struct RecomputedRow {
     pub work_after: u64,
 }
 
-/// What a cut graph computes in parts.
+/// The results that a cut graph computes in parts.
 #[derive(Clone, Copy, Debug)]
 pub struct InPartsRow {
     /// Bytes of the plan of the given graph.
@@ -77,8 +77,8 @@ impl PlanRow {
     }
 }
 
-/// Formats the rows as an aligned table, followed by a summary if there are several. The bound of the given order, what
-/// is computed again and the outcome have columns if a row has them.
+/// Formats the rows as an aligned table, followed by a summary if there are several. The bound of the given order, the
+/// results computed again and the outcome have columns if a row has them.
 pub fn plan_table(rows: &[PlanRow]) -> String {
     let width = rows.iter().map(|row| row.file.chars().count()).max().unwrap_or(0).max(4);
     let reordered = rows.iter().any(|row| row.given_bound.is_some());

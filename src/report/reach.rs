@@ -34,9 +34,9 @@ pub enum Binding {
 }
 
 impl Binding {
-    /// Returns how calls are bound, by whether those of a function reach the replacement: `None` where the dynamic linker
-    /// binds no call of it. Of a function that the scheduler in the same object calls (`has_scheduler`), the compiler has
-    /// then bound the calls itself, or put the function in their place.
+    /// Returns how calls are bound, by whether those of a function reach the replacement: `None` where the dynamic
+    /// linker binds no call of it. For a function that the scheduler in the same object calls (`has_scheduler`), the
+    /// compiler has then bound the calls itself, or put the function in their place.
     pub fn new(reaches: impl Fn(&'static str) -> Option<bool>, has_scheduler: bool) -> Self {
         let reached = |(at, name): (usize, &'static str)| {
             reaches(name).or((has_scheduler && at < OF_SCHEDULER).then_some(false)).map(|reached| (name, reached))

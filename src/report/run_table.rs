@@ -28,7 +28,7 @@ pub struct RunRow {
 /// A graph that an allocator has planned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GraphRow {
-    /// What it computes on: "512 tokens".
+    /// A label of its input: "512 tokens".
     pub label: String,
     /// The number of its nodes.
     pub nodes: u64,
@@ -145,7 +145,8 @@ fn total(rows: &[&RunRow], bytes: impl Fn(&BufferRow) -> Option<Bytes>) -> Optio
     buffers.try_fold(0, |sum: Bytes, buffer| Some(sum.saturating_add(bytes(buffer)?)))
 }
 
-/// Formats bytes, bytes in MiB, the lower bound, the bytes with ggml-alloc, these in MiB, the ratio, and what is saved.
+/// Formats bytes, bytes in MiB, the lower bound, the bytes with ggml-alloc, these in MiB, the ratio, and the saved
+/// bytes.
 fn sizes(bytes: Bytes, bound: Option<Bytes>, ggml: Option<Bytes>) -> [String; 7] {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let known = ggml.filter(|&ggml| ggml > 0);

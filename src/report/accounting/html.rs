@@ -92,7 +92,8 @@ fn devices(accounting: &Accounting) -> String {
     html + "</table>\n"
 }
 
-/// Draws what a device holds as shares of its memory, or of what it holds where that is larger or unknown.
+/// Draws the content of a device as shares of its memory, or of the held bytes where these are more or its memory is
+/// unknown.
 fn shares(device: &AccountedDevice) -> String {
     let all = device.memory.map_or(0, |memory| memory.total).max(device.sums.total()).max(1);
     let mut html = String::from("<div class=\"shares\">");

@@ -56,8 +56,8 @@ fn description(accounting: &Accounting, tensor: &AccountedTensor) -> String {
     text
 }
 
-/// Returns PowerInfer's word for the group of intermediates that a name is of: keys and queries, values, what is no part of a
-/// layer, embeddings.
+/// Returns PowerInfer's word for the group of intermediates that a name belongs to: keys and queries, values, tensors
+/// outside of layers, embeddings.
 fn group(name: &str) -> Option<&'static str> {
     let base = name.split([' ', '-', '#', '(']).next().unwrap_or(name);
     match base {

@@ -1,4 +1,4 @@
-//! What devices hold, for people: tables, a page, and lines as PowerInfer logs them.
+//! The memory of devices, for people: tables, a page, and lines as PowerInfer logs them.
 //!
 //! - `text`: tables
 //! - `lines`: a line for each tensor

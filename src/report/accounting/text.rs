@@ -15,7 +15,7 @@ pub fn accounting_summary(accounting: &Accounting) -> String {
     devices(accounting) + "\n" + &buffers(accounting)
 }
 
-/// Formats what the devices held as a table in MiB, and in bytes in all; empty if there are no buffers.
+/// Formats the memory of the devices as a table in MiB, and in bytes in all; empty if there are no buffers.
 #[cfg(feature = "cli")]
 pub fn devices_in_mib(accounting: &Accounting) -> String {
     if accounting.buffers.is_empty() {

@@ -64,7 +64,7 @@ pub enum Change {
         /// The number of retained tensors.
         tensors: usize,
     },
-    /// Removes a tensor that has no use and is no output.
+    /// Removes a tensor that has no use and is not an output.
     LeaveOut {
         /// The tensor.
         tensor: Named,

@@ -49,11 +49,11 @@ pub struct BufferExplanation {
     pub ggml_alloc: Option<Bytes>,
     /// The peak; `None` if the buffer is empty.
     pub peak: Option<Peak>,
-    /// What the largest tensors of the peak are, and what can be done about them.
+    /// The largest tensors of the peak, and the remedies for them.
     pub remedies: Remedies,
     /// Memory saved by sharing.
     pub reuse: Reuse,
-    /// What the addresses cost the device of the buffer; `None` where that is not known, or nothing.
+    /// The cost of the addresses on the device of the buffer; `None` where that is not known, or nothing.
     #[cfg_attr(feature = "cli", serde(skip_serializing_if = "Option::is_none"))]
     pub kernels: Option<KernelUse>,
     /// Single changes that lower the bound, the best first.
@@ -71,7 +71,7 @@ pub struct Peak {
     pub node: Node,
     /// Live bytes.
     pub bytes: Bytes,
-    /// The other steps with as many live bytes, as runs: the first and the last step of each.
+    /// The other steps with the same number of live bytes, as runs: the first and the last step of each.
     pub as_high: Vec<(Step, Step)>,
     /// The live blocks, the largest first. Their bytes add up to those of the peak.
     #[cfg_attr(feature = "cli", serde(rename = "alive"))]
@@ -127,8 +127,8 @@ pub struct Reuse {
     pub inside_concat: Vec<Alias>,
     /// Inputs without a use, whose memory is free once the graph starts; the largest first.
     pub unread_inputs: Vec<FreedInput>,
-    /// Nodes that no backend computes, which have no memory of their own, and leafs that only they read, whose memory is
-    /// free once the graph starts; the largest first.
+    /// Nodes that no backend computes, which have no own memory, and leafs that only they read, whose memory is free
+    /// once the graph starts; the largest first.
     pub inactive: Vec<FreedInput>,
     /// Bytes of all these tensors together.
     pub bytes: Bytes,

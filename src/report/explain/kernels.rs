@@ -1,4 +1,4 @@
-//! What the addresses of a plan cost the device that computes in the buffer.
+//! The cost of a plan's addresses on the device that computes in the buffer.
 
 use std::fmt::{self, Write};
 
@@ -16,11 +16,11 @@ pub struct KernelUse {
     pub planned: KernelCosts,
     /// With the plan of ggml-alloc; `None` if the sum of the tensors overflows.
     pub ggml_alloc: Option<KernelCosts>,
-    /// If each tensor had memory of its own: no placement costs less.
+    /// If each tensor had its own memory: no placement costs less.
     pub without_reuse: KernelCosts,
 }
 
-/// Returns what the addresses of a plan cost the device of a buffer.
+/// Returns the cost of a plan's addresses on the device of a buffer.
 pub fn kernels(planned: PlannedGraph<'_>, buffer: usize) -> Option<KernelUse> {
     let PlannedGraph { snapshot, plan, .. } = planned;
     let buffer = BufferIndex::try_from(buffer).ok()?;

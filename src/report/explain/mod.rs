@@ -1,8 +1,8 @@
 //! Explains the peak of a planned graph: which tensors are live there, and which changes would lower it.
 //!
 //! ```text
-//!  graph + plan -> peak   (of each buffer: the step, and the tensors that are live there)
-//!               -> remedies (what the largest of them are, and what is known to help)
+//!  graph + plan -> peak   (the step of each buffer, and the tensors that are live there)
+//!               -> remedies (the kinds of the largest of them, and known remedies)
 //!               -> reuse  (results in place and other shared memory, and what they save)
 //!               -> advice (changes that were tried, and what each saves)
 //!               -> text, JSON

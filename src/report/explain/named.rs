@@ -11,9 +11,9 @@ use crate::placement::{Bytes, Step};
 pub struct Named {
     /// The name, which may be empty.
     pub name: String,
-    /// The operation, as ggml describes it: of a unary operation, which one. NONE computes nothing.
+    /// The operation, as ggml describes it; for a unary operation, which one. NONE computes nothing.
     pub op: String,
-    /// What made it, if the name has only what ggml appends to names, such as " (reshaped) (cont)".
+    /// The origin, if the name has only the suffixes that ggml appends, such as " (reshaped) (cont)".
     #[cfg_attr(feature = "cli", serde(skip_serializing_if = "Option::is_none"))]
     pub of: Option<String>,
 }
@@ -45,7 +45,7 @@ pub struct Alias {
     pub tensor: Named,
     /// The step that computes it.
     pub step: Step,
-    /// Bytes that it would need in memory of its own, padded.
+    /// Bytes that it would need in its own memory, padded.
     pub bytes: Bytes,
     /// The tensor whose memory it lies in.
     pub memory_of: Named,

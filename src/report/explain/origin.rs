@@ -1,4 +1,5 @@
-//! What tensors are beyond their names: element type, extents, sources, and what made those whose names do not tell.
+//! Properties of tensors besides their names: element type, extents, sources, and the origin of those whose names do
+//! not tell.
 
 use std::fmt;
 
@@ -48,8 +49,8 @@ impl Case<'_> {
         seen.into_iter().map(|source| Source { tensor: self.named(source), shape: self.shape(source) }).collect()
     }
 
-    /// Returns what made a tensor whose name does not tell: among its first source and that one's first source, and so on,
-    /// the nearest with a name of its own. `None` for a tensor whose name tells, and where there is none.
+    /// Returns what made a tensor whose name does not tell: among its first source and that one's first source, and so
+    /// on, the nearest with its own name. `None` for a tensor whose name tells, and where there is none.
     pub fn origin(&self, id: TensorId) -> Option<String> {
         let snapshot = self.planned.snapshot;
         let is_telling = |id: TensorId| tells(&snapshot.tensors[id as usize].name);

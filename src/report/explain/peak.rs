@@ -1,4 +1,4 @@
-//! The peak of a buffer, and what is live there.
+//! The peak of a buffer, and the tensors that are live there.
 
 use crate::graph::TensorId;
 use crate::placement::{BlockId, Bytes, Problem, Step, memory_profile, peaks};

@@ -10,7 +10,7 @@ use super::explanation::{FreedInput, Reuse};
 use super::named::Alias;
 
 impl Case<'_> {
-    /// Returns what is shared in a buffer, whose bound would be `lower_bound_without` sharing.
+    /// Returns the sharing in a buffer, whose bound would be `lower_bound_without` sharing.
     pub fn reuse(&self, buffer: usize, lower_bound_without: Option<Bytes>) -> Reuse {
         let members = self.members.of_buffer(buffer).iter();
         let mut in_place: Vec<Alias> = members.filter_map(|&id| self.in_place(id)).collect();

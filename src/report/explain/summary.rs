@@ -12,8 +12,8 @@ pub fn planned_bytes(explanation: &Explanation) -> Bytes {
     explanation.buffers.iter().fold(0, |sum, buffer| sum.saturating_add(buffer.size))
 }
 
-/// Formats explanations, each with the name of its file, as a table in the given order: bytes, what the largest tensor at the
-/// peak of the largest buffer is, and what the change that lowers that peak most would save.
+/// Formats explanations, each with the name of its file, as a table in the given order: bytes, the kind of the largest
+/// tensor at the peak of the largest buffer, and the bytes that the change that lowers that peak most would save.
 pub fn explanation_summary(explained: &[(String, Explanation)]) -> String {
     let titles = ["MiB", "ggml-alloc", "ratio", "a change saves", "largest at the peak", "graph"].map(str::to_owned);
     let rows = explained.iter().map(|(file, explanation)| row(file, explanation));

@@ -22,7 +22,7 @@ const MAX_REUSED: usize = 3;
 /// How many runs of steps as high as the peak are listed.
 const MAX_RUNS: usize = 4;
 
-/// Formats an explanation as text. Of the tensors that are live at each peak the `top` largest are listed, and the rest is
+/// Formats an explanation as text. The `top` largest tensors that are live at each peak are listed, and the rest is
 /// summed up.
 pub fn explanation_text(explanation: &Explanation, top: usize) -> String {
     let mut text = String::new();

@@ -23,7 +23,7 @@ pub struct Trial {
 }
 
 impl Case<'_> {
-    /// Computes what a changed graph needs; `None` if its bytes overflow.
+    /// Computes the bytes that a changed graph needs; `None` if its bytes overflow.
     ///
     /// If its live ranges alone need less in some buffer, it is planned in full, so the result holds for a real plan.
     pub fn try_draft(&self, draft: &Draft, buffers: &[BufferSpec]) -> Option<Trial> {

@@ -18,7 +18,7 @@ pub enum Kept {
     Unused,
 }
 
-/// Where each tensor is defined and used. An owner is a tensor that is no view; its views share its memory.
+/// Where each tensor is defined and used. An owner is a tensor that is not a view; its views share its memory.
 #[derive(Debug)]
 pub struct NodeUses {
     /// By tensor: the memory that its operation can change.
@@ -103,7 +103,7 @@ impl NodeUses {
         }
     }
 
-    /// Finds what is retained. What is an output is kept anyway.
+    /// Finds the retained tensors. Outputs are kept anyway.
     fn find_retained(&mut self, graph: &Graph, plan: &GraphPlan) {
         for (id, until) in graph.retained().into_iter().filter(|&(id, _)| !plan.is_inactive(id)) {
             let root = graph.root(id) as usize;

@@ -58,7 +58,7 @@ pub struct Options<'a> {
     pub theme: Theme,
     /// The name of the only buffer to draw; if absent, all are drawn.
     pub buffer: Option<&'a str>,
-    /// What the devices held, by process: a part of the page.
+    /// The memory of the devices, by process: a part of the page.
     pub accountings: &'a [&'a Accounting],
     /// True if the page, of two graphs, shows at first what became of the first one.
     pub compared: bool,

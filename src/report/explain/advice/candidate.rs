@@ -11,7 +11,7 @@ const MAX_BLOCKS: usize = 24;
 /// At most this many tensors in them are.
 const MAX_TENSORS: usize = 100;
 
-/// Blocks smaller than this fraction of the peak are no candidates.
+/// Blocks smaller than this fraction of the peak are not candidates.
 const MIN_FRACTION: Bytes = 256;
 
 /// A tensor that is live at a peak.

@@ -15,7 +15,7 @@ use super::tried::{Tried, try_change};
 /// A node with more sources has no free slot for the destination of its result.
 const SOURCES: usize = 8;
 
-/// Tries to replace a copy in memory of its own by its source.
+/// Tries to replace a copy in its own memory by its source.
 pub fn try_no_copy(case: &Case<'_>, candidate: Candidate) -> Option<Tried> {
     let Candidate { tensor, .. } = candidate;
     let graph = &case.planned.snapshot.graph;

@@ -1,7 +1,8 @@
 //! Finds the single changes that lower a peak most. Each is made in a copy of the graph, which is then planned.
 //!
-//! [`tried`] holds a change with what it saves, [`candidate`] the tensors at a peak; [`later`], [`again`], [`outputs`],
-//! [`retention`] and [`copies`] change how one tensor is handled, [`settings`] how the whole graph is planned.
+//! [`tried`] holds a change with the bytes that it saves, [`candidate`] the tensors at a peak; [`later`], [`again`],
+//! [`outputs`], [`retention`] and [`copies`] change how one tensor is handled, [`settings`] how the whole graph is
+//! planned.
 
 mod candidate;
 mod tried;

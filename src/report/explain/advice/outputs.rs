@@ -50,8 +50,8 @@ fn output(case: &Case<'_>, tensor: TensorId) -> TensorId {
     family.into_iter().find(|&id| graph.tensor(id).flags.has(Flags::OUTPUT)).unwrap_or(tensor)
 }
 
-/// Tries to leave out a tensor that is no output, and that is used only by nodes that write to it. The last node is the
-/// result of the graph.
+/// Tries to leave out a tensor that is not an output, and that is used only by nodes that write to it. The last node is
+/// the result of the graph.
 pub fn try_leave_out(case: &Case<'_>, candidate: Candidate) -> Option<Tried> {
     let Candidate { tensor, .. } = candidate;
     let graph = &case.planned.snapshot.graph;

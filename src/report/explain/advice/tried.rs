@@ -1,4 +1,4 @@
-//! Changes with what they save.
+//! Changes with the bytes that they save.
 
 use crate::graph::TensorId;
 
@@ -42,7 +42,7 @@ impl Tried {
     }
 }
 
-/// Computes what the changed graph needs; `None` if its bytes overflow.
+/// Computes the bytes that the changed graph needs; `None` if its bytes overflow.
 pub fn try_change(case: &Case<'_>, change: Change, tensor: Option<TensorId>, draft: &Draft) -> Option<Tried> {
     let trial = case.try_draft(draft, case.planned.buffers)?;
     Some(Tried::new(case, change, tensor, trial))

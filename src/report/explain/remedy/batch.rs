@@ -1,11 +1,11 @@
-//! What grows with the number of tokens that a graph computes at once.
+//! Tensors that grow with the number of tokens that a graph computes at once.
 
 use crate::graph::{BufferIndex, Flags, Requests, TensorId, shared_live_ranges};
 use crate::placement::{Bytes, Step, lower_bound};
 
 use crate::report::explain::case::Case;
 
-/// What grows with the number of tokens.
+/// Tensors that grow with the number of tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(serde::Serialize))]
 pub struct Batch {

@@ -1,4 +1,4 @@
-//! What is live at a node in every order of the nodes.
+//! Bytes that are live at a node in every order of the nodes.
 
 use crate::graph::TensorId;
 use crate::placement::{Bytes, Step};
@@ -6,10 +6,10 @@ use crate::placement::{Bytes, Step};
 use crate::report::explain::case::Case;
 use crate::report::explain::named::Node;
 
-/// At most so many nodes are looked at for a peak.
+/// Maximum number of nodes that are considered for a peak.
 const MAX_NODES: usize = 16;
 
-/// What is live when a node runs, in whatever order the nodes of the graph run.
+/// Bytes that are live when a node runs, in whatever order the nodes of the graph run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(serde::Serialize))]
 pub struct Inherent {
@@ -17,8 +17,8 @@ pub struct Inherent {
     pub node: Node,
     /// Bytes of the node's sources and of its result.
     pub of_node: Bytes,
-    /// Bytes of what has a value before the node in every order, and is read after it in every order or kept to the end.
-    /// Inputs that nodes read only later are not in it: they can be filled later.
+    /// Bytes of tensors that have a value before the node in every order, and are read after it in every order or kept
+    /// to the end. Inputs that nodes read only later are not in it: they can be filled later.
     pub across: Bytes,
 }
 
@@ -30,8 +30,8 @@ impl Inherent {
 }
 
 impl Case<'_> {
-    /// Returns the most that is live in a buffer in every order of the nodes, at the node of the peak or at one that uses what
-    /// is largest there.
+    /// Returns the most that is live in a buffer in every order of the nodes, at the node of the peak or at one that
+    /// uses the largest tensor there.
     pub fn inherent(&self, buffer: usize, peak: Step) -> Option<Inherent> {
         let mut steps = vec![peak];
         for (block, _) in self.blocks_at(buffer, peak) {
@@ -47,8 +47,8 @@ impl Case<'_> {
         found.reduce(|most, other| if other.bytes() > most.bytes() { other } else { most })
     }
 
-    /// Returns what is live in a buffer at the node of a step in every order of the nodes. Blocks count once, with the bytes of
-    /// the largest tensor for which that holds.
+    /// Returns the bytes that are live in a buffer at the node of a step in every order of the nodes. Blocks count
+    /// once, with the bytes of the largest tensor for which that holds.
     fn inherent_at(&self, buffer: usize, step: Step) -> Inherent {
         let mut found = Inherent { node: self.node(step), of_node: 0, across: 0 };
         let graph = &self.planned.snapshot.graph;

@@ -1,9 +1,9 @@
-//! What the largest tensors of a peak are, and the remedies that exist for them.
+//! The kinds of the largest tensors of a peak, and the remedies for them.
 //!
 //! - `without`: the peak if a block was not there
-//! - `pattern`: what a tensor is by the nodes around it: scores of attention, logits, and others
+//! - `pattern`: the kind of a tensor by the nodes around it: scores of attention, logits, and others
 //! - `batch`: what grows with the number of tokens
-//! - `inherent`: what is live at a node in every order of the nodes
+//! - `inherent`: bytes that are live at a node in every order of the nodes
 //! - `text`: all of that for people
 
 mod without;
@@ -32,17 +32,17 @@ const MIN_PART: Bytes = 5;
 /// A peak is inherent if this part of it is live at a node in every order, in hundredths.
 const INHERENT: Bytes = 90;
 
-/// What is known of a peak beyond what is live.
+/// Facts about a peak besides its live tensors.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "cli", derive(serde::Serialize))]
 pub struct Remedies {
     /// The largest blocks, the largest first.
     pub largest: Vec<Large>,
-    /// What grows with the number of tokens, if there is an input of tokens.
+    /// Tensors that grow with the number of tokens, if there is an input of tokens.
     pub batch: Option<Batch>,
     /// Bytes of the peak that are results of the forward pass, kept for the backward pass; 0 where nothing is trained.
     pub kept_for_backward: Bytes,
-    /// What is live in every order, if that is most of the peak.
+    /// Bytes that are live in every order, if they are most of the peak.
     pub inherent: Option<Inherent>,
 }
 
@@ -62,12 +62,12 @@ pub struct Large {
     pub lower_bound_without: Bytes,
     /// That peak.
     pub peak_without: Node,
-    /// What it is, if that is known.
+    /// Its kind, if known.
     pub pattern: Option<Pattern>,
 }
 
 impl Case<'_> {
-    /// Returns what is known of the peak of a buffer at `step`, which has `bytes` live bytes.
+    /// Returns the facts about the peak of a buffer at `step`, which has `bytes` live bytes.
     pub fn remedies(&self, buffer: usize, step: Step, bytes: Bytes) -> Remedies {
         let blocks = self.blocks_at(buffer, step);
         let patterns = pattern::Patterns::of(self);

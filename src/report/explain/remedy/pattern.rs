@@ -1,4 +1,4 @@
-//! What a tensor is by the nodes around it.
+//! The kind of a tensor by the nodes around it.
 
 use crate::graph::{Flags, TensorId};
 use crate::placement::Step;
@@ -7,14 +7,14 @@ use crate::report::explain::case::Case;
 use crate::report::explain::named::Node;
 use crate::report::explain::uses::Kept;
 
-/// How many nodes are followed from a tensor to the node that tells what it is.
+/// Maximum number of nodes between a tensor and the node that tells its kind.
 const MAX_HOPS: usize = 8;
 
-/// What a large tensor is, where a remedy for it is known.
+/// The kind of a large tensor, where a remedy for it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "cli", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 pub enum Pattern {
-    /// The scores of attention, before or after the softmax: of each query with each key.
+    /// The scores of attention, before or after the softmax, for each query with each key.
     AttentionScores,
     /// The logits of several tokens, an output.
     Logits {
@@ -58,7 +58,7 @@ impl<'c, 'a> Patterns<'c, 'a> {
         Self { case, consumers, backward, has_flag_compute: snapshot.graph.has_flag_compute() }
     }
 
-    /// Returns what a tensor is, if a pattern is recognized.
+    /// Returns the kind of a tensor, if a pattern is recognized.
     pub fn pattern(&self, id: TensorId) -> Option<Pattern> {
         let (graph, uses) = (&self.case.planned.snapshot.graph, &self.case.uses);
         let is_skipped = self.has_flag_compute && !graph.tensor(id).flags.has(Flags::COMPUTE);
@@ -100,8 +100,8 @@ impl<'c, 'a> Patterns<'c, 'a> {
         softmax.is_some_and(|softmax| self.reached(softmax, &is_product, &between).is_some())
     }
 
-    /// Returns the logits of several tokens: a product that makes of a vector for each token one of at least four times as many
-    /// elements, and becomes an output, directly or through operations by element.
+    /// Returns the logits of several tokens: a product that turns a vector for each token into one of at least four
+    /// times the elements, and becomes an output, directly or through operations by element.
     fn logits(&self, id: TensorId) -> Option<Pattern> {
         let graph = &self.case.planned.snapshot.graph;
         let ([vocabulary, tokens, 1, 1], [_, operand]) = (graph.layout(id).ne, *graph.sources(id).first_chunk()?)

@@ -7,7 +7,7 @@ use crate::report::sizes::{exact, fixed};
 
 use super::{Batch, Inherent, Large, Pattern, Remedies};
 
-/// Writes what the largest tensors of a peak of `bytes` live bytes are, and what can be done about them.
+/// Writes the kinds of the largest tensors of a peak of `bytes` live bytes, and their remedies.
 pub fn write_remedies(out: &mut String, remedies: &Remedies, bytes: Bytes) -> fmt::Result {
     if !remedies.largest.is_empty() {
         writeln!(out, "\n  The largest, and what can be done about them:")?;
@@ -44,7 +44,7 @@ fn write_large(out: &mut String, large: &Large, bytes: Bytes) -> fmt::Result {
     writeln!(out, "      without it the peak would be {} at {peak_without}", fixed(*lower_bound_without))
 }
 
-/// Says what a tensor is, and the remedy.
+/// Writes the kind of a tensor, and the remedy.
 fn remedy(pattern: &Pattern, held: Bytes) -> String {
     match pattern {
         Pattern::AttentionScores => {

@@ -1,16 +1,16 @@
-//! What is live at a step in every order of the nodes.
+//! Bytes that are live at a step in every order of the nodes.
 
 use super::scene::Scene;
 use crate::graph::{Flags, Rules};
 use crate::placement::Bytes;
 
-/// Bytes of the sources and the result of the node of the peak, and of what is live across it; `None` if that is less than most
-/// of the peak.
+/// Bytes of the sources and the result of the node of the peak, and of the tensors that are live across it; `None` if
+/// that is less than most of the peak.
 fn inherent(scene: &Scene) -> Option<[Bytes; 2]> {
     scene.explained().remedies.inherent.map(|inherent| [inherent.of_node, inherent.across])
 }
 
-/// A chain with a large node. What comes before it is read after it, by the last node of the chain or by one beside it.
+/// A chain with a large node. Its predecessors are read after it, by the last node of the chain or by one next to it.
 fn chain(last_reads: bool) -> Scene {
     let mut scene = Scene::new(Rules::GGML);
     let x0 = scene.input(16);
@@ -63,5 +63,5 @@ fn a_result_that_could_be_in_place_in_another_order_does_not_count() {
     let n2 = scene.sketch.in_place(1024, &[n1]);
     let other = scene.node(16, &[n1]);
     scene.node(16, &[n2, other]);
-    assert_eq!(inherent(&scene), None, "the node beside it may run first");
+    assert_eq!(inherent(&scene), None, "the node next to it may run first");
 }

@@ -1,4 +1,4 @@
-//! The peak, and what is live there.
+//! The peak, and the tensors that are live there.
 
 use super::scene::{Scene, blocks, explain_snapshot};
 use crate::graph::tests::sketch::BUFFER;

@@ -68,7 +68,7 @@ fn output_stays_an_output_when_it_is_retained() {
     assert_eq!(peak.live[0].tensors[0].kept, Some(Kept::Output));
 }
 
-/// None of them alone lowers the peak to what it is without any.
+/// None of them alone lowers the peak as removing all of them does.
 #[test]
 fn all_retained_tensors_can_be_released_together() {
     let (mut scene, big, nodes) = scene();

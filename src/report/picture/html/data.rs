@@ -1,5 +1,5 @@
-//! The data of the page as lines of compact JSON: columns instead of objects, and numbers for repeated texts. The first line is
-//! what the page needs at once; each line after it is a graph, which the page reads when it shows it.
+//! The data of the page as lines of compact JSON: columns instead of objects, and numbers for repeated texts. The first
+//! line is the data that the page needs at once; each line after it is a graph, which the page reads when it shows it.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ pub fn lines(graphs: &[DrawnGraph<'_>], options: &Options<'_>) -> String {
     text.replace('<', "\\u003c")
 }
 
-/// Returns what the list of graphs shows.
+/// Returns the entry of the list of graphs.
 fn head(drawn: &DrawnGraph<'_>) -> Value {
     let plan = |scene: &Scene<'_>| json!({"label": scene.label, "size": scene.size()});
     json!({"label": drawn.title(), "given": drawn.given, "plans": drawn.scenes.iter().map(plan).collect::<Vec<_>>()})

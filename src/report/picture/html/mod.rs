@@ -74,7 +74,7 @@ pub fn html(views: &[PlanView<'_>], options: &Options<'_>) -> String {
     fill(PAGE, &parts)
 }
 
-/// Returns what the devices held, as a part of the page that is opened by a click.
+/// Returns the memory of the devices, as a part of the page that is opened by a click.
 fn devices(accountings: &[&Accounting]) -> String {
     if accountings.is_empty() {
         return String::new();

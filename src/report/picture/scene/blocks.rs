@@ -21,7 +21,7 @@ pub fn spans(view: &PlanView<'_>) -> Vec<Span> {
     spans
 }
 
-/// Marks what is retained. A plan that was made without regard to it may keep a tensor for a shorter time.
+/// Marks the retained tensors. A plan that was made without regard to it may keep a tensor for a shorter time.
 fn mark_retained(spans: &mut [Span], graph: &Graph) {
     let mut ends: HashMap<TensorId, Step> = HashMap::new();
     for (tensor, until) in graph.retained() {

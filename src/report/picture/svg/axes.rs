@@ -10,7 +10,7 @@ use super::frame::{Panel, Row, px};
 
 /// The approximate distance of marks, in pixels.
 const MARK_DISTANCE: f64 = 40.0;
-/// The least number of marks, so that there mostly is one above 0.
+/// The least number of marks, so that there is usually one above 0.
 const MIN_MARKS: u64 = 3;
 
 pub fn draw(to: &mut String, panel: &Panel<'_>) {

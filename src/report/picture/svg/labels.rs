@@ -50,7 +50,7 @@ fn label(place: &Place<'_>) -> Option<Label> {
         let fits = across >= letters.size + 2.0 && count >= MIN_LETTERS.min(place.name.chars().count().max(1));
         fits.then(|| Label { text: text(place, count), letters, turn })
     });
-    // The first of those with as many letters.
+    // The first of those with the same number of letters.
     candidates.fold(None, |best: Option<Label>, other| match best {
         Some(best) if shown(place, &best) >= shown(place, &other) => Some(best),
         _ => Some(other),

@@ -70,7 +70,7 @@ fn rectangle(to: &mut String, panel: &Panel<'_>, row: &Row, span: &Span, info: &
     let (left, right) = (panel.x(span.start), panel.x(span.end));
     let (top, bottom) = (row.y(span.offset + span.size), row.y(span.offset));
     let (width, height) = ((right - left).max(thinnest), (bottom - top).max(THINNEST));
-    // A frame would hide what is thin.
+    // A frame would hide thin rectangles.
     let thin = if width < FRAMED || height < FRAMED { " thin" } else { "" };
     let sharing = match span.sharing {
         Sharing::Own => "",

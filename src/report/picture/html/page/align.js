@@ -1,10 +1,11 @@
-// Which tensors of two graphs are each other: by name, and those without a name of their own by their place between the others.
+// Which tensors of two graphs are each other: by name, and those without their own name by their place between the
+// others.
 
 // A name that ggml gives to nodes without one, by number.
 const NUMBERED = /^(node|leaf)_\d+( \(.*\))?$/;
 // More pairs take too long to weigh; then tensors without a name are not matched.
 const MOST_PAIRS = 1e8;
-// What pairs weigh: matched by name, alike but for their shape, and alike.
+// The weights of pairs: matched by name, alike but for their shape, and alike.
 const BY_NAME = 8, SAME_OPERATION = 2, SAME_SHAPE = 3;
 
 function isNamed(graph, id) {
@@ -20,7 +21,8 @@ function aligned(before, after) {
   return mates;
 }
 
-// Of tensors with one name and operation, the first of one graph is the first of the other, and so on.
+// Tensors with the same name and operation match in order: the first of one graph with the first of the other, and so
+// on.
 function matchNames(before, after, mates) {
   const waiting = new Map();
   const key = (graph, id) => `${graph.op(id)} ${graph.tensors.name[id]}`;
@@ -31,7 +33,8 @@ function matchNames(before, after, mates) {
   }
 }
 
-// What tensors are compared by, as numbers: names of their own as they are matched, operation and type, and shape.
+// The keys by which tensors are compared, as numbers: their own names as they are matched, operation and type, and
+// shape.
 function traits(graph, numbers) {
   const number = (text) => {
     if (!numbers.has(text)) numbers.set(text, numbers.size);

@@ -1,6 +1,7 @@
 // Goes to the peak, and from one peak to the next.
 
-// Shows a step in the middle of the view, and lists what is live at it. A view that is narrow already stays as wide.
+// Shows a step in the middle of the view, and lists the tensors that are live at it. A view that is narrow already
+// keeps its width.
 function showStep(step) {
   const { view, frame } = state;
   const width = Math.min(view.x1 - view.x0, PEAK_STEPS, frame.steps);

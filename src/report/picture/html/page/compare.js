@@ -34,7 +34,7 @@ class Comparison {
     return row.after >= 0 ? [this.after, row.after] : [this.before, row.before];
   }
 
-  // What a tensor of the shown graph was before.
+  // The earlier state of a tensor of the shown graph.
   fateOf(id) {
     const row = this.rows.find((other) => other.after === id);
     if (!row || row.before < 0) return "not there";

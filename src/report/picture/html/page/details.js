@@ -1,4 +1,4 @@
-// The tooltip, and the column at the side: the details of a tensor, or what is live at the peak.
+// The tooltip, and the column at the side: the details of a tensor, or the tensors that are live at the peak.
 
 function showTooltip(plan, id, x, y) {
   const tooltip = element("tooltip");

@@ -13,7 +13,7 @@ function button(text, onClick, attributes = {}) {
   return made;
 }
 
-// A name, and of what it is where it has only what ggml appends to names.
+// A name, and the origin of the tensor where the name has only the suffixes that ggml appends.
 function nameWithOrigin(graph, id) {
   const origin = graph.origin(id);
   return origin ? `${graph.name(id)} of ${origin}` : graph.name(id);

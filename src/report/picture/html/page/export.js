@@ -1,4 +1,4 @@
-// Saves what the maps show as PNG or SVG.
+// Saves the visible part of the maps as PNG or SVG.
 
 const MARGIN = 20, HEADLINE = 34, HEADING = 30, LEGEND = 26;
 // Pixels of a PNG for one of the page.

@@ -1,4 +1,4 @@
-// What is known of a tensor, as texts.
+// Facts about a tensor, as texts.
 
 function defOf(graph, id) {
   if (graph.isExternal(id)) return "before the graph, in memory of its own";

@@ -1,4 +1,4 @@
-// What is highlighted by search, and by clicks on the legend.
+// Highlighting by search, and by clicks on the legend.
 
 function search(text) {
   const { graph } = state;
@@ -31,7 +31,7 @@ function clearSearch() {
   search("");
 }
 
-// What an entry of the legend lets pass, by its key.
+// The filter of an entry of the legend, by its key.
 function passesEntry(graph, key, id) {
   const [what, number] = key.split(" ");
   if (what === "kind") return graph.kind(id) === Number(number);

@@ -12,7 +12,8 @@ function offerGraphs() {
   element("other").replaceChildren(node("option", { value: "-1" }, "nothing"), ...others);
 }
 
-// Offers the graphs whose labels have all words. The graph that is shown stays selected, and is no choice if it has not.
+// Offers the graphs whose labels have all words. The graph that is shown stays selected, but is not offered if its
+// label lacks a word.
 function filterGraphs(text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const hasWords = ({ raw }) => words.every((word) => raw.label.toLowerCase().includes(word));

@@ -43,7 +43,7 @@ function actionOf({ key, shiftKey, target }) {
   return Object.hasOwn(KEYS, key) ? KEYS[key] : null;
 }
 
-// Clears what is selected, found and filtered; inside a field, the field first gives the keys back.
+// Clears selection, search and filter; inside a field, first returns the focus to the page.
 function leave(target) {
   if (target.matches("input, select")) target.blur();
   unpin();

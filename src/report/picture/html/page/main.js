@@ -5,7 +5,7 @@ function showGraph(index, before = -1) {
   const graph = graphAt(index);
   const comparison = before >= 0 && before !== index ? new Comparison(graphAt(before), graph) : null;
   const plans = comparison ? [...comparison.before.plans, ...graph.plans] : graph.plans;
-  // Of compared graphs, the last plans are shown at first, which are those of lastuse.
+  // When graphs are compared, the last plans are shown at first, which are those of lastuse.
   const isShown = (plan) => !comparison || plan === plan.graph.plans[plan.graph.plans.length - 1];
   const hidden = new Set(plans.map((_, number) => number).filter((number) => !isShown(plans[number])));
   Object.assign(state, { index, graph, comparison, plans, hidden, pin: -1, chosen: -1, pointed: -1, step: -1 });
@@ -27,7 +27,7 @@ function showGraph(index, before = -1) {
   refreshTable();
 }
 
-// What is shown at first: of two captures, what became of the first; otherwise the largest graph.
+// The first view: the changes between two captures, or otherwise the largest graph.
 function showFirst() {
   if (DATA.compared) showGraph(...[1, 0].map((given) => GRAPHS.findIndex(({ raw }) => raw.given === given)));
   else showGraph(0);

@@ -1,4 +1,4 @@
-// Paints the maps: what is behind the rectangles, the rectangles, their names, and the lines of the peak.
+// Paints the maps: the background, the rectangles, their names, and the lines of the peak.
 
 Object.assign(Painter.prototype, {
   maps(view, marks) {

@@ -1,6 +1,7 @@
 // The graphs and their plans, from the data of the page.
 
-// A line for what the page needs at once, then one for each graph, which is read when the graph is first shown.
+// A line for the data that the page needs at once, then one for each graph, which is read when the graph is first
+// shown.
 const LINES = document.getElementById("data").textContent.split("\n");
 const DATA = JSON.parse(LINES[0]);
 const SHARING = { OWN: 0, IN_PLACE: 1, INSIDE: 2, KEPT: 3 };
@@ -74,7 +75,7 @@ class Graph {
     return readers.filter((reader) => reader !== id).sort((one, other) => this.step(one) - this.step(other));
   }
 
-  // What made a tensor whose name has only what ggml appends to names; empty where the name tells.
+  // The origin of a tensor whose name has only the suffixes that ggml appends; empty where the name tells.
   origin(id) {
     if (!this.tensors.name[id] || tells(this.tensors.name[id])) return "";
     let at = id;

@@ -1,4 +1,4 @@
-// Draws one plan on a canvas, or with any other pen: only what the view shows. The parts that follow add methods.
+// Draws one plan on a canvas, or with any other pen: only the visible part. The parts that follow add methods.
 
 const MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 const SANS = "11px system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";

@@ -1,4 +1,4 @@
-// The table of what is live at the peak, or at the pinned step, in all plans that are shown.
+// The table of tensors that are live at the peak, or at the pinned step, in all plans that are shown.
 
 // The rows: { id, bytes, live: by plan { size, share, offset, chunk } or null }, one for each tensor and buffer.
 function peakRows(plans) {
@@ -18,7 +18,7 @@ function peakRows(plans) {
   return [...rows.values()];
 }
 
-// What every table of tensors has.
+// The columns of every table of tensors.
 function tensorColumns(graph) {
   return [
     { title: "tensor", text: ({ id }) => shortened(nameWithOrigin(graph, id), 60), value: ({ id }) => nameWithOrigin(graph, id), tensor: ({ id }) => [graph, id] },
@@ -55,7 +55,7 @@ function blockName(graph, id) {
   return graph.step(id) < 0 ? "" : bandAt(graph, graph.step(id))?.name || "";
 }
 
-// A line for each plan and buffer: what is live, and how that compares.
+// A line for each plan and buffer: the live bytes, and how they compare.
 function peakTotals(plans) {
   return plans.flatMap((plan) => plan.buffers.map((buffer) => {
     const { step, isPeak } = listedStep(plan, buffer);

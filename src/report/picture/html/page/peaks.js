@@ -1,6 +1,6 @@
 // Peaks of the memory profile.
 
-// A peak of its own rises by this part of the largest peak over what is before and behind it.
+// A separate peak rises by this part of the largest peak above the steps before and after it.
 const RELIEF = 0.05;
 
 // The steps with the most live bytes, as ranges.
@@ -15,7 +15,7 @@ function peaksOf(buffer) {
   return peaks;
 }
 
-// The step with the most live bytes; of several the first.
+// The step with the most live bytes; the first of several.
 function highestStep(live) {
   return live.reduce((highest, bytes, step) => (bytes > live[highest] ? step : highest), 0);
 }

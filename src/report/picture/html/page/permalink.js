@@ -1,6 +1,6 @@
 // The view, the graph and the tensor in the address, so that a link or a reload shows them again.
 
-// What the page wrote last: another address was entered by the reader.
+// The address that the page wrote last: any other was entered by the reader.
 let written = "";
 
 // A tensor by its name, if no other has it, or else by its number.
@@ -46,11 +46,11 @@ function writeAddress() {
     history.replaceState(null, "", location.href.replace(/#.*/s, "") + next);
     written = location.hash;
   } catch {
-    // A page inside another page may not have an address of its own.
+    // A page inside another page may not have its own address.
   }
 }
 
-// Shows what an address says; what it does not say is as at the start. Nonsense is left out.
+// Shows the state in an address; missing parts are as at the start. Nonsense is ignored.
 function readAddress() {
   const parts = new URLSearchParams(location.hash.slice(1));
   const whole = (name, end) => {

@@ -93,7 +93,8 @@ function section(plan) {
     of, node("p", { class: "note" }, goodness(plan)), node("div", { class: "bar", "aria-hidden": "true" }, bar), room);
 }
 
-// What a plan's size is compared with: the first plan of its graph, or that of the same planner before; null if that is it.
+// The plan to compare a plan's size with: the first plan of its graph, or that of the same planner before; null if that
+// is it.
 function planToCompareWith(plan) {
   const { comparison } = state;
   if (!comparison) return plan === state.plans[0] ? null : state.plans[0];

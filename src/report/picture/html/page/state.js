@@ -1,10 +1,10 @@
-// The view, the selected tensor, and what is highlighted.
+// The view, the selected tensor, and the highlighting.
 
 // A tensor that is revealed has this fraction of the view: 1 / CONTEXT.
 const CONTEXT = 8;
 // A tensor with a smaller share of the view is hard to see.
 const MIN_SHARE = 0.02;
-// As many steps are shown around a peak.
+// The number of steps shown around a peak.
 const PEAK_STEPS = 40;
 
 const GRAPHS = DATA.graphs.map((raw) => ({ raw, graph: null }));
@@ -16,7 +16,7 @@ const state = {
   view: { x0: 0, x1: 1, y0: 0, y1: 1 },
   // The step whose live tensors are listed; -1: the peak of each plan.
   pin: -1,
-  // What the legend's filter lets pass; all if it is empty.
+  // The filter of the legend; lets all pass if it is empty.
   filter: new Set(),
   query: "", chosen: -1, pointed: -1, step: -1, hits: [], hit: -1, callsOut: true, waits: false,
 };

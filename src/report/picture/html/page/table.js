@@ -1,10 +1,10 @@
 // A table that can be sorted, filtered and copied.
 
-// More rows are shown on demand: thousands of them take long to lay out. What is copied has them all.
+// More rows are shown on demand: thousands of them take long to lay out. Copies have them all.
 const SHOWN_ROWS = 400;
 
-// A column: { title, text(row), value(row), isNumber, order(row), tensor(row) }. `value` goes to CSV and sorts, unless there is an `order`;
-// `tensor` is what the text leads to, as [graph, id].
+// A column: { title, text(row), value(row), isNumber, order(row), tensor(row) }. `value` goes to CSV and sorts, unless
+// there is an `order`; `tensor` is the link target, as [graph, id].
 class DataTable {
   // `keeps(row, text)` filters; `name` is part of the name of a saved file.
   constructor(columns, rows, { name, sortedBy, keeps }) {

@@ -16,7 +16,7 @@ function formatBytes(bytes) {
   return `${Number(whole.toFixed(digits))} ${UNITS[power]}`;
 }
 
-// The bytes of a text such as "8 MiB", "8M" or "1e6"; NaN if it is no size.
+// The bytes of a text such as "8 MiB", "8M" or "1e6"; NaN if it is not a size.
 function parseBytes(text) {
   const parts = /^\s*(\d+(?:\.\d+)?(?:e\d+)?)\s*(?:([kmgtpe])i?)?b?\s*$/i.exec(text);
   return parts ? Number(parts[1]) * 1024 ** " kmgtpe".indexOf((parts[2] || " ").toLowerCase()) : NaN;
