@@ -258,7 +258,7 @@ static size_t sum_over_buffers(const size_t * sizes) {
 }
 
 static void print_times(FILE * report) {
-    // The reserve that first grows a buffer also allocates memory, which is no measure of
+    // The reserve that first grows a buffer also allocates memory, which is not a measure of
     // planning; the fastest reserve is the one closest to planning alone. The total shows
     // what the program really spent.
     fprintf(report, "plan_us=%.3f\n", plan_times.count > 0 ? microseconds(plan_times.nanoseconds[0]) : 0.0);

@@ -8,7 +8,7 @@
 
 #include <string>
 
-// Arguments with commas that are no commas of a macro.
+// Arguments with commas that are not commas of a macro.
 template <int First, int Second> static struct ggml_tensor * pick(struct ggml_tensor * t) {
     return First < Second ? t : NULL;
 }

@@ -134,7 +134,7 @@ static void alloc_twice(const struct allocator_api * api) {
     for (int i = 0; i < n_nodes; i++) {
         before[i] = ggml_graph_node(built.graph, i)->data;
     }
-    CHECK(api->alloc_graph(galloc, built.graph), "a graph with memory is no failure");
+    CHECK(api->alloc_graph(galloc, built.graph), "a graph with memory is not a failure");
     for (int i = 0; i < n_nodes; i++) {
         CHECK(ggml_graph_node(built.graph, i)->data == before[i], "node %d moved", i);
     }
@@ -310,8 +310,8 @@ static void place_nothing(const struct allocator_api * api) {
     struct built   empty  = built_new(16, 0);
     ggml_gallocr_t galloc = api->new(dummy_buft_type(&dummy));
     CHECK(api->get_buffer_size(galloc, 0) == 0, "nothing was reserved yet");
-    CHECK(api->reserve(galloc, empty.graph), "an empty graph is no failure");
-    CHECK(api->alloc_graph(galloc, empty.graph), "an empty graph is no failure");
+    CHECK(api->reserve(galloc, empty.graph), "an empty graph is not a failure");
+    CHECK(api->alloc_graph(galloc, empty.graph), "an empty graph is not a failure");
     CHECK(api->get_buffer_size(galloc, 0) == 0, "an empty graph needs no memory");
     CHECK(dummy.counts.alloc_buffer == 0, "an empty graph needs no buffer");
     api->free(galloc);

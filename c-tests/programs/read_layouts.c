@@ -25,7 +25,7 @@ struct reading {
     int                  slot;
 };
 
-// The n-th reading of the graph, from 0. What an operation writes over is no source that it reads.
+// The n-th reading of the graph, from 0. What an operation writes over is not a source that it reads.
 static bool find_reading(const struct trial * trial, int n, struct reading * found) {
     for (int i = 0; i < ggml_graph_n_nodes(trial->graph); i++) {
         struct ggml_tensor * node = ggml_graph_node(trial->graph, i);

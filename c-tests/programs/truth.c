@@ -28,7 +28,7 @@ static void check_finite(const struct ggml_tensor * t) {
     }
     for (int64_t i = 0; i < ggml_nelements(t); i++) {
         float value = ((const float *) t->data)[i];
-        CHECK(value - value == 0.0f, "%s[%lld] is %f: the random graph is no good", t->name, (long long) i,
+        CHECK(value - value == 0.0f, "%s[%lld] is %f: the random graph is unsuitable", t->name, (long long) i,
               (double) value);
     }
 }

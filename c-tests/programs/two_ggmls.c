@@ -46,7 +46,7 @@ static void load(struct loaded * loaded) {
     loaded->close = (void (*)(struct plugin *, const char *)) dlsym(loaded->library, "plugin_close");
     loaded->plan_graphs = (int (*)(void)) dlsym(loaded->library, "plan_graphs");
     int is_plugin       = loaded->open != NULL && loaded->step != NULL && loaded->close != NULL;
-    CHECK(is_plugin || loaded->plan_graphs != NULL, "%s is no plugin", loaded->path);
+    CHECK(is_plugin || loaded->plan_graphs != NULL, "%s is not a plugin", loaded->path);
 }
 
 static void step(struct loaded * loaded, int number) {

@@ -126,7 +126,7 @@ void check_outcomes(uint64_t seed, const struct bench * ours, const struct outco
     }
 }
 
-// The size of a tensor with its padding, where it is no view and in the buffer.
+// The size of a tensor with its padding, where it is not a view and is in the buffer.
 static size_t size_in(ggml_backend_buffer_t buffer, const struct ggml_tensor * t) {
     if (t == NULL || t->buffer != buffer || t->view_src != NULL) {
         return 0;

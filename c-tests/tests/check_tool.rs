@@ -233,7 +233,7 @@ fn order_that_cannot_be_run() {
     assert_defect("order", &with(json!([3, 4, 5, 6])), "order", &["before one that it reads"]);
     assert_defect("order", &with(json!([3, 4, 6])), "order", &["leaves out node 5"]);
     assert_defect("order", &with(json!([3, 4, 4, 5])), "order", &["names 4"]);
-    assert_defect("order", &with(json!([1, 4, 6, 5])), "order", &["names 1, which is no node"]);
+    assert_defect("order", &with(json!([1, 4, 6, 5])), "order", &["names 1, which is not a node"]);
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn explained(file: &Path) -> Value {
 }
 
 fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+    value.as_u64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 /// The name of a pattern: a word, or the only key of an object.
@@ -161,7 +161,7 @@ fn logits_of_one_token_take_what_is_promised() {
     assert!(!patterns(&last).contains(&Some("logits".to_owned())), "{last}");
 }
 
-/// Orders that the tool finds for a graph whose peak is inherent are no smaller than what it says.
+/// Orders that the tool finds for a graph whose peak is inherent are not smaller than it says.
 #[test]
 fn no_order_takes_less_than_what_is_inherent() {
     let names = ["flash-v32k-gemma3", "sd-sd1-unet-512-flash", "llama-8-flash", "branches-mixture", "train-4-256"];

@@ -173,9 +173,9 @@ fn wrong_usage_is_named() {
     let cases: [(&[&str], i32, &str); 8] = [
         (&[], 2, "--device"),
         (&["--device", "gpu"], 2, "has no budget"),
-        (&["--device", "gpu=1.5GiB"], 2, "is no size"),
-        (&["--device", "gpu=5QB"], 2, "is no size"),
-        (&["--device", "gpu=18446744073709551616"], 2, "is no size"),
+        (&["--device", "gpu=1.5GiB"], 2, "is not a size"),
+        (&["--device", "gpu=5QB"], 2, "is not a size"),
+        (&["--device", "gpu=18446744073709551616"], 2, "is not a size"),
         (&["--device", "gpu=1G,reserve=2G"], 1, "is below the reserve"),
         (&["--device", "cpu=1G"], 1, "no device beside"),
         (&["--device", "gpu=1G", "--device", "gpu=2G"], 1, "is given twice"),

@@ -76,7 +76,7 @@ static void hollow_gguf_add_weights(struct hollow_gguf * hollow, const struct gg
         hollow_gguf_add(hollow, graph->leafs[i]);
     }
     for (int i = 0; i < graph->n_nodes; i++) {
-        // A weight of which only views are read is no leaf.
+        // A weight of which only views are read is not a leaf.
         if (graph->nodes[i]->view_src != NULL) {
             hollow_gguf_add(hollow, graph->nodes[i]->view_src);
         }

@@ -20,7 +20,7 @@ pub struct BackendTables {
     pub supports_ops: Vec<bool>,
     /// By backend and tensor.
     pub offloads_ops: Vec<bool>,
-    /// By buffer type, whether products and leafs take 96 bytes more where rows are no multiple of 4 elements.
+    /// By buffer type, whether products and leafs take 96 bytes more where rows are not a multiple of 4 elements.
     pub pads_rows: Vec<bool>,
     /// Whether backends change the order of nodes, see `fake_backends.c`.
     pub optimizes: bool,

@@ -3,7 +3,7 @@
 
 #include "builder.h"
 
-// Nodes that read the tensor. A cast names itself as a source and is no reader of itself.
+// Nodes that read the tensor. A cast names itself as a source and is not a reader of itself.
 int count_readers(const struct ggml_cgraph * graph, const struct ggml_tensor * tensor);
 
 bool is_cast(const struct ggml_tensor * tensor);

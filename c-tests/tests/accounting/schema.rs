@@ -19,7 +19,7 @@ pub fn assert_follows_schema(file: &Value) {
 
 /// Checks what a schema cannot say: that sums add up, and are those of the buffers.
 fn assert_sums(file: &Value) {
-    let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{value} is no number"));
+    let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{value} is not a number"));
     let parts = ["weights", "kv", "compute", "other", "rounding"];
     let list = |key: &str| file[key].as_array().expect("a list").clone();
     assert!(!list("devices").is_empty() && !list("buffers").is_empty(), "{file}");

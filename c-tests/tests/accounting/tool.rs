@@ -61,7 +61,7 @@ pub fn device(accounting: &Value) -> &Value {
 }
 
 fn bytes(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+    value.as_u64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 /// Everything that the program asks for is counted, although it frees it before it exits.

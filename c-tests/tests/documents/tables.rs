@@ -43,7 +43,7 @@ impl<'t> Header<'t> {
         values.fold(self.command.to_owned(), |command, (placeholder, value)| filled(&command, placeholder, value))
     }
 
-    /// Returns the numbers of a row: those of cells that are no part of the command.
+    /// Returns the numbers of a row: those of cells outside of the command.
     fn numbers<'r>(&self, row: &[&'r str]) -> Vec<&'r str> {
         let cells = self.columns.iter().zip(row).filter(|(column, _)| column.is_none());
         cells.flat_map(|(_, cell)| cell.split_whitespace()).filter_map(number).collect()

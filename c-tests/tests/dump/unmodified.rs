@@ -147,7 +147,7 @@ fn inputs_are_dumped() {
     assert_eq!(inputs.iter().map(|dumped| dumped.run()).collect::<Vec<_>>(), [1, 2]);
     let expected: Vec<u8> = (0..64 * 8u16).flat_map(|i| (f32::from(i % 5) / 8.0).to_ne_bytes()).collect();
     assert!(inputs.iter().all(|dumped| dumped.bytes() == expected));
-    assert!(dumps.iter().all(|dumped| dumped.name() != "weight"), "weights are no inputs");
+    assert!(dumps.iter().all(|dumped| dumped.name() != "weight"), "weights are not inputs");
 }
 
 #[test]

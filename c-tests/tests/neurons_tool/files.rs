@@ -39,7 +39,7 @@ fn broken_files_are_refused_by_tensor_and_rule() {
     assert_broken(
         bucket,
         &1024i32.to_le_bytes(),
-        "blk.0.gpu_bucket: id 1024 at position 0 is no neuron: there are 1024 (rule bucket-range)",
+        "blk.0.gpu_bucket: id 1024 at position 0 is not a neuron: there are 1024 (rule bucket-range)",
     );
     // Behind the first key.
     assert_broken(

@@ -47,14 +47,14 @@ fn wrong_usage_exits_with_2() {
         (&[], "a budget is needed: --neurons or --bytes"),
         (&["--bytes", "1M"], "--bytes needs --embd and --type"),
         (&["--bytes", "1M", "--powerinfer"], "needs --type"),
-        (&["--bytes", "0.2GiB", "--embd", "256", "--type", "f16"], "\"0.2GiB\" is no size"),
-        (&["--bytes", "1X", "--embd", "256", "--type", "f16"], "\"1X\" is no size"),
-        (&["--bytes", "18446744073709551616", "--embd", "256", "--type", "f16"], "is no size"),
+        (&["--bytes", "0.2GiB", "--embd", "256", "--type", "f16"], "\"0.2GiB\" is not a size"),
+        (&["--bytes", "1X", "--embd", "256", "--type", "f16"], "\"1X\" is not a size"),
+        (&["--bytes", "18446744073709551616", "--embd", "256", "--type", "f16"], "is not a size"),
         (&["--neurons", "1", "--bytes", "1M"], "cannot be used with"),
-        (&["--neurons", "1", "--granule", "100"], "100 is no granule: give a multiple of 32"),
+        (&["--neurons", "1", "--granule", "100"], "100 is not a granule: give a multiple of 32"),
         (&["--neurons", "1", "--granule", "32", "--powerinfer"], "leave --granule out"),
         (&["--neurons", "1", "-o", "x.gpuidx"], "--output needs --vram-capacity"),
-        (&["--neurons", "1", "--type", "q4"], "\"q4\" is no element type; known are f32, f16,"),
+        (&["--neurons", "1", "--type", "q4"], "\"q4\" is not an element type; expected f32, f16,"),
         (&["--neurons", "1", "--check", "x.gpuidx"], "cannot be used with"),
     ];
     for (options, message) in cases {
@@ -63,5 +63,5 @@ fn wrong_usage_exits_with_2() {
         assert!(stderr(&output).contains(message), "{message:?} in: {}", stderr(&output));
     }
     let output = divide(&stats, &["--bytes", "1M", "--embd", "100", "--type", "q4_0"]);
-    assert_fails(&output, "a row of 100 elements is no whole number of blocks of q4_0 (32 elements)");
+    assert_fails(&output, "a row of 100 elements is not a whole number of blocks of q4_0 (32 elements)");
 }

@@ -167,7 +167,7 @@ fn several_files_end_with_the_worst_of_their_codes() {
     assert_eq!(run(&["--capacity", "10", "--effort", "0", &example, &tight]).status.code(), Some(4));
     let result = run(&["--capacity", "10", "--effort", "0", &example, &broken, &tight]);
     assert_eq!(result.status.code(), Some(1));
-    assert_eq!(stderr(&result), format!("lastuse: {broken}: line 2: size \"x\" is no whole number\n"));
+    assert_eq!(stderr(&result), format!("lastuse: {broken}: line 2: size \"x\" is not a whole number\n"));
     assert_eq!(stdout(&result).lines().count(), 3);
 }
 
@@ -201,7 +201,7 @@ fn capacities_between_two_multiples_of_the_alignment_are_handled() {
     assert_eq!(checked_peak(&planned(&["-o", "-", &file])), 32);
     assert_eq!(run(&["--capacity", "32", &file]).status.code(), Some(0));
     assert_eq!(run(&["--capacity", "16", &file]).status.code(), Some(3));
-    // Another order would need 26 bytes only: with padding the result is no proof.
+    // Another order would need 26 bytes only: with padding the result proves nothing.
     assert_eq!(run(&["--capacity", "26", &file]).status.code(), Some(4));
 }
 

@@ -100,7 +100,7 @@ impl NeuronDivision {
 /// Chooses the neurons that are on the GPU: groups of `granule` neurons by hotness per byte, within `budget`.
 ///
 /// Of equal groups, that of the lowest layer is taken first, of equal neurons that with the lowest id. The last group
-/// of a layer has fewer neurons if their number is no multiple of the granule.
+/// of a layer has fewer neurons if their number is not a multiple of the granule.
 ///
 /// # Errors
 /// The first [`UnusableLayer`].

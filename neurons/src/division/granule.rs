@@ -14,13 +14,13 @@ pub const DEFAULT_GRANULE: u32 = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granule(NonZeroU32);
 
-/// The number is no granule.
+/// The number is not a granule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidGranule(pub u32);
 
 impl fmt::Display for InvalidGranule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is no granule: give a multiple of {GRANULE_UNIT}, at least {GRANULE_UNIT}", self.0)
+        write!(f, "{} is not a granule: give a multiple of {GRANULE_UNIT}, at least {GRANULE_UNIT}", self.0)
     }
 }
 
@@ -28,7 +28,7 @@ impl Granule {
     /// Returns the granule of `neurons`.
     ///
     /// # Errors
-    /// [`InvalidGranule`] for 0, and for a number that is no multiple of [`GRANULE_UNIT`].
+    /// [`InvalidGranule`] for 0, and for a number that is not a multiple of [`GRANULE_UNIT`].
     pub fn new(neurons: u32) -> Result<Self, InvalidGranule> {
         let valid = NonZeroU32::new(neurons).filter(|_| neurons.is_multiple_of(GRANULE_UNIT));
         valid.map(Self).ok_or(InvalidGranule(neurons))

@@ -8,7 +8,7 @@ use super::granule::Granule;
 /// The most neurons a layer can have: buckets hold their ids as signed numbers of 32 bits.
 pub const MAX_NEURONS: u32 = i32::MAX as u32;
 
-/// Why numbers are no hotness.
+/// Why numbers are not hotness counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum HotnessDefect {
     /// There are none.

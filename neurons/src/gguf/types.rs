@@ -72,7 +72,7 @@ impl TensorType {
         TENSOR_TYPES.iter().copied().find(|known| known.name.eq_ignore_ascii_case(name))
     }
 
-    /// Returns the bytes of `elements` in a row, or `None` if they are no whole blocks or overflow.
+    /// Returns the bytes of `elements` in a row, or `None` if they are not whole blocks or overflow.
     pub fn row_bytes(self, elements: u64) -> Option<u64> {
         let is_whole = elements.is_multiple_of(self.block_elements);
         is_whole.then_some(elements / self.block_elements).and_then(|blocks| blocks.checked_mul(self.block_bytes))

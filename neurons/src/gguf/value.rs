@@ -237,7 +237,7 @@ fn read_type<R: Read>(input: &mut HeaderReader<R>, what: &str) -> Result<ValueTy
     ValueType::of(number).map_or_else(|| malformed(format!("{what} has the unknown type {number}")), Ok)
 }
 
-/// Reads a value that is no array.
+/// Reads a value that is not an array.
 fn scalar<R: Read>(input: &mut HeaderReader<R>, value_type: ValueType, what: &str) -> Result<GgufValue> {
     use ValueType as T;
     Ok(match value_type {

@@ -113,9 +113,10 @@ fn read_bucket(file: &[u8], bucket: &TensorRange, neurons: u32, defects: &mut Ve
     for (position, value) in elements(file, bucket).enumerate() {
         let in_range = u32::try_from(value).ok().filter(|&id| id < neurons);
         let (rule, message) = match (in_range, ids.last()) {
-            (None, _) => {
-                (IndexRule::BucketRange, format!("id {value} at position {position} is no neuron: there are {neurons}"))
-            }
+            (None, _) => (
+                IndexRule::BucketRange,
+                format!("id {value} at position {position} is not a neuron: there are {neurons}"),
+            ),
             (Some(id), Some(&before)) if id <= before => (
                 IndexRule::BucketOrder,
                 format!("id {id} at position {position} follows {before}; ids must ascend strictly"),

@@ -58,7 +58,7 @@ impl LayerIndex {
             return Some(IndexDefect::at(IndexRule::Neurons, &tensor_name(2 * layer), message));
         }
         if let Some(id) = bucket.iter().find(|id| *id >= neurons) {
-            return at_bucket(IndexRule::BucketRange, format!("id {id} is no neuron: there are {neurons}"));
+            return at_bucket(IndexRule::BucketRange, format!("id {id} is not a neuron: there are {neurons}"));
         }
         let unordered = bucket.windows(2).find(|pair| pair[0] >= pair[1])?;
         at_bucket(

@@ -45,7 +45,7 @@ pub fn read(path: &Path) -> Result<Vec<f64>, Unreadable> {
     let Some(format) = StatsFormat::of(path, &content) else {
         return unreadable(
             path,
-            "it is no array of NumPy and no tensor of torch; bare numbers of 32 bits need a name that ends in .f32",
+            "it is neither a NumPy array nor a torch tensor; bare numbers of 32 bits need a name that ends in .f32",
         );
     };
     let values = match format {

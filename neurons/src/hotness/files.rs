@@ -52,7 +52,7 @@ pub fn by_layer(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Unreadable> {
 
 fn add(layers: &mut BTreeMap<u64, PathBuf>, digits: &str, file: PathBuf) -> Result<(), Unreadable> {
     let Ok(number) = digits.parse() else {
-        return unreadable(&file, format!("{digits} is no number of a layer"));
+        return unreadable(&file, format!("{digits} is not the number of a layer"));
     };
     match layers.insert(number, file.clone()) {
         None => Ok(()),

@@ -37,7 +37,7 @@ fn unreadable<T>(path: &Path, reason: impl Into<String>) -> Result<T, Unreadable
 /// whatever else is in it is not. A single file may have any name.
 ///
 /// # Errors
-/// [`Unreadable`]: a file is missing, is damaged, has numbers that are no hotness, or not as many as the first.
+/// [`Unreadable`]: a file is missing, is damaged, has numbers that are not hotness counts, or not as many as the first.
 pub fn read_hotness(paths: &[PathBuf]) -> Result<Vec<LayerHotness>, Unreadable> {
     let mut layers: Vec<LayerHotness> = Vec::new();
     for path in files::by_layer(paths)? {

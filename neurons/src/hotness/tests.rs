@@ -29,7 +29,7 @@ fn read(paths: &[&Path]) -> Result<Vec<Vec<f64>>, Unreadable> {
 
 /// Asserts that the reason names a file and has these words.
 fn assert_refused(paths: &[&Path], file: &str, words: &str) {
-    let refused = read(paths).expect_err("it is no hotness");
+    let refused = read(paths).expect_err("these are not hotness counts");
     let told = refused.to_string();
     assert!(refused.path.ends_with(file) && told.contains(file) && told.contains(words), "{words:?} in: {told}");
 }
@@ -82,7 +82,7 @@ fn missing_and_double_layers_are_refused() {
     let zeros = folder(&[("activation_0.f32", &one), ("activation_00.f32", &one)]);
     assert_refused(&[zeros.path()], "activation_00.f32", "this is layer 0, and so is");
     let huge = folder(&[("activation_99999999999999999999.f32", &one)]);
-    assert_refused(&[huge.path()], "activation_99999999999999999999.f32", "is no number of a layer");
+    assert_refused(&[huge.path()], "activation_99999999999999999999.f32", "is not the number of a layer");
     let unnamed = folder(&[("a.f32", &one), ("layer-0.f32", &one)]);
     let (a, b) = (unnamed.path().join("a.f32"), unnamed.path().join("layer-0.f32"));
     assert_refused(&[&a, &b], "a.f32", "no number in its name");

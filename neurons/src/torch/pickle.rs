@@ -150,7 +150,7 @@ impl<'p> Machine<'p> {
         match self.stack.last_mut() {
             Some(PickleValue::List(items)) if is_list => items.extend(values),
             Some(PickleValue::Dict(items)) if !is_list && values.len().is_multiple_of(2) => items.extend(values),
-            _ => malformed("the pickle adds to what is no list or dictionary"),
+            _ => malformed("the pickle adds to something that is not a list or dictionary"),
         }
     }
 
@@ -217,7 +217,7 @@ fn storage(id: &PickleValue) -> Result<PickleValue> {
     {
         return Ok(PickleValue::Storage(TensorStorage { element: *element, key: Rc::clone(key), count }));
     }
-    malformed("the pickle refers to something that is no storage of real numbers")
+    malformed("the pickle refers to an object that is not a float storage")
 }
 
 /// Returns what a call of a name stands for.
@@ -237,7 +237,7 @@ fn reduce(function: &PickleValue, arguments: &PickleValue) -> Result<PickleValue
                     "the tensor has {count} dimensions; one number for each neuron, one dimension, is expected"
                 ));
             };
-            let Some(offset) = offset.as_u64() else { return malformed("the offset of the tensor is no number") };
+            let Some(offset) = offset.as_u64() else { return malformed("the offset of the tensor is not a number") };
             StoredTensor::new(storage.clone(), offset, size, stride).map(PickleValue::Tensor)
         }
         _ => malformed("the pickle calls something with arguments that no tensor has"),

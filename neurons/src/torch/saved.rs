@@ -29,7 +29,7 @@ pub fn read(file: &[u8]) -> Result<Vec<f64>> {
     match () {
         () if file.starts_with(SIGNATURE) => read_archive(file),
         () if file.starts_with(MAGIC_PICKLE) => read_pickles(file),
-        () => malformed("it is no file of torch.save"),
+        () => malformed("it is not a file of torch.save"),
     }
 }
 
@@ -87,6 +87,6 @@ fn read_pickles(file: &[u8]) -> Result<Vec<f64>> {
 fn tensor(value: PickleValue) -> Result<StoredTensor> {
     match value {
         PickleValue::Tensor(tensor) => Ok(tensor),
-        _ => malformed("the pickle is no tensor; a single one is expected"),
+        _ => malformed("the pickle is not a tensor; a single one is expected"),
     }
 }

@@ -19,7 +19,7 @@ impl FromStr for Budget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no budget: give bytes (53000000, 512M), a part (40%), or min");
+        let wrong = || format!("{text:?} is not a budget: give bytes (53000000, 512M), a part (40%), or min");
         if text == "min" {
             return Ok(Self::Smallest);
         }
@@ -66,7 +66,7 @@ mod tests {
     fn malformed_budgets_are_refused_by_name() {
         for text in ["", "much", "-5", "40 %%", "nan%", "-1%", "99999999999999999999", "99999999999T"] {
             let message = text.parse::<Budget>().expect_err("no budget");
-            assert!(message.starts_with(&format!("{text:?} is no budget")), "{message}");
+            assert!(message.starts_with(&format!("{text:?} is not a budget")), "{message}");
         }
     }
 }

@@ -48,7 +48,7 @@ pub struct Needs {
 }
 
 impl Elf {
-    /// Opens a file; `None` if it cannot be read, or is no 64-bit ELF file.
+    /// Opens a file; `None` if it cannot be read, or is not a 64-bit ELF file.
     pub fn open(file: &Path) -> Option<Self> {
         let elf = Self { cache: ReadCache::new(File::open(file).ok()?) };
         elf.parsed().is_some().then_some(elf)

@@ -24,7 +24,7 @@ pub fn unwritable(file: &Path, error: &io::Error) -> String {
     }
 }
 
-/// Describes the first folder of a path that is missing, is no folder, or may not be searched.
+/// Describes the first folder of a path that is missing, is not a folder, or may not be searched.
 pub fn faulty_folder(path: &Path) -> Option<String> {
     let parts: Vec<&Path> = path.ancestors().filter(|part| !part.as_os_str().is_empty()).collect();
     let (file, folders) = parts.split_first()?;

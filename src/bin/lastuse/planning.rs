@@ -20,7 +20,7 @@ pub struct Options {
     #[arg(long)]
     pub rules: Option<RuleSetting>,
 
-    /// The work limit of the search for a smaller placement; 0 is no search [default: see --help]
+    /// The work limit of the search for a smaller placement; 0 disables the search [default: see --help]
     ///
     /// A core does some hundreds of millions of units a second. The default for captured graphs is the effort of their
     /// program, for other graphs 100000, as in programs, and for CSV files 1000000000. Equal efforts give equal

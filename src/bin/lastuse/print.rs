@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-/// Prints to the standard output. A closed pipe (`| head`) is no failure.
+/// Prints to the standard output. A closed pipe (`| head`) is not a failure.
 pub fn print(text: &[u8]) -> Result<(), String> {
     match io::stdout().write_all(text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(format!("cannot print: {error}")),

@@ -52,7 +52,7 @@ impl Sheet {
         if bytes.len() as u64 > MOST_BYTES {
             return Err(malformed(
                 1,
-                format!("the file is larger than {MOST_BYTES} bytes: this is no problem to be solved"),
+                format!("the file is larger than {MOST_BYTES} bytes: no problem of that size can be solved"),
             ));
         }
         let text = Text::new(&bytes)?;
@@ -171,7 +171,7 @@ fn parse_row(columns: &CsvColumns, row: &StringRecord) -> Result<CsvRow, String>
         text => parse_number(Column::Alignment, text)?,
     };
     if !alignment.is_power_of_two() {
-        return Err(format!("alignment {alignment} is no power of two"));
+        return Err(format!("alignment {alignment} is not a power of two"));
     }
     Ok(CsvRow { size, lower, upper, alignment })
 }
@@ -180,7 +180,7 @@ fn parse_number(column: Column, text: &str) -> Result<u64, String> {
     let text = text.trim();
     let (sign, digits) = text.strip_prefix('-').map_or(("", text), |digits| ("-", digits));
     if digits.is_empty() || digits.bytes().any(|byte| !byte.is_ascii_digit()) {
-        return Err(format!("{column} {text:?} is no whole number"));
+        return Err(format!("{column} {text:?} is not a whole number"));
     }
     if sign == "-" {
         return Err(format!("{column} {text} is negative"));
@@ -263,9 +263,8 @@ struct Text<'t>(&'t str);
 
 impl<'t> Text<'t> {
     fn new(bytes: &'t [u8]) -> Result<Self, Malformed> {
-        let text = std::str::from_utf8(bytes).map_err(|error| {
-            malformed(1 + count_newlines(&bytes[..error.valid_up_to()]), "this is no text in UTF-8")
-        })?;
+        let text = std::str::from_utf8(bytes)
+            .map_err(|error| malformed(1 + count_newlines(&bytes[..error.valid_up_to()]), "this is not UTF-8 text"))?;
         // Spreadsheets begin UTF-8 with a byte order mark.
         Ok(Self(text.strip_prefix('\u{feff}').unwrap_or(text)))
     }

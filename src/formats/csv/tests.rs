@@ -156,7 +156,7 @@ fn different_alignments_need_sizes_that_keep_them() {
 #[test]
 fn wrong_alignments_are_named() {
     for (alignment, reason) in
-        [("0", "0 is no power of two"), ("24", "24 is no power of two"), ("x", "\"x\" is no whole")]
+        [("0", "0 is not a power of two"), ("24", "24 is not a power of two"), ("x", "\"x\" is not a whole")]
     {
         let text = format!("id,lower,upper,size,alignment\na,0,2,64,{alignment}\n");
         assert_malformed(&text, 2, &format!("alignment {reason}"));
@@ -199,14 +199,14 @@ fn wrong_rows_are_named_with_their_line() {
         ("b,0,1".to_owned(), "the header has 4 fields, and this row 3".to_owned()),
         ("b,0,1,2,3".to_owned(), "the header has 4 fields, and this row 5".to_owned()),
         ("b".to_owned(), "the header has 4 fields, and this row 1".to_owned()),
-        ("b,x,1,2".to_owned(), "lower \"x\" is no whole number".to_owned()),
-        ("b,0,1.5,2".to_owned(), "upper \"1.5\" is no whole number".to_owned()),
-        ("b,0,1,".to_owned(), "size \"\" is no whole number".to_owned()),
-        ("b,0,1,1e3".to_owned(), "size \"1e3\" is no whole number".to_owned()),
-        ("b,0,1,+3".to_owned(), "size \"+3\" is no whole number".to_owned()),
+        ("b,x,1,2".to_owned(), "lower \"x\" is not a whole number".to_owned()),
+        ("b,0,1.5,2".to_owned(), "upper \"1.5\" is not a whole number".to_owned()),
+        ("b,0,1,".to_owned(), "size \"\" is not a whole number".to_owned()),
+        ("b,0,1,1e3".to_owned(), "size \"1e3\" is not a whole number".to_owned()),
+        ("b,0,1,+3".to_owned(), "size \"+3\" is not a whole number".to_owned()),
         ("b,-1,1,2".to_owned(), "lower -1 is negative".to_owned()),
         ("b,0,1,-2".to_owned(), "size -2 is negative".to_owned()),
-        ("b,0,-,2".to_owned(), "upper \"-\" is no whole number".to_owned()),
+        ("b,0,-,2".to_owned(), "upper \"-\" is not a whole number".to_owned()),
         (format!("b,0,1,{too_large}"), format!("size {too_large} is too large")),
         ("b,1,1,2".to_owned(), "the live range is empty".to_owned()),
         ("b,2,1,2".to_owned(), "the live range is empty".to_owned()),
@@ -226,7 +226,7 @@ fn wrong_rows_are_named_with_their_line() {
 
 #[test]
 fn lines_are_counted_through_quoted_line_ends() {
-    assert_malformed("id,lower,upper,size\n\"a\nb\",0,1,2\nc,0,1,x\n", 4, "size \"x\" is no whole number");
+    assert_malformed("id,lower,upper,size\n\"a\nb\",0,1,2\nc,0,1,x\n", 4, "size \"x\" is not a whole number");
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn sizes_that_add_up_to_too_much_are_named() {
 #[test]
 fn input_that_is_not_utf8_is_refused() {
     let error = Sheet::read(&b"id,lower,upper,size\na,0,1,2\n\xff,0,1,2\n"[..]).expect_err("no UTF-8");
-    assert_eq!(error.to_string(), "line 3: this is no text in UTF-8");
+    assert_eq!(error.to_string(), "line 3: this is not UTF-8 text");
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn numbered_lines(mut input: impl BufRead) -> impl Iterator<Item = Result<(usize
     numbered.filter(|line| !matches!(line, Ok((_, text)) if text.trim().is_empty()))
 }
 
-/// Reads the next line; `None` at the end. A file that is no graph, however large, takes no more memory than the
+/// Reads the next line; `None` at the end. A file that is not a graph, however large, takes no more memory than the
 /// longest line.
 fn next_line(input: &mut impl BufRead) -> io::Result<Option<String>> {
     let mut line = Vec::new();
@@ -133,7 +133,7 @@ fn next_line(input: &mut impl BufRead) -> io::Result<Option<String>> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
     }
     let text = String::from_utf8(line);
-    text.map(Some).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "this is no text in UTF-8"))
+    text.map(Some).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "this is not UTF-8 text"))
 }
 
 fn parse<T: DeserializeOwned>(number: usize, text: &str) -> Result<T, Malformed> {
@@ -163,7 +163,7 @@ impl BufferLine {
         let Self { ref name, alignment, max_size, ggml_alloc_size, .. } = *self;
         let wrong = |what: &str| malformed(number, format!("buffer {name:?}: {what}"));
         if !alignment.is_power_of_two() {
-            return Err(wrong(&format!("the alignment {alignment} is no power of two")));
+            return Err(wrong(&format!("the alignment {alignment} is not a power of two")));
         }
         let setting: Option<RuleSetting> = self
             .rules
@@ -281,7 +281,7 @@ impl<'l> GraphBuilder<'l> {
             (Some(false), Some(_)) => Some(Err(malformed(*number, "retained is false, and there is retained_until"))),
             (None | Some(true), Some(id)) => {
                 let until = self.ids.get(&id).copied().filter(|node| is_node.contains(node));
-                let missing = || malformed(*number, format!("retained_until refers to id {id}, which is no node"));
+                let missing = || malformed(*number, format!("retained_until refers to id {id}, which is not a node"));
                 Some(until.ok_or_else(missing).map(|node| Retained { tensor, until: Some(node) }))
             }
         })

@@ -195,7 +195,7 @@ impl Checker<'_> {
             let alignment = requested.alignment;
             found.push((
                 PlanDefectKind::Alignment,
-                format!("lies at offset {offset}, which is no multiple of {alignment}"),
+                format!("lies at offset {offset}, which is not a multiple of {alignment}"),
             ));
         }
         match planned.chunks.get(chunk as usize) {
@@ -303,7 +303,7 @@ fn steps_of(snapshot: &Snapshot, order: &[u64]) -> Result<Vec<Step>, String> {
     for id in order {
         let step = steps.remove(id);
         taken.push(
-            step.ok_or_else(|| format!("the order names {id}, which is no node of the graph or is there twice"))?,
+            step.ok_or_else(|| format!("the order names {id}, which is not a node of the graph or is listed twice"))?,
         );
     }
     match steps.into_keys().min() {

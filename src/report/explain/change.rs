@@ -139,7 +139,7 @@ impl fmt::Display for Change {
                 )
             }
             Self::LeaveOut { tensor, bytes, with, is_skipped } => {
-                write!(f, "{tensor}, {}, is never used, and is no output", fixed(*bytes))?;
+                write!(f, "{tensor}, {}, is never used, and is not an output", fixed(*bytes))?;
                 if *is_skipped {
                     write!(f, ", nor is it flagged to be computed")?;
                 }

@@ -24,7 +24,7 @@ fn lines_that_are_not_json_are_refused() {
 fn text_that_is_not_utf8_is_refused() {
     let mut bytes = text(&sample()).into_bytes();
     bytes.extend(b"\"\xff\xfe\"\n");
-    assert_malformed(bytes, 9, "cannot be read: this is no text in UTF-8");
+    assert_malformed(bytes, 9, "cannot be read: this is not UTF-8 text");
     assert_malformed([0xff], 1, "cannot be read");
 }
 
@@ -144,7 +144,7 @@ fn unusable_buffers_are_refused() {
     for alignment in [0, 3, 48, u64::MAX] {
         let mut lines = sample();
         lines[0]["buffers"][1]["alignment"] = json!(alignment);
-        let reason = format!("buffer \"GPU\": the alignment {alignment} is no power of two");
+        let reason = format!("buffer \"GPU\": the alignment {alignment} is not a power of two");
         assert_malformed(text(&lines), 1, &reason);
     }
 }
@@ -232,6 +232,6 @@ fn sizes_that_overflow_together_have_no_plan() {
 fn wrong_retention_is_refused() {
     assert_malformed(with(4, "retained", json!("yes")), 4, "invalid type: string");
     assert_malformed(with(4, "retained_until", json!(-1)), 4, "invalid value: integer `-1`");
-    assert_malformed(with(4, "retained_until", json!(77)), 4, "retained_until refers to id 77, which is no node");
+    assert_malformed(with(4, "retained_until", json!(77)), 4, "retained_until refers to id 77, which is not a node");
     assert_malformed(with(4, "retained_until", json!(true)), 4, "invalid type: boolean");
 }

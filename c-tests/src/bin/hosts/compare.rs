@@ -46,7 +46,7 @@ pub struct Side {
 /// `folder`. All runs must have the same results.
 ///
 /// # Errors
-/// When the job fails without lastuse, or gives other results from run to run: it is no test then.
+/// When the job fails without lastuse, or gives other results from run to run: it proves nothing then.
 pub fn compare<'a>(job: &'a Job, rounds: usize, folder: &Path) -> Result<Compared<'a>> {
     // It also reads the model into the cache of the system, for all that follow.
     let first = run(job, &job.without, folder).map_err(|why| no_test(job, &why))?;

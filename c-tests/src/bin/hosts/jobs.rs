@@ -70,7 +70,7 @@ pub fn run_jobs(host: &str, folder: &Path, jobs: &[Job], options: &Options) -> R
     }
     let text = report(&all);
     print!("{text}");
-    // A part of the jobs is no report of the host.
+    // Some of the jobs are not a report of the host.
     if options.only.is_empty() {
         let file = folder.join("report.txt");
         fs::write(&file, &text).map_err(|error| format!("{}: {error}", file.display()))?;

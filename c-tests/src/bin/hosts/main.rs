@@ -34,7 +34,7 @@ use crate::jobs::Options;
 
 const HELP: &str = "\
 Builds a program that uses ggml by its own build files, and runs the tests that need it with lastuse in its place.
-These builds take minutes, so they are no part of cargo test. They are kept in target/hosts.
+These builds take minutes, so they are not part of cargo test. They are kept in target/hosts.
 
 Usage: cargo hosts [HOST] [--build | --faults] [--rounds N] [--only WORDS]
 
@@ -206,7 +206,7 @@ fn parse(arguments: &[String]) -> Result<Wanted> {
             name => {
                 let found = HOSTS.iter().find(|host| host.name == name);
                 let names: Vec<&str> = HOSTS.iter().map(|host| host.name).collect();
-                let found = found.ok_or_else(|| format!("{name:?} is no host: there is {}", names.join(", ")))?;
+                let found = found.ok_or_else(|| format!("{name:?} is not a host: there is {}", names.join(", ")))?;
                 if host.replace(found).is_some() {
                     return Err("give one host at a time".to_owned());
                 }
@@ -242,7 +242,7 @@ mod tests {
         assert!(matches!(run, Ok(Wanted::Run { host: Host { name: "vulkan", .. }, is_build_only: false, .. })));
         assert!(matches!(parsed(&["--build", "vulkan"]), Ok(Wanted::Run { is_build_only: true, .. })));
         assert!(
-            parsed(&["metal"]).is_err_and(|why| why.starts_with("\"metal\" is no host: there is llama, llama-4, "))
+            parsed(&["metal"]).is_err_and(|why| why.starts_with("\"metal\" is not a host: there is llama, llama-4, "))
         );
         assert!(parsed(&["vulkan", "vulkan"]).is_err_and(|why| why.contains("one host")));
         assert!(parsed(&["--build"]).is_err_and(|why| why.contains("need a host")));

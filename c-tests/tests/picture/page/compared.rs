@@ -17,7 +17,7 @@ fn graphs() -> [String; 2] {
         Node::new("embd", "GET_ROWS", 512, &[0]),
         Node::new("bias", "ADD", 2048, &[1]),
         Node::new("scores-0", "SOFT_MAX", 16384, &[2]),
-        // A number of ggml is no name: it is matched by its place.
+        // A number of ggml is not a name: it is matched by its place.
         Node::new("node_7", "CONT", 128, &[3]),
         Node::new("out", "MUL_MAT", 128, &[4]),
     ];

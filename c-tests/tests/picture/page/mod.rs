@@ -282,7 +282,7 @@ fn wheel_zooms_around_the_pointer_and_dragging_moves() {
     expect(browser.drag(place, [place[0] - 60.0, place[1]]));
     let [moved, _] = seen_steps(&mut browser);
     assert!(moved > from, "{from} {moved}");
-    // A drag is no click.
+    // A drag is not a click.
     assert_eq!(value(&mut browser, "state.chosen"), -1);
 }
 

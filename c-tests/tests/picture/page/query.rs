@@ -52,7 +52,9 @@ fn tensors_are_found_by_name_operation_size_and_regular_expression() {
 #[test]
 fn malformed_searches_say_why() {
     in_light_and_dark(&page(), "query-wrong", |browser| {
-        for (query, message) in [("/a(/", "/a(/ is no regular expression"), ("size>8MiBs", "\"8MiBs\" is no size")] {
+        for (query, message) in
+            [("/a(/", "/a(/ is not a regular expression"), ("size>8MiBs", "\"8MiBs\" is not a size")]
+        {
             expect(browser.press("/"));
             expect(browser.type_text(query));
             assert_eq!(text_of(browser, "#hits"), message);

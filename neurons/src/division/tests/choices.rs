@@ -102,5 +102,5 @@ fn granules_are_multiples_of_32() {
     );
     assert_eq!([32, 64, 256].map(|it| Granule::new(it).map(Granule::get)), [32, 64, 256].map(Ok));
     assert_eq!(Granule::default().get(), 256);
-    assert_eq!(InvalidGranule(33).to_string(), "33 is no granule: give a multiple of 32, at least 32");
+    assert_eq!(InvalidGranule(33).to_string(), "33 is not a granule: give a multiple of 32, at least 32");
 }

@@ -1,4 +1,4 @@
-//! Numbers that are no hotness.
+//! Numbers that are not hotness counts.
 
 use super::super::{HotnessDefect, Inactive, LayerNeurons, MAX_NEURONS, UnusableLayer, check_hotness, divide};
 use super::{cost, granule};

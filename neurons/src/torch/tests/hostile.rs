@@ -1,4 +1,4 @@
-//! Pickles that are no tensor, or are made to do harm.
+//! Pickles that are not tensors, or are made to do harm.
 
 use super::handmade::{Saved, archive, start_of_pickles, text};
 use super::{assert_refused, read};
@@ -58,11 +58,11 @@ fn other_protocols_are_refused() {
 #[test]
 fn values_that_are_no_tensor_are_refused() {
     for pickle in [&b"\x80\x02N."[..], b"\x80\x02].", b"\x80\x02}.", b"\x80\x02K\x01.", b"\x80\x02)."] {
-        assert_pickle_refused(pickle, "the pickle is no tensor");
+        assert_pickle_refused(pickle, "the pickle is not a tensor");
     }
     assert_pickle_refused(b"\x80\x02.", "no value or with several");
     assert_pickle_refused(b"\x80\x02NN.", "no value or with several");
-    assert_pickle_refused(b"\x80\x02ccollections\nOrderedDict\n)R.", "the pickle is no tensor");
+    assert_pickle_refused(b"\x80\x02ccollections\nOrderedDict\n)R.", "the pickle is not a tensor");
     assert_pickle_refused(b"\x80\x02ccollections\nOrderedDict\nN\x85R.", "with arguments that no tensor has");
     assert_pickle_refused(b"\x80\x02NNR.", "with arguments that no tensor has");
     assert_pickle_refused(b"\x80\x02NQ.", "no storage of real numbers");
@@ -88,7 +88,10 @@ fn operations_without_their_values_are_refused() {
     }
     assert_pickle_refused(b"\x80\x02N(\x85.", "a value that is not there");
     for operation in [&b"NNa"[..], b"](Nu", b"}NNa", b"}(Nu", b"NNNs"] {
-        assert_pickle_refused(&[&b"\x80\x02"[..], operation, b"."].concat(), "adds to what is no list or dictionary");
+        assert_pickle_refused(
+            &[&b"\x80\x02"[..], operation, b"."].concat(),
+            "adds to something that is not a list or dictionary",
+        );
     }
 }
 
@@ -136,6 +139,6 @@ fn remembered_values_are_bounded() {
 #[test]
 fn numbers_have_at_most_16_bytes() {
     assert_pickle_refused(&[&b"\x80\x02\x8a\x11"[..], &[0; 17], b"."].concat(), "a number of 17 bytes");
-    assert_pickle_refused(b"\x80\x02\x8a\0.", "the pickle is no tensor");
-    assert_pickle_refused(b"\x80\x02\x8a\x01\xff.", "the pickle is no tensor");
+    assert_pickle_refused(b"\x80\x02\x8a\0.", "the pickle is not a tensor");
+    assert_pickle_refused(b"\x80\x02\x8a\x01\xff.", "the pickle is not a tensor");
 }

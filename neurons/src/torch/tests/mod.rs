@@ -9,7 +9,7 @@ use super::read;
 use handmade::{Saved, archive};
 
 fn reason(file: &[u8]) -> String {
-    read(file).expect_err("it is no tensor").to_string()
+    read(file).expect_err("it is not a tensor").to_string()
 }
 
 /// Asserts that a file is refused, with these words.
@@ -81,7 +81,7 @@ fn storages_have_the_stated_length() {
 #[test]
 fn other_files_are_refused() {
     for file in [&b""[..], b"PK", b"\x80\x02", b"\x93NUMPY", b"\x80\x04\x95", &[0; 64]] {
-        assert_refused(file, "it is no file of torch.save");
+        assert_refused(file, "it is not a file of torch.save");
     }
-    assert_refused(&archive(&[]), "it is no file of torch.save");
+    assert_refused(&archive(&[]), "it is not a file of torch.save");
 }

@@ -41,7 +41,7 @@ fn in_path(name: &Path) -> (u8, String) {
     (NOT_FOUND, format!("no such program in the folders of PATH{hint}"))
 }
 
-/// Describes a file that is no program by its permissions.
+/// Describes a non-executable file by its permissions.
 fn not_executable(file: &Path) -> String {
     let refused = || format!("not executable (permission denied): \"chmod +x {}\" makes it so", file.display());
     data_file(file).unwrap_or_else(refused)

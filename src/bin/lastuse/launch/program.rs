@@ -9,8 +9,8 @@ use crate::elf::Elf;
 pub const ALLOCATOR: &str = "ggml_gallocr_new_n";
 pub const LASTUSE: &str = "lastuse_version";
 
-/// Returns whether lastuse is linked into the program, so that it need not be preloaded. A file that is no ELF binary, such
-/// as a script, is assumed to start a program that loads ggml.
+/// Returns whether lastuse is linked into the program, so that it need not be preloaded. A file that is not an ELF
+/// binary, such as a script, is assumed to start a program that loads ggml.
 ///
 /// # Errors
 /// The program would never call a preloaded library.

@@ -66,7 +66,7 @@ impl Options {
             (None, Some(bytes)) if self.powerinfer => {
                 let estimate = shape.powerinfer(neurons).and_then(|shape| powerinfer_capacity(bytes, &shape));
                 let Some(capacity) = estimate else {
-                    return Err(format!("PowerInfer's estimate for {neurons} neurons is no number of bytes"));
+                    return Err(format!("PowerInfer's estimate for {neurons} neurons is not a number of bytes"));
                 };
                 Ok(of_neurons(capacity, DivisionBudget::PowerInfer { bytes, neurons: capacity }))
             }

@@ -108,7 +108,7 @@ impl IndexFormat {
 }
 
 fn granule(text: &str) -> Result<u32, String> {
-    let number = text.parse().map_err(|_| format!("{text:?} is no number of neurons"))?;
+    let number = text.parse().map_err(|_| format!("{text:?} is not a number of neurons"))?;
     Granule::new(number).map(Granule::get).map_err(|invalid| invalid.to_string())
 }
 

@@ -40,7 +40,7 @@ pub struct Options {
 fn element(text: &str) -> Result<TensorType, String> {
     TensorType::named(text).ok_or_else(|| {
         let known: Vec<&str> = TensorType::all().iter().map(|known| known.name).collect();
-        format!("{text:?} is no element type; known are {}", known.join(", "))
+        format!("{text:?} is not an element type; expected {}", known.join(", "))
     })
 }
 
@@ -80,7 +80,7 @@ impl Options {
         let bytes_of = |elements: u64, what: &str| match element.row_bytes(elements) {
             Some(bytes) => Ok(bytes),
             None => Err(format!(
-                "{what} of {elements} elements is no whole number of blocks of {name} ({block_elements} elements)"
+                "{what} of {elements} elements is not a whole number of blocks of {name} ({block_elements} elements)"
             )),
         };
         if embd == 0 {

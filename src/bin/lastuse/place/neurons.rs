@@ -34,7 +34,7 @@ impl DividedFfns {
     /// Reads the hotness of all layers, and pins their FFNs to the host: PowerInfer has them there as a whole.
     ///
     /// # Errors
-    /// A file that is no hotness, or that does not fit the graphs.
+    /// A file without hotness counts, or one that does not fit the graphs.
     pub fn prepare(files: &[PathBuf], items: &mut [Item], host: usize) -> Result<Self, String> {
         let layers = read_hotness(files).map_err(|unreadable| unreadable.to_string())?;
         let mut costs = Vec::new();

@@ -19,7 +19,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Opens a file and all libraries that it needs; `None` if the file is no 64-bit ELF file.
+    /// Opens a file and all libraries that it needs; `None` if the file is not a 64-bit ELF file.
     pub fn open(file: &Path) -> Option<Self> {
         let mut all = Self { files: vec![(file.to_owned(), Elf::open(file)?)], missing: Vec::new() };
         let mut waiting = VecDeque::from([0]);

@@ -23,7 +23,7 @@ pub fn devices(program: &HostProgram, backend: &str) -> Result<Vec<String>> {
     Ok(listed.stdout.lines().filter_map(of_backend).collect())
 }
 
-/// Runs all operations on a device. Those in `unclaimed` are not relied on there: their other bits are no mistake.
+/// Runs all operations on a device. Those in `unclaimed` are not relied on there: other bits there are not errors.
 ///
 /// # Errors
 /// When the program cannot be run, or prints what is not understood.

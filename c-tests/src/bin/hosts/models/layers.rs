@@ -46,7 +46,7 @@ impl Layers {
         self.bias(name, outputs);
     }
 
-    /// Adds a matrix without a bias. Rows that are no whole blocks are f16.
+    /// Adds a matrix without a bias. Rows that are not whole blocks are f16.
     pub fn matrix(&mut self, name: &str, inputs: u64, outputs: u64) {
         let kind = if inputs.is_multiple_of(32) { self.kinds.matrix } else { Kind::F16 };
         self.add(&format!("{name}.weight"), kind, &[inputs, outputs], 0.0, spread(inputs));

@@ -43,7 +43,7 @@ function parseWord(word) {
   const size = /^(?:size|bytes)?(<=|>=|<|>|=)(\d.*)$/i.exec(word);
   if (size) {
     const bytes = parseBytes(size[2]);
-    if (Number.isNaN(bytes)) return { error: `"${size[2]}" is no size` };
+    if (Number.isNaN(bytes)) return { error: `"${size[2]}" is not a size` };
     return { matches: (graph, id) => COMPARISONS[size[1]](graph.bytes(id), bytes) };
   }
   const [, key, value] = /^([a-z]+):(.+)$/i.exec(word.toLowerCase()) || [];
@@ -57,6 +57,6 @@ function parseExpression(source) {
     const expression = new RegExp(source, "i");
     return { matches: (graph, id) => expression.test(graph.name(id)) };
   } catch {
-    return { error: `/${source}/ is no regular expression` };
+    return { error: `/${source}/ is not a regular expression` };
   }
 }
