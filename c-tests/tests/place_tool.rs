@@ -177,7 +177,7 @@ fn wrong_usage_is_named() {
         (&["--device", "gpu=5QB"], 2, "is not a size"),
         (&["--device", "gpu=18446744073709551616"], 2, "is not a size"),
         (&["--device", "gpu=1G,reserve=2G"], 1, "is below the reserve"),
-        (&["--device", "cpu=1G"], 1, "no device beside"),
+        (&["--device", "cpu=1G"], 1, "no device besides"),
         (&["--device", "gpu=1G", "--device", "gpu=2G"], 1, "is given twice"),
     ];
     for (arguments, code, message) in cases {

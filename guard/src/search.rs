@@ -8,11 +8,11 @@ use std::sync::{PoisonError, RwLock};
 use crate::ggml::linking::caller::caller;
 use crate::ggml::linking::loaded::{Library, Object, next_symbol};
 
-/// What was found for the code or data at some addresses. The objects there stay loaded.
+/// Results for the code or data at some addresses. The objects there stay loaded.
 static FOUND: RwLock<Vec<(Range<usize>, &'static CStr, usize)>> = RwLock::new(Vec::new());
 
 /// Returns the definition of a function that the call of this library would have reached without it; null if there is
-/// none. Of several ggmls it is the one that the caller is bound to.
+/// none. With several ggmls it is the one that the caller is bound to.
 pub fn find_wrapped(name: &'static CStr) -> *const c_void {
     let bound = caller().and_then(|caller| remembered(caller, name, |object| find_bound(object, name)));
     // A library that the program has opened itself, as Python does.
@@ -20,8 +20,8 @@ pub fn find_wrapped(name: &'static CStr) -> *const c_void {
     bound.or_else(|| Some(next_symbol(name)).filter(|next| !next.is_null())).or_else(anywhere).unwrap_or(null())
 }
 
-/// Returns the definition of a function in the object that contains `address`, or in those that it needs; `None` if there
-/// is none but that of this library. Of several ggmls it is the one that the owner of the address belongs to.
+/// Returns the definition of a function in the object that contains `address`, or in those that it needs; `None` if
+/// there is none but that of this library. With several ggmls it is the one that the owner of the address belongs to.
 pub fn find_near(address: usize, name: &'static CStr) -> Option<*const c_void> {
     remembered(address, name, |object| find_in(object, name))
 }
@@ -31,7 +31,7 @@ pub fn find_anywhere(name: &CStr) -> *const c_void {
     Library::global_scope().map_or(null(), |scope| scope.symbol(name))
 }
 
-/// Returns what was found for this address and name before, or else by `find` for the object at the address.
+/// Returns the earlier result for this address and name, or else by `find` for the object at the address.
 fn remembered(
     address: usize,
     name: &'static CStr,

@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Malformed {
     /// The line.
     pub line: usize,
-    /// What is wrong, and what to do where that is not obvious.
+    /// The defect, and the remedy where that is not obvious.
     pub reason: String,
 }
 

@@ -52,7 +52,7 @@ fn pages() -> Vec<Page> {
     names.iter().map(|name| page(name)).collect()
 }
 
-/// Returns the files of the repository that match a path, in which one `*` may stand for any characters of a name.
+/// Returns the files of the repository that match a path, in which one `*` matches any characters of a name.
 fn matching(pattern: &str) -> Vec<String> {
     let Some((start, end)) = pattern.split_once('*') else {
         return Vec::from_iter(repository().join(pattern).exists().then(|| pattern.to_owned()));

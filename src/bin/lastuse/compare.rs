@@ -11,10 +11,10 @@ use super::print::{print, print_error};
 
 /// Compare memory and time of a program with ggml-alloc and lastuse.
 ///
-/// Runs the program with both allocators in turn. Prints the bytes of its compute buffers, its peak resident memory and its
-/// time: of all runs the median, the least and the largest value, the ratio of the medians lastuse / ggml-alloc (lower is
-/// better), and their difference. Where a run with one allocator is within the range of those with the other, the difference
-/// is within noise. The output of the program is not shown, and its input is empty.
+/// Runs the program with both allocators in turn. Prints the bytes of its compute buffers, its peak resident memory and
+/// its time: the median, the least and the largest value of all runs, the ratio of the medians lastuse / ggml-alloc
+/// (lower is better), and their difference. Where a run with one allocator is within the range of those with the other,
+/// the difference is within noise. The output of the program is not shown, and its input is empty.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   lastuse compare ./llama-bench -m model.gguf -p 512 -n 32

@@ -9,8 +9,8 @@ use super::print::print;
 
 /// Print completions for a shell.
 ///
-/// Completes commands, options, their words, and files. Where a shell looks for them is up to its packages; these folders are
-/// those of its own documentation.
+/// Completes commands, options, their words, and files. Where a shell looks for them is up to its packages; these
+/// folders are those that its documentation names.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   mkdir -p ~/.local/share/bash-completion/completions ~/.config/fish/completions

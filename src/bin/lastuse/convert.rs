@@ -62,7 +62,7 @@ pub struct Arguments {
     in_parts: in_parts::Options,
 }
 
-/// What is written.
+/// The kind of file to write.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Graph,
@@ -126,7 +126,7 @@ fn rewritten(
     let buffers = buffers(&snapshot, arguments.rules.as_ref());
     arguments.recompute.apply(&mut snapshot, &buffers, progress)?;
     arguments.in_parts.apply(&mut snapshot, &buffers, progress)?;
-    // What ggml-alloc needed was for the given graph.
+    // The bytes that ggml-alloc needed are those of the given graph.
     snapshot.buffers.iter_mut().for_each(|buffer| buffer.ggml_alloc_size = None);
     Ok(snapshot.text().into_bytes())
 }
@@ -146,7 +146,8 @@ fn write_problem(snapshot: &Snapshot, arguments: &Arguments, bytes: &mut Vec<u8>
 }
 
 impl Arguments {
-    /// Returns what the ending of the output asks for; `None` for a stream, which gets the other kind than the input.
+    /// Returns the format that the ending of the output selects; `None` for a stream, which gets the other format than
+    /// the input.
     fn kind(&self) -> Result<Option<Kind>, String> {
         let endings =
             [(".csv", Kind::Problem), (".csv.gz", Kind::Problem), (".jsonl", Kind::Graph), (".jsonl.gz", Kind::Graph)];

@@ -22,12 +22,13 @@ use super::recompute;
 
 /// Draw the memory of graphs over time, as a page or a picture.
 ///
-/// Draws a rectangle for each tensor, and the live bytes below. Reads files in the format "lastuse-graph", compressed by gzip or not. Draws an SVG for documents, or one HTML page to
-/// explore: zoom, search, and follow sources and uses. The page needs no network. The plan of ggml-alloc is drawn beside
-/// that of lastuse, on the same scale; with --recompute the recomputed graph is one more, in which tensors that are computed
-/// again have " (again)" behind their names; with --split the one with large intermediates in parts is, in which these have
-/// "(part 2 of 8)" and the like behind. Of several graphs the page shows one at a time, the largest first; an SVG has
-/// one below the other. Of two files, the page shows at first what grew and what went from the first to the second.
+/// Draws a rectangle for each tensor, and the live bytes below. Reads files in the format "lastuse-graph", compressed
+/// by gzip or not. Draws an SVG for documents, or one HTML page to explore: zoom, search, and follow sources and uses.
+/// The page needs no network. The plan of ggml-alloc is drawn next to that of lastuse, on the same scale; with
+/// --recompute the recomputed graph is one more, in which tensors that are computed again have " (again)" appended to
+/// their names; with --split the one with large intermediates in parts is, in which these have "(part 2 of 8)" and the
+/// like appended. The page shows several graphs one at a time, the largest first; an SVG has one below the other. With
+/// two files, the page first shows the tensors that grew and disappeared from the first to the second.
 #[derive(clap::Args)]
 #[group(skip)]
 #[command(after_help = "Examples:
@@ -56,7 +57,7 @@ pub struct Arguments {
     #[arg(long, value_enum)]
     format: Option<Format>,
 
-    /// The plan to draw beside that of lastuse.
+    /// The plan to draw next to that of lastuse.
     #[arg(long, value_enum, default_value_t = Against::Ggml)]
     against: Against,
 
@@ -201,8 +202,8 @@ impl Planned {
     }
 }
 
-/// Draws an HTML page with graphs as `program` planned them, beside the plans of ggml-alloc, and with what the devices of
-/// its processes held.
+/// Draws an HTML page with graphs as `program` planned them, next to the plans of ggml-alloc, and with the memory of
+/// the devices of its processes.
 ///
 /// # Errors
 /// One of the files is malformed or cannot be read.

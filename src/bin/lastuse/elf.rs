@@ -1,4 +1,4 @@
-//! What a program or a library says of itself to the linkers: the functions that it defines and calls, and the libraries
+//! The information for linkers in a program or a library: the functions that it defines and calls, and the libraries
 //! that it needs. Each table of a file is read at once: names are many.
 
 use std::ffi::OsString;
@@ -27,7 +27,7 @@ struct Symbols<'a> {
     is_dynamic: bool,
 }
 
-/// What a file has of some functions.
+/// The definitions and calls of some functions in a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Uses {
     /// It defines the function.
@@ -42,7 +42,7 @@ pub struct Uses {
 #[derive(Debug, Default)]
 pub struct Needs {
     pub libraries: Vec<OsString>,
-    /// The folders of its own, separated by colons: before those of the environment, and after them.
+    /// Its own folders, separated by colons: before those of the environment, and after them.
     pub before: OsString,
     pub after: OsString,
 }
@@ -66,7 +66,7 @@ impl Elf {
         headers.is_ok_and(|headers| headers.iter().any(|header| header.p_type(file.endian()) == elf::PT_INTERP))
     }
 
-    /// Returns what it has of each of these functions; nothing of all if its tables are malformed.
+    /// Returns its definitions and calls of each of these functions; none if its tables are malformed.
     pub fn uses<const N: usize>(&self, names: [&str; N]) -> [Uses; N] {
         self.find_uses(names).unwrap_or_else(|| [Uses::default(); N])
     }

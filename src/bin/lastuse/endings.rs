@@ -1,9 +1,9 @@
-//! Output files whose names say what is written to them.
+//! Output files whose names select the format.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// Returns what is written to a file by the ending of its name, in any case.
+/// Returns the format of a file by the ending of its name, in any case.
 ///
 /// # Errors
 /// Its name has none of the endings; the message lists them.

@@ -29,7 +29,8 @@ use super::progress::Progress;
 /// Steps are counted from 0: step 7 runs ggml_graph_node(graph, 7). Sizes are padded to the alignment of the buffer.
 /// Memory that several tensors share is listed once, with all tensors that are live in it at the peak.
 ///
-/// Of a folder with several graphs a table is printed, one line a graph, the largest first, and the explanation of that.
+/// For a folder with several graphs a table is printed, one line a graph, the largest first, and the explanation of
+/// that.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   lastuse explain llama.jsonl                 the peak of a graph

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// What a file is that lastuse cannot read as a graph.
+/// The kind of a file that lastuse cannot read as a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
     /// A model, in the named format.
@@ -58,7 +58,7 @@ impl Foreign {
         Self::of(&start)
     }
 
-    /// Returns what the file is, for a message: "a model (GGUF)".
+    /// Returns the kind of the file, for a message: "a model (GGUF)".
     pub fn name(self) -> String {
         match self {
             Self::Model(format) => format!("a model ({format})"),

@@ -6,7 +6,8 @@ use lastuse::graph::{Flags, TensorId, shape_label};
 /// The start of the label that all graphs have which lastuse captured.
 const CAPTURED: &str = "written by lastuse ";
 
-/// Returns the graph with a label of its own, where it has that of all captured graphs: what it computes on goes before it.
+/// Returns the graph with a distinct label, where it has that of all captured graphs: the label of its input goes
+/// before it.
 pub fn with_label(mut snapshot: Snapshot) -> Snapshot {
     if let (true, Some(shape)) = (snapshot.label.starts_with(CAPTURED), shape_of(&snapshot)) {
         snapshot.label = format!("{shape} ({})", snapshot.label);
@@ -14,7 +15,7 @@ pub fn with_label(mut snapshot: Snapshot) -> Snapshot {
     snapshot
 }
 
-/// Returns what a graph computes on: its tokens, its largest input, or its result where it has no input.
+/// Returns a label of the input of a graph: its tokens, its largest input, or its result where it has no input.
 pub fn shape_of(snapshot: &Snapshot) -> Option<String> {
     let graph = &snapshot.graph;
     let named = |&id: &TensorId| (snapshot.tensors[id as usize].name.clone(), graph.layout(id).ne);

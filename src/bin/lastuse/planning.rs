@@ -32,14 +32,14 @@ pub struct Options {
 
     /// The names of tensors that stay readable to the end [default: those recorded in the file]
     ///
-    /// A list of patterns separated by commas, as in LASTUSE_RETAIN: * stands for any characters, ? for one; "*" retains
-    /// every tensor, "" none. A plan that retains tensors may be larger than that of ggml-alloc, which does not.
+    /// A list of patterns separated by commas, as in LASTUSE_RETAIN: * matches any characters, ? one; "*" retains every
+    /// tensor, "" none. A plan that retains tensors may be larger than that of ggml-alloc, which does not.
     #[arg(long, value_name = "NAMES")]
     pub retain: Option<NamePattern>,
 }
 
 impl Options {
-    /// Retains what the options name in a graph that was read.
+    /// Retains the tensors that the options name in a graph that was read.
     pub fn retain_in(&self, mut snapshot: Snapshot) -> Snapshot {
         if let Some(names) = &self.retain {
             snapshot.retain(names);
@@ -47,7 +47,7 @@ impl Options {
         snapshot
     }
 
-    /// Returns how each buffer is planned: as recorded in the snapshot, except for what the options set.
+    /// Returns how each buffer is planned: as recorded in the snapshot, except for values that the options set.
     pub fn buffers(&self, snapshot: &Snapshot) -> Vec<BufferSpec> {
         let mut buffers = buffers(snapshot, self.rules.as_ref());
         if let Some(units) = self.effort {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Progress is shown for work that takes longer, and as often.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Shows on the standard error, if that is a terminal, what is being done and for how long. Ends when dropped.
+/// Shows on the standard error, if that is a terminal, the current activity and its duration. Ends when dropped.
 pub struct Progress {
     running: Option<(Sender<&'static str>, JoinHandle<()>)>,
 }
@@ -41,7 +41,7 @@ impl Progress {
         Self { running: io::stderr().is_terminal().then(|| (activity, spawn(show))) }
     }
 
-    /// Sets what is being done from now on.
+    /// Sets the current activity.
     pub fn set(&self, activity: &'static str) {
         if let Some((sender, _)) = &self.running {
             // The thread receives until this is dropped.

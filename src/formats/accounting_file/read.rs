@@ -12,7 +12,7 @@ use crate::placement::Bytes;
 
 use super::{FORMAT, VERSION};
 
-/// What is wrong with the file of an accounting.
+/// The defect of an accounting file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MalformedAccounting(String);
 

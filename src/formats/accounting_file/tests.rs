@@ -1,4 +1,4 @@
-//! What is written can be read, and defects are named.
+//! Written files can be read, and defects are named.
 
 use crate::devices::accounting::{
     AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, DeviceMemory, Location,

@@ -1,4 +1,4 @@
-//! What the columns of a file mean.
+//! The meaning of a file's columns.
 
 use std::fmt;
 

@@ -20,7 +20,7 @@ use crate::formats::malformed::{Malformed, malformed};
 use crate::placement::{Block, BlockId, Bytes, Placement, Problem, Step, padded};
 use columns::{Column, CsvColumns};
 
-/// The most rows: half the number of steps, so that every live range can have two steps of its own.
+/// The most rows: half the number of steps, so that every live range can have two steps for itself.
 const MOST_ROWS: usize = 1 << 31;
 
 /// The most bytes of a file: enough for tens of millions of rows.

@@ -13,7 +13,7 @@ fn blocks(problem: &Problem) -> Vec<(Bytes, Step, Step)> {
     problem.blocks().iter().map(|&Block { size, first_step, end_step }| (size, first_step, end_step)).collect()
 }
 
-/// What is written when the offset of a block is 100 times its id.
+/// The output when the offset of a block is 100 times its id.
 fn written(sheet: &Sheet) -> String {
     let locations = (0..sheet.problem().blocks().len() as u64).map(|id| Location { chunk: 0, offset: 100 * id });
     let placement = Placement { locations: locations.collect(), chunks: vec![Bytes::MAX] };

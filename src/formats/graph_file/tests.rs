@@ -20,7 +20,7 @@ fn tensor(id: usize, kind: &str, op: &str, src: &[usize]) -> Value {
         "inplace": false, "external": false, "src": src.iter().map(|&id| 3 * id).collect::<Vec<_>>()})
 }
 
-/// Every key of the format with a value of its own.
+/// Every key of the format with a distinct value.
 fn lines() -> Vec<Value> {
     let mut lines = vec![
         json!({"format": "lastuse-graph", "version": 1, "label": "odd \"label\"\n", "n_leafs": 1, "n_nodes": 3, "buffers": [
@@ -123,7 +123,7 @@ fn tensor_may_be_listed_twice() {
     assert_eq!((snapshot.graph.leafs(), snapshot.graph.nodes()), (&[0, 0][..], &[1, 2, 1, 3][..]));
     assert_same(&read(&snapshot.text()), &snapshot);
     lines[0]["nodes"] = json!([3, 6, 4, 9]);
-    let error = Snapshot::read(text(&lines).as_bytes()).expect_err("there is no tensor 4");
+    let error = Snapshot::read(text(&lines).as_bytes()).expect_err("a missing tensor");
     assert_eq!(error.to_string(), "line 1: a list names id 4, which is in no line");
 }
 
@@ -142,7 +142,7 @@ fn reordered_nodes_are_written_in_their_order() {
 fn unknown_rule_in_a_file_is_named() {
     let mut lines = lines();
     lines[0]["buffers"][0]["rules"] = json!("all,no-such-rule");
-    let error = Snapshot::read(text(&lines).as_bytes()).expect_err("there is no such rule").to_string();
+    let error = Snapshot::read(text(&lines).as_bytes()).expect_err("an unknown rule").to_string();
     assert!(error.starts_with("line 1: buffer \"C\\\"PU\": unknown rule \"no-such-rule\"; expected "), "{error}");
 }
 

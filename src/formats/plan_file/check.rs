@@ -104,8 +104,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Returns what is wrong with the chunks of a buffer. A chunk may exceed the limit for a single tensor that does,
-    /// and so may the last of the most chunks allowed.
+    /// Returns the defect of a buffer's chunks, if any. A chunk may exceed the limit for a single tensor that does, and
+    /// so may the last of the most chunks allowed.
     fn defects_of_chunks(&self, index: usize, buffer: &BufferInfo, planned: &PlannedBuffer) -> Vec<String> {
         let mut found = Vec::new();
         let count = planned.chunks.len();

@@ -13,7 +13,7 @@ pub struct Events {
     pub any: bool,
     /// The version of its ggml; all versions if there are several.
     pub ggml: Option<String>,
-    /// What was written of the values of tensors.
+    /// The files written with the values of tensors.
     pub dumps: DumpTotals,
     /// The graphs whose addresses were verified; `None` if no process that verifies ran to its end.
     pub verified: Option<u64>,
@@ -23,7 +23,7 @@ pub struct Events {
     rows: BTreeMap<(u32, u64), RunRow>,
 }
 
-/// What the processes of a run have written of the values of tensors.
+/// The files with values of tensors that the processes of a run have written.
 #[derive(Default)]
 pub struct DumpTotals {
     /// Graphs computed.
@@ -64,7 +64,7 @@ struct Plan {
     plans: Option<u64>,
     plan_us: Option<f64>,
     nodes: Option<u64>,
-    /// What the graph computes on; missing for ggml-alloc.
+    /// The label of the graph's input; missing for ggml-alloc.
     graph: Option<String>,
     buffers: Vec<Buffer>,
 }
@@ -104,7 +104,7 @@ impl Events {
         self.rows.values().collect()
     }
 
-    /// Returns why there is no row: what the library has reported, as far as a process has called it.
+    /// Returns why there is no row, from the library's reports if a process has called it.
     pub fn nothing_planned(&self) -> String {
         if !self.not_served.is_empty() {
             return self.not_served.join("; ");

@@ -13,7 +13,7 @@ pub const NOT_FOUND: u8 = 127;
 pub struct NotStarted {
     /// The exit code.
     pub code: u8,
-    /// What is wrong, and what to do.
+    /// The problem, and the remedy.
     pub message: String,
 }
 

@@ -17,12 +17,12 @@ use super::{library, program};
 /// Options for the program to run.
 #[derive(clap::Args)]
 pub struct Target {
-    /// The shared library to preload [default: $LASTUSE_LIBRARY, or else liblastuse.so beside this tool or in ../lib, or
-    /// else the one embedded in this tool]
+    /// The shared library to preload [default: $LASTUSE_LIBRARY, or else liblastuse.so next to this tool or in ../lib,
+    /// or else the one embedded in this tool]
     #[arg(long = "library", value_name = "FILE")]
     preload: Option<PathBuf>,
 
-    /// The program and its arguments; options of lastuse stand before it, and "--" may.
+    /// The program and its arguments; options of lastuse come before it, optionally followed by "--"
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
     command: Vec<OsString>,
 }
@@ -134,7 +134,7 @@ impl Launcher {
     }
 }
 
-/// Returns the value of LD_PRELOAD: the libraries, followed by what it has already.
+/// Returns the value of LD_PRELOAD: the libraries, followed by its current value.
 fn preloaded(libraries: &[PathBuf]) -> OsString {
     let others = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty());
     let all: Vec<OsString> = libraries.iter().map(|library| library.as_os_str().to_owned()).chain(others).collect();

@@ -35,7 +35,7 @@ pub const GUARD: Library = Library {
 };
 
 impl Library {
-    /// Finds the library beside this tool or in ../lib, or else unpacks the embedded one.
+    /// Finds the library next to this tool or in ../lib, or else unpacks the embedded one.
     pub fn find(&self) -> Result<PathBuf, NotStarted> {
         if let Some(file) = self.beside_this_tool() {
             return check_name(file);
@@ -43,7 +43,7 @@ impl Library {
         let Self { name, package, embedded } = self;
         let missing = || {
             NotStarted::failed(format!(
-                "{name} is not beside this tool: `cargo build --release -p {package}` builds it"
+                "{name} is not next to this tool: `cargo build --release -p {package}` builds it"
             ))
         };
         embedded.ok_or_else(missing).and_then(|bytes| unpacked(name, bytes))

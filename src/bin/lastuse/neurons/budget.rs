@@ -11,11 +11,11 @@ use crate::size;
 #[derive(clap::Args)]
 #[group(skip)]
 pub struct Options {
-    /// Keep at most so many neurons of all layers on the GPU.
+    /// Maximum number of neurons on the GPU, over all layers.
     #[arg(long, value_name = "CAPACITY", conflicts_with_all = ["bytes", "check"])]
     neurons: Option<u64>,
 
-    /// Keep neurons of at most so many bytes on the GPU: 53000000, 512M, 2GiB. Needs --embd and --type.
+    /// Maximum number of bytes of neurons on the GPU: 53000000, 512M, 2GiB. Needs --embd and --type.
     #[arg(long, value_parser = size::option, conflicts_with = "check")]
     pub bytes: Option<Bytes>,
 
@@ -25,17 +25,17 @@ pub struct Options {
     pub powerinfer: bool,
 }
 
-/// What limits a division.
+/// The limits of a division.
 pub struct DivisionLimit {
     pub budget: u64,
-    /// What each neuron is charged.
+    /// The charge for each neuron.
     pub cost: LayerCost,
     pub inactive: Inactive,
     pub report: DivisionBudget,
 }
 
 impl Options {
-    /// Fails if there is no budget, or not what it needs.
+    /// Fails if there is no budget, or an option that it needs is missing.
     pub fn check_usage(&self, shape: &shape::Options) -> Result<(), String> {
         match self {
             Self { neurons: None, bytes: None, .. } => Err("a budget is needed: --neurons or --bytes".to_owned()),

@@ -29,7 +29,7 @@ use budget::DivisionLimit;
 ///
 /// STATS are files with the hotness of neurons, one for each layer: how often each neuron was active in a run. They are
 /// arrays of NumPy (.npy), tensors of torch (.pt), which are never executed, or bare 32-bit numbers (.f32), ordered by
-/// the number in their names. Of a folder, the files activation_N.pt, .npy or .f32 are taken.
+/// the number in their names. From a folder, the files activation_N.pt, .npy or .f32 are taken.
 ///
 /// Neurons are taken in groups, the hottest first over all layers, until the budget is spent: a number of neurons, or
 /// bytes. A neuron is charged its rows of the up, gate and down matrices and 4 bytes in the list of neurons. Where
@@ -66,7 +66,8 @@ pub struct Arguments {
     #[command(flatten)]
     shape: shape::Options,
 
-    /// Take so many neurons at a time: a multiple of 32, which PowerInfer needs for batches of more than 100 columns.
+    /// Take this number of neurons at a time: a multiple of 32, which PowerInfer needs for batches of more than 100
+    /// columns.
     #[arg(long, value_name = "COUNT", default_value_t = DEFAULT_GRANULE, value_parser = granule, conflicts_with = "check")]
     granule: u32,
 
@@ -172,7 +173,7 @@ impl Arguments {
     }
 }
 
-/// A division, and what is reported of it.
+/// A division, and its report.
 struct Made {
     layers: Vec<LayerIndex>,
     report: DivisionReport,

@@ -10,7 +10,7 @@ use crate::size;
 /// A device as it is given on the command line.
 #[derive(Clone, Debug)]
 pub struct DeviceArgument {
-    /// The device, with what is usual for what is not given.
+    /// The device, with defaults for missing values.
     pub device: Device,
     /// It computes asynchronously and has events, as devices commonly do.
     pub has_events: bool,
@@ -21,7 +21,7 @@ pub struct DeviceArgument {
 /// The name of the host.
 pub const HOST: &str = "cpu";
 
-/// What ggml's backends for GPUs require of tensors; the CPU requires 32.
+/// The alignment that ggml's backends for GPUs require of tensors; the CPU requires 32.
 const GPU_ALIGNMENT: u64 = 128;
 
 impl FromStr for DeviceArgument {
@@ -65,7 +65,7 @@ impl FromStr for DeviceArgument {
 /// Returns the devices with the host as the last, which has no limit unless it is given.
 ///
 /// # Errors
-/// Names that are given twice, or no device beside the host.
+/// Names that are given twice, or no device besides the host.
 pub fn with_host(arguments: &[DeviceArgument]) -> Result<Vec<Device>, String> {
     let mut devices: Vec<Device> = Vec::new();
     for DeviceArgument { device, .. } in arguments {
@@ -77,13 +77,13 @@ pub fn with_host(arguments: &[DeviceArgument]) -> Result<Vec<Device>, String> {
     let host = devices.iter().position(|device| device.name == HOST);
     let host = host.map_or_else(|| Device::new(HOST), |at| devices.remove(at));
     if devices.is_empty() {
-        return Err(format!("there is no device beside {HOST:?}: give one, such as --device gpu=2GiB"));
+        return Err(format!("there is no device besides {HOST:?}: give one, such as --device gpu=2GiB"));
     }
     devices.push(host);
     Ok(devices)
 }
 
-/// Sets what is not given of a device to what the captured buffers of this name have: alignment and largest size.
+/// Sets missing values of a device to those of the captured buffers of this name: alignment and largest size.
 pub fn complete(devices: &mut [Device], arguments: &[DeviceArgument], snapshots: &[Snapshot]) {
     for device in devices {
         let argument = arguments.iter().find(|argument| argument.device.name == device.name);
@@ -176,6 +176,6 @@ mod tests {
         let with_cpu = devices(&["cpu=5", "gpu=1"]).map(names);
         assert_eq!(with_cpu, Ok(vec![("gpu".to_owned(), Some(1)), ("cpu".to_owned(), Some(5))]));
         assert!(devices(&["gpu=1", "gpu=2"]).is_err_and(|why| why.contains("\"gpu\" is given twice")));
-        assert!(devices(&["cpu=1"]).is_err_and(|why| why.contains("no device beside")));
+        assert!(devices(&["cpu=1"]).is_err_and(|why| why.contains("no device besides")));
     }
 }

@@ -39,7 +39,7 @@ fn placed<'a>(items: &'a [Item], assignment: &'a Assignment) -> impl Iterator<It
     items.iter().zip(&assignment.0).map(|(item, place)| (item, place.device))
 }
 
-/// Returns what is elsewhere than its layer, as patterns of names with buffer types.
+/// Returns the tensors placed elsewhere than their layer, as patterns of names with buffer types.
 fn overrides(devices: &[Device], items: &[Item], assignment: &Assignment, layers: &LayerHomes) -> Vec<String> {
     let host = devices.len() - 1;
     let mut elsewhere: BTreeMap<(usize, String, String), Vec<u32>> = BTreeMap::new();

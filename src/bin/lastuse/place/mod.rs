@@ -39,7 +39,7 @@ use variants::best_variant;
 /// allocated.
 ///
 /// Give the graphs with the largest batch and with a single token: the compute buffer is the largest of all graphs, and
-/// what is gained by placing a tensor is how many bytes of it a run of each graph reads.
+/// the benefit of placing a tensor is the number of its bytes read per run of each graph.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   lastuse place graphs --device Vulkan0=2GiB         what fits, for llama.cpp
@@ -60,16 +60,17 @@ pub struct Arguments {
 
     /// A device and its budget; may be given several times, in the order of preference.
     ///
-    /// NAME=BYTES, with K, M or G for binary units; name devices as llama.cpp does (Vulkan0, CUDA0). Behind it may be, with
-    /// commas: reserve=BYTES of the budget for what no buffer has, such as the context of a driver; granularity=BYTES of
-    /// which buffers are a multiple; alignment=BYTES of tensors; max-buffer=BYTES. The last two are by default those of the
-    /// captured buffers of this name, otherwise 128 and none. events=off if a device has no events: llama.cpp computes in
-    /// pipelines where everything is on several devices that have them. The host is cpu, without a limit unless one is
-    /// given.
+    /// NAME=BYTES, with K, M or G for binary units; name devices as llama.cpp does (Vulkan0, CUDA0). Further properties
+    /// follow, separated by commas: reserve=BYTES of the budget for memory outside of buffers, such as the context of a
+    /// driver; granularity=BYTES of which buffers are a multiple; alignment=BYTES of tensors; max-buffer=BYTES. The
+    /// last two are by default those of the captured buffers of this name, otherwise 128 and none. events=off if a
+    /// device has no events: llama.cpp computes in pipelines where everything is on several devices that have them. The
+    /// host is cpu, without a limit unless one is given.
     #[arg(long = "device", value_name = "NAME=BYTES[,...]", required = true)]
     devices: Vec<DeviceArgument>,
 
-    /// The model, a GGUF file: its tensors that no graph reads are counted too. Of a model in several files, any of them.
+    /// The model, a GGUF file: its tensors that no graph reads are counted too. For a model in several files, any of
+    /// them.
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
 
@@ -110,7 +111,7 @@ pub struct Arguments {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum OrderArgument {
-    /// What gains most for its bytes first; what does not fit is left out
+    /// Items that gain most for their bytes come first; those that do not fit are left out
     Benefit,
     /// PowerInfer's order: attention, predictors, norms, output, caches of values, caches of keys, FFNs
     Classes,
@@ -128,7 +129,7 @@ enum RuleArgument {
     Powerinfer,
 }
 
-/// Reads the graphs and places what they have.
+/// Reads the graphs and places their weights and caches.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     if let Some(Err(message)) = arguments.output.as_deref().map(check_ending) {
         print_error(&format!("{message}; see --help"));

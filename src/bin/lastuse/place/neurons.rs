@@ -97,7 +97,7 @@ impl DeviceNeurons {
         })
     }
 
-    /// Returns what a user wants to know, in a line.
+    /// Returns the result for users, in a line.
     pub fn text(&self) -> String {
         let (on_device, all) = (self.division.neurons(), u64::from(self.neurons) * self.division.layers.len() as u64);
         let covered =

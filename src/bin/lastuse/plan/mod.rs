@@ -55,7 +55,7 @@ over 4, and 4 over 3.")]
 pub struct Arguments {
     /// The files, or folders of graphs; "-" is the standard input
     ///
-    /// A file named *.csv, or one that starts with a header, is CSV. Of a folder, *.jsonl and *.jsonl.gz are taken.
+    /// A file named *.csv, or one that starts with a header, is CSV. From a folder, *.jsonl and *.jsonl.gz are taken.
     #[arg(required = true)]
     files: Vec<PathBuf>,
 

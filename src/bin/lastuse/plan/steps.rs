@@ -24,7 +24,7 @@ pub struct Arguments {
     pub steps: Option<usize>,
 }
 
-/// Plans `snapshot` in as many steps and returns the table.
+/// Plans `snapshot` in this number of steps and returns the table.
 pub fn plan(file: String, snapshot: &Snapshot, buffers: &[BufferSpec], steps: usize) -> Result<String, String> {
     let nodes = snapshot.graph.nodes();
     check_parts(nodes.len(), steps).map_err(|why| why.to_string())?;

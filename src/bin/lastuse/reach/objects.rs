@@ -55,7 +55,7 @@ impl Objects {
     }
 }
 
-/// Splits a list of folders, in which $ORIGIN stands for that of the file.
+/// Splits a list of folders, in which $ORIGIN is replaced by that of the file.
 fn folders(list: &OsStr, file: &Path) -> Vec<PathBuf> {
     let origin = file.canonicalize().ok().and_then(|file| file.parent().map(Path::to_owned)).unwrap_or_default();
     let folder = |part: &[u8]| {

@@ -1,4 +1,4 @@
-//! What the devices held while a program ran.
+//! The memory of the devices while a program ran.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ pub enum Report {
 }
 
 impl Report {
-    /// Opens the file that `--report` names, if any. The ending decides what is written to it.
+    /// Opens the file that `--report` names, if any. The ending selects the format.
     pub fn open(file: Option<&Path>) -> Result<Self, NotStarted> {
         let Some(file) = file else { return Ok(Self::Tables) };
         let format = by_ending(file, &ENDINGS).map_err(|why| NotStarted::failed(format!("--report: {why}")))?;
@@ -67,7 +67,7 @@ impl Accountings {
         self.folder.join("%p.json")
     }
 
-    /// Reads what the processes have written, in the order of their numbers.
+    /// Reads the files that the processes have written, in the order of their ids.
     pub fn read(&self) -> Result<Vec<Written>, String> {
         let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", self.folder.display());
         let entries: Result<Vec<_>, _> = std::fs::read_dir(&self.folder).map_err(|error| failed(&error))?.collect();
@@ -89,12 +89,12 @@ pub struct Written {
     text: String,
 }
 
-/// Formats what the devices of the processes held, in MiB; empty where nothing was recorded.
+/// Formats the memory of the devices of the processes, in MiB; empty where nothing was recorded.
 pub fn devices(all: &[Written]) -> String {
     each(all, devices_in_mib)
 }
 
-/// Returns what the devices of the processes held, in bytes.
+/// Returns the memory of the devices of the processes, in bytes.
 pub fn sums(all: &[Written]) -> Vec<Value> {
     let of_device = |process: u32, device: &AccountedDevice| {
         let Sums { weights, kv, compute, other, rounding } = device.sums;
@@ -108,7 +108,7 @@ pub fn sums(all: &[Written]) -> Vec<Value> {
     all.iter().flat_map(of_process).collect()
 }
 
-/// Formats what the processes held as tables of devices and buffers.
+/// Formats the memory of the processes as tables of devices and buffers.
 pub fn tables(all: &[Written]) -> String {
     if all.is_empty() {
         return "devices: no process has written what they held: the program used no ggml, or was killed\n".to_owned();
@@ -116,7 +116,7 @@ pub fn tables(all: &[Written]) -> String {
     each(all, accounting_summary)
 }
 
-/// Formats what the processes held; of several processes each has its number before it.
+/// Formats the memory of the processes; with several processes each is preceded by its id.
 pub fn formatted(all: &[Written], format: AccountingFormat) -> String {
     match (format, all) {
         (AccountingFormat::Json, [one]) => one.text.clone(),
@@ -125,7 +125,7 @@ pub fn formatted(all: &[Written], format: AccountingFormat) -> String {
     }
 }
 
-/// Returns what the processes held as JSON.
+/// Returns the memory of the processes as JSON.
 pub fn values(all: &[Written]) -> Vec<Value> {
     all.iter().filter_map(|written| serde_json::from_str(&written.text).ok()).collect()
 }

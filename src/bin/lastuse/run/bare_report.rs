@@ -51,7 +51,7 @@ fn takes_next_word(options: &Command, word: &OsStr) -> bool {
         return options.get_arguments().any(|option| option.get_long() == Some(name) && takes_value(option));
     }
     let has_value = |letter: char| options.get_arguments().any(|it| it.get_short() == Some(letter) && takes_value(it));
-    // What follows a letter with a value is the value.
+    // The characters after a letter with a value are the value.
     word.chars().skip(1).position(has_value).is_some_and(|at| at + 2 == word.chars().count())
 }
 

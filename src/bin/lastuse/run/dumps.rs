@@ -25,7 +25,7 @@ pub fn checked_pattern(option: &str, text: &str) -> Result<String, NotStarted> {
     let failed = |why: &str| NotStarted::failed(format!("{option}: {why}"));
     let pattern: NamePattern = text.parse().map_err(|invalid| failed(&format!("{invalid}")))?;
     if pattern.is_empty() {
-        return Err(failed("no names of tensors; \"*\" stands for all"));
+        return Err(failed("no names of tensors; \"*\" matches all"));
     }
     Ok(pattern.to_string())
 }

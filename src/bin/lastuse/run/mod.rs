@@ -38,8 +38,8 @@ const ACCOUNTING: &str = "LASTUSE_ACCOUNTING";
 /// Run a program with lastuse, and report its compute buffers.
 ///
 /// lastuse takes the place of the program's ggml-alloc. Works with unchanged programs that use ggml as a shared library
-/// (libggml-base.so), such as those of llama.cpp, and with scripts that start one. Options of lastuse stand before the program;
-/// all that follows it is the program's.
+/// (libggml-base.so), such as those of llama.cpp, and with scripts that start one. Put options of lastuse before the
+/// program; everything after it is passed on.
 ///
 /// When the program exits, the standard error has its time and its peak resident memory, and a table with a line for each
 /// buffer of each allocator: its bytes, the lower bound, the bytes with ggml-alloc, the ratio lastuse / ggml-alloc (lower is
@@ -47,9 +47,9 @@ const ACCOUNTING: &str = "LASTUSE_ACCOUNTING";
 /// that each allocator has planned, and what verification has checked. A second table has what each device held when it held
 /// the most: weights, caches (kv), compute buffers, other buffers, and rounding.
 ///
-/// With --report two more tables have these to the byte, with what the device said was free, and each buffer. The file that
-/// --report names gets a page with pictures of the graphs and all tensors, or, by its ending, the tensors alone: .json, .txt, or
-/// .log for a line for each tensor.
+/// With --report two more tables have these to the byte, with the memory that the device reported as free, and each
+/// buffer. The file that --report names gets a page with pictures of the graphs and all tensors, or, by its ending, the
+/// tensors alone: .json, .txt, or .log for a line for each tensor.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   lastuse run ./llama-cli -m model.gguf -p Hello
@@ -61,7 +61,7 @@ const ACCOUNTING: &str = "LASTUSE_ACCOUNTING";
   lastuse run --explain ./llama-cli ...             why it needs so much
   lastuse run --verify ./llama-cli ...              check every plan
   lastuse run --dump 'l_out-*,kq*' ./llama-cli ...  values, for numpy.load
-  lastuse run -- ./llama-cli --help                 \"--\" may stand in between
+  lastuse run -- ./llama-cli --help                 \"--\" may come in between
 
 Exit codes: that of the program, or 128 plus the signal that killed it; 125 lastuse failed, 126 the program is not \
 executable, 127 there is no such program.")]
@@ -101,8 +101,8 @@ pub struct Arguments {
     #[arg(long, value_name = "BYTES", value_parser = size::option)]
     budget: Option<Bytes>,
 
-    /// Keep the tensors with these names readable to the end of each run: names separated by commas, in which "*" stands
-    /// for any characters and "?" for one.
+    /// Keep the tensors with these names readable to the end of each run: names separated by commas, in which "*"
+    /// matches any characters and "?" one.
     #[arg(long, value_name = "NAMES")]
     retain: Option<String>,
 
@@ -201,13 +201,13 @@ fn run_program(arguments: &Arguments) -> Result<ExitCode, NotStarted> {
     Ok(exit_code(exit.status))
 }
 
-/// What the program is asked to write and to keep.
+/// The files that the program writes and the tensors that it keeps.
 struct Requests {
     captures: Option<Captures>,
     /// The names of retained tensors.
     retain: Option<String>,
     dumps: Option<Dumps>,
-    /// What the devices hold.
+    /// The memory of the devices.
     accountings: Option<Accountings>,
 }
 
@@ -307,7 +307,7 @@ fn explain_largest(captures: &Captures) -> Result<Option<Explanation>, String> {
     super::explain::largest(&captures.files()?)
 }
 
-/// Draws all captured graphs, with what the devices held.
+/// Draws all captured graphs, with the memory of the devices.
 fn draw(captures: &Captures, program: &str, written: &[Written], picture: Output) -> Result<(), String> {
     let files = captures.files()?;
     if files.is_empty() {

@@ -1,4 +1,4 @@
-//! What is reported of a program that has ended.
+//! The report of a program that has ended.
 
 use std::fmt::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -11,7 +11,7 @@ use super::accounting::{self, Written};
 use super::{Arguments, Requests};
 use crate::launch::{Events, Exit, Launcher};
 
-/// A program that has ended, and what it was asked for.
+/// A program that has ended, and the requested reports.
 pub struct Ended<'a> {
     pub arguments: &'a Arguments,
     pub launcher: &'a Launcher,
@@ -20,9 +20,9 @@ pub struct Ended<'a> {
     /// The processes that outlive the program.
     pub survivors: &'a [u32],
     pub requests: &'a Requests,
-    /// What the devices of its processes held, if that was recorded.
+    /// The memory of the devices of its processes, if that was recorded.
     pub written: Option<&'a [Written]>,
-    /// Of the graph with the largest plan, if it was asked for.
+    /// The graph with the largest plan, if requested.
     pub explanation: Option<Explanation>,
 }
 
