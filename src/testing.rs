@@ -4,7 +4,7 @@
 pub struct Random(u64);
 
 impl Random {
-    /// A stream of its own for each seed.
+    /// A separate stream for each seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -54,7 +54,7 @@ fn layers(blocks: u32) -> Problem {
 }
 
 /// Forward and backward pass. The results of the forward pass are live until the backward pass uses them, so live
-/// ranges are nested. Each step also needs some memory of its own, and gradients are live from one step to the next.
+/// ranges are nested. Each step also needs its own memory, and gradients are live from one step to the next.
 fn training(blocks: u32) -> Problem {
     let layers = blocks / 4;
     let turn = 2 * layers;

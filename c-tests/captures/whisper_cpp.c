@@ -69,7 +69,7 @@ bool ggml_gallocr_alloc_graph(ggml_gallocr_t galloc, struct ggml_cgraph * graph)
         fprintf(stderr, PROGRAM ": ggml has no ggml_gallocr_alloc_graph\n");
         abort();
     }
-    // The scheduler calls again after it has reserved memory; each graph has a scheduler of its own.
+    // The scheduler calls again after it has reserved memory; each graph has its own scheduler.
     if (galloc != last && capture.count++ == capture.number) {
         take_graph(graph);
     }

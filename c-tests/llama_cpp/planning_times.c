@@ -26,7 +26,7 @@ enum { PROMPT = 512 };
 // Of the devices, in bytes.
 #define MAX_BUFFER ((size_t) 1 << 30)
 
-// In units of 16 bytes: more than what malloc gives pages of their own.
+// In units of 16 bytes: larger than the blocks that malloc places among others.
 enum { MAX_PADDING = 1 << 17 };
 
 struct settings {

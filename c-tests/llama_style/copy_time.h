@@ -22,7 +22,7 @@ static bool is_copy_to_view(const struct ggml_tensor * node) {
     return node->op == GGML_OP_CPY && node->view_src != NULL && node->src[0]->type == node->type;
 }
 
-// The copies of a graph that has memory, as a graph of their own. It copies what happens to be in memory.
+// The copies of a graph that has memory, as a separate graph. It copies what happens to be in memory.
 static struct ggml_cgraph * graph_of_copies(struct graph * graph, struct copy_time * found) {
     const int n_nodes = ggml_graph_n_nodes(graph->cgraph);
     struct ggml_cgraph * copies = ggml_new_graph_custom(graph->ctx, (size_t) n_nodes, false);

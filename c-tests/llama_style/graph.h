@@ -123,7 +123,7 @@ static struct ggml_tensor * build_rotated_heads(const struct graph * graph, cons
 
 // The rows of the tokens into a cache with one row per token. A copy to a view is all that the rows are computed for,
 // and can be done without where they have the type of the cache; rows whose indices are an input are always written by
-// a node of their own.
+// their own node.
 static struct ggml_tensor * build_row_write(const struct graph * graph, const struct model * model,
         const struct batch * batch, struct ggml_tensor * cache, struct ggml_tensor * rows) {
     struct ggml_context * ctx = graph->ctx;

@@ -257,7 +257,7 @@ static const char * gpu_backend_name(ggml_backend_t backend) {
     return "GPU0";
 }
 
-// Two devices: the first is a GPU with memory of its own.
+// Two devices: the first is a GPU with its own memory.
 static void two_devices_init(struct separate_backends * devices) {
     separate_backends_init(devices, 1);
     struct ggml_backend_device * gpu     = &devices->devices[0];

@@ -1,5 +1,5 @@
 // Passes over random graphs, alone and in any order, with budgets between the smallest and the plan: what the program reads
-// has the bits that the untouched graph gives, in memory of its own.
+// has the bits that the untouched graph gives, in its own memory.
 //
 //   combined_passes <case> [first seed] [number of seeds]
 
@@ -22,7 +22,7 @@
 
 #define DEDICATED (1 << 20)
 
-// A graph, and the same one with every tensor in memory of its own.
+// A graph, and the same one with every tensor in its own memory.
 struct pair {
     struct mixed_graph    g;
     struct mixed_graph    truth;

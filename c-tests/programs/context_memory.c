@@ -166,7 +166,7 @@ static void ten_thousand_tokens(struct case_args args) {
 
 // Limits
 
-// Runs `body` in a process of its own whose address space may grow by the given number of bytes.
+// Runs `body` in its own process whose address space may grow by the given number of bytes.
 static void with_address_space(size_t bytes, void (*body)(void)) {
     pid_t child = fork();
     CHECK(child >= 0, "no process");

@@ -362,7 +362,7 @@ static void repeated_type_is_counted_once(struct case_args args) {
     on_both(repeat_a_type);
 }
 
-// The maximum is half a tensor: each tensor gets a chunk of its own size.
+// The maximum is half a tensor: each tensor gets its own chunk size.
 static void exceed_the_maximum(const struct allocator_api * api) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, BYTES / 2);

@@ -135,7 +135,7 @@ static void compute(struct built built, int poison) {
 }
 
 // Computes an allocated graph and shows a fault when an output differs from what it is when every
-// tensor has memory of its own.
+// tensor has its own memory.
 static void expect_equal_outputs(struct built planned, build_fn fn, bool second) {
     struct built reference = build(fn, second, true);
     compute(planned, 0x55);

@@ -1,12 +1,12 @@
 // Random graphs through the C ABI, without end if need be: planned beside upstream's allocator, in chunks, in several
-// buffers, with what a scheduler adds, replanned after changes, and a share of them computed in memory of their own,
+// buffers, with what a scheduler adds, replanned after changes, and a share of them computed in their own memory,
 // with copies removed and in another order.
 //
 //   fuzz_graphs [--seed FIRST] [--graphs COUNT] [--computed PERCENT]
 //
-// Each graph is made from one seed. The graphs are tried in a process of their own: a failed check, a crash, an abort
-// and a graph that takes longer than a minute are findings. Each is reported with its seed, and the run continues. 1
-// when there are any, 2 for arguments that are not understood.
+// Each graph is made from one seed. The graphs are tried in a separate process: a failed check, a crash, an abort and a
+// graph that takes longer than a minute are findings. Each is reported with its seed, and the run continues. 1 when
+// there are any, 2 for arguments that are not understood.
 
 #include <signal.h>
 #include <stdint.h>

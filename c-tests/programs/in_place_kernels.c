@@ -1,5 +1,5 @@
 // Which operations may be computed in the memory of a source: the kernels of the CPU run on it, over types, shapes,
-// layouts and numbers of threads. Every result must equal that in memory of its own to the last bit.
+// layouts and numbers of threads. Every result must equal that in its own memory to the last bit.
 //
 //   in_place_kernels <case> [first seed] [number of seeds]
 //

@@ -179,7 +179,7 @@ static void schedulers_need_the_word(struct case_args args) {
     }
 }
 
-// The plan of a large graph serves a much smaller one, or that gets one of its own: in ggml's memory x is intact.
+// The plan of a large graph serves a much smaller one, or that one gets its own: in ggml's memory x is intact.
 static void smaller_graphs_keep_theirs(struct case_args args) {
     (void) args;
     for (int64_t tokens = 1; tokens <= N_TOKENS; tokens++) {

@@ -128,7 +128,7 @@ struct share {
     long long calls;
 };
 
-// A program that starts a thread for each request, each with an allocator of its own.
+// A program that starts a thread for each request, each with its own allocator.
 static void * run_share(void * argument) {
     struct share  share = *(const struct share *) argument;
     struct runner runner;

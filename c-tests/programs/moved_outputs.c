@@ -80,7 +80,7 @@ static void check_moves_are_seen(bool is_by_layout) {
     check_refused_elsewhere(&scene, build(&scene, 64), false);
     CHECK(plan(&scene, build(&scene, 64), true), "not reserved again: %s", lastuse_last_error());
     CHECK(plan(&scene, build(&scene, 64), false), "not allocated: %s", lastuse_last_error());
-    // Another one that the plan serves, and a small one, which gets a plan of its own.
+    // Another one that the plan serves, and a small one, which gets its own plan.
     static const int widths[] = { 60, 4 };
     for (int i = 0; i < 2; i++) {
         for (int round = 0; round < 2; round++) {

@@ -84,7 +84,7 @@ static void no_graph_is_refused(int count) {
         ggml_free(chain.ctx);
     }
     plans = (size_t) lastuse_plan_count() - plans;
-    // With one buffer, graphs that are much smaller than the reserved one have plans of their own.
+    // With one buffer, graphs that are much smaller than the reserved one have their own plans.
     CHECK(count == 1 || plans == 0, "%d backends: %zu plans for graphs that the reserved plan fits", count, plans);
     ggml_backend_sched_free(sched);
     separate_backends_free(&separate);

@@ -1,4 +1,4 @@
-// A program that does not use lastuse and has a graph allocator of its own: reserves for a graph, builds it again, allocates
+// A program that does not use lastuse and has its own graph allocator: reserves for a graph, builds it again, allocates
 // and computes it. Two wide results are live at a time in the order in which it builds them.
 //
 //   plain_allocator

@@ -8,7 +8,7 @@
 
 #define SLOT 256 // bytes: one tensor of 64 values
 
-// A graph in which every tensor has a slot of its own, so that a test can spoil one thing at a time.
+// A graph in which every tensor has its own slot, so that a test can spoil one thing at a time.
 struct handmade {
     struct dummy_buft     type;
     ggml_backend_buffer_t buffer;

@@ -1,5 +1,5 @@
 // Random training graphs that compute results again, to fit a budget: losses, gradients and views that are retained have the
-// bits of the untouched graph, in memory of its own.
+// bits of the untouched graph, in its own memory.
 //
 //   recomputed_views <case> [first seed] [number of seeds]
 

@@ -119,7 +119,7 @@ static void small_chunks(struct case_args args) {
 static int  graphs_in_threads;
 static bool threads_go_on;
 
-// Each graph with an allocator of its own.
+// Each graph with its own allocator.
 static void plan_all(void) {
     for (uint64_t seed = 1; seed <= (uint64_t) graphs_in_threads; seed++) {
         struct dummy_types        types;

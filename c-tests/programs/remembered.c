@@ -23,7 +23,7 @@ struct need {
     size_t lower_bound;
 };
 
-// The size and lower bound of a graph in an allocator of its own.
+// The size and lower bound of a graph in its own allocator.
 static struct need need_of(struct ggml_cgraph * graph) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "own", ALIGNMENT, 0);
@@ -151,7 +151,7 @@ static uint64_t plans_for(ggml_gallocr_t galloc, struct built built, size_t held
     return lastuse_plan_count() - plans;
 }
 
-// A graph that the plan of a larger one fits is spread over the memory of that one, unless it has a plan of its own.
+// A graph that the plan of a larger one fits is spread over the memory of that one, unless it has its own plan.
 static void small_graphs_have_plans_of_their_own(struct case_args args) {
     (void) args;
     struct dummy_buft dummy;
@@ -169,7 +169,7 @@ static void small_graphs_have_plans_of_their_own(struct case_args args) {
         struct shape shape = { .layers = LARGE, .tokens = tokens, .past = 2 * tokens };
         struct built small = transformer_new(shape);
         size_t       size  = need_of(small.graph).size;
-        CHECK(plans_for(galloc, small, held) == 1, "%d tokens have no plan of their own", tokens);
+        CHECK(plans_for(galloc, small, held) == 1, "%d tokens have no separate plan", tokens);
         size_t used = bytes_used(small.graph, small.graph->nodes[small.graph->n_nodes - 1]->buffer);
         CHECK(used <= size, "%d tokens use %zu bytes and need %zu", tokens, used, size);
         small = transformer_in(built_again(small), shape);
@@ -491,7 +491,7 @@ static void parameters_that_determine_sizes_are_compared(struct case_args args) 
     built_free(built);
 }
 
-// Reserves a graph of its own in buffers of this type; returns how many sizes were asked for.
+// Reserves a separate graph in buffers of this type; returns how many sizes were asked for.
 static size_t count_sizes_asked(struct dummy_buft * dummy, int32_t more) {
     struct built   built  = transformer_new((struct shape) { .layers = 1, .tokens = 1, .past = 1 });
     ggml_gallocr_t galloc = ggml_gallocr_new(dummy_buft_type(dummy));
@@ -565,7 +565,7 @@ static void results_of_another_graph_are_recognized(struct case_args args) {
 
 // Chunks without bytes
 
-// Two inputs that fill a chunk each. A result without bytes gets a chunk of its own after them.
+// Two inputs that fill a chunk each. A result without bytes gets its own chunk after them.
 static struct built two_inputs(int64_t width, bool with_empty_result) {
     struct built         b      = built_new(16, 1024);
     struct ggml_tensor * first  = new_input(b.ctx, width, 1);

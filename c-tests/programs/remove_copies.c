@@ -1,5 +1,5 @@
 // Graphs without the copies that need not be made: the results must be equal to the last bit, on any allocator and with
-// the scheduler, and leave the same in memory of their own.
+// the scheduler, and leave the same in their own memory.
 //
 //   remove_copies <case> [first seed] [number of seeds]
 

@@ -1,5 +1,5 @@
 // Graphs in another order: the results must be equal to the last bit, in memory that lastuse planned for the new order,
-// and so must be what they write into memory of their own.
+// and so must be what they write into their own memory.
 //
 //   reorder <case> [first seed] [number of seeds]
 

@@ -276,10 +276,10 @@ static void other_sizes_get_the_order_that_was_reserved(struct case_args args) {
     CHECK(runs_in_turn(near), "the order of the smaller graph stays");
     CHECK(lastuse_plan_count() == plans, "the reserved plan was not used");
     CHECK_PLAN(near.b.graph, "%s", "the smaller graph");
-    // It has a plan of its own, for that order.
+    // It has its own plan, for that order.
     CHECK(ggml_gallocr_alloc_graph(galloc, small.b.graph), "not allocated");
     CHECK(runs_in_turn(small), "the order of the smallest graph stays");
-    CHECK(lastuse_plan_count() == plans + 1, "the smallest graph has no plan of its own");
+    CHECK(lastuse_plan_count() == plans + 1, "the smallest graph has no separate plan");
     CHECK_PLAN(small.b.graph, "%s", "the smallest graph");
     ggml_gallocr_free(galloc);
     built_free(large.b);

@@ -135,7 +135,7 @@ static void measured_and_explained(struct case_args args) {
     chain_free(&chain);
 }
 
-// By a scheduler with one backend, then with two whose copies of a tensor have names of their own.
+// By a scheduler with one backend, then with two whose copies of a tensor have their own names.
 static void schedulers(struct case_args args) {
     (void) args;
     struct separate_backends separate;
@@ -215,7 +215,7 @@ static void copies_of_retained_tensors_stay(struct case_args args) {
 }
 
 // Forward results, which the backward pass and the steps of the optimizer overwrite otherwise. The reference is copied
-// out node by node, right after each was computed, in memory of its own.
+// out node by node, right after each was computed, in its own memory.
 static void forward_results_of_a_training_graph(struct case_args args) {
     (void) args;
     ggml_backend_t  cpu     = new_cpu(1);

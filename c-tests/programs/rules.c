@@ -141,7 +141,7 @@ static void add_id_never_lies_over_the_rows_it_picks(struct case_args args) {
     ggml_backend_free(cpu);
 }
 
-// Computed in place, and with every tensor in memory of its own.
+// Computed in place, and with every tensor in its own memory.
 static void check_same_in_place(ggml_backend_t cpu, graph_maker make) {
     struct built   built  = make();
     struct built   truth  = make();

@@ -351,7 +351,7 @@ static void functions_of_the_program_are_not_cut(struct case_args args) {
 // Graphs of shapes that once gave other values
 // ---------------------------------------------------------------------------------------------------
 
-// The inputs have memory of their own.
+// The inputs have their own memory.
 static struct large_graph ending_in(struct large_graph b, struct ggml_tensor * last) {
     b.results[b.n_results++] = last;
     ggml_set_output(last);

@@ -204,7 +204,7 @@ static void moving(struct case_args args) {
 // What does not
 // ---------------------------------------------------------------------------------------------------
 
-// In a process of its own: kernels end it where they do not take what they are given.
+// In its own process: kernels end it where they do not take what they are given.
 static bool breaks(const struct division * division, int64_t count, enum storage storage) {
     fflush(stdout);
     pid_t child = fork();

@@ -1,4 +1,4 @@
-// Several allocators in several threads, each with graphs of its own: valgrind's helgrind must report nothing, and with
+// Several allocators in several threads, each with its own graphs: valgrind's helgrind must report nothing, and with
 // "race" a data race.
 //
 //   threads apart|race
@@ -17,7 +17,7 @@
 struct worker {
     pthread_t         thread;
     int               number;
-    ggml_gallocr_t    shared; // NULL: each worker has an allocator of its own
+    ggml_gallocr_t    shared; // NULL: each worker has its own allocator
     struct dummy_buft type;
 };
 

@@ -1,5 +1,5 @@
 // Random graphs computed on the CPU, once in memory that lastuse planned and once with every tensor in
-// memory of its own. The results must be equal to the last bit.
+// its own memory. The results must be equal to the last bit.
 //
 //   truth <case> [first seed] [number of seeds]
 

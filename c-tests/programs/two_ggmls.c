@@ -1,4 +1,4 @@
-// A host that loads plugins, each with a ggml of its own, and uses them in turn:
+// A host that loads plugins, each with its own ggml, and uses them in turn:
 //     two_ggmls [together] [self] [global:][lazy:]PLUGIN...
 // Each is loaded when the one before it is in use already, or all before the first is used (together). With
 // HOST_HAS_GGML the host is linked with a ggml too, and uses it (self). A plugin may also be

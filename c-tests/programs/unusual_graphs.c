@@ -16,7 +16,7 @@ static struct ggml_context * new_context(size_t n_tensors) {
     return no_alloc_context(tensors + ggml_graph_overhead_custom(n_tensors, false) + 1024 * 1024);
 }
 
-// add(y, get_rows(x, i)): the nodes are equal whatever the number of rows of x. x is in memory of its own when
+// add(y, get_rows(x, i)): the nodes are equal whatever the number of rows of x. x is in its own memory when
 // `data` is not NULL.
 static struct ggml_cgraph * graph_on_rows(struct ggml_context * ctx, int64_t rows, void * data) {
     struct ggml_tensor * x = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 64, rows);

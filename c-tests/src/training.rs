@@ -158,7 +158,7 @@ impl TrainingPrograms {
         })
     }
 
-    /// Trains in a process of its own. `more` are further options of the program.
+    /// Trains in its own process. `more` are further options of the program.
     ///
     /// # Errors
     /// When the program fails, or another allocator served it than it should have been.
@@ -188,7 +188,7 @@ impl TrainingPrograms {
     }
 }
 
-/// A file of its own for each run.
+/// A separate file for each run.
 fn losses_file() -> Result<PathBuf> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let folder = target_folder().join("training");

@@ -40,7 +40,7 @@ struct test_case {
     void (*run)(struct case_args args);
 };
 
-// An entry in the table of cases, named after its function. On a line of its own, since drivers read the table from the
+// An entry in the table of cases, named after its function. On its own line, since drivers read the table from the
 // source.
 #define CASE(function) { #function, function }
 

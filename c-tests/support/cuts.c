@@ -74,7 +74,7 @@ bool division_keeps(const struct division * division, int64_t count) {
     return true;
 }
 
-// The node of a part: in a view of `result`, or in a tensor of its own that is copied there.
+// The node of a part: in a view of `result`, or in its own tensor that is copied there.
 static void add_part(const struct division * division, struct ggml_cgraph * graph, struct ggml_tensor * result,
                      struct part part, enum storage storage) {
     struct ggml_context * ctx  = part.ctx;

@@ -85,7 +85,7 @@ struct division {
 // Where parts are computed.
 enum storage {
     VIEWS,  // in views of one result, from views of the sources, where the cut allows it
-    COPIES, // in tensors of their own, from copies of the slices
+    COPIES, // in their own tensors, from copies of the slices
     FORCED, // in views, whatever the cut allows
 };
 

@@ -1,8 +1,8 @@
 // A ggml buffer type for tests: host memory with limits and failures that a test sets, and counters of every call that
 // an allocator makes.
 //
-// One `struct dummy_buft` is one buffer type. It must outlive every buffer made from it. It is not
-// thread-safe: a test with threads gives each thread a buffer type of its own.
+// One `struct dummy_buft` is one buffer type. It must outlive every buffer made from it. It is not thread-safe: a test
+// with threads gives each thread its own buffer type.
 
 #ifndef DUMMY_BUFFER_H
 #define DUMMY_BUFFER_H

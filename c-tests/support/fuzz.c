@@ -5,7 +5,7 @@
 
 #define REPLANNED 10 // percent
 
-// Numbers of their own: the graph is drawn from the seed itself.
+// Separate numbers: the graph is drawn from the seed itself.
 static uint64_t random_for(uint64_t seed) {
     return seed ^ 0x6c62272e07bb0142u;
 }

@@ -118,7 +118,7 @@ static size_t place(const struct trial * trial, unsigned sources) {
     return used;
 }
 
-// Overwritten tensors are filled last: the destination of a copy has values of its own.
+// Overwritten tensors are filled last: the destination of a copy has its own values.
 static void fill(const struct trial * trial, size_t used) {
     struct ggml_context * ctx  = trial->form.ctx;
     struct ggml_tensor *  result = root_of(trial->node);

@@ -1,5 +1,5 @@
-// Operations computed by the real kernels of the CPU, or of another device, in the memory of their own sources, compared
-// bit by bit with the same operations in memory of their own.
+// Operations computed by the real kernels of the CPU, or of another device, in the memory of their own sources,
+// compared bit by bit with the same operations in their own memory.
 //
 // The rules state which sources may be overwritten. lastuse relies on them: each rule there is proven by one here.
 #pragma once
@@ -40,11 +40,11 @@ struct form {
 
 struct rule {
     const char * name;
-    // Makes the operation. A source that may be overwritten is a tensor of its own, or a view at its start.
+    // Makes the operation. A source that may be overwritten is a separate tensor, or a view at its start.
     struct ggml_tensor * (*build)(struct form form);
     int      variants; // 0: only one
     unsigned sources;  // each of them may be overwritten, one at a time
-    bool     together; // also all at once: each lies in a part of the result of its own
+    bool     together; // also all at once: each lies in a separate part of the result
     uint64_t types;
     unsigned layouts;  // 0: only contiguous
     int      since;    // the first version that has these kernels; 0: all
@@ -121,7 +121,7 @@ enum outcome {
     OTHER_WRITES, // equal bits, but something beside the result was written
 };
 
-// Makes the operation and, if the backend supports it, computes it with one thread in memory of its own.
+// Makes the operation and, if the backend supports it, computes it with one thread in its own memory.
 struct trial trial_new(const struct rule * rule, struct form form, ggml_backend_t backend,
                        ggml_backend_buffer_t arena);
 // Computes the result over `sources`.

@@ -9,7 +9,7 @@
 #define MIXED_GRAPH_NODES  8192
 #define MIXED_GRAPH_VALUES 256
 
-// A graph whose inputs are in the compute buffer, or have memory of their own.
+// A graph whose inputs are in the compute buffer, or have their own memory.
 struct mixed_graph {
     struct ggml_context * ctx;
     struct ggml_context * keeping;                    // the inputs; the same as `ctx` if they are in the compute buffer

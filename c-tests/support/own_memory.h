@@ -1,4 +1,4 @@
-// Random graphs computed with every tensor in memory of its own: the reference for every plan, to the last bit.
+// Random graphs computed with every tensor in its own memory: the reference for every plan, to the last bit.
 #pragma once
 
 #include "ggml-backend.h"

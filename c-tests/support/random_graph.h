@@ -50,7 +50,7 @@ struct random_graph {
 
     // Tensors without operation that the allocator places, some flagged as inputs, some unread.
     struct tensor_list inputs;
-    // Tensors in memory of their own. Graphs also write to them, as programs do to a cache.
+    // Tensors in their own memory. Graphs also write to them, as programs do to a cache.
     struct tensor_list weights;
     // The tensors that must hold their values after the graph was computed: tensors flagged as outputs and computed
     // tensors that nothing reads. In the order of the node list, then the leafs.
@@ -73,7 +73,7 @@ void random_graph_set_data(const struct random_graph * graph);
 int random_graph_rewire(struct random_graph * graph);
 
 // Changes one thing of one tensor: a parameter, a stride, the element type, the operation, a flag, a source, the offset
-// of a view, or whether it has memory of its own. The graph can be planned then, not computed, and its tensors have
+// of a view, or whether it has its own memory. The graph can be planned then, not computed, and its tensors have
 // the same addresses. Returns what was changed. To be called while the graph has no planned memory.
 const char * random_graph_change(struct random_graph * graph, uint64_t * random);
 

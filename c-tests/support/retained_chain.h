@@ -15,7 +15,7 @@ struct chain {
     struct ggml_tensor *  nodes[CHAIN]; // "hidden-0" to "hidden-5"
 };
 
-// In a context of its own.
+// In its own context.
 static inline struct chain chain_new(void) {
     return (struct chain){ .ctx = no_alloc_context(64 * ggml_tensor_overhead() + 8 * ggml_graph_overhead()) };
 }

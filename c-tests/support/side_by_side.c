@@ -48,7 +48,7 @@ void both_free(struct bench * ours, struct bench * theirs) {
     bench_free(theirs);
 }
 
-// Sizes for a graph by an allocator of their own: upstream has no plan left after reserve_n_size, and
+// Sizes for a graph by their own allocator: upstream has no plan left after reserve_n_size, and
 // crashes when it is asked to allocate.
 static void measure(struct bench * bench, struct random_graph * g, size_t * sizes) {
     ggml_gallocr_t galloc = bench->api->new_n(bench->bufts, bench->n_buffers);

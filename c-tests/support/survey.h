@@ -1,5 +1,5 @@
 // Tries what the kernels of the CPU support, over types, shapes and numbers of threads. A kernel may abort its process,
-// so each way to call an operation runs in a process of its own.
+// so each way to call an operation runs in its own process.
 #pragma once
 
 #include <stdbool.h>

@@ -10,7 +10,7 @@
 
 struct training {
     struct ggml_context * ctx;     // what the allocator places
-    struct ggml_context * keeping; // what has memory of its own
+    struct ggml_context * keeping; // what has its own memory
     ggml_backend_buffer_t buffer;  // of the latter
     struct ggml_cgraph *  graph;
     struct ggml_tensor *  rows;

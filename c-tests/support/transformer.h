@@ -15,7 +15,7 @@ struct shape {
 
 struct built {
     struct ggml_context * ctx;     // of tensors that the allocator places
-    struct ggml_context * weights; // of tensors with memory of their own
+    struct ggml_context * weights; // of tensors with their own memory
     struct ggml_cgraph *  graph;
 };
 

@@ -193,7 +193,7 @@ fn reports_say_why_nothing_was_served() {
     }
 }
 
-/// Node loads a library, refuses it as no add-on of its own and closes it again: it has to stay.
+/// Node loads a library, refuses it because it is not an add-on and closes it again: it has to stay.
 #[test]
 fn node_and_python_load_it_first() {
     let lastuse = lastuse();

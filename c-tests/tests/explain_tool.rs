@@ -28,7 +28,7 @@ fn explained(arguments: &[&str]) -> String {
     stdout(&output).to_owned()
 }
 
-/// A file of a folder of its own for each test.
+/// A file in a separate folder for each test.
 fn write(test: &str, name: &str, text: &str) -> String {
     let folder = target_folder().join("c-tests/explain-tool").join(test);
     fs::create_dir_all(&folder).expect("the target folder can be written to");

@@ -24,7 +24,7 @@ fn run(arguments: &[&str]) -> Output {
     output
 }
 
-/// A folder of its own for each test.
+/// A separate folder for each test.
 fn folder(test: &str) -> PathBuf {
     let folder = target_folder().join("c-tests/large-graphs").join(test);
     fs::create_dir_all(&folder).expect("the target folder can be written to");

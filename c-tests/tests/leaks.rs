@@ -1,4 +1,4 @@
-//! No path leaks memory or touches a byte outside of its own: the test programs under AddressSanitizer and
+//! No path leaks memory or touches a byte outside of its own memory: the test programs under AddressSanitizer and
 //! LeakSanitizer.
 
 mod support;

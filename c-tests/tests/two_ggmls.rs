@@ -14,9 +14,9 @@ use lastuse_vendor::{Ggml, Package};
 enum Kind {
     /// It is a part of the plugin.
     Inside,
-    /// It is a shared library of its own, under a name of its own.
+    /// It is its own shared library, under its own name.
     Apart,
-    /// It is a shared library under a name of its own, and the plugin is linked with lastuse before it.
+    /// It is a shared library under its own name, and the plugin is linked with lastuse before it.
     Linked,
 }
 

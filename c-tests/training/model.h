@@ -39,7 +39,7 @@ struct model {
     struct model_layer    layers[MODEL_MAX_LAYERS];
 };
 
-// Weights in memory of their own, flagged as parameters, random but equal in each run.
+// Weights in their own memory, flagged as parameters, random but equal in each run.
 struct model model_new(struct model_shape shape, ggml_backend_t backend);
 void         model_free(struct model * model);
 

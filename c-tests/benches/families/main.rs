@@ -21,7 +21,7 @@ Usage: cargo bench -p lastuse-c-tests --bench families -- [--each] [NAME]...
   NAME      only graphs whose names begin so, such as \"sd-\" or \"deep48-llama\"
   --each    a line for each graph, not for each family
 
-The graphs are those in c-tests/graphs and, in a table of their own, those of the folder that LASTUSE_GRAPHS names.
+The graphs are those in c-tests/graphs and, in a separate table, those of the folder that LASTUSE_GRAPHS names.
 Exit codes: 0 done, 1 something failed, 2 wrong usage.";
 
 fn main() -> ExitCode {

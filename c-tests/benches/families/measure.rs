@@ -98,7 +98,7 @@ fn another_graph(allocators: &'static Allocators, snapshot: &Snapshot, bytes: Bo
 
 /// An allocator that has all that planning needs and remembers nothing of the graph that will be planned: buffer and
 /// working memory were made for another graph. This decides what counts as planning. An allocator that recognizes
-/// graphs must not recognize the next one, so every sample gets an allocator of its own.
+/// graphs must not recognize the next one, so every sample gets its own allocator.
 fn unfamiliar(allocators: &Allocators, new: New, other: &LiveGraph) -> Result<Gallocr> {
     reserved(new(allocators), other)
 }

@@ -11,7 +11,7 @@ use lastuse_vendor::target_folder;
 /// How many ways to lay out the address space are measured. Times of ggml-alloc differ by 5 % between them.
 pub const LAYOUTS: usize = 24;
 
-/// Only what is larger than a GiB gets pages of its own.
+/// Only what is larger than a GiB gets its own pages.
 const ON_HEAP: &str = "glibc.malloc.mmap_threshold=1073741824";
 
 /// How many processes make their first calls, for each allocator and each kind of call.

@@ -1,5 +1,5 @@
 // Which operations the kernels of a device compute correctly in the memory of a source: the rules of support/in_place, on
-// any device of ggml. Every result must equal that of the same device in memory of its own to the last bit.
+// any device of ggml. Every result must equal that of the same device in its own memory to the last bit.
 //
 // What the device supports is tested, in contiguous layouts, as ggml's operations create them.
 
@@ -16,7 +16,7 @@ enum { EXIT_NO_DEVICE = 3 };
 
 static const char usage[] =
     "usage: kernels DEVICE\n"
-    "Computes operations in place on a device of ggml, and compares bits with the same in memory of their own.\n"
+    "Computes operations in place on a device of ggml, and compares bits with the same in their own memory.\n"
     "Prints a line for each rule and source, with tabs between: rule, source, results compared, results with other bits.\n"
     "  --list   print the names of the devices but the CPU, and the backends they are of\n"
     "Exit codes: 0 all bits are equal, 1 some are not, 2 wrong usage, 3 there is no such device.\n";

@@ -20,7 +20,7 @@ pub use gallocr::Gallocr;
 pub use loaded::Allocators;
 pub use scheduled::{BackendTables, RealSchedule, RealScheduler, SeenTensor};
 
-/// A live graph in a context of its own. Nothing in it is ever computed.
+/// A live graph in its own context. Nothing in it is ever computed.
 #[derive(Debug)]
 pub struct LiveGraph {
     context: Context,
@@ -48,7 +48,7 @@ impl Memory {
 }
 
 impl LiveGraph {
-    /// Builds the graph of `snapshot`. What it calls external gets a buffer of its own, as weights have one.
+    /// Builds the graph of `snapshot`. What it calls external gets its own buffer, as weights have one.
     ///
     /// # Errors
     /// When this ggml does not know an operation or a type, or sees a tensor otherwise than the file does.

@@ -58,7 +58,7 @@ impl PlacedRun {
         self.outcome.code == Some(0) && self.logits.is_some()
     }
 
-    /// Returns `true` if the program ended with an error of its own, as after a refused buffer.
+    /// Returns `true` if the program ended with its own error, as after a refused buffer.
     pub fn has_failed(&self) -> bool {
         self.outcome.code == Some(1)
     }

@@ -102,7 +102,7 @@ static bool keeps_planes(const struct part * part) {
 // MUL_MAT_ID
 // ---------------------------------------------------------------------------------------------------
 
-// All experts of a token have one column of their own, or share one.
+// All experts of a token have a separate column each, or share one.
 static struct ggml_tensor * build_mul_mat_id(struct form form) {
     struct ggml_context * ctx = form.ctx;
     const int64_t *       ne  = form.ne;

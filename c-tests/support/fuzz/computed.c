@@ -1,4 +1,4 @@
-// A graph computed in memory that lastuse planned, and the same graph in memory of its own.
+// A graph computed in memory that lastuse planned, and the same graph in its own memory.
 
 #include <stdlib.h>
 

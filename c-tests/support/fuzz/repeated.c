@@ -1,5 +1,5 @@
 // A graph computed several times, and its inputs set once: as far as no node writes over them in the memory that upstream
-// planned, results are those of the same graph in memory of its own.
+// planned, results are those of the same graph in its own memory.
 
 #include "computing.h"
 #include "graph_fields.h"

@@ -20,7 +20,7 @@ fn examples() -> PathBuf {
     lastuse_c_tests::folder().join("powerinfer")
 }
 
-/// An empty folder of its own for each test.
+/// A separate empty folder for each test.
 fn folder(test: &str) -> PathBuf {
     let path = target_folder().join("c-tests/neurons-tool").join(test);
     let _ = fs::remove_dir_all(&path);

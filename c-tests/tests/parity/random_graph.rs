@@ -196,7 +196,7 @@ impl Draft {
     }
 }
 
-/// A contiguous tensor with memory of its own.
+/// A contiguous tensor with its own memory.
 fn owned(kind: &'static str, op: &'static str, element: Element, ne: [i64; 4], sources: Vec<usize>) -> Tensor {
     let (_, block, size) = element;
     let mut nb = [size; 4];

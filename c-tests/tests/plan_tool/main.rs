@@ -31,7 +31,7 @@ fn planned(arguments: &[&str]) -> String {
     stdout(&output).to_owned()
 }
 
-/// A folder of its own for each test.
+/// A separate folder for each test.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -83,7 +83,7 @@ fn number(index: usize) -> u32 {
     u32::try_from(index).expect("small numbers")
 }
 
-/// GPUs with memory of their own before the CPU, and pinned memory of the host.
+/// GPUs with their own memory before the CPU, and pinned memory of the host.
 fn gpus_and_cpu(gpus: usize) -> Backends {
     let mut backends = Backends::default();
     for gpu in 0..gpus {

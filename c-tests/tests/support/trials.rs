@@ -1,4 +1,4 @@
-//! Tests made when they are run: one for each case of a C program. Their test targets have no harness of their own.
+//! Tests made when they are run: one for each case of a C program. Their test targets have no own harness.
 
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};

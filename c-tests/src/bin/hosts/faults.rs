@@ -24,7 +24,7 @@ enum Reaction {
     WentOn,
     /// It reported an error and ended.
     Ended,
-    /// It ended itself by a signal, with a message: an assertion of its own.
+    /// It ended itself by a signal, with a message: its own assertion.
     Aborted { signal: i32, message: String },
 }
 

@@ -36,7 +36,7 @@ pub const OUTPUT: &str = "{output}";
 pub enum Threads {
     One,
     Several,
-    /// Several with allocators of their own: how many bytes these hold at a time depends on which threads overlap.
+    /// Several with their own allocators: how many bytes these hold at a time depends on which threads overlap.
     SeveralWithAllocators,
 }
 

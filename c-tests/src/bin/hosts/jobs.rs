@@ -17,7 +17,7 @@ pub struct Options {
     pub rounds: usize,
     /// Only jobs with all of these words in their labels are run.
     pub only: Vec<String>,
-    /// Each buffer is refused in a run of its own, instead of comparing.
+    /// Each buffer is refused in its own run, instead of comparing.
     pub faults: bool,
 }
 

@@ -41,7 +41,7 @@ Usage: cargo hosts [HOST] [--build | --faults] [--rounds N] [--only WORDS]
   (nothing)      list the hosts
   HOST           build this host, unless nothing has changed, and run its tests
   --build        build it only
-  --faults       refuse each compute buffer instead, in a run of its own, and later ones that are not smaller: the
+  --faults       refuse each compute buffer instead, in a separate run, and later ones that are not smaller: the
                  program must go on, or end with its error; not of vulkan, cuda
   --rounds N     run each job N times, on both allocators beside each other (default 5); not of rpc, vulkan, cuda
   --only WORDS   run only the jobs with all of these words in their labels, and write no report; not of

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  build     llama.cpp with the backend
-//!  kernels   operations computed in the memory of a source: the bits of memory of their own?
+//!  kernels   operations computed in the memory of a source: the bits of their own memory?
 //!  fusions   sequences that backends compute by one kernel: the bits of ggml-alloc's placement, and as many fused?
 //!  whole     llama.cpp with all layers on the device: equal logits, compute buffers no larger?
 //!  log       what the Vulkan backend logs of kernels and barriers

@@ -52,7 +52,7 @@ const SETTINGS: [&str; 9] = [
 pub const USES: [(&str, &str); 2] =
     [("flash attention", "--flash on --cache streams"), ("no flash attention", "--flash off --cache unified")];
 
-/// Eight contexts of one model, each on a thread of its own.
+/// Eight contexts of one model, each on its own thread.
 const IN_PARALLEL: (&str, &str) = ("8 contexts in parallel", "--flash on --cache streams --contexts 8");
 
 /// On two devices with events, where llama.cpp's scheduler reads four copies of each input in turns.

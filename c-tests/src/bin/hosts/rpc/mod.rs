@@ -195,7 +195,7 @@ impl Host {
         Servers::start(&self.programs.rpc_server, self.programs.libraries(), &self.endpoints, &self.folder)
     }
 
-    /// Runs a job with servers of its own.
+    /// Runs a job with its own servers.
     fn serve(&self, job: &Job, with_lastuse: bool) -> Result<Served> {
         let servers = self.start()?;
         let launch = if with_lastuse { &job.with } else { &job.without };

@@ -1,4 +1,4 @@
-//! llama.cpp on ggml's Vulkan backend, on llvmpipe: a Vulkan device that computes on the CPU and has memory of its own.
+//! llama.cpp on ggml's Vulkan backend, on llvmpipe: a Vulkan device that computes on the CPU and has its own memory.
 
 mod placement;
 

@@ -1,7 +1,7 @@
 // Facts about a tensor, as texts.
 
 function defOf(graph, id) {
-  if (graph.isExternal(id)) return "before the graph, in memory of its own";
+  if (graph.isExternal(id)) return "before the graph, in its own memory";
   if (graph.has(id, INPUT) || graph.step(id) < 0) return "before the first step";
   return `step ${graph.step(id)}`;
 }
