@@ -30,7 +30,7 @@ mod embedded {
     use std::process::Command;
 
     /// Builds the shared libraries that release builds of the tool contain, and passes their paths to rustc. Other
-    /// builds of the tool find them beside it. Cargo is run again for this: a package cannot depend on its own library
+    /// builds of the tool find them next to it. Cargo is run again for this: a package cannot depend on its own library
     /// as a file.
     pub fn build() {
         if std::env::var("PROFILE").as_deref() != Ok("release") {

@@ -1,5 +1,5 @@
 //! The time that `ggml_gallocr_reserve` and `ggml_gallocr_alloc_graph` take on captured graphs, with ggml's own
-//! allocator beside lastuse in the same process, and the time of `lastuse_graph_measure`.
+//! allocator and lastuse in the same process, and the time of `lastuse_graph_measure`.
 //!
 //! `cargo bench -p lastuse-c-tests --bench allocator`; graphs of a folder named by `LASTUSE_GRAPHS` come in addition.
 

@@ -51,7 +51,7 @@ static const char usage[] =
     "  --seed N         seed of random data           (default 1)\n"
     "  --help           this text\n";
 
-// What is done with the next graph that llama.cpp plans.
+// The treatment of the next graph that llama.cpp plans.
 struct graph_taker {
     bool (*take)(struct graph_taker * taker, struct ggml_cgraph * graph, size_t ggml_alloc_size);
     bool taken;

@@ -9,9 +9,9 @@
 // made, and each of its buffer types, the most bytes at a time that it held; the most that all of them held at a time; how
 // often allocators asked for sizes of tensors on other devices, and for buffers; and what lastuse says of itself.
 //
-// With BUFFER_COUNTER_FAILS=N the Nth buffer that allocators ask for is refused, and each later one that is not smaller, as if
-// there was no more memory: asking again does not help, and a smaller batch does. A program that then reads or writes what is
-// not there ends as it would, after a line that names the function and its library.
+// With BUFFER_COUNTER_FAILS=N the Nth buffer that allocators ask for is refused, and each later one that is not
+// smaller, as if there was no more memory: asking again does not help, and a smaller batch does. A program that then
+// reads or writes unmapped memory ends as it would, after a line that names the function and its library.
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -67,7 +67,7 @@ struct allocator {
     ggml_gallocr_t galloc; // NULL when it is freed
 };
 
-// What an allocator holds of one buffer type.
+// The memory of one buffer type that an allocator holds.
 struct holding {
     size_t allocator;
     char   type[64];
@@ -93,7 +93,7 @@ static size_t                 live, most; // of all allocators
 static size_t                 asked;      // how often the size of a tensor was asked for whose memory is not the host's
 static size_t                 requested;  // how many buffers were asked for
 static size_t                 refused;    // how many of them were refused by BUFFER_COUNTER_FAILS
-static size_t                 room = SIZE_MAX; // a buffer of so many bytes is refused, and larger ones
+static size_t                 room = SIZE_MAX; // a buffer of this number of bytes or more is refused
 
 // The allocator whose function this thread is in; functions of allocators call each other.
 static _Thread_local ggml_gallocr_t current;

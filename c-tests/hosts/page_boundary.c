@@ -1,5 +1,5 @@
-// Lets what is linked after it begin at a boundary of pages: code, constants and variables. Whatever is linked before it
-// then moves that by whole pages, so that everything keeps its place within cache lines and within the sets of the first
+// Aligns objects linked after it to a page boundary: code, constants and variables. Whatever is linked before it then
+// moves that by whole pages, so that everything keeps its place within cache lines and within the sets of the first
 // cache.
 
 #define PAGE 4096

@@ -38,7 +38,7 @@ struct live_allocator {
     struct live_allocator * next;
 };
 
-// What lastuse offers beyond ggml's interface; all NULL when it is absent or switched off.
+// Functions of lastuse beyond ggml's interface; all NULL when it is absent or switched off.
 struct lastuse_functions {
     const char * (*version)(void);
     size_t (*lower_bound)(ggml_gallocr_t, int);
@@ -258,9 +258,8 @@ static size_t sum_over_buffers(const size_t * sizes) {
 }
 
 static void print_times(FILE * report) {
-    // The reserve that first grows a buffer also allocates memory, which is not a measure of
-    // planning; the fastest reserve is the one closest to planning alone. The total shows
-    // what the program really spent.
+    // The reserve that first grows a buffer also allocates memory, which is not a measure of planning; the fastest
+    // reserve is the one closest to planning alone. The total shows the time that the program really spent.
     fprintf(report, "plan_us=%.3f\n", plan_times.count > 0 ? microseconds(plan_times.nanoseconds[0]) : 0.0);
     fprintf(report, "plan_median_us=%.3f\n", median_us(&plan_times));
     fprintf(report, "plan_total_us=%.3f\n", total_us(&plan_times));

@@ -1,4 +1,4 @@
-// What programs that decode have in common: the clock, and greedy sampling.
+// The common part of programs that decode: the clock, and greedy sampling.
 
 #pragma once
 

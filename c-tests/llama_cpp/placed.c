@@ -1,5 +1,5 @@
 // Loads a GGUF model with the arguments of llama.cpp that `lastuse place` prints, decodes a prompt of random tokens and
-// generates greedily. Reports a hash over all logits, and what the devices were asked for.
+// generates greedily. Reports a hash over all logits, and the bytes requested from the devices.
 
 #include "counted_devices.h"
 #include "log_errors.h"
@@ -304,7 +304,7 @@ static bool run(const struct settings * settings) {
         fprintf(stderr, PROGRAM ": cannot create a context\n");
     }
     const bool done = context != NULL && generate(context, llama_vocab_n_tokens(llama_model_get_vocab(model)), settings);
-    // What is asked for while the model runs counts too, so this is last.
+    // Requests while the model runs count too, so this is last.
     counted_devices_print(stdout);
     llama_free(context);
     llama_model_free(model);

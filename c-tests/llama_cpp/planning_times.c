@@ -4,7 +4,7 @@
 // The model is a file without data (see captures/llama_cpp.c), for which llama.cpp only pretends to allocate, and
 // nothing is computed. This program's functions come before those of ggml that llama.cpp calls, and get each graph.
 // With --lastuse both allocators plan it in turn, for ggml's allocator is the one that llama.cpp is linked with, and
-// the other one is loaded beside it. Without, the first calls of the process are timed, of ggml or of a preloaded
+// the other one is loaded in addition. Without, the first calls of the process are timed, of ggml or of a preloaded
 // library.
 
 #include "log_errors.h"
@@ -23,7 +23,7 @@
 // The number of tokens of a prompt, which is computed as one graph.
 enum { PROMPT = 512 };
 
-// Of the devices, in bytes.
+// Memory of the devices, in bytes.
 #define MAX_BUFFER ((size_t) 1 << 30)
 
 // In units of 16 bytes: larger than the blocks that malloc places among others.
@@ -55,7 +55,7 @@ static const char usage[] =
 static struct allocator_functions ggml_functions;
 static uint64_t                   padding_state;
 
-// What is timed; one of them is NULL, or both before llama.cpp plans.
+// The timed allocators; one of them is NULL, or both before llama.cpp plans.
 static struct in_turn *     in_turn;
 static struct first_calls * first_calls;
 

@@ -1,4 +1,5 @@
-// Uses llama.cpp in as many ways as programs do, so that its graphs change from call to call, and writes every result.
+// Uses llama.cpp in all the ways that programs do, so that its graphs change from call to call, and writes every
+// result.
 //
 // A decoder: prompts of 1 to 512 tokens with single tokens between them, several sequences at once, embeddings on and
 // off, states that are saved and restored, contexts that are shifted. An encoder: batches of 1 to 512 tokens, several
@@ -16,7 +17,7 @@
 
 #include <pthread.h>
 
-// Of a buffer of a device.
+// The size of a buffer of a device.
 #define MOST_BYTES ((size_t) 1 << 30)
 
 static const char usage[] =

@@ -1,5 +1,5 @@
-// What the model takes from lastuse's API: contexts without sizes, order as a part of the graph, results computed where
-// they are wanted, sizes known before there is memory.
+// Features of lastuse's API that the model uses: contexts without sizes, order as a part of the graph, results computed
+// where they are wanted, sizes known before there is memory.
 #pragma once
 
 #include "errors.h"

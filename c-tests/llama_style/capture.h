@@ -23,7 +23,7 @@ static void pretend_memory(struct ggml_context * ctx) {
     }
 }
 
-// What ggml's own allocator takes; 0, for unknown, where lastuse stands in its place.
+// The bytes of ggml's own allocator; 0, for unknown, where lastuse replaces it.
 static size_t ggml_alloc_size(ggml_backend_t backend, struct graph * graph) {
     if (lastuse_is_allocating()) {
         return 0;

@@ -1,4 +1,4 @@
-// Copy time: what the copies of one type into the same type take, apart from everything else that a prompt takes.
+// Copy time: the time of copies of one type into the same type, apart from everything else that a prompt takes.
 #pragma once
 
 #include "errors.h"

@@ -1,4 +1,4 @@
-// What ends the program.
+// Errors that end the program.
 #pragma once
 
 #include <stdarg.h>

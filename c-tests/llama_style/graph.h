@@ -18,7 +18,7 @@
 #define NORM_EPS        1e-5f
 #define ROPE_FREQ_BASE  10000.0f
 
-// The tokens of one step. They stand at first_pos and after; attention reads the first n_kv rows of the cache.
+// The tokens of one step. They are at first_pos and after; attention reads the first n_kv rows of the cache.
 struct batch {
     const int32_t * tokens;
     int n_tokens;
@@ -174,7 +174,7 @@ static struct ggml_tensor * build_cached_columns(struct ggml_context * ctx, cons
     return ggml_view_3d(ctx, cache, n_kv, model->head_width, model->opt.kv_heads, cache->nb[1], head_size, 0);
 }
 
-// What attention reads.
+// The inputs of attention.
 struct cache {
     struct ggml_tensor * keys, * values;
 };
@@ -214,7 +214,7 @@ static struct ggml_tensor * build_attention(const struct graph * graph, const st
 
 // The cache of a layer after the keys and values of these tokens were written. The views that attention reads it
 // through do not depend on the writes: only the order of the nodes puts the writes first. The queries go in before
-// them, so that the three projections of one tensor stand together.
+// them, so that the three projections of one tensor are adjacent.
 static struct cache build_cache(const struct graph * graph, const struct model * model, const struct layer * layer,
         const struct batch * batch, struct ggml_tensor * queries, struct ggml_tensor * keys, struct ggml_tensor * values) {
     struct ggml_tensor * key_write   = build_key_write(graph, model, layer, batch, keys);

@@ -1,4 +1,4 @@
-// Report: what was measured, for people or for programs.
+// Report: the measurements, for people or for programs.
 #pragma once
 
 #include "options.h"

@@ -801,7 +801,7 @@ int main(int argc, char ** argv) {
     if (running == NULL && !upstream) {
         running = find(lastuse_cases, COUNT(lastuse_cases), argv[1]);
     }
-    CHECK(running != NULL, "there is no case %s", argv[1]);
+    CHECK(running != NULL, "unknown case %s", argv[1]);
     ggml_set_abort_callback(print_and_exit);
     running->run(upstream ? &upstream_api : &lastuse_api);
     printf("%s did not end the program\n", running->name);

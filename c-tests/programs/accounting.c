@@ -1,4 +1,4 @@
-// What devices hold: the sums equal what buffer types were asked for, counted at the buffer types themselves.
+// The memory of devices: the sums equal the bytes requested from buffer types, counted at the buffer types themselves.
 //
 //   accounting <case>
 
@@ -314,7 +314,7 @@ static void schedulers_with_two_devices(struct case_args args) {
     struct lastuse_device_sums       host       = sums_of(accounting, "CPU");
     CHECK(gpu.total == it.devices.dummies[0].live_bytes, "%zu of %zu", gpu.total, it.devices.dummies[0].live_bytes);
     CHECK(host.total == it.devices.dummies[1].live_bytes, "%zu of %zu", host.total, it.devices.dummies[1].live_bytes);
-    CHECK(gpu.device_free == 12345 && gpu.device_total == 1 << 20, "what the device says");
+    CHECK(gpu.device_free == 12345 && gpu.device_total == 1 << 20, "the numbers of the device");
     CHECK(gpu.kv == 0 && gpu.compute > 0 && gpu.weights >= ggml_nbytes(it.layer.matrix), "weights are on the GPU");
     CHECK(host.kv == ggml_nbytes(it.layer.cache) && host.weights == 0, "the cache is on the host");
 
@@ -504,7 +504,7 @@ static void files_are_written_and_never_overwritten(struct case_args args) {
 // Recording
 // ---------------------------------------------------------------------------------------------------
 
-// What is recorded is what the program holds, whether or not a graph is given, once it notes its own buffers.
+// The records cover the memory that the program holds, whether or not a graph is given, once it notes its own buffers.
 static void recorded_buffers_are_counted(struct case_args args) {
     (void) args;
     struct dummy_buft dummy;
@@ -550,7 +550,7 @@ static void recorded_buffers_are_counted(struct case_args args) {
     layer_free(&layer);
 }
 
-// What a scheduler plans is recorded with its copies, and with the device that executes each node.
+// The plan of a scheduler is recorded with its copies, and with the device that executes each node.
 static void recorded_graphs_of_schedulers_have_devices(struct case_args args) {
     (void) args;
     static struct scheduled it;
@@ -562,7 +562,7 @@ static void recorded_graphs_of_schedulers_have_devices(struct case_args args) {
     struct lastuse_accounting *      accounting = accounting_of(&params);
     CHECK(sums_of(accounting, "GPU0").total == it.devices.dummies[0].live_bytes, "the GPU");
     CHECK(sums_of(accounting, "CPU").total == it.devices.dummies[1].live_bytes, "the host");
-    CHECK(sums_of(accounting, "GPU0").other == 100, "what is noted");
+    CHECK(sums_of(accounting, "GPU0").other == 100, "the noted bytes");
     char * text = lastuse_accounting_text(accounting, "log");
     CHECK(strstr(text, "MUL_MAT on GPU0\n") != NULL && strstr(text, "#inp_embd#0: GPU (GPU0) ") != NULL, "%s", text);
     CHECK(strstr(text, " k_cache_write-0: CPU [64, 1, 1, 1] f32, 256 bytes at 512 of buffer ") != NULL, "%s", text);
@@ -597,7 +597,7 @@ static void * plan_and_free(void * user_data) {
     return NULL;
 }
 
-// Threads plan and free while another one asks what is held.
+// Threads plan and free while another one queries the memory held.
 static void threads_allocate_meanwhile(struct case_args args) {
     (void) args;
     pthread_t threads[THREADS];

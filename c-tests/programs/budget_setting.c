@@ -1,5 +1,6 @@
-// LASTUSE_BUDGET: graphs of a program that knows nothing of it are computed in parts. Results must be equal to the last bit,
-// buffers must have the bytes that lastuse_graph_split reaches, and what is not the program's graph must stay as it is.
+// LASTUSE_BUDGET: graphs of a program that knows nothing of it are computed in parts. Results must be equal to the last
+// bit, buffers must have the bytes that lastuse_graph_split reaches, and everything outside the program's graph must
+// stay as it is.
 //
 //   budget_setting <case> [first seed] [number of seeds]
 
@@ -43,7 +44,7 @@ static void check_results(const struct large_graph * g, const struct large_graph
     }
 }
 
-// What lastuse_graph_split reaches with this budget.
+// The bytes that lastuse_graph_split reaches with this budget.
 static struct lastuse_split_report reached(struct ggml_context * ctx, struct ggml_cgraph * graph, size_t budget) {
     struct lastuse_split_params params = {
         .struct_size = sizeof(params), .budget = budget, .buft = ggml_backend_cpu_buffer_type()
@@ -55,7 +56,7 @@ static struct lastuse_split_report reached(struct ggml_context * ctx, struct ggm
 
 enum way { RESERVED, NOT_RESERVED, IN_ANOTHER_ORDER };
 
-// What became of graphs.
+// The outcome for graphs.
 struct counts {
     int cut;
     int fit; // the budget, cut
@@ -179,7 +180,7 @@ struct attention {
     struct ggml_tensor *  sum;
 };
 
-// With so many nodes before the scores, which change no value.
+// With this number of nodes before the scores, which change no value.
 static struct attention attention_behind(struct ggml_context * ctx, size_t nodes, int scales) {
     struct attention a = { .ctx = ctx };
     ggml_reset(ctx);
@@ -227,7 +228,7 @@ static void attention_run(struct attention * a, ggml_backend_t cpu) {
     CHECK(ggml_backend_graph_compute(cpu, a->graph) == GGML_STATUS_SUCCESS, "not computed");
 }
 
-// What the graph gives, by ggml-alloc.
+// The result of the graph, by ggml-alloc.
 struct attention_truth {
     struct attention a;
     ggml_gallocr_t   galloc;
@@ -414,7 +415,7 @@ static struct ggml_cgraph * second_graph(struct attention * a) {
     return second;
 }
 
-// They are what they were again, and stay whole.
+// They are restored, and stay whole.
 static void graphs_that_share_tensors_are_computed(struct case_args args) {
     (void) args;
     set_budget(SCORES_BUDGET);
@@ -473,7 +474,7 @@ static void graphs_that_share_tensors_with_memory_run_both(struct case_args args
     ggml_backend_free(cpu);
 }
 
-// What a program asks for after the graph was reserved.
+// Requests of a program after the graph was reserved.
 static void tensors_wanted_after_the_cut_are_computed(struct case_args args) {
     (void) args;
     set_budget(SCORES_BUDGET);

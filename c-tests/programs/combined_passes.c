@@ -1,5 +1,5 @@
-// Passes over random graphs, alone and in any order, with budgets between the smallest and the plan: what the program reads
-// has the bits that the untouched graph gives, in its own memory.
+// Passes over random graphs, alone and in any order, with budgets between the smallest and the plan: the results that
+// the program reads have the bits that the untouched graph gives, in its own memory.
 //
 //   combined_passes <case> [first seed] [number of seeds]
 
@@ -81,7 +81,7 @@ static void retain_some(struct trial * trial) {
     }
 }
 
-// Of those that the program asks for first: a copy that it computes, or the tensor itself.
+// For those that the program asks for first: a copy that it computes, or the tensor itself.
 static void dedicate_one(struct trial * trial) {
     struct mixed_graph * g  = &trial->pair.g;
     int                  at = (int) (splitmix64(&trial->random) % (uint64_t) g->n_values);

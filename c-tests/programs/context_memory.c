@@ -15,7 +15,7 @@
 
 #define MIB ((size_t) 1024 * 1024)
 
-// The variation of what the system counts for the process itself.
+// The variation of the system's number for the process itself.
 #define NOISE (2 * MIB)
 
 static struct ggml_context * new_context(enum lastuse_context_kind kind) {
@@ -24,7 +24,7 @@ static struct ggml_context * new_context(enum lastuse_context_kind kind) {
     return ctx;
 }
 
-// The bytes of the field of /proc/self/statm: 0 is all of the address space, 1 what is resident.
+// The bytes of the field of /proc/self/statm: 0 is all of the address space, 1 the resident part.
 static size_t memory_field(int field) {
     FILE * file = fopen("/proc/self/statm", "r");
     CHECK(file != NULL, "there is no /proc/self/statm");

@@ -62,7 +62,7 @@ static bool applies(const struct bench * bench, const struct rule * rule) {
 // ---------------------------------------------------------------------------------------------------
 
 static const char * const TURNS[]    = { "together", "one after the other", "from the last to the first" };
-static const char * const OUTCOMES[] = { "the same bits", "other bits", "writes beside the result" };
+static const char * const OUTCOMES[] = { "the same bits", "other bits", "writes outside the result" };
 
 static void expect(struct bench * bench, struct trial * trial, unsigned sources, int n_threads, enum turns turns) {
     const struct form * form    = &trial->form;

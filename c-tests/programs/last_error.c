@@ -393,7 +393,7 @@ FAILING(lastuse_steps_compute) {
     FAILS(lastuse_steps_compute, int, lastuse_steps_compute(stopped_steps()), result != GGML_STATUS_SUCCESS);
 }
 
-// What calls of a callback see.
+// The state that calls of a callback see.
 struct seen {
     struct lastuse_steps *     steps;
     struct lastuse_placement * placement;

@@ -98,7 +98,7 @@ static void prompt_and_decode_alternate(struct case_args args) {
     on_both(alternate);
 }
 
-// What servers rely on: one reserve for the worst case, and no allocation afterwards.
+// Servers rely on this: one reserve for the worst case, and no allocation afterwards.
 static void serve_smaller(const struct allocator_api * api) {
     struct dummy_buft dummy;
     dummy_buft_init(&dummy, "dummy", ALIGNMENT, 0);

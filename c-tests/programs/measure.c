@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 #define ALIGNMENT   64
-#define UNTOUCHED   12345 // what the outputs hold before a call
+#define UNTOUCHED   12345 // the content of the outputs before a call
 
 static size_t buffers_requested(const struct dummy_types * types) {
     size_t count = 0;
@@ -97,7 +97,7 @@ static void chunks_are_added_up(struct case_args args) {
     random_graphs(args, 3, 16384);
 }
 
-// NULL means what it means in ggml_gallocr_reserve_n.
+// NULL has the same meaning as in ggml_gallocr_reserve_n.
 static void null_ids_mean_the_first_type(struct case_args args) {
     (void) args;
     struct built built = transformer_new((struct shape){ .layers = 2, .tokens = 16, .past = 3 });
@@ -385,7 +385,7 @@ static void bad_lists_of_graphs_are_refused(struct case_args args) {
     built_free(built);
 }
 
-// What ggml_gallocr_reserve refuses has no size: here the order of reading and writing the cache is undefined.
+// Graphs that ggml_gallocr_reserve refuses have no size: here the order of reading and writing the cache is undefined.
 static void graphs_that_cannot_be_reserved_are_refused(struct case_args args) {
     (void) args;
     struct dummy_types types;

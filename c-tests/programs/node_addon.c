@@ -12,7 +12,7 @@ void * napi_register_module_v1(void * env, void * exports) {
     return exports;
 }
 
-// What ctypes of Python calls.
+// The function that Python's ctypes calls.
 int plan_graphs(void) {
     napi_register_module_v1(NULL, NULL);
     return 0;

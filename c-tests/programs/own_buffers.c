@@ -1,5 +1,5 @@
-// A program that does not use lastuse: it has weights in its own memory, a cache, a compute buffer and a buffer of outputs,
-// all in a buffer type that counts what it is asked for, and frees everything before it exits.
+// A program that does not use lastuse: it has weights in its own memory, a cache, a compute buffer and a buffer of
+// outputs, all in a buffer type that counts the requested bytes, and frees everything before it exits.
 //
 //   own_buffers [kill]
 //

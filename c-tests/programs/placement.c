@@ -470,7 +470,7 @@ static void layers_are_contiguous(struct case_args args) {
         on_device += device == 0;
     }
     CHECK(on_device > 0 && on_device < N_LAYERS, "%d layers on the device", on_device);
-    CHECK(lastuse_placement_item_device(placement, N_ITEMS - 1) == 1, "what has no layer is not on the host");
+    CHECK(lastuse_placement_item_device(placement, N_ITEMS - 1) == 1, "an item without a layer is not on the host");
     lastuse_placement_free(placement);
     ggml_free(m.ctx);
     separate_backends_free(&separate);
@@ -682,7 +682,7 @@ static void questions_without_an_answer(struct case_args args) {
     CHECK(!lastuse_placement_apply(placement, 0, sched), "one backend for two devices");
     CHECK(strstr(lastuse_last_error(), "the scheduler has 1 backends"), "%s", lastuse_last_error());
     ggml_backend_sched_free(sched);
-    // What was placed is forgotten when something is added.
+    // The placement is forgotten when something is added.
     lastuse_placement_add_graph(placement, m.graphs[0]);
     CHECK(lastuse_placement_item_device(placement, 0) == -1, "placed without being asked");
     lastuse_placement_free(placement);

@@ -85,7 +85,7 @@ int main(int argc, char ** argv) {
 }
 
 #ifdef PLUGIN
-// What load_plugin.c calls; main has another name then.
+// The function that load_plugin.c calls; main has another name then.
 int plan_graphs(void) {
     char name[] = "plan_graphs";
     return main(1, (char *[]){ name, NULL });

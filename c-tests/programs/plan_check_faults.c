@@ -142,14 +142,14 @@ static void in_place_through_view(struct handmade * h) { place_at(h, h->negated,
 static void over_idle_input(struct handmade * h) { place_at(h, h->normed, h->idle, 0); }
 static void over_dead(struct handmade * h) { place_at(h, h->last, h->normed, 0); }
 
-// What is wrong with a tensor by itself.
+// Faults of a single tensor.
 static void without_memory(struct handmade * h) { h->copy->data = NULL; }
 static void outside(struct handmade * h) { place(h, h->copy, 32 * SLOT - 64); }
 static void unaligned(struct handmade * h) { place_at(h, h->copy, h->copy, 16); }
 static void view_elsewhere(struct handmade * h) { h->part->data = h->sum->data; }
 static void view_in_other_buffer(struct handmade * h) { h->part->buffer = h->weights; }
 
-// What is wrong between tensors.
+// Faults between tensors.
 static void inputs_overlap(struct handmade * h) { place_at(h, h->b, h->a, SLOT / 2); }
 static void leaf_over_input(struct handmade * h) { place_at(h, h->unused, h->b, 0); }
 static void over_read_later(struct handmade * h) { place_at(h, h->product, h->sum, 0); }

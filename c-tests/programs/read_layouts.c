@@ -1,7 +1,7 @@
 // Which layouts of its sources each operation can read: the kernels of the CPU run on them, over types, shapes and
 // numbers of threads. An operation that was made for a source without gaps must give the same bits after
-// ggml_set_output(source, dst) has put that source into a dst with gaps, or lastuse must refuse to plan the graph. What
-// it refuses is tried too.
+// ggml_set_output(source, dst) has put that source into a dst with gaps, or lastuse must refuse to plan the graph.
+// Refused layouts are tried too.
 //
 //   read_layouts <case>
 //
@@ -25,7 +25,7 @@ struct reading {
     int                  slot;
 };
 
-// The n-th reading of the graph, from 0. What an operation writes over is not a source that it reads.
+// The n-th reading of the graph, from 0. A source that an operation writes over does not count as read.
 static bool find_reading(const struct trial * trial, int n, struct reading * found) {
     for (int i = 0; i < ggml_graph_n_nodes(trial->graph); i++) {
         struct ggml_tensor * node = ggml_graph_node(trial->graph, i);

@@ -106,7 +106,7 @@ static void check_budget(size_t budget, int n_threads) {
     training_free(&t);
 }
 
-// Checks budgets between the smallest one and what the graph takes: each `step`th eighth from the `part`th on.
+// Checks budgets between the smallest one and the size of the graph: each `step`th eighth from the `part`th on.
 static void check_budgets(int part, int step, int n_threads) {
     size_t          smallest = smallest_budget();
     struct training given    = training_new();

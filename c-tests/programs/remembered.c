@@ -16,7 +16,7 @@
 
 #define ALIGNMENT  64
 #define REMEMBERED 16 // plans of one allocator, at least
-#define LARGE      24 // layers: of such graphs no more than twice that many plans are remembered
+#define LARGE      24 // layers: at most twice that many plans of such graphs are remembered
 
 struct need {
     size_t size;

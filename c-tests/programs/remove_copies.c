@@ -16,7 +16,7 @@
 #include "transformer.h"
 #include "upstream.h"
 
-// What happened to all copies of a case.
+// The outcome for all copies of a case.
 struct totals {
     struct lastuse_copies_report sum;
     int                          copies;
@@ -92,7 +92,7 @@ static void memory_free(struct memory memory) {
     }
 }
 
-// Twice: what the first run leaves must not matter to the second.
+// Twice: the state after the first run must not affect the second.
 static void compute(ggml_backend_t cpu, const struct memory * memory, struct random_graph * g) {
     for (int round = 0; round < 2; round++) {
         random_graph_set_data(g);

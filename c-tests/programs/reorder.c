@@ -1,5 +1,5 @@
 // Graphs in another order: the results must be equal to the last bit, in memory that lastuse planned for the new order,
-// and so must be what they write into their own memory.
+// and so must the values that they write into their own memory.
 //
 //   reorder <case> [first seed] [number of seeds]
 
@@ -116,7 +116,7 @@ static void markers(struct case_args args) {
     ggml_backend_free(cpu);
 }
 
-// Graphs with what the scheduler adds. They can be planned, not computed.
+// Graphs with the nodes that the scheduler adds. They can be planned, not computed.
 static void plan_random_graphs(long long count, struct random_graph_options options) {
     for (long long seed = 1; seed <= count; seed++) {
         struct random_graph           g = random_graph_new((uint64_t) seed, options);
@@ -190,7 +190,7 @@ static void run_by_scheduler(ggml_backend_sched_t sched, struct training * t) {
 
 static void scheduler_runs_the_new_order(struct case_args args) {
     (void) args;
-    // What is reported is the size in an allocator that the program uses itself, which keeps inputs.
+    // The reported size is that in an allocator that the program uses itself, which keeps inputs.
     CHECK(lastuse_set_rules("keep-inputs"), "%s", lastuse_last_error());
     ggml_backend_t                cpu    = new_cpu(1);
     ggml_backend_sched_t          first  = ggml_backend_sched_new(&cpu, NULL, 1, 2048, false, false);

@@ -1,5 +1,6 @@
-// LASTUSE_REORDER: graphs of a program that knows nothing of it get a better order when they are reserved. Results must be
-// equal to the last bit, buffer ids must follow the nodes, and what is not the program's graph must stay as it is.
+// LASTUSE_REORDER: graphs of a program that knows nothing of it get a better order when they are reserved. Results must
+// be equal to the last bit, buffer ids must follow the nodes, and everything outside the program's graph must stay as
+// it is.
 //
 //   reorder_setting <case> [first seed] [number of seeds]
 
@@ -95,7 +96,7 @@ static bool compare_random_graph(ggml_backend_t cpu, long long seed, struct rand
     CHECK(ggml_gallocr_reserve(galloc, reserved.graph), "seed %lld: not reserved again", seed);
     check_same_order(reserved.graph, first, used.graph, second, seed);
 
-    // What lastuse_graph_reorder promises for a graph that has not been moved is what the setting reaches.
+    // The setting reaches the bytes that lastuse_graph_reorder reports for a graph that has not been moved.
     size_t                        lower  = lastuse_gallocr_lower_bound(galloc, 0);
     struct random_graph           other  = random_graph_new((uint64_t) seed, options);
     struct lastuse_reorder_report report = { .struct_size = sizeof(report) };
@@ -287,7 +288,7 @@ static void other_sizes_get_the_order_that_was_reserved(struct case_args args) {
     built_free(small.b);
 }
 
-// Alike, but the memory that one of them writes is what the other branch reads: the order that was found is wrong for it.
+// Alike, but one of them writes memory that the other branch reads: the order that was found is wrong for it.
 static void an_order_that_breaks_a_hazard_is_not_taken(struct case_args args) {
     (void) args;
     struct built         room   = built_new(8, 1 << 16);

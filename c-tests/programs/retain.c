@@ -154,7 +154,7 @@ static void through_views(struct case_args args) {
     ggml_backend_free(cpu);
 }
 
-// A registration is for every graph with the tensor; plans are remembered with what they retain.
+// A registration is for every graph with the tensor; plans are remembered with their retained tensors.
 static void across_plans(struct case_args args) {
     (void) args;
     ggml_backend_t cpu    = new_cpu(1);
@@ -282,7 +282,7 @@ static void unusual_ends(struct case_args args) {
     chain_free(&other);
 }
 
-// A graph with an operation that writes into a retained tensor: its value is what was written last.
+// A graph with an operation that writes into a retained tensor: its value is the last one written.
 static void explicit_writes_stay(struct case_args args) {
     (void) args;
     ggml_backend_t        cpu   = new_cpu(1);

@@ -69,7 +69,7 @@ static bool same_places(struct places a, struct places b) {
            memcmp(a.offsets, b.offsets, (size_t) a.count * sizeof(a.offsets[0])) == 0;
 }
 
-// Off the CPU: what ggml's allocator does, and what is safe on every device.
+// Off the CPU: the rules of ggml's allocator, and those that are safe on every device.
 #define OFF_THE_CPU "gpu:ggml,gpu:leafs-last,gpu:unread-inputs,gpu:inactive"
 
 // By default the type has the rules `own`, not `others`; it can be set to either.
@@ -142,7 +142,7 @@ static void rules_by_device(struct case_args args) {
 }
 
 // In-place decisions are ggml's unless a word names the device: backends fuse nodes relying on them. General words
-// apply to what is safe on every device.
+// apply to rules that are safe on every device.
 static void general_words_leave_other_devices_in_place_decisions_alone(struct case_args args) {
     (void) args;
     static const char * const untouched[] = {
@@ -171,7 +171,8 @@ static void general_words_leave_other_devices_in_place_decisions_alone(struct ca
     CHECK(same_places(places_in(cpu, "cpu:ggml"), places_in(cpu, "ggml")), "a word for the CPU does not reach it");
 }
 
-// A device is known by the name of its buffer type. What is known to be correct there is on, or follows its word.
+// A device is known by the name of its buffer type. Rules that are known to be correct there are on, or follow their
+// word.
 static void rules_by_backend(struct case_args args) {
     (void) args;
     static const struct {

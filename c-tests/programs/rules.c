@@ -103,8 +103,8 @@ static void source_just_computed_in_place_is_taken(struct case_args args) {
     (void) args;
     struct sources_of_sum younger_first = { .younger_first = true, .squared = true };
     struct sources_of_sum older_first   = { .younger_first = false, .squared = true };
-    CHECK(place_of_sum(younger_first, "all") == 0, "the square stands first");
-    CHECK(place_of_sum(older_first, "all") == 1, "the square stands second");
+    CHECK(place_of_sum(younger_first, "all") == 0, "the square is first");
+    CHECK(place_of_sum(older_first, "all") == 1, "the square is second");
     CHECK(place_of_sum(older_first, "ggml") == 0, "ggml takes the first");
 }
 
@@ -122,7 +122,7 @@ static void add_id_never_lies_over_the_rows_it_picks(struct case_args args) {
         const struct ggml_tensor * added  = sum->src[1];
         ggml_gallocr_t             galloc = new_allocator(settings[i]);
         alloc_and_check(galloc, built, settings[i]);
-        CHECK(sum->data != added->data, "%s: the sum lies over what it picks rows of", settings[i]);
+        CHECK(sum->data != added->data, "%s: the sum overlaps the source of its rows", settings[i]);
         set_leaf_values(built.graph, 7);
         const float * source = added->src[0]->data;
         for (int row = 0; row < PICKED_ROWS; row++) {

@@ -306,7 +306,7 @@ static void tensors_that_only_parts_are_computed_of_are_refused(struct case_args
     ggml_free(b.ctx);
 }
 
-// What the program holds pointers to has its value after the run.
+// Tensors that the program holds pointers to have their values after the run.
 static void tensors_of_the_program_stay_valid(struct case_args args) {
     (void) args;
     struct large_graph                whole = large();

@@ -4,7 +4,7 @@
 //
 //   split_kernels <case>
 //
-// Prints how many divisions were compared. What was found is in docs/splitting-kernels.md.
+// Prints how many divisions were compared. The results are in docs/splitting-kernels.md.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -119,7 +119,7 @@ static void visit_threads(struct visit * visit, const struct cut * cut) {
     int variants = cut->variants > 0 ? cut->variants : 1;
     for (int type = 0; type < GGML_TYPE_COUNT; type++) {
         for (int variant = 0; variant < variants && (cut->types >> type & 1); variant++) {
-            // Of many variants, which are kernels for elements, one.
+            // One of many variants that are kernels for elements.
             if (variants <= FEW_VARIANTS || variant == type % variants) {
                 visit->n_threads = THREADS[(type + variant) % COUNT(THREADS)];
                 visit_with_threads(visit, cut, (struct form){ .type = (enum ggml_type) type, .layout = CONTIGUOUS, .variant = variant });
@@ -204,7 +204,7 @@ static void moving(struct case_args args) {
 // What does not
 // ---------------------------------------------------------------------------------------------------
 
-// In its own process: kernels end it where they do not take what they are given.
+// In its own process: kernels end it where they do not accept their input.
 static bool breaks(const struct division * division, int64_t count, enum storage storage) {
     fflush(stdout);
     pid_t child = fork();

@@ -29,7 +29,7 @@ static void plan(ggml_gallocr_t galloc, uint64_t seed) {
     random_graph_free(&g);
 }
 
-// What belongs to all allocators: statistics, the number of plans, the last error.
+// State shared by all allocators: statistics, the number of plans, the last error.
 static void ask_for_totals(ggml_gallocr_t galloc) {
     struct lastuse_stats stats = { .struct_size = sizeof(stats) };
     lastuse_stats_get(&stats);
@@ -67,8 +67,8 @@ static void run(ggml_gallocr_t shared) {
     }
 }
 
-// What is found out once, of ggml and of its operations, is found out before: valgrind does not know atomic variables,
-// by which it is published.
+// Facts about ggml and its operations that are found once are found before: valgrind does not know atomic variables, by
+// which it is published.
 static void warm_up(void) {
     for (int i = 0; i < N_THREADS; i++) {
         work(&(struct worker){ .number = i });

@@ -140,7 +140,7 @@ static bool reserve_for(ggml_gallocr_t galloc, uint64_t seed, struct random_grap
     return ok;
 }
 
-// Space is reserved for another graph, mostly a larger one, before each graph.
+// Space is reserved for another graph, usually a larger one, before each graph.
 static void reserve_for_another(struct case_args args) {
     struct seeds                seeds  = seeds_from(args, 200);
     struct random_graph_options small  = { .n_steps = 20 };
@@ -192,8 +192,8 @@ static struct shape random_shape(uint64_t seed) {
     };
 }
 
-// Normalizations that are the last reader of their source: what they read must outlive them where they are
-// fused with the product after them, which is elsewhere.
+// Normalizations that are the last reader of their source: their sources must outlive them where they are fused with
+// the product after them, which is elsewhere.
 static struct built normalized_chain_new(uint64_t seed) {
     struct built         b = built_new(64, 131072);
     struct ggml_tensor * x = new_input(b.ctx, WIDTH, 1 + (int64_t) (splitmix64(&seed) % 9));

@@ -87,7 +87,7 @@ static void check_same_as_upstream(ggml_backend_t cpu, struct built built, bool 
     built_free(truth);
 }
 
-// Programs build each graph anew: mostly where the one before was, some elsewhere.
+// Programs rebuild each graph: usually where the one before was, some elsewhere.
 static void alternate(struct placing * p, bool same_memory) {
     ggml_backend_t cpu   = new_cpu(1);
     struct built   room  = new_room();

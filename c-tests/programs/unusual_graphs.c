@@ -143,7 +143,7 @@ static void nodes_with_all_sources(struct case_args args) {
     ggml_free(ctx);
 }
 
-// Its buffer has no bytes, so it has no address; ggml aborts on a view of what has none.
+// Its buffer has no bytes, so it has no address; ggml aborts on a view of a tensor without one.
 static void view_of_an_empty_tensor_is_left_alone(struct case_args args) {
     (void) args;
     struct ggml_context * ctx   = new_context(16);

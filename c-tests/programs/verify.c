@@ -35,7 +35,7 @@ static void check_same_results(const struct random_graph * g, const struct rando
         const struct ggml_tensor * t     = g->outputs.items[i];
         size_t                     size  = ggml_nbytes(t);
         const struct ggml_tensor * other = truth->outputs.items[i];
-        CHECK(size == 0 || memcmp(t->data, other->data, size) == 0, "seed %llu: %s is not what it should be",
+        CHECK(size == 0 || memcmp(t->data, other->data, size) == 0, "seed %llu: %s has a wrong value",
               (unsigned long long) g->seed, t->name);
     }
 }

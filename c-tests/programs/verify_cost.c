@@ -1,4 +1,4 @@
-// What verification costs: times of a small transformer, medians in microseconds.
+// The cost of verification: times of a small transformer, medians in microseconds.
 //
 //   verify_cost [layers [tokens]]
 

@@ -40,9 +40,9 @@ static struct ggml_tensor * named(struct ggml_tensor * t, const char * name) {
     return t;
 }
 
-// What an operation of the program writes in addition to its result.
+// Writes of an operation of the program in addition to its result.
 struct misdeed {
-    struct ggml_tensor * tensor; // what it writes into; NULL: its own result
+    struct ggml_tensor * tensor; // the tensor that it writes into; NULL: its own result
     ptrdiff_t            offset; // from the start of that
     size_t               bytes;
 };
@@ -422,7 +422,7 @@ int main(int argc, char ** argv) {
     if (argc == 1) {
         return 2;
     }
-    CHECK(running != NULL, "there is no case %s", argv[1]);
+    CHECK(running != NULL, "unknown case %s", argv[1]);
     ggml_set_abort_callback(print_and_exit);
     running->run();
     printf("%s did not end the program\n", running->name);

@@ -1,5 +1,5 @@
-// Operations and functions that ggml has since 0.28, under guard: what they leave out is not a fault, and what they write is
-// known.
+// Operations and functions that ggml has since 0.28, under guard: values that they leave out are not a fault, and their
+// writes are known.
 
 #include "check.h"
 #include "computing.h"
@@ -95,7 +95,7 @@ static void unwritten_slots(struct case_args args) {
     struct ggml_tensor *  g     = ggml_new_tensor_4d(ctx, GGML_TYPE_F32, 1, HEADS, 1, 1);
     struct ggml_tensor *  beta  = ggml_new_tensor_4d(ctx, GGML_TYPE_F32, 1, HEADS, 1, 1);
     struct ggml_tensor *  state = ggml_new_tensor_4d(ctx, GGML_TYPE_F32, SIZE, SIZE, HEADS, 1);
-    // What is before it in the same memory is not zero.
+    // The memory before it is not zero.
     struct ggml_tensor *  far = ggml_scale(ctx, ggml_new_tensor_1d(ctx, GGML_TYPE_F32, 1024), 100.0f);
     struct ggml_tensor *  sum = ggml_sum(ctx, far);
     struct ggml_tensor *  net = ggml_gated_delta_net(ctx, ggml_add(ctx, q, sum), k, v, g, beta, state, SLOTS);
@@ -193,7 +193,7 @@ static void several_tensors_at_once(struct case_args args) {
 
 struct experts {
     struct ggml_tensor * bank; // on the first backend, marked as weights, written while the graph runs
-    float                next; // what is written into it
+    float                next; // the value written into it
     int                  calls;
 };
 

@@ -1,6 +1,6 @@
 // Which layouts of its result each operation can write: the kernels of the CPU run on it, over types, shapes and
-// numbers of threads. What ggml_set_output(t, dst) accepts must give the same bits as a result in its own memory,
-// and nothing beside it may be written. What it refuses is tried too.
+// numbers of threads. Layouts that ggml_set_output(t, dst) accepts must give the same bits as a result in its own
+// memory, and nothing else may be written. Refused layouts are tried too.
 //
 //   written_layouts <case>
 //

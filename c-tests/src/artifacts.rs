@@ -1,4 +1,4 @@
-//! What cargo builds for the tests: the libraries that C programs are linked with, the guard, the tool.
+//! Artifacts that cargo builds for the tests: the libraries that C programs are linked with, the guard, the tool.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -61,8 +61,8 @@ pub fn guard_library() -> Result<PathBuf> {
     Ok(target.join("release/liblastuse_guard.so"))
 }
 
-/// Builds the command-line tool and returns its path: in a folder `bin` beside the folder `lib` of its libraries, as where a
-/// package is installed.
+/// Builds the command-line tool and returns its path: in a folder `bin` next to the folder `lib` of its libraries, as
+/// where a package is installed.
 ///
 /// # Errors
 /// The message of cargo, or of a file that cannot be copied.

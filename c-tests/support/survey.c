@@ -62,7 +62,7 @@ void survey_ask(struct question question, const char * what) {
 }
 
 static void try_threads(struct trial * trial, int n_threads) {
-    static const char * const outcomes[] = { "equal bits", "other bits", "writes beside the result" };
+    static const char * const outcomes[] = { "equal bits", "other bits", "writes outside the result" };
 
     enum outcome outcome = trial_run(trial, 0, n_threads, TOGETHER);
     if (outcome != SAME_BITS) {

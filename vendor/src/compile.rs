@@ -50,7 +50,7 @@ pub fn compiler(language: Language) -> Result<Command> {
 /// Settings to compile several files with.
 #[derive(Debug)]
 pub struct Objects<'a> {
-    /// Stands before every line of progress.
+    /// Prefix of every line of progress.
     pub label: &'a str,
     /// Where the objects go.
     pub folder: &'a Path,

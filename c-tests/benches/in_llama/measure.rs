@@ -29,7 +29,7 @@ pub const OTHER_USES: [(&str, &[&str]); 4] = [
 /// In how many of the layouts other uses are measured.
 const LAYOUTS_OF_OTHERS: usize = 8;
 
-/// Where contexts lie, beside the randomness of the system.
+/// Addresses of contexts, besides the randomness of the system.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     /// 0, or the seed of paddings of random sizes between contexts.
@@ -163,8 +163,8 @@ impl Programs {
     }
 }
 
-/// Copies the shared libraries in `from` to the folder `to`, as installing them does. The first calls of a process mostly
-/// map pages of libraries, and those of a file that a linker has just written are mapped in smaller groups.
+/// Copies the shared libraries in `from` to the folder `to`, as installing them does. The first calls of a process
+/// mainly map pages of libraries, and those of a file that a linker has just written are mapped in smaller groups.
 fn install(from: &Path, to: &Path) -> Result<()> {
     let failed = |error: std::io::Error| format!("{}: {error}", from.display());
     fs::create_dir_all(to).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! What was measured as a table in Markdown, a line for each model.
+//! The measurements as a table in Markdown, a line for each model.
 
 use lastuse_c_tests::aligned_table;
 

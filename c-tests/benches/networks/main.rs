@@ -1,4 +1,4 @@
-//! What it costs to compute networks in parts: the time of Stable Diffusion's decoder and UNet, cut to fit a budget,
+//! The cost of computing networks in parts: the time of Stable Diffusion's decoder and UNet, cut to fit a budget,
 //! divided by the time of the whole.
 //!
 //! `cargo bench -p lastuse-c-tests --bench networks`; `-- --help` lists the options.
@@ -10,7 +10,7 @@ use lastuse_vendor::{Package, ggml};
 
 const HELP: &str = "\
 Computes networks of Stable Diffusion at 512 x 512 pixels with the kernels of ggml's CPU backend, whole and in parts, in
-turns, and prints a table in Markdown. Weights are random. A network takes some 7 GiB of memory, and each round up to a
+turns, and prints a table in Markdown. Weights are random. A network takes about 7 GiB of memory, and each round up to a
 minute.
 
 Usage: cargo bench -p lastuse-c-tests --bench networks -- [--image PIXELS] [--rounds N] [NAME]...
@@ -96,7 +96,7 @@ fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Makes a row of the table of what the program printed.
+/// Makes a row of the table from the program's output.
 fn row(network: &str, threads: &str, line: &str) -> Option<String> {
     let [before, after, cuts, whole, cut, ratio, from, to] = line.split(' ').collect::<Vec<_>>().try_into().ok()?;
     let bytes = after.parse::<f64>().ok()? / before.parse::<f64>().ok()?;

@@ -1,4 +1,4 @@
-//! What it costs to compute operations in parts: time of a chain in 2 to 32 parts divided by its time in one, and the
+//! The cost of computing operations in parts: time of a chain in 2 to 32 parts divided by its time in one, and the
 //! bytes of its intermediates.
 //!
 //! `cargo bench -p lastuse-c-tests --bench parts`; `-- --help` lists the options.

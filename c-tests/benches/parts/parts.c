@@ -140,7 +140,7 @@ static struct ggml_tensor * soft_max_part(struct ggml_context * ctx, struct ggml
     return ggml_soft_max_ext(ctx, slice(ctx, s[0], 1, first, count), NULL, 0.158f, 0.0f);
 }
 
-// Almost no work: what a node costs.
+// Almost no work: the cost of a node.
 static void nothing_sources(struct ggml_context * ctx, struct ggml_tensor ** s) {
     s[0] = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 16, 32);
 }

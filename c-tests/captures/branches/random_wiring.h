@@ -38,7 +38,7 @@ static inline struct wiring random_wiring(uint64_t seed) {
     return w;
 }
 
-// The sum of what the node reads, each in its share, or the input of the stage.
+// The weighted sum of the node's sources, or the input of the stage.
 static inline struct ggml_tensor * gathered(const struct new_graph * g, const struct wiring * w,
                                             struct ggml_tensor ** nodes, int node, struct ggml_tensor * input) {
     struct ggml_tensor * sum = NULL;

@@ -45,7 +45,7 @@ static bool is_weight(const struct ggml_tensor * tensor) {
     return tensor->buffer != NULL && ggml_backend_buffer_get_usage(tensor->buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
 }
 
-// Matrices whose kernels take F16; those of convolutions and routers, say, stay as they are.
+// Matrices whose kernels take F16; those of, for example, convolutions and routers stay as they are.
 static bool may_be_half(const struct ggml_tensor * tensor) {
     static const char * const parts[] = { "token_embd.", "output.weight", "attn_q", "attn_k", "attn_v", "attn_output.",
                                           "ffn_gate.", "ffn_up", "ffn_down", "_exps.", "ssm_in.", "ssm_out." };
@@ -83,7 +83,7 @@ static void hollow_gguf_add_weights(struct hollow_gguf * hollow, const struct gg
     }
 }
 
-// Writes it to `file`, which stands at its start; false when it cannot be written.
+// Writes it to `file`, which is at its start; false when it cannot be written.
 static bool hollow_gguf_write_to(const struct hollow_gguf * hollow, FILE * file) {
     const int64_t last = gguf_get_n_tensors(hollow->gguf) - 1;
     if (!gguf_write_to_file_ptr(hollow->gguf, file, /*only_meta =*/ true) || fflush(file) != 0) {

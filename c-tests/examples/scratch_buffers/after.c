@@ -152,7 +152,7 @@ static void program_free(struct program * p) {
     ggml_backend_free(p->backend);
 }
 
-// What the largest batch will take, before there is any of it.
+// The size of the largest batch, before it is allocated.
 static size_t compute_size(struct program * p) {
     int32_t tokens[CONTEXT] = { 0 };
     struct batch largest = { .tokens = tokens, .n = CONTEXT, .past = 0 };

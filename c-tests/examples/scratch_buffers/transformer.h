@@ -1,4 +1,4 @@
-// What before.c and after.c have in common: a small transformer with random weights, and the tokens it is asked for.
+// The common part of before.c and after.c: a small transformer with random weights, and the tokens it is asked for.
 #pragma once
 
 #include "ggml.h"

@@ -27,7 +27,7 @@ static const char usage[] =
     "  4  it is used again after the sequence       8  one row only\n"
     "Without arguments the sequences are listed, each with its variants.\n";
 
-// Reals in [-0.5, 0.5), indices in rising order: of experts, positions and rows of a cache.
+// Reals in [-0.5, 0.5), indices in rising order: experts, positions and rows of a cache.
 static void set_values(struct ggml_tensor * t, uint64_t seed) {
     char *  data  = malloc(ggml_nbytes(t));
     int64_t count = ggml_nelements(t);
@@ -156,7 +156,7 @@ int main(int argc, char ** argv) {
     ggml_log_set(log_errors_only, NULL);
     ggml_backend_t device = ggml_backend_init_by_name(argv[1], NULL);
     if (device == NULL) {
-        fprintf(stderr, "there is no device %s\n", argv[1]);
+        fprintf(stderr, "unknown device %s\n", argv[1]);
         return EXIT_NO_DEVICE;
     }
     ggml_backend_t cpu = ggml_backend_cpu_init();

@@ -8,13 +8,13 @@
 
 enum { WIDTH = 64, ROWS = 48, HEADS = 4, EXPERTS = 8 };
 
-// What a graph is built from.
+// The material of a graph.
 struct scene {
     struct ggml_context * weights; // tensors on the device, set before the graph runs
     struct ggml_context * ctx;
     struct ggml_cgraph *  graph;
     unsigned              variant;
-    struct ggml_tensor *  kept; // what is used again at the end
+    struct ggml_tensor *  kept; // used again at the end
 };
 
 static bool has(const struct scene * scene, unsigned bit) {
@@ -36,7 +36,7 @@ static struct ggml_tensor * result(struct scene * scene, int64_t ne0, int64_t ne
     return ggml_norm(scene->ctx, ggml_swiglu_split(scene->ctx, gate, up), 1e-5f);
 }
 
-// What the sequence takes from outside.
+// The inputs of the sequence.
 static struct ggml_tensor * operand(struct scene * scene, int64_t ne0, int64_t ne1, int64_t ne2) {
     struct ggml_tensor * t = NULL;
     if (has(scene, 2)) {
@@ -51,7 +51,7 @@ static struct ggml_tensor * operand(struct scene * scene, int64_t ne0, int64_t n
     return t;
 }
 
-// What the sequence works on, computed before it.
+// The operands of the sequence, computed before it.
 static struct ggml_tensor * start(struct scene * scene, int64_t ne0, int64_t ne1, int64_t ne2) {
     struct ggml_tensor * t = result(scene, ne0, ne1, ne2);
     ggml_build_forward_expand(scene->graph, t);
@@ -88,7 +88,7 @@ static struct ggml_tensor * mul_mat_add(struct scene * scene) {
     return in_order(scene, ggml_mul_mat(scene->ctx, weight(scene, WIDTH, WIDTH, 1), x), other, ggml_add);
 }
 
-// The sum is that of a product and what it is a product of.
+// The sum of a product and one of its operands.
 static struct ggml_tensor * mul_mat_add_itself(struct scene * scene) {
     struct ggml_tensor * x = operand(scene, WIDTH, 1, 1);
     return in_order(scene, ggml_mul_mat(scene->ctx, weight(scene, WIDTH, WIDTH, 1), x), x, ggml_add);

@@ -124,7 +124,7 @@ static sd_image_t random_image(struct size size, uint64_t seed) {
     return image;
 }
 
-// An image of few colors says little about what was computed.
+// An image of few colors says little about the computation.
 static bool is_varied(const sd_image_t * image) {
     const size_t bytes = (size_t) image->width * image->height * image->channel;
     bool   seen[256] = { false };

@@ -303,7 +303,7 @@ static bool run(struct session * session) {
         fprintf(stderr, PROGRAM ": no text, so there is nothing to compare\n");
         return false;
     }
-    // What was transcribed, encoded alone, and listened to for the language.
+    // The transcription, the encoding alone, and the detected language.
     const bool   parallel = session->settings->processors > 1;
     const double sounds   = parallel ? 3.0 : 4.0 * (double) session->settings->states;
     printf("segments=%d\ntokens=%d\n", segments, tokens);

@@ -1,5 +1,5 @@
-// Two allocators in one process: ggml's own, which llama.cpp is linked with, and that of a library that is loaded
-// beside it.
+// Two allocators in one process: ggml's own, which llama.cpp is linked with, and that of a library that is loaded in
+// addition.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// What is done with a model that remembers what it has decoded.
+// Work on a model that remembers decoded tokens.
 
 #pragma once
 

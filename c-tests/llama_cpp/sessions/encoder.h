@@ -1,10 +1,10 @@
-// What is done with a model that encodes.
+// Work on a model that encodes.
 
 #pragma once
 
 #include "session.h"
 
-// Encodes what was added, unless it is more than the context computes at once: encoders do not divide batches.
+// Encodes the added tokens, unless they are more than the context computes at once: encoders do not divide batches.
 static void encode(struct session * session) {
     if ((uint32_t) session->batch.n_tokens <= llama_n_ubatch(session->context)) {
         decode(session); // llama_decode encodes where there is no decoder

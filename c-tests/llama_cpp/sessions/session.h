@@ -118,7 +118,7 @@ static void add_prompt(struct session * session, int32_t count, llama_pos positi
     }
 }
 
-// Decodes what was added, and keeps the batch for its results.
+// Decodes the added tokens, and keeps the batch for its results.
 static void decode(struct session * session) {
     const double  start  = processor_seconds_now();
     const int32_t status = llama_decode(session->context, session->batch);

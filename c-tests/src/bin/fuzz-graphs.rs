@@ -1,4 +1,5 @@
-//! `cargo fuzz-graphs`: random graphs through the C ABI of lastuse as users build it, beside ggml's own allocator.
+//! `cargo fuzz-graphs`: random graphs through the C ABI of lastuse as users build it, compared with ggml's own
+//! allocator.
 //!
 //! The arguments are documented in `programs/fuzz_graphs.c`.
 

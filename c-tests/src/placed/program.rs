@@ -137,7 +137,7 @@ impl PlacedProgram {
     /// Runs the program, with lastuse preloaded or as it is.
     ///
     /// # Errors
-    /// When it cannot be started, or prints what is not understood.
+    /// When it cannot be started, or its output is not understood.
     pub fn run(&self, model: &Path, arguments: &[String], with_lastuse: bool) -> Result<PlacedRun> {
         self.run_with(model, arguments, with_lastuse, &[])
     }
@@ -145,7 +145,7 @@ impl PlacedProgram {
     /// Runs the program as [`PlacedProgram::run`] does, with `more` variables.
     ///
     /// # Errors
-    /// When it cannot be started, or prints what is not understood.
+    /// When it cannot be started, or its output is not understood.
     pub fn run_with(
         &self,
         model: &Path,

@@ -50,16 +50,16 @@ impl PlacedReport {
         self.wrong.push(wrong);
     }
 
-    /// Returns everything that is not as promised.
+    /// Returns all failed checks.
     pub fn wrong(&self) -> &[String] {
         &self.wrong
     }
 
-    /// Returns the tables, and a line that says whether all is as promised.
+    /// Returns the tables, and a line that says whether all checks pass.
     pub fn text(&self) -> String {
         let mut text = self.text.clone();
         for wrong in &self.wrong {
-            let _ = write!(text, "\nnot as promised: {wrong}");
+            let _ = write!(text, "\ncheck failed: {wrong}");
         }
         let result = if self.wrong.is_empty() { "each is exactly what was asked for" } else { "some are wrong" };
         let _ = writeln!(text, "\n{} placements: {result}", self.placements);

@@ -36,7 +36,7 @@ pub struct PlacedRow {
     pub promise: Option<Promise>,
     /// The most that each device was asked for at a time.
     pub asked: Vec<u64>,
-    /// What is not as promised.
+    /// A failed check.
     pub wrong: Vec<String>,
 }
 

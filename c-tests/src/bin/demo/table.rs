@@ -9,7 +9,7 @@ use lastuse_c_tests::Result;
 /// How often each of two programs runs. If neither is faster, the ranges of five runs each lie apart once in 126 times.
 const ROUNDS: usize = 5;
 
-/// What one run has measured: the `key=value` lines that the programs print.
+/// The measurements of one run: the `key=value` lines that the programs print.
 #[derive(Debug)]
 pub struct Measured(HashMap<String, String>);
 
@@ -89,7 +89,8 @@ const ROWS: [Row; 6] = [
 /// Prints the medians of all runs and their ratio.
 ///
 /// # Errors
-/// When a run did not print what the table needs, or was not served by the allocator that it should have been.
+/// When a run did not print the numbers that the table needs, or was not served by the allocator that it should have
+/// been.
 pub fn print(ggml: &Runs, lastuse: &Runs) -> Result<()> {
     let name = lastuse.get("allocator")?;
     if ggml.get("allocator")? != "ggml" || !name.starts_with("lastuse") {

@@ -14,16 +14,16 @@ pub struct BudgetedJob {
     pub job: Job,
     /// The budget, in bytes.
     pub budget: u64,
-    /// What is looked at: names, and the numbers of their allocators.
+    /// The buffer types to compare: names, and the numbers of their allocators.
     pub allocators: &'static [(&'static str, u32)],
 }
 
 impl BudgetedJob {
-    /// Runs the job on ggml-alloc, and beside it with the budget. Checks that results are the same, that the buffers keep the budget,
-    /// and that those which are looked at were larger. Prints ratios and adds them to `report.txt` in `folder`.
+    /// Runs the job on ggml-alloc, and with the budget. Checks that results are the same, that the buffers keep the
+    /// budget, and that those which are looked at were larger. Prints ratios and adds them to `report.txt` in `folder`.
     ///
     /// # Errors
-    /// What is not as promised.
+    /// A failed check.
     pub fn check(&self, folder: &Path) -> Result<()> {
         let wrong = |why: String| format!("{}: {why}", self.job.label());
         let [without, with] = run_beside(&self.job, 0, folder);

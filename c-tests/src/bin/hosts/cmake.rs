@@ -11,9 +11,9 @@ use lastuse_c_tests::Result;
 /// lines, which hardly changes how fast they are.
 pub const ALIGNED: [&str; 2] = ["CMAKE_C_FLAGS=-falign-functions=64", "CMAKE_CXX_FLAGS=-falign-functions=64"];
 
-/// What is built, and where.
+/// The build, and its folder.
 pub struct CmakeBuild<'a> {
-    /// Stands before lines of progress.
+    /// Prefix of lines of progress.
     pub host: &'a str,
     /// The folder with `CMakeLists.txt`.
     pub sources: &'a Path,
@@ -21,9 +21,9 @@ pub struct CmakeBuild<'a> {
     pub folder: &'a Path,
     /// Settings, `NAME=VALUE`.
     pub settings: &'a [String],
-    /// What is built of it.
+    /// The targets to build.
     pub target: &'a str,
-    /// Files whose text the build depends on, beside the sources.
+    /// Files whose text the build depends on, besides the sources.
     pub inputs: &'a [PathBuf],
 }
 
@@ -32,7 +32,7 @@ const STEP: u32 = 5;
 
 impl CmakeBuild<'_> {
     /// Builds unless the last build was of the same sources, settings and inputs. The folder of a pinned package never
-    /// changes, so its path stands for the sources.
+    /// changes, so its path identifies the sources.
     ///
     /// # Errors
     /// The last lines of a failed build, and where the others are.

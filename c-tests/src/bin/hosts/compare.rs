@@ -9,17 +9,17 @@ use crate::job::Job;
 use crate::run::{Run, run, run_beside};
 use crate::speed::{SpeedRatio, median};
 
-/// Jobs that are slower than promised are run so many times as often: medians of few runs differ by more than what is promised.
+/// Factor for the number of runs of jobs that seem too slow: medians of few runs differ by more than the limit.
 const MORE_ROUNDS: usize = 3;
 
-/// Those that still are after all other jobs, are run so many times as often in all: what slows a machine down may last for minutes,
-/// and so may be there in all runs of a job that follow each other.
+/// Total factor for jobs that still seem too slow after all other jobs: load on a machine may last for minutes, and so
+/// may be there in all runs of a job that follow each other.
 const MOST_ROUNDS: usize = 9;
 
 /// A job, and what both allocators made of it.
 #[derive(Debug)]
 pub struct Compared<'a> {
-    /// What was run.
+    /// The job that was run.
     pub job: &'a Job,
     /// On ggml's own allocator, and on lastuse.
     pub sides: [Side; 2],
@@ -29,21 +29,21 @@ pub struct Compared<'a> {
     pub speed: SpeedRatio,
     /// The bytes of results that were compared, in one run.
     pub results: usize,
-    /// What is not as promised.
+    /// A failed check.
     pub wrong: Vec<String>,
 }
 
 /// One allocator.
 #[derive(Debug)]
 pub struct Side {
-    /// What buffer types were asked for.
+    /// Bytes requested from buffer types.
     pub counted: Counted,
     /// The median of the runs.
     pub units_per_second: f64,
 }
 
-/// Runs a job `rounds` times on both allocators beside each other, and three times as often if it seems slower than promised. Files go to
-/// `folder`. All runs must have the same results.
+/// Runs a job `rounds` times on both allocators side by side, and three times as often if it seems too slow. Files go
+/// to `folder`. All runs must have the same results.
 ///
 /// # Errors
 /// When the job fails without lastuse, or gives other results from run to run: it proves nothing then.
@@ -78,12 +78,12 @@ fn side(counted: &Counted) -> Side {
 }
 
 impl Compared<'_> {
-    /// Returns `true` if only its speed is not as promised.
+    /// Returns `true` if only its speed fails the check.
     pub fn seems_slow(&self) -> bool {
         self.wrong.is_empty() && self.speed.seems_slow()
     }
 
-    /// Runs a job that [`compare`] ran with as many `rounds`, and that seems slow, again. All runs count.
+    /// Runs a job that [`compare`] ran with the same `rounds`, and that seems slow, again. All runs count.
     ///
     /// # Errors
     /// Those of [`compare`].
@@ -92,7 +92,7 @@ impl Compared<'_> {
         self.add_rounds((MOST_ROUNDS - MORE_ROUNDS) * rounds, &first, folder)
     }
 
-    /// Runs the job `rounds` times on both allocators beside each other, until something is not as promised.
+    /// Runs the job `rounds` times on both allocators side by side, until a check fails.
     fn add_rounds(&mut self, rounds: usize, first: &Run, folder: &Path) -> Result<()> {
         let job = self.job;
         for _ in 0..rounds {
@@ -119,7 +119,7 @@ impl Compared<'_> {
         Ok(())
     }
 
-    /// Adds a run on lastuse beside one on ggml's own allocator.
+    /// Adds a run on lastuse to one on ggml's own allocator.
     fn add(&mut self, without: &Run, with: &Run) {
         self.wrong.extend(first_difference(&without.results, &with.results));
         self.wrong.extend(with.counted.wrong(&without.counted));

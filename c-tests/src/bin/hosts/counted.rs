@@ -1,10 +1,10 @@
-//! What graph allocators asked buffer types for, as `hosts/buffer_counter.c` reports it.
+//! Bytes that graph allocators requested from buffer types, as `hosts/buffer_counter.c` reports it.
 
 use std::collections::BTreeMap;
 
 use lastuse_c_tests::Result;
 
-/// What the allocators of a program held.
+/// The memory that the allocators of a program held.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// The most bytes at a time, by the number of the allocator and its buffer type.
@@ -52,8 +52,8 @@ impl Counted {
         Some(())
     }
 
-    /// Returns what does not depend on which threads overlap: for each buffer type, allocators are numbered by their bytes, the
-    /// largest first, and the sum of all stands for the most bytes at a time.
+    /// Returns what does not depend on which threads overlap: for each buffer type, allocators are numbered by their
+    /// bytes, the largest first, and the sum of all is taken as the most bytes at a time.
     #[must_use]
     pub fn without_overlap(self) -> Self {
         let mut by_type: BTreeMap<String, Vec<u64>> = BTreeMap::new();
@@ -68,7 +68,7 @@ impl Counted {
         Self { most: buffers.values().sum(), buffers, ..self }
     }
 
-    /// Returns what is not as promised of `self`, on lastuse, beside `before`, on ggml's own allocator.
+    /// Returns the failed checks of `self`, on lastuse, compared with `before`, on ggml's own allocator.
     pub fn wrong(&self, before: &Self) -> Vec<String> {
         let mut wrong = Vec::new();
         if before.plans.is_some() {

@@ -38,7 +38,7 @@ fn host_folder() -> PathBuf {
 /// Builds llama.cpp with the CUDA backend.
 ///
 /// # Errors
-/// Missing packages, or what the build says.
+/// Missing packages, or the error of the build.
 pub fn build() -> Result<()> {
     check("cuda", NEEDED)?;
     build_llama("cuda", &host_folder(), &["GGML_CUDA=ON".to_owned()], &[])
@@ -47,7 +47,7 @@ pub fn build() -> Result<()> {
 /// Tests the rules that `cuda:rows` switches on, on each device.
 ///
 /// # Errors
-/// When there is no device; what is not as promised.
+/// When there is no device, or a check fails.
 pub fn test() -> Result<()> {
     let llama = llama_of(host_folder().join("build/bin"))?;
     let variables = vec![("LASTUSE_RULES", "cuda:rows")];

@@ -20,7 +20,7 @@ const LASTUSE: &str = "liblastuse";
 /// How a program took it that a buffer was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Reaction {
-    /// It has results all the same. Those of a smaller batch may be fewer: encoders do not divide what they get.
+    /// It has results all the same. Those of a smaller batch may be fewer: encoders do not divide their input.
     WentOn,
     /// It reported an error and ended.
     Ended,
@@ -45,18 +45,18 @@ pub fn run_faults(host: &str, folder: &Path, jobs: &[Job], options: &Options) ->
             match refused(&job.with) {
                 Ok(Reaction::WentOn) => went_on += 1,
                 Ok(Reaction::Ended) => {}
-                // What the program does on its own allocator is its normal error.
+                // The program's error on its own allocator is the normal one.
                 Ok(abort) if is_normal(&abort, &refused(&job.without)) => aborted += 1,
                 Ok(Reaction::Aborted { signal, message }) => {
                     wrong += 1;
                     eprintln!(
-                        "[{host}]   NOT as promised: {}, buffer {number} refused: signal {signal}, not on ggml-alloc: {message}",
+                        "[{host}]   FAILED: {}, buffer {number} refused: signal {signal}, not on ggml-alloc: {message}",
                         job.label()
                     );
                 }
                 Err(why) => {
                     wrong += 1;
-                    eprintln!("[{host}]   NOT as promised: {}, buffer {number} refused: {why}", job.label());
+                    eprintln!("[{host}]   FAILED: {}, buffer {number} refused: {why}", job.label());
                 }
             }
         }

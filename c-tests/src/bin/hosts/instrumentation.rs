@@ -1,4 +1,4 @@
-//! What is added to a program to compare it: the counter of buffers between it and its allocator, work memory at cache
+//! Additions to a program for the comparison: the counter of buffers between it and its allocator, work memory at cache
 //! lines, and lastuse linked before ggml.
 
 use std::path::PathBuf;
@@ -9,13 +9,13 @@ use lastuse_vendor::Ggml;
 /// The counter, relative to the folder of the C programs.
 const COUNTER: &str = "hosts/buffer_counter.c";
 
-/// What is preloaded into programs, or linked with them as sources.
+/// Sources that are preloaded into programs, or linked with them.
 pub const INSTRUMENTATION: [&str; 2] = [COUNTER, "hosts/work_memory.cpp"];
 
-/// What sources are compiled with in programs that the counter is linked with.
+/// Flags for sources of programs that the counter is linked with.
 pub const COUNTER_IS_LINKED: &str = "-DCOUNTER_WRAPS";
 
-/// The functions that it stands before.
+/// The functions that it wraps.
 const COUNTED: [&str; 9] = [
     "ggml_gallocr_new_n",
     "ggml_gallocr_new",

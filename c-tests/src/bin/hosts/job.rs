@@ -1,4 +1,4 @@
-//! What is run on both allocators.
+//! Jobs that run on both allocators.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ pub struct Job {
     pub version: String,
     /// The kind of model.
     pub model: String,
-    /// What is done with the model.
+    /// The use of the model.
     pub name: String,
     /// How lastuse gets into the program.
     pub way: Way,
-    /// What [`OUTPUT`] stands for is replaced by the path of a file, to which the program writes all its results.
+    /// [`OUTPUT`] is replaced by the path of a file, to which the program writes all its results.
     pub arguments: Vec<String>,
-    /// What the program counts, such as "tokens". It prints how many it made in a second, as `units_per_second=`.
+    /// The unit that the program counts, such as "tokens". It prints the number per second as `units_per_second=`.
     pub unit: &'static str,
     /// The threads that compute.
     pub threads: Threads,
@@ -28,7 +28,7 @@ pub struct Job {
     pub with: Launch,
 }
 
-/// Stands for the file of the results in the arguments of a job.
+/// Placeholder for the file of the results in the arguments of a job.
 pub const OUTPUT: &str = "{output}";
 
 /// The threads of a program that compute.

@@ -10,7 +10,7 @@ use crate::faults::run_faults;
 use crate::job::Job;
 use crate::report::{report, wrong};
 
-/// What the command line says of the jobs.
+/// Options of the command line for the jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// How often each job is run on each allocator.
@@ -50,7 +50,7 @@ impl Default for Options {
 /// [`Options::faults`], see [`run_faults`].
 ///
 /// # Errors
-/// When a job fails without lastuse, or something is not as promised.
+/// When a job fails without lastuse, or a check fails.
 pub fn run_jobs(host: &str, folder: &Path, jobs: &[Job], options: &Options) -> Result<()> {
     if options.faults {
         return run_faults(host, folder, jobs, options);
@@ -77,12 +77,12 @@ pub fn run_jobs(host: &str, folder: &Path, jobs: &[Job], options: &Options) -> R
     }
     match wrong(&all).len() {
         0 => Ok(()),
-        count => Err(format!("{count} results of {host} are not as promised, see above")),
+        count => Err(format!("{count} checks of {host} failed, see above")),
     }
 }
 
 fn print_wrong(host: &str, compared: &Compared) {
-    compared.wrong.iter().for_each(|wrong| eprintln!("[{host}]   NOT as promised: {wrong}"));
+    compared.wrong.iter().for_each(|wrong| eprintln!("[{host}]   FAILED: {wrong}"));
 }
 
 #[cfg(test)]
@@ -98,7 +98,7 @@ mod tests {
             format!("echo {name} >>${{OUT%/*}}/times; {ON_LASTUSE}; echo units_per_second={units}; exit 0")
         };
         let jobs = [("slow", "1.5"), ("fast", "2")].map(|(name, units)| job(ON_GGML, &on_lastuse(name, units)));
-        run_jobs("host", &folder, &jobs, &Options { rounds: 1, ..Options::default() }).expect("all is as promised");
+        run_jobs("host", &folder, &jobs, &Options { rounds: 1, ..Options::default() }).expect("all checks pass");
         let times = fs::read_to_string(folder.join("times")).expect("they were run");
         let report = fs::read_to_string(folder.join("report.txt")).expect("a report");
         let _ = fs::remove_dir_all(&folder);

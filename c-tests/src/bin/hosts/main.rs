@@ -43,14 +43,14 @@ Usage: cargo hosts [HOST] [--build | --faults] [--rounds N] [--only WORDS]
   --build        build it only
   --faults       refuse each compute buffer instead, in a separate run, and later ones that are not smaller: the
                  program must go on, or end with its error; not of vulkan, cuda
-  --rounds N     run each job N times, on both allocators beside each other (default 5); not of rpc, vulkan, cuda
+  --rounds N     run each job N times, on both allocators side by side (default 5); not of rpc, vulkan, cuda
   --only WORDS   run only the jobs with all of these words in their labels, and write no report; not of
                  rpc without --faults, vulkan, cuda
 
 Nothing is installed: a message names the Debian packages that are missing. docs/hosts.md says what is measured.
-Exit codes: 0 all is as promised, 1 something is not or failed, 2 wrong usage.";
+Exit codes: 0 all checks pass, 1 a check or a step failed, 2 wrong usage.";
 
-/// Which options a host has beside `--build`.
+/// The options of a host besides `--build`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Takes {
     /// All.

@@ -17,7 +17,7 @@ pub struct ReorderedJob {
     pub job: Job,
     /// The name of that graph, and the number of its allocator.
     pub allocator: (&'static str, u32),
-    /// What its buffer takes at most, as lastuse / ggml-alloc.
+    /// The largest size of its buffer, as lastuse / ggml-alloc.
     pub most: f64,
 }
 
@@ -27,7 +27,7 @@ impl ReorderedJob {
     /// it to `report.txt` in `folder`. The captured graphs stay in `captures` there.
     ///
     /// # Errors
-    /// What is not as promised.
+    /// A failed check.
     pub fn check(&self, folder: &Path) -> Result<()> {
         let Self { job, allocator: (name, allocator), most } = self;
         let wrong = |why: String| format!("{}: {why}", job.label());

@@ -1,4 +1,4 @@
-//! Debian packages that a host needs, known by what they install.
+//! Debian packages that a host needs, recognized by the files that they install.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ pub struct Needed {
     pub has: Has,
 }
 
-/// What a package installs.
+/// A file that a package installs.
 pub enum Has {
     /// A program on the PATH.
     Program(&'static str),
@@ -23,7 +23,7 @@ pub enum Has {
 /// Checks that all packages are there.
 ///
 /// # Errors
-/// What is missing, and the command that installs it.
+/// The missing packages, and the command that installs them.
 pub fn check(host: &str, needed: &[Needed]) -> Result<()> {
     let missing: Vec<&Needed> = needed.iter().filter(|needed| !needed.has.is_there()).collect();
     if missing.is_empty() {

@@ -8,7 +8,7 @@ use lastuse_vendor::{Ggml, Package};
 use crate::instrumentation::{COUNTER_IS_LINKED, INSTRUMENTATION, preloaded_instrumentation, static_link};
 use crate::job::{Launch, Way};
 
-/// What a program is built of.
+/// The sources of a program.
 pub struct Driver<'a> {
     /// Its name begins the names of the programs.
     pub host: &'a str,
@@ -40,7 +40,7 @@ impl Driver<'_> {
     /// Builds all forms.
     ///
     /// # Errors
-    /// What the compiler or the linker says.
+    /// The error of the compiler or the linker.
     pub fn build(&self) -> Result<Programs> {
         let lastuse = lastuse(Build::Release)?;
         let ggml = Ggml::built(self.package, self.libraries.clone())?;

@@ -7,7 +7,7 @@ use lastuse_c_tests::aligned_table;
 use crate::compare::Compared;
 use crate::speed::{SpeedRatio, median};
 
-/// Returns the table, what is not as promised, and what is slower than promised.
+/// Returns the table, failed checks, and jobs that are too slow.
 pub fn report(all: &[Compared]) -> String {
     let heading = [
         "host",
@@ -44,7 +44,7 @@ pub fn report(all: &[Compared]) -> String {
     text
 }
 
-/// Returns everything that is not as promised, with the job before it.
+/// Returns all failed checks, each preceded by its job.
 pub fn wrong(all: &[Compared]) -> Vec<String> {
     let of_job = |compared: &Compared| -> Vec<String> {
         compared.wrong.iter().map(|wrong| format!("{}: {wrong}", compared.job.label())).collect()

@@ -1,4 +1,4 @@
-//! Runs of a job: one alone, or on both allocators beside each other.
+//! Runs of a job: one alone, or on both allocators side by side.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -14,12 +14,12 @@ use crate::job::{Job, Launch, OUTPUT, Threads};
 /// llama.cpp's scheduler aborts when a graph of the size that was reserved is not allocated without reserving it again.
 const NO_REALLOCATION: (&str, &str) = ("GGML_SCHED_DEBUG_REALLOC", "1");
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Run {
     /// All results of the program.
     pub results: Vec<u8>,
-    /// What its allocators held.
+    /// The memory that its allocators held.
     pub counted: Counted,
     /// How fast it was.
     pub units_per_second: f64,
@@ -96,11 +96,11 @@ fn use_one_processor(round: usize) -> Result<()> {
 /// How a run ended, well or not.
 #[derive(Debug)]
 pub struct Ended {
-    /// Its exit code and what it printed.
+    /// Its exit code and output.
     pub outcome: Outcome,
-    /// What it had written of its results.
+    /// The results that it had written.
     pub results: Vec<u8>,
-    /// What its allocators held; `None` if there is no report.
+    /// The memory that its allocators held; `None` if there is no report.
     pub counted: Option<Counted>,
 }
 

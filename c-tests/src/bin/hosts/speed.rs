@@ -1,18 +1,18 @@
-//! How fast a job is on lastuse, beside ggml's own allocator.
+//! The speed of a job on lastuse, compared with ggml's own allocator.
 
-/// What is promised, as lastuse / ggml-alloc.
+/// The limit, as lastuse / ggml-alloc.
 pub const PROMISED: f64 = 0.99;
 
 /// The probability that the true median lies above an interval, or below it.
 const MISS: f64 = 0.025;
 
-/// The speed on lastuse divided by that on ggml's own allocator, of runs beside each other.
+/// The speed on lastuse divided by that on ggml's own allocator, of runs side by side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SpeedRatio {
     /// The median of the runs; not a number without runs.
     pub median: f64,
-    /// An interval that the median of more and more runs lies in, with a probability of 95 % from six runs on. Of fewer runs, the
-    /// smallest ratio and the largest.
+    /// An interval that the median of more and more runs lies in, with a probability of 95 % from six runs on. For
+    /// fewer runs, the smallest ratio and the largest.
     pub from: f64,
     pub to: f64,
 }
@@ -36,7 +36,7 @@ impl SpeedRatio {
 
 /// Returns how many of `count` sorted numbers lie beyond either end of the interval.
 fn beyond(count: usize) -> usize {
-    // The probability that exactly `below` of all are below the true median, and that at most so many are.
+    // The probability that exactly `below` of all are below the true median, and that at most `below` are.
     let mut exactly = 0.5_f64.powf(count as f64);
     let mut at_most = exactly;
     let mut below = 0;
@@ -48,7 +48,7 @@ fn beyond(count: usize) -> usize {
     below.saturating_sub(1)
 }
 
-/// Returns the middle of some numbers; of an even count, the mean of the two in the middle.
+/// Returns the middle of some numbers; for an even count, the mean of the two in the middle.
 pub fn median(numbers: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = numbers.collect();
     sorted.sort_by(f64::total_cmp);

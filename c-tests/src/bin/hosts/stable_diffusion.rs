@@ -20,7 +20,7 @@ const NAME: &str = "stable-diffusion";
 
 const NEEDED: &[Needed] = &[Needed { package: "cmake", has: Has::Program("cmake") }];
 
-/// What is built of stable-diffusion.cpp: its library, for this machine.
+/// The part of stable-diffusion.cpp to build: its library, for this machine.
 const SETTINGS: [&str; 6] = [
     "CMAKE_BUILD_TYPE=Release",
     "GGML_OPENMP=OFF",
@@ -45,7 +45,7 @@ const UPSCALER: &str = "esrgan.safetensors";
 const TINY: &str = "taesd.safetensors";
 const DIFFUSION: &str = "sd1.gguf";
 
-/// A task: the model in words, its file, what is done, and the options of the program. `{tiny}` is the file of the tiny
+/// A task: the model in words, its file, the activity, and the options of the program. `{tiny}` is the file of the tiny
 /// autoencoder.
 type Task = (&'static str, &'static str, &'static str, &'static str);
 
@@ -76,7 +76,7 @@ const TASKS: [Task; 11] = [
 /// The allocator of the UNet: after those of two texts, before that of the autoencoder.
 const UNET: u32 = 3;
 
-/// What reordering the UNet is to reach, as lastuse / ggml-alloc, with flash attention, for images of these sizes.
+/// The target for reordering the UNet, as lastuse / ggml-alloc, with flash attention, for images of these sizes.
 const REORDERED: f64 = 0.79;
 const REORDERED_SIZES: [&str; 2] = ["256x256", "384x256"];
 
@@ -93,7 +93,7 @@ fn folder() -> PathBuf {
 /// Builds it twice: shared and static.
 ///
 /// # Errors
-/// Missing packages, or what the build says.
+/// Missing packages, or the error of the build.
 pub fn build() -> Result<()> {
     check(NAME, NEEDED)?;
     build_in(&folder(), &SHARED)?;
@@ -110,7 +110,7 @@ fn build_in(folder: &Path, more: &[&str]) -> Result<()> {
 /// Runs models on both allocators.
 ///
 /// # Errors
-/// What is not as promised.
+/// A failed check.
 pub fn test(options: &Options) -> Result<()> {
     let folder = folder();
     let package = Package::StableDiffusionCpp;

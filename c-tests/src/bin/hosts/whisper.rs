@@ -18,7 +18,7 @@ const NAME: &str = "whisper";
 
 const NEEDED: &[Needed] = &[Needed { package: "cmake", has: Has::Program("cmake") }];
 
-/// What is built of whisper.cpp: its library, for this machine.
+/// The part of whisper.cpp to build: its library, for this machine.
 const SETTINGS: [&str; 6] = [
     "CMAKE_BUILD_TYPE=Release",
     "GGML_OPENMP=OFF",
@@ -38,7 +38,7 @@ const MODELS: [(&str, WhisperModel, u64); 2] = [
     ("q8_0", WhisperModel { width: 256, heads: 4, audio_layers: 3, text_layers: 3, kind: Kind::Q8 }, 2),
 ];
 
-/// What is done with a model, and the options of the program.
+/// The use of a model, and the options of the program.
 const TASKS: [(&str, &str); 10] = [
     ("greedy", ""),
     ("greedy, no flash attention", "--flash off"),
@@ -59,7 +59,7 @@ fn folder() -> PathBuf {
 /// Builds it twice: shared and static.
 ///
 /// # Errors
-/// Missing packages, or what the build says.
+/// Missing packages, or the error of the build.
 pub fn build() -> Result<()> {
     check(NAME, NEEDED)?;
     let folder = folder();
@@ -104,7 +104,7 @@ fn copy_entries(from: &Path, to: &Path) -> std::io::Result<()> {
 /// Runs models on both allocators.
 ///
 /// # Errors
-/// What is not as promised.
+/// A failed check.
 pub fn test(options: &Options) -> Result<()> {
     let folder = folder();
     let package = Package::WhisperCpp;
@@ -146,7 +146,7 @@ pub fn test(options: &Options) -> Result<()> {
     run_jobs(NAME, &folder, &jobs, options)
 }
 
-/// Returns what is done with a model: everything with the first one and a preloaded lastuse, a part in other ways.
+/// Returns the uses of a model: everything with the first one and a preloaded lastuse, a part in other ways.
 fn tasks(model: &str, way: Way) -> Vec<&'static (&'static str, &'static str)> {
     let step = match (model == MODELS[0].0, way) {
         (true, Way::Preloaded) => 1,

@@ -7,7 +7,7 @@ use lastuse_vendor::Package;
 
 use crate::cmake::CmakeBuild;
 
-/// What is built of llama.cpp: its library, for this machine, with the backend of the CPU and one more.
+/// The part of llama.cpp to build: its library, for this machine, with the backend of the CPU and one more.
 const SETTINGS: [&str; 10] = [
     "CMAKE_BUILD_TYPE=Release",
     "BUILD_SHARED_LIBS=ON",
@@ -24,7 +24,7 @@ const SETTINGS: [&str; 10] = [
 /// Builds llama.cpp of the pinned package in `folder`, with `more` settings of CMake.
 ///
 /// # Errors
-/// What the build says.
+/// The error of the build.
 pub fn build_llama(host: &str, folder: &Path, more: &[String], inputs: &[PathBuf]) -> Result<()> {
     let settings: Vec<String> = SETTINGS.map(str::to_owned).into_iter().chain(more.iter().cloned()).collect();
     let sources = Package::LlamaCpp.sources()?;

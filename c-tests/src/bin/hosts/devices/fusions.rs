@@ -62,7 +62,7 @@ struct Row {
     logged: Option<[Logged; 2]>,
     /// Whether the devices fuse it as a whole, so that the log shows what lastuse replays.
     is_replayed: bool,
-    /// What lastuse replays for its plans.
+    /// The kernels that lastuse replays for its plans.
     replayed: KernelCosts,
 }
 

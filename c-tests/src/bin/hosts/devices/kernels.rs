@@ -26,7 +26,7 @@ pub fn devices(program: &HostProgram, backend: &str) -> Result<Vec<String>> {
 /// Runs all operations on a device. Those in `unclaimed` are not relied on there: other bits there are not errors.
 ///
 /// # Errors
-/// When the program cannot be run, or prints what is not understood.
+/// When the program cannot be run, or its output is not understood.
 pub fn test(program: &HostProgram, device: &str, unclaimed: &[&str], findings: &mut Findings) -> Result<()> {
     let outcome = program.run(&[device], false, &[])?;
     let rows: Vec<Row> = outcome.stdout.lines().map(Row::parse).collect::<Result<_>>()?;

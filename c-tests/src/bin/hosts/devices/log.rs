@@ -1,4 +1,4 @@
-//! What ggml's Vulkan backend logs of the kernels that it runs: `GGML_VK_PERF_LOGGER`, `GGML_VK_SYNC_LOGGER`.
+//! The log of ggml's Vulkan backend of the kernels that it runs: `GGML_VK_PERF_LOGGER`, `GGML_VK_SYNC_LOGGER`.
 
 use std::ops::AddAssign;
 

@@ -1,4 +1,4 @@
-//! What lastuse relies on and promises on the devices of one backend of ggml, whichever it is.
+//! The assumptions and guarantees of lastuse on the devices of any backend of ggml.
 //!
 //! ```text
 //!  build     llama.cpp with the backend
@@ -36,7 +36,7 @@ pub fn llama_of(libraries: PathBuf) -> Result<Llama> {
 
 /// A build of llama.cpp with a backend whose devices are tested.
 pub struct DeviceTests<'a> {
-    /// Stands before lines of progress.
+    /// Prefix of lines of progress.
     pub host: &'a str,
     /// ggml's name of the backend.
     pub backend: &'a str,
@@ -56,7 +56,7 @@ pub struct DeviceTests<'a> {
     pub unfused: &'a [Variable],
 }
 
-/// Tables, and what is not as promised.
+/// Tables, and failed checks.
 #[derive(Default)]
 pub struct Findings {
     /// The tables.
@@ -66,20 +66,20 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Writes the tables, and a line for each mistake, to the standard output and to `report.txt` in the folder of a host.
-    /// `more` stands behind them, and has `wrong` mistakes.
+    /// Writes the tables, and a line for each mistake, to the standard output and to `report.txt` in the folder of a
+    /// host. `more` follows them, and has `wrong` mistakes.
     ///
     /// # Errors
     /// How many mistakes there are, if any.
     pub fn report(&self, folder: &Path, more: &str, wrong: usize) -> Result<()> {
-        let lines = self.wrong.iter().map(|wrong| format!("\nnot as promised: {wrong}\n"));
+        let lines = self.wrong.iter().map(|wrong| format!("\ncheck failed: {wrong}\n"));
         let text = format!("{}{}{more}", self.text, lines.collect::<String>());
         print!("{text}");
         let file = folder.join("report.txt");
         fs::write(&file, &text).map_err(|error| format!("{}: {error}", file.display()))?;
         match self.wrong.len() + wrong {
             0 => Ok(()),
-            count => Err(format!("{count} results are not as promised, see above")),
+            count => Err(format!("{count} checks failed, see above")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What lastuse replays of the kernels and barriers of captured graphs, to be compared with what a backend logs.
+//! The kernels and barriers of captured graphs that lastuse replays, to be compared with the log of a backend.
 
 use std::path::Path;
 

@@ -35,7 +35,7 @@ pub const LLAMA_OLDER: LlamaHost = LlamaHost { name: "llama-older", package: Pac
 
 const NEEDED: &[Needed] = &[Needed { package: "cmake", has: Has::Program("cmake") }];
 
-/// What is built of llama.cpp: its library, for this machine.
+/// The part of llama.cpp to build: its library, for this machine.
 const SETTINGS: [&str; 9] = [
     "CMAKE_BUILD_TYPE=Release",
     "GGML_OPENMP=OFF",
@@ -92,7 +92,7 @@ impl LlamaHost {
     /// Builds it twice: shared and static.
     ///
     /// # Errors
-    /// Missing packages, or what the build says.
+    /// Missing packages, or the error of the build.
     pub fn build(&self) -> Result<()> {
         check(self.name, NEEDED)?;
         let folder = self.folder();
@@ -117,7 +117,7 @@ impl LlamaHost {
     /// Uses models on both allocators.
     ///
     /// # Errors
-    /// What is not as promised.
+    /// A failed check.
     pub fn test(&self, options: &Options) -> Result<()> {
         let programs = Programs::build(self, &lastuse(Build::Release)?)?;
         let folder = self.folder();

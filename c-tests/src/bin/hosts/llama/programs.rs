@@ -13,7 +13,7 @@ use crate::job::{Launch, Way};
 /// The libraries of a static build, in the order of the linker.
 const STATIC: [&str; 4] = ["src/libllama.a", "ggml/src/libggml.a", "ggml/src/libggml-cpu.a", "ggml/src/libggml-base.a"];
 
-/// What uses the models.
+/// The programs that use the models.
 const SESSIONS: &str = "llama_cpp/sessions.c";
 
 /// `llama_cpp/sessions.c` in each form, and what writes models.
@@ -69,7 +69,7 @@ impl Programs {
     /// Writes a model with random weights.
     ///
     /// # Errors
-    /// What the program says.
+    /// The error of the program.
     pub fn write_model(&self, model: &Model, file: &Path) -> Result<()> {
         let description = folder().join("hosts/llama/models").join(format!("{}.txt", model.name));
         let (file, description) = (file.to_string_lossy(), description.to_string_lossy());

@@ -11,7 +11,7 @@ use super::write_whole;
 /// Writes a file with these tensors and no keys.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub fn write_gguf(path: &Path, weights: &[Weight], seed: u64) -> Result<()> {
     let mut offset = 0;
     let tensors: Vec<GgufTensor> = weights

@@ -35,10 +35,10 @@ use std::path::Path;
 
 use lastuse_c_tests::Result;
 
-/// Writes a file in full or not at all: what is there under its name afterwards is complete.
+/// Writes a file in full or not at all: a file of that name is complete afterwards.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 fn write_whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<()> {
     let partial = path.with_extension("partial");
     let written = || -> std::io::Result<()> {

@@ -11,7 +11,7 @@ use super::write_whole;
 /// Writes a file with these tensors, which have no types of blocks.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub fn write_safetensors(path: &Path, weights: &[Weight], seed: u64) -> Result<()> {
     let header = header(weights).to_string();
     write_whole(path, |file| {

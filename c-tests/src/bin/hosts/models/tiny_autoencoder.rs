@@ -9,7 +9,7 @@ const LATENT: u64 = 4;
 /// Channels of all layers.
 const WIDTH: u64 = 64;
 
-/// What is at each place of the encoder or decoder.
+/// The layer at each place of the encoder or decoder.
 enum Layer {
     /// A convolution from these channels to those, with a bias.
     Convolution(u64, u64),

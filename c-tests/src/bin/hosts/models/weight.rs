@@ -70,7 +70,7 @@ impl Weight {
     }
 
     fn value(&self, random: &mut Random) -> f32 {
-        // 24 bits are what an f32 holds.
+        // An f32 holds 24 bits.
         let bits = u16::try_from(random.next() >> 48).expect("16 bits are left");
         self.center + self.spread * (f32::from(bits) / 32768.0 - 1.0)
     }

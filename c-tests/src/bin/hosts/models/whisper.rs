@@ -50,7 +50,7 @@ const HIGHEST: f32 = 8000.0;
 /// Writes a model.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub fn write_whisper(path: &Path, model: &WhisperModel, seed: u64) -> Result<()> {
     write_whole(path, |file| {
         file.write_all(&MAGIC.to_le_bytes())?;

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How the description of a program begins that does not end.
 const HUNG: &str = "it hung";
 
-/// What ggml prints then.
+/// The message of ggml in that case.
 const MESSAGE: &str = "RPC server crashed";
 
 /// Kills a server while each allocator is in use, and returns a line that says how the program ended.

@@ -78,7 +78,7 @@ struct Served {
 /// Builds each llama.cpp.
 ///
 /// # Errors
-/// Missing packages, or what a build says.
+/// Missing packages, or the error of a build.
 pub fn build() -> Result<()> {
     CLIENTS.iter().try_for_each(|client| client.llama.build())
 }
@@ -87,7 +87,7 @@ pub fn build() -> Result<()> {
 /// With [`Options::faults`], see [`run_faults`].
 ///
 /// # Errors
-/// What is not as promised.
+/// A failed check.
 pub fn test(options: &Options) -> Result<()> {
     let folder = target_folder().join("hosts/rpc");
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -116,12 +116,12 @@ pub fn test(options: &Options) -> Result<()> {
     }
     let _ = match wrong.len() {
         0 => writeln!(text, "All results are the same, no buffer is larger."),
-        _ => writeln!(text, "NOT as promised:\n- {}", wrong.join("\n- ")),
+        _ => writeln!(text, "FAILED:\n- {}", wrong.join("\n- ")),
     };
     print!("{text}");
     let file = folder.join("report.txt");
     fs::write(&file, &text).map_err(|error| format!("{}: {error}", file.display()))?;
-    if wrong.is_empty() { Ok(()) } else { Err(format!("{} results of rpc are not as promised", wrong.len())) }
+    if wrong.is_empty() { Ok(()) } else { Err(format!("{} checks of rpc failed", wrong.len())) }
 }
 
 impl Host {
@@ -253,7 +253,7 @@ impl Host {
 }
 
 impl Client {
-    /// Returns what is not as promised.
+    /// Returns the failed checks.
     fn differences(&self, before: &Served, after: &Served) -> Vec<String> {
         let mut wrong: Vec<String> = first_difference(&before.run.results, &after.run.results).into_iter().collect();
         let [old, new] = [before, after].map(|served| &served.run.counted);

@@ -33,7 +33,7 @@ pub fn free_endpoints() -> Result<Vec<String>> {
 }
 
 impl Servers {
-    /// Starts a server for each endpoint, and waits until all listen. What they print goes to `folder`.
+    /// Starts a server for each endpoint, and waits until all listen. Their output goes to `folder`.
     ///
     /// # Errors
     /// When one does not start.
@@ -57,7 +57,7 @@ impl Servers {
     /// Returns how many commands with this name all servers got.
     ///
     /// # Errors
-    /// When what they printed cannot be read.
+    /// When their output cannot be read.
     pub fn count(&self, command: &str) -> Result<usize> {
         let start = format!("[{command}]");
         let counts = self.logs.iter().map(|log| {

@@ -40,7 +40,7 @@ fn host_folder() -> PathBuf {
 /// Builds llama.cpp with the Vulkan backend.
 ///
 /// # Errors
-/// Missing packages, or what the build says.
+/// Missing packages, or the error of the build.
 pub fn build() -> Result<()> {
     check("vulkan", NEEDED)?;
     let header = folder().join("hosts/vulkan/layer_settings.h");
@@ -51,7 +51,7 @@ pub fn build() -> Result<()> {
 /// Tests what lastuse relies on and promises on the Vulkan device, then what `lastuse place` promises.
 ///
 /// # Errors
-/// What is not as promised.
+/// A failed check.
 pub fn test() -> Result<()> {
     let llama = llama_of(host_folder().join("build/bin"))?;
     let found = on_devices(&llama).run()?;

@@ -11,7 +11,7 @@ use super::{VISIBLE, host_folder};
 const ALIGNMENT: u64 = 16;
 
 /// Asks for placements on the Vulkan device, and on devices that the program registers, and runs llama.cpp with each.
-/// Returns the report, and how many results are not as promised.
+/// Returns the report, and the number of failed checks.
 ///
 /// # Errors
 /// When something cannot be run.
@@ -56,7 +56,7 @@ fn run(case: &PlacedCase, program: &PlacedProgram, report: &mut PlacedReport) ->
     eprintln!("[vulkan] {}", case.name);
     let progress = |row: &PlacedRow| {
         let budgets: Vec<String> = row.budgets.iter().map(u64::to_string).collect();
-        let is_right = if row.wrong.is_empty() { "as promised" } else { "NOT as promised" };
+        let is_right = if row.wrong.is_empty() { "passed" } else { "FAILED" };
         eprintln!("[vulkan]   {} bytes: {is_right}", budgets.join(" + "));
     };
     let rows = sweep(case, program, progress)?;
