@@ -17,8 +17,8 @@
 #include <stdlib.h>
 
 struct new_graph {
-    struct ggml_context * weights; // what has memory before the graph is allocated
-    struct ggml_context * ctx;     // what the allocator places
+    struct ggml_context * weights; // tensors that have memory before the graph is allocated
+    struct ggml_context * ctx;     // tensors that the allocator places
     struct ggml_cgraph *  graph;
 };
 

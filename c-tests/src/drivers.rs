@@ -20,7 +20,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Returns all test targets: the files and folders of `tests`, without what they share.
+    /// Returns all test targets: the files and folders of `tests`, without shared ones.
     ///
     /// # Errors
     /// When a file cannot be read.
@@ -74,7 +74,7 @@ impl Driver {
     }
 }
 
-/// What a string is directly inside of.
+/// The syntax that directly encloses a string.
 enum Opener<'c> {
     /// The arguments of this function.
     Call(&'c str),

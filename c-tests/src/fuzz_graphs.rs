@@ -7,7 +7,7 @@ use crate::{Lastuse, Linked, Program, Result};
 /// Its source, relative to the folder of the C programs.
 pub const FUZZ_SOURCES: [&str; 1] = ["programs/fuzz_graphs.c"];
 
-/// Builds it with upstream's allocator beside lastuse's.
+/// Builds it with upstream's allocator and lastuse's.
 ///
 /// # Errors
 /// The message of the compiler or the linker.

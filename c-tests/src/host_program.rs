@@ -10,7 +10,7 @@ use crate::{Build, Lastuse, Linked, Outcome, Program, Result, lastuse};
 /// A variable of the environment.
 pub type Variable = (&'static str, &'static str);
 
-/// A compiled program, with what is needed to run it.
+/// A compiled program, with the data needed to run it.
 #[derive(Debug)]
 pub struct HostProgram {
     program: Program,

@@ -14,7 +14,7 @@ type Compiled = Arc<OnceLock<Result<Vec<u8>>>>;
 /// By the command that compiles it.
 static COMPILED: LazyLock<Mutex<HashMap<String, Compiled>>> = LazyLock::new(Mutex::default);
 
-/// Compiles `object` by `command`, which lacks only the output, or copies what that command has compiled before.
+/// Compiles `object` by `command`, which lacks only the output, or copies its earlier output.
 ///
 /// # Errors
 /// The message of the compiler.

@@ -19,7 +19,7 @@ pub enum Linked<'a> {
     Ggml,
     /// `liblastuse.a` before the static ggml.
     LastuseArchive(&'a Lastuse),
-    /// `liblastuse.a` before the static ggml, and upstream's allocator beside it under other names.
+    /// `liblastuse.a` before the static ggml, and upstream's allocator under other names.
     Both(&'a Lastuse),
     /// Shared ggml and nothing else.
     SharedGgml,
@@ -61,9 +61,9 @@ pub struct Outcome {
     pub code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// What it printed.
+    /// Its standard output.
     pub stdout: String,
-    /// What it printed for errors.
+    /// Its standard error.
     pub stderr: String,
 }
 
@@ -81,8 +81,8 @@ impl Outcome {
 }
 
 impl Program {
-    /// Compiles and links a program. `sources` are relative to the folder of the C programs; what they include from
-    /// `support/` is compiled with them. `flags` are passed for every file and to the linker.
+    /// Compiles and links a program. `sources` are relative to the folder of the C programs; files of `support/` that
+    /// they include are compiled with them. `flags` are passed for every file and to the linker.
     ///
     /// # Errors
     /// The message of the compiler or the linker.
@@ -218,7 +218,7 @@ impl Program {
     }
 }
 
-/// Compiles `sources` and what they include from `support/`, and returns the objects.
+/// Compiles `sources` and the files of `support/` that they include, and returns the objects.
 fn compile_all(making: &Making, sources: &[&str], ggml: &Ggml, flags: &[&str]) -> Result<Vec<PathBuf>> {
     let compile_one = |(number, source): (usize, PathBuf)| {
         let object = making.object(&number.to_string());

@@ -48,7 +48,7 @@ impl TrainingDriver {
     }
 }
 
-/// What is done to need less memory, or to read more.
+/// Ways to need less memory, or to read more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrainingMethod {
     /// The name that the program knows.
@@ -93,7 +93,7 @@ pub struct TrainingSetup {
     pub accumulate: u32,
     /// Whether lastuse is linked; otherwise ggml's own allocator serves the program.
     pub on_lastuse: bool,
-    /// What is done to need less memory, or to read more.
+    /// Ways to need less memory, or to read more.
     pub method: TrainingMethod,
 }
 
@@ -112,7 +112,7 @@ impl TrainingSetup {
     }
 }
 
-/// What a training run has shown.
+/// The result of a training run.
 #[derive(Clone, Debug)]
 pub struct TrainingRun {
     /// The loss of every batch, exact.

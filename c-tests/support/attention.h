@@ -40,7 +40,7 @@ void attention_build(struct attention * attention, enum caching caching, int hea
 void attention_fill(struct attention * attention);
 void attention_fill_input(struct attention * attention, int seed);
 
-// What a computed graph has left.
+// The results of a computed graph.
 struct attention_result {
     float output[ATTENTION_WIDTH * ATTENTION_NEW];
     float caches[ATTENTION_LAYERS * 2][ATTENTION_WIDTH * ATTENTION_ROWS];

@@ -1,5 +1,6 @@
-// Counts what is asked of the buffer types of all devices but the CPU, at the buffer types themselves, and refuses what
-// exceeds a limit. The devices may be of any backend: the function of their buffer type that allocates is exchanged.
+// Counts the requests to the buffer types of all devices but the CPU, at the buffer types themselves, and refuses those
+// that exceed a limit. The devices may be of any backend: the function of their buffer type that allocates is
+// exchanged.
 
 #ifndef COUNTED_DEVICES_H
 #define COUNTED_DEVICES_H

@@ -32,7 +32,7 @@ struct fake_backends {
 };
 
 // ---------------------------------------------------------------------------------------------------
-// What the scheduler would have allocated
+// Memory that the scheduler would have allocated
 // ---------------------------------------------------------------------------------------------------
 
 static _Thread_local struct {

@@ -1,4 +1,4 @@
-// A real scheduler on backends that compute nothing and say what a test wants, for callers in other languages:
+// A real scheduler on backends that compute nothing and answer as a test wants, for callers in other languages:
 // everything is a function. The graph that the scheduler would have allocated is kept instead: this library defines
 // `ggml_gallocr_reserve_n`, and must be loaded before the base library of ggml, which calls it.
 
@@ -45,7 +45,7 @@ void fake_backends_assign(struct fake_backends * fake, struct ggml_tensor * tens
 // Schedules the graph once. False when the scheduler did not get as far as to allocate it.
 bool fake_backends_schedule(struct fake_backends * fake, struct ggml_cgraph * graph);
 
-// What the scheduler decided. -1 for a tensor without backend. Valid until the scheduler is freed.
+// The decisions of the scheduler. -1 for a tensor without backend. Valid until the scheduler is freed.
 int                        fake_backends_backend(struct fake_backends * fake, struct ggml_tensor * tensor);
 int                        fake_backends_splits(struct fake_backends * fake);
 int                        fake_backends_copies(struct fake_backends * fake);

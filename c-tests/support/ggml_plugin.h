@@ -11,7 +11,7 @@ struct plugin * plugin_open(void);
 // Computes graphs whose size depends on step.
 void plugin_step(struct plugin * plugin, int step);
 
-// Prints what was computed as NAME_hash=... and so on, and frees everything.
+// Prints the results as NAME_hash=... and so on, and frees everything.
 void plugin_close(struct plugin * plugin, const char * name);
 
 #endif

@@ -1,5 +1,5 @@
-// Writes a graph to a file of the format "lastuse-graph", version 1: what an allocator reads of it. A header without a
-// .c file, so that programs that use it consist of one file.
+// Writes a graph to a file of the format "lastuse-graph", version 1: the parts that an allocator reads. A header
+// without a .c file, so that programs that use it consist of one file.
 //
 // Leafs, nodes and their sources are written. Every tensor counts as one of the one buffer type given.
 
@@ -154,7 +154,7 @@ static inline void graph_file_tensor(FILE * file, const struct graph_file_ids * 
     fprintf(file, ",\"src\":[");
     const char * separator = "";
     for (int i = 0; i < GGML_MAX_SRC; i++) {
-        // What is only referred to may be the result of another graph, whose sources are not written.
+        // A tensor that is only referred to may be the result of another graph, whose sources are not written.
         if (tensor->src[i] != NULL && graph_file_id(ids, tensor->src[i]) >= 0) {
             fprintf(file, "%s%d", separator, graph_file_id(ids, tensor->src[i]));
             separator = ",";

@@ -118,7 +118,7 @@ enum turns {
 enum outcome {
     SAME_BITS,
     OTHER_BITS,
-    OTHER_WRITES, // equal bits, but something beside the result was written
+    OTHER_WRITES, // equal bits, but memory outside the result was written
 };
 
 // Makes the operation and, if the backend supports it, computes it with one thread in its own memory.

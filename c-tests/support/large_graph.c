@@ -26,7 +26,7 @@ struct ggml_tensor * large_graph_leaf(struct large_graph * b, enum ggml_type typ
     return t;
 }
 
-// Scores, a mask, softmax, the weighted sum, and the heads beside each other.
+// Scores, a mask, softmax, the weighted sum, and the heads side by side.
 static struct ggml_tensor * attention(struct large_graph * b, uint64_t * state) {
     int64_t              keys    = one_of(state, 64, 96, 256);
     int64_t              queries = one_of(state, 64, 77, 128);

@@ -21,7 +21,7 @@ struct large_graph {
 
 struct large_graph large_graph_new(uint64_t seed);
 
-// With room for so many nodes.
+// With room for this number of nodes.
 struct large_graph large_graph_with_room(uint64_t seed, size_t nodes);
 
 // The tensors of the graph are no more.

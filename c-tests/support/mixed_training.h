@@ -8,7 +8,7 @@
 #define MIXED_TRAINING_TENSORS 32
 
 struct mixed_training {
-    struct ggml_context * ctx;     // what the allocator places
+    struct ggml_context * ctx;     // tensors that the allocator places
     struct ggml_context * keeping; // weights
     ggml_backend_buffer_t buffer;  // of the latter
     struct ggml_cgraph *  graph;

@@ -1,4 +1,4 @@
-// What tests of passes over random graphs have in common: budgets, what is kept of a graph, and comparing it.
+// The common part of tests of passes over random graphs: budgets, the kept results of a graph, and comparing them.
 #pragma once
 
 #include "check.h"
@@ -48,7 +48,7 @@ static inline ggml_gallocr_t new_allocator(void) {
     return ggml_gallocr_new(ggml_backend_cpu_buffer_type());
 }
 
-// What the program reads of a graph beyond its result: values that were retained or dedicated.
+// Values of a graph that the program reads besides its result: values that were retained or dedicated.
 struct kept {
     struct ggml_tensor * tensors[MOST_KEPT];
     struct ggml_tensor * truths[MOST_KEPT];

@@ -1,9 +1,9 @@
 // Random graphs of real ggml operations. Seed and options determine the graph, so a test can build it
 // several times: once for each allocator, once for the reference.
 //
-// Graphs are valid under node order: a tensor that an explicit in-place node or a copy overwrites is
-// overwritten at the same place in every order of evaluation that ggml allows for, and no node reads
-// what it writes, unless ggml documents that it may. All values stay finite.
+// Graphs are valid under node order: a tensor that an explicit in-place node or a copy overwrites is overwritten at the
+// same place in every order of evaluation that ggml allows for, and no node reads its own destination, unless ggml
+// documents that it may. All values stay finite.
 #pragma once
 
 #include <stdbool.h>
@@ -26,7 +26,7 @@ struct random_graph_options {
 
     bool copies; // many results are computed for a copy alone, into memory that others use too
 
-    // What the backend scheduler adds to its copy of a graph:
+    // Nodes that the backend scheduler adds to its copy of a graph:
     bool markers;       // dependency markers, which keep their sources live
     bool early_markers; // markers also before the tensors that they name (upstream: undefined)
     bool split_copies;  // tensors without operation in the node list, read by later nodes

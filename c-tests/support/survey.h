@@ -1,5 +1,5 @@
-// Tries what the kernels of the CPU support, over types, shapes and numbers of threads. A kernel may abort its process,
-// so each way to call an operation runs in its own process.
+// Tries the capabilities of the CPU's kernels, over types, shapes and numbers of threads. A kernel may abort its
+// process, so each way to call an operation runs in its own process.
 #pragma once
 
 #include <stdbool.h>
@@ -14,11 +14,11 @@ struct survey {
     int                   version; // of ggml
 };
 
-// What one run of a kernel tests: one operation, or one of its sources.
+// The subject of one run of a kernel: one operation, or one of its sources.
 struct question {
     enum ggml_op op;
     int          source;
-    enum writes  needed;  // what it must support
+    enum writes  needed;  // the layouts that it must support
     bool         claimed; // lastuse claims that it does
 };
 
@@ -32,8 +32,8 @@ void survey_ask(struct question question, const char * what);
 // Computes, with several threads too if requested, and records the result.
 void survey_try(struct trial * trial, bool with_threads);
 
-// Tries all shapes, all layouts and `parts` parts. Prints `<verb> <operation> <source> <layout>` for what is claimed
-// and was correct, and that line after `could` for what is not claimed and was always correct.
+// Tries all shapes, all layouts and `parts` parts. Prints `<verb> <operation> <source> <layout>` for cases that are
+// claimed and were correct, and that line after `could` for cases that are not claimed and were always correct.
 void survey_rules(const struct rules * rules, int parts, try_shape try_shape, const char * verb);
 
 // Whether the form is tried with several threads too.

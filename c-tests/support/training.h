@@ -9,8 +9,8 @@
 #define TRAINING_WEIGHTS (2 * TRAINING_LAYERS + 1)
 
 struct training {
-    struct ggml_context * ctx;     // what the allocator places
-    struct ggml_context * keeping; // what has its own memory
+    struct ggml_context * ctx;     // tensors that the allocator places
+    struct ggml_context * keeping; // tensors with their own memory
     ggml_backend_buffer_t buffer;  // of the latter
     struct ggml_cgraph *  graph;
     struct ggml_tensor *  rows;
@@ -27,7 +27,7 @@ void            training_free(struct training * t);
 // Weights and moments as at the start.
 void training_set_data(const struct training * t);
 
-// Inputs and the gradient of the loss, which share memory with what is computed later: before each step.
+// Inputs and the gradient of the loss, which share memory with later results: before each step.
 void training_set_inputs(const struct training * t);
 
 // Computes the graph `steps` times.

@@ -1,9 +1,9 @@
-// Layouts of destinations of ggml_set_output(), and operations to try them with beside those of in_place.h.
+// Layouts of destinations of ggml_set_output(), and operations to try them with, besides those of in_place.h.
 #pragma once
 
 #include "in_place.h"
 
-// What an operation must support to write a layout: `Strides` of lastuse, from the second on.
+// The strides that an operation must support to write a layout: `Strides` of lastuse, from the second on.
 enum writes { WRITES_CONTIGUOUS, WRITES_PADDED_ROWS, WRITES_ROWS, WRITES_ANYTHING, WRITES_COUNT };
 
 extern const char * const WRITES_NAMES[WRITES_COUNT];
@@ -14,7 +14,7 @@ extern const char * const WRITES_NAMES[WRITES_COUNT];
 // A tensor of the shape and type of `result`, inside a larger one. `layout` is less than WANTED_LAYOUTS.
 struct ggml_tensor * dst_tensor(struct ggml_context * ctx, const struct ggml_tensor * result, int layout);
 
-// What an operation must support to write `dst`; `result` has no gaps.
+// The strides that an operation must support to write `dst`; `result` has no gaps.
 enum writes writes_needed(const struct ggml_tensor * result, const struct ggml_tensor * dst);
 
 // Operations that are never computed in place.

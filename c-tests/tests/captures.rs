@@ -1,4 +1,4 @@
-//! The committed graphs are what the programs in `captures/` write today.
+//! The committed graphs are the current output of the programs in `captures/`.
 
 mod support;
 
@@ -14,7 +14,11 @@ fn graphs_of_our_own_programs_are_up_to_date() {
     assert!(!captures.is_empty(), "there is nothing to compare");
     let differing: Vec<&str> =
         captures.iter().filter(|capture| !expect(capture.is_up_to_date())).map(|capture| &*capture.name).collect();
-    assert!(differing.is_empty(), "not what is committed, see `cargo capture --help`: {}", differing.join(", "));
+    assert!(
+        differing.is_empty(),
+        "different from the committed files, see `cargo capture --help`: {}",
+        differing.join(", ")
+    );
 }
 
 #[test]

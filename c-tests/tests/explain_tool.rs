@@ -21,7 +21,7 @@ fn run(arguments: &[&str]) -> Output {
     explain(arguments).output().expect("the tool starts")
 }
 
-/// Exit code 0, no messages, and what was printed.
+/// Exit code 0, no messages, and the output.
 fn explained(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{arguments:?}");

@@ -122,7 +122,7 @@ fn peaks_without_the_largest_tensor_are_those_of_the_other_blocks() {
     }
 }
 
-/// The largest graph of a program with a prompt of so many tokens, and room for 512 in its caches.
+/// The largest graph of a program with a prompt of this number of tokens, and room for 512 in its caches.
 fn captured(tokens: u32, options: &[&str]) -> Value {
     let program = llama_style::build("explained-remedies", Package::LlamaCpp, Linked::SharedGgml);
     let folder = target_folder()

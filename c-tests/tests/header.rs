@@ -56,7 +56,7 @@ fn from_cpp() {
     compiles_and_runs("header-cpp", "programs/header_cpp.cpp");
 }
 
-/// What the other tests here rely on.
+/// The assumption of the other tests here.
 #[test]
 fn warnings_are_errors() {
     let ggml = support::ggml(Package::LlamaCpp);

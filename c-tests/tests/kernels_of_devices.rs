@@ -1,4 +1,4 @@
-//! What plans of captured graphs cost devices, replayed as if the graphs had been captured there. Prints the sums.
+//! The cost of plans of captured graphs on devices, replayed as if the graphs had been captured there. Prints the sums.
 
 use lastuse::graph::kernels::KernelCosts;
 use lastuse::graph::snapshot::Snapshot;

@@ -57,7 +57,7 @@ fn output_head_on_the_host_has_a_copy_on_the_device() {
     let found = support::expect(head_on_host(&case("dense, one GPU"), program(), 128));
     assert!(found.wrong.is_empty(), "{:#?}", found.wrong);
     assert_eq!(found.with.weights - found.without.weights, found.head);
-    // The copy takes most of what was to be saved.
+    // The copy takes most of the expected saving.
     let saved = found.with.peak - found.without.peak;
     assert!(saved < found.head / 2, "{saved} of {} bytes saved", found.head);
 }

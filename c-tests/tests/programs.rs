@@ -12,7 +12,8 @@ use libtest_mimic::Trial;
 use support::expect;
 use support::trials::{of_cases, of_function};
 
-/// Programs that get lastuse, which verifies every plan, with upstream's allocator beside it, on the ggml of llama.cpp.
+/// Programs that get lastuse, which verifies every plan, with upstream's allocator under other names, on the ggml of
+/// llama.cpp.
 const PROGRAMS: [&str; 28] = [
     "budget_setting",
     "combined_passes",

@@ -79,7 +79,7 @@ fn run_tool(arguments: &[&str]) -> Output {
     tool::command(arguments).output().expect("the tool starts")
 }
 
-/// Exit code 0, no messages, and what was printed.
+/// Exit code 0, no messages, and the output.
 fn printed(arguments: &[&str]) -> String {
     let output = run_tool(arguments);
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{arguments:?}");
@@ -126,7 +126,7 @@ fn retained_tensors_are_drawn() {
     assert!(printed(&["draw", &file, "-o", "-", "--format", "html"]).contains("\"retained\":["));
 }
 
-/// The plan of the graph without retention loses what it retains.
+/// The plan of the graph without retention loses the retained values.
 #[test]
 fn plan_that_loses_a_retained_tensor_is_wrong() {
     let file = captured("checked", "hidden-1");

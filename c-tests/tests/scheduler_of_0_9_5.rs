@@ -1,4 +1,4 @@
-//! The rule of ggml's scheduler beside the real one, of ggml 0.9.5: see `scheduler`. A process has one ggml.
+//! The rule of ggml's scheduler compared with the real one, of ggml 0.9.5: see `scheduler`. A process has one ggml.
 
 #[path = "scheduler/compare.rs"]
 mod compare;

@@ -60,7 +60,7 @@ fn same_bits_when_lastuse_is_switched_off() {
     assert_same_results(&before(Package::LlamaCpp, "1"), &off);
 }
 
-/// The code in the page, each with what stands behind the fence: its language and its file.
+/// The code in the page, each with the text after the fence: its language and its file.
 fn quotes() -> Vec<(&'static str, &'static str)> {
     let mut parts = PAGE.split("```");
     parts.next();
@@ -75,7 +75,7 @@ fn page_quotes_the_programs() {
     for (file, text) in [("c before.c", BEFORE), ("c after.c", AFTER)] {
         let of_file: Vec<&str> = quotes.iter().filter(|(name, _)| *name == file).map(|&(_, quote)| quote).collect();
         assert!(of_file.len() >= 5, "{file}: {} quotes", of_file.len());
-        // An empty line in a quote may stand for more.
+        // An empty line in a quote may replace several lines.
         for part in of_file.iter().flat_map(|quote| quote.trim_end().split("\n\n")) {
             assert!(text.contains(&format!("\n{part}\n")), "not in {file}:\n{part}");
         }

@@ -1,4 +1,4 @@
-//! What leaves the libraries: the committed list, and nothing else.
+//! Exported symbols: the committed list, and nothing else.
 
 mod support;
 

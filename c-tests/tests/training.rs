@@ -18,7 +18,7 @@ fn programs() -> &'static TrainingPrograms {
     })
 }
 
-/// What runs of the same batches have in common.
+/// The common results of runs of the same batches.
 #[derive(Default)]
 struct Expected {
     losses: Vec<String>,

@@ -8,7 +8,7 @@
 
 #include "check.h"
 
-// What the callbacks cannot be given.
+// Data that cannot be passed to the callbacks.
 static struct training *     running;
 static struct ggml_context * added;  // tensors that the method has added to the graph that is allocated
 static struct ggml_cgraph *  latest; // the graph that is allocated

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-// What is computed of a batch.
+// The computation of a batch.
 enum part {
     PART_EVAL, // the forward pass
     PART_GRAD, // and the backward pass, whose gradients are added to those of the batches before

@@ -33,7 +33,7 @@ void for_each_layer(struct ggml_cgraph * graph, void (*f)(struct ggml_tensor * l
     }
 }
 
-// outputs: what a program does on ggml alone to read values after the run
+// outputs: the way of programs on ggml alone to read values after the run
 
 static void set_output(struct ggml_tensor * layer, void * user) {
     (void) user;
@@ -172,7 +172,7 @@ static void recompute(struct ggml_context * ctx, struct ggml_cgraph * graph) {
     CHECK(lastuse_graph_recompute(ctx, graph, &params, NULL), "%s", lastuse_last_error());
 }
 
-// combined: fewer values are kept, and what is left runs in a better order
+// combined: fewer values are kept, and the rest runs in a better order
 
 static void recompute_and_order(struct ggml_context * ctx, struct ggml_cgraph * graph) {
     recompute(ctx, graph);

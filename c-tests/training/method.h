@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-// A graph that is computed many times: by an allocator of graphs, or by what a method has put in its place.
+// A graph that is computed many times: by an allocator of graphs, or by a method's replacement.
 struct computed_graph {
     struct ggml_cgraph * graph;
     ggml_backend_t       backend;
@@ -35,17 +35,17 @@ struct method {
     void (*before)(struct ggml_cgraph * graph);
     void (*after)(struct ggml_cgraph * graph);
 
-    // What follows is of the loop alone, since ggml_opt does not show its allocator.
+    // The rest belongs to the loop alone, since ggml_opt does not show its allocator.
 
     // Before a graph gets memory.
     void (*prepare)(struct computed_graph * g);
 
-    // Gives a graph memory, computes it, and frees what the method has added, in place of the allocator.
+    // Gives a graph memory, computes it, and frees the method's additions, in place of the allocator.
     void (*allocate)(struct computed_graph * g);
     void (*compute)(struct computed_graph * g);
     void (*free)(struct computed_graph * g);
 
-    // Bytes that the method holds for a graph beside the allocator's.
+    // Bytes that the method holds for a graph besides the allocator's.
     struct method_memory (*memory)(const struct computed_graph * g);
 };
 

@@ -1,4 +1,4 @@
-// What a run records: every loss, the time of each step, the accuracy after each epoch.
+// Records of a run: every loss, the time of each step, the accuracy after each epoch.
 #pragma once
 
 #include "ggml.h"

@@ -1,4 +1,4 @@
-// A training run: what is trained, in which way, and what is recorded.
+// A training run: the model, the method, and the records.
 #pragma once
 
 #include "ggml-backend.h"
@@ -17,7 +17,7 @@ struct training {
     int                   epochs; // at most: training ends when all data points held out are right
     struct record         record;
     size_t                compute; // bytes that are held to compute a graph, at the end
-    size_t                beside;  // bytes that the method holds beside them
+    size_t                beside;  // bytes that the method holds besides them
 };
 
 // The optimizer's parameters, for ggml_opt and for the loop of our own. The argument is not used.

@@ -7,7 +7,7 @@
 //! Each part uses only those above it in this list:
 //!
 //! - [`division`]: the neurons of each layer that are on the GPU
-//! - `malformed`: what is wrong with a file
+//! - `malformed`: defects of a file
 //! - [`gguf`]: the layout of model files
 //! - [`gpuidx`]: the file that PowerInfer loads
 //! - `elements`: elements of arrays by type

@@ -1,4 +1,4 @@
-//! What is wrong with a file.
+//! A defect of a file.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub fn malformed<T>(reason: impl Into<String>) -> Result<T> {
 pub struct Unreadable {
     /// The file or folder.
     pub path: PathBuf,
-    /// What was wanted, and what there is.
+    /// The expected and the actual value.
     pub reason: String,
 }
 

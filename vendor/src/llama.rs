@@ -10,7 +10,7 @@ use crate::{Ggml, Objects, Package, Result, ggml};
 /// A compiled llama.cpp.
 #[derive(Clone, Debug)]
 pub struct Llama {
-    /// The ggml that it uses; `libllama.so` lies beside its libraries.
+    /// The ggml that it uses; `libllama.so` is next to its libraries.
     pub ggml: Ggml,
     /// Flags to compile a program against its headers.
     pub include_flags: Vec<String>,

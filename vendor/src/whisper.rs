@@ -6,7 +6,7 @@ use crate::{Ggml, Objects, Package, Result, ggml};
 /// A compiled whisper.cpp.
 #[derive(Clone, Debug)]
 pub struct Whisper {
-    /// The ggml that it uses; `libwhisper.so` lies beside its libraries.
+    /// The ggml that it uses; `libwhisper.so` is next to its libraries.
     pub ggml: Ggml,
     /// Flags to compile a program against its headers.
     pub include_flags: Vec<String>,

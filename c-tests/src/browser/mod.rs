@@ -168,7 +168,7 @@ impl Browser {
         self.paint()
     }
 
-    /// Types text into what has the focus.
+    /// Types text into the element that has the focus.
     ///
     /// # Errors
     /// The message of the browser.

@@ -32,7 +32,7 @@ impl Capture {
         list::all()
     }
 
-    /// `options` stand with spaces between.
+    /// `options` are separated by spaces.
     fn new(name: String, generator: Generator, options: &str) -> Self {
         Self { name, generator, arguments: options.split_whitespace().map(str::to_owned).collect() }
     }
@@ -77,7 +77,7 @@ impl Capture {
         Ok(changed)
     }
 
-    /// Returns whether the committed file equals what the program writes now.
+    /// Returns whether the committed file equals the program's output.
     ///
     /// # Errors
     /// When the program cannot be built, fails, or the file cannot be read.

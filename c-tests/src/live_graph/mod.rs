@@ -48,7 +48,7 @@ impl Memory {
 }
 
 impl LiveGraph {
-    /// Builds the graph of `snapshot`. What it calls external gets its own buffer, as weights have one.
+    /// Builds the graph of `snapshot`. External memory gets its own buffer, as weights have one.
     ///
     /// # Errors
     /// When this ggml does not know an operation or a type, or sees a tensor otherwise than the file does.
@@ -198,7 +198,7 @@ fn new_tensor(context: &Context, snapshot: &Snapshot, id: TensorId) -> Result<*m
     Ok(tensor)
 }
 
-/// A `ggml_context`, and a buffer for what has memory before it is allocated.
+/// A `ggml_context`, and a buffer for tensors that have memory before it is allocated.
 #[derive(Debug)]
 struct Context {
     ggml: &'static Ggml,
@@ -230,7 +230,7 @@ impl Context {
         Ok(Self { ggml, raw, outside: Memory { data, buffer } })
     }
 
-    /// The memory that a tensor has from the start. A view of what has memory knows its own address before it gets a
+    /// The memory that a tensor has from the start. A view of a tensor with memory knows its address before it gets a
     /// buffer, as ggml's views do.
     fn memory_before(&self, snapshot: &Snapshot, id: TensorId) -> Memory {
         let tensor = snapshot.graph.tensor(id);

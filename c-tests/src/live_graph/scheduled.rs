@@ -1,4 +1,4 @@
-//! Live graphs through a real `ggml_backend_sched`, on backends that support what a test says.
+//! Live graphs through a real `ggml_backend_sched`, on backends whose capabilities a test sets.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_int};
@@ -11,7 +11,7 @@ use lastuse::placement::Bytes;
 use super::loaded::{Api, FakeBackends, FakeSchedulers, FakeSetup};
 use super::{Allocators, LiveGraph};
 
-/// What the backends can do. Tables have the entries of the first backend, then those of the next.
+/// Capabilities of the backends. Tables have the entries of the first backend, then those of the next.
 #[derive(Clone, Debug, Default)]
 pub struct BackendTables {
     /// By backend and buffer type.
@@ -49,7 +49,7 @@ pub struct SeenTensor {
     pub backend: i32,
 }
 
-/// What a real scheduler decided.
+/// The decisions of a real scheduler.
 #[derive(Clone, Debug)]
 pub struct RealSchedule {
     /// By tensor.
@@ -204,7 +204,7 @@ impl RealScheduler {
                 // SAFETY: a live scheduler and a live tensor.
                 unsafe { (self.functions.place)(self.raw, tensor, index(memory.buffer_type), is_weight) };
             }
-            // A view of what has memory knows its address.
+            // A view of a tensor with memory knows its address.
             if let Some(memory) = placed.graph().tensor(id).view.and_then(|view| placed.memory[view.root as usize]) {
                 let is_placed = placed.memory[id as usize].is_some();
                 // SAFETY: a live tensor.

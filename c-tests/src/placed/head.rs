@@ -13,7 +13,7 @@ use super::program::{Asked, PlacedProgram};
 use super::sweep::PlacedCase;
 use crate::{Result, read_graph};
 
-/// What a device is asked for with the output head and without.
+/// The bytes requested from a device with the output head and without.
 #[derive(Clone, Debug)]
 pub struct HeadOnHost {
     /// The bytes of the head.
@@ -22,15 +22,15 @@ pub struct HeadOnHost {
     pub with: Asked,
     /// With the head alone on the host.
     pub without: Asked,
-    /// What is not as predicted.
+    /// A difference from the prediction.
     pub wrong: Vec<String>,
 }
 
 /// The matrix of the output head in llama.cpp's models.
 const HEAD: &str = "output.weight";
 
-/// Runs a case of one device with everything there, and with the output head on the host, and compares what it is asked
-/// for with the planned bytes.
+/// Runs a case of one device with everything there, and with the output head on the host, and compares the requested
+/// bytes with the planned ones.
 ///
 /// # Errors
 /// When something cannot be run.
@@ -60,7 +60,7 @@ pub fn head_on_host(case: &PlacedCase, program: &PlacedProgram, alignment: u64) 
     Ok(HeadOnHost { head: prediction.head, with, without, wrong })
 }
 
-/// What is planned for all on a device, with the head or without.
+/// The bytes planned for all on a device, with the head or without.
 struct Prediction {
     snapshots: Vec<Snapshot>,
     found: CapturedItems,

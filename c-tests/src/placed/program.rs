@@ -18,7 +18,7 @@ pub struct PlacedModel {
     pub shape: &'static str,
 }
 
-/// `llama_cpp/placed.c`, with what is needed to run it.
+/// `llama_cpp/placed.c`, with the data needed to run it.
 #[derive(Debug)]
 pub struct PlacedProgram {
     program: HostProgram,
@@ -27,7 +27,7 @@ pub struct PlacedProgram {
     tool: PathBuf,
 }
 
-/// What a device was asked for, counted at its buffer type, in bytes.
+/// The bytes requested from a device, counted at its buffer type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
     /// In live buffers of weights.
@@ -63,7 +63,7 @@ impl PlacedRun {
         self.outcome.code == Some(1)
     }
 
-    /// Returns what the program and its libraries logged.
+    /// Returns the log of the program and its libraries.
     pub fn log(&self) -> &str {
         &self.outcome.stderr
     }
@@ -75,7 +75,7 @@ impl PlacedRun {
 }
 
 impl PlacedProgram {
-    /// Compiles the program for this llama.cpp. What it writes goes to `folder`; `variables` are set in each run.
+    /// Compiles the program for this llama.cpp. Its output goes to `folder`; `variables` are set in each run.
     ///
     /// # Errors
     /// When something cannot be built.

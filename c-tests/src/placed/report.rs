@@ -1,4 +1,4 @@
-//! What was promised and what was asked for, as tables.
+//! Planned and requested bytes, as tables.
 
 use std::fmt::Write;
 
@@ -31,7 +31,7 @@ impl PlacedReport {
         let _ = write!(self.text, "\n{}\n\n{}", case.name, aligned_table(&table, 0));
     }
 
-    /// Adds what the output head on the host saves.
+    /// Adds the bytes that the output head on the host saves.
     pub fn add_head(&mut self, name: &str, found: &HeadOnHost) {
         self.wrong.extend(found.wrong.iter().map(|wrong| format!("{name}, output head on the host: {wrong}")));
         self.placements += 2;

@@ -1,4 +1,4 @@
-//! Budgets from nothing to everything: what is promised for each, and what the devices are asked for.
+//! Budgets from nothing to everything: the planned bytes for each, and the bytes requested from the devices.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::Result;
 /// A program, its devices, and how its weights and caches are placed.
 #[derive(Clone, Copy, Debug)]
 pub struct PlacedCase {
-    /// What the report calls it.
+    /// Its name in the report.
     pub name: &'static str,
     /// The model.
     pub model: PlacedModel,
@@ -32,7 +32,7 @@ pub struct PlacedCase {
 pub struct PlacedRow {
     /// The budget of each device.
     pub budgets: Vec<u64>,
-    /// What was promised; `None` if no placement is within the budgets.
+    /// The planned bytes; `None` if no placement is within the budgets.
     pub promise: Option<Promise>,
     /// The most that each device was asked for at a time.
     pub asked: Vec<u64>,
@@ -88,8 +88,8 @@ impl Sweep<'_> {
         place(self.program, &self.model, &self.graphs, &devices, &arguments)
     }
 
-    /// Places within budgets and runs the program: as it is, with lastuse and devices that have exactly what is promised,
-    /// and with each device having a byte less.
+    /// Places within budgets and runs the program: as it is, with lastuse and devices that have exactly the planned
+    /// bytes, and with each device having a byte less.
     fn row(&self, budgets: Vec<u64>) -> Result<PlacedRow> {
         let Some(promise) = self.place(&budgets)? else {
             return Ok(PlacedRow { budgets, promise: None, asked: Vec::new(), wrong: Vec::new() });
@@ -123,7 +123,7 @@ impl Sweep<'_> {
         self.program.run(&self.model, &arguments, limits.is_some())
     }
 
-    /// Returns what is wrong when a device has a byte less than it was promised to need: it must refuse, and the program
+    /// Returns the failed checks when a device has a byte less than the plan needs: it must refuse, and the program
     /// must say so.
     fn refusal(&self, promise: &Promise, limits: &[u64], device: usize) -> Result<Option<String>> {
         let mut limits = limits.to_vec();
@@ -149,7 +149,7 @@ fn larger(promise: &Promise, plain: &PlacedRun, run: &PlacedRun) -> Vec<String> 
         .collect()
 }
 
-/// Returns where what the devices were asked for is not what was promised.
+/// Returns the devices whose requested bytes differ from the plan.
 fn differences(promise: &Promise, run: &PlacedRun) -> Vec<String> {
     let mut found = Vec::new();
     if !run.is_complete() {

@@ -1,4 +1,4 @@
-// Operations that compute each element for itself.
+// Operations that compute each element separately.
 
 #include "cuts.h"
 
@@ -11,7 +11,7 @@ static const int64_t SHAPES[][GGML_MAX_DIMS] = {
 // One row: its slices are contiguous.
 static const int64_t VECTORS[][GGML_MAX_DIMS] = { { 64, 1, 1, 1 }, { 131, 1, 1, 1 }, { 512, 1, 1, 1 }, { 200, 1, 1, 1 } };
 
-// The vector instructions of every machine divide a row into at most so many elements at once.
+// The vector instructions of every machine divide a row into at most this number of elements at once.
 #define ELEMENTS_AT_ONCE 64
 
 static void take_all(struct part * part) {

@@ -1,4 +1,4 @@
-// Operations that compute each row, or each group of planes, for itself.
+// Operations that compute each row, or each group of planes, separately.
 
 #include "cuts.h"
 

@@ -122,7 +122,7 @@ void fuzz_computed(ggml_backend_t cpu, uint64_t seed, uint64_t * random) {
     struct random_graph truth  = random_graph_new(seed, options);
     struct retained     retained = draw_retained(&g, &truth, random);
     struct bench        bench;
-    // What a removed copy becomes, and its producer, may be written by others.
+    // The result of a removed copy, and its producer, may be written by others.
     passes.removes_copies = passes.removes_copies && retained.nodes.count == 0;
     change_graph(g.graph, passes, random);
     open_bench(&bench, random);

@@ -32,7 +32,7 @@ static bool is_read(const struct ggml_cgraph * graph, const struct ggml_tensor *
     return false;
 }
 
-// Whether no node writes over the input, but for what it writes into views of it.
+// Whether no node writes over the input, except into views of it.
 static bool is_intact(const struct ggml_cgraph * graph, const struct ggml_tensor * input) {
     for (int i = 0; i < graph->n_nodes; i++) {
         const struct ggml_tensor * node   = graph->nodes[i];
@@ -129,7 +129,7 @@ void fuzz_repeated(ggml_backend_t cpu, uint64_t seed, uint64_t * random) {
         place(&bench, &ours);
         place(&upstream, &theirs);
         CHECK_PLAN(ours.graph, "seed %llu", (unsigned long long) seed);
-        // What an invalid plan leaves intact says nothing.
+        // Inputs that an invalid plan leaves intact say nothing.
         if (plan_check(theirs.graph) == NULL) {
             check_runs(cpu, &ours, &theirs, &truth);
         }

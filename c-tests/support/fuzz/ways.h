@@ -14,10 +14,10 @@ void fuzz_replanned(uint64_t seed, uint64_t * random);
 void fuzz_computed(ggml_backend_t cpu, uint64_t seed, uint64_t * random);
 void fuzz_repeated(ggml_backend_t cpu, uint64_t seed, uint64_t * random);
 
-// Mostly a few nodes, sometimes a hundred: small graphs find faults sooner, and are easier to read.
+// Usually a few nodes, sometimes a hundred: small graphs find faults sooner, and are easier to read.
 struct random_graph_options draw_options(uint64_t * random);
 
-// What a scheduler adds to a graph that is planned, and never computed.
+// Nodes that a scheduler adds to a graph that is planned, and never computed.
 void draw_scheduler_parts(uint64_t * random, struct random_graph_options * options);
 
 // 1 buffer, or several; one id may repeat the buffer type of another.

@@ -25,7 +25,7 @@ static bool is_needed(const struct checker * c, int step) {
     return false;
 }
 
-// A view that nothing reads is what the scheduler lists of a tensor that it copies.
+// The scheduler lists a view that nothing reads for a tensor that it copies.
 static bool may_be_skipped(const struct ggml_cgraph * graph, const struct ggml_tensor * node) {
     return !is_computed(graph, node) && node->op != GGML_OP_NONE &&
            !(is_view_op(node) && count_readers(graph, node) == 0);

@@ -61,7 +61,7 @@ static struct ggml_tensor * split_heads(struct builder * b, struct ggml_tensor *
     return add_value(b, ggml_permute(b->ctx, x, 0, 2, 1, 3), bound);
 }
 
-// Writes keys into a cache and gives back a view of what is in it.
+// Writes keys into a cache and returns a view of its content.
 static struct ggml_tensor * through_cache(struct builder * b, struct ggml_tensor * keys) {
     int64_t              n     = ggml_nelements(keys);
     struct ggml_tensor * cache = new_reals(b, GGML_TYPE_F32, (int64_t[4]){ n * 2, 1, 1, 1 }, 85);

@@ -55,7 +55,7 @@ void list_add(struct tensor_list * list, struct ggml_tensor * tensor);
 bool list_has(const struct tensor_list * list, const struct ggml_tensor * tensor);
 float * bound_of(struct builder * b, struct ggml_tensor * tensor);
 
-// Takes a new tensor into the list of values. What is written through a view raises its root's bound.
+// Takes a new tensor into the list of values. A write through a view raises its root's bound.
 struct ggml_tensor * add_value(struct builder * b, struct ggml_tensor * tensor, float bound);
 
 bool is_f32(const struct ggml_tensor * t);
@@ -71,5 +71,5 @@ bool is_real(const struct ggml_tensor * t);
 bool is_dense_matrix(const struct ggml_tensor * t);
 bool is_plain_real(const struct ggml_tensor * t);
 
-// A random value with the property, mostly one of the latest, or NULL.
+// A random value with the property, usually one of the latest, or NULL.
 struct ggml_tensor * pick(struct builder * b, tensor_property property);

@@ -25,8 +25,8 @@ static bool change_parameter(struct random_graph * g, struct ggml_tensor * t, ui
     return true;
 }
 
-// A normalization and the product behind it may be fused. In every graph that ggml makes both have the layout
-// of what the normalization reads.
+// A normalization and the product after it may be fused. In every graph that ggml makes both have the layout of the
+// normalization's source.
 static bool may_be_fused(const struct ggml_cgraph * graph, const struct ggml_tensor * t) {
     bool fused = t->op == GGML_OP_RMS_NORM || t->op == GGML_OP_MUL;
     for (int i = 0; i < graph->n_nodes && !fused; i++) {

@@ -113,7 +113,7 @@ void collect_outputs(struct random_graph * g) {
     }
 }
 
-// Neighbours mostly share a buffer, as the parts of a graph do that one backend computes.
+// Neighbours usually share a buffer, as the parts of a graph do that one backend computes.
 static int * new_buffer_ids(struct builder * b, int n) {
     int * ids = malloc((size_t) (n > 0 ? n : 1) * sizeof(*ids));
     CHECK(ids != NULL, "out of memory");

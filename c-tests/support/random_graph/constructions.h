@@ -40,13 +40,13 @@ struct ggml_tensor * make_copy(struct builder * b);
 
 struct ggml_tensor * make_get_rows(struct builder * b);
 
-// Writes rows of one matrix to places in another that an input names: a cache, mostly.
+// Writes rows of one matrix to places in another that an input names: usually a cache.
 struct ggml_tensor * make_set_rows(struct builder * b);
 
 // x with a part of it replaced or added to.
 struct ggml_tensor * make_set(struct builder * b);
 
-// Rows of a matrix, chosen by what was computed.
+// Rows of a matrix, chosen by a computed index.
 struct ggml_tensor * make_argmax(struct builder * b);
 
 // blocks.c: matrix products, and the blocks of a language model that consist of them

@@ -17,7 +17,7 @@ static struct ggml_tensor * pick_small(struct builder * b) {
     return ggml_nelements(x) <= b->options.max_elements ? x : new_random_leaf(b);
 }
 
-// Something plain to compute from: a value, or rows of it, which may be rows of what is written to later.
+// Something plain to compute from: a value, or rows of it, which may be rows of memory that is written to later.
 static struct ggml_tensor * pick_operand(struct builder * b) {
     struct ggml_tensor * x = pick_small(b);
     if (x->ne[1] == 1 || x->ne[2] != 1 || x->ne[3] != 1 || random_chance(&b->random, 40)) {
@@ -73,7 +73,7 @@ static struct ggml_tensor * turn(struct builder * b, struct ggml_tensor * t) {
     return t;
 }
 
-// Memory for that many elements, mostly some that is used already.
+// Memory for that many elements, usually some that is used already.
 static struct ggml_tensor * pick_memory(struct builder * b, int64_t n) {
     for (int tries = 0; tries < 8 && random_chance(&b->random, 90); tries++) {
         struct ggml_tensor * t = pick(b, is_plain_f32);
@@ -132,7 +132,7 @@ static struct ggml_tensor * copy_into_memory(struct builder * b) {
     return copy;
 }
 
-// What was computed from a part of the memory is written back there, or beside it.
+// A result computed from a part of the memory is written back there, or next to it.
 static struct ggml_tensor * update_state(struct builder * b) {
     struct ggml_tensor * memory = pick_memory(b, 64);
     int64_t              room   = ggml_nelements(memory);

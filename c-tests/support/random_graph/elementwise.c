@@ -37,7 +37,7 @@ struct ggml_tensor * make_scale(struct builder * b) {
     }
 }
 
-// A tensor that can stand beside x: of its shape, or one that is repeated along some dimensions.
+// A tensor that can be the second operand of x: of its shape, or one that is repeated along some dimensions.
 static struct ggml_tensor * pick_partner(struct builder * b, struct ggml_tensor * x) {
     for (int tries = 0; tries < 24; tries++) {
         struct ggml_tensor * y    = pick(b, is_f32_with_dense_rows);

@@ -5,8 +5,8 @@
 
 bool is_in_graph(struct builder * b, const struct ggml_tensor * tensor);
 
-// A node that reads what it writes races with itself. Sources of `other` count as well: the CPU
-// backend fuses a normalization and the product after it.
+// A node that reads its own destination races with itself. Sources of `other` count as well: the CPU backend fuses a
+// normalization and the product after it.
 bool may_overwrite(struct ggml_tensor * target, struct ggml_tensor * other);
 
 // Takes in a node that overwrites its view_src. All that reads the old values enters the graph before

@@ -1,4 +1,4 @@
-//! What devices hold, of whole programs: `lastuse run --report`, `LASTUSE_ACCOUNTING`, the schema of the files.
+//! The memory of devices, for whole programs: `lastuse run --report`, `LASTUSE_ACCOUNTING`, the schema of the files.
 
 #[path = "../support/mod.rs"]
 mod support;

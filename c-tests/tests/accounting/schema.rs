@@ -1,4 +1,4 @@
-//! The committed schema describes what is written. The part of JSON Schema that it uses is checked here.
+//! The committed schema describes the files. The part of JSON Schema that it uses is checked here.
 
 use lastuse_c_tests::folder;
 use serde_json::Value;
@@ -17,7 +17,7 @@ pub fn assert_follows_schema(file: &Value) {
     assert_sums(file);
 }
 
-/// Checks what a schema cannot say: that sums add up, and are those of the buffers.
+/// Checks properties that a schema cannot express: that sums add up, and are those of the buffers.
 fn assert_sums(file: &Value) {
     let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{value} is not a number"));
     let parts = ["weights", "kv", "compute", "other", "rounding"];

@@ -1,4 +1,4 @@
-//! The command line as a whole: help, completions, man pages, which files are taken, and what is wrong with a command.
+//! The command line as a whole: help, completions, man pages, which files are taken, and errors in a command.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -30,7 +30,7 @@ fn run(arguments: &[&str]) -> Output {
     command(arguments).output().expect("the tool starts")
 }
 
-/// Exit code 0, no messages, and what was printed.
+/// Exit code 0, no messages, and the output.
 fn printed(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert_eq!((output.status.code(), tool::stderr(&output)), (Some(0), ""), "{arguments:?}");

@@ -1,4 +1,4 @@
-//! `lastuse run PROGRAM` without "--", and what is wrong with a program that does not start.
+//! `lastuse run PROGRAM` without "--", and why a program does not start.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -157,7 +157,7 @@ fn missing_programs_are_told_by_their_folder() {
     assert_eq!((output.status.code(), stderr(&output)), (Some(NOT_FOUND), format!("lastuse: {message}\n").as_str()));
 }
 
-/// Of a folder that may not be searched. The superuser may search all, and sees what is there.
+/// For a folder that may not be searched. The superuser may search all, and sees its content.
 #[test]
 fn folders_without_permission_are_named() {
     let closed = folder("closed");

@@ -1,8 +1,8 @@
-//! The pages say what the tool prints: quoted output, tables of numbers, and single numbers; commands, options and files that
-//! they name exist. Times cannot be compared: they are left out, or must be within sane bounds.
+//! The pages quote the tool's output: quoted output, tables of numbers, and single numbers; commands, options and files
+//! that they name exist. Times cannot be compared: they are left out, or must be within sane bounds.
 //!
-//! What is found by its form needs no other entry here:
-//! - a block that begins with `$ lastuse ...`: what is below is the output of the command (`quoted`)
+//! Items found by their form need no other entry here:
+//! - a block that begins with `$ lastuse ...`: the lines below are the output of the command (`quoted`)
 //! - a table whose first title is a `lastuse` command: its words in capitals are columns (`tables`)
 //! - a block of JSON below a command with `--json`: the output has at least that (`quoted`)
 //! - everything in code that looks like a command, a file or a variable of lastuse (`named`)
@@ -76,7 +76,7 @@ fn words(line: &str) -> Vec<String> {
         .collect()
 }
 
-/// Runs the tool with the words behind `lastuse`, and returns the report of a program, or what is printed.
+/// Runs the tool with the words after `lastuse`, and returns the report of a program, or the output.
 fn printed(arguments: &[String]) -> String {
     let arguments: Vec<&str> = arguments.iter().map(|word| if word == PROGRAM { program() } else { word }).collect();
     let output = command(&arguments).current_dir(repository()).output().expect("the tool starts");
@@ -106,12 +106,12 @@ fn tables(page: &Page) -> Vec<Vec<Vec<&str>>> {
     tables
 }
 
-/// Returns the code in a line of a page: what is between backquotes.
+/// Returns the code in a line of a page: the text between backquotes.
 fn code(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 
-/// Returns the number in a word, without what is around it.
+/// Returns the number in a word, without the text around it.
 fn number(word: &str) -> Option<&str> {
     let word = word.trim_matches(['(', ')', ',', ';', ':', '`']);
     word.parse::<f64>().is_ok().then_some(word)

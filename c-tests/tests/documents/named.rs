@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::{Page, code, matching, pages, printed, repository};
 
-/// Returns the code of a page by lines: blocks, and what is between backquotes.
+/// Returns the code of a page by lines: blocks, and text between backquotes.
 fn lines_of_code(page: &Page) -> Vec<&str> {
     let blocks = page.text.lines().filter_map(|line| line.strip_prefix("    "));
     blocks.chain(page.text.split("\n\n").flat_map(code)).collect()
@@ -17,7 +17,7 @@ fn commands(line: &str) -> Vec<Vec<&str>> {
     let starts = line.strip_prefix("$ ").unwrap_or(line);
     let Some(rest) = starts.strip_prefix("lastuse ") else { return Vec::new() };
     let words = rest.split(" #").next().unwrap_or(rest).split_whitespace();
-    // What follows is the program's own.
+    // The rest belongs to the program.
     let is_program = |word: &&str| {
         word.starts_with("./") || word.starts_with("target/") || ["--", "python", "docker"].contains(word)
     };

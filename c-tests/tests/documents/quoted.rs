@@ -1,10 +1,10 @@
-//! Quoted output is what the tool prints.
+//! Quoted output equals the tool's output.
 
 use serde_json::Value;
 
 use super::{Page, pages, printed, words};
 
-/// What every block that quotes output begins with.
+/// The beginning of every block that quotes output.
 const PROMPT: &str = "    $ lastuse ";
 
 /// A command with the output that is below it: lines that are indented, or empty.

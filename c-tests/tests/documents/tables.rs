@@ -1,8 +1,8 @@
-//! Tables whose first title is a command of the tool have what it prints.
+//! Tables whose first title is a command of the tool have its output.
 
 use super::{code, number, pages, printed, tables, words};
 
-/// Returns the words in capitals of a command: what a row of the table has in their place.
+/// Returns the words in capitals of a command, which a row of the table replaces.
 fn placeholders(command: &str) -> Vec<&str> {
     let parts = command.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     parts.filter(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_uppercase())).collect()
@@ -68,7 +68,7 @@ fn numbers_of_tables_are_those_of_their_commands() {
             for row in &table[1..] {
                 let command = header.command(row);
                 let output = printed(&words(&command));
-                // Of several graphs, the last line has the means.
+                // For several graphs, the last line has the means.
                 let is_summed_up = command.contains('*') && command.contains(".gz");
                 let output = if is_summed_up { output.lines().last().unwrap_or_default() } else { &output };
                 let printed: Vec<&str> = output.split_whitespace().filter_map(number).collect();

@@ -23,7 +23,7 @@ const TYPES: [(&str, &str); 11] = [
     ("q5_1", "<f4"),
 ];
 
-/// Runs all cases, and compares what they dump with what they expect.
+/// Runs all cases, and compares their dumps with the expected ones.
 fn all_cases_pass(program: &Program, label: &str) {
     let mut compared = 0;
     for case in support::listed_cases(program, &[]) {

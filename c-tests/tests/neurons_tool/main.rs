@@ -15,7 +15,7 @@ use lastuse_vendor::target_folder;
 use serde_json::{Value, json};
 use support::tool::{assert_fails, command, stderr, stdout};
 
-/// The files that PowerInfer wrote, and what they were made from.
+/// The files that PowerInfer wrote, and their input.
 fn examples() -> PathBuf {
     lastuse_c_tests::folder().join("powerinfer")
 }

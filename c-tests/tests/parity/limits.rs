@@ -26,14 +26,14 @@ fn taken(label: &str, mut allocator: Gallocr, live: &mut LiveGraph) -> Taken {
     allocator.chunks()
 }
 
-/// What ggml takes under a limit, and what lastuse takes with these rules.
+/// Bytes of ggml and of lastuse with these rules, under a limit.
 fn taken_by_both(label: &str, snapshot: &Snapshot, live: &mut LiveGraph, limit: Bytes, rules: &CStr) -> (Taken, Taken) {
     let alignment = snapshot.buffers[0].alignment;
     let ggml = taken(label, allocators().upstream_limited(alignment, limit), live);
     (ggml, taken(label, allocators().lastuse_limited(alignment, limit, rules), live))
 }
 
-/// What is worse than in ggml, in words, and in how many cases something is better.
+/// Cases that are worse than in ggml, in words, and the number of cases that are better.
 #[derive(Default)]
 struct Comparison {
     worse: Vec<String>,

@@ -48,7 +48,7 @@ struct Tensor {
 struct Draft {
     random: Random,
     tensors: Vec<Tensor>,
-    /// What later nodes may read.
+    /// Values that later nodes may read.
     readable: Vec<usize>,
 }
 
@@ -154,7 +154,7 @@ impl Draft {
         self.tensors.push(tensor);
     }
 
-    /// Something to read: mostly what is new.
+    /// Something to read, usually a new value.
     fn pick(&mut self) -> usize {
         let count = self.readable.len() as u64;
         let back = if self.random.one_in(4) { self.random.below(count) } else { self.random.below(count.min(4)) };

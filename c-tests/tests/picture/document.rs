@@ -19,7 +19,7 @@ fn picture_in_the_documentation_is_what_the_tool_draws() {
         fs::write(&picture, &output.stdout).expect("the repository can be written to");
     }
     let committed = fs::read(&picture).expect("docs/memory.svg is there");
-    assert!(committed == output.stdout, "docs/memory.svg is not what the tool draws; LASTUSE_UPDATE=1 writes it anew");
+    assert!(committed == output.stdout, "docs/memory.svg differs from the tool's picture; LASTUSE_UPDATE=1 updates it");
     assert!(committed.len() < 300_000, "{} bytes are much for a repository", committed.len());
 }
 

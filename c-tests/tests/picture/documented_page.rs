@@ -50,10 +50,7 @@ fn assert_shown(browser: &mut Browser, name: &str) {
         ),
     );
     let difference = difference.as_f64().expect("a number");
-    assert!(
-        difference < TOLERANCE,
-        "docs/{name} is not what the page shows ({difference}); LASTUSE_UPDATE=1 writes it anew"
-    );
+    assert!(difference < TOLERANCE, "docs/{name} differs from the page ({difference}); LASTUSE_UPDATE=1 updates it");
 }
 
 #[test]

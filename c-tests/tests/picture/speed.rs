@@ -51,7 +51,7 @@ fn page_of_25_megabytes_opens() {
         opened(&mut browser, &page);
         println!("milliseconds: {}", value(&mut browser, OPENED));
     }
-    // Of many graphs one is read.
+    // One of many graphs is read.
     let read =
         value(&mut browser, "[GRAPHS.length > 200, GRAPHS.filter(({ graph }) => graph).length, state.painters.length]");
     assert_eq!(read, json!([true, 1, 2]));

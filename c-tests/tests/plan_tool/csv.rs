@@ -19,7 +19,7 @@ struct Placed {
     bytes: std::ops::Range<u64>,
 }
 
-/// Reads what the tool has written: plain fields, the live range half-open or not.
+/// Reads the tool's output: plain fields, the live range half-open or not.
 fn placed(written: &str) -> Vec<Placed> {
     let mut lines = written.lines();
     let header: Vec<&str> = lines.next().expect("a header").split(',').collect();

@@ -15,7 +15,7 @@ const SIZES: [u64; 24] = [35, 45, 16, 55, 51, 8, 38, 54, 51, 59, 40, 19, 8, 12, 
 const READERS: [usize; 24] =
     [2, 5, 9, 7, 8, 13, 15, 17, 15, 10, 14, 14, 13, 17, 22, 18, 24, 22, 20, 24, 22, 23, 24, 24];
 
-/// The graph; what no node reads is an output.
+/// The graph; results that no node reads are outputs.
 fn graph() -> String {
     let header = json!({"format": "lastuse-graph", "version": 1, "label": "hard", "n_leafs": 0, "n_nodes": SIZES.len(),
         "buffers": [{"name": "CPU", "alignment": 32, "ggml_alloc_size": 32 * 514}]});

@@ -24,7 +24,7 @@ fn run(arguments: &[&str]) -> Output {
     plan(arguments).output().expect("the tool starts")
 }
 
-/// Exit code 0, no messages, and what was printed.
+/// Exit code 0, no messages, and the output.
 fn planned(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{arguments:?}");

@@ -1,4 +1,4 @@
-//! `--recompute`: budgets, what goes with it, and what is refused.
+//! `--recompute`: budgets, combinations with other options, and refusals.
 
 use lastuse_c_tests::captured_graphs;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! `--split`: budgets, targets on captured graphs, what goes with it, and what is refused.
+//! `--split`: budgets, targets on captured graphs, combinations with other options, and refusals.
 
 use std::fs;
 use std::path::Path;

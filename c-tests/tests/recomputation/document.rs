@@ -1,4 +1,4 @@
-//! `docs/recomputation.md` and its curve have what the pass finds.
+//! `docs/recomputation.md` and its curve have the results of the pass.
 
 use std::fs;
 use std::path::PathBuf;
@@ -50,5 +50,5 @@ fn curve_in_the_documentation_is_what_the_pass_finds() {
         fs::write(&file, &drawn).expect("the repository can be written to");
     }
     let committed = fs::read_to_string(&file).expect("docs/recomputation.svg is there");
-    assert!(committed == drawn, "docs/recomputation.svg is not what is found; LASTUSE_UPDATE=1 writes it anew");
+    assert!(committed == drawn, "docs/recomputation.svg differs from the results; LASTUSE_UPDATE=1 updates it");
 }

@@ -8,7 +8,7 @@ use super::Training;
 /// The distances from one kept layer to the next that are tried.
 const DISTANCES: [usize; 8] = [1, 2, 3, 4, 6, 8, 12, 24];
 
-/// What is kept of the layers.
+/// The results kept of the layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// The residual stream after every k-th layer.
@@ -17,7 +17,7 @@ pub enum Kept {
     Layers,
 }
 
-/// A choice, and what it needs.
+/// A choice, and the bytes that it needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
     pub kept: Kept,

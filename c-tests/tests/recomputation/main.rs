@@ -1,4 +1,4 @@
-//! Recomputed training graphs: their bytes and their work, in the documents and beside keeping every k-th layer.
+//! Recomputed training graphs: their bytes and their work, in the documents and compared with keeping every k-th layer.
 
 mod document;
 mod every_kth;
@@ -12,7 +12,7 @@ use lastuse::placement::Bytes;
 use lastuse_c_tests::{captured_graphs, read_graph};
 use support::expect;
 
-/// A captured training graph, with what it needs as given.
+/// A captured training graph, with the bytes that it needs as given.
 struct Training {
     name: &'static str,
     layers: usize,
@@ -32,7 +32,7 @@ impl Training {
         Self { name, layers, snapshot, given }
     }
 
-    /// Returns what the graph needs that is found for a budget.
+    /// Returns the bytes of the graph that is found for a budget.
     fn recomputed(&self, budget: Bytes) -> Needs {
         let (mut copy, buffers) = (self.snapshot.clone(), self.snapshot.recorded_buffers());
         let found = copy.recompute(&buffers, budget, RecomputeEffort::default(), &mut |_| true);

@@ -1,4 +1,4 @@
-//! What lastuse records: captures, the report, the log, statistics. The program prints what it did.
+//! Records of lastuse: captures, the report, the log, statistics. The program prints its actions.
 
 mod captures;
 mod log;
@@ -25,7 +25,7 @@ fn program() -> &'static Program {
     PROGRAM.get_or_init(|| build("recording", Package::LlamaCpp))
 }
 
-/// Builds the program on lastuse as users build it: what is recorded must not depend on checks of debug builds.
+/// Builds the program on lastuse as users build it: records must not depend on checks of debug builds.
 fn build(name: &str, package: Package) -> Program {
     support::build(name, "recording", &support::ggml(package), Linked::Both(&support::release()))
 }

@@ -14,7 +14,7 @@ use crate::support::{expect, tool};
 /// Type, chunk and offset.
 type Place = [u64; 3];
 
-/// What a program printed of its plans.
+/// The output of a program about its plans.
 #[derive(Default)]
 struct Printed {
     /// By seed: for each buffer the bytes of lastuse and of ggml's own allocator.
@@ -47,7 +47,7 @@ impl Printed {
         printed
     }
 
-    /// Compares a graph with what was printed. Returns its seed.
+    /// Compares a graph with the output. Returns its seed.
     fn check(&self, snapshot: &Snapshot) -> String {
         let first = snapshot.graph.leafs().iter().chain(snapshot.graph.nodes()).next().expect("a tensor");
         let (seed, _) = snapshot.tensors[*first as usize].name.split_once('/').expect("a seed");

@@ -1,4 +1,4 @@
-//! `lastuse_stats_get`: the program compares the numbers with what it has done.
+//! `lastuse_stats_get`: the program compares the numbers with its own work.
 
 use std::ffi::OsStr;
 

@@ -30,7 +30,7 @@ pub struct Comparison {
     pub version: SchedulerVersion,
 }
 
-/// What happened in some comparisons.
+/// The outcome of some comparisons.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Compared {
     /// Graphs that both scheduled.
@@ -130,7 +130,7 @@ impl Comparison {
     }
 }
 
-/// Returns `true` for errors that stand for an abort of ggml.
+/// Returns `true` for errors that correspond to an abort of ggml.
 fn is_abort(error: &PlacementError) -> bool {
     matches!(
         error,

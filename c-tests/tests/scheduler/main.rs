@@ -1,5 +1,5 @@
-//! The rule of ggml's scheduler beside the real one, of ggml 0.26: equal backends, splits and copies, equal lists for the
-//! allocator, and equal bytes, by ggml's own allocator and by lastuse.
+//! The rule of ggml's scheduler compared with the real one, of ggml 0.26: equal backends, splits and copies, equal
+//! lists for the allocator, and equal bytes, by ggml's own allocator and by lastuse.
 
 mod compare;
 mod problems;

@@ -8,7 +8,7 @@ use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{Device, TensorId};
 use lastuse_c_tests::BackendTables;
 
-/// What is given to the real scheduler and to the rule.
+/// The input of the real scheduler and of the rule.
 #[derive(Debug)]
 pub struct Problem {
     pub backends: Backends,
@@ -18,7 +18,7 @@ pub struct Problem {
     pub options: SchedulerOptions,
 }
 
-/// Answers from tables; what a real backend would be asked is the same there.
+/// Answers from tables; the queries to a real backend are the same.
 #[derive(Debug)]
 pub struct TableBackends<'a> {
     pub tables: &'a BackendTables,
@@ -102,7 +102,7 @@ impl Problem {
         let mut random = Random(seed ^ 0x5EED);
         let gpus = 1 + usize::try_from(random.below(3)).unwrap_or(0);
         let mut backends = gpus_and_cpu(gpus);
-        // Like BLAS beside the CPU, or two queues of one GPU.
+        // Like BLAS next to the CPU, or two queues of one GPU.
         if random.percent(30) {
             let like = random.below(gpus as u64 + 1);
             backends.list[0].buffer_type = u32::try_from(like).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What the tests of this folder share: each library is built once, also when many tests want it.
+//! Helpers shared by the tests of this folder: each library is built once, also when many tests want it.
 #![allow(dead_code, reason = "each test file uses some of it")]
 
 pub mod llama_style;
@@ -19,7 +19,7 @@ pub fn expect<T>(result: Result<T, String>) -> T {
     result.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Returns the results of a function for each item, in their order, computed by as many threads as there are cores.
+/// Returns the results of a function for each item, in their order, computed by one thread per core.
 pub fn in_parallel<T: Sync, R: Send + Sync>(items: &[T], compute: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
@@ -73,7 +73,7 @@ pub fn shared_from_archive(name: &str, ggml: &Ggml, part: &str, flags: &[&str]) 
     expect(Program::build_shared(name, &[], ggml, &[&all, flags].concat())).display().to_string()
 }
 
-/// Builds a program from `programs/` on the ggml of llama.cpp, with upstream's allocator beside lastuse's.
+/// Builds a program from `programs/` on the ggml of llama.cpp, with upstream's allocator and lastuse's.
 pub fn build_with_both(name: &str) -> Program {
     build(name, name, &ggml(Package::LlamaCpp), Linked::Both(&checked()))
 }

@@ -27,7 +27,7 @@ pub fn gguf(bytes: &[u8]) {
 /// Reads which neurons are on the GPU.
 ///
 /// # Panics
-/// When it takes too much memory, is refused without a reason, or what is read is written as other bytes.
+/// When it takes too much memory, is refused without a reason, or is written back as other bytes.
 pub fn gpuidx(bytes: &[u8]) {
     match in_proportion(bytes.len(), || GpuIndex::read(bytes)) {
         Err(malformed) => assert!(!malformed.defects.is_empty() && !malformed.to_string().is_empty()),

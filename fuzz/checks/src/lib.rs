@@ -1,4 +1,4 @@
-//! What must hold for every file that lastuse reads, whatever its bytes are.
+//! Properties of every file that lastuse reads, whatever its bytes are.
 //!
 //! Each function takes the bytes of a file, returns when they are handled correctly, and panics otherwise. `tests/`
 //! tries them with the committed corpus and with inputs made from it.

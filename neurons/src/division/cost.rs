@@ -44,7 +44,7 @@ impl LayerCost {
     }
 }
 
-/// What PowerInfer's estimate of the bytes of a neuron depends on: not on the width of the model.
+/// The inputs of PowerInfer's estimate of the bytes of a neuron: not the width of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerInferShape {
     /// Neurons of a layer, `n_ff`.

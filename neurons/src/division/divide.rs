@@ -25,7 +25,7 @@ pub struct LayerNeurons<'h> {
     pub cost: LayerCost,
 }
 
-/// What happens with groups whose neurons were never active.
+/// The treatment of groups whose neurons were never active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Inactive {
     /// They fill the room that is left, in the order of the layers.
@@ -62,7 +62,7 @@ pub struct LayerDivision {
 pub struct UnusableLayer {
     /// The layer.
     pub layer: usize,
-    /// What is wrong with its hotness; `None` if its bytes overflow.
+    /// The defect of its hotness; `None` if its bytes overflow.
     pub defect: Option<HotnessDefect>,
 }
 
@@ -99,8 +99,8 @@ impl NeuronDivision {
 
 /// Chooses the neurons that are on the GPU: groups of `granule` neurons by hotness per byte, within `budget`.
 ///
-/// Of equal groups, that of the lowest layer is taken first, of equal neurons that with the lowest id. The last group
-/// of a layer has fewer neurons if their number is not a multiple of the granule.
+/// Among equal groups, that of the lowest layer is taken first; among equal neurons, that with the lowest id. The last
+/// group of a layer has fewer neurons if their number is not a multiple of the granule.
 ///
 /// # Errors
 /// The first [`UnusableLayer`].
@@ -222,7 +222,7 @@ impl PartialEq for Next {
 
 impl Eq for Next {}
 
-/// What is taken so far.
+/// The choice so far.
 struct DivisionState {
     left: Bytes,
     /// Groups of each layer.
@@ -231,8 +231,8 @@ struct DivisionState {
 }
 
 impl DivisionState {
-    /// Takes segments by hotness per byte while they fit. Returns the bound: what is covered when the first does not
-    /// fit, and the part of it that would fit.
+    /// Takes segments by hotness per byte while they fit. Returns the bound: the hotness covered when the first does
+    /// not fit, and the part of it that would fit.
     fn take_segments(&mut self, curves: &[Curve<'_>]) -> f64 {
         let segments: Vec<Vec<CurveSegment>> = curves.iter().map(Curve::segments).collect();
         let next = |layer: usize, position: usize| Some(Next { layer, segment: *segments[layer].get(position)? });

@@ -67,7 +67,7 @@ pub struct Group {
     pub benefit: f64,
 }
 
-/// Returns the ids of the neurons, the hottest first; of equal ones the lowest id first.
+/// Returns the ids of the neurons, the hottest first; among equal ones the lowest id first.
 pub fn by_hotness(hotness: &[f64]) -> Vec<u32> {
     let mut ids: Vec<u32> = (0..MAX_NEURONS).take(hotness.len()).collect();
     // A stable sort: equal ones keep their order, and so do 0 and -0. There is no NaN.

@@ -13,9 +13,9 @@
 //! - `groups`: what numbers are valid, and the groups of a layer
 //! - `divide`: the choice
 //!
-//! [`divide()`] takes the groups with the highest hotness per byte. Where every group has the same bytes, the result
-//! is the optimum of the integer program that maximizes the hotness on the GPU; elsewhere [`NeuronDivision::bound`]
-//! states what no choice can exceed. `docs/neurons.md` has the arguments.
+//! [`divide()`] takes the groups with the highest hotness per byte. Where every group has the same bytes, the result is
+//! the optimum of the integer program that maximizes the hotness on the GPU; elsewhere [`NeuronDivision::bound`] states
+//! a value that no choice can exceed. `docs/neurons.md` has the arguments.
 
 mod cost;
 mod granule;

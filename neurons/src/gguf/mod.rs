@@ -1,7 +1,7 @@
 //! The layout of GGUF, version 3: keys with typed values, names and extents of tensors, their data.
 //!
 //! Only headers are read, never data, so a file of many gigabytes takes the memory of its header. Every length is
-//! checked against what is left of the file before memory is taken for it.
+//! checked against the rest of the file before memory is allocated for it.
 //!
 //! - `input`: reading with checked bounds
 //! - `value`: values and their types

@@ -21,7 +21,7 @@ pub struct ModelTensor {
     pub bytes: u64,
 }
 
-/// Reads which tensors a model has; of a model in several files, `file` is any of them. Only headers are read.
+/// Reads which tensors a model has; for a model in several files, `file` is any of them. Only headers are read.
 ///
 /// # Errors
 /// [`Unreadable`]: a file cannot be read, is malformed, or is cut off; or the files are not of one model.

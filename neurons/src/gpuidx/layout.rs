@@ -142,7 +142,7 @@ fn check_entry(position: usize, tensor: &GgufTensor, dialect: Dialect, defects: 
 fn check_offset(tensor: &GgufTensor, expected: Option<u64>, defects: &mut Vec<IndexDefect>) {
     if expected != Some(tensor.offset) {
         let expected = expected.map_or("none that fits a file".to_owned(), |offset| offset.to_string());
-        let message = format!("the offset is {}; {expected} is expected: the end of what is before it", tensor.offset);
+        let message = format!("the offset is {}; {expected} is expected: the end of the part before it", tensor.offset);
         defects.push(IndexDefect::at(IndexRule::Offset, &tensor.name, message));
     }
 }

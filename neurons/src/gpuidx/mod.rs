@@ -28,7 +28,7 @@ pub use rule::{IndexDefect, IndexRule, MalformedIndex};
 pub struct GpuIndex {
     /// The layers, in their order.
     pub layers: Vec<LayerIndex>,
-    /// The bytes of memory that were allowed for the neurons: the whole allowance, not what they take.
+    /// The bytes of memory that were allowed for the neurons: the whole allowance, not the bytes that they take.
     pub vram_capacity: u64,
 }
 
@@ -41,7 +41,7 @@ pub struct LayerIndex {
     pub bucket: Vec<u32>,
 }
 
-/// What is known of the model that a file is for.
+/// Facts about the model that a file is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct KnownModel {
     /// The number of its layers.

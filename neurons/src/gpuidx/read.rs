@@ -27,7 +27,7 @@ impl GpuIndex {
         Ok((Self { layers, vram_capacity: layout.vram_capacity }, layout.dialect))
     }
 
-    /// Returns the differences to what a model is known to have.
+    /// Returns the differences from the known facts about a model.
     pub fn compare_with_model(&self, model: &KnownModel) -> Vec<IndexDefect> {
         let mut defects = Vec::new();
         let mut defect = |message: String| defects.push(IndexDefect::of_file(IndexRule::Model, message));

@@ -1,4 +1,4 @@
-//! What must hold for a file.
+//! The rules for a file.
 
 use std::fmt;
 
@@ -99,7 +99,7 @@ pub struct IndexDefect {
     pub rule: IndexRule,
     /// The tensor or key, if it is about one.
     pub place: Option<String>,
-    /// What is wanted, and what there is.
+    /// The expected and the actual value.
     pub message: String,
 }
 

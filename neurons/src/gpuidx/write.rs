@@ -31,7 +31,7 @@ impl GpuIndex {
         Ok(out)
     }
 
-    /// Returns what a file must not have.
+    /// Returns the defects that a file must not have.
     fn defects(&self) -> Vec<IndexDefect> {
         if self.layers.is_empty() || u32::try_from(self.layers.len()).is_err() {
             let message = format!("there are {} layers; 1 to {} are possible", self.layers.len(), u32::MAX);

@@ -8,7 +8,7 @@ use crate::Bytes;
 use crate::division::GRANULE_UNIT;
 use crate::gpuidx::{Dialect, GpuIndex, IndexDefect, LayerIndex};
 
-/// Formats the check of a file as text: what it has, or a line for each defect and their number.
+/// Formats the check of a file as text: its content, or a line for each defect and their number.
 pub fn checked_index_text(file: Option<&(GpuIndex, Dialect)>, defects: &[IndexDefect]) -> String {
     let mut text: String = defects.iter().map(|defect| format!("{defect}\n")).collect();
     match (file, defects.len()) {

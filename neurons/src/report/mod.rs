@@ -1,6 +1,6 @@
 //! A division of neurons between GPU and host, and the check of its file.
 //!
-//! - `rows`: what is reported
+//! - `rows`: the reported numbers
 //! - `text`, `json`: how
 //! - `file`: the check of a file
 

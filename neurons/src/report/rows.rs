@@ -1,4 +1,4 @@
-//! What is reported of a division.
+//! The reported numbers of a division.
 
 use crate::Bytes;
 
@@ -19,14 +19,14 @@ pub struct DivisionRow {
     pub total: f64,
 }
 
-/// What limits a division.
+/// The limits of a division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DivisionBudget {
     /// Neurons of all layers.
     Neurons(u64),
     /// True bytes.
     Bytes(Bytes),
-    /// Bytes that PowerInfer takes for so many neurons.
+    /// Bytes that PowerInfer takes for this number of neurons.
     PowerInfer {
         /// The bytes.
         bytes: Bytes,
@@ -40,7 +40,7 @@ pub enum DivisionBudget {
 pub struct DivisionReport {
     /// The layers.
     pub rows: Vec<DivisionRow>,
-    /// What limits it.
+    /// Its limit.
     pub budget: DivisionBudget,
     /// The neurons that are taken at a time.
     pub granule: u32,

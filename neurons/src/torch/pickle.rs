@@ -200,7 +200,7 @@ impl<'p> Machine<'p> {
     }
 }
 
-/// Returns the storage that a persistent id stands for.
+/// Returns the storage that a persistent id refers to.
 fn storage(id: &PickleValue) -> Result<PickleValue> {
     let fields = id.as_tuple().unwrap_or_default();
     // The older format has a sixth field for views of storages, which has not been used since 2018.
@@ -220,7 +220,7 @@ fn storage(id: &PickleValue) -> Result<PickleValue> {
     malformed("the pickle refers to an object that is not a float storage")
 }
 
-/// Returns what a call of a name stands for.
+/// Returns the meaning of a call of a name.
 fn reduce(function: &PickleValue, arguments: &PickleValue) -> Result<PickleValue> {
     match (function, arguments.as_tuple()) {
         (PickleValue::Name(Name::OrderedDict), Some([])) => Ok(PickleValue::Dict(Items::default())),

@@ -19,7 +19,7 @@ pub enum PickleValue {
     Text(Rc<str>),
     Name(Name),
     Tuple(Rc<Items>),
-    /// A list, or the keys and values of a dictionary in turn. Never copied: a copy would not see what is added later.
+    /// A list, or the keys and values of a dictionary in turn. Never copied: a copy would not see later additions.
     List(Items),
     Dict(Items),
     Storage(TensorStorage),
@@ -33,7 +33,7 @@ pub struct Items {
     depth: u8,
 }
 
-/// The names that a pickle may use. Nothing is called: each stands for what torch means by it.
+/// The names that a pickle may use. Nothing is called: each has the meaning that torch gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     RebuildTensor,
@@ -54,7 +54,7 @@ const STORAGES: [(&str, Element); 9] = [
 ];
 
 impl Name {
-    /// Returns what a name stands for.
+    /// Returns the meaning of a name.
     pub fn of(module: &str, name: &str) -> Result<Self> {
         let storage = STORAGES.iter().find(|(known, _)| module == "torch" && *known == name);
         match (module, name, storage) {

@@ -3,7 +3,7 @@
 use lastuse_c_tests::{Build, PLAIN, Result, TrainingDriver, TrainingPrograms, TrainingRun, TrainingSetup, lastuse};
 use lastuse_vendor::{Package, ggml};
 
-/// What is wanted.
+/// The requirement.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Not to the end.
@@ -15,7 +15,7 @@ pub struct Plan {
 /// Runs with one network: the first of each group is ggml's own allocator.
 #[derive(Debug)]
 pub struct Section {
-    /// What is trained.
+    /// The training run.
     pub title: String,
     /// The runs with the same driver and the same accumulation.
     pub groups: Vec<Group>,

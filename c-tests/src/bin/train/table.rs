@@ -25,21 +25,22 @@ const HEADING: [&str; 12] = [
 const LEGEND: &str = "\
 graphs: static and batches are built by ggml_opt, once or for each batch; loop by the program, once. right: data points
 held out that the trained network is right about. losses: whether all, of training and of evaluation, are those of the
-first run with as many batches a step, to the last bit. memory: the buffer of the graphs, and what the method holds
-beside it. resident: the most that the process had in memory. step, shortest: the time of a step of the optimizer, its
-median and its smallest value. The last four are ratios to the first run of the same graphs, lower is better.
+first run with the same number of batches a step, to the last bit. memory: the buffer of the graphs, and the additional
+memory of the method. resident: the most that the process had in memory. step, shortest: the time of a step of the
+optimizer, its median and its smallest value. The last four are ratios to the first run of the same graphs, lower is
+better.
 With the larger network, all methods take three turns, and the fastest is shown. outputs flags the results of layers by
 ggml_set_output; everything retains all results; dump writes those of layers to files each time that a graph is
 computed; combined is recompute, then order. docs/training.md has the others.
 ";
 
-/// What is compared with the first run of a group.
+/// The values compared with the first run of a group.
 const RATIOS: [&str; 4] = ["memory_bytes", "resident_bytes", "step_us", "shortest_step_us"];
 
 /// The tables, one for each network.
 ///
 /// # Errors
-/// When a program did not print what they need.
+/// When a program did not print the numbers that they need.
 pub fn text(sections: &[Section]) -> Result<String> {
     let mut text = String::new();
     for section in sections {
@@ -74,7 +75,7 @@ fn ratio(group: &Group, run: &TrainingRun, key: &str) -> Result<f64> {
 /// All runs as a JSON array of networks.
 ///
 /// # Errors
-/// When a program did not print what it needs.
+/// When a program did not print the numbers that it needs.
 pub fn json(sections: &[Section]) -> Result<String> {
     let mut networks = Vec::new();
     for section in sections {

@@ -30,7 +30,7 @@ fn colours_of_neighbours_stay_apart_at_two_pixels() {
             for (let span = 0; span < plan.count; span += 1) {{
                 const place = painter.place(state.view, span, plan.end[span]);
                 if (!place || place.left < frame.left || place.left + 2 > frame.left + frame.width) continue;
-                // What is computed in place of another covers half of it.
+                // A tensor computed in place of another covers half of it.
                 if (plan.visibleUntil[span] - plan.start[span] !== 2 || Math.abs(plan.start[span] - plan.buffers[0].peaks[0][0]) < 5) continue;
                 const {{ data }} = pen.getImageData(Math.round(place.left), Math.round(place.top + place.height / 2), 2, 1);
                 const found = [0, 4].map((at) => '#' + [0, 1, 2].map((i) => data[at + i].toString(16).padStart(2, '0')).join(''));

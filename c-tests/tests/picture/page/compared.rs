@@ -52,7 +52,7 @@ fn what_grew_and_what_went_is_shown_at_first() {
         ] {
             assert!(details.contains(part), "{part} is not in {details}");
         }
-        // What did not change is dimmed.
+        // Unchanged tensors are dimmed.
         let bright = "state.painters.map(({ graph }) => graph.planned.filter(marksIn(graph, marksOf()).isBright).map((id) => graph.name(id)).sort())";
         assert_eq!(value(browser, bright), json!([["mask", "node_3", "scores-0"], ["bias", "node_7", "scores-0"]]));
     });

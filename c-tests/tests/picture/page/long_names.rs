@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::super::{Node, drawn, expect, graph_file_with, in_light_and_dark, opened, value};
 
-/// What leaves the window at its right.
+/// Elements that leave the window at its right.
 const OUTSIDE: &str = "(() => {
     const wide = document.documentElement.clientWidth;
     const all = document.querySelectorAll('h1, h2, p, button, select, input, canvas, #tooltip, #notice, li, dd');

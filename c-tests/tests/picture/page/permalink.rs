@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::{captured, drawn, expect, in_light_and_dark, value};
 use super::LLAMA;
 
-/// What a link brings back.
+/// The state that a link restores.
 const SHOWN: &str = "[state.index, state.view, state.pin, state.chosen, state.query, state.hits.length, [...state.filter], [...state.hidden], openTable,
     state.comparison ? state.comparison.before.label : null]";
 

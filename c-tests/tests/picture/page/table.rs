@@ -29,7 +29,7 @@ fn column(browser: &mut Browser, title: &str) -> Vec<String> {
         .collect()
 }
 
-/// Keeps what the page copies.
+/// Keeps the text that the page copies.
 fn catch_copies(browser: &mut Browser) {
     value(browser, "navigator.clipboard.writeText = async (text) => { window.copied = text; }");
 }
@@ -65,7 +65,7 @@ fn everything_live_at_the_peak_is_listed_for_both_plans() {
             "new Set(state.graph.plans.flatMap((plan) => plan.liveAt(plan.buffers[0], plan.buffers[0].peaks[0][0]).map((span) => plan.tensor[span]))).size",
         );
         assert_eq!(Some(rows(browser)), live.as_u64());
-        // What is live adds up to the peak of each plan.
+        // Live bytes add up to the peak of each plan.
         for (index, plan) in ["ggml-alloc", "lastuse"].iter().enumerate() {
             let sum = value(
                 browser,

@@ -1,4 +1,4 @@
-//! Random divisions, beside an exact solver that shares no code with them.
+//! Random divisions, compared with an exact solver that shares no code with them.
 
 use crate::testing::Random;
 
@@ -91,7 +91,7 @@ fn equal_bytes_give_the_optimum_of_the_integer_program() {
             assert!(division.bound >= best);
         }
         let filled = chosen(&layers, budget, Inactive::Fill);
-        assert!(filled.bytes() == all || filled.bytes() + 32 * neuron > budget, "no whole group fits what is left");
+        assert!(filled.bytes() == all || filled.bytes() + 32 * neuron > budget, "no whole group fits the rest");
         if best < layers.iter().flat_map(|layer| &layer.hotness).sum() { partial += 1 } else { full += 1 }
     }
     assert!(partial > 1000 && full > 100, "{partial}, {full}");

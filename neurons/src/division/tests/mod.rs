@@ -1,4 +1,4 @@
-//! Tests of divisions: small ones by hand, random ones beside an exact solver, and the published example.
+//! Tests of divisions: small ones by hand, random ones compared with an exact solver, and the published example.
 
 mod budgets;
 mod choices;

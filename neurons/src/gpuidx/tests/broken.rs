@@ -91,7 +91,7 @@ fn entries_of_tensors_are_checked() {
         file.keys[1].2[0] = 0;
     };
     assert_breaks(none, &[(IndexRule::TensorCount, None)]);
-    // What follows is expected behind the wrong tensor, too.
+    // The rest is expected after the wrong tensor, too.
     let expected = [(IndexRule::Offset, second), (IndexRule::Offset, Some("blk.1.gpu_bucket"))];
     for offset in [161, 192, 0, u64::MAX, u64::MAX - 160] {
         assert_breaks(|file| file.tensors[2].offset = offset, &expected);

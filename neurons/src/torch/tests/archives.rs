@@ -101,7 +101,7 @@ fn directory_must_agree_with_the_records() {
 
 #[test]
 fn end_records_must_agree() {
-    /// The end record with numbers of 64 bits is read as an entry where it is not what the other one states.
+    /// The end record with numbers of 64 bits is read as an entry where it differs from the other one.
     const UNREAD: &str = "entry 4 of the directory cannot be read";
     assert_refused(&changed(END, 0, 4, b"\x01"), "several parts");
     assert_refused(&changed(END, 0, 8, b"\x03"), "several parts");

@@ -34,7 +34,7 @@ impl Saved {
         Self { elements, count, size: count, ..Self::default() }
     }
 
-    /// The pickle of the tensor; `view` is what the older format has behind the count.
+    /// The pickle of the tensor; `view` is the part of the older format after the count.
     pub fn pickle(&self, view: &[u8]) -> Vec<u8> {
         let storage = format!("ctorch\n{}\n", self.storage);
         let size = [number(self.size), b"\x85".to_vec()].concat();
