@@ -207,7 +207,7 @@ static void true_logits(float * logits[2]) {
     ggml_backend_free(cpu);
 }
 
-// Runs both graphs with a real scheduler. The first device has no more memory than was promised.
+// Runs both graphs with a real scheduler. The first device has no more memory than planned.
 static void run_placed(struct model * m, const struct lastuse_placement * placement,
                        struct separate_backends * separate, bool is_applied, float * truth[2]) {
     struct lastuse_placement_memory memory[DEVICES] = { memory_of(placement, 0), memory_of(placement, 1) };

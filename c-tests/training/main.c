@@ -30,7 +30,7 @@ static const char usage[] =
     "  --batch N       data points in a batch                                    (default 64)\n"
     "  --accumulate N  batches whose gradients are added for one step            (default 1)\n"
     "  --points N      use no more data points                                   (default all pairs of numbers)\n"
-    "  --epochs N      end after this number of epochs, however wrong          (default 200)\n"
+    "  --epochs N      end after this number of epochs, however wrong            (default 200)\n"
     "  --threads N     threads of the CPU                                        (default 1)\n"
     "  --help          this text\n"
     "methods: ";

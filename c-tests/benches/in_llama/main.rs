@@ -24,7 +24,7 @@ Usage: cargo bench -p lastuse-c-tests --bench in_llama -- [MODEL]...
 
 Exit codes: 0 done, 1 something failed, 2 wrong usage.";
 
-/// Dense, with experts, and attention beside state spaces.
+/// Dense, with experts, and attention with state spaces.
 const MODELS: [&str; 3] = ["llama", "qwen3moe", "falcon-h1"];
 const LAYERS: [&str; 2] = ["8", "48"];
 

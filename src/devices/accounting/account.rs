@@ -97,7 +97,7 @@ pub struct AccountedBuffer {
     pub buffer_type: String,
     /// Its usage according to ggml.
     pub usage: BufferUsage,
-    /// True for memory of the program that was made a buffer: a mapped file, say.
+    /// True for memory of the program that was made a buffer, for example a mapped file.
     pub is_mapped: bool,
     /// Bytes that the buffer type was asked for.
     pub asked: Bytes,

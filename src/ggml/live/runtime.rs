@@ -62,7 +62,7 @@ impl Runtime {
         &self.version
     }
 
-    /// Returns the operation of a tensor as shown to users, with the name of a unary one, say.
+    /// Returns the operation of a tensor as shown to users, for example with the name of a unary one.
     pub fn description(&self, tensor: TensorRef<'_>) -> String {
         match self.functions.ggml_op_desc {
             Some(description) => {

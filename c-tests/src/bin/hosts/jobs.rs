@@ -103,6 +103,6 @@ mod tests {
         let report = fs::read_to_string(folder.join("report.txt")).expect("a report");
         let _ = fs::remove_dir_all(&folder);
         assert_eq!(times, format!("{}fast\n{}", "slow\n".repeat(3), "slow\n".repeat(6)));
-        assert_eq!(report.matches("Slower than promised").count(), 1, "{report}");
+        assert_eq!(report.matches("Too slow").count(), 1, "{report}");
     }
 }

@@ -45,7 +45,11 @@ impl fmt::Display for AccountingFileError {
                 write!(f, "{} has an unknown ending; expected {known}, or none for tables", path.display())
             }
             Self::Exists(path) => {
-                write!(f, "{} exists: name another file, or remove it; \"%p\" stands for the process", path.display())
+                write!(
+                    f,
+                    "{} exists: name another file, or remove it; \"%p\" is replaced by the process id",
+                    path.display()
+                )
             }
             Self::Io(path, error) => write!(f, "cannot write to {}: {error}", path.display()),
         }

@@ -1,4 +1,4 @@
-// Builds the page: a graph at a time, its plans beside one another; or one plan of a graph beside that of another.
+// Builds the page: a graph at a time, its plans side by side; or one plan of a graph next to that of another.
 
 // `before` is the number of the graph to compare with, if it is not negative.
 function showGraph(index, before = -1) {

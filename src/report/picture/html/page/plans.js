@@ -1,4 +1,4 @@
-// The plans beside one another, all on one scale; each can be hidden.
+// The plans side by side, all on one scale; each can be hidden.
 
 function shownPlans() {
   return state.plans.filter((_, number) => !state.hidden.has(number));
