@@ -6,7 +6,8 @@
 #include "ggml-cpu.h"
 #include "transformer.h"
 
-// Sizes. Each line here corresponds to a line somewhere below, and has to be changed with it.
+// Sizes. Each line here corresponds to a line somewhere below, and has to be
+// changed with it.
 
 // Bytes of a tensor in a context.
 static size_t tensor_size(size_t elements) {
