@@ -16,9 +16,9 @@ use crate::ggml::read::requested::Requested;
 use crate::ggml::read::spare_lists::SpareLists;
 use crate::ggml::retention::RetainedAt;
 
-/// How many other graphs that it served a plan recognizes: the four copies of inputs that a scheduler takes in turns make
-/// four graphs of one, for tokens and for their embeddings.
-const MOST_SERVED: usize = 8;
+/// How many other graphs that it served a plan recognizes. A program may use a dozen shapes in turns, each with the four
+/// copies of inputs that a scheduler takes in turns: with fewer than it uses, none would be recognized.
+const MOST_SERVED: usize = 64;
 
 /// Additional memory of a plan.
 const BYTES_OF_PLAN: usize = 4096;
