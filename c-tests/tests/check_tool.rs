@@ -163,7 +163,7 @@ fn offset_that_is_not_aligned() {
         plan["tensors"][3]["offset"] = json!(200);
         (plan["buffers"][0]["size"], plan["buffers"][0]["chunks"]) = (json!(352), json!([352]));
     });
-    assert_defect("alignment", &plan, "alignment", &["tensor 5 \"t5\"", "offset 200", "no multiple of 32"]);
+    assert_defect("alignment", &plan, "alignment", &["tensor 5 \"t5\"", "offset 200", "not a multiple of 32"]);
 }
 
 #[test]
