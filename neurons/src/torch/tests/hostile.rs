@@ -65,8 +65,8 @@ fn values_that_are_no_tensor_are_refused() {
     assert_pickle_refused(b"\x80\x02ccollections\nOrderedDict\n)R.", "the pickle is not a tensor");
     assert_pickle_refused(b"\x80\x02ccollections\nOrderedDict\nN\x85R.", "with arguments that no tensor has");
     assert_pickle_refused(b"\x80\x02NNR.", "with arguments that no tensor has");
-    assert_pickle_refused(b"\x80\x02NQ.", "no storage of real numbers");
-    assert_pickle_refused(b"\x80\x02)Q.", "no storage of real numbers");
+    assert_pickle_refused(b"\x80\x02NQ.", "not a float storage");
+    assert_pickle_refused(b"\x80\x02)Q.", "not a float storage");
 }
 
 #[test]
