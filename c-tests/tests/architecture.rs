@@ -14,7 +14,7 @@ const EXCEPTIONS: [(&str, &str, &str, &str); 2] = [
     ("abi", "placement_item", "placement_numbers", "the C enums are declared with the functions that take them"),
 ];
 
-/// The files of `src` that are no tests, by module.
+/// The files of `src` that are not tests, by module.
 fn modules() -> BTreeMap<Module, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("src");
     let mut folders: Vec<PathBuf> = vec![root.clone()];

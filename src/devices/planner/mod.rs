@@ -35,7 +35,7 @@ use improve::improve;
 use search::{Search, computes};
 
 /// Searches for the placement that gains most and is within all budgets: for each device, the buffers of its weights and
-/// caches, its compute buffer as measured for this placement, and its reserve together have at most so many bytes.
+/// caches, its compute buffer as measured for this placement, and its reserve together do not exceed its budget.
 ///
 /// # Errors
 /// [`NotPlaced`].

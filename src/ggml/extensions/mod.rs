@@ -1,4 +1,4 @@
-//! Features beyond `ggml-alloc.h`: measuring without a backend, dependencies between nodes, reordering, recomputation,
+//! Features beyond `ggml-alloc.h`: dependencies between nodes, reordering, recomputation, computing in parts,
 //! removal of copies, accounting.
 
 pub mod dependency;
