@@ -118,10 +118,10 @@ mod header {
         "src/abi/steps.rs",
         "src/abi/steps_report.rs",
         "src/abi/placement.rs",
-        "src/abi/placement_device.rs",
-        "src/abi/placement_item.rs",
-        "src/abi/placement_graph.rs",
-        "src/abi/placement_longest.rs",
+        "src/abi/offload_device.rs",
+        "src/abi/offload_item.rs",
+        "src/abi/offload_graph.rs",
+        "src/abi/offload_longest.rs",
         "src/abi/verify.rs",
         "src/abi/memory_guard.rs",
         "src/abi/guard_check.rs",
@@ -187,7 +187,7 @@ mod bindings {
         "ggml_backend_(tensor_alloc|view_init|get_default_buffer_type|cpu_buffer_type|multi_buffer_alloc_buffer)",
         "ggml_backend_(supports_op|supports_buft|offload_op)",
         "ggml_backend_(graph_compute|tensor_get|buffer_(get_usage|is_host))",
-        "ggml_backend_sched_(reset|split_graph|alloc_graph|graph_compute|get_n_backends|get_backend)",
+        "ggml_backend_sched_(reset|tile_graph|alloc_graph|graph_compute|get_n_backends|get_backend)",
         "ggml_backend_sched_(get_buffer_type|get_buffer_size|get_tensor_backend|set_tensor_backend)",
     ];
 

@@ -15,9 +15,9 @@
 //   order as a part of the graph, results without copies    docs/copies.md          docs/examples/copies.c
 //   results that survive later graphs                       docs/steps.md           docs/examples/dedicated.c
 //   a training graph that fits a budget                     docs/recomputation.md   docs/examples/recomputation.c
-//   large intermediates in parts, to fit a budget           docs/splitting.md       docs/examples/splitting.c
+//   tiling, to fit a budget           docs/tiling.md       docs/examples/tiling.c
 //   a graph computed in steps                               docs/steps.md           docs/examples/steps.c
-//   weights and caches on devices, within budgets           docs/placement.md       docs/examples/placement.c
+//   weights and caches on devices, within budgets           docs/offload.md       docs/examples/offload.c
 //   checks of plans and of memory                           docs/verification.md    docs/examples/verification.c
 //
 // Unless a function documents otherwise:
@@ -80,56 +80,56 @@ enum lastuse_context_kind {
 };
 
 // In which order tensors are placed while there is room.
-enum lastuse_placement_order {
+enum lastuse_offload_order {
   // What gains most for its bytes first; what does not fit is left out.
-  LASTUSE_PLACEMENT_BY_BENEFIT = 0,
+  LASTUSE_OFFLOAD_BY_BENEFIT = 0,
   // PowerInfer's order of classes: attention, predictors, norms of FFNs and the output head of all layers, up to the
   // first tensor that does not fit; then all caches of values or none, all caches of keys or none; then FFNs.
-  LASTUSE_PLACEMENT_BY_CLASS = 1,
+  LASTUSE_OFFLOAD_BY_CLASS = 1,
   // The order in which items were added, up to the first that does not fit.
-  LASTUSE_PLACEMENT_AS_GIVEN = 2,
+  LASTUSE_OFFLOAD_AS_GIVEN = 2,
 };
 
 // Where intermediates are, given where weights and caches are.
-enum lastuse_placement_rule {
+enum lastuse_offload_rule {
   // Where ggml_backend_sched puts them.
-  LASTUSE_PLACEMENT_SCHEDULER = 0,
+  LASTUSE_OFFLOAD_SCHEDULER = 0,
   // On the device of the first operand that is on one, on the host if none is.
-  LASTUSE_PLACEMENT_ANY_OPERAND = 1,
+  LASTUSE_OFFLOAD_ANY_OPERAND = 1,
   // Where PowerInfer puts them.
-  LASTUSE_PLACEMENT_POWERINFER = 2,
+  LASTUSE_OFFLOAD_POWERINFER = 2,
 };
 
 // Which buffers a tensor is in.
-enum lastuse_placement_kind {
+enum lastuse_offload_kind {
   // A weight: read only. Its buffer has the usage GGML_BACKEND_BUFFER_USAGE_WEIGHTS.
-  LASTUSE_PLACEMENT_WEIGHT = 0,
+  LASTUSE_OFFLOAD_WEIGHT = 0,
   // A cache of keys, values or states: written by graphs and kept between runs.
-  LASTUSE_PLACEMENT_KV = 1,
+  LASTUSE_OFFLOAD_KV = 1,
 };
 
-// What a tensor is for, by which LASTUSE_PLACEMENT_BY_CLASS orders.
-enum lastuse_placement_class {
+// What a tensor is for, by which LASTUSE_OFFLOAD_BY_CLASS orders.
+enum lastuse_offload_class {
   // What its name says, if it is one of llama.cpp's names.
-  LASTUSE_PLACEMENT_CLASS_BY_NAME = 0,
+  LASTUSE_OFFLOAD_CLASS_BY_NAME = 0,
   // Weights of attention, with their norm.
-  LASTUSE_PLACEMENT_CLASS_ATTENTION = 1,
+  LASTUSE_OFFLOAD_CLASS_ATTENTION = 1,
   // Weights that predict which neurons are active.
-  LASTUSE_PLACEMENT_CLASS_PREDICTOR = 2,
+  LASTUSE_OFFLOAD_CLASS_PREDICTOR = 2,
   // The norm before an FFN.
-  LASTUSE_PLACEMENT_CLASS_FFN_NORM = 3,
+  LASTUSE_OFFLOAD_CLASS_FFN_NORM = 3,
   // The output head, with its norm.
-  LASTUSE_PLACEMENT_CLASS_OUTPUT = 4,
+  LASTUSE_OFFLOAD_CLASS_OUTPUT = 4,
   // The cache of values.
-  LASTUSE_PLACEMENT_CLASS_VALUE_CACHE = 5,
+  LASTUSE_OFFLOAD_CLASS_VALUE_CACHE = 5,
   // The cache of keys.
-  LASTUSE_PLACEMENT_CLASS_KEY_CACHE = 6,
+  LASTUSE_OFFLOAD_CLASS_KEY_CACHE = 6,
   // Weights of an FFN.
-  LASTUSE_PLACEMENT_CLASS_FFN = 7,
+  LASTUSE_OFFLOAD_CLASS_FFN = 7,
   // A tensor of which runs read some rows only, such as the embedding of tokens.
-  LASTUSE_PLACEMENT_CLASS_EMBEDDING = 8,
+  LASTUSE_OFFLOAD_CLASS_EMBEDDING = 8,
   // Anything else.
-  LASTUSE_PLACEMENT_CLASS_OTHER = 9,
+  LASTUSE_OFFLOAD_CLASS_OTHER = 9,
 };
 
 // What devices hold at a moment: made by lastuse_accounting_new.
@@ -138,7 +138,7 @@ struct lastuse_accounting;
 // Checks the memory of graphs while a scheduler runs them: made by lastuse_guard_new.
 struct lastuse_guard;
 
-// Devices, what is placed on them, and the result: made by lastuse_placement_new.
+// Devices, what is placed on them, and the result: made by lastuse_offload_new.
 struct lastuse_placement;
 
 // A graph that is computed step by step: made by lastuse_steps_new.
@@ -153,7 +153,7 @@ struct lastuse_stats {
   uint32_t allocators;
   // Plans made, those for measuring included.
   uint64_t plans;
-  // Times that a remembered plan was used for a graph that was reserved again or allocated.
+  // Times that a cached plan was used for a graph that was reserved again or allocated.
   uint64_t served_again;
   // Time spent planning, in microseconds.
   uint64_t planning_us;
@@ -307,8 +307,8 @@ struct lastuse_recompute_report {
   int nodes_again;
 };
 
-// Parameters of lastuse_graph_split. The budget is needed.
-struct lastuse_split_params {
+// Parameters of lastuse_graph_tile. The budget is needed.
+struct lastuse_tiling_params {
   size_t struct_size;
   // The most bytes that the compute buffer may need.
   size_t budget;
@@ -324,15 +324,15 @@ struct lastuse_split_params {
   uint64_t effort;
   // Called during the search with the part that is done, from 0 to 1; returning false cancels. May be NULL.
   bool (*progress)(float done, void *user_data);
-  // Called for each tensor that is computed in parts, with their number, after the graph was changed; once more for
+  // Called for each tensor that is computed in tiles, with their number, after the graph was changed; once more for
   // each of its parts that was cut again. May be NULL.
   void (*cut)(struct ggml_tensor *tensor, int parts, void *user_data);
   // Passed to progress and cut.
   void *user_data;
 };
 
-// Results of lastuse_graph_split.
-struct lastuse_split_report {
+// Results of lastuse_graph_tile.
+struct lastuse_tiling_report {
   size_t struct_size;
   // Bytes of the plan that ggml_gallocr_reserve makes for the given graph.
   size_t size_before;
@@ -393,30 +393,30 @@ struct lastuse_step_memory {
   int n_nodes;
 };
 
-// Parameters of lastuse_placement_new.
-struct lastuse_placement_params {
+// Parameters of lastuse_offload_new.
+struct lastuse_offload_params {
   size_t struct_size;
   // In which order tensors are placed.
-  enum lastuse_placement_order order;
+  enum lastuse_offload_order order;
   // Where intermediates are.
-  enum lastuse_placement_rule rule;
+  enum lastuse_offload_rule rule;
   // Whole layers in place of order: the first on the host, then a contiguous range on each device.
   bool whole_layers;
   // The scheduler is made without op_offload: operations stay where their weights are, whatever their batch.
   bool no_op_offload;
-  // The program allocates its graphs by lastuse_placement_buffer_ids, so that no scheduler adds copies.
+  // The program allocates its graphs by lastuse_offload_buffer_ids, so that no scheduler adds copies.
   bool direct;
   // The most placements that are measured; 0 is the default of 1000.
   int max_measurements;
   // Measures compute buffers in place of graphs, or NULL: devices has the device of each item, sizes gets the bytes
-  // by device. If it returns false, lastuse_placement_solve fails.
+  // by device. If it returns false, lastuse_offload_solve fails.
   bool (*measure)(const int *devices, int n_items, size_t *sizes, int n_devices, void *user_data);
   // The last argument of measure.
   void *user_data;
 };
 
-// A device: lastuse_placement_add_device.
-struct lastuse_placement_device {
+// A device: lastuse_offload_add_device.
+struct lastuse_offload_device {
   size_t struct_size;
   // What messages call it. NULL: the name of the buffer type, or "device" and its number.
   const char *name;
@@ -436,8 +436,8 @@ struct lastuse_placement_device {
   struct ggml_backend *backend;
 };
 
-// What is taken of a device: lastuse_placement_memory_get.
-struct lastuse_placement_memory {
+// What is taken of a device: lastuse_offload_memory_get.
+struct lastuse_offload_memory {
   size_t struct_size;
   // Its budget; SIZE_MAX for no limit.
   size_t budget;
@@ -455,8 +455,8 @@ struct lastuse_placement_memory {
   size_t needed_size;
 };
 
-// A weight or a cache: lastuse_placement_add_item.
-struct lastuse_placement_item {
+// A weight or a cache: lastuse_offload_add_item.
+struct lastuse_offload_item {
   size_t struct_size;
   // The tensor, not a view, with or without memory; NULL if there is none, with bytes instead.
   struct ggml_tensor *tensor;
@@ -465,9 +465,9 @@ struct lastuse_placement_item {
   // Bytes that buffer types require for it, before padding. 0: the most that those of the devices require.
   size_t bytes;
   // Which buffers it is in.
-  enum lastuse_placement_kind kind;
+  enum lastuse_offload_kind kind;
   // What it is for.
-  enum lastuse_placement_class tensor_class;
+  enum lastuse_offload_class tensor_class;
   // The layer of the model, if has_layer is set; otherwise by its name, if it is one of llama.cpp's names.
   uint32_t layer;
   // Whether layer is set.
@@ -490,7 +490,7 @@ struct lastuse_placement_item {
 };
 
 // A search for the longest context that fits. The caller sets from, to and step.
-struct lastuse_placement_search {
+struct lastuse_offload_search {
   size_t struct_size;
   // The shortest context, rounded up to a multiple of step, at least step.
   uint64_t from;
@@ -498,9 +498,9 @@ struct lastuse_placement_search {
   uint64_t to;
   // Contexts are a multiple of it; 0 counts as 1.
   uint64_t step;
-  // The context to try next, if lastuse_placement_longest returned true.
+  // The context to try next, if lastuse_offload_longest returned true.
   uint64_t length;
-  // The longest context known to fit, 0 if none is: the result, after lastuse_placement_longest returned false.
+  // The longest context known to fit, 0 if none is: the result, after lastuse_offload_longest returned false.
   uint64_t longest;
   // The shortest context that is known not to fit; 0 if none is.
   uint64_t too_long;
@@ -583,7 +583,7 @@ bool lastuse_set_capture(const char *dir);
 //
 // Lasts until lastuse_tensor_release or until galloc is freed, and replaces an earlier call for t. With several
 // buffers, the graph must be reserved anew (docs/retention.md). For allocators of schedulers, use lastuse_set_retain.
-// Returns false if lastuse has not created galloc, or if only parts of t are computed since lastuse_graph_split.
+// Returns false if lastuse has not created galloc, or if only parts of t are computed since lastuse_graph_tile.
 bool lastuse_tensor_retain(struct ggml_gallocr *galloc, struct ggml_tensor *t);
 
 // Keeps the value of t readable until node has run, as lastuse_tensor_retain does to the end of the run: node does not
@@ -819,11 +819,11 @@ bool lastuse_graph_recompute(struct ggml_context *ctx,
 // Called when the graph is complete and tensors outside of the compute buffer have memory, before it is reserved,
 // allocated or run. Parts are new tensors in ctx; graph and ctx need room for them. report may be NULL. Returns false
 // and changes nothing if no graph was found that fits (report->size_after then has the smallest budget that can be
-// met), and in the other cases that docs/splitting.md lists.
-bool lastuse_graph_split(struct ggml_context *ctx,
+// met), and in the other cases that docs/tiling.md lists.
+bool lastuse_graph_tile(struct ggml_context *ctx,
                          struct ggml_cgraph *graph,
-                         const struct lastuse_split_params *params,
-                         struct lastuse_split_report *report);
+                         const struct lastuse_tiling_params *params,
+                         struct lastuse_tiling_report *report);
 
 // Cuts a graph into steps, which lastuse_steps_compute computes one after the other: each is planned by itself, gets a
 // compute buffer, runs, and is freed before the next. Inputs, which are leafs without memory, get it here and keep
@@ -856,70 +856,70 @@ bool lastuse_steps_step_report(const struct lastuse_steps *steps, int step, stru
 int lastuse_steps_step_count(const struct lastuse_steps *steps);
 
 // Creates a planner that decides which weights and caches are on which device. The caller adds devices, items and
-// graphs, calls lastuse_placement_solve, reads the result, and frees it with lastuse_placement_free. params may be
-// NULL. Its function measure may be called until lastuse_placement_free. Returns NULL if order or rule has no value of
+// graphs, calls lastuse_offload_solve, reads the result, and frees it with lastuse_offload_free. params may be
+// NULL. Its function measure may be called until lastuse_offload_free. Returns NULL if order or rule has no value of
 // its enum, or max_measurements is negative. Works also if lastuse is not enabled; what it promises holds for compute
 // buffers that lastuse plans.
-struct lastuse_placement *lastuse_placement_new(const struct lastuse_placement_params *params);
+struct lastuse_placement *lastuse_offload_new(const struct lastuse_offload_params *params);
 
 // Places the items: the placement that gains most, of those that were measured and for which on every device weights +
 // KV + compute buffer + reserve <= budget, in bytes. Returns true if there is one. Nothing is allocated or changed.
 // Returns false, with nothing placed, if no placement is within all budgets (the message, and
-// lastuse_placement_memory_get, have what would do), and in the other cases that docs/placement.md lists.
-bool lastuse_placement_solve(struct lastuse_placement *placement);
+// lastuse_offload_memory_get, have what would do), and in the other cases that docs/offload.md lists.
+bool lastuse_offload_solve(struct lastuse_placement *placement);
 
 // Frees a planner; does nothing for NULL. Devices, tensors and graphs stay as they are. In a callback of
-// lastuse_placement_solve nothing is freed.
-void lastuse_placement_free(struct lastuse_placement *placement);
+// lastuse_offload_solve nothing is freed.
+void lastuse_offload_free(struct lastuse_placement *placement);
 
 // Adds a device and returns its number, from 0. Devices are added in the order of preference; the last one is the
 // host, whose memory the CPU computes in. For a scheduler, add one for each of its backends, in their order. Buffer
-// type and backend live until lastuse_placement_free. Returns -1 if lastuse does not know the layout of their ggml.
-int lastuse_placement_add_device(struct lastuse_placement *placement, const struct lastuse_placement_device *device);
+// type and backend live until lastuse_offload_free. Returns -1 if lastuse does not know the layout of their ggml.
+int lastuse_offload_add_device(struct lastuse_placement *placement, const struct lastuse_offload_device *device);
 
-// Fills in what is taken of a device, if lastuse_placement_solve has placed the items; or the budget that it would
+// Fills in what is taken of a device, if lastuse_offload_solve has placed the items; or the budget that it would
 // need, if that is why they were not placed. Returns false if there is neither.
-bool lastuse_placement_memory_get(const struct lastuse_placement *placement,
+bool lastuse_offload_memory_get(const struct lastuse_placement *placement,
                                   int device,
-                                  struct lastuse_placement_memory *memory);
+                                  struct lastuse_offload_memory *memory);
 
 // Adds a weight or a cache and returns its number, from 0. On a device, weights and caches lie in buffers apart, in
-// this order. The tensor lives until lastuse_placement_free; one that two parts of a model share is one item. Returns
+// this order. The tensor lives until lastuse_offload_free; one that two parts of a model share is one item. Returns
 // -1 if there is neither a tensor nor a name with bytes, if a tensor was added before, if kind, tensor_class or device
 // has no valid value, or if n_rows is set without row_bytes. With n_rows, row_benefits must not be NULL.
-int lastuse_placement_add_item(struct lastuse_placement *placement, const struct lastuse_placement_item *item);
+int lastuse_offload_add_item(struct lastuse_placement *placement, const struct lastuse_offload_item *item);
 
-// Returns the number of the device that an item is placed on, whole; -1 if lastuse_placement_solve has not placed it.
-int lastuse_placement_item_device(const struct lastuse_placement *placement, int item);
+// Returns the number of the device that an item is placed on, whole; -1 if lastuse_offload_solve has not placed it.
+int lastuse_offload_item_device(const struct lastuse_placement *placement, int item);
 
 // Returns how many rows of an item on the host are on a device too: those that gain most. Writes the number of that
 // device to device, or -1 where there are none. Returns 0 also if there is no such item or nothing has been placed.
-uint64_t lastuse_placement_item_rows(const struct lastuse_placement *placement, int item, int *device);
+uint64_t lastuse_offload_item_rows(const struct lastuse_placement *placement, int item, int *device);
 
 // Adds a graph that the devices have to have room for, such as that of the largest batch and that of a single token,
 // as the program builds it, before a scheduler has split it. Returns its number, from 0; -1 in a callback of
-// lastuse_placement_solve. The graph lives until lastuse_placement_free.
-int lastuse_placement_add_graph(struct lastuse_placement *placement, struct ggml_cgraph *graph);
+// lastuse_offload_solve. The graph lives until lastuse_offload_free.
+int lastuse_offload_add_graph(struct lastuse_placement *placement, struct ggml_cgraph *graph);
 
 // Writes the buffer ids of a graph for ggml_gallocr_reserve_n: for each node and each leaf, the number of the device
 // that it is on. Either list may be NULL. If direct was set in the parameters, the reservation takes the bytes of the
-// placement. The graphs must not have been changed or scheduled since lastuse_placement_solve. Returns false if there
-// is no such graph, nothing has been placed, or lastuse_placement_solve would fail.
-bool lastuse_placement_buffer_ids(const struct lastuse_placement *placement, int graph, int *node_ids, int *leaf_ids);
+// placement. The graphs must not have been changed or scheduled since lastuse_offload_solve. Returns false if there
+// is no such graph, nothing has been placed, or lastuse_offload_solve would fail.
+bool lastuse_offload_buffer_ids(const struct lastuse_placement *placement, int graph, int *node_ids, int *leaf_ids);
 
 // Applies a placement to a scheduler: assigns each node of a graph to the backend of its device, until
 // ggml_backend_sched_reset. Called after ggml_backend_sched_reset, with weights and caches in buffers of their
 // devices, and before the graph is reserved or allocated; the compute buffers are then those of the placement.
 //
 // Returns false, with nothing assigned, if there is no such graph or nothing has been placed, if the scheduler has
-// another number of backends than there are devices, with LASTUSE_PLACEMENT_POWERINFER, and for the reasons of
-// lastuse_placement_solve. The graphs must not have been changed or scheduled since that.
-bool lastuse_placement_apply(const struct lastuse_placement *placement, int graph, struct ggml_backend_sched *sched);
+// another number of backends than there are devices, with LASTUSE_OFFLOAD_POWERINFER, and for the reasons of
+// lastuse_offload_solve. The graphs must not have been changed or scheduled since that.
+bool lastuse_offload_apply(const struct lastuse_placement *placement, int graph, struct ggml_backend_sched *sched);
 
 // Goes on with a search for the longest context that fits: takes from fits whether length does, and sets length to the
 // context to try next. Returns false at the end; then longest is the result. Tries the longest context first, then the
 // shortest, and then halves what is left: what fits must also fit with a shorter context.
-bool lastuse_placement_longest(struct lastuse_placement_search *search);
+bool lastuse_offload_longest(struct lastuse_offload_search *search);
 
 // Sets what is verified for allocators created from now on, those of schedulers included. An error is logged and ends
 // in ggml's abort. LASTUSE_VERIFY sets it at the start.

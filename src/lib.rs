@@ -25,7 +25,7 @@
 //!
 //! - [`placement`]: blocks with live ranges, and an offset for each
 //! - [`graph`]: computation graphs as plain data; live ranges, plans, passes over a graph
-//! - [`devices`]: weights, caches and intermediates on devices, within their budgets
+//! - [`offload`]: weights, caches and intermediates on devices, within their budgets
 //! - [`formats`]: files of graphs, plans and placement problems
 //! - [`report`]: tables, pictures and explanations for people, JSON for programs
 //! - `ggml`: ggml's types and functions, and the allocator that uses them
@@ -56,7 +56,7 @@ pub mod placement;
 #[forbid(unsafe_code)]
 pub mod graph;
 #[forbid(unsafe_code)]
-pub mod devices;
+pub mod offload;
 #[forbid(unsafe_code)]
 pub mod formats;
 #[forbid(unsafe_code)]

@@ -37,7 +37,7 @@ fn main() {
     criterion.final_summary();
 }
 
-/// Times planning a graph without a remembered plan, when the buffer is already allocated.
+/// Times planning a graph without a cached plan, when the buffer is already allocated.
 fn plan(criterion: &mut Criterion, allocators: &Allocators, name: &str, graph: &mut LiveGraph) {
     let mut group = criterion.benchmark_group(format!("plan/{name}"));
     for (kind, new) in KINDS {

@@ -1,4 +1,4 @@
-// Loads a GGUF model with the arguments of llama.cpp that `lastuse place` prints, decodes a prompt of random tokens and
+// Loads a GGUF model with the arguments of llama.cpp that `lastuse offload` prints, decodes a prompt of random tokens and
 // generates greedily. Reports a hash over all logits, and the bytes requested from the devices.
 
 #include "counted_devices.h"

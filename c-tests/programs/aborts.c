@@ -295,48 +295,48 @@ static void reorder_report_without_size(const struct allocator_api * api) {
     lastuse_graph_reorder(a_graph(), NULL, 0, &report);
 }
 
-static struct lastuse_split_params split_params(void) {
-    return (struct lastuse_split_params){ .struct_size = sizeof(struct lastuse_split_params) };
+static struct lastuse_tiling_params tiling_params(void) {
+    return (struct lastuse_tiling_params){ .struct_size = sizeof(struct lastuse_tiling_params) };
 }
 
-static void null_context_of_split(const struct allocator_api * api) {
+static void null_context_of_tile(const struct allocator_api * api) {
     (void) api;
-    struct lastuse_split_params params = split_params();
-    lastuse_graph_split(NULL, a_graph(), &params, NULL);
+    struct lastuse_tiling_params params = tiling_params();
+    lastuse_graph_tile(NULL, a_graph(), &params, NULL);
 }
 
 static void null_graph_to_split(const struct allocator_api * api) {
     (void) api;
-    struct lastuse_split_params params = split_params();
-    lastuse_graph_split(a_context(true), NULL, &params, NULL);
+    struct lastuse_tiling_params params = tiling_params();
+    lastuse_graph_tile(a_context(true), NULL, &params, NULL);
 }
 
-static void null_params_of_split(const struct allocator_api * api) {
+static void null_params_of_tile(const struct allocator_api * api) {
     (void) api;
-    lastuse_graph_split(a_context(true), a_graph(), NULL, NULL);
+    lastuse_graph_tile(a_context(true), a_graph(), NULL, NULL);
 }
 
-static void split_params_without_size(const struct allocator_api * api) {
+static void tiling_params_without_size(const struct allocator_api * api) {
     (void) api;
-    struct lastuse_split_params params = split_params();
+    struct lastuse_tiling_params params = tiling_params();
     params.struct_size                 = 0;
-    lastuse_graph_split(a_context(true), a_graph(), &params, NULL);
+    lastuse_graph_tile(a_context(true), a_graph(), &params, NULL);
 }
 
-static void split_report_without_size(const struct allocator_api * api) {
+static void tiling_report_without_size(const struct allocator_api * api) {
     (void) api;
-    struct lastuse_split_params params = split_params();
-    struct lastuse_split_report report = { 0 };
-    lastuse_graph_split(a_context(true), a_graph(), &params, &report);
+    struct lastuse_tiling_params params = tiling_params();
+    struct lastuse_tiling_report report = { 0 };
+    lastuse_graph_tile(a_context(true), a_graph(), &params, &report);
 }
 
-static void null_among_retained_of_split(const struct allocator_api * api) {
+static void null_among_retained_of_tile(const struct allocator_api * api) {
     (void) api;
-    struct lastuse_split_params params   = split_params();
+    struct lastuse_tiling_params params   = tiling_params();
     struct ggml_tensor *        retained = NULL;
     params.retained                      = &retained;
     params.n_retained                    = 1;
-    lastuse_graph_split(a_context(true), a_graph(), &params, NULL);
+    lastuse_graph_tile(a_context(true), a_graph(), &params, NULL);
 }
 
 static struct ggml_tensor * a_tensor(void) {
@@ -466,80 +466,80 @@ static void steps_report_without_size(const struct allocator_api * api) {
 }
 
 static struct lastuse_placement * a_placement(void) {
-    return lastuse_placement_new(NULL);
+    return lastuse_offload_new(NULL);
 }
 
 static void placement_params_without_size(const struct allocator_api * api) {
     (void) api;
-    struct lastuse_placement_params params = { 0 };
-    lastuse_placement_new(&params);
+    struct lastuse_offload_params params = { 0 };
+    lastuse_offload_new(&params);
 }
 
 static void null_placement_to_solve(const struct allocator_api * api) {
     (void) api;
-    lastuse_placement_solve(NULL);
+    lastuse_offload_solve(NULL);
 }
 
 static void null_device_to_add(const struct allocator_api * api) {
     (void) api;
-    lastuse_placement_add_device(a_placement(), NULL);
+    lastuse_offload_add_device(a_placement(), NULL);
 }
 
 static void device_without_size(const struct allocator_api * api) {
     (void) api;
-    struct lastuse_placement_device device = { 0 };
-    lastuse_placement_add_device(a_placement(), &device);
+    struct lastuse_offload_device device = { 0 };
+    lastuse_offload_add_device(a_placement(), &device);
 }
 
 static void null_item_to_add(const struct allocator_api * api) {
     (void) api;
-    lastuse_placement_add_item(a_placement(), NULL);
+    lastuse_offload_add_item(a_placement(), NULL);
 }
 
 static void null_benefits_of_rows(const struct allocator_api * api) {
     (void) api;
-    struct lastuse_placement_item item = { 0 };
+    struct lastuse_offload_item item = { 0 };
     item.struct_size                   = sizeof(item);
     item.name                          = "rows";
     item.bytes                         = 64;
     item.n_rows                        = 4;
     item.row_bytes                     = 16;
-    lastuse_placement_add_item(a_placement(), &item);
+    lastuse_offload_add_item(a_placement(), &item);
 }
 
 static void null_graph_to_place(const struct allocator_api * api) {
     (void) api;
-    lastuse_placement_add_graph(a_placement(), NULL);
+    lastuse_offload_add_graph(a_placement(), NULL);
 }
 
 static void null_memory_of_a_device(const struct allocator_api * api) {
     (void) api;
-    lastuse_placement_memory_get(a_placement(), 0, NULL);
+    lastuse_offload_memory_get(a_placement(), 0, NULL);
 }
 
 static void null_placement_of_an_item(const struct allocator_api * api) {
     (void) api;
-    lastuse_placement_item_device(NULL, 0);
+    lastuse_offload_item_device(NULL, 0);
 }
 
 static void null_device_of_rows(const struct allocator_api * api) {
     (void) api;
-    lastuse_placement_item_rows(a_placement(), 0, NULL);
+    lastuse_offload_item_rows(a_placement(), 0, NULL);
 }
 
 static void null_placement_of_buffer_ids(const struct allocator_api * api) {
     (void) api;
-    lastuse_placement_buffer_ids(NULL, 0, NULL, NULL);
+    lastuse_offload_buffer_ids(NULL, 0, NULL, NULL);
 }
 
 static void null_scheduler_to_apply_to(const struct allocator_api * api) {
     (void) api;
-    lastuse_placement_apply(a_placement(), 0, NULL);
+    lastuse_offload_apply(a_placement(), 0, NULL);
 }
 
 static void null_search(const struct allocator_api * api) {
     (void) api;
-    lastuse_placement_longest(NULL);
+    lastuse_offload_longest(NULL);
 }
 
 static struct lastuse_accounting_params accounting_params(void) {
@@ -697,12 +697,12 @@ static const struct abort_case lastuse_cases[] = {
     MISTAKE(null_graph_alloc, "graph"),
     MISTAKE(null_graph_reorder, "graph"),
     MISTAKE(reorder_report_without_size, "struct_size"),
-    MISTAKE(null_context_of_split, "ctx"),
+    MISTAKE(null_context_of_tile, "ctx"),
     MISTAKE(null_graph_to_split, "graph"),
-    MISTAKE(null_params_of_split, "params"),
-    MISTAKE(split_params_without_size, "params->struct_size"),
-    MISTAKE(split_report_without_size, "report->struct_size"),
-    MISTAKE(null_among_retained_of_split, "params->retained[0]"),
+    MISTAKE(null_params_of_tile, "params"),
+    MISTAKE(tiling_params_without_size, "params->struct_size"),
+    MISTAKE(tiling_report_without_size, "report->struct_size"),
+    MISTAKE(null_among_retained_of_tile, "params->retained[0]"),
     MISTAKE(null_context_of_dependency, "ctx"),
     MISTAKE(null_tensor_of_dependency, "a is NULL"),
     MISTAKE(null_tensor_before_dependency, "b is NULL"),

@@ -1,5 +1,5 @@
-// LASTUSE_BUDGET: graphs of a program that knows nothing of it are computed in parts. Results must be equal to the last
-// bit, buffers must have the bytes that lastuse_graph_split reaches, and everything outside the program's graph must
+// LASTUSE_BUDGET: graphs of a program that knows nothing of it are computed in tiles. Results must be equal to the last
+// bit, buffers must have the bytes that lastuse_graph_tile reaches, and everything outside the program's graph must
 // stay as it is.
 //
 //   budget_setting <case> [first seed] [number of seeds]
@@ -44,13 +44,13 @@ static void check_results(const struct large_graph * g, const struct large_graph
     }
 }
 
-// The bytes that lastuse_graph_split reaches with this budget.
-static struct lastuse_split_report reached(struct ggml_context * ctx, struct ggml_cgraph * graph, size_t budget) {
-    struct lastuse_split_params params = {
+// The bytes that lastuse_graph_tile reaches with this budget.
+static struct lastuse_tiling_report reached(struct ggml_context * ctx, struct ggml_cgraph * graph, size_t budget) {
+    struct lastuse_tiling_params params = {
         .struct_size = sizeof(params), .budget = budget, .buft = ggml_backend_cpu_buffer_type()
     };
-    struct lastuse_split_report report = { .struct_size = sizeof(report) };
-    lastuse_graph_split(ctx, graph, &params, &report);
+    struct lastuse_tiling_report report = { .struct_size = sizeof(report) };
+    lastuse_graph_tile(ctx, graph, &params, &report);
     return report;
 }
 
@@ -68,7 +68,7 @@ static void compare_large_graph(ggml_backend_t cpu, long long seed, enum way way
     struct large_graph          reserved = large_graph_new((uint64_t) seed);
     struct large_graph          used     = large_graph_new((uint64_t) seed);
     struct large_graph          other    = large_graph_new((uint64_t) seed);
-    struct lastuse_split_report report   = reached(other.ctx, other.graph, BUDGET);
+    struct lastuse_tiling_report report   = reached(other.ctx, other.graph, BUDGET);
     struct ggml_tensor *        last     = ggml_graph_node(used.graph, -1);
     int                         nodes    = used.graph->n_nodes;
     bool                        reserves = way != NOT_RESERVED;
@@ -310,7 +310,7 @@ static void allocators_for_each_graph_take_no_more_memory(struct case_args args)
     for (long long i = 0; i < calls; i++) {
         struct attention a      = attention_in(rooms[i % KEPT], 512);
         ggml_gallocr_t   galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-        CHECK(ggml_gallocr_alloc_graph(galloc, a.graph) && is_cut(a.graph), "not allocated in parts");
+        CHECK(ggml_gallocr_alloc_graph(galloc, a.graph) && is_cut(a.graph), "not allocated in tiles");
         ggml_gallocr_free(galloc);
         before = i == 2 * KEPT ? bytes_in_use() : before;
     }
@@ -320,7 +320,7 @@ static void allocators_for_each_graph_take_no_more_memory(struct case_args args)
     }
 }
 
-// However many graphs of a program are live, all are in parts, and stay so when others follow and allocators are freed.
+// However many graphs of a program are live, all are in tiles, and stay so when others follow and allocators are freed.
 static void any_number_of_graphs_is_kept(struct case_args args) {
     (void) args;
     set_budget(SCORES_BUDGET);
@@ -331,7 +331,7 @@ static void any_number_of_graphs_is_kept(struct case_args args) {
     for (int i = 0; i < GRAPHS; i++) {
         ggml_gallocr_t galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
         graphs[i]             = attention_new(512);
-        CHECK(ggml_gallocr_reserve(galloc, graphs[i].graph) && is_cut(graphs[i].graph), "graph %d: not in parts", i);
+        CHECK(ggml_gallocr_reserve(galloc, graphs[i].graph) && is_cut(graphs[i].graph), "graph %d: not in tiles", i);
         ggml_gallocr_free(galloc);
     }
     for (int i = 0; i < GRAPHS; i += GRAPHS / 10) {
@@ -358,10 +358,10 @@ static void graphs_of_other_sizes_take_no_more_memory(struct case_args args) {
     struct ggml_context *  room   = no_alloc_context(ATTENTION_BYTES);
     struct attention       stays  = attention_new(512);
     size_t                 before = 0;
-    CHECK(ggml_gallocr_reserve(galloc, stays.graph) && is_cut(stays.graph), "not in parts");
+    CHECK(ggml_gallocr_reserve(galloc, stays.graph) && is_cut(stays.graph), "not in tiles");
     for (long long i = 0; i < calls; i++) {
         struct attention a = attention_behind(room, 512, (int) (i * 7 % 20));
-        CHECK(ggml_gallocr_alloc_graph(galloc, a.graph) && is_cut(a.graph), "call %lld: not in parts", i);
+        CHECK(ggml_gallocr_alloc_graph(galloc, a.graph) && is_cut(a.graph), "call %lld: not in tiles", i);
         before = i == 60 ? bytes_in_use() : before;
     }
     CHECK(bytes_in_use() < before + GROWTH, "%zu bytes became %zu", before, bytes_in_use());
@@ -383,7 +383,7 @@ static void graphs_of_an_allocator_that_was_freed_stay_valid(struct case_args ar
     struct attention_truth truth = attention_truth_new(cpu);
     struct attention       a     = attention_new(512);
     ggml_gallocr_t         first = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    CHECK(ggml_gallocr_reserve(first, a.graph) && is_cut(a.graph), "not reserved in parts");
+    CHECK(ggml_gallocr_reserve(first, a.graph) && is_cut(a.graph), "not reserved in tiles");
     size_t size = ggml_gallocr_get_buffer_size(first, 0);
     ggml_gallocr_free(first);
     int            nodes  = a.graph->n_nodes;
@@ -427,7 +427,7 @@ static void graphs_that_share_tensors_are_computed(struct case_args args) {
     int                    nodes  = first->n_nodes;
     struct log_capture     log;
     ggml_gallocr_t         galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-    CHECK(ggml_gallocr_reserve(galloc, a.graph) && is_cut(a.graph), "not reserved in parts");
+    CHECK(ggml_gallocr_reserve(galloc, a.graph) && is_cut(a.graph), "not reserved in tiles");
     log_capture_start(&log);
     second->size = second->n_nodes;
     for (int turn = 0; turn < 4; turn++) {
@@ -448,7 +448,7 @@ static void graphs_that_share_tensors_are_computed(struct case_args args) {
     ggml_backend_free(cpu);
 }
 
-// The first graph keeps its memory and may run at any time, so it stays in parts.
+// The first graph keeps its memory and may run at any time, so it stays in tiles.
 static void graphs_that_share_tensors_with_memory_run_both(struct case_args args) {
     (void) args;
     set_budget(SCORES_BUDGET);
@@ -484,7 +484,7 @@ static void tensors_wanted_after_the_cut_are_computed(struct case_args args) {
     for (int dedicates = 0; dedicates < 2; dedicates++) {
         struct attention a      = attention_new(512);
         ggml_gallocr_t   galloc = ggml_gallocr_new(ggml_backend_cpu_buffer_type());
-        CHECK(ggml_gallocr_reserve(galloc, a.graph) && is_cut(a.graph), "not reserved in parts");
+        CHECK(ggml_gallocr_reserve(galloc, a.graph) && is_cut(a.graph), "not reserved in tiles");
         bool accepted = dedicates ? lastuse_tensor_dedicate(galloc, a.scores, buffer) == a.scores
                                   : lastuse_tensor_retain(galloc, a.scores);
         CHECK(accepted, "%s", lastuse_last_error());
@@ -538,10 +538,10 @@ static void graphs_that_are_listed_by_hand_stay_whole(struct case_args args) {
     struct ggml_cgraph * segments[] = { listed_by_hand(a.ctx, nodes, SCALES),
                                         listed_by_hand(a.ctx, nodes + SCALES, a.graph->n_nodes - SCALES) };
 
-    struct lastuse_split_params params = {
+    struct lastuse_tiling_params params = {
         .struct_size = sizeof(params), .budget = 2200 * 1024, .buft = ggml_backend_cpu_buffer_type()
     };
-    CHECK(!lastuse_graph_split(a.ctx, segments[1], &params, NULL), "nodes were added");
+    CHECK(!lastuse_graph_tile(a.ctx, segments[1], &params, NULL), "nodes were added");
     CHECK(strstr(lastuse_last_error(), "ggml_build_forward_expand") != NULL, "the error is: %s", lastuse_last_error());
 
     ggml_gallocr_t     gallocs[2];
@@ -586,7 +586,7 @@ static void buffer_ids_of_a_graph_that_was_cut_are_not_read(struct case_args arg
     for (int i = 0; i < 512; i++) {
         ids[i] = i < a.graph->n_nodes ? 0 : INT_MAX;
     }
-    CHECK(ggml_gallocr_reserve_n(galloc, a.graph, ids, ids) && is_cut(a.graph), "not reserved in parts");
+    CHECK(ggml_gallocr_reserve_n(galloc, a.graph, ids, ids) && is_cut(a.graph), "not reserved in tiles");
     CHECK(ggml_gallocr_reserve_n(galloc, a.graph, ids, ids), "not reserved again");
     CHECK(ggml_gallocr_alloc_graph(galloc, a.graph), "not allocated");
     ggml_gallocr_free(galloc);
@@ -657,7 +657,7 @@ static void budgets_that_cannot_be_met_are_logged_once(struct case_args args) {
     ggml_backend_t              cpu    = new_cpu(1);
     struct attention_truth      truth  = attention_truth_new(cpu);
     struct attention            given  = attention_new(512);
-    struct lastuse_split_report report = reached(given.ctx, given.graph, 1);
+    struct lastuse_tiling_report report = reached(given.ctx, given.graph, 1);
     struct log_capture          log;
     char                        least[64];
     snprintf(least, sizeof(least), "%zu bytes are the least", report.size_after);

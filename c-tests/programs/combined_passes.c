@@ -42,18 +42,18 @@ static void pair_free(struct pair * pair) {
     mixed_graph_free(&pair->truth);
 }
 
-static bool split(struct mixed_graph * g, size_t budget, struct lastuse_split_report * report) {
-    struct lastuse_split_params params = {
+static bool split(struct mixed_graph * g, size_t budget, struct lastuse_tiling_report * report) {
+    struct lastuse_tiling_params params = {
         .struct_size = sizeof(params), .budget = budget, .buft = ggml_backend_cpu_buffer_type(), .n_threads = 1
     };
-    *report = (struct lastuse_split_report){ .struct_size = sizeof(*report) };
-    return lastuse_graph_split(g->ctx, g->graph, &params, report);
+    *report = (struct lastuse_tiling_report){ .struct_size = sizeof(*report) };
+    return lastuse_graph_tile(g->ctx, g->graph, &params, report);
 }
 
 // The smallest budget that can be met, and the bytes of the plan.
 static void find_limits(uint64_t seed, size_t limits[2]) {
     struct mixed_graph          g = mixed_graph_new(seed);
-    struct lastuse_split_report report;
+    struct lastuse_tiling_report report;
     limits[1] = planned_size(g.graph);
     CHECK(!split(&g, 1, &report), "seed %llu: a byte cannot be enough for %zu", (unsigned long long) seed, limits[1]);
     limits[0] = report.size_after;
@@ -100,7 +100,7 @@ static void dedicate_one(struct trial * trial) {
 }
 
 static void tile(struct trial * trial) {
-    struct lastuse_split_report report;
+    struct lastuse_tiling_report report;
     if (split(&trial->pair.g, random_budget(trial->limits, &trial->random), &report)) {
         trial->cuts += report.n_cuts;
     }
@@ -156,7 +156,7 @@ static int try_budget(ggml_backend_t cpu, uint64_t seed) {
     struct pair                 pair   = pair_new(seed);
     uint64_t                    random = seed ^ 0xb0d6e7;
     size_t                      limits[2];
-    struct lastuse_split_report report;
+    struct lastuse_tiling_report report;
     find_limits(seed, limits);
     size_t budget = random_budget(limits, &random);
     CHECK(split(&pair.g, budget, &report), "seed %llu, %zu bytes: %s", (unsigned long long) seed, budget, lastuse_last_error());

@@ -261,11 +261,11 @@ FAILING(lastuse_graph_reorder) {
     FAILS_WITH_FALSE(lastuse_graph_reorder, a_huge_graph(), ggml_backend_cpu_buffer_type(), 0, NULL);
 }
 
-FAILING(lastuse_graph_split) {
+FAILING(lastuse_graph_tile) {
     (void) args;
-    struct lastuse_split_params params = { .struct_size = sizeof(params), .budget = 1 };
+    struct lastuse_tiling_params params = { .struct_size = sizeof(params), .budget = 1 };
     params.buft                        = ggml_backend_cpu_buffer_type();
-    FAILS_WITH_FALSE(lastuse_graph_split, a_context(), a_graph(), &params, NULL);
+    FAILS_WITH_FALSE(lastuse_graph_tile, a_context(), a_graph(), &params, NULL);
 }
 
 FAILING(lastuse_graph_verify) {
@@ -302,50 +302,50 @@ FAILING(lastuse_guard_new) {
     FAILS_WITH_NULL(lastuse_guard_new, &params);
 }
 
-FAILING(lastuse_placement_add_item) {
+FAILING(lastuse_offload_add_item) {
     (void) args;
-    struct lastuse_placement_item item = { .struct_size = sizeof(item) };
-    FAILS_WITH_MINUS_1(lastuse_placement_add_item, lastuse_placement_new(NULL), &item);
+    struct lastuse_offload_item item = { .struct_size = sizeof(item) };
+    FAILS_WITH_MINUS_1(lastuse_offload_add_item, lastuse_offload_new(NULL), &item);
 }
 
-FAILING(lastuse_placement_apply) {
+FAILING(lastuse_offload_apply) {
     (void) args;
     ggml_backend_t       cpu   = new_cpu(1);
     ggml_backend_sched_t sched = ggml_backend_sched_new(&cpu, NULL, 1, 64, false, true);
-    FAILS_WITH_FALSE(lastuse_placement_apply, lastuse_placement_new(NULL), 0, sched);
+    FAILS_WITH_FALSE(lastuse_offload_apply, lastuse_offload_new(NULL), 0, sched);
 }
 
-FAILING(lastuse_placement_buffer_ids) {
+FAILING(lastuse_offload_buffer_ids) {
     (void) args;
-    FAILS_WITH_FALSE(lastuse_placement_buffer_ids, lastuse_placement_new(NULL), 0, NULL, NULL);
+    FAILS_WITH_FALSE(lastuse_offload_buffer_ids, lastuse_offload_new(NULL), 0, NULL, NULL);
 }
 
-FAILING(lastuse_placement_item_device) {
+FAILING(lastuse_offload_item_device) {
     (void) args;
-    FAILS_WITH_MINUS_1(lastuse_placement_item_device, lastuse_placement_new(NULL), 0);
+    FAILS_WITH_MINUS_1(lastuse_offload_item_device, lastuse_offload_new(NULL), 0);
 }
 
-FAILING(lastuse_placement_item_rows) {
+FAILING(lastuse_offload_item_rows) {
     (void) args;
     int device;
-    FAILS(lastuse_placement_item_rows, bool, lastuse_placement_item_rows(lastuse_placement_new(NULL), 0, &device) == 0, result);
+    FAILS(lastuse_offload_item_rows, bool, lastuse_offload_item_rows(lastuse_offload_new(NULL), 0, &device) == 0, result);
 }
 
-FAILING(lastuse_placement_memory_get) {
+FAILING(lastuse_offload_memory_get) {
     (void) args;
-    struct lastuse_placement_memory memory = { .struct_size = sizeof(memory) };
-    FAILS_WITH_FALSE(lastuse_placement_memory_get, lastuse_placement_new(NULL), 0, &memory);
+    struct lastuse_offload_memory memory = { .struct_size = sizeof(memory) };
+    FAILS_WITH_FALSE(lastuse_offload_memory_get, lastuse_offload_new(NULL), 0, &memory);
 }
 
-FAILING(lastuse_placement_new) {
+FAILING(lastuse_offload_new) {
     (void) args;
-    struct lastuse_placement_params params = { .struct_size = sizeof(params), .max_measurements = -1 };
-    FAILS_WITH_NULL(lastuse_placement_new, &params);
+    struct lastuse_offload_params params = { .struct_size = sizeof(params), .max_measurements = -1 };
+    FAILS_WITH_NULL(lastuse_offload_new, &params);
 }
 
-FAILING(lastuse_placement_solve) {
+FAILING(lastuse_offload_solve) {
     (void) args;
-    FAILS_WITH_FALSE(lastuse_placement_solve, lastuse_placement_new(NULL));
+    FAILS_WITH_FALSE(lastuse_offload_solve, lastuse_offload_new(NULL));
 }
 
 FAILING(lastuse_set_accounting) {
@@ -455,16 +455,16 @@ static void steps_are_used_in_callbacks(struct case_args args) {
 
 static bool uses_placement(const int * devices, int n_items, size_t * sizes, int n_devices, void * user_data) {
     struct seen *                   seen   = user_data;
-    struct lastuse_placement_device device = { .struct_size = sizeof(device) };
-    struct lastuse_placement_item   item   = { .struct_size = sizeof(item), .name = "other", .bytes = 1 };
+    struct lastuse_offload_device device = { .struct_size = sizeof(device) };
+    struct lastuse_offload_item   item   = { .struct_size = sizeof(item), .name = "other", .bytes = 1 };
     CHECK(n_items == 1 && devices[0] == 0 && n_devices == 1, "%d items on %d devices", n_items, n_devices);
     sizes[0] = 64;
-    FAILS_WITH_MINUS_1(lastuse_placement_add_device, seen->placement, &device);
-    FAILS_WITH_MINUS_1(lastuse_placement_add_item, seen->placement, &item);
-    FAILS_WITH_MINUS_1(lastuse_placement_add_graph, seen->placement, a_graph());
-    FAILS_WITH_FALSE(lastuse_placement_solve, seen->placement);
-    FAILS_WITH_MINUS_1(lastuse_placement_item_device, seen->placement, 0); // nothing is placed yet
-    FAILS(lastuse_placement_free, bool, (lastuse_placement_free(seen->placement), true), result);
+    FAILS_WITH_MINUS_1(lastuse_offload_add_device, seen->placement, &device);
+    FAILS_WITH_MINUS_1(lastuse_offload_add_item, seen->placement, &item);
+    FAILS_WITH_MINUS_1(lastuse_offload_add_graph, seen->placement, a_graph());
+    FAILS_WITH_FALSE(lastuse_offload_solve, seen->placement);
+    FAILS_WITH_MINUS_1(lastuse_offload_item_device, seen->placement, 0); // nothing is placed yet
+    FAILS(lastuse_offload_free, bool, (lastuse_offload_free(seen->placement), true), result);
     seen->calls++;
     return true;
 }
@@ -472,17 +472,17 @@ static bool uses_placement(const int * devices, int n_items, size_t * sizes, int
 static void a_placement_is_used_in_callbacks(struct case_args args) {
     (void) args;
     struct seen                     seen   = { 0 };
-    struct lastuse_placement_params params = { .struct_size = sizeof(params), .measure = uses_placement };
-    struct lastuse_placement_device host   = { .struct_size = sizeof(host), .budget = 1000 };
-    struct lastuse_placement_item   item   = { .struct_size = sizeof(item), .name = "one", .bytes = 100 };
-    struct lastuse_placement_memory memory = { .struct_size = sizeof(memory) };
+    struct lastuse_offload_params params = { .struct_size = sizeof(params), .measure = uses_placement };
+    struct lastuse_offload_device host   = { .struct_size = sizeof(host), .budget = 1000 };
+    struct lastuse_offload_item   item   = { .struct_size = sizeof(item), .name = "one", .bytes = 100 };
+    struct lastuse_offload_memory memory = { .struct_size = sizeof(memory) };
     params.user_data                       = &seen;
-    seen.placement                         = lastuse_placement_new(&params);
-    CHECK(lastuse_placement_add_device(seen.placement, &host) == 0, "%s", lastuse_last_error());
-    CHECK(lastuse_placement_add_item(seen.placement, &item) == 0, "%s", lastuse_last_error());
-    CHECK(lastuse_placement_solve(seen.placement) && seen.calls > 0, "%s", lastuse_last_error());
-    CHECK(lastuse_placement_memory_get(seen.placement, 0, &memory) && memory.compute_size == 64, "another size");
-    lastuse_placement_free(seen.placement);
+    seen.placement                         = lastuse_offload_new(&params);
+    CHECK(lastuse_offload_add_device(seen.placement, &host) == 0, "%s", lastuse_last_error());
+    CHECK(lastuse_offload_add_item(seen.placement, &item) == 0, "%s", lastuse_last_error());
+    CHECK(lastuse_offload_solve(seen.placement) && seen.calls > 0, "%s", lastuse_last_error());
+    CHECK(lastuse_offload_memory_get(seen.placement, 0, &memory) && memory.compute_size == 64, "another size");
+    lastuse_offload_free(seen.placement);
 }
 
 FAILING(lastuse_steps_new) {
@@ -563,18 +563,18 @@ static const struct test_case CASES[] = {
     CASE(lastuse_graph_measure_many_fails),
     CASE(lastuse_graph_recompute_fails),
     CASE(lastuse_graph_reorder_fails),
-    CASE(lastuse_graph_split_fails),
+    CASE(lastuse_graph_tile_fails),
     CASE(lastuse_graph_verify_fails),
     CASE(lastuse_guard_eval_fails),
     CASE(lastuse_guard_new_fails),
-    CASE(lastuse_placement_add_item_fails),
-    CASE(lastuse_placement_apply_fails),
-    CASE(lastuse_placement_buffer_ids_fails),
-    CASE(lastuse_placement_item_device_fails),
-    CASE(lastuse_placement_item_rows_fails),
-    CASE(lastuse_placement_memory_get_fails),
-    CASE(lastuse_placement_new_fails),
-    CASE(lastuse_placement_solve_fails),
+    CASE(lastuse_offload_add_item_fails),
+    CASE(lastuse_offload_apply_fails),
+    CASE(lastuse_offload_buffer_ids_fails),
+    CASE(lastuse_offload_item_device_fails),
+    CASE(lastuse_offload_item_rows_fails),
+    CASE(lastuse_offload_memory_get_fails),
+    CASE(lastuse_offload_new_fails),
+    CASE(lastuse_offload_solve_fails),
     CASE(lastuse_set_accounting_fails),
     CASE(lastuse_set_capture_fails),
     CASE(lastuse_set_dump_fails),

@@ -82,10 +82,10 @@ static void graphs_are_split(struct case_args args) {
     (void) args;
     float                       whole  = computed_whole();
     struct scores               s      = scores_in(rooms[1]);
-    struct lastuse_split_params params = { .struct_size = sizeof(params), .budget = BUDGET,
+    struct lastuse_tiling_params params = { .struct_size = sizeof(params), .budget = BUDGET,
                                            .buft = ggml_backend_cpu_buffer_type() };
-    struct lastuse_split_report report = { .struct_size = sizeof(report) };
-    CHECK(lastuse_graph_split(s.ctx, s.graph, &params, &report), "%s", lastuse_last_error());
+    struct lastuse_tiling_report report = { .struct_size = sizeof(report) };
+    CHECK(lastuse_graph_tile(s.ctx, s.graph, &params, &report), "%s", lastuse_last_error());
     CHECK(report.size_after <= BUDGET && report.size_after < report.size_before, "%zu bytes", report.size_after);
     check_computed(&s, whole);
 }
@@ -97,7 +97,7 @@ static void budgets_are_kept(struct case_args args) {
     struct scores s     = scores_in(rooms[1]);
     int           nodes = s.graph->n_nodes;
     check_computed(&s, whole);
-    CHECK(s.graph->n_nodes > nodes, "it is not in parts");
+    CHECK(s.graph->n_nodes > nodes, "it is not in tiles");
 }
 
 // Parameters and a loss, whose forward results are computed again.

@@ -288,7 +288,7 @@ static void measured(struct case_args args) {
 // Report and log
 // ---------------------------------------------------------------------------------------------------
 
-// Two allocators: one grows and uses a remembered plan; the other is freed last.
+// Two allocators: one grows and uses a cached plan; the other is freed last.
 static void two_allocators(struct case_args args) {
     (void) args;
     ggml_gallocr_t first  = ggml_gallocr_new(ggml_backend_cpu_buffer_type());

@@ -67,19 +67,19 @@ static bool use_recompute_report(void * given) {
            ((struct lastuse_recompute_report *) given)->size_before > 0;
 }
 
-static bool use_split_params(void * given) {
-    return lastuse_graph_split(ctx, a_graph(), given, NULL);
+static bool use_tiling_params(void * given) {
+    return lastuse_graph_tile(ctx, a_graph(), given, NULL);
 }
 
-static void fill_split_params(void * all) {
-    ((struct lastuse_split_params *) all)->budget = SIZE_MAX;
-    ((struct lastuse_split_params *) all)->buft   = ggml_backend_cpu_buffer_type();
+static void fill_tiling_params(void * all) {
+    ((struct lastuse_tiling_params *) all)->budget = SIZE_MAX;
+    ((struct lastuse_tiling_params *) all)->buft   = ggml_backend_cpu_buffer_type();
 }
 
-static bool use_split_report(void * given) {
-    struct lastuse_split_params params = { .struct_size = sizeof(params) };
-    fill_split_params(&params);
-    return lastuse_graph_split(ctx, a_graph(), &params, given) && ((struct lastuse_split_report *) given)->size_before > 0;
+static bool use_tiling_report(void * given) {
+    struct lastuse_tiling_params params = { .struct_size = sizeof(params) };
+    fill_tiling_params(&params);
+    return lastuse_graph_tile(ctx, a_graph(), &params, given) && ((struct lastuse_tiling_report *) given)->size_before > 0;
 }
 
 static void fill_steps_params(void * all) {
@@ -112,48 +112,48 @@ static bool use_step_memory(void * given) {
 }
 
 static bool use_placement_params(void * given) {
-    struct lastuse_placement * placement = lastuse_placement_new(given);
-    lastuse_placement_free(placement);
+    struct lastuse_placement * placement = lastuse_offload_new(given);
+    lastuse_offload_free(placement);
     return placement != NULL;
 }
 
 static bool use_placement_device(void * given) {
-    return lastuse_placement_add_device(lastuse_placement_new(NULL), given) == 0;
+    return lastuse_offload_add_device(lastuse_offload_new(NULL), given) == 0;
 }
 
 static void fill_placement_device(void * all) {
-    ((struct lastuse_placement_device *) all)->name   = "cpu";
-    ((struct lastuse_placement_device *) all)->budget = 100000;
+    ((struct lastuse_offload_device *) all)->name   = "cpu";
+    ((struct lastuse_offload_device *) all)->budget = 100000;
 }
 
 static bool use_placement_memory(void * given) {
-    struct lastuse_placement *      placement = lastuse_placement_new(NULL);
-    struct lastuse_placement_device device    = { .struct_size = sizeof(device) };
+    struct lastuse_placement *      placement = lastuse_offload_new(NULL);
+    struct lastuse_offload_device device    = { .struct_size = sizeof(device) };
     fill_placement_device(&device);
-    return lastuse_placement_add_device(placement, &device) == 0 &&
-           lastuse_placement_add_graph(placement, a_graph()) == 0 && lastuse_placement_solve(placement) &&
-           lastuse_placement_memory_get(placement, 0, given) &&
-           ((struct lastuse_placement_memory *) given)->budget == 100000;
+    return lastuse_offload_add_device(placement, &device) == 0 &&
+           lastuse_offload_add_graph(placement, a_graph()) == 0 && lastuse_offload_solve(placement) &&
+           lastuse_offload_memory_get(placement, 0, given) &&
+           ((struct lastuse_offload_memory *) given)->budget == 100000;
 }
 
 static void fill_placement_item(void * all) {
-    ((struct lastuse_placement_item *) all)->name  = "weight";
-    ((struct lastuse_placement_item *) all)->bytes = 100;
+    ((struct lastuse_offload_item *) all)->name  = "weight";
+    ((struct lastuse_offload_item *) all)->bytes = 100;
 }
 
 static bool use_placement_item(void * given) {
-    return lastuse_placement_add_item(lastuse_placement_new(NULL), given) == 0;
+    return lastuse_offload_add_item(lastuse_offload_new(NULL), given) == 0;
 }
 
 static void fill_placement_search(void * all) {
-    struct lastuse_placement_search * search = all;
+    struct lastuse_offload_search * search = all;
     search->from = search->step = 256;
     search->to                  = 1024;
 }
 
 static bool use_placement_search(void * given) {
-    struct lastuse_placement_search * search = given;
-    return lastuse_placement_longest(search) && search->length == 1024;
+    struct lastuse_offload_search * search = given;
+    return lastuse_offload_longest(search) && search->length == 1024;
 }
 
 static bool use_accounting_params(void * given) {
@@ -203,15 +203,15 @@ static bool use_guard_params(void * given) {
 static const struct sized STRUCTS[] = {
     SIZED(recompute_params, retained, fill_recompute_params),
     SIZED(recompute_report, size_after, NULL),
-    SIZED(split_params, retained, fill_split_params),
-    SIZED(split_report, size_after, NULL),
+    SIZED(tiling_params, retained, fill_tiling_params),
+    SIZED(tiling_report, size_after, NULL),
     SIZED(steps_params, sched, fill_steps_params),
     SIZED(steps_memory, kept_size, NULL),
     SIZED(step_memory, crossing_size, NULL),
     SIZED(placement_params, whole_layers, NULL),
-    SIZED(placement_device, reserve, fill_placement_device),
+    SIZED(offload_device, reserve, fill_placement_device),
     SIZED(placement_memory, weights_size, NULL),
-    SIZED(placement_item, kind, fill_placement_item),
+    SIZED(offload_item, kind, fill_placement_item),
     SIZED(placement_search, longest, fill_placement_search),
     SIZED(accounting_params, n_graphs, NULL),
     SIZED(device_sums, weights, NULL),

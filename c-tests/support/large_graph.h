@@ -1,4 +1,4 @@
-// Random graphs with intermediates that can be computed in parts: attention, convolutions, gated products, and chains. The
+// Random graphs with intermediates that can be computed in tiles: attention, convolutions, gated products, and chains. The
 // seed determines the graph, so a test can build it several times.
 #pragma once
 

@@ -27,7 +27,7 @@ struct random_graph_options {
     bool copies; // many results are computed for a copy alone, into memory that others use too
 
     // Nodes that the backend scheduler adds to its copy of a graph:
-    bool markers;       // dependency markers, which keep their sources live
+    bool markers;       // control dependencies, which keep their sources live
     bool early_markers; // markers also before the tensors that they name (upstream: undefined)
     bool split_copies;  // tensors without operation in the node list, read by later nodes
 

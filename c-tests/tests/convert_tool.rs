@@ -90,7 +90,7 @@ fn what_cannot_be_converted_is_named() {
         (vec!["convert", "--buffer", "GPU", &graph, "-o", "-"], "there is no buffer \"GPU\"; the graph has 0 (CPU)"),
         (
             vec!["convert", "--buffer", "0", &problem, "-o", "-"],
-            "--buffer, --rules, --recompute and --split are for graphs",
+            "--buffer, --rules, --recompute and --tile are for graphs",
         ),
         (vec!["convert", "/nonexistent", "-o", "-"], "/nonexistent: No such file"),
         (vec!["convert", &problem, "-o", "/nonexistent/x.jsonl"], "/nonexistent/x.jsonl: cannot be written"),
@@ -149,7 +149,7 @@ fn recomputation_is_from_graph_to_graph() {
     assert_eq!(stderr(&output), format!("lastuse: {}: {message}\n", training()));
     fs::write(&problem, "id,lower,upper,size\nb,2,5,30\n").expect("it can be written");
     let output = tool(&["convert", "--recompute", "50%", &problem, "-o", "-"]);
-    let message = "--buffer, --rules, --recompute and --split are for graphs, but this is a placement problem";
+    let message = "--buffer, --rules, --recompute and --tile are for graphs, but this is a placement problem";
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(stderr(&output), format!("lastuse: {problem}: {message}\n"));
 }
@@ -164,10 +164,10 @@ fn cut_graphs_are_planned_and_checked_as_any_other() {
     let (graph, again, plan) =
         (file("split", "parts.jsonl.gz"), file("split", "again.jsonl.gz"), file("split", "plan.json"));
     for output in [&graph, &again] {
-        done(&["convert", "--split", "22%", &unet(), "-o", output]);
+        done(&["convert", "--tile", "22%", &unet(), "-o", output]);
     }
     assert!(fs::read(&graph).expect("it is there") == fs::read(&again).expect("it is there"), "the result differs");
-    let direct = done(&["plan", "--split", "22%", &unet()]);
+    let direct = done(&["plan", "--tile", "22%", &unet()]);
     let converted = done(&["plan", &graph]);
     for title in ["nodes", "blocks", "lastuse", "lower bound"] {
         assert_eq!(column(&converted, title), column(&direct, title), "{title}\n{converted}{direct}");
@@ -179,11 +179,11 @@ fn cut_graphs_are_planned_and_checked_as_any_other() {
 #[test]
 fn cutting_is_from_graph_to_graph_within_what_can_be_met() {
     let csv = file("split", "graph.csv");
-    let output = tool(&["convert", "--split", "22%", &unet(), "-o", &csv]);
-    let message = "--split writes a graph: name the output *.jsonl or *.jsonl.gz, and convert that to CSV";
+    let output = tool(&["convert", "--tile", "22%", &unet(), "-o", &csv]);
+    let message = "--tile writes a graph: name the output *.jsonl or *.jsonl.gz, and convert that to CSV";
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(stderr(&output), format!("lastuse: {}: {message}\n", unet()));
-    let output = tool(&["convert", "--split", "1M", &unet(), "-o", "-"]);
+    let output = tool(&["convert", "--tile", "1M", &unet(), "-o", "-"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("the smallest needs "), "{}", stderr(&output));
 }

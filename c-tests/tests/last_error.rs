@@ -28,7 +28,7 @@ const NEVER_FAIL: [&str; 19] = [
     "lastuse_guard_check_graph",
     "lastuse_guard_check_tensor",
     "lastuse_last_error",
-    "lastuse_placement_longest",
+    "lastuse_offload_longest",
     "lastuse_plan_count",
     "lastuse_string_free",
     "lastuse_version",

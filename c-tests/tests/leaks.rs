@@ -50,7 +50,7 @@ fn context_tensors_leak_nothing() {
 
 #[test]
 fn remembered_plans_leak_nothing() {
-    is_clean("remembered");
+    is_clean("plan_cache");
 }
 
 #[test]

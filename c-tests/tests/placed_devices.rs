@@ -1,4 +1,4 @@
-//! What `lastuse place` promises for devices that count and refuse, and what llama.cpp asks them for. `cargo hosts vulkan`
+//! What `lastuse offload` promises for devices that count and refuse, and what llama.cpp asks them for. `cargo hosts vulkan`
 //! runs more cases, and a Vulkan device.
 
 mod support;

@@ -31,7 +31,7 @@ const PROGRAMS: [&str; 28] = [
     "placement",
     "plan_check_faults",
     "recomputed_views",
-    "remembered",
+    "plan_cache",
     "remove_copies",
     "removed_copies",
     "reorder",

@@ -8,7 +8,7 @@ mod problems;
 mod random_graph;
 mod support;
 
-use lastuse::devices::rules::SchedulerVersion;
+use lastuse::offload::rules::SchedulerVersion;
 use lastuse_c_tests::{captured_graphs, graph_name, graphs_in, read_graph};
 use lastuse_vendor::Package;
 

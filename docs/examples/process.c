@@ -36,7 +36,7 @@ void example_of_lastuse_plan_count(struct ggml_context * ctx, ggml_backend_t bac
     GGML_ASSERT(ggml_gallocr_reserve(galloc, graph));
     uint64_t plans = lastuse_plan_count();
     GGML_ASSERT(ggml_gallocr_alloc_graph(galloc, graph));
-    GGML_ASSERT(lastuse_plan_count() == plans); // the graph matches the remembered plan
+    GGML_ASSERT(lastuse_plan_count() == plans); // the graph matches the cached plan
     ggml_gallocr_free(galloc);
 }
 

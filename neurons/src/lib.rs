@@ -1,5 +1,5 @@
-//! Which neurons of a model belong on a GPU, for PowerInfer: behind `lastuse neurons` and `lastuse place --hotness`.
-//! The layout of model files serves `lastuse place --model` too.
+//! Which neurons of a model belong on a GPU, for PowerInfer: behind `lastuse neurons` and `lastuse offload --hotness`.
+//! The layout of model files serves `lastuse offload --model` too.
 //!
 //! The library of lastuse does not know this crate, and this crate does not know the library: plain data and bytes of
 //! files in and out. `docs/neurons.md` has the arguments, and describes the files.

@@ -3,9 +3,9 @@
 use std::ffi::CString;
 use std::ptr::{NonNull, null_mut};
 
-use crate::devices::accounting::Accounting;
 use crate::ggml::{AccountingRequest, BufferRef, Ggml, GraphRef, NoGgml, account, ggml_of_caller, ggml_of_object};
 use crate::ggml::{ggml_backend, ggml_backend_buffer, ggml_backend_sched, ggml_cgraph, ggml_context};
+use crate::offload::accounting::Accounting;
 
 use super::abort::{abort_on_panic, required};
 use super::ggml_of_arguments::{ggml_of_graph, runtime_or_fail};

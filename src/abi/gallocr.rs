@@ -38,7 +38,7 @@ pub unsafe extern "C" fn ggml_gallocr_reserve(galloc: *mut ggml_gallocr, graph: 
             // SAFETY: live, and used by no other thread, as the caller guarantees; there is no `GraphRef` of it.
             unsafe { allocator.reorder_to_reserve(graph, &mut None, None) };
             // SAFETY: as above.
-            let reserved = unsafe { allocator.cut_to_fit(graph) }
+            let reserved = unsafe { allocator.tile_to_fit(graph) }
                 // SAFETY: live, and used by no other thread, as the caller guarantees.
                 .and_then(|()| allocator.reserve(unsafe { GraphRef::new(graph) }, None, None));
             is_done(allocator, reserved)
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn ggml_gallocr_reserve_n(
             // SAFETY: live, and used by no other thread, as the caller guarantees; the `GraphRef` that read the ids is gone.
             unsafe { allocator.reorder_to_reserve(graph, &mut ids.nodes, ids.leafs.as_deref()) };
             // SAFETY: as above; only graphs in one buffer are cut, whose ids mean nothing.
-            let reserved = unsafe { allocator.cut_to_fit(graph) }.and_then(|()| {
+            let reserved = unsafe { allocator.tile_to_fit(graph) }.and_then(|()| {
                 // SAFETY: a live graph, as the caller guarantees.
                 let graph = unsafe { GraphRef::new(graph) };
                 allocator.reserve(graph, ids.nodes.as_deref(), ids.leafs.as_deref())
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn ggml_gallocr_alloc_graph(galloc: *mut ggml_gallocr, gra
             // SAFETY: as above.
             unsafe { allocator.reorder_to_allocate(graph) };
             // SAFETY: as above.
-            let cut = unsafe { allocator.cut_to_fit(graph) };
+            let cut = unsafe { allocator.tile_to_fit(graph) };
             // SAFETY: a live graph, as the caller guarantees.
             let graph = unsafe { GraphRef::new(graph) };
             let allocated = cut.and_then(|()| allocator.allocate(graph));
@@ -214,7 +214,7 @@ unsafe fn ids_of_graph(
     // SAFETY: live, as the caller guarantees.
     let graph = unsafe { GraphRef::new(graph) };
     // The program may pass as many as it has built nodes; all have one buffer.
-    let nodes = if allocator.has_cut(graph) { std::ptr::null() } else { nodes };
+    let nodes = if allocator.has_tiled(graph) { std::ptr::null() } else { nodes };
     // SAFETY: NULL, or an id for each node and each leaf, as the caller guarantees.
     unsafe { BufferIds::read_for(allocator, function, graph, nodes, leafs) }
 }

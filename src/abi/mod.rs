@@ -46,18 +46,18 @@ mod measure;
 mod remove_copies;
 mod reorder;
 mod recompute;
-mod split;
+mod tiling;
 mod set_output;
 mod steps;
 mod steps_report;
 
 // lastuse.h: devices.
-mod placement;
-mod placement_device;
-mod placement_item;
-mod placement_numbers;
-mod placement_graph;
-mod placement_longest;
+mod offload;
+mod offload_device;
+mod offload_item;
+mod offload_numbers;
+mod offload_graph;
+mod offload_longest;
 
 // lastuse.h: checks.
 mod verify;

@@ -18,7 +18,7 @@ use super::last_error::fail;
 ///
 /// Lasts until lastuse_tensor_release or until galloc is freed, and replaces an earlier call for t. With several
 /// buffers, the graph must be reserved anew (docs/retention.md). For allocators of schedulers, use lastuse_set_retain.
-/// Returns false if lastuse has not created galloc, or if only parts of t are computed since lastuse_graph_split.
+/// Returns false if lastuse has not created galloc, or if only parts of t are computed since lastuse_graph_tile.
 ///
 /// # Safety
 /// `galloc` is a live allocator that no other thread uses, and `t` is live.

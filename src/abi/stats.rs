@@ -22,7 +22,7 @@ pub struct lastuse_stats {
     pub allocators: u32,
     /// Plans made, those for measuring included.
     pub plans: u64,
-    /// Times that a remembered plan was used for a graph that was reserved again or allocated.
+    /// Times that a cached plan was used for a graph that was reserved again or allocated.
     pub served_again: u64,
     /// Time spent planning, in microseconds.
     pub planning_us: u64,

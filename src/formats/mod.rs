@@ -1,6 +1,6 @@
 //! Files: captured graphs, plans, placement problems, with the reading and writing of each.
 //!
-//! Uses [`crate::devices`], [`crate::graph`] and [`crate::placement`]. Plain data in and out: nothing here prints or knows
+//! Uses [`crate::offload`], [`crate::graph`] and [`crate::placement`]. Plain data in and out: nothing here prints or knows
 //! ggml's types.
 //! Without the feature "cli" graphs can be written and nothing can be read, so that the library depends on libc alone.
 //!

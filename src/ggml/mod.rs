@@ -5,7 +5,7 @@
 //! 1. `ggml_gallocr_reserve_n` and `ggml_gallocr_alloc_graph` find the [`Ggml`] of the call (`process`). Its [`Server`]
 //!    is lastuse, with the [`Runtime`] of a ggml whose struct layout is known (`live::probe`), or ggml's own allocator,
 //!    to which the call is forwarded.
-//! 2. A [`GraphRef`] gives access to the live `ggml_cgraph`, and an [`Allocator`] searches its remembered plans for one
+//! 2. A [`GraphRef`] gives access to the live `ggml_cgraph`, and an [`Allocator`] searches its cached plans for one
 //!    that matches.
 //! 3. Without a match, `read` converts the [`GraphRef`] to a `ReadGraph`: a [`crate::graph::Graph`], in which dense ids
 //!    replace pointers, with the live tensor of each id and the sizes that the [`BufferType`]s require.
@@ -34,7 +34,7 @@ mod process;
 mod extensions;
 mod allocator;
 mod steps;
-mod placement;
+mod offload;
 
 pub use allocator::Allocator;
 pub use allocator::measure::{Need, measure};
@@ -54,7 +54,7 @@ pub use extensions::dependency::depend;
 pub use extensions::dump::{begin_dump, dump_graph};
 pub use extensions::recompute::{RecomputeRequest, recompute_graph};
 pub use extensions::reorder::{Reordered, reorder_nodes};
-pub use extensions::split::{SplitRequest, split_graph};
+pub use extensions::tiling::{TilingRequest, tile_graph};
 pub use linking::original::{Original, ggml_gallocr};
 pub use live::buffer_ref::BufferRef;
 pub use live::buffers::BufferType;
@@ -68,8 +68,8 @@ pub use observe::verify::{MemoryGuard, NextCallback, NotComputed, Verify, Violat
 pub use observe::verify::{
     check_not_freed, check_place, check_places, note_buffer_allocated, note_buffer_freed, places_are_recorded,
 };
+pub use offload::{DevicePlanner, LiveDevice, LiveItem, OffloadFailure, OffloadRule, PlannerSettings};
 pub use outputs::set::set_output;
-pub use placement::{DevicePlanner, LiveDevice, LiveItem, PlacementFailure, PlacementRule, PlannerSettings};
 pub use process::current::{abort, log_error, set_current_ggml};
 pub use process::enabled::{NotEnabled, check_enabled};
 pub use process::forwarding::{

@@ -73,7 +73,7 @@ struct Registered {
 /// Distinguishes a tensor from another one that has its address later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Identity {
-    /// `None` for results computed in parts: the operation has become RESHAPE, and may be restored.
+    /// `None` for results computed in tiles: the operation has become RESHAPE, and may be restored.
     op: Option<u32>,
     element: u32,
     ne: [i64; 4],
@@ -89,7 +89,7 @@ pub struct RetainedAt {
 
 impl Identity {
     fn of(tensor: TensorRef<'_>) -> Self {
-        let op = (!tensor.is_made_of_parts()).then(|| tensor.op());
+        let op = (!tensor.is_made_of_tiles()).then(|| tensor.op());
         Self { op, element: tensor.element(), ne: tensor.ne() }
     }
 

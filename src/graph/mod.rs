@@ -20,7 +20,7 @@
 //! - [`order`]: a pass to another order of execution, with a lower peak
 //! - [`recompute`]: a pass to a graph that computes results again instead of keeping them
 //! - [`copies`]: a pass that removes copies
-//! - [`split`]: a pass to a graph that computes large intermediates in parts
+//! - [`tiling`]: a pass to a graph that computes large intermediates in tiles
 //! - [`steps`]: a pass that cuts a graph into parts, planned and run one after the other
 //! - [`snapshot`]: a captured graph with its names and sizes
 
@@ -45,7 +45,7 @@ pub mod kernels;
 mod progress;
 pub mod order;
 pub mod recompute;
-pub mod split;
+pub mod tiling;
 pub mod steps;
 mod simulate;
 pub mod snapshot;

@@ -34,7 +34,7 @@ impl Slots {
 /// source has its layout, and no other source is in that memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// NONE, a no-op. Among the nodes such a tensor is a dependency marker.
+    /// NONE, a no-op. Among the nodes such a tensor is a control dependency.
     Marker,
     /// VIEW and the like: another layout of the memory of its source, which computes nothing.
     View,

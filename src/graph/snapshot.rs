@@ -10,7 +10,7 @@ use crate::placement::{Bytes, Effort};
 use super::kernels::{KernelCosts, Kernels, TensorFacts, costs_at, prefer_cheaper};
 use super::order::{self, Hazards, Reordering, reorder};
 use super::recompute::{NotRecomputed, Recomputation, RecomputeEffort, Subject, recompute, recompute_exactly, work_of};
-use super::split::{self, Kind, NotSplit, SplitLimits, Splitting};
+use super::tiling::{self, Kind, NotTiled, TiledGraph, TilingLimits};
 use super::{
     Address, BufferIndex, BufferSpec, Device, Effect, Graph, GraphPlan, Layout, NamePattern, PlanError, Requests,
     Retained, Retention, Rules, TensorId, ggml_alloc_sizes,
@@ -303,29 +303,29 @@ impl Snapshot {
         (self.tensors, self.graph) = (tensors, found.rebuilt.graph.clone());
     }
 
-    /// Replaces the graph by one that computes large intermediates in parts, so that its plan fits a budget; it stays as it is
+    /// Replaces the graph by one that computes tiling, so that its plan fits a budget; it stays as it is
     /// where it fits. Nodes that the program computes in place are cut as others are. External tensors are assumed not to
     /// alias. New tensors have the names of those that they are parts of, with which part they are behind, and ids that no
     /// others have. `buffers` are for the plans, see [`Self::plan_in`]; `progress` is called with the part of the effort that
     /// is used, and cancels the search by returning `false`.
     ///
     /// # Errors
-    /// [`NotSplit`]; the graph is then as before.
-    pub fn split(
+    /// [`NotTiled`]; the graph is then as before.
+    pub fn tile(
         &mut self,
         buffers: &[BufferSpec],
-        limits: SplitLimits,
+        limits: TilingLimits,
         progress: &mut dyn FnMut(f64) -> bool,
-    ) -> Result<Splitting, NotSplit> {
+    ) -> Result<TiledGraph, NotTiled> {
         let effects = self.effects();
         let roots: Vec<TensorId> = (0..).take(self.tensors.len()).collect();
         let kinds: Vec<Kind> = self.tensors.iter().map(|tensor| Kind::named(&tensor.op)).collect();
         let nbytes: Vec<Bytes> = self.tensors.iter().map(|tensor| tensor.nbytes).collect();
         let none = vec![false; self.tensors.len()];
-        let detached = split::detached(&self.graph, &kinds, &effects);
+        let detached = tiling::detached(&self.graph, &kinds, &effects);
         let (leafs, nodes) = self.requested_buffers();
         let requests = Requests { leafs: &leafs, nodes: &nodes };
-        let subject = split::Subject {
+        let subject = tiling::Subject {
             graph: &self.graph,
             detached: detached.as_ref(),
             effects: &effects,
@@ -336,15 +336,15 @@ impl Snapshot {
             unsliced: &none,
         };
         let mut sizes = |id, buffer| self.size(id, buffer);
-        let found = split::split(subject, buffers, requests, &mut sizes, limits, progress)?;
+        let found = tiling::tile(subject, buffers, requests, &mut sizes, limits, progress)?;
         if found.is_changed {
-            self.take_split(&found);
+            self.take_tiled(&found);
         }
         Ok(found)
     }
 
     /// Takes the cut graph, with names and ids for the new tensors.
-    fn take_split(&mut self, found: &Splitting) {
+    fn take_tiled(&mut self, found: &TiledGraph) {
         let mut next_id = self.tensors.iter().map(|tensor| tensor.id).max().map_or(0, |id| id.saturating_add(1));
         let mut infos = Vec::with_capacity(found.draft.origins.len());
         for ((id, origin), &nbytes) in (0..).zip(&found.draft.origins).zip(&found.draft.nbytes) {

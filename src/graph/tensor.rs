@@ -65,7 +65,7 @@ impl Tensor {
         Self { flags: Flags::default(), view: None, operation: Operation::Marker, external: false }
     }
 
-    /// Returns `true` for a no-op tensor (op NONE): a leaf, or a dependency marker among the nodes.
+    /// Returns `true` for a no-op tensor (op NONE): a leaf, or a control dependency among the nodes.
     pub fn is_marker(&self) -> bool {
         self.operation == Operation::Marker
     }

@@ -1,6 +1,6 @@
 //! Output: tables, pictures, explanations and JSON.
 //!
-//! Uses [`crate::formats`], [`crate::devices`], [`crate::graph`] and [`crate::placement`].
+//! Uses [`crate::formats`], [`crate::offload`], [`crate::graph`] and [`crate::placement`].
 
 #[cfg(feature = "cli")]
 mod check;
@@ -15,7 +15,7 @@ mod verdict;
 mod plan_table;
 mod problem_table;
 mod steps_table;
-mod placement_text;
+mod offload_text;
 pub mod accounting;
 #[cfg(feature = "cli")]
 pub mod picture;
@@ -27,8 +27,8 @@ mod tests;
 pub use check::{check_json, check_text};
 #[cfg(feature = "cli")]
 pub use compare_table::{CompareRow, Samples, Spread, Unit, compare_table};
-pub use placement_text::{class_name, placement_text};
-pub use plan_table::{InPartsRow, PlanRow, RecomputedRow, plan_table};
+pub use offload_text::{class_name, offload_text};
+pub use plan_table::{PlanRow, RecomputedRow, TilingRow, plan_table};
 pub use problem_table::{ProblemRow, problem_table};
 #[cfg(feature = "cli")]
 pub use run_table::{BufferRow, GraphRow, RunRow, graph_lines, run_table, total_bytes};

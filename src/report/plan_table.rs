@@ -26,8 +26,8 @@ pub struct PlanRow {
     pub lower_bound: Bytes,
     /// The results computed again, if it was recomputed.
     pub recomputed: Option<RecomputedRow>,
-    /// The results computed in parts, if large intermediates were cut.
-    pub split: Option<InPartsRow>,
+    /// The results computed in tiles, if large intermediates were cut.
+    pub tiling: Option<TilingRow>,
     /// Time to plan, in microseconds.
     pub microseconds: f64,
     /// The outcome of the search, if an effort was given.
@@ -45,12 +45,12 @@ pub struct RecomputedRow {
     pub work_after: u64,
 }
 
-/// The results that a cut graph computes in parts.
+/// The results that a cut graph computes in tiles.
 #[derive(Clone, Copy, Debug)]
-pub struct InPartsRow {
+pub struct TilingRow {
     /// Bytes of the plan of the given graph.
     pub before: Bytes,
-    /// The number of tensors that are computed in parts.
+    /// The number of tensors that are computed in tiles.
     pub tensors: usize,
     /// The parts of the tensor with the most.
     pub parts: u32,
@@ -58,7 +58,7 @@ pub struct InPartsRow {
     pub added: usize,
 }
 
-impl InPartsRow {
+impl TilingRow {
     fn text(&self) -> String {
         let Self { before, tensors, parts, added } = self;
         format!("  {before:>14}  {tensors:>5}  {parts:>5}  {added:>6}")
@@ -85,12 +85,9 @@ pub fn plan_table(rows: &[PlanRow]) -> String {
     let given_title = if reordered { format!("  {:>14}", "given bound") } else { String::new() };
     let recomputed = rows.iter().any(|row| row.recomputed.is_some());
     let again_title = if recomputed { format!("  {:>6}  {:>6}", "again", "work") } else { String::new() };
-    let in_parts = rows.iter().any(|row| row.split.is_some());
-    let parts_title = if in_parts {
-        format!("  {:>14}  {:>5}  {:>5}  {:>6}", "whole", "cut", "parts", "added")
-    } else {
-        String::new()
-    };
+    let tiling = rows.iter().any(|row| row.tiling.is_some());
+    let parts_title =
+        if tiling { format!("  {:>14}  {:>5}  {:>5}  {:>6}", "whole", "cut", "parts", "added") } else { String::new() };
     let outcome_title = if rows.iter().any(|row| row.verdict.is_some()) { "  outcome" } else { "" };
     let mut table = format!(
         "{:width$}  {:>6}  {:>6}  {:>14}  {:>14}{given_title}  {:>14}  {:>6}{again_title}{parts_title}  {:>9}{outcome_title}\n",
@@ -101,7 +98,7 @@ pub fn plan_table(rows: &[PlanRow]) -> String {
         let ratio = row.ratio().map_or(String::new(), |ratio| format!("{ratio:.3}"));
         let given = row.given_bound.map_or(String::new(), |bytes| format!("  {bytes:>14}"));
         let again = row.recomputed.map_or(String::new(), |recomputed| recomputed.text());
-        let parts = row.split.map_or(String::new(), |split| split.text());
+        let parts = row.tiling.map_or(String::new(), |tiled| tiled.text());
         let outcome = row.verdict.map_or(String::new(), |verdict| format!("  {verdict}"));
         let PlanRow { file, nodes, blocks, bytes, lower_bound, microseconds, .. } = row;
         let _ = writeln!(

@@ -1,4 +1,4 @@
-//! The cost of computing networks in parts: the time of Stable Diffusion's decoder and UNet, cut to fit a budget,
+//! The cost of computing networks in tiles: the time of Stable Diffusion's decoder and UNet, cut to fit a budget,
 //! divided by the time of the whole.
 //!
 //! `cargo bench -p lastuse-c-tests --bench networks`; `-- --help` lists the options.
@@ -9,7 +9,7 @@ use lastuse_c_tests::{Build, Linked, Program, Result, lastuse};
 use lastuse_vendor::{Package, ggml};
 
 const HELP: &str = "\
-Computes networks of Stable Diffusion at 512 x 512 pixels with the kernels of ggml's CPU backend, whole and in parts, in
+Computes networks of Stable Diffusion at 512 x 512 pixels with the kernels of ggml's CPU backend, whole and in tiles, in
 turns, and prints a table in Markdown. Weights are random. A network takes about 7 GiB of memory, and each round up to a
 minute.
 
@@ -77,7 +77,7 @@ fn run(options: &Options) -> Result<()> {
     let sources = ["benches/networks/networks.c"];
     let program = Program::build("networks", &sources, &ggml, Linked::LastuseArchive(&lastuse), &[])?;
     println!(
-        "| network | threads | bytes, whole | in parts | ratio | cuts | s, whole | in parts | time / whole | from | to |"
+        "| network | threads | bytes, whole | in tiles | ratio | cuts | s, whole | in tiles | time / whole | from | to |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|");
     for (network, percent) in NETWORKS {

@@ -1,4 +1,4 @@
-// The time of networks of Stable Diffusion whose large intermediates are computed in parts instead of whole, by the real
+// The time of networks of Stable Diffusion whose large intermediates are computed in tiles instead of whole, by the real
 // kernels of the CPU. Weights and inputs are random.
 //
 //   networks NETWORK IMAGE PERCENT THREADS ROUNDS
@@ -121,11 +121,11 @@ int main(int argc, char ** argv) {
     set_weights(&cut, cpu);
     size_t before = allocate(&whole);
 
-    struct lastuse_split_params params = {
+    struct lastuse_tiling_params params = {
         .struct_size = sizeof(params), .budget = before / 100 * percent, .buft = ggml_backend_cpu_buffer_type()
     };
-    struct lastuse_split_report report = { .struct_size = sizeof(report) };
-    CHECK(lastuse_graph_split(cut.g.ctx, cut.g.graph, &params, &report), "%s", lastuse_last_error());
+    struct lastuse_tiling_report report = { .struct_size = sizeof(report) };
+    CHECK(lastuse_graph_tile(cut.g.ctx, cut.g.graph, &params, &report), "%s", lastuse_last_error());
     size_t after = allocate(&cut);
 
     double seconds[2][MAX_ROUNDS], ratios[MAX_ROUNDS];

@@ -254,7 +254,7 @@ static bool transcribe(struct session * session, int * segments, int * tokens) {
     return true;
 }
 
-// Splits the sound of the first state into parts that are transcribed at the same time, each with its own state.
+// Splits the sound of the first state into tiles that are transcribed at the same time, each with its own state.
 static bool transcribe_in_parallel(struct session * session, int * segments, int * tokens) {
     struct whisper_context_params context_params = whisper_context_default_params();
     context_params.use_gpu    = false;

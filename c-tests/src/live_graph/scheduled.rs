@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::ffi::{CStr, c_int};
 
-use lastuse::devices::rules::{BackendIndex, Backends, PlacedGraph, SchedulerOptions, Usage};
 use lastuse::ffi::{ggml_backend_buffer_type, ggml_cgraph, ggml_tensor};
 use lastuse::graph::TensorId;
+use lastuse::offload::rules::{BackendIndex, Backends, PlacedGraph, SchedulerOptions, Usage};
 use lastuse::placement::Bytes;
 
 use super::loaded::{Api, FakeBackends, FakeSchedulers, FakeSetup};

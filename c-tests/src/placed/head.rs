@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use lastuse::devices::captured::{CapturedCompute, CapturedItems, CapturedRule};
-use lastuse::devices::device::Device;
-use lastuse::devices::item::ItemClass;
-use lastuse::devices::planner::{Assignment, Measure, Place, Request, Usage};
-use lastuse::devices::rules::{SchedulerOptions, unscheduled};
 use lastuse::graph::snapshot::Snapshot;
+use lastuse::offload::captured::{CapturedCompute, CapturedItems, CapturedRule};
+use lastuse::offload::device::Device;
+use lastuse::offload::item::ItemClass;
+use lastuse::offload::planner::{Assignment, Measure, Place, Request, Usage};
+use lastuse::offload::rules::{SchedulerOptions, unscheduled};
 
 use super::program::{Asked, PlacedProgram};
 use super::sweep::PlacedCase;
@@ -81,7 +81,7 @@ impl Prediction {
 
     fn usage(&self, is_head_there: bool) -> Result<Usage> {
         let items = &self.found.items;
-        let place = |item: &lastuse::devices::item::Item| {
+        let place = |item: &lastuse::offload::item::Item| {
             let is_on_host = item.class == ItemClass::Embedding || (item.name == HEAD && !is_head_there);
             Place { device: usize::from(is_on_host), rows: None }
         };

@@ -1,8 +1,8 @@
-//! Whether llama.cpp's devices are asked for what `lastuse place` promises.
+//! Whether llama.cpp's devices are asked for what `lastuse offload` promises.
 //!
 //! ```text
 //!  program  llama.cpp on devices that count and refuse (support/counted_devices.h): capture, run
-//!  promise  lastuse place: bytes by device, and the arguments that make the placement
+//!  promise  lastuse offload: bytes by device, and the arguments that make the placement
 //!  sweep    budgets from nothing to everything: promised, asked for, equal?
 //!  head     the output head on the host: what it saves, predicted and asked for
 //!  report   tables of that

@@ -1,4 +1,4 @@
-//! llama.cpp with a program that takes the arguments of `lastuse place`, and what its devices were asked for.
+//! llama.cpp with a program that takes the arguments of `lastuse offload`, and what its devices were asked for.
 
 use std::collections::HashMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What `lastuse place` promises.
+//! What `lastuse offload` promises.
 
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,7 @@ pub fn place(
     devices: &[String],
     arguments: &[&str],
 ) -> Result<Option<Promise>> {
-    let mut all = vec!["place".to_owned()];
+    let mut all = vec!["offload".to_owned()];
     all.extend(graphs.iter().map(|file| file.to_string_lossy().into_owned()));
     all.extend(devices.iter().flat_map(|device| ["--device".to_owned(), device.clone()]));
     all.extend(["--model".to_owned(), model.to_string_lossy().into_owned(), "--json".to_owned()]);

@@ -17,11 +17,11 @@ pub struct PlacedCase {
     pub program: &'static str,
     /// The names of the devices.
     pub devices: &'static [&'static str],
-    /// Properties of each device, for `lastuse place`.
+    /// Properties of each device, for `lastuse offload`.
     pub properties: &'static str,
     /// The devices can compute in pipelines: where they refuse the copies of inputs, llama.cpp does without.
     pub has_pipelines: bool,
-    /// Arguments of `lastuse place`.
+    /// Arguments of `lastuse offload`.
     pub place: &'static str,
     /// Budgets of each device, in thousandths of what all is.
     pub parts: &'static [u64],

@@ -104,7 +104,7 @@ static void place(struct bench * bench, struct random_graph * g, uint64_t * rand
     CHECK(bench->api->reserve_n(bench->galloc, g->graph, node_ids, leaf_ids), "seed %llu was not reserved",
           (unsigned long long) g->seed);
     allocate(bench, g);
-    // As in a program that rebuilds its graph: the remembered plan is used.
+    // As in a program that rebuilds its graph: the cached plan is used.
     if (random_chance(random, 25)) {
         random_graph_drop_memory(g);
         allocate(bench, g);

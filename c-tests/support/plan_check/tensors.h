@@ -23,7 +23,7 @@ static inline bool is_view(const struct ggml_tensor * t) {
     return t->view_src != NULL;
 }
 
-// A dependency marker, with which schedulers keep memory: a node without operation that has sources.
+// A control dependency, with which schedulers keep memory: a node without operation that has sources.
 static inline bool is_marker(const struct ggml_tensor * t) {
     bool has_source = false;
     for (int i = 0; i < GGML_MAX_SRC; i++) {

@@ -24,7 +24,7 @@ fn completed(script: &str, words: &[&str]) -> Vec<String> {
 fn bash_completes_commands_options_and_their_words() {
     let script = write(&folder("bash").join("lastuse"), printed(&["completions", "bash"]).as_bytes());
     let of = |words: &[&str]| completed(&script, words);
-    assert_eq!(of(&["lastuse", "pl"]), ["plan", "place"]);
+    assert_eq!(of(&["lastuse", "pl"]), ["plan"]);
     assert_eq!(of(&["lastuse", "com"]), ["compare", "completions"]);
     assert_eq!(of(&["lastuse", "run", "--cap"]), ["--capture"]);
     assert_eq!(of(&["lastuse", "draw", "--theme", "d"]), ["dark"]);
@@ -61,7 +61,7 @@ fn every_command_has_a_man_page() {
         "explain",
         "man",
         "neurons",
-        "place",
+        "offload",
         "plan",
         "reach",
         "run",

@@ -42,7 +42,7 @@ fn folders_without_graphs_are_refused() {
         &["plan", place][..],
         &["explain", place],
         &["draw", place, "-o", text(&svg)],
-        &["place", place, "--device", "gpu=1G"],
+        &["offload", place, "--device", "gpu=1G"],
         &["check", place, "plan.json"],
     ] {
         assert_refused(command, 1, &message);
@@ -83,7 +83,7 @@ fn files_of_other_kinds_are_told_what_to_do() {
             &["explain", &file],
             &["draw", &file, "-o", "-", "--format", "svg"],
             &["convert", &file, "-o", "-"],
-            &["place", &file, "--device", "gpu=1G"],
+            &["offload", &file, "--device", "gpu=1G"],
             &["check", &file, "plan.json"],
         ] {
             assert_refused(command, 1, &format!("{file}: this is {message}"));
@@ -109,7 +109,7 @@ fn endings_of_outputs_choose_or_are_refused() {
     let known = "ends in none of .csv, .csv.gz, .jsonl, .jsonl.gz: rename the output";
     usage(&["convert", &graph, "-o", "x.json"], &format!("\"x.json\" {known}"));
     usage(&["plan", "-o", "x.txt", &problem], "\"x.txt\" does not end in .csv: rename the output");
-    let stats = ["place", &graph, "--device", "gpu=1G", "--hotness", "stats", "-o", "x.bin"];
+    let stats = ["offload", &graph, "--device", "gpu=1G", "--hotness", "stats", "-o", "x.bin"];
     usage(&stats, "\"x.bin\" does not end in .gpuidx: rename the output");
     let neurons = ["neurons", "stats", "--neurons", "64", "--vram-capacity", "1", "-o", "x.bin"];
     usage(&neurons, "\"x.bin\" ends neither in .gpuidx nor in .gguf: rename the output");

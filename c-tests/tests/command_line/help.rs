@@ -12,7 +12,7 @@ const COMMANDS: [&str; 12] = [
     "plan",
     "check",
     "convert",
-    "place",
+    "offload",
     "neurons",
     "reach",
     "completions",

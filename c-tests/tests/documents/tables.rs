@@ -90,10 +90,10 @@ fn numbers_of_tables_are_those_of_their_commands() {
 
 #[test]
 fn headers_name_columns_by_words_in_capitals() {
-    let titles = ["`lastuse plan --split BUDGET c-tests/graphs/GRAPH.jsonl.gz`", "`BUDGET`", "bytes"];
+    let titles = ["`lastuse plan --tile BUDGET c-tests/graphs/GRAPH.jsonl.gz`", "`BUDGET`", "bytes"];
     let header = Header::of(&titles).expect("a command");
     let row = ["`train-8-512`", "40%", "12 of 30"];
-    assert_eq!(header.command(&row), "plan --split 40% c-tests/graphs/train-8-512.jsonl.gz");
+    assert_eq!(header.command(&row), "plan --tile 40% c-tests/graphs/train-8-512.jsonl.gz");
     assert_eq!(header.numbers(&row), ["12", "30"]);
     assert!(Header::of(&["`lastuse ...`", ""]).is_none() && Header::of(&["graph", "bytes"]).is_none());
     assert!(is_right("0.400", &["12", "30"], &[]) && !is_right("0.401", &["12", "30"], &[]));

@@ -138,7 +138,7 @@ impl Draft {
         self.add(Tensor { kind: "node", op, element, ne, nb, flags: COMPUTE, external: false, view, sources }, true);
     }
 
-    /// Adds a dependency marker, which keeps its source live up to here, as those of the backend scheduler.
+    /// Adds a control dependency, which keeps its source live up to here, as those of the backend scheduler.
     fn add_marker(&mut self) {
         let source = self.pick();
         let Tensor { element, ne, nb, view, .. } = self.tensors[source];

@@ -3,7 +3,7 @@
 mod csv;
 mod effort;
 mod recompute;
-mod split;
+mod tiling;
 #[path = "../support/mod.rs"]
 mod support;
 

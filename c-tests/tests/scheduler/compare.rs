@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use lastuse::devices::rules::{
-    BufferTypeIndex, Origin, PlacedGraph, PlacementError, Schedule, ScheduledGraph, SchedulerVersion, captured_sizes,
-    compute_buffers, ggml_compute_bytes, schedule,
-};
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{Operation, TensorId};
+use lastuse::offload::rules::{
+    BufferTypeIndex, OffloadError, Origin, PlacedGraph, Schedule, ScheduledGraph, SchedulerVersion, captured_sizes,
+    compute_buffers, ggml_compute_bytes, schedule,
+};
 use lastuse::placement::Bytes;
 use lastuse_c_tests::{Allocators, LiveGraph, RealSchedule, RealScheduler, SeenTensor};
 use lastuse_vendor::Package;
@@ -131,13 +131,13 @@ impl Comparison {
 }
 
 /// Returns `true` for errors that correspond to an abort of ggml.
-fn is_abort(error: &PlacementError) -> bool {
+fn is_abort(error: &OffloadError) -> bool {
     matches!(
         error,
-        PlacementError::CannotRunInPlace { .. }
-            | PlacementError::Unsupported { .. }
-            | PlacementError::Unassigned { .. }
-            | PlacementError::TooManyInputs { .. }
+        OffloadError::CannotRunInPlace { .. }
+            | OffloadError::Unsupported { .. }
+            | OffloadError::Unassigned { .. }
+            | OffloadError::TooManyInputs { .. }
     )
 }
 

@@ -1,11 +1,11 @@
 //! Backends for graphs, and the memory of weights: at random, and by layer.
 
-use lastuse::devices::rules::{
+use lastuse::graph::snapshot::Snapshot;
+use lastuse::graph::{Device, TensorId};
+use lastuse::offload::rules::{
     Backend, BackendIndex, Backends, BufferType, BufferTypeIndex, Capabilities, KeptUntil, SchedulerOptions,
     SchedulerVersion, TensorMemory, Usage,
 };
-use lastuse::graph::snapshot::Snapshot;
-use lastuse::graph::{Device, TensorId};
 use lastuse_c_tests::BackendTables;
 
 /// The input of the real scheduler and of the rule.

@@ -12,18 +12,18 @@ use lastuse::graph::{Allocation, RuleSetting};
 
 use super::buffer::{find_buffer, listed};
 use super::endings::{by_ending, is_stream};
-use super::in_parts;
 use super::input::Input;
 use super::output::Output;
 use super::planning::buffers;
 use super::print::print_error;
 use super::progress::Progress;
 use super::recompute;
+use super::tiling;
 
 /// Convert graphs to placement problems, or to fit a budget.
 ///
 /// Converts a graph to a placement problem as CSV for MiniMalloc, such a problem to a graph, or a graph to one that fits a
-/// budget: it computes results again, or in parts. The ending of the output chooses: .csv, .jsonl or .jsonl.gz.
+/// budget: it computes results again, or in tiles. The ending of the output chooses: .csv, .jsonl or .jsonl.gz.
 ///
 /// A graph becomes the blocks of one of its buffers with their live ranges, after the decision which memory is shared. The
 /// id of a block is that of the first tensor in it. A problem becomes a graph with two nodes for each block, the def and the
@@ -36,7 +36,7 @@ use super::recompute;
   lastuse convert llama.jsonl -o llama.jsonl.gz           compressed
   lastuse convert blocks.csv -o blocks.jsonl.gz           a problem as a graph
   lastuse convert --recompute 40% train.jsonl -o less.jsonl   computed again
-  lastuse convert --split 700M vae.jsonl -o parts.jsonl   large results in parts
+  lastuse convert --tile 700M vae.jsonl -o parts.jsonl   large results in tiles
 
 Exit codes: 0 converted, 1 the file is malformed or cannot be read, or the output cannot be written, 2 wrong usage.")]
 pub struct Arguments {
@@ -59,7 +59,7 @@ pub struct Arguments {
     recompute: recompute::Options,
 
     #[command(flatten)]
-    in_parts: in_parts::Options,
+    tiling: tiling::Options,
 }
 
 /// The kind of file to write.
@@ -103,7 +103,7 @@ fn converted(arguments: &Arguments, kind: Option<Kind>, progress: &Progress) -> 
             Ok(bytes)
         }
         Input::Problem(_) if arguments.buffer.is_some() || arguments.rules.is_some() || arguments.rewrites() => {
-            Err("--buffer, --rules, --recompute and --split are for graphs, but this is a placement problem".to_owned())
+            Err("--buffer, --rules, --recompute and --tile are for graphs, but this is a placement problem".to_owned())
         }
         Input::Problem(_) if kind == Some(Kind::Problem) => {
             Err("this is a placement problem already: name the output *.jsonl or *.jsonl.gz for a graph".to_owned())
@@ -119,13 +119,13 @@ fn rewritten(
     progress: &Progress,
 ) -> Result<Vec<u8>, String> {
     if kind == Some(Kind::Problem) {
-        let option = if arguments.in_parts.is_set() { "--split" } else { "--recompute" };
+        let option = if arguments.tiling.is_set() { "--tile" } else { "--recompute" };
         let how = "name the output *.jsonl or *.jsonl.gz, and convert that to CSV";
         return Err(format!("{option} writes a graph: {how}"));
     }
     let buffers = buffers(&snapshot, arguments.rules.as_ref());
     arguments.recompute.apply(&mut snapshot, &buffers, progress)?;
-    arguments.in_parts.apply(&mut snapshot, &buffers, progress)?;
+    arguments.tiling.apply(&mut snapshot, &buffers, progress)?;
     // The bytes that ggml-alloc needed are those of the given graph.
     snapshot.buffers.iter_mut().for_each(|buffer| buffer.ggml_alloc_size = None);
     Ok(snapshot.text().into_bytes())
@@ -156,7 +156,7 @@ impl Arguments {
 
     /// Returns `true` if the output is another graph.
     fn rewrites(&self) -> bool {
-        self.recompute.is_set() || self.in_parts.is_set()
+        self.recompute.is_set() || self.tiling.is_set()
     }
 
     fn buffer_of(&self, snapshot: &Snapshot) -> Result<usize, String> {

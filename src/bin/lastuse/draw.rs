@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use lastuse::devices::accounting::Accounting;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{BufferSpec, GraphPlan};
+use lastuse::offload::accounting::Accounting;
 use lastuse::report::picture::{self, Options, PlanView};
 
 use super::buffer::expect_name;
 use super::graph_files::expanded;
-use super::in_parts;
 use super::input::Input;
 use super::label::shape_of;
 use super::output::Output;
@@ -19,6 +18,7 @@ use super::planning::{self, check};
 use super::print::print_error;
 use super::progress::Progress;
 use super::recompute;
+use super::tiling;
 
 /// Draw the memory of graphs over time, as a page or a picture.
 ///
@@ -26,7 +26,7 @@ use super::recompute;
 /// by gzip or not. Draws an SVG for documents, or one HTML page to explore: zoom, search, and follow sources and uses.
 /// The page needs no network. The plan of ggml-alloc is drawn next to that of lastuse, on the same scale; with
 /// --recompute the recomputed graph is one more, in which tensors that are computed again have " (again)" appended to
-/// their names; with --split the one with large intermediates in parts is, in which these have "(part 2 of 8)" and the
+/// their names; with --tile the one with tiling is, in which these have "(part 2 of 8)" and the
 /// like appended. The page shows several graphs one at a time, the largest first; an SVG has one below the other. With
 /// two files, the page first shows the tensors that grew and disappeared from the first to the second.
 #[derive(clap::Args)]
@@ -38,7 +38,7 @@ use super::recompute;
   lastuse draw old.jsonl new.jsonl -o changes.html   two captures compared
   lastuse draw llama.jsonl -o map.svg --against none --rules ggml   one plan
   lastuse draw train.jsonl -o map.html --recompute 40%   computed again to fit
-  lastuse draw vae.jsonl -o map.html --split 700M    in parts, to fit
+  lastuse draw vae.jsonl -o map.html --tile 700M    in tiles, to fit
   lastuse draw llama.jsonl -o - --format svg         to the standard output
   lastuse draw llama.jsonl -o map.html --retain 'l_out-*'   kept readable
 
@@ -68,7 +68,7 @@ pub struct Arguments {
     recompute: recompute::Options,
 
     #[command(flatten)]
-    in_parts: in_parts::Options,
+    tiling: tiling::Options,
 
     /// Draw only the buffer with this name, such as "CPU".
     #[arg(long, value_name = "NAME")]
@@ -133,7 +133,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     }
     let progress = Progress::start(&arguments.output);
     progress.set("drawing");
-    // With --recompute or --split, a single file gives two graphs.
+    // With --recompute or --tile, a single file gives two graphs.
     let compared = files.len() == 2 && graphs.len() == 2;
     let picture = picture_of(&graphs, format, compared, arguments);
     drop(progress);
@@ -163,7 +163,7 @@ struct Planned {
 }
 
 impl Planned {
-    /// Plans the graph of a file, and the recomputed one and the one in parts if the options are set.
+    /// Plans the graph of a file, and the recomputed one and the one in tiles if the options are set.
     fn all(file: &Path, arguments: &Arguments) -> Result<Vec<Self>, String> {
         let progress = Progress::start(file);
         let snapshot = arguments.planning.retain_in(Input::read_graph(file)?);
@@ -178,9 +178,9 @@ impl Planned {
             arguments.recompute.apply(&mut recomputed, &buffers, &progress)?;
             graphs.push(recomputed);
         }
-        if arguments.in_parts.is_set() {
+        if arguments.tiling.is_set() {
             let mut cut = graphs[graphs.len() - 1].clone();
-            arguments.in_parts.apply(&mut cut, &buffers, &progress)?;
+            arguments.tiling.apply(&mut cut, &buffers, &progress)?;
             graphs.push(cut);
         }
         graphs.into_iter().map(|graph| Self::in_buffers(graph, &buffers, arguments.against)).collect()

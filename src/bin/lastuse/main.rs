@@ -13,7 +13,7 @@ mod endings;
 mod explain;
 mod foreign;
 mod graph_files;
-mod in_parts;
+mod tiling;
 mod input;
 mod label;
 mod launch;
@@ -21,7 +21,7 @@ mod man;
 mod neurons;
 mod output;
 mod path_errors;
-mod place;
+mod offload;
 mod plan;
 mod planning;
 mod print;
@@ -53,7 +53,7 @@ use clap::{ArgAction, Parser, Subcommand};
   lastuse draw graphs -o map.html                      to explore in a browser
   lastuse compare ./llama-bench -m model.gguf          compared with ggml-alloc
   lastuse plan graphs                                  a table of their bytes
-  lastuse place graphs --device Vulkan0=2GiB           what fits on a GPU
+  lastuse offload graphs --device Vulkan0=2GiB           what fits on a GPU
   lastuse reach ./llama-cli                            if run has an effect
 
 \"lastuse COMMAND --help\" documents a command."
@@ -77,7 +77,7 @@ enum Command {
     Plan(plan::Arguments),
     Check(check::Arguments),
     Convert(convert::Arguments),
-    Place(place::Arguments),
+    Offload(offload::Arguments),
     Neurons(neurons::Arguments),
     Reach(reach::Arguments),
     Completions(completions::Arguments),
@@ -93,7 +93,7 @@ fn main() -> ExitCode {
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
-        Command::Place(arguments) => place::run(&arguments),
+        Command::Offload(arguments) => offload::run(&arguments),
         Command::Neurons(arguments) => neurons::run(&arguments),
         Command::Reach(arguments) => reach::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use crate::devices::accounting::{
+use crate::offload::accounting::{
     AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, DeviceMemory, Location,
     MemoryClass, Step, Steps, Sums,
 };

@@ -1,6 +1,6 @@
 //! Written files can be read, and defects are named.
 
-use crate::devices::accounting::{
+use crate::offload::accounting::{
     AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, DeviceMemory, Location,
     MemoryClass, Steps, Sums,
 };

@@ -1,7 +1,7 @@
 //! Writes an accounting as JSON.
 
-use crate::devices::accounting::{AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, Sums};
 use crate::formats::json::JsonObject;
+use crate::offload::accounting::{AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, Sums};
 
 use super::{FORMAT, VERSION};
 

@@ -20,9 +20,9 @@ use super::types::BufferTypes;
 pub enum Decision {
     /// It was planned.
     Planned,
-    /// It was reserved again, and a remembered plan was made for it.
+    /// It was reserved again, and a cached plan was made for it.
     Remembered,
-    /// It matches the key of a remembered plan, or is a graph that a plan served lately.
+    /// It matches the key of a cached plan, or is a graph that a plan served lately.
     Matches,
     /// It differs from the planned graph, and the plan fits it.
     Fits,
@@ -35,7 +35,7 @@ impl Decision {
     fn description(self) -> &'static str {
         match self {
             Self::Planned => "was planned",
-            Self::Remembered => "has a remembered plan",
+            Self::Remembered => "has a cached plan",
             Self::Matches => "matches the plan",
             Self::Fits => "fits the plan",
             Self::Empty => "is empty",

@@ -7,9 +7,9 @@ use crate::ggml::refusal::Refusal;
 use crate::graph::TensorId;
 
 use super::chunks::Chunks;
-use super::remembered::assignments::Assignment;
-use super::remembered::fit::FittedGraph;
-use super::remembered::plan::RememberedPlan;
+use super::plan_cache::assignments::Assignment;
+use super::plan_cache::cached_plan::CachedPlan;
+use super::plan_cache::fit::FittedGraph;
 
 /// Assigns memory to the tensors of `graph` in the order of its lists. `None` if a tensor that may need memory is in
 /// neither list.
@@ -19,7 +19,7 @@ use super::remembered::plan::RememberedPlan;
 pub fn assign_by_position(
     runtime: &Runtime,
     chunks: &Chunks,
-    plan: &RememberedPlan,
+    plan: &CachedPlan,
     graph: GraphRef<'_>,
 ) -> Option<Result<(), Refusal>> {
     Some(assign(runtime, chunks, plan, plan.assignments().placed(), plan.tensors_of(graph)?))
@@ -32,7 +32,7 @@ pub fn assign_by_position(
 pub fn assign_fitting(
     runtime: &Runtime,
     chunks: &Chunks,
-    plan: &RememberedPlan,
+    plan: &CachedPlan,
     fitted: &FittedGraph<'_>,
 ) -> Result<(), Refusal> {
     assign(runtime, chunks, plan, fitted.unassigned, |id| fitted.tensors[id as usize])
@@ -42,7 +42,7 @@ pub fn assign_fitting(
 fn assign<'g>(
     runtime: &Runtime,
     chunks: &Chunks,
-    plan: &RememberedPlan,
+    plan: &CachedPlan,
     mut unassigned: usize,
     tensor: impl Fn(TensorId) -> Option<TensorRef<'g>>,
 ) -> Result<(), Refusal> {

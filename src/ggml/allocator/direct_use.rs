@@ -18,7 +18,7 @@ impl Allocator {
     pub fn note_direct_use(&mut self) {
         if self.types.use_directly() {
             self.plans.clear();
-            self.cuts.clear();
+            self.tilings.clear();
         }
     }
 

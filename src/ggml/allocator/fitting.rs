@@ -10,13 +10,13 @@ use super::Allocator;
 use super::activity::Decision;
 use super::assign::assign_fitting;
 use super::outputs::{check_outputs, note_checked_outputs};
+use super::plan_cache::CloseFit;
+use super::plan_cache::cached_plan::{CachedPlan, kept_leafs};
+use super::plan_cache::fit::FittedGraph;
 use super::planning::Kept;
-use super::remembered::CloseFit;
-use super::remembered::fit::FittedGraph;
-use super::remembered::plan::{RememberedPlan, kept_leafs};
 
 impl Allocator {
-    /// Assigns memory to a graph that no remembered plan was made for, but one fits: by that plan, or by a new one if
+    /// Assigns memory to a graph that no cached plan was made for, but one fits: by that plan, or by a new one if
     /// it is much smaller. `None` if no plan fits.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl Allocator {
         // In the plan of a larger graph, inputs may be intact that are not in ggml's own plan of this one.
         let kept = if requested.is_listed() { Kept::AsGgml } else { Kept::All };
         let (reading, plan) = self.read_and_plan(graph, &requested, retained, kept)?;
-        let may_follow = |current: &RememberedPlan| current.may_be_followed_by(&kept_leafs(&reading.graph, &plan));
+        let may_follow = |current: &CachedPlan| current.may_be_followed_by(&kept_leafs(&reading.graph, &plan));
         let is_good = self.chunks.suffice(&plan.buffers) && self.plans.current().is_none_or(may_follow);
         let is_reserved_next = !is_good && requested.is_listed();
         if is_good || is_reserved_next {

@@ -93,7 +93,7 @@ impl Allocator {
         reading: &ReadGraph<'_>,
         requested: &Requested,
     ) -> Option<Vec<Bytes>> {
-        if let Some(sizes) = self.cuts.by_ggml(graph) {
+        if let Some(sizes) = self.tilings.by_ggml(graph) {
             return Some(sizes.to_vec());
         }
         if let Some((nodes, requested)) = self.as_given(graph, requested) {

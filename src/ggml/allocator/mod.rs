@@ -8,7 +8,7 @@
 //! ([`planning_memory`]), the plan is remembered, and [`chunks`] are allocated. [`assign`] writes addresses into
 //! tensors, [`activity`] reports the work, and [`accounted`] the plan to the accounting of the process. [`direct_use`]
 //! finds out whether a scheduler uses it. Before all that, [`reordering`] puts the nodes into another order, and
-//! [`cutting`] has large intermediates computed in parts, where the program's user asks for it.
+//! [`cutting`] has large intermediates computed in tiles, where the program's user asks for it.
 
 mod tag;
 mod types;
@@ -17,10 +17,10 @@ mod retention;
 mod kernels;
 mod planning_memory;
 mod chunks;
-mod remembered;
+mod plan_cache;
 mod known_orders;
 mod reordering;
-mod cutting;
+mod tiling;
 mod outputs;
 mod assign;
 mod activity;
@@ -56,14 +56,14 @@ use accounted::AccountedPlan;
 use activity::{Activity, Decision, Required, buffer_states};
 use assign::{assign_by_position, assign_fitting};
 use chunks::Chunks;
-use cutting::Cuts;
 use known_orders::KnownOrders;
 use outputs::check_outputs_again;
+use plan_cache::PlanCache;
+use plan_cache::fit::{PlanWithRoom, has_room_by_position};
 use planning::Kept;
-use remembered::RememberedPlans;
-use remembered::fit::{PlanWithRoom, has_room_by_position};
 use retention::AllocatorRetention;
 use tag::Tag;
+use tiling::Tilings;
 use types::BufferTypes;
 
 /// The target of a `ggml_gallocr_t`. The tag is the first field in memory too.
@@ -80,11 +80,11 @@ pub struct Allocator {
     accounted: AccountedPlan,
     /// Requirements of the latest plan for each buffer.
     required: Vec<Required>,
-    plans: RememberedPlans,
+    plans: PlanCache,
     /// Whether graphs get a better order, and those that were found.
     reorders: Switch,
     orders: KnownOrders,
-    cuts: Cuts,
+    tilings: Tilings,
     retention: AllocatorRetention,
     activity: Activity,
     verifier: Verifier,
@@ -115,10 +115,10 @@ impl Allocator {
             chunks: Chunks::none(buffers),
             accounted: AccountedPlan::new(activity.number()),
             required: vec![Required::default(); buffers],
-            plans: RememberedPlans::none(),
+            plans: PlanCache::none(),
             reorders: settings.reorder,
             orders: KnownOrders::default(),
-            cuts: Cuts::new(settings.budget),
+            tilings: Tilings::new(settings.budget),
             retention: AllocatorRetention::new(),
             activity,
             verifier: Verifier::new(settings.verify),
@@ -137,18 +137,18 @@ impl Allocator {
         Tag::is_tag(word).then(|| galloc.cast())
     }
 
-    /// Sets the in-place and aliasing rules for future plans; remembered plans are dropped.
+    /// Sets the in-place and aliasing rules for future plans; cached plans are dropped.
     pub fn set_rules(&mut self, setting: &RuleSetting) {
         self.types.set_rules(setting);
         self.plans.clear();
-        self.cuts.clear();
+        self.tilings.clear();
     }
 
-    /// Sets how much work placing may take in future plans; remembered plans are dropped.
+    /// Sets how much work placing may take in future plans; cached plans are dropped.
     pub fn set_effort(&mut self, effort: Effort) {
         self.types.set_effort(effort);
         self.plans.clear();
-        self.cuts.clear();
+        self.tilings.clear();
     }
 
     /// The number of plans that this process has made.
@@ -161,7 +161,7 @@ impl Allocator {
         self.runtime
     }
 
-    /// Plans `graph`, unless a remembered plan was made for it, and allocates the buffers; the graph itself is not
+    /// Plans `graph`, unless a cached plan was made for it, and allocates the buffers; the graph itself is not
     /// changed. `None` for the ids means 0.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Checks of redirected results when a graph is planned, and again when a remembered plan serves it.
+//! Checks of redirected results when a graph is planned, and again when a cached plan serves it.
 
 use crate::ggml::live::buffers::BufferType;
 use crate::ggml::live::runtime::Runtime;
@@ -8,7 +8,7 @@ use crate::ggml::read::fingerprint::Fingerprint;
 use crate::ggml::read::requested::Requested;
 use crate::ggml::refusal::Refusal;
 
-use super::remembered::plan::RememberedPlan;
+use super::plan_cache::cached_plan::CachedPlan;
 
 /// Checks the redirected results of a graph that is planned for `requested`, or that fits such a plan.
 ///
@@ -33,7 +33,7 @@ pub fn check_outputs_again(
     runtime: &'static Runtime,
     types: &[BufferType],
     graph: GraphRef<'_>,
-    plan: &mut RememberedPlan,
+    plan: &mut CachedPlan,
 ) -> Result<(), Refusal> {
     if plan.checked_outputs.is_none() {
         return Ok(());
@@ -47,7 +47,7 @@ pub fn check_outputs_again(
 }
 
 /// Notes that the redirected results of `graph`, if it has any, were checked for `plan`.
-pub fn note_checked_outputs(runtime: &'static Runtime, graph: GraphRef<'_>, plan: &mut RememberedPlan) {
+pub fn note_checked_outputs(runtime: &'static Runtime, graph: GraphRef<'_>, plan: &mut CachedPlan) {
     if let Some(outputs) = Fingerprint::of_outputs(runtime, graph) {
         plan.checked_outputs = Some(outputs);
     }

@@ -16,8 +16,8 @@ use super::Allocator;
 use super::activity::Required;
 use super::kernels::prefer_cheaper_on_devices;
 use super::outputs::{check_outputs, note_checked_outputs};
+use super::plan_cache::cached_plan::CachedPlan;
 use super::planning_memory::PlanningMemory;
-use super::remembered::plan::RememberedPlan;
 use super::types::BufferTypes;
 
 /// Which inputs stay intact where [`Rules::keep_inputs`](crate::graph::Rules::keep_inputs) is on.
@@ -83,7 +83,7 @@ impl Allocator {
         let is_exact = !self.types.are_sizes_by_layout() || !are_nodes_listed_once;
         let exact = is_exact.then(|| self.types.fingerprint(self.runtime, graph));
         let is_redirecting = !reading.redirected.is_empty();
-        self.plans.add(RememberedPlan::new(reading, plan, requested, retained, exact));
+        self.plans.add(CachedPlan::new(reading, plan, requested, retained, exact));
         if let (true, Some(plan)) = (is_redirecting, self.plans.current_mut()) {
             note_checked_outputs(self.runtime, graph, plan);
         }

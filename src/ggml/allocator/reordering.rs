@@ -84,7 +84,7 @@ impl Allocator {
             None => (given, ids),
         };
         // SAFETY: live, as the caller guarantees.
-        match unsafe { self.measure_cut(graph, ordered) } {
+        match unsafe { self.measure_tiled(graph, ordered) } {
             Some(bytes) => Ok(bytes),
             None => self.measure(ordered, ids, leaf_ids),
         }
@@ -176,7 +176,7 @@ impl Allocator {
         // SAFETY: live, as the caller guarantees.
         let is_it = self.reorders == Switch::On && unsafe { GraphRef::is_whole(graph) };
         // SAFETY: live, as the caller guarantees.
-        is_it.then(|| unsafe { GraphRef::new(graph) }).filter(|graph| !self.has_cut(*graph))
+        is_it.then(|| unsafe { GraphRef::new(graph) }).filter(|graph| !self.has_tiled(*graph))
     }
 
     /// Searches for an order of `graph` and remembers it. None is remembered for a graph whose sizes overflow, which

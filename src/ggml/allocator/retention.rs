@@ -18,7 +18,7 @@ pub enum NotRetained {
         tensor: String,
     },
     /// Only parts of the tensor are computed.
-    InParts {
+    Tiled {
         /// Its name.
         tensor: String,
     },
@@ -37,9 +37,9 @@ impl fmt::Display for NotRetained {
                 "node {tensor:?} is computed by no operation, so it never runs: pass a node of the graph, or call \
                  lastuse_tensor_retain"
             ),
-            Self::InParts { tensor } => write!(
+            Self::Tiled { tensor } => write!(
                 f,
-                "only parts of {tensor:?} are computed since its graph was changed by lastuse_graph_split: retain it before"
+                "only parts of {tensor:?} are computed since its graph was changed by lastuse_graph_tile: retain it before"
             ),
             Self::NotRegistered { tensor } => write!(
                 f,
@@ -95,14 +95,14 @@ impl Allocator {
     /// Retains a tensor in future plans, to the end of the graph.
     ///
     /// # Errors
-    /// [`NotRetained::InParts`] if no node computes it any more.
+    /// [`NotRetained::Tiled`] if no node computes it any more.
     pub fn retain(&mut self, tensor: TensorRef<'_>) -> Result<(), NotRetained> {
         self.register(tensor, None)
     }
 
     fn register(&mut self, tensor: TensorRef<'_>, until: Option<TensorRef<'_>>) -> Result<(), NotRetained> {
-        if tensor.is_replaced_by_parts() {
-            return Err(NotRetained::InParts { tensor: tensor.name() });
+        if tensor.is_replaced_by_tiles() {
+            return Err(NotRetained::Tiled { tensor: tensor.name() });
         }
         self.retention.live.register(tensor, until);
         self.retention.registrations.add(tensor);
@@ -112,7 +112,7 @@ impl Allocator {
     /// Retains a tensor in future plans, until `node` has run.
     ///
     /// # Errors
-    /// [`NotRetained::NoNode`] if no operation computes `node`, [`NotRetained::InParts`] if none computes the tensor.
+    /// [`NotRetained::NoNode`] if no operation computes `node`, [`NotRetained::Tiled`] if none computes the tensor.
     pub fn retain_until(&mut self, tensor: TensorRef<'_>, node: TensorRef<'_>) -> Result<(), NotRetained> {
         let is_marker = self.runtime.operations.operation(node.op()) == Operation::Marker;
         if is_marker && node.sources().next().is_none() {

@@ -24,7 +24,7 @@ pub enum DedicateError {
     /// The result is not computed by an operation.
     NotComputed,
     /// Only parts of the tensor are computed.
-    InParts,
+    Tiled,
     /// The tensor is an input, whose memory the program fills.
     Input,
     /// There is no element.
@@ -80,9 +80,9 @@ impl fmt::Display for DedicateError {
                 "no operation computes t; a tensor that the program fills gets memory in a buffer by \
                  ggml_backend_tensor_alloc"
             ),
-            Self::InParts => write!(
+            Self::Tiled => write!(
                 f,
-                "only parts of t are computed since its graph was changed by lastuse_graph_split; dedicate it before"
+                "only parts of t are computed since its graph was changed by lastuse_graph_tile; dedicate it before"
             ),
             Self::Input => write!(f, "t is an input, which the program fills"),
             Self::Empty => write!(f, "t has no elements"),
@@ -133,7 +133,7 @@ pub fn way_into(
     check_buffer(runtime, buffer, &is_compute_buffer)?;
     let effect = runtime.operations.effect(tensor.op());
     refuse_if(effect == Effect::Nothing, DedicateError::NotComputed)?;
-    refuse_if(tensor.is_replaced_by_parts(), DedicateError::InParts)?;
+    refuse_if(tensor.is_replaced_by_tiles(), DedicateError::Tiled)?;
     refuse_if(Flags(tensor.flags()).has(Flags::INPUT), DedicateError::Input)?;
     refuse_if(tensor.ne().contains(&0), DedicateError::Empty)?;
     let Some(root) = tensor.view_source() else {

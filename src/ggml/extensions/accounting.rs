@@ -3,7 +3,6 @@
 use std::fmt;
 use std::ptr::NonNull;
 
-use crate::devices::accounting::{Accounting, Location, Moment};
 use crate::ggml::bindings::{ggml_backend, ggml_backend_sched, ggml_context};
 use crate::ggml::context::allocate::tensors;
 use crate::ggml::live::buffer_ref::BufferRef;
@@ -13,6 +12,7 @@ use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::ggml::observe::accounting::{Books, DescribedBuffer, GraphDraft, content, recorder};
 use crate::ggml::observe::verify::{forget_places, places_are_recorded};
+use crate::offload::accounting::{Accounting, Location, Moment};
 
 /// The parts of an accounting.
 #[derive(Debug)]

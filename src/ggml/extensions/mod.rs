@@ -1,4 +1,4 @@
-//! Features beyond `ggml-alloc.h`: dependencies between nodes, reordering, recomputation, computing in parts,
+//! Features beyond `ggml-alloc.h`: dependencies between nodes, reordering, recomputation, computing in tiles,
 //! removal of copies, accounting.
 
 pub mod dependency;
@@ -9,4 +9,4 @@ pub mod budget;
 pub mod reorder;
 pub mod recompute;
 pub mod copies;
-pub mod split;
+pub mod tiling;

@@ -12,7 +12,7 @@ const REPLACED_BY_PARTS: u32 = 1 << 29;
 /// A tensor that several graphs have, whose parts one of them was to compute.
 const STAYS_WHOLE: u32 = 1 << 30;
 
-/// A tensor whose operation, sources or view were changed to compute its graph in parts.
+/// A tensor whose operation, sources or view were changed to compute its graph in tiles.
 const CHANGED: u32 = 1 << 27;
 
 impl TensorRef<'_> {
@@ -22,7 +22,7 @@ impl TensorRef<'_> {
     }
 
     /// Returns `true` if parts compute the tensor.
-    pub fn is_made_of_parts(self) -> bool {
+    pub fn is_made_of_tiles(self) -> bool {
         self.flags() & MADE_OF_PARTS != 0
     }
 
@@ -32,18 +32,18 @@ impl TensorRef<'_> {
     }
 
     /// Returns `true` if the graph of the tensor does not compute it any more, only parts of it.
-    pub fn is_replaced_by_parts(self) -> bool {
+    pub fn is_replaced_by_tiles(self) -> bool {
         self.flags() & REPLACED_BY_PARTS != 0
     }
 }
 
 /// Notes that parts compute a tensor.
-pub fn mark_made_of_parts(tensor: TensorRef<'_>) {
+pub fn mark_made_of_tiles(tensor: TensorRef<'_>) {
     set_flags(tensor, tensor.flags() | MADE_OF_PARTS);
 }
 
 /// Notes that no node computes a tensor any more.
-pub fn mark_replaced_by_parts(tensor: TensorRef<'_>) {
+pub fn mark_replaced_by_tiles(tensor: TensorRef<'_>) {
     set_flags(tensor, tensor.flags() | REPLACED_BY_PARTS);
 }
 

@@ -2,8 +2,8 @@
 
 use std::ptr::{NonNull, null};
 
-use crate::devices::accounting::{AccountedDevice, DeviceMemory};
 use crate::ggml::bindings::{ggml_backend, ggml_backend_device};
+use crate::offload::accounting::{AccountedDevice, DeviceMemory};
 
 use super::buffers::BufferType;
 use super::runtime::{Runtime, text};

@@ -38,7 +38,7 @@ pub struct LargestPlan {
 pub struct Totals {
     /// Plans made, and attempts that failed.
     pub plans: u64,
-    /// Graphs that a remembered plan served.
+    /// Graphs that a cached plan served.
     pub served_again: u64,
     /// The time that planning took.
     pub planning: Duration,
@@ -103,7 +103,7 @@ impl Statistics {
         PLANNING_NANOSECONDS.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Relaxed);
     }
 
-    /// Counts a graph that a remembered plan serves.
+    /// Counts a graph that a cached plan serves.
     pub fn count_reuse(&self) {
         SERVED_AGAIN.fetch_add(1, Relaxed);
     }

@@ -28,7 +28,7 @@ pub enum SetOutputError {
     /// The result is not computed by an operation.
     NotComputed,
     /// Only parts of the result are computed.
-    InParts,
+    Tiled,
     /// The result is only a view of its source.
     OnlyAView,
     /// The result is written into the memory of another tensor already.
@@ -62,7 +62,7 @@ impl fmt::Display for SetOutputError {
             Self::Empty => "t has no elements",
             Self::Quantized => "dst is quantized, and no operation but a copy writes that",
             Self::NotComputed => "no operation computes t",
-            Self::InParts => "only parts of t are computed since its graph was changed by lastuse_graph_split",
+            Self::Tiled => "only parts of t are computed since its graph was changed by lastuse_graph_tile",
             Self::OnlyAView => "t is only a view of its source, and nothing is computed for it",
             Self::IsAView => "t is written into the memory of another tensor already",
             Self::HasMemory => "t has memory already; its context must be one without (no_alloc)",
@@ -123,7 +123,7 @@ fn check_pair(runtime: &'static Runtime, tensor: TensorRef<'_>, dst: TensorRef<'
 fn check_result(runtime: &'static Runtime, tensor: TensorRef<'_>) -> Result<(), SetOutputError> {
     let effect = runtime.operations.effect(tensor.op());
     refuse_if(effect == Effect::Nothing, SetOutputError::NotComputed)?;
-    refuse_if(tensor.is_replaced_by_parts(), SetOutputError::InParts)?;
+    refuse_if(tensor.is_replaced_by_tiles(), SetOutputError::Tiled)?;
     refuse_if(effect == Effect::View, SetOutputError::OnlyAView)?;
     refuse_if(tensor.view_source().is_some(), SetOutputError::IsAView)?;
     refuse_if(tensor.has_memory(), SetOutputError::HasMemory)?;

@@ -49,7 +49,7 @@ pub struct Settings {
     pub retain: NamePattern,
     /// Whether the nodes of graphs are put into an order with a lower peak.
     pub reorder: Switch,
-    /// The bytes that the buffers of an allocator may need; large intermediates are computed in parts to keep them.
+    /// The bytes that the buffers of an allocator may need; large intermediates are computed in tiles to keep them.
     pub budget: Option<Bytes>,
 }
 

@@ -24,7 +24,7 @@ use super::error::StepsError;
 pub enum Cutting<'g> {
     /// After each of these nodes.
     After(Vec<TensorRef<'g>>),
-    /// Into this number of parts, so that the peak is lowest.
+    /// Into this number of tiles, so that the peak is lowest.
     Into(usize),
 }
 

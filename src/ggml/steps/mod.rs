@@ -1,4 +1,4 @@
-//! Stepwise computation of a live graph: cut into parts, of which each is planned, run and freed before the next.
+//! Stepwise computation of a live graph: cut into tiles, of which each is planned, run and freed before the next.
 //!
 //! [`layout`] reads the graph, cuts it ([`crate::graph::steps`]) and sorts its tensors: those of one part, those that
 //! cross cuts, and those that are kept. [`stored`] holds the memory of the last two. A part runs on a [`backend`] or

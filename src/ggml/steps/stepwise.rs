@@ -282,7 +282,7 @@ impl<'g> StepwiseGraph<'g> {
         self.is_computed
     }
 
-    /// Returns the number of parts.
+    /// Returns the number of tiles.
     pub fn count(&self) -> usize {
         self.parts.len()
     }

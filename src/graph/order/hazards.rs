@@ -18,7 +18,7 @@ impl Hazards {
     /// - a node and its sources, or the root of its view;
     /// - two nodes that access the same memory, unless both only read it. Views access the memory of their roots, and
     ///   tensors with the same number in `same_memory` access the same;
-    /// - any node and one that may do anything, or a dependency marker: markers fix where in the order something must
+    /// - any node and one that may do anything, or a control dependency: markers fix where in the order something must
     ///   have memory, or must still have it, or is filled from outside. No-op nodes without sources are not markers
     ///   when they have memory already, as parameters do, or when a node before them uses them: then others write them;
     /// - a retained tensor and the node that ends its retention;

@@ -133,7 +133,7 @@ impl<'a> Simulation<'a> {
         let graph = self.graph;
         for &source in graph.sources(node) {
             let root = graph.root(source) as usize;
-            // A dependency marker may be before the def of a source, and does not define it.
+            // A control dependency may be before the def of a source, and does not define it.
             let comes_later = defs[root].is_some_and(|at| at > step) || (defs[root].is_none() && !self.written[root]);
             if !(graph.tensor(node).is_marker() && comes_later) && source != node {
                 self.read(source, step);

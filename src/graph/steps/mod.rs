@@ -1,4 +1,4 @@
-//! Stepwise computation: a graph is cut into parts that are planned and run one after the other. Uses the graph,
+//! Stepwise computation: a graph is cut into tiles that are planned and run one after the other. Uses the graph,
 //! `live_ranges` and `plan`.
 //!
 //! ```text

@@ -90,7 +90,7 @@ fn tensors_that_programs_may_read_are_not_inactive() {
     let changes: [(&str, Change); 6] = [
         ("an output", |sketch, id| sketch.flag(id, Flags::OUTPUT)),
         ("an input", |sketch, id| sketch.flag(id, Flags::INPUT)),
-        ("a dependency marker", |sketch, id| sketch.draft(id).tensor.operation = Operation::Marker),
+        ("a control dependency", |sketch, id| sketch.draft(id).tensor.operation = Operation::Marker),
         ("a source of a computed node", |sketch, id| sketch.drafts[5].sources.push(id)),
         ("the root of a view that a computed node reads", |sketch, id| {
             let view = sketch.unlisted_view(id, 0, 64);

@@ -108,7 +108,7 @@ impl Sketch {
         id
     }
 
-    /// Adds a dependency marker.
+    /// Adds a control dependency.
     pub fn marker(&mut self, sources: &[TensorId]) -> TensorId {
         let id = self.node(0, sources);
         self.draft(id).tensor.operation = Operation::Marker;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::devices::accounting::{AccountedDevice, AccountedTensor, Accounting, MemoryClass, Sums};
+use crate::offload::accounting::{AccountedDevice, AccountedTensor, Accounting, MemoryClass, Sums};
 use crate::placement::Bytes;
 use crate::report::sizes::{as_float, fixed};
 use crate::report::xml::escaped;

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use crate::devices::accounting::{AccountedTensor, Accounting};
+use crate::offload::accounting::{AccountedTensor, Accounting};
 
 use super::text::one_line;
 

@@ -10,8 +10,8 @@ mod html;
 #[cfg(test)]
 mod tests;
 
-use crate::devices::accounting::Accounting;
 use crate::formats::accounting_json;
+use crate::offload::accounting::Accounting;
 
 pub use html::{accounting_part, accounting_style};
 pub use text::accounting_summary;

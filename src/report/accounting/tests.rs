@@ -1,6 +1,6 @@
 //! Tables, lines and pages of an accounting.
 
-use crate::devices::accounting::{
+use crate::offload::accounting::{
     AccountedBuffer, AccountedDevice, AccountedGraph, AccountedTensor, Accounting, BufferUsage, DeviceMemory, Location,
     MemoryClass, Steps, Sums,
 };

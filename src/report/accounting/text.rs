@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::devices::accounting::{AccountedTensor, Accounting, Sums};
+use crate::offload::accounting::{AccountedTensor, Accounting, Sums};
 use crate::placement::Bytes;
 #[cfg(feature = "cli")]
 use crate::report::sizes::mib;

@@ -3,11 +3,11 @@
 use crate::placement::{Bytes, Step};
 
 use super::change::Change;
-use super::in_parts::InParts;
 use super::kernels::KernelUse;
 use super::named::{Alias, Named, Node};
 use super::origin::{Shape, Source};
 use super::remedy::Remedies;
+use super::tiling::Tiled;
 use super::uses::Kept;
 
 /// Why a graph needs its memory.
@@ -20,9 +20,9 @@ pub struct Explanation {
     pub nodes: usize,
     /// True if every change was tried; false if [`PlannedGraph::trials`](super::PlannedGraph::trials) was too low.
     pub all_tried: bool,
-    /// The smallest graph with large intermediates in parts, if it takes less.
+    /// The smallest graph with tiling, if it takes less.
     #[cfg_attr(feature = "cli", serde(skip_serializing_if = "Option::is_none"))]
-    pub in_parts: Option<InParts>,
+    pub tiling: Option<Tiled>,
     /// By buffer.
     pub buffers: Vec<BufferExplanation>,
 }

@@ -17,7 +17,7 @@ mod work;
 mod uses;
 mod case;
 mod kernels;
-mod in_parts;
+mod tiling;
 mod origin;
 mod trial;
 mod remedy;
@@ -42,7 +42,6 @@ use case::Case;
 
 pub use change::Change;
 pub use explanation::{Advice, BufferExplanation, Explanation, FreedInput, Limit, LiveBlock, LiveTensor, Peak, Reuse};
-pub use in_parts::InParts;
 #[cfg(feature = "cli")]
 pub use json::explanation_json;
 pub use kernels::KernelUse;
@@ -53,6 +52,7 @@ pub use remedy::{Batch, Inherent, Large, Pattern, Remedies};
 #[cfg(feature = "cli")]
 pub use summary::{explanation_summary, planned_bytes};
 pub use text::{DEFAULT_TOP, explanation_text};
+pub use tiling::Tiled;
 pub use uses::Kept;
 
 /// Explains the memory of a graph. Tries as many changes as [`PlannedGraph::trials`] allows, those of the largest buffers
@@ -70,7 +70,7 @@ pub fn explain(planned: PlannedGraph<'_>) -> Explanation {
     Explanation {
         label: planned.snapshot.label.clone(),
         nodes: planned.snapshot.graph.nodes().len(),
-        in_parts: in_parts::in_parts(&case),
+        tiling: tiling::tiled(&case),
         all_tried: !case.work.is_exhausted(),
         buffers,
     }

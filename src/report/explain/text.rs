@@ -7,10 +7,10 @@ use crate::report::sizes::{exact, fixed};
 
 use super::change::counted;
 use super::explanation::{BufferExplanation, Explanation, FreedInput, Limit, LiveBlock, LiveTensor, Peak, Reuse};
-use super::in_parts::write_in_parts;
 use super::kernels::write_kernels;
 use super::named::{Alias, Node};
 use super::remedy::write_remedies;
+use super::tiling::write_tiling;
 use super::uses::Kept;
 
 /// How many tensors are listed by default.
@@ -39,8 +39,8 @@ fn write_explanation(out: &mut String, explanation: &Explanation, top: usize) ->
         None => writeln!(out, "{nodes}, steps counted from 0")?,
     }
     explanation.buffers.iter().try_for_each(|buffer| write_buffer(out, buffer, top))?;
-    if let Some(in_parts) = &explanation.in_parts {
-        write_in_parts(out, in_parts)?;
+    if let Some(tiling) = &explanation.tiling {
+        write_tiling(out, tiling)?;
     }
     if explanation.all_tried {
         return Ok(());

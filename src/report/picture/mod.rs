@@ -18,9 +18,9 @@ mod svg;
 #[cfg(test)]
 mod tests;
 
-use crate::devices::accounting::Accounting;
 use crate::graph::GraphPlan;
 use crate::graph::snapshot::Snapshot;
+use crate::offload::accounting::Accounting;
 
 pub use html::html;
 pub use svg::svg;

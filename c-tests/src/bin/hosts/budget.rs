@@ -1,4 +1,4 @@
-//! Jobs in which large intermediates are computed in parts, by `LASTUSE_BUDGET`.
+//! Jobs in which large intermediates are computed in tiles, by `LASTUSE_BUDGET`.
 
 use std::fs;
 use std::path::Path;

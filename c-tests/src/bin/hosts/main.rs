@@ -124,7 +124,7 @@ const HOSTS: &[Host] = &[
     },
     Host {
         name: "vulkan",
-        about: "llama.cpp on ggml's Vulkan backend, on a device of the CPU: bits, bytes, and what lastuse place promises",
+        about: "llama.cpp on ggml's Vulkan backend, on a device of the CPU: bits, bytes, and what lastuse offload promises",
         takes: Takes::Nothing,
         build: vulkan::build,
         test: |_| vulkan::test(),

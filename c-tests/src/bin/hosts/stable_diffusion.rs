@@ -80,7 +80,7 @@ const UNET: u32 = 3;
 const REORDERED: f64 = 0.79;
 const REORDERED_SIZES: [&str; 2] = ["256x256", "384x256"];
 
-/// The bytes that UNet and decoder may take, each, when they are computed in parts.
+/// The bytes that UNet and decoder may take, each, when they are computed in tiles.
 const BUDGET: u64 = 170 << 20;
 
 /// The bytes that no name has where `GGML_MAX_NAME` is the default.
@@ -164,7 +164,7 @@ pub fn test(options: &Options) -> Result<()> {
     wanted.into_iter().try_for_each(|last| last.check(&folder))
 }
 
-/// Returns a job whose UNet and decoder are computed in parts.
+/// Returns a job whose UNet and decoder are computed in tiles.
 fn budgeted(version: &str, programs: &Programs, folder: &Path, way: Way) -> BudgetedJob {
     let model = folder.join(DIFFUSION).to_string_lossy().into_owned();
     let words = [&*model, "--out", OUTPUT, "--threads", "1", "--sizes", "512x512"];
@@ -174,7 +174,7 @@ fn budgeted(version: &str, programs: &Programs, folder: &Path, way: Way) -> Budg
         host: "stable-diffusion.cpp",
         version: version.to_owned(),
         model: "SD1 UNet and VAE".to_owned(),
-        name: "512x512, in parts".to_owned(),
+        name: "512x512, in tiles".to_owned(),
         way,
         arguments: words.map(str::to_owned).to_vec(),
         unit: "images",

@@ -13,15 +13,15 @@ use lastuse::formats::plan_json;
 use lastuse::graph::snapshot::Snapshot;
 use lastuse::graph::{BufferPlan, BufferSpec, GraphPlan};
 use lastuse::placement::{Bytes, Effort};
-use lastuse::report::{InPartsRow, PlanRow, ProblemRow, RecomputedRow, Verdict, plan_table, problem_table};
+use lastuse::report::{PlanRow, ProblemRow, RecomputedRow, TilingRow, Verdict, plan_table, problem_table};
 
 use super::graph_files::expanded;
-use super::in_parts;
 use super::input::Input;
 use super::planning::{self, check};
 use super::print::{print, print_error};
 use super::progress::Progress;
 use super::recompute;
+use super::tiling;
 
 /// Plan graphs or placement problems, and print their bytes.
 ///
@@ -42,7 +42,7 @@ use super::recompute;
   lastuse plan --rules ggml graphs         with the sharing of ggml-alloc only
   lastuse plan --reorder graphs            in a better order, if there is one
   lastuse plan --recompute 40% train.jsonl    computed again to fit a budget
-  lastuse plan --split 700M vae.jsonl      large intermediates in parts
+  lastuse plan --tile 700M vae.jsonl      tiling
   lastuse plan --steps 4 training.jsonl    in 4 steps, one after the other
   lastuse plan --retain 'l_out-*' llama.jsonl   results stay readable
   lastuse plan --effort 1000000000 llama.jsonl  search for seconds
@@ -73,7 +73,7 @@ pub struct Arguments {
     reorder: reorder::Arguments,
 
     #[command(flatten)]
-    in_parts: in_parts::Options,
+    tiling: tiling::Options,
 
     #[command(flatten)]
     steps: steps::Arguments,
@@ -191,8 +191,8 @@ fn plan_file(file: &Path, arguments: &Arguments) -> Result<Planned, String> {
         Input::Problem(_) if arguments.recompute.is_set() => {
             Err("--recompute is for graphs; the blocks of a CSV file have no nodes to compute again".to_owned())
         }
-        Input::Problem(_) if arguments.in_parts.is_set() => {
-            Err("--split is for graphs; the blocks of a CSV file have no nodes to compute in parts".to_owned())
+        Input::Problem(_) if arguments.tiling.is_set() => {
+            Err("--tile is for graphs; the blocks of a CSV file have no nodes to compute in tiles".to_owned())
         }
         Input::Problem(_) if arguments.json => {
             Err("--json is for graphs; --output writes the rows of a CSV file with offsets".to_owned())
@@ -221,17 +221,17 @@ fn plan_graph(
                 .to_owned(),
         );
     }
-    if arguments.json && arguments.in_parts.is_set() {
+    if arguments.json && arguments.tiling.is_set() {
         return Err(
-            "--json is for the tensors of the file, not for those that --split adds: write the graph with lastuse \
-                    convert --split, and plan that"
+            "--json is for the tensors of the file, not for those that --tile adds: write the graph with lastuse \
+                    convert --tile, and plan that"
                 .to_owned(),
         );
     }
     let recomputation = arguments.recompute.apply(&mut snapshot, &buffers, progress)?;
     progress.set("planning");
     let reordering = arguments.reorder.apply(&mut snapshot, &buffers)?;
-    let splitting = arguments.in_parts.apply(&mut snapshot, &buffers, progress)?;
+    let tiled = arguments.tiling.apply(&mut snapshot, &buffers, progress)?;
     if let Some(steps) = arguments.steps.steps {
         return steps::plan(file, &snapshot, &buffers, steps).map(Planned::Steps);
     }
@@ -254,10 +254,10 @@ fn plan_graph(
             work_before: found.before.work,
             work_after: found.after.work,
         }),
-        split: splitting.map(|found| InPartsRow {
+        tiling: tiled.map(|found| TilingRow {
             before: found.before,
-            tensors: found.splits.len(),
-            parts: found.splits.iter().map(|split| split.parts).max().unwrap_or(1),
+            tensors: found.tiled.len(),
+            parts: found.tiled.iter().map(|tiled| tiled.tiles).max().unwrap_or(1),
             added: found.added_nodes(),
         }),
         microseconds,

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use lastuse::devices::accounting::{AccountedDevice, Accounting, Sums};
 use lastuse::formats::read_accounting;
+use lastuse::offload::accounting::{AccountedDevice, Accounting, Sums};
 use lastuse::report::accounting::{AccountingFormat, accounting_summary, devices_in_mib};
 use serde_json::{Value, json};
 

@@ -28,7 +28,7 @@ use captures::Captures;
 use dumps::{Dumps, checked_pattern};
 use report::Ended;
 
-/// The variable by which ggml's Vulkan backend keeps the order of nodes. "lastuse place" needs graphs in the program's order,
+/// The variable by which ggml's Vulkan backend keeps the order of nodes. "lastuse offload" needs graphs in the program's order,
 /// which cannot be found out afterwards.
 const KEEP_ORDER: &str = "GGML_VK_DISABLE_GRAPH_OPTIMIZE";
 
@@ -96,7 +96,7 @@ pub struct Arguments {
     #[arg(long)]
     reorder: bool,
 
-    /// Compute large intermediates in parts, so that the buffers of each graph allocator take at most this many bytes, for
+    /// Compute tiling, so that the buffers of each graph allocator take at most this many bytes, for
     /// programs that use graph allocators directly; schedulers keep theirs.
     #[arg(long, value_name = "BYTES", value_parser = size::option)]
     budget: Option<Bytes>,

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::devices::accounting::{AccountedDevice, AccountedGraph, DeviceMemory, Ledger, Location};
 use crate::ggml::live::memory_device::MemoryDevice;
 use crate::graph::Address;
+use crate::offload::accounting::{AccountedDevice, AccountedGraph, DeviceMemory, Ledger, Location};
 
 use super::describe::DescribedBuffer;
 use super::draft::{DraftPlace, GraphDraft};

@@ -1,10 +1,10 @@
 //! One live buffer as plain data.
 
-use crate::devices::accounting::{AccountedDevice, BufferUsage, HeldBuffer};
 use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::memory_device::MemoryDevice;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::{USAGE_COMPUTE, USAGE_WEIGHTS};
+use crate::offload::accounting::{AccountedDevice, BufferUsage, HeldBuffer};
 use crate::placement::Bytes;
 
 /// A live buffer as plain data, with its device.

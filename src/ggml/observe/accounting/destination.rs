@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use crate::devices::accounting::Accounting;
 use crate::ggml::observe::whole_file::{existing_writable_folder, write_whole};
+use crate::offload::accounting::Accounting;
 use crate::report::accounting::AccountingFormat;
 
 /// The placeholder for the process id in the name of a file.

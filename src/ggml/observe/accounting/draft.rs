@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::devices::accounting::{AccountedGraph, AccountedTensor, BufferUsage, MemoryClass};
 use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::graph::{Address, Flags};
+use crate::offload::accounting::{AccountedGraph, AccountedTensor, BufferUsage, MemoryClass};
 use crate::placement::Bytes;
 
 use super::describe::{DescribedBuffer, address, usage};

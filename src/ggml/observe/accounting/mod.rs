@@ -1,4 +1,4 @@
-//! Accounting of live buffers and graphs: what ggml says of them becomes plain data, [`crate::devices::accounting`].
+//! Accounting of live buffers and graphs: what ggml says of them becomes plain data, [`crate::offload::accounting`].
 //!
 //! - `describe`: one buffer
 //! - `books`: a ledger, with the devices that it has

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
-use crate::devices::accounting::{Accounting, Location, Moment};
 use crate::ggml::environment::path_in;
 use crate::ggml::live::buffer_ref::BufferRef;
 use crate::ggml::live::owned::{BufferListener, OwnedBuffer, for_each_owned, listen};
@@ -14,6 +13,7 @@ use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::TensorRef;
 use crate::ggml::version::SIGNATURE;
 use crate::graph::Address;
+use crate::offload::accounting::{Accounting, Location, Moment};
 use crate::placement::Bytes;
 
 use super::books::Books;

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::devices::accounting::{Step, Steps};
 use crate::ggml::live::runtime::Runtime;
 use crate::ggml::live::tensor::{GraphRef, TensorRef};
 use crate::graph::{Effect, Flags};
+use crate::offload::accounting::{Step, Steps};
 
 /// The tensors of a graph: its leafs, its nodes, and those that they refer to.
 #[derive(Debug)]

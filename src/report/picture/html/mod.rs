@@ -4,7 +4,7 @@ mod data;
 
 use super::graphs::DrawnGraph;
 use super::{Options, PlanView, Theme};
-use crate::devices::accounting::Accounting;
+use crate::offload::accounting::Accounting;
 use crate::report::accounting::{accounting_part, accounting_style};
 use crate::report::xml::escaped;
 

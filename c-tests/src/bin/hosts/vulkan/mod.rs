@@ -1,13 +1,13 @@
 //! llama.cpp on ggml's Vulkan backend, on llvmpipe: a Vulkan device that computes on the CPU and has its own memory.
 
-mod placement;
+mod offload;
 
 use std::path::PathBuf;
 
 use lastuse_c_tests::{Result, Variable, folder};
 use lastuse_vendor::{Llama, target_folder};
 
-use crate::devices::{DeviceTests, build_llama, llama_of};
+use crate::offload::{DeviceTests, build_llama, llama_of};
 use crate::packages::{Has, Needed, check};
 
 const NEEDED: &[Needed] = &[
@@ -48,14 +48,14 @@ pub fn build() -> Result<()> {
     build_llama("vulkan", &host_folder(), &settings, &[header])
 }
 
-/// Tests what lastuse relies on and promises on the Vulkan device, then what `lastuse place` promises.
+/// Tests what lastuse relies on and promises on the Vulkan device, then what `lastuse offload` promises.
 ///
 /// # Errors
 /// A failed check.
 pub fn test() -> Result<()> {
     let llama = llama_of(host_folder().join("build/bin"))?;
     let found = on_devices(&llama).run()?;
-    let (placed, wrong) = placement::test(&llama)?;
+    let (placed, wrong) = offload::test(&llama)?;
     found.report(&host_folder(), &placed, wrong)
 }
 

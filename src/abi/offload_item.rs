@@ -1,0 +1,237 @@
+//! Items of `lastuse_offload_*`: the weights and caches that are placed.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::ptr::NonNull;
+
+use crate::ggml::LiveItem;
+use crate::ggml::ggml_tensor;
+use crate::offload::item::Rows;
+use crate::offload::planner::Place;
+use crate::placement::Bytes;
+
+use super::abort::{abort_on_panic, required};
+use super::last_error::{fail, set_last_error};
+use super::offload::{lastuse_offload, offload_to_change, offload_to_look_at};
+use super::offload_numbers::{OffloadClassNumber, OffloadKindNumber, class_of, kind_of};
+use super::struct_size::{required_struct, sized_struct};
+
+/// Which buffers a tensor is in.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(non_camel_case_types, reason = "a type of C")]
+pub enum lastuse_offload_kind {
+    /// A weight: read only. Its buffer has the usage GGML_BACKEND_BUFFER_USAGE_WEIGHTS.
+    LASTUSE_OFFLOAD_WEIGHT = 0,
+    /// A cache of keys, values or states: written by graphs and kept between runs.
+    LASTUSE_OFFLOAD_KV = 1,
+}
+
+/// What a tensor is for, by which LASTUSE_OFFLOAD_BY_CLASS orders.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(non_camel_case_types, reason = "a type of C")]
+pub enum lastuse_offload_class {
+    /// What its name says, if it is one of llama.cpp's names.
+    LASTUSE_OFFLOAD_CLASS_BY_NAME = 0,
+    /// Weights of attention, with their norm.
+    LASTUSE_OFFLOAD_CLASS_ATTENTION = 1,
+    /// Weights that predict which neurons are active.
+    LASTUSE_OFFLOAD_CLASS_PREDICTOR = 2,
+    /// The norm before an FFN.
+    LASTUSE_OFFLOAD_CLASS_FFN_NORM = 3,
+    /// The output head, with its norm.
+    LASTUSE_OFFLOAD_CLASS_OUTPUT = 4,
+    /// The cache of values.
+    LASTUSE_OFFLOAD_CLASS_VALUE_CACHE = 5,
+    /// The cache of keys.
+    LASTUSE_OFFLOAD_CLASS_KEY_CACHE = 6,
+    /// Weights of an FFN.
+    LASTUSE_OFFLOAD_CLASS_FFN = 7,
+    /// A tensor of which runs read some rows only, such as the embedding of tokens.
+    LASTUSE_OFFLOAD_CLASS_EMBEDDING = 8,
+    /// Anything else.
+    LASTUSE_OFFLOAD_CLASS_OTHER = 9,
+}
+
+/// A weight or a cache: lastuse_offload_add_item.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(non_camel_case_types, reason = "a type of C")]
+pub struct lastuse_offload_item {
+    /// sizeof(struct lastuse_offload_item).
+    pub struct_size: usize,
+    /// The tensor, not a view, with or without memory; NULL if there is none, with bytes instead.
+    pub tensor: *mut ggml_tensor,
+    /// What messages call it. NULL: the name of tensor.
+    pub name: *const c_char,
+    /// Bytes that buffer types require for it, before padding. 0: the most that those of the devices require.
+    pub bytes: usize,
+    /// Which buffers it is in.
+    pub kind: OffloadKindNumber,
+    /// What it is for.
+    pub tensor_class: OffloadClassNumber,
+    /// The layer of the model, if has_layer is set; otherwise by its name, if it is one of llama.cpp's names.
+    pub layer: u32,
+    /// Whether layer is set.
+    pub has_layer: bool,
+    /// Whether it must be on device.
+    pub is_pinned: bool,
+    /// The number of that device.
+    pub device: c_int,
+    /// What is gained if it is not on the host. 0: the bytes of it that a run of each graph reads.
+    pub benefit: f64,
+    /// Rows that can be on a device one by one, while the whole tensor stays on the host: those of an FFN whose neurons
+    /// are split. 0 if there are none.
+    pub n_rows: u64,
+    /// How many rows are placed together; 0 counts as 256. The last group may have fewer.
+    pub row_granule: u64,
+    /// Bytes of a row on the device, with what says which row it is.
+    pub row_bytes: usize,
+    /// What each group of rows gains, from the most to the least: n_rows / row_granule numbers, rounded up. Copied.
+    pub row_benefits: *const f64,
+}
+
+sized_struct!(lastuse_offload_item);
+
+/// The rows that are placed together, unless the program says otherwise: PowerInfer's granule.
+const ROW_GRANULE: u64 = 256;
+
+/// Adds a weight or a cache and returns its number, from 0. On a device, weights and caches lie in buffers apart, in
+/// this order. The tensor lives until lastuse_offload_free; one that two parts of a model share is one item. Returns
+/// -1 if there is neither a tensor nor a name with bytes, if a tensor was added before, if kind, tensor_class or device
+/// has no valid value, or if n_rows is set without row_bytes. With n_rows, row_benefits must not be NULL.
+///
+/// # Safety
+/// `offload` comes from lastuse_offload_new, and no other thread uses it; `item` points to struct_size bytes; its
+/// tensor is NULL or live until lastuse_offload_free; its name is NULL or ends in NUL; its benefits are NULL,
+/// or have a number for each row_granule of n_rows rows, rounded up.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_offload_add_item(
+    offload: *mut lastuse_offload,
+    item: *const lastuse_offload_item,
+) -> c_int {
+    const NAME: &str = "lastuse_offload_add_item";
+    abort_on_panic(|| {
+        // SAFETY: NULL, or live and of this thread, as the caller guarantees.
+        let offload = unsafe { offload_to_change(NAME, offload) };
+        // SAFETY: NULL or of its stated size, as the caller guarantees.
+        let item = unsafe { required_struct(NAME, "item", item.cast_mut()) }.read();
+        let Some(mut offload) = offload else { return -1 };
+        let planner = &mut offload.planner;
+        // SAFETY: what it names is NULL or live, as the caller guarantees.
+        let live = unsafe { live_item(NAME, &item) };
+        let added = live.and_then(|live| match live.tensor.filter(|&tensor| planner.has_item(tensor)) {
+            Some(_) => Err("this tensor was added before; tensors that are shared are one item".to_owned()),
+            None => Ok(planner.add_item(live)),
+        });
+        added.inspect_err(|why| fail(NAME, why)).map_or(-1, |at| c_int::try_from(at).unwrap_or(c_int::MAX))
+    })
+}
+
+/// # Errors
+/// A message: which field is wrong.
+///
+/// # Safety
+/// What `item` names is NULL or live, and its lists are long enough.
+unsafe fn live_item(function: &str, item: &lastuse_offload_item) -> Result<LiveItem, String> {
+    let name = NonNull::new(item.name.cast_mut()).map(|name| {
+        // SAFETY: ends in NUL, as the caller guarantees.
+        unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned()
+    });
+    if item.tensor.is_null() && (name.is_none() || item.bytes == 0) {
+        return Err("the item has no tensor; set tensor, or name and bytes".to_owned());
+    }
+    let pinned = item.is_pinned.then(|| usize::try_from(item.device)).transpose();
+    Ok(LiveItem {
+        tensor: NonNull::new(item.tensor),
+        name,
+        bytes: (item.bytes > 0).then_some(item.bytes as Bytes),
+        kind: kind_of(item.kind)?,
+        class: class_of(item.tensor_class)?,
+        layer: item.has_layer.then_some(item.layer),
+        benefit: (item.benefit != 0.0).then_some(item.benefit),
+        pinned: pinned.map_err(|_| format!("device is {}; devices count from 0", item.device))?,
+        // SAFETY: a list that is long enough, as the caller guarantees.
+        rows: unsafe { rows(function, item) }?,
+    })
+}
+
+/// # Errors
+/// A message: which field is wrong.
+///
+/// # Safety
+/// `item.row_benefits` has a number for each group, or is NULL.
+unsafe fn rows(function: &str, item: &lastuse_offload_item) -> Result<Option<Rows>, String> {
+    let lastuse_offload_item { n_rows: count, row_granule, row_bytes, row_benefits, .. } = *item;
+    if count == 0 {
+        return Ok(None);
+    }
+    if row_bytes == 0 {
+        return Err(format!("the item has {count} rows that can be split; set row_bytes too"));
+    }
+    let granule = if row_granule == 0 { ROW_GRANULE } else { row_granule };
+    let benefits = required(row_benefits.cast_mut(), function, "item->row_benefits");
+    let groups = usize::try_from(count.div_ceil(granule)).map_err(|_| "n_rows is too large".to_owned())?;
+    // SAFETY: a number for each group, as the caller guarantees.
+    let benefits = unsafe { std::slice::from_raw_parts(benefits.as_ptr().cast_const(), groups) }.to_vec();
+    Ok(Some(Rows { count, granule, bytes: row_bytes as Bytes, benefits }))
+}
+
+/// Returns the number of the device that an item is placed on, whole; -1 if lastuse_offload_solve has not placed it.
+///
+/// # Safety
+/// `offload` comes from lastuse_offload_new, and no other thread uses it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_offload_item_device(offload: *const lastuse_offload, item: c_int) -> c_int {
+    const NAME: &str = "lastuse_offload_item_device";
+    abort_on_panic(|| {
+        // SAFETY: NULL, or live and of this thread, as the caller guarantees.
+        let place = unsafe { place_of(NAME, offload, item) };
+        place.map_or(-1, |place| c_int::try_from(place.device).unwrap_or(-1))
+    })
+}
+
+/// Returns how many rows of an item on the host are on a device too: those that gain most. Writes the number of that
+/// device to device, or -1 where there are none. Returns 0 also if there is no such item or nothing has been placed.
+///
+/// # Safety
+/// `offload` comes from lastuse_offload_new, and no other thread uses it; `device` points to an int.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lastuse_offload_item_rows(
+    offload: *const lastuse_offload,
+    item: c_int,
+    device: *mut c_int,
+) -> u64 {
+    const NAME: &str = "lastuse_offload_item_rows";
+    abort_on_panic(|| {
+        // SAFETY: NULL, or live and of this thread, as the caller guarantees.
+        let place = unsafe { place_of(NAME, offload, item) };
+        let device = required(device, NAME, "device");
+        let rows = place.and_then(|place| place.rows);
+        let at = rows.and_then(|(at, _)| c_int::try_from(at).ok()).unwrap_or(-1);
+        // SAFETY: an int of the caller.
+        unsafe { device.write(at) };
+        rows.map_or(0, |(_, count)| count)
+    })
+}
+
+/// Returns where an item is; `None`, with the last error set, if it is not placed.
+///
+/// # Safety
+/// `offload` is NULL, or live and used by this thread only.
+unsafe fn place_of(function: &str, offload: *const lastuse_offload, item: c_int) -> Option<Place> {
+    // SAFETY: NULL, or live and of this thread: see "# Safety".
+    let offload = unsafe { offload_to_look_at(function, offload) }?;
+    let planner = &offload.planner;
+    let count = planner.item_count();
+    let at = usize::try_from(item).ok().filter(|&at| at < count);
+    let Some(at) = at else {
+        set_last_error(function, &format_args!("there is no item {item}; there are {count}"));
+        return None;
+    };
+    let place = planner.place_of(at);
+    if place.is_none() {
+        set_last_error(function, &"nothing has been placed: call lastuse_offload_solve first");
+    }
+    place
+}

@@ -1,0 +1,119 @@
+//! The arguments by which llama.cpp places weights and caches alike.
+
+use std::collections::BTreeMap;
+
+use lastuse::offload::captured::LayerHomes;
+use lastuse::offload::device::Device;
+use lastuse::offload::item::{Item, ItemClass, ItemKind};
+use lastuse::offload::planner::Assignment;
+
+/// Returns the arguments: all layers on the devices (`-ngl`), but for weights that are named (`-ot`); caches on the host
+/// (`-nkvo`) where they are; and how many layers each of several devices has (`-ts`).
+///
+/// llama.cpp has the cache of a layer where the layer is, and numbers the output as a layer behind the last. No arguments
+/// if no item is of a layer.
+pub fn arguments(devices: &[Device], items: &[Item], assignment: &Assignment) -> Vec<String> {
+    let host = devices.len() - 1;
+    let layers = LayerHomes::of(items, assignment, host);
+    let homes = &layers.homes;
+    if homes.is_empty() {
+        return Vec::new();
+    }
+    let first = homes.iter().position(|&home| home != host).unwrap_or(homes.len());
+    let mut arguments = vec!["-ngl".to_owned(), (homes.len() - first).to_string()];
+    if devices.len() > 2 && first < homes.len() {
+        let count = |device: usize| homes.iter().filter(|&&home| home == device).count().to_string();
+        arguments.extend(["-ts".to_owned(), (0..host).map(count).collect::<Vec<_>>().join(",")]);
+    }
+    if layers.are_caches_on_host {
+        arguments.push("-nkvo".to_owned());
+    }
+    let overrides = overrides(devices, items, assignment, &layers);
+    if !overrides.is_empty() {
+        arguments.extend(["-ot".to_owned(), overrides.join(",")]);
+    }
+    arguments
+}
+
+fn placed<'a>(items: &'a [Item], assignment: &'a Assignment) -> impl Iterator<Item = (&'a Item, usize)> {
+    items.iter().zip(&assignment.0).map(|(item, place)| (item, place.device))
+}
+
+/// Returns the tensors placed elsewhere than their layer, as patterns of names with buffer types.
+fn overrides(devices: &[Device], items: &[Item], assignment: &Assignment, layers: &LayerHomes) -> Vec<String> {
+    let host = devices.len() - 1;
+    let mut elsewhere: BTreeMap<(usize, String, String), Vec<u32>> = BTreeMap::new();
+    let mut single = Vec::new();
+    let weights = placed(items, assignment).filter(|(item, _)| item.kind == ItemKind::Weight);
+    for (item, device) in weights.filter(|&(item, device)| layers.home(item) != device) {
+        let of_layer = item.layer.filter(|_| item.class != ItemClass::Output);
+        let parts = of_layer.and_then(|layer| Some((layer, item.name.split_once(&format!("blk.{layer}."))?)));
+        match parts {
+            Some((layer, (before, after))) => {
+                elsewhere.entry((device, before.to_owned(), after.to_owned())).or_default().push(layer);
+            }
+            None => {
+                let buffer_type = if device == host { "CPU" } else { &devices[device].name };
+                single.push(format!("^{}$={buffer_type}", escaped(&item.name)));
+            }
+        }
+    }
+    let groups = elsewhere.into_iter().map(|((device, before, after), layers)| {
+        let buffer_type = if device == host { "CPU" } else { &devices[device].name };
+        let layers = layers.iter().map(u32::to_string).collect::<Vec<_>>().join("|");
+        format!("^{}blk\\.({layers})\\.{}$={buffer_type}", escaped(&before), escaped(&after))
+    });
+    groups.chain(single).collect()
+}
+
+/// Returns a regular expression that matches a name.
+fn escaped(name: &str) -> String {
+    name.replace('.', "\\.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lastuse::offload::planner::Place;
+
+    fn item(name: &str, layer: Option<u32>, class: ItemClass) -> Item {
+        let kind = if name.starts_with("cache") { ItemKind::Cache } else { ItemKind::Weight };
+        Item { name: name.to_owned(), kind, class, bytes: 10, layer, benefit: 1.0, pinned: None, rows: None }
+    }
+
+    /// Two layers, each with attention, an FFN and a cache; the embedding and the output.
+    fn model() -> Vec<Item> {
+        let mut items = vec![item("token_embd.weight", None, ItemClass::Other)];
+        for layer in 0..2 {
+            items.push(item(&format!("blk.{layer}.attn_q.weight"), Some(layer), ItemClass::Attention));
+            items.push(item(&format!("blk.{layer}.ffn_up.weight"), Some(layer), ItemClass::Ffn));
+            items.push(item(&format!("cache_k_l{layer}"), Some(layer), ItemClass::KeyCache));
+        }
+        items.push(item("output.weight", None, ItemClass::Output));
+        items
+    }
+
+    fn of(names: &[&str], placed: [usize; 8]) -> String {
+        let devices: Vec<Device> = names.iter().map(|name| Device::new(*name)).collect();
+        let places = placed.map(|device| Place { device, rows: None });
+        arguments(&devices, &model(), &Assignment(places.to_vec())).join(" ")
+    }
+
+    #[test]
+    fn whole_layers_need_no_patterns() {
+        assert_eq!(of(&["gpu", "cpu"], [1, 1, 1, 1, 1, 1, 1, 1]), "-ngl 0");
+        assert_eq!(of(&["gpu", "cpu"], [1, 0, 0, 0, 0, 0, 0, 0]), "-ngl 3");
+        assert_eq!(of(&["gpu", "cpu"], [1, 1, 1, 1, 0, 0, 0, 0]), "-ngl 2");
+        assert_eq!(of(&["a", "b", "cpu"], [2, 0, 0, 0, 1, 1, 1, 1]), "-ngl 3 -ts 1,2");
+    }
+
+    #[test]
+    fn weights_that_are_elsewhere_than_their_layers_are_named() {
+        let some_ffns = of(&["Vulkan0", "cpu"], [1, 0, 1, 0, 0, 1, 0, 0]);
+        assert_eq!(some_ffns, r"-ngl 3 -ot ^blk\.(0|1)\.ffn_up\.weight$=CPU");
+        assert_eq!(of(&["Vulkan0", "cpu"], [0, 0, 0, 0, 0, 0, 0, 0]), r"-ngl 3 -ot ^token_embd\.weight$=Vulkan0");
+        let without_output = of(&["Vulkan0", "cpu"], [1, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(without_output, r"-ngl 3 -ot ^output\.weight$=CPU");
+        assert_eq!(of(&["Vulkan0", "cpu"], [1, 0, 0, 1, 0, 0, 1, 0]), "-ngl 3 -nkvo");
+    }
+}

@@ -1,0 +1,245 @@
+//! The state of graphs before they were tiled, to restore it: where another graph has tensors of one that was tiled, and
+//! where the program asks for tensors that only tiles are computed of.
+
+use std::collections::HashSet;
+use std::ptr::NonNull;
+
+use crate::ggml::bindings::{ggml_cgraph, ggml_tensor};
+use crate::ggml::live::lock::Lock;
+use crate::ggml::live::marks::{mark_changed, mark_stays_whole, unmark};
+use crate::ggml::live::tensor::{GraphRef, MAX_SOURCES, TensorRef};
+use crate::ggml::live::tensor_mut::TensorMut;
+
+use super::additions::AddedRanges;
+
+/// Maximum number of remembered graphs; beyond it, the oldest are forgotten.
+const MOST: usize = 1024;
+
+/// A tensor that is followed only while the graph that it belongs to is live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Address(NonNull<ggml_tensor>);
+
+// SAFETY: an address; code that follows it states why the tensor is live and used by no other thread.
+unsafe impl Send for Address {}
+
+impl Address {
+    fn of(tensor: TensorRef<'_>) -> Self {
+        Self(NonNull::new(tensor.as_ptr()).expect("a tensor has an address"))
+    }
+
+    /// # Safety
+    /// The tensor lives for `'g`, and no other thread uses it.
+    unsafe fn tensor<'g>(self) -> TensorRef<'g> {
+        // SAFETY: the tensor lives for `'g`, and no other thread uses it, as the caller guarantees.
+        unsafe { TensorRef::from_non_null(self.0) }
+    }
+}
+
+/// The fields of a tensor that tiling changes.
+#[derive(Debug, PartialEq, Eq)]
+struct Fields {
+    op: u32,
+    sources: [Option<Address>; MAX_SOURCES],
+    view: Option<(Address, usize)>,
+}
+
+impl Fields {
+    fn of(tensor: TensorRef<'_>) -> Self {
+        Self {
+            op: tensor.op(),
+            sources: tensor.source_slots().map(|source| source.map(Address::of)),
+            view: tensor.view_source().map(|root| (Address::of(root), tensor.view_offset())),
+        }
+    }
+
+    /// Gives a tensor these fields, without memory.
+    ///
+    /// # Safety
+    /// The tensors that the fields name are live, and no other thread uses them.
+    unsafe fn restore(&self, tensor: TensorRef<'_>) {
+        unmark(tensor);
+        // SAFETY: no reference into the tensor is held.
+        let mut writer = unsafe { TensorMut::new(tensor) };
+        writer.set_operation(self.op);
+        writer.clear_view();
+        if let Some((root, offset)) = self.view {
+            // SAFETY: the caller guarantees that the tensors which the fields name are live.
+            let root = unsafe { root.tensor() };
+            writer.set_view(root, offset);
+            // Memory of a context has no buffer, and nothing else places its views.
+            if root.buffer().is_null() && !root.data().is_null() {
+                writer.set_memory(std::ptr::null_mut(), root.data().wrapping_byte_add(offset));
+            }
+        }
+        for (slot, source) in self.sources.iter().enumerate() {
+            match source {
+                // SAFETY: the source is live, and no other thread uses it, as the caller guarantees.
+                Some(source) => writer.set_source(slot, unsafe { source.tensor() }),
+                None => writer.clear_source(slot),
+            }
+        }
+    }
+}
+
+/// A graph that is to be tiled: all of it that tiling may change.
+#[derive(Debug)]
+pub struct Before {
+    nodes: Vec<Address>,
+    tensors: Vec<(Address, Fields)>,
+}
+
+/// A tensor that tiling has changed.
+#[derive(Debug)]
+struct Changed {
+    tensor: Address,
+    before: Fields,
+    after: Fields,
+}
+
+impl Before {
+    /// Notes the current state of the graph; `tensors` are all that it refers to.
+    pub fn of(live: GraphRef<'_>, tensors: &[TensorRef<'_>]) -> Self {
+        Self {
+            nodes: live.nodes.iter().copied().map(Address::of).collect(),
+            tensors: tensors.iter().map(|&tensor| (Address::of(tensor), Fields::of(tensor))).collect(),
+        }
+    }
+
+    /// Remembers it for the graph that it has become.
+    ///
+    /// # Safety
+    /// `graph` is live with its tensors and those that it had, and no other thread uses them.
+    pub unsafe fn remember(self, graph: NonNull<ggml_cgraph>) {
+        // SAFETY: live, as the caller guarantees.
+        let tiled: Vec<Address> = unsafe { GraphRef::new(graph) }.nodes.iter().copied().map(Address::of).collect();
+        let changed = self.tensors.into_iter().map(|(tensor, before)| {
+            // SAFETY: live, as the caller guarantees.
+            let after = Fields::of(unsafe { tensor.tensor() });
+            Changed { tensor, before, after }
+        });
+        let changed: Vec<Changed> = changed.filter(|changed| changed.before != changed.after).collect();
+        let addresses: HashSet<Address> = changed.iter().map(|changed| changed.tensor).collect();
+        for &tensor in &addresses {
+            // SAFETY: live, as the caller guarantees.
+            mark_changed(unsafe { tensor.tensor() });
+        }
+        let listed: HashSet<Address> = tiled.iter().copied().collect();
+        let replaced = self.nodes.iter().copied().filter(|node| !listed.contains(node)).collect();
+        let mut known = KNOWN.lock();
+        // Where a tensor of this graph is, one of an earlier graph is gone.
+        let is_gone = |it: &Known| it.changed.iter().any(|changed| addresses.contains(&changed.tensor));
+        known.retain(|it| it.graph != graph.as_ptr().addr() && !is_gone(it));
+        if known.len() == MOST {
+            known.remove(0);
+        }
+        known.push(Known { graph: graph.as_ptr().addr(), tiled, replaced, given: self.nodes, changed });
+    }
+}
+
+/// A graph that was tiled.
+#[derive(Debug)]
+struct Known {
+    graph: usize,
+    /// The nodes that it has since.
+    tiled: Vec<Address>,
+    /// The nodes that only tiles are computed of.
+    replaced: Vec<Address>,
+    /// The nodes that it had.
+    given: Vec<Address>,
+    changed: Vec<Changed>,
+}
+
+/// Those of the process, the latest last.
+static KNOWN: Lock<Vec<Known>> = Lock::new(Vec::new());
+
+impl Known {
+    /// Returns `true` if it is this graph, as it was tiled.
+    fn is(&self, graph: NonNull<ggml_cgraph>, live: GraphRef<'_>) -> bool {
+        self.graph == graph.as_ptr().addr()
+            && self.tiled.len() == live.nodes.len()
+            && self.tiled.iter().zip(live.nodes).all(|(tiled, &node)| *tiled == Address::of(node))
+    }
+
+    /// Restores the tensors for which `is_among` returns `true`. Their graphs stay whole from now on.
+    ///
+    /// # Safety
+    /// The tensors are live with all that they were made of, and no other thread uses them.
+    unsafe fn restore(&self, is_among: impl Fn(Address) -> bool) {
+        for Changed { tensor, before, after } in self.changed.iter().filter(|changed| is_among(changed.tensor)) {
+            // SAFETY: live, as the caller guarantees.
+            let tensor = unsafe { tensor.tensor() };
+            // A tensor that was built later in the same memory has no mark.
+            if tensor.is_changed() && Fields::of(tensor) == *after {
+                // SAFETY: live, as the caller guarantees.
+                unsafe { before.restore(tensor) };
+                mark_stays_whole(tensor);
+            }
+        }
+    }
+}
+
+/// Returns `true` if a graph was tiled that may have to be restored.
+pub fn has_tiled_graphs() -> bool {
+    !KNOWN.lock().is_empty()
+}
+
+/// Restores a graph that was tiled, if tensors of it were meanwhile restored for another graph, or if `is_wanted` returns
+/// `true` for one that only tiles are computed of.
+///
+/// # Safety
+/// `graph` is live with its tensors, no other thread uses them, and no [`GraphRef`] of it is used afterwards.
+pub unsafe fn undo_own(graph: NonNull<ggml_cgraph>, is_wanted: impl Fn(TensorRef<'_>) -> bool) {
+    let mut known = KNOWN.lock();
+    // SAFETY: live, as the caller guarantees.
+    let live = unsafe { GraphRef::new(graph) };
+    let Some(at) = known.iter().position(|it| it.is(graph, live)) else { return };
+    // SAFETY: the graph was built of these tensors, and is live.
+    let is_restored = live.nodes.iter().any(|node| node.stays_whole());
+    // SAFETY: as above.
+    let is_wanted = || known[at].replaced.iter().any(|tensor| is_wanted(unsafe { tensor.tensor() }));
+    if !is_restored && !is_wanted() {
+        return;
+    }
+    let own = known.remove(at);
+    // SAFETY: the graph was built of these tensors, and is live.
+    unsafe { own.restore(|_| true) };
+    // SAFETY: as above.
+    let nodes: Vec<TensorRef<'_>> = own.given.iter().map(|node| unsafe { node.tensor() }).collect();
+    let leafs = live.leafs.len();
+    // SAFETY: the graph had room for these nodes, and no `GraphRef` of it is used from here on.
+    unsafe { GraphRef::replace_lists(graph, &nodes, leafs) };
+}
+
+/// Restores tensors of a graph that was not tiled itself to their state before another graph that shares them was tiled, as
+/// far as they have no memory: the other graph cannot run before it is allocated again.
+///
+/// # Safety
+/// `graph` is live with its tensors, and no other thread uses them.
+pub unsafe fn undo_shared(graph: NonNull<ggml_cgraph>, ranges: &AddedRanges) {
+    // SAFETY: live, as the caller guarantees.
+    let live = unsafe { GraphRef::new(graph) };
+    // A view that was built of a tensor after its graph was tiled is one of the memory that tiles write.
+    let is_later_view = |node: &TensorRef<'_>| {
+        !node.is_changed() && !ranges.hold(*node) && node.view_source().is_some_and(|root| ranges.hold(root))
+    };
+    if live.nodes.iter().any(is_later_view) {
+        return;
+    }
+    let mut listed: Vec<usize> = Vec::new();
+    for &node in live.nodes {
+        let referred = [Some(node), node.view_source()].into_iter().chain(node.source_slots().iter().copied());
+        listed.extend(referred.flatten().map(TensorRef::address));
+    }
+    listed.sort_unstable();
+    let is_among = |it: Address| listed.binary_search(&it.0.as_ptr().addr()).is_ok();
+    for other in KNOWN.lock().iter().filter(|it| !it.is(graph, live)) {
+        let mut shared = other.changed.iter().filter(|changed| is_among(changed.tensor)).peekable();
+        // SAFETY: the graph refers to it, and is live.
+        let has_memory = |changed: &Changed| !unsafe { changed.tensor.tensor() }.data().is_null();
+        if shared.peek().is_some() && !shared.any(has_memory) {
+            // SAFETY: the graph refers to these tensors, and was built before they were changed: also of what they were
+            // made of.
+            unsafe { other.restore(is_among) };
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! A graph of which tiles were tiled, with facts about each tensor.
+
+use std::fmt::Write;
+
+use crate::graph::{BufferIndex, Effect, Graph, Requests, Sizes, TensorId};
+use crate::placement::Bytes;
+
+use super::operations::Kind;
+
+/// A graph to tile, and what is known of its tensors.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The graph.
+    pub graph: &'a Graph,
+    /// The graph in which nodes that the program computes in place own their memory, if that is another one: it is tiled.
+    pub detached: Option<&'a Graph>,
+    /// By tensor: what running it can change.
+    pub effects: &'a [Effect],
+    /// By tensor: a number that tensors with the same memory share; a root whose memory aliases no other has its own id.
+    pub same_memory: &'a [TensorId],
+    /// By tensor: how it can be tiled.
+    pub kinds: &'a [Kind],
+    /// By tensor: bytes from its first to its last element.
+    pub nbytes: &'a [Bytes],
+    /// By tensor: whether it must stay as it is.
+    pub kept: &'a [bool],
+    /// By tensor: whether views of it must not be made, as of weights that a backend has repacked.
+    pub unsliced: &'a [bool],
+}
+
+/// The kind of a tensor of a tiling graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A tensor of the given graph.
+    Given,
+    /// A tensor of the given graph that tiles compute: it is a view (RESHAPE) of the memory that they write, after them.
+    Whole,
+    /// Computes a tile of a result.
+    Tile,
+    /// A tile that was tiled again: a view as [`Role::Whole`].
+    TileWhole,
+    /// The memory that tiles write (NONE), before them.
+    Memory,
+    /// A view as [`Role::Whole`], after some of the tiles: a tensor has few sources.
+    Join,
+    /// A view (VIEW) of a source, for a tile.
+    Slice,
+}
+
+impl Role {
+    /// Returns `true` for a tensor of the given graph.
+    pub fn is_given(self) -> bool {
+        matches!(self, Self::Given | Self::Whole)
+    }
+
+    /// Returns ggml's name of the operation; `None` for that of the given tensor.
+    pub fn operation(self) -> Option<&'static str> {
+        match self {
+            Self::Given | Self::Tile => None,
+            Self::Whole | Self::TileWhole | Self::Join => Some("RESHAPE"),
+            Self::Memory => Some("NONE"),
+            Self::Slice => Some("VIEW"),
+        }
+    }
+}
+
+/// Which tensor of the given graph a tensor of a tiling graph comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The tensor of the given graph; for a slice, the one that is sliced.
+    pub tensor: TensorId,
+    /// Its current kind.
+    pub role: Role,
+    /// Which tile it is, as a position in [`Draft::tiles`]; `None` if it is as a whole.
+    pub tile: Option<u32>,
+}
+
+/// A tile of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TileNumber {
+    /// Counted from 1.
+    pub number: u32,
+    /// How many tiles there are.
+    pub of: u32,
+    /// The tile that was tiled again, as a position in [`Draft::tiles`]; `None` if it was the whole tensor.
+    pub within: Option<u32>,
+}
+
+/// Bytes of the longest names of tiles that were tiled once.
+const LONGEST_TILE: usize = 32;
+
+/// A graph, and facts about its tensors.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// The graph. Its ids count the leafs, then the nodes in their order, then the others.
+    pub graph: Graph,
+    /// By tensor: its origin.
+    pub origins: Vec<Origin>,
+    /// The tiles that tensors are of, each after the tile that it is within.
+    pub tiles: Vec<TileNumber>,
+    /// By tensor: how it can be tiled.
+    pub kinds: Vec<Kind>,
+    /// By tensor: what running it can change.
+    pub effects: Vec<Effect>,
+    /// By tensor: bytes from its first to its last element.
+    pub nbytes: Vec<Bytes>,
+    /// By tensor: a number that tensors with the same memory share.
+    pub same_memory: Vec<TensorId>,
+    /// By tensor: whether it must stay as it is.
+    pub kept: Vec<bool>,
+    /// By tensor: whether views of it must not be made.
+    pub unsliced: Vec<bool>,
+    /// The requested buffers of the leafs.
+    pub leaf_buffers: Vec<BufferIndex>,
+    /// The requested buffers of the nodes.
+    pub node_buffers: Vec<BufferIndex>,
+    /// By given tensor: bytes from its first to its last element.
+    pub given_nbytes: Vec<Bytes>,
+}
+
+impl Draft {
+    /// Starts with a graph of a subject: the given one, or the one that is tiled.
+    pub fn of(graph: &Graph, subject: Subject<'_>, requests: Requests<'_>) -> Self {
+        let origin = |tensor| Origin { tensor, role: Role::Given, tile: None };
+        Self {
+            graph: graph.clone(),
+            origins: (0..).take(graph.tensors().len()).map(origin).collect(),
+            tiles: Vec::new(),
+            kinds: subject.kinds.to_vec(),
+            effects: subject.effects.to_vec(),
+            nbytes: subject.nbytes.to_vec(),
+            same_memory: subject.same_memory.to_vec(),
+            kept: subject.kept.to_vec(),
+            unsliced: subject.unsliced.to_vec(),
+            leaf_buffers: requests.leafs.to_vec(),
+            node_buffers: requests.nodes.to_vec(),
+            given_nbytes: subject.nbytes.to_vec(),
+        }
+    }
+
+    /// Returns the requested buffers.
+    pub fn requests(&self) -> Requests<'_> {
+        Requests { leafs: &self.leaf_buffers, nodes: &self.node_buffers }
+    }
+
+    /// Returns the name of a new tensor, from that of the given one; `None` for a given tensor.
+    pub fn name(&self, tensor: TensorId, given: &str) -> Option<String> {
+        let origin = self.origins[tensor as usize];
+        let what = match (origin.role, origin.tile) {
+            (Role::Given | Role::Whole, _) => return None,
+            (Role::Tile | Role::TileWhole, _) => "tile ",
+            (Role::Slice, _) => "slice ",
+            (Role::Memory, None) => "memory",
+            (Role::Memory, Some(_)) => "memory of tile ",
+            (Role::Join, None) => "tiles",
+            (Role::Join, Some(_)) => "tiles of tile ",
+        };
+        let mut name = String::with_capacity(given.len() + LONGEST_TILE);
+        name.extend([given, " (", what]);
+        self.add_tiles(origin.tile, &mut name);
+        name.push(')');
+        Some(name)
+    }
+
+    /// Adds a tile to a name, after the tiles that it is within.
+    fn add_tiles(&self, tile: Option<u32>, name: &mut String) {
+        let Some(tile) = tile else { return };
+        let TileNumber { number, of, within } = self.tiles[tile as usize];
+        if within.is_some() {
+            self.add_tiles(within, name);
+            name.push_str(", ");
+        }
+        write!(name, "{number} of {of}").expect("a string takes all that is written");
+    }
+
+    /// Returns the bytes that a buffer requires for a tensor: for a tile, its own bytes and the padding of the whole.
+    pub fn alloc_size(&self, sizes: &mut dyn Sizes, tensor: TensorId, buffer: BufferIndex) -> Bytes {
+        let origin = &self.origins[tensor as usize];
+        let size = sizes.alloc_size(origin.tensor, buffer);
+        if origin.role.is_given() {
+            return size;
+        }
+        let padding = size.saturating_sub(self.given_nbytes[origin.tensor as usize]);
+        self.nbytes[tensor as usize].saturating_add(padding)
+    }
+}

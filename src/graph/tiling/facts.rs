@@ -1,0 +1,166 @@
+//! Users of each tensor in a draft, and the memory profile.
+
+use crate::graph::lists::Lists;
+use crate::graph::order::Hazards;
+use crate::graph::{Allocation, BufferIndex, BufferSpec, Effect, Flags, Graph, Sizes, TensorId, shared_live_ranges};
+use crate::placement::{Bytes, Problem, Step, memory_profile, padded};
+
+use super::draft::{Draft, Role};
+use super::operations::Kind;
+use super::overlapping::Overlapping;
+
+/// Facts about a draft before it is tiled further.
+pub struct Facts<'a> {
+    pub draft: &'a Draft,
+    pub buffers: &'a [BufferSpec],
+    pub hazards: Hazards,
+    /// By tensor: its block, if it has one.
+    pub allocations: Vec<Option<Allocation>>,
+    /// By buffer: the blocks.
+    pub problems: Vec<Problem>,
+    /// By tensor: the nodes that have it as a source, each once.
+    pub users: Lists<TensorId>,
+    /// By tensor: the views of its memory.
+    pub views: Lists<TensorId>,
+    /// By tensor: its step; `None` for tensors that are not computed, or computed twice.
+    pub steps: Vec<Option<Step>>,
+    /// By buffer and block: the tensors in it, by id.
+    pub in_block: Vec<Lists<TensorId>>,
+    /// By buffer: the bytes of blocks by ranges of steps.
+    pub overlapping: Vec<Overlapping>,
+    /// By buffer: the live bytes at each step.
+    pub profiles: Vec<Vec<Bytes>>,
+    /// By tensor: padded bytes of its own memory; 0 where it has none to plan.
+    pub sizes: Vec<Bytes>,
+    /// By tensor: whether it must stay as it is, since something else depends on its step or its memory.
+    pub fixed: Vec<bool>,
+}
+
+impl<'a> Facts<'a> {
+    /// Finds the facts. `None` when sizes overflow.
+    pub fn of(draft: &'a Draft, buffers: &'a [BufferSpec], sizes: &mut dyn Sizes) -> Option<Self> {
+        let graph = &draft.graph;
+        let mut own = |id: TensorId, buffer: BufferIndex| draft.alloc_size(sizes, id, buffer);
+        let mut ranges = shared_live_ranges(graph, buffers, draft.requests(), &mut own).ok()?;
+        let problems = ranges.take_problems(buffers);
+        let in_blocks = (0..).zip(&problems).map(|(buffer, problem)| in_blocks(&ranges.allocations, buffer, problem));
+        let in_block = in_blocks.collect();
+        let mut padded_sizes = vec![0; graph.tensors().len()];
+        for (size, allocation) in padded_sizes.iter_mut().zip(&ranges.allocations) {
+            let Some(Allocation { buffer, alloc_size, .. }) = *allocation else { continue };
+            *size = padded(alloc_size, buffers[buffer as usize].alignment);
+        }
+        let overlapping: Option<_> =
+            problems.iter().map(|problem| Overlapping::of(problem, graph.nodes().len())).collect();
+        let profiles = problems.iter().map(memory_profile).collect();
+        let mut facts = Self {
+            draft,
+            buffers,
+            hazards: Hazards::new(graph, &draft.effects, &draft.same_memory),
+            allocations: ranges.allocations,
+            problems,
+            users: users(graph),
+            views: views(graph),
+            steps: vec![None; graph.tensors().len()],
+            in_block,
+            overlapping: overlapping?,
+            profiles,
+            sizes: padded_sizes,
+            fixed: draft.kept.clone(),
+        };
+        facts.find_steps();
+        facts.find_fixed();
+        Some(facts)
+    }
+
+    fn find_steps(&mut self) {
+        let graph = &self.draft.graph;
+        for (step, &node) in (0..).zip(graph.nodes()) {
+            self.steps[node as usize] = Some(step);
+        }
+        for (id, _) in (0..).zip(&self.steps).filter(|(_, step)| step.is_none()) {
+            graph.sources(id).iter().for_each(|&source| self.fixed[source as usize] = true);
+        }
+    }
+
+    /// Finds the tensors that are never tiled: the last node, which programs find at the end; inputs, parameters and
+    /// losses; what ends the retention of a tensor; nodes that backends skip; and nodes that write more than their
+    /// result.
+    fn find_fixed(&mut self) {
+        let graph = &self.draft.graph;
+        let knows_flag = graph.has_flag_compute();
+        let never = Flags(Flags::INPUT.0 | Flags::PARAM.0 | Flags::LOSS.0);
+        for &node in graph.nodes() {
+            let flags = graph.tensor(node).flags;
+            let is_pure = matches!(self.draft.effects[node as usize], Effect::Result | Effect::View);
+            let is_skipped = knows_flag && !flags.has(Flags::COMPUTE);
+            let is_whole = self.draft.kinds[node as usize] == Kind::Other;
+            self.fixed[node as usize] |= !is_pure || is_skipped || is_whole || flags.has(never);
+        }
+        if let Some(&last) = graph.nodes().last() {
+            self.fixed[last as usize] = true;
+        }
+        for end in graph.retention().list().iter().filter_map(|retained| retained.until) {
+            self.fixed[end as usize] = true;
+        }
+    }
+
+    /// Returns `true` if only its users read the tensor, so that it need not exist as a whole.
+    pub fn may_be_internal(&self, id: TensorId) -> bool {
+        let tensor = self.draft.graph.tensor(id);
+        tensor.is_owned() && self.is_tileable(id) && !self.is_read_elsewhere(id) && self.sizes[id as usize] > 0
+    }
+
+    /// Returns `true` if the tiles of a node may write into the memory of its result: it has its own memory, or it is
+    /// such a tile itself.
+    pub fn may_be_output(&self, id: TensorId) -> bool {
+        let tensor = self.draft.graph.tensor(id);
+        let is_tile = || self.draft.origins[id as usize].role == Role::Tile;
+        self.is_tileable(id) && if tensor.view.is_none() { tensor.is_owned() } else { is_tile() }
+    }
+
+    /// Returns `true` if the node may be replaced.
+    pub fn is_tileable(&self, id: TensorId) -> bool {
+        let is_listed = !self.fixed[id as usize] && self.steps[id as usize].is_some();
+        is_listed && !(self.draft.kinds[id as usize].is_view() && self.is_read_elsewhere(id))
+    }
+
+    /// Returns `true` if the program reads the tensor after the graph, or later than its users do; or may do so, since
+    /// no node reads it.
+    fn is_read_elsewhere(&self, id: TensorId) -> bool {
+        let graph = &self.draft.graph;
+        let is_unread = self.users.of(id).is_empty();
+        is_unread || graph.tensor(id).flags.has(Flags::OUTPUT) || graph.retention().of(id).is_some()
+    }
+
+    /// Returns the largest sum of live bytes, over all buffers.
+    pub fn peak(&self) -> Bytes {
+        let peaks = self.profiles.iter().map(|profile| profile.iter().copied().max().unwrap_or(0));
+        peaks.fold(0, Bytes::saturating_add)
+    }
+}
+
+/// Returns, by tensor, the nodes that have it as a source, each once.
+fn users(graph: &Graph) -> Lists<TensorId> {
+    let uses = graph.nodes().iter().flat_map(|&node| {
+        let sources = graph.sources(node);
+        let once = move |&(slot, source): &(usize, &TensorId)| *source != node && !sources[..slot].contains(source);
+        sources.iter().enumerate().filter(once).map(move |(_, &source)| (source, node))
+    });
+    Lists::collect(graph.tensors().len(), uses)
+}
+
+/// Returns, by tensor, the views of its memory.
+fn views(graph: &Graph) -> Lists<TensorId> {
+    let views = (0..).zip(graph.tensors()).filter_map(|(id, tensor)| Some((tensor.view?.root, id)));
+    Lists::collect(graph.tensors().len(), views)
+}
+
+/// Returns, by block of a buffer, the tensors in it.
+fn in_blocks(allocations: &[Option<Allocation>], buffer: BufferIndex, problem: &Problem) -> Lists<TensorId> {
+    let in_buffer = (0..).zip(allocations).filter_map(|(id, allocation)| {
+        let allocation = allocation.filter(|allocation| allocation.buffer == buffer)?;
+        Some((allocation.block, id))
+    });
+    Lists::collect(problem.blocks().len(), in_buffer)
+}

@@ -1,0 +1,189 @@
+//! Regions: nodes that are tiled together, and whether they can be.
+
+use std::ops::Range;
+
+use crate::graph::{Layout, TensorId};
+use crate::placement::Step;
+
+use super::facts::Facts;
+use super::operations::{Need, NodeTiling, tiled};
+use super::slices::{is_packed, slice};
+
+/// A node of a region, and the dimension of its result that is tiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    pub tensor: TensorId,
+    pub dimension: usize,
+    /// Elements of the dimension.
+    pub extent: i64,
+}
+
+/// Nodes that are tiled together. Each tile computes the same share of each of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Region {
+    /// In the order of their steps.
+    pub members: Vec<Member>,
+    /// Those that only members read, with their own memory: their tiles are tensors. The others are views of these, or
+    /// outputs, which stay whole.
+    pub internal: Vec<TensorId>,
+}
+
+/// How finely a region can be tiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// Ranges of the same share that the extents of all members divide into.
+    pub units: i64,
+    /// Tiles begin at multiples of this number of units.
+    pub multiple: i64,
+    /// Minimum number of units of a tile.
+    pub fewest: i64,
+}
+
+impl Grid {
+    /// Returns the elements of a dimension with `extent` elements that these units are.
+    pub fn elements(self, units: &Range<i64>, extent: i64) -> Range<i64> {
+        let each = extent / self.units.max(1);
+        units.start * each..units.end * each
+    }
+
+    /// Returns how many tiles of `each` units there are; the last may have fewer.
+    pub fn tiles(self, each: i64) -> i64 {
+        (self.units + each - 1) / each
+    }
+
+    /// Returns the units of the last of tiles of `each` units.
+    pub fn last(self, each: i64) -> i64 {
+        (self.units - 1) % each + 1
+    }
+
+    /// Returns the next multiple at which a tile may begin.
+    pub fn rounded_up(self, units: i64) -> i64 {
+        (units + self.multiple - 1) / self.multiple * self.multiple
+    }
+}
+
+impl Region {
+    /// Returns the member that a tensor is.
+    pub fn member(&self, tensor: TensorId) -> Option<&Member> {
+        self.members.iter().find(|member| member.tensor == tensor)
+    }
+
+    /// Returns `true` for a member whose tiles are tensors.
+    pub fn is_internal(&self, tensor: TensorId) -> bool {
+        self.internal.contains(&tensor)
+    }
+
+    /// Returns the members that stay whole: what computes a result that others read too.
+    pub fn outputs<'r>(&'r self, facts: &'r Facts<'_>) -> impl Iterator<Item = &'r Member> {
+        let kinds = &facts.draft.kinds;
+        let is_output = |tensor: TensorId| !kinds[tensor as usize].is_view() && !self.is_internal(tensor);
+        self.members.iter().filter(move |member| is_output(member.tensor))
+    }
+
+    /// Returns the steps from the first to the last member; `None` if one is not computed.
+    pub fn steps(&self, facts: &Facts<'_>) -> Option<Range<Step>> {
+        let step = |member: &Member| facts.steps[member.tensor as usize];
+        // Members are in the order of their steps.
+        Some(step(self.members.first()?)?..step(self.members.last()?)? + 1)
+    }
+
+    /// Returns how finely the region can be tiled; `None` if it cannot.
+    pub fn grid(&self, facts: &Facts<'_>) -> Option<Grid> {
+        let units = self.members.iter().fold(0, |units, member| gcd(units, member.extent));
+        let mut grid = Grid { units, multiple: 1, fewest: 1 };
+        if !self.internal.iter().all(|&tensor| self.holds_all_users(facts, tensor)) {
+            return None;
+        }
+        let mut multiples = Vec::new();
+        for member in self.members.iter().filter(|member| !facts.draft.kinds[member.tensor as usize].is_view()) {
+            let tiled =
+                tiled(&facts.draft.graph, facts.draft.kinds[member.tensor as usize], member.tensor, member.dimension)?;
+            if !self.is_internal(member.tensor) && !Self::may_stay_whole(facts, member, &tiled) {
+                return None;
+            }
+            for (slot, &need) in tiled.needs.iter().enumerate() {
+                grid.units = self.units_of_source(facts, member, (slot, need), &tiled, grid.units)?;
+            }
+            multiples.push((tiled.multiple, tiled.fewest, member.extent));
+        }
+        for (multiple, fewest, extent) in multiples {
+            let each = extent / grid.units;
+            grid.fewest = grid.fewest.max((fewest + each - 1) / each);
+            grid.multiple = lcm(grid.multiple, multiple / gcd(multiple, each))?;
+        }
+        (grid.units > 1 && grid.multiple < grid.units).then_some(grid)
+    }
+
+    /// Returns `true` if the nodes that read an internal tensor are all members, and its views too.
+    fn holds_all_users(&self, facts: &Facts<'_>, tensor: TensorId) -> bool {
+        let views = facts.views.of(tensor);
+        let users = views.iter().chain([&tensor]).flat_map(|&id| facts.users.of(id));
+        views.iter().chain(users).all(|&id| self.member(id).is_some())
+    }
+
+    /// Returns `true` if the tiles of an output may write views of it.
+    fn may_stay_whole(facts: &Facts<'_>, member: &Member, tiled: &NodeTiling) -> bool {
+        let layout = facts.draft.graph.layout(member.tensor);
+        facts.may_be_output(member.tensor) && (tiled.strided_result || is_packed_alike(layout, member.dimension))
+    }
+
+    /// Returns `true` if the tiles of a member have gaps exactly where the whole has some. Tiles of internal tensors
+    /// have none; those of outputs are views; the facts about views with gaps do not suffice.
+    fn has_gaps_as_whole(&self, facts: &Facts<'_>, member: &Member) -> bool {
+        let layout = facts.draft.graph.layout(member.tensor);
+        let is_view = facts.draft.kinds[member.tensor as usize].is_view();
+        let is_output = !is_view && !self.is_internal(member.tensor);
+        if is_output { is_packed_alike(layout, member.dimension) } else { is_packed(layout) }
+    }
+
+    /// Returns the units with which the ranges of this source are whole elements; `None` if it cannot be tiled so.
+    fn units_of_source(
+        &self,
+        facts: &Facts<'_>,
+        member: &Member,
+        (slot, need): (usize, Need),
+        tiled: &NodeTiling,
+        units: i64,
+    ) -> Option<i64> {
+        let graph = &facts.draft.graph;
+        let source = graph.sources(member.tensor)[slot];
+        let root = graph.root(source);
+        let is_inside = self.member(source).is_some() || self.member(root).is_some();
+        let may_have_gaps = tiled.strided.get(slot) == Some(&true);
+        let (dimension, numerator, denominator) = match need {
+            Need::Itself => return Some(units),
+            Need::Whole => return (!is_inside).then_some(units),
+            Need::Rows(_) => (1, 1, 1),
+            Need::Along { dimension, numerator, denominator } => (dimension, numerator, denominator),
+        };
+        if is_inside {
+            let inside = self.member(source)?;
+            let is_read_so = !matches!(need, Need::Rows(_)) && (may_have_gaps || self.has_gaps_as_whole(facts, inside));
+            let is_same_share = inside.extent.checked_mul(denominator)? == member.extent.checked_mul(numerator)?;
+            return (is_read_so && inside.dimension == dimension && is_same_share).then_some(units);
+        }
+        if !(may_have_gaps || is_packed_alike(graph.layout(source), dimension)) || facts.draft.unsliced[root as usize] {
+            return None;
+        }
+        slice(graph.layout(source), dimension, &(0..1))?;
+        let each = (member.extent / units).checked_mul(numerator)?;
+        let factor = denominator / gcd(denominator, each);
+        (factor > 0 && units % factor == 0).then(|| units / factor)
+    }
+}
+
+/// Returns `true` if slices of a tensor have gaps exactly where the whole has some.
+fn is_packed_alike(layout: &Layout, dimension: usize) -> bool {
+    let is_whole_packed = is_packed(layout);
+    let is_alike =
+        |len| slice(layout, dimension, &(0..len)).is_some_and(|(tile, _)| is_packed(&tile) == is_whole_packed);
+    is_alike(1) && is_alike(2)
+}
+
+pub fn gcd(one: i64, other: i64) -> i64 {
+    if other == 0 { one } else { gcd(other, one % other) }
+}
+
+fn lcm(one: i64, other: i64) -> Option<i64> {
+    (one / gcd(one, other)).checked_mul(other)
+}

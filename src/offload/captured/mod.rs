@@ -1,0 +1,23 @@
+//! Facts about a program from its captured graphs: its weights and caches, and the compute buffers of an offload plan.
+//!
+//! ```text
+//!  Snapshots -> reads    (what runs read and write)
+//!            -> identity (which tensors of several graphs are one)
+//!            -> items    (weights and caches, each once, however many graphs read it)
+//!            -> compute  (an assignment of the items, ggml's scheduler, a plan: bytes of each compute buffer)
+//! ```
+
+mod names;
+mod reads;
+mod identity;
+mod items;
+mod layers;
+mod compute;
+#[cfg(test)]
+mod tests;
+
+pub use compute::{CapturedCompute, CapturedRule};
+pub use items::{CapturedItems, ItemsError};
+pub use layers::{LayerHomes, layer_device};
+pub use names::{class, layer};
+pub use reads::Reads;

@@ -1,0 +1,68 @@
+//! Rules of offload for intermediates: given which tensors are in which memory, where each node runs, where its
+//! result resides, which tensors are copied, and how many bytes the compute buffer of each backend takes.
+//!
+//! ```text
+//!  Snapshot + TensorMemory = PlacedGraph      Backends      Capabilities
+//!                        \                       |            /
+//!   schedule (ggml's scheduler) | any_operand | powerinfer: a backend for each node
+//!                                   |
+//!                  splits, copies of their inputs: Schedule
+//!                                   |
+//!        ScheduledGraph, as the allocator receives it -> compute_buffers -> bytes by backend
+//! ```
+//!
+//! Each part uses only those above it in this list:
+//!
+//! - `backends`: backends in the order of priority, and buffer types
+//! - `placed_graph`: a graph with the memory of its weights and caches
+//! - `offload_error`: why there is no offload
+//! - `options`: how a scheduler was made, and of which version
+//! - `capabilities`: what each backend can do; `typical_backends` answers for captured graphs, with `vulkan_order` for the
+//!   order in which ggml's Vulkan backend runs nodes
+//! - `scheduled_graph`: the graph with copies, and where everything is; `draft` changes a graph into one
+//! - `splits`: splits and the copies of their inputs
+//! - `staged`: results that reside elsewhere than where they are computed
+//! - `scheduler`: ggml's rule, reproduced
+//! - `any_operand`, `powerinfer`: two simpler rules, with `homes` of memory and `layer_names`
+//! - `rule`: one of the three
+//! - `compute_buffers`: the compute buffer of each backend
+//! - `snapshots`: scheduled graphs with names, and captured graphs without the tensors that a scheduler added
+//! - `llama_cpp`: what llama.cpp assigns before it schedules
+
+mod backends;
+mod offload_error;
+mod placed_graph;
+mod options;
+mod capabilities;
+mod vulkan_order;
+mod typical_backends;
+mod scheduled_graph;
+mod draft;
+mod splits;
+mod staged;
+mod scheduler;
+mod homes;
+mod layer_names;
+mod any_operand;
+mod powerinfer;
+mod rule;
+mod compute_buffers;
+mod snapshots;
+mod llama_cpp;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use any_operand::any_operand;
+pub use backends::{Backend, BackendIndex, Backends, BufferType, BufferTypeIndex, MAX_BACKENDS};
+pub use capabilities::{Capabilities, KeptUntil};
+pub use compute_buffers::{ComputeBuffers, ScheduledSizes, captured_sizes, compute_buffers, ggml_compute_bytes};
+pub use llama_cpp::{llama_cpp_assignments, llama_cpp_host_attention};
+pub use offload_error::OffloadError;
+pub use options::{SchedulerOptions, SchedulerVersion};
+pub use placed_graph::{PlacedGraph, TensorMemory, Usage};
+pub use powerinfer::{DestinationClasses, powerinfer};
+pub use rule::Rule;
+pub use scheduled_graph::{Origin, Schedule, ScheduledGraph, Split};
+pub use scheduler::schedule;
+pub use snapshots::unscheduled;
+pub use typical_backends::TypicalBackends;

@@ -1,0 +1,138 @@
+//! PowerInfer's rule: results have a class that is chosen when the graph is built, and operations follow classes.
+
+use std::collections::HashMap;
+
+use crate::graph::TensorId;
+
+use super::backends::{BackendIndex, Backends};
+use super::capabilities::Capabilities;
+use super::draft::Draft;
+use super::homes::{home, place_constants, supporting};
+use super::layer_names::layer_of;
+use super::offload_error::OffloadError;
+use super::options::SchedulerOptions;
+use super::placed_graph::PlacedGraph;
+use super::scheduled_graph::Schedule;
+use super::splits::Questions;
+use super::staged::split_with_staged;
+
+/// The name that llama.cpp and PowerInfer give to the logits.
+const LOGITS: &str = "result_output";
+
+/// Operations that compute the active neurons of a layer alone.
+const SPARSE_PRODUCTS: [&str; 2] = ["AXPY", "MUL_MAT_SPARSE"];
+
+/// Where each result is to be, as PowerInfer decides it while it builds a graph.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DestinationClasses {
+    /// By tensor, the backend; `None`, or no entry, for the host. Entries of tensors with memory and of views are not
+    /// used: those are where their memory is.
+    pub by_tensor: Vec<Option<BackendIndex>>,
+}
+
+impl DestinationClasses {
+    /// Assigns the results of a layer to a GPU if all weights that its nodes read are in memory of that GPU, and all
+    /// others to the host. A node is of layer N if its name ends in "-N", as in llama.cpp, and so are its views; results that belong to no
+    /// layer, the logits among them, are on the host.
+    pub fn of_layers<C: Capabilities>(placed: PlacedGraph<'_>, backends: &Backends, capabilities: &C) -> Self {
+        let layers: Vec<Option<u32>> = placed.snapshot.tensors.iter().map(|tensor| layer_of(&tensor.name)).collect();
+        let mut homes: HashMap<u32, Option<BackendIndex>> = HashMap::new();
+        for &node in placed.graph().nodes() {
+            let Some(layer) = layers[node as usize] else { continue };
+            for &weight in placed.graph().sources(node).iter().filter(|&&source| placed.is_weight(source)) {
+                let memory = placed.root_memory(weight);
+                let home = memory.and_then(|memory| home(backends, capabilities, memory.buffer_type));
+                let of_layer = homes.entry(layer).or_insert(home);
+                *of_layer = of_layer.filter(|_| *of_layer == home);
+            }
+        }
+        let of_layer = |layer: Option<u32>| layer.and_then(|layer| homes.get(&layer).copied().flatten());
+        let on_gpu = |backend: &BackendIndex| *backend != backends.host();
+        Self { by_tensor: layers.into_iter().map(|layer| of_layer(layer).filter(on_gpu)).collect() }
+    }
+
+    fn of(&self, tensor: TensorId) -> Option<BackendIndex> {
+        self.by_tensor.get(tensor as usize).copied().flatten()
+    }
+}
+
+/// Places each node by PowerInfer's rule. A result resides in its destination class. Its operation runs on the GPU if
+/// that class is a GPU, if operand 0 is not on the host, or if operand 1 is on a GPU; a sparse product looks at operand 0
+/// alone. Logits reside on the host. So an operation can run on the GPU while its result resides on the host.
+///
+/// Logits are the result named "result_output", or the last node where none is. A result that is in memory from the
+/// start resides and runs there. Where a backend does not support an operation, the host does it. Copies between
+/// backends follow as with ggml's scheduler, which keeps a copy for all nodes of a backend that use it; PowerInfer's own
+/// pool frees it after each. Assignments by the program are for the scheduler alone.
+///
+/// # Errors
+/// [`OffloadError`] where no backend supports an operation, where a class is not a backend, and where the lists of
+/// `placed` do not fit together.
+pub fn powerinfer<C: Capabilities>(
+    placed: PlacedGraph<'_>,
+    backends: &Backends,
+    capabilities: &C,
+    classes: &DestinationClasses,
+) -> Result<Schedule, OffloadError> {
+    placed.check(backends)?;
+    check_classes(placed, backends, classes)?;
+    let questions = Questions { backends, capabilities, options: SchedulerOptions::default() };
+    let mut draft = Draft::new(placed);
+    place_constants(&mut draft, questions)?;
+    let logits = logits(placed);
+    for &node in placed.graph().nodes() {
+        let root = placed.graph().root(node);
+        let home = draft.resides[root as usize];
+        let resides = match home {
+            Some(home) => home,
+            None if logits == Some(node) => backends.host(),
+            None => classes.of(node).unwrap_or_else(|| backends.host()),
+        };
+        draft.resides[node as usize] = Some(resides);
+        let executes = match home {
+            Some(home) => home,
+            None => runs_on(&draft, backends.host(), node, resides),
+        };
+        let is_view = draft.is_view_operation(node);
+        let executes = if is_view { resides } else { supporting(&draft, questions, node, executes)? };
+        draft.executes[node as usize] = Some(executes);
+    }
+    split_with_staged(draft, questions)
+}
+
+/// Returns the backend that runs an operation whose result resides on `resides`.
+fn runs_on(draft: &Draft<'_>, host: BackendIndex, node: TensorId, resides: BackendIndex) -> BackendIndex {
+    let sources = draft.sources(node);
+    let gpu_of = |position: usize| {
+        let source = sources.get(position).filter(|&&source| source != node);
+        source.and_then(|&source| draft.resides[source as usize]).filter(|&home| home != host)
+    };
+    if SPARSE_PRODUCTS.contains(&draft.placed.op(node)) {
+        return gpu_of(0).unwrap_or(host);
+    }
+    let destination = Some(resides).filter(|&resides| resides != host);
+    destination.or_else(|| gpu_of(0)).or_else(|| gpu_of(1)).unwrap_or(host)
+}
+
+/// Returns the node with the logits.
+fn logits(placed: PlacedGraph<'_>) -> Option<TensorId> {
+    let nodes = placed.graph().nodes();
+    let named = nodes.iter().rev().find(|&&node| placed.snapshot.tensors[node as usize].name == LOGITS);
+    named.or(nodes.last()).copied()
+}
+
+fn check_classes(
+    placed: PlacedGraph<'_>,
+    backends: &Backends,
+    classes: &DestinationClasses,
+) -> Result<(), OffloadError> {
+    let (tensors, count) = (placed.memory.len(), backends.list.len());
+    for (tensor, backend) in (0..).zip(&classes.by_tensor) {
+        if let Some(backend) = *backend
+            && (backend as usize >= count || tensor as usize >= tensors)
+        {
+            return Err(OffloadError::UnknownAssignment { tensor, backend, tensors, count });
+        }
+    }
+    Ok(())
+}
