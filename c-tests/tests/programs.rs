@@ -28,7 +28,7 @@ const PROGRAMS: [&str; 28] = [
     "long_run",
     "measure",
     "pipeline",
-    "placement",
+    "offload",
     "plan_check_faults",
     "recomputed_views",
     "plan_cache",
@@ -69,7 +69,7 @@ const ALSO_ON_0_9_5: [(&str, &str); 6] = [
     ("budget_setting_on_ggml_0_9_5", "budget_setting"),
     ("dedicate_on_ggml_0_9_5", "dedicate"),
     ("pipeline_on_ggml_0_9_5", "pipeline"),
-    ("placement_on_ggml_0_9_5", "placement"),
+    ("offload_on_ggml_0_9_5", "offload"),
     ("reorder_setting_on_ggml_0_9_5", "reorder_setting"),
     ("steps_on_ggml_0_9_5", "steps"),
 ];
